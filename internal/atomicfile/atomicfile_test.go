@@ -1,0 +1,207 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv("ATOMICFILE_WRITE_FOR_EVER"); name != "" {
+		for i := 0; ; i++ {
+			if err := Write(name, content(i), 0o640); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// content is large enough that a writer is often killed in the middle of it,
+// and shows whether it is whole.
+func content(i int) []byte {
+	return bytes.Repeat([]byte(fmt.Sprintf("%08d\n", i%10)), 20_000)
+}
+
+func TestWrite(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a[b*?\\c")
+	for _, text := range []string{"first", "second, longer", ""} {
+		if err := Write(name, []byte(text), 0o604); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(name)
+		if err != nil || string(got) != text {
+			t.Fatalf("got %q, %v, want %q", got, err, text)
+		}
+		if stat, _ := os.Stat(name); stat.Mode() != 0o604 {
+			t.Errorf("mode %v, want 0604", stat.Mode())
+		}
+	}
+	if left := names(t, filepath.Dir(name)); len(left) != 1 {
+		t.Errorf("folder holds %q", left)
+	}
+}
+
+func TestUnchangedIsNotTouched(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := Write(name, []byte("same"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour).Truncate(time.Second)
+	os.Chtimes(name, old, old)
+	if err := Write(name, []byte("same"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if stat, _ := os.Stat(name); !stat.ModTime().Equal(old) {
+		t.Error("modification time changed")
+	}
+	if err := Write(name, []byte("same"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if stat, _ := os.Stat(name); stat.Mode() != 0o600 {
+		t.Errorf("mode %v, want 0600", stat.Mode())
+	}
+}
+
+// Whenever the writer is killed, the file is whole, and the next writer leaves
+// nothing behind.
+func TestKilledAtAnyMoment(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "f")
+	for i := range 30 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "ATOMICFILE_WRITE_FOR_EVER="+name)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 { // until it writes; then for a moment that differs
+			if _, err := os.Stat(name); err == nil {
+				break
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		time.Sleep(time.Duration(i) * 700 * time.Microsecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != len(content(0)) || !bytes.Equal(got, bytes.Repeat(got[:9], 20_000)) {
+			t.Fatalf("half a file of %d bytes", len(got))
+		}
+	}
+	if err := Write(name, []byte("done"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if left := names(t, dir); len(left) != 1 {
+		t.Errorf("folder holds %q", left)
+	}
+}
+
+// The temporary file of a writer that lives is not swept away.
+func TestSweepSparesTheLiving(t *testing.T) {
+	dir := t.TempDir()
+	f, err := create(dir, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Write(filepath.Join(dir, "f"), []byte("x"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(f.Name()); err != nil {
+		t.Error(err)
+	}
+}
+
+// On a full disk the old file stays, and nothing else does.
+func TestFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("cannot mount a tmpfs here: %v", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	name := filepath.Join(dir, "f")
+	if err := Write(name, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := Write(name, make([]byte, 1<<20), 0o644)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("error %v, want no space left", err)
+	}
+	if got, _ := os.ReadFile(name); string(got) != "old" {
+		t.Errorf("file is %d bytes, want the old ones", len(got))
+	}
+	if left := names(t, dir); len(left) != 1 {
+		t.Errorf("folder holds %q", left)
+	}
+}
+
+// A device or a pipe is not replaced by a file, and a link stays a link.
+func TestWhatIsThereIsKept(t *testing.T) {
+	dir := t.TempDir()
+	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{pipe, dir} {
+		if err := Write(name, []byte("new"), 0o644); err == nil {
+			t.Errorf("%s was replaced", name)
+		}
+	}
+	if err := Write(link, []byte("new"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if stat, _ := os.Lstat(link); stat.Mode()&fs.ModeSymlink == 0 {
+		t.Error("the link was replaced")
+	}
+	if got, _ := os.ReadFile(file); string(got) != "new" {
+		t.Errorf("the link's file holds %q", got)
+	}
+}
+
+func TestLongName(t *testing.T) {
+	if err := Write(filepath.Join(t.TempDir(), strings.Repeat("n", 250)), []byte("x"), 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestErrorsNameTheFile(t *testing.T) {
+	err := Write(filepath.Join(t.TempDir(), "missing", "f"), nil, 0o644)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "missing") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func names(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return all
+}

@@ -1,0 +1,135 @@
+// Package httpclient is the one HTTP client of initbox.
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"initbox/internal/tlsconfig"
+)
+
+// Protocol says which versions of HTTP a client speaks.
+type Protocol int
+
+const (
+	Auto  Protocol = iota // HTTP/1.1, and HTTP/2 where TLS negotiates it
+	H2C                   // HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3)
+	HTTP2                 // HTTP/2 over TLS only
+)
+
+// Options configures [Do].
+type Options struct {
+	// Dial connects to a host; its answer tells why a name does not resolve.
+	Dial       func(ctx context.Context, network, addr string) (net.Conn, error)
+	TLS        tlsconfig.Options
+	Protocol   Protocol
+	NoProxy    bool // ignore HTTP_PROXY and its kin
+	NoRedirect bool // return the redirect itself
+}
+
+// maxHeader is as much of a response's header as is read.
+const maxHeader = 64 << 10
+
+// bufferSize suits the short messages of health checks; there may be a thousand
+// of them at once.
+const bufferSize = 1 << 10
+
+// maxRedirects is what browsers and curl's users are used to.
+const maxRedirects = 10
+
+// Do sends req with a client of its own, which reads certificate files anew and
+// keeps no connection: whoever asks whether a server is ready must not be
+// answered over a connection that proves it was. A failure to read those files
+// is a [ConfigError].
+func Do(req *http.Request, o Options) (*http.Response, error) {
+	conf, err := o.TLS.Load()
+	if err != nil {
+		return nil, &ConfigError{err}
+	}
+	if req.URL.Scheme == "https" {
+		tlsconfig.EmbedRoots()
+	}
+	t := &http.Transport{
+		DialContext:            dialWith(req.Context(), o.Dial),
+		TLSClientConfig:        conf,
+		DisableKeepAlives:      true,
+		MaxResponseHeaderBytes: maxHeader,
+		ReadBufferSize:         bufferSize,
+		WriteBufferSize:        bufferSize,
+		Protocols:              new(http.Protocols),
+	}
+	if !o.NoProxy {
+		t.Proxy = http.ProxyFromEnvironment
+	}
+	switch o.Protocol {
+	case Auto:
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(true)
+	case H2C:
+		t.Protocols.SetUnencryptedHTTP2(true)
+	case HTTP2:
+		t.Protocols.SetHTTP2(true)
+	}
+	client := &http.Client{Transport: t, CheckRedirect: o.checkRedirect}
+	return client.Do(req)
+}
+
+// dialWith returns a dial function whose connection ends with ctx, that of the
+// request. A Transport lets a connection attempt and a TLS handshake go on when
+// the request that wanted them is over, in the hope of another request; here
+// there is none.
+func dialWith(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(_ context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil {
+			context.AfterFunc(ctx, func() { conn.Close() })
+		}
+		return conn, err
+	}
+}
+
+// ConfigError is the error of certificate files that cannot be used.
+type ConfigError struct{ error }
+
+func (e *ConfigError) Unwrap() error { return e.error }
+
+func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
+	if o.NoRedirect {
+		return http.ErrUseLastResponse
+	}
+	if len(via) >= maxRedirects {
+		return fmt.Errorf("%w (%d)", ErrRedirects, len(via))
+	}
+	if req.URL.Scheme == "https" {
+		tlsconfig.EmbedRoots()
+	}
+	req.Header.Del("Referer") // it would carry the query, and a token in it
+	if !sameOrigin(req.URL, via[0].URL) {
+		if req.Body != nil && req.Body != http.NoBody { // 307 and 308 repeat it
+			return ErrBodyElsewhere
+		}
+		// net/http takes away the headers that it knows to be secret, and only
+		// if the domain differs; a header from a file may have any name.
+		for name := range req.Header {
+			switch name {
+			case "Accept", "Content-Type", "User-Agent":
+			default:
+				req.Header.Del(name)
+			}
+		}
+	}
+	return nil
+}
+
+// ErrBodyElsewhere is the error of a redirect that would send the request's
+// body to another server, for which it is not meant.
+var ErrBodyElsewhere = errors.New("redirected with the request's body to another server")
+
+// ErrRedirects is the error of a chain of redirects that is too long.
+var ErrRedirects = errors.New("too many redirects")
+
+func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }

@@ -1,0 +1,378 @@
+// Package poll tries something again and again until it succeeds.
+//
+// It holds the only retry loop of initbox, [Until], and the only timers:
+// everything that waits, waits here.
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+)
+
+// The pause between attempts grows with the wait, so that a wait is prolonged
+// by about a twentieth whatever its length, and a fleet of Pods that waits for
+// hours asks once a second at most.
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = time.Second
+	fraction = 0.05 // of the time waited so far
+	jitter   = 0.2  // either way, so that Pods started together do not knock in step
+)
+
+// A shorter interruption than this may go unseen while [Policy.StableFor] runs.
+const maxStablePause = 200 * time.Millisecond
+
+// A change wakes the loop so often at most: a file that is written to all the
+// time must not keep a processor busy.
+const minWake = 20 * time.Millisecond
+
+// maxAttempts is how many attempts of one [Until] may run at once.
+const maxAttempts = 2
+
+// Policy says how [Until] tries. The zero value tries for as long as its
+// context lives and lets an attempt hang for as long.
+type Policy struct {
+	AttemptTimeout time.Duration // limit of one attempt; none if zero
+
+	// Patience is how long an attempt that hangs holds up the next one; zero
+	// means for ever. The hanging attempt goes on beside the next, since a slow
+	// answer is an answer too: a server that needs three seconds is found ready
+	// by the attempt that waited for them, one that came up behind a black hole
+	// by the attempt that started after. There are never more than two.
+	Patience time.Duration
+
+	// StableFor asks for success without interruption for that long. A slow
+	// success is no interruption; an attempt that times out is.
+	StableFor time.Duration
+
+	Seed uint64 // of the jitter
+
+	// Watch, if set, is called after the first failure. A value in the channel
+	// it returns, if any, means: the world has changed, try now.
+	Watch func(context.Context) <-chan struct{}
+
+	// Notify, if set, is told of every attempt that counts, in order.
+	Notify func(Event)
+}
+
+// Event is what one attempt found.
+type Event struct {
+	Attempt int   // counted from 1
+	Err     error // nil: ready, though perhaps not yet for long enough
+}
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+
+// Permanent marks err as one that another attempt cannot mend: [Until] stops.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
+
+// IsPermanent reports whether err was marked by [Permanent].
+func IsPermanent(err error) bool { return errors.As(err, new(permanentError)) }
+
+type laterError struct {
+	error
+	pause  time.Duration
+	atMost bool
+}
+
+func (e laterError) Unwrap() error { return e.error }
+
+// After marks err with the time until the next attempt can find anything new,
+// in place of the policy's own pause.
+func After(pause time.Duration, err error) error { return laterError{err, pause, false} }
+
+// Within marks err with the time after which the next attempt may find
+// something new, if the policy's own pause is longer.
+func Within(pause time.Duration, err error) error { return laterError{err, pause, true} }
+
+// Error is returned by [Until] when its context ends first.
+type Error struct {
+	Attempts int
+	Waited   time.Duration
+	Cause    error // why the context ended
+	Last     error // why the target was not ready; nil if nothing ever failed
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("%v after %v and %d attempts: %v", e.Cause, e.Waited.Round(time.Millisecond), e.Attempts, e.Last)
+}
+
+// Unwrap returns only the cause: Last may itself be a deadline, that of one
+// attempt, and must not pass for the end of the wait.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// Hung is the error of an attempt that has not answered.
+type Hung struct {
+	For   time.Duration // how long, so far
+	Doing string        // what it was last [Doing]; may be empty
+}
+
+func (e *Hung) Error() string {
+	if e.Doing == "" {
+		return fmt.Sprintf("no answer within %v", e.For)
+	}
+	return fmt.Sprintf("%s: no answer within %v", e.Doing, e.For)
+}
+
+type doingKey struct{}
+
+// Doing notes on the attempt that owns ctx what it is about to do, such as
+// "TLS handshake", for the message if that never ends.
+func Doing(ctx context.Context, what string) {
+	if p, ok := ctx.Value(doingKey{}).(*atomic.Pointer[string]); ok {
+		p.Store(&what)
+	}
+}
+
+// Until calls try, at once and then again after each failure, until it
+// succeeds (nil), fails for good ([Permanent]), or ctx ends ([Error]).
+func Until(ctx context.Context, p Policy, try func(context.Context) error) error {
+	u := &until{
+		Policy:  p,
+		try:     try,
+		start:   time.Now(),
+		results: make(chan *attempt),
+		rand:    rand.New(rand.NewPCG(p.Seed, 0)),
+	}
+	attempts, stop := context.WithCancel(ctx)
+	defer stop()
+
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var wake <-chan struct{}
+	watched := false
+	for {
+		select {
+		case <-next.C:
+			u.noticeHang()
+			u.makeRoom()
+			if u.alive < maxAttempts {
+				u.launch(attempts)
+			} else {
+				u.waiting = true // for one that takes its time to stop
+			}
+			if p.Patience > 0 {
+				next.Reset(p.Patience)
+			}
+
+		case <-wake:
+			next.Reset(max(0, minWake-time.Since(u.launched)))
+
+		case a := <-u.results:
+			u.alive--
+			if u.waiting {
+				u.waiting = false
+				next.Reset(0)
+			}
+			if a.dropped {
+				continue
+			}
+			if a.err != nil && ended(ctx) {
+				return u.gaveUp(ctx) // cut short: its error is no finding
+			}
+			newest := u.finish(a)
+			if a.err != nil && u.lastSeen > a.number {
+				continue // a later attempt has already found something newer
+			}
+			if done := u.take(a.number, a.err); done || IsPermanent(a.err) {
+				return a.err
+			}
+			if a.err != nil && !watched && p.Watch != nil {
+				watched = true
+				if wake = p.Watch(attempts); wake != nil {
+					next.Reset(0) // for what happened between the attempt and the watch
+					continue
+				}
+			}
+			if newest || a.err == nil {
+				next.Reset(u.pause(a.err))
+			}
+
+		case <-ctx.Done():
+			return u.gaveUp(ctx)
+		}
+	}
+}
+
+// until is the state of one call of [Until].
+type until struct {
+	Policy
+	try     func(context.Context) error
+	start   time.Time
+	results chan *attempt
+	rand    *rand.Rand
+
+	alive    int        // attempts whose try has not returned
+	waiting  bool       // for one of them to return, to start the next
+	launched time.Time  // when the last attempt started
+	started  int        // attempts so far
+	running  []*attempt // the oldest first, at most two
+	lastSeen int        // the newest attempt whose finding counted
+	found    time.Time  // when the last finding came
+	last     error      // its failure, or the last one before it
+	ready    time.Time  // since when every finding was a success; zero if the last was not
+}
+
+// attempt is one call of try.
+type attempt struct {
+	number int
+	start  time.Time
+	doing  atomic.Pointer[string]
+	cancel context.CancelFunc
+
+	// Set when try has returned.
+	err     error
+	dropped bool // it was cancelled to make room, and found nothing
+}
+
+// makeRoom cancels the newest of two attempts: it will be asked anew, while the
+// oldest may yet be answered.
+func (u *until) makeRoom() {
+	if len(u.running) == maxAttempts {
+		u.running[maxAttempts-1].cancel()
+		u.running = u.running[:maxAttempts-1]
+	}
+}
+
+func (u *until) launch(ctx context.Context) {
+	u.started++
+	u.alive++
+	u.launched = time.Now()
+	a := &attempt{number: u.started, start: u.launched}
+	u.running = append(u.running, a)
+
+	actx := context.WithValue(ctx, doingKey{}, &a.doing)
+	if u.AttemptTimeout > 0 {
+		actx, a.cancel = context.WithTimeout(actx, u.AttemptTimeout)
+	} else {
+		actx, a.cancel = context.WithCancel(actx)
+	}
+	go func() {
+		err := u.try(actx)
+		if err != nil && u.AttemptTimeout > 0 && ended(actx) && isTimeout(err) {
+			err = a.hung(u.AttemptTimeout)
+		}
+		a.err, a.dropped = err, err != nil && actx.Err() == context.Canceled
+		select {
+		case u.results <- a:
+		case <-ctx.Done():
+		}
+	}()
+}
+
+// finish takes a off the running attempts and reports whether it was the newest.
+func (u *until) finish(a *attempt) (newest bool) {
+	a.cancel()
+	for i, r := range u.running {
+		if r == a {
+			u.running = append(u.running[:i], u.running[i+1:]...)
+			break
+		}
+	}
+	return a.number == u.started
+}
+
+// noticeHang takes an attempt that outlasts the policy's patience for a
+// finding: what is not answering now is not ready now.
+func (u *until) noticeHang() {
+	if len(u.running) == 0 || u.Patience == 0 {
+		return
+	}
+	a := u.running[len(u.running)-1]
+	switch {
+	case time.Since(a.start) < u.Patience: // woken, not out of patience
+		return
+	case u.found.After(a.start): // an older attempt was answered meanwhile
+		return
+	case !u.ready.IsZero(): // slow is no interruption
+		return
+	}
+	oldest := u.running[0]
+	u.take(a.number, oldest.hung(time.Since(oldest.start).Truncate(u.Patience)))
+}
+
+// take counts a finding and reports whether the wait is over.
+func (u *until) take(number int, err error) (done bool) {
+	u.lastSeen, u.found = max(u.lastSeen, number), time.Now()
+	if u.Notify != nil {
+		u.Notify(Event{Attempt: number, Err: err})
+	}
+	if err != nil {
+		u.last, u.ready = err, time.Time{}
+		return false
+	}
+	if u.ready.IsZero() {
+		u.ready = time.Now()
+	}
+	return time.Since(u.ready) >= u.StableFor
+}
+
+// pause returns the time until the next attempt after one that ended with err.
+func (u *until) pause(err error) time.Duration {
+	if err == nil {
+		return min(max(u.StableFor/10, minPause), maxStablePause, u.StableFor-time.Since(u.ready))
+	}
+	pause := time.Duration(fraction * float64(time.Since(u.start)))
+	pause = min(max(pause, minPause), maxPause)
+	pause = time.Duration(float64(pause) * (1 - jitter + 2*jitter*u.rand.Float64()))
+	var later laterError
+	if errors.As(err, &later) && (!later.atMost || later.pause < pause) {
+		return later.pause
+	}
+	return pause
+}
+
+func (u *until) gaveUp(ctx context.Context) error {
+	last := u.last
+	if last == nil && len(u.running) > 0 {
+		last = u.running[0].hung(time.Since(u.running[0].start).Round(time.Millisecond))
+	}
+	return &Error{Attempts: u.started, Waited: time.Since(u.start), Cause: context.Cause(ctx), Last: last}
+}
+
+func (a *attempt) hung(d time.Duration) error {
+	h := &Hung{For: d}
+	if doing := a.doing.Load(); doing != nil {
+		h.Doing = *doing
+	}
+	return h
+}
+
+// ended reports whether ctx is over, waiting for the moment at which it says so
+// itself: package net fails at the deadline, a little before the context does.
+func ended(ctx context.Context) bool {
+	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
+		<-ctx.Done()
+	}
+	return ctx.Err() != nil
+}
+
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+// Every calls f once per period until ctx ends.
+func Every(ctx context.Context, period time.Duration, f func()) {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,425 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errDown = errors.New("down")
+
+// upAfter returns a try that fails until so much time has passed.
+func upAfter(d time.Duration) func(context.Context) error {
+	start := time.Now()
+	return func(context.Context) error {
+		if time.Since(start) < d {
+			return errDown
+		}
+		return nil
+	}
+}
+
+// The wait adds at most 6 % and 60 ms to what it waited for, and stays under
+// 1.2 s however long that is.
+func TestReactionIsProportional(t *testing.T) {
+	for _, d := range []time.Duration{0, time.Millisecond, 200 * time.Millisecond, 3 * time.Second, time.Minute, time.Hour} {
+		for seed := range uint64(20) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				if err := Until(t.Context(), Policy{Seed: seed}, upAfter(d)); err != nil {
+					t.Fatal(err)
+				}
+				late := time.Since(start) - d
+				if limit := min(d*6/100+60*time.Millisecond, 1200*time.Millisecond); late > limit {
+					t.Errorf("up after %v, seen %v later, want at most %v", d, late, limit)
+				}
+				if d == 0 && late != 0 {
+					t.Errorf("first attempt after %v, want at once", late)
+				}
+			})
+		}
+	}
+}
+
+func TestSeedSpreadsPods(t *testing.T) {
+	ends := map[time.Duration]bool{}
+	for seed := range uint64(10) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			Until(t.Context(), Policy{Seed: seed}, upAfter(10*time.Second))
+			ends[time.Since(start)] = true
+		})
+	}
+	if len(ends) < 9 {
+		t.Errorf("10 Pods knock at %d different times", len(ends))
+	}
+}
+
+func TestUntilEnds(t *testing.T) {
+	fatal := errors.New("no such revision")
+	stop := errors.New("stopped")
+	tests := []struct {
+		name string
+		try  func(context.Context) error
+		is   error // what the error must be
+		last error // what the error must say
+	}{
+		{"permanent", func(context.Context) error { return Permanent(fmt.Errorf("clone: %w", fatal)) }, fatal, nil},
+		{"deadline", func(context.Context) error { return errDown }, context.DeadlineExceeded, errDown},
+		{"cut short", func(ctx context.Context) error { <-ctx.Done(); return errors.New("i/o timeout") }, context.DeadlineExceeded, &Hung{}},
+		{"stopped", func(context.Context) error { return errDown }, stop, errDown},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				if tt.name == "stopped" {
+					c, stopNow := context.WithCancelCause(ctx)
+					ctx = c
+					time.AfterFunc(2*time.Second, func() { stopNow(stop) })
+				}
+				start := time.Now()
+				err := Until(ctx, Policy{}, tt.try)
+				if !errors.Is(err, tt.is) {
+					t.Errorf("error is %v, want %v", err, tt.is)
+				}
+				if elapsed := time.Since(start); elapsed > 5*time.Second {
+					t.Errorf("took %v", elapsed)
+				}
+				if tt.last == nil {
+					return
+				}
+				var e *Error
+				if !errors.As(err, &e) {
+					t.Fatalf("error is %T", err)
+				}
+				if _, hung := tt.last.(*Hung); hung {
+					if !errors.As(e.Last, new(*Hung)) {
+						t.Errorf("last failure is %v, want Hung", e.Last)
+					}
+				} else if e.Last != tt.last {
+					t.Errorf("last failure is %v, want %v", e.Last, tt.last)
+				}
+			})
+		})
+	}
+}
+
+// An attempt that the deadline cuts short must not hide the real cause.
+func TestLastCauseSurvivesDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+		defer cancel()
+		n := 0
+		err := Until(ctx, Policy{Patience: time.Second, AttemptTimeout: 10 * time.Second}, func(ctx context.Context) error {
+			if n++; n == 1 {
+				return errDown
+			}
+			<-ctx.Done()
+			return context.DeadlineExceeded
+		})
+		var e *Error
+		if !errors.As(err, &e) || e.Last != errDown {
+			t.Errorf("error is %v, want one that says %v", err, errDown)
+		}
+	})
+}
+
+// A black hole that opens is seen a second later, and a server that takes three
+// seconds to answer is ready all the same.
+func TestHangingAttempts(t *testing.T) {
+	p := Policy{Patience: time.Second, AttemptTimeout: 10 * time.Second}
+	t.Run("black hole opens", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start, most := time.Now(), 0
+			var mu sync.Mutex
+			var live []context.Context
+			err := Until(t.Context(), p, func(ctx context.Context) error {
+				if time.Since(start) > 7300*time.Millisecond {
+					return nil
+				}
+				mu.Lock()
+				live = slices.DeleteFunc(append(live, ctx), func(c context.Context) bool { return c.Err() != nil })
+				most = max(most, len(live))
+				mu.Unlock()
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			if late := time.Since(start) - 7300*time.Millisecond; err != nil || late > 1100*time.Millisecond {
+				t.Errorf("seen %v after it opened, error %v", late, err)
+			}
+			if most > 2 {
+				t.Errorf("%d attempts at once, want 2 at most", most)
+			}
+		})
+	})
+	t.Run("deaf attempts do not pile up", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			var mu sync.Mutex
+			running, most := 0, 0
+			Until(ctx, p, func(context.Context) error {
+				mu.Lock()
+				running++
+				most = max(most, running)
+				mu.Unlock()
+				time.Sleep(7 * time.Second) // whatever its context says
+				mu.Lock()
+				running--
+				mu.Unlock()
+				return errDown
+			})
+			time.Sleep(10 * time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			if most > 2 {
+				t.Errorf("%d attempts at once", most)
+			}
+		})
+	})
+	t.Run("slow answer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var said []string
+			p.Notify = func(e Event) { said = append(said, fmt.Sprint(e.Err)) }
+			err := Until(t.Context(), p, func(ctx context.Context) error {
+				Doing(ctx, "waiting for the answer")
+				select {
+				case <-time.After(3 * time.Second):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			if took := time.Since(start); err != nil || took != 3*time.Second {
+				t.Errorf("took %v, error %v, want 3s", took, err)
+			}
+			if len(said) == 0 || said[0] != "waiting for the answer: no answer within 1s" {
+				t.Errorf("said %q", said)
+			}
+		})
+	})
+	t.Run("slow failure is no flapping", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			hung := 0
+			p.Notify = func(e Event) {
+				if errors.As(e.Err, new(*Hung)) {
+					hung++
+				}
+			}
+			Until(ctx, p, func(ctx context.Context) error {
+				select {
+				case <-time.After(1500 * time.Millisecond):
+					return errDown
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			if hung > 1 {
+				t.Errorf("said %d times that there is no answer, though there was one each 1.5 s", hung)
+			}
+		})
+	})
+}
+
+func TestStableFor(t *testing.T) {
+	p := Policy{StableFor: time.Second}
+	t.Run("flapping never counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			start := time.Now()
+			err := Until(ctx, p, func(context.Context) error {
+				if time.Since(start)%(500*time.Millisecond) < 200*time.Millisecond {
+					return nil
+				}
+				return errDown
+			})
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	})
+	t.Run("slow counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 18*time.Second)
+			defer cancel()
+			p := Policy{StableFor: 3 * time.Second, Patience: time.Second, AttemptTimeout: 10 * time.Second}
+			err := Until(ctx, p, func(ctx context.Context) error {
+				select {
+				case <-time.After(2500 * time.Millisecond):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	t.Run("steady counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			err := Until(t.Context(), p, upAfter(time.Second))
+			if took := time.Since(start); err != nil || took < 2*time.Second || took > 2200*time.Millisecond {
+				t.Errorf("took %v, error %v", took, err)
+			}
+		})
+	})
+}
+
+func TestWatch(t *testing.T) {
+	t.Run("not needed", func(t *testing.T) {
+		p := Policy{Watch: func(context.Context) <-chan struct{} { t.Error("watches what is ready"); return nil }}
+		if err := Until(t.Context(), p, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("cannot be had", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			var attempts atomic.Int32
+			watches := 0
+			p := Policy{Watch: func(context.Context) <-chan struct{} { watches++; return nil }}
+			Until(ctx, p, func(context.Context) error { attempts.Add(1); return errDown })
+			if n := attempts.Load(); n > 25 || watches != 1 {
+				t.Errorf("%d attempts and %d watches in a second, want the ordinary pace", n, watches)
+			}
+		})
+	})
+	t.Run("storm", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			wake := make(chan struct{})
+			go func() {
+				for {
+					select {
+					case wake <- struct{}{}:
+					case <-ctx.Done():
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			var n atomic.Int32
+			p := Policy{Watch: func(context.Context) <-chan struct{} { return wake }}
+			Until(ctx, p, func(context.Context) error { n.Add(1); return errDown })
+			if n := n.Load(); n > 60 {
+				t.Errorf("%d attempts in a second", n)
+			}
+		})
+	})
+	t.Run("wakes", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			wake := make(chan struct{}, 1)
+			start := time.Now()
+			time.AfterFunc(100*time.Second, func() { wake <- struct{}{} })
+			p := Policy{Watch: func(context.Context) <-chan struct{} { return wake }}
+			err := Until(t.Context(), p, upAfter(100*time.Second))
+			if took := time.Since(start); err != nil || took != 100*time.Second {
+				t.Errorf("took %v, error %v, want 100s", took, err)
+			}
+		})
+	})
+	t.Run("too late for a change", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			n, start := 0, time.Now()
+			p := Policy{Watch: func(context.Context) <-chan struct{} { return make(chan struct{}) }}
+			Until(t.Context(), p, func(context.Context) error {
+				if n++; n == 1 {
+					return errDown
+				}
+				return nil
+			})
+			if took := time.Since(start); took != 0 {
+				t.Errorf("second attempt after %v, want one as soon as the watch stands", took)
+			}
+		})
+	})
+}
+
+func TestErrorsThatSayWhen(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err      error
+		min, max time.Duration
+	}{
+		"after":               {After(27*time.Second, errDown), 27 * time.Second, 27 * time.Second},
+		"within, sooner":      {Within(10*time.Millisecond, errDown), 10 * time.Millisecond, 10 * time.Millisecond},
+		"within, later":       {Within(27*time.Second, errDown), 40 * time.Millisecond, 60 * time.Millisecond},
+		"neither, as a check": {errDown, 40 * time.Millisecond, 60 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, start := 0, time.Now()
+				Until(t.Context(), Policy{}, func(context.Context) error {
+					if n++; n == 1 {
+						return fmt.Errorf("wrapped: %w", tt.err)
+					}
+					return nil
+				})
+				if took := time.Since(start); took < tt.min || took > tt.max {
+					t.Errorf("second attempt after %v, want %v to %v", took, tt.min, tt.max)
+				}
+			})
+		})
+	}
+}
+
+func TestRace(t *testing.T) {
+	type runner struct {
+		takes time.Duration
+		err   error
+	}
+	fail, ok := errors.New("failed"), error(nil)
+	tests := []struct {
+		name    string
+		inOrder bool
+		runners []runner
+		winner  int
+		took    time.Duration
+	}{
+		{"first wins", false, []runner{{100 * time.Millisecond, ok}, {0, ok}}, 0, 100 * time.Millisecond},
+		{"a failure starts the next", false, []runner{{10 * time.Millisecond, fail}, {10 * time.Millisecond, ok}}, 1, 20 * time.Millisecond},
+		{"a hang starts the next", false, []runner{{time.Hour, ok}, {10 * time.Millisecond, ok}}, 1, 1010 * time.Millisecond},
+		{"the earlier is waited for", true, []runner{{2 * time.Second, ok}, {10 * time.Millisecond, ok}}, 0, 2 * time.Second},
+		{"the later wins when the earlier has failed", true, []runner{{2 * time.Second, fail}, {10 * time.Millisecond, ok}}, 1, 2 * time.Second},
+		{"the end of time makes the later win", true, []runner{{time.Hour, ok}, {10 * time.Millisecond, ok}}, 1, 10 * time.Second},
+		{"all fail", false, []runner{{5 * time.Millisecond, fail}, {5 * time.Millisecond, fail}}, -1, 10 * time.Millisecond},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				start := time.Now()
+				winner, outcomes := Race(ctx, len(tt.runners), time.Second, tt.inOrder, func(ctx context.Context, i int) (int, error) {
+					select {
+					case <-time.After(tt.runners[i].takes):
+						return i, tt.runners[i].err
+					case <-ctx.Done():
+						return i, ctx.Err()
+					}
+				})
+				if took := time.Since(start); winner != tt.winner || took != tt.took {
+					t.Errorf("winner %d after %v, want %d after %v", winner, took, tt.winner, tt.took)
+				}
+				if winner >= 0 && outcomes[winner].Value != winner {
+					t.Errorf("outcome %+v", outcomes[winner])
+				}
+			})
+		})
+	}
+}

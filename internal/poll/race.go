@@ -1,0 +1,81 @@
+package poll
+
+import (
+	"context"
+	"time"
+)
+
+// Outcome is the result of one runner of a [Race].
+type Outcome[T any] struct {
+	Value    T
+	Err      error
+	Finished bool // false: never started, or still running when the race ended
+}
+
+// Race runs try(0) to try(n-1). Each starts when the one before it fails, or
+// has not ended after the head start. It returns the index of the winner, -1 if
+// there is none, and what became of each.
+//
+// The first success wins; with inOrder, only once every runner before it has
+// failed, or when ctx ends. The losers' contexts are cancelled when Race returns.
+func Race[T any](ctx context.Context, n int, headStart time.Duration, inOrder bool, try func(ctx context.Context, i int) (T, error)) (winner int, outcomes []Outcome[T]) {
+	if n == 0 {
+		return -1, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	outcomes = make([]Outcome[T], n)
+	finished := make(chan int, n)
+	values := make([]Outcome[T], n) // written by the runners, read after finished says so
+
+	started, running := 0, 0
+	start := func() {
+		i := started
+		started++
+		running++
+		go func() {
+			v, err := try(ctx, i)
+			values[i] = Outcome[T]{v, err, true}
+			finished <- i
+		}()
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			if started < n {
+				start()
+				timer.Reset(headStart)
+			}
+		case i := <-finished:
+			running--
+			outcomes[i] = values[i]
+			if w := leader(outcomes, inOrder); w >= 0 {
+				return w, outcomes
+			}
+			switch {
+			case started < n && i == started-1:
+				timer.Reset(0)
+			case started == n && running == 0:
+				return -1, outcomes
+			}
+		case <-ctx.Done():
+			return leader(outcomes, false), outcomes
+		}
+	}
+}
+
+// leader returns the first that succeeded, or -1 if none has, or if inOrder one
+// before it still may.
+func leader[T any](outcomes []Outcome[T], inOrder bool) int {
+	for i, o := range outcomes {
+		if o.Finished && o.Err == nil {
+			return i
+		}
+		if inOrder && !o.Finished {
+			return -1
+		}
+	}
+	return -1
+}

@@ -1,0 +1,46 @@
+// Package readfile reads the files that users name: they may be anything.
+package readfile
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// Limit is far above any configuration, certificate or secret, and far below
+// what a wrong path such as /dev/zero would fill the memory with.
+const Limit = 1 << 20
+
+// All returns the content of the file, or an error if it is longer than
+// [Limit] bytes or one whose reading may never end, such as a pipe.
+func All(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if stat.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("not a file but a %s", kind(stat.Mode()))}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, Limit+1))
+	if err == nil && len(data) > Limit {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", Limit)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func kind(m fs.FileMode) string {
+	if m&fs.ModeSocket != 0 {
+		return "socket"
+	}
+	return "pipe"
+}

@@ -1,0 +1,48 @@
+// Package suggest finds the name that somebody meant.
+package suggest
+
+import "strings"
+
+// Closest returns the one of the names known that was probably meant by name,
+// or "": at most two slips, in less than half of it, or the beginning of one.
+func Closest(name string, known []string) string {
+	name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+	best, least := "", 3
+	for _, k := range known {
+		if len(name) > 2*len(k) {
+			continue
+		}
+		n := slips(name, k)
+		if len(name) >= 3 && len(k) >= 3 && (strings.HasPrefix(k, name) || strings.HasPrefix(name, k)) {
+			n = min(n, 1)
+		}
+		if n < least && 2*n < len(name) {
+			best, least = k, n
+		}
+	}
+	return best
+}
+
+// slips counts the characters to leave out, to add, to replace or to swap with
+// the next to turn a into b (the optimal string alignment distance).
+func slips(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			if i == 0 || j == 0 {
+				rows[i][j] = i + j
+				continue
+			}
+			replace := rows[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			rows[i][j] = min(replace, rows[i-1][j]+1, rows[i][j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,97 @@
+// Package tlsconfig puts together the TLS settings of every client in initbox.
+package tlsconfig
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"sync"
+
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"initbox/internal/readfile"
+)
+
+// Options are the TLS settings that a user can give. The zero value verifies
+// the server against the system's roots or, where there are none, as in an
+// image FROM scratch, against those of Mozilla, which are embedded.
+type Options struct {
+	CAFile     string // PEM certificates trusted besides the roots
+	CertFile   string // PEM client certificate chain; its key is in KeyFile, or in the same file
+	KeyFile    string
+	ServerName string // verified in place of the host's name
+	Insecure   bool   // do not verify the server; a client certificate is sent all the same
+}
+
+// Load reads the files, which may have changed since the last time, and
+// returns the configuration. Who connects with it calls [EmbedRoots] before.
+func (o Options) Load() (*tls.Config, error) {
+	c := &tls.Config{ServerName: o.ServerName, InsecureSkipVerify: o.Insecure}
+	if o.CAFile != "" {
+		pem, err := readfile.All(o.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("CA file: %w", err)
+		}
+		EmbedRoots()
+		if c.RootCAs, err = systemRoots(); err != nil {
+			return nil, err
+		}
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA file %s: no PEM certificate in it", o.CAFile)
+		}
+	}
+	if o.CertFile != "" {
+		key := o.KeyFile
+		if key == "" {
+			key = o.CertFile
+		}
+		pair, err := loadPair(o.CertFile, key)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+func loadPair(certFile, keyFile string) (tls.Certificate, error) {
+	cert, err := readfile.All(certFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := readfile.All(keyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
+
+// EmbedRoots makes the embedded roots those of last resort. It is called before
+// the first connection that needs them, since parsing them takes longer than
+// all else that a start does.
+var EmbedRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(embedded()) })
+
+func embedded() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for root := range bundle.Roots() {
+		cert, err := x509.ParseCertificate(root.Certificate)
+		if err != nil {
+			continue // the bundle is tested to parse
+		}
+		if root.Constraint == nil {
+			pool.AddCert(cert)
+		} else {
+			pool.AddCertWithConstraint(cert, root.Constraint)
+		}
+	}
+	return pool
+}
+
+// systemRoots returns a copy of the roots to which a CA file adds.
+func systemRoots() (*x509.CertPool, error) {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("system roots: %w", err)
+	}
+	return pool, nil
+}
