@@ -1,0 +1,357 @@
+package waitfor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/miekg/dns"
+
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+)
+
+var dnsKind = Kind{
+	Schemes: []string{"dns"},
+	Usage:   "dns:NAME",
+	Ready:   "the name has an address, or records of the type asked for",
+	Settings: []Setting{
+		{Name: "type", Value: "LIST", Usage: "record types, any of which will do: " + strings.Join(dnsTypeNames, ", ") + " (default A,AAAA)"},
+		{Name: "family", Value: "4|6|both", Usage: "addresses of that family, or of both"},
+		{Name: "min-records", Value: "N", Usage: "at least so many records of one type, as a headless Service with N ready Pods has"},
+		{Name: "expect", Value: "VALUE|CIDR|/REGEX/", Usage: "a record has the value, lies in the network, or matches; for SRV and MX the name alone will do", Multi: true},
+		{Name: "ignore-negative-ttl", Usage: "ask at the ordinary pace, though a cache may repeat that there is nothing"},
+	},
+	parse: parseDNS,
+}
+
+// dnsTypeNames are the types that can be asked for, in the order of the help.
+var dnsTypeNames = []string{"A", "AAAA", "CNAME", "SRV", "MX", "NS", "TXT", "PTR"}
+
+// DNSTarget returns the target that waits for name, which may hold any
+// character.
+func DNSTarget(name string) string { return "dns:" + url.PathEscape(name) }
+
+type dnsCheck struct {
+	name       string
+	query      resolver.Query
+	resolver   *resolver.Resolver
+	all        bool // every type must have data
+	minRecords int64
+	expect     []expectation
+
+	mu      sync.Mutex
+	answers []string
+}
+
+// expectation is one --expect.
+type expectation struct {
+	text    string       // as written
+	network netip.Prefix // valid for an address or a CIDR
+	value   matcher
+}
+
+func parseDNS(t *target) (Check, error) {
+	s := t.settings
+	name, err := dnsName(t)
+	if err != nil {
+		return nil, err
+	}
+	c := &dnsCheck{name: name, resolver: t.resolver}
+	c.query = resolver.Query{Name: name, Grace: time.Second, Memory: new(resolver.Memory)}
+	if s.on("ignore-negative-ttl") {
+		c.query.Memory = nil
+	}
+	if err := c.parseTypes(s); err != nil {
+		return nil, err
+	}
+	if err := c.fixAddress(); err != nil {
+		return nil, err
+	}
+	if t.gone {
+		c.all = false // a name that lost the addresses of one family is not gone
+		if s.on("expect") || s.on("min-records") {
+			return nil, errors.New("gone means that there is no record at all: it goes with neither expect nor min-records")
+		}
+	}
+	return c, c.parseExpectations(s)
+}
+
+func (c *dnsCheck) parseExpectations(s Settings) (err error) {
+	if c.minRecords, err = s.count("min-records", 1); err != nil {
+		return err
+	}
+	if c.minRecords == 0 {
+		return errors.New("min-records: want a whole number from 1; to wait until there is no record use gone")
+	}
+	for _, text := range s["expect"] {
+		e, err := parseExpectation(text)
+		if err != nil {
+			return fmt.Errorf("expect: %w", err)
+		}
+		c.expect = append(c.expect, e)
+	}
+	return nil
+}
+
+// notInNames are the characters that people write into names and mean
+// something by.
+var notInNames = []struct{ character, called, advice string }{
+	{" ", "a space", "give each name as an argument of its own"},
+	{",", "a comma", "give each name as an argument of its own"},
+	{"/", "a slash", "give the host's name alone; wait-for-service takes URLs"},
+	{":", "a colon", "give the host's name alone; wait-for-service takes ports, as in tcp://HOST:PORT"},
+	{"*", "a *", "wait for a name that the wildcard covers"},
+}
+
+// dnsName returns the name of a dns target. Its errors do not quote a name that
+// may be something else.
+func dnsName(t *target) (string, error) {
+	if t.url.Opaque == "" && (t.url.Host != "" || t.url.Path != "" || t.url.User != nil) {
+		return "", errors.New("want " + t.kind.Usage + ", without a slash")
+	}
+	name, err := url.PathUnescape(t.url.Opaque)
+	switch {
+	case err != nil:
+		return "", errors.New("percent-encoding is wrong, want " + t.kind.Usage)
+	case t.secrets.in(name):
+		return "", errors.New("the name must not be a secret")
+	case t.url.RawQuery != "" || t.url.ForceQuery:
+		name += "?"
+	}
+	if name == "" {
+		return "", errors.New("is not a domain name: it is empty; is a variable not set?")
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return name, nil
+	}
+	for _, c := range notInNames {
+		if strings.Contains(name, c.character) {
+			return "", fmt.Errorf("is not a domain name: it has %s in it; %s", c.called, c.advice)
+		}
+	}
+	if strings.Trim(name, domainCharacters) != "" {
+		return "", errors.New("is not a domain name: a name has letters from a to z, digits, -, _ and dots only (one in another script is written with xn--)")
+	}
+	if _, ok := dns.IsDomainName(name); !ok || len(strings.TrimSuffix(name, ".")) > 253 || strings.Contains(name, "..") || strings.HasPrefix(name, ".") && name != "." {
+		return "", errors.New("is not a domain name: it has 1 to 63 characters between two dots, and 253 in all")
+	}
+	return name, nil
+}
+
+func (c *dnsCheck) parseTypes(s Settings) error {
+	switch {
+	case s.on("type") && s.on("family"):
+		return errors.New("type and family exclude each other")
+	case s.on("type"):
+		for _, name := range strings.Split(s.get("type"), ",") {
+			name = strings.ToUpper(strings.TrimSpace(name))
+			if !slices.Contains(dnsTypeNames, name) {
+				return fmt.Errorf("type: want one or more of %s", strings.Join(dnsTypeNames, ","))
+			}
+			if t := dns.StringToType[name]; !slices.Contains(c.query.Types, t) {
+				c.query.Types = append(c.query.Types, t)
+			}
+		}
+		return nil
+	}
+	switch s.get("family") {
+	case "", "both":
+		c.query.Types = []uint16{dns.TypeA, dns.TypeAAAA}
+		c.all = s.get("family") == "both"
+	case "4":
+		c.query.Types = []uint16{dns.TypeA}
+	case "6":
+		c.query.Types = []uint16{dns.TypeAAAA}
+	default:
+		return errors.New("family: want 4, 6 or both")
+	}
+	return nil
+}
+
+// fixAddress makes of an address its reverse name, for type PTR only.
+func (c *dnsCheck) fixAddress() error {
+	if _, err := netip.ParseAddr(c.name); err != nil {
+		return nil
+	}
+	if !slices.Equal(c.query.Types, []uint16{dns.TypePTR}) {
+		return errors.New("is an address, not a name: to wait for its reverse name use type PTR, to wait for its server use tcp://")
+	}
+	reverse, err := dns.ReverseAddr(c.name)
+	if err != nil {
+		return errors.New("is an address without a reverse name")
+	}
+	c.query.Name = reverse
+	return nil
+}
+
+func parseExpectation(text string) (expectation, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return expectation{text: text, network: netip.PrefixFrom(addr, addr.BitLen())}, nil
+	}
+	if network, err := netip.ParsePrefix(text); err == nil {
+		return expectation{text: text, network: network.Masked()}, nil
+	}
+	m, err := parseMatcher(text)
+	m.text = canonical(m.text)
+	return expectation{text: text, value: m}, err
+}
+
+// met reports whether a record's value is what is expected. Of an SRV or MX
+// record, the name of the server will do.
+func (e expectation) met(rr dns.RR) bool {
+	switch rr := rr.(type) {
+	case *dns.SRV:
+		return e.matches(recordValue(rr)) || e.matches(rr.Target)
+	case *dns.MX:
+		return e.matches(recordValue(rr)) || e.matches(rr.Mx)
+	}
+	return e.matches(recordValue(rr))
+}
+
+func (e expectation) matches(value string) bool {
+	if e.network.IsValid() {
+		addr, err := netip.ParseAddr(value)
+		return err == nil && e.network.Contains(addr)
+	}
+	return e.value.whole(value) || e.value.whole(canonical(value))
+}
+
+// canonical makes names comparable: case and the final dot mean nothing.
+func canonical(value string) string { return strings.ToLower(strings.TrimSuffix(value, ".")) }
+
+func (c *dnsCheck) String() string { return c.name }
+
+func (c *dnsCheck) Check(ctx context.Context) error {
+	poll.Doing(ctx, "asking for "+c.name)
+	answer, err := c.resolver.Lookup(ctx, c.query)
+	if err != nil {
+		return err
+	}
+	if err := c.judge(answer); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers = values(answer)
+	return nil
+}
+
+// values returns the values of an answer's records.
+func values(answer *resolver.Answer) []string {
+	var all []string
+	for _, rr := range answer.Records {
+		all = append(all, recordValue(rr))
+	}
+	slices.Sort(all) // servers rotate their answers; the output should not
+	return slices.Compact(all)
+}
+
+// judge says what an answer that has records lacks.
+func (c *dnsCheck) judge(answer *resolver.Answer) error {
+	if c.all && len(answer.Missing) > 0 {
+		return &resolver.Failure{Tried: answer.Missing}
+	}
+	for _, e := range c.expect {
+		if !slices.ContainsFunc(answer.Records, e.met) {
+			f := failure(Unexpected, "%s: no record is %s", strings.TrimSuffix(answer.Name, "."), e.text)
+			f.Note = "there is " + list(values(answer))
+			return f
+		}
+	}
+	number := map[uint16]int64{} // of records that count, by type
+	for _, rr := range answer.Records {
+		if len(c.expect) == 0 || slices.ContainsFunc(c.expect, func(e expectation) bool { return e.met(rr) }) {
+			number[rr.Header().Rrtype]++
+		}
+	}
+	decisive := number[c.query.Types[0]] // the type with most, or where all count with fewest
+	for _, t := range c.query.Types {
+		if c.all {
+			decisive = min(decisive, number[t])
+		} else {
+			decisive = max(decisive, number[t])
+		}
+	}
+	if decisive < c.minRecords {
+		// Not NoData: there is something.
+		f := failure(Unexpected, "%s: %d of %d records", strings.TrimSuffix(answer.Name, "."), decisive, c.minRecords)
+		f.Hint = "a headless Service has a record for each Pod that is ready (or with publishNotReadyAddresses: each Pod): look at its endpoints"
+		return f
+	}
+	return nil
+}
+
+// Answers returns the records that made a dns target ready, one value each,
+// sorted: names without the final dot, texts without quotes, and all else as dig
+// +short prints it. It returns nil for other targets.
+func Answers(c Check) []string {
+	d, ok := c.(*dnsCheck)
+	if !ok {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.answers
+}
+
+// recordValue is a record's data in the presentation format, except that a
+// text is what it says and a name has no final dot. It is one line.
+func recordValue(rr dns.RR) string {
+	switch rr := rr.(type) {
+	case *dns.TXT:
+		return oneLine(unescape(strings.Join(rr.Txt, "")))
+	case *dns.SRV:
+		return fmt.Sprintf("%d %d %d %s", rr.Priority, rr.Weight, rr.Port, strings.TrimSuffix(rr.Target, "."))
+	case *dns.MX:
+		return strconv.Itoa(int(rr.Preference)) + " " + strings.TrimSuffix(rr.Mx, ".")
+	}
+	value := strings.TrimPrefix(rr.String(), rr.Header().String())
+	return strings.TrimSuffix(value, ".")
+}
+
+// unescape undoes the escapes of the presentation format (RFC 1035, section
+// 5.1), \DDD for an octet and \X for X, which package dns leaves in texts.
+func unescape(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if octet, err := strconv.ParseUint(s[i+1:i+4], 10, 8); err == nil {
+				b.WriteByte(byte(octet))
+				i += 3
+				continue
+			}
+		}
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// oneLine escapes, as Go does, what would break a line or drive a terminal, and
+// nothing else.
+func oneLine(s string) string {
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)): // no UTF-8
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

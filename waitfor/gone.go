@@ -1,0 +1,52 @@
+package waitfor
+
+import (
+	"context"
+	"errors"
+
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+)
+
+// gone turns a check around: it is ready when its target is known not to be
+// there. Only a refused connection, a name that does not exist and a missing
+// file prove that; a hang or an error prove nothing.
+type gone struct{ check Check }
+
+func (g gone) String() string { return g.check.String() }
+
+func (g gone) Check(ctx context.Context) error {
+	err := g.check.Check(ctx)
+	if err == nil {
+		return &Failure{Class: Unexpected, Text: "still there", Hint: "what should stop it? look at its Pods and its owner"}
+	}
+	if poll.IsPermanent(err) {
+		return err
+	}
+	var lookup *resolver.Failure
+	f := classify(err)
+	switch {
+	case f.elsewhere: // another server than the target is not there
+		return err
+	case errors.As(err, &lookup): // of the search names, each must be known not to exist
+		if lookup.Gone() {
+			return nil
+		}
+		return err
+	case f.Class == Refused, f.Class == Missing && f.Err == errNotThere:
+		return nil
+	}
+	switch f.Class {
+	case Unexpected, Authentication, TLS, Reset:
+		return &Failure{Class: f.Class, Text: "still there: " + f.Text, Note: f.Note, Err: err}
+	}
+	return err
+}
+
+// Watch passes on what the check it turns around is told.
+func (g gone) Watch(ctx context.Context) <-chan struct{} {
+	if w, ok := g.check.(Watcher); ok {
+		return w.Watch(ctx)
+	}
+	return nil
+}

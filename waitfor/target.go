@@ -1,0 +1,307 @@
+package waitfor
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"initbox/internal/resolver"
+)
+
+// Kind is one kind of target.
+type Kind struct {
+	Schemes  []string
+	Usage    string // how a target of the kind is written
+	Ready    string // what ready means
+	Settings []Setting
+
+	parse func(t *target) (Check, error)
+}
+
+// kinds lists every kind of target. A new one is a line here and a file of its
+// own.
+var kinds = []*Kind{
+	&dnsKind,
+	&tcpKind,
+	&tlsKind,
+	&httpKind,
+	&grpcKind,
+	&unixKind,
+	&fileKind,
+}
+
+// Kinds returns every kind of target, in the order of the documentation.
+func Kinds() []*Kind { return kinds }
+
+// Schemes returns the schemes that [Parse] accepts, sorted.
+func Schemes() []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.Schemes...)
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// target is what all kinds of targets have in common.
+type target struct {
+	kind     *Kind
+	scheme   string
+	url      *url.URL // with a placeholder for each secret; see secrets
+	socket   string   // of http+unix
+	secrets  secrets
+	settings Settings
+	gone     bool // ready means: not there any more
+	resolver *resolver.Resolver
+}
+
+// Parse turns a target such as "tcp://mydb:5432" or
+// "http://api/health#status=200&json=.status==UP" into a [Check]. Its errors
+// never quote the target, which may hold a password.
+//
+// A target may refer to a secret, in the user information, the path or the
+// query: ${file:/path}, which is read again at each attempt, and ${env:NAME},
+// which must be set, for nothing can set it later.
+func Parse(text string, o Options) (Check, error) {
+	t, err := parseTarget(text, o)
+	if err != nil {
+		return nil, err
+	}
+	t.settings.take(t.kind, o.Settings)
+	t.gone = o.Gone || t.settings.on("gone")
+	if err := t.consistent(o.AttemptTimeout); err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	check, err := t.kind.parse(t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	if t.gone {
+		return gone{check}, nil
+	}
+	return check, nil
+}
+
+func parseTarget(text string, o Options) (*target, error) {
+	t := &target{resolver: o.Resolver}
+	if t.resolver == nil {
+		t.resolver = new(resolver.Resolver)
+	}
+	text, err := t.secrets.extract(text, o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.parseKind(text); err != nil {
+		return nil, err
+	}
+	if err := t.parseURL(text); err != nil {
+		return nil, err
+	}
+	t.settings, err = parseSettings(t.url.EscapedFragment(), t.kind)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return t, nil
+}
+
+func (t *target) parseKind(text string) error {
+	scheme, rest, ok := strings.Cut(text, ":")
+	t.scheme = strings.ToLower(scheme)
+	t.kind = KindOf(t.scheme)
+	switch {
+	case t.kind != nil:
+		return nil
+	case ok && strings.HasPrefix(rest, "//") && !strings.ContainsAny(scheme, "@=?#"):
+		return fmt.Errorf("no such kind of target: %s://; one of %s is possible", scheme, strings.Join(Schemes(), ", "))
+	}
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.Schemes[0])
+	}
+	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + strings.Join(names, ", "))
+}
+
+// parseURL does not pass on the errors of package url, which quote what may be
+// a password.
+func (t *target) parseURL(text string) (err error) {
+	if t.scheme == "http+unix" {
+		if text, err = t.cutSocket(text); err != nil {
+			return err
+		}
+	}
+	if t.url, err = url.Parse(text); err != nil {
+		if problem := addressProblem(text); problem != nil {
+			return fmt.Errorf("a target of kind %s://: %w", t.scheme, problem)
+		}
+		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode what is special in it (%%40 for @, %%2F for /, %%23 for #)", t.scheme)
+	}
+	// A password with an unencoded / or # or ? in it ends the host early.
+	after := t.url.EscapedPath() + t.url.RawQuery + t.url.EscapedFragment()
+	if t.scheme != "dns" { // whose name is opaque, and is checked and hidden as a name
+		after += t.url.Opaque
+	}
+	if strings.Contains(after, "@") {
+		return fmt.Errorf("a target of kind %s:// has an @ after its host: write %%40 for it, and percent-encode / ? # in a password", t.scheme)
+	}
+	if t.secrets.in(t.url.Host) || t.secrets.in(t.url.EscapedFragment()) {
+		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one", t.scheme)
+	}
+	return nil
+}
+
+var (
+	errPort     = errors.New("port must be a number from 1 to 65535")
+	errBrackets = errors.New("an IPv6 address stands in brackets, as in [fd00::10]:5432")
+)
+
+// addressProblem says what is wrong with host and port of what is not a URL, or
+// returns nil if that is not it. With an @ in text, what looks like a port may
+// be the beginning of a password.
+func addressProblem(text string) error {
+	_, addr, _ := strings.Cut(text, "://")
+	if end := strings.IndexAny(addr, "/?#"); end >= 0 {
+		addr = addr[:end]
+	}
+	colon := strings.LastIndexByte(addr, ':')
+	switch {
+	case strings.Contains(text, "@"), colon < 0:
+		return nil
+	case strings.Contains(addr[:colon], ":") && !strings.Contains(addr, "["):
+		return errBrackets
+	case strings.Contains(addr, "[") && !strings.Contains(addr[:colon], "]"), strings.Trim(addr[colon+1:], "0123456789") == "":
+		return nil
+	}
+	return errPort
+}
+
+// cutSocket takes the percent-encoded path of a socket from the place of the
+// host, where package url would not have it.
+func (t *target) cutSocket(text string) (string, error) {
+	rest := strings.TrimPrefix(text[len(t.scheme):], "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	user := strings.LastIndexByte(rest[:end], '@') + 1
+	path, err := url.PathUnescape(rest[user:end])
+	if err != nil || !strings.HasPrefix(path, "/") {
+		return "", errors.New("the socket of a target of kind http+unix:// is a percent-encoded absolute path, as in http+unix://%2Frun%2Fapi.sock/healthz")
+	}
+	t.socket = path
+	return t.scheme + "://" + rest[:user] + "localhost" + rest[end:], nil
+}
+
+// KindOf returns the kind of target with the scheme, or nil.
+func KindOf(scheme string) *Kind {
+	for _, k := range kinds {
+		if slices.Contains(k.Schemes, scheme) {
+			return k
+		}
+	}
+	return nil
+}
+
+// String is the target without user information, query and fragment: any of
+// them may hold a secret.
+func (t *target) String() string {
+	host := t.url.Host
+	if t.socket != "" {
+		host = url.PathEscape(t.socket)
+	}
+	s := t.scheme + "://" + host + t.secrets.hide(t.url.Path)
+	name, err := url.PathUnescape(t.url.Opaque)
+	switch {
+	case t.scheme == "dns" && t.url.Opaque != "" && err == nil && harmless(name):
+		s = t.secrets.hide(name)
+	case t.url.Opaque != "":
+		s = t.scheme + ":…"
+	case t.scheme == "dns" && host == "" && t.url.Path == "":
+		s = `""` // the name, which is empty
+	}
+	if t.url.RawQuery != "" {
+		s += "?…"
+	}
+	return s
+}
+
+// domainCharacters are those of a domain name. What has others may be anything,
+// such as a connection string with a password.
+const domainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+
+// harmless reports whether name looks like a domain name or an address, and so
+// may be shown.
+func harmless(name string) bool {
+	addr, err := netip.ParseAddr(name)
+	return strings.Trim(name, domainCharacters) == "" || err == nil && addr.Zone() == ""
+}
+
+// hostPort returns the target's host and port and requires both.
+func (t *target) hostPort() (host, port string, err error) {
+	host, port = t.url.Hostname(), t.url.Port()
+	n, _ := strconv.Atoi(port)
+	switch {
+	case host == "":
+		return "", "", fmt.Errorf("host missing, want %s", t.kind.Usage)
+	case strings.Contains(host, ":") && !strings.HasPrefix(t.url.Host, "["):
+		return "", "", errBrackets // else fd00::10 has port 10
+	case port == "":
+		return "", "", fmt.Errorf("port missing, want %s", t.kind.Usage)
+	case n < 1 || n > 65535:
+		return "", "", errPort
+	}
+	return host, port, nil
+}
+
+// addr joins host and port as net.Dial wants them.
+func (t *target) addr() (string, error) {
+	host, port, err := t.hostPort()
+	if err != nil {
+		return "", err
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && (t.scheme == "tcp4" || t.scheme == "tcp6") {
+		if ip.Unmap().Is4() != (t.scheme == "tcp4") {
+			return "", fmt.Errorf("the address is not one that %s:// can connect to: write tcp://, which connects to either family", t.scheme)
+		}
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// only refuses the parts of a URL that the kind has no use for. It does not
+// quote them: they may be the end of a password.
+func (t *target) only(parts string) error {
+	for _, part := range []struct {
+		name    string
+		present bool
+	}{
+		{"user", t.url.User != nil},
+		{"path", strings.Trim(t.url.Path, "/") != ""},
+		{"query", t.url.RawQuery != "" || t.url.ForceQuery},
+	} {
+		if part.present && !strings.Contains(parts, part.name) {
+			return fmt.Errorf("has a %s, which %s:// has no use for, want %s", part.name, t.scheme, t.kind.Usage)
+		}
+	}
+	return nil
+}
+
+// consistent refuses settings that cannot be meant together, whatever the kind.
+func (t *target) consistent(attemptTimeout time.Duration) error {
+	for _, s := range t.kind.Settings {
+		if s.Needs != "" && t.settings.on(s.Name) && !t.settings.on(s.Needs) {
+			return fmt.Errorf("%s needs %s", s.Name, s.Needs)
+		}
+	}
+	if t.kind.setting("hold") == nil {
+		return nil
+	}
+	hold, err := t.settings.duration("hold", defaultHold)
+	if err == nil && attemptTimeout > 0 && hold >= attemptTimeout {
+		return fmt.Errorf("hold: an attempt takes at most %s (attempt-timeout), so no connection can be held for %s", seconds(attemptTimeout), seconds(hold))
+	}
+	return err
+}

@@ -1,0 +1,385 @@
+package waitfor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestParse pins how targets are shown, which is how the log names them.
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp://mydb:5432":                      "tcp://mydb:5432",
+		"TCP://mydb:5432":                      "tcp://mydb:5432",
+		"tcp6://[::1]:80#hold=1s":              "tcp6://[::1]:80",
+		"tls://mydb:5432#insecure":             "tls://mydb:5432",
+		"http://api":                           "http://api",
+		"http://api/health?a=b#status=200":     "http://api/health?…",
+		"https://user:pw@api:8443/":            "https://api:8443/",
+		"http://${env:U}:${file:/p}@api/x":     "http://api/x",
+		"http://api/hooks/${file:/p}":          "http://api/hooks/…",
+		"http+unix://%2Frun%2Fapi.sock/health": "http+unix://%2Frun%2Fapi.sock/health",
+		"http+unix://a:b@%2Fapi.sock":          "http+unix://%2Fapi.sock",
+		"grpc://api:9090/shop.Cart":            "grpc://api:9090/shop.Cart",
+		"unix:///run/x.sock":                   "unix:///run/x.sock",
+		"file:///run/with%20space":             "file:///run/with space",
+		"dns:mydb":                             "mydb",
+		"dns:_pg._tcp.mydb.svc#type=SRV":       "_pg._tcp.mydb.svc",
+	} {
+		check, err := Parse(text, Options{Getenv: func(string) string { return "value" }})
+		if err != nil {
+			t.Errorf("Parse(%q): %v", text, err)
+		} else if check.String() != want {
+			t.Errorf("Parse(%q) is shown as %q, want %q", text, check, want)
+		}
+	}
+}
+
+// TestParseMistakes pins that a mistake is named in words that lead to the mend.
+func TestParseMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                             "a target starts with its kind",
+		"mydb:5432":                    "a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are dns, tcp, tls,",
+		"mydb":                         "a target starts with its kind",
+		"/run/x":                       "a target starts with its kind",
+		"postgres://mydb:5432/":        "no such kind of target: postgres://",
+		"tcp:mydb:5432":                "host missing",
+		"tcp://mydb":                   "port missing",
+		"tcp://mydb:http":              "a target of kind tcp://: port must be a number from 1 to 65535",
+		"http://mydb:notaport/x":       "port must be a number from 1 to 65535",
+		"http://[::1]:notaport/x":      "port must be a number from 1 to 65535",
+		"tcp://mydb:65536":             "tcp://mydb:65536: port must be a number from 1 to 65535",
+		"tcp://mydb:-1":                "port must be a number from 1 to 65535",
+		"tcp://mydb:":                  "port missing",
+		"tcp://fd00::10":               "an IPv6 address stands in brackets",
+		"http://fd00::10/":             "an IPv6 address stands in brackets",
+		"tcp://[::1":                   "is not a URL",
+		"http://my db/":                "is not a URL",
+		"tcp4://[::1]:80":              "tcp4://[::1]:80: the address is not one that tcp4:// can connect to: write tcp://",
+		"tcp6://127.0.0.1:80":          "the address is not one that tcp6:// can connect to: write tcp://",
+		"tcp6://[::ffff:127.0.0.1]:80": "the address is not one that tcp6:// can connect to",
+		"tcp4://[::ffff:127.0.0.1]:80": "",
+		"tcp6://mydb:80":               "",
+		"tcp://mydb:5432?x=1":          "has a query",
+		"tcp://u@mydb:5432":            "has a user",
+		"tcp://mydb:5432/x":            "has a path",
+		"tcp://mydb:5432#hold=-1s":     "hold: want a duration such as 30s, 1m30s or 500ms",
+		"tcp://mydb:5432#hold=soon":    "hold: want a duration such as 30s, 1m30s or 500ms",
+		"tcp://u:p@h:1/x?y":            "has a user", // the first of several, always
+		"https://api/#key-file=k":      "https://api/: key-file needs cert-file",
+		"tls://api:443#key-file=k":     "key-file needs cert-file",
+		"grpcs://api:443#key-file=k":   "key-file needs cert-file",
+		"https://api/#cert-file=c":     "",
+		"http:///health":               "host missing",
+		"http://api:0/":                "port must be a number from 1 to 65535",
+		"http://u:p/w@api/":            "percent-encode",
+		"http://u:p#w@api/":            "percent-encode",
+		"http://u:1/w@api/":            "an @ after its host",
+		"http://${file:}@api/":         "neither ${file:/PATH} nor ${env:NAME}",
+		"http://${env:X/":              "neither ${file:/PATH} nor ${env:NAME}",
+		"http://${file:/p}/":           "a secret where none can be",
+		"http://api/#body=${file:/p}":  "a secret where none can be",
+		"http://${env:NOPE}@api/":      "environment variable NOPE is not set, but a target refers to it as ${env:NOPE}",
+		"http://${env:a=b}@api/":       "an environment variable that is not set",
+		"http://api/#statu=200":        "did you mean status?",
+		"http://api/#stauts=200":       "setting 1 after # is unknown: did you mean status? possible are status, body,",
+		"http://api/#status=200&Jsn=.": "setting 2 after # is unknown: did you mean json?",
+		"http://api/#tokenfile=x":      "did you mean token-file?",
+		"http://api/#cafile=x":         "did you mean ca-file?",
+		"http://api/#pass=x":           "did you mean password-file?",
+		"http://api/#hold=1s":          "setting 1 after # is unknown; possible are",
+		"http://api/#xy=1":             "setting 1 after # is unknown; possible are",
+		"file:///x#contain=y":          "did you mean contains?",
+		"http://api/#request_header=a": "did you mean request-header?",
+		"http://api/#":                 "", // no setting is none
+		"http://api/#&":                "setting 1 after # is unknown",
+		"http://api/#body=%zz":         "percent-encod",
+		"http://api/#method=A%20B":     "method: want one such as HEAD",
+		"http://api/#header=:x":        "header: want NAME",
+		"http://api/#json=.a[":         "want an index",
+		"unix:///x?y":                  "has a query",
+		"unix://x":                     "three slashes",
+		"file:x":                       "not absolute",
+		"dns:":                         `"": is not a domain name: it is empty; is a variable not set?`,
+		"dns://mydb":                   "want dns:NAME, without a slash",
+		"dns:/mydb":                    "want dns:NAME, without a slash",
+		"dns:mydb?x":                   "mydb?…: is not a domain name: a name has letters",
+		"dns:app:hunter2@mydb":         "dns:…: is not a domain name: it has a colon in it",
+		"dns:${file:/p}":               "…: the name must not be a secret",
+		"dns:mydb#family=both&type=A":  "mydb: type and family exclude each other",
+	} {
+		_, err := Parse(text, Options{})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("Parse(%q): %v", text, err)
+		case want != "" && err == nil:
+			t.Errorf("Parse(%q) succeeds, want %q", text, want)
+		case want != "" && !strings.Contains(err.Error(), want):
+			t.Errorf("Parse(%q): %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestParseQuotesNothing pins that no value and no unknown name is repeated: it may
+// be what follows a # in a password.
+func TestParseQuotesNothing(t *testing.T) {
+	for _, text := range []string{
+		"http://api/#hunter2=1", "http://api/#hunter2", "http://app:x#statushunter2=1", "http://api/#statuz=hunter2",
+		"tcp://h:1#hold=hunter2", "file:///x#min-size=hunter2", "file:///x#contains=/hunter2(/", "http://api/#body=/hunter2(/",
+		"http://api/#header=a:/hunter2(/", "http://api/#json=.a==/hunter2(/", "http://api/#json=.a[hunter2", "http://api/#json=hunter2",
+		"dns:a#expect=/hunter2(/", "dns:a#min-records=hunter2", "dns:a#type=hunter2", "dns:a#family=hunter2",
+		"tcp://app:hunter2", "http://app:hunter2/x", "tcp://app:hunter2/x@h:1", "http://app:12/hunter2@api", "dns:app hunter2", "hunter2:80",
+	} {
+		if _, err := Parse(text, Options{}); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Parse(%q): %v", text, err)
+		}
+	}
+}
+
+// TestParseSaysTheSame pins that of several mistakes the same is named each time.
+func TestParseSaysTheSame(t *testing.T) {
+	for _, text := range []string{"tcp://u@h:1/p?q", "unix://u@/p?q", "http://api/#stats=1&json=x"} {
+		_, first := Parse(text, Options{})
+		for range 50 {
+			if _, again := Parse(text, Options{}); first == nil || again.Error() != first.Error() {
+				t.Fatalf("Parse(%q): %v, then %v", text, first, again)
+			}
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	for _, test := range []struct {
+		text    string
+		attempt time.Duration
+		want    time.Duration // -1: a mistake
+	}{
+		{"tcp://h:1", 10 * time.Second, defaultHold},
+		{"tcp://h:1#hold=5", 10 * time.Second, 5 * time.Second},
+		{"tcp://h:1#hold=0", 10 * time.Second, 0},
+		{"tcp://h:1#hold=9999ms", 10 * time.Second, 9999 * time.Millisecond},
+		{"tcp://h:1#hold=10", 10 * time.Second, -1},
+		{"tcp://h:1#hold=1m", 10 * time.Second, -1},
+		{"tcp://h:1#hold=1m", 0, time.Minute}, // attempts without a limit
+		{"tcp6://h:1", defaultHold, -1},
+	} {
+		check, err := Parse(test.text, Options{AttemptTimeout: test.attempt})
+		switch {
+		case test.want < 0 && (err == nil || !strings.Contains(err.Error(), "attempt-timeout")):
+			t.Errorf("%s in %v: %v, want that it is too long", test.text, test.attempt, err)
+		case test.want >= 0 && err != nil:
+			t.Errorf("%s in %v: %v", test.text, test.attempt, err)
+		case test.want >= 0 && check.(tcpCheck).hold != test.want:
+			t.Errorf("%s in %v holds for %v", test.text, test.attempt, check.(tcpCheck).hold)
+		}
+	}
+	// What flags say counts as what the target says.
+	o := Options{AttemptTimeout: time.Second, Settings: Settings{"hold": {"2"}}}
+	if _, err := Parse("tcp://h:1", o); err == nil {
+		t.Error("a flag may hold longer than an attempt takes")
+	}
+	if _, err := Parse("http://h/", o); err != nil {
+		t.Errorf("%v, but http does not know hold", err)
+	}
+}
+
+// TestEnvironmentAtParse pins that a variable that is not set is a mistake in the
+// command line, and that one that is set is not read before it is needed.
+func TestEnvironmentAtParse(t *testing.T) {
+	getenv := func(name string) string { return map[string]string{"SET": "x"}[name] }
+	for text, ok := range map[string]bool{
+		"http://a:${env:SET}@api/":   true,
+		"http://a:${env:UNSET}@api/": false,
+		"http://api/?t=${env:UNSET}": false,
+		"http://${env:}@api/":        false,
+	} {
+		if _, err := Parse(text, Options{Getenv: getenv}); (err == nil) != ok {
+			t.Errorf("Parse(%q): %v", text, err)
+		}
+		if _, err := Parse(text, Options{}); err == nil {
+			t.Errorf("Parse(%q) succeeds without an environment", text)
+		}
+	}
+}
+
+func TestParseSettings(t *testing.T) {
+	k := &Kind{Settings: []Setting{{Name: "one", Value: "X"}, {Name: "many", Value: "X", Multi: true}, {Name: "switch"}}}
+	for fragment, want := range map[string]Settings{
+		"":                          {},
+		"one=1":                     {"one": {"1"}},
+		"one=1&switch":              {"one": {"1"}, "switch": {""}},
+		"many=a&many=b":             {"many": {"a", "b"}},
+		"one=a=b":                   {"one": {"a=b"}},
+		"one=a%26b%3D%23+c%20d":     {"one": {"a&b=#+c d"}}, // "+" is no space: this is no form
+		"gone&one=1":                {"gone": {""}, "one": {"1"}},
+		"one=%E2%82%AC":             {"one": {"€"}},
+		"many=/a|b/&many=[0]==\"\"": {"many": {"/a|b/", "[0]==\"\""}},
+	} {
+		got, err := parseSettings(fragment, k)
+		if err != nil {
+			t.Errorf("%q: %v", fragment, err)
+			continue
+		}
+		if len(got) != len(want) {
+			t.Errorf("%q: %v, want %v", fragment, got, want)
+		}
+		for name := range want {
+			if !slices.Equal(got[name], want[name]) {
+				t.Errorf("%q: %v, want %v", fragment, got, want)
+			}
+		}
+	}
+	for _, fragment := range []string{"two=2", "one", "one=", "switch=1", "switch=", "one=1&one=2", "one=%4", "one=1&", "=1", "ONE=1"} {
+		if got, err := parseSettings(fragment, k); err == nil {
+			t.Errorf("%q: %v, want an error", fragment, got)
+		}
+	}
+}
+
+func TestSettingsTakeDefaults(t *testing.T) {
+	own := Settings{"status": {"200"}}
+	own.take(&httpKind, Settings{"status": {"500"}, "method": {"HEAD"}, "min-size": {"1"}, "gone": {""}})
+	if own.get("status") != "200" {
+		t.Errorf("status is %q: what the target says is stronger", own.get("status"))
+	}
+	if own.get("method") != "HEAD" || !own.on("gone") {
+		t.Errorf("%v lacks a default", own)
+	}
+	if own.on("min-size") {
+		t.Errorf("%v has a setting of another kind", own)
+	}
+}
+
+func TestSettingsUnused(t *testing.T) {
+	s := Settings{"status": {"200"}, "min-size": {"1"}, "family": {"4"}}
+	for _, test := range []struct {
+		targets []string
+		want    string
+	}{
+		{nil, "family min-size status"},
+		{[]string{"http://a/"}, "family min-size"},
+		{[]string{"HTTPS://a/", "file:///x"}, "family"},
+		{[]string{"http://a/", "file:///x", "dns:a"}, ""},
+		{[]string{"nonsense"}, "family min-size status"},
+	} {
+		if got := strings.Join(s.Unused(test.targets), " "); got != test.want {
+			t.Errorf("unused by %q: %q, want %q", test.targets, got, test.want)
+		}
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	for list, want := range map[string][]statusRange{
+		"":            {{200, 399}},
+		"200":         {{200, 200}},
+		"200,401-403": {{200, 200}, {401, 403}},
+		" 200 , 500 ": {{200, 200}, {500, 500}},
+		"100-999":     {{100, 999}},
+	} {
+		if got, err := parseStatus(list); err != nil || !slices.Equal(got, want) {
+			t.Errorf("parseStatus(%q) = %v, %v, want %v", list, got, err, want)
+		}
+	}
+	for _, list := range []string{",", "200,", "99", "1000", "403-401", "2xx", "-", "200-", "-200", "200-300-400", "200;300"} {
+		if got, err := parseStatus(list); err == nil {
+			t.Errorf("parseStatus(%q) = %v, want an error", list, got)
+		}
+	}
+}
+
+func TestMatcher(t *testing.T) {
+	for _, test := range []struct {
+		pattern, s    string
+		within, whole bool
+	}{
+		{"up", "up", true, true},
+		{"up", "it is up", true, false},
+		{"up", "UP", false, false},
+		{"/up/", "it is up", true, true},
+		{"/^up$/", "it is up", false, false},
+		{"/(?i)UP/", "up", true, true},
+		{"/", "a/b", true, false},  // one slash is itself
+		{"//", "", true, true},     // an empty expression matches all
+		{"/up", "/up", true, true}, // so is one at the beginning
+		{"a.c", "abc", false, false},
+		{"", "x", true, false},
+	} {
+		m, err := parseMatcher(test.pattern)
+		if err != nil {
+			t.Errorf("%q: %v", test.pattern, err)
+			continue
+		}
+		if m.within(test.s) != test.within || m.whole(test.s) != test.whole {
+			t.Errorf("%q in %q: within %t, whole %t, want %t, %t", test.pattern, test.s, m.within(test.s), m.whole(test.s), test.within, test.whole)
+		}
+	}
+	if _, err := parseMatcher("/(/"); err == nil {
+		t.Error("/(/ is no regular expression")
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 340 * time.Millisecond: "340ms", 1234 * time.Millisecond: "1.2s", 14249 * time.Millisecond: "14.2s",
+		time.Minute: "1m0s", 298*time.Second + 400*time.Millisecond: "4m58s", 26 * time.Hour: "26h0m0s",
+	} {
+		if got := seconds(d); got != want {
+			t.Errorf("seconds(%v) = %s, want %s", d, got, want)
+		}
+	}
+}
+
+// FuzzParse: no text makes Parse panic, what it says has no password in it, and a
+// target is shown in the same way each time.
+func FuzzParse(f *testing.F) {
+	const mark = "hUnter2"
+	for _, form := range secretForms(f, "127.0.0.1:80", testSecret{text: mark}) {
+		f.Add(form)
+	}
+	for _, k := range Kinds() {
+		for _, s := range k.Settings {
+			f.Add(k.Schemes[0] + "://127.0.0.1:80/#" + s.Name + "=" + s.Value)
+		}
+	}
+	o := Options{Getenv: func(string) string { return mark }, AttemptTimeout: time.Minute}
+	f.Fuzz(func(t *testing.T, text string) {
+		check, err := Parse(text, o)
+		if err != nil {
+			if password := passwordIn(text); password != "" && strings.Contains(err.Error(), password) {
+				t.Errorf("Parse(%q) tells the password: %v", text, err)
+			}
+			return
+		}
+		shown := check.String()
+		if password := passwordIn(text); password != "" && strings.Contains(shown, password) {
+			t.Errorf("Parse(%q) shows the password: %s", text, shown)
+		}
+		again, err := Parse(text, o)
+		if err != nil || again.String() != shown {
+			t.Errorf("Parse(%q) is %q, then %v, %v", text, shown, again, err)
+		}
+	})
+}
+
+// passwordIn returns the marked password in text, if it stands where passwords
+// do: in the user information, or as the value in a query. It begins and ends
+// with a mark, so that it is not by chance in an error.
+func passwordIn(text string) string {
+	const mark = "hUnter2"
+	i := strings.Index(text, mark)
+	if i < 1 || text[i-1] != ':' && text[i-1] != '=' {
+		return ""
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok || len(scheme)+3 > i || strings.ContainsAny(scheme, "@=?#:/") {
+		return ""
+	}
+	before := rest[:i-len(scheme)-3]
+	userinfo := strings.HasPrefix(rest[len(before)+len(mark):], "@") && !strings.ContainsAny(before, "/?#@")
+	query := strings.Contains(before, "?") && !strings.Contains(before, "#")
+	if userinfo || query {
+		return mark
+	}
+	return ""
+}

@@ -1,0 +1,92 @@
+package waitfor
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"initbox/internal/poll"
+	"initbox/internal/tlsconfig"
+)
+
+var tlsKind = Kind{
+	Schemes:  []string{"tls"},
+	Usage:    "tls://HOST:PORT",
+	Ready:    "completes a TLS handshake with a certificate that verifies",
+	Settings: tlsSettings,
+	parse:    parseTLS,
+}
+
+// tlsSettings are shared by every kind that can speak TLS.
+var tlsSettings = []Setting{
+	{Name: "ca-file", Value: "FILE", Usage: "PEM certificates to trust besides the roots"},
+	{Name: "cert-file", Value: "FILE", Usage: "PEM client certificate"},
+	{Name: "key-file", Value: "FILE", Usage: "PEM key of the client certificate, if not in the same file", Needs: "cert-file"},
+	{Name: "server-name", Value: "NAME", Usage: "name that the certificate must have, if not the host's"},
+	{Name: "insecure", Usage: "do not verify the certificate"},
+}
+
+func (s Settings) tls() tlsconfig.Options {
+	return tlsconfig.Options{
+		CAFile:     s.get("ca-file"),
+		CertFile:   s.get("cert-file"),
+		KeyFile:    s.get("key-file"),
+		ServerName: s.get("server-name"),
+		Insecure:   s.on("insecure"),
+	}
+}
+
+type tlsCheck struct {
+	*target
+	*dialer
+	addr string
+}
+
+func parseTLS(t *target) (Check, error) {
+	if err := t.only(""); err != nil {
+		return nil, err
+	}
+	addr, err := t.addr()
+	return tlsCheck{t, t.dialer(), addr}, err
+}
+
+func (c tlsCheck) Check(ctx context.Context) error {
+	conf, err := c.settings.tls().Load()
+	if err != nil {
+		return tlsFilesFailure(err)
+	}
+	tlsconfig.EmbedRoots()
+	if conf.ServerName == "" {
+		conf.ServerName = c.url.Hostname()
+	}
+	conn, err := c.DialContext(ctx, "tcp", c.addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	hold := defaultHold
+	if len(conf.Certificates) == 0 {
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			hold = refusalHold
+			return new(tls.Certificate), nil // none
+		}
+	}
+	poll.Doing(ctx, "TLS handshake")
+	client := tls.Client(conn, conf)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	// In TLS 1.3 the handshake is over for the client before the server has
+	// judged the client's certificate (RFC 8446, section 4.4.2.4).
+	return held(ctx, client, hold)
+}
+
+// refusalHold is how long a server that asked for a client certificate, and got
+// none, is given to refuse that, however busy it is.
+const refusalHold = 500 * time.Millisecond
+
+// tlsFilesFailure says that the TLS settings' files cannot be read. That may
+// pass: they are mounted from Secrets.
+func tlsFilesFailure(err error) *Failure {
+	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: "is the Secret or ConfigMap mounted, and may this user read it?"}
+}

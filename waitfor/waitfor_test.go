@@ -1,0 +1,294 @@
+package waitfor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+)
+
+// checkFunc is a check of a test.
+type checkFunc struct {
+	name string
+	f    func(ctx context.Context) error
+}
+
+func (c checkFunc) String() string                  { return c.name }
+func (c checkFunc) Check(ctx context.Context) error { return c.f(ctx) }
+
+// readyAfter returns a check that fails until so much time has passed.
+func readyAfter(name string, d time.Duration) Check {
+	start := time.Now()
+	return checkFunc{name, func(context.Context) error {
+		if time.Since(start) < d {
+			return failure(Refused, "connection refused")
+		}
+		return nil
+	}}
+}
+
+var errGone = errors.New("gone for good")
+
+func hopeless(name string) Check {
+	return checkFunc{name, func(context.Context) error { return poll.Permanent(errGone) }}
+}
+
+func TestAllNeedsAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		err := All(t.Context(), Options{}, readyAfter("a", time.Second), readyAfter("b", 10*time.Second), readyAfter("c", 0))
+		if took := time.Since(start); err != nil || took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("%v after %v, want ready within a twentieth of 10s", err, took)
+		}
+	})
+}
+
+func TestAllNeedsSome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		err := All(t.Context(), Options{Need: 2}, readyAfter("a", time.Second), readyAfter("b", time.Hour), readyAfter("c", 0))
+		if took := time.Since(start); err != nil || took > 2*time.Second {
+			t.Errorf("%v after %v, want ready after two of three", err, took)
+		}
+	})
+}
+
+func TestAllEndsWhenHopeless(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := All(t.Context(), Options{}, readyAfter("a", time.Hour), hopeless("b"))
+		if !poll.IsPermanent(err) || !strings.Contains(err.Error(), "cannot become ready") || !strings.Contains(err.Error(), "b: ") {
+			t.Errorf("%v, want that it cannot become ready", err)
+		}
+		// One that is hopeless does not matter where others are enough.
+		if err := All(t.Context(), Options{Need: 1}, readyAfter("a", time.Minute), hopeless("b")); err != nil {
+			t.Error(err)
+		}
+		if err := All(t.Context(), Options{Need: 2}, readyAfter("a", 0), hopeless("b"), hopeless("c")); !poll.IsPermanent(err) {
+			t.Errorf("%v, want that it cannot become ready", err)
+		}
+	})
+}
+
+// TestAllSaysWhy pins the last word: the cause of the end can be told from the
+// error, the states of the targets from its text, and what to do from its hint.
+func TestAllSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("told to stop")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(90*time.Second, func() { cancel(cause) })
+		err := All(ctx, Options{}, readyAfter("tcp://a:1", time.Hour), readyAfter("tcp://b:1", 0))
+		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "told to stop after 1m30s: 1 of 2 targets left") ||
+			!strings.Contains(err.Error(), "tcp://a:1: connection refused, for 1m30s, ") || strings.Contains(err.Error(), "tcp://b:1") {
+			t.Errorf("%v", err)
+		}
+
+		ctx2, cancel2 := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel2()
+		hang := checkFunc{"http://c/", func(ctx context.Context) error {
+			poll.Doing(ctx, "TLS handshake")
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		err = All(ctx2, Options{AttemptTimeout: 10 * time.Second}, hang)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "not ready within 1m0s: http://c/: TLS handshake: no answer (for ") {
+			t.Errorf("%v", err)
+		}
+
+		// A wait that ends before the first attempt does says what that was doing.
+		ctx3, cancel3 := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel3()
+		err = All(ctx3, Options{}, hang)
+		if err == nil || !strings.Contains(err.Error(), "http://c/: TLS handshake: no answer (for 100ms), for 100ms, 1 attempt") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestLogHasChangesOnly counts the lines of a wait: one per change, a summary
+// every 30 s, and no more of a target that flaps than anyone reads.
+func TestLogHasChangesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs lockedBuffer
+		o := Options{Log: slog.New(slog.NewTextHandler(&logs, nil))}
+		if err := All(t.Context(), o, readyAfter("a", 100*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]int{"a: connection refused\"": 1, "still waiting after": 3, "a: ready after 1m4": 1} {
+			if got := strings.Count(logs.String(), text); got != want {
+				t.Errorf("%d lines with %q, want %d\n%s", got, text, want, logs.String())
+			}
+		}
+
+		var flaps lockedBuffer
+		var n atomic.Int64
+		flapping := checkFunc{"b", func(context.Context) error {
+			if n.Add(1)%2 == 0 {
+				return failure(Refused, "connection refused")
+			}
+			return failure(Unexpected, "status 503")
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
+		defer cancel()
+		err := All(ctx, Options{Log: slog.New(slog.NewTextHandler(&flaps, nil))}, flapping)
+		if err == nil {
+			t.Fatal("ready")
+		}
+		if lines := strings.Count(flaps.String(), "\n"); lines > 3*maxChanges+4 {
+			t.Errorf("%d lines\n%s", lines, flaps.String())
+		}
+		if !strings.Contains(flaps.String(), "more changes") {
+			t.Errorf("the summary does not say that changes were left out\n%s", flaps.String())
+		}
+	})
+}
+
+func TestStableFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		flapping := checkFunc{"a", func(context.Context) error { // up 200 ms, down 300 ms, up for good after 20 s
+			if d := time.Since(start); d < 20*time.Second && d%(500*time.Millisecond) >= 200*time.Millisecond {
+				return failure(Refused, "connection refused")
+			}
+			return nil
+		}}
+		if err := All(t.Context(), Options{StableFor: 2 * time.Second}, flapping); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took < 21*time.Second || took > 24*time.Second {
+			t.Errorf("ready after %v, want 2s after it stays up", took)
+		}
+	})
+}
+
+// TestNoneOfAThousandStarves waits for 1 000 real targets that refuse or hang, and
+// one that comes up late: it is seen as soon as it would be alone.
+func TestNoneOfAThousandStarves(t *testing.T) {
+	refused := refusedAddr(t)
+	hangs, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hangs.Close()
+	go func() {
+		for {
+			c, err := hangs.Accept()
+			if err != nil {
+				return
+			}
+			go func() { io.Copy(io.Discard, c); c.Close() }()
+		}
+	}()
+	late := t.TempDir() + "/late.sock"
+	attempts := make([]atomic.Int64, 1000)
+	var checks []Check
+	for i := range attempts {
+		target := "tcp://" + refused
+		switch {
+		case i == 500:
+			target = "unix://" + late
+		case i%4 == 0:
+			target = "http://" + hangs.Addr().String() + "/"
+		}
+		check, err := Parse(target, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks = append(checks, checkFunc{target, func(ctx context.Context) error {
+			attempts[i].Add(1)
+			return check.Check(ctx)
+		}})
+	}
+	const appears = 1500 * time.Millisecond
+	time.AfterFunc(appears, func() {
+		if l, err := net.Listen("unix", late); err == nil {
+			t.Cleanup(func() { l.Close() })
+		}
+	})
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := All(ctx, Options{Need: 1, AttemptTimeout: 10 * time.Second}, checks...); err != nil {
+		t.Fatal(err)
+	}
+	// Twice the pause that the policy has then, and time for two busy processors.
+	if took := time.Since(start); took < appears || took > appears+time.Second {
+		t.Errorf("seen after %v, want %v or little more", took, appears)
+	}
+	for i := range attempts {
+		if n := attempts[i].Load(); n == 0 || i%4 != 0 && n < 4 {
+			t.Errorf("target %d (%s) was tried %d times", i, checks[i], n)
+		}
+	}
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	if m.HeapInuse+m.StackInuse > 64<<20 {
+		t.Errorf("%d MiB in use", (m.HeapInuse+m.StackInuse)>>20)
+	}
+}
+
+// TestGoneProvesIt pins which failures prove that a target is not there.
+func TestGoneProvesIt(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		gone bool
+	}{
+		{nil, false},
+		{failure(Refused, "connection refused"), true},
+		{&resolver.Failure{Tried: []*resolver.Error{{Kind: resolver.NoSuchName}, {Kind: resolver.NoData}}}, true},
+		{&resolver.Failure{Tried: []*resolver.Error{{Kind: resolver.NoSuchName}, {Kind: resolver.ServerFailure}}}, false},
+		{&Failure{Class: Refused, Text: "the proxy: connection refused", elsewhere: true}, false},
+		{&Failure{Class: Missing, Text: "no such file", Err: errNotThere}, true},
+		{&Failure{Class: Missing, Text: "cannot read secret file", Err: os.ErrNotExist}, false},
+		{failure(ServerFailure, "SERVFAIL"), false},
+		{failure(TimedOut, "no answer"), false},
+		{failure(Unreachable, "no route"), false},
+		{failure(Reset, "reset"), false},
+		{failure(TLS, "certificate"), false},
+		{failure(Unexpected, "status 500"), false},
+		{failure(Authentication, "status 401"), false},
+		{failure(Local, "permission denied"), false},
+	} {
+		g := gone{checkFunc{"x", func(context.Context) error { return test.err }}}
+		if err := g.Check(t.Context()); (err == nil) != test.gone {
+			t.Errorf("%v: %v, want gone %t", test.err, err, test.gone)
+		}
+	}
+}
+
+// TestKinds pins what the documentation and the flags are made from.
+func TestKinds(t *testing.T) {
+	values := map[string]string{}
+	seen := map[string]bool{}
+	for _, k := range Kinds() {
+		if k.Usage == "" || k.Ready == "" || len(k.Schemes) == 0 {
+			t.Errorf("%v is not described", k.Schemes)
+		}
+		for _, scheme := range k.Schemes {
+			if seen[scheme] || scheme != strings.ToLower(scheme) || KindOf(scheme) != k {
+				t.Errorf("%s is not found as itself", scheme)
+			}
+			seen[scheme] = true
+		}
+		for _, s := range k.Settings {
+			if s.Usage == "" {
+				t.Errorf("%s #%s is not described", k.Schemes[0], s.Name)
+			}
+			if was, ok := values[s.Name]; ok && was != s.Value {
+				t.Errorf("#%s takes %s here and %s there, but is one flag", s.Name, s.Value, was)
+			}
+			values[s.Name] = s.Value
+		}
+	}
+}
