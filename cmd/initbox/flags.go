@@ -1,0 +1,286 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/podinfo"
+	"initbox/internal/resolver"
+	"initbox/waitfor"
+)
+
+// Categories of flags, in the order of the help.
+const (
+	categoryResult = "Result"
+	categoryWait   = "Waiting"
+	categoryDNS    = "Name servers"
+	categoryCommon = "Common"
+)
+
+// The two flags, and their variables, that [env.setReporting] reads.
+const (
+	flagLogFormat          = "log-format"
+	flagTerminationLog     = "termination-log"
+	variableLogFormat      = "INITBOX_LOG_FORMAT"
+	variableTerminationLog = "INITBOX_TERMINATION_LOG"
+)
+
+// duration is the value of a flag: 500ms, 1m30s, or a number of seconds, also
+// 0.5, as sleep(1) takes it.
+type duration time.Duration
+
+func (d duration) Duration() time.Duration { return time.Duration(d) }
+
+func (d duration) String() string {
+	s := time.Duration(d).String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s") // 5m, not 5m0s
+	}
+	return s
+}
+
+func (d *duration) Set(s string) error {
+	v, err := parseDuration(s)
+	*d = duration(v)
+	return err
+}
+
+// maxDuration is more than any Pod waits, and little enough that sums of a few
+// do not overflow.
+const maxDuration = 10 * 365 * 24 * time.Hour
+
+var errTooLong = errors.New("want a duration of at most 87600h, ten years")
+
+// parseDuration accepts 0 to [maxDuration].
+func parseDuration(s string) (time.Duration, error) {
+	withUnit := s
+	if strings.Trim(s, "+-.0123456789") == "" {
+		withUnit += "s"
+	}
+	d, err := time.ParseDuration(withUnit)
+	switch {
+	case err != nil:
+		return 0, errors.New("want a duration such as 30s, 1m30s or 500ms")
+	case d < 0:
+		return 0, errors.New("a duration cannot be negative")
+	case d > maxDuration:
+		return 0, errTooLong
+	}
+	return d, nil
+}
+
+// durationFlag returns a flag that takes a [duration] and starts from the value
+// in *dst.
+func durationFlag(name, usage, category string, dst *duration, env ...string) *cli.GenericFlag {
+	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: dst, EnvVars: env, DefaultText: dst.String()}
+}
+
+// commonFlags belong to every subcommand: a link to the binary has no place for
+// global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT:
+// Kubernetes sets those for a Service called initbox. The values of two are
+// read by setReporting, and only checked and explained by the library.
+func (e *env) commonFlags(command string) []cli.Flag {
+	timeout := durationFlag("timeout", "deadline of the whole command, 0 for none", categoryCommon, &e.timeout, "INITBOX_TIMEOUT")
+	if command == "sleep" {
+		// Its argument says how long it takes; a variable that is meant for waits
+		// does not cut it short.
+		timeout.DefaultText, timeout.EnvVars = "none", nil // see start
+	}
+	return []cli.Flag{
+		timeout,
+		&cli.StringFlag{Name: flagLogFormat, Usage: "text or json", Category: categoryCommon, Value: "text", EnvVars: []string{variableLogFormat}},
+		&cli.StringFlag{Name: "log-level", Usage: "debug, info, warn or error", Category: categoryCommon, Value: "info", Destination: &e.logLevel, EnvVars: []string{"INITBOX_LOG_LEVEL"}},
+		&cli.StringFlag{Name: flagTerminationLog, Usage: "`FILE` for the reason of a failure, if it exists", Category: categoryCommon, Value: kubeletTerminationLog, EnvVars: []string{variableTerminationLog}},
+	}
+}
+
+// waitFlags are shared by the subcommands that wait for targets.
+type waitFlags struct {
+	any            bool
+	min            int
+	gone           bool
+	stableFor      duration
+	attemptTimeout duration
+
+	servers    cli.StringSlice
+	resolvConf string
+	hosts      string
+}
+
+func (w *waitFlags) flags() []cli.Flag {
+	w.attemptTimeout = duration(10 * time.Second)
+	return []cli.Flag{
+		&cli.BoolFlag{Name: "any", Usage: "one target is enough", Category: categoryWait, Destination: &w.any},
+		&cli.IntFlag{Name: "min", Usage: "`N` targets are enough", Category: categoryWait, Destination: &w.min},
+		&cli.BoolFlag{Name: "gone", Usage: "wait until targets are not there any more", Category: categoryWait, Destination: &w.gone},
+		durationFlag("stable-for", "targets have to be ready without interruption for so long", categoryWait, &w.stableFor),
+		durationFlag("attempt-timeout", "deadline of one attempt, 0 for none", categoryWait, &w.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
+
+		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, in place of resolv.conf's; may be repeated", Category: categoryDNS, Destination: &w.servers},
+		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read in place of /etc/resolv.conf", Category: categoryDNS, Destination: &w.resolvConf},
+		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read in place of /etc/hosts", Category: categoryDNS, Destination: &w.hosts},
+	}
+}
+
+// options returns what the flags say for a wait for n targets.
+func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, error) {
+	o := waitfor.Options{
+		Gone:           w.gone,
+		Getenv:         os.Getenv,
+		Need:           w.min,
+		AttemptTimeout: w.attemptTimeout.Duration(),
+		StableFor:      w.stableFor.Duration(),
+		Seed:           podinfo.Seed(),
+		Log:            e.log,
+	}
+	if err := w.checkMin(c.IsSet("min"), n); err != nil {
+		return o, err
+	}
+	if w.any {
+		o.Need = 1
+	}
+	for flag, name := range map[string]string{"resolv-conf": w.resolvConf, "hosts": w.hosts} {
+		if err := checkFile(name); name != "" && err != nil {
+			return o, usagef("--%s %s: %w", flag, name, err)
+		}
+	}
+	servers, err := nameServers(w.servers.Value())
+	o.Resolver = &resolver.Resolver{Servers: servers, ResolvConf: w.resolvConf, Hosts: w.hosts}
+	return o, err
+}
+
+// checkMin refuses a number of targets that cannot be enough of n.
+func (w *waitFlags) checkMin(set bool, n int) error {
+	const hint = "want a number from 1 to the number of targets"
+	switch {
+	case !set:
+		return nil
+	case w.any:
+		return usagef("--any and --min exclude each other")
+	case w.min < 1:
+		return usagef("--min %d: no target would have to be ready", w.min).hint(hint)
+	case w.min > n && n == 1:
+		return usagef("--min %d: there is only 1 target", w.min).hint(hint)
+	case w.min > n:
+		return usagef("--min %d: there are only %d targets", w.min, n).hint(hint)
+	}
+	return nil
+}
+
+// checkFile returns why there is no file of the name, without the name.
+func checkFile(name string) error {
+	_, err := os.Stat(name)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// nameServers reads addresses with or without a port: 10.96.0.10, [::1]:5353,
+// ::1, fe80::1%eth0.
+func nameServers(texts []string) ([]netip.AddrPort, error) {
+	var servers []netip.AddrPort
+	for _, text := range texts {
+		server, err := netip.ParseAddrPort(text)
+		if err != nil {
+			addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+			if err != nil {
+				return nil, usagef("--server %s: want an address such as 10.96.0.10, 10.96.0.10:53 or [fd00::10]:53", text).
+					hint("a name server is given by its address, not its name")
+			}
+			server = netip.AddrPortFrom(addr, 53)
+		}
+		servers = append(servers, server)
+	}
+	return servers, nil
+}
+
+// settingFlags makes a flag of every setting of the kinds given, so that flags
+// and fragments cannot differ.
+func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
+	var flags []cli.Flag
+	seen := map[string]bool{}
+	for _, k := range kinds {
+		for _, s := range k.Settings {
+			if seen[s.Name] {
+				continue
+			}
+			seen[s.Name] = true
+			category := "Targets " + strings.Join(schemesTaking(s.Name, kinds), ", ")
+			usage := s.Usage
+			if s.Value != "" {
+				usage = "`" + s.Value + "`: " + usage
+			}
+			switch {
+			case s.Value == "":
+				flags = append(flags, &cli.BoolFlag{Name: s.Name, Usage: usage, Category: category})
+			case s.Multi:
+				flags = append(flags, &cli.StringSliceFlag{Name: s.Name, Usage: usage + "; may be repeated", Category: category})
+			default:
+				flags = append(flags, &cli.StringFlag{Name: s.Name, Usage: usage, Category: category})
+			}
+		}
+	}
+	return flags
+}
+
+func schemesTaking(setting string, kinds []*waitfor.Kind) []string {
+	var schemes []string
+	for _, k := range kinds {
+		if slices.ContainsFunc(k.Settings, func(s waitfor.Setting) bool { return s.Name == setting }) {
+			schemes = append(schemes, k.Schemes...)
+		}
+	}
+	return schemes
+}
+
+// settings returns the values of the flags that settingFlags made.
+func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
+	values := waitfor.Settings{}
+	for _, k := range kinds {
+		for _, s := range k.Settings {
+			switch {
+			case !c.IsSet(s.Name):
+			case s.Value == "":
+				if c.Bool(s.Name) {
+					values[s.Name] = []string{""}
+				}
+			case s.Multi:
+				values[s.Name] = c.StringSlice(s.Name)
+			default:
+				values[s.Name] = []string{c.String(s.Name)}
+			}
+		}
+	}
+	return values
+}
+
+// parseTargets makes checks of targets; a flag that none of them takes is a
+// mistake.
+func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
+	if unused := o.Settings.Unused(texts); len(unused) > 0 {
+		schemes := strings.Join(schemesTaking(unused[0], waitfor.Kinds()), ", ")
+		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
+	}
+	var checks []waitfor.Check
+	for i, text := range texts {
+		check, err := waitfor.Parse(text, o)
+		if err != nil && len(texts) > 1 {
+			err = fmt.Errorf("target %d: %w", i+1, err)
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+		checks = append(checks, check)
+	}
+	return checks, nil
+}
