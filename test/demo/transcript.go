@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// A transcript interleaves what several speakers say, a line at a time, each with
+// the time since the start and the speaker's name.
+type transcript struct {
+	start  time.Time
+	colour bool
+
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func newTranscript(w io.Writer) *transcript {
+	return &transcript{start: time.Now(), colour: isTerminal(w) && os.Getenv("NO_COLOR") == "", w: w}
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// A speaker is one of those whose lines the transcript holds.
+type speaker struct {
+	name   string
+	colour int // ANSI SGR code; 0 for the terminal's own
+}
+
+// nameWidth is that of the longest speaker's name.
+const nameWidth = len("init-myservice")
+
+func (t *transcript) say(s speaker, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	name, line := fmt.Sprintf("%-*s", nameWidth, s.name), fmt.Sprintf(format, args...)
+	if t.colour && s.colour != 0 {
+		name = fmt.Sprintf("\x1b[%dm%s\x1b[0m", s.colour, name)
+	}
+	fmt.Fprintf(t.w, "%5.1fs  %s | %s\n", time.Since(t.start).Seconds(), name, line)
+}
+
+// lines returns a writer for the output of a process.
+func (t *transcript) lines(s speaker) *lineWriter { return &lineWriter{t: t, speaker: s} }
+
+type lineWriter struct {
+	t       *transcript
+	speaker speaker
+	partial []byte
+}
+
+func (l *lineWriter) Write(p []byte) (int, error) {
+	l.partial = append(l.partial, p...)
+	for {
+		line, rest, found := bytes.Cut(l.partial, []byte("\n"))
+		if !found {
+			return len(p), nil
+		}
+		l.t.say(l.speaker, "%s", untimed(line))
+		l.partial = rest
+	}
+}
+
+// flush says what was written after the last line break.
+func (l *lineWriter) flush() {
+	if len(l.partial) > 0 {
+		l.t.say(l.speaker, "%s", untimed(l.partial))
+		l.partial = nil
+	}
+}
+
+// untimed returns a log line without its own date and time: the transcript's, counted
+// from the start, is the one to read.
+func untimed(line []byte) []byte {
+	first, rest, _ := bytes.Cut(line, []byte(" "))
+	if _, err := time.Parse(time.RFC3339Nano, string(first)); err == nil {
+		return rest
+	}
+	return line
+}

@@ -1,0 +1,108 @@
+package real_test
+
+import (
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"initbox/test/servers"
+)
+
+func TestHTTPBecomesReady(t *testing.T) {
+	n := servers.StartNGINX(t, servers.NGINXOptions{})
+	socket := "http+unix://" + url.PathEscape(n.Socket)
+	for name, target := range map[string]string{
+		"http":        "http://" + n.HTTP + "/ready",
+		"h2c":         "http://" + n.H2C + "/ready#h2c",
+		"unix socket": socket + "/ready",
+		"redirected":  "http://" + n.HTTP + "/moved",
+		"body":        "http://" + n.HTTP + "/ready#status=200,503&body=/^ready/",
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, "wait-for-service", target, "--timeout=30s")
+			if name != "body" { // there it is not the status that is missing
+				w.untilLogged(`503`)
+			}
+			w.stillWaiting(300 * time.Millisecond)
+			n.SetReady(t)
+			w.wantWithin(soon, ready)
+			n.SetUnready(t)
+		})
+	}
+}
+
+func TestHTTPExpectations(t *testing.T) {
+	n := servers.StartNGINX(t, servers.NGINXOptions{})
+	dir := t.TempDir()
+	password := secretFile(t, filepath.Join(dir, "password"), servers.NGINXPassword)
+	wrong := secretFile(t, filepath.Join(dir, "wrong"), "not-"+servers.NGINXPassword)
+	token := secretFile(t, filepath.Join(dir, "token"), servers.NGINXToken)
+	header := secretFile(t, filepath.Join(dir, "header"), "X-Probe: initbox")
+	at := func(page string) string { return "http://" + n.HTTP + page }
+
+	for name, c := range map[string]struct {
+		args   []string
+		status int
+		log    string // of those that never are ready
+	}{
+		"plain":               {[]string{at("/health.json")}, ready, ""},
+		"status list":         {[]string{at("/private#status=200,401-403")}, ready, ""},
+		"status as a flag":    {[]string{at("/private"), "--status=401-403"}, ready, ""},
+		"status not listed":   {[]string{at("/private")}, deadline, `403`},
+		"json value":          {[]string{at("/health.json#json=.status==UP")}, ready, ""},
+		"json other value":    {[]string{at("/health.json#json=.status==DOWN")}, deadline, `\.status`},
+		"json missing":        {[]string{at("/health.json#json=.state")}, deadline, `\.state`},
+		"body substring":      {[]string{at("/health.json#body=UP")}, ready, ""},
+		"body other":          {[]string{at("/health.json#body=DOWN")}, deadline, `body.*expected`},
+		"response header":     {[]string{at("/health.json#header=Server:/^nginx/")}, ready, ""},
+		"method":              {[]string{at("/post#method=POST")}, ready, ""},
+		"wrong method":        {[]string{at("/post")}, deadline, `405`},
+		"request header":      {[]string{at("/header"), "--request-header=X-Probe: initbox"}, ready, ""},
+		"request header file": {[]string{at("/header"), "--request-header-file=" + header}, ready, ""},
+		"no request header":   {[]string{at("/header")}, deadline, `400`},
+		"basic": {[]string{at("/basic#user=" + servers.NGINXUser + "&password-file=" + password)},
+			ready, ""},
+		"basic in the URL": {[]string{"http://" + servers.NGINXUser + ":${file:" + password + "}@" + n.HTTP + "/basic"},
+			ready, ""},
+		"basic wrong": {[]string{at("/basic#user=" + servers.NGINXUser + "&password-file=" + wrong)},
+			deadline, `401`},
+		"bearer":             {[]string{at("/bearer#token-file=" + token)}, ready, ""},
+		"bearer missing":     {[]string{at("/bearer")}, deadline, `401`},
+		"redirect loop":      {[]string{at("/loop")}, deadline, `redirect`},
+		"redirect not taken": {[]string{at("/loop#no-redirect")}, ready, ""},
+		"redirect to 503":    {[]string{at("/moved")}, deadline, `503`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := "--timeout=30s"
+			if c.status == deadline {
+				timeout = "--timeout=1s"
+			}
+			args := append([]string{"wait-for-service", timeout, "--log-level=debug"}, c.args...)
+			w := start(t, args...)
+			w.want(c.status, c.log)
+			for _, secret := range []string{servers.NGINXPassword, servers.NGINXToken} {
+				if strings.Contains(w.stderr.String(), secret) {
+					t.Errorf("%s\nthe log has the secret %q", w, secret)
+				}
+			}
+		})
+	}
+}
+
+// A Secret that is mounted late or rotated heals the wait: the file is read each time.
+func TestHTTPSecretRotates(t *testing.T) {
+	n := servers.StartNGINX(t, servers.NGINXOptions{})
+	token := secretFile(t, filepath.Join(t.TempDir(), "token"), "0ld-t0k3n")
+	w := start(t, "wait-for-service", "http://"+n.HTTP+"/bearer", "--token-file="+token, "--timeout=30s")
+	w.untilLogged(`401`)
+	secretFile(t, token, servers.NGINXToken)
+	w.wantWithin(soon, ready)
+}
+
+func TestUnixSocketAccepts(t *testing.T) {
+	n := servers.StartNGINX(t, servers.NGINXOptions{})
+	start(t, "wait-for-service", "unix://"+n.Socket, "--timeout=30s").want(ready)
+}

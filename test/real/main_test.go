@@ -1,0 +1,186 @@
+// Package real_test runs the initbox program against real servers, as its users do.
+//
+// What the words of a message are is for the program's own tests to pin; here a message
+// has to hold the word of the error's class and what a person needs to find the cause.
+// Times are bounded from above very generously, so that a busy machine passes.
+package real_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"initbox/test/servers"
+)
+
+// Exit statuses of the contract.
+const (
+	ready    = 0
+	deadline = 124
+)
+
+// program is the initbox that TestMain built.
+var program string
+
+func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "initbox-real-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "initbox")
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "urfave_cli_no_docs", "-o", program, "initbox/cmd/initbox")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building initbox: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// A waiter is a running initbox.
+type waiter struct {
+	t      *testing.T
+	args   []string
+	cmd    *exec.Cmd
+	stdout bytes.Buffer
+	stderr servers.Output
+	began  time.Time
+	exited chan struct{}
+}
+
+// start runs initbox with the arguments beside the test.
+func start(t *testing.T, args ...string) *waiter {
+	t.Helper()
+	return startCommand(t, exec.Command(program, args...), args)
+}
+
+// startCommand runs a command that becomes initbox with these arguments.
+func startCommand(t *testing.T, cmd *exec.Cmd, args []string) *waiter {
+	t.Helper()
+	w := &waiter{t: t, args: args, cmd: cmd, began: time.Now(), exited: make(chan struct{})}
+	cmd.Env = []string{} // a Pod that sets nothing; in particular no SSL_CERT_FILE
+	cmd.Stdout, cmd.Stderr = &w.stdout, &w.stderr
+	cmd.SysProcAttr = servers.DieWithParent()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		cmd.Wait()
+		close(w.exited)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-w.exited
+	})
+	return w
+}
+
+// untilLogged waits until the log has a line that matches.
+func (w *waiter) untilLogged(pattern string) {
+	w.t.Helper()
+	re := regexp.MustCompile(pattern)
+	giveUp := time.After(20 * time.Second)
+	for !re.MatchString(w.stderr.String()) {
+		select {
+		case <-w.exited:
+			if !re.MatchString(w.stderr.String()) {
+				w.t.Fatalf("%s\nended (%v) before it logged %q", w, w.cmd.ProcessState, pattern)
+			}
+		case <-giveUp:
+			w.t.Fatalf("%s\ndid not log %q", w, pattern)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// stillWaiting requires that initbox is not done after a further while.
+func (w *waiter) stillWaiting(while time.Duration) {
+	w.t.Helper()
+	select {
+	case <-w.exited:
+		w.t.Fatalf("%s\nended (%v) while there was nothing to be ready", w, w.cmd.ProcessState)
+	case <-time.After(while):
+	}
+}
+
+// want waits for the end and requires an exit status, and that everything in patterns
+// (regular expressions) is in the log.
+func (w *waiter) want(status int, patterns ...string) result {
+	w.t.Helper()
+	select {
+	case <-w.exited:
+	case <-time.After(60 * time.Second):
+		w.t.Fatalf("%s\nis still running", w)
+	}
+	r := result{Stdout: w.stdout.String(), Took: time.Since(w.began)}
+	if got := w.cmd.ProcessState.ExitCode(); got != status {
+		w.t.Fatalf("%s\nexit status %d, want %d (%v)", w, got, status, w.cmd.ProcessState)
+	}
+	for _, p := range patterns {
+		if !regexp.MustCompile(p).MatchString(w.stderr.String()) {
+			w.t.Errorf("%s\nlog does not match %q", w, p)
+		}
+	}
+	return r
+}
+
+// wantWithin is want for something that has just become ready: not later than that.
+func (w *waiter) wantWithin(d time.Duration, status int, patterns ...string) result {
+	w.t.Helper()
+	since := time.Now()
+	r := w.want(status, patterns...)
+	if took := time.Since(since); took > d {
+		w.t.Errorf("%s\nended after %v, want at most %v", w, took, d)
+	}
+	return r
+}
+
+// String is the command line and the end of the log.
+func (w *waiter) String() string {
+	const most = 3000
+	log := w.stderr.String()
+	if cut := len(log) - most; cut > 0 {
+		log = "[…]" + log[cut:]
+	}
+	return fmt.Sprintf("$ initbox %s\n%s", strings.Join(w.args, " "), log)
+}
+
+// result is what is left of an initbox that ended.
+type result struct {
+	Stdout string
+	Took   time.Duration
+}
+
+// soon is how late a waiter may notice what a server does at once. The product's promise
+// is far below (bench/ measures it); this only tells "noticed" from "asleep".
+const soon = 5 * time.Second
+
+// secretFile writes a secret to a file, in one step: initbox may be about to read it.
+func secretFile(t *testing.T, file, secret string) string {
+	t.Helper()
+	if err := os.WriteFile(file+".new", []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestSIGTERMWhileServerIsUnready(t *testing.T) {
+	n := servers.StartNGINX(t, servers.NGINXOptions{})
+	w := start(t, "wait-for-service", "http://"+n.HTTP+"/ready")
+	w.untilLogged(`503`)
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	w.wantWithin(2*time.Second, 128+int(syscall.SIGTERM))
+}

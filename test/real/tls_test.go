@@ -1,0 +1,69 @@
+package real_test
+
+import (
+	"strings"
+	"testing"
+
+	"initbox/test/servers"
+)
+
+func TestTLS(t *testing.T) {
+	ca, otherCA := servers.NewCA(t), servers.NewCA(t)
+	client := ca.Client(t, "initbox")
+	good := servers.StartNGINX(t, servers.NGINXOptions{CA: ca}).HTTPS
+	expired := servers.StartNGINX(t, servers.NGINXOptions{CA: ca, Cert: ca.ExpiredServer(t, "127.0.0.1")}).HTTPS
+	named := servers.StartNGINX(t, servers.NGINXOptions{CA: ca, Cert: ca.Server(t, "db.example.test")}).HTTPS
+	plain := servers.StartNGINX(t, servers.NGINXOptions{}).HTTP
+
+	const page = "/health.json"
+	for name, c := range map[string]struct {
+		addr, page string
+		args       string
+		status     int
+		log        string
+	}{
+		"CA given":              {good, page, "--ca-file=" + ca.File, ready, ""},
+		"CA unknown":            {good, page, "", deadline, `(?i)unknown authority|not trusted`},
+		"CA wrong":              {good, page, "--ca-file=" + otherCA.File, deadline, `(?i)unknown authority|not trusted`},
+		"insecure":              {good, page, "--insecure", ready, ""},
+		"expired":               {expired, page, "--ca-file=" + ca.File, deadline, `(?i)expired`},
+		"expired, insecure":     {expired, page, "--insecure", ready, ""},
+		"other name":            {named, page, "--ca-file=" + ca.File, deadline, `127\.0\.0\.1`},
+		"other name, asked for": {named, page, "--ca-file=" + ca.File + " --server-name=db.example.test", ready, ""},
+		"a third name":          {named, page, "--ca-file=" + ca.File + " --server-name=mq.example.test", deadline, `db\.example\.test`},
+		"not TLS":               {plain, page, "--ca-file=" + ca.File, deadline, `(?i)tls`},
+
+		"no client certificate": {good, "/client-cert", "--ca-file=" + ca.File, deadline, `403`},
+		"client certificate": {good, "/client-cert",
+			"--ca-file=" + ca.File + " --cert-file=" + client.CertFile + " --key-file=" + client.KeyFile, ready, ""},
+		"client certificate, insecure": {good, "/client-cert",
+			"--insecure --cert-file=" + client.CertFile + " --key-file=" + client.KeyFile, ready, ""},
+	} {
+		run := func(name, target string) {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				timeout := "--timeout=30s"
+				if c.status == deadline {
+					timeout = "--timeout=1s"
+				}
+				args := append([]string{"wait-for-service", target, timeout}, strings.Fields(c.args)...)
+				start(t, args...).want(c.status, c.log)
+			})
+		}
+		run("https, "+name, "https://"+c.addr+c.page)
+		if c.page == page { // tls:// looks no further than the handshake
+			run("tls, "+name, "tls://"+c.addr)
+		}
+	}
+}
+
+// A target's own fragment speaks for it alone: one CA each.
+func TestTLSPerTarget(t *testing.T) {
+	ca1, ca2 := servers.NewCA(t), servers.NewCA(t)
+	one := servers.StartNGINX(t, servers.NGINXOptions{CA: ca1}).HTTPS
+	two := servers.StartNGINX(t, servers.NGINXOptions{CA: ca2}).HTTPS
+	start(t, "wait-for-service", "--timeout=30s",
+		"https://"+one+"/health.json#ca-file="+ca1.File, "tls://"+two+"#ca-file="+ca2.File).want(ready)
+	start(t, "wait-for-service", "--timeout=1s",
+		"https://"+one+"/health.json#ca-file="+ca1.File, "tls://"+two+"#ca-file="+ca1.File).want(deadline, "tls://"+two)
+}

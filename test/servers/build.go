@@ -1,0 +1,94 @@
+package servers
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// built holds, by name, what this process has built or failed to.
+var built sync.Map
+
+// buildServer returns the program that the module in the folder test/name makes. The
+// program stays in the user's cache folder, so that a test run which finds nothing
+// changed does not even link.
+func buildServer(t testing.TB, name string) string {
+	t.Helper()
+	once, _ := built.LoadOrStore(name, sync.OnceValue(func() result { return goBuild(name) }))
+	r := once.(func() result)()
+	if r.offline != "" {
+		absent(t, "%s cannot be built without its modules: %s", name, r.offline)
+	}
+	if r.err != "" {
+		t.Fatalf("building %s: %s", name, r.err)
+	}
+	return r.program
+}
+
+type result struct {
+	program string
+	offline string // why the modules are not to be had
+	err     string // why they do not build, which is a bug
+}
+
+func goBuild(name string) result {
+	module, err := moduleDir(name)
+	if err != nil {
+		return result{err: err.Error()}
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return result{err: err.Error()}
+	}
+	program := filepath.Join(cache, "initbox-test", name)
+	unlock, err := lock(program + ".lock")
+	if err != nil {
+		return result{err: err.Error()}
+	}
+	defer unlock()
+	if out, err := goTool(module, "mod", "download").CombinedOutput(); err != nil {
+		return result{offline: string(out)}
+	}
+	build := goTool(module, "build", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", program, ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		return result{err: string(out)}
+	}
+	return result{program: program}
+}
+
+// moduleDir finds test/name from wherever inside the main module the test runs.
+func moduleDir(name string) (string, error) {
+	gomod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(filepath.Dir(strings.TrimSpace(string(gomod))), "test", name), nil
+}
+
+func goTool(dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	return cmd
+}
+
+// lock keeps the tests of two packages, which "go test" runs at the same time, from
+// writing a program while the other starts it.
+func lock(file string) (unlock func() error, err error) {
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f.Close, nil
+}

@@ -1,0 +1,109 @@
+package servers
+
+import (
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Output collects what a process writes and can be read while it still does.
+type Output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *Output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+const (
+	upWithin   = 15 * time.Second // generous: machines that test are busy
+	stopWithin = 5 * time.Second  // from SIGTERM to SIGKILL
+)
+
+// A process is a server in the foreground, a child of the test.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	out    *Output
+	exited chan struct{}
+}
+
+// run starts a server and stops it when the test ends. What the server said is
+// logged if the test fails.
+func run(t testing.TB, program string, args ...string) *process {
+	t.Helper()
+	p := &process{
+		name:   filepath.Base(program),
+		cmd:    exec.Command(program, args...),
+		out:    new(Output),
+		exited: make(chan struct{}),
+	}
+	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
+	p.cmd.SysProcAttr = DieWithParent()
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", p.name, p.out)
+		}
+	})
+	return p
+}
+
+func (p *process) stop() {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(stopWithin):
+		p.cmd.Process.Kill()
+		<-p.exited
+	}
+}
+
+// until polls until ready says so, and fails the test if the server ends first or
+// takes too long.
+func (p *process) until(t testing.TB, what string, ready func() bool) {
+	t.Helper()
+	giveUp := time.After(upWithin)
+	for !ready() {
+		select {
+		case <-p.exited:
+			t.Fatalf("%s ended before it was %s: %v\n%s", p.name, what, p.cmd.ProcessState, p.out)
+		case <-giveUp:
+			t.Fatalf("%s is not %s after %v\n%s", p.name, what, upWithin, p.out)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// untilListening waits for a TCP port to accept.
+func (p *process) untilListening(t testing.TB, addr string) {
+	t.Helper()
+	p.until(t, "listening on "+addr, func() bool {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err != nil {
+			return false
+		}
+		return c.Close() == nil
+	})
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package servers
+
+import "syscall"
+
+// DieWithParent asks for nothing: only Linux can tie a child to its parent.
+func DieWithParent() *syscall.SysProcAttr { return nil }

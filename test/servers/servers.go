@@ -1,0 +1,115 @@
+// Package servers starts the real servers that tests run against: each on free
+// loopback ports, configured in a temporary directory, up when the function that
+// starts it returns, and stopped by its process id when the test ends.
+//
+// Debian's servers come from test/install-servers.sh; CoreDNS and the gRPC health
+// server are modules of their own beside this package and are built when wanted.
+package servers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"text/template"
+)
+
+// debian names the package that each program comes from.
+var debian = map[string]string{
+	"busybox": "busybox-static",
+	"curl":    "curl",
+	"dig":     "bind9-dnsutils",
+	"haproxy": "haproxy",
+	"ip":      "iproute2",
+	"named":   "bind9",
+	"nc":      "netcat-openbsd",
+	"nginx":   "nginx-light",
+	"nsenter": "util-linux",
+	"unbound": "unbound",
+	"wget":    "wget",
+}
+
+// Need returns the path of a program that Debian has. Without the program, the test
+// is skipped, or fails where CI=true: there, a test that is not run is not noticed.
+func Need(t testing.TB, program string) string {
+	t.Helper()
+	pkg, ok := debian[program]
+	if !ok {
+		t.Fatalf("servers.Need: no Debian package known for %q", program)
+	}
+	path, err := lookPath(program)
+	if err != nil {
+		absent(t, "%s is not installed: run test/install-servers.sh, or apt-get install %s", program, pkg)
+	}
+	return path
+}
+
+// lookPath also looks where Debian keeps servers, which a plain user's PATH leaves out.
+func lookPath(program string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	return exec.LookPath("/usr/sbin/" + program)
+}
+
+func absent(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatalf(format, args...)
+	}
+	t.Skipf(format, args...)
+}
+
+// FreeAddr returns a loopback address with a port that nothing listens on, over TCP
+// or UDP. The port lies below those that the kernel gives to outgoing connections
+// (ip_local_port_range), so that nobody takes it between here and its use.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		if free(addr) {
+			return addr
+		}
+	}
+	t.Fatal("no free port between 20000 and 32000")
+	return ""
+}
+
+func free(addr string) bool {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer l.Close()
+	c, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return false
+	}
+	return c.Close() == nil
+}
+
+func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+// writeConfig fills in a configuration template and writes it to file.
+func writeConfig(t testing.TB, file, text string, data any) {
+	t.Helper()
+	tmpl, err := template.New(file).Option("missingkey=error").Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := tmpl.Execute(&b, data); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, file, b.String())
+}
+
+func writeFile(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
