@@ -1,0 +1,436 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"initbox/test/servers"
+)
+
+func TestPercentile(t *testing.T) {
+	var hundred sample
+	for i := range 100 {
+		hundred = append(hundred, time.Duration(100-i))
+	}
+	for _, c := range []struct {
+		s    sample
+		p    float64
+		want time.Duration
+	}{
+		{hundred, 0.5, 50},
+		{hundred, 0.99, 99},
+		{hundred, 1, 100},
+		{sample{7}, 0.5, 7},
+		{sample{7}, 0.99, 7},
+		{sample{1, 2, 3}, 0.9, 3},
+		{nil, 0.5, 0},
+	} {
+		if got := c.s.percentile(c.p); got != c.want {
+			t.Errorf("percentile %v of %d values: %d, want %d", c.p, len(c.s), got, c.want)
+		}
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1234 * time.Microsecond:       "1.23 ms",
+		85400 * time.Microsecond:      "85.4 ms",
+		123456 * time.Microsecond:     "123 ms",
+		1234 * time.Millisecond:       "1.23 s",
+		-17300 * time.Microsecond:     "-17.3 ms",
+		999_999 * time.Nanosecond / 2: "0.50 ms",
+	} {
+		if got := human(d); got != want {
+			t.Errorf("human(%d) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestOver(t *testing.T) {
+	some := []outcome{
+		{waited: 2 * time.Second, reaction: 130 * time.Millisecond},
+		{waited: 2 * time.Second, reaction: time.Hour, err: errEarly}, // failed: does not count
+	}
+	if got := over(some); !slices.Equal(got, sample{10 * time.Millisecond}) {
+		t.Errorf("over = %v, want only 130 ms − 6 %% of 2 s", got)
+	}
+}
+
+func TestParseRefusesAReportThatIsNotWhole(t *testing.T) {
+	for _, args := range [][]string{
+		{"-write", "x", "-only", "size"},
+		{"-write", "x", "-quick"},
+		{"-only", "nothing"},
+		{"-trials", "0"},
+		{"-trials", "1001"},
+		{"size"},
+	} {
+		if _, err := parse(args, io.Discard); err == nil {
+			t.Errorf("parse(%q) accepted", args)
+		}
+	}
+	if o, err := parse([]string{"-only", "size"}, io.Discard); err != nil || o.trials != 100 {
+		t.Errorf("parse(-only size) = %+v, %v", o, err)
+	}
+}
+
+func TestReplaceReport(t *testing.T) {
+	page := "# Title\n\n" + beginMark + "\nold\n" + endMark + "\n\nEnd.\n"
+	want := "# Title\n\n" + beginMark + "\n\nnew\n\n" + endMark + "\n\nEnd.\n"
+	got, err := replaceReport(page, "new\n")
+	if err != nil || got != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+	if again, err := replaceReport(got, "new\n"); err != nil || again != want {
+		t.Errorf("not the same when done twice: %q, %v", again, err)
+	}
+	if _, err := replaceReport("# Title\n", "new\n"); err == nil {
+		t.Error("a page without markers was accepted")
+	}
+}
+
+// A page that lost its markers would make a run of ten minutes worthless at its end.
+func TestThePageHasItsMarkers(t *testing.T) {
+	page, err := os.ReadFile("../docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replaceReport(string(page), ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestArgv(t *testing.T) {
+	vars := map[string]string{"host": "127.0.0.1", "port": "80", "addr": "127.0.0.1:80"}
+	for _, c := range []struct {
+		w    waiter
+		want []string
+	}{
+		{dockerize("tcp://{addr}"), []string{"/x", "-wait", "tcp://127.0.0.1:80", "-timeout", patience}},
+		{loop("nc", "nc", "{tool} -z {host} {port}", 2), []string{"/bin/sh", "-c", "until /x -z 127.0.0.1 80; do sleep 2; done"}},
+		{loop("busybox", "busybox nc", "{tool} nc {host} {port}", 1), []string{"/x", "sh", "-c", "until /x nc 127.0.0.1 80; do /x sleep 1; done"}},
+	} {
+		if got := c.w.argv("/x", vars); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.w.name, got, c.want)
+		}
+	}
+}
+
+// everything pretends that all tools are installed.
+func everything() *bench {
+	b := &bench{tools: map[string]tool{}, trials: 3}
+	for _, t := range known {
+		b.tools[t.name] = t
+	}
+	return b
+}
+
+func TestPlanGivesEveryWaiterTheSameDelays(t *testing.T) {
+	b := everything()
+	delays := map[series][]time.Duration{}
+	numbers := map[int]bool{}
+	for _, tr := range b.plan(kinds(nil)) {
+		key := series{tr.kind.name, tr.waiter.name}
+		delays[key] = append(delays[key], tr.delay)
+		numbers[tr.number] = true
+		if tr.delay < 200*time.Millisecond || tr.delay > 5*time.Second {
+			t.Errorf("a delay of %v", tr.delay)
+		}
+	}
+	want := delays[series{"tcp", ours}]
+	if len(want) != b.trials || want[0] == want[1] {
+		t.Fatalf("delays of initbox: %v, want %d different ones", want, b.trials)
+	}
+	for key, got := range delays {
+		if !slices.Equal(got, want) {
+			t.Errorf("%v: delays %v, want %v", key, got, want)
+		}
+	}
+	if len(numbers) != b.trials*len(delays) {
+		t.Errorf("%d numbers for %d trials: services would share addresses", len(numbers), b.trials*len(delays))
+	}
+}
+
+func TestDelaysCoverTheRange(t *testing.T) {
+	ds := delays(rand.New(rand.NewPCG(1, 2)), 10, time.Second, 2*time.Second)
+	if slices.IsSorted(ds) {
+		t.Error("the delays only grow")
+	}
+	slices.Sort(ds)
+	for i, d := range ds {
+		from := time.Second + time.Duration(i)*100*time.Millisecond
+		if d < from || d >= from+100*time.Millisecond {
+			t.Errorf("no delay in the 100 ms after %v: %v", from, ds)
+		}
+	}
+}
+
+func TestEveryWaiterNamesAKnownTool(t *testing.T) {
+	b := everything()
+	b.tools[hello] = tool{name: hello}
+	lists := [][]waiter{dnsWaiters, blackHoleWaiters, startWaiters, crowds[0].waiters(b)}
+	for _, k := range kinds(nil) {
+		lists = append(lists, k.waiters)
+	}
+	for _, list := range lists {
+		if got := b.present(list); len(got) != len(list) {
+			t.Errorf("%d of %d waiters have a known tool", len(got), len(list))
+		}
+		seen := map[string]bool{}
+		for _, w := range list {
+			if seen[w.name] {
+				t.Errorf("two waiters are called %q: their outcomes would be mixed up", w.name)
+			}
+			seen[w.name] = true
+			if line := strings.Join(w.argv("/x", b.vars("h")), " "); !strings.Contains(line, "/x") {
+				t.Errorf("%s does not run its tool: %s", w.name, line)
+			}
+		}
+	}
+}
+
+// newTestBench can start processes and services.
+func newTestBench(t *testing.T) *bench {
+	port, claim, err := claimPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { claim.Close() })
+	return &bench{dir: t.TempDir(), port: port, log: io.Discard}
+}
+
+func TestAwait(t *testing.T) {
+	b := newTestBench(t)
+	flag := filepath.Join(b.dir, "there")
+	create := func() error { return os.WriteFile(flag, nil, 0o644) }
+	const delay = 200 * time.Millisecond
+
+	o := b.await(t.Context(), []string{"/bin/sh", "-c", "until test -e " + flag + "; do sleep 0.05; done"}, delay, create)
+	if o.err != nil || o.waited < delay || o.reaction <= 0 || o.reaction > 5*time.Second {
+		t.Errorf("a loop: %+v", o)
+	}
+	// A waiter that is done before there is anything must not look like a fast one.
+	o = b.await(t.Context(), []string{"/bin/sh", "-c", "exit 0"}, delay, create)
+	if !errors.Is(o.err, errEarly) {
+		t.Errorf("a waiter that does not wait: %v, want %v", o.err, errEarly)
+	}
+	o = b.await(t.Context(), []string{"/bin/sh", "-c", "sleep 0.3; echo out of luck >&2; exit 3"}, delay, create)
+	if o.err == nil || !strings.Contains(o.err.Error(), "out of luck") {
+		t.Errorf("a waiter that fails: %v", o.err)
+	}
+}
+
+func TestServicesAreNotThereUntilOpened(t *testing.T) {
+	for name, serve := range map[string]func(*bench, int) (*service, error){
+		"tcp": tcpService, "http": httpService, "grpc": grpcService, "unix": unixService, "file": fileService,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestBench(t)
+			s, err := serve(b, 63_003)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.close()
+			there := func() bool {
+				if path := s.vars["path"]; path != "" {
+					_, err := os.Stat(path)
+					return err == nil
+				}
+				c, err := net.Dial("tcp", s.vars["addr"])
+				if err == nil {
+					c.Close()
+				}
+				return err == nil
+			}
+			if there() {
+				t.Error("there before it was opened")
+			}
+			if err := s.open(); err != nil {
+				t.Fatal(err)
+			}
+			if !there() {
+				t.Error("not there after it was opened")
+			}
+		})
+	}
+}
+
+func TestAuthorityBehindCounter(t *testing.T) {
+	b := newTestBench(t)
+	a, err := newAuthority(loopback(serviceNet, 63_001), b.port, zone, 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	addr := net.JoinHostPort(a.host, strconv.Itoa(a.port))
+	count := &counter{upstream: addr}
+	stop, err := serveDNS(loopback(serviceNet, 63_002), b.port, count)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+
+	q := new(dns.Msg).SetQuestion("mydb."+zone, dns.TypeA)
+	for _, network := range []string{"udp", "tcp"} {
+		client := dns.Client{Net: network}
+		answer, _, err := client.Exchange(q, net.JoinHostPort(loopback(serviceNet, 63_002), strconv.Itoa(b.port)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		soa, ok := answer.Ns[0].(*dns.SOA)
+		if answer.Rcode != dns.RcodeNameError || !ok || soa.Minttl != 30 || soa.Hdr.Ttl != 30 {
+			t.Errorf("%s: before: %v", network, answer)
+		}
+	}
+	if at, published := a.lastDenied("mydb." + zone); published || time.Since(at) > time.Minute {
+		t.Errorf("lastDenied = %v, %v", at, published)
+	}
+	a.publish("mydb." + zone)
+	if rcode, err := ask(addr, "mydb."+zone, true); err != nil || rcode != dns.RcodeSuccess {
+		t.Errorf("after: %d, %v", rcode, err)
+	}
+	if n := count.queries.Load(); n != 2 {
+		t.Errorf("%d queries counted, want 2", n)
+	}
+}
+
+func TestLayerSize(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("program "), 1000), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	size, layer, err := layerSize(path)
+	if err != nil || size != 8000 || layer < 100 || layer > 1000 {
+		t.Errorf("layerSize = %d, %d, %v", size, layer, err)
+	}
+	var b bytes.Buffer
+	if err := writeLayer(&b, path); err != nil || int64(b.Len()) != layer {
+		t.Fatalf("layer of %d bytes, %v, want %d", b.Len(), err, layer)
+	}
+	zip, err := gzip.NewReader(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := tar.NewReader(zip).Next()
+	if err != nil || header.Name != "program" || header.Size != size {
+		t.Errorf("in the layer: %+v, %v", header, err)
+	}
+}
+
+func TestMissingInitboxIsSaid(t *testing.T) {
+	var stderr strings.Builder
+	status := run([]string{"-initbox", filepath.Join(t.TempDir(), "initbox"), "-only", "size"}, io.Discard, &stderr)
+	if status != 1 || !strings.Contains(stderr.String(), "build it first") {
+		t.Errorf("status %d: %s", status, stderr.String())
+	}
+}
+
+func TestSectionsThatCannotRunAreInTheReport(t *testing.T) {
+	b := newTestBench(t)
+	skipped := func(context.Context, *bench) (*section, error) {
+		return nil, errors.Join(errSkipped, errors.New("no unbound"))
+	}
+	broken := func(context.Context, *bench) (*section, error) { return nil, errors.New("broke") }
+	sections, err := b.runAll(t.Context(), []benchmark{{"one", skipped}, {"two", broken}})
+	if err == nil || strings.Contains(err.Error(), "unbound") || !strings.Contains(err.Error(), "broke") {
+		t.Errorf("runAll: %v, want only the failure of the second", err)
+	}
+	report := b.render(sections, time.Now(), time.Second)
+	for _, want := range []string{"no unbound", "broke"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report does not say %q:\n%s", want, report)
+		}
+	}
+}
+
+// The figures of the DNS benchmark rest on this: the entry can be watched to its
+// end, and watching does not renew it.
+func TestWatchEntrySeesTheEndOfANegativeEntry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for two seconds")
+	}
+	b := newTestBench(t)
+	b.tools = map[string]tool{"unbound": {path: servers.Need(t, "unbound")}}
+	a, err := newAuthority(loopback(serviceNet, authorityHost), b.port, zone, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.close()
+	cache, err := b.startUnbound(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.stop()
+
+	name := "mydb." + zone
+	if rcode, err := ask(b.cacheAddr(), name, true); err != nil || rcode != dns.RcodeNameError {
+		t.Fatalf("before: %d, %v", rcode, err)
+	}
+	denied, _ := a.lastDenied(name)
+	a.publish(name)
+	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+	defer cancel()
+	last := <-watchEntry(ctx, a, b.cacheAddr(), name)
+	if life := last.Sub(denied); life < 900*time.Millisecond || life > 2200*time.Millisecond {
+		t.Errorf("an entry for 1 s (of whole seconds) was seen for %v", life)
+	}
+	if again, _ := a.lastDenied(name); again != denied {
+		t.Error("watching made the cache ask again")
+	}
+	if rcode, err := ask(b.cacheAddr(), name, true); err != nil || rcode != dns.RcodeSuccess {
+		t.Errorf("after: %d, %v", rcode, err)
+	}
+}
+
+func TestBlackHoleOpens(t *testing.T) {
+	b := newTestBench(t)
+	b.tools = map[string]tool{"ip": {path: servers.Need(t, "ip")}}
+	ns, err := newNamespace(t.Context(), b)
+	if errors.Is(err, errSkipped) {
+		t.Skip(err) // not root
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.close()
+	l, err := ns.listen(net.JoinHostPort("0.0.0.0", strconv.Itoa(b.port)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go hold(l)
+	dial := func() error {
+		return ns.do(func() error {
+			c, err := net.DialTimeout("tcp4", net.JoinHostPort(holeAddr(1), strconv.Itoa(b.port)), 200*time.Millisecond)
+			if err == nil {
+				c.Close()
+			}
+			return err
+		})
+	}
+	var timeout net.Error
+	if err := dial(); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("before it opens: %v, want a timeout", err)
+	}
+	if err := ns.ip(t.Context(), "address", "add", holeAddr(1)+"/32", "dev", "lo"); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(); err != nil {
+		t.Errorf("after it opened: %v", err)
+	}
+}

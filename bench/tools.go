@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// peersDir is searched after PATH, for tools that no distribution packages.
+const peersDir = "bench/peers"
+
+// A tool is a program that the benchmarks run.
+type tool struct {
+	name        string
+	versionArgs []string // make it print its version
+	path        string   // absolute, once found
+	version     string   // the line that it printed
+}
+
+// known lists every tool a benchmark may name. Those that are not found are
+// absent from the tables, and the report says which.
+var known = []tool{
+	{name: "initbox", versionArgs: []string{"--version"}},
+	{name: "wait4x", versionArgs: []string{"version"}},
+	{name: "dockerize", versionArgs: []string{"-version"}},
+	{name: "grpc_health_probe", versionArgs: []string{"-version"}},
+	{name: "busybox", versionArgs: []string{"--help"}},
+	{name: "dig", versionArgs: []string{"-v"}},
+	{name: "nc", versionArgs: []string{"-h"}},
+	{name: "curl", versionArgs: []string{"--version"}},
+	{name: "unbound", versionArgs: []string{"-V"}},
+	{name: "ip", versionArgs: []string{"-V"}},
+}
+
+// findTools looks for the known tools on PATH and in bench/peers. Only initbox
+// must be there.
+func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
+	found := map[string]tool{}
+	for _, t := range known {
+		path, err := lookPath(t.name)
+		if t.name == "initbox" {
+			path, err = exec.LookPath(initbox)
+			if err != nil {
+				return nil, fmt.Errorf("the binary to measure: %w (build it first, or say where it is with -initbox)", err)
+			}
+		}
+		if err != nil {
+			continue
+		}
+		if t.path, err = filepath.Abs(path); err != nil {
+			return nil, err
+		}
+		t.version = version(ctx, t)
+		found[t.name] = t
+	}
+	return found, nil
+}
+
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	// Debian keeps servers out of a plain user's PATH.
+	for _, dir := range []string{peersDir, "/usr/sbin", "/sbin"} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", err
+}
+
+// version returns the first line that t prints about itself. The exit status
+// says nothing: netcat's help ends with 1.
+func version(ctx context.Context, t tool) string {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, _ := exec.CommandContext(ctx, t.path, t.versionArgs...).CombinedOutput()
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimPrefix(strings.Join(strings.Fields(line), " "), "Version: ")
+		if first, _, found := strings.Cut(line, " libcurl/"); found {
+			return first // curl goes on to name every library in it
+		}
+		if line != "" {
+			return line
+		}
+	}
+	return "version unknown"
+}
+
+// absent returns the known tools that were not found.
+func (b *bench) absent() []string {
+	var names []string
+	for _, t := range known {
+		if _, ok := b.tools[t.name]; !ok {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
