@@ -1,0 +1,90 @@
+# What there is to do with this repository. Needs GNU make, a POSIX shell and Go.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+FUZZTIME ?= 10s
+
+# The same flags as in the Dockerfile: the program there and the one here are the same bytes.
+BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_docs \
+	-ldflags "-s -w -buildid= -X main.version=$(VERSION)"
+
+# Modules of their own, so that what they need stays out of the product's go.mod.
+TEST_MODULES = test/coredns test/grpchealth
+# Tools that read the sources, at the versions that test/tools/go.mod pins.
+TOOL = go tool -modfile=test/tools/go.mod
+
+.PHONY: help
+help:
+	@echo "usage: make TARGET"
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s  %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## bin/initbox: static, and from the same sources the same bytes (VERSION=… names it, GOARCH=… is another machine)
+	$(BUILD) -o bin/initbox ./cmd/initbox
+
+.PHONY: demo
+demo: build ## the Kubernetes documentation's init containers, without a cluster
+	go run ./test/demo -initbox bin/initbox
+
+.PHONY: test
+test: ## all tests; installs the real servers they want, where it may (root and apt)
+	test/install-servers.sh
+	go test ./...
+	@for module in $(TEST_MODULES); do echo "go build: $$module"; go -C $$module build -o /dev/null . || exit; done
+
+# Not test/: what it adds runs in processes of their own, which the race detector does not see.
+.PHONY: race
+race: ## the tests under the race detector (needs a C compiler)
+	CGO_ENABLED=1 go test -race $$(go list ./... | grep -v '^initbox/test/')
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME (10s)
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r package; do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "go test $$package -fuzz $$target"; \
+			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) </dev/null || exit; \
+		done || exit; \
+	done
+
+.PHONY: bench
+bench: build ## measures initbox beside other tools, and keeps the report in docs/benchmarks.md
+	go run ./bench -initbox bin/initbox -write docs/benchmarks.md
+
+.PHONY: image-test
+image-test: ## builds the image with a Docker daemon of its own, and tries it (root, docker.io)
+	images/test.sh
+
+.PHONY: docs
+docs: ## puts the --help of each command into its page
+	go test ./docs -count=1 -run '^TestHelp$$' -update
+
+.PHONY: lint
+lint: gofmt tidy vet staticcheck govulncheck ## all that reads the sources without running them
+
+.PHONY: gofmt
+gofmt:
+	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt -w would change:"; echo "$$unformatted"; exit 1; }
+
+.PHONY: tidy
+tidy:
+	@for module in . $(TEST_MODULES) test/tools; do echo "go mod tidy: $$module"; go -C $$module mod tidy -diff || exit; done
+
+.PHONY: vet
+vet:
+	@for module in . $(TEST_MODULES); do echo "go vet: $$module"; go -C $$module vet ./... || exit; done
+
+.PHONY: staticcheck
+staticcheck:
+	$(TOOL) staticcheck ./...
+
+# A machine without a way to the database of vulnerabilities can still build and test.
+.PHONY: govulncheck
+govulncheck:
+	@found=$$($(TOOL) govulncheck -tags urfave_cli_no_docs ./... 2>&1) && failed= || failed=1; \
+	case "$$found" in \
+	*"fetching vulnerabilities"*) echo "govulncheck: skipped, its database cannot be reached" ;; \
+	*) echo "$$found"; [ -z "$$failed" ] ;; \
+	esac
+
+.PHONY: clean
+clean: ## removes what make build made
+	rm -rf bin

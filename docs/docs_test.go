@@ -1,0 +1,300 @@
+// Package docs_test keeps the pages true: the help in them is the program's, their examples are command lines that
+// the program takes, the flags they name exist, and their links lead somewhere.
+package docs_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const root = ".."
+
+var update = flag.Bool("update", false, "write the help of the program into the pages")
+
+var binary string // the program, built for the tests
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "initbox-docs-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "initbox")
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags=urfave_cli_no_docs", "-o", binary, root+"/cmd/initbox")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// helpBlock is a place for the help of a command in a page.
+var helpBlock = regexp.MustCompile("(?s)(<!-- help: ([a-z -]+) -->\n```text\n)(.*?)(```\n<!-- help: end -->)")
+
+// TestHelp pins that each subcommand has a page, and that the help in the pages is what the program prints.
+func TestHelp(t *testing.T) {
+	shown := map[string]bool{} // by command, those with their help in a page
+	for _, page := range pages(t) {
+		now := helpBlock.ReplaceAllFunc(page.text, func(block []byte) []byte {
+			parts := helpBlock.FindSubmatch(block)
+			command := string(parts[2])
+			shown[command] = true
+			return slices.Concat(parts[1], help(t, strings.Fields(command)[1:]...), parts[4])
+		})
+		switch {
+		case bytes.Equal(now, page.text):
+		case *update:
+			if err := os.WriteFile(filepath.Join(root, page.path), now, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			t.Errorf("%s: the help in it is not the program's: run make docs", page.path)
+		}
+	}
+	for _, name := range subcommands(t) {
+		if !shown["initbox "+name] {
+			t.Errorf("no page has a block for the help of initbox %s, as docs/sleep.md has", name)
+		}
+	}
+}
+
+// TestFlagsAreExplained pins that a subcommand's page says something of each of its flags, beside their help.
+func TestFlagsAreExplained(t *testing.T) {
+	flags := regexp.MustCompile(`(?m)^  --([a-z0-9-]+)`)
+	for _, name := range subcommands(t) {
+		page := read(t, "docs/"+name+".md")
+		prose := helpBlock.ReplaceAll(page.text, nil)
+		for _, match := range flags.FindAllSubmatch(help(t, name), -1) {
+			if string(match[1]) == "help" {
+				continue
+			}
+			if !regexp.MustCompile("`(--)?" + string(match[1]) + "\\b").Match(prose) {
+				t.Errorf("%s says nothing of --%s", page.path, match[1])
+			}
+		}
+	}
+}
+
+// TestFlagsExist pins that a flag that stands for itself in a page is one of initbox's.
+func TestFlagsExist(t *testing.T) {
+	known := help(t)
+	for _, name := range subcommands(t) {
+		known = append(known, help(t, name)...)
+	}
+	mention := regexp.MustCompile("`--([a-z0-9-]+)")
+	for _, page := range pages(t) {
+		if dir := filepath.Dir(page.path); dir != "." && dir != "docs" || page.path == "docs/benchmarks.md" {
+			continue // the flags there are those of other programs
+		}
+		for _, match := range mention.FindAllSubmatch(page.text, -1) {
+			if !regexp.MustCompile(`(?m)^  --` + string(match[1]) + `\b`).Match(known) {
+				t.Errorf("%s: there is no flag --%s", page.path, match[1])
+			}
+		}
+	}
+}
+
+// TestExamples pins that every example in a page is a command line that the program takes. Nothing is waited for:
+// the deadline passes before anything is tried.
+func TestExamples(t *testing.T) {
+	tried := 0
+	for _, page := range pages(t) {
+		for _, args := range slices.Concat(shellExamples(t, page), podExamples(t, page)) {
+			tried++
+			cmd := exec.Command(binary, withTimeout(args, "1ns")...)
+			cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "API_TOKEN=t0ken"}
+			out, err := cmd.CombinedOutput()
+			if err != nil && cmd.ProcessState.ExitCode() != 124 {
+				t.Errorf("%s: initbox %q: %v\n%s", page.path, args, err, out)
+			}
+		}
+	}
+	if tried == 0 {
+		t.Error("no examples found")
+	}
+}
+
+// withTimeout returns args with another timeout, before the "--" that ends the flags.
+func withTimeout(args []string, timeout string) []string {
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	return slices.Concat(args[:end], []string{"--timeout", timeout}, args[end:])
+}
+
+var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
+
+// shellExamples returns the arguments of the lines that run initbox in a page's blocks of shell.
+func shellExamples(t *testing.T, p page) [][]string {
+	t.Helper()
+	var examples [][]string
+	for _, block := range shellBlock.FindAllSubmatch(p.text, -1) {
+		joined := strings.ReplaceAll(string(block[1]), "\\\n", " ")
+		for line := range strings.Lines(joined) {
+			if !strings.HasPrefix(line, "initbox ") {
+				continue
+			}
+			out, err := exec.Command("sh", "-c", `initbox() { printf '%s\0' "$@"; }; `+line).Output()
+			if err != nil {
+				t.Errorf("%s: %s: the shell does not take it: %v", p.path, line, err)
+				continue
+			}
+			examples = append(examples, strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"))
+		}
+	}
+	return examples
+}
+
+var (
+	podArgs  = regexp.MustCompile(`(?m)^[ -]*args: \[(.*)\]$`)
+	podArg   = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'[^']*'|[^,\[\]{} ]+`)
+	template = regexp.MustCompile(`{{.*?}}`)
+)
+
+// podExamples returns the arguments of the containers in a page, as far as they stand in one line.
+func podExamples(t *testing.T, p page) [][]string {
+	t.Helper()
+	var examples [][]string
+	for _, match := range podArgs.FindAllSubmatch(p.text, -1) {
+		var args []string
+		for _, arg := range podArg.FindAllString(template.ReplaceAllString(string(match[1]), "x"), -1) {
+			switch arg[0] {
+			case '"':
+				unquoted, err := strconv.Unquote(arg)
+				if err != nil {
+					t.Errorf("%s: %s: %v", p.path, arg, err)
+				}
+				arg = unquoted
+			case '\'':
+				arg = strings.Trim(arg, "'")
+			}
+			args = append(args, arg)
+		}
+		examples = append(examples, args)
+	}
+	return examples
+}
+
+// TestLinks pins that a link to a file or to a heading of this repository leads there.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	for _, p := range pages(t) {
+		for _, match := range link.FindAllSubmatch(p.text, -1) {
+			target := string(match[1])
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path, anchor, anchored := strings.Cut(target, "#")
+			linked := p.path
+			if path != "" {
+				linked = filepath.Join(filepath.Dir(p.path), path)
+			}
+			if _, err := os.Stat(filepath.Join(root, linked)); err != nil {
+				t.Errorf("%s: link to %s: %v", p.path, target, err)
+			} else if anchored && !slices.Contains(anchors(read(t, linked)), anchor) {
+				t.Errorf("%s: link to %s: no such heading", p.path, target)
+			}
+		}
+	}
+}
+
+// anchors returns the names by which a page's headings can be linked to.
+func anchors(p page) []string {
+	var names []string
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	for _, match := range heading.FindAllSubmatch(p.text, -1) {
+		names = append(names, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, string(match[1])))
+	}
+	return names
+}
+
+// TestReadme pins that the README names every subcommand.
+func TestReadme(t *testing.T) {
+	readme := read(t, "README.md")
+	for _, name := range subcommands(t) {
+		if row := fmt.Sprintf("| [`%s`](docs/%[1]s.md) |", name); !bytes.Contains(readme.text, []byte(row)) {
+			t.Errorf("the table of subcommands in README.md has no row %q", row)
+		}
+	}
+}
+
+// page is a Markdown file.
+type page struct {
+	path string // from the top of the repository
+	text []byte
+}
+
+func read(t *testing.T, path string) page {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page{path, text}
+}
+
+// pages returns every Markdown file of the repository.
+func pages(t *testing.T) []page {
+	t.Helper()
+	var all []page
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || d.Name() == "testdata" || d.Name() == "bin"):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(path) != ".md":
+			return nil
+		}
+		path, err = filepath.Rel(root, path)
+		all = append(all, read(t, path))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func subcommands(t *testing.T) []string {
+	t.Helper()
+	return strings.Fields(string(output(t, "--list")))
+}
+
+func help(t *testing.T, command ...string) []byte {
+	t.Helper()
+	return output(t, append(command, "--help")...)
+}
+
+func output(t *testing.T, args ...string) []byte {
+	t.Helper()
+	out, err := exec.Command(binary, args...).Output()
+	if err != nil {
+		t.Fatalf("initbox %q: %v", args, err)
+	}
+	return out
+}
