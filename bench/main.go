@@ -35,16 +35,22 @@ var benchmarks = []benchmark{
 	{"size", size},
 	{"memory", memory},
 	{"starvation", starvation},
+	{"kubernetes", kubernetes},
 }
 
 // errSkipped is wrapped by the error of a benchmark that cannot run on this
 // machine; the report says so in its place.
 var errSkipped = errors.New("not measured")
 
+// atOnce is how many waits run at the same time: they sleep, so two cores carry
+// that.
+const atOnce = 32
+
 // bench is what the benchmarks share.
 type bench struct {
 	tools  map[string]tool // those found, by name
 	trials int             // of the reaction benchmark; the others scale with it
+	atOnce int             // trials at the same time
 	quick  bool            // shorter waits, to try the harness rather than initbox
 	dir    string          // for sockets, logs and built programs; removed at the end
 	port   int             // free on all of 127.77.0.0/16 and 127.78.0.0/16
@@ -196,7 +202,7 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (*bench, error) 
 	if err != nil {
 		return nil, errors.Join(err, claim.Close())
 	}
-	return &bench{tools: found, trials: o.trials, quick: o.quick, dir: dir, port: port, claim: claim, log: stderr}, nil
+	return &bench{tools: found, trials: o.trials, atOnce: atOnce, quick: o.quick, dir: dir, port: port, claim: claim, log: stderr}, nil
 }
 
 func (b *bench) close() {

@@ -9,7 +9,6 @@ import (
 )
 
 const (
-	atOnce    = 32              // waits at the same time: they sleep, so two cores carry that
 	oneTrial  = time.Minute     // no wait here takes longer than ten seconds
 	firstWait = time.Second / 5 // when a service appears, at the earliest
 )
@@ -26,7 +25,8 @@ type trial struct {
 type outcome struct {
 	waited   time.Duration // from the waiter's start until the service was there
 	reaction time.Duration // from then until the waiter's exit
-	cpu      time.Duration // user and system
+	cpu      time.Duration // user and system, with those of its children
+	resident int64         // the peak of the largest of its processes, in KiB
 	err      error         // it failed, or exited too early
 }
 
@@ -91,7 +91,7 @@ func (b *bench) runTrials(ctx context.Context, plan []trial) map[series][]outcom
 		queue    = make(chan trial)
 		wg       sync.WaitGroup
 	)
-	for i := range atOnce {
+	for i := range b.atOnce {
 		wg.Go(func() {
 			time.Sleep(time.Duration(i) * 50 * time.Millisecond) // not all in step
 			for t := range queue {
@@ -141,7 +141,7 @@ func (b *bench) await(ctx context.Context, argv []string, delay time.Duration, o
 		return outcome{err: err}
 	}
 	<-p.done
-	return outcome{waited: ready.Sub(p.started), reaction: p.exited.Sub(ready), cpu: p.cpu(), err: p.err}
+	return outcome{waited: ready.Sub(p.started), reaction: p.exited.Sub(ready), cpu: p.cpu(), resident: p.resident(), err: p.err}
 }
 
 // firstFailure returns the error of a trial of initbox, if one failed. Failures

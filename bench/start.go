@@ -153,7 +153,7 @@ func size(_ context.Context, b *bench) (*section, error) {
 	}
 	t := table{{"binary", "bytes", "layer", "× initbox"}}
 	var mine int64
-	for _, name := range []string{ours, "wait4x", "dockerize", "grpc_health_probe", "busybox", "curl"} {
+	for _, name := range []string{ours, "wait4x", "dockerize", "grpc_health_probe", "kubectl", "busybox", "curl"} {
 		f, ok := b.tools[name]
 		if !ok {
 			continue

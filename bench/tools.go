@@ -34,6 +34,10 @@ var known = []tool{
 	{name: "curl", versionArgs: []string{"--version"}},
 	{name: "unbound", versionArgs: []string{"-V"}},
 	{name: "ip", versionArgs: []string{"-V"}},
+	{name: "etcd", versionArgs: []string{"--version"}},
+	{name: "kube-apiserver", versionArgs: []string{"--version"}},
+	{name: "kubectl", versionArgs: []string{"version", "--client"}},
+	{name: "wait_for.sh", versionArgs: nil}, // of k8s-wait-for
 }
 
 // findTools looks for the known tools on PATH and in bench/peers. Only initbox
