@@ -117,7 +117,7 @@ func TestExamples(t *testing.T) {
 		for _, args := range slices.Concat(shellExamples(t, page), podExamples(t, page)) {
 			tried++
 			cmd := exec.Command(binary, withTimeout(args, "1ns")...)
-			cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "API_TOKEN=t0ken"}
+			cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb"}
 			out, err := cmd.CombinedOutput()
 			if err != nil && cmd.ProcessState.ExitCode() != 124 {
 				t.Errorf("%s: initbox %q: %v\n%s", page.path, args, err, out)
@@ -129,9 +129,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// withTimeout returns args with another timeout, before the "--" that ends the flags.
+// withTimeout returns args with another timeout, before what ends the flags.
 func withTimeout(args []string, timeout string) []string {
-	end := slices.Index(args, "--")
+	end := slices.IndexFunc(args, func(arg string) bool { return arg == "--" || arg == "--from-k8s-wait-for" })
 	if end < 0 {
 		end = len(args)
 	}

@@ -78,6 +78,10 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 			}
 			options = append(options, o.words...)
 			args = args[len(o.words):]
+			if o.name == flagFromK8sWaitFor { // as if "--" followed
+				arguments = append(append(arguments, "--"), args...)
+				args = nil
+			}
 		}
 	}
 	return append(append(options, "--"), arguments...), nil

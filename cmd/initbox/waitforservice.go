@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -19,16 +20,11 @@ func waitForService(e *env) *cli.Command {
 		Usage:       "wait until ports, servers, sockets and files are ready",
 		ArgsUsage:   "TARGET… [-- COMMAND ARG…]",
 		Description: describeTargets(),
-		Flags:       append(settingFlags(waitfor.Kinds()...), wait.flags()...),
+		Flags:       slices.Concat(settingFlags(waitfor.Kinds()...), fromFlags(), wait.flags()),
 		Action: func(c *cli.Context) error {
-			targets, command, then := arguments(c)
-			switch {
-			case len(targets) == 0 && len(command) > 0:
-				return usagef("no target given").hint("targets stand before --, as in: initbox wait-for-service tcp://mydb:5432 -- COMMAND")
-			case len(targets) == 0:
-				return usagef("no target given").hint("as in: initbox wait-for-service tcp://mydb:5432")
-			case then && len(command) == 0:
-				return usagef("no command after --")
+			targets, command, err := e.targets(c, "tcp://mydb:5432")
+			if err != nil {
+				return err
 			}
 			o, err := wait.options(c, e, len(targets))
 			if err != nil {
@@ -42,7 +38,7 @@ func waitForService(e *env) *cli.Command {
 			if err := waitfor.All(c.Context, o, checks...); err != nil {
 				return err
 			}
-			if then {
+			if len(command) > 0 {
 				return e.replaceProcess(command)
 			}
 			return nil

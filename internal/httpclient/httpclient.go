@@ -27,8 +27,9 @@ type Options struct {
 	Dial       func(ctx context.Context, network, addr string) (net.Conn, error)
 	TLS        tlsconfig.Options
 	Protocol   Protocol
-	NoProxy    bool // ignore HTTP_PROXY and its kin
-	NoRedirect bool // return the redirect itself
+	Proxy      *url.URL // through which to connect, whatever the environment says; may be nil
+	NoProxy    bool     // ignore HTTP_PROXY and its kin
+	NoRedirect bool     // return the redirect itself
 }
 
 // maxHeader is as much of a response's header as is read.
@@ -46,23 +47,32 @@ const maxRedirects = 10
 // answered over a connection that proves it was. A failure to read those files
 // is a [ConfigError].
 func Do(req *http.Request, o Options) (*http.Response, error) {
+	t, err := o.transport()
+	if err != nil {
+		return nil, err
+	}
+	e := &ending{ctx: req.Context()}
+	t.DialContext = e.dialer(o.Dial)
+	t.DisableKeepAlives = true
+	t.ReadBufferSize, t.WriteBufferSize = bufferSize, bufferSize
+	return e.response(o.send(req, t))
+}
+
+// transport returns what [Do] and [Client] have in common.
+func (o Options) transport() (*http.Transport, error) {
 	conf, err := o.TLS.Load()
 	if err != nil {
 		return nil, &ConfigError{err}
 	}
-	if req.URL.Scheme == "https" {
-		tlsconfig.EmbedRoots()
-	}
 	t := &http.Transport{
-		DialContext:            dialWith(req.Context(), o.Dial),
 		TLSClientConfig:        conf,
-		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: maxHeader,
-		ReadBufferSize:         bufferSize,
-		WriteBufferSize:        bufferSize,
 		Protocols:              new(http.Protocols),
 	}
-	if !o.NoProxy {
+	switch {
+	case o.Proxy != nil:
+		t.Proxy = http.ProxyURL(o.Proxy)
+	case !o.NoProxy:
 		t.Proxy = http.ProxyFromEnvironment
 	}
 	switch o.Protocol {
@@ -74,22 +84,15 @@ func Do(req *http.Request, o Options) (*http.Response, error) {
 	case HTTP2:
 		t.Protocols.SetHTTP2(true)
 	}
-	client := &http.Client{Transport: t, CheckRedirect: o.checkRedirect}
-	return client.Do(req)
+	return t, nil
 }
 
-// dialWith returns a dial function whose connection ends with ctx, that of the
-// request. A Transport lets a connection attempt and a TLS handshake go on when
-// the request that wanted them is over, in the hope of another request; here
-// there is none.
-func dialWith(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
-	return func(_ context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err == nil {
-			context.AfterFunc(ctx, func() { conn.Close() })
-		}
-		return conn, err
+func (o Options) send(req *http.Request, t *http.Transport) (*http.Response, error) {
+	if req.URL.Scheme == "https" && o.TLS.CA == "" {
+		tlsconfig.EmbedRoots()
 	}
+	client := &http.Client{Transport: t, CheckRedirect: o.checkRedirect}
+	return client.Do(req)
 }
 
 // ConfigError is the error of certificate files that cannot be used.

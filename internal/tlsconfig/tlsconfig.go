@@ -4,6 +4,7 @@ package tlsconfig
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -21,6 +22,10 @@ type Options struct {
 	KeyFile    string
 	ServerName string // verified in place of the host's name
 	Insecure   bool   // do not verify the server; a client certificate is sent all the same
+
+	// The same as PEM texts, in place of the files. CA is trusted alone, without
+	// the roots: it is that of a cluster, and nobody else vouches for its server.
+	CA, Cert, Key string
 }
 
 // Load reads the files, which may have changed since the last time, and
@@ -39,6 +44,19 @@ func (o Options) Load() (*tls.Config, error) {
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("CA file %s: no PEM certificate in it", o.CAFile)
 		}
+	}
+	if o.CA != "" {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM([]byte(o.CA)) {
+			return nil, errors.New("CA: no PEM certificate in it")
+		}
+	}
+	if o.Cert != "" {
+		pair, err := tls.X509KeyPair([]byte(o.Cert), []byte(o.Key))
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
 	}
 	if o.CertFile != "" {
 		key := o.KeyFile

@@ -1,0 +1,73 @@
+package httpclient
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+)
+
+// ending closes the connections of one request when its context ends. A Transport
+// lets a connection attempt and a TLS handshake go on when the request that wanted
+// them is over, in the hope of another request; here there is none.
+//
+// What the Transport then makes of the closed connection is its own affair, and
+// depends on who notices first: the error may be the context's, net.ErrClosed,
+// "malformed HTTP response" for the half line that had come, or words that wrap
+// nothing. None of them is what the server did, so that all become the context's.
+type ending struct {
+	ctx    context.Context
+	closed atomic.Bool // a connection was closed here, because ctx had ended
+}
+
+// dialer returns dial with connections that end with the context.
+func (e *ending) dialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(_ context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(e.ctx, network, addr)
+		if err == nil {
+			context.AfterFunc(e.ctx, func() {
+				e.closed.Store(true) // before an error can come of it
+				conn.Close()
+			})
+		}
+		return conn, err
+	}
+}
+
+// response passes on what the Transport returned, with the errors put right.
+func (e *ending) response(resp *http.Response, err error) (*http.Response, error) {
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) { // it tells which of several servers it was
+			u.Err = e.cause(u.Err)
+		}
+		return nil, err
+	}
+	resp.Body = &endingBody{resp.Body, e}
+	return resp, nil
+}
+
+// cause returns the reason of err: if a connection was closed here, that.
+func (e *ending) cause(err error) error {
+	if e.closed.Load() {
+		return e.ctx.Err()
+	}
+	return err
+}
+
+// endingBody is a body whose reading ends with the context.
+type endingBody struct {
+	io.ReadCloser
+	*ending
+}
+
+func (b *endingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = b.cause(err)
+	}
+	return n, err
+}

@@ -1,0 +1,307 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"initbox/internal/suggest"
+)
+
+// UnknownResource is the error of a kind of object that the server does not
+// have, or not yet.
+type UnknownResource struct {
+	Name       string
+	Suggestion string // what may have been meant; may be empty
+}
+
+func (e *UnknownResource) Error() string {
+	text := fmt.Sprintf("the API server knows no kind %q", e.Name)
+	if e.Suggestion != "" {
+		text += fmt.Sprintf(", did you mean %s?", e.Suggestion)
+	}
+	return text
+}
+
+// discovery remembers what the server said it has.
+type discovery struct {
+	turn  chan struct{} // held by who asks; made on first use
+	mu    sync.Mutex
+	found map[string]Resource
+	all   []known   // of the last time that everything was asked for
+	asked time.Time // when that was
+}
+
+// askAllAfter is the least time between two requests for everything that the
+// server has, which may be half a megabyte.
+const askAllAfter = 2 * time.Second
+
+// maxDiscovery is as much of it as is read; a cluster with a thousand CRDs has
+// about 1 MiB.
+const maxDiscovery = 16 << 20
+
+// Resource returns what kubectl would take name for (see [Lookup]), and asks the
+// server about what is not built in, once. The error is an [UnknownResource] if
+// there is none such.
+func (c *Client) Resource(ctx context.Context, name string) (Resource, error) {
+	if r, ok := Lookup(name); ok {
+		return r, nil
+	}
+	name = strings.ToLower(name)
+	d := &c.discovery
+	d.mu.Lock()
+	r, ok := d.found[name]
+	d.mu.Unlock()
+	if ok {
+		return r, nil
+	}
+	r, err := c.discover(ctx, name)
+	if err == nil {
+		d.mu.Lock()
+		if d.found == nil {
+			d.found = map[string]Resource{}
+		}
+		d.found[name] = r
+		d.mu.Unlock()
+	}
+	return r, err
+}
+
+// discover asks about the one group if name has one: that is a few short answers,
+// even in a cluster that has everything.
+func (c *Client) discover(ctx context.Context, name string) (Resource, error) {
+	_, ver, group := split(name)
+	var list []known
+	var err error
+	if group != "" {
+		list, err = c.group(ctx, group, ver)
+	} else {
+		list, err = c.everything(ctx)
+	}
+	if err != nil {
+		return Resource{}, err
+	}
+	if r, ok := find(list, name); ok {
+		return r, nil
+	}
+	var names []string
+	for _, k := range slices.Concat(builtin, list) {
+		names = append(names, k.Name, k.Resource.String(), k.singular)
+	}
+	return Resource{}, &UnknownResource{name, suggest.Closest(name, names)}
+}
+
+// groupDocument is what is read of APIGroup.
+type groupDocument struct {
+	Name     string `json:"name"`
+	Versions []struct {
+		Version string `json:"version"`
+	} `json:"versions"`
+	PreferredVersion struct {
+		Version string `json:"version"`
+	} `json:"preferredVersion"`
+}
+
+// versions returns the group's versions, the preferred one first.
+func (g groupDocument) versions() []string {
+	all := []string{g.PreferredVersion.Version}
+	for _, v := range g.Versions {
+		all = append(all, v.Version)
+	}
+	return all
+}
+
+// group returns the resources of one group, in the version or else in all, and
+// nothing if there is no such group or version.
+func (c *Client) group(ctx context.Context, group, ver string) ([]known, error) {
+	if ver != "" {
+		return c.resources(ctx, group, ver)
+	}
+	var g groupDocument
+	err := c.document(ctx, []string{"apis", group}, "", &g)
+	if hasCode(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.newest(ctx, group, g.versions())
+}
+
+// newest returns the resources of a group, each in the first of the versions that
+// has it: a kind may be there as v1alpha1 alone.
+func (c *Client) newest(ctx context.Context, group string, versions []string) ([]known, error) {
+	var all []known
+	for i, ver := range versions {
+		if ver == "" || slices.Contains(versions[:i], ver) {
+			continue
+		}
+		list, err := c.resources(ctx, group, ver)
+		if err != nil {
+			return nil, err
+		}
+		if list == nil {
+			break // named, but not there: it is being made, and what an older one has may be in it
+		}
+		for _, k := range list {
+			if !slices.ContainsFunc(all, func(have known) bool { return have.Name == k.Name }) {
+				all = append(all, k)
+			}
+		}
+	}
+	return all, nil
+}
+
+// resources returns those of one version of a group, from APIResourceList, and
+// nil if there is no such version.
+func (c *Client) resources(ctx context.Context, group, ver string) ([]known, error) {
+	var list struct {
+		Resources []struct {
+			Name         string   `json:"name"`
+			SingularName string   `json:"singularName"`
+			Namespaced   bool     `json:"namespaced"`
+			Kind         string   `json:"kind"`
+			Verbs        []string `json:"verbs"`
+			ShortNames   []string `json:"shortNames"`
+		} `json:"resources"`
+	}
+	path := []string{"apis", group, ver}
+	if group == "" {
+		path = []string{"api", ver}
+	}
+	err := c.document(ctx, path, "", &list)
+	if hasCode(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	all := []known{}
+	for _, r := range list.Resources {
+		if !strings.Contains(r.Name, "/") && slices.Contains(r.Verbs, "get") { // no subresource
+			all = append(all, known{Resource{group, ver, r.Name, r.Kind, r.Namespaced}, r.SingularName, r.ShortNames})
+		}
+	}
+	return all, err
+}
+
+// everything returns all resources of the server, each in its preferred
+// version, as they were a short time ago at the most.
+func (c *Client) everything(ctx context.Context) ([]known, error) {
+	d := &c.discovery
+	d.mu.Lock()
+	if d.turn == nil {
+		d.turn = make(chan struct{}, 1)
+	}
+	d.mu.Unlock()
+	select {
+	case d.turn <- struct{}{}: // who comes second finds what the first one has asked
+		defer func() { <-d.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if d.all != nil && time.Since(d.asked) < askAllAfter {
+		return d.all, nil
+	}
+	var all []known
+	for _, root := range []string{"api", "apis"} {
+		list, err := c.root(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	d.all, d.asked = all, time.Now()
+	return all, nil
+}
+
+// aggregated asks for all groups and their resources in one document, and for
+// the plain list of groups from a server that has no such thing (before 1.26).
+//
+// https://kubernetes.io/docs/concepts/overview/kubernetes-api/#aggregated-discovery
+const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
+	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+
+// rootDocument is what is read of APIGroupDiscoveryList, and of APIVersions and
+// APIGroupList, which a server without the former answers.
+type rootDocument struct {
+	Kind  string `json:"kind"`
+	Items []struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Versions []struct {
+			Version   string `json:"version"`
+			Resources []struct {
+				Resource     string `json:"resource"`
+				ResponseKind struct {
+					Kind string `json:"kind"`
+				} `json:"responseKind"`
+				Scope            string   `json:"scope"`
+				SingularResource string   `json:"singularResource"`
+				ShortNames       []string `json:"shortNames"`
+				Verbs            []string `json:"verbs"`
+			} `json:"resources"`
+		} `json:"versions"`
+	} `json:"items"`
+
+	Versions []string        `json:"versions"` // APIVersions
+	Groups   []groupDocument `json:"groups"`   // APIGroupList
+}
+
+func (c *Client) root(ctx context.Context, root string) ([]known, error) {
+	var doc rootDocument
+	if err := c.document(ctx, []string{root}, aggregated, &doc); err != nil {
+		return nil, err
+	}
+	if doc.Kind != "APIGroupDiscoveryList" {
+		return c.groups(ctx, doc)
+	}
+	var all []known
+	for _, group := range doc.Items {
+		have := map[string]bool{}
+		for _, v := range group.Versions { // the preferred one first
+			for _, r := range v.Resources {
+				if have[r.Resource] || !slices.Contains(r.Verbs, "get") {
+					continue
+				}
+				have[r.Resource] = true
+				all = append(all, known{Resource{group.Metadata.Name, v.Version, r.Resource, r.ResponseKind.Kind, r.Scope == "Namespaced"}, r.SingularResource, r.ShortNames})
+			}
+		}
+	}
+	return all, nil
+}
+
+// groups asks for the resources of each group by itself.
+func (c *Client) groups(ctx context.Context, doc rootDocument) ([]known, error) {
+	all, err := c.newest(ctx, "", doc.Versions)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range doc.Groups {
+		list, err := c.newest(ctx, g.Name, g.versions())
+		if hasCode(err, http.StatusServiceUnavailable) {
+			continue // an API server beside the API server is down: the others' resources are known
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+// document reads what is no resource into v.
+func (c *Client) document(ctx context.Context, path []string, accept string, v any) error {
+	return c.ask(ctx, request{path: path, accept: accept}, func(body io.Reader) error {
+		data, err := io.ReadAll(&meter{body, maxDiscovery})
+		if err != nil {
+			return answer(err)
+		}
+		return answer(json.Unmarshal(data, v))
+	})
+}

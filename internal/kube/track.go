@@ -1,0 +1,362 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"initbox/internal/poll"
+)
+
+// A track is one list and the watches that go on from it, for a follower's whole
+// query or for one of its names.
+type track struct {
+	follower *Follower
+	client   *Client
+	query    Query
+	seed     uint64
+	rand     *rand.Rand
+	wake     chan struct{} // has a value when a sibling is not forbidden any more
+
+	// Of the one goroutine that runs the track.
+	version string        // from which a watch goes on; empty: list first
+	listed  error         // why there was no list when it was last forbidden
+	listAt  time.Time     // when to try the list that was forbidden
+	watchAt time.Time     // when to try the watch that was forbidden
+	took    time.Duration // how long the last look took
+
+	// Guarded by follower.mu.
+	err     error // why objects are not what they are now; nil: they are
+	objects map[string]entry
+	size    int
+}
+
+// entry is an object that is kept.
+type entry struct {
+	Object
+	size int // as JSON
+}
+
+func newTrack(f *Follower, q Query) *track {
+	h := fnv.New64a()
+	for _, s := range append([]string{q.Resource.String(), q.Namespace, q.LabelSelector, q.FieldSelector}, q.Names...) {
+		io.WriteString(h, s+"\x00")
+	}
+	seed := f.client.seed ^ h.Sum64() // or all watches of a Pod would end at once
+	return &track{
+		follower: f,
+		client:   f.client,
+		query:    q,
+		seed:     seed,
+		rand:     rand.New(rand.NewPCG(seed, 1)),
+		wake:     make(chan struct{}, 1),
+		err:      errUnasked,
+	}
+}
+
+// What a try of a track that nobody need know about ends with.
+var (
+	errEnded = errors.New("the watch has ended")
+	errAgain = errors.New("looked at, to be looked at again")
+)
+
+// until tries for as long as ctx lives: a track never succeeds, it goes on.
+func (t *track) until(ctx context.Context, try func(context.Context) error) {
+	poll.Until(ctx, poll.Policy{Seed: t.seed}, try)
+}
+
+// run follows one name until ctx ends.
+func (t *track) run(ctx context.Context) {
+	t.until(ctx, func(ctx context.Context) error {
+		if err := t.look(ctx); err != nil {
+			err = t.fail(err)
+			if isForbidden(err) {
+				t.rest(ctx)
+			}
+			return err
+		}
+		return t.follow(ctx)
+	})
+}
+
+// look finds out what there is, unless a watch can go on from what is known. It
+// lists; where that is forbidden for one object, it gets that.
+func (t *track) look(ctx context.Context) error {
+	if t.version != "" {
+		return nil
+	}
+	began := time.Now()
+	defer func() { t.took = time.Since(began) }()
+	if !began.Before(t.listAt) {
+		err := t.list(ctx)
+		if !isForbidden(err) || !t.gettable() {
+			return err
+		}
+		t.listed, t.listAt = err, began.Add(t.client.times.upgrade)
+	}
+	err := t.get(ctx)
+	if isForbidden(err) {
+		t.listAt = time.Time{}
+		return t.listed // list is the better thing to grant, as a watch wants it
+	}
+	return err
+}
+
+// gettable reports whether the track's objects are one that can be asked for by
+// its name.
+func (t *track) gettable() bool {
+	q := t.query
+	return len(q.Names) == 1 && q.LabelSelector == "" && q.FieldSelector == "" && t.follower.namespaced()
+}
+
+func (t *track) list(ctx context.Context) error {
+	found, size := map[string]entry{}, 0
+	version, err := t.client.list(ctx, t.query, func(o Object, n int) {
+		found[t.key(o)] = entry{o, n}
+		size += n
+	})
+	if err != nil {
+		return err
+	}
+	if version == "" {
+		return &AnswerError{errors.New("a list without a resourceVersion")}
+	}
+	t.version = version
+	t.adopt(found, size)
+	return nil
+}
+
+func (t *track) get(ctx context.Context) error {
+	o, err := t.client.Get(ctx, t.query.Resource, t.query.Namespace, t.query.Names[0])
+	var status *StatusError
+	switch {
+	case err == nil:
+		t.adopt(map[string]entry{t.key(o): {o, 0}}, 0)
+	case errors.As(err, &status) && status.missing:
+		t.adopt(map[string]entry{}, 0)
+	default:
+		return err
+	}
+	return nil
+}
+
+// follow watches from what look has found, or if that is forbidden says when to
+// look again. It always returns an error, which says how soon to go on.
+func (t *track) follow(ctx context.Context) error {
+	began := time.Now()
+	if t.version == "" || began.Before(t.watchAt) {
+		t.version = ""
+		return poll.After(t.pause(), errAgain)
+	}
+	opened := false
+	err := t.watch(ctx, func() {
+		opened = true
+		t.succeed()
+	})
+	lasted := time.Since(began) >= t.client.times.short
+	var status *StatusError
+	switch {
+	case err == nil && lasted:
+		return poll.After(0, errEnded) // as the server was asked to, or for a restart of it
+	case err == nil:
+		return errEnded
+	case isForbidden(err) && !opened:
+		t.version, t.watchAt = "", time.Now().Add(t.client.times.upgrade)
+		return poll.After(t.pause(), err)
+	case hasCode(err, http.StatusGone):
+		t.version = "" // the server does not remember it; what is known stays known
+		if lasted {
+			return poll.After(0, err)
+		}
+		return err
+	case errors.As(err, &status) && !opened && (status.Code >= 500 || status.Code == http.StatusTooManyRequests):
+		// Overloaded, or starting: a list would be more work than the watch.
+	case errors.As(err, &status), errors.As(err, new(*AnswerError)):
+		t.version = ""
+	case opened && !errors.As(err, new(*poll.Hung)):
+		return err // a connection that breaks makes nothing unknown if another is to be had at once
+	}
+	return t.fail(err)
+}
+
+// watch follows changes until the server, or the silence, ends it.
+func (t *track) watch(ctx context.Context, opened func()) error {
+	times := t.client.times
+	lasts := times.watch + time.Duration(t.rand.Int64N(int64(times.spread)+1)).Truncate(time.Second)
+	v := t.query.values()
+	v.Set("watch", "1")
+	v.Set("resourceVersion", t.version)
+	v.Set("allowWatchBookmarks", "true")
+	v.Set("timeoutSeconds", strconv.Itoa(int(lasts/time.Second)))
+	return t.client.converse(ctx, t.query.request("watch", v), lasts+times.overrun, func(body io.Reader) error {
+		opened()
+		return readEvents(body, t.take)
+	})
+}
+
+// take takes in one event of a watch.
+func (t *track) take(e event) error {
+	if e.Type == "ERROR" {
+		s := t.query.request("watch", nil).tried()
+		s.read(e.Object)
+		return &s
+	}
+	m, err := peek(e.Object)
+	if err != nil {
+		return err
+	}
+	switch e.Type {
+	case "ADDED", "MODIFIED", "DELETED":
+		if err := t.change(e, m); err != nil {
+			return err
+		}
+	case "BOOKMARK":
+	default:
+		return &AnswerError{errors.New("not an event of a watch")}
+	}
+	if m.Metadata.ResourceVersion != "" {
+		t.version = m.Metadata.ResourceVersion
+	}
+	return nil
+}
+
+// change makes one object what the event says it is.
+func (t *track) change(e event, m meta) error {
+	if !t.wants(m.Metadata.Name) {
+		return nil
+	}
+	o, err := decode(e.Object)
+	if err != nil {
+		return err
+	}
+	f, key := t.follower, t.key(o)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.size -= t.objects[key].size
+	if e.Type == "DELETED" {
+		delete(t.objects, key)
+	} else {
+		if t.size += len(e.Object); t.size > t.client.room {
+			return errTooMuch
+		}
+		t.objects[key] = entry{o, len(e.Object)}
+	}
+	f.changed(key)
+	return nil
+}
+
+// wants reports whether an object with the name is one of the query's.
+func (t *track) wants(name string) bool {
+	if len(t.query.Names) == 0 {
+		return true
+	}
+	_, found := slices.BinarySearch(t.query.Names, name)
+	return found
+}
+
+// key is by what an object is known to the follower.
+func (t *track) key(o Object) string {
+	if t.follower.namespaced() {
+		return o.Name()
+	}
+	return o.Namespace() + "/" + o.Name()
+}
+
+// adopt makes found all that there is.
+func (t *track) adopt(found map[string]entry, size int) {
+	f := t.follower
+	f.mu.Lock()
+	old := t.objects
+	t.objects, t.size = found, size
+	for key, e := range found {
+		if old[key].ResourceVersion() != e.ResourceVersion() {
+			f.changed(key)
+		}
+	}
+	for key := range old {
+		if _, ok := found[key]; !ok {
+			f.changed(key)
+		}
+	}
+	f.mu.Unlock()
+	t.succeed()
+}
+
+// succeed notes that the objects are known again.
+func (t *track) succeed() {
+	f := t.follower
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := t.err
+	if t.err = nil; was != nil {
+		f.changed("")
+	}
+	if isForbidden(was) {
+		for _, sibling := range f.each {
+			notify(sibling.wake)
+		}
+	}
+}
+
+// fail notes why the objects are not known, and returns err with how soon to go
+// on.
+func (t *track) fail(err error) error {
+	f := t.follower
+	f.mu.Lock()
+	was := t.err
+	if t.err = err; was == nil || was.Error() != err.Error() {
+		f.changed("")
+	}
+	f.mu.Unlock()
+	var status *StatusError
+	if errors.As(err, &status) && status.RetryAfter > 0 {
+		return poll.After(min(status.RetryAfter, longestPause), err)
+	}
+	return err
+}
+
+// longestPause is as much as a server's Retry-After is heeded.
+const longestPause = 10 * time.Second
+
+// How many of a follower's names are looked at in a second, where there is no
+// watch for them.
+const looksPerSecond = 20
+
+// pause is the time until the next look where there is no watch: a second, or
+// as much longer as many names or large lists make it.
+func (t *track) pause() time.Duration {
+	names := time.Duration(t.siblings()) * time.Second / looksPerSecond
+	pause := max(t.client.times.poll, names, 20*t.took)
+	return time.Duration(float64(min(pause, 30*time.Second)) * (0.9 + 0.2*t.rand.Float64()))
+}
+
+// rest keeps a forbidden track from asking again before its turn, of which there
+// are about ten in a second, or before one of its siblings is let in: what grants
+// the one probably grants the other.
+func (t *track) rest(ctx context.Context) {
+	turn := min(time.Duration(t.siblings())*time.Second/10, 20*time.Second)
+	if turn <= time.Second {
+		return // poll's own pace is as slow
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(2*t.rand.Float64()*float64(turn)))
+	defer cancel()
+	select {
+	case <-t.wake:
+	case <-ctx.Done():
+	}
+}
+
+// siblings is how many names the follower follows one by one, if it does.
+func (t *track) siblings() int {
+	t.follower.mu.Lock()
+	defer t.follower.mu.Unlock()
+	return len(t.follower.each)
+}
+
+func isForbidden(err error) bool { return hasCode(err, http.StatusForbidden) }

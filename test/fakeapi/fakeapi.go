@@ -1,0 +1,405 @@
+// Package fakeapi is a Kubernetes API server of a test's own: it keeps the
+// objects that the test gives it, lists and watches them, and refuses what the
+// test forbids. It believes what we believe of API servers; test/e2e has real
+// ones.
+package fakeapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"initbox/internal/kube"
+)
+
+// Server is an http.Handler. Its methods may be called at any time.
+type Server struct {
+	mu       sync.Mutex
+	version  int
+	objects  map[string]object // by resource, namespace and name
+	events   []event
+	more     chan struct{} // closed at the next event
+	custom   []kube.Resource
+	denied   map[string]bool // "verb resource"
+	status   int             // with which everything is answered, unless 0
+	requests []string
+}
+
+type object map[string]any
+
+// event is a change of an object, from what it was, or nil, to what it is.
+type event struct {
+	resource string
+	old, now object
+	version  int
+}
+
+// User is who the server takes everybody for.
+const User = "system:serviceaccount:default:myapp"
+
+// New returns a server without objects.
+func New() *Server {
+	return &Server{objects: map[string]object{}, more: make(chan struct{}), denied: map[string]bool{}}
+}
+
+// Kubeconfig returns a kubeconfig for the server at the URL given.
+func Kubeconfig(url string) string {
+	return fmt.Sprintf(`{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c"}}], "clusters": [{"name": "c", "cluster": {"server": %q}}]}`, url)
+}
+
+// Define makes the server know a kind that is not built in.
+func (s *Server) Define(r kube.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.custom = append(s.custom, r)
+}
+
+// Apply creates the object, or replaces the one of its kind, namespace and name.
+// What has no namespace and could have one gets "default".
+func (s *Server) Apply(document string) error {
+	var o object
+	if err := json.Unmarshal([]byte(document), &o); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	apiVersion, _ := o["apiVersion"].(string)
+	group, _, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group = ""
+	}
+	kind, _ := o["kind"].(string)
+	r, ok := s.resource(strings.TrimSuffix(kind+"."+group, "."))
+	if !ok {
+		return fmt.Errorf("no such kind: %s of %q", kind, apiVersion)
+	}
+	if o["metadata"] == nil {
+		o["metadata"] = map[string]any{}
+	}
+	meta := o["metadata"].(map[string]any)
+	if r.Namespaced && meta["namespace"] == nil {
+		meta["namespace"] = "default"
+	}
+	s.change(r, o)
+	return nil
+}
+
+// Delete removes the object, such as jobs.batch, default, migrate.
+func (s *Server) Delete(kind, namespace, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, _ := s.resource(kind)
+	if !r.Namespaced {
+		namespace = ""
+	}
+	key := strings.Join([]string{r.String(), namespace, name}, " ")
+	old := s.objects[key]
+	if old == nil {
+		return fmt.Errorf("no such object: %s", key)
+	}
+	delete(s.objects, key)
+	s.tell(r, old, nil)
+	return nil
+}
+
+// Deny forbids the verb on the resource, as a lack of RBAC would, and ends the
+// watches that are forbidden now.
+func (s *Server) Deny(verb, resource string, denied bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied[verb+" "+resource] = denied
+	s.wake()
+}
+
+// Answer makes the server answer everything with the status, or as it should if
+// that is 0.
+func (s *Server) Answer(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+	s.wake()
+}
+
+// Requests returns what was asked, one line each, such as
+// "list jobs.batch in default fieldSelector=metadata.name=migrate".
+func (s *Server) Requests() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.requests)
+}
+
+func (s *Server) resource(name string) (kube.Resource, bool) {
+	if r, ok := kube.Lookup(name); ok {
+		return r, true
+	}
+	for _, r := range s.custom {
+		if strings.EqualFold(name, r.String()) || strings.EqualFold(name, r.Kind+"."+r.Group) {
+			return r, true
+		}
+	}
+	return kube.Resource{}, false
+}
+
+// change keeps the object under its name; s.mu is held, as for the following.
+func (s *Server) change(r kube.Resource, o object) {
+	key := strings.Join([]string{r.String(), at(o, "metadata", "namespace"), at(o, "metadata", "name")}, " ")
+	old := s.objects[key]
+	s.objects[key] = o
+	s.tell(r, old, o)
+}
+
+func (s *Server) tell(r kube.Resource, old, now object) {
+	s.version++
+	if now != nil {
+		now["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version)
+	}
+	s.events = append(s.events, event{r.String(), old, now, s.version})
+	s.wake()
+}
+
+func (s *Server) wake() {
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+// ServeHTTP answers lists, watches, gets and discovery.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	group, version := "", ""
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		version, parts = parts[1], parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		group, version, parts = parts[1], parts[2], parts[3:]
+	default:
+		s.discovery(w, parts)
+		return
+	}
+	namespace := ""
+	if len(parts) > 2 && parts[0] == "namespaces" {
+		namespace, parts = parts[1], parts[2:]
+	}
+	s.mu.Lock()
+	resource, ok := s.resource(strings.TrimSuffix(parts[0]+"."+group, "."))
+	s.mu.Unlock()
+	if !ok || resource.Version != version {
+		refuse(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource")
+		return
+	}
+	q := query{resource: resource, namespace: namespace, labels: r.URL.Query().Get("labelSelector"), fields: r.URL.Query().Get("fieldSelector")}
+	verb := "list"
+	switch {
+	case len(parts) > 1:
+		verb, q.fields = "get", "metadata.name="+parts[1]
+	case r.URL.Query().Get("watch") != "":
+		verb = "watch"
+	}
+	s.serve(w, r, verb, q)
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q query) {
+	s.mu.Lock()
+	line := verb + " " + q.String()
+	s.requests = append(s.requests, line)
+	status, denied := s.status, s.denied[verb+" "+q.resource.String()]
+	found, version := s.find(q), s.version
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case status != 0:
+		refuse(w, status, "", "so the test wants it")
+	case denied:
+		refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User %q cannot %s resource %q in API group %q in the namespace %q",
+			q.resource, User, verb, q.resource.Name, q.resource.Group, q.namespace))
+	case verb == "watch":
+		s.watch(w, r, q)
+	case verb == "list":
+		json.NewEncoder(w).Encode(object{"kind": q.resource.Kind + "List", "apiVersion": "v1",
+			"metadata": object{"resourceVersion": strconv.Itoa(version)}, "items": found})
+	case len(found) == 0:
+		refuse(w, http.StatusNotFound, "NotFound", "not found")
+	default:
+		json.NewEncoder(w).Encode(found[0])
+	}
+}
+
+// watch sends what happens from the version asked for on.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
+	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
+	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
+	deadline := time.NewTimer(time.Duration(max(seconds, 1)) * time.Second)
+	defer deadline.Stop()
+	w.WriteHeader(http.StatusOK)
+	flush := http.NewResponseController(w).Flush
+	flush()
+	for {
+		s.mu.Lock()
+		more, events := s.more, s.events
+		over := s.status != 0 || s.denied["watch "+q.resource.String()]
+		s.mu.Unlock()
+		if over {
+			return
+		}
+		for _, e := range events {
+			if e.version <= from {
+				continue
+			}
+			from = e.version
+			if kind, o := e.seen(q); kind != "" {
+				json.NewEncoder(w).Encode(object{"type": kind, "object": o})
+			}
+		}
+		flush()
+		select {
+		case <-more:
+		case <-deadline.C:
+			return
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// seen is what a watch with the query has of the event.
+func (e event) seen(q query) (kind string, o object) {
+	was, is := e.old != nil && q.matches(e.resource, e.old), e.now != nil && q.matches(e.resource, e.now)
+	switch {
+	case was && is:
+		return "MODIFIED", e.now
+	case is:
+		return "ADDED", e.now
+	case was:
+		gone := maps.Clone(e.old)
+		meta := maps.Clone(gone["metadata"].(map[string]any))
+		meta["resourceVersion"] = strconv.Itoa(e.version)
+		gone["metadata"] = meta
+		return "DELETED", gone
+	}
+	return "", nil
+}
+
+func (s *Server) find(q query) []object {
+	found := []object{}
+	for _, key := range slices.Sorted(maps.Keys(s.objects)) {
+		resource, _, _ := strings.Cut(key, " ")
+		if q.matches(resource, s.objects[key]) {
+			found = append(found, s.objects[key])
+		}
+	}
+	return found
+}
+
+// discovery answers with the kinds that are not built in, as servers before
+// aggregated discovery did.
+func (s *Server) discovery(w http.ResponseWriter, parts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var groups, resources []object
+	for _, r := range s.custom {
+		version := object{"groupVersion": r.Group + "/" + r.Version, "version": r.Version}
+		group := object{"kind": "APIGroup", "name": r.Group, "versions": []object{version}, "preferredVersion": version}
+		if len(parts) == 2 && parts[1] == r.Group {
+			json.NewEncoder(w).Encode(group)
+			return
+		}
+		groups = append(groups, group)
+		if len(parts) == 3 && parts[1] == r.Group && parts[2] == r.Version {
+			resources = append(resources, object{"name": r.Name, "singularName": strings.ToLower(r.Kind), "namespaced": r.Namespaced, "kind": r.Kind,
+				"verbs": []string{"get", "list", "watch"}})
+		}
+	}
+	switch {
+	case len(parts) == 1 && parts[0] == "api":
+		json.NewEncoder(w).Encode(object{"kind": "APIVersions", "versions": []string{"v1"}})
+	case len(parts) == 1 && parts[0] == "apis":
+		json.NewEncoder(w).Encode(object{"kind": "APIGroupList", "groups": groups})
+	case resources != nil:
+		json.NewEncoder(w).Encode(object{"kind": "APIResourceList", "groupVersion": parts[1] + "/" + parts[2], "resources": resources})
+	case len(parts) == 2 && parts[0] == "api":
+		json.NewEncoder(w).Encode(object{"kind": "APIResourceList", "groupVersion": parts[1], "resources": []object{}})
+	default:
+		refuse(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource")
+	}
+}
+
+func refuse(w http.ResponseWriter, code int, reason, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
+}
+
+// query is which objects a request means.
+type query struct {
+	resource       kube.Resource
+	namespace      string
+	labels, fields string
+}
+
+func (q query) String() string {
+	text := q.resource.String()
+	for _, part := range [][2]string{{" in ", q.namespace}, {" labelSelector=", q.labels}, {" fieldSelector=", q.fields}} {
+		if part[1] != "" {
+			text += part[0] + part[1]
+		}
+	}
+	return text
+}
+
+func (q query) matches(resource string, o object) bool {
+	if resource != q.resource.String() || q.namespace != "" && at(o, "metadata", "namespace") != q.namespace {
+		return false
+	}
+	for _, f := range requirements(q.fields) {
+		path, want, _ := strings.Cut(f, "=")
+		if at(o, strings.Split(path, ".")...) != want {
+			return false
+		}
+	}
+	for _, l := range requirements(q.labels) {
+		if !labelled(o, l) {
+			return false
+		}
+	}
+	return true
+}
+
+// requirements splits a selector at the commas that are not in parentheses.
+func requirements(selector string) []string {
+	depth := 0
+	return strings.FieldsFunc(selector, func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		return r == ',' && depth == 0
+	})
+}
+
+// labelled judges NAME, NAME=VALUE and NAME in (VALUE,…).
+func labelled(o object, requirement string) bool {
+	if name, values, ok := strings.Cut(requirement, " in ("); ok {
+		return slices.Contains(strings.Split(strings.TrimSuffix(values, ")"), ","), at(o, "metadata", "labels", name))
+	}
+	name, value, valued := strings.Cut(requirement, "=")
+	have := at(o, "metadata", "labels", name)
+	return valued && have == value || !valued && have != ""
+}
+
+// at returns the string at the path, or "".
+func at(o object, path ...string) string {
+	var v any = map[string]any(o)
+	for _, key := range path {
+		m, _ := v.(map[string]any)
+		v = m[key]
+	}
+	text, _ := v.(string)
+	return text
+}

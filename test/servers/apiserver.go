@@ -1,0 +1,208 @@
+package servers
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// APIServer is a Kubernetes API server with an etcd of its own, and nothing beside
+// them: no controller, no scheduler and no node. What an object's status says, the
+// test has to write. Authorization is RBAC.
+type APIServer struct {
+	Addr       string // host:port, HTTPS
+	CA         *CA    // of the server's certificate and of clients'
+	AdminToken string // may do everything
+	UserToken  string // of User, who may do nothing but what the test grants
+
+	owner   testing.TB // with whose end the server ends, whoever starts it again
+	program string
+	args    []string
+	client  *http.Client
+	process *process
+}
+
+// APIUser is the name of the user with UserToken.
+const APIUser = "tester"
+
+// StartAPIServer starts the kube-apiserver that test/cluster builds.
+func StartAPIServer(t testing.TB) *APIServer {
+	t.Helper()
+	program, dir, etcd := kubeAPIServer(t), t.TempDir(), startEtcd(t)
+	s := &APIServer{owner: t, Addr: FreeAddr(t), CA: NewCA(t), AdminToken: rand.Text(), UserToken: rand.Text(), program: program}
+	tokens := filepath.Join(dir, "tokens.csv")
+	writeFile(t, tokens, fmt.Sprintf("%s,admin,admin,system:masters\n%s,%s,%s,\n", s.AdminToken, s.UserToken, APIUser, APIUser))
+	pair := s.CA.Server(t, "127.0.0.1", "localhost")
+	host, port, _ := net.SplitHostPort(s.Addr)
+	s.args = []string{
+		"--etcd-servers=" + etcd,
+		"--bind-address=" + host, "--secure-port=" + port,
+		"--advertise-address=" + host, "--endpoint-reconciler-type=none", // to nobody
+		"--tls-cert-file=" + pair.CertFile, "--tls-private-key-file=" + pair.KeyFile, "--client-ca-file=" + s.CA.File,
+		"--cert-dir=" + dir,
+		"--token-auth-file=" + tokens, "--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + pair.CertFile, "--service-account-signing-key-file=" + pair.KeyFile,
+		"--service-cluster-ip-range=10.0.0.0/24",     // written in Services, reached by nobody
+		"--disable-admission-plugins=ServiceAccount", // which wants what a controller makes
+		"--shutdown-delay-duration=0s", "--profiling=false",
+	}
+	pem, err := os.ReadFile(s.CA.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+	s.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	t.Cleanup(transport.CloseIdleConnections)
+	s.Start(t)
+	return s
+}
+
+// Start starts the server again after [APIServer.Kill]; etcd has kept everything.
+func (s *APIServer) Start(t testing.TB) {
+	t.Helper()
+	s.process = run(s.owner, s.program, s.args...)
+	s.process.untilWithin(t, apiServerWithin, "ready", func() bool {
+		status, _, err := s.send("GET", "/readyz", nil)
+		return err == nil && status == http.StatusOK
+	})
+}
+
+// apiServerWithin is generous: it takes three seconds on a machine with nothing else to
+// do.
+const apiServerWithin = 120 * time.Second
+
+// Kill ends the server as a crash does.
+func (s *APIServer) Kill(t testing.TB) {
+	t.Helper()
+	s.process.cmd.Process.Kill()
+	<-s.process.exited
+}
+
+// Freeze stops the server without ending it: it holds its connections and says nothing.
+func (s *APIServer) Freeze(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGSTOP) }
+
+// Thaw ends [APIServer.Freeze].
+func (s *APIServer) Thaw(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGCONT) }
+
+func (s *APIServer) signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := s.process.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Do sends a request as the admin and requires it to succeed. The body, if not nil, is
+// JSON text or what is encoded as such; the answer is decoded. To PATCH is to merge.
+func (s *APIServer) Do(t testing.TB, method, path string, body any) map[string]any {
+	t.Helper()
+	status, answer, err := s.send(method, path, body)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	if status >= 300 {
+		t.Fatalf("%s %s: status %d: %s", method, path, status, answer)
+	}
+	var decoded map[string]any
+	if err := json.Unmarshal(answer, &decoded); err != nil {
+		t.Fatalf("%s %s: %v", method, path, err)
+	}
+	return decoded
+}
+
+func (s *APIServer) send(method, path string, body any) (status int, answer []byte, err error) {
+	data, _ := body.(string)
+	if data == "" && body != nil {
+		encoded, err := json.Marshal(body)
+		if err != nil {
+			return 0, nil, err
+		}
+		data = string(encoded)
+	}
+	req, err := http.NewRequest(method, "https://"+s.Addr+path, strings.NewReader(data))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.AdminToken)
+	req.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, bytes.TrimSpace(answer), err
+}
+
+// Kubeconfig writes a kubeconfig for the bearer of a token, and returns its path.
+func (s *APIServer) Kubeconfig(t testing.TB, token string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	writeFile(t, file, fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: test, cluster: {server: "https://%s", certificate-authority: %q}}]
+users: [{name: test, user: {token: %q}}]
+contexts: [{name: test, context: {cluster: test, user: test}}]
+current-context: test
+`, s.Addr, s.CA.File, token))
+	return file
+}
+
+// startEtcd returns the URL of an etcd that forgets everything with the test.
+func startEtcd(t testing.TB) string {
+	t.Helper()
+	program, url, peers := Need(t, "etcd"), "http://"+FreeAddr(t), "http://"+FreeAddr(t)
+	p := run(t, program, "--name=test", "--data-dir="+t.TempDir(), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+url, "--advertise-client-urls="+url,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=test="+peers)
+	p.untilWithin(t, apiServerWithin, "healthy", func() bool {
+		resp, err := http.Get(url + "/health")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	return url
+}
+
+// kubeAPIServer returns the path of the program: in the folder INITBOX_CLUSTER_BIN, or
+// where test/cluster/build.sh puts it.
+func kubeAPIServer(t testing.TB) string {
+	t.Helper()
+	var candidates []string
+	if dir := os.Getenv("INITBOX_CLUSTER_BIN"); dir != "" {
+		candidates = []string{filepath.Join(dir, "kube-apiserver")}
+	} else if cache, err := os.UserCacheDir(); err == nil {
+		candidates, _ = filepath.Glob(filepath.Join(cache, "initbox-cluster", "*", "bin", "kube-apiserver"))
+	}
+	var newest string
+	var built time.Time
+	for _, c := range candidates {
+		stat, err := os.Stat(c)
+		if err == nil && !strings.Contains(c, ".tmp/") && stat.ModTime().After(built) {
+			newest, built = c, stat.ModTime()
+		}
+	}
+	if newest == "" {
+		absent(t, "kube-apiserver is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the folder that has it")
+	}
+	return newest
+}
