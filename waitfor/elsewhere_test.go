@@ -22,7 +22,7 @@ func check(t *testing.T, target string, o Options) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	return c.Check(ctx)
 }

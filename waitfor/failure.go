@@ -49,6 +49,7 @@ type Failure struct {
 	Hint  string // what to do about it; may be empty
 	Err   error  // the cause; may be nil
 
+	urgent    bool // the hint is to be told at once, since it is for somebody else to act on
 	elsewhere bool // it is of another server than the target: a proxy, or where a redirect leads
 }
 

@@ -93,7 +93,7 @@ func TestWatchTells(t *testing.T) {
 		}
 		select {
 		case <-wake:
-		case <-time.After(5 * time.Second):
+		case <-time.After(20 * time.Second):
 			t.Fatal("a change was not told")
 		}
 	}

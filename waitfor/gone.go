@@ -43,6 +43,13 @@ func (g gone) Check(ctx context.Context) error {
 	return err
 }
 
+// join passes on what the check it turns around is told.
+func (g gone) join(s *shared) {
+	if j, ok := g.check.(joiner); ok {
+		j.join(s)
+	}
+}
+
 // Watch passes on what the check it turns around is told.
 func (g gone) Watch(ctx context.Context) <-chan struct{} {
 	if w, ok := g.check.(Watcher); ok {

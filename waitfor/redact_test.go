@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -90,15 +90,23 @@ func secretForms(t testing.TB, addr string, secret testSecret) []string {
 	return forms
 }
 
-// refusedAddr returns an address that refuses connections.
+// refusedAddr returns an address that refuses connections until the test ends: a
+// socket that is bound to the port, but does not listen, keeps others from it.
 func refusedAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 }
 
 func TestNoSecretInErrorsOfParse(t *testing.T) {
@@ -193,13 +201,26 @@ func testNoSecretInFailures(t *testing.T, addr string, secret testSecret) {
 		Log:            slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	var checks []Check
+	var first sync.WaitGroup // attempts of each
 	for _, form := range secretForms(t, addr, secret) {
 		if check, err := Parse(form, o); err == nil && !strings.HasPrefix(form, "file:") {
-			checks = append(checks, check)
+			first.Add(1)
+			tried := sync.OnceFunc(first.Done)
+			checks = append(checks, checkFunc{check.String(), func(ctx context.Context) error {
+				defer tried()
+				return check.Check(ctx)
+			}})
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
-	defer cancel()
+	ctx, end := context.WithCancelCause(t.Context())
+	defer end(nil)
+	go func() { // the deadline comes when each has been tried, and something was logged
+		first.Wait()
+		for !strings.Contains(logs.String(), addr) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		end(context.DeadlineExceeded)
+	}()
 	err := All(ctx, o, checks...)
 	var notReady *NotReady
 	if !errors.As(err, &notReady) {

@@ -21,6 +21,9 @@ type report struct {
 	need    int
 	stable  time.Duration
 	targets []*targetState
+
+	mu   sync.Mutex
+	told map[string]bool // the urgent hints that were logged
 }
 
 // targetState is what is known of one target. Its found method is the target's
@@ -98,6 +101,23 @@ func (t *targetState) found(e poll.Event) {
 	default:
 		log.Debug(t.says())
 	}
+	if f.urgent && t.report.first(f.Hint) {
+		log.Warn("hint: " + f.Hint)
+	}
+}
+
+// first reports whether the hint was not told before, and takes it for told.
+func (r *report) first(hint string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told[hint] {
+		return false
+	}
+	if r.told == nil {
+		r.told = map[string]bool{}
+	}
+	r.told[hint] = true
+	return true
 }
 
 // says is the target and why it is not ready. The two may begin with the same
@@ -152,9 +172,13 @@ func (r *report) summary() {
 		}
 		log := r.log.With("target", t.name, "attempt", t.attempts)
 		if f := t.failure; f != nil {
-			log = log.With("class", string(f.Class), "hint", f.Hint)
-			if f.Hint != "" {
-				line += "; hint: " + f.Hint
+			hint := f.Hint
+			if f.urgent { // which was told already
+				hint = ""
+			}
+			log = log.With("class", string(f.Class), "hint", hint)
+			if hint != "" {
+				line += "; hint: " + hint
 			}
 		}
 		t.changes, t.unsaid = 0, 0

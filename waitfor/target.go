@@ -1,6 +1,7 @@
 package waitfor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -34,6 +35,7 @@ var kinds = []*Kind{
 	&grpcKind,
 	&unixKind,
 	&fileKind,
+	&k8sKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
@@ -102,12 +104,17 @@ func parseTarget(text string, o Options) (*target, error) {
 	if err := t.parseURL(text); err != nil {
 		return nil, err
 	}
-	t.settings, err = parseSettings(t.url.EscapedFragment(), t.kind)
+	t.settings, err = parseSettings(t.fragment(), t.kind)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
 	return t, nil
 }
+
+// fragment returns what stands after #, as it was written. EscapedFragment would
+// decode it where it has characters that a URL should have encoded, such as {,
+// and so lose what tells an & in a value from one between settings.
+func (t *target) fragment() string { return cmp.Or(t.url.RawFragment, t.url.EscapedFragment()) }
 
 func (t *target) parseKind(text string) error {
 	scheme, rest, ok := strings.Cut(text, ":")
@@ -141,7 +148,10 @@ func (t *target) parseURL(text string) (err error) {
 		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode what is special in it (%%40 for @, %%2F for /, %%23 for #)", t.scheme)
 	}
 	// A password with an unencoded / or # or ? in it ends the host early.
-	after := t.url.EscapedPath() + t.url.RawQuery + t.url.EscapedFragment()
+	after := t.url.EscapedPath() + t.url.RawQuery
+	if t.scheme != "k8s" { // which has no host, and whose settings may have a filter: [?(@.name=="app")]
+		after += t.url.EscapedFragment()
+	}
 	if t.scheme != "dns" { // whose name is opaque, and is checked and hidden as a name
 		after += t.url.Opaque
 	}
@@ -209,6 +219,9 @@ func KindOf(scheme string) *Kind {
 // String is the target without user information, query and fragment: any of
 // them may hold a secret.
 func (t *target) String() string {
+	if t.scheme == "k8s" {
+		return t.k8sString()
+	}
 	host := t.url.Host
 	if t.socket != "" {
 		host = url.PathEscape(t.socket)

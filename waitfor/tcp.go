@@ -59,9 +59,9 @@ func held(ctx context.Context, conn net.Conn, hold time.Duration) error {
 		return nil
 	}
 	poll.Doing(ctx, "holding the connection")
+	conn.SetReadDeadline(time.Now().Add(hold)) // first, so as not to undo what the next line may do at once
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
-	conn.SetReadDeadline(time.Now().Add(hold))
 	_, err := conn.Read(make([]byte, 1))
 	switch {
 	case err == nil:

@@ -1,5 +1,6 @@
 // Package waitfor blocks until the things a Pod depends on are ready: names,
-// ports, TLS and HTTP servers, gRPC services, sockets and files.
+// ports, TLS and HTTP servers, gRPC services, sockets, files and Kubernetes
+// objects.
 //
 // [Parse] turns a target such as "tcp://mydb:5432" into a [Check]; [All] waits
 // for any number of them. What kinds of target there are, and what each takes,
@@ -71,6 +72,13 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	report := newReport(o, need, checks)
+	together := newShared(o)
+	for _, c := range checks {
+		if j, ok := c.(joiner); ok {
+			j.join(together)
+		}
+	}
+	together.start(ctx)
 	go poll.Every(ctx, summaryPeriod, func() {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // else the last word is near
 			report.summary()

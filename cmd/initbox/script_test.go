@@ -68,17 +68,20 @@ func TestScript(t *testing.T) {
 
 var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"status":    cmdStatus,
+	"stuck":     cmdStuck,
 	"begin":     cmdBegin,
 	"awaits":    cmdAwaits,
 	"signal":    cmdSignal,
 	"end":       cmdEnd,
 	"serve":     cmdServe,
+	"open":      cmdOpen,
 	"stop":      cmdStop,
 	"requests":  cmdRequests,
 	"untouched": cmdUntouched,
 	"jsonlines": cmdJSONLines,
 	"took":      cmdTook,
 	"replace":   cmdReplace,
+	"k8s":       cmdK8s,
 }
 
 // scriptKey is where a script's [script] is kept.
@@ -98,7 +101,7 @@ func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).
 func setupScript(e *testscript.Env) error {
 	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}}
 	e.Setenv("INITBOX_TERMINATION_LOG", filepath.Join(e.WorkDir, "termination-log"))
-	e.Setenv("INITBOX_TIMEOUT", "20s")
+	e.Setenv("INITBOX_TIMEOUT", "40s")
 	if e.Getenv("GORACE") == "" {
 		e.Setenv("GORACE", "atexit_sleep_ms=10") // instead of a second for each process
 	}
@@ -134,8 +137,23 @@ func requireStatus(ts *testscript.TestScript, want string, err error) {
 	}
 }
 
+// stuck REGEX cmd args… runs cmd, which must not end by itself, until its stderr has
+// a match, and stops it then. So no machine is too busy for what a wait has to say of
+// its target, as it may be before a deadline, and none waits longer than it takes.
+func cmdStuck(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: stuck REGEX cmd args…")
+	}
+	const name = "stuck"
+	cmdBegin(ts, false, append([]string{name}, args[1:]...))
+	cmdAwaits(ts, false, []string{name, args[0]})
+	cmdSignal(ts, false, []string{name, "TERM"})
+	cmdEnd(ts, false, []string{name, "143"})
+}
+
 // took [MIN] MAX requires that the last command run by status, or ended by end,
-// took so long.
+// took so long. MAX has to leave room for a busy machine: it tells a wait that
+// noticed from one that slept on.
 func cmdTook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: took [MIN] MAX")
@@ -241,7 +259,7 @@ func (s *script) process(ts *testscript.TestScript, name string) *process {
 }
 
 func (p *process) await(ts *testscript.TestScript, re *regexp.Regexp) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
 		text, more := p.stderr.read()
@@ -291,7 +309,7 @@ func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(20 * time.Second):
+	case <-time.After(60 * time.Second):
 		p.cmd.Process.Kill()
 		<-p.exited
 		text, _ := p.stderr.read()
@@ -372,6 +390,14 @@ func (s *script) server(ts *testscript.TestScript, name string) *server {
 		ts.Fatalf("no server was started as %s", name)
 	}
 	return s.servers[name]
+}
+
+// open NAME lets a server with the option closed, or a black hole, listen.
+func cmdOpen(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: open NAME")
+	}
+	scriptOf(ts).server(ts, args[0]).open()
 }
 
 // stop NAME closes a server for good; its port then refuses.

@@ -13,11 +13,13 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"initbox/test/fakeapi"
 )
 
 // serverOptions are the options of the script command serve:
 //
-//	after=DURATION        nothing listens before; connections are refused
+//	closed                refuses connections until it is opened; see [cmdOpen]
 //	up=DURATION down=…    listens, and does not, in turns
 //	tls=CERTIFICATE       speaks TLS; see [serverCertificate]
 //	client-ca             asks for a certificate that pki/ca.pem has signed
@@ -44,6 +46,7 @@ var serverKinds = map[string]func(s *server, l net.Listener){
 	"garbage": each(func(c net.Conn) { io.WriteString(c, "220 mail.example ESMTP\r\n"); io.Copy(io.Discard, c) }),
 	"http":    serveHTTP,
 	"grpc":    serveGRPC,
+	"k8s":     serveK8s, // see cmdK8s
 
 	"down":       nil, // never listens
 	"black-hole": nil, // does not even refuse
@@ -60,7 +63,10 @@ type server struct {
 	serve   func(*server, net.Listener)
 	tls     *tls.Config
 	zone    *zone
+	k8s     *fakeapi.Server // of kind k8s
 
+	opened  chan struct{}
+	open    func() // ends the option closed
 	stopped chan struct{}
 	stop    func() // closes for good, but holds the port
 	release func() // gives the port back
@@ -76,7 +82,11 @@ func newServer(kind string, o serverOptions) (*server, error) {
 	if !ok {
 		return nil, fmt.Errorf("no such kind of server: %s", kind)
 	}
-	s := &server{network: "tcp", options: o, serve: serve, stopped: make(chan struct{}), release: func() {}}
+	s := &server{
+		network: "tcp", options: o, serve: serve, k8s: fakeapi.New(),
+		opened: make(chan struct{}), stopped: make(chan struct{}), release: func() {},
+	}
+	s.open = sync.OnceFunc(func() { close(s.opened) })
 	s.stop = sync.OnceFunc(func() { close(s.stopped); s.wg.Wait() })
 	if name, ok := o["tls"]; ok {
 		var err error
@@ -92,7 +102,12 @@ func newServer(kind string, o serverOptions) (*server, error) {
 		return s, s.start()
 	}
 	var err error
-	if s.addr, s.release, err = holdPort(has(o, "ipv6")); err != nil {
+	if kind == "dns" || kind == "trap" {
+		s.addr, s.release, err = holdBothPorts()
+	} else {
+		s.addr, s.release, err = holdPort(has(o, "ipv6"))
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch kind {
@@ -115,16 +130,15 @@ func (s *server) close() {
 	s.release()
 }
 
-// start listens when and for as long as the options say. Without after, it does
+// start listens when and for as long as the options say. Unless it is closed, it does
 // so before it returns.
 func (s *server) start() error {
-	after, err1 := s.options.duration("after")
-	up, err2 := s.options.duration("up")
-	down, err3 := s.options.duration("down")
-	if err := errors.Join(err1, err2, err3); err != nil {
+	up, err1 := s.options.duration("up")
+	down, err2 := s.options.duration("down")
+	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if after == 0 {
+	if !has(s.options, "closed") {
 		l, err := s.listen()
 		if err != nil {
 			return err
@@ -133,7 +147,7 @@ func (s *server) start() error {
 		return nil
 	}
 	s.wg.Go(func() {
-		if !s.pause(after) {
+		if !s.awaitOpen() {
 			return
 		}
 		if l, err := s.listen(); err == nil {
@@ -180,6 +194,16 @@ func rebind[T any](bind func() (T, error)) (T, error) {
 			return t, err
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// awaitOpen returns whether the server was opened before it was stopped.
+func (s *server) awaitOpen() bool {
+	select {
+	case <-s.opened:
+		return true
+	case <-s.stopped:
+		return false
 	}
 }
 
@@ -285,6 +309,22 @@ func holdPort(ipv6 bool) (addr string, release func(), err error) {
 	return "", nil, fmt.Errorf("unexpected address %v", sa)
 }
 
+// holdBothPorts is holdPort for a port that is free for UDP as well: any socket that
+// asks a name server at the moment has one of the same range.
+func holdBothPorts() (addr string, release func(), err error) {
+	for range 100 {
+		if addr, release, err = holdPort(false); err != nil {
+			return "", nil, err
+		}
+		var c net.PacketConn
+		if c, err = net.ListenPacket("udp", addr); err == nil {
+			return addr, release, c.Close()
+		}
+		release()
+	}
+	return "", nil, err
+}
+
 // boundSocket returns a TCP socket that other sockets may share the address of
 // as long as only one of them listens.
 func boundSocket(family int, sa syscall.Sockaddr) (fd int, err error) {
@@ -304,30 +344,24 @@ func boundSocket(family int, sa syscall.Sockaddr) (fd int, err error) {
 }
 
 // swallow makes the port a black hole: Linux drops a SYN when the queue of
-// connections to accept is full. It starts to listen for good after=DURATION.
+// connections to accept is full. When it is opened, it listens for good.
 func (s *server) swallow() error {
-	after, err := s.options.duration("after")
-	if err != nil {
-		return err
-	}
 	release, err := fullQueue(s.addr)
 	if err != nil {
 		return err
 	}
 	hold := s.release
 	s.release = func() { release(); hold() }
-	if after > 0 {
-		s.wg.Go(func() {
-			if !s.pause(after) {
-				return
-			}
-			release()
-			if l, err := s.listen(); err == nil {
-				s.serve = each(func(c net.Conn) { io.Copy(io.Discard, c) })
-				s.run(l, 0, 0)
-			}
-		})
-	}
+	s.wg.Go(func() {
+		if !s.awaitOpen() {
+			return
+		}
+		release()
+		if l, err := s.listen(); err == nil {
+			s.serve = each(func(c net.Conn) { io.Copy(io.Discard, c) })
+			s.run(l, 0, 0)
+		}
+	})
 	return nil
 }
 
@@ -372,7 +406,7 @@ func (s *server) setTrap() error {
 	if err != nil {
 		return err
 	}
-	c, err := net.ListenPacket("udp", s.addr)
+	c, err := rebind(func() (net.PacketConn, error) { return net.ListenPacket("udp", s.addr) })
 	if err != nil {
 		l.Close()
 		return err

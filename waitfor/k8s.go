@@ -1,0 +1,485 @@
+package waitfor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"initbox/internal/kube"
+	"initbox/internal/poll"
+	"initbox/internal/suggest"
+)
+
+var k8sKind = Kind{
+	Schemes: []string{"k8s"},
+	Usage:   "k8s:KIND[.GROUP]/NAME",
+	Ready:   "the object is ready, as its kind has it; with ?selector=LABELS, all that match are",
+	Settings: []Setting{
+		{Name: "condition", Value: "NAME[=VALUE]", Usage: "the object has the condition, with that status (default True)", Multi: true},
+		{Name: "jsonpath", Value: "PATH[=VALUE]", Usage: "the object has something at the JSONPath, as in {.status.phase}=Running; =, != and >= compare", Multi: true},
+		{Name: "exists", Usage: "the object exists, ready or not"},
+		{Name: "endpoints", Value: "N|all", Usage: "so many endpoints of a Service are ready (default 1)"},
+		{Name: "address", Usage: "a load balancer has given the Service or Ingress an address"},
+		{Name: "key", Value: "KEY", Usage: "the Secret or ConfigMap has the key, and it is not empty", Multi: true},
+		{Name: "completions", Value: "N", Usage: "so many Pods of the Job have succeeded (default: it is complete)"},
+		{Name: "count", Value: "N", Usage: "with a selector: so many are ready, whatever the others are"},
+		{Name: "same-node", Value: "[NAMESPACE/]POD", Usage: "only Pods on the node of that Pod count, of a selector or of a DaemonSet"},
+		{Name: "if-missing", Value: "wait|ok|fail", Usage: "what it means that the object does not exist (default wait)"},
+		{Name: "if-failed", Value: "fail|wait|ok|some", Usage: "what a failed Job or Pod means: the end, not yet, ready, or ready if one of its Pods succeeded"},
+		{Name: "namespace", Value: "NAMESPACE", Usage: "namespace of the object; ?namespace= in a target wins (default: the Pod's own)"},
+		{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the API server is (default: that of the Pod's own cluster)"},
+		{Name: "context", Value: "NAME", Usage: "context of the kubeconfig file"},
+	},
+	parse: parseK8s,
+}
+
+// k8sQuery is which objects a target means.
+type k8sQuery struct {
+	kindName  string // as written
+	name      string // of one object; empty with a selector
+	namespace string // empty: that of the Pod
+	selector  string // labels
+	fields    string
+	all       bool
+}
+
+// k8sCheck is a target of kind k8s. It asks nothing itself: what it judges is
+// what its cluster, which all of a wait's targets share, knows by now.
+type k8sCheck struct {
+	*target
+	k8sQuery
+	resource kube.Resource // if it is known without asking, which lookedUp says
+	lookedUp bool
+	expect   k8sExpectations
+
+	cluster *k8sCluster   // nil outside [All]
+	wake    chan struct{} // gets a value when there may be something new to judge
+
+	mu      sync.Mutex
+	source  k8sSource
+	settled chan struct{} // closed when source is set
+	watched map[*kube.Follower]bool
+	missing time.Time // since when it is known not to exist
+}
+
+// k8sExpectations are what the settings of a target ask for.
+type k8sExpectations struct {
+	conditions  []k8sCondition
+	paths       []*k8sPath
+	exists      bool
+	address     bool
+	endpoints   int64 // at least 1
+	everyone    bool  // every endpoint
+	keys        []string
+	completions int64 // 0: the Job is complete
+	count       int64 // 0: all that match
+	node        [2]string
+	ifMissing   string
+	ifFailed    string // empty: as the rule of the kind has it
+}
+
+func parseK8s(t *target) (Check, error) {
+	q, err := t.k8sQuery()
+	if err != nil {
+		return nil, err
+	}
+	if q.namespace == "" {
+		q.namespace = t.settings.get("namespace")
+	}
+	c := &k8sCheck{target: t, k8sQuery: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
+	c.resource, c.lookedUp = kube.Lookup(q.kindName)
+	if c.expect, err = parseK8sExpectations(t.settings); err != nil {
+		return nil, err
+	}
+	return c, c.consistentK8s()
+}
+
+// The keys of a target's query.
+var k8sQueryKeys = []string{"selector", "field-selector", "namespace", "all"}
+
+const wantK8s = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
+
+// k8sQuery reads the target. Its errors do not quote what may be anything.
+func (t *target) k8sQuery() (q k8sQuery, err error) {
+	if t.url.Opaque == "" {
+		return q, errors.New(wantK8s + ", without // after the colon")
+	}
+	if t.secrets.in(t.url.Opaque) || t.secrets.in(t.url.RawQuery) {
+		return q, errors.New("names and selectors of objects are not secret: " + wantK8s)
+	}
+	kind, name, named := strings.Cut(t.url.Opaque, "/")
+	if q.kindName, err = url.PathUnescape(kind); err != nil || q.kindName == "" || strings.Trim(q.kindName, domainCharacters) != "" {
+		return q, errors.New("the kind is one that kubectl takes, such as pod, deploy or jobs.batch: " + wantK8s)
+	}
+	if q.name, err = url.PathUnescape(name); err != nil || named && (q.name == "" || strings.Trim(q.name, domainCharacters+":") != "") {
+		return q, errors.New("the name after the kind is not one that an object can have; is a variable not set? " + wantK8s)
+	}
+	for part := range strings.SplitSeq(t.url.RawQuery, "&") {
+		if err := q.set(part); err != nil {
+			return q, err
+		}
+	}
+	several := q.selector != "" || q.fields != "" || q.all
+	switch {
+	case named && several:
+		return q, errors.New("a name and a selector exclude each other")
+	case !named && !several:
+		return q, errors.New("which objects? " + wantK8s)
+	case q.all && (q.selector != "" || q.fields != ""):
+		return q, errors.New("?all and a selector exclude each other")
+	}
+	return q, nil
+}
+
+// set reads one part of the query, such as selector=app=web.
+func (q *k8sQuery) set(part string) error {
+	if part == "" {
+		return nil
+	}
+	key, value, valued := strings.Cut(part, "=")
+	value, err := url.PathUnescape(value)
+	switch {
+	case err != nil:
+		return errors.New("the percent-encoding after ? is wrong")
+	case !slices.Contains(k8sQueryKeys, key):
+		meant := suggest.Closest(key, k8sQueryKeys)
+		if meant != "" {
+			meant = "did you mean ?" + meant + "= ? "
+		}
+		return errors.New("what stands after ? is unknown: " + meant + "possible are " + strings.Join(k8sQueryKeys, ", ") + "; expectations stand after #")
+	case key == "all" && valued:
+		return errors.New("?all takes no value")
+	case key != "all" && value == "":
+		return fmt.Errorf("?%s= needs a value; is a variable not set?", key)
+	}
+	switch key {
+	case "all":
+		q.all = true
+	case "selector":
+		q.selector = value
+	case "field-selector":
+		q.fields = value
+	case "namespace":
+		if strings.Trim(value, domainCharacters) != "" {
+			return errors.New("?namespace= is not a name that a namespace can have")
+		}
+		q.namespace = value
+	}
+	return nil
+}
+
+// k8sString is the target as written but for its settings, or nothing of what is
+// not one.
+func (t *target) k8sString() string {
+	q, err := t.k8sQuery()
+	if err != nil {
+		return "k8s:…"
+	}
+	s := "k8s:" + q.kindName
+	if q.name != "" {
+		s += "/" + q.name
+	}
+	var query []string
+	for _, part := range [][2]string{{"selector", q.selector}, {"field-selector", q.fields}, {"namespace", q.namespace}} {
+		if part[1] != "" {
+			query = append(query, part[0]+"="+printable(part[1]))
+		}
+	}
+	if q.all {
+		query = append(query, "all")
+	}
+	if len(query) > 0 {
+		s += "?" + strings.Join(query, "&")
+	}
+	return s
+}
+
+func parseK8sExpectations(s Settings) (e k8sExpectations, err error) {
+	for _, text := range s["condition"] {
+		c, err := parseK8sCondition(text)
+		if err != nil {
+			return e, fmt.Errorf("condition: %w", err)
+		}
+		e.conditions = append(e.conditions, c)
+	}
+	for _, text := range s["jsonpath"] {
+		p, err := parseK8sPath(text)
+		if err != nil {
+			return e, fmt.Errorf("jsonpath: %w", err)
+		}
+		e.paths = append(e.paths, p)
+	}
+	e.exists, e.address, e.keys = s.on("exists"), s.on("address"), s["key"]
+	e.everyone = s.get("endpoints") == "all"
+	e.endpoints = 1
+	for name, n := range map[string]*int64{"endpoints": &e.endpoints, "completions": &e.completions, "count": &e.count} {
+		if !s.on(name) || name == "endpoints" && e.everyone {
+			continue
+		}
+		if *n, err = s.count(name, 0); err != nil || *n < 1 {
+			return e, fmt.Errorf("%s: want a whole number from 1", name)
+		}
+	}
+	if e.ifMissing, err = oneOf(s, "if-missing", "wait", "ok", "fail"); err != nil {
+		return e, err
+	}
+	if e.ifFailed, err = oneOf(s, "if-failed", "fail", "wait", "ok", "some"); err != nil {
+		return e, err
+	}
+	if node := s.get("same-node"); node != "" {
+		namespace, pod, both := strings.Cut(node, "/")
+		if !both {
+			namespace, pod = "", node
+		}
+		if pod == "" || strings.Trim(namespace+pod, domainCharacters) != "" {
+			return e, errors.New("same-node: want the name of a Pod, or NAMESPACE/POD; is a variable not set?")
+		}
+		e.node = [2]string{namespace, pod}
+	}
+	return e, nil
+}
+
+// oneOf returns the value of a setting that has to be one of words; it is empty
+// if not given.
+func oneOf(s Settings, name string, words ...string) (string, error) {
+	value := s.get(name)
+	if !s.on(name) || slices.Contains(words, value) {
+		return value, nil
+	}
+	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(words, ", "))
+}
+
+// k8sSettingsOf are the settings that are of some kinds only.
+var k8sSettingsOf = []struct {
+	setting   string
+	resources []string
+	kinds     string // for people
+}{
+	{"endpoints", []string{"services"}, "Services"},
+	{"address", []string{"services", "ingresses.networking.k8s.io", "gateways.gateway.networking.k8s.io"}, "Services, Ingresses and Gateways"},
+	{"key", []string{"secrets", "configmaps"}, "Secrets and ConfigMaps"},
+	{"completions", []string{"jobs.batch"}, "Jobs"},
+	{"if-failed", []string{"jobs.batch", "pods"}, "Jobs and Pods"},
+	{"same-node", []string{"pods", "daemonsets.apps"}, "Pods and DaemonSets"},
+}
+
+// consistentK8s refuses settings that cannot be meant together, or not of this
+// kind of object.
+func (c *k8sCheck) consistentK8s() error {
+	s := c.settings
+	for _, of := range k8sSettingsOf {
+		if s.on(of.setting) && !slices.Contains(of.resources, c.resource.String()) {
+			return fmt.Errorf("%s: is for %s", of.setting, of.kinds)
+		}
+	}
+	instead := []string{"exists", "condition", "jsonpath", "endpoints", "address", "completions", "key"}
+	for i, a := range instead {
+		if c.gone && s.on(a) {
+			return fmt.Errorf("gone and %s exclude each other", a)
+		}
+		for _, b := range instead[i+1:] {
+			if s.on(a) && s.on(b) && a+b != "conditionjsonpath" {
+				return fmt.Errorf("%s and %s exclude each other", a, b)
+			}
+		}
+	}
+	switch {
+	case c.gone && s.on("if-missing"):
+		return errors.New("gone and if-missing exclude each other")
+	case s.on("count") && c.name != "":
+		return errors.New("count: is for a selector, as in k8s:pods?selector=app=web#count=2")
+	case s.on("same-node") && c.resource.String() == "pods" && c.name != "":
+		return errors.New("same-node: is for Pods by a selector, or for a DaemonSet by its name")
+	case s.on("same-node") && c.resource.String() == "daemonsets.apps" && c.name == "":
+		return errors.New("same-node: is for Pods by a selector, or for a DaemonSet by its name")
+	}
+	return nil
+}
+
+// k8sPeriod is how often a check is repeated without a change to the objects.
+const k8sPeriod = 10 * time.Second
+
+// Check judges what is known of the objects by now, and waits for the first
+// answer of the API server.
+func (c *k8sCheck) Check(ctx context.Context) error {
+	if c.cluster == nil { // alone, outside a wait: for this attempt only
+		return c.alone(ctx)
+	}
+	err := c.check(ctx)
+	if err == nil || poll.IsPermanent(err) || ctx.Err() != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since := time.Since(c.missing); !c.missing.IsZero() && since < k8sMissingLong {
+		return poll.After(k8sMissingLong-since, err) // for there is more to say then
+	}
+	return poll.After(k8sPeriod, err)
+}
+
+func (c *k8sCheck) alone(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	one := &k8sCheck{target: c.target, k8sQuery: c.k8sQuery, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
+		wake: make(chan struct{}, 1), settled: make(chan struct{})}
+	s := newShared(Options{Getenv: c.secrets.getenv})
+	one.join(s)
+	s.start(ctx)
+	return one.check(ctx)
+}
+
+// Watch tells of changes to the objects.
+func (c *k8sCheck) Watch(context.Context) <-chan struct{} { return c.wake }
+
+func (c *k8sCheck) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // an attempt is due already
+	}
+}
+
+// check judges, without a word on when to judge again.
+func (c *k8sCheck) check(ctx context.Context) error {
+	select {
+	case <-c.settled:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	source := c.source
+	c.mu.Unlock()
+	if source.err != nil {
+		return c.cluster.failure(source.err)
+	}
+	objects, err := c.objects(ctx, source)
+	if err != nil {
+		return err
+	}
+	if c.expect.node[1] != "" && c.name == "" {
+		if objects, err = c.onNode(ctx, objects); err != nil {
+			return err
+		}
+	}
+	if len(objects) == 0 {
+		return c.notThere(source)
+	}
+	c.setMissing(time.Time{})
+	if c.gone {
+		return nil // that is, still there
+	}
+	return c.judge(ctx, source, objects)
+}
+
+// objects returns those that the target means, once they are known.
+func (c *k8sCheck) objects(ctx context.Context, source k8sSource) ([]kube.Object, error) {
+	poll.Doing(ctx, "listing "+source.resource.String()+" at the API server")
+	if source.objects.Synced(ctx); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if c.name == "" {
+		objects, err := source.objects.Objects()
+		if err != nil {
+			return nil, c.cluster.failure(err)
+		}
+		return objects, nil
+	}
+	object, err := source.objects.Object(c.name)
+	switch {
+	case err != nil:
+		return nil, c.cluster.failure(err)
+	case object == nil:
+		return nil, nil
+	}
+	return []kube.Object{object}, nil
+}
+
+// onNode returns the Pods among objects that run on the node of the Pod that the
+// target names.
+func (c *k8sCheck) onNode(ctx context.Context, objects []kube.Object) ([]kube.Object, error) {
+	node, err := c.node(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o kube.Object) bool { return text(o, "spec", "nodeName") != node }), nil
+}
+
+// node returns the name of the node of the Pod that the target names.
+func (c *k8sCheck) node(ctx context.Context) (string, error) {
+	namespace, pod := c.expect.node[0], c.expect.node[1]
+	if namespace == "" {
+		namespace = c.cluster.namespace
+	}
+	f := c.follow(kube.Query{Resource: podResource(), Namespace: namespace, Names: []string{pod}}, pod)
+	if f.Synced(ctx); ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	o, err := f.Object(pod)
+	switch node := text(o, "spec", "nodeName"); {
+	case err != nil:
+		return "", c.cluster.failure(err)
+	case node == "":
+		f := failure(Missing, "Pod %s, whose node counts, is not on a node", pod)
+		f.Hint = "same-node takes the name of a Pod that runs: the Pod's own comes from the field metadata.name, by an environment variable"
+		return "", f
+	default:
+		return node, nil
+	}
+}
+
+// k8sMissingLong is after how long a missing object is one that may never come.
+const k8sMissingLong = 10 * time.Second
+
+// setMissing notes since when the object is not there, or that it is, and
+// returns the former.
+func (c *k8sCheck) setMissing(now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.IsZero() || c.missing.IsZero() {
+		c.missing = now
+	}
+	return c.missing
+}
+
+// notThere is the finding that no object is what the target means.
+func (c *k8sCheck) notThere(source k8sSource) error {
+	f := &Failure{Class: Missing, Err: errNotThere}
+	if c.name != "" {
+		f.Text = "no such " + source.resource.Kind + in(source.namespace)
+	} else {
+		f.Text = "no " + source.resource.Kind + " matches" + in(source.namespace)
+	}
+	if c.gone {
+		return f
+	}
+	switch c.expect.ifMissing {
+	case "ok":
+		return nil
+	case "fail":
+		return poll.Permanent(f)
+	}
+	never := "has it another name, or is it in another namespace (?namespace=)?"
+	if c.name == "" {
+		never = "are the labels right, and the namespace (?namespace=)?"
+	}
+	if source.resource.String() == "jobs.batch" {
+		never = "may it have finished already, and its TTL have removed it? then add #if-missing=ok. Else: " + never
+	}
+	f.Hint = never
+	if time.Since(c.setMissing(time.Now())) >= k8sMissingLong {
+		f.Note = "and this may never end: " + never
+		f.Hint = ""
+	}
+	return f
+}
+
+func in(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace
+}

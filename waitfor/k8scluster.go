@@ -1,0 +1,439 @@
+package waitfor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"initbox/internal/kube"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+)
+
+// A joiner is a [Check] that shares something with the others of a wait. It is
+// told of them once, before the first attempts.
+type joiner interface{ join(*shared) }
+
+// shared is what the targets of one wait have in common: the clusters.
+type shared struct {
+	o        Options
+	clusters map[[2]string]*k8sCluster // by kubeconfig and context
+}
+
+func newShared(o Options) *shared { return &shared{o, map[[2]string]*k8sCluster{}} }
+
+// start begins to follow, until ctx ends, what the joined checks are about.
+func (s *shared) start(ctx context.Context) {
+	for _, k := range s.clusters {
+		k.ctx = ctx
+		go k.run()
+	}
+}
+
+func (c *k8sCheck) join(s *shared) {
+	key := [2]string{c.settings.get("kubeconfig"), c.settings.get("context")}
+	k := s.clusters[key]
+	if k == nil {
+		k = &k8sCluster{o: s.o, kubeconfig: key[0], context: key[1], followers: map[string]*kube.Follower{}}
+		s.clusters[key] = k
+	}
+	c.cluster = k
+	k.checks = append(k.checks, c)
+}
+
+// k8sCluster follows the objects that the targets of one wait are about, with
+// one list and one watch for each kind and namespace, however many targets
+// there are.
+type k8sCluster struct {
+	o                   Options
+	kubeconfig, context string
+	checks              []*k8sCheck
+	ctx                 context.Context // of the wait, which outlives each attempt
+
+	// Set by connect, before any check's source.
+	client    *kube.Client
+	namespace string // where objects are whose target says nothing
+
+	mu        sync.Mutex
+	followers map[string]*kube.Follower // by query
+	grant     string                    // what would grant what is forbidden; see grants
+}
+
+// k8sSource is where a check's objects come from, or why they do not.
+type k8sSource struct {
+	err       error
+	resource  kube.Resource
+	namespace string // empty if the kind has none
+	objects   *kube.Follower
+	slices    *kube.Follower // the EndpointSlices of Services
+}
+
+// settle tells c where its objects come from.
+func (c *k8sCheck) settle(s k8sSource) {
+	c.mu.Lock()
+	first := c.source.err == nil && c.source.objects == nil
+	c.source = s
+	c.mu.Unlock()
+	if first {
+		close(c.settled)
+	}
+	c.poke()
+}
+
+// run connects and starts to follow.
+func (k *k8sCluster) run() {
+	err := k.until(k.checks, 0, func(context.Context) error { return k.connect() })
+	if err != nil {
+		return // the wait is over, or the checks were told that it is hopeless
+	}
+	kinds := map[string][]*k8sCheck{}
+	for _, c := range k.checks {
+		kind := strings.ToLower(c.kindName)
+		if c.lookedUp {
+			kind = c.resource.String() // by whichever name it was called
+		}
+		kinds[kind] = append(kinds[kind], c)
+	}
+	for _, checks := range kinds {
+		go k.followKind(checks)
+	}
+}
+
+// until tries again and again, telling the checks of each failure. A pause above
+// zero is that between attempts, in place of the policy's.
+func (k *k8sCluster) until(checks []*k8sCheck, pause time.Duration, try func(context.Context) error) error {
+	return poll.Until(k.ctx, poll.Policy{AttemptTimeout: k.o.AttemptTimeout, Seed: k.o.Seed}, func(ctx context.Context) error {
+		err := try(ctx)
+		if err == nil || k.ctx.Err() != nil {
+			return err
+		}
+		for _, c := range checks {
+			c.settle(k8sSource{err: err})
+		}
+		if pause > 0 && !poll.IsPermanent(err) {
+			return poll.After(pause, err)
+		}
+		return err
+	})
+}
+
+// connect finds out where the API server is. It asks nothing of it.
+func (k *k8sCluster) connect() error {
+	config, err := k.config()
+	if err != nil {
+		return err
+	}
+	dial := &dialer{cmp.Or(k.o.Resolver, new(resolver.Resolver)), new(resolver.Memory)}
+	k.client = kube.New(config, kube.Options{Dial: dial.DialContext, Seed: k.o.Seed})
+	k.namespace = cmp.Or(config.Namespace, kube.DefaultNamespace)
+	return nil
+}
+
+// config looks where kubectl looks: in the kubeconfig file that was given, or
+// that $KUBECONFIG names; then, in a Pod, in what the kubelet mounts there.
+func (k *k8sCluster) config() (*kube.Config, error) {
+	getenv := k.o.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	file := k.kubeconfig
+	if file == "" {
+		file = getenv("KUBECONFIG")
+	}
+	if home := getenv("HOME"); file == "" && home != "" && getenv("KUBERNETES_SERVICE_HOST") == "" {
+		file = filepath.Join(home, ".kube", "config")
+		if _, err := os.Stat(file); err != nil {
+			file = ""
+		}
+	}
+	switch {
+	case file != "":
+		return kube.Kubeconfig(file, k.context)
+	case getenv("KUBERNETES_SERVICE_HOST") == "":
+		f := failure(Local, "there is no cluster here, and no kubeconfig file")
+		f.Hint = "a Pod knows its cluster by $KUBERNETES_SERVICE_HOST; elsewhere give a file with --kubeconfig or $KUBECONFIG"
+		return nil, poll.Permanent(f)
+	case k.context != "":
+		return nil, poll.Permanent(failure(Local, "context needs a kubeconfig file: give one with --kubeconfig"))
+	}
+	config, err := kube.InCluster(getenv)
+	if errors.Is(err, kube.ErrNoToken) {
+		return nil, poll.Permanent(noToken(err)) // the kubelet mounts it before it starts a container
+	}
+	return config, err
+}
+
+// noToken is the failure of a Pod without the credentials of its service account.
+func noToken(err error) *Failure {
+	return &Failure{Class: Local, Text: "this Pod has no token of its service account", Err: err, elsewhere: true,
+		Hint: "set automountServiceAccountToken: true in the Pod's spec, which wins over the service account's; in a container without the mount, add it"}
+}
+
+// followKind finds out what the kind of the checks is, and follows their objects.
+func (k *k8sCluster) followKind(checks []*k8sCheck) {
+	resource := checks[0].resource
+	if !checks[0].lookedUp {
+		err := k.until(checks, k8sDiscoveryPause, func(ctx context.Context) (err error) {
+			resource, err = k.client.Resource(ctx, checks[0].kindName)
+			return err
+		})
+		if err != nil {
+			return
+		}
+	}
+	type group struct{ namespace, selector, fields string }
+	groups := map[group][]*k8sCheck{}
+	for _, c := range checks {
+		g := group{selector: c.selector, fields: c.fields}
+		if resource.Namespaced {
+			g.namespace = c.inNamespace(k.namespace)
+		}
+		if c.name == "" && g.selector == "" && g.fields == "" {
+			g.fields = k8sEverything // not together with those that name objects
+		}
+		groups[g] = append(groups[g], c)
+	}
+	for g, checks := range groups {
+		k.followGroup(resource, g.namespace, checks)
+	}
+}
+
+// k8sDiscoveryPause is that between two questions for a kind that the server
+// does not know, whose answer is long.
+const k8sDiscoveryPause = 2 * time.Second
+
+// k8sEverything stands for the selectors of a target with ?all.
+const k8sEverything = "?all"
+
+func (c *k8sCheck) inNamespace(otherwise string) string {
+	if c.namespace != "" {
+		return c.namespace
+	}
+	return otherwise
+}
+
+// followGroup follows the objects of checks of one kind and namespace that name
+// their objects, or select them in the same way.
+func (k *k8sCluster) followGroup(resource kube.Resource, namespace string, checks []*k8sCheck) {
+	q := kube.Query{Resource: resource, Namespace: namespace, LabelSelector: checks[0].selector, FieldSelector: checks[0].fields}
+	names := map[string]bool{}
+	slicesOf := map[string]bool{} // of the Services with these names
+	for _, c := range checks {
+		if c.name != "" {
+			names[c.name] = true
+		}
+		if c.needsSlices(resource) {
+			slicesOf[c.name] = true
+		}
+	}
+	q.Names = slices.Sorted(maps.Keys(names))
+	objects := k.follower(q)
+	var endpointSlices *kube.Follower
+	if len(slicesOf) > 0 {
+		endpointSlices = k.follower(kube.Query{Resource: sliceResource(), Namespace: namespace, LabelSelector: sliceSelector(slicesOf)})
+	}
+	for _, c := range checks {
+		s := k8sSource{resource: resource, namespace: namespace, objects: objects}
+		c.listen(objects, c.name)
+		if c.needsSlices(resource) {
+			s.slices = endpointSlices
+			c.listen(endpointSlices, "")
+		}
+		c.settle(s)
+	}
+}
+
+// needsSlices reports whether the target is judged by EndpointSlices.
+func (c *k8sCheck) needsSlices(r kube.Resource) bool {
+	e := c.expect
+	return r.String() == "services" && !c.gone && !e.exists && !e.address && len(e.conditions)+len(e.paths) == 0
+}
+
+// sliceSelector selects the EndpointSlices of the Services named. So many names
+// fit into a request; of more Services, or of those behind a selector, the
+// slices of the whole namespace are taken.
+func sliceSelector(services map[string]bool) string {
+	const label, most = "kubernetes.io/service-name", 100
+	names := slices.Sorted(maps.Keys(services))
+	switch {
+	case services[""] || len(names) > most:
+		return label
+	case len(names) == 1:
+		return label + "=" + names[0]
+	}
+	return label + " in (" + strings.Join(names, ",") + ")"
+}
+
+// follower returns the one that follows q, which it starts if there is none yet.
+func (k *k8sCluster) follower(q kube.Query) *kube.Follower {
+	key := fmt.Sprintf("%q", []any{q.Resource.String(), q.Namespace, q.Names, q.LabelSelector, q.FieldSelector})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.followers[key]
+	if f == nil {
+		f = k.client.Follow(q)
+		k.followers[key] = f
+		go f.Run(k.ctx)
+	}
+	return f
+}
+
+// follow returns a follower of q, whose changes c is told of.
+func (c *k8sCheck) follow(q kube.Query, name string) *kube.Follower {
+	f := c.cluster.follower(q)
+	c.listen(f, name)
+	return f
+}
+
+// listen wakes c at each change of the object, or of any if name is empty.
+func (c *k8sCheck) listen(f *kube.Follower, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watched[f] {
+		return
+	}
+	if c.watched == nil {
+		c.watched = map[*kube.Follower]bool{}
+	}
+	c.watched[f] = true
+	ctx := c.cluster.ctx
+	changes := f.Changes(ctx, name)
+	go func() {
+		for {
+			select {
+			case <-changes:
+				c.poke()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func podResource() kube.Resource   { r, _ := kube.Lookup("pods"); return r }
+func sliceResource() kube.Resource { r, _ := kube.Lookup("endpointslices.discovery.k8s.io"); return r }
+
+// failure says why the API server does not tell what is asked of it. None of it
+// says anything of the target itself.
+func (k *k8sCluster) failure(err error) error {
+	var (
+		known   *Failure
+		unknown *kube.UnknownResource
+		status  *kube.StatusError
+	)
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &unknown):
+		f := failure(Missing, "the API server has no kind of that name")
+		f.Hint = "is its CustomResourceDefinition installed? kubectl api-resources lists all kinds"
+		if unknown.Suggestion != "" {
+			f.Hint = "did you mean " + printable(unknown.Suggestion) + "? " + f.Hint
+		}
+		f.Err, f.elsewhere = err, true
+		return f
+	case errors.As(err, &status):
+		return k.statusFailure(status)
+	case errors.Is(err, kube.ErrNoToken):
+		return noToken(err)
+	case errors.As(err, new(*kube.CredentialsError)):
+		return &Failure{Class: Local, Text: printable(err.Error()), Err: err, elsewhere: true}
+	}
+	f := classify(err)
+	f.elsewhere = true
+	f.Text = "API server: " + f.Text
+	switch f.Class {
+	case Refused:
+		f.Hint = "is the API server running, and is its address right?"
+	case TLS:
+		f.Hint = "is the kubeconfig file, or the CA that the kubelet mounts, that of this API server?"
+	case TimedOut, Unreachable:
+		f.Hint = "may this Pod reach the API server? look for a NetworkPolicy; with a service mesh, exclude the API server's address"
+	}
+	return f
+}
+
+func (k *k8sCluster) statusFailure(s *kube.StatusError) error {
+	f := &Failure{Class: Unexpected, Err: s, elsewhere: true}
+	f.Text = fmt.Sprintf("API server: status %d", s.Code)
+	if s.Reason != "" {
+		f.Text += " " + printable(s.Reason)
+	}
+	f.Note = shortText(s.Message)
+	switch s.Code {
+	case 400: // a selector or a path that no other attempt makes right
+		f.Hint = "is the selector one that kubectl takes?"
+		return poll.Permanent(f)
+	case 401:
+		f.Class, f.Text = Authentication, "the API server does not accept the credentials (401 Unauthorized)"
+		f.Hint = "has the token expired, and is it of this cluster?"
+	case 403:
+		f.Class, f.Note = Authentication, ""
+		who := accountOf(s.User())
+		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, printable(s.Resource.String()), in(printable(s.Namespace)))
+		f.Hint, f.urgent = k.grants(who), true
+	case 429:
+		f.Hint = "the API server has too much to do: kubectl get --raw /metrics | grep apiserver_flowcontrol"
+	}
+	return f
+}
+
+// account is who asks, as an API server's refusal has it.
+type account struct {
+	namespace, name string // of a service account
+	user            string // else
+}
+
+func (a account) String() string {
+	switch {
+	case a.name != "":
+		return "the service account " + a.namespace + "/" + a.name
+	case a.user != "":
+		return "the user " + printable(a.user)
+	}
+	return "this account"
+}
+
+// accountOf takes apart the name of a user, such as
+// system:serviceaccount:default:myapp.
+func accountOf(user string) account {
+	if whole, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		if namespace, name, ok := strings.Cut(whole, ":"); ok && strings.Trim(namespace+name, domainCharacters) == "" {
+			return account{namespace: namespace, name: name}
+		}
+	}
+	return account{user: user}
+}
+
+// grants returns a hint with all that the wait's targets need, the same for each
+// of them.
+func (k *k8sCluster) grants(who account) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.grant == "" {
+		var needs []k8sNeed
+		for _, c := range k.checks {
+			needs = append(needs, c.needs(k.namespace)...)
+		}
+		k.grant = "what would grant all that this wait needs, for kubectl apply -f -\n" + rbacYAML(mergeRules(needs), who, "initbox-wait", k.namespace)
+	}
+	return k.grant
+}
+
+// shortText makes a text of the API server's fit for a line.
+func shortText(s string) string {
+	const limit = 300
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return printable(s)
+}
