@@ -221,11 +221,11 @@ func TestAwait(t *testing.T) {
 	const delay = 200 * time.Millisecond
 
 	o := b.await(t.Context(), []string{"/bin/sh", "-c", "until test -e " + flag + "; do sleep 0.05; done"}, delay, create)
-	if o.err != nil || o.waited < delay || o.reaction <= 0 || o.reaction > 5*time.Second {
+	if o.err != nil || o.waited < delay || o.reaction <= 0 || o.reaction > 30*time.Second {
 		t.Errorf("a loop: %+v", o)
 	}
 	// A waiter that is done before there is anything must not look like a fast one.
-	o = b.await(t.Context(), []string{"/bin/sh", "-c", "exit 0"}, delay, create)
+	o = b.await(t.Context(), []string{"/bin/sh", "-c", "exit 0"}, time.Minute, create)
 	if !errors.Is(o.err, errEarly) {
 		t.Errorf("a waiter that does not wait: %v, want %v", o.err, errEarly)
 	}
@@ -383,10 +383,10 @@ func TestWatchEntrySeesTheEndOfANegativeEntry(t *testing.T) {
 	}
 	denied, _ := a.lastDenied(name)
 	a.publish(name)
-	ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	last := <-watchEntry(ctx, a, b.cacheAddr(), name)
-	if life := last.Sub(denied); life < 900*time.Millisecond || life > 2200*time.Millisecond {
+	if life := last.Sub(denied); life < 800*time.Millisecond || life > 3*time.Second {
 		t.Errorf("an entry for 1 s (of whole seconds) was seen for %v", life)
 	}
 	if again, _ := a.lastDenied(name); again != denied {
@@ -414,9 +414,9 @@ func TestBlackHoleOpens(t *testing.T) {
 	}
 	defer l.Close()
 	go hold(l)
-	dial := func() error {
+	dial := func(limit time.Duration) error {
 		return ns.do(func() error {
-			c, err := net.DialTimeout("tcp4", net.JoinHostPort(holeAddr(1), strconv.Itoa(b.port)), 200*time.Millisecond)
+			c, err := net.DialTimeout("tcp4", net.JoinHostPort(holeAddr(1), strconv.Itoa(b.port)), limit)
 			if err == nil {
 				c.Close()
 			}
@@ -424,13 +424,13 @@ func TestBlackHoleOpens(t *testing.T) {
 		})
 	}
 	var timeout net.Error
-	if err := dial(); !errors.As(err, &timeout) || !timeout.Timeout() {
+	if err := dial(200 * time.Millisecond); !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Errorf("before it opens: %v, want a timeout", err)
 	}
 	if err := ns.ip(t.Context(), "address", "add", holeAddr(1)+"/32", "dev", "lo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := dial(); err != nil {
+	if err := dial(20 * time.Second); err != nil {
 		t.Errorf("after it opened: %v", err)
 	}
 }
