@@ -108,7 +108,8 @@ func (z *zone) find(name string, qtype uint16) (records []dns.RR, fault string, 
 	return records, fault, exists
 }
 
-// startDNS serves the zone over UDP and TCP on one port, after=DURATION.
+// startDNS serves the zone over UDP and TCP on one port; if it is closed, when it is
+// opened.
 func (s *server) startDNS() error {
 	text, err := os.ReadFile(s.options["zone"])
 	if err != nil {
@@ -117,9 +118,8 @@ func (s *server) startDNS() error {
 	if s.zone, err = parseZone(string(text)); err != nil {
 		return err
 	}
-	after, err := s.options.duration("after")
-	if err != nil {
-		return err
+	if !has(s.options, "closed") {
+		return s.listenDNS()
 	}
 	// A datagram socket connected elsewhere holds the port, and the kernel
 	// answers that nothing listens there.
@@ -127,16 +127,14 @@ func (s *server) startDNS() error {
 	if err != nil {
 		return err
 	}
-	held, err := net.DialUDP("udp", udp, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	held, err := rebind(func() (*net.UDPConn, error) {
+		return net.DialUDP("udp", udp, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1})
+	})
 	if err != nil {
 		return err
 	}
-	if after == 0 {
-		held.Close()
-		return s.listenDNS()
-	}
 	s.wg.Go(func() {
-		goOn := s.pause(after)
+		goOn := s.awaitOpen()
 		held.Close()
 		if goOn {
 			s.listenDNS()

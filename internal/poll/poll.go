@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync/atomic"
 	"time"
 )
@@ -260,7 +261,7 @@ func (u *until) launch(ctx context.Context) {
 	}
 	go func() {
 		err := u.try(actx)
-		if err != nil && u.AttemptTimeout > 0 && ended(actx) && isTimeout(err) {
+		if err != nil && u.AttemptTimeout > 0 && ended(actx) && cutOff(err) {
 			err = a.hung(u.AttemptTimeout)
 		}
 		a.err, a.dropped = err, err != nil && actx.Err() == context.Canceled
@@ -358,9 +359,14 @@ func ended(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-func isTimeout(err error) bool {
+// cutOff reports whether err is of the kind that the end of an attempt causes
+// itself: a timeout, a cancellation, or a read from a connection that was closed
+// on this side. What a server did is none of them, and stays the finding even if
+// it comes late.
+func cutOff(err error) bool {
 	var t interface{ Timeout() bool }
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
+		errors.As(err, &t) && t.Timeout()
 }
 
 // Every calls f once per period until ctx ends.

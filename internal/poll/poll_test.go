@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +133,45 @@ func TestLastCauseSurvivesDeadline(t *testing.T) {
 			t.Errorf("error is %v, want one that says %v", err, errDown)
 		}
 	})
+}
+
+// An attempt that its own deadline ends has hung, whatever the end looks like from
+// inside: package net may say so early, and a connection that is closed on this
+// side says only that. What a server did is reported even so.
+func TestAttemptTimeoutIsHang(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  error
+		hung bool
+	}{
+		"deadline":   {context.DeadlineExceeded, true},
+		"cancelled":  {context.Canceled, true},
+		"i/o":        {&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		"our close":  {fmt.Errorf("handshake: %w", &net.OpError{Op: "read", Err: net.ErrClosed}), true},
+		"late reset": {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+				defer cancel()
+				err := Until(ctx, Policy{AttemptTimeout: 200 * time.Millisecond}, func(ctx context.Context) error {
+					Doing(ctx, "connected")
+					<-ctx.Done()
+					return tt.err
+				})
+				var e *Error
+				if !errors.As(err, &e) {
+					t.Fatalf("error is %T", err)
+				}
+				want := tt.err.Error()
+				if tt.hung {
+					want = "connected: no answer within 200ms"
+				}
+				if e.Last == nil || e.Last.Error() != want {
+					t.Errorf("last failure is %v, want %s", e.Last, want)
+				}
+			})
+		})
+	}
 }
 
 // A black hole that opens is seen a second later, and a server that takes three
@@ -304,7 +346,9 @@ func TestWatch(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			wake := make(chan struct{})
-			go func() {
+			var storm sync.WaitGroup
+			defer storm.Wait() // it may be asleep when the wait ends
+			storm.Go(func() {
 				for {
 					select {
 					case wake <- struct{}{}:
@@ -313,7 +357,7 @@ func TestWatch(t *testing.T) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-			}()
+			})
 			var n atomic.Int32
 			p := Policy{Watch: func(context.Context) <-chan struct{} { return wake }}
 			Until(ctx, p, func(context.Context) error { n.Add(1); return errDown })

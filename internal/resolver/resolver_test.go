@@ -34,11 +34,21 @@ func serve(t *testing.T, handle handler) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := netip.MustParseAddrPort(udp.LocalAddr().String())
-	tcp, err := net.Listen("tcp", addr.String())
-	if err != nil {
-		t.Skipf("port taken for TCP: %v", err)
+	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+	for range 100 { // the port may be taken for TCP
+		if err == nil {
+			break
+		}
+		udp.Close()
+		if udp, err = net.ListenPacket("udp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		tcp, err = net.Listen("tcp", udp.LocalAddr().String())
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddrPort(udp.LocalAddr().String())
 	s := &server{addr: addr}
 	answer := func(isTCP bool) dns.HandlerFunc {
 		return func(w dns.ResponseWriter, q *dns.Msg) {
@@ -220,11 +230,11 @@ func TestOneFamilyIsEnough(t *testing.T) {
 					return zone("mydb. A 127.0.0.9", "mydb. AAAA ::9")(q, tcp)
 				})
 				start := time.Now()
-				a, err := lookup(t, s.resolver(t, ""), "mydb.")
+				a, err := lookup(t, s.resolver(t, "options timeout:15\n"), "mydb.")
 				if err != nil || len(a.Records) != 1 || len(a.Missing) != 1 {
-					t.Errorf("%+v, %v", a, err)
+					t.Fatalf("%+v, %v", a, err)
 				}
-				if took := time.Since(start); took > 900*time.Millisecond {
+				if took := time.Since(start); took > 10*time.Second {
 					t.Errorf("took %v, though an address was known at once", took)
 				}
 			})
@@ -249,7 +259,11 @@ func TestKinds(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, handle)
-			f := wantKind(t, mustFail(t, s.resolver(t, "options timeout:1 attempts:1\n"), "mydb.", dns.TypeA), kind)
+			conf := "options timeout:15 attempts:1\n"
+			if kind == TimedOut || kind == Malformed { // found when the time is up
+				conf = "options timeout:2 attempts:1\n"
+			}
+			f := wantKind(t, mustFail(t, s.resolver(t, conf), "mydb.", dns.TypeA), kind)
 			if gone := kind == NoSuchName || kind == NoData; f.Gone() != gone {
 				t.Errorf("Gone() = %v", f.Gone())
 			}
@@ -272,11 +286,11 @@ func TestNextServer(t *testing.T) {
 	} {
 		t.Run("first "+name, func(t *testing.T) {
 			t.Parallel()
-			r := serve(t, bad).resolver(t, "")
+			r := serve(t, bad).resolver(t, "options timeout:15\n")
 			r.Servers = append(r.Servers, good.addr)
 			start := time.Now()
 			a, err := lookup(t, r, "mydb.", dns.TypeA)
-			if took := time.Since(start); err != nil || took > 2*time.Second {
+			if took := time.Since(start); err != nil || took > 10*time.Second {
 				t.Errorf("%+v, %v after %v", a, err, took)
 			}
 		})
@@ -480,7 +494,7 @@ func TestNoSuchNameIsOfAllTypes(t *testing.T) {
 	mu.Lock()
 	up = true
 	mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for {
 		a, err := r.Lookup(ctx, q)

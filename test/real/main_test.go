@@ -89,7 +89,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, args []string) *waiter {
 func (w *waiter) untilLogged(pattern string) {
 	w.t.Helper()
 	re := regexp.MustCompile(pattern)
-	giveUp := time.After(20 * time.Second)
+	giveUp := time.After(30 * time.Second)
 	for !re.MatchString(w.stderr.String()) {
 		select {
 		case <-w.exited:
@@ -134,6 +134,18 @@ func (w *waiter) want(status int, patterns ...string) result {
 	return r
 }
 
+// stuck waits until everything in patterns (regular expressions) is in the log and stops
+// initbox then, which must not have ended by itself: for what never gets ready. How soon
+// that is found does not matter so, as it would before a deadline.
+func (w *waiter) stuck(patterns ...string) {
+	w.t.Helper()
+	for _, p := range patterns {
+		w.untilLogged(p)
+	}
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	w.want(128 + int(syscall.SIGTERM))
+}
+
 // wantWithin is want for something that has just become ready: not later than that.
 func (w *waiter) wantWithin(d time.Duration, status int, patterns ...string) result {
 	w.t.Helper()
@@ -163,7 +175,7 @@ type result struct {
 
 // soon is how late a waiter may notice what a server does at once. The product's promise
 // is far below (bench/ measures it); this only tells "noticed" from "asleep".
-const soon = 5 * time.Second
+const soon = 10 * time.Second
 
 // secretFile writes a secret to a file, in one step: initbox may be about to read it.
 func secretFile(t *testing.T, file, secret string) string {
@@ -182,5 +194,5 @@ func TestSIGTERMWhileServerIsUnready(t *testing.T) {
 	w := start(t, "wait-for-service", "http://"+n.HTTP+"/ready")
 	w.untilLogged(`503`)
 	w.cmd.Process.Signal(syscall.SIGTERM)
-	w.wantWithin(2*time.Second, 128+int(syscall.SIGTERM))
+	w.wantWithin(soon, 128+int(syscall.SIGTERM))
 }

@@ -14,7 +14,7 @@ func TestTCPThroughProxy(t *testing.T) {
 	backend := servers.FreeAddr(t)
 	proxy := servers.StartHAProxy(t, backend, 0)
 	// A busy machine closes later than the 20 ms that are the default.
-	w := start(t, "wait-for-service", "tcp://"+proxy, "--hold=500ms", "--timeout=30s")
+	w := start(t, "wait-for-service", "tcp://"+proxy, "--hold=2s", "--timeout=30s")
 	w.untilLogged(`(?i)closed|reset`)
 	w.stillWaiting(500 * time.Millisecond)
 	listen(t, backend)
@@ -27,8 +27,8 @@ func TestTCPThroughProxy(t *testing.T) {
 func TestTCPThroughProxyThatHolds(t *testing.T) {
 	backend := servers.FreeAddr(t)
 	proxy := servers.StartHAProxy(t, backend, 1) // closes after one second
-	start(t, "wait-for-service", "tcp://"+proxy, "--timeout=10s").want(ready)
-	start(t, "wait-for-service", "tcp://"+proxy+"#hold=2s", "--timeout=4s").want(deadline, `(?i)closed|reset`)
+	start(t, "wait-for-service", "tcp://"+proxy, "--timeout=30s").want(ready)
+	start(t, "wait-for-service", "tcp://"+proxy+"#hold=9s", "--timeout=60s").stuck(`(?i)closed|reset`)
 	start(t, "wait-for-service", "http://"+proxy, "--timeout=3s").want(deadline)
 	listen(t, backend)
 	start(t, "wait-for-service", "tcp://"+proxy+"#hold=2s", "--timeout=30s").want(ready)

@@ -30,7 +30,7 @@ func (o *Output) String() string {
 }
 
 const (
-	upWithin   = 15 * time.Second // generous: machines that test are busy
+	upWithin   = 30 * time.Second // generous: machines that test are busy
 	stopWithin = 5 * time.Second  // from SIGTERM to SIGKILL
 )
 
@@ -84,13 +84,18 @@ func (p *process) stop() {
 // takes too long.
 func (p *process) until(t testing.TB, what string, ready func() bool) {
 	t.Helper()
-	giveUp := time.After(upWithin)
+	p.untilWithin(t, upWithin, what, ready)
+}
+
+func (p *process) untilWithin(t testing.TB, limit time.Duration, what string, ready func() bool) {
+	t.Helper()
+	giveUp := time.After(limit)
 	for !ready() {
 		select {
 		case <-p.exited:
 			t.Fatalf("%s ended before it was %s: %v\n%s", p.name, what, p.cmd.ProcessState, p.out)
 		case <-giveUp:
-			t.Fatalf("%s is not %s after %v\n%s", p.name, what, upWithin, p.out)
+			t.Fatalf("%s is not %s after %v\n%s", p.name, what, limit, p.out)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -22,6 +22,7 @@ var debian = map[string]string{
 	"busybox": "busybox-static",
 	"curl":    "curl",
 	"dig":     "bind9-dnsutils",
+	"etcd":    "etcd-server",
 	"haproxy": "haproxy",
 	"ip":      "iproute2",
 	"named":   "bind9",
