@@ -24,7 +24,9 @@ import (
 var commands = []func(*env) *cli.Command{
 	waitForDNS,
 	waitForService,
+	rbac,
 	sleep,
+	install,
 }
 
 // version is set by the linker.

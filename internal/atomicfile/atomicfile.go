@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,14 @@ import (
 // What an earlier, killed Write left beside it is removed. A symbolic link is
 // followed; what is there and not a regular file, such as a device, is refused.
 func Write(name string, content []byte, perm fs.FileMode) error {
+	return Copy(name, bytes.NewReader(content), perm)
+}
+
+// Copy is [Write] for what is too large for memory. It reads content from its
+// start, and twice if there is a file already; an error of content's is
+// returned, and the old file kept. The file may be a program that runs, or is
+// run as soon as it is there.
+func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}
@@ -29,34 +38,85 @@ func Write(name string, content []byte, perm fs.FileMode) error {
 	if err := sweep(dir, base); err != nil {
 		return err
 	}
-	if unchanged(name, content, perm) {
-		return nil
-	}
-	f, err := create(dir, base)
-	if err != nil {
+	if same, err := unchanged(name, content, perm); same || err != nil {
 		return err
 	}
-	err = fill(f, content, perm)
-	if err == nil {
-		err = os.Rename(f.Name(), name)
+	const tries = 3 // see replace
+	for range tries {
+		if err = replace(name, content, perm); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	f.Close() // and with it the lock; what could fail has, in fill
 	if err != nil {
 		return err
 	}
 	return syncDir(dir)
 }
 
-func unchanged(name string, content []byte, perm fs.FileMode) bool {
-	stat, err := os.Lstat(name)
-	if err != nil || stat.Mode() != perm || stat.Size() != int64(len(content)) {
-		return false
+// replace puts a new file in the place of name. The file is closed before it
+// gets that name, since a program that somebody has open for writing cannot be
+// run (ETXTBSY). With it the lock is gone, and another process may sweep the
+// file away in the instant before the rename: then there is no such file.
+func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
+	f, err := create(filepath.Dir(name), filepath.Base(name))
+	if err != nil {
+		return err
 	}
-	old, err := os.ReadFile(name)
-	return err == nil && bytes.Equal(old, content)
+	err = errors.Join(fill(f, content, perm), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// Link makes a symbolic link called name to target. One that is there is left
+// alone; anything else of that name is refused, with [fs.ErrExist].
+func Link(name, target string) error {
+	err := os.Symlink(target, name)
+	if errors.Is(err, fs.ErrExist) {
+		if old, err := os.Readlink(name); err == nil && old == target {
+			return nil
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+func unchanged(name string, content io.ReadSeeker, perm fs.FileMode) (bool, error) {
+	size, err := content.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, err
+	}
+	old, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return false, nil // to be written, then; what is wrong shows there
+	}
+	defer old.Close()
+	stat, err := old.Stat()
+	if err != nil || stat.Mode() != perm || stat.Size() != size {
+		return false, nil
+	}
+	if _, err := content.Seek(0, io.SeekStart); err != nil {
+		return false, err
+	}
+	want, got := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(content, want)
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return false, err
+		}
+		if n == 0 {
+			return true, nil
+		}
+		if _, err := io.ReadFull(old, got[:n]); err != nil || !bytes.Equal(want[:n], got[:n]) {
+			return false, nil
+		}
+	}
 }
 
 // temporary matches the names of files that are still being written.
@@ -120,8 +180,11 @@ func escape(name string) string {
 
 // fill brings content to the disk before the rename makes it visible: without
 // fsync a crash may leave the new name on an empty file.
-func fill(f *os.File, content []byte, perm fs.FileMode) error {
-	if _, err := f.Write(content); err != nil {
+func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
+	if _, err := content.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
 	if err := f.Chmod(perm); err != nil { // CreateTemp's 0600 is subject to no umask, nor is this

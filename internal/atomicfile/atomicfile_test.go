@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +26,14 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 		}
+	}
+	if name := os.Getenv("ATOMICFILE_COPY_FOR_EVER"); name != "" {
+		program, err := os.ReadFile(name)
+		for i := 0; err == nil; i++ {
+			err = Copy(name, bytes.NewReader(append(program, byte(i))), 0o755) // an ELF file may be longer than it says
+		}
+		fmt.Println(err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -85,7 +95,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for range 100 { // until it writes; then for a moment that differs
+		for giveUp := time.Now().Add(20 * time.Second); time.Now().Before(giveUp); { // until it writes; then for a moment that differs
 			if _, err := os.Stat(name); err == nil {
 				break
 			}
@@ -204,4 +214,104 @@ func names(t *testing.T, dir string) (all []string) {
 		all = append(all, e.Name())
 	}
 	return all
+}
+
+// A program can be replaced while it runs, and run at any instant, also when
+// several processes replace it. (They are processes of their own: what a process
+// has open for writing, its children have open too, until they become another
+// program.)
+func TestCopyOfAProgram(t *testing.T) {
+	sleeper, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Skip(err)
+	}
+	program, err := os.ReadFile(sleeper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "sleep")
+	if err := Copy(name, bytes.NewReader(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	running := exec.Command(name, "60")
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		running.Process.Kill()
+		running.Wait()
+	}()
+	var output [3]bytes.Buffer
+	var writers [3]*exec.Cmd
+	for i := range writers {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "ATOMICFILE_COPY_FOR_EVER="+name)
+		cmd.Stdout = &output[i]
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		writers[i] = cmd
+	}
+	for range 50 {
+		if out, err := exec.Command(name, "0").CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	for i, cmd := range writers {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if output[i].Len() > 0 {
+			t.Error(output[i].String())
+		}
+	}
+	if err := Copy(name, bytes.NewReader(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if left := names(t, filepath.Dir(name)); len(left) != 1 {
+		t.Errorf("folder holds %q", left)
+	}
+}
+
+// When what is copied cannot be read to its end, the old file stays.
+func TestCopyOfWhatCannotBeRead(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := Write(name, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	content := struct {
+		io.Reader
+		io.Seeker
+	}{io.MultiReader(strings.NewReader("new"), iotest.ErrReader(broken)), strings.NewReader("new and more")}
+	if err := Copy(name, content, 0o644); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	if got, _ := os.ReadFile(name); string(got) != "old" {
+		t.Errorf("file holds %q", got)
+	}
+	if left := names(t, filepath.Dir(name)); len(left) != 1 {
+		t.Errorf("folder holds %q", left)
+	}
+}
+
+func TestLink(t *testing.T) {
+	dir := t.TempDir()
+	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
+	for range 2 {
+		if err := Link(link, "file"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if target, err := os.Readlink(link); target != "file" {
+		t.Errorf("leads to %q, %v", target, err)
+	}
+	if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Link(link, "elsewhere"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a link to something else was replaced: %v", err)
+	}
+	if err := Link(file, "elsewhere"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a file was replaced: %v", err)
+	}
 }
