@@ -13,6 +13,15 @@ curl:curl wget:wget ip:iproute2
 # Packages whose installation would start a daemon, by the name of its service.
 services="nginx haproxy named unbound unbound-resolvconf"
 
+# install-servers.sh cluster: what test/cluster wants instead.
+if [ "${1-}" = cluster ]; then
+	wanted="
+	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins etcd:etcd-server
+	iptables:iptables conntrack:conntrack openssl:openssl ip:iproute2
+	"
+	services="containerd etcd"
+fi
+
 missing() {
 	for pair in $wanted; do
 		command -v "${pair%%:*}" >/dev/null || printf ' %s' "${pair#*:}"

@@ -1,0 +1,22 @@
+// Command coredns is the test cluster's DNS server: CoreDNS with the plugins that the cluster's Corefile names, as the
+// whole of it would bring the libraries of three clouds along.
+//
+// The directives below are in the order of upstream's plugin.cfg: it is the order in which plugins see a query,
+// whatever the order in the Corefile.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+	_ "github.com/coredns/coredns/plugin/template"
+)
+
+func init() {
+	dnsserver.Directives = []string{"bind", "ready", "errors", "template", "kubernetes"}
+}
+
+func main() { coremain.Run() }

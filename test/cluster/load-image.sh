@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# load-image.sh TAR…: puts images where the cluster's kubelet finds them.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+for tar; do
+	inside ctr --address "$CRI" --namespace k8s.io images import - <"$tar" >/dev/null
+done
