@@ -28,13 +28,13 @@ demo: build ## the Kubernetes documentation's init containers, without a cluster
 .PHONY: test
 test: ## all tests; installs the real servers they want, where it may (root and apt)
 	test/install-servers.sh
-	go test ./...
+	go test -p 1 ./...
 	@for module in $(TEST_MODULES); do echo "go build: $$module"; go -C $$module build -o /dev/null . || exit; done
 
 # Not test/: what it adds runs in processes of their own, which the race detector does not see.
 .PHONY: race
 race: ## the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race $$(go list ./... | grep -v '^initbox/test/')
+	CGO_ENABLED=1 go test -race -p 1 $$(go list ./... | grep -v '^initbox/test/')
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s)
@@ -52,6 +52,18 @@ bench: build ## measures initbox beside other tools, and keeps the report in doc
 .PHONY: image-test
 image-test: ## builds the image with a Docker daemon of its own, and tries it (root, docker.io)
 	images/test.sh
+
+.PHONY: e2e
+e2e: build ## the suite on a real Kubernetes: that of $KUBECONFIG, with $LOAD_IMAGE, or test/cluster's (root, Debian)
+	test/e2e/run.sh
+
+.PHONY: cluster-up
+cluster-up: ## starts test/cluster's Kubernetes, of one node; builds it first, which takes ten minutes once
+	test/cluster/up.sh
+
+.PHONY: cluster-down
+cluster-down: ## ends it
+	test/cluster/down.sh
 
 .PHONY: docs
 docs: ## puts the --help of each command into its page

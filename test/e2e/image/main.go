@@ -1,0 +1,113 @@
+// Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry:
+// FROM scratch, the binary at / and as the entrypoint, user 65532, as the Dockerfile has it.
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+func main() {
+	tag := flag.String("tag", "", "`NAME:TAG` of the image")
+	output := flag.String("o", "", "`FILE` to write")
+	links := flag.Bool("links", false, "add a link to the binary for each name that it prints with --list")
+	flag.Parse()
+	if *tag == "" || *output == "" || flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: image -tag NAME:TAG -o FILE [-links] BINARY")
+		os.Exit(2)
+	}
+	if err := write(*output, *tag, flag.Arg(0), *links); err != nil {
+		fmt.Fprintln(os.Stderr, "image:", err)
+		os.Exit(1)
+	}
+}
+
+func write(output, tag, binary string, links bool) error {
+	layer, err := newLayer(binary, links)
+	if err != nil {
+		return err
+	}
+	config := encode(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"User": "65532:65532", "Entrypoint": []string{"/" + filepath.Base(binary)}, "WorkingDir": "/"},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum(layer)}},
+	})
+	manifest := encode([]any{map[string]any{"Config": sum(config) + ".json", "RepoTags": []string{tag}, "Layers": []string{"layer.tar"}}})
+
+	var archive archive
+	archive.file("layer.tar", 0o644, layer)
+	archive.file(sum(config)+".json", 0o644, config)
+	archive.file("manifest.json", 0o644, manifest)
+	return os.WriteFile(output, archive.bytes(), 0o644)
+}
+
+// newLayer is a tar with what is in the image.
+func newLayer(binary string, links bool) ([]byte, error) {
+	content, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, err
+	}
+	var layer archive
+	layer.file(filepath.Base(binary), 0o755, content)
+	if links {
+		path, err := filepath.Abs(binary)
+		if err != nil {
+			return nil, err
+		}
+		names, err := exec.Command(path, "--list").Output()
+		if err != nil {
+			return nil, fmt.Errorf("%s --list: %w", binary, err)
+		}
+		for _, name := range strings.Fields(string(names)) {
+			layer.entry(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: filepath.Base(binary), Mode: 0o777}, nil)
+		}
+	}
+	return layer.bytes(), nil
+}
+
+// archive is a tar in memory, where nothing can fail but the program.
+type archive struct {
+	content bytes.Buffer
+	writer  *tar.Writer
+}
+
+func (a *archive) file(name string, mode int64, content []byte) {
+	a.entry(tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content))}, content)
+}
+
+func (a *archive) entry(h tar.Header, content []byte) {
+	if a.writer == nil {
+		a.writer = tar.NewWriter(&a.content)
+	}
+	must(a.writer.WriteHeader(&h))
+	_, err := a.writer.Write(content)
+	must(err)
+}
+
+func (a *archive) bytes() []byte {
+	must(a.writer.Close())
+	return a.content.Bytes()
+}
+
+func encode(v any) []byte {
+	text, err := json.Marshal(v)
+	must(err)
+	return text
+}
+
+func sum(content []byte) string { return fmt.Sprintf("%x", sha256.Sum256(content)) }
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

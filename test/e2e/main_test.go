@@ -1,0 +1,420 @@
+// Package e2e_test runs initbox on a real Kubernetes, any: make e2e. Each case is a manifest in testdata that a user
+// could copy, in a namespace of its own, and looks at what kubectl shows.
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience is how long a case waits for anything: it ends waits that would not, on a machine that does ten other
+// things. No case measures with it.
+const patience = 5 * time.Minute
+
+// What run.sh sets.
+var (
+	program = os.Getenv("E2E_INITBOX") // the binary, for waits from outside the cluster
+	ours    = os.Getenv("E2E_CLUSTER") // the folder of test/cluster's scripts, if the cluster is that one
+)
+
+var proxy string // the URL of kubectl proxy: the API without credentials and without starting kubectl
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	if program == "" { // a KUBECONFIG alone is no leave to create things in its cluster
+		return m.Run()
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	out, err := exec.CommandContext(ctx, "kubectl", "version").CombinedOutput()
+	fmt.Printf("%s", out)
+	if err != nil {
+		fmt.Println("kubectl version:", err)
+		return 1
+	}
+	cmd := exec.CommandContext(ctx, "kubectl", "proxy", "--port=0")
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = fmt.Fscanf(stdout, "Starting to serve on %s", &proxy)
+	}
+	if err != nil {
+		fmt.Println("kubectl proxy:", err)
+		return 1
+	}
+	defer cmd.Wait()
+	defer cancel()
+	proxy = "http://" + proxy
+	return m.Run()
+}
+
+// namespace is one of the case's own.
+type namespace struct {
+	*testing.T
+	name string
+}
+
+// newNamespace makes a namespace that is deleted at the end of the test; if that has failed, what is in it is printed
+// before. Labels are of the form KEY=VALUE.
+func newNamespace(t *testing.T, labels ...string) namespace {
+	t.Helper()
+	needCluster(t)
+	name := strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "-"))
+	n := namespace{t, fmt.Sprintf("e2e-%.40s-%x", strings.TrimPrefix(name, "test"), time.Now().UnixNano()&0xfffff)}
+	n.kubectl("create", "namespace", n.name)
+	t.Cleanup(func() {
+		if t.Failed() {
+			n.dump()
+		}
+		n.try("delete", "namespace", n.name, "--wait=false")
+	})
+	for _, label := range labels {
+		n.kubectl("label", "namespace", n.name, label)
+	}
+	n.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout="+patience.String()) // or Pods are refused
+	return n
+}
+
+func needCluster(t *testing.T) {
+	t.Helper()
+	if program == "" {
+		t.Skip("needs a cluster: make e2e")
+	}
+}
+
+// dump prints what there is to know of what went wrong.
+func (n namespace) dump() {
+	for _, args := range [][]string{
+		{"get", "all,events", "-o", "wide"},
+		{"describe", "pods"},
+	} {
+		out, _ := n.try(args...)
+		n.Logf("kubectl %s:\n%s", strings.Join(args, " "), out)
+	}
+	pods, _ := n.try("get", "pods", "-o", "name")
+	for _, pod := range strings.Fields(pods) {
+		out, _ := n.try("logs", pod, "--all-containers", "--prefix", "--tail=30")
+		n.Logf("kubectl logs %s:\n%s", pod, out)
+	}
+}
+
+// command is a kubectl in the namespace.
+func (n namespace) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, "kubectl", append([]string{"--namespace", n.name}, args...)...)
+}
+
+// try runs kubectl and returns all that it says.
+func (n namespace) try(args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience+10*time.Second)
+	defer cancel()
+	out, err := n.command(ctx, args...).CombinedOutput()
+	return string(out), err
+}
+
+// kubectl runs kubectl, which has to succeed.
+func (n namespace) kubectl(args ...string) string {
+	n.Helper()
+	out, err := n.try(args...)
+	if err != nil {
+		n.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// apply applies manifests of testdata, with pairs of old and new text replaced in them.
+func (n namespace) apply(name string, replacements ...string) {
+	n.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.applyText(strings.NewReplacer(replacements...).Replace(string(text)))
+}
+
+func (n namespace) applyText(manifest string) {
+	n.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := n.command(ctx, "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		n.Fatalf("kubectl apply: %v\n%s\n%s", err, out, manifest)
+	}
+}
+
+// wait waits with kubectl until something has a condition, as in wait("condition=Ready", "pod/web").
+func (n namespace) wait(condition, what string) {
+	n.Helper()
+	n.kubectl("wait", "--for="+condition, what, "--timeout="+patience.String())
+}
+
+// pod returns a Pod as it is now.
+func (n namespace) pod(name string) (p pod) {
+	n.Helper()
+	if err := json.Unmarshal([]byte(n.kubectl("get", "pod", name, "-o", "json")), &p); err != nil {
+		n.Fatal(err)
+	}
+	return p
+}
+
+// pod is what the cases read of a Pod.
+type pod struct {
+	Metadata struct {
+		DeletionTimestamp time.Time
+	}
+	Status struct {
+		Phase, Reason         string
+		InitContainerStatuses []container
+		ContainerStatuses     []container
+	}
+}
+
+type container struct {
+	Name         string
+	ContainerID  string
+	RestartCount int
+	State        struct {
+		Running    *struct{ StartedAt time.Time }
+		Terminated *struct {
+			ExitCode              int
+			Message, Reason       string
+			StartedAt, FinishedAt time.Time
+		}
+	}
+}
+
+// containerNamed returns a container or an init container of the Pod.
+func (p pod) containerNamed(t *testing.T, name string) container {
+	t.Helper()
+	for _, c := range append(p.Status.InitContainerStatuses, p.Status.ContainerStatuses...) {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("no container %s", name)
+	return container{}
+}
+
+// stream is the output of a command that goes on, such as kubectl get --watch.
+type stream struct {
+	n    namespace
+	what string
+
+	mu    sync.Mutex
+	lines []line
+	more  chan struct{} // closed at the next line
+	ended bool
+
+	exited chan struct{} // closed when the command has ended: at that time, with that status
+	at     time.Time
+	status int
+}
+
+// line is one line of a stream, and when it came.
+type line struct {
+	text string
+	at   time.Time
+}
+
+// follow starts a kubectl that ends with the test.
+func (n namespace) follow(args ...string) *stream {
+	n.Helper()
+	cmd := n.command(n.Context(), args...)
+	return n.followCommand(cmd, "kubectl "+strings.Join(args, " "))
+}
+
+func (n namespace) followCommand(cmd *exec.Cmd, what string) *stream {
+	n.Helper()
+	output, input := io.Pipe()
+	cmd.Stdout, cmd.Stderr = input, input
+	if err := cmd.Start(); err != nil {
+		n.Fatalf("%s: %v", what, err)
+	}
+	s := &stream{n: n, what: what, more: make(chan struct{}), exited: make(chan struct{})}
+	finished := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		s.at, s.status = time.Now(), cmd.ProcessState.ExitCode()
+		input.Close()
+		close(s.exited)
+	}()
+	go func() {
+		defer close(finished)
+		scanner := bufio.NewScanner(output)
+		scanner.Buffer(nil, 4<<20)
+		for scanner.Scan() {
+			s.add(line{scanner.Text(), time.Now()}, false)
+		}
+		s.add(line{}, true)
+	}()
+	n.Cleanup(func() { <-finished }) // the context of the test has ended by then
+	return s
+}
+
+func (s *stream) add(l line, end bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if end {
+		s.ended = true
+	} else {
+		s.lines = append(s.lines, l)
+	}
+	close(s.more)
+	s.more = make(chan struct{})
+}
+
+// read returns what there is, and a channel that is closed when there is more.
+func (s *stream) read() (lines []line, more <-chan struct{}, ended bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lines, s.more, s.ended
+}
+
+// until waits for a line that matches, and returns the first.
+func (s *stream) until(pattern string) line {
+	s.n.Helper()
+	re := regexp.MustCompile(pattern)
+	return s.untilLine(pattern, func(l line) bool { return re.MatchString(l.text) })
+}
+
+func (s *stream) untilLine(what string, wanted func(line) bool) line {
+	s.n.Helper()
+	deadline := time.After(patience)
+	for seen := 0; ; {
+		lines, more, ended := s.read()
+		for ; seen < len(lines); seen++ {
+			if wanted(lines[seen]) {
+				return lines[seen]
+			}
+		}
+		if !ended {
+			select {
+			case <-more:
+				continue
+			case <-deadline:
+			}
+		}
+		s.n.Fatalf("%s: no line that matches %s:\n%s", s.what, what, s)
+	}
+}
+
+// exit waits until the command has ended.
+func (s *stream) exit() (status int, at time.Time) {
+	s.n.Helper()
+	select {
+	case <-s.exited:
+		return s.status, s.at
+	case <-time.After(patience):
+		s.n.Fatalf("%s does not end:\n%s", s.what, s)
+		return 0, time.Time{}
+	}
+}
+
+func (s *stream) String() string {
+	lines, _, _ := s.read()
+	var b strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&b, "%s %.400s\n", l.at.Format("15:04:05.000"), l.text)
+	}
+	return b.String()
+}
+
+// watchPod follows the line that kubectl get shows of a Pod.
+func (n namespace) watchPod(name string) *stream {
+	n.Helper()
+	return n.follow("get", "pod", name, "--watch", "--no-headers")
+}
+
+// watchPodEvents follows a Pod as JSON, and returns when it is known to be watched.
+func (n namespace) watchPodEvents(name string) *stream {
+	n.Helper()
+	s := n.follow("get", "pod", name, "--watch", "--output-watch-events", "-o", "json")
+	s.until(`"ADDED"`)
+	return s
+}
+
+// request sends a request to the API server, and returns when the answer came. It has to be a success.
+func request(t *testing.T, method, path, contentType, body string) (answer []byte, at time.Time) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, proxy+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", contentType)
+	response, err := http.DefaultClient.Do(r)
+	at = time.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	if err != nil || response.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s, %v: %s", method, path, response.Status, err, answer)
+	}
+	return answer, at
+}
+
+// contains requires that a text has lines that match.
+func contains(t *testing.T, what, text string, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile("(?m)" + pattern).MatchString(text) {
+			t.Errorf("%s has no match of %s:\n%s", what, pattern, text)
+		}
+	}
+}
+
+// logs returns the log of a container.
+func (n namespace) logs(pod, container string) string {
+	n.Helper()
+	return n.kubectl("logs", pod, "--container", container)
+}
+
+// trimmed is a text on one line, for messages.
+func trimmed(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// timeOf reads the time before a line of kubectl logs --timestamps.
+func timeOf(t *testing.T, l line) time.Time {
+	t.Helper()
+	text, _, _ := strings.Cut(l.text, " ")
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// decodeLines decodes the JSON objects of a kubectl get --watch -o json, which stand one after the other.
+func decodeLines[T any](t *testing.T, s *stream) (all []T) {
+	t.Helper()
+	lines, _, _ := s.read()
+	var text bytes.Buffer
+	for _, l := range lines {
+		text.WriteString(l.text + "\n")
+	}
+	for d := json.NewDecoder(&text); ; {
+		var v T
+		if err := d.Decode(&v); err != nil {
+			return all // at the end, or within an object that is on its way
+		}
+		all = append(all, v)
+	}
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# run.sh runs the suite: on the cluster of $KUBECONFIG, or on one of its own (test/cluster; root, Debian). It wants bin/initbox,
+# which make e2e builds; arguments go to go test's binary, as in run.sh -test.run Stuck.
+#
+# On another cluster, LOAD_IMAGE is the command that puts an image there, to which the file's path is added:
+#
+#   KUBECONFIG=~/.kube/config LOAD_IMAGE="kind load image-archive" make e2e
+#   KUBECONFIG=~/.kube/config LOAD_IMAGE="k3d image import" make e2e
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+. test/cluster/lib.sh
+
+enter=() down=
+work=$(mktemp -d)
+trap 'rm -rf "$work"; $down' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+if [ -z "${KUBECONFIG-}" ]; then
+	KUBECONFIG=$STATE/kubeconfig LOAD_IMAGE=test/cluster/load-image.sh
+	export E2E_CLUSTER=$PWD/test/cluster
+	init_pid >/dev/null || down="$here/down.sh" # one that is up stays up
+	test/cluster/up.sh
+	PATH="$(built)/bin:$PATH"
+	enter=("$here/enter.sh")
+fi
+export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
+: "${LOAD_IMAGE:?a command that puts an image into the cluster of \$KUBECONFIG, such as: kind load image-archive}"
+
+mkdir "$work/app" # the program is called app
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/app/app" ./test/e2e/app
+go run ./test/e2e/image -tag initbox:e2e -links -o "$work/initbox.tar" bin/initbox
+go run ./test/e2e/image -tag app:e2e -o "$work/app.tar" "$work/app/app"
+go test -c -o "$work/e2e.test" ./test/e2e
+for image in initbox app; do
+	$LOAD_IMAGE "$work/$image.tar"
+done
+
+# suite FLAG…: many cases at a time, since they mostly wait for the kubelet.
+suite() { "${enter[@]}" "$work/e2e.test" -test.v -test.timeout 20m -test.parallel 6 "$@"; }
+
+cd test/e2e
+if [ $# -gt 0 ]; then
+	suite "$@"
+else # last what is done to the API server: CoreDNS, for one, is late for seconds after
+	suite -test.skip '^TestAPIServer'
+	suite -test.run '^TestAPIServer'
+fi
