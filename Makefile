@@ -47,7 +47,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 
 .PHONY: bench
 bench: build ## measures initbox beside other tools, and keeps the report in docs/benchmarks.md
-	go run ./bench -initbox bin/initbox -write docs/benchmarks.md
+	PATH="$$(bash -c ". test/cluster/lib.sh; built")/bin:$$PATH" go run ./bench -initbox bin/initbox -write docs/benchmarks.md
 
 .PHONY: image-test
 image-test: ## builds the image with a Docker daemon of its own, and tries it (root, docker.io)

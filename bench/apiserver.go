@@ -33,7 +33,7 @@ const apiServerUp = time.Minute // at most, on a machine that is busy
 func (b *bench) startAPIServer(ctx context.Context) (s *apiServer, err error) {
 	for _, name := range []string{"etcd", "kube-apiserver"} {
 		if _, ok := b.tools[name]; !ok {
-			return nil, fmt.Errorf("%w: %s is not installed (test/cluster builds a cluster's programs)", errSkipped, name)
+			return nil, fmt.Errorf("%w: %s is not installed (test/cluster/build.sh builds Kubernetes, and make bench finds it)", errSkipped, name)
 		}
 	}
 	dir, err := os.MkdirTemp(b.dir, "apiserver-")
