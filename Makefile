@@ -37,7 +37,7 @@ race: ## the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -p 1 $$(go list ./... | grep -v '^initbox/test/')
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (10s)
+fuzz: ## every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x)
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r package; do \
 		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
 			echo "go test $$package -fuzz $$target"; \
