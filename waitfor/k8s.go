@@ -414,7 +414,7 @@ func (c *k8sCheck) node(ctx context.Context) (string, error) {
 	if namespace == "" {
 		namespace = c.cluster.namespace
 	}
-	f := c.follow(kube.Query{Resource: podResource(), Namespace: namespace, Names: []string{pod}}, pod)
+	f := c.follow(kube.Query{Resource: podResource(), Namespace: namespace, Names: []string{pod}, Sparse: true}, pod)
 	if f.Synced(ctx); ctx.Err() != nil {
 		return "", ctx.Err()
 	}

@@ -415,6 +415,60 @@ func TestK8sFailedSome(t *testing.T) {
 	}
 }
 
+// TestK8sFailedJobs pins that of many Jobs that failed, one is asked for the
+// reason, and none whose failure does not matter.
+func TestK8sFailedJobs(t *testing.T) {
+	for settings, want := range map[string]int{"": 1, "#if-failed=ok": 0} {
+		s := newAPIServer(t)
+		for i := range 3 {
+			s.apply(strings.Replace(jobFailed, "migrate", fmt.Sprintf("migrate-%d", i), 1))
+		}
+		err := s.begin("k8s:jobs?all" + settings)()
+		if settings != "#if-failed=ok" && (err == nil || !strings.Contains(err.Error(), "0 of 3 ready; Job migrate-0: Job migrate-0 failed: BackoffLimitExceeded")) {
+			t.Errorf("%q: %v, want the first Job's reason", settings, err)
+		}
+		asked := 0
+		for _, request := range s.Requests() {
+			if strings.HasPrefix(request, "list pods ") {
+				asked++
+			}
+		}
+		if asked > want {
+			t.Errorf("%q: %d lists of Pods, want %d: %q", settings, asked, want, s.Requests())
+		}
+	}
+}
+
+// TestK8sForbiddenOdd pins what is said where no Role would help, or one that is
+// for everybody.
+func TestK8sForbiddenOdd(t *testing.T) {
+	pods, _ := kube.Lookup("pods")
+	for _, tt := range []struct {
+		status kube.StatusError
+		text   string // of the failure
+		hint   string // has this
+	}{
+		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: `pods is forbidden: User "system:anonymous" cannot list resource "pods"`},
+			"the API server was not told who asks, and refuses (403 Forbidden, system:anonymous)", "no credentials were sent"},
+		{kube.StatusError{Code: 403, Path: "/apis/example.com", Message: `forbidden: User "bob" cannot get path "/apis/example.com"`},
+			"the user bob may not get /apis/example.com, which tells what kinds there are", "system:discovery"},
+		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: "not from here"},
+			"this account may not list pods in namespace default (not from here)", "what would grant all that this wait needs"},
+	} {
+		f := classify((&k8sCluster{namespace: "default"}).failure(&tt.status))
+		text := f.Text
+		if f.Note != "" {
+			text += " (" + f.Note + ")"
+		}
+		if text != tt.text || !strings.Contains(f.Hint, tt.hint) {
+			t.Errorf("%s: %q, hint %q; want %q, hint %q", tt.status.Message, text, f.Hint, tt.text, tt.hint)
+		}
+		if strings.Contains(f.Hint, "anonymous") {
+			t.Errorf("%q would let everybody in", f.Hint)
+		}
+	}
+}
+
 // TestK8sDaemonSetOnNode pins same-node of a DaemonSet: of its Pods, the one on
 // the node counts.
 func TestK8sDaemonSetOnNode(t *testing.T) {
@@ -430,6 +484,12 @@ func TestK8sDaemonSetOnNode(t *testing.T) {
 	s.says("its Pod agent-1 on this node: Running")
 	s.apply(pod("agent-1", `"app": "agent"`, podUp))
 	if err := end(); err != nil {
+		t.Error(err)
+	}
+	// An old one, evicted, is there beside the new one.
+	s = newAPIServer(t)
+	s.apply(set(1), pod("me", "", podUp), pod("agent-1", `"app": "agent"`, podFailed), pod("agent-2", `"app": "agent"`, podUp))
+	if err := s.begin("k8s:daemonset/agent#same-node=me")(); err != nil {
 		t.Error(err)
 	}
 	// A node that is to have none.

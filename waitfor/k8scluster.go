@@ -223,7 +223,7 @@ func (c *k8sCheck) inNamespace(otherwise string) string {
 // followGroup follows the objects of checks of one kind and namespace that name
 // their objects, or select them in the same way.
 func (k *k8sCluster) followGroup(resource kube.Resource, namespace string, checks []*k8sCheck) {
-	q := kube.Query{Resource: resource, Namespace: namespace, LabelSelector: checks[0].selector, FieldSelector: checks[0].fields}
+	q := kube.Query{Resource: resource, Namespace: namespace, LabelSelector: checks[0].selector, FieldSelector: checks[0].fields, Sparse: true}
 	names := map[string]bool{}
 	slicesOf := map[string]bool{} // of the Services with these names
 	for _, c := range checks {
@@ -233,6 +233,7 @@ func (k *k8sCluster) followGroup(resource kube.Resource, namespace string, check
 		if c.needsSlices(resource) {
 			slicesOf[c.name] = true
 		}
+		q.Sparse = q.Sparse && len(c.expect.paths)+len(c.expect.keys) == 0
 	}
 	q.Names = slices.Sorted(maps.Keys(names))
 	objects := k.follower(q)
@@ -274,7 +275,7 @@ func sliceSelector(services map[string]bool) string {
 
 // follower returns the one that follows q, which it starts if there is none yet.
 func (k *k8sCluster) follower(q kube.Query) *kube.Follower {
-	key := fmt.Sprintf("%q", []any{q.Resource.String(), q.Namespace, q.Names, q.LabelSelector, q.FieldSelector})
+	key := fmt.Sprintf("%q", []any{q.Resource.String(), q.Namespace, q.Names, q.LabelSelector, q.FieldSelector, q.Sparse})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	f := k.followers[key]
@@ -376,14 +377,31 @@ func (k *k8sCluster) statusFailure(s *kube.StatusError) error {
 		f.Class, f.Text = Authentication, "the API server does not accept the credentials (401 Unauthorized)"
 		f.Hint = "has the token expired, and is it of this cluster?"
 	case 403:
-		f.Class, f.Note = Authentication, ""
-		who := accountOf(s.User())
-		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, printable(s.Resource.String()), in(printable(s.Namespace)))
-		f.Hint, f.urgent = k.grants(who), true
+		k.forbidden(f, s)
 	case 429:
 		f.Hint = "the API server has too much to do: kubectl get --raw /metrics | grep apiserver_flowcontrol"
 	}
 	return f
+}
+
+// forbidden says who may not do what, and what would grant it.
+func (k *k8sCluster) forbidden(f *Failure, s *kube.StatusError) {
+	who := accountOf(s.User())
+	f.Class = Authentication
+	if who != (account{}) {
+		f.Note = "" // it says the same
+	}
+	switch {
+	case who.user == "system:anonymous": // a Role for it would be for everybody
+		f.Text = "the API server was not told who asks, and refuses (403 Forbidden, system:anonymous)"
+		f.Hint = "no credentials were sent: has the context of the kubeconfig file a user, and that one a token or a certificate?"
+	case s.Verb == "":
+		f.Text = fmt.Sprintf("%s may not get %s, which tells what kinds there are", who, printable(s.Path))
+		f.Hint = "the ClusterRole system:discovery grants it, and usually to all: kubectl describe clusterrolebinding system:discovery"
+	default:
+		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, printable(s.Resource.String()), in(printable(s.Namespace)))
+		f.Hint, f.urgent = k.grants(who), true
+	}
 }
 
 // account is who asks, as an API server's refusal has it.

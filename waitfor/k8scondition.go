@@ -118,7 +118,7 @@ func parseK8sPath(text string) (*k8sPath, error) {
 			continue
 		}
 		p.op = strings.Replace(op, "==", "=", 1)
-		value = strings.TrimSpace(value)
+		value = unquoted(strings.TrimSpace(value))
 		var err error
 		if p.op == ">=" {
 			if p.least, err = strconv.ParseFloat(value, 64); err != nil {
@@ -132,6 +132,15 @@ func parseK8sPath(text string) (*k8sPath, error) {
 		return nil, errors.New(wantPath)
 	}
 	return p, nil
+}
+
+// unquoted is value without the quotes around it, which kubectl wait takes off
+// too: a manifest's arguments have no shell that would.
+func unquoted(value string) string {
+	if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
+		return value[1 : n-1]
+	}
+	return value
 }
 
 // cutPath returns the path that text begins with and what follows it. What is

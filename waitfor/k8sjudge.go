@@ -26,6 +26,9 @@ func (c *k8sCheck) judge(ctx context.Context, source k8sSource, objects []kube.O
 		if err != nil {
 			return err
 		}
+		if whenFailed := c.whenFailed(v); v.resource.Kind == "Job" && (whenFailed == "ok" || whenFailed == "wait" && first != nil || lost != nil || hopeless) {
+			v.pods = nil // one reason is told, and asking for more of them takes time
+		}
 		err = c.judgeOne(v)
 		var ended *k8sEnded
 		if errors.As(err, &ended) {
@@ -42,12 +45,15 @@ func (c *k8sCheck) judge(ctx context.Context, source k8sSource, objects []kube.O
 				}
 				continue
 			case "fail":
+				if !hopeless {
+					first = nil // it is this one that matters
+				}
 				hopeless = true
 			}
 		}
 		if err == nil {
 			ready, succeeded = ready+1, succeeded+1
-		} else if first == nil || ended != nil && hopeless {
+		} else if first == nil {
 			first, firstName = classify(err), o.Name()
 		}
 	}
@@ -188,7 +194,7 @@ func (c *k8sCheck) podsOfJob(ctx context.Context, job kube.Object) []kube.Object
 	ctx, cancel := context.WithTimeout(ctx, reasonLimit)
 	defer cancel()
 	poll.Doing(ctx, "looking for the reason at the API server")
-	pods, err := c.cluster.client.List(ctx, kube.Query{Resource: podResource(), Namespace: job.Namespace(), LabelSelector: "batch.kubernetes.io/job-name=" + job.Name()})
+	pods, err := c.cluster.client.List(ctx, kube.Query{Resource: podResource(), Sparse: true, Namespace: job.Namespace(), LabelSelector: "batch.kubernetes.io/job-name=" + job.Name()})
 	if err != nil {
 		return nil
 	}
@@ -197,7 +203,7 @@ func (c *k8sCheck) podsOfJob(ctx context.Context, job kube.Object) []kube.Object
 
 // daemons returns the Pods of a DaemonSet on the node that the target names.
 func (c *k8sCheck) daemons(ctx context.Context, set kube.Object) ([]kube.Object, error) {
-	f := c.follow(kube.Query{Resource: podResource(), Namespace: set.Namespace(), LabelSelector: labelSelector(set)}, "")
+	f := c.follow(kube.Query{Resource: podResource(), Namespace: set.Namespace(), LabelSelector: labelSelector(set), Sparse: true}, "")
 	if f.Synced(ctx); ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -147,10 +147,12 @@ func (v k8sView) stale() error {
 	return nil
 }
 
-// podReady: Ready or Succeeded.
+// podReady: Ready or Succeeded. One that is being deleted stays Ready until its
+// containers end, and is no endpoint of a Service any more.
 func podReady(v k8sView) error {
 	phase := text(v.Object, "status", "phase")
-	if phase == "Succeeded" || conditionOf(v.Object, "Ready").status == "True" {
+	stays := v.At("metadata", "deletionTimestamp") == nil
+	if phase == "Succeeded" || stays && conditionOf(v.Object, "Ready").status == "True" {
 		return nil
 	}
 	problem, note := podProblem(v.Object)
@@ -430,7 +432,7 @@ func statefulSetReady(v k8sView) error {
 		return nil
 	case updated < want-partition:
 		f = v.is("", "%d of %s updated", updated, plural(int(want-partition), "replica"))
-	case partition == 0 && current != "" && text(v.Object, "status", "updateRevision") != current:
+	case v.At("spec", "updateStrategy", "rollingUpdate") == nil && current != "" && text(v.Object, "status", "updateRevision") != current:
 		f = v.is("", "%s updated, and the update has not ended", plural(int(updated), "replica"))
 	default:
 		return nil
@@ -462,15 +464,21 @@ func daemonSetReady(v k8sView) error {
 }
 
 // daemonReady is for the Pod of a DaemonSet on one node: v.pods are those there.
+// During an update, or after an eviction, there may be an old one beside it.
 func daemonReady(v k8sView) error {
+	var first *Failure
 	for _, pod := range v.pods() {
-		pv := k8sView{Object: pod, resource: podResource()}
-		if err := podReady(pv); err != nil {
-			f := classify(err)
-			f.Text = "its Pod " + printable(pod.Name()) + " on this node: " + f.Text
-			return f
+		err := podReady(k8sView{Object: pod, resource: podResource()})
+		if err == nil {
+			return nil
 		}
-		return nil
+		if first == nil {
+			first = classify(err)
+			first.Text = "its Pod " + printable(pod.Name()) + " on this node: " + first.Text
+		}
+	}
+	if first != nil {
+		return first
 	}
 	if scheduled, want := number(v.Object, "status", "currentNumberScheduled"), number(v.Object, "status", "desiredNumberScheduled"); scheduled < want {
 		return v.is(v.describe(), "no Pod of it on this node yet")

@@ -70,6 +70,8 @@ func TestK8sRules(t *testing.T) {
 		{"k8s:pod/web", `{"status": {"phase": "Running", "containerStatuses": [{"name": "app", "ready": false, "state": {"running": {}}}]}}`,
 			"not ready (container app runs, and its readiness probe does not succeed)"},
 		{"k8s:pod/web", `{"metadata": {"name": "web", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running", "containerStatuses": [{"name": "app", "ready": false, "state": {"running": {}}}]}}`, "terminating"},
+		{"k8s:pod/web", `{"metadata": {"name": "web", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}`, "terminating"},
+		{"k8s:pod/web", `{"metadata": {"name": "web", "deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": {"phase": "Succeeded"}}`, ""},
 		{"k8s:pod/web", `{"status": {"phase": "Pending", "initContainerStatuses": [
 			{"name": "wait", "ready": true, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}, {"name": "migrate", "state": {"running": {}}}]}}`,
 			"Init:1/2 (init container migrate has not ended)"},
@@ -116,6 +118,7 @@ func TestK8sRules(t *testing.T) {
 		{"k8s:sts/web", `{` + rolled + `"spec": {"replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}, "status": {"observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": 1, "currentRevision": "a", "updateRevision": "b"}}`, ""},
 		{"k8s:sts/web", `{` + rolled + `"spec": {"replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}, "status": {"observedGeneration": 2, "readyReplicas": 3}}`, "0 of 1 replica updated"},
 		{"k8s:sts/web", `{` + rolled + `"spec": {"replicas": 3}, "status": {"observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": 3, "currentRevision": "a", "updateRevision": "b"}}`, "3 replicas updated, and the update has not ended"},
+		{"k8s:sts/web", `{` + rolled + `"spec": {"replicas": 3, "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}}, "status": {"observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": 3, "currentRevision": "a", "updateRevision": "b"}}`, ""},
 		{"k8s:sts/web", `{` + rolled + `"spec": {"replicas": 3, "updateStrategy": {"type": "OnDelete"}}, "status": {"observedGeneration": 2, "readyReplicas": 3, "currentRevision": "a", "updateRevision": "b"}}`, ""},
 
 		// DaemonSets
@@ -275,6 +278,8 @@ func TestK8sConditionsAndPaths(t *testing.T) {
 		"jsonpath=status.phase=Running":                                   "",
 		"jsonpath=$.status.phase==Running":                                "",
 		"jsonpath={$.status.phase}=Running":                               "",
+		`jsonpath={.status.phase}="Running"`:                              "",
+		"jsonpath={.status.phase}='Pending'":                              `.status.phase is "Running"`,
 		"jsonpath={.status.phase}=Pending":                                `.status.phase is "Running"`,
 		"jsonpath={.status.phase}!=Failed":                                "",
 		"jsonpath={.status.phase}!=Running":                               `.status.phase is "Running"`,

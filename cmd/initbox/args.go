@@ -78,7 +78,13 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 			}
 			options = append(options, o.words...)
 			args = args[len(o.words):]
-			if o.name == flagFromK8sWaitFor { // as if "--" followed
+			if o.name == flagFromK8sWaitFor && o.value != "false" { // as if "--" followed
+				if slices.Contains(args, "--help") {
+					return []string{"--help"}, nil
+				}
+				if len(args) > 0 && args[0] == "--" {
+					args = args[1:]
+				}
 				arguments = append(append(arguments, "--"), args...)
 				args = nil
 			}

@@ -70,7 +70,7 @@ func TestFlagsOfEveryCommand(t *testing.T) {
 }
 
 func TestPermute(t *testing.T) {
-	flags := []cli.Flag{&cli.StringFlag{Name: "s", Usage: "a `FILE`"}, &cli.BoolFlag{Name: "b"}, &cli.StringFlag{Name: flagTerminationLog}}
+	flags := []cli.Flag{&cli.StringFlag{Name: "s", Usage: "a `FILE`"}, &cli.BoolFlag{Name: "b"}, &cli.StringFlag{Name: flagTerminationLog}, &cli.BoolFlag{Name: flagFromK8sWaitFor}}
 	for _, test := range []struct{ args, want string }{
 		{"", "--"},
 		{"x", "-- x"},
@@ -92,6 +92,10 @@ func TestPermute(t *testing.T) {
 		{"x -h y", "--help"},
 		{"--s --help x", "--s --help -- x"},
 		{"x -- --help", "-- x -- --help"},
+		{"x --from-k8s-wait-for pod -ly --b", "--from-k8s-wait-for -- x -- pod -ly --b"},
+		{"--from-k8s-wait-for -- pod y", "--from-k8s-wait-for -- -- pod y"},
+		{"--from-k8s-wait-for=false x --b", "--from-k8s-wait-for=false --b -- x"},
+		{"--from-k8s-wait-for pod --help", "--help"},
 	} {
 		if got, err := permute(strings.Fields(test.args), flags); strings.Join(got, " ") != test.want || err != nil {
 			t.Errorf("permute(%s) = %s, %v, want %s", test.args, got, err, test.want)

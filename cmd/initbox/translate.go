@@ -37,7 +37,7 @@ func (e *env) targets(c *cli.Context, example string) (targets, command []string
 	case c.Bool(flagFromK8sWaitFor):
 		more, err := waitfor.FromK8sWaitFor(after, os.Getenv)
 		if err != nil {
-			return nil, nil, usagef("--%s: %w", flagFromK8sWaitFor, err)
+			return nil, nil, usagef("--%s: %w", flagFromK8sWaitFor, err).hint("what follows --" + flagFromK8sWaitFor + " is all of k8s-wait-for's; flags of initbox stand before it")
 		}
 		return e.translated(targets, more), nil, nil
 	case c.Bool(flagFromKubernetesEntrypoint):
@@ -48,6 +48,9 @@ func (e *env) targets(c *cli.Context, example string) (targets, command []string
 		if err != nil {
 			return nil, nil, usagef("--%s: %w", flagFromKubernetesEntrypoint, err)
 		}
+		if ended && len(after) == 0 {
+			return nil, nil, errNoCommand()
+		}
 		if !ended { // as there, split at spaces and not by a shell
 			after = strings.Fields(os.Getenv("COMMAND"))
 		}
@@ -57,10 +60,12 @@ func (e *env) targets(c *cli.Context, example string) (targets, command []string
 	case len(targets) == 0:
 		return nil, nil, usagef("no target given").hint("as in: " + e.command + " " + example)
 	case ended && len(after) == 0:
-		return nil, nil, usagef("no command after --")
+		return nil, nil, errNoCommand()
 	}
 	return targets, after, nil
 }
+
+func errNoCommand() error { return usagef("no command after --") }
 
 // translated adds the targets of a translation, and tells it to who wants to
 // write them so from now on.

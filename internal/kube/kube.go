@@ -102,6 +102,7 @@ type Query struct {
 	Names         []string // those objects only; empty means all that the selectors leave
 	LabelSelector string   // as kubectl takes it
 	FieldSelector string
+	Sparse        bool // of objects, keep what tells their state: see sparse
 }
 
 // Get returns the object. That there is none is a [StatusError] with Code 404.
@@ -150,7 +151,7 @@ func (c *Client) list(ctx context.Context, q Query, take func(o Object, size int
 		if kept += len(item); kept > c.room {
 			return errTooMuch
 		}
-		o, err := decode(item)
+		o, err := q.decode(item)
 		if err == nil {
 			take(o, len(item))
 		}

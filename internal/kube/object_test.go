@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -115,4 +116,25 @@ func FuzzList(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What tells the state of an object is kept of it, and the bulk is not.
+func TestSparse(t *testing.T) {
+	const whole = `{"metadata":{"name":"n","labels":{"a":"b"},"annotations":{"big":"x"}},"data":{"password":"czNjcjN0"},
+		"spec":{"replicas":2,"selector":{"app":"n"},"nodeName":"m","containers":[{}],"volumes":[],"template":{"spec":{}}},"status":{"phase":"Running"}}`
+	o, err := Query{Sparse: true}.decode([]byte(whole))
+	want := Object{
+		"metadata": map[string]any{"name": "n", "labels": map[string]any{"a": "b"}},
+		"spec":     map[string]any{"replicas": int64(2), "selector": map[string]any{"app": "n"}, "nodeName": "m"},
+		"status":   map[string]any{"phase": "Running"},
+	}
+	if err != nil || !reflect.DeepEqual(o, want) {
+		t.Errorf("got %v, %v, want %v", o, err, want)
+	}
+	if o, err := (Query{}).decode([]byte(whole)); err != nil || o.At("data", "password") == nil || o.At("spec", "containers") == nil {
+		t.Errorf("not sparse: %v, %v", o, err)
+	}
+	if _, err := (Query{Sparse: true}).decode([]byte(`{"metadata":{"name":"n"},"spec":7,"data":[]}`)); err != nil {
+		t.Errorf("an object of another shape: %v", err)
+	}
 }

@@ -30,6 +30,8 @@ type track struct {
 	listAt  time.Time     // when to try the list that was forbidden
 	watchAt time.Time     // when to try the watch that was forbidden
 	took    time.Duration // how long the last look took
+	heard   time.Time     // when the last list or event came
+	fresh   bool          // there was no watch since the last list
 
 	// Guarded by follower.mu.
 	err     error // why objects are not what they are now; nil: they are
@@ -127,7 +129,7 @@ func (t *track) list(ctx context.Context) error {
 	if version == "" {
 		return &AnswerError{errors.New("a list without a resourceVersion")}
 	}
-	t.version = version
+	t.version, t.heard, t.fresh = version, time.Now(), true
 	t.adopt(found, size)
 	return nil
 }
@@ -154,17 +156,21 @@ func (t *track) follow(ctx context.Context) error {
 		t.version = ""
 		return poll.After(t.pause(), errAgain)
 	}
-	opened := false
+	opened, fresh := false, t.fresh
+	t.fresh = false
 	err := t.watch(ctx, func() {
 		opened = true
 		t.succeed()
 	})
 	lasted := time.Since(began) >= t.client.times.short
 	var status *StatusError
+	hung := errors.As(err, new(*poll.Hung))
+	broken := hung || errors.As(err, &status) && status.Code >= 500
 	switch {
 	case err == nil && lasted:
 		return poll.After(0, errEnded) // as the server was asked to, or for a restart of it
 	case err == nil:
+		t.doubt()
 		return errEnded
 	case isForbidden(err) && !opened:
 		t.version, t.watchAt = "", time.Now().Add(t.client.times.upgrade)
@@ -175,14 +181,29 @@ func (t *track) follow(ctx context.Context) error {
 			return poll.After(0, err)
 		}
 		return err
-	case errors.As(err, &status) && !opened && (status.Code >= 500 || status.Code == http.StatusTooManyRequests):
+	case broken && !opened && fresh: // the server lists, and what is between it and here does not watch
+		t.version = ""
+		return poll.After(t.pause(), err)
+	case broken && !opened, hung, hasCode(err, http.StatusTooManyRequests) && !opened:
 		// Overloaded, or starting: a list would be more work than the watch.
+		t.doubt()
 	case errors.As(err, &status), errors.As(err, new(*AnswerError)):
 		t.version = ""
-	case opened && !errors.As(err, new(*poll.Hung)):
+	case opened:
+		if !lasted {
+			t.doubt()
+		}
 		return err // a connection that breaks makes nothing unknown if another is to be had at once
 	}
 	return t.fail(err)
+}
+
+// doubt has the next look list anew if the watches have told nothing for a while:
+// something on the way may swallow what they tell, or not let them through.
+func (t *track) doubt() {
+	if time.Since(t.heard) >= t.client.times.upgrade {
+		t.version = ""
+	}
 }
 
 // watch follows changes until the server, or the silence, ends it.
@@ -223,6 +244,7 @@ func (t *track) take(e event) error {
 	if m.Metadata.ResourceVersion != "" {
 		t.version = m.Metadata.ResourceVersion
 	}
+	t.heard = time.Now()
 	return nil
 }
 
@@ -231,7 +253,7 @@ func (t *track) change(e event, m meta) error {
 	if !t.wants(m.Metadata.Name) {
 		return nil
 	}
-	o, err := decode(e.Object)
+	o, err := t.query.decode(e.Object)
 	if err != nil {
 		return err
 	}
