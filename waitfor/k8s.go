@@ -116,6 +116,9 @@ func (t *target) k8sQuery() (q k8sQuery, err error) {
 	if q.kindName, err = url.PathUnescape(kind); err != nil || q.kindName == "" || strings.Trim(q.kindName, domainCharacters) != "" {
 		return q, errors.New("the kind is one that kubectl takes, such as pod, deploy or jobs.batch: " + wantK8s)
 	}
+	if strings.Contains(name, "/") {
+		return q, errors.New("a namespace stands behind: k8s:KIND/NAME?namespace=NAMESPACE")
+	}
 	if q.name, err = url.PathUnescape(name); err != nil || named && (q.name == "" || strings.Trim(q.name, domainCharacters+":") != "") {
 		return q, errors.New("the name after the kind is not one that an object can have; is a variable not set? " + wantK8s)
 	}
@@ -154,6 +157,8 @@ func (q *k8sQuery) set(part string) error {
 		return errors.New("what stands after ? is unknown: " + meant + "possible are " + strings.Join(k8sQueryKeys, ", ") + "; expectations stand after #")
 	case key == "all" && valued:
 		return errors.New("?all takes no value")
+	case key == "selector" && q.selector != "", key == "field-selector" && q.fields != "", key == "namespace" && q.namespace != "":
+		return fmt.Errorf("?%s= is given twice", key)
 	case key != "all" && value == "":
 		return fmt.Errorf("?%s= needs a value; is a variable not set?", key)
 	}
@@ -180,6 +185,11 @@ func (t *target) k8sString() string {
 	if err != nil {
 		return "k8s:…"
 	}
+	return q.text(printable)
+}
+
+// text writes which objects are meant as a target does, its values escaped.
+func (q k8sQuery) text(escape func(string) string) string {
 	s := "k8s:" + q.kindName
 	if q.name != "" {
 		s += "/" + q.name
@@ -187,7 +197,7 @@ func (t *target) k8sString() string {
 	var query []string
 	for _, part := range [][2]string{{"selector", q.selector}, {"field-selector", q.fields}, {"namespace", q.namespace}} {
 		if part[1] != "" {
-			query = append(query, part[0]+"="+printable(part[1]))
+			query = append(query, part[0]+"="+escape(part[1]))
 		}
 	}
 	if q.all {
@@ -217,12 +227,15 @@ func parseK8sExpectations(s Settings) (e k8sExpectations, err error) {
 	e.exists, e.address, e.keys = s.on("exists"), s.on("address"), s["key"]
 	e.everyone = s.get("endpoints") == "all"
 	e.endpoints = 1
-	for name, n := range map[string]*int64{"endpoints": &e.endpoints, "completions": &e.completions, "count": &e.count} {
-		if !s.on(name) || name == "endpoints" && e.everyone {
+	for _, number := range []struct {
+		name string
+		n    *int64
+	}{{"endpoints", &e.endpoints}, {"completions", &e.completions}, {"count", &e.count}} {
+		if !s.on(number.name) || number.name == "endpoints" && e.everyone {
 			continue
 		}
-		if *n, err = s.count(name, 0); err != nil || *n < 1 {
-			return e, fmt.Errorf("%s: want a whole number from 1", name)
+		if *number.n, err = s.count(number.name, 0); err != nil || *number.n < 1 {
+			return e, fmt.Errorf("%s: want a whole number from 1", number.name)
 		}
 	}
 	if e.ifMissing, err = oneOf(s, "if-missing", "wait", "ok", "fail"); err != nil {
@@ -370,7 +383,7 @@ func (c *k8sCheck) check(ctx context.Context) error {
 	}
 	c.setMissing(time.Time{})
 	if c.gone {
-		return nil // that is, still there
+		return stillThere(objects)
 	}
 	return c.judge(ctx, source, objects)
 }
@@ -396,6 +409,28 @@ func (c *k8sCheck) objects(ctx context.Context, source k8sSource) ([]kube.Object
 		return nil, nil
 	}
 	return []kube.Object{object}, nil
+}
+
+// stillThere says of objects that are to go, at least one, whether that has begun.
+func stillThere(objects []kube.Object) error {
+	f := failure(Unexpected, "nobody has deleted it")
+	if len(objects) > 1 {
+		f.Text = plural(len(objects), "object")
+	}
+	for _, o := range objects {
+		if o.At("metadata", "deletionTimestamp") == nil {
+			continue
+		}
+		f.Text = "being deleted"
+		if finalizers, _ := o.At("metadata", "finalizers").([]any); len(finalizers) > 0 {
+			f.Text += ", but for its finalizer " + printable(fmt.Sprint(finalizers[0]))
+		}
+		if len(objects) > 1 {
+			f.Text = plural(len(objects), "object") + "; " + printable(o.Name()) + " is " + f.Text
+		}
+		break
+	}
+	return f
 }
 
 // onNode returns the Pods among objects that run on the node of the Pod that the
@@ -424,6 +459,9 @@ func (c *k8sCheck) node(ctx context.Context) (string, error) {
 		return "", c.cluster.failure(err)
 	case node == "":
 		f := failure(Missing, "Pod %s, whose node counts, is not on a node", pod)
+		if o == nil {
+			f.Text = fmt.Sprintf("no such Pod %s%s, whose node counts", pod, in(namespace))
+		}
 		f.Hint = "same-node takes the name of a Pod that runs: the Pod's own comes from the field metadata.name, by an environment variable"
 		return "", f
 	default:
@@ -462,17 +500,21 @@ func (c *k8sCheck) notThere(source k8sSource) error {
 	case "fail":
 		return poll.Permanent(f)
 	}
-	never := "has it another name, or is it in another namespace (?namespace=)?"
-	if c.name == "" {
-		never = "are the labels right, and the namespace (?namespace=)?"
+	switch {
+	case c.name == "" && source.namespace == "":
+		f.Hint = "are the labels right?"
+	case c.name == "":
+		f.Hint = "are the labels right, and the namespace (?namespace=)?"
+	case source.namespace == "":
+		f.Hint = "has it another name?"
+	default:
+		f.Hint = "has it another name, or is it in another namespace (?namespace=)?"
 	}
 	if source.resource.String() == "jobs.batch" {
-		never = "may it have finished already, and its TTL have removed it? then add #if-missing=ok. Else: " + never
+		f.Hint = "may it have finished already, and its TTL have removed it? then add #if-missing=ok. Else: " + f.Hint
 	}
-	f.Hint = never
 	if time.Since(c.setMissing(time.Now())) >= k8sMissingLong {
-		f.Note = "and this may never end: " + never
-		f.Hint = ""
+		f.Note = "and it may never come: " + f.Hint // said at once, not only with the next summary
 	}
 	return f
 }

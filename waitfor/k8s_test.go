@@ -2,6 +2,7 @@ package waitfor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -148,10 +149,11 @@ func TestK8sParse(t *testing.T) {
 		"k8s://job/migrate":                                          "k8s:…: want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all, without //",
 		"k8s:job":                                                    "which objects?",
 		"k8s:job/":                                                   "is a variable not set?",
-		"k8s:job/a/b":                                                "not one that an object can have",
+		"k8s:job/a/b":                                                "k8s:KIND/NAME?namespace=NAMESPACE",
 		"k8s:job/a?selector=x":                                       "exclude each other",
 		"k8s:pods?all&selector=x":                                    "exclude each other",
 		"k8s:pods?selector=":                                         "is a variable not set?",
+		"k8s:pods?selector=a=b&selector=c=d":                         "given twice",
 		"k8s:pods?label=x":                                           "what stands after ? is unknown",
 		"k8s:pods?selectr=x":                                         "did you mean ?selector=",
 		"k8s:pods?all=1":                                             "takes no value",
@@ -307,7 +309,7 @@ func TestK8sMissingForLong(t *testing.T) {
 		}
 		c.missing = time.Now().Add(-k8sMissingLong)
 		f = classify(c.notThere(k8sSource{resource: c.resource, namespace: "default"}))
-		if !strings.Contains(f.Note, "may never end") || !strings.Contains(f.Note, want) {
+		if !strings.Contains(f.Note, "may never come") || !strings.Contains(f.Note, want) {
 			t.Errorf("%s: later %q", target, f)
 		}
 	}
@@ -356,6 +358,42 @@ func TestK8sUnauthorized(t *testing.T) {
 	}
 }
 
+// TestK8sGrantOfUnknownKind pins that a Role made by a guess does not stay when
+// the server has told what the kind is.
+func TestK8sGrantOfUnknownKind(t *testing.T) {
+	c := &k8sCheck{target: &target{}, k8sQuery: k8sQuery{kindName: "widget", name: "w"}}
+	k := &k8sCluster{namespace: "default", checks: []*k8sCheck{c}}
+	if grant := k.grants(account{}); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
+		t.Errorf("before it is known: %s", grant)
+	}
+	c.source.resource = kube.Resource{Group: "example.org", Version: "v1", Name: "widgets", Kind: "Widget", Namespaced: true}
+	if grant := k.grants(account{}); !strings.Contains(grant, "apiGroups: [example.org]") || strings.Contains(grant, "a guess") {
+		t.Errorf("when it is known: %s", grant)
+	}
+}
+
+// TestK8sStillThere pins what is said of objects that are to go.
+func TestK8sStillThere(t *testing.T) {
+	for want, objects := range map[string][]string{
+		"nobody has deleted it":                              {`{"metadata": {"name": "a"}}`},
+		"being deleted, but for its finalizer example.org/x": {`{"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/x"]}}`},
+		"2 objects":                     {`{"metadata": {"name": "a"}}`, `{"metadata": {"name": "b"}}`},
+		"2 objects; b is being deleted": {`{"metadata": {"name": "a"}}`, `{"metadata": {"name": "b", "deletionTimestamp": "2026-01-01T00:00:00Z"}}`},
+	} {
+		var all []kube.Object
+		for _, text := range objects {
+			var o kube.Object
+			if err := json.Unmarshal([]byte(text), &o); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, o)
+		}
+		if got := classify(stillThere(all)).Text; got != want {
+			t.Errorf("%s: %q, want %q", objects, got, want)
+		}
+	}
+}
+
 func pod(name, labels, status string) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "labels": {%s}}, %s}`, name, labels, status)
 }
@@ -391,7 +429,7 @@ func TestK8sSelector(t *testing.T) {
 		{"k8s:pods?selector=app=web#if-failed=some", []string{pod("a", app, podFailed), pod("b", app, podUp), pod("c", app, podDown)}, "2 of 3 ready; Pod c: Running"},
 		{"k8s:pods?selector=app=web#count=1&same-node=me", []string{pod("me", "", podUp), pod("a", app, podUp2)}, "no Pod matches in namespace default"},
 		{"k8s:pods?selector=app=web#count=1&same-node=default/me", []string{pod("me", "", podUp2), pod("a", app, podUp2), pod("b", app, podDown)}, "ready after"},
-		{"k8s:pods?selector=app=web#same-node=me", []string{pod("a", app, podUp2)}, "Pod me, whose node counts, is not on a node"},
+		{"k8s:pods?selector=app=web#same-node=me", []string{pod("a", app, podUp2)}, "no such Pod me in namespace default, whose node counts"},
 		{"k8s:job/migrate#if-failed=ok", []string{jobFailed}, "ready after"},
 		{"k8s:job/migrate#if-failed=wait", []string{jobFailed}, "Job migrate failed"},
 		{"k8s:job/migrate#if-failed=some", []string{strings.Replace(jobFailed, `"failed": 1`, `"failed": 1, "succeeded": 1`, 1)}, "ready after"},
@@ -424,7 +462,7 @@ func TestK8sFailedJobs(t *testing.T) {
 			s.apply(strings.Replace(jobFailed, "migrate", fmt.Sprintf("migrate-%d", i), 1))
 		}
 		err := s.begin("k8s:jobs?all" + settings)()
-		if settings != "#if-failed=ok" && (err == nil || !strings.Contains(err.Error(), "0 of 3 ready; Job migrate-0: Job migrate-0 failed: BackoffLimitExceeded")) {
+		if settings != "#if-failed=ok" && (err == nil || !strings.Contains(err.Error(), "0 of 3 ready; Job migrate-0: failed: BackoffLimitExceeded")) {
 			t.Errorf("%q: %v, want the first Job's reason", settings, err)
 		}
 		asked := 0

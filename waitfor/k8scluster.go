@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -156,7 +157,11 @@ func (k *k8sCluster) config() (*kube.Config, error) {
 	}
 	switch {
 	case file != "":
-		return kube.Kubeconfig(file, k.context)
+		config, err := kube.Kubeconfig(file, k.context)
+		if err != nil {
+			return nil, kubeconfigFailure(file, err)
+		}
+		return config, nil
 	case getenv("KUBERNETES_SERVICE_HOST") == "":
 		f := failure(Local, "there is no cluster here, and no kubeconfig file")
 		f.Hint = "a Pod knows its cluster by $KUBERNETES_SERVICE_HOST; elsewhere give a file with --kubeconfig or $KUBECONFIG"
@@ -169,6 +174,17 @@ func (k *k8sCluster) config() (*kube.Config, error) {
 		return nil, poll.Permanent(noToken(err)) // the kubelet mounts it before it starts a container
 	}
 	return config, err
+}
+
+// kubeconfigFailure is that of a file that may be mounted late, or be mended.
+func kubeconfigFailure(file string, err error) *Failure {
+	f := &Failure{Class: Local, Text: printable(err.Error()), Err: err, elsewhere: true}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		f.Text = printable("kubeconfig " + file + ": " + path.Err.Error())
+		f.Hint = "is the file mounted, and may this user read it?"
+	}
+	return f
 }
 
 // noToken is the failure of a Pod without the credentials of its service account.
@@ -370,9 +386,11 @@ func (k *k8sCluster) statusFailure(s *kube.StatusError) error {
 	}
 	f.Note = shortText(s.Message)
 	switch s.Code {
-	case 400: // a selector or a path that no other attempt makes right
+	case 400:
 		f.Hint = "is the selector one that kubectl takes?"
-		return poll.Permanent(f)
+		if s.Reason != "" { // in a Status, and so from the API server itself: no other attempt makes it right
+			return poll.Permanent(f)
+		}
 	case 401:
 		f.Class, f.Text = Authentication, "the API server does not accept the credentials (401 Unauthorized)"
 		f.Hint = "has the token expired, and is it of this cluster?"
@@ -437,11 +455,15 @@ func (k *k8sCluster) grants(who account) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.grant == "" {
-		var needs []k8sNeed
+		var needs []Rule
 		for _, c := range k.checks {
 			needs = append(needs, c.needs(k.namespace)...)
 		}
-		k.grant = "what would grant all that this wait needs, for kubectl apply -f -\n" + rbacYAML(mergeRules(needs), who, "initbox-wait", k.namespace)
+		grant := "what would grant all that this wait needs, for kubectl apply -f -\n" + rbacYAML(mergeRules(needs), who, "", k.namespace)
+		if slices.ContainsFunc(needs, func(r Rule) bool { return r.Comment == guessed }) {
+			return grant // until it is known
+		}
+		k.grant = grant
 	}
 	return k.grant
 }

@@ -11,22 +11,8 @@ import (
 
 // k8sTarget writes a target of kind k8s: which objects, and the settings.
 func k8sTarget(q k8sQuery, settings ...string) string {
-	s := "k8s:" + q.kindName
-	if q.name != "" {
-		s += "/" + url.PathEscape(q.name)
-	}
-	var query []string
-	for _, part := range [][2]string{{"selector", q.selector}, {"field-selector", q.fields}, {"namespace", q.namespace}} {
-		if part[1] != "" {
-			query = append(query, part[0]+"="+inTarget.Replace(part[1]))
-		}
-	}
-	if q.all {
-		query = append(query, "all")
-	}
-	if len(query) > 0 {
-		s += "?" + strings.Join(query, "&")
-	}
+	q.name = url.PathEscape(q.name)
+	s := q.text(inTarget.Replace)
 	for i, setting := range settings {
 		name, value, valued := strings.Cut(setting, "=")
 		sign := "&"

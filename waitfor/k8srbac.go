@@ -23,15 +23,12 @@ type Rule struct {
 	Comment   string // what it is for, if it may be left out or is a guess; may be empty
 }
 
-// k8sNeed is a rule for one target.
-type k8sNeed = Rule
-
 // Every wait lists, and then watches.
 var follow = []string{"list", "watch"}
 
 // needs returns what the target needs, where namespace is that of targets which
 // name none. Of a kind that is known to the API server only, it guesses.
-func (c *k8sCheck) needs(namespace string) []k8sNeed {
+func (c *k8sCheck) needs(namespace string) []Rule {
 	r, guess := c.resource, ""
 	c.mu.Lock()
 	resolved := c.source.resource
@@ -41,30 +38,33 @@ func (c *k8sCheck) needs(namespace string) []k8sNeed {
 	case resolved.Name != "":
 		r = resolved
 	default:
-		r, guess = guessResource(c.kindName), "a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace"
+		r, guess = guessResource(c.kindName), guessed
 	}
-	n := k8sNeed{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
+	n := Rule{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
 	if r.Namespaced {
 		n.Namespace = c.inNamespace(namespace)
 	}
 	if c.name != "" {
 		n.Names = []string{c.name}
 	}
-	needs := []k8sNeed{n}
+	needs := []Rule{n}
 	if c.needsSlices(r) { // whose names are made up
-		needs = append(needs, k8sNeed{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
+		needs = append(needs, Rule{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
 	}
 	if plain := len(c.expect.conditions)+len(c.expect.paths) == 0 && !c.expect.exists && !c.gone; plain && r.String() == "jobs.batch" && c.expect.ifFailed != "ok" {
-		needs = append(needs, k8sNeed{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "for the reason of a failed Job; may be left out"})
+		needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "for the reason of a failed Job; may be left out"})
 	}
 	if pod := c.expect.node; pod[1] != "" {
-		needs = append(needs, k8sNeed{Namespace: cmp.Or(pod[0], namespace), Resource: "pods", Names: pod[1:], Verbs: follow})
+		needs = append(needs, Rule{Namespace: cmp.Or(pod[0], namespace), Resource: "pods", Names: pod[1:], Verbs: follow})
 		if r.Kind == "DaemonSet" {
-			needs = append(needs, k8sNeed{Namespace: n.Namespace, Resource: "pods", Verbs: follow})
+			needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow})
 		}
 	}
 	return needs
 }
+
+// guessed is the comment on a rule for a kind that no server was asked about.
+const guessed = "a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace"
 
 // guessResource makes a resource of a name that no cluster was asked about, as
 // kubectl guesses the plural.
@@ -87,7 +87,7 @@ var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
 // mergeRules makes the fewest rules of what several targets need, in the order
 // of namespace, group and resource.
-func mergeRules(needs []k8sNeed) []Rule {
+func mergeRules(needs []Rule) []Rule {
 	var rules []Rule
 	for _, n := range needs {
 		i := slices.IndexFunc(rules, func(r Rule) bool {
@@ -123,7 +123,7 @@ func mergeRules(needs []k8sNeed) []Rule {
 // targets that name no namespace are in the one given. The error is that of a
 // target which [Parse] does not take.
 func Rules(targets []string, namespace string, o Options) ([]Rule, error) {
-	var needs []k8sNeed
+	var needs []Rule
 	for i, target := range targets {
 		check, err := Parse(target, o)
 		if err != nil && len(targets) > 1 {
@@ -144,7 +144,8 @@ func Rules(targets []string, namespace string, o Options) ([]Rule, error) {
 
 // RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or
 // ClusterRole and ClusterRoleBinding, for what has no namespace) that let a
-// service account wait for the targets. They are all called name. The namespace
+// service account wait for the targets. They are all called name,
+// or if it is empty initbox- and the service account. The namespace
 // is that of the service account, and of targets which name none.
 func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o Options) error {
 	rules, err := Rules(targets, namespace, o)
@@ -163,6 +164,9 @@ func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string,
 func rbacYAML(rules []Rule, who account, name, namespace string) string {
 	if who == (account{}) {
 		who = account{namespace: namespace, name: "default"}
+	}
+	if name == "" { // two accounts of a namespace do not share a Role
+		name = strings.TrimSuffix("initbox-"+who.name, "-")
 	}
 	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", yamlWord(who.name), yamlWord(who.namespace))
 	if who.user != "" {

@@ -17,7 +17,7 @@ type k8sView struct {
 	alone    bool // the target names it; it is none of several behind a selector
 
 	slices []kube.Object        // of a Service: its EndpointSlices
-	pods   func() []kube.Object // of a Job that failed: its Pods, as far as they can be had
+	pods   func() []kube.Object // of a Job that failed: its Pods, as far as they can be had; nil: not to be asked for
 }
 
 // k8sRules say when an object is ready: nil, or why it is not, a [*Failure] or a
@@ -159,7 +159,7 @@ func podReady(v k8sView) error {
 	f := v.is("describe pod "+v.Name(), "%s", problem)
 	f.Note = note
 	if strings.Contains(problem, "CrashLoopBackOff") || strings.Contains(problem, "exited") {
-		f.Hint = v.kubectl("logs " + v.Name() + " --all-containers --previous")
+		f.Hint = v.kubectl("logs " + v.Name() + " --all-containers")
 	}
 	switch {
 	case phase != "Failed":
@@ -188,6 +188,9 @@ func podProblem(o kube.Object) (problem, note string) {
 		if text(s, "state", "terminated", "reason") == "Completed" || s.At("ready") == true || s.At("started") == true {
 			done++
 			continue
+		}
+		if s.At("state", "terminated") != nil {
+			return "Init:Error", state
 		}
 		if state == containerRuns || state == containerWaits {
 			return fmt.Sprintf("Init:%d/%d", done, len(init)), "init container " + printable(text(s, "name")) + " has not ended"
@@ -292,7 +295,10 @@ func jobReady(v k8sView) error {
 		return nil
 	}
 	if failed.status == "True" {
-		f := v.is("logs job/"+v.Name()+" --all-containers", "Job %s failed: %s", v.Name(), wordOr(failed.reason, "for no reason given"))
+		f := v.is("logs job/"+v.Name()+" --all-containers", "failed: %s", wordOr(failed.reason, "for no reason given"))
+		if v.alone {
+			f.Text = "Job " + v.Name() + " " + f.Text
+		}
 		if why := lastPod(v); why != "" {
 			f.Text += "; its last Pod " + why
 		} else if failed.message != "" {
@@ -362,6 +368,10 @@ func deploymentReady(v k8sView) error {
 		f.Hint = v.podsOf()
 	default:
 		return nil
+	}
+	if v.At("spec", "paused") == true {
+		f.Text += "; it is paused"
+		f.Hint = v.kubectl("rollout resume deployment/" + v.Name())
 	}
 	if c := conditionOf(v.Object, "Progressing"); c.reason == "ProgressDeadlineExceeded" {
 		f.Text += "; ProgressDeadlineExceeded"

@@ -75,6 +75,9 @@ func TestK8sRules(t *testing.T) {
 		{"k8s:pod/web", `{"status": {"phase": "Pending", "initContainerStatuses": [
 			{"name": "wait", "ready": true, "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}, {"name": "migrate", "state": {"running": {}}}]}}`,
 			"Init:1/2 (init container migrate has not ended)"},
+		{"k8s:pod/web", `{"status": {"phase": "Pending", "initContainerStatuses": [{"name": "migrate", "state": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no table"}}}]}}`,
+			"Init:Error (container migrate exited with status 3: no table)"},
+		{"k8s:deploy/web", `{"spec": {"replicas": 2, "paused": true}, "status": {"updatedReplicas": 0}}`, "0 of 2 replicas updated; it is paused"},
 		{"k8s:pod/web", `{"status": {"phase": "Pending", "initContainerStatuses": [
 			{"name": "sidecar", "started": true, "ready": true, "state": {"running": {}}}, {"name": "wait", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}}`, "Init:CrashLoopBackOff"},
 		{"k8s:pod/web", `{"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "False", "reason": "ReadinessGatesNotReady", "message": "the status of pod readiness gate \"lb\" is not \"True\""}],

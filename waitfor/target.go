@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"initbox/internal/kube"
 	"initbox/internal/resolver"
 )
 
@@ -125,6 +126,11 @@ func (t *target) parseKind(text string) error {
 		return nil
 	case ok && strings.HasPrefix(rest, "//") && !strings.ContainsAny(scheme, "@=?#"):
 		return fmt.Errorf("no such kind of target: %s://; one of %s is possible", scheme, strings.Join(Schemes(), ", "))
+	}
+	if kind, _, named := strings.Cut(text, "/"); named {
+		if _, known := kube.Lookup(kind); known {
+			return fmt.Errorf("a target starts with its kind: write k8s:%s/NAME for a Kubernetes object", kind)
+		}
 	}
 	var names []string
 	for _, k := range kinds {

@@ -267,10 +267,6 @@ func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
 // parseTargets makes checks of targets; a flag that none of them takes is a
 // mistake.
 func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
-	if unused := o.Settings.Unused(texts); len(unused) > 0 {
-		schemes := strings.Join(schemesTaking(unused[0], waitfor.Kinds()), ", ")
-		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
-	}
 	var checks []waitfor.Check
 	for i, text := range texts {
 		check, err := waitfor.Parse(text, o)
@@ -281,6 +277,10 @@ func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 			return nil, usageError{err}
 		}
 		checks = append(checks, check)
+	}
+	if unused := o.Settings.Unused(texts); len(unused) > 0 {
+		schemes := strings.Join(schemesTaking(unused[0], waitfor.Kinds()), ", ")
+		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
 	}
 	return checks, nil
 }

@@ -24,7 +24,7 @@ Examples:
   initbox rbac k8s:job/migrate k8s:service/mydb | kubectl apply -f -
   initbox rbac k8s:pods?selector=app=web --namespace shop --service-account shop`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "name", Usage: "`NAME` of what is printed", Value: "initbox", Destination: &name},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of what is printed (default: initbox- and the service account)", Destination: &name},
 			&cli.StringFlag{Name: "service-account", Usage: "`NAME` of the Pod's service account", Value: "default", Destination: &serviceAccount},
 			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the Pod, and of objects whose target names none", Value: "default", Destination: &namespace},
 		}, fromFlags()...),

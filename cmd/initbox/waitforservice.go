@@ -17,7 +17,7 @@ func waitForService(e *env) *cli.Command {
 	var wait waitFlags
 	return &cli.Command{
 		Name:        "wait-for-service",
-		Usage:       "wait until ports, servers, sockets and files are ready",
+		Usage:       "wait until ports, servers, files and Kubernetes objects are ready",
 		ArgsUsage:   "TARGET… [-- COMMAND ARG…]",
 		Description: describeTargets(),
 		Flags:       slices.Concat(settingFlags(waitfor.Kinds()...), fromFlags(), wait.flags()),
@@ -79,6 +79,7 @@ A secret in a target is referred to: http://app:${file:/secrets/password}@api/
 
 Examples:
   initbox wait-for-service tcp://mydb:5432 http://api/healthz --timeout 10m
+  initbox wait-for-service k8s:job/migrate 'k8s:pods?selector=app=web#count=2'
   initbox wait-for-service 'https://app:${file:/secrets/password}@api/#ca-file=/tls/ca.crt'
   initbox wait-for-service file:///shared/ready tcp://old:80#gone -- /app/server --port 8080`)
 	return b.String()

@@ -433,7 +433,9 @@ func TestHostile(t *testing.T) {
 		{"number", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"metadata":{"resourceVersion":"1"},"items":[7]}`)
 		}, nil, "the answer is not that of a Kubernetes API server"},
-		{"redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://else.test/s3cr3t", http.StatusFound) }, nil, "redirects are not followed"},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://else.test/s3cr3t", http.StatusFound)
+		}, nil, "redirects are not followed"},
 		{"watch of HTML", nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"+secret) }, "the answer is not that of a Kubernetes API server"},
 		{"watch of something", nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"type":"s3cr3t","object":{}}`) }, "not an event"},
 		{"long event", nil, func(w http.ResponseWriter, _ *http.Request) {

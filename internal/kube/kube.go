@@ -312,6 +312,11 @@ func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Respo
 		return nil, nil, err
 	}
 	resp, err := from.do(req)
+	if err != nil && from.gone.Load() && ctx.Err() == nil { // for another request's sake, while this one was sent
+		if from, err = c.connections(); err == nil {
+			resp, err = from.do(req)
+		}
+	}
 	if err != nil {
 		return nil, from, err
 	}
@@ -336,6 +341,7 @@ type kept struct {
 	tls  tlsconfig.Options
 	turn chan struct{} // held by who opens the first connection
 	up   atomic.Bool   // there was one
+	gone atomic.Bool   // they were given up
 }
 
 // do sends req, but not beside the first one: of a hundred requests that find
@@ -396,6 +402,7 @@ func (c *Client) giveUp(k *kept) {
 
 func (c *Client) drop() {
 	if c.kept != nil {
+		c.kept.gone.Store(true)
 		c.kept.Close()
 		c.kept = nil
 	}

@@ -4,7 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-[ "$(id -u)" = 0 ] || fail "only root can start a cluster"
+[ "$(id -u)" = 0 ] || fail "only root can start a cluster; make e2e also runs on yours, with KUBECONFIG and LOAD_IMAGE set"
 built=$("$here/build.sh" | tail -n 1)
 
 # until_ready SECONDS WHAT COMMAND…: the limits are those of a machine that does ten other things.

@@ -26,6 +26,10 @@ fi
 export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
 : "${LOAD_IMAGE:?a command that puts an image into the cluster of \$KUBECONFIG, such as: kind load image-archive}"
 
+# Each part says how long it took.
+part() { echo "test/e2e: $1: $((SECONDS - ${began:-0})) s" >&2; began=$SECONDS; }
+part "cluster"
+
 mkdir "$work/app" # the program is called app
 CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/app/app" ./test/e2e/app
 go run ./test/e2e/image -tag initbox:e2e -links -o "$work/initbox.tar" bin/initbox
@@ -34,6 +38,8 @@ go test -c -o "$work/e2e.test" ./test/e2e
 for image in initbox app; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
+
+part "images"
 
 # suite FLAG…: many cases at a time, since they mostly wait for the kubelet.
 suite() { "${enter[@]}" "$work/e2e.test" -test.v -test.timeout 20m -test.parallel 6 "$@"; }
@@ -45,3 +51,4 @@ else # last what is done to the API server: CoreDNS, for one, is late for second
 	suite -test.skip '^TestAPIServer'
 	suite -test.run '^TestAPIServer'
 fi
+part "suite"

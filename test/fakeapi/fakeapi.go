@@ -213,7 +213,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q qu
 	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case status != 0:
-		refuse(w, status, "", "so the test wants it")
+		refuse(w, status, strings.ReplaceAll(http.StatusText(status), " ", ""), "so the test wants it")
 	case denied:
 		refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User %q cannot %s resource %q in API group %q in the namespace %q",
 			q.resource, User, verb, q.resource.Name, q.resource.Group, q.namespace))
