@@ -71,11 +71,7 @@ func newFake(t *testing.T) *fake {
 func (f *fake) client(t *testing.T) *Client {
 	server, _ := url.Parse("http://api.test")
 	c := New(&Config{Server: server, Namespace: "default", NoProxy: true}, Options{Dial: f.dial})
-	t.Cleanup(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.drop()
-	})
+	t.Cleanup(func() { hangUp(c) })
 	return c
 }
 
@@ -328,3 +324,11 @@ func phase(f *Follower, name string) string {
 }
 
 var errRefused = errors.New("connection refused by the fake")
+
+// hangUp closes the connections of c, which an attempt that nobody waits for may
+// still use.
+func hangUp(c *Client) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.drop()
+}

@@ -71,7 +71,7 @@ func (f *front) client(t *testing.T, token string) *Client {
 	server, _ := url.Parse(f.URL)
 	c := New(&Config{Server: server, NoProxy: true, Authorize: func(h http.Header) error { return bearer(h, token) }}, Options{})
 	c.times.watch, c.times.answer = 5*time.Minute, time.Minute
-	t.Cleanup(func() { c.drop() })
+	t.Cleanup(func() { hangUp(c) })
 	return c
 }
 

@@ -148,7 +148,7 @@ func TestProxy(t *testing.T) {
 	if want := "http://api.test/prefix/api/v1/namespaces/default/pods/a"; err != nil || o.At("url") != want {
 		t.Errorf("%v, %v, want %s", o, err, want)
 	}
-	c.drop()
+	hangUp(c)
 }
 
 // An attempt's own deadline is the caller's to name.

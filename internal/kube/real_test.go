@@ -54,7 +54,7 @@ func realClient(t *testing.T, s *servers.APIServer, token string) *Client {
 	}
 	c := New(config, Options{})
 	c.times.answer = time.Minute // the machine may be slow
-	t.Cleanup(func() { c.drop() })
+	t.Cleanup(func() { hangUp(c) })
 	return c
 }
 
@@ -304,7 +304,7 @@ func testRealTokenRotation(t *testing.T, s *servers.APIServer, ns string) {
 		t.Fatal(err)
 	}
 	c := New(config, Options{})
-	t.Cleanup(func() { c.drop() })
+	t.Cleanup(func() { hangUp(c) })
 	f := followQuery(t, c, Query{Resource: configMaps, Namespace: c.Namespace(), Names: []string{"a"}})
 	untilValue(t, f, "a", "error: list configmaps a in namespace "+ns+": status 401")
 	write("token", s.AdminToken+"\n")
@@ -320,7 +320,7 @@ func testRealClientCertificate(t *testing.T, s *servers.APIServer, ns string) {
 	config := &Config{Server: server, Authorize: u.authorize}
 	config.TLS = func() (o tlsconfig.Options, err error) { return tlsOptions(k, u) }
 	c := New(config, Options{})
-	t.Cleanup(func() { c.drop() })
+	t.Cleanup(func() { hangUp(c) })
 	_, err := c.Get(t.Context(), configMaps, ns, "a")
 	if !hasCode(err, http.StatusNotFound) {
 		t.Errorf("%v", err)
