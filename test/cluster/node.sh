@@ -48,7 +48,9 @@ done
 
 # The bridge has the node's address and is the Pods' gateway. There is no default route: no packet leaves the machine.
 ip link set lo up
-ip link add pods type bridge
+# Its hardware address is fixed: else it is the lowest one of the Pods' on it, and changes as they come and go, and packets to
+# the old one, such as questions to DNS, are lost until each Pod has asked for the new one.
+ip link add pods address 02:00:0a:58:00:01 type bridge
 ip addr add "$NODE_IP/24" dev pods
 ip link set pods up
 
