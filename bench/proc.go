@@ -86,16 +86,6 @@ func (p *proc) cpu() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// resident returns the peak resident memory, in KiB, of the process or of the
-// largest of the children it waited for. Valid after done.
-func (p *proc) resident() int64 {
-	u, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if !ok {
-		return 0
-	}
-	return u.Maxrss
-}
-
 var errEarly = errors.New("exited before the thing was there")
 
 // pause sleeps for d, or until p exits or ctx ends, which it reports.

@@ -26,7 +26,7 @@ type outcome struct {
 	waited   time.Duration // from the waiter's start until the service was there
 	reaction time.Duration // from then until the waiter's exit
 	cpu      time.Duration // user and system, with those of its children
-	resident int64         // the peak of the largest of its processes, in KiB
+	resident int64         // the peak of its own process until then, in KiB, without children
 	err      error         // it failed, or exited too early
 }
 
@@ -136,12 +136,13 @@ func (b *bench) await(ctx context.Context, argv []string, delay time.Duration, o
 	if err := p.pause(ctx, delay); err != nil {
 		return outcome{err: err}
 	}
-	ready := time.Now() // before open: a waiter cannot be faster than it is
+	resident := p.kibibytes("VmHWM") // not that of rusage, in which this program counts until the exec
+	ready := time.Now()              // before open: a waiter cannot be faster than it is
 	if err := open(); err != nil {
 		return outcome{err: err}
 	}
 	<-p.done
-	return outcome{waited: ready.Sub(p.started), reaction: p.exited.Sub(ready), cpu: p.cpu(), resident: p.resident(), err: p.err}
+	return outcome{waited: ready.Sub(p.started), reaction: p.exited.Sub(ready), cpu: p.cpu(), resident: resident, err: p.err}
 }
 
 // firstFailure returns the error of a trial of initbox, if one failed. Failures
