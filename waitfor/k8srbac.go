@@ -38,7 +38,7 @@ func (c *k8sCheck) needs(namespace string) []Rule {
 	case resolved.Name != "":
 		r = resolved
 	default:
-		r, guess = guessResource(c.kindName), guessed
+		r, guess = kube.Guess(c.kindName), guessed
 	}
 	n := Rule{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
 	if r.Namespaced {
@@ -65,25 +65,6 @@ func (c *k8sCheck) needs(namespace string) []Rule {
 
 // guessed is the comment on a rule for a kind that no server was asked about.
 const guessed = "a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace"
-
-// guessResource makes a resource of a name that no cluster was asked about, as
-// kubectl guesses the plural.
-func guessResource(kind string) kube.Resource {
-	name, group, _ := strings.Cut(strings.ToLower(kind), ".")
-	if version, rest, ok := strings.Cut(group, "."); ok && apiVersion.MatchString(version) {
-		group = rest
-	}
-	switch {
-	case strings.HasSuffix(name, "s"):
-	case strings.HasSuffix(name, "y"):
-		name = strings.TrimSuffix(name, "y") + "ies"
-	default:
-		name += "s"
-	}
-	return kube.Resource{Group: group, Name: name, Namespaced: true}
-}
-
-var apiVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
 // mergeRules makes the fewest rules of what several targets need, in the order
 // of namespace, group and resource.

@@ -92,9 +92,6 @@ func New(c *Config, o Options) *Client {
 // Namespace is the one meant where none is named.
 func (c *Client) Namespace() string { return c.config.Namespace }
 
-// Server is the host and port of the API server.
-func (c *Client) Server() string { return c.config.Server.Host }
-
 // Query says which objects are meant.
 type Query struct {
 	Resource      Resource

@@ -38,16 +38,6 @@ func (o Object) Namespace() string { return o.meta("namespace") }
 // anything else does.
 func (o Object) ResourceVersion() string { return o.meta("resourceVersion") }
 
-// Labels returns metadata.labels.
-func (o Object) Labels() map[string]string {
-	labels := map[string]string{}
-	m, _ := o.At("metadata", "labels").(map[string]any)
-	for k, v := range m {
-		labels[k], _ = v.(string)
-	}
-	return labels
-}
-
 func (o Object) meta(key string) string {
 	s, _ := o.At("metadata", key).(string)
 	return s

@@ -16,7 +16,7 @@ func TestDecode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.Name() != "n" || o.Namespace() != "ns" || o.Labels()["a"] != "b" || o.At("metadata", "managedFields") != nil ||
+	if o.Name() != "n" || o.Namespace() != "ns" || o.At("metadata", "labels", "a") != "b" || o.At("metadata", "managedFields") != nil ||
 		o.At("i") != int64(math.MaxInt64) || o.At("big") != float64(1<<63) || o.At("f") != 1.0 || o.At("huge") != math.MaxFloat64 ||
 		fmt.Sprint(o.At("l")) != "[1 map[x:-2]]" || o.At("null") != nil || o.At("l", "x") != nil || o.At("no", "way") != nil {
 		t.Errorf("%#v", o)

@@ -134,7 +134,7 @@ func testRealPages(t *testing.T, s *servers.APIServer, ns string) {
 		t.Errorf("%d objects, %v", len(some), err)
 	}
 	o, err := c.Get(t.Context(), configMaps, ns, "n001")
-	if err != nil || o.Name() != "n001" || o.Namespace() != ns || o.Labels()["app"] != "x" {
+	if err != nil || o.Name() != "n001" || o.Namespace() != ns || o.At("metadata", "labels", "app") != "x" {
 		t.Errorf("%v, %v", o, err)
 	}
 }

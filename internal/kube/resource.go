@@ -120,6 +120,20 @@ func wide(group, version, name, kind string, short ...string) known {
 // group ("jobs.batch") or version and group ("jobs.v1.batch").
 func Lookup(name string) (Resource, bool) { return find(builtin, name) }
 
+// Guess makes a resource of a name that no server was asked about, as kubectl
+// guesses the plural. It takes it to have a namespace.
+func Guess(name string) Resource {
+	kind, _, group := split(name)
+	switch {
+	case strings.HasSuffix(kind, "s"):
+	case strings.HasSuffix(kind, "y"):
+		kind = strings.TrimSuffix(kind, "y") + "ies"
+	default:
+		kind += "s"
+	}
+	return Resource{Group: group, Name: kind, Namespaced: true}
+}
+
 // find returns the first that is called name: a short name counts only if
 // nothing has it as its full one.
 func find(list []known, name string) (Resource, bool) {
