@@ -17,6 +17,7 @@ import (
 	"initbox/internal/kube"
 	"initbox/internal/poll"
 	"initbox/test/fakeapi"
+	"initbox/test/servers"
 )
 
 // apiServer is a fake API server, and waits for its objects.
@@ -25,7 +26,7 @@ type apiServer struct {
 	t          *testing.T
 	http       *httptest.Server
 	kubeconfig string
-	logs       lockedBuffer
+	logs       servers.Output
 }
 
 func newAPIServer(t *testing.T) *apiServer {

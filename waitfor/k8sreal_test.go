@@ -20,7 +20,7 @@ import (
 type realWait struct {
 	t    *testing.T
 	s    *servers.APIServer
-	logs lockedBuffer
+	logs servers.Output
 }
 
 // put creates the object at the path of its collection, then writes its status.

@@ -1,7 +1,6 @@
 package waitfor
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"initbox/test/servers"
 )
 
 // secret is a password in some form, and what of it may not be printed.
@@ -194,7 +195,7 @@ func rawAnswer(text string) http.HandlerFunc {
 
 func testNoSecretInFailures(t *testing.T, addr string, secret testSecret) {
 	t.Helper()
-	var logs lockedBuffer
+	var logs servers.Output
 	o := Options{
 		Getenv:         func(string) string { return secret.text },
 		AttemptTimeout: 200 * time.Millisecond,
@@ -235,21 +236,4 @@ func testNoSecretInFailures(t *testing.T, addr string, secret testSecret) {
 	if !strings.Contains(logs.String(), addr) {
 		t.Error("nothing was logged")
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -17,6 +17,7 @@ import (
 
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
+	"initbox/test/servers"
 )
 
 // checkFunc is a check of a test.
@@ -120,7 +121,7 @@ func TestAllSaysWhy(t *testing.T) {
 // every 30 s, and no more of a target that flaps than anyone reads.
 func TestLogHasChangesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var logs lockedBuffer
+		var logs servers.Output
 		o := Options{Log: slog.New(slog.NewTextHandler(&logs, nil))}
 		if err := All(t.Context(), o, readyAfter("a", 100*time.Second)); err != nil {
 			t.Fatal(err)
@@ -131,7 +132,7 @@ func TestLogHasChangesOnly(t *testing.T) {
 			}
 		}
 
-		var flaps lockedBuffer
+		var flaps servers.Output
 		var n atomic.Int64
 		flapping := checkFunc{"b", func(context.Context) error {
 			if n.Add(1)%2 == 0 {
