@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -86,9 +85,9 @@ func (b *bench) startAPIServer(ctx context.Context) (s *apiServer, err error) {
 func (s *apiServer) awaitReady(ctx context.Context) error {
 	giveUp := time.Now().Add(apiServerUp)
 	for {
-		err := s.do(http.MethodGet, "/readyz", nil, nil)
+		err := s.do(http.MethodGet, "/readyz", nil)
 		if err == nil {
-			err = s.do(http.MethodGet, "/api/v1/namespaces/default", nil, nil)
+			err = s.do(http.MethodGet, "/api/v1/namespaces/default", nil)
 		}
 		if err == nil || time.Now().After(giveUp) {
 			return err
@@ -107,15 +106,22 @@ func (s *apiServer) close() {
 	}
 }
 
-// do sends a request with a JSON body, if one is given, and decodes the answer.
-func (s *apiServer) do(method, path string, body, answer any) error {
+// do sends a request that is to succeed.
+func (s *apiServer) do(method, path string, body any) error {
+	_, err := s.send(method, path, body)
+	return err
+}
+
+// send sends a request with a JSON body, if one is given, and returns the answer
+// to it if that is a success.
+func (s *apiServer) send(method, path string, body any) ([]byte, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(data))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+s.token)
 	req.Header.Set("Content-Type", "application/json")
@@ -124,38 +130,22 @@ func (s *apiServer) do(method, path string, body, answer any) error {
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer resp.Body.Close()
-	data, err = io.ReadAll(resp.Body)
-	switch {
-	case err != nil:
-		return err
-	case resp.StatusCode >= 300:
-		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(data))
-	case answer != nil:
-		return json.Unmarshal(data, answer)
+	if data, err = io.ReadAll(resp.Body); err != nil {
+		return nil, err
 	}
-	return nil
+	if resp.StatusCode >= 300 {
+		return nil, fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, bytes.TrimSpace(data))
+	}
+	return data, nil
 }
 
 // requests returns how many requests for a resource the server has answered, or
 // is answering, by verb.
 func (s *apiServer) requests(resource string) (map[string]int, error) {
-	req, err := http.NewRequest(http.MethodGet, s.url+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+s.token)
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New("/metrics: " + resp.Status)
-	}
-	text, err := io.ReadAll(resp.Body)
+	text, err := s.send(http.MethodGet, "/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -171,11 +171,11 @@ func (b *bench) objects(ctx context.Context, s *apiServer) (*section, error) {
 // newObject makes an object that is not ready until it is opened.
 func (b *bench) newObject(s *apiServer, k objectKind, n int) (*service, error) {
 	name := "bench-" + strconv.Itoa(n)
-	if err := s.do(http.MethodPost, k.path, object{"metadata": object{"name": name, "labels": object{"app": "bench"}}, "spec": k.spec}, nil); err != nil {
+	if err := s.do(http.MethodPost, k.path, object{"metadata": object{"name": name, "labels": object{"app": "bench"}}, "spec": k.spec}); err != nil {
 		return nil, err
 	}
 	if k.begun != nil {
-		if err := s.do(http.MethodPatch, k.path+"/"+name+"/status", object{"status": k.begun}, nil); err != nil {
+		if err := s.do(http.MethodPatch, k.path+"/"+name+"/status", object{"status": k.begun}); err != nil {
 			return nil, err
 		}
 	}
@@ -183,10 +183,10 @@ func (b *bench) newObject(s *apiServer, k objectKind, n int) (*service, error) {
 	return &service{
 		vars: map[string]string{"name": name, "kubeconfig": s.kubeconfig, "cache": filepath.Join(b.dir, "cache-"+name), "path": path},
 		open: func() error {
-			return s.do(http.MethodPatch, k.path+"/"+name+"/status", object{"status": k.ready()}, nil)
+			return s.do(http.MethodPatch, k.path+"/"+name+"/status", object{"status": k.ready()})
 		},
 		close: func() error {
-			return s.do(http.MethodDelete, k.path+"/"+name+"?gracePeriodSeconds=0&propagationPolicy=Background", nil, nil)
+			return s.do(http.MethodDelete, k.path+"/"+name+"?gracePeriodSeconds=0&propagationPolicy=Background", nil)
 		},
 	}, nil
 }
