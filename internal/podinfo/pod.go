@@ -1,0 +1,212 @@
+package podinfo
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"initbox/internal/readfile"
+)
+
+// DefaultDir is where the Kubernetes documentation mounts a downward API
+// volume.
+const DefaultDir = "/etc/podinfo"
+
+// namespaceFile is mounted beside every service account's token.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// Pod is what the downward API tells a Pod about itself. What it was not told
+// is empty.
+type Pod struct {
+	Name, Namespace, UID string
+	Node, ServiceAccount string
+	IPs, HostIPs         []netip.Addr // the first is the primary one
+	Labels, Annotations  map[string]string
+	Limits, Requests     Resources
+}
+
+// Resources are those of a container, 0 where none was told.
+type Resources struct {
+	CPU    float64 // cores
+	Memory int64   // bytes
+}
+
+// A Field is something of a Pod, and how its manifest tells it.
+type Field struct {
+	Name     string // as in .Pod.Name
+	Variable string // of the environment, or ""
+	File     string // in the folder of the downward API volume, or ""
+	Path     string // of the fieldRef or resourceFieldRef
+}
+
+// Fields lists them all. The names of the files are those of the Kubernetes
+// documentation.
+var Fields = []Field{
+	{"Name", "POD_NAME", "name", "metadata.name"},
+	{"Namespace", "POD_NAMESPACE", "namespace", "metadata.namespace"},
+	{"UID", "POD_UID", "uid", "metadata.uid"},
+	{"Node", "NODE_NAME", "", "spec.nodeName"},
+	{"ServiceAccount", "POD_SERVICE_ACCOUNT", "", "spec.serviceAccountName"},
+	{"IPs", "POD_IPS", "", "status.podIPs"},
+	{"HostIPs", "HOST_IPS", "", "status.hostIPs"},
+	{"Labels", "", "labels", "metadata.labels"},
+	{"Annotations", "", "annotations", "metadata.annotations"},
+	{"Limits.cpu", "CPU_LIMIT", "cpu_limit", "limits.cpu"},
+	{"Limits.memory", "MEMORY_LIMIT", "mem_limit", "limits.memory"},
+	{"Requests.cpu", "CPU_REQUEST", "cpu_request", "requests.cpu"},
+	{"Requests.memory", "MEMORY_REQUEST", "mem_request", "requests.memory"},
+}
+
+// singular are the variables that tell one address of several.
+var singular = map[string]string{"IPs": "POD_IP", "HostIPs": "HOST_IP"}
+
+// Read returns what environment variables and the downward API volume mounted
+// at dir tell, which may be missing; a variable wins. Without them the name is
+// the host's, the namespace that of the service account, and the limits those
+// that cgroups set for this container: an init container's, not the
+// application's.
+func Read(dir string) (Pod, error) {
+	p := Pod{Name: Name()}
+	for _, f := range Fields {
+		text, from, err := f.read(dir)
+		if err != nil {
+			return p, err
+		}
+		if text == "" {
+			continue
+		}
+		if err := p.set(f.Name, text); err != nil {
+			return p, fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	if p.Namespace == "" {
+		text, _ := readfile.All(namespaceFile)
+		p.Namespace = strings.TrimSpace(string(text))
+	}
+	if p.Limits.CPU == 0 {
+		p.Limits.CPU = cgroupCPU(cgroupRoot)
+	}
+	if p.Limits.Memory == 0 {
+		p.Limits.Memory = cgroupMemory(cgroupRoot)
+	}
+	return p, nil
+}
+
+// read returns the text of the field, and where it stands.
+func (f Field) read(dir string) (text, from string, err error) {
+	for _, variable := range []string{f.Variable, singular[f.Name]} {
+		if variable == "" {
+			continue
+		}
+		if text := os.Getenv(variable); text != "" {
+			return text, "$" + variable, nil
+		}
+	}
+	if f.File == "" || dir == "" {
+		return "", "", nil
+	}
+	name := filepath.Join(dir, f.File)
+	data, err := readfile.All(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", nil
+	}
+	return string(data), name, err
+}
+
+func (p *Pod) set(field, text string) (err error) {
+	line := strings.TrimSpace(text)
+	switch field {
+	case "Name":
+		p.Name = line
+	case "Namespace":
+		p.Namespace = line
+	case "UID":
+		p.UID = line
+	case "Node":
+		p.Node = line
+	case "ServiceAccount":
+		p.ServiceAccount = line
+	case "IPs":
+		p.IPs, err = parseAddrs(line)
+	case "HostIPs":
+		p.HostIPs, err = parseAddrs(line)
+	case "Labels":
+		p.Labels, err = parsePairs(text)
+	case "Annotations":
+		p.Annotations, err = parsePairs(text)
+	case "Limits.cpu":
+		p.Limits.CPU, err = ParseQuantity(line)
+	case "Limits.memory":
+		p.Limits.Memory, err = parseBytes(line)
+	case "Requests.cpu":
+		p.Requests.CPU, err = ParseQuantity(line)
+	case "Requests.memory":
+		p.Requests.Memory, err = parseBytes(line)
+	}
+	return err
+}
+
+// parseAddrs reads status.podIPs, which the kubelet joins with commas.
+func parseAddrs(text string) ([]netip.Addr, error) {
+	var addrs []netip.Addr
+	for _, word := range strings.Split(text, ",") {
+		addr, err := netip.ParseAddr(strings.TrimSpace(word))
+		if err != nil {
+			return nil, fmt.Errorf("want addresses, separated by commas, got %q", word)
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, nil
+}
+
+// parsePairs reads metadata.labels and metadata.annotations as the kubelet
+// writes them into a file: key="value" in lines, the value quoted as in Go.
+func parsePairs(text string) (map[string]string, error) {
+	pairs := map[string]string{}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		key, quoted, found := strings.Cut(line, "=")
+		value, err := strconv.Unquote(quoted)
+		if !found || err != nil {
+			return nil, fmt.Errorf(`line %d is not as the downward API writes it, key="value"`, number)
+		}
+		pairs[key] = value
+	}
+	return pairs, nil
+}
+
+func parseBytes(text string) (int64, error) {
+	n, err := ParseQuantity(text)
+	if err == nil && n > math.MaxInt64/2 {
+		err = fmt.Errorf("%s is more than any memory", text)
+	}
+	return int64(n), err
+}
+
+// suffixes of Kubernetes' quantities.
+var suffixes = map[string]float64{
+	"": 1, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
+}
+
+// ParseQuantity returns the value of a Kubernetes quantity: 500m is 0.5, 1Gi is
+// 1073741824.
+func ParseQuantity(text string) (float64, error) {
+	number := strings.TrimRight(text, "numkKMGTPEi")
+	n, err := strconv.ParseFloat(number, 64)
+	factor, known := suffixes[text[len(number):]]
+	if err != nil || !known || n < 0 || math.IsInf(n, 0) || math.IsNaN(n) {
+		return 0, fmt.Errorf("want a quantity such as 500m or 1Gi, got %q", text)
+	}
+	return n * factor, nil
+}
