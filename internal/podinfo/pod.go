@@ -63,6 +63,18 @@ var Fields = []Field{
 	{"Requests.memory", "MEMORY_REQUEST", "mem_request", "requests.memory"},
 }
 
+// HowToTell says what in the Pod's manifest would tell the field.
+func (f Field) HowToTell() string {
+	kind := "fieldRef"
+	if strings.Contains(f.Name, ".") {
+		kind = "resourceFieldRef"
+	}
+	if f.Variable != "" {
+		return fmt.Sprintf("set $%s in the container's env from the %s %s", f.Variable, kind, f.Path)
+	}
+	return fmt.Sprintf("mount a downward API volume with %s as the file %s", f.Path, f.File)
+}
+
 // singular are the variables that tell one address of several.
 var singular = map[string]string{"IPs": "POD_IP", "HostIPs": "HOST_IP"}
 
