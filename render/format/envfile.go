@@ -1,0 +1,106 @@
+package format
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The limits of KEP-3721 for files of environment variables, in bytes.
+const (
+	envFileMax  = 64 << 10
+	envNameMax  = 128
+	envValueMax = 32 << 10
+)
+
+// envName is what the API takes for the name of an environment variable
+// (IsEnvVarName in k8s.io/apimachinery); the kubelet finds each of these.
+var envName = regexp.MustCompile(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
+
+// WriteEnvFile writes values as a file that a container's fileKeyRef can refer
+// to: lines of NAME='value', sorted by name, as the kubelet reads them
+// (KEP-3721; pkg/kubelet/util/env). Between the quotes everything stands for
+// itself, so that a shell reads the same. Values are strings, booleans or
+// numbers. What the format cannot express is refused, with the name but not the
+// value in the error, and nothing is written.
+func WriteEnvFile(w io.Writer, values map[string]any) error {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		text, err := envValue(values[name])
+		if err == nil {
+			err = checkEnv(name, text)
+		}
+		if err != nil {
+			return fmt.Errorf("env file: %s: %w", envShown(name), err)
+		}
+		fmt.Fprintf(&b, "%s='%s'\n", name, text)
+	}
+	if b.Len() > envFileMax {
+		return fmt.Errorf("env file: %d bytes are more than the %d that Kubernetes allows", b.Len(), envFileMax)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func envShown(name string) string {
+	if envName.MatchString(name) && len(name) <= envNameMax {
+		return name
+	}
+	return fmt.Sprintf("%.60q", name)
+}
+
+func envValue(v any) (string, error) {
+	switch v := v.(type) {
+	case string:
+		return v, nil
+	case bool:
+		return strconv.FormatBool(v), nil
+	case int:
+		return strconv.Itoa(v), nil
+	case int64:
+		return strconv.FormatInt(v, 10), nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
+	case nil:
+		return "", envError("there is no value")
+	case map[string]any:
+		return "", envError("a map is no value for a variable: name its keys one by one")
+	case []any:
+		return "", envError("a list is no value for a variable: join it to a string")
+	}
+	return "", envError(fmt.Sprintf("a %T is no value for a variable", v))
+}
+
+// envError is the cause in an error of [WriteEnvFile].
+type envError string
+
+func (e envError) Error() string { return string(e) }
+
+// checkEnv says what of the variable the kubelet would refuse or change.
+func checkEnv(name, value string) error {
+	cr := strings.Index(value, "\r\n")
+	switch {
+	case !envName.MatchString(name), name == ".", strings.HasPrefix(name, ".."):
+		return envError("not the name of an environment variable: letters, digits, _, - and . are, but no digit first")
+	case len(name) > envNameMax:
+		return envError(fmt.Sprintf("the name is longer than the %d bytes that Kubernetes allows", envNameMax))
+	case value == "":
+		return envError("the value is empty, which the kubelet takes for missing; leave the variable out, and say optional: true")
+	case len(value) > envValueMax:
+		return envError(fmt.Sprintf("the value is longer than the %d bytes that Kubernetes allows", envValueMax))
+	case strings.Contains(value, "'"):
+		return envError("the value contains a single quote, for which the format has no escape")
+	case strings.Contains(value, "\x00"):
+		return envError("the value contains a NUL byte")
+	case cr >= 0: // bufio.ScanLines
+		return envError("the value contains a carriage return at the end of a line, which the kubelet drops")
+	case !utf8.ValidString(value):
+		return envError("the value is not UTF-8")
+	}
+	return nil
+}

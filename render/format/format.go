@@ -1,0 +1,178 @@
+// Package format knows the formats of configuration files: it reads those that
+// values are written in, and says what is wrong with one that was rendered.
+package format
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"initbox/internal/suggest"
+)
+
+// MaxDepth is how deep lists and maps may be nested in what [Format.Parse]
+// returns and [Format.Validate] accepts: far above any configuration, and far
+// below what overflows the stack of a program that reads it.
+const MaxDepth = 1000
+
+// Format is one format of files.
+type Format struct {
+	Name       string
+	Extensions []string // of file names, with their dot, in lower case
+	Files      []string // whole file names; one that ends in "." is the beginning of a name
+
+	check func(data []byte) error        // nil: what parse finds
+	parse func(data []byte) (any, error) // nil: values cannot be written in it
+}
+
+// formats is every format there is. There is none for .conf and .cfg, which
+// are a different language for each program, but for one file whose name says it.
+var formats = []*Format{
+	{Name: "json", Extensions: []string{".json"}, check: checkJSON, parse: parseJSON},
+	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML},
+	{Name: "toml", Extensions: []string{".toml"}, parse: parseTOML},
+	{Name: "ini", Extensions: []string{".ini"}, check: checkINI},
+	{Name: "xml", Extensions: []string{".xml"}, check: checkXML},
+	{Name: "env", Extensions: []string{".env"}, Files: []string{".env."}, parse: parseEnv},
+	{Name: "properties", Extensions: []string{".properties"}, parse: parseProperties},
+	{Name: "nginx", Files: []string{"nginx.conf"}, check: checkNginx},
+}
+
+// For returns the format of a file with that name, or nil if the name does not
+// tell. Endings such as .tmpl are not part of the name.
+func For(name string) *Format {
+	base := strings.ToLower(path.Base(name))
+	for _, f := range formats {
+		for _, ext := range f.Extensions {
+			if strings.HasSuffix(base, ext) {
+				return f
+			}
+		}
+		for _, file := range f.Files {
+			if base == file || strings.HasSuffix(file, ".") && strings.HasPrefix(base, file) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// Named returns the format called name, such as "yaml".
+func Named(name string) (*Format, error) {
+	names := Names()
+	for i, f := range formats {
+		if names[i] == strings.ToLower(name) {
+			return f, nil
+		}
+	}
+	if s := suggest.Closest(name, names); s != "" {
+		return nil, fmt.Errorf("no such format: %s; did you mean %s?", name, s)
+	}
+	return nil, fmt.Errorf("no such format: %s; there are %s", name, strings.Join(names, ", "))
+}
+
+// Names returns the names of all formats.
+func Names() []string {
+	names := make([]string, len(formats))
+	for i, f := range formats {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func (f *Format) String() string { return f.Name }
+
+// Validate returns nil if data is a whole, well-formed file, or an [*Error].
+func (f *Format) Validate(data []byte) error {
+	return f.guard(func() error {
+		if f.check != nil {
+			return f.check(data)
+		}
+		_, err := f.parse(data)
+		return err
+	})
+}
+
+// Parse returns what data says: maps (map[string]any), lists ([]any), strings,
+// booleans, numbers (int64, or float64 if it is no integer or none that fits)
+// and nil, of which the whole file may be any. It fails with an [*Error].
+//
+// Integers are int64, as after Helm's --set, and so 1000000 is printed as
+// 1000000. In Helm's values files all numbers are float64, and {{ .Values.x }}
+// prints 1e+06. A YAML or JSON number without a fraction is an integer, however
+// it is written.
+//
+// What .env and .properties files say is one map of strings, whose keys are
+// taken as they are: a dot does not nest. YAML is that of sigs.k8s.io/yaml, and
+// so version 1.1: y, no and on without quotes are booleans, as keys, too.
+func (f *Format) Parse(data []byte) (v any, err error) {
+	if f.parse == nil {
+		return nil, &Error{Text: "values cannot be written as " + f.Name}
+	}
+	err = f.guard(func() error {
+		v, err = f.parse(data)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// guard makes an error of a panic: parsers of others read what anyone wrote.
+func (f *Format) guard(do func() error) (err error) {
+	defer func() {
+		if recover() != nil { // its text may quote the file
+			err = &Error{Text: "not " + f.Name}
+		}
+	}()
+	return do()
+}
+
+// Error is where and why a file is not what it should be. Its text has nothing
+// of the file but keys, since the rest may be secret.
+type Error struct {
+	Line, Column int // from 1, Column in bytes; 0 means unknown
+	Text         string
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Line == 0:
+		return e.Text
+	case e.Column == 0:
+		return fmt.Sprintf("line %d: %s", e.Line, e.Text)
+	}
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text)
+}
+
+// at returns an error at the offset in data.
+func at(data []byte, offset int, text string, args ...any) *Error {
+	before := data[:max(0, min(offset, len(data)))]
+	return &Error{
+		Line:   1 + bytes.Count(before, []byte("\n")),
+		Column: len(before) - bytes.LastIndexByte(before, '\n'),
+		Text:   fmt.Sprintf(text, args...),
+	}
+}
+
+// checkText refuses what no text format allows, with its place, which the
+// parsers do not all know.
+func checkText(data []byte) error {
+	for i := 0; i < len(data); {
+		r, n := utf8.DecodeRune(data[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return at(data, i, "not UTF-8")
+		case r == 0:
+			return at(data, i, "a NUL byte")
+		}
+		i += n
+	}
+	return nil
+}
+
+// tooDeep is the error for nesting beyond [MaxDepth].
+func tooDeep() *Error { return &Error{Text: fmt.Sprintf("nested deeper than %d levels", MaxDepth)} }

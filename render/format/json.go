@@ -1,0 +1,157 @@
+package format
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+)
+
+func parseJSON(data []byte) (any, error) {
+	if err := checkJSON(data); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		return nil, jsonError(data, err)
+	}
+	return jsonNumbers(v)
+}
+
+// checkJSON wants one value, and no key twice in a map: which of the two counts
+// depends on the reader (RFC 8259, section 4).
+func checkJSON(data []byte) error {
+	if err := checkText(data); err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
+		return &Error{Text: "empty; the least JSON is null"}
+	}
+	if bytes.HasPrefix(data, []byte("\ufeff")) {
+		return at(data, 0, "a byte order mark, which JSON must not have")
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return jsonError(data, err)
+	}
+	return checkKeys(data)
+}
+
+// checkKeys looks for duplicate keys in data, which is JSON.
+func checkKeys(data []byte) error {
+	type level struct {
+		keys map[string]bool // nil in a list
+		key  bool            // the next string is a key
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // a number may be too large for a float64
+	var open []level
+	for {
+		start := int(dec.InputOffset())
+		token, err := dec.Token()
+		if err != nil { // the end
+			return nil
+		}
+		in := len(open) - 1
+		switch delim, _ := token.(json.Delim); {
+		case delim == '{':
+			open = append(open, level{keys: map[string]bool{}, key: true})
+		case delim == '[':
+			open = append(open, level{})
+		case delim == '}' || delim == ']':
+			open = open[:in]
+			if in--; in >= 0 {
+				open[in].key = open[in].keys != nil
+			}
+		case in >= 0 && open[in].key:
+			key := token.(string)
+			if open[in].keys[key] {
+				start += bytes.IndexByte(data[start:], '"')
+				return at(data, start, "the key %q is there twice", key)
+			}
+			open[in].keys[key], open[in].key = true, false
+		case in >= 0:
+			open[in].key = open[in].keys != nil
+		}
+		if len(open) > MaxDepth {
+			return tooDeep()
+		}
+	}
+}
+
+// jsonCauses says what the messages of encoding/json mean. They quote a
+// character of the file.
+var jsonCauses = []struct{ contains, text string }{
+	{"unexpected end", "the file ends in the middle of a value"},
+	{"looking for beginning of value", "a value is expected here"},
+	{"beginning of object key string", "a key in double quotes is expected here (no comma may stand before })"},
+	{"after object key:value pair", "a comma or } is expected here"},
+	{"after object key", "a colon is expected here"},
+	{"after array element", "a comma or ] is expected here"},
+	{"after top-level value", "something follows the value"},
+	{"in string escape code", "an unknown escape in a string"},
+	{"in \\u hexadecimal", "four hexadecimal digits are expected after \\u"},
+	{"in string literal", "a control character in a string: a line break is written \\n there"},
+	{"numeric literal", "not a number"},
+	{"in literal", "neither true, false nor null"},
+	{"exceeded max depth", "nested too deep"},
+}
+
+func jsonError(data []byte, err error) error {
+	text := "not JSON"
+	for _, c := range jsonCauses {
+		if strings.Contains(err.Error(), c.contains) {
+			text = c.text
+			break
+		}
+	}
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		if strings.Contains(err.Error(), "unexpected end") {
+			return at(data, len(data), "%s", text)
+		}
+		return at(data, int(syntax.Offset)-1, "%s", text)
+	}
+	return &Error{Text: text}
+}
+
+// jsonNumbers replaces the numbers in what was decoded with UseNumber.
+func jsonNumbers(v any) (any, error) {
+	var err error
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			if v[k], err = jsonNumbers(e); err != nil {
+				return nil, err
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if v[i], err = jsonNumbers(e); err != nil {
+				return nil, err
+			}
+		}
+	case json.Number:
+		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			return i, nil
+		}
+		f, err := strconv.ParseFloat(string(v), 64)
+		if err != nil {
+			return nil, &Error{Text: "a number is too large"}
+		}
+		return number(f), nil
+	}
+	return v, nil
+}
+
+// number is f, as an integer if it is one that a float64 holds exactly.
+func number(f float64) any {
+	const exact = 1 << 53
+	if f == math.Trunc(f) && math.Abs(f) <= exact {
+		return int64(f)
+	}
+	return f
+}

@@ -1,0 +1,168 @@
+package format
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+)
+
+// maxKeyParts bounds dotted keys: the library's work grows with their square.
+const maxKeyParts = 100
+
+// parseTOML gives dates and times as the text that TOML has for them.
+func parseTOML(data []byte) (any, error) {
+	if err := checkText(data); err != nil {
+		return nil, err
+	}
+	if err := checkTOMLDepth(data); err != nil {
+		return nil, err
+	}
+	var m map[string]any
+	if _, err := toml.Decode(string(data), &m); err != nil {
+		return nil, tomlError(err)
+	}
+	return tomlPlain(m), nil
+}
+
+// checkTOMLDepth bounds what the library recurses on. It knows of strings and
+// comments, and leaves what is wrong with them to the library.
+func checkTOMLDepth(data []byte) error {
+	s := string(data)
+	depth, parts := 0, 0
+	for i := 0; i < len(s); {
+		switch c := s[i]; c {
+		case '#':
+			i += len(s[i:]) - len(strings.TrimLeftFunc(s[i:], func(r rune) bool { return r != '\n' }))
+			continue
+		case '"', '\'':
+			i += tomlString(s[i:])
+			continue
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(0, depth-1)
+		case '.':
+			parts++
+		}
+		if strings.IndexByte("=,[]{}\n", s[i]) >= 0 {
+			parts = 0
+		}
+		if depth > MaxDepth {
+			return tooDeep()
+		}
+		if parts > maxKeyParts {
+			return at(data, i, "a key of more than %d parts", maxKeyParts)
+		}
+		i++
+	}
+	return nil
+}
+
+// tomlString is the length of the string that s begins with.
+func tomlString(s string) int {
+	quote := s[:1]
+	if strings.HasPrefix(s[1:], quote+quote) {
+		quote = s[:3]
+	}
+	for i := len(quote); i < len(s); i++ {
+		switch {
+		case s[i] == '\\' && quote[0] == '"':
+			i++
+		case strings.HasPrefix(s[i:], quote):
+			return i + len(quote)
+		case s[i] == '\n' && len(quote) == 1: // not closed
+			return i
+		}
+	}
+	return len(s)
+}
+
+func tomlPlain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			v[k] = tomlPlain(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = tomlPlain(e)
+		}
+	case []map[string]any:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = tomlPlain(e)
+		}
+		return list
+	case time.Time:
+		// The library tells the local kinds by the names of their zones.
+		switch v.Location().String() {
+		case "datetime-local":
+			return v.Format("2006-01-02T15:04:05.999999999")
+		case "date-local":
+			return v.Format("2006-01-02")
+		case "time-local":
+			return v.Format("15:04:05.999999999")
+		}
+		return v.Format(time.RFC3339Nano)
+	}
+	return v
+}
+
+// tomlCauses says what the library's messages mean, which quote the file.
+var tomlCauses = []struct{ contains, text string }{
+	{"expected value but found", "not a value: text needs quotes"},
+	{"expected value", "a value is expected here"},
+	{"cannot contain newlines", "a string is not closed on its line"},
+	{"already been defined", "it is there twice"},
+	{"already created", "it is there already, and something else"},
+	{"is not a table", "it is there already, and no table"},
+	{"to end table name", "a ] that ends the name of a table is missing"},
+	{"table array name", "]] that end the name of a table are missing"},
+	{"table names cannot be empty", "the name of a table is empty"},
+	{"array terminator", "a comma or ] is expected here"},
+	{"inline table terminator", "a comma or } is expected here"},
+	{"out of range", "a number is too large"},
+	{"datetime", "not a date or time"},
+	{"escape", "an unknown escape in a string"},
+	{"hexadecimal digits", "an escape wants more hexadecimal digits"},
+	{"blank", "a key is missing before ="},
+	{"keys cannot start", "a key begins with a dot"},
+	{"expected '.' or '='", "a = is expected here: a key with spaces needs quotes"},
+	{"key separator", "a = is expected here"},
+	{"end with a newline", "something follows the value on its line"},
+	{"unexpected EOF; expected", "a string is not closed"},
+	{"leading zero", "a number with leading zeros"},
+	{"underscores", "an underscore in a number that is not between digits"},
+	{"must be followed by one or more digits", "a number that ends in a dot"},
+	{"must start with a digit", "a number that begins with a dot"},
+	{"not a binary number", "not a number"},
+	{"not an octal number", "not a number"},
+	{"not a hexadecimal number", "not a number"},
+	{"expected a digit", "not a number"},
+	{"nvalid float", "not a number"},
+	{"nvalid integer", "not a number"},
+	{"control characters", "a control character"},
+	{"unexpected comma", "a comma too many"},
+	{"newlines not allowed", "a line break in an inline table"},
+}
+
+func tomlError(err error) error {
+	pe := toml.ParseError{}
+	if !errors.As(err, &pe) {
+		return &Error{Text: "not TOML"}
+	}
+	text := "not TOML"
+	for _, c := range tomlCauses {
+		if strings.Contains(pe.Message, c.contains) {
+			text = c.text
+			break
+		}
+	}
+	if pe.LastKey != "" && pe.LastKey != "." {
+		text = fmt.Sprintf("key %q: %s", pe.LastKey, text)
+	}
+	return &Error{Line: pe.Position.Line, Column: pe.Position.Col, Text: text}
+}

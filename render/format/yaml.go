@@ -1,0 +1,272 @@
+package format
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v2" // under sigs.k8s.io/yaml, which reads but one document of a file, and knows no places
+)
+
+// maxExpanded bounds the text that aliases can make of a file.
+const maxExpanded = 64 << 20
+
+// checkYAML accepts several documents.
+func checkYAML(data []byte) error {
+	docs, err := yamlDocuments(data)
+	if err != nil {
+		return err
+	}
+	for _, doc := range docs {
+		if _, err := (&yamlTree{left: math.MaxInt}).plain(doc, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseYAML gives what sigs.k8s.io/yaml gives, and so Helm, but for the types
+// of numbers; and it refuses duplicate keys.
+func parseYAML(data []byte) (any, error) {
+	docs, err := yamlDocuments(data)
+	if err != nil {
+		return nil, err
+	}
+	var doc any
+	n := 0
+	for _, d := range docs {
+		if d != nil { // such as after a --- at the end
+			doc, n = d, n+1
+		}
+	}
+	if n > 1 {
+		return nil, &Error{Text: fmt.Sprintf("%d documents: one was expected, without --- in it", n)}
+	}
+	return (&yamlTree{left: maxExpanded}).plain(doc, 0)
+}
+
+// yamlDocuments reads all documents of data, without duplicate keys.
+func yamlDocuments(data []byte) ([]any, error) {
+	if err := checkText(data); err != nil {
+		return nil, err
+	}
+	docs, err := decodeYAML[any](data, true)
+	// Strictly, a key that overrides a merged one (<<: *defaults) passes for a
+	// duplicate. In ordered maps merged keys do not show.
+	if twice := (*yaml.TypeError)(nil); errors.As(err, &twice) && bytes.Contains(data, []byte("<<")) {
+		if ordered, oerr := decodeYAML[yaml.MapSlice](data, false); oerr == nil && !hasDuplicates(ordered) {
+			docs, err = decodeYAML[any](data, false)
+		}
+	}
+	if err != nil {
+		return nil, yamlError(data, err)
+	}
+	return docs, nil
+}
+
+func decodeYAML[T any](data []byte, strict bool) ([]T, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.SetStrict(strict)
+	var docs []T
+	for {
+		var doc T
+		switch err := dec.Decode(&doc); {
+		case err == io.EOF:
+			return docs, nil
+		case err != nil:
+			return nil, err
+		}
+		docs = append(docs, doc)
+	}
+}
+
+func hasDuplicates(v any) bool {
+	switch v := v.(type) {
+	case []yaml.MapSlice:
+		for _, e := range v {
+			if hasDuplicates(e) {
+				return true
+			}
+		}
+	case []any:
+		for _, e := range v {
+			if hasDuplicates(e) {
+				return true
+			}
+		}
+	case yaml.MapSlice:
+		seen := map[string]bool{}
+		for _, e := range v {
+			key := fmt.Sprintf("%T %v", e.Key, e.Key)
+			if seen[key] || hasDuplicates(e.Value) {
+				return true
+			}
+			seen[key] = true
+		}
+	}
+	return false
+}
+
+// yamlTree turns what the library decodes into what JSON could hold, as
+// sigs.k8s.io/yaml does by way of JSON. That way costs as much memory as
+// aliases can ask for.
+type yamlTree struct {
+	left int // bytes of strings
+}
+
+func (t *yamlTree) plain(v any, depth int) (any, error) {
+	switch v := v.(type) {
+	case map[any]any:
+		if depth == MaxDepth {
+			return nil, tooDeep()
+		}
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			key, err := yamlKey(k)
+			if err != nil {
+				return nil, err
+			}
+			if _, ok := m[key]; ok {
+				return nil, &Error{Text: fmt.Sprintf("the key %q is there twice, written differently", key)}
+			}
+			if m[key], err = t.plain(e, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	case []any:
+		if depth == MaxDepth {
+			return nil, tooDeep()
+		}
+		for i, e := range v {
+			var err error
+			if v[i], err = t.plain(e, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return v, nil
+	case string:
+		if t.left -= len(v); t.left < 0 {
+			return nil, &Error{Text: fmt.Sprintf("with its aliases it is longer than %d MiB", maxExpanded>>20)}
+		}
+	case int:
+		return int64(v), nil
+	case uint64:
+		return float64(v), nil
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, &Error{Text: "a number is infinite or none at all; put it in quotes if it is text"}
+		}
+		return number(v), nil
+	}
+	return v, nil
+}
+
+// yamlKey is the text of a key, as sigs.k8s.io/yaml has it.
+func yamlKey(k any) (string, error) {
+	switch k := k.(type) {
+	case string:
+		return k, nil
+	case int, int64, uint64, bool:
+		return fmt.Sprint(k), nil
+	case float64:
+		switch s := strconv.FormatFloat(k, 'g', -1, 32); s {
+		case "+Inf":
+			return ".inf", nil
+		case "-Inf":
+			return "-.inf", nil
+		case "NaN":
+			return ".nan", nil
+		default:
+			return s, nil
+		}
+	}
+	return "", &Error{Text: "a key that is neither text, number nor boolean"}
+}
+
+// yamlCauses says what the library's messages mean, which quote the file. After
+// is how many lines they are off; -1 is for those without a line, and in the
+// others none means the first.
+var yamlCauses = []struct {
+	contains, text string
+	after          int
+}{
+	{"mapping values are not allowed", "a colon where no key can be: is the line indented wrongly, or does text with a colon need quotes?", 0},
+	{"cannot start any token", "a character that needs quotes here", 0},
+	{"unexpected end of stream", "a quote is not closed", 0},
+	{"could not find expected ':'", "a colon after a key is missing", 0},
+	{"',' or ']'", "a comma or ] is expected here", 1},
+	{"',' or '}'", "a comma or } is expected here", 1},
+	{"expected key", "a key was expected here: is the line indented wrongly?", 1},
+	{"'-' indicator", "a - was expected here: is the line indented wrongly?", 1},
+	{"expected node content", "a value is expected here", 1},
+	{"unknown escape", "an unknown escape in a string in double quotes", 0},
+	{"hexdecimal number", "not a hexadecimal number in an escape", 0},
+	{"unknown anchor", "an alias whose anchor is not there", -1},
+	{"contains itself", "an anchor whose value contains itself", -1},
+	{"excessive aliasing", "aliases expand to too much", -1},
+	{"cannot decode", "a value is not what its tag says", -1},
+	{"invalid base64", "a !!binary value is not base64", -1},
+	{"invalid map key", "a key that is a list or a map: does {{ need quotes?", -1},
+	{"map merge requires", "<< needs a map, or a list of maps", -1},
+	{"control characters", "a control character", 0},
+	{"max depth", "nested too deep", 0},
+	{"a block scalar", "the line that begins a block of text is malformed", 0},
+	{"comment or line break", "only a comment may follow on this line", 0},
+	{"<document start>", "a --- is expected here: something follows the value", 1},
+	{"incompatible YAML document", "an unsupported version in %YAML", 1},
+	{"undefined tag handle", "an undefined tag", 1},
+	{"tab character", "a tab where YAML wants spaces", 0},
+}
+
+var (
+	yamlTwice  = regexp.MustCompile(`^line (\d+): key (.*) already set in map$`)
+	yamlAnchor = regexp.MustCompile(`anchor '(.*)' `)
+	yamlLine   = regexp.MustCompile(`^yaml: line (\d+): `)
+)
+
+func yamlError(data []byte, err error) error {
+	if twice := (*yaml.TypeError)(nil); errors.As(err, &twice) {
+		for _, text := range twice.Errors {
+			if m := yamlTwice.FindStringSubmatch(text); m != nil {
+				line, _ := strconv.Atoi(m[1])
+				return &Error{Line: line, Text: "the key " + m[2] + " is there twice"}
+			}
+		}
+	}
+	e := &Error{Text: "not YAML"}
+	text := err.Error()
+	if m := yamlLine.FindStringSubmatch(text); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+	}
+	for _, c := range yamlCauses {
+		if strings.Contains(text, c.contains) {
+			e.Text = c.text
+			if c.after >= 0 {
+				e.Line = max(1, e.Line+c.after)
+			}
+			break
+		}
+	}
+	if m := yamlAnchor.FindStringSubmatch(text); m != nil {
+		if i := bytes.Index(data, []byte("*"+m[1])); i >= 0 {
+			return at(data, i, "%s", e.Text)
+		}
+	}
+	if i := bytes.Index(data, []byte("{{")); i >= 0 && strings.Contains(text, "invalid map key") {
+		return at(data, i, "%s", e.Text)
+	}
+	lines := bytes.Split(data, []byte("\n"))
+	if i := e.Line - 1; i >= 0 && i < len(lines) {
+		indent := lines[i][:len(lines[i])-len(bytes.TrimLeft(lines[i], " \t"))]
+		if tab := bytes.IndexByte(indent, '\t'); tab >= 0 {
+			return &Error{Line: e.Line, Column: tab + 1, Text: "a tab in the indentation; YAML wants spaces"}
+		}
+	}
+	return e
+}
