@@ -1,0 +1,171 @@
+package values
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"initbox/internal/readfile"
+)
+
+// Bounds of a folder of values. A ConfigMap or Secret has at most 1 MiB.
+const (
+	maxFolderFiles = 10_000
+	maxFolderBytes = 16 << 20
+	maxFolderDepth = 32
+)
+
+// dataLink is the name of the symbolic link by which the kubelet swaps all
+// files of a mounted ConfigMap or Secret at once: it leads to a folder with the
+// version's files, and each key is a link through it (AtomicWriter in
+// k8s.io/kubernetes/pkg/volume/util).
+const dataLink = "..data"
+
+// tries is how often something is read that may be replaced meanwhile. The
+// kubelet does so once a minute at most.
+const tries = 10
+
+// swappedError says that a mount got another version while it was read.
+type swappedError struct{ cause error } // may be nil
+
+func (e *swappedError) Error() string {
+	if e.cause != nil {
+		return e.cause.Error()
+	}
+	return "it is replaced again and again while it is read"
+}
+
+func (e *swappedError) Unwrap() error { return e.cause }
+
+// folder reads a source that is a folder.
+func (l *loader) folder(s Source) (*node, error) {
+	for try := 1; ; try++ {
+		n, err := l.snapshot(s)
+		if err == nil {
+			return n, nil
+		}
+		if !errors.As(err, new(*swappedError)) || try == tries {
+			return nil, fmt.Errorf("reading values from %s: %w", s.Text, err)
+		}
+	}
+}
+
+// snapshot reads one version of a folder. It fails with a swappedError if that
+// was removed meanwhile: then keys may be missing without another sign.
+func (l *loader) snapshot(s Source) (*node, error) {
+	root, err := os.OpenRoot(s.Text)
+	if err != nil {
+		return nil, missing(err)
+	}
+	defer root.Close()
+	now := func() (fs.FileInfo, error) { return os.Stat(s.Text) }
+	if stat, err := root.Lstat(dataLink); err == nil && stat.Mode()&fs.ModeSymlink != 0 {
+		dir := root
+		now = func() (fs.FileInfo, error) { return dir.Stat(dataLink) }
+		if root, err = dir.OpenRoot(dataLink); err != nil { // also if it leads out of the folder
+			return nil, missing(err)
+		}
+		defer root.Close()
+	}
+	r := &folderReader{loader: l, root: root, shown: s.Text, secret: s.Secret || l.mounts.inSecret(s.Text)}
+	n, err := r.read(".", 0)
+
+	read, rerr := root.Stat(".")
+	there, terr := now()
+	if rerr != nil || terr != nil || !os.SameFile(read, there) {
+		return nil, &swappedError{}
+	}
+	return n, err
+}
+
+// missing is err, and a swappedError if it may come of a link that was replaced
+// between reading and following it.
+func missing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &swappedError{err}
+	}
+	return err
+}
+
+// folderReader reads a folder and those in it.
+type folderReader struct {
+	*loader
+	root         *os.Root
+	shown        string
+	secret       bool
+	files, bytes int
+}
+
+func (r *folderReader) read(dir string, depth int) (*node, error) {
+	if depth > maxFolderDepth {
+		return nil, fmt.Errorf("folders are nested deeper than %d levels: does a link lead back?", maxFolderDepth)
+	}
+	f, err := r.root.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := f.ReadDir(-1)
+	f.Close()
+	if err != nil {
+		return nil, err
+	}
+	n := &node{keys: map[string]*node{}, source: path.Join(r.shown, dir)}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "..") {
+			continue
+		}
+		if err := context.Cause(r.ctx); err != nil {
+			return nil, err
+		}
+		if r.files++; r.files > maxFolderFiles {
+			return nil, fmt.Errorf("more than %d files", maxFolderFiles)
+		}
+		name := path.Join(dir, e.Name())
+		stat, err := r.root.Stat(name) // follows links, within the folder
+		if err != nil {
+			return nil, err
+		}
+		if stat.IsDir() {
+			n.keys[e.Name()], err = r.read(name, depth+1)
+		} else {
+			n.keys[e.Name()], err = r.file(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return n, nil
+}
+
+func (r *folderReader) file(name string) (*node, error) {
+	f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("not a file")}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, readfile.Limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > readfile.Limit {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", readfile.Limit)}
+	}
+	if r.bytes += len(data); r.bytes > maxFolderBytes {
+		return nil, fmt.Errorf("more than %d bytes in all", maxFolderBytes)
+	}
+	secret := r.secret || !othersRead(stat)
+	return &node{leaf: string(data), source: path.Join(r.shown, name), secret: secret}, nil
+}

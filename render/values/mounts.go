@@ -1,0 +1,60 @@
+package values
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// mounts tells what is mounted where.
+type mounts struct {
+	isTmpfs func(name string) bool // whether the file is on a tmpfs
+	roots   map[string]string      // of each place where a tmpfs is mounted, the folder or file of the tmpfs that is seen there
+}
+
+// isSecret reports whether the file's content is to be kept secret: others may
+// not read it, or it is on a mounted Secret.
+func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
+	return !othersRead(stat) || m.inSecret(name)
+}
+
+func othersRead(stat fs.FileInfo) bool { return stat.Mode()&0o004 != 0 }
+
+// inSecret reports whether name is, or lies in, a mounted Secret. The kubelet
+// keeps Secrets in a tmpfs and swaps them by a link, and ConfigMaps on the
+// disk; an emptyDir in memory has no link. Of a Secret mounted by subPath the
+// link is not to be seen, but what is mounted is a file in the folder of a
+// version, whose name begins with "..". Projected volumes and the downward API
+// are kept as Secrets are, and so taken for some.
+func (m *mounts) inSecret(name string) bool {
+	name, err := filepath.Abs(name)
+	if err != nil {
+		return false
+	}
+	for dir := name; ; dir = filepath.Dir(dir) {
+		if root, ok := m.roots[dir]; ok && strings.HasPrefix(root, "/..") {
+			return true
+		}
+		if target, err := os.Readlink(filepath.Join(dir, dataLink)); err == nil && strings.HasPrefix(target, "..") && m.isTmpfs(dir) {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
+}
+
+// parseMounts reads /proc/self/mountinfo, see proc_pid_mountinfo(5).
+func parseMounts(text string) map[string]string {
+	roots := map[string]string{}
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(text) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields, kind := strings.Fields(before), strings.Fields(after)
+		if ok && len(fields) >= 5 && len(kind) > 0 && kind[0] == "tmpfs" {
+			roots[unescape.Replace(fields[4])] = unescape.Replace(fields[3])
+		}
+	}
+	return roots
+}

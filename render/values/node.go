@@ -1,0 +1,146 @@
+package values
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// node is a place in the tree of values: a map, a list or a leaf.
+type node struct {
+	keys  map[string]*node // a map, unless nil
+	list  bool
+	items []*node // of a list
+	leaf  any     // string, bool, int64, float64 or nil
+
+	source  string // a file's name, or a flag such as --set
+	secret  bool   // the leaf is
+	removed bool   // by a null: there is no such key
+	hole    bool   // in a list, that no source filled
+	prev    *node  // what was at this place before the source set it
+}
+
+// build is the tree of v, which format.Parse returned.
+func build(v any, source string, secret bool) *node {
+	n := &node{source: source}
+	switch v := v.(type) {
+	case map[string]any:
+		n.keys = make(map[string]*node, len(v))
+		for k, e := range v {
+			n.keys[k] = build(e, source, secret)
+		}
+	case []any:
+		n.list = true
+		for _, e := range v {
+			n.items = append(n.items, build(e, source, secret))
+		}
+	default:
+		n.leaf, n.secret = v, secret
+	}
+	return n
+}
+
+func (n *node) isMap() bool  { return n != nil && n.keys != nil }
+func (n *node) isList() bool { return n != nil && n.list }
+func (n *node) isNull() bool { return n.keys == nil && !n.list && n.leaf == nil }
+
+// kind is what n is, as a person would say.
+func (n *node) kind() string {
+	switch {
+	case n.isMap():
+		return "a map"
+	case n.isList():
+		return "a list"
+	}
+	switch n.leaf.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "a string"
+	case bool:
+		return "a boolean"
+	}
+	return "a number"
+}
+
+// merge returns what is at a place where old was, and a later source says later:
+// two maps are one with the keys of both.
+func merge(old, later *node) *node {
+	if !old.isMap() || !later.isMap() {
+		return replace(old, later)
+	}
+	for k, n := range later.keys {
+		old.keys[k] = merge(old.keys[k], n)
+	}
+	return old
+}
+
+// replace returns later with the memory of old. A null removes what was there.
+func replace(old, later *node) *node {
+	if old == nil || old.hole {
+		return later
+	}
+	later.removed = later.isNull() && (old.removed || !old.isNull())
+	later.remember(old)
+	return later
+}
+
+// remember notes for n and what is in it what was there before.
+func (n *node) remember(old *node) {
+	n.prev = old
+	for i := range min(len(n.items), len(old.items)) {
+		n.items[i].remember(old.items[i])
+	}
+	for k, e := range n.keys {
+		if was := old.keys[k]; was != nil {
+			e.remember(was)
+		}
+	}
+}
+
+// plain is n as templates see it, with or without secrets.
+func (n *node) plain(shaded bool) any {
+	switch {
+	case n.isMap():
+		m := make(map[string]any, len(n.keys))
+		for k, e := range n.keys {
+			if !e.removed {
+				m[k] = e.plain(shaded)
+			}
+		}
+		return m
+	case n.list:
+		items := make([]any, len(n.items))
+		for i, e := range n.items {
+			items[i] = e.plain(shaded)
+		}
+		return items
+	case shaded && n.secret:
+		return shade(n.leaf)
+	}
+	return n.leaf
+}
+
+// walk calls visit for each leaf, and each list and map that is empty, in the
+// order of their keys. Path is that of n.
+func (n *node) walk(path string, visit func(path string, n *node)) {
+	for i, e := range n.items {
+		e.walk(path+"["+strconv.Itoa(i)+"]", visit)
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.keys)) {
+		n.keys[k].walk(join(path, k), visit)
+	}
+	if len(n.items) == 0 && len(n.keys) == 0 && (path != "" || !n.isMap()) {
+		visit(path, n)
+	}
+}
+
+// join is the path of a key in the map at path, as --set wants it.
+func join(path, key string) string {
+	key = strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `=`, `\=`, `,`, `\,`).Replace(key)
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,83 @@
+package values
+
+import (
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Shade returns a text of the shape of s, and another one wherever possible: of
+// the same length, with another letter for each letter and another digit for
+// each digit, and all else as it is. The same s always gives the same. A text
+// without letters and digits gets another character of its kind instead.
+func Shade(s string) string {
+	shaded := []byte(s)
+	changed := false
+	for i, c := range shaded {
+		switch {
+		case 'a' <= c && c <= 'z':
+			c = 'a' + (c-'a'+1)%26
+		case 'A' <= c && c <= 'Z':
+			c = 'A' + (c-'A'+1)%26
+		case '0' <= c && c <= '9':
+			c = '1' + (c-'0')%9 // never 0, which at the beginning means something else
+		default:
+			continue
+		}
+		shaded[i], changed = c, true
+	}
+	if changed {
+		return string(shaded)
+	}
+	for i, r := range s {
+		if other := neighbour(r); other != r {
+			return s[:i] + string(other) + s[i+utf8.RuneLen(r):]
+		}
+	}
+	return s
+}
+
+// neighbour is another printable character of the same length, or r.
+func neighbour(r rune) rune {
+	if r == utf8.RuneError || !unicode.IsPrint(r) || r == ' ' {
+		return r
+	}
+	for _, other := range []rune{r + 1, r - 1} {
+		if utf8.RuneLen(other) == utf8.RuneLen(r) && unicode.IsPrint(other) && other != ' ' &&
+			unicode.IsLetter(other) == unicode.IsLetter(r) && unicode.IsDigit(other) == unicode.IsDigit(r) {
+			return other
+		}
+	}
+	return r
+}
+
+// shade is Shade for any leaf.
+func shade(leaf any) any {
+	switch v := leaf.(type) {
+	case string:
+		return Shade(v)
+	case bool:
+		return !v
+	case int64:
+		if i, err := strconv.ParseInt(Shade(strconv.FormatInt(v, 10)), 10, 64); err == nil {
+			return i
+		}
+		return v ^ 1 // too large
+	case float64:
+		if f, err := strconv.ParseFloat(shadeDigits(strconv.FormatFloat(v, 'g', -1, 64)), 64); err == nil && f != v {
+			return f
+		}
+		return v/2 + 1
+	}
+	return leaf
+}
+
+// shadeDigits changes the digits of a number, but not those of its exponent.
+func shadeDigits(s string) string {
+	for i, c := range s {
+		if c == 'e' {
+			return Shade(s[:i]) + s[i:]
+		}
+	}
+	return Shade(s)
+}
