@@ -121,9 +121,11 @@ func unchanged(name string, content io.ReadSeeker, perm fs.FileMode) (bool, erro
 
 // temporary matches the names of files that are still being written.
 func temporary(base, random string) string {
-	const longest = 200 // of the 255 bytes that a name may have
+	const longest = longestName - 55
 	return "." + base[:min(len(base), longest)] + ".initbox-" + random
 }
+
+const longestName = 255 // bytes, on most file systems
 
 // create makes a temporary file that is locked for as long as its writer lives,
 // which tells it from one whose writer was killed.
@@ -205,7 +207,11 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+	return syncOpen(d)
+}
+
+func syncOpen(dir *os.File) error {
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
 	}
 	return nil

@@ -1,0 +1,362 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// commit is one call of [Stage.Commit].
+type commit struct {
+	*Stage
+	top     *os.Root // base, which exists now
+	root    *os.Root // the folder of the files: base, or the new version in it
+	version string   // the new version's name
+	stale   []string // files to be removed
+	list    list
+
+	have    map[string]bool // folders of root that exist
+	touched map[string]bool // folders of root that hold other names now
+	dir     *os.File        // the last one that was opened
+	dirName string
+
+	overwrites []*overwrite
+	undo       []func()
+	begun      bool // something old is replaced: there is no way back
+	done       []Change
+}
+
+// Commit puts everything in place, and returns what changed, sorted by name.
+//
+// What can fail is done first, and undone if it does: the contents are brought
+// to the disk, folders made, and files that are new get their names, for which a
+// full disk may have no room. Then files are replaced, which needs none. If that
+// fails all the same (somebody has made a folder of that name since, or the disk
+// fails), the error tells how far it came; the next Commit goes on from there.
+// To keep a second name of each old file for the way back would not help: a
+// process that is killed cannot take it, nor one whose disk fails. For all or
+// nothing even then, there is [OpenVersion].
+func (s *Stage) Commit() ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.options.DryRun {
+		return nil, errors.New("a dry run cannot be committed")
+	}
+	s.err = errors.New("committed already")
+	slices.SortFunc(s.changes, func(a, b *change) int { return strings.Compare(a.Name, b.Name) })
+	c := &commit{Stage: s, have: map[string]bool{".": true}, touched: map[string]bool{}}
+	steps := c.steps()
+	if s.link != "" {
+		steps = c.versionSteps()
+	}
+	var err error
+	for i := 0; i < len(steps) && err == nil; i++ {
+		err = steps[i]()
+	}
+	if err != nil && !c.begun {
+		for _, undo := range slices.Backward(c.undo) {
+			undo()
+		}
+		c.done = nil
+	}
+	c.close()
+	if errors.Is(err, errNothingToDo) {
+		return nil, nil
+	}
+	sortChanges(c.done)
+	if err != nil && c.begun {
+		err = fmt.Errorf("%w (%d of %d files were done before)", err, len(c.done), len(s.changes)+len(c.stale))
+	}
+	return c.done, err
+}
+
+// errNothingToDo ends the steps.
+var errNothingToDo = errors.New("nothing to do")
+
+func (c *commit) steps() []func() error {
+	return []func() error{
+		c.settle, c.compareLists, c.sync, c.makeFolders, c.openInPlace, c.listAll,
+		c.create, c.replace, c.overwrite, c.syncFolders, c.prune, c.listExactly,
+	}
+}
+
+// close removes what waited; what Commit has opened is closed.
+func (c *commit) close() {
+	for _, o := range c.overwrites {
+		o.file.Close()
+	}
+	if c.dir != nil {
+		c.dir.Close()
+	}
+	c.discard()
+	if c.version != "" && c.root != nil {
+		c.root.Close()
+	}
+	if c.top != nil && c.top != c.home && c.top != c.old {
+		c.top.Close()
+	}
+}
+
+// settle makes the folder if it is missing, and those above.
+func (c *commit) settle() error {
+	if len(c.changes) == 0 && c.home.Name() != c.base {
+		return errNothingToDo
+	}
+	if c.home.Name() == c.base {
+		c.top, c.root = c.home, c.home
+		return nil
+	}
+	missing, err := filepath.Rel(c.home.Name(), c.base)
+	if err != nil {
+		return err
+	}
+	if err := c.makeFolder(c.home, missing, c.changes[0].attr); err != nil {
+		return err
+	}
+	for dir := missing; dir != "."; dir = path.Dir(dir) {
+		if err := syncFolder(c.home, path.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	if c.top, err = c.home.OpenRoot(missing); err != nil {
+		return err
+	}
+	c.root = c.top
+	if c.link == "" {
+		c.old = c.top // for Close
+	}
+	return nil
+}
+
+// sync brings the contents to the disk.
+func (c *commit) sync() error {
+	files := map[*area][]string{}
+	for _, ch := range c.changes {
+		if ch.area != nil {
+			files[ch.area] = append(files[ch.area], ch.staged)
+		}
+	}
+	for a, names := range files {
+		if err := a.sync(names); err != nil {
+			return fmt.Errorf("bring the files for %s to the disk: %w", c.base, err)
+		}
+	}
+	return nil
+}
+
+// makeFolders makes the folders that files will be in.
+func (c *commit) makeFolders() error {
+	for _, ch := range c.changes {
+		if err := c.ensure(path.Dir(ch.Name), ch.attr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensure makes the folder called name of root, if it is missing.
+func (c *commit) ensure(name string, a Attr) error {
+	if c.have[name] {
+		return nil
+	}
+	if err := c.ensure(path.Dir(name), a); err != nil {
+		return err
+	}
+	c.have[name] = true
+	if f := c.folders[name]; f != nil && f.exists && c.link == "" {
+		return nil
+	}
+	c.touched[path.Dir(name)], c.touched[name] = true, true
+	return c.makeFolder(c.root, name, a)
+}
+
+// makeFolder makes a folder of root, and those above. One that is there is left
+// as it is; a new one keeps the set-group-ID bit that it got from the one above.
+func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
+	err := root.Mkdir(name, 0o755)
+	if errors.Is(err, fs.ErrNotExist) && name != "." {
+		if err := c.makeFolder(root, path.Dir(name), a); err != nil {
+			return err
+		}
+		err = root.Mkdir(name, 0o755)
+	}
+	shown := filepath.Join(root.Name(), name)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return &fs.PathError{Op: "mkdir", Path: shown, Err: bare(err)}
+	}
+	dir, openErr := openDir(root, name)
+	if openErr != nil {
+		return &fs.PathError{Op: "open", Path: shown, Err: bare(openErr)}
+	}
+	defer dir.Close()
+	if err != nil {
+		return nil // there already
+	}
+	c.undo = append(c.undo, func() { removeFolder(root, name) })
+	i, err := lstat(dir, ".")
+	if err == nil && (a.UID != -1 || a.GID != -1) {
+		err = bare(dir.Chown(a.UID, a.GID))
+	}
+	if err == nil && i.perm() != 0o755 {
+		err = retry(func() error { return unix.Fchmod(int(dir.Fd()), i.mode&0o7000|0o755) })
+	}
+	if err != nil {
+		return &fs.PathError{Op: "mkdir", Path: shown, Err: bare(err)}
+	}
+	return nil
+}
+
+// create gives the new files their names, all or none.
+func (c *commit) create() error {
+	for _, ch := range c.changes {
+		if ch.Kind != Created || ch.area == nil {
+			continue
+		}
+		if err := c.rename(ch); err != nil {
+			return c.failed(ch, err)
+		}
+		c.undo = append(c.undo, func() {
+			if dir, err := openDir(c.root, path.Dir(ch.Name)); err == nil {
+				remove(dir, path.Base(ch.Name), 0)
+				dir.Close()
+			}
+		})
+		c.done = append(c.done, ch.Change)
+	}
+	return nil
+}
+
+// replace puts files in the places of old ones.
+func (c *commit) replace() error {
+	for _, ch := range c.changes {
+		if ch.Kind != Changed || ch.area == nil {
+			continue
+		}
+		err := c.rename(ch)
+		if inTheWay(err) && c.link == "" {
+			err = c.openOne(ch) // the kernel did not tell before; see lstat
+		} else if err == nil {
+			c.begun = true
+			c.done = append(c.done, ch.Change)
+		}
+		if err != nil {
+			return c.failed(ch, err)
+		}
+	}
+	return nil
+}
+
+// inTheWay reports whether a file cannot be replaced, but perhaps written to:
+// something is mounted there, or on its folder, or the folder is sticky.
+func inTheWay(err error) bool {
+	for _, e := range []error{unix.EBUSY, unix.EXDEV, unix.EPERM, unix.EACCES} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *commit) failed(ch *change, err error) error {
+	return &fs.PathError{Op: "write", Path: c.shown(ch.Name), Err: bare(err)}
+}
+
+// rename puts one file in its place.
+func (c *commit) rename(ch *change) error {
+	name := path.Dir(ch.Name)
+	for tries := 0; ; tries++ {
+		dir, err := c.open(name)
+		if err == nil {
+			err = renameAt(ch.area.dir, ch.staged, dir, path.Base(ch.Name))
+		}
+		if !errors.Is(err, fs.ErrNotExist) || tries == 3 {
+			return err
+		}
+		// Another process has removed the folder since: it was empty.
+		c.dirName = ""
+		if err := c.makeFolder(c.root, name, ch.attr); err != nil {
+			return err
+		}
+	}
+}
+
+// open opens a folder of root to change names in it, until the next is opened.
+func (c *commit) open(name string) (*os.File, error) {
+	c.touched[name] = true
+	if c.dirName == name {
+		return c.dir, nil
+	}
+	dir, err := openDir(c.root, name)
+	if err != nil {
+		return nil, err
+	}
+	if c.dir != nil {
+		c.dir.Close()
+	}
+	c.dir, c.dirName = dir, name
+	return dir, nil
+}
+
+// syncFolders makes the new names survive a power cut, with the reckoning of
+// area.sync.
+func (c *commit) syncFolders() error {
+	synced := map[mount]bool{}
+	for name := range c.touched {
+		f := c.folders[name]
+		if len(c.touched) > fewFiles && f != nil {
+			if synced[f.mount] || c.syncMount(name) == nil {
+				synced[f.mount] = true
+				continue
+			}
+		}
+		if err := syncFolder(c.root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	clear(c.touched)
+	return nil
+}
+
+func (c *commit) syncMount(name string) error {
+	dir, err := openDir(c.root, name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return syncfs(dir)
+}
+
+func syncFolder(root *os.Root, name string) error {
+	dir, err := openDir(root, name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return syncOpen(dir)
+}
+
+// openDir opens what should be a folder; were it a pipe, nobody would wait for
+// its other end.
+func openDir(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+}
+
+// removeFolder removes a folder if it is empty.
+func removeFolder(root *os.Root, name string) error {
+	dir, err := openDir(root, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return remove(dir, path.Base(name), unix.AT_REMOVEDIR)
+}

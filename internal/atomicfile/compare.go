@@ -1,0 +1,167 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// present is what there is of a file.
+type present struct {
+	info
+	missing bool
+	dir     *os.File // the folder; nil if that is missing, too
+	base    string
+}
+
+func (p present) close() {
+	if p.dir != nil {
+		p.dir.Close()
+	}
+}
+
+// lookUp finds the file called name, whose folder is f. There is an error if a
+// file cannot be put in its place.
+func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
+	p = present{base: path.Base(name), missing: true}
+	if !f.exists {
+		return p, nil
+	}
+	p.dir, err = openDir(s.old, path.Dir(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil // since f was made
+	}
+	if err != nil {
+		return p, err
+	}
+	p.info, err = lstat(p.dir, p.base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p, nil
+	case err != nil:
+	case s.link != "" && p.kind() != unix.S_IFREG:
+		return p, nil // it will not be in the new folder
+	case p.kind() == unix.S_IFDIR:
+		err = errors.New("there is a folder of that name")
+	case p.kind() != unix.S_IFREG && p.kind() != unix.S_IFLNK:
+		err = errors.New("there is something that is not a regular file")
+	}
+	if err != nil {
+		p.close()
+	}
+	p.missing = false
+	return p, err
+}
+
+// compare says what the new content and attributes change.
+func (p present) compare(content []byte, a Attr) (Kind, error) {
+	switch {
+	case p.missing:
+		return Created, nil
+	case p.kind() != unix.S_IFREG || p.size != int64(len(content)) || !p.has(a):
+		return Changed, nil
+	}
+	f, err := openAt(p.dir, p.base, unix.O_RDONLY)
+	if err != nil {
+		return Changed, nil // it may be one that only others can read
+	}
+	defer f.Close()
+	same, err := equal(f, content)
+	if err != nil {
+		return "", fmt.Errorf("compare: %w", bare(err))
+	}
+	if same {
+		return Unchanged, nil
+	}
+	return Changed, nil
+}
+
+// has reports whether nothing is to be done for these attributes.
+func (i info) has(a Attr) bool {
+	return i.mode&0o7777 == uint32(a.Mode.Perm()) && (a.UID == -1 || a.UID == i.uid) && (a.GID == -1 || a.GID == i.gid)
+}
+
+// writable says why the file cannot be written in place; denied is why it cannot
+// be replaced.
+func (p present) writable(denied error) error {
+	if p.missing || p.kind() != unix.S_IFREG {
+		return denied
+	}
+	return retry(func() error { return unix.Faccessat(int(p.dir.Fd()), p.base, unix.W_OK, 0) })
+}
+
+var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+// equal reads f, without having it in memory.
+func equal(f io.Reader, content []byte) (bool, error) {
+	buffer := buffers.Get().(*[32 << 10]byte)
+	defer buffers.Put(buffer)
+	for {
+		n, err := f.Read(buffer[:])
+		if !bytes.HasPrefix(content, buffer[:n]) {
+			return false, nil
+		}
+		content = content[n:]
+		if err == io.EOF {
+			return len(content) == 0, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// largestOld bounds what Old reads: the most that render writes.
+const largestOld = 64 << 20
+
+// Old returns what there is of a file now. The error is [fs.ErrNotExist] if there
+// is none, or a link that would be replaced, and another if the file is longer
+// than 64 MiB.
+func (s *Stage) Old(name string) ([]byte, Attr, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	content, attr, err := s.read(name)
+	if err != nil {
+		err = &fs.PathError{Op: "read", Path: s.shown(name), Err: bare(err)}
+	}
+	return content, attr, err
+}
+
+func (s *Stage) read(name string) ([]byte, Attr, error) {
+	if !fs.ValidPath(name) || name == "." {
+		return nil, Attr{}, errors.New("not a name below the folder")
+	}
+	f, err := s.folder(path.Dir(name))
+	if err != nil {
+		return nil, Attr{}, err
+	}
+	p, err := s.lookUp(f, name)
+	if err != nil {
+		return nil, Attr{}, err
+	}
+	defer p.close()
+	if p.missing || p.kind() != unix.S_IFREG {
+		return nil, Attr{}, fs.ErrNotExist
+	}
+	tooLong := fmt.Errorf("longer than %d bytes", largestOld)
+	if p.size > largestOld {
+		return nil, Attr{}, tooLong
+	}
+	file, err := openAt(p.dir, p.base, unix.O_RDONLY)
+	if err != nil {
+		return nil, Attr{}, err
+	}
+	defer file.Close()
+	content, err := io.ReadAll(io.LimitReader(file, largestOld+1))
+	if err == nil && len(content) > largestOld {
+		return nil, Attr{}, tooLong
+	}
+	return content, p.attr(), err
+}

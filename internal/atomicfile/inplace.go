@@ -1,0 +1,123 @@
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// overwrite is a file that is written in place.
+type overwrite struct {
+	*change
+	file *os.File
+}
+
+// openInPlace opens the files that are to be overwritten: what may fail does so
+// before anything is.
+func (c *commit) openInPlace() error {
+	for _, ch := range c.changes {
+		if !ch.InPlace {
+			continue
+		}
+		if err := c.openOne(ch); err != nil {
+			return c.failed(ch, err)
+		}
+	}
+	return nil
+}
+
+// openOne sets mode and owner before there is anything secret in the file, and
+// asks for room.
+func (c *commit) openOne(ch *change) error {
+	ch.InPlace = true
+	dir, err := openDir(c.root, path.Dir(ch.Name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	f, err := openAt(dir, path.Base(ch.Name), unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	c.overwrites = append(c.overwrites, &overwrite{ch, f}) // for close
+	old, err := lstat(f, "")
+	if err != nil {
+		return err
+	}
+	if old.kind() != unix.S_IFREG {
+		return errors.New("there is something that is not a regular file")
+	}
+	if !old.has(ch.attr) {
+		c.undo = append(c.undo, func() { c.restore(ch, old.attr()) })
+		if err := ch.attr.set(f); err != nil {
+			return err
+		}
+	}
+	size := int64(len(ch.content))
+	if ch.area != nil {
+		staged, err := lstat(ch.area.dir, ch.staged)
+		if err != nil {
+			return err
+		}
+		size = staged.size
+	}
+	if err := reserve(f, size); err != nil {
+		f.Truncate(old.size) // some of it may have been had
+		return err
+	}
+	return nil
+}
+
+// restore gives a file its mode and owner back.
+func (c *commit) restore(ch *change, a Attr) {
+	dir, err := openDir(c.root, path.Dir(ch.Name))
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	if f, err := openAt(dir, path.Base(ch.Name), unix.O_WRONLY); err == nil {
+		a.set(f)
+		f.Close()
+	}
+}
+
+// overwrite writes the files that cannot be replaced. Their old content is cut
+// off last: a reader that comes between sees the beginning of the new one.
+func (c *commit) overwrite() error {
+	for _, o := range c.overwrites {
+		c.begun = true
+		if err := o.write(); err != nil {
+			return c.failed(o.change, err)
+		}
+		c.done = append(c.done, o.Change)
+	}
+	return nil
+}
+
+func (o *overwrite) write() (err error) {
+	size := int64(len(o.content))
+	if o.area == nil {
+		_, err = o.file.WriteAt(o.content, 0)
+	} else {
+		size, err = o.copyStaged()
+	}
+	if err == nil {
+		err = o.file.Truncate(size)
+	}
+	if err == nil {
+		err = o.file.Sync()
+	}
+	return err
+}
+
+func (o *overwrite) copyStaged() (int64, error) {
+	staged, err := openAt(o.area.dir, o.staged, unix.O_RDONLY)
+	if err != nil {
+		return 0, err
+	}
+	defer staged.Close()
+	return io.Copy(o.file, staged)
+}

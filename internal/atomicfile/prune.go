@@ -1,0 +1,253 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// listName is the file that tells what stages with Prune put into a folder. It
+// holds a name a line, quoted as in Go. While files are changed it tells both
+// what was there and what will be, so that whoever is killed, or cut from power,
+// forgets none.
+const listName = ".initbox-files"
+
+// listHeader is a remark, as all lines that begin so.
+const listHeader = "# Files that initbox put here; --prune removes what it puts here no longer.\n"
+
+const longestList = 64 << 20
+
+type list struct {
+	was  []string // what the file says
+	want []string // what it is to say: the names that were Put
+}
+
+// readList reads the list of the folder root; no file is an empty list.
+func readList(root *os.Root) ([]string, error) {
+	dir, err := openDir(root, ".")
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	f, err := openAt(dir, listName, unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() {
+		return nil, errors.Join(err, errors.New("not a regular file"))
+	}
+	data, err := io.ReadAll(io.LimitReader(f, longestList+1))
+	if err == nil && len(data) > longestList {
+		err = fmt.Errorf("longer than %d bytes", longestList)
+	}
+	return parseList(data), err
+}
+
+// parseList returns the names, sorted. Whoever can write to the folder can write
+// the list; what could not be a file of ours is not a name.
+func parseList(data []byte) (names []string) {
+	for line := range bytes.Lines(data) {
+		name, err := strconv.Unquote(string(bytes.TrimSuffix(line, []byte("\n"))))
+		if err == nil && line[0] == '"' && fs.ValidPath(name) && !ours(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// ours reports whether a name is that of the folder, or of what only a stage
+// makes.
+func ours(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "." || part == listName || strings.HasPrefix(part, areaPrefix) {
+			return true
+		}
+	}
+	return strings.ContainsRune(name, 0)
+}
+
+func formatList(names []string) []byte {
+	b := []byte(listHeader)
+	for _, name := range names {
+		b = append(strconv.AppendQuote(b, name), '\n')
+	}
+	return b
+}
+
+// compareLists finds out whether there is anything to do.
+func (c *commit) compareLists() (err error) {
+	if c.options.Prune {
+		if c.list.was, err = readList(c.root); err != nil {
+			return &fs.PathError{Op: "read", Path: c.shown(listName), Err: bare(err)}
+		}
+		for name, isFile := range c.names {
+			if isFile {
+				c.list.want = append(c.list.want, name)
+			}
+		}
+		slices.Sort(c.list.want)
+		if c.old != nil {
+			c.stale = c.Stage.stale(c.list.was)
+		}
+	}
+	if len(c.changes) == 0 && slices.Equal(c.list.was, c.list.want) {
+		return errNothingToDo
+	}
+	return nil
+}
+
+// stale returns what of the list is there and was not Put.
+func (s *Stage) stale(list []string) (names []string) {
+	for _, name := range list {
+		if s.names[name] {
+			continue
+		}
+		dir, err := realFolder(s.old, path.Dir(name))
+		if err != nil {
+			continue
+		}
+		i, err := lstat(dir, path.Base(name))
+		if err == nil && (i.kind() == unix.S_IFREG || i.kind() == unix.S_IFLNK) {
+			names = append(names, name)
+		}
+		dir.Close()
+	}
+	return names
+}
+
+// realFolder opens a folder, and follows no link on the way: what lies behind one
+// may have another name that is not listed.
+func realFolder(root *os.Root, name string) (*os.File, error) {
+	dir, err := openDir(root, ".")
+	if err != nil || name == "." {
+		return dir, err
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		next, err := openAt(dir, part, unix.O_RDONLY|unix.O_DIRECTORY)
+		dir.Close()
+		if err != nil {
+			return nil, err
+		}
+		dir = next
+	}
+	return dir, nil
+}
+
+// listAll writes the list of what was there and what will be.
+func (c *commit) listAll() error {
+	if !c.options.Prune {
+		return nil
+	}
+	was := c.list.was
+	c.undo = append(c.undo, func() { c.writeList(was) })
+	union := slices.Concat(was, c.list.want)
+	slices.Sort(union)
+	return c.writeList(slices.Compact(union))
+}
+
+// prune removes the files that were not Put, and the folders that are empty then.
+// A file on which something is mounted stays, and stays listed.
+func (c *commit) prune() error {
+	for _, name := range c.stale {
+		c.begun = true
+		dir, err := realFolder(c.root, path.Dir(name))
+		if err != nil {
+			continue // gone since
+		}
+		err = remove(dir, path.Base(name), 0)
+		dir.Close()
+		if err == nil {
+			c.done = append(c.done, Change{Name: name, Kind: Removed})
+			c.removeEmpty(path.Dir(name))
+		}
+		switch {
+		case errors.Is(err, unix.EBUSY):
+			c.list.want = append(c.list.want, name)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return &fs.PathError{Op: "remove", Path: c.shown(name), Err: err}
+		}
+	}
+	return c.syncFolders() // before the list forgets them
+}
+
+func (c *commit) removeEmpty(name string) {
+	c.touched[name] = true
+	for ; name != "."; name = path.Dir(name) {
+		above, err := realFolder(c.root, path.Dir(name))
+		if err != nil {
+			return
+		}
+		err = remove(above, path.Base(name), unix.AT_REMOVEDIR)
+		above.Close()
+		if err != nil {
+			return
+		}
+		c.touched[path.Dir(name)] = true
+	}
+}
+
+// listExactly writes the list of what is there, last.
+func (c *commit) listExactly() error {
+	if !c.options.Prune {
+		return nil
+	}
+	slices.Sort(c.list.want)
+	return c.writeList(c.list.want)
+}
+
+// writeList writes the list, if it is not that already. An empty one is no file.
+func (c *commit) writeList(names []string) error {
+	if slices.Equal(names, c.list.was) {
+		return nil
+	}
+	err := c.putList(names)
+	if err != nil {
+		return &fs.PathError{Op: "write", Path: c.shown(listName), Err: bare(err)}
+	}
+	c.list.was = names
+	return nil
+}
+
+func (c *commit) putList(names []string) error {
+	dir, err := openDir(c.root, ".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if len(names) == 0 {
+		return errors.Join(remove(dir, listName, 0), syncOpen(dir))
+	}
+	top := c.folders["."]
+	if top.denied != nil {
+		return top.denied
+	}
+	a, err := c.area(top.area)
+	if err != nil {
+		return err
+	}
+	staged, err := a.write(formatList(names), Attr{0o644, -1, -1})
+	if err == nil {
+		err = a.syncFile(staged)
+	}
+	if err == nil {
+		err = renameAt(a.dir, staged, dir, listName)
+	}
+	if err == nil {
+		err = syncOpen(dir)
+	}
+	return err
+}

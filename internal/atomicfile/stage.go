@@ -1,0 +1,442 @@
+package atomicfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stage takes new contents of the files below one folder, and puts them there
+// together: nothing is changed before [Stage.Commit], and a reader finds each
+// file old or new. Contents wait on the disk, not in memory, and what is right
+// already (bytes, permission bits and, if given, owner) is not touched.
+//
+// Names are slash-separated and relative to the folder. Nothing leads out of
+// it: neither "..", nor a symbolic link. A link to another folder inside is
+// followed; one that stands where a file is to be is replaced, never followed. A
+// device, a pipe or a folder there is an error.
+//
+// A file that cannot be replaced is written in place, and a reader may see half
+// of it: one on which something is mounted (a subPath of Kubernetes), or one that
+// can be written to in a folder that cannot. It waits in memory.
+//
+// Of two that commit to one folder at once, the last wins, file by file; with
+// [OpenVersion], as a whole.
+type Stage struct {
+	options Options
+	base    string // the folder, or for a version the one that the link is in
+	link    string // a version's link; "" if there is none
+
+	home    *os.Root // base, or if that is missing the nearest folder above it
+	old     *os.Root // what is there now; nil if nothing is
+	oldLock *os.File // for a version, keeps it from being removed
+
+	mu      sync.Mutex
+	names   map[string]bool // of the files that were Put (true), and the folders they are in (false)
+	folders map[string]*folder
+	areas   map[string]*area // by the folder of home that they are in
+	changes []*change
+	kept    []string
+	err     error // the first of Put, or that it is over
+}
+
+// Options of a [Stage].
+type Options struct {
+	DryRun bool // only compare: nothing is written, not even beside the files, and Commit is an error
+
+	// Prune makes Commit remove the files that earlier ones with Prune put there
+	// and this one does not, and the folders that are empty then. The file
+	// .initbox-files in the folder tells their names. A version needs no Prune: it
+	// holds what was put there, and nothing else.
+	Prune bool
+}
+
+// Attr is how a file is to be. A folder that is made for it has the mode 0755,
+// and the same owner.
+type Attr struct {
+	Mode     fs.FileMode // permission bits, whatever the umask
+	UID, GID int         // -1: as it comes
+}
+
+// Kind says what becomes of a file.
+type Kind string
+
+const (
+	Unchanged Kind = "unchanged"
+	Created   Kind = "created"
+	Changed   Kind = "changed" // its content, mode or owner
+	Removed   Kind = "removed"
+)
+
+// Change is what becomes of one file.
+type Change struct {
+	Name    string
+	Kind    Kind
+	InPlace bool // not atomically, see Stage
+}
+
+// change is one that Commit has to make.
+type change struct {
+	Change
+	attr    Attr
+	area    *area  // where the content is; nil if in memory
+	staged  string // its name there
+	content []byte // what is written in place
+}
+
+// folder is one that files are to be in.
+type folder struct {
+	exists bool
+	mount  mount
+	area   string // the folder of home where files wait; "" if there is none
+	denied error  // why names in it cannot be changed
+	gid    int    // the group that its set-group-ID bit gives to new files; -1 without
+}
+
+// OpenStage is for the files below dir. If dir is missing, Commit makes it and
+// what is missing above. What killed stages left is removed.
+func OpenStage(dir string, o Options) (*Stage, error) {
+	s, err := open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	if s.base == s.home.Name() {
+		s.old = s.home
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// open finds the folder base, or the nearest one above it.
+func open(base string, o Options) (*Stage, error) {
+	base, err := filepath.Abs(base)
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{
+		options: o, base: base,
+		names: map[string]bool{}, folders: map[string]*folder{}, areas: map[string]*area{},
+	}
+	for at := base; ; at = filepath.Dir(at) {
+		if s.home, err = os.OpenRoot(at); err == nil {
+			break
+		}
+		if _, isLink := os.Readlink(at); !errors.Is(err, fs.ErrNotExist) || isLink == nil || at == filepath.Dir(at) {
+			return nil, err
+		}
+	}
+	if !o.DryRun {
+		// A stage killed while it made base has left its files above.
+		for at := s.home.Name(); at != filepath.Dir(at); at = filepath.Dir(at) {
+			if dir, err := os.Open(filepath.Dir(at)); err == nil {
+				sweepAreas(dir)
+				dir.Close()
+			}
+		}
+	}
+	return s, nil
+}
+
+// begin looks at the topmost folder, from which others inherit.
+func (s *Stage) begin() error {
+	dir, err := openDir(s.home, ".")
+	if err != nil {
+		return s.abandon(err)
+	}
+	defer dir.Close()
+	top, err := look(dir)
+	if err != nil {
+		return s.abandon(err)
+	}
+	if top.area = "."; top.denied != nil {
+		top.area = ""
+	}
+	top.exists = s.old != nil
+	s.folders["."] = top
+	if top.denied == nil && !s.options.DryRun {
+		sweepAreas(dir)
+	}
+	return nil
+}
+
+func (s *Stage) abandon(err error) error {
+	s.Close()
+	return &fs.PathError{Op: "open", Path: s.base, Err: bare(err)}
+}
+
+// look describes a folder that exists.
+func look(dir *os.File) (*folder, error) {
+	i, err := lstat(dir, ".")
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{exists: true, mount: i.mount, gid: -1}
+	f.denied = retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
+	if i.mode&unix.S_ISGID != 0 {
+		f.gid = i.gid
+	}
+	return f, nil
+}
+
+// folder returns what is known of the folder called name. Its files wait in the
+// topmost folder of the same mount that can be written to.
+func (s *Stage) folder(name string) (*folder, error) {
+	if f := s.folders[name]; f != nil {
+		return f, nil
+	}
+	above, err := s.folder(path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{mount: above.mount, area: above.area, denied: above.denied, gid: above.gid}
+	if above.exists {
+		dir, err := openDir(s.old, name)
+		if err == nil {
+			defer dir.Close()
+			f, err = s.below(above, name, dir)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			if _, isLink := s.old.Readlink(name); isLink == nil {
+				return nil, fmt.Errorf("%s is a link that leads nowhere", name)
+			}
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, bare(err))
+		}
+	}
+	s.folders[name] = f
+	return f, nil
+}
+
+// below describes dir, in the folder above.
+func (s *Stage) below(above *folder, name string, dir *os.File) (*folder, error) {
+	i, err := dir.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if s.link != "" { // what is there is not what files will be put in
+		f := *above
+		f.exists = i.IsDir()
+		return &f, nil
+	}
+	if !i.IsDir() {
+		return nil, errors.New("there is something that is not a folder")
+	}
+	f, err := look(dir)
+	if err != nil {
+		return nil, err
+	}
+	if f.denied == nil && !s.options.DryRun {
+		sweepAreas(dir)
+	}
+	switch {
+	case f.mount == above.mount && above.area != "":
+		f.area = above.area
+	case f.denied == nil:
+		f.area = name
+	}
+	return f, nil
+}
+
+// Put takes the content of the file called name, and says what becomes of it. It
+// may be called from several goroutines, once for each name. After an error
+// there is nothing but Close.
+func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
+	c := &change{Change: Change{Name: name}, attr: a}
+	err := s.put(c, content)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil && err != s.err:
+		err = &fs.PathError{Op: "write", Path: s.shown(name), Err: bare(err)}
+		if s.err == nil {
+			s.err = err
+		}
+	case err == nil && c.Kind == Unchanged:
+		s.kept = append(s.kept, name)
+	case err == nil:
+		s.changes = append(s.changes, c)
+	}
+	return c.Change, err
+}
+
+// shown is a name as users know it.
+func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
+
+func (s *Stage) put(c *change, content []byte) error {
+	f, err := s.claim(c.Name)
+	if err != nil {
+		return err
+	}
+	old, err := s.lookUp(f, c.Name)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	c.Kind, err = old.compare(content, c.attr)
+	if err != nil || c.Kind == Unchanged {
+		return err
+	}
+	if s.link != "" && f.denied != nil {
+		return f.denied
+	}
+	if f.denied != nil || old.mounted {
+		c.InPlace = true
+		if err := old.writable(f.denied); err != nil || s.options.DryRun {
+			return err
+		}
+		c.content = bytes.Clone(content)
+		return nil
+	}
+	if s.options.DryRun {
+		return nil
+	}
+	s.mu.Lock()
+	c.area, err = s.area(f.area)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	attr := c.attr
+	if attr.GID == -1 && f.gid != -1 && groupIsOurs(f.gid) {
+		attr.GID = f.gid // as if it had been made there, which is what fsGroup counts on
+	}
+	c.staged, err = c.area.write(content, attr)
+	return err
+}
+
+// claim takes a name, which can be a file or a folder, and only once.
+func (s *Stage) claim(name string) (*folder, error) {
+	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
+		return nil, errors.New("not a name below the folder")
+	}
+	if ours(name) {
+		return nil, errors.New("the name is one of initbox's own")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if len(part) > longestName {
+			return nil, unix.ENAMETOOLONG // now, not when half is done
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if isFile, taken := s.names[name]; isFile {
+		return nil, errors.New("written twice")
+	} else if taken {
+		return nil, errors.New("both a file and a folder")
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if s.names[dir] {
+			return nil, fmt.Errorf("%s is both a file and a folder", dir)
+		}
+	}
+	f, err := s.folder(path.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	s.names[name] = true
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		s.names[dir] = false
+	}
+	return f, nil
+}
+
+// area returns the area in the folder called at, which is made when it is needed.
+func (s *Stage) area(at string) (*area, error) {
+	if a := s.areas[at]; a != nil {
+		return a, nil
+	}
+	a, err := newArea(s.home, at)
+	if err == nil {
+		s.areas[at] = a
+	}
+	return a, err
+}
+
+// groupIsOurs reports whether this process may give its files to the group.
+func groupIsOurs(gid int) bool {
+	if os.Geteuid() == 0 || os.Getegid() == gid {
+		return true
+	}
+	groups, err := os.Getgroups()
+	return err == nil && slices.Contains(groups, gid)
+}
+
+// Plan returns what Commit is to change, sorted by name; what does not change is
+// not there.
+func (s *Stage) Plan() ([]Change, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone, err := s.gone()
+	if err != nil {
+		return nil, err
+	}
+	var all []Change
+	for _, c := range s.changes {
+		all = append(all, c.Change)
+	}
+	for _, name := range gone {
+		all = append(all, Change{Name: name, Kind: Removed})
+	}
+	sortChanges(all)
+	return all, nil
+}
+
+func sortChanges(all []Change) {
+	slices.SortFunc(all, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// gone returns the names of the files to be removed.
+func (s *Stage) gone() ([]string, error) {
+	switch {
+	case s.old == nil:
+		return nil, nil
+	case s.link != "":
+		return s.dropped()
+	case !s.options.Prune:
+		return nil, nil
+	}
+	list, err := readList(s.old)
+	if err != nil {
+		return nil, &fs.PathError{Op: "read", Path: s.shown(listName), Err: bare(err)}
+	}
+	return s.stale(list), nil
+}
+
+// Close removes what waits to be committed. After Commit it does nothing.
+func (s *Stage) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = fs.ErrClosed
+	}
+	s.discard()
+	if s.old != nil && s.old != s.home {
+		s.old.Close()
+	}
+	if s.oldLock != nil {
+		s.releaseOld(s.home)
+	}
+	return s.home.Close()
+}
+
+// discard removes the areas.
+func (s *Stage) discard() {
+	for at, a := range s.areas {
+		a.remove()
+		delete(s.areas, at)
+	}
+}

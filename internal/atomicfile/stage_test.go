@@ -1,0 +1,605 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+var plain = Attr{0o644, -1, -1}
+
+func openStage(t testing.TB, dir string, o Options) *Stage {
+	t.Helper()
+	s, err := OpenStage(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func put(t testing.TB, s *Stage, name, content string) Change {
+	t.Helper()
+	c, err := s.Put(name, []byte(content), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// commit puts the files in place and returns what changed, as text.
+func commitAll(t testing.TB, s *Stage) string {
+	t.Helper()
+	done, err := s.Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text(done)
+}
+
+func text(changes []Change) string {
+	var all []string
+	for _, c := range changes {
+		word := c.Name + " " + string(c.Kind)
+		if c.InPlace {
+			word += " in place"
+		}
+		all = append(all, word)
+	}
+	return strings.Join(all, ", ")
+}
+
+// write puts files into dir and closes the stage.
+func write(t testing.TB, dir string, o Options, files ...string) string {
+	t.Helper()
+	s := openStage(t, dir, o)
+	for _, name := range files {
+		put(t, s, name, "content of "+name)
+	}
+	done := commitAll(t, s)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	return done
+}
+
+// tree describes everything below dir, hidden files and all.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == dir {
+			return err
+		}
+		i, err := os.Lstat(name)
+		if err != nil {
+			return err
+		}
+		what := i.Mode().String()
+		switch {
+		case i.Mode().IsRegular():
+			content, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			what += " " + string(content)
+		case i.Mode()&fs.ModeSymlink != 0:
+			target, _ := os.Readlink(name)
+			what += " " + target
+		}
+		rel, err := filepath.Rel(dir, name)
+		all[rel] = what
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func same(t testing.TB, before, after map[string]string) {
+	t.Helper()
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if before[name] != after[name] {
+			t.Errorf("%s was %.60q, is %.60q", name, before[name], after[name])
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if _, ok := before[name]; !ok {
+			t.Errorf("%s is new: %.60q", name, after[name])
+		}
+	}
+}
+
+func lstatFile(t testing.TB, name string) *syscall.Stat_t {
+	t.Helper()
+	i, err := os.Lstat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Sys().(*syscall.Stat_t)
+}
+
+func TestStage(t *testing.T) {
+	old := unix.Umask(0o077) // has no say
+	defer unix.Umask(old)
+	dir := filepath.Join(t.TempDir(), "x/y/conf")
+	s := openStage(t, dir, Options{})
+	if c := put(t, s, "a", "1"); c.Kind != Created {
+		t.Errorf("a is %v", c)
+	}
+	if _, err := s.Put("sub/deep/b", []byte("2"), Attr{0o600, -1, -1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(filepath.Dir(dir))); err == nil {
+		t.Error("a folder was made before Commit")
+	}
+	if got, want := commitAll(t, s), "a created, sub/deep/b created"; got != want {
+		t.Errorf("done %s, want %s", got, want)
+	}
+	want := map[string]string{
+		"x": "drwxr-xr-x", "x/y": "drwxr-xr-x", "x/y/conf": "drwxr-xr-x", "x/y/conf/a": "-rw-r--r-- 1",
+		"x/y/conf/sub": "drwxr-xr-x", "x/y/conf/sub/deep": "drwxr-xr-x", "x/y/conf/sub/deep/b": "-rw------- 2",
+	}
+	same(t, want, tree(t, filepath.Join(dir, "../../..")))
+
+	a, b := lstatFile(t, dir+"/a"), lstatFile(t, dir+"/sub/deep/b")
+	s = openStage(t, dir, Options{})
+	if c := put(t, s, "a", "1"); c.Kind != Unchanged {
+		t.Errorf("a is %v", c)
+	}
+	if c := put(t, s, "sub/deep/b", "2"); c.Kind != Changed { // its mode
+		t.Errorf("b is %v", c)
+	}
+	if plan, err := s.Plan(); err != nil || text(plan) != "sub/deep/b changed" {
+		t.Errorf("plan %v, %v", plan, err)
+	}
+	if got := commitAll(t, s); got != "sub/deep/b changed" {
+		t.Errorf("done %s", got)
+	}
+	if now := lstatFile(t, dir+"/a"); now.Ino != a.Ino || now.Mtim != a.Mtim || now.Ctim != a.Ctim {
+		t.Error("what did not change was touched")
+	}
+	if now := lstatFile(t, dir+"/sub/deep/b"); now.Ino == b.Ino {
+		t.Error("what changed is the same file")
+	}
+	want["x/y/conf/sub/deep/b"] = "-rw-r--r-- 2"
+	same(t, want, tree(t, filepath.Join(dir, "../../..")))
+}
+
+// Before Commit there is no trace, whatever was Put.
+func TestCloseLeavesNoTrace(t *testing.T) {
+	for _, missing := range []bool{false, true} {
+		top := t.TempDir()
+		dir := top
+		if missing {
+			dir = filepath.Join(top, "a/b")
+		} else {
+			write(t, dir, Options{Prune: true}, "a", "sub/b")
+		}
+		before := tree(t, top)
+		s := openStage(t, dir, Options{Prune: true})
+		put(t, s, "a", "new")
+		put(t, s, "c/d", "new")
+		s.Close()
+		same(t, before, tree(t, top))
+		if _, err := s.Put("e", nil, plain); err == nil {
+			t.Error("Put after Close")
+		}
+		if _, err := s.Commit(); err == nil {
+			t.Error("Commit after Close")
+		}
+		same(t, before, tree(t, top))
+	}
+}
+
+func TestWhatCannotBeWritten(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "d")
+	write(t, dir, Options{}, "file", "folder/f")
+	write(t, top, Options{}, "outside/f")
+	for name, target := range map[string]string{"out": "../outside", "absolute": top + "/outside", "nowhere": "missing", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, top)
+	for name, want := range map[string]string{
+		"":                                       "not a name",
+		".":                                      "not a name",
+		"../x":                                   "not a name",
+		"a/../../x":                              "not a name",
+		"/etc/x":                                 "not a name",
+		"a\x00b":                                 "not a name",
+		"a/":                                     "not a name",
+		listName:                                 "initbox's own",
+		areaPrefix + "x/f":                       "initbox's own",
+		"file/f":                                 "not a folder",
+		"folder":                                 "a folder of that name",
+		"pipe":                                   "not a regular file",
+		"pipe/f":                                 "not a folder",
+		"out/f":                                  "escapes",
+		"out/new/f":                              "escapes",
+		"absolute/f":                             "escapes",
+		"nowhere/f":                              "leads nowhere",
+		"loop/f":                                 "too many",
+		strings.Repeat("n", 256):                 "too long",
+		"new/" + strings.Repeat("n", 256) + "/f": "too long",
+	} {
+		for _, dry := range []bool{true, false} {
+			s := openStage(t, dir, Options{DryRun: dry})
+			_, err := s.Put(name, []byte("x"), plain)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: error %v, want %q", name, err, want)
+			}
+			if _, again := s.Commit(); again == nil {
+				t.Errorf("%q: committed all the same", name)
+			}
+			s.Close()
+		}
+	}
+	same(t, before, tree(t, top))
+}
+
+func TestNamesThatDoNotGoTogether(t *testing.T) {
+	for _, pair := range [][2]string{{"a", "a"}, {"a", "a/b"}, {"a/b", "a"}, {"a", "a/b/c"}, {"a/b/c", "a"}} {
+		s := openStage(t, t.TempDir(), Options{})
+		put(t, s, pair[0], "")
+		if _, err := s.Put(pair[1], nil, plain); err == nil {
+			t.Errorf("%q: no error", pair)
+		}
+	}
+}
+
+// Links in the place of a file are replaced, and nobody else's file is written.
+func TestPlantedLinks(t *testing.T) {
+	top := t.TempDir()
+	dir, secret := filepath.Join(top, "d"), filepath.Join(top, "secret")
+	write(t, top, Options{}, "secret", "d/inside/f")
+	if err := errors.Join(
+		os.Symlink(secret, dir+"/absolute"), os.Symlink("../secret", dir+"/relative"),
+		os.Symlink("missing", dir+"/nowhere"), os.Link(secret, dir+"/hard"), os.Symlink("inside", dir+"/within"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	s := openStage(t, dir, Options{})
+	for _, name := range []string{"absolute", "relative", "nowhere", "hard"} {
+		if _, _, err := s.Old(name); name != "hard" && !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: there is an old content: %v", name, err)
+		}
+		if c := put(t, s, name, "mine"); c.Kind != Changed {
+			t.Errorf("%s is %v", name, c)
+		}
+	}
+	put(t, s, "within/g", "mine") // a link that stays inside is followed
+	commitAll(t, s)
+	want := map[string]string{
+		"secret": "-rw-r--r-- content of secret", "d": "drwxr-xr-x", "d/inside": "drwxr-xr-x",
+		"d/inside/f": "-rw-r--r-- content of d/inside/f", "d/inside/g": "-rw-r--r-- mine", "d/within": "Lrwxrwxrwx inside",
+		"d/absolute": "-rw-r--r-- mine", "d/relative": "-rw-r--r-- mine", "d/nowhere": "-rw-r--r-- mine", "d/hard": "-rw-r--r-- mine",
+	}
+	same(t, want, tree(t, top))
+}
+
+// What a killed stage left goes, even if nothing else is to be done; what belongs
+// to a living one stays.
+func TestSweepAreas(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "d/sub")
+	write(t, dir, Options{}, "f")
+	before := tree(t, top)
+	for _, at := range []string{top, filepath.Dir(dir), dir} { // those above: it made the folder
+		s := openStage(t, at, Options{})
+		put(t, s, "x", "x")
+		for _, a := range s.areas {
+			a.lock.Close() // as the kernel does for the dead
+		}
+	}
+	for _, name := range []string{"made", "half"} {
+		if err := os.Mkdir(filepath.Join(dir, areaPrefix+name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, areaPrefix+"half", lockName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tree(t, top)); n == len(before) {
+		t.Fatal("nothing was left")
+	}
+	write(t, dir, Options{}, "f")
+	same(t, before, tree(t, top))
+
+	living := openStage(t, dir, Options{})
+	put(t, living, "f", "new")
+	write(t, dir, Options{}, "f")
+	if got := commitAll(t, living); got != "f changed" {
+		t.Errorf("done %s", got)
+	}
+}
+
+// Whatever stages do at once, all of them end well, and each file is one of
+// theirs.
+func TestStagesAtOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new/d")
+	const writers, files = 4, 20
+	text := func(writer, file int) string { return strings.Repeat(fmt.Sprint(writer, " ", file, "\n"), 100) }
+	for range 5 {
+		var all sync.WaitGroup
+		for w := range writers {
+			all.Go(func() {
+				s, err := OpenStage(dir, Options{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				var puts sync.WaitGroup
+				for p := range 2 {
+					puts.Go(func() {
+						for i := p; i < files; i += 2 {
+							if _, err := s.Put(fmt.Sprintf("sub%d/f%d", i%3, i), []byte(text(w, i)), plain); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				puts.Wait()
+				if _, err := s.Commit(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		got := tree(t, dir)
+		if len(got) != files+3 {
+			t.Errorf("there are %q", slices.Sorted(maps.Keys(got)))
+		}
+		for i := range files {
+			content := strings.TrimPrefix(got[fmt.Sprintf("sub%d/f%d", i%3, i)], "-rw-r--r-- ")
+			if !slices.ContainsFunc([]int{0, 1, 2, 3}, func(w int) bool { return content == text(w, i) }) {
+				t.Errorf("file %d is %.40q", i, content)
+			}
+		}
+	}
+}
+
+// A new file gets the group of a folder with the set-group-ID bit, which is how
+// the fsGroup of a Pod works; so do new folders.
+func TestSetGroupID(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to give files away")
+	}
+	dir := t.TempDir()
+	write(t, dir, Options{}, "sub/f")
+	const group = 4321
+	if err := errors.Join(os.Chown(dir+"/sub", -1, group), os.Chmod(dir+"/sub", 0o755|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, Options{}, "sub/g", "sub/new/h")
+	for _, name := range []string{"sub/g", "sub/new", "sub/new/h"} {
+		if s := lstatFile(t, filepath.Join(dir, name)); s.Gid != group {
+			t.Errorf("%s has group %d", name, s.Gid)
+		}
+	}
+	if s := lstatFile(t, dir+"/sub/new"); s.Mode&0o7777 != 0o2755 {
+		t.Errorf("the new folder has mode %o", s.Mode)
+	}
+}
+
+func TestOwner(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to give files away")
+	}
+	dir := t.TempDir()
+	for range 2 {
+		s := openStage(t, dir, Options{})
+		if _, err := s.Put("sub/f", []byte("x"), Attr{0o640, 1234, 5678}); err != nil {
+			t.Fatal(err)
+		}
+		commitAll(t, s)
+		for _, name := range []string{"sub", "sub/f"} {
+			if i := lstatFile(t, filepath.Join(dir, name)); i.Uid != 1234 || i.Gid != 5678 {
+				t.Errorf("%s belongs to %d:%d", name, i.Uid, i.Gid)
+			}
+		}
+	}
+	s := openStage(t, dir, Options{})
+	for _, other := range []Attr{{0o640, 1, -1}, {0o640, -1, 1}, {0o600, -1, -1}} {
+		if _, attr, err := s.Old("sub/f"); err != nil || attr != (Attr{0o640, 1234, 5678}) {
+			t.Errorf("old attributes %v, %v", attr, err)
+		}
+		s := openStage(t, dir, Options{DryRun: true})
+		if c, err := s.Put("sub/f", []byte("x"), other); err != nil || c.Kind != Changed {
+			t.Errorf("%v: %v, %v", other, c, err)
+		}
+	}
+}
+
+// If there is no way to create all files, none is; if one cannot be replaced, the
+// error tells how far it came, and the next run does the rest.
+func TestCommitThatFails(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, Options{Prune: true}, "b", "d")
+	before := tree(t, dir)
+	stage := func() *Stage {
+		s := openStage(t, dir, Options{Prune: true})
+		for _, name := range []string{"a", "b", "c", "d", "new/e"} {
+			put(t, s, name, "new")
+		}
+		return s
+	}
+	s := stage()
+	if err := os.Mkdir(dir+"/c", 0o755); err != nil { // since it was Put
+		t.Fatal(err)
+	}
+	if done, err := s.Commit(); err == nil || len(done) > 0 || !strings.Contains(err.Error(), dir+"/c") {
+		t.Errorf("done %v, error %v", done, err)
+	}
+	os.Remove(dir + "/c")
+	same(t, before, tree(t, dir))
+
+	s = stage()
+	if err := errors.Join(os.Remove(dir+"/d"), os.Mkdir(dir+"/d", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Commit()
+	if err == nil || !strings.Contains(err.Error(), "4 of 5") || text(done) != "a created, b changed, c created, new/e created" {
+		t.Errorf("done %s, error %v", text(done), err)
+	}
+	os.Remove(dir + "/d")
+	s = stage()
+	if got := commitAll(t, s); got != "d created" {
+		t.Errorf("done %s", got)
+	}
+	for name, what := range tree(t, dir) {
+		if strings.HasPrefix(name, areaPrefix) {
+			t.Errorf("%s stays: %s", name, what)
+		}
+	}
+}
+
+func TestOld(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, Options{}, "f")
+	s := openStage(t, dir, Options{DryRun: true})
+	content, attr, err := s.Old("f")
+	if string(content) != "content of f" || attr.Mode != 0o644 || err != nil {
+		t.Errorf("%q, %v, %v", content, attr, err)
+	}
+	for _, name := range []string{"g", "sub/g"} {
+		if _, _, err := s.Old(name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.Truncate(dir+"/f", largestOld+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Old("f"); err == nil || !strings.Contains(err.Error(), "longer") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// asUser runs do as somebody who is not root. The thread with that identity ends
+// with it.
+func asUser(t *testing.T, do func()) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		do()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		const nobody = 65534
+		_, _, e1 := syscall.RawSyscall(syscall.SYS_SETGROUPS, 0, 0, 0)
+		_, _, e2 := syscall.RawSyscall(syscall.SYS_SETRESGID, nobody, nobody, nobody)
+		_, _, e3 := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody)
+		if e1|e2|e3 != 0 {
+			t.Error(e1, e2, e3)
+			return
+		}
+		do()
+	}()
+	<-done
+}
+
+// A folder that may not be written to, with a file that may: in place. With none
+// of them, an error that says so.
+func TestOthersFolder(t *testing.T) {
+	top := t.TempDir()
+	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "d")
+	write(t, dir, Options{}, "mine", "others", "sub/x")
+	if err := errors.Join(os.Chmod(dir+"/mine", 0o646), os.Chmod(dir+"/others", 0o444), os.Chmod(dir+"/sub", 0o757), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o755)
+	asUser(t, func() {
+		s, err := OpenStage(dir, Options{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer s.Close()
+		for name, attr := range map[string]Attr{"mine": {0o646, -1, -1}, "sub/x": plain, "sub/y": plain} {
+			if _, err := s.Put(name, []byte("new"), attr); err != nil {
+				t.Error(err)
+			}
+		}
+		if done, err := s.Commit(); err != nil || text(done) != "mine changed in place, sub/x changed, sub/y created" {
+			t.Errorf("done %v, error %v", done, err)
+		}
+		for _, name := range []string{"others", "missing", "new/missing"} {
+			s, err := OpenStage(dir, Options{DryRun: true})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if _, err := s.Put(name, []byte("new"), plain); !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%s: error %v", name, err)
+			}
+		}
+	})
+	for name := range tree(t, dir) {
+		if strings.Contains(name, areaPrefix) {
+			t.Errorf("%s stays", name)
+		}
+	}
+}
+
+func BenchmarkStage(b *testing.B) {
+	const files = 10_000
+	content := []byte(strings.Repeat("0123456789", 100))
+	run := func(b *testing.B, dir string) {
+		s, err := OpenStage(dir, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer s.Close()
+		var workers sync.WaitGroup
+		n := runtime.GOMAXPROCS(0)
+		for w := range n {
+			workers.Go(func() {
+				for i := w; i < files; i += n {
+					if _, err := s.Put(fmt.Sprintf("sub%d/f%d", i%100, i), content, plain); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		}
+		workers.Wait()
+		if _, err := s.Commit(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("first", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			run(b, filepath.Join(b.TempDir(), fmt.Sprint(i)))
+		}
+	})
+	b.Run("unchanged", func(b *testing.B) {
+		dir := b.TempDir()
+		run(b, dir)
+		for b.Loop() {
+			run(b, dir)
+		}
+	})
+}

@@ -1,0 +1,342 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// versionPrefix begins the names of the versions that a link may lead to; what
+// follows is what their area's name ends in.
+func versionPrefix(link string) string { return temporary(link, "") }
+
+// isVersion reports whether a name is that of a version of link, not of another
+// link whose name begins so.
+func isVersion(link, name string) bool {
+	id, ok := strings.CutPrefix(name, versionPrefix(link))
+	return ok && len(id) == idLength && path.Base(id) == id
+}
+
+// OpenVersion is for the files below link, which is a symbolic link to a folder
+// beside it, .NAME.initbox-ID. Commit makes a new folder, with the new files and
+// those that stay (as further links to the same ones), and changes the link, so
+// that a reader finds all files old or all new; the old folder is removed then.
+// Files that are not Put are not in the new one. If nothing changes, nothing is
+// touched. Anything else of that name is refused.
+//
+// It is safe against a power cut too: the folder and all in it are on the disk
+// before the link is changed, and the old ones go after that.
+func OpenVersion(link string, o Options) (*Stage, error) {
+	link, err := filepath.Abs(link)
+	if err != nil {
+		return nil, err
+	}
+	if link == filepath.Dir(link) {
+		return nil, refused(link, "the root of the file system is not a link")
+	}
+	if len(filepath.Base(link)) > longestName-55 {
+		return nil, refused(link, "the name is too long for those of versions beside it")
+	}
+	s, err := open(filepath.Dir(link), o)
+	if err != nil {
+		return nil, err
+	}
+	s.link = filepath.Base(link)
+	if s.base == s.home.Name() {
+		if err := s.openCurrent(); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	if s.base == s.home.Name() && !o.DryRun && s.folders["."].denied == nil {
+		s.sweepVersions(s.home)
+	}
+	return s, nil
+}
+
+// refusal is an error that tells what to do.
+type refusal struct {
+	fs.PathError
+	hint string
+}
+
+func (r *refusal) Hint() string { return r.hint }
+
+func refused(link, why string) error {
+	return &refusal{
+		fs.PathError{Op: "replace", Path: link, Err: errors.New(why)},
+		"name a path that does not exist yet, for instance a folder in the mounted volume, or remove what is there",
+	}
+}
+
+// current returns the name of the folder in base that the link leads to; "" if
+// there is no link.
+func (s *Stage) current(base *os.Root) (string, error) {
+	dir, err := openDir(base, ".")
+	if err != nil {
+		return "", err
+	}
+	defer dir.Close()
+	i, err := lstat(dir, s.link)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", &fs.PathError{Op: "open", Path: s.shown(""), Err: err}
+	case i.mounted:
+		return "", refused(s.shown(""), "something is mounted there, so it cannot be a link")
+	case i.kind() != unix.S_IFLNK:
+		return "", refused(s.shown(""), "there is something that is not a symbolic link")
+	}
+	target, err := base.Readlink(s.link)
+	if err == nil && (!isVersion(s.link, target)) {
+		err = refused(s.shown(""), "the link leads to something that initbox did not make")
+	}
+	return target, err
+}
+
+// openCurrent opens the version that there is, and locks it: it stays as long as
+// somebody compares with it.
+func (s *Stage) openCurrent() error {
+	for {
+		name, err := s.current(s.home)
+		if err != nil || name == "" {
+			return err
+		}
+		root, err := s.home.OpenRoot(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			if now, _ := s.current(s.home); now == name {
+				return nil // a link that leads nowhere
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		dir, err := openDir(root, ".")
+		if err != nil {
+			root.Close()
+			return err
+		}
+		lock(dir, unix.LOCK_SH) // where there are no locks there is no harm but an error later
+		if now, err := s.current(s.home); now == name && err == nil {
+			s.old, s.oldLock = root, dir
+			return nil
+		}
+		dir.Close()
+		root.Close()
+	}
+}
+
+// dropped returns the files of the version that the new one does not have.
+func (s *Stage) dropped() (names []string, err error) {
+	err = fs.WalkDir(s.old.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !s.names[name] {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+func (c *commit) versionSteps() []func() error {
+	return []func() error{
+		c.needed, c.settle, c.makeVersion, c.sync, c.makeFolders,
+		c.create, c.moveChanged, c.keep, c.syncFolders, c.switchLink,
+	}
+}
+
+// needed ends the commit if the version that there is will do.
+func (c *commit) needed() (err error) {
+	if c.stale, err = c.gone(); err != nil {
+		return err
+	}
+	if len(c.changes)+len(c.stale) == 0 {
+		return errNothingToDo
+	}
+	return nil
+}
+
+// makeVersion makes the new folder. It has the identifier of the area, whose lock
+// shows that its writer lives.
+func (c *commit) makeVersion() error {
+	a, err := c.area(".")
+	if err != nil {
+		return err
+	}
+	c.version = versionPrefix(c.link) + strings.TrimPrefix(a.name, areaPrefix)
+	c.undo = append(c.undo, func() { c.top.RemoveAll(c.version) })
+	attr := Attr{UID: -1, GID: -1}
+	if len(c.changes) > 0 {
+		attr = c.changes[0].attr
+	}
+	if err := c.makeFolder(c.top, c.version, attr); err != nil {
+		return err
+	}
+	c.touched["."] = true
+	c.root, err = c.top.OpenRoot(c.version)
+	return err
+}
+
+// moveChanged is replace for a new folder, where there is nothing to be replaced.
+func (c *commit) moveChanged() error {
+	for _, ch := range c.changes {
+		if ch.Kind != Changed {
+			continue
+		}
+		if err := c.rename(ch); err != nil {
+			return c.failed(ch, err)
+		}
+		c.done = append(c.done, ch.Change)
+	}
+	return nil
+}
+
+// keep brings the files that do not change to the new folder.
+func (c *commit) keep() error {
+	for _, name := range c.kept {
+		err := c.ensure(path.Dir(name), Attr{UID: -1, GID: -1})
+		if err == nil {
+			err = c.keepOne(name)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.New("another process has removed it meanwhile")
+		}
+		if err != nil {
+			return &fs.PathError{Op: "keep", Path: c.shown(name), Err: bare(err)}
+		}
+	}
+	return nil
+}
+
+func (c *commit) keepOne(name string) error {
+	from, err := openDir(c.old, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := c.open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	base := path.Base(name)
+	err = retry(func() error { return unix.Linkat(int(from.Fd()), base, int(to.Fd()), base, 0) })
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// No links on this file system, too many, or not to another's file (the sysctl
+	// protected_hardlinks): then a copy.
+	content, attr, err := c.read(name)
+	if err != nil {
+		return err
+	}
+	a, err := c.area(".")
+	if err != nil {
+		return err
+	}
+	staged, err := a.write(content, attr)
+	if err == nil {
+		err = a.syncFile(staged)
+	}
+	if err == nil {
+		err = renameAt(a.dir, staged, to, base)
+	}
+	return err
+}
+
+// switchLink makes the new folder the one that readers find.
+func (c *commit) switchLink() error {
+	if _, err := c.current(c.top); err != nil {
+		return err // somebody has put something else there
+	}
+	base, err := openDir(c.top, ".")
+	if err != nil {
+		return err
+	}
+	defer base.Close()
+	if err := syncOpen(base); err != nil {
+		return err
+	}
+	a, err := c.area(".")
+	if err != nil {
+		return err
+	}
+	err = retry(func() error { return unix.Symlinkat(c.version, int(a.dir.Fd()), "link") })
+	if err == nil {
+		err = renameAt(a.dir, "link", base, c.link)
+	}
+	if err != nil {
+		return &fs.PathError{Op: "replace", Path: c.shown(""), Err: err}
+	}
+	c.begun = true
+	for _, name := range c.stale {
+		c.done = append(c.done, Change{Name: name, Kind: Removed})
+	}
+	if err := syncOpen(base); err != nil {
+		return err
+	}
+	c.discard() // and with it the lock of the new folder
+	c.releaseOld(c.top)
+	return nil
+}
+
+// releaseOld ends the comparison with the old folder, and removes those that are
+// not wanted: the last one that held one does.
+func (s *Stage) releaseOld(base *os.Root) {
+	if s.oldLock != nil {
+		s.oldLock.Close()
+		s.oldLock = nil
+	}
+	if !s.options.DryRun {
+		s.sweepVersions(base)
+	}
+}
+
+// sweepVersions removes the folders that the link does not lead to, and whose
+// writers and readers of our kind are gone.
+func (s *Stage) sweepVersions(base *os.Root) {
+	dir, err := openDir(base, ".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	prefix := versionPrefix(s.link)
+	each(dir, prefix, func(name string) {
+		if !isVersion(s.link, name) || !sweepArea(dir, areaPrefix+strings.TrimPrefix(name, prefix)) {
+			return // being written
+		}
+		for s.sweepVersion(base, dir, name) {
+			if now, err := s.current(base); err != nil || now == name {
+				return
+			}
+			// It was replaced just now, and who did that found it locked.
+		}
+	})
+}
+
+// sweepVersion reports whether the folder stays since the link leads to it.
+func (s *Stage) sweepVersion(base *os.Root, dir *os.File, name string) (current bool) {
+	version, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return false
+	}
+	defer version.Close()
+	if errors.Is(lock(version, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return false // being compared with: who does will come here
+	}
+	// Only its writer makes a folder the current one, and it has no writer any
+	// more: what is not current now never will be.
+	now, err := s.current(base)
+	if err == nil && now != name {
+		base.RemoveAll(name)
+	}
+	return err == nil && now == name
+}
