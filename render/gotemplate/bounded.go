@@ -1,0 +1,527 @@
+package gotemplate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+
+	"initbox/render/engine"
+)
+
+// boundedFuncs returns those functions of sprig and text/template whose results
+// may be much longer than what they are given: they look before they leap.
+func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
+	funcs := template.FuncMap{
+		"repeat": func(n int, s string) (string, error) {
+			if n < 0 {
+				return "", fmt.Errorf("repeat: %d times", n)
+			}
+			if err := w.product(n, len(s)); err != nil {
+				return "", err
+			}
+			return w.text1(strings.Repeat(s, n))
+		},
+		"indent":  w.indent,
+		"nindent": func(n int, s string) (string, error) { s, err := w.indent(n, s); return "\n" + s, err },
+		"replace": func(old, new, s string) (string, error) {
+			if err := w.product(strings.Count(s, old), len(new)); err != nil {
+				return "", err
+			}
+			return w.text1(strings.ReplaceAll(s, old, new))
+		},
+		"wrap": w.wrapped(func(_ string, n int, s string) string { return library["wrap"].(func(int, string) string)(n, s) }),
+		"wrapWith": func(n int, sep, s string) (string, error) {
+			return w.wrapped(func(sep string, n int, s string) string {
+				return library["wrapWith"].(func(int, string, string) string)(n, sep, s)
+			})(n, s, sep)
+		},
+		"join":     w.join(library["join"].(func(string, any) string)),
+		"print":    func(a ...any) (string, error) { return w.sprint("print", fmt.Sprint, a) },
+		"println":  func(a ...any) (string, error) { return w.sprint("println", fmt.Sprintln, a) },
+		"html":     func(a ...any) (string, error) { return w.sprint("html", template.HTMLEscaper, a) },
+		"js":       func(a ...any) (string, error) { return w.sprint("js", template.JSEscaper, a) },
+		"urlquery": func(a ...any) (string, error) { return w.sprint("urlquery", template.URLQueryEscaper, a) },
+		"toString": func(a any) (string, error) {
+			return w.sprint("toString", func(a ...any) string { return library["toString"].(func(any) string)(a[0]) }, []any{a})
+		},
+		"printf":    w.printf,
+		"until":     func(n int) ([]int, error) { return w.untilStep(0, n, cmpSign(n)) },
+		"untilStep": w.untilStep,
+		"seq":       w.seq(library["seq"].(func(...int) string)),
+		"splitList": func(sep, s string) ([]string, error) {
+			if err := w.parts(s, sep); err != nil {
+				return nil, err
+			}
+			return strings.Split(s, sep), nil
+		},
+		"split":       w.split(library["split"].(func(string, string) map[string]string)),
+		"splitn":      w.splitn(library["splitn"].(func(string, int, string) map[string]string)),
+		"concat":      w.concat,
+		"dict":        w.dict(library["dict"].(func(...any) map[string]any)),
+		"deepCopy":    func(v any) (any, error) { return w.copyOf(v) },
+		"chunk":       w.chunk(library["mustChunk"].(func(int, any) ([][]any, error))),
+		"without":     w.without(library["mustWithout"].(func(any, ...any) ([]any, error))),
+		"mustWithout": w.without(library["mustWithout"].(func(any, ...any) ([]any, error))),
+		"set":         w.set1(library["set"].(func(map[string]any, string, any) map[string]any)),
+	}
+	funcs["mustDeepCopy"], funcs["mustChunk"] = funcs["deepCopy"], funcs["chunk"]
+	for _, name := range []string{"randAlphaNum", "randAlpha", "randAscii", "randNumeric"} {
+		random := library[name].(func(int) string)
+		funcs[name] = func(n int) (string, error) {
+			if err := w.allow(int64(n)); err != nil {
+				return "", err
+			}
+			return w.text1(random(n))
+		}
+	}
+	randBytes := library["randBytes"].(func(int) (string, error))
+	funcs["randBytes"] = func(n int) (string, error) {
+		if err := w.allow(2 * int64(n)); err != nil {
+			return "", err
+		}
+		return w.text2(randBytes(n))
+	}
+	for _, name := range []string{"merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"} {
+		funcs[name] = w.merging(library[name])
+	}
+	for _, name := range []string{"fromYaml", "fromYamlArray", "fromJson", "fromJsonArray", "fromToml", "mustFromJson"} {
+		funcs[name] = w.decoding(library[name])
+	}
+	w.regexps(funcs)
+	return funcs
+}
+
+func cmpSign(n int) int {
+	if n < 0 {
+		return -1
+	}
+	return 1
+}
+
+// product checks a size that is one.
+func (w *worker) product(n, size int) error {
+	if size > 0 && n > 0 && int64(n) > w.e.options.Bytes/int64(size) {
+		return w.allow(-1)
+	}
+	return nil
+}
+
+func (w *worker) indent(n int, s string) (string, error) {
+	if n < 0 {
+		return "", fmt.Errorf("indent: %d spaces", n)
+	}
+	if err := w.product(strings.Count(s, "\n")+1, n); err != nil {
+		return "", err
+	}
+	pad := strings.Repeat(" ", n)
+	return w.text1(pad + strings.ReplaceAll(s, "\n", "\n"+pad))
+}
+
+// wrapped bounds the functions that break lines.
+func (w *worker) wrapped(f func(sep string, n int, s string) string) func(n int, s string, sep ...string) (string, error) {
+	return func(n int, s string, sep ...string) (string, error) {
+		between := "\n"
+		if len(sep) > 0 {
+			between = sep[0]
+		}
+		if err := w.product(len(s)/max(n, 1)+1, len(between)); err != nil {
+			return "", err
+		}
+		return w.text1(f(between, n, s))
+	}
+}
+
+func (w *worker) join(f func(string, any) string) any {
+	return func(sep string, list any) (string, error) {
+		size, err := w.measure(list)
+		if err != nil {
+			return "", err
+		}
+		if v := reflect.ValueOf(list); v.Kind() == reflect.Slice {
+			if err := w.product(v.Len(), len(sep)); err != nil {
+				return "", err
+			}
+			size += int64(v.Len()) * int64(len(sep))
+		}
+		if err := w.allow(size / 4); err != nil { // of numbers, it is an estimate
+			return "", err
+		}
+		return w.text1(f(sep, list))
+	}
+}
+
+// sprint bounds the functions that print what they are given. When strict, that
+// is not null.
+func (w *worker) sprint(name string, f func(...any) string, args []any) (string, error) {
+	if err := w.arguments(name, args); err != nil {
+		return "", err
+	}
+	return w.text1(f(args...))
+}
+
+func (w *worker) arguments(name string, args []any) error {
+	if w.e.strict && slices.Contains(args, nil) {
+		return &engine.Error{Text: name + ": null is printed"}
+	}
+	_, err := w.measure(args...)
+	return err
+}
+
+func (w *worker) printf(format string, args ...any) (string, error) {
+	if err := w.arguments("printf", args); err != nil {
+		return "", err
+	}
+	var width int64 // all numbers, as if all were one
+	for i := 0; i < len(format); i++ {
+		j := i
+		for j < len(format) && format[j] >= '0' && format[j] <= '9' {
+			j++
+		}
+		if n, err := strconv.Atoi(format[i:j]); err == nil {
+			width += int64(min(n, 1e7))
+		}
+		if j > i {
+			i = j
+		}
+		if i < len(format) && format[i] == '*' {
+			width += 1e6 // fmt's largest
+		}
+	}
+	if err := w.allow(width); err != nil {
+		return "", err
+	}
+	return w.text1(fmt.Sprintf(format, args...))
+}
+
+// large is where sums of integers may overflow.
+const large = 1 << 53
+
+func (w *worker) untilStep(start, stop, step int) ([]int, error) {
+	if max(abs(start), abs(stop), abs(step)) > large {
+		return nil, w.elements(-1)
+	}
+	list := []int{}
+	if step == 0 || (stop-start > 0) != (step > 0) || start == stop {
+		return list, nil
+	}
+	n := (abs(stop-start) + abs(step) - 1) / abs(step)
+	if err := w.madeList(n); err != nil {
+		return nil, err
+	}
+	list = slices.Grow(list, n)
+	for i := range n {
+		list = append(list, start+i*step)
+	}
+	return list, nil
+}
+
+func abs(n int) int {
+	if n == math.MinInt {
+		return math.MaxInt
+	}
+	return max(n, -n)
+}
+
+func (w *worker) seq(f func(...int) string) any {
+	return func(numbers ...int) (string, error) {
+		start, step, stop := 1, 1, 0
+		switch len(numbers) {
+		case 1:
+			stop = numbers[0]
+		case 2:
+			start, stop = numbers[0], numbers[1]
+		case 3:
+			start, step, stop = numbers[0], numbers[1], numbers[2]
+		default:
+			return "", nil
+		}
+		if max(abs(start), abs(stop), abs(step)) > large {
+			return "", w.elements(-1)
+		}
+		if err := w.madeList(abs(stop-start) / max(1, abs(step))); err != nil {
+			return "", err
+		}
+		return w.text1(f(numbers...))
+	}
+}
+
+// parts checks how many parts a text has.
+func (w *worker) parts(s, sep string) error {
+	n := utf8.RuneCountInString(s)
+	if sep != "" {
+		n = strings.Count(s, sep) + 1
+	}
+	return w.madeList(n)
+}
+
+func (w *worker) split(f func(string, string) map[string]string) any {
+	return func(sep, s string) (map[string]string, error) {
+		if err := w.parts(s, sep); err != nil {
+			return nil, err
+		}
+		return f(sep, s), nil
+	}
+}
+
+func (w *worker) splitn(f func(string, int, string) map[string]string) any {
+	return func(sep string, n int, s string) (map[string]string, error) {
+		if err := w.parts(s, sep); err != nil {
+			return nil, err
+		}
+		return f(sep, n, s), nil
+	}
+}
+
+func (w *worker) concat(lists ...any) (any, error) {
+	var result []any
+	for _, list := range lists {
+		v := reflect.ValueOf(list)
+		if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
+			return nil, fmt.Errorf("concat: %s, where a list is needed", kindOf(list))
+		}
+		if err := w.madeList(len(result) + v.Len()); err != nil {
+			return nil, err
+		}
+		for i := range v.Len() {
+			result = append(result, v.Index(i).Interface())
+		}
+	}
+	return result, nil
+}
+
+// dict's keys are printed, if they are no texts.
+func (w *worker) dict(f func(...any) map[string]any) any {
+	return func(args ...any) (map[string]any, error) {
+		for i := 0; i < len(args); i += 2 {
+			if _, ok := args[i].(string); !ok {
+				if _, err := w.measure(args[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return f(args...), w.madeList(len(args))
+	}
+}
+
+func (w *worker) set1(f func(map[string]any, string, any) map[string]any) any {
+	return func(m map[string]any, key string, value any) (map[string]any, error) {
+		if m == nil {
+			return nil, fmt.Errorf("set: there is no map")
+		}
+		return f(m, key, value), w.grow(32)
+	}
+}
+
+func (w *worker) copyOf(v any) (any, error) {
+	size, err := w.measure(v)
+	if err != nil {
+		return nil, err
+	}
+	return copyValue(v), w.grow(int(size))
+}
+
+func (w *worker) chunk(f func(int, any) ([][]any, error)) any {
+	return func(size int, list any) ([][]any, error) {
+		if size <= 0 {
+			return nil, fmt.Errorf("chunk: of %d elements", size)
+		}
+		if list == nil {
+			return nil, fmt.Errorf("chunk: null, where a list is needed")
+		}
+		if err := w.madeList(reflect.Indirect(reflect.ValueOf(list)).Len()); err != nil {
+			return nil, err
+		}
+		return f(size, list)
+	}
+}
+
+// without compares each element with each other argument.
+func (w *worker) without(f func(any, ...any) ([]any, error)) any {
+	return func(list any, omit ...any) ([]any, error) {
+		if v := reflect.ValueOf(list); v.Kind() == reflect.Slice {
+			if err := w.charge(int64(v.Len()) * int64(len(omit)) / 16); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := w.measure(append(omit, list)...); err != nil {
+			return nil, err
+		}
+		return w.list2(f(list, omit...))
+	}
+}
+
+// merging bounds mergo's functions, which walk all of their arguments.
+func (w *worker) merging(f any) any {
+	check := func(first map[string]any, others []map[string]any) error {
+		all := []any{first}
+		for _, m := range others {
+			all = append(all, m)
+		}
+		size, err := w.measure(all...)
+		if err != nil {
+			return err
+		}
+		return w.grow(int(size))
+	}
+	return func(first map[string]any, others ...map[string]any) (any, error) {
+		if err := check(first, others); err != nil {
+			return nil, err
+		}
+		if f, ok := f.(func(map[string]any, ...map[string]any) any); ok {
+			return f(first, others...), nil
+		}
+		return f.(func(map[string]any, ...map[string]any) (any, error))(first, others...)
+	}
+}
+
+// decoding bounds the functions that read a format: what they make takes some
+// ten times the memory of the text.
+func (w *worker) decoding(f any) any {
+	check := func(s string) error {
+		if err := w.allow(int64(len(s)) * 2); err != nil {
+			return err
+		}
+		return w.grow(len(s))
+	}
+	switch f := f.(type) {
+	case func(string) map[string]any:
+		return func(s string) (map[string]any, error) {
+			if err := check(s); err != nil {
+				return nil, err
+			}
+			return f(s), nil
+		}
+	case func(string) []any:
+		return func(s string) ([]any, error) {
+			if err := check(s); err != nil {
+				return nil, err
+			}
+			return f(s), nil
+		}
+	}
+	return func(s string) (any, error) {
+		if err := check(s); err != nil {
+			return nil, err
+		}
+		return f.(func(string) (any, error))(s)
+	}
+}
+
+// regexps adds the functions of regular expressions that make something: a
+// match and what replaces it may be many times as long as the text.
+func (w *worker) regexps(funcs template.FuncMap) {
+	findAll := func(regex, s string, n int) ([]string, error) {
+		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) { return re.FindAllString(s, w.many(n)), nil })
+	}
+	split := func(regex, s string, n int) ([]string, error) {
+		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) { return re.Split(s, w.many(n)), nil })
+	}
+	replace := func(regex, s, by string) (string, error) {
+		return matching(w, regex, s, func(re *regexp.Regexp) (string, error) {
+			if err := w.replaces(re, s, by, 1+strings.Count(by, "$")); err != nil {
+				return "", err
+			}
+			return re.ReplaceAllString(s, by), nil
+		})
+	}
+	literally := func(regex, s, by string) (string, error) {
+		return matching(w, regex, s, func(re *regexp.Regexp) (string, error) {
+			if err := w.replaces(re, s, by, 1); err != nil {
+				return "", err
+			}
+			return re.ReplaceAllLiteralString(s, by), nil
+		})
+	}
+	maps.Copy(funcs, template.FuncMap{
+		"regexFindAll": findAll, "mustRegexFindAll": findAll,
+		"regexSplit": split, "mustRegexSplit": split,
+		"regexReplaceAll": replace, "mustRegexReplaceAll": replace,
+		"regexReplaceAllLiteral": literally, "mustRegexReplaceAllLiteral": literally,
+	})
+}
+
+// many bounds how many matches are looked for.
+func (w *worker) many(n int) int {
+	if most := int(w.e.options.Bytes / 16); n < 0 || n > most {
+		if n < 0 && most > 1<<20 {
+			return n // a text has at most as many as bytes
+		}
+		return most
+	}
+	return n
+}
+
+// matching calls f with the regular expression, until the context ends.
+func matching[T string | []string](w *worker, regex, s string, f func(*regexp.Regexp) (T, error)) (T, error) {
+	var none T
+	re, err := regexp.Compile(regex)
+	if err != nil {
+		return none, err
+	}
+	const short = 4 << 10
+	if len(s) <= short { // another goroutine costs more
+		result, err := f(re)
+		if err != nil {
+			return none, err
+		}
+		return result, w.grow(len(result))
+	}
+	v, err := w.await(1+int64(len(s))>>10, func() (reflect.Value, error) {
+		result, err := f(re)
+		return reflect.ValueOf(result), err
+	})
+	if err != nil {
+		return none, err
+	}
+	result := v.Interface().(T)
+	return result, w.grow(len(result))
+}
+
+// replaces checks how long a text may be after all matches are replaced; each
+// byte of a match may come as often as copies says.
+func (w *worker) replaces(re *regexp.Regexp, s, by string, copies int) error {
+	if int64(len(s)+1)*int64(len(by)+copies) <= w.e.options.Bytes {
+		return nil
+	}
+	matches := len(re.FindAllStringIndex(s, -1))
+	if err := w.product(matches, len(by)); err != nil {
+		return err
+	}
+	return w.product(copies, len(s))
+}
+
+// await calls f, and does not wait for it any longer when the context ends.
+func (w *worker) await(cost int64, f func() (reflect.Value, error)) (reflect.Value, error) {
+	type outcome struct {
+		value reflect.Value
+		err   error
+	}
+	if err := w.charge(cost); err != nil {
+		return reflect.Value{}, err
+	}
+	ctx, done := w.ctx, make(chan outcome, 1)
+	go func() {
+		var o outcome
+		defer func() {
+			if p := recover(); p != nil {
+				o.err = fmt.Errorf("%v", p)
+			}
+			done <- o
+		}()
+		o.value, o.err = f()
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		return reflect.Value{}, &stopError{context.Cause(ctx)}
+	}
+}

@@ -1,0 +1,340 @@
+package gotemplate
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"text/template"
+
+	"github.com/Masterminds/sprig/v3"
+)
+
+// libraryFuncs returns the functions that need no worker: sprig's, but for those
+// that look at the machine, and Helm's. Their results are not bounded yet.
+func libraryFuncs() map[string]any {
+	funcs := map[string]any(sprig.TxtFuncMap())
+	for _, name := range []string{"env", "expandenv", "getHostByName"} {
+		delete(funcs, name)
+	}
+	maps.Copy(funcs, map[string]any{
+		"toYaml":        toYAML,
+		"mustToYaml":    mustToYAML,
+		"toYamlPretty":  toYAMLPretty,
+		"fromYaml":      fromYAML,
+		"fromYamlArray": fromYAMLArray,
+		"toToml":        toTOML,
+		"mustToToml":    mustToTOML,
+		"fromToml":      fromTOML,
+		"toJson":        toJSON,
+		"fromJson":      fromJSON,
+		"fromJsonArray": fromJSONArray,
+		"fail":          fail,
+		"keys":          keys,
+		"values":        values,
+		"dig":           dig,
+		"uniq":          uniq,
+		"mustUniq":      mustUniq,
+	})
+	return funcs
+}
+
+// funcs returns the functions that templates call by their own names.
+func (w *worker) funcs() template.FuncMap {
+	library := w.e.library()
+	funcs := make(template.FuncMap, len(library)+64)
+	for name, f := range library {
+		funcs[name] = w.bound(name, f)
+	}
+	maps.Copy(funcs, w.boundedFuncs(library))
+	if w.e.options.Compat == dockerize {
+		for name, f := range dockerizeFuncs(w.e.data) {
+			funcs[name] = w.bound(name, f)
+		}
+	}
+	maps.Copy(funcs, template.FuncMap{
+		"lookup":        lookup,
+		"resolve":       w.lookupHost,
+		"getHostByName": func(host string) (string, error) { return first(w.lookupHost(host)) },
+		"env":           func(name string) string { value, _ := w.e.data.Env[name].(string); return value },
+		"expandenv":     func(text string) (string, error) { return w.expand(text, new([]string)) },
+	})
+	return funcs
+}
+
+func first(list []string, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return list[0], nil
+}
+
+// internals returns the functions that rewrite puts into trees.
+func (w *worker) internals() template.FuncMap {
+	return template.FuncMap{
+		"_chain":     w.chain,
+		"_method":    w.method,
+		"_index":     w.index,
+		"_env":       w.env,
+		"_expandenv": w.expandenv,
+		"_include":   w.include,
+		"_tpl":       w.tpl,
+		"_required":  w.required,
+		"_print":     w.print,
+		"_dot":       w.called,
+		"_enter":     w.enter,
+		"_leave":     w.leave,
+		"_tick":      w.tick,
+
+		// Their names must be there for those trees that were not rewritten.
+		"include": w.include, "tpl": w.tpl, "required": w.required,
+	}
+}
+
+// printable reports whether all that a function returns can be printed as it is.
+func printable(f any) bool {
+	if f == nil {
+		return false
+	}
+	switch kind := reflect.TypeOf(f).Out(0).Kind(); {
+	case kind >= reflect.Bool && kind <= reflect.Complex128, kind == reflect.String:
+		return true
+	}
+	return false
+}
+
+// bound returns a function whose result is counted, by its type: the results of
+// those that are not in boundedFuncs are not much longer than what they are
+// given.
+func (w *worker) bound(name string, f any) any {
+	if cost := slowness(name); cost > 0 {
+		return w.interruptible(f, cost)
+	}
+	switch f := f.(type) {
+	case func(string) string:
+		return func(a string) (string, error) { return w.text1(f(a)) }
+	case func(string, string) string:
+		return func(a, b string) (string, error) { return w.text1(f(a, b)) }
+	case func(int, string) string:
+		return func(a int, b string) (string, error) { return w.text1(f(a, b)) }
+	case func(any) string:
+		return func(a any) (string, error) {
+			if name != "typeOf" && name != "kindOf" {
+				if _, err := w.measure(a); err != nil {
+					return "", err
+				}
+			}
+			return w.text1(f(a))
+		}
+	case func(any) (string, error):
+		return func(a any) (string, error) {
+			if _, err := w.measure(a); err != nil {
+				return "", err
+			}
+			return w.text2(f(a))
+		}
+	case func(...any) string:
+		return func(a ...any) (string, error) {
+			if _, err := w.measure(a...); err != nil {
+				return "", err
+			}
+			return w.text1(f(a...))
+		}
+	case func(string) (string, error):
+		return func(a string) (string, error) { return w.text2(f(a)) }
+	case func(any) int64:
+		return measured1(w, f)
+	case func(any) int:
+		return measured1(w, f)
+	case func(any) float64:
+		return measured1(w, f)
+	case func(...any) int64:
+		return measuredAll(w, f)
+	case func(...any) float64:
+		return measuredAll(w, f)
+	case func(any, any) int64:
+		return measured2(w, f)
+	case func(any, ...any) int64:
+		return measuredRest(w, f)
+	case func(any, ...any) float64:
+		return measuredRest(w, f)
+	case func(any) []any:
+		return func(a any) ([]any, error) { return w.list1(f(a)) }
+	case func(any) ([]any, error):
+		return func(a any) ([]any, error) {
+			if name == "uniq" || name == "mustUniq" { // they compare
+				if _, err := w.measure(a); err != nil {
+					return nil, err
+				}
+			}
+			return w.list2(f(a))
+		}
+	case func(any, any) []any:
+		return func(a, b any) ([]any, error) { return w.list1(f(a, b)) }
+	case func(any, any) ([]any, error):
+		return func(a, b any) ([]any, error) { return w.list2(f(a, b)) }
+	case func(any, ...any) []any:
+		return func(a any, b ...any) ([]any, error) { return w.list1(f(a, b...)) }
+	case func(any, ...any) ([]any, error):
+		return func(a any, b ...any) ([]any, error) { return w.list2(f(a, b...)) }
+	}
+	if isShallow(name) || !takesAny(reflect.TypeOf(f)) {
+		return f
+	}
+	return w.measured(f)
+}
+
+// isShallow reports whether a function looks at no element of a map or a list
+// that it is given, or at those of the first level only. Others may print what
+// they are given, if only in an error that nobody sees.
+func isShallow(name string) bool {
+	switch name {
+	case "default", "empty", "coalesce", "all", "any", "ternary", "list", "tuple", "get", "set", "dig", "hasKey",
+		"kindOf", "kindIs", "typeOf", "typeIs", "typeIsLike", "contains",
+		"first", "mustFirst", "last", "mustLast", "slice", "mustSlice", "concat":
+		return true
+	}
+	return false
+}
+
+func takesAny(t reflect.Type) bool {
+	for i := range t.NumIn() {
+		if in := t.In(i); in.Kind() == reflect.Interface || in.Kind() == reflect.Slice && in.Elem().Kind() == reflect.Interface {
+			return true
+		}
+	}
+	return false
+}
+
+func measured1[T any](w *worker, f func(any) T) func(any) (T, error) {
+	return func(a any) (none T, err error) {
+		if _, err := w.measure(a); err != nil {
+			return none, err
+		}
+		return f(a), nil
+	}
+}
+
+func measured2[T any](w *worker, f func(any, any) T) func(any, any) (T, error) {
+	return func(a, b any) (none T, err error) {
+		if _, err := w.measure(a, b); err != nil {
+			return none, err
+		}
+		return f(a, b), nil
+	}
+}
+
+func measuredAll[T any](w *worker, f func(...any) T) func(...any) (T, error) {
+	return func(a ...any) (none T, err error) {
+		if _, err := w.measure(a...); err != nil {
+			return none, err
+		}
+		return f(a...), nil
+	}
+}
+
+func measuredRest[T any](w *worker, f func(any, ...any) T) func(any, ...any) (T, error) {
+	return func(a any, b ...any) (none T, err error) {
+		if _, err := w.measure(append(b, a)...); err != nil {
+			return none, err
+		}
+		return f(a, b...), nil
+	}
+}
+
+// measured returns a function of any type that measures its arguments.
+func (w *worker) measured(f any) any {
+	return w.around(f, func(f func() (reflect.Value, error)) (reflect.Value, error) { return f() })
+}
+
+func (w *worker) text1(s string) (string, error) { return s, w.grow(len(s)) }
+
+func (w *worker) text2(s string, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return s, w.grow(len(s))
+}
+
+func (w *worker) list1(l []any) ([]any, error) { return l, w.madeList(len(l)) }
+
+func (w *worker) list2(l []any, err error) ([]any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, w.madeList(len(l))
+}
+
+// slowness returns how many steps a call of a function counts that may take
+// long, or 0 for others: keys take a second or more, hashes of passwords some
+// 50 ms, regular expressions it depends.
+func slowness(name string) int64 {
+	switch name {
+	case "genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey":
+		return 100_000
+	case "bcrypt", "htpasswd", "derivePassword":
+		return 10_000
+	case "regexMatch", "mustRegexMatch", "regexFind", "mustRegexFind", "semverCompare":
+		return 10
+	}
+	return 0
+}
+
+// interruptible returns a function that fails when the context ends; what it
+// has begun goes on without anybody waiting.
+func (w *worker) interruptible(f any, cost int64) any {
+	return w.around(f, func(f func() (reflect.Value, error)) (reflect.Value, error) { return w.await(cost, f) })
+}
+
+// around returns a function of f's type, with an error, that measures its
+// arguments and has f called by call.
+func (w *worker) around(f any, call func(func() (reflect.Value, error)) (reflect.Value, error)) any {
+	v := reflect.ValueOf(f)
+	t := v.Type()
+	in := make([]reflect.Type, t.NumIn())
+	for i := range in {
+		in[i] = t.In(i)
+	}
+	out := []reflect.Type{t.Out(0), reflect.TypeFor[error]()}
+	return reflect.MakeFunc(reflect.FuncOf(in, out, t.IsVariadic()), func(args []reflect.Value) []reflect.Value {
+		if t.IsVariadic() {
+			args = spread(args)
+		}
+		value, err := reflect.Value{}, error(nil)
+		for _, arg := range args {
+			if _, err = w.measure(arg.Interface()); err != nil {
+				break
+			}
+		}
+		if err == nil {
+			value, err = call(func() (reflect.Value, error) { return safely(v, args) })
+		}
+		if err != nil {
+			return []reflect.Value{reflect.Zero(out[0]), reflect.ValueOf(&err).Elem()}
+		}
+		return []reflect.Value{value, reflect.Zero(out[1])}
+	}).Interface()
+}
+
+// spread makes the last of args, a slice, arguments of their own.
+func spread(args []reflect.Value) []reflect.Value {
+	last := args[len(args)-1]
+	args = args[:len(args)-1]
+	for i := range last.Len() {
+		args = append(args, last.Index(i))
+	}
+	return args
+}
+
+// safely calls a function, whose panic is an error.
+func safely(f reflect.Value, args []reflect.Value) (result reflect.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	results := f.Call(args)
+	if len(results) == 2 && !results[1].IsNil() {
+		return reflect.Value{}, results[1].Interface().(error)
+	}
+	return results[0], nil
+}

@@ -1,0 +1,134 @@
+// Package gotemplate is render's engine of Go templates: text/template with the
+// functions of sprig and Helm, so that a template of a chart gives the same
+// bytes. What it adds is strictness (nothing that is missing gets into a file),
+// bounds (a template neither hangs a Pod nor eats its memory), and errors that
+// name the input that is missing and its place in the text.
+//
+// It rewrites the tree that text/template/parse makes of a template: each chain
+// of fields becomes the call of a function of ours, which knows the place, and
+// each loop and template gets a call that counts. See rewrite.go.
+package gotemplate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"sync"
+
+	"initbox/render/engine"
+	"initbox/render/helpers"
+)
+
+// New returns an engine of templates that see data. It costs as much as the
+// parsing of some files; what is expensive is made at the first Parse.
+func New(data *engine.Data, o engine.Options) engine.Engine {
+	e := &goEngine{data: data, options: o, strict: !o.MissingZero}
+	e.options.Bytes = cmp.Or(o.Bytes, engine.DefaultLimits.Bytes)
+	e.options.Depth = cmp.Or(o.Depth, engine.DefaultLimits.Depth)
+	e.options.Steps = cmp.Or(o.Steps, engine.DefaultLimits.Steps)
+	e.library = sync.OnceValue(func() map[string]any {
+		funcs := libraryFuncs()
+		maps.Copy(funcs, helpers.Funcs(data))
+		return funcs
+	})
+	e.functions = e.library
+	if o.Compat == dockerize {
+		e.functions = sync.OnceValue(func() map[string]any {
+			funcs := maps.Clone(e.library())
+			maps.Copy(funcs, dockerizeFuncs(data))
+			return funcs
+		})
+	}
+	return e
+}
+
+// goEngine implements [engine.Engine].
+type goEngine struct {
+	data      *engine.Data
+	options   engine.Options
+	strict    bool
+	library   func() map[string]any // the functions that know no run; see worker.funcs for the others
+	functions func() map[string]any // those and the ones of Compat, as templates see them
+	partials  []*unit
+
+	mu        sync.Mutex
+	idle      []*worker
+	diagnoser []*worker // idle ones that look for all that is missing
+}
+
+// AddPartial makes the templates that the text defines known to all others, and
+// the text itself by its name, as Helm does.
+func (e *goEngine) AddPartial(name, text string) error {
+	u, err := e.parse(name, text, int64(len(e.partials)+1))
+	if err != nil {
+		return err
+	}
+	e.partials = append(e.partials, u)
+	return nil
+}
+
+// Parse reads a template.
+func (e *goEngine) Parse(name, text string) (engine.Template, error) {
+	u, err := e.parse(name, text, 0)
+	if err != nil {
+		return nil, err
+	}
+	return &parsed{e, u}, nil
+}
+
+// parsed implements [engine.Template].
+type parsed struct {
+	e *goEngine
+	u *unit
+}
+
+// Execute renders the template, and once more if an input is missing: this time
+// to see what else is.
+func (t *parsed) Execute(ctx context.Context, out io.Writer) error {
+	w := t.e.take(false)
+	err := w.execute(ctx, t.u, out)
+	t.e.release(w)
+	if miss := (*missError)(nil); errors.As(err, &miss) {
+		d := t.e.take(true)
+		defer t.e.release(d)
+		if err := d.execute(ctx, t.u, io.Discard); err != nil && ctx.Err() != nil {
+			return err
+		}
+		if len(d.missing) == 0 { // it depends on chance
+			d.report(miss.input)
+		}
+		return &engine.MissingError{Missing: slices.Clone(d.missing)}
+	}
+	return err
+}
+
+// take returns a worker that nobody else uses. Workers are kept, since the table
+// of some 250 functions costs more than a small file.
+func (e *goEngine) take(diagnose bool) *worker {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	idle := &e.idle
+	if diagnose {
+		idle = &e.diagnoser
+	}
+	if n := len(*idle); n > 0 {
+		w := (*idle)[n-1]
+		*idle = (*idle)[:n-1]
+		return w
+	}
+	return newWorker(e, diagnose)
+}
+
+func (e *goEngine) release(w *worker) {
+	w.run = run{} // holds what the template made
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w.diagnose {
+		e.diagnoser = append(e.diagnoser, w)
+	} else {
+		e.idle = append(e.idle, w)
+	}
+}

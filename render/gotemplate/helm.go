@@ -1,0 +1,146 @@
+package gotemplate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"sigs.k8s.io/yaml"
+	yamlv3 "sigs.k8s.io/yaml/goyaml.v3"
+
+	"initbox/render/engine"
+)
+
+// Helm's own functions, byte for byte. As there, those without must give "" or a
+// map with the key Error instead of failing.
+
+func toYAML(v any) string {
+	text, _ := mustToYAML(v)
+	return text
+}
+
+func mustToYAML(v any) (string, error) {
+	text, err := yaml.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(string(text), "\n"), nil
+}
+
+func toYAMLPretty(v any) string {
+	var text bytes.Buffer
+	encoder := yamlv3.NewEncoder(&text)
+	encoder.SetIndent(2)
+	if encoder.Encode(v) != nil {
+		return ""
+	}
+	return strings.TrimSuffix(text.String(), "\n")
+}
+
+func fromYAML(text string) map[string]any {
+	m := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
+		m["Error"] = err.Error()
+	}
+	return m
+}
+
+func fromYAMLArray(text string) []any {
+	list := []any{}
+	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
+		return []any{err.Error()}
+	}
+	return list
+}
+
+func toTOML(v any) string {
+	text, err := mustToTOML(v)
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func mustToTOML(v any) (string, error) {
+	var text bytes.Buffer
+	err := toml.NewEncoder(&text).Encode(v)
+	return text.String(), err
+}
+
+func fromTOML(text string) map[string]any {
+	m := map[string]any{}
+	if err := shallow(text); err != nil {
+		m["Error"] = err.Error()
+	} else if err := toml.Unmarshal([]byte(text), &m); err != nil {
+		m["Error"] = err.Error()
+	}
+	return m
+}
+
+// shallow fails for brackets nested so deeply that a parser's recursion could
+// end the program. Quotes are not looked at.
+func shallow(text string) error {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+		if depth > maxNesting {
+			return fmt.Errorf("nested deeper than %d", maxNesting)
+		}
+	}
+	return nil
+}
+
+func toJSON(v any) string {
+	text, _ := json.Marshal(v)
+	return string(text)
+}
+
+func fromJSON(text string) map[string]any {
+	m := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		m["Error"] = err.Error()
+	}
+	return m
+}
+
+func fromJSONArray(text string) []any {
+	list := []any{}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		return []any{err.Error()}
+	}
+	return list
+}
+
+func fail(message string) (string, error) { return "", &engine.Error{Text: message} }
+
+func lookup(args ...any) (any, error) {
+	return nil, &engine.Error{
+		Text: "lookup asks a cluster, which render does not",
+		Fix:  "wait for the object with wait-for-service, or mount it, and give what it holds as values",
+	}
+}
+
+// lookupHost is the function resolve: the addresses of a host name.
+func (w *worker) lookupHost(host string) ([]string, error) {
+	if w.e.data.Resolve == nil {
+		return nil, &engine.Error{Text: "resolve asks the DNS, which is not allowed", Fix: "allow it with --resolve"}
+	}
+	addrs, err := w.e.data.Resolve(w.ctx, host)
+	switch {
+	case err != nil && w.ctx.Err() != nil:
+		return nil, &stopError{err}
+	case err != nil:
+		return nil, fmt.Errorf("resolving %s: %w", host, err)
+	case len(addrs) == 0:
+		return nil, errors.New("resolving " + host + ": no addresses")
+	}
+	return addrs, nil
+}

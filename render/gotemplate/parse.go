@@ -1,0 +1,128 @@
+package gotemplate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template/parse"
+
+	"initbox/render/engine"
+)
+
+// unit is a text that is parsed: a file, a partial, or what tpl was given.
+type unit struct {
+	name, text  string
+	right       string             // the delimiter that ends an action
+	given       *site              // to tpl, there
+	number      int64              // of the unit among those of a run; the file's is 0
+	main        *parse.Tree        // nil if there is nothing but definitions
+	definitions []*parse.Tree      // by define and block
+	sites       []*site            // by the number that the tree has
+	bodies      map[string][]*site // of each template, in the order of its text
+	unsteady    []string           // names of functions
+	mutates     bool               // may change a map
+	composes    bool               // includes others or uses tpl
+}
+
+// parse reads a text and prepares it for execution.
+func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
+	left, right := "{{", "}}"
+	if len(e.options.Delims) == 2 {
+		left, right = e.options.Delims[0], e.options.Delims[1]
+	}
+	u := &unit{name: name, text: text, right: right, number: number, bodies: map[string][]*site{}}
+	if int64(len(text)) > e.options.Limits.Bytes {
+		return nil, &engine.Error{Position: engine.Position{File: name}, Text: fmt.Sprintf("the template is longer than %d bytes", e.options.Limits.Bytes)}
+	}
+	if at := deepBlocks(text, left); at >= 0 {
+		return nil, &engine.Error{Position: u.position(at), Text: fmt.Sprintf("blocks are nested deeper than %d", maxBlocks)}
+	}
+	tree, trees := parse.New(name), map[string]*parse.Tree{}
+	tree.Mode = parse.SkipFuncCheck // rewrite says the place, too
+	if _, err := tree.Parse(text, left, right, trees); err != nil {
+		return nil, u.syntaxError(err)
+	}
+	for _, t := range slices.SortedFunc(maps.Values(trees), func(a, b *parse.Tree) int { return int(a.Root.Pos - b.Root.Pos) }) {
+		if t == tree {
+			u.main = t
+		} else {
+			u.definitions = append(u.definitions, t)
+		}
+		if err := u.rewrite(e, t); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// maxBlocks keeps the recursion of the parser, and of those who walk its tree,
+// far from the end of the stack, which no program survives.
+const maxBlocks = 10_000
+
+// deepBlocks returns where the blocks are nested too deeply, or -1. It knows no
+// strings and comments, and so may count too much.
+func deepBlocks(text, left string) int {
+	if strings.Count(text, left) <= maxBlocks {
+		return -1
+	}
+	var open []int // how deep each block that is open is, with its {{else if}}s
+	depth, at := 0, 0
+	for {
+		i := strings.Index(text[at:], left)
+		if i < 0 {
+			return -1
+		}
+		at += i + len(left)
+		words := strings.Fields(strings.TrimPrefix(text[at:min(len(text), at+64)], "-"))
+		switch {
+		case len(words) == 0:
+		case words[0] == "if" || words[0] == "range" || words[0] == "with" || words[0] == "block" || words[0] == "define":
+			depth++
+			open = append(open, 1)
+		case words[0] == "else" && len(words) > 1 && len(open) > 0 && (words[1] == "if" || words[1] == "with"):
+			depth++
+			open[len(open)-1]++
+		case strings.HasPrefix(words[0], "end") && len(open) > 0:
+			depth -= open[len(open)-1]
+			open = open[:len(open)-1]
+		}
+		if depth > maxBlocks {
+			return at
+		}
+	}
+}
+
+// position returns the place of a byte of the text.
+func (u *unit) position(at int) engine.Position {
+	before := u.text[:min(max(at, 0), len(u.text))]
+	return engine.Position{
+		File:   u.name,
+		Line:   1 + strings.Count(before, "\n"),
+		Column: len(before) - strings.LastIndexByte(before, '\n'),
+	}
+}
+
+// syntaxError says what is wrong with a text. The parser's error tells the line only.
+func (u *unit) syntaxError(err error) *engine.Error {
+	text := strings.TrimPrefix(err.Error(), "template: ")
+	e := &engine.Error{Position: engine.Position{File: u.name}, Text: text, Err: err}
+	if rest, ok := strings.CutPrefix(text, u.name+":"); ok {
+		if number, message, ok := strings.Cut(rest, ": "); ok {
+			e.Line, _ = strconv.Atoi(number)
+			e.Text = strings.TrimPrefix(message, "template: ")
+		}
+	}
+	switch {
+	case strings.Contains(e.Text, "unexpected EOF"):
+		e.Text, e.Fix = "the template ends within a block", "end each if, range, with, define and block with {{end}}"
+	case strings.Contains(e.Text, "bad character U+002D '-'"):
+		e.Fix = `a name with a dash needs index: {{index .Values "the-name"}}`
+	case strings.Contains(e.Text, "undefined variable"):
+		e.Fix = `declare it where it is seen: {{$name := "value"}}`
+	case strings.Contains(e.Text, "unexpected {{end}}"):
+		e.Fix = "there are more {{end}} than blocks"
+	}
+	return e
+}
