@@ -4,11 +4,12 @@
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers, and not in the PATH of a plain user
 
-# program:package, for every program that a test or a benchmark runs.
+# program:package, for every program that a test or a benchmark runs, or a file of what is no program.
 wanted="
 nginx:nginx-light haproxy:haproxy named:bind9 unbound:unbound
 busybox:busybox-static dig:bind9-dnsutils nc:netcat-openbsd
 curl:curl wget:wget ip:iproute2
+envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
 "
 # Packages whose installation would start a daemon, by the name of its service.
 services="nginx haproxy named unbound unbound-resolvconf"
@@ -24,7 +25,7 @@ fi
 
 missing() {
 	for pair in $wanted; do
-		command -v "${pair%%:*}" >/dev/null || printf ' %s' "${pair#*:}"
+		command -v "${pair%%:*}" >/dev/null || [ -e "${pair%%:*}" ] || printf ' %s' "${pair#*:}"
 	done
 }
 

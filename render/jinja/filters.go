@@ -1,0 +1,818 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
+)
+
+// filters are Jinja's, of the list of built-in filters in its documentation for
+// the authors of templates, then those of Ansible's that configuration uses.
+func filters() map[string]fn {
+	return map[string]fn{
+		"abs":            {do: absolute},
+		"attr":           {params: "name!", do: func(c *call) (value.Value, error) { return attribute(c.run, c.args[0], c.args[1]), nil }},
+		"batch":          {params: "linecount! fill_with", do: batch},
+		"capitalize":     {do: onText(capitalize)},
+		"center":         {params: "width", do: func(c *call) (value.Value, error) { return c.pad(c.int(1, 80), centered, " ") }},
+		"count":          {do: count},
+		"d":              {params: "default_value boolean", do: defaultTo, lax: true},
+		"default":        {params: "default_value boolean", do: defaultTo, lax: true},
+		"dictsort":       {params: "case_sensitive by reverse", do: dictSort},
+		"e":              {do: escape},
+		"escape":         {do: escape},
+		"filesizeformat": {params: "binary", do: fileSize},
+		"first":          {do: func(c *call) (value.Value, error) { return c.oneOf("first", func(n int) int { return 0 }) }},
+		"float":          {params: "default", do: toFloat},
+		"forceescape":    {do: forceEscape},
+		"format":         {params: "**", do: formatFilter},
+		"groupby":        {params: "attribute! default case_sensitive", do: groupBy},
+		"indent":         {params: "width first blank", do: indent},
+		"int":            {params: "default base", do: toInt},
+		"items":          {do: func(c *call) (value.Value, error) { return newList(c.dict(0).items()), nil }},
+		"join":           {params: "d attribute", do: join},
+		"last":           {do: func(c *call) (value.Value, error) { return c.oneOf("last", func(n int) int { return n - 1 }) }},
+		"length":         {do: count},
+		"list":           {do: func(c *call) (value.Value, error) { return newList(slices.Clone(c.items(0))), nil }},
+		"lower":          {do: onText(strings.ToLower)},
+		"map":            {params: "**", do: mapFilter},
+		"max":            {params: "case_sensitive attribute", do: extreme("max", 1)},
+		"min":            {params: "case_sensitive attribute", do: extreme("min", -1)},
+		"pprint":         {do: func(c *call) (value.Value, error) { return newString(repr(c.args[0])), nil }},
+		"random":         {do: func(c *call) (value.Value, error) { return c.oneOf("random", rand.IntN) }, unsteady: true},
+		"reject":         {params: "**", do: selection(false, false), lax: true},
+		"rejectattr":     {params: "**", do: selection(true, false)},
+		"replace":        {params: "old! new! count", do: replace},
+		"reverse":        {do: reverse},
+		"round":          {params: "precision method", do: round},
+		"safe":           {do: func(c *call) (value.Value, error) { return value.FromSafeString(str(c.args[0])), nil }},
+		"select":         {params: "**", do: selection(false, true), lax: true},
+		"selectattr":     {params: "**", do: selection(true, true)},
+		"slice":          {params: "slices! fill_with", do: slicesFilter},
+		"sort":           {params: "reverse case_sensitive attribute", do: sortFilter},
+		"string":         {do: onText(func(s string) string { return s })},
+		"striptags":      {do: stripTags},
+		"sum":            {params: "attribute start", do: sum},
+		"title":          {do: onText(title)},
+		"tojson":         {params: "indent", do: toJSONFilter},
+		"trim":           {params: "chars", do: func(c *call) (value.Value, error) { return newString(strip(str(c.args[0]), c, 1, true, true)), nil }},
+		"truncate":       {params: "length killwords end leeway", do: truncate},
+		"unique":         {params: "case_sensitive attribute", do: unique},
+		"upper":          {do: onText(strings.ToUpper)},
+		"urlencode":      {do: urlEncode},
+		"wordcount":      {do: wordCount},
+		"wordwrap":       {params: "width break_long_words wrapstring break_on_hyphens", do: wordWrap},
+		"xmlattr":        {params: "autospace", do: xmlAttributes},
+
+		"b64decode":            {do: base64Decode},
+		"b64encode":            {do: base64Encode},
+		"basename":             {do: onText(baseName)},
+		"bool":                 {do: toBool},
+		"combine":              {params: "**", do: combine},
+		"dict2items":           {params: "key_name value_name", do: dictToItems},
+		"difference":           {params: "other!", do: sets(func(inA, inB bool) bool { return inA && !inB })},
+		"dirname":              {do: onText(dirName)},
+		"flatten":              {params: "levels", do: flatten},
+		"from_json":            {do: fromJSON},
+		"from_yaml":            {do: fromYAML},
+		"hash":                 {params: "hashtype", do: hashFilter("")},
+		"intersect":            {params: "other!", do: sets(func(inA, inB bool) bool { return inA && inB })},
+		"items2dict":           {params: "key_name value_name", do: itemsToDict},
+		"mandatory":            {params: "msg", do: mandatory, lax: true},
+		"md5":                  {do: hashFilter("md5")},
+		"quote":                {do: shellQuote},
+		"regex_escape":         {do: onText(regexp.QuoteMeta)},
+		"regex_findall":        {params: "regex! multiline ignorecase", do: regexFindAll},
+		"regex_replace":        {params: "pattern! replacement ignorecase multiline count", do: regexReplace},
+		"regex_search":         {params: "regex! *", do: regexSearch},
+		"sha1":                 {do: hashFilter("sha1")},
+		"sha256":               {do: hashFilter("sha256")},
+		"split":                {params: "sep maxsplit", do: split(false)},
+		"splitext":             {do: splitExt},
+		"symmetric_difference": {params: "other!", do: sets(func(inA, inB bool) bool { return inA != inB })},
+		"ternary":              {params: "true_val! false_val! none_val", do: ternary},
+		"to_json":              {params: "indent sort_keys", do: toJSON(0, false)},
+		"to_nice_json":         {params: "indent sort_keys", do: toJSON(4, true)},
+		"to_nice_yaml":         {params: "indent", do: toYAML},
+		"to_yaml":              {params: "indent", do: toYAML},
+		"union":                {params: "other!", do: sets(func(inA, inB bool) bool { return true })},
+		"zip":                  {params: "*", do: zip},
+	}
+}
+
+// onText makes a filter of a function of a string.
+func onText(f func(string) string) operator {
+	return func(c *call) (value.Value, error) { return c.sized(f(str(c.args[0])), nil) }
+}
+
+func absolute(c *call) (value.Value, error) {
+	n, ok := number(c.args[0])
+	if ok && !n.real && n.i >= 0 || n.real && n.f >= 0 {
+		return c.args[0], nil
+	}
+	return negate(c)
+}
+
+// attribute finds a path like a.b.0 in v, as the attribute arguments of filters do.
+func attribute(r *run, v, path value.Value) value.Value {
+	if n, ok := path.Raw().(int64); ok {
+		if got, ok := index(v, value.FromInt(n)); ok {
+			return got
+		}
+		return r.missed(fmt.Sprintf("item %d", n))
+	}
+	for part := range strings.SplitSeq(str(path), ".") {
+		key := newString(part)
+		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
+			key = value.FromInt(n)
+		}
+		got, ok := index(v, key)
+		if !ok {
+			return r.missed("the attribute " + str(path))
+		}
+		v = got
+	}
+	return v
+}
+
+// by returns v, or its attribute that argument i names.
+func (c *call) by(i int) func(v value.Value) value.Value {
+	if !c.has(i) {
+		return func(v value.Value) value.Value { return v }
+	}
+	path := c.args[i]
+	return func(v value.Value) value.Value { return attribute(c.run, v, path) }
+}
+
+// folded is v for comparisons that ignore case.
+func folded(v value.Value, caseSensitive bool) value.Value {
+	if s, ok := v.AsString(); ok && !caseSensitive {
+		return newString(strings.ToLower(s))
+	}
+	return v
+}
+
+func batch(c *call) (value.Value, error) {
+	n, all := c.int(1, 0), c.items(0)
+	if n < 1 {
+		return value.Undefined(), errors.New("a batch has one item at least")
+	}
+	var batches []value.Value
+	for len(all) > 0 {
+		part := slices.Clone(all[:min(n, int64(len(all)))])
+		all = all[len(part):]
+		if c.has(2) {
+			must(0, c.growItems(n, 1))
+			for int64(len(part)) < n {
+				part = append(part, c.args[2])
+			}
+		}
+		batches = append(batches, newList(part))
+	}
+	return newList(batches), nil
+}
+
+func slicesFilter(c *call) (value.Value, error) {
+	n, all := c.int(1, 0), c.items(0)
+	if n < 1 {
+		return value.Undefined(), errors.New("there has to be one slice at least")
+	}
+	must(0, c.growItems(n, 2))
+	size, longer := int64(len(all))/n, int64(len(all))%n
+	var parts []value.Value
+	for i := range n {
+		take := size
+		if i < longer {
+			take++
+		}
+		part := slices.Clone(all[:take])
+		all = all[take:]
+		if c.has(2) && longer > 0 && i >= longer {
+			part = append(part, c.args[2])
+		}
+		parts = append(parts, newList(part))
+	}
+	return newList(parts), nil
+}
+
+func capitalize(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
+}
+
+// title makes the first letter of each word a capital, where words are what
+// spaces, dashes and opening brackets separate.
+func title(s string) string {
+	var b strings.Builder
+	start := true
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r) || strings.ContainsRune("-({[<", r):
+			start = true
+			b.WriteRune(r)
+		case start:
+			start = false
+			b.WriteRune(unicode.ToUpper(r))
+		default:
+			b.WriteRune(unicode.ToLower(r))
+		}
+	}
+	return b.String()
+}
+
+func count(c *call) (value.Value, error) {
+	n := length(c.args[0])
+	if n < 0 {
+		return value.Undefined(), fmt.Errorf("a %s has no length", typeName(c.args[0]))
+	}
+	return value.FromInt(int64(n)), nil
+}
+
+func defaultTo(c *call) (value.Value, error) {
+	v := c.args[0]
+	if !isMissing(v) && (v.IsTrue() || !c.bool(2, false)) {
+		return v, nil
+	}
+	if absent(c.args[1]) {
+		return newString(""), nil
+	}
+	return c.args[1], nil
+}
+
+func dictSort(c *call) (value.Value, error) {
+	by := c.text(2, "key")
+	if by != "key" && by != "value" {
+		return value.Undefined(), errors.New("sort by key or by value")
+	}
+	pairs := slices.Clone(c.dict(0).items())
+	return c.sorted(pairs, c.bool(3, false), func(v value.Value) value.Value {
+		pair, _ := v.Raw().(*list)
+		if by == "key" {
+			return folded(pair.v[0], c.bool(1, false))
+		}
+		return folded(pair.v[1], c.bool(1, false))
+	})
+}
+
+// sorted sorts items, in place, by what key returns for each.
+func (c *call) sorted(items []value.Value, reverse bool, key func(value.Value) value.Value) (value.Value, error) {
+	type keyed struct{ key, v value.Value }
+	all := make([]keyed, len(items))
+	for i, v := range items {
+		if all[i] = (keyed{key(v), v}); firstMissing([]value.Value{all[i].key}, nil) != nil {
+			firstMissing([]value.Value{all[i].key}, nil).tell()
+		}
+	}
+	must(0, c.step(len(items)))
+	var failed error
+	slices.SortStableFunc(all, func(a, b keyed) int {
+		n, err := compare(a.key, b.key)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		if reverse {
+			return -n
+		}
+		return n
+	})
+	for i := range all {
+		items[i] = all[i].v
+	}
+	return newList(items), failed
+}
+
+func sortFilter(c *call) (value.Value, error) {
+	items := slices.Clone(c.items(0))
+	sensitive := c.bool(2, false)
+	if !c.has(3) {
+		return c.sorted(items, c.bool(1, false), func(v value.Value) value.Value { return folded(v, sensitive) })
+	}
+	paths := strings.Split(str(c.args[3]), ",")
+	return c.sorted(items, c.bool(1, false), func(v value.Value) value.Value {
+		var keys []value.Value
+		for _, p := range paths {
+			keys = append(keys, folded(attribute(c.run, v, newString(p)), sensitive))
+		}
+		if len(keys) == 1 {
+			return keys[0]
+		}
+		return tuple(keys...)
+	})
+}
+
+func htmlEscaper() *strings.Replacer {
+	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
+}
+
+func escape(c *call) (value.Value, error) {
+	if c.args[0].IsSafe() {
+		return c.args[0], nil
+	}
+	return forceEscape(c)
+}
+
+func forceEscape(c *call) (value.Value, error) {
+	s := htmlEscaper().Replace(str(c.args[0]))
+	return value.FromSafeString(s), c.grow(int64(len(s)))
+}
+
+func fileSize(c *call) (value.Value, error) {
+	n, ok := number(c.args[0])
+	if s, isText := c.args[0].AsString(); isText {
+		f, err := strconv.ParseFloat(s, 64)
+		n, ok = num{f: f}, err == nil
+	}
+	if !ok {
+		return value.Undefined(), errors.New("want a number of bytes")
+	}
+	base, units := 1000.0, []string{"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"}
+	if c.bool(1, false) {
+		base, units = 1024, []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"}
+	}
+	if n.f == 1 {
+		return newString("1 Byte"), nil
+	}
+	if n.f < base {
+		return newString(fmt.Sprintf("%d Bytes", int64(n.f))), nil
+	}
+	unit := base
+	for i, name := range units {
+		unit = math.Pow(base, float64(i+2))
+		if n.f < unit || i == len(units)-1 {
+			return newString(fmt.Sprintf("%.1f %s", base*n.f/unit, name)), nil
+		}
+	}
+	return value.Undefined(), nil
+}
+
+func (c *call) oneOf(which string, choose func(n int) int) (value.Value, error) {
+	items := c.items(0)
+	if len(items) == 0 {
+		return c.missed("the " + which + " item of an empty list"), nil
+	}
+	return items[choose(len(items))], nil
+}
+
+func toFloat(c *call) (value.Value, error) {
+	if n, ok := number(c.args[0]); ok {
+		return value.FromFloat(n.f), nil
+	}
+	if s, ok := c.args[0].AsString(); ok {
+		if f, ok := parseFloat(s); ok {
+			return value.FromFloat(f), nil
+		}
+	}
+	if absent(c.args[1]) {
+		return value.FromFloat(0), nil
+	}
+	return c.args[1], nil
+}
+
+func parseFloat(s string) (float64, bool) {
+	s = strings.TrimSpace(s)
+	f, err := strconv.ParseFloat(s, 64)
+	return f, (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(s, "xXpP")
+}
+
+func toInt(c *call) (value.Value, error) {
+	if n, ok := number(c.args[0]); ok {
+		if n.real {
+			if math.Abs(n.f) >= 1<<63 || math.IsNaN(n.f) {
+				return value.Undefined(), errTooLarge
+			}
+			return value.FromInt(int64(n.f)), nil
+		}
+		return value.FromInt(n.i), nil
+	}
+	if s, ok := c.args[0].AsString(); ok {
+		base := int(c.int(2, 10))
+		text := strings.ToLower(strings.TrimSpace(s))
+		for prefix, b := range map[string]int{"0x": 16, "0o": 8, "0b": 2} {
+			if base == b {
+				text = strings.TrimPrefix(text, prefix)
+			}
+		}
+		if i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), base, 64); err == nil {
+			return value.FromInt(i), nil
+		}
+		if f, ok := parseFloat(s); ok && math.Abs(f) < 1<<63 {
+			return value.FromInt(int64(f)), nil
+		}
+	}
+	if absent(c.args[1]) {
+		return value.FromInt(0), nil
+	}
+	return c.args[1], nil
+}
+
+func formatFilter(c *call) (value.Value, error) {
+	if len(c.named) > 0 {
+		d := newDict()
+		for _, name := range sortedKeys(c.named) {
+			d.set(newString(name), c.named[name])
+		}
+		return c.sized(c.percentFormat(str(c.args[0]), fromDict(d)))
+	}
+	return c.sized(c.percentFormat(str(c.args[0]), tuple(c.args[1:]...)))
+}
+
+func groupBy(c *call) (value.Value, error) {
+	items, sensitive := slices.Clone(c.items(0)), c.bool(3, false)
+	key := func(v value.Value) value.Value {
+		got := attribute(c.run, v, c.args[1])
+		if isMissing(got) && !absent(c.args[2]) {
+			got = c.args[2]
+		}
+		return got
+	}
+	same := func(v value.Value) value.Value { return folded(key(v), sensitive) }
+	if _, err := c.sorted(items, false, same); err != nil {
+		return value.Undefined(), err
+	}
+	var groups []value.Value
+	for len(items) > 0 {
+		n := 1
+		for n < len(items) && equal(same(items[0]), same(items[n])) {
+			n++
+		}
+		groups = append(groups, value.FromObject(&list{v: []value.Value{key(items[0]), newList(items[:n:n])}, tuple: true, group: true}))
+		items = items[n:]
+	}
+	return newList(groups), nil
+}
+
+func indent(c *call) (value.Value, error) {
+	prefix := ""
+	if s, ok := c.args[1].AsString(); ok {
+		prefix = s
+	} else {
+		width := c.int(1, 4)
+		must(0, c.grow(max(0, width)))
+		prefix = strings.Repeat(" ", max(0, int(width)))
+	}
+	lines := splitLines(str(c.args[0])+"\n", false)
+	c.mustGrow(int64(len(lines)) * int64(len(prefix)))
+	for i := range lines {
+		if i == 0 && c.bool(2, false) || i > 0 && (lines[i] != "" || c.bool(3, false)) {
+			lines[i] = prefix + lines[i]
+		}
+	}
+	return c.sized(strings.Join(lines, "\n"), nil)
+}
+
+func join(c *call) (value.Value, error) {
+	sep, by, items := "", c.by(2), c.items(0)
+	if c.has(1) {
+		sep = str(c.args[1])
+	}
+	parts := make([]string, len(items))
+	total := int64(0)
+	for i, v := range items {
+		parts[i] = str(by(v))
+		if total += int64(len(parts[i]) + len(sep)); total > c.e.o.Bytes+int64(len(sep)) {
+			return value.Undefined(), c.grow(total)
+		}
+	}
+	return c.sized(strings.Join(parts, sep), nil)
+}
+
+// sub calls a filter or a test by its name, for map and select.
+func (c *call) sub(f fn, args []value.Value, named map[string]value.Value) (value.Value, error) {
+	o := &op{at: c.at, name: c.op.name, do: f.call, lax: f.lax}
+	return o.Call(c.state, args, named)
+}
+
+func mapFilter(c *call) (value.Value, error) {
+	items := c.items(0)
+	mapped := make([]value.Value, len(items))
+	if path, ok := c.named["attribute"]; ok {
+		instead, hasDefault := c.named["default"]
+		for i, v := range items {
+			if mapped[i] = attribute(c.run, v, path); hasDefault && isMissing(mapped[i]) {
+				mapped[i] = instead
+			}
+		}
+		return newList(mapped), nil
+	}
+	if len(c.args) < 2 {
+		return value.Undefined(), errors.New("map needs a filter's name or an attribute")
+	}
+	f, ok := c.e.filter(str(c.args[1]))
+	if !ok {
+		return value.Undefined(), fmt.Errorf("there is no filter %s", str(c.args[1]))
+	}
+	for i, v := range items {
+		var err error
+		if mapped[i], err = c.sub(f, append([]value.Value{v}, c.args[2:]...), c.named); err != nil {
+			return value.Undefined(), err
+		}
+	}
+	return newList(mapped), nil
+}
+
+// selection makes select, reject, selectattr and rejectattr.
+func selection(byAttribute, want bool) operator {
+	return func(c *call) (value.Value, error) {
+		args := c.args[1:]
+		key := func(v value.Value) value.Value { return v }
+		if byAttribute {
+			if len(args) == 0 {
+				return value.Undefined(), errors.New("want the name of an attribute")
+			}
+			path := args[0]
+			key, args = func(v value.Value) value.Value { return attribute(c.run, v, path) }, args[1:]
+		}
+		test := fn{do: func(c *call) (value.Value, error) { return truth(c.args[0].IsTrue()) }}
+		if len(args) > 0 {
+			t, ok := c.e.tests[str(args[0])]
+			if !ok {
+				return value.Undefined(), fmt.Errorf("there is no test %s", str(args[0]))
+			}
+			test, args = t, args[1:]
+		}
+		var kept []value.Value
+		for _, v := range c.items(0) {
+			got, err := c.sub(test, append([]value.Value{key(v)}, args...), c.named)
+			if err != nil {
+				return value.Undefined(), err
+			}
+			if got.IsTrue() == want {
+				kept = append(kept, v)
+			}
+		}
+		return newList(kept), nil
+	}
+}
+
+func extreme(name string, sign int) operator {
+	return func(c *call) (value.Value, error) {
+		items, by := c.items(0), c.by(2)
+		if len(items) == 0 {
+			return c.missed("the " + name + " of an empty list"), nil
+		}
+		best := items[0]
+		for _, v := range items[1:] {
+			n, err := compare(folded(by(v), c.bool(1, false)), folded(by(best), c.bool(1, false)))
+			if err != nil {
+				return value.Undefined(), err
+			}
+			if n*sign > 0 {
+				best = v
+			}
+		}
+		return best, nil
+	}
+}
+
+func replace(c *call) (value.Value, error) {
+	return c.replaced(str(c.args[0]), str(c.args[1]), str(c.args[2]), c.int(3, -1))
+}
+
+func (c *call) replaced(s, old, with string, n int64) (value.Value, error) {
+	found := int64(strings.Count(s, old))
+	if n >= 0 {
+		found = min(found, n)
+	}
+	if err := c.grow(int64(len(s)) + found*int64(len(with)-len(old))); err != nil {
+		return value.Undefined(), err
+	}
+	return newString(strings.Replace(s, old, with, int(found))), nil
+}
+
+func reverse(c *call) (value.Value, error) {
+	if s, ok := c.args[0].AsString(); ok {
+		runes := []rune(s)
+		slices.Reverse(runes)
+		return newString(string(runes)), nil
+	}
+	items := slices.Clone(c.items(0))
+	slices.Reverse(items)
+	return newList(items), nil
+}
+
+func round(c *call) (value.Value, error) {
+	n, ok := number(c.args[0])
+	if !ok {
+		return value.Undefined(), fmt.Errorf("a %s cannot be rounded", typeName(c.args[0]))
+	}
+	digits := c.int(1, 0)
+	if digits > 300 || digits < -300 {
+		return value.Undefined(), errTooLarge
+	}
+	scale := math.Pow(10, float64(digits))
+	switch method := c.text(2, "common"); method {
+	case "ceil":
+		return value.FromFloat(math.Ceil(n.f*scale) / scale), nil
+	case "floor":
+		return value.FromFloat(math.Floor(n.f*scale) / scale), nil
+	case "common":
+	default:
+		return value.Undefined(), errors.New("round in the way common, ceil or floor")
+	}
+	if digits < 0 {
+		f := math.RoundToEven(n.f*scale) / scale
+		if !n.real {
+			return value.FromInt(int64(f)), nil
+		}
+		return value.FromFloat(f), nil
+	}
+	if !n.real {
+		return value.FromInt(n.i), nil
+	}
+	f, _ := strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', int(digits), 64), 64) // exact, ties to even
+	return value.FromFloat(f), nil
+}
+
+func stripTags(c *call) (value.Value, error) {
+	var b strings.Builder
+	s := str(c.args[0])
+	for s != "" {
+		before, after, ok := strings.Cut(s, "<")
+		b.WriteString(before)
+		if _, s, ok = strings.Cut(after, ">"); !ok {
+			break
+		}
+	}
+	text := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&").Replace(b.String())
+	return newString(strings.Join(strings.Fields(text), " ")), nil
+}
+
+func sum(c *call) (value.Value, error) {
+	by := c.by(1)
+	total := value.FromInt(0)
+	if c.has(2) {
+		total = c.args[2]
+	}
+	for _, v := range c.items(0) {
+		var err error
+		if total, err = c.sub(fn{params: "other!", do: add}, []value.Value{total, by(v)}, nil); err != nil {
+			return value.Undefined(), err
+		}
+	}
+	return total, nil
+}
+
+func truncate(c *call) (value.Value, error) {
+	runes, end := []rune(str(c.args[0])), c.text(3, "...")
+	n := c.int(1, 255)
+	keep := n - int64(utf8.RuneCountInString(end))
+	if keep < 0 {
+		return value.Undefined(), errors.New("the length is shorter than the end")
+	}
+	if int64(len(runes)) <= n+c.int(4, 5) {
+		return newString(string(runes)), nil
+	}
+	cutOff := string(runes[:keep])
+	if i := strings.LastIndexByte(cutOff, ' '); i >= 0 && !c.bool(2, false) {
+		cutOff = cutOff[:i]
+	}
+	return newString(cutOff + end), nil
+}
+
+func unique(c *call) (value.Value, error) {
+	by, seen := c.by(2), newDict()
+	var kept []value.Value
+	for _, v := range c.items(0) {
+		key := folded(by(v), c.bool(1, false))
+		if _, ok := seen.get(key); ok {
+			continue
+		}
+		if err := seen.set(key, v); err != nil {
+			return value.Undefined(), err
+		}
+		kept = append(kept, v)
+	}
+	return newList(kept), nil
+}
+
+// urlEncode encodes a string, with its slashes, or a mapping as a query.
+func urlEncode(c *call) (value.Value, error) {
+	v := c.args[0]
+	var pairs []value.Value
+	switch d := v.Raw().(type) {
+	case *dict:
+		pairs = d.items()
+	case *list:
+		pairs = d.all()
+	default:
+		return c.sized(percentEncode(str(v), "/"), nil)
+	}
+	var parts []string
+	for _, p := range pairs {
+		kv := must(iterate(p))
+		if len(kv) != 2 {
+			return value.Undefined(), errors.New("want pairs of keys and values")
+		}
+		parts = append(parts, queryEncode(str(kv[0]))+"="+queryEncode(str(kv[1])))
+	}
+	return c.sized(strings.Join(parts, "&"), nil)
+}
+
+func queryEncode(s string) string { return strings.ReplaceAll(percentEncode(s, ""), "%20", "+") }
+
+func percentEncode(s, safe string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_.-~"+safe, c) >= 0 {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }
+
+func wordCount(c *call) (value.Value, error) {
+	words := strings.FieldsFunc(str(c.args[0]), func(r rune) bool { return !isWord(r) })
+	return value.FromInt(int64(len(words))), nil
+}
+
+func wordWrap(c *call) (value.Value, error) {
+	width, end := int(min(c.int(1, 79), math.MaxInt32)), c.text(3, "\n")
+	if width < 1 {
+		return value.Undefined(), errors.New("the width is 1 at least")
+	}
+	var lines []string
+	for _, line := range splitLines(str(c.args[0]), false) {
+		wrapped := wrapLine(chunks(line, c.bool(4, true)), width, c.bool(2, true))
+		lines = append(lines, strings.Join(wrapped, end))
+	}
+	return c.sized(strings.Join(lines, end), nil)
+}
+
+// chunks are the words of a line and the spaces between them; a word may be
+// broken after a hyphen between letters.
+func chunks(line string, hyphens bool) (all [][]rune) {
+	runes := []rune(line)
+	start := 0
+	for i := 1; i <= len(runes); i++ {
+		letter := func(j int) bool { return j >= 0 && j < len(runes) && unicode.IsLetter(runes[j]) }
+		if i == len(runes) || unicode.IsSpace(runes[i]) != unicode.IsSpace(runes[i-1]) ||
+			hyphens && runes[i-1] == '-' && letter(i-2) && letter(i-3) && letter(i) && letter(i+1) {
+			all = append(all, runes[start:i])
+			start = i
+		}
+	}
+	return all
+}
+
+func wrapLine(chunks [][]rune, width int, breakWords bool) (lines []string) {
+	blank := func(c []rune) bool { return strings.TrimSpace(string(c)) == "" }
+	for len(chunks) > 0 {
+		if len(lines) > 0 && blank(chunks[0]) {
+			chunks = chunks[1:]
+			continue
+		}
+		var line []rune
+		parts := 0
+		for len(chunks) > 0 && len(line)+len(chunks[0]) <= width {
+			line = append(line, chunks[0]...)
+			chunks = chunks[1:]
+			parts++
+		}
+		if len(chunks) > 0 && len(chunks[0]) > width {
+			switch room := width - len(line); {
+			case breakWords:
+				line = append(line, chunks[0][:room]...)
+				chunks[0] = chunks[0][room:]
+			case parts == 0:
+				line = chunks[0]
+				chunks = chunks[1:]
+			}
+		}
+		if text := strings.TrimRightFunc(string(line), unicode.IsSpace); text != "" {
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
+func xmlAttributes(c *call) (value.Value, error) {
+	var parts []string
+	d := c.dict(0)
+	escape := htmlEscaper()
+	for _, k := range d.list() {
+		if v, _ := d.get(k); !v.IsNone() && !isMissing(v) {
+			parts = append(parts, escape.Replace(str(k))+`="`+escape.Replace(str(v))+`"`)
+		}
+	}
+	s := strings.Join(parts, " ")
+	if s != "" && c.bool(1, true) {
+		s = " " + s
+	}
+	return value.FromSafeString(s), nil
+}
