@@ -8,7 +8,7 @@ BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_doc
 	-ldflags "-s -w -buildid= -X main.version=$(VERSION)"
 
 # Modules of their own, so that what they need stays out of the product's go.mod.
-TEST_MODULES = test/coredns test/grpchealth
+TEST_MODULES = test/coredns test/grpchealth test/helm
 # Tools that read the sources, at the versions that test/tools/go.mod pins.
 TOOL = go tool -modfile=test/tools/go.mod
 
@@ -29,7 +29,7 @@ demo: build ## the Kubernetes documentation's init containers, without a cluster
 test: ## all tests; installs the real servers they want, where it may (root and apt)
 	test/install-servers.sh
 	go test -p 1 ./...
-	@for module in $(TEST_MODULES); do echo "go build: $$module"; go -C $$module build -o /dev/null . || exit; done
+	@for module in $(TEST_MODULES); do echo "go test: $$module"; go -C $$module test ./... || exit; done
 
 # Not test/: what it adds runs in processes of their own, which the race detector does not see.
 .PHONY: race

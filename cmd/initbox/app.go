@@ -24,6 +24,7 @@ import (
 var commands = []func(*env) *cli.Command{
 	waitForDNS,
 	waitForService,
+	renderCommand,
 	rbac,
 	sleep,
 	install,

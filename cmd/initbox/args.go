@@ -21,8 +21,8 @@ type option struct {
 // with an argument, or with "--".
 func readOption(args []string, flags []cli.Flag) (o option, ok bool) {
 	word := args[0]
-	if len(word) < 2 || word[0] != '-' || word == "--" || '0' <= word[1] && word[1] <= '9' {
-		return o, false // "-" is stdin by custom, and "-5" a number
+	if len(word) < 2 || word[0] != '-' || word == "--" || '0' <= word[1] && word[1] <= '9' || word[1] == ':' {
+		return o, false // "-" is stdin by custom, also in "-:DST", and "-5" a number
 	}
 	name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	o = option{name: name, value: value, words: args[:1]}

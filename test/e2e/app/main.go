@@ -19,7 +19,7 @@ func main() {
 	delay := flag.Duration("delay", 0, "do nothing for so long at first")
 	user := flag.String("user", "", "`NAME` without which, and $PASSWORD, requests are denied")
 	get := flag.String("get", "", "`URL` to fetch")
-	stat := flag.String("stat", "", "`FILE` to print the inode, the time and the content of")
+	stat := flag.String("stat", "", "`FILE` to print the inode, the mode, the time and the content of")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
 
@@ -87,6 +87,6 @@ func describe(name string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%s: inode %d, %v, %q\n", name, info.Sys().(*syscall.Stat_t).Ino, info.ModTime().UTC().Format(time.RFC3339Nano), content)
+	fmt.Printf("%s: inode %d, %v, %v, %q\n", name, info.Sys().(*syscall.Stat_t).Ino, info.Mode(), info.ModTime().UTC().Format(time.RFC3339Nano), content)
 	return nil
 }

@@ -1,0 +1,91 @@
+package render
+
+import (
+	"fmt"
+
+	"initbox/internal/readfile"
+	"initbox/render/format"
+)
+
+// checks are what results, and values, have to pass.
+type checks struct {
+	validate bool // by extension
+	formats  []Rule[*format.Format]
+	schemas  []Rule[*format.Schema]
+	schema   *format.Schema // of the values; may be nil
+}
+
+func newChecks(o Options) (*checks, error) {
+	c := &checks{validate: o.Validate}
+	for _, rule := range o.Formats {
+		f, err := format.Named(rule.Value)
+		if err != nil {
+			return nil, err
+		}
+		c.formats = append(c.formats, Rule[*format.Format]{Pattern: rule.Pattern, Value: f})
+	}
+	for _, rule := range o.Schemas {
+		s, err := readSchema(rule.Value)
+		if err != nil {
+			return nil, err
+		}
+		c.schemas = append(c.schemas, Rule[*format.Schema]{Pattern: rule.Pattern, Value: s})
+	}
+	if o.ValuesSchema != "" {
+		s, err := readSchema(o.ValuesSchema)
+		if err != nil {
+			return nil, err
+		}
+		c.schema = s
+	}
+	return c, nil
+}
+
+func readSchema(name string) (*format.Schema, error) {
+	text, err := readfile.All(name)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	s, err := format.ReadSchema(text)
+	if err != nil {
+		return nil, fmt.Errorf("the schema %s: %w", name, err)
+	}
+	return s, nil
+}
+
+// values checks the values against their schema.
+func (c *checks) values(all map[string]any) error {
+	if c.schema == nil {
+		return nil
+	}
+	if err := c.schema.Validate(all); err != nil {
+		return fmt.Errorf("the values do not fit their schema: %w", err)
+	}
+	return nil
+}
+
+// file checks a result, of which a schema needs a format that has documents.
+func (c *checks) file(name string, content []byte) error {
+	f, told := lastMatch(c.formats, name)
+	schema, checked := lastMatch(c.schemas, name)
+	if !told && (c.validate || checked) {
+		f = format.For(name)
+	}
+	if f == nil && checked {
+		return fmt.Errorf("a schema is for JSON, YAML and TOML, and the name %s says none of them", name)
+	}
+	if f == nil {
+		return nil
+	}
+	if err := f.Validate(content); err != nil || !checked {
+		return err
+	}
+	document, err := f.Parse(content)
+	if err != nil {
+		return err
+	}
+	if err := schema.Validate(document); err != nil {
+		return fmt.Errorf("it does not fit its schema: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package render
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"initbox/internal/podinfo"
+	"initbox/internal/suggest"
+	"initbox/render/engine"
+)
+
+// failures collects what is wrong with the templates: whoever mends one place
+// wants to know of the others.
+type failures struct {
+	mu      sync.Mutex
+	missing []engine.Input
+	others  []error
+}
+
+// maxOthers is how many errors are told that are no missing inputs; the first
+// one may be the cause of all.
+const maxOthers = 10
+
+func (f *failures) add(err error) {
+	if err == nil {
+		return
+	}
+	var missing *engine.MissingError
+	found := errors.As(err, &missing)
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && found { // as of envsubst, which goes on after ${X:?text}
+		for _, part := range joined.Unwrap() {
+			f.add(part)
+		}
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if found {
+		f.missing = append(f.missing, missing.Missing...)
+	} else {
+		f.others = append(f.others, err)
+	}
+}
+
+// enough reports whether there is no use in going on.
+func (f *failures) enough() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.others) >= maxOthers
+}
+
+// err returns all as one error, or nil.
+func (f *failures) err(in *inputs) error {
+	slices.SortFunc(f.others, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	switch {
+	case len(f.missing) == 0 && len(f.others) == 0:
+		return nil
+	case len(f.missing) == 0 && len(f.others) == 1:
+		return f.others[0]
+	case len(f.missing) == 0:
+		return &severalError{f.others}
+	}
+	slices.SortFunc(f.missing, func(a, b engine.Input) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Name, b.Name))
+	})
+	return &missingError{slices.Compact(f.missing), f.others, in}
+}
+
+// severalError is about several files.
+type severalError struct{ errs []error }
+
+func (e *severalError) Error() string {
+	return fmt.Sprintf("%d files cannot be rendered:\n%s", len(e.errs), indented(e.errs))
+}
+
+func (e *severalError) Unwrap() []error { return e.errs }
+
+func indented(errs []error) string {
+	var b strings.Builder
+	for i, err := range errs {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString("  " + strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	}
+	return b.String()
+}
+
+// missingError tells which inputs are missing, and what else is wrong.
+type missingError struct {
+	missing []engine.Input
+	others  []error
+	in      *inputs
+}
+
+func (e *missingError) Unwrap() []error { return e.others }
+
+func (e *missingError) Error() string {
+	if len(e.missing) == 1 && len(e.others) == 0 {
+		return fmt.Sprintf("%s: %s is missing%s", e.missing[0].Position, e.missing[0].Name, because(e.missing[0]))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d inputs are missing:", len(e.missing))
+	for _, m := range e.missing {
+		fmt.Fprintf(&b, "\n  %s: %s%s", m.Position, m.Name, because(m))
+	}
+	if len(e.others) > 0 {
+		fmt.Fprintf(&b, "\nand there is more:\n%s", indented(e.others))
+	}
+	return b.String()
+}
+
+func because(m engine.Input) string {
+	if m.Why == "" {
+		return ""
+	}
+	return ": " + m.Why
+}
+
+// Hint says how each kind of input is given.
+func (e *missingError) Hint() string {
+	var hints []string
+	told := map[string]bool{} // the kinds that are given all in one way
+	for _, m := range e.missing {
+		hint, kind := e.in.hint(m.Name)
+		if hint == "" || told[kind] || slices.Contains(hints, hint) {
+			continue
+		}
+		hints = append(hints, hint)
+		told[kind] = kind != ""
+	}
+	return strings.Join(append(hints, "nothing was written"), "; ")
+}
+
+// hint says how an input is given that is missing. If others of its kind are
+// given alike, it names the kind.
+func (in *inputs) hint(name string) (hint, kind string) {
+	root, rest, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
+	switch {
+	case root == "Env" && in.envFailed[rest] != "":
+		return in.envFailed[rest], ""
+	case root == "Env":
+		return "set the variables in the container's env", root
+	case root == "Pod":
+		for _, f := range podinfo.Fields {
+			if f.Name == rest || strings.HasPrefix(rest+".", f.Name+".") {
+				return f.HowToTell(), ""
+			}
+		}
+	case root == "Values":
+		if near := in.near(rest); near != "" {
+			return fmt.Sprintf("did you mean .Values.%s in place of %s?", near, name), ""
+		}
+		return "give values with --values FILE or --set KEY=VALUE, or say in the template what is to be there instead, as in {{ " + name + ` | default "x" }}`, root
+	case strings.HasPrefix(name, "$"):
+		return "set the variables in the container's env, or say in the template what is to be there instead, as in ${" + name[1:] + ":-x}", "$"
+	}
+	return "", ""
+}
+
+// near returns the key of a value that looks like one that is missing.
+func (in *inputs) near(key string) string {
+	at := in.values.Map()
+	parts := strings.Split(key, ".")
+	for i, part := range parts {
+		next, found := at[part]
+		if !found {
+			var known []string
+			for k := range at {
+				known = append(known, k)
+			}
+			slices.Sort(known)
+			if near := suggest.Closest(part, known); near != "" {
+				return strings.Join(append(slices.Clone(parts[:i]), near), ".")
+			}
+			return ""
+		}
+		at, _ = next.(map[string]any)
+	}
+	return ""
+}
+
+// hintedError is an error of the destination with the way to mend it.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }
+func (e hintedError) Hint() string  { return e.hint }
+
+// withHint says what to do about a destination that cannot be written.
+func withHint(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return hintedError{err, "raise the sizeLimit of the volume: while it is rendered, what changes is there twice"}
+	case errors.Is(err, syscall.EROFS):
+		return hintedError{err, "is a volume mounted there, and without readOnly?"}
+	case errors.Is(err, fs.ErrPermission):
+		return hintedError{err, "set fsGroup in the Pod's securityContext, so that this user may write to the volume"}
+	}
+	return err
+}

@@ -1,0 +1,187 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"initbox/internal/podinfo"
+	"initbox/internal/readfile"
+	"initbox/render/engine"
+	"initbox/render/values"
+)
+
+// inputs is what templates see, and the same with other secrets in it: what is
+// rendered alike from both tells no secret.
+type inputs struct {
+	values    *values.Values
+	env       map[string]any
+	envFiles  map[string]string // by variable that is not set, the file that may hold its value
+	envSecret []string          // the values of env that came from files
+	envFailed map[string]string // by variable, why its file cannot be read
+	pod       map[string]any
+	files     fs.FS
+}
+
+func readInputs(ctx context.Context, o Options) (*inputs, error) {
+	v, err := values.Load(ctx, o.Values, values.Options{Stdin: o.Stdin, Fetch: o.Fetch})
+	if err != nil {
+		return nil, err
+	}
+	pod, err := podinfo.Read(o.PodDir)
+	if err != nil {
+		return nil, fmt.Errorf("read what the downward API tells: %w", err)
+	}
+	in := &inputs{values: v, pod: podMap(pod), env: map[string]any{}, envFiles: map[string]string{}, envFailed: map[string]string{}}
+	in.readEnv(o.Environ, o.EnvAllow)
+	if o.Files != "" {
+		root, err := os.OpenRoot(o.Files)
+		if err != nil {
+			return nil, fmt.Errorf("open the folder of .Files: %w", err)
+		}
+		in.files = root.FS()
+	}
+	return in, nil
+}
+
+// fileSuffix ends the name of a variable that names a file with the value of
+// another variable, as in the images of databases: DB_PASSWORD_FILE.
+const fileSuffix = "_FILE"
+
+// readEnv fills in.env with the variables that templates may see, and in.envFiles
+// with those that are not set, while one of that name with _FILE is.
+func (in *inputs) readEnv(environ, allow []string) {
+	allowed := func(name string) bool {
+		return allow == nil || slices.ContainsFunc(allow, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok })
+	}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if allowed(name) {
+			in.env[name] = value
+		}
+		if short, found := strings.CutSuffix(name, fileSuffix); found && short != "" && value != "" && allowed(short) {
+			in.envFiles[short] = value
+		}
+	}
+	for name := range in.env {
+		delete(in.envFiles, name)
+	}
+}
+
+// wantEnvFiles reads the files of the variables whose name is in text. Many a
+// variable's name ends in _FILE, such as SSL_CERT_FILE, and no template asks for
+// what that holds; so a file is read only if one may. Its content without the
+// last line break is the variable's value, and secret.
+func (in *inputs) wantEnvFiles(text []byte) {
+	for name, file := range in.envFiles {
+		if !bytes.Contains(text, []byte(name)) {
+			continue
+		}
+		delete(in.envFiles, name)
+		data, err := readfile.All(file)
+		if err != nil {
+			in.envFailed[name] = fmt.Sprintf("$%s%s: %v", name, fileSuffix, err)
+			continue
+		}
+		value := strings.TrimRight(string(data), "\r\n")
+		in.env[name] = value
+		in.envSecret = append(in.envSecret, value)
+	}
+}
+
+// redactor removes the secrets from text.
+func (in *inputs) redactor() *values.Redactor {
+	return values.NewRedactor(slices.Concat(in.values.Secrets(), in.envSecret))
+}
+
+// secret reports whether there is any secret among the inputs.
+func (in *inputs) secret() bool { return len(in.envSecret) > 0 || len(in.values.Secrets()) > 0 }
+
+// data returns what templates see.
+func (in *inputs) data(o Options) *engine.Data {
+	return &engine.Data{Values: in.values.Map(), Env: in.env, Pod: in.pod, Files: in.files, Resolve: o.Resolve}
+}
+
+// shadow returns what templates see, with other secrets.
+func (in *inputs) shadow(o Options) *engine.Data {
+	data := in.data(o)
+	data.Values = in.values.Shadow()
+	data.Env = maps.Clone(in.env)
+	for name, value := range data.Env {
+		if slices.Contains(in.envSecret, value.(string)) {
+			data.Env[name] = values.Shade(value.(string))
+		}
+	}
+	return data
+}
+
+// podMap is .Pod. What was not told is not in it, and so missing.
+func podMap(p podinfo.Pod) map[string]any {
+	m := map[string]any{}
+	for name, value := range map[string]string{"Name": p.Name, "Namespace": p.Namespace, "UID": p.UID, "Node": p.Node, "ServiceAccount": p.ServiceAccount} {
+		if value != "" {
+			m[name] = value
+		}
+	}
+	addresses(m, "IP", p.IPs)
+	addresses(m, "HostIP", p.HostIPs)
+	if p.Labels != nil {
+		m["Labels"] = stringMap(p.Labels)
+	}
+	if p.Annotations != nil {
+		m["Annotations"] = stringMap(p.Annotations)
+	}
+	resources(m, "Limits", p.Limits)
+	resources(m, "Requests", p.Requests)
+	if n, err := podinfo.Ordinal(p.Name); err == nil {
+		m["Ordinal"] = n
+	}
+	return m
+}
+
+// addresses sets IP to the primary address, IPs to all, and IPv4 and IPv6 to the
+// first of each family.
+func addresses(m map[string]any, key string, addrs []netip.Addr) {
+	var all []any
+	for _, addr := range addrs {
+		family := "v6"
+		if addr.Is4() {
+			family = "v4"
+		}
+		for _, k := range []string{key, key + family} {
+			if m[k] == nil {
+				m[k] = addr.String()
+			}
+		}
+		all = append(all, addr.String())
+	}
+	if all != nil {
+		m[key+"s"] = all
+	}
+}
+
+func resources(m map[string]any, key string, r podinfo.Resources) {
+	of := map[string]any{}
+	if r.CPU > 0 {
+		of["cpu"] = r.CPU
+	}
+	if r.Memory > 0 {
+		of["memory"] = r.Memory
+	}
+	m[key] = of
+}
+
+func stringMap(from map[string]string) map[string]any {
+	to := make(map[string]any, len(from))
+	for k, v := range from {
+		to[k] = v
+	}
+	return to
+}

@@ -1,0 +1,163 @@
+package render
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"initbox/internal/atomicfile"
+	"initbox/render/format"
+)
+
+// output is a folder that results are written to, or stdout.
+type output struct {
+	dir   string            // "" is stdout
+	stage *atomicfile.Stage // nil for stdout
+
+	stdout io.Writer
+	text   []byte
+
+	mu      sync.Mutex
+	secrets map[string]bool   // names of results with a secret in them
+	diffs   map[string]string // by name, if they are wanted
+}
+
+// outputOf returns where a single result goes: to a file of that name, or into
+// a folder, if there is one or the name ends in a slash.
+func (r *run) outputOf(to, base string) (out *output, name string, err error) {
+	if to == "-" {
+		out, err = r.output("")
+		return out, "stdout", err
+	}
+	if stat, err := os.Stat(to); strings.HasSuffix(to, "/") || err == nil && stat.IsDir() {
+		out, err := r.output(to)
+		return out, base, err
+	}
+	if r.AtomicDir {
+		return nil, "", fmt.Errorf("%s is to be a file, and --atomic-dir is for folders; put a slash at its end", to)
+	}
+	out, err = r.output(filepath.Dir(to))
+	return out, filepath.Base(to), err
+}
+
+// output returns the one for a folder, or for stdout if dir is empty.
+func (r *run) output(dir string) (*output, error) {
+	if dir != "" {
+		dir = filepath.Clean(dir)
+	}
+	for _, out := range r.outputs {
+		if out.dir == dir {
+			return out, nil
+		}
+	}
+	out := &output{dir: dir, stdout: r.Stdout, secrets: map[string]bool{}}
+	if r.Diff != nil {
+		out.diffs = map[string]string{}
+	}
+	if dir != "" {
+		var err error
+		if out.stage, err = r.stage(dir); err != nil {
+			return nil, withHint(err)
+		}
+	}
+	r.outputs = append(r.outputs, out)
+	return out, nil
+}
+
+func (r *run) stage(dir string) (*atomicfile.Stage, error) {
+	o := atomicfile.Options{DryRun: r.DryRun, Prune: r.Prune}
+	if r.AtomicDir {
+		return atomicfile.OpenVersion(dir, o)
+	}
+	return atomicfile.OpenStage(dir, o)
+}
+
+// path returns the name of a result as a user would write it.
+func (out *output) path(name string) string { return filepath.Join(out.dir, filepath.FromSlash(name)) }
+
+// exists reports whether there is a file of that name already.
+func (out *output) exists(name string) bool {
+	if out.stage == nil {
+		return false
+	}
+	_, err := os.Lstat(out.path(name))
+	return err == nil
+}
+
+// put lays a result beside its destination.
+func (out *output) put(name string, res result, attr atomicfile.Attr) error {
+	if out.stage == nil {
+		out.text = res.content
+		return nil
+	}
+	if out.diffs != nil {
+		if err := out.diff(name, res); err != nil {
+			return err
+		}
+	}
+	if res.secret {
+		out.mu.Lock()
+		out.secrets[name] = true
+		out.mu.Unlock()
+	}
+	if _, err := out.stage.Put(name, res.content, attr); err != nil {
+		return withHint(err)
+	}
+	return nil
+}
+
+// commit puts all results in place, unless nothing is to be changed.
+func (out *output) commit(dryRun bool) ([]Change, error) {
+	if out.stage == nil {
+		if dryRun {
+			return nil, nil
+		}
+		_, err := out.stdout.Write(out.text)
+		return nil, err
+	}
+	finish := out.stage.Commit
+	if dryRun {
+		finish = out.stage.Plan
+	}
+	done, err := finish()
+	err = withHint(err)
+	var changes []Change
+	for _, c := range done {
+		changes = append(changes, Change{Path: out.path(c.Name), What: string(c.Kind), Secret: out.secrets[c.Name], InPlace: c.InPlace})
+	}
+	return changes, err
+}
+
+func (out *output) close() {
+	if out.stage != nil {
+		out.stage.Close()
+	}
+}
+
+// envFile adds the values as a file of variables.
+func (r *run) envFile() error {
+	if r.EnvFile == "" {
+		return nil
+	}
+	var b strings.Builder
+	if err := format.WriteEnvFile(&b, r.data.values.Map()); err != nil {
+		return fmt.Errorf("the values do not fit into a file of variables: %w", err)
+	}
+	out, name, err := r.outputOf(r.EnvFile, "")
+	if err != nil {
+		return err
+	}
+	if err := r.claim(out.path(name), "the values"); err != nil {
+		return err
+	}
+	res := result{content: []byte(b.String()), secret: len(r.data.values.Secrets()) > 0}
+	return r.put(out, name, "the values", res, 0o644)
+}
+
+// inOrder returns the names of a map, sorted.
+func inOrder[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,185 @@
+// Package render makes configuration files from templates and values: all of
+// them, or none.
+//
+// Everything is rendered, checked and laid beside its destination first; only
+// then is anything replaced, and each file at once. What is right already is not
+// touched.
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+
+	"initbox/render/engine"
+	"initbox/render/values"
+)
+
+// Options says what to render, from what, and where to.
+type Options struct {
+	Sources  []Source
+	Partials []string // files and folders of templates for the others to include
+
+	Values       []values.Source
+	ValuesSchema string                                                             // a file; "" for none
+	Fetch        func(ctx context.Context, url string) ([]byte, string, error)      // values of a URL, and their media type
+	Environ      []string                                                           // as os.Environ gives it
+	EnvAllow     []string                                                           // patterns (path.Match) of the variables that templates see; nil for all
+	PodDir       string                                                             // of the downward API volume
+	Files        string                                                             // the folder of .Files; "" for that of the only tree among Sources
+	Resolve      func(ctx context.Context, host string) (addrs []string, err error) // nil: templates may not ask
+
+	Engine string // for all templates: one of [Engines]; "" for that of their extension
+	engine.Options
+
+	OnlyTemplates bool // in trees, leave out what is no template
+	Keep          bool // leave files alone that are there already
+	AtomicDir     bool // see atomicfile.OpenVersion
+	Prune         bool // remove what an earlier run wrote and this one did not
+	Modes         []Rule[fs.FileMode]
+	Owners        []Rule[Owner]
+
+	Validate bool           // by the extension of what is written
+	Formats  []Rule[string] // formats of what has no such extension; they are validated
+	Schemas  []Rule[string] // files of JSON Schemas
+
+	EnvFile string // where to write the values for Kubernetes' fileKeyRef; "" for nowhere
+
+	DryRun bool      // change nothing, and tell what would change
+	Diff   io.Writer // for the differences; nil for none
+
+	Stdin  io.Reader
+	Stdout io.Writer
+	Log    *slog.Logger // nil discards
+}
+
+// Owner is who is to own a file; -1 leaves the user or the group as it comes.
+type Owner struct{ UID, GID int }
+
+// Run renders what o says. It returns what changed, or would have with DryRun.
+// The error tells all inputs that are missing, and nothing was written then; it
+// holds no value that came from a Secret.
+func Run(ctx context.Context, o Options) ([]Change, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	r, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	if err := r.walk(ctx); err != nil {
+		return nil, r.redacted(err)
+	}
+	if err := r.renderAll(ctx); err != nil {
+		return nil, r.redacted(err)
+	}
+	changes, err := r.commit()
+	return changes, r.redacted(err)
+}
+
+// A Change is a file that is written, removed, or would be.
+type Change struct {
+	Path    string
+	What    string // "created", "changed" or "removed"
+	Secret  bool   // it holds a value that came from a Secret
+	InPlace bool   // it is a mount by itself, and could not be replaced at once
+}
+
+func (c Change) String() string { return c.Path + ": " + c.What }
+
+// run is one call of [Run].
+type run struct {
+	Options
+	data    *inputs
+	engines *engines
+	checks  *checks
+	items   []*item
+	outputs []*output
+	roots   []*os.Root // of the sources
+
+	failures failures
+	claimed  sync.Map // what is written, and the source that it is made of
+	folders  sync.Map // see folderName
+	warned   sync.Map // see warnUnsteady
+}
+
+func prepare(ctx context.Context, o Options) (r *run, err error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("nothing rendered: %w", err)
+	}
+	r = &run{Options: o}
+	defer func() {
+		if err != nil {
+			err = r.redacted(err)
+			r.close()
+		}
+	}()
+	if r.data, err = readInputs(ctx, o); err != nil {
+		return r, err
+	}
+	if r.checks, err = newChecks(o); err != nil {
+		return r, err
+	}
+	if err := r.checks.values(r.data.values.Map()); err != nil {
+		return r, err
+	}
+	r.engines = newEngines(o, r.data)
+	return r, nil
+}
+
+// redacted takes the secrets out of what an error says.
+func (r *run) redacted(err error) error {
+	if err == nil || r.data == nil || !r.data.secret() {
+		return err
+	}
+	return redactedError{err, r.data.redactor()}
+}
+
+// redactedError is an error without the secrets that it quotes.
+type redactedError struct {
+	error
+	redactor *values.Redactor
+}
+
+func (e redactedError) Error() string { return e.redactor.Redact(e.error.Error()) }
+func (e redactedError) Unwrap() error { return e.error }
+
+func (e redactedError) Hint() string {
+	var h interface{ Hint() string }
+	if errors.As(e.error, &h) {
+		return e.redactor.Redact(h.Hint())
+	}
+	return ""
+}
+
+func (r *run) close() {
+	for _, out := range r.outputs {
+		out.close()
+	}
+	for _, root := range r.roots {
+		root.Close()
+	}
+}
+
+func (r *run) commit() ([]Change, error) {
+	var all []Change
+	for _, out := range r.outputs {
+		if r.Diff != nil {
+			if err := out.writeDiff(r.Diff); err != nil {
+				return all, err
+			}
+		}
+		changes, err := out.commit(r.DryRun)
+		all = append(all, changes...)
+		if err != nil {
+			return all, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,76 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Source is something to render, and where to: files, folders, or "-" for stdin
+// and stdout.
+type Source struct{ From, To string }
+
+// ParseSource reads SRC:DST. SRC alone is written to stdout.
+func ParseSource(text string) (Source, error) {
+	from, to, found := strings.Cut(text, ":")
+	switch {
+	case !found:
+		to = "-"
+	case strings.Contains(to, ":"):
+		return Source{}, fmt.Errorf("%q has more than one colon; want SRC:DST", text)
+	}
+	if from == "" || to == "" {
+		return Source{}, fmt.Errorf("want SRC:DST, two paths, got %q", text)
+	}
+	return Source{from, to}, nil
+}
+
+// extensions are those of templates, which their results do not have.
+var extensions = map[string]string{
+	".tmpl":   GoTemplate,
+	".tpl":    GoTemplate,
+	".gotmpl": GoTemplate,
+	".j2":     Jinja,
+}
+
+// cut returns the name of a template's result, and the engine that its extension
+// asks for; "" for what is no template.
+func cut(name string) (result, engine string) {
+	ext := path.Ext(name)
+	engine = extensions[ext]
+	if engine == "" || name == ext {
+		return name, ""
+	}
+	return strings.TrimSuffix(name, ext), engine
+}
+
+// isPartial reports whether a template in a tree is there for others to include,
+// as in Helm's charts.
+func isPartial(base string) bool {
+	_, engine := cut(base)
+	return engine != "" && strings.HasPrefix(base, "_")
+}
+
+// checkName refuses a name, made by a template, that would lead elsewhere.
+func checkName(name string) error {
+	switch {
+	case strings.ContainsAny(name, "/\x00"):
+		return errors.New("the name holds a slash or a NUL byte")
+	case strings.HasPrefix(name, ".."), name == ".":
+		return errors.New("a name cannot start with two dots, or be one") // .. and what the kubelet's volumes keep for themselves
+	case strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
+		return errors.New("the name holds a control character, such as a line break")
+	case len(name) > maxName:
+		return fmt.Errorf("the name is longer than %d bytes", maxName)
+	}
+	return nil
+}
+
+// maxName is Linux's NAME_MAX.
+const maxName = 255
+
+// executable returns the bits of mode that let a file be run: a script that was
+// a template stays one that can be run.
+func executable(mode fs.FileMode) fs.FileMode { return mode & 0o111 }
