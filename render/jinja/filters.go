@@ -639,11 +639,9 @@ func stripTags(c *call) (value.Value, error) {
 	var b strings.Builder
 	s := str(c.args[0])
 	for s != "" {
-		before, after, ok := strings.Cut(s, "<")
+		before, after, _ := strings.Cut(s, "<")
 		b.WriteString(before)
-		if _, s, ok = strings.Cut(after, ">"); !ok {
-			break
-		}
+		_, s, _ = strings.Cut(after, ">")
 	}
 	text := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&").Replace(b.String())
 	return newString(strings.Join(strings.Fields(text), " ")), nil
