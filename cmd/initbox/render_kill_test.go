@@ -24,7 +24,7 @@ const killedFiles = 200
 // the next run leaves the tree as one that was never interrupted.
 // $INITBOX_TEST_KILLS is how often; the documentation's figure is of 500.
 func TestRenderKilled(t *testing.T) {
-	kills := 60
+	kills := 25
 	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
 		kills = n
 	}
