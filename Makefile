@@ -39,9 +39,9 @@ race: ## the tests under the race detector (needs a C compiler)
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x)
 	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r package; do \
-		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+		for target in $$(go -C $$package test -list '^Fuzz' . | grep '^Fuzz'); do \
 			echo "go test $$package -fuzz $$target"; \
-			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) </dev/null || exit; \
+			go -C $$package test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) . </dev/null || exit; \
 		done || exit; \
 	done
 

@@ -434,3 +434,169 @@ func TestBlackHoleOpens(t *testing.T) {
 		t.Errorf("after it opened: %v", err)
 	}
 }
+
+func TestEveryRendererNamesAKnownTool(t *testing.T) {
+	b := everything()
+	seen := map[string]bool{}
+	for _, c := range renderings(b) {
+		for _, r := range b.fit(c) {
+			seen[r.name] = true
+		}
+	}
+	for _, r := range renderers {
+		if !seen[r.name] {
+			t.Errorf("%s is never run: is %s a known tool?", r.name, r.tool)
+		}
+		delete(seen, r.name) // a second one of that name would be missing
+		w, err := newWorkload(t.TempDir(), rendering{files: 2}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line := strings.Join(w.argv("/x"), " ")
+		if !strings.Contains(line, "/x") || strings.Contains(line, "{") {
+			t.Errorf("%s does not run its tool, or has a placeholder left: %s", r.name, line)
+		}
+	}
+}
+
+// substitute is a renderer that is everywhere.
+var substitute = renderer{
+	name: "sed", tool: "sh", language: language{variable: "@NAME@", suffix: ".in"},
+	file: []string{"{tool}", "-c", "sed " + sedArgs + " {in} >{out}"},
+	tree: []string{"{tool}", "-c", "cd {in} && for f in */*; do sed " + sedArgs + ` "$f" >{out}/"${f%.in}"; done`}, mkdir: true,
+}
+
+const sedArgs = `-e "s|@APP_NAME@|$APP_NAME|g; s|@APP_HOST@|$APP_HOST|g; s|@APP_PORT@|$APP_PORT|g` +
+	`; s|@APP_LEVEL@|$APP_LEVEL|g; s|@APP_DATABASE@|$APP_DATABASE|g; s|@APP_CACHE@|$APP_CACHE|g"`
+
+func TestRunRenderer(t *testing.T) {
+	for name, c := range map[string]rendering{"file": {files: 1}, "tree": {files: inFolder + 1}} {
+		t.Run(name, func(t *testing.T) {
+			b := newTestBench(t)
+			b.tools = map[string]tool{"sh": {path: "/bin/sh"}}
+			w, err := newWorkload(filepath.Join(b.dir, "x"), c, substitute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sum renderCost
+			for range 2 {
+				if err := b.runRenderer(t.Context(), w, &sum); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(sum.wall) != 2 || sum.wall.median() <= 0 || len(sum.cpu) != 2 || sum.peak <= 0 {
+				t.Errorf("%+v", sum)
+			}
+			if err := os.WriteFile(filepath.Join(w.out, "other"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.check(); err == nil {
+				t.Error("a file too many was not found")
+			}
+			w.environ = []string{"PATH=/usr/bin:/bin"}
+			if err := b.runRenderer(t.Context(), w, &sum); err == nil || len(sum.wall) != 2 {
+				t.Errorf("results without the values of variables counted: %v", err)
+			}
+		})
+	}
+}
+
+// What is installed here has to understand its row of the table: results are
+// compared.
+func TestRenderersThatAreInstalled(t *testing.T) {
+	b := newTestBench(t)
+	b.tools = map[string]tool{}
+	for _, k := range known {
+		path, err := k.find(t.Context())
+		if k.path = path; err == nil && k.name != ours {
+			b.tools[k.name] = k
+		}
+	}
+	for _, c := range []rendering{{"a file", 1, 0, 1}, {"a tree", inFolder + 1, 0, 1}, {"a loop", 1, 3, 1}} {
+		costs, err := b.runRendering(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, f := range costs {
+			if f.err != nil {
+				t.Errorf("%s, %s: %v", c.name, name, f.err)
+			}
+		}
+	}
+}
+
+func TestLanguage(t *testing.T) {
+	for _, c := range []struct {
+		l    language
+		c    rendering
+		want string
+	}{
+		{initboxGo, rendering{}, "server_name {{ .Env.APP_HOST }};\n"},
+		{shellSubst, rendering{}, "server_name ${APP_HOST};\n"},
+		{gomplateGo, rendering{lines: 10}, "{{ range math.Seq 0 9 }}listener {{ . }}: half"},
+		{jinja2, rendering{lines: 10}, "{% for i in range(10) %}listener {{ i }}: half"},
+	} {
+		if got := c.l.template(c.c); !strings.Contains(got, c.want) {
+			t.Errorf("%q is not in the template:\n%s", c.want, got)
+		}
+	}
+	if got := numbered(rendering{}.result(), 7); strings.Contains(got, "APP_") || !strings.Contains(got, "# shop, file 7\n") || len(got) < 1000 || len(got) > 1200 {
+		t.Errorf("the small file, of %d bytes:\n%s", len(got), got)
+	}
+	if got := (rendering{lines: 2}).result(); len(got) < 990 || len(got) > 1010 || !strings.Contains(got, "\nlistener 1: ") {
+		t.Errorf("two lines of half a kilobyte, %d bytes:\n%s", len(got), got)
+	}
+}
+
+func TestRenderTargets(t *testing.T) {
+	of := func(wall time.Duration, peak int64) *renderCost {
+		return &renderCost{cost: cost{wall: sample{wall}}, peak: peak}
+	}
+	cases := renderings(everything())
+	all := map[rendering]map[string]*renderCost{
+		cases[0]: {ours: of(1, 1<<10)},
+		cases[1]: {ours: of(10, 3<<10), oursOneCore: of(15, 0), oursTwoCores: of(10, 0), theirs: of(49, 0)},
+		cases[2]: {ours: of(1, 8<<10)},
+		cases[3]: {ours: of(1, 4<<10)},
+	}
+	met := map[string]bool{}
+	for _, g := range renderTargets(cases, all) {
+		met[g.what] = g.met
+	}
+	for what, want := range map[string]bool{"10 000 files, elapsed": false, "resident, 10 000 files": false, "resident, 50 MB in 100 files": true} {
+		if got, there := met[what]; !there || got != want {
+			t.Errorf("%s: %v, %v, want %v; there are %v", what, got, there, want, met)
+		}
+	}
+	all[cases[1]][theirs] = of(50, 0)
+	if g := renderTargets(cases, all)[0]; g.what != "10 000 files, elapsed" || !g.met {
+		t.Errorf("%+v, want it met", g)
+	}
+	delete(all[cases[1]], theirs) // it is not installed
+	if g := renderTargets(cases, all)[0]; g.what == "10 000 files, elapsed" {
+		t.Errorf("a target without the other tool: %+v", g)
+	}
+}
+
+func TestPeak(t *testing.T) {
+	b := newTestBench(t)
+	peak := func(script string) (int64, bool) {
+		t.Helper()
+		shrink()
+		p, err := b.start(t.Context(), []string{"/bin/sh", "-c", script})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if <-p.done; p.err != nil {
+			t.Fatal(p.err)
+		}
+		return p.peak()
+	}
+	const much = 128 << 10 // KiB
+	if kib, bound := peak(":"); kib >= much || kib <= 0 {
+		t.Errorf("a shell that does nothing: %d KiB, %v", kib, bound)
+	}
+	if kib, bound := peak("x=$(head -c 134217728 /dev/zero | tr '\\0' x)"); kib < much || bound {
+		t.Errorf("a shell with 128 MiB: %d KiB, %v", kib, bound)
+	}
+}

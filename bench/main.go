@@ -36,6 +36,7 @@ var benchmarks = []benchmark{
 	{"memory", memory},
 	{"starvation", starvation},
 	{"kubernetes", kubernetes},
+	{"render", renderAll},
 }
 
 // errSkipped is wrapped by the error of a benchmark that cannot run on this

@@ -93,7 +93,11 @@ func (b *bench) footprint(ctx context.Context, argv []string, after time.Duratio
 
 // kibibytes reads a field of the running process's status.
 func (p *proc) kibibytes(key string) int64 {
-	number, _, _ := strings.Cut(field(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid), key), " ")
+	return kibibytesOf(strconv.Itoa(p.cmd.Process.Pid), key)
+}
+
+func kibibytesOf(pid, key string) int64 {
+	number, _, _ := strings.Cut(field("/proc/"+pid+"/status", key), " ")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return 0

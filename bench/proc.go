@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"syscall"
 	"time"
 )
@@ -24,8 +25,9 @@ type proc struct {
 
 // start runs argv in a process group of its own, which ends with ctx. Output goes
 // to a file and not through a pipe: waiting for a pipe to close would wait
-// for grandchildren too, and copying it would cost time of this process.
-func (b *bench) start(ctx context.Context, argv []string) (*proc, error) {
+// for grandchildren too, and copying it would cost time of this process. with
+// changes the command before that.
+func (b *bench) start(ctx context.Context, argv []string, with ...func(*exec.Cmd)) (*proc, error) {
 	stderr, err := os.CreateTemp(b.dir, "stderr-")
 	if err != nil {
 		return nil, err
@@ -35,6 +37,9 @@ func (b *bench) start(ctx context.Context, argv []string) (*proc, error) {
 	p.cmd.Stderr = stderr
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.Cancel = func() error { return syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
+	for _, change := range with {
+		change(p.cmd)
+	}
 	p.started = time.Now()
 	fork := p.cmd.Start
 	if b.inside != nil {
@@ -84,6 +89,22 @@ func (p *proc) stop() {
 // waited for. Valid after done.
 func (p *proc) cpu() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
+}
+
+// peak returns the most that was ever resident in the process or in a child that
+// it waited for, in KiB. It is only a bound if it is not more than this program
+// had: the kernel counts that until the exec. Valid after done.
+func (p *proc) peak() (kib int64, bound bool) {
+	kib = int64(p.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) // int32 on some machines
+	return kib, kib <= kibibytesOf("self", "VmHWM")
+}
+
+// shrink gives back what memory it can, so that it does not hide what the next
+// process has.
+func shrink() {
+	debug.FreeOSMemory()
+	// 5 resets VmHWM (proc(5)). Where that is not permitted, there are more bounds.
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 }
 
 var errEarly = errors.New("exited before the thing was there")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ const peersDir = "bench/peers"
 type tool struct {
 	name        string
 	versionArgs []string // make it print its version
+	program     string   // the one that has it, if it is a library: it is there if versionArgs succeed
 	path        string   // absolute, once found
 	version     string   // the line that it printed
 }
@@ -38,6 +40,12 @@ var known = []tool{
 	{name: "kube-apiserver", versionArgs: []string{"--version"}},
 	{name: "kubectl", versionArgs: []string{"version", "--client"}},
 	{name: "wait_for.sh", versionArgs: nil}, // of k8s-wait-for
+	{name: "gomplate", versionArgs: []string{"--version"}},
+	{name: "confd", versionArgs: []string{"-version"}},
+	{name: "jinja2", program: "/usr/bin/python3", versionArgs: []string{"-c", // Debian's python3-jinja2, whatever other Python is on PATH
+		"import jinja2, platform; print(jinja2.__version__, 'on Python', platform.python_version())"}},
+	{name: "envsubst", versionArgs: []string{"--version"}}, // of gettext
+	{name: "envsubst-a8m", versionArgs: nil},               // of a8m, under a name of its own
 }
 
 // findTools looks for the known tools on PATH and in bench/peers. Only initbox
@@ -45,7 +53,7 @@ var known = []tool{
 func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
 	found := map[string]tool{}
 	for _, t := range known {
-		path, err := lookPath(t.name)
+		path, err := t.find(ctx)
 		if t.name == "initbox" {
 			path, err = exec.LookPath(initbox)
 			if err != nil {
@@ -64,6 +72,16 @@ func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
 	return found, nil
 }
 
+// find returns where t is, or its program.
+func (t tool) find(ctx context.Context) (string, error) {
+	if t.program == "" {
+		return lookPath(t.name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return t.program, exec.CommandContext(ctx, t.program, t.versionArgs...).Run()
+}
+
 func lookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -80,8 +98,12 @@ func lookPath(name string) (string, error) {
 }
 
 // version returns the first line that t prints about itself. The exit status
-// says nothing: netcat's help ends with 1.
+// says nothing: netcat's help ends with 1. Of a Go program that cannot be asked, it
+// is that of the module that it was built from.
 func version(ctx context.Context, t tool) string {
+	if info, err := buildinfo.ReadFile(t.path); err == nil && t.versionArgs == nil {
+		return info.Main.Version
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	out, _ := exec.CommandContext(ctx, t.path, t.versionArgs...).CombinedOutput()
