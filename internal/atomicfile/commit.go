@@ -19,6 +19,7 @@ type commit struct {
 	top     *os.Root // base, which exists now
 	root    *os.Root // the folder of the files: base, or the new version in it
 	version string   // the new version's name
+	guard   *area    // beside the new version, whose lock shows that it is being written
 	stale   []string // files to be removed
 	list    list
 
@@ -99,6 +100,7 @@ func (c *commit) close() {
 		c.dir.Close()
 	}
 	c.discard()
+	c.unguard()
 	if c.version != "" && c.root != nil {
 		c.root.Close()
 	}

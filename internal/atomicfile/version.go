@@ -165,14 +165,14 @@ func (c *commit) needed() (err error) {
 	return nil
 }
 
-// makeVersion makes the new folder. It has the identifier of the area, whose lock
-// shows that its writer lives.
-func (c *commit) makeVersion() error {
-	a, err := c.area(".")
-	if err != nil {
+// makeVersion makes the new folder. It has the identifier of an area beside it,
+// whose lock shows that its writer lives. (The files wait in another area if there
+// was no folder for the link until now.)
+func (c *commit) makeVersion() (err error) {
+	if c.guard, err = newArea(c.top, "."); err != nil {
 		return err
 	}
-	c.version = versionPrefix(c.link) + strings.TrimPrefix(a.name, areaPrefix)
+	c.version = versionPrefix(c.link) + strings.TrimPrefix(c.guard.name, areaPrefix)
 	c.undo = append(c.undo, func() { c.top.RemoveAll(c.version) })
 	attr := Attr{UID: -1, GID: -1}
 	if len(c.changes) > 0 {
@@ -265,13 +265,9 @@ func (c *commit) switchLink() error {
 	if err := syncOpen(base); err != nil {
 		return err
 	}
-	a, err := c.area(".")
-	if err != nil {
-		return err
-	}
-	err = retry(func() error { return unix.Symlinkat(c.version, int(a.dir.Fd()), "link") })
+	err = retry(func() error { return unix.Symlinkat(c.version, int(c.guard.dir.Fd()), "link") })
 	if err == nil {
-		err = renameAt(a.dir, "link", base, c.link)
+		err = renameAt(c.guard.dir, "link", base, c.link)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "replace", Path: c.shown(""), Err: err}
@@ -283,9 +279,18 @@ func (c *commit) switchLink() error {
 	if err := syncOpen(base); err != nil {
 		return err
 	}
-	c.discard() // and with it the lock of the new folder
+	c.discard()
+	c.unguard()
 	c.releaseOld(c.top)
 	return nil
+}
+
+// unguard lets others judge the new folder by whether the link leads to it.
+func (c *commit) unguard() {
+	if c.guard != nil {
+		c.guard.remove()
+		c.guard = nil
+	}
 }
 
 // releaseOld ends the comparison with the old folder, and removes those that are

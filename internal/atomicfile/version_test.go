@@ -2,6 +2,7 @@ package atomicfile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -165,6 +166,37 @@ func TestVersionsAtOnce(t *testing.T) {
 		}
 		if len(got) != 2+4 {
 			t.Errorf("there is %v", got)
+		}
+	}
+}
+
+// The folder of the link may be missing for all that begin at once.
+func TestVersionsAtOnceInNewFolder(t *testing.T) {
+	for range 10 {
+		dir := filepath.Join(t.TempDir(), "not", "there", "yet")
+		link := filepath.Join(dir, "conf")
+		var all sync.WaitGroup
+		for w := range 4 {
+			all.Go(func() {
+				s, err := OpenVersion(link, Options{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer s.Close()
+				for i := range 50 {
+					if _, err := s.Put(fmt.Sprintf("d%d/%d", i%5, i), []byte{byte('0' + w)}, plain); err != nil {
+						t.Error(err)
+					}
+				}
+				if _, err := s.Commit(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := tree(t, dir); len(got) != 1+1+5+50 { // the link, the version, and what is in it
+			t.Fatalf("there is %d: %v", len(got), got)
 		}
 	}
 }
