@@ -82,11 +82,29 @@ func secretLines(res result) func(line string) bool {
 }
 
 // writeDiff writes the noted differences in the order of the names.
-func (out *output) writeDiff(w io.Writer) error {
+func (out *output) writeDiff(w io.Writer, redact func(string) string) error {
 	for _, name := range inOrder(out.diffs) {
-		if _, err := io.WriteString(w, out.diffs[name]); err != nil {
+		if _, err := io.WriteString(w, redactOld(out.diffs[name], redact)); err != nil {
 			return fmt.Errorf("print the differences: %w", err)
 		}
 	}
 	return nil
+}
+
+// redactOld takes the secrets out of the lines that go: a template may have had
+// one in it, in a file for all to read, and has it no longer.
+func redactOld(diff string, redact func(string) string) string {
+	header, rest, _ := strings.Cut(diff, "@@") // which has a line with --- itself
+	var b strings.Builder
+	b.WriteString(header)
+	if rest != "" {
+		b.WriteString("@@")
+	}
+	for line := range strings.Lines(rest) {
+		if line[0] == '-' {
+			line = "-" + redact(line[1:])
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }

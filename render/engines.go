@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,6 +14,7 @@ import (
 	"initbox/render/envsubst"
 	"initbox/render/gotemplate"
 	"initbox/render/jinja"
+	"initbox/render/values"
 )
 
 // The template languages.
@@ -53,7 +55,10 @@ type engines struct {
 type pair struct{ real, shadow engine.Engine }
 
 // partial is a template for others to include.
-type partial struct{ language, name, text string }
+type partial struct {
+	language, name, text string
+	secret               bool // the file is
+}
 
 func newEngines(o Options, in *inputs) *engines {
 	return &engines{o: o, in: in, pairs: map[string]func() (*pair, error){}}
@@ -71,9 +76,16 @@ func (e *engines) get(language string) (*pair, error) {
 	return once()
 }
 
+// forget makes get return engines that see the data as it is now.
+func (e *engines) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.pairs)
+}
+
 func (e *engines) make(language string) (*pair, error) {
 	p := &pair{real: newEngine(language, e.in.data(e.o), e.o.Options)}
-	if e.in.secret() {
+	if e.in.secret() || slices.ContainsFunc(e.partials, func(p partial) bool { return p.secret }) {
 		p.shadow = newEngine(language, e.in.shadow(e.o), e.o.Options)
 	}
 	for _, part := range e.partials {
@@ -81,7 +93,7 @@ func (e *engines) make(language string) (*pair, error) {
 			continue
 		}
 		for _, eng := range []engine.Engine{p.real, p.shadow} {
-			if eng == nil {
+			if eng == nil || eng == p.shadow && part.secret { // what includes it fails there, and so is secret
 				continue
 			}
 			if err := eng.AddPartial(part.name, part.text); err != nil {
@@ -128,12 +140,12 @@ func (e *engines) addPartials(name string) error {
 		if err != nil || rel == "." {
 			rel = filepath.Base(file)
 		}
-		e.addPartial(filepath.ToSlash(rel), string(text))
+		e.addPartial(filepath.ToSlash(rel), string(text), private(stat.Mode()) || values.OnSecretMount(file))
 		return nil
 	})
 }
 
-func (e *engines) addPartial(name, text string) {
+func (e *engines) addPartial(name, text string, secret bool) {
 	_, extension := cut(path.Base(name))
-	e.partials = append(e.partials, partial{e.o.languageOf(extension), name, text})
+	e.partials = append(e.partials, partial{e.o.languageOf(extension), name, text, secret})
 }

@@ -58,6 +58,7 @@ func (f *failures) enough() bool {
 // err returns all as one error, or nil.
 func (f *failures) err(in *inputs) error {
 	slices.SortFunc(f.others, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	f.others = slices.CompactFunc(f.others, func(a, b error) bool { return a.Error() == b.Error() })
 	switch {
 	case len(f.missing) == 0 && len(f.others) == 0:
 		return nil
@@ -106,8 +107,16 @@ func (e *missingError) Error() string {
 		return fmt.Sprintf("%s: %s is missing%s", e.missing[0].Position, e.missing[0].Name, because(e.missing[0]))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d inputs are missing:", len(e.missing))
-	for _, m := range e.missing {
+	if len(e.missing) == 1 {
+		b.WriteString("1 input is missing:")
+	} else {
+		fmt.Fprintf(&b, "%d inputs are missing:", len(e.missing))
+	}
+	for i, m := range e.missing {
+		if i == maxListed { // the termination message has room for no more, and the hint is to be in it
+			fmt.Fprintf(&b, "\n  and %d more", len(e.missing)-maxListed)
+			break
+		}
 		fmt.Fprintf(&b, "\n  %s: %s%s", m.Position, m.Name, because(m))
 	}
 	if len(e.others) > 0 {
@@ -115,6 +124,9 @@ func (e *missingError) Error() string {
 	}
 	return b.String()
 }
+
+// maxListed is how many missing inputs are told by name.
+const maxListed = 40
 
 func because(m engine.Input) string {
 	if m.Why == "" {
@@ -128,7 +140,8 @@ func (e *missingError) Hint() string {
 	var hints []string
 	told := map[string]bool{} // the kinds that are given all in one way
 	for _, m := range e.missing {
-		hint, kind := e.in.hint(m.Name)
+		_, language := cut(m.File)
+		hint, kind := e.in.hint(m.Name, language)
 		if hint == "" || told[kind] || slices.Contains(hints, hint) {
 			continue
 		}
@@ -140,7 +153,7 @@ func (e *missingError) Hint() string {
 
 // hint says how an input is given that is missing. If others of its kind are
 // given alike, it names the kind.
-func (in *inputs) hint(name string) (hint, kind string) {
+func (in *inputs) hint(name, language string) (hint, kind string) {
 	root, rest, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
 	switch {
 	case root == "Env" && in.envFailed[rest] != "":
@@ -157,16 +170,25 @@ func (in *inputs) hint(name string) (hint, kind string) {
 		if near := in.near(rest); near != "" {
 			return fmt.Sprintf("did you mean .Values.%s in place of %s?", near, name), ""
 		}
+		if language == Jinja {
+			return "give values with --values FILE or --set KEY=VALUE, or say in the template what is to be there instead, as in {{ " + rest + " | default('x') }}", root
+		}
 		return "give values with --values FILE or --set KEY=VALUE, or say in the template what is to be there instead, as in {{ " + name + ` | default "x" }}`, root
-	case strings.HasPrefix(name, "$"):
+	case root == "Files" && in.files == nil:
+		return "name the folder of .Files with --files", root
+	case strings.HasPrefix(name, "$") && !strings.Contains(name, "."): // a Go template's variable has a field that is missing
 		return "set the variables in the container's env, or say in the template what is to be there instead, as in ${" + name[1:] + ":-x}", "$"
 	}
 	return "", ""
 }
 
-// near returns the key of a value that looks like one that is missing.
+// near returns the key of a value that looks like one that is missing. There is
+// none for an item of a list, nor for a key that has to be asked for by index.
 func (in *inputs) near(key string) string {
 	at := in.values.Map()
+	if _, there := at[key]; there || strings.ContainsAny(key, "[]") {
+		return ""
+	}
 	parts := strings.Split(key, ".")
 	for i, part := range parts {
 		next, found := at[part]

@@ -7,29 +7,53 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"initbox/internal/atomicfile"
 	"initbox/render/engine"
 )
 
-// renderAll renders all items, as many at a time as there are processors, and
-// lays the results beside their destinations.
+// renderAll renders all items, and lays the results beside their destinations.
 func (r *run) renderAll(ctx context.Context) error {
+	for _, p := range r.engines.partials {
+		r.data.mayWant([]byte(p.text))
+	}
+	r.data.readEnvFiles()
+	err := patiently(ctx, r.atWork, func() error {
+		for items := r.items; len(items) > 0; items = r.takePostponed() {
+			r.renderItems(ctx, items)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := r.failures.err(r.data); err != nil {
+		return err
+	}
+	return r.envFile()
+}
+
+// renderItems renders as many at a time as there are processors.
+func (r *run) renderItems(ctx context.Context, items []*item) {
 	jobs := make(chan *item)
 	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(r.items)) {
+	for range min(runtime.GOMAXPROCS(0), len(items)) {
 		workers.Go(func() {
 			for it := range jobs {
+				r.busy.Store(it.shown, true)
 				r.failures.add(r.render(ctx, it))
+				r.busy.Delete(it.shown)
 			}
 		})
 	}
-	for _, it := range r.items {
+	for _, it := range items {
 		if r.failures.enough() {
 			break
 		}
@@ -37,10 +61,43 @@ func (r *run) renderAll(ctx context.Context) error {
 	}
 	close(jobs)
 	workers.Wait()
-	if err := r.failures.err(r.data); err != nil {
-		return err
+}
+
+// takePostponed returns what could not be rendered before files were read that
+// variables name, and reads them.
+func (r *run) takePostponed() []*item {
+	items := r.postponed
+	r.postponed = nil
+	if len(items) > 0 {
+		r.data.readEnvFiles()
+		r.engines.forget()
 	}
-	return r.envFile()
+	return items
+}
+
+// postpone reports whether an item is to wait for the content of such files.
+func (r *run) postpone(it *item, text []byte) bool {
+	wants := it.language != "" && r.data.mayWant(text)
+	for _, name := range append(slices.Clip(it.folders), it.base) {
+		wants = r.data.mayWant([]byte(name)) || wants
+	}
+	if wants {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.postponed = append(r.postponed, it)
+	}
+	return wants
+}
+
+// atWork says what is being rendered.
+func (r *run) atWork() string {
+	var names []string
+	r.busy.Range(func(name, _ any) bool {
+		names = append(names, name.(string))
+		return true
+	})
+	slices.Sort(names)
+	return "render " + strings.Join(names, ", ")
 }
 
 // render makes one file.
@@ -48,19 +105,19 @@ func (r *run) render(ctx context.Context, it *item) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("render %s: %w", it.shown, err)
 	}
+	text, err := it.read(r.Stdin)
+	if err != nil || r.postpone(it, text) {
+		return err
+	}
 	name, err := r.nameOf(ctx, it)
 	if err != nil || name == "" {
 		return err
 	}
-	if err := r.claim(it.out.path(name), it.shown); err != nil {
+	if err := r.claim(it.out, name, it.shown); err != nil {
 		return err
 	}
 	if r.Keep && it.out.exists(name) {
 		return nil
-	}
-	text, err := it.read(r.Stdin)
-	if err != nil {
-		return err
 	}
 	res := result{content: text, secret: it.secret}
 	if it.language != "" {
@@ -75,6 +132,9 @@ func (r *run) render(ctx context.Context, it *item) error {
 // put checks a result, and lays it beside its destination.
 func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) error {
 	if err := r.checks.file(name, res.content); err != nil {
+		if res.shadow != nil {
+			err = masked(err, r.checks.file(name, res.shadow))
+		}
 		return fmt.Errorf("%s: the result is wrong: %w", from, err)
 	}
 	return out.put(name, res, r.attr(name, res.secret, mode))
@@ -97,9 +157,9 @@ func (r *run) attr(name string, secret bool, mode fs.FileMode) atomicfile.Attr {
 }
 
 // claim refuses two sources of one file.
-func (r *run) claim(dst, shown string) error {
-	if other, taken := r.claimed.LoadOrStore(dst, shown); taken {
-		return fmt.Errorf("%s and %s would both be written to %s", min(shown, other.(string)), max(shown, other.(string)), dst)
+func (r *run) claim(out *output, name, shown string) error {
+	if other, taken := r.claimed.LoadOrStore(path.Join(out.real, name), shown); taken {
+		return fmt.Errorf("%s and %s would both be written to %s", min(shown, other.(string)), max(shown, other.(string)), out.path(name))
 	}
 	return nil
 }
@@ -111,7 +171,7 @@ func (it *item) read(stdin io.Reader) ([]byte, error) {
 	}
 	from := stdin
 	if it.root != nil {
-		f, err := it.root.Open(it.name)
+		f, err := it.root.OpenFile(it.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", it.shown, linkAway(err))
 		}
@@ -119,6 +179,7 @@ func (it *item) read(stdin io.Reader) ([]byte, error) {
 		from = f
 	}
 	var text bytes.Buffer
+	text.Grow(int(min(it.size, maxSource)) + bytes.MinRead)
 	n, err := text.ReadFrom(io.LimitReader(from, maxSource+1))
 	switch {
 	case err != nil:
@@ -150,11 +211,17 @@ func (r *run) execute(ctx context.Context, language, name, text string) (result,
 		return result{}, err
 	}
 	content, err := r.executeWith(ctx, engines.real, name, text, r.warnUnsteady)
-	if err != nil || engines.shadow == nil {
+	if engines.shadow == nil {
 		return result{content: content}, err
 	}
-	shadow, err := r.executeWith(ctx, engines.shadow, name, text, func(engine.Template, string) {})
-	if err != nil { // another secret does not even pass, so this one has a part in it
+	shadow, otherErr := r.executeWith(ctx, engines.shadow, name, text, func(engine.Template, string) {})
+	if cause := context.Cause(ctx); cause != nil {
+		return result{}, fmt.Errorf("render %s: %w", name, cause)
+	}
+	switch {
+	case err != nil:
+		return result{}, masked(err, otherErr)
+	case otherErr != nil: // another secret does not even pass, so this one has a part in it
 		return result{content: content, secret: true}, nil
 	}
 	return result{content, !bytes.Equal(content, shadow), shadow}, nil
@@ -186,26 +253,43 @@ func (r *run) warnUnsteady(t engine.Template, name string) {
 	}
 }
 
-// bounded is a buffer that takes so many bytes and no more.
+// bounded takes so many bytes and no more. It keeps them in pieces: a buffer that
+// grows copies a large result again and again, and holds it twice or more.
 type bounded struct {
-	bytes.Buffer
-	limit int64
+	limit  int64
+	size   int64
+	pieces [][]byte // all but the last are full
 }
+
+// The first piece is for a small file, and the last are for large ones.
+const firstPiece, lastPiece = 4 << 10, 4 << 20
 
 var errTooLong = errors.New("the result is longer than the limit")
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if int64(b.Len()+len(p)) > b.limit {
+	if b.size+int64(len(p)) > b.limit {
 		return 0, errTooLong
 	}
-	return b.Buffer.Write(p)
+	b.size += int64(len(p))
+	for rest := p; len(rest) > 0; {
+		if n := len(b.pieces); n == 0 || len(b.pieces[n-1]) == cap(b.pieces[n-1]) {
+			b.pieces = append(b.pieces, make([]byte, 0, max(len(rest), int(min(max(b.size, firstPiece), lastPiece)))))
+		}
+		last := &b.pieces[len(b.pieces)-1]
+		n := min(len(rest), cap(*last)-len(*last))
+		*last, rest = append(*last, rest[:n]...), rest[n:]
+	}
+	return len(p), nil
 }
 
-func (b *bounded) WriteString(s string) (int, error) {
-	if int64(b.Len()+len(s)) > b.limit {
-		return 0, errTooLong
+func (b *bounded) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
+
+// Bytes returns all that was written.
+func (b *bounded) Bytes() []byte {
+	if len(b.pieces) == 1 {
+		return b.pieces[0]
 	}
-	return b.Buffer.WriteString(s)
+	return slices.Concat(b.pieces...)
 }
 
 // nameOf returns the name of an item's result below its output's folder; it is

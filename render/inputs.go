@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/netip"
-	"os"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"initbox/internal/podinfo"
 	"initbox/internal/readfile"
@@ -24,10 +23,11 @@ type inputs struct {
 	values    *values.Values
 	env       map[string]any
 	envFiles  map[string]string // by variable that is not set, the file that may hold its value
-	envSecret []string          // the values of env that came from files
+	wanted    sync.Map          // those of them that a template may ask for
+	envSecret []string          // the secret values of env
 	envFailed map[string]string // by variable, why its file cannot be read
 	pod       map[string]any
-	files     fs.FS
+	files     *files // nil for none
 }
 
 func readInputs(ctx context.Context, o Options) (*inputs, error) {
@@ -40,13 +40,11 @@ func readInputs(ctx context.Context, o Options) (*inputs, error) {
 		return nil, fmt.Errorf("read what the downward API tells: %w", err)
 	}
 	in := &inputs{values: v, pod: podMap(pod), env: map[string]any{}, envFiles: map[string]string{}, envFailed: map[string]string{}}
-	in.readEnv(o.Environ, o.EnvAllow)
+	in.readEnv(o)
 	if o.Files != "" {
-		root, err := os.OpenRoot(o.Files)
-		if err != nil {
-			return nil, fmt.Errorf("open the folder of .Files: %w", err)
+		if in.files, err = openFiles(o.Files); err != nil {
+			return nil, err
 		}
-		in.files = root.FS()
 	}
 	return in, nil
 }
@@ -57,14 +55,18 @@ const fileSuffix = "_FILE"
 
 // readEnv fills in.env with the variables that templates may see, and in.envFiles
 // with those that are not set, while one of that name with _FILE is.
-func (in *inputs) readEnv(environ, allow []string) {
-	allowed := func(name string) bool {
-		return allow == nil || slices.ContainsFunc(allow, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok })
+func (in *inputs) readEnv(o Options) {
+	one := func(patterns []string, name string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok })
 	}
-	for _, pair := range environ {
+	allowed := func(name string) bool { return o.EnvAllow == nil || one(o.EnvAllow, name) }
+	for _, pair := range o.Environ {
 		name, value, _ := strings.Cut(pair, "=")
 		if allowed(name) {
 			in.env[name] = value
+			if one(o.SecretEnv, name) && value != "" {
+				in.envSecret = append(in.envSecret, value)
+			}
 		}
 		if short, found := strings.CutSuffix(name, fileSuffix); found && short != "" && value != "" && allowed(short) {
 			in.envFiles[short] = value
@@ -75,44 +77,68 @@ func (in *inputs) readEnv(environ, allow []string) {
 	}
 }
 
-// wantEnvFiles reads the files of the variables whose name is in text. Many a
-// variable's name ends in _FILE, such as SSL_CERT_FILE, and no template asks for
-// what that holds; so a file is read only if one may. Its content without the
-// last line break is the variable's value, and secret.
-func (in *inputs) wantEnvFiles(text []byte) {
-	for name, file := range in.envFiles {
-		if !bytes.Contains(text, []byte(name)) {
-			continue
+// mayWant reports whether text holds the name of a variable that a file may have
+// the value of. Many a variable's name ends in _FILE, such as SSL_CERT_FILE, and no
+// template asks for what that holds; so a file is read only if one may.
+func (in *inputs) mayWant(text []byte) bool {
+	wants := false
+	for name := range in.envFiles {
+		if bytes.Contains(text, []byte(name)) {
+			in.wanted.Store(name, true)
+			wants = true
+		}
+	}
+	return wants
+}
+
+// readEnvFiles reads the files that are wanted. Their content without the last line
+// break is the variables' value, and secret.
+func (in *inputs) readEnvFiles() {
+	in.wanted.Range(func(key, _ any) bool {
+		name := key.(string)
+		file, found := in.envFiles[name]
+		if !found {
+			return true
 		}
 		delete(in.envFiles, name)
 		data, err := readfile.All(file)
 		if err != nil {
 			in.envFailed[name] = fmt.Sprintf("$%s%s: %v", name, fileSuffix, err)
-			continue
+			return true
 		}
 		value := strings.TrimRight(string(data), "\r\n")
 		in.env[name] = value
 		in.envSecret = append(in.envSecret, value)
-	}
+		return true
+	})
 }
 
 // redactor removes the secrets from text.
 func (in *inputs) redactor() *values.Redactor {
-	return values.NewRedactor(slices.Concat(in.values.Secrets(), in.envSecret))
+	return values.NewRedactor(slices.Concat(in.values.Secrets(), in.envSecret, in.files.secrets()))
 }
 
 // secret reports whether there is any secret among the inputs.
-func (in *inputs) secret() bool { return len(in.envSecret) > 0 || len(in.values.Secrets()) > 0 }
+func (in *inputs) secret() bool {
+	return len(in.envSecret) > 0 || in.files != nil && in.files.secret || len(in.values.Secrets()) > 0
+}
 
 // data returns what templates see.
 func (in *inputs) data(o Options) *engine.Data {
-	return &engine.Data{Values: in.values.Map(), Env: in.env, Pod: in.pod, Files: in.files, Resolve: o.Resolve}
+	data := &engine.Data{Values: in.values.Map(), Env: in.env, Pod: in.pod, Resolve: o.Resolve}
+	if in.files != nil {
+		data.Files = view{files: in.files}
+	}
+	return data
 }
 
 // shadow returns what templates see, with other secrets.
 func (in *inputs) shadow(o Options) *engine.Data {
 	data := in.data(o)
 	data.Values = in.values.Shadow()
+	if in.files != nil {
+		data.Files = view{files: in.files, shaded: true}
+	}
 	data.Env = maps.Clone(in.env)
 	for name, value := range data.Env {
 		if slices.Contains(in.envSecret, value.(string)) {

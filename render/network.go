@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -33,9 +34,9 @@ type Fetcher struct {
 // attemptTimeout is the limit of one request.
 const attemptTimeout = 10 * time.Second
 
-// Fetch returns the answer's body and media type. It tries again until ctx ends,
-// unless the server says that this cannot help (a status from 400 to 499, but
-// 408 and 429). Its errors hold no query, in which there may be a token.
+// Fetch returns the answer's body and media type. It tries again until ctx ends:
+// a server that is not there, or does not know the file or the token yet, may do
+// so later. Its errors hold no query, in which there may be a token.
 func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaType string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -52,26 +53,39 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 			f.Log.Info(fmt.Sprintf("%s: %s", shown, last))
 		}
 	}}
-	err = poll.Until(ctx, policy, func(ctx context.Context) (err error) {
-		body, mediaType, err = f.get(ctx, u)
+	var got atomic.Pointer[answer] // an attempt may go on when the time is up
+	err = poll.Until(ctx, policy, func(ctx context.Context) error {
+		a, err := f.get(ctx, u)
+		if err == nil {
+			got.Store(a)
+		}
 		return err
 	})
 	var ended *poll.Error
 	if errors.As(err, &ended) && ended.Last != nil {
 		err = fmt.Errorf("%w; the last attempt: %w", ended.Cause, ended.Last)
 	}
-	return body, mediaType, err
+	if err != nil {
+		return nil, "", err
+	}
+	return got.Load().body, got.Load().mediaType, nil
 }
 
-func (f Fetcher) get(ctx context.Context, u *url.URL) ([]byte, string, error) {
+// answer is what a server says.
+type answer struct {
+	body      []byte
+	mediaType string
+}
+
+func (f Fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, "", poll.Permanent(err)
+		return nil, poll.Permanent(err)
 	}
 	if f.TokenFile != "" {
 		token, err := readfile.All(f.TokenFile)
 		if err != nil {
-			return nil, "", fmt.Errorf("read the token: %w", err)
+			return nil, fmt.Errorf("read the token: %w", err)
 		}
 		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}
@@ -81,21 +95,17 @@ func (f Fetcher) get(ctx context.Context, u *url.URL) ([]byte, string, error) {
 		if errors.As(err, &withURL) {
 			err = withURL.Err
 		}
-		return nil, "", err
+		return nil, err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		err := fmt.Errorf("status %s", resp.Status)
-		if s := resp.StatusCode; s >= 400 && s < 500 && s != http.StatusRequestTimeout && s != http.StatusTooManyRequests {
-			err = poll.Permanent(err)
-		}
-		return nil, "", err
+		return nil, fmt.Errorf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, readfile.Limit+1))
 	if err == nil && len(body) > readfile.Limit {
 		err = poll.Permanent(fmt.Errorf("the answer is longer than %d bytes", readfile.Limit))
 	}
-	return body, resp.Header.Get("Content-Type"), err
+	return &answer{body, resp.Header.Get("Content-Type")}, err
 }
 
 // Resolve returns the addresses of a host name, sorted, so that an answer in

@@ -17,6 +17,7 @@ import (
 // output is a folder that results are written to, or stdout.
 type output struct {
 	dir   string            // "" is stdout
+	real  string            // the same by the name that all its names share
 	stage *atomicfile.Stage // nil for stdout
 
 	stdout io.Writer
@@ -50,12 +51,13 @@ func (r *run) output(dir string) (*output, error) {
 	if dir != "" {
 		dir = filepath.Clean(dir)
 	}
+	real := r.identity(dir)
 	for _, out := range r.outputs {
-		if out.dir == dir {
+		if out.real == real {
 			return out, nil
 		}
 	}
-	out := &output{dir: dir, stdout: r.Stdout, secrets: map[string]bool{}}
+	out := &output{dir: dir, real: real, stdout: r.Stdout, secrets: map[string]bool{}}
 	if r.Diff != nil {
 		out.diffs = map[string]string{}
 	}
@@ -67,6 +69,31 @@ func (r *run) output(dir string) (*output, error) {
 	}
 	r.outputs = append(r.outputs, out)
 	return out, nil
+}
+
+// identity returns the name of a folder without links. Two stages of one folder
+// would each prune what the other has put there.
+func (r *run) identity(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	below := ""
+	if r.AtomicDir { // the folder is the link itself
+		at, below = filepath.Split(at)
+	}
+	for {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, below)
+		}
+		if at == filepath.Dir(at) {
+			return filepath.Join(at, below)
+		}
+		at, below = filepath.Dir(at), filepath.Join(filepath.Base(at), below)
+	}
 }
 
 func (r *run) stage(dir string) (*atomicfile.Stage, error) {
@@ -152,7 +179,7 @@ func (r *run) envFile() error {
 	if err != nil {
 		return err
 	}
-	if err := r.claim(out.path(name), "the values"); err != nil {
+	if err := r.claim(out, name, "the values"); err != nil {
 		return err
 	}
 	res := result{content: []byte(b.String()), secret: len(r.data.values.Secrets()) > 0}

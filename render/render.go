@@ -30,8 +30,9 @@ type Options struct {
 	Fetch        func(ctx context.Context, url string) ([]byte, string, error)      // values of a URL, and their media type
 	Environ      []string                                                           // as os.Environ gives it
 	EnvAllow     []string                                                           // patterns (path.Match) of the variables that templates see; nil for all
+	SecretEnv    []string                                                           // patterns of those whose value is secret
 	PodDir       string                                                             // of the downward API volume
-	Files        string                                                             // the folder of .Files; "" for that of the only tree among Sources
+	Files        string                                                             // the folder of .Files; "" for none
 	Resolve      func(ctx context.Context, host string) (addrs []string, err error) // nil: templates may not ask
 
 	Engine string // for all templates: one of [Engines]; "" for that of their extension
@@ -103,10 +104,14 @@ type run struct {
 	outputs []*output
 	roots   []*os.Root // of the sources
 
+	mu        sync.Mutex
+	postponed []*item
+
 	failures failures
 	claimed  sync.Map // what is written, and the source that it is made of
 	folders  sync.Map // see folderName
 	warned   sync.Map // see warnUnsteady
+	busy     sync.Map // names of the items that are being rendered
 }
 
 func prepare(ctx context.Context, o Options) (r *run, err error) {
@@ -123,10 +128,15 @@ func prepare(ctx context.Context, o Options) (r *run, err error) {
 	if r.data, err = readInputs(ctx, o); err != nil {
 		return r, err
 	}
-	if r.checks, err = newChecks(o); err != nil {
-		return r, err
-	}
-	if err := r.checks.values(r.data.values.Map()); err != nil {
+	err = patiently(ctx, func() string { return "check the values" }, func() error {
+		checks, err := newChecks(o)
+		if err != nil {
+			return err
+		}
+		r.checks = checks
+		return checks.values(r.data.values.Map())
+	})
+	if err != nil {
 		return r, err
 	}
 	r.engines = newEngines(o, r.data)
@@ -171,7 +181,7 @@ func (r *run) commit() ([]Change, error) {
 	var all []Change
 	for _, out := range r.outputs {
 		if r.Diff != nil {
-			if err := out.writeDiff(r.Diff); err != nil {
+			if err := out.writeDiff(r.Diff, r.data.redactor().Redact); err != nil {
 				return all, err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,7 +26,8 @@ type item struct {
 	named    bool     // base is as the user gave it
 	language string   // of the template; "" for what is copied
 	mode     fs.FileMode
-	secret   bool // the source is a Secret's
+	size     int64 // of the source, as far as it is known
+	secret   bool  // the source is a Secret's
 
 	text []byte // of stdin, once it is read
 }
@@ -44,28 +46,6 @@ func (r *run) walk(ctx context.Context) error {
 		if err := r.walkSource(ctx, source); err != nil {
 			return err
 		}
-	}
-	return r.readEnvFiles()
-}
-
-// readEnvFiles reads what templates may ask for of the variables that name files.
-func (r *run) readEnvFiles() error {
-	if len(r.data.envFiles) == 0 {
-		return nil
-	}
-	for _, p := range r.engines.partials {
-		r.data.wantEnvFiles([]byte(p.text))
-	}
-	for _, it := range r.items {
-		r.data.wantEnvFiles([]byte(path.Join(path.Join(it.folders...), it.base)))
-		if it.language == "" {
-			continue
-		}
-		text, err := it.read(r.Stdin)
-		if err != nil {
-			return err
-		}
-		r.data.wantEnvFiles(text)
 	}
 	return nil
 }
@@ -90,8 +70,16 @@ func (r *run) walkSource(ctx context.Context, source Source) error {
 	if err != nil {
 		return err
 	}
+	if r.identity(source.From) != out.real && strings.HasPrefix(out.real+"/", r.identity(source.From)+"/") {
+		return fmt.Errorf("%s lies in %s: what is written there would be read by the next run", source.To, source.From)
+	}
 	w := walker{run: r, ctx: ctx, out: out, secret: values.OnSecretMount(source.From)}
-	return w.snapshot(source.From, source.From, nil)
+	before := len(r.items)
+	err = w.snapshot(source.From, source.From, nil)
+	if copied := r.items[before:]; err == nil && len(copied) > 0 && !slices.ContainsFunc(copied, func(it *item) bool { return it.language != "" }) {
+		r.Log.Warn(source.From + ": no name in it ends as a template's does, so all files are copied as they are; templates end in " + strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
+	}
+	return err
 }
 
 // walkFile adds a source that is a file by itself: it is a template, whatever its
@@ -110,11 +98,14 @@ func (r *run) walkFile(source Source) error {
 	if err != nil {
 		return fmt.Errorf("read the template %s: %w", source.From, err)
 	}
+	if stat.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
+		return fmt.Errorf("%s is neither a file nor a folder", source.From)
+	}
 	result, extension := cut(filepath.Base(source.From))
 	out, name, err := r.outputOf(source.To, result)
 	r.items = append(r.items, &item{
 		out: out, root: root, name: filepath.Base(target), shown: source.From, base: name, named: true,
-		language: r.languageOf(extension), mode: stat.Mode(), secret: values.OnSecretMount(source.From) || private(stat.Mode()),
+		language: r.languageOf(extension), mode: stat.Mode(), size: stat.Size(), secret: values.OnSecretMount(source.From) || private(stat.Mode()),
 	})
 	return err
 }
@@ -157,8 +148,8 @@ func (w walker) folder(name, shown string, folders []string) error {
 	if err != nil {
 		return fmt.Errorf("read the templates: %w", err)
 	}
+	defer d.Close() // its entries ask it, when they are asked
 	entries, err := d.ReadDir(-1)
-	d.Close()
 	if err != nil {
 		return fmt.Errorf("read the templates: %w", err)
 	}
@@ -167,15 +158,18 @@ func (w walker) folder(name, shown string, folders []string) error {
 		if strings.HasPrefix(entry.Name(), "..") {
 			continue // the kubelet's own
 		}
-		if err := w.entry(path.Join(name, entry.Name()), filepath.Join(shown, entry.Name()), folders); err != nil {
+		if err := w.entry(entry, path.Join(name, entry.Name()), filepath.Join(shown, entry.Name()), folders); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w walker) entry(name, shown string, folders []string) error {
-	stat, err := w.root.Stat(name)
+func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) error {
+	stat, err := entry.Info()
+	if entry.Type() == fs.ModeSymlink {
+		stat, err = w.root.Stat(name)
+	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", shown, linkAway(err))
 	}
@@ -194,7 +188,7 @@ func (w walker) entry(name, shown string, folders []string) error {
 		if err != nil {
 			return fmt.Errorf("read %s: %w", shown, err)
 		}
-		w.engines.addPartial(name, string(text))
+		w.engines.addPartial(name, string(text), w.secret || private(stat.Mode()))
 		return nil
 	}
 	target, extension := cut(base)
@@ -207,7 +201,7 @@ func (w walker) entry(name, shown string, folders []string) error {
 	}
 	w.items = append(w.items, &item{
 		out: w.out, root: w.root, name: name, shown: shown, folders: folders, base: target,
-		language: language, mode: stat.Mode(), secret: w.secret || private(stat.Mode()),
+		language: language, mode: stat.Mode(), size: stat.Size(), secret: w.secret || private(stat.Mode()),
 	})
 	return nil
 }

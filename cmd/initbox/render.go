@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"initbox/render"
 	"initbox/render/engine"
 	"initbox/render/envsubst"
+	"initbox/render/format"
 	"initbox/render/values"
 )
 
@@ -57,6 +59,9 @@ Examples:
 			if err != nil {
 				return err
 			}
+			if len(command) > 0 && r.looking(c) > 0 {
+				return usagef("a command is run after files are written, and with --dry-run, --diff, --list-inputs and --explain none is")
+			}
 			if err := r.run(c.Context, e, o); err != nil {
 				return err
 			}
@@ -72,7 +77,7 @@ Examples:
 type renderFlags struct {
 	values, secretValues, set, setString, setFile, setJSON cli.StringSlice
 	tokenFile, caFile, valuesSchema                        string
-	envAllow                                               cli.StringSlice
+	envAllow, secretEnv                                    cli.StringSlice
 	podInfo, files                                         string
 
 	engine, vars, delims, missingKey, compat string
@@ -112,6 +117,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		one("values-ca-file", "`FILE` of certificates to trust for values from a URL", categoryValues, &r.caFile),
 		one("values-schema", "`FILE` with a JSON Schema that the values have to fit", categoryValues, &r.valuesSchema),
 		repeated("env-allow", "`PATTERN` of variables that templates see, as in APP_*; without it they see all", categoryValues, &r.envAllow),
+		repeated("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
 		one("pod-info", "`FOLDER` where the downward API is mounted", categoryValues, &r.podInfo),
 		one("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
 
@@ -151,6 +157,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		ValuesSchema:  r.valuesSchema,
 		Fetch:         render.Fetcher{TokenFile: r.tokenFile, CAFile: r.caFile, Log: e.log}.Fetch,
 		Environ:       os.Environ(),
+		SecretEnv:     r.secretEnv.Value(),
 		PodDir:        r.podInfo,
 		Files:         r.files,
 		Engine:        r.engine,
@@ -172,6 +179,11 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 	if c.IsSet("env-allow") {
 		o.EnvAllow = r.envAllow.Value()
 	}
+	for _, pattern := range slices.Concat(o.EnvAllow, o.SecretEnv) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return o, usagef("--env-allow or --secret-env %s: %w", pattern, err)
+		}
+	}
 	if r.resolve {
 		o.Resolve = render.Resolve
 	}
@@ -182,21 +194,39 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		}
 		o.Sources = append(o.Sources, source)
 	}
-	return o, errors.Join(r.check(c, len(sources)), r.templateOptions(c, &o), r.rules(&o))
+	return o, errors.Join(r.check(c, o), r.templateOptions(c, &o), r.rules(&o))
+}
+
+// looking returns how many of the ways to look without writing are asked for.
+func (r *renderFlags) looking(c *cli.Context) int {
+	n := 0
+	for _, on := range []bool{r.dryRun || r.diff, r.listInputs, c.IsSet("explain")} {
+		if on {
+			n++
+		}
+	}
+	return n
 }
 
 // check refuses what does not go together.
-func (r *renderFlags) check(c *cli.Context, sources int) error {
-	looking := 0
-	for _, on := range []bool{r.dryRun || r.diff, r.listInputs, c.IsSet("explain")} {
-		if on {
-			looking++
+func (r *renderFlags) check(c *cli.Context, o render.Options) error {
+	stdin := 0
+	for _, source := range o.Sources {
+		if source.From == "-" {
+			stdin++
+		}
+	}
+	for _, source := range o.Values {
+		if source.Kind == values.File && source.Text == "-" {
+			stdin++
 		}
 	}
 	switch {
-	case sources == 0 && r.envFile == "" && !c.IsSet("explain"):
-		return usagef("nothing to render given").hint("as in: initbox render /templates:/config --values /values/app.yaml")
-	case looking > 1:
+	case len(o.Sources) == 0 && r.envFile == "" && !c.IsSet("explain"):
+		return usagef("no template given").hint("as in: initbox render /templates:/config --values /values/app.yaml")
+	case stdin > 1:
+		return usagef("stdin can be read only once, and is given %d times", stdin)
+	case r.looking(c) > 1:
 		return usagef("--list-inputs, --explain, and --dry-run or --diff exclude each other")
 	case r.exitCode && !r.dryRun && !r.diff:
 		return usagef("--exit-code is for --diff and --dry-run")
@@ -265,7 +295,11 @@ func (r *renderFlags) rules(o *render.Options) (err error) {
 		return err
 	}
 	literal := func(s string) (string, error) { return s, nil }
-	if o.Formats, err = rules("format", r.formats, literal); err != nil {
+	known := func(s string) (string, error) {
+		_, err := format.Named(s)
+		return s, err
+	}
+	if o.Formats, err = rules("format", r.formats, known); err != nil {
 		return err
 	}
 	o.Schemas, err = rules("schema", r.schema, literal)
@@ -321,7 +355,8 @@ func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
 	if err != nil {
 		return err
 	}
-	if len(changes) == 0 {
+	stdout := func(s render.Source) bool { return s.To == "-" }
+	if len(changes) == 0 && !slices.ContainsFunc(o.Sources, stdout) {
 		e.log.Info("nothing to change")
 	}
 	if r.exitCode && len(changes) > 0 {
@@ -339,10 +374,10 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 		would = "would be "
 	}
 	for i, c := range changes {
-		if c.InPlace {
+		if c.InPlace && !dry {
 			e.log.Warn(c.Path + " is a mount by itself (subPath), and was written in place: whoever reads it in that moment may see a part of it")
 		}
-		if i == maxListed {
+		if i == maxListed && !dry {
 			e.log.Info(fmt.Sprintf("and %d more", len(changes)-maxListed))
 		}
 		if i < maxListed || dry {

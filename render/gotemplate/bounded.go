@@ -419,10 +419,16 @@ func (w *worker) decoding(f any) any {
 // match and what replaces it may be many times as long as the text.
 func (w *worker) regexps(funcs template.FuncMap) {
 	findAll := func(regex, s string, n int) ([]string, error) {
-		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) { return re.FindAllString(s, w.many(n)), nil })
+		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) {
+			found := re.FindAllString(s, w.many(n))
+			return found, w.elements(len(found))
+		})
 	}
 	split := func(regex, s string, n int) ([]string, error) {
-		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) { return re.Split(s, w.many(n)), nil })
+		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) {
+			parts := re.Split(s, w.many(n))
+			return parts, w.elements(len(parts))
+		})
 	}
 	replace := func(regex, s, by string) (string, error) {
 		return matching(w, regex, s, func(re *regexp.Regexp) (string, error) {
@@ -448,13 +454,11 @@ func (w *worker) regexps(funcs template.FuncMap) {
 	})
 }
 
-// many bounds how many matches are looked for.
+// many bounds how many matches are looked for: one more than what elements
+// allows, which is an error then.
 func (w *worker) many(n int) int {
 	if most := int(w.e.options.Bytes / 16); n < 0 || n > most {
-		if n < 0 && most > 1<<20 {
-			return n // a text has at most as many as bytes
-		}
-		return most
+		return most + 1
 	}
 	return n
 }
@@ -491,7 +495,10 @@ func (w *worker) replaces(re *regexp.Regexp, s, by string, copies int) error {
 	if int64(len(s)+1)*int64(len(by)+copies) <= w.e.options.Bytes {
 		return nil
 	}
-	matches := len(re.FindAllStringIndex(s, -1))
+	matches := len(re.FindAllStringIndex(s, w.many(-1)))
+	if err := w.elements(matches); err != nil {
+		return err
+	}
 	if err := w.product(matches, len(by)); err != nil {
 		return err
 	}

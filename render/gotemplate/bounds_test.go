@@ -87,6 +87,9 @@ var bombs = []string{
 	`{{call 1}}`,
 	`{{randInt 5 5}}`,
 	`{{loop 1}}`,
+	`{{$s := repeat 60000 "a"}}{{regexFindAll "" $s -1 | len}}`,
+	`{{$s := repeat 60000 "a"}}{{regexSplit "a" $s -1 | len}}`,
+	`{{$s := repeat 60000 "a"}}{{regexReplaceAll "" $s "0123456789"}}`,
 	strings.Repeat(`{{if 1}}`, 20_000),
 	`{{` + strings.Repeat("(", 100_000) + `1` + strings.Repeat(")", 100_000) + `}}`,
 }
@@ -157,6 +160,36 @@ func TestContext(t *testing.T) {
 	}
 	if err := tmpl.Execute(ctx, io.Discard); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("deadline: got %v", err)
+	}
+}
+
+// TestDeepBlocks nests blocks deeper than the parser's stack bears: more than
+// that is refused, wherever comments, strings and blanks hide it. What is beside
+// each other is not nested.
+func TestDeepBlocks(t *testing.T) {
+	for _, text := range []string{
+		`{{if 1}}`, `{{- if 1 -}}`, `{{if 1}}{{/*{{end}}*/}}`, `{{if 1}}{{- /* {{end */ -}}`, `{{if 1}}{{"{{end}}"}}`, "{{if 1}}{{`{{end}}`}}", `{{if 1}}{{print "\"{{end"}}`,
+		"{{" + strings.Repeat(" ", 70) + "if 1}}", "{{\nrange .}}", "{{if 1}}{{else" + strings.Repeat("\t", 70) + "if 1}}", `{{with 1}}{{else with 1}}`, `{{block "x" .}}`,
+	} {
+		var e *engine.Error
+		if _, err := render(t, engine.Options{}, strings.Repeat(text, maxBlocks+1)); !errors.As(err, &e) || !strings.Contains(e.Text, "nested deeper") {
+			t.Errorf("%s: got %.200v", text, err)
+		}
+	}
+	for _, text := range []string{`{{if 1}}{{end}}`, `{{with 1}}{{else with 2}}{{else}}{{end}}`, `{{/* {{if 1}} */}}`, `{{if 1}}{{"{{if"}}{{- end}}`, "{{if 1}}{{`{{if`}}{{ end -}}"} {
+		if _, err := render(t, engine.Options{}, strings.Repeat(text, maxBlocks+1)); err != nil {
+			t.Errorf("%s: %.200v", text, err)
+		}
+	}
+}
+
+// TestLongChain reads a chain of fields, whose names must not cost its square.
+func TestLongChain(t *testing.T) {
+	for _, text := range []string{"{{.Values" + strings.Repeat(".a", 1<<20) + "}}", strings.Repeat("{{with .a.a.a.a}}", maxBlocks-1) + strings.Repeat("{{end}}", maxBlocks-1)} {
+		var missing *engine.MissingError
+		if _, err := render(t, engine.Options{}, text); !errors.As(err, &missing) || len(err.Error()) > 2000 {
+			t.Errorf("%.40s: got %.200v", text, err)
+		}
 	}
 }
 

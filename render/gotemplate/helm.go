@@ -81,17 +81,23 @@ func fromTOML(text string) map[string]any {
 }
 
 // shallow fails for brackets nested so deeply that a parser's recursion could
-// end the program. Quotes are not looked at.
+// end the program, and for keys of so many parts that the memory for them, which
+// grows with their square, could. Quotes are not looked at.
 func shallow(text string) error {
-	depth := 0
+	depth, parts := 0, 0
 	for i := range len(text) {
 		switch text[i] {
 		case '[', '{':
 			depth++
+			parts = 0
 		case ']', '}':
 			depth = max(0, depth-1)
+		case '.':
+			parts++
+		case '\n', '=', ',':
+			parts = 0
 		}
-		if depth > maxNesting {
+		if depth > maxNesting || parts > maxNesting {
 			return fmt.Errorf("nested deeper than %d", maxNesting)
 		}
 	}

@@ -36,7 +36,7 @@ func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
 	if int64(len(text)) > e.options.Limits.Bytes {
 		return nil, &engine.Error{Position: engine.Position{File: name}, Text: fmt.Sprintf("the template is longer than %d bytes", e.options.Limits.Bytes)}
 	}
-	if at := deepBlocks(text, left); at >= 0 {
+	if at := deepBlocks(text, left, right); at >= 0 {
 		return nil, &engine.Error{Position: u.position(at), Text: fmt.Sprintf("blocks are nested deeper than %d", maxBlocks)}
 	}
 	tree, trees := parse.New(name), map[string]*parse.Tree{}
@@ -61,9 +61,8 @@ func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
 // far from the end of the stack, which no program survives.
 const maxBlocks = 10_000
 
-// deepBlocks returns where the blocks are nested too deeply, or -1. It knows no
-// strings and comments, and so may count too much.
-func deepBlocks(text, left string) int {
+// deepBlocks returns where the blocks are nested too deeply, or -1.
+func deepBlocks(text, left, right string) int {
 	if strings.Count(text, left) <= maxBlocks {
 		return -1
 	}
@@ -75,23 +74,75 @@ func deepBlocks(text, left string) int {
 			return -1
 		}
 		at += i + len(left)
-		words := strings.Fields(strings.TrimPrefix(text[at:min(len(text), at+64)], "-"))
-		switch {
-		case len(words) == 0:
-		case words[0] == "if" || words[0] == "range" || words[0] == "with" || words[0] == "block" || words[0] == "define":
+		first, second, length := tag(text[at:], right)
+		at += length
+		switch first {
+		case "if", "range", "with", "block", "define":
 			depth++
 			open = append(open, 1)
-		case words[0] == "else" && len(words) > 1 && len(open) > 0 && (words[1] == "if" || words[1] == "with"):
-			depth++
-			open[len(open)-1]++
-		case strings.HasPrefix(words[0], "end") && len(open) > 0:
-			depth -= open[len(open)-1]
-			open = open[:len(open)-1]
+		case "else":
+			if len(open) > 0 && (second == "if" || second == "with") {
+				depth++
+				open[len(open)-1]++
+			}
+		case "end":
+			if len(open) > 0 {
+				depth -= open[len(open)-1]
+				open = open[:len(open)-1]
+			}
 		}
 		if depth > maxBlocks {
 			return at
 		}
 	}
+}
+
+// tag returns the first two words of an action, or "" for a comment, and the
+// action's length up to its right delimiter, as text/template's lexer sees it.
+func tag(text, right string) (first, second string, length int) {
+	const blanks = " \t\r\n"
+	rest := text
+	if len(rest) > 1 && rest[0] == '-' && strings.IndexByte(blanks, rest[1]) >= 0 {
+		rest = rest[2:]
+	}
+	if strings.HasPrefix(rest, "/*") {
+		if i := strings.Index(rest, "*/"); i >= 0 {
+			return "", "", len(text) - len(rest) + i
+		}
+		return "", "", len(text)
+	}
+	word := func() string {
+		rest = strings.TrimLeft(rest, blanks)
+		n := strings.IndexFunc(rest, func(r rune) bool { return r < 'a' || r > 'z' })
+		if n < 0 {
+			n = len(rest)
+		}
+		w := rest[:n]
+		rest = rest[n:]
+		return w
+	}
+	first, second = word(), word()
+	for rest != "" && !strings.HasPrefix(rest, right) {
+		rest = rest[literal(rest):]
+	}
+	return first, second, len(text) - len(rest)
+}
+
+// literal returns the length of the quoted text that begins here, or 1.
+func literal(text string) int {
+	quote := text[0]
+	if quote != '"' && quote != '\'' && quote != '`' {
+		return 1
+	}
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] == quote:
+			return i + 1
+		case text[i] == '\\' && quote != '`':
+			i++
+		}
+	}
+	return len(text)
 }
 
 // position returns the place of a byte of the text.

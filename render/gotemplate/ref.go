@@ -17,16 +17,23 @@ type ref struct {
 // each stands in keys for any element of a list or a map.
 const each = "[*]"
 
+// maxKeys is how long a name may be, in keys. What is longer is of unknown origin:
+// a chain of a million fields, or blocks in each other, would cost its square.
+const maxKeys = 256
+
 // child returns what a value has by that key.
 func (r ref) child(keys ...string) ref {
-	for _, key := range keys {
+	for i, key := range keys {
 		switch {
 		case !r.known:
 			return ref{}
 		case r.fields != nil:
 			r = r.fields[key]
+		case len(r.keys)+len(keys)-i > maxKeys:
+			return ref{}
 		default:
-			r.keys = append(r.keys[:len(r.keys):len(r.keys)], key)
+			r.keys = append(r.keys[:len(r.keys):len(r.keys)], keys[i:]...)
+			return r
 		}
 	}
 	return r

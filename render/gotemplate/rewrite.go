@@ -41,8 +41,17 @@ type site struct {
 	calls    string   // the template that is called with ref as its dot, if the text tells
 }
 
-// text returns how the place reads in the template.
+// text returns how the place reads in the template, cut where it is long.
 func (s *site) text() string {
+	const most = 200
+	text := s.whole()
+	if runes := []rune(text[:min(len(text), 4*most)]); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}
+
+func (s *site) whole() string {
 	if s.keys != nil {
 		return s.head + "." + strings.Join(s.keys, ".")
 	}

@@ -239,6 +239,12 @@ func hashFilter(name string) operator {
 	}
 }
 
+// maxMatches bounds how often a regular expression may match: each match takes a
+// hundred bytes and more.
+const maxMatches = 1 << 20
+
+var errMatches = fmt.Errorf("the regular expression matches more than %d times", maxMatches)
+
 func regexReplace(c *call) (value.Value, error) {
 	re, err := c.regex(c.text(1, ""), c.bool(3, false), c.bool(4, false))
 	if err != nil {
@@ -247,7 +253,11 @@ func regexReplace(c *call) (value.Value, error) {
 	s, template, left := str(c.args[0]), goReplacement(c.text(2, "")), c.int(5, 0)
 	var out []byte
 	end := 0
-	for _, m := range re.FindAllStringSubmatchIndex(s, -1) {
+	matches := re.FindAllStringSubmatchIndex(s, maxMatches+1)
+	if len(matches) > maxMatches {
+		return value.Undefined(), errMatches
+	}
+	for _, m := range matches {
 		out = append(out, s[end:m[0]]...)
 		out = re.ExpandString(out, template, s, m)
 		end = m[1]
@@ -316,7 +326,11 @@ func regexFindAll(c *call) (value.Value, error) {
 		return value.Undefined(), err
 	}
 	var found []value.Value
-	for _, m := range re.FindAllStringSubmatch(str(c.args[0]), -1) {
+	matches := re.FindAllStringSubmatch(str(c.args[0]), maxMatches+1)
+	if len(matches) > maxMatches {
+		return value.Undefined(), errMatches
+	}
+	for _, m := range matches {
 		switch len(m) {
 		case 1, 2:
 			found = append(found, newString(m[len(m)-1]))

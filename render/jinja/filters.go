@@ -744,6 +744,9 @@ func wordWrap(c *call) (value.Value, error) {
 	if width < 1 {
 		return value.Undefined(), errors.New("the width is 1 at least")
 	}
+	if err := c.growItems(int64(len(str(c.args[0]))), 1); err != nil { // as many lines, or words
+		return value.Undefined(), err
+	}
 	var lines []string
 	for _, line := range splitLines(str(c.args[0]), false) {
 		wrapped := wrapLine(chunks(line, c.bool(4, true)), width, c.bool(2, true))

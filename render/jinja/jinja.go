@@ -196,6 +196,9 @@ func (r *run) result(err, written error) error {
 		return nil
 	}
 	e := &engine.Error{Position: r.past, Text: err.Error(), Err: err}
+	if e.File == "" { // before the first operation
+		e.File = r.at.File
+	}
 	var failed *minijinja.Error
 	if errors.As(err, &failed) {
 		e.Text = failed.Message

@@ -121,6 +121,7 @@ func TestErrors(t *testing.T) {
 		"{{ 'a' is match('(?=a)') }}":                "t:1:11: the regular expression is not one of RE2's: invalid or unsupported Perl syntax: `(?=` ()",
 		"x\n{% macro m() %}{% endmacro %}{{ m(1) }}": "t:2:33: too many arguments ()",
 		"a\n\n{% if %}":                              "t:3: unexpected end of block ()",
+		"{{ caller() }}":                             "t: unknown callable ()",
 	} {
 		_, err := func() (any, error) {
 			tm, err := e.Parse("t", snippet)
@@ -161,7 +162,7 @@ func TestBounds(t *testing.T) {
 		"{% set x = [1] %}" + double(60, "{% set x = [x, x] %}"), "{% set x = {} %}" + double(60, "{% set x = {'a': x, 'b': x} %}"), "{% set x = [1] %}" + double(60, "{% set x = [x, x] %}{% set y = [x, x] %}") + "{{ x == y }}",
 		"{% set x = [1] %}" + strings.Repeat("{% set x = [x, x] %}", 60) + "{{ x | flatten }}", "{% set x = [1] %}" + strings.Repeat("{% set x = [x, x] %}", 60) + "{{ x | to_yaml }}", "{% set x = [1] %}" + strings.Repeat("{% set x = [x, x] %}", 60) + "{{ x | tojson }}", "{% set x = [1] %}" + strings.Repeat("{% set x = [x, x] %}", 60) + "{{ x | jsonquote }}",
 		"{% set x = 'xxxxxxxxxx' %}" + double(60, "{% set x %}{{ x }}{{ x }}{% endset %}"), "{% set x = 'xxxxxxxxxx' %}" + double(60, "{% set x = '%s%s' % (x, x) %}"), "{% set x = 'xxxxxxxxxx' %}" + double(60, "{% set x = '{0}{0}'.format(x) %}"), "{% set x = 'aaaa' %}" + double(60, "{% set x = x.replace('a', 'aa') %}"), "{% set x = 'aaaa' %}" + double(60, "{% set x = [x, x] | join %}"), "{% set x = 'aaaa' %}" + double(60, "{% set x = x | regex_replace('a', 'aa') %}"),
-		`{{ 'x' | center(10 ** 9) }}`, `{{ 'x'.rjust(10 ** 9) }}`, `{{ '%1000000000d' % 1 }}`, `{{ '%.1000000000d' % 1 }}`, `{{ '%*d' % (10 ** 9, 1) }}`, `{{ '{:1000000000}'.format(1) }}`, `{{ 'x'.zfill(10 ** 9) }}`, `{{ 'a` + "\n" + `b' | indent(10 ** 9) }}`, `{{ [1] | batch(10 ** 9, 'x') }}`, `{{ [1] | slice(10 ** 9) }}`, `{{ [1] | tojson(10 ** 9) }}`,
+		`{{ 'x' | center(10 ** 9) }}`, `{{ 'x'.rjust(10 ** 9) }}`, `{{ '%1000000000d' % 1 }}`, `{{ '%.1000000000d' % 1 }}`, `{{ '%*d' % (10 ** 9, 1) }}`, `{{ '{:1000000000}'.format(1) }}`, `{{ 'x'.zfill(10 ** 9) }}`, `{{ 'a` + "\n" + `b' | indent(10 ** 9) }}`, `{{ [1] | batch(10 ** 9, 'x') }}`, `{{ [1] | slice(10 ** 9) }}`, `{{ [1] | tojson(10 ** 9) }}`, `{{ ('x' * 100000) | wordwrap(1) }}`, `{{ ('x' * 100000) | regex_findall('') }}`,
 		`{% set l = [1] %}{% do l.append(l) %}{{ l }}`, `{% set l = [1] %}{% do l.append(l) %}{{ l == l + [] }}`, `{% set l = [1] %}{% do l.append(l) %}{{ l | tojson }}{{ l | to_yaml }}`, `{% set l = [1] %}{% for x in range(1000) %}{% do l.extend(l) %}{% endfor %}`, `{% set l = [1] %}{% do l.append(l) %}{{ l | flatten }}`,
 		`{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}`, `{% for a in range(1000) %}{% for b in range(1000) %}x{% endfor %}{% endfor %}`, `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`, `{% include 'self.j2' %}`, `{% import 'macro.j2' as x %}{{ x.m() }}`, `{% extends 'up.j2' %}`,
 		`{% macro a() %}{% for i in range(9) %}{{ a() }}{% endfor %}{% endmacro %}{{ a() }}`, `{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = ns.l + [i] %}{% endfor %}`, `{% set ns = namespace(s='') %}{% for i in range(30000) %}{% set ns.s = ns.s ~ 'some text that grows' %}{% endfor %}`,

@@ -13,18 +13,23 @@ import (
 func Shade(s string) string {
 	shaded := []byte(s)
 	changed := false
-	for i, c := range shaded {
-		switch {
-		case 'a' <= c && c <= 'z':
-			c = 'a' + (c-'a'+1)%26
-		case 'A' <= c && c <= 'Z':
-			c = 'A' + (c-'A'+1)%26
-		case '0' <= c && c <= '9':
-			c = '1' + (c-'0')%9 // never 0, which at the beginning means something else
+	for i, r := range s {
+		switch other := r; {
+		case 'a' <= r && r <= 'z':
+			shaded[i] = 'a' + (s[i]-'a'+1)%26
+		case 'A' <= r && r <= 'Z':
+			shaded[i] = 'A' + (s[i]-'A'+1)%26
+		case '0' <= r && r <= '9':
+			shaded[i] = '1' + (s[i]-'0')%9 // never 0, which at the beginning means something else
+		case r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)):
+			other = neighbour(r)
+			copy(shaded[i:], string(other))
+			fallthrough
 		default:
+			changed = changed || other != r
 			continue
 		}
-		shaded[i], changed = c, true
+		changed = true
 	}
 	if changed {
 		return string(shaded)

@@ -1,0 +1,71 @@
+package render
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"initbox/render/engine"
+	"initbox/render/values"
+)
+
+// masked is an error of a template without what depends on a secret, however it
+// was transformed: what other, the error with other secrets, says otherwise.
+// Other is nil if there was none.
+func masked(err, other error) error {
+	if err == nil || other != nil && err.Error() == other.Error() {
+		return err
+	}
+	var missing, otherMissing *engine.MissingError
+	if errors.As(err, &missing) {
+		errors.As(other, &otherMissing)
+		return maskMissing(missing, otherMissing)
+	}
+	var placed, otherPlaced *engine.Error
+	if !errors.As(err, &placed) {
+		if other == nil {
+			return err // of a bound: see engine.Limits
+		}
+		return errors.New(mask(err.Error(), other.Error()))
+	}
+	if !errors.As(other, &otherPlaced) {
+		otherPlaced = &engine.Error{}
+	}
+	return &engine.Error{Position: placed.Position, Text: mask(placed.Text, otherPlaced.Text), Fix: mask(placed.Fix, otherPlaced.Fix)}
+}
+
+// maskMissing masks the names that are others with other secrets.
+func maskMissing(err, other *engine.MissingError) error {
+	if other == nil {
+		other = &engine.MissingError{}
+	}
+	result := &engine.MissingError{}
+	for i, m := range err.Missing {
+		if !slices.Contains(other.Missing, m) {
+			at := engine.Input{}
+			if len(err.Missing) == len(other.Missing) {
+				at = other.Missing[i]
+			}
+			m.Name, m.Why = mask(m.Name, at.Name), mask(m.Why, at.Why)
+		}
+		result.Missing = append(result.Missing, m)
+	}
+	return result
+}
+
+// mask hides the words of text from the first to the last that are not those of
+// other.
+func mask(text, other string) string {
+	if text == other {
+		return text
+	}
+	a, b := strings.Split(text, " "), strings.Split(other, " ")
+	from, to := 0, 0
+	for from < min(len(a), len(b)) && a[from] == b[from] {
+		from++
+	}
+	for to < min(len(a), len(b))-from && a[len(a)-1-to] == b[len(b)-1-to] {
+		to++
+	}
+	return strings.Join(slices.Concat(a[:from], []string{values.Redacted}, a[len(a)-to:]), " ")
+}
