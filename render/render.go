@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"initbox/render/engine"
@@ -69,19 +70,49 @@ func Run(ctx context.Context, o Options) ([]Change, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	const tries = 3 // the kubelet replaces a volume once a minute at most
+	for try := 1; ; try++ {
+		changes, replaced, err := once(ctx, o)
+		if !replaced || try == tries {
+			return changes, err
+		}
+		o.Log.Info("a volume was replaced while it was read; reading it again")
+	}
+}
+
+// once is one try of [Run]. Replaced reports that it failed since a volume was
+// replaced, and what was read of it is not there any more.
+func once(ctx context.Context, o Options) (changes []Change, replaced bool, err error) {
 	r, err := prepare(ctx, o)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer r.close()
-	if err := r.walk(ctx); err != nil {
-		return nil, r.redacted(err)
+	err = r.walk(ctx)
+	if err == nil {
+		err = r.renderAll(ctx)
 	}
-	if err := r.renderAll(ctx); err != nil {
-		return nil, r.redacted(err)
+	if err != nil {
+		return nil, errors.Is(err, fs.ErrNotExist) && r.replaced(), r.redacted(err)
 	}
-	changes, err := r.commit()
-	return changes, r.redacted(err)
+	changes, err = r.commit()
+	return changes, false, r.redacted(err)
+}
+
+// replaced reports whether a volume was replaced since it was opened. Stdin cannot
+// be read again, so it does not count then.
+func (r *run) replaced() bool {
+	for _, it := range r.items {
+		if it.root == nil {
+			return false
+		}
+	}
+	for link, version := range r.versions {
+		if now, err := filepath.EvalSymlinks(link); err == nil && now != version {
+			return true
+		}
+	}
+	return false
 }
 
 // A Change is a file that is written, removed, or would be.
@@ -92,8 +123,6 @@ type Change struct {
 	InPlace bool   // it is a mount by itself, and could not be replaced at once
 }
 
-func (c Change) String() string { return c.Path + ": " + c.What }
-
 // run is one call of [Run].
 type run struct {
 	Options
@@ -103,6 +132,8 @@ type run struct {
 	items   []*item
 	outputs []*output
 	roots   []*os.Root // of the sources
+
+	versions map[string]string // of the volumes among the sources, by the link that leads to them
 
 	mu        sync.Mutex
 	postponed []*item
@@ -118,7 +149,7 @@ func prepare(ctx context.Context, o Options) (r *run, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("nothing rendered: %w", err)
 	}
-	r = &run{Options: o}
+	r = &run{Options: o, versions: map[string]string{}}
 	defer func() {
 		if err != nil {
 			err = r.redacted(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -177,6 +178,39 @@ func TestNothingIsWritten(t *testing.T) {
 	if err == nil || len(got) != 0 {
 		t.Errorf("%v, and there is %v", err, got)
 	}
+}
+
+// TestReplacedVolume replaces a mounted ConfigMap in the middle of a run: what is
+// written is of one of its versions.
+func TestReplacedVolume(t *testing.T) {
+	files := map[string]string{"..1/-first.tmpl": `{{ resolve "x" }}`}
+	for i := range 500 {
+		files[fmt.Sprintf("..1/%d.tmpl", i)] = "1"
+		files[fmt.Sprintf("..2/%d.tmpl", i)] = "2"
+	}
+	dir := tree(t, files)
+	if err := os.Symlink("..1", filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	replace := func(context.Context, string) ([]string, error) {
+		os.Symlink("..2", filepath.Join(dir, "..new"))
+		os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data"))
+		os.RemoveAll(filepath.Join(dir, "..1"))
+		return []string{"1"}, nil
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	o := Options{Sources: []Source{{dir, out}}, Resolve: replace}
+	o.Limits = engine.DefaultLimits
+	if _, err := Run(context.Background(), o); err != nil {
+		t.Fatal(err)
+	}
+	want, _ := os.ReadFile(filepath.Join(out, "0"))
+	for i := range 500 {
+		if got, err := os.ReadFile(filepath.Join(out, strconv.Itoa(i))); err != nil || string(got) != string(want) {
+			t.Fatalf("%d is %q, and 0 is %q: %v", i, got, want, err)
+		}
+	}
+	t.Logf("version %s was written", want)
 }
 
 func TestTooLong(t *testing.T) {

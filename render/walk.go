@@ -125,7 +125,9 @@ type walker struct {
 // snapshot walks a folder of the file system: that which "..data" is a link to,
 // if it is a volume of the kubelet's, so that all files are of one moment.
 func (w walker) snapshot(dir, shown string, folders []string) error {
-	if target, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
+	link := filepath.Join(dir, "..data")
+	if target, err := filepath.EvalSymlinks(link); err == nil {
+		w.versions[link] = target
 		dir = target
 	}
 	root, err := os.OpenRoot(dir)

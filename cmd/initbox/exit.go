@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
@@ -76,8 +77,8 @@ func (e *env) report(err error) int {
 	if err == nil {
 		return 0
 	}
-	message := err.Error()
-	hint := hintOf(err)
+	message := printable(err.Error())
+	hint := printable(hintOf(err))
 	whole := message
 	if hint != "" {
 		whole += "\nhint: " + hint
@@ -98,6 +99,25 @@ func (e *env) report(err error) int {
 	}
 	return status(err)
 }
+
+// printable escapes what would move a terminal's cursor or change its colours:
+// messages quote what others have written, such as the text of a template's fail.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unprintable) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 func hintOf(err error) string {
 	var h interface{ Hint() string }
