@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -27,11 +26,11 @@ type files struct {
 
 func openFiles(dir string) (*files, error) {
 	f := &files{mounted: values.OnSecretMount(dir)}
-	if target, err := filepath.EvalSymlinks(filepath.Join(dir, "..data")); err == nil {
-		dir = target
+	root, err := os.OpenRoot(dir)
+	if err == nil {
+		f.root, err = values.Version(root)
 	}
-	var err error
-	if f.root, err = os.OpenRoot(dir); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("open the folder of .Files: %w", err)
 	}
 	err = fs.WalkDir(f.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {

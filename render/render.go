@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"sync"
 
 	"initbox/render/engine"
@@ -107,8 +106,8 @@ func (r *run) replaced() bool {
 			return false
 		}
 	}
-	for link, version := range r.versions {
-		if now, err := filepath.EvalSymlinks(link); err == nil && now != version {
+	for dir, version := range r.volumes {
+		if !values.IsVersion(version, dir) {
 			return true
 		}
 	}
@@ -133,7 +132,7 @@ type run struct {
 	outputs []*output
 	roots   []*os.Root // of the sources
 
-	versions map[string]string // of the volumes among the sources, by the link that leads to them
+	volumes map[string]*os.Root // the folders among the sources, as they were opened, by name
 
 	mu        sync.Mutex
 	postponed []*item
@@ -149,7 +148,7 @@ func prepare(ctx context.Context, o Options) (r *run, err error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, fmt.Errorf("nothing rendered: %w", err)
 	}
-	r = &run{Options: o, versions: map[string]string{}}
+	r = &run{Options: o, volumes: map[string]*os.Root{}}
 	defer func() {
 		if err != nil {
 			err = r.redacted(err)

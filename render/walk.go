@@ -75,7 +75,11 @@ func (r *run) walkSource(ctx context.Context, source Source) error {
 	}
 	w := walker{run: r, ctx: ctx, out: out, secret: values.OnSecretMount(source.From)}
 	before := len(r.items)
-	err = w.snapshot(source.From, source.From, nil)
+	root, err := os.OpenRoot(source.From)
+	if err != nil {
+		return fmt.Errorf("read the templates: %w", err)
+	}
+	err = w.snapshot(root, source.From, nil)
 	if copied := r.items[before:]; err == nil && len(copied) > 0 && !slices.ContainsFunc(copied, func(it *item) bool { return it.language != "" }) {
 		r.Log.Warn(source.From + ": no name in it ends as a template's does, so all files are copied as they are; templates end in " + strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
 	}
@@ -122,20 +126,14 @@ type walker struct {
 	secret bool
 }
 
-// snapshot walks a folder of the file system: that which "..data" is a link to,
-// if it is a volume of the kubelet's, so that all files are of one moment.
-func (w walker) snapshot(dir, shown string, folders []string) error {
-	link := filepath.Join(dir, "..data")
-	if target, err := filepath.EvalSymlinks(link); err == nil {
-		w.versions[link] = target
-		dir = target
+// snapshot walks a folder, which is closed with the others in the end; of a volume
+// of the kubelet's one version, so that all files are of one moment.
+func (w walker) snapshot(root *os.Root, shown string, folders []string) (err error) {
+	if w.root, err = values.Version(root); err != nil {
+		return fmt.Errorf("read the templates in %s: %w", shown, linkAway(err))
 	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return fmt.Errorf("read the templates: %w", err)
-	}
-	w.roots = append(w.roots, root)
-	w.root = root
+	w.roots = append(w.roots, w.root)
+	w.volumes[shown] = w.root
 	return w.folder(".", shown, folders)
 }
 
@@ -180,7 +178,11 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 	case stat.IsDir():
 		folders := append(slices.Clip(folders), base)
 		if _, err := w.root.Readlink(path.Join(name, "..data")); err == nil { // a volume within the volume
-			return w.snapshot(filepath.Join(w.root.Name(), name), shown, folders)
+			root, err := w.root.OpenRoot(name)
+			if err != nil {
+				return fmt.Errorf("read %s: %w", shown, linkAway(err))
+			}
+			return w.snapshot(root, shown, folders)
 		}
 		return w.folder(name, shown, folders)
 	case !stat.Mode().IsRegular():
