@@ -116,7 +116,7 @@ func (r *run) render(ctx context.Context, it *item) error {
 	if err := r.claim(it.out, name, it.shown); err != nil {
 		return err
 	}
-	if r.Keep && it.out.exists(name) {
+	if r.NoOverwrite && it.out.exists(name) {
 		return nil
 	}
 	res := result{content: text, secret: it.secret}

@@ -26,20 +26,25 @@ type Options struct {
 	Partials []string // files and folders of templates for the others to include
 
 	Values       []values.Source
-	ValuesSchema string                                                             // a file; "" for none
-	Fetch        func(ctx context.Context, url string) ([]byte, string, error)      // values of a URL, and their media type
-	Environ      []string                                                           // as os.Environ gives it
-	EnvAllow     []string                                                           // patterns (path.Match) of the variables that templates see; nil for all
-	SecretEnv    []string                                                           // patterns of those whose value is secret
-	PodDir       string                                                             // of the downward API volume
-	Files        string                                                             // the folder of .Files; "" for none
-	Resolve      func(ctx context.Context, host string) (addrs []string, err error) // nil: templates may not ask
+	ValuesSchema string   // a file; "" for none
+	Environ      []string // as os.Environ gives it
+	EnvAllow     []string // patterns (path.Match) of the variables that templates see; nil for all
+	SecretEnv    []string // patterns of those whose value is secret
+	PodDir       string   // of the downward API volume
+	Files        string   // the folder of .Files; "" for none
+
+	// Fetch gets values of a URL, and their media type, as [Fetcher] does.
+	Fetch func(ctx context.Context, url string) (body []byte, mediaType string, err error)
+
+	// Resolve is for templates that look up host names, as [Resolve] does; nil
+	// means that they may not.
+	Resolve func(ctx context.Context, host string) (addrs []string, err error)
 
 	Engine string // for all templates: one of [Engines]; "" for that of their extension
 	engine.Options
 
 	OnlyTemplates bool // in trees, leave out what is no template
-	Keep          bool // leave files alone that are there already
+	NoOverwrite   bool // leave files alone that are there already
 	AtomicDir     bool // see atomicfile.OpenVersion
 	Prune         bool // remove what an earlier run wrote and this one did not
 	Modes         []Rule[fs.FileMode]
@@ -130,18 +135,17 @@ type run struct {
 	checks  *checks
 	items   []*item
 	outputs []*output
-	roots   []*os.Root // of the sources
+	roots   []*os.Root          // of the sources
+	volumes map[string]*os.Root // the folders among them, by name
 
-	volumes map[string]*os.Root // the folders among the sources, as they were opened, by name
-
-	mu        sync.Mutex
-	postponed []*item
-
-	failures failures
-	claimed  sync.Map // what is written, and the source that it is made of
-	folders  sync.Map // see folderName
-	warned   sync.Map // see warnUnsteady
-	busy     sync.Map // names of the items that are being rendered
+	// What workers share.
+	failures  failures
+	mu        sync.Mutex // of postponed
+	postponed []*item    // see postpone
+	claimed   sync.Map   // what is written, and the source that it is made of
+	folders   sync.Map   // see folderName
+	warned    sync.Map   // see warnUnsteady
+	busy      sync.Map   // names of the items that are being rendered
 }
 
 func prepare(ctx context.Context, o Options) (r *run, err error) {

@@ -163,7 +163,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		Engine:        r.engine,
 		Options:       engine.Options{Limits: engine.DefaultLimits, Compat: r.compat},
 		OnlyTemplates: r.onlyTemplates,
-		Keep:          r.noOverwrite,
+		NoOverwrite:   r.noOverwrite,
 		AtomicDir:     r.atomicDir,
 		Prune:         r.prune,
 		Validate:      r.validate,
