@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 
 	"initbox/render/engine"
@@ -23,6 +24,7 @@ import (
 // Options says what to render, from what, and where to.
 type Options struct {
 	Sources  []Source
+	Inline   []Inline
 	Partials []string // files and folders of templates for the others to include
 
 	Values       []values.Source
@@ -106,10 +108,8 @@ func once(ctx context.Context, o Options) (changes []Change, replaced bool, err 
 // replaced reports whether a volume was replaced since it was opened. Stdin cannot
 // be read again, so it does not count then.
 func (r *run) replaced() bool {
-	for _, it := range r.items {
-		if it.root == nil {
-			return false
-		}
+	if slices.ContainsFunc(r.Sources, func(s Source) bool { return s.From == "-" }) {
+		return false
 	}
 	for dir, version := range r.volumes {
 		if !values.IsVersion(version, dir) {

@@ -27,6 +27,18 @@ func ParseSource(text string) (Source, error) {
 	return Source{from, to}, nil
 }
 
+// Inline is a template given by its text, and the file to render it to.
+type Inline struct{ To, Text string }
+
+// ParseInline reads DST=TEXT.
+func ParseInline(text string) (Inline, error) {
+	to, text, found := strings.Cut(text, "=")
+	if !found || to == "" || strings.HasSuffix(to, "/") {
+		return Inline{}, errors.New("want DST=TEXT, a file and a template")
+	}
+	return Inline{to, text}, nil
+}
+
 // extensions are those of templates, which their results do not have.
 var extensions = map[string]string{
 	".tmpl":   GoTemplate,

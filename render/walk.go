@@ -18,7 +18,7 @@ import (
 // item is one file to be made.
 type item struct {
 	out      *output
-	root     *os.Root // nil for stdin
+	root     *os.Root // nil for stdin, and what is in line
 	name     string   // of the source, below root
 	shown    string   // the same as a user would write it
 	folders  []string // of the result, below the output's; they may be templates
@@ -29,7 +29,7 @@ type item struct {
 	size     int64 // of the source, as far as it is known
 	secret   bool  // the source is a Secret's
 
-	text []byte // of stdin, once it is read
+	text []byte // of what is in line; of stdin, once it is read
 }
 
 // maxFolders is how deep a tree may be: links within it can lead back.
@@ -46,6 +46,15 @@ func (r *run) walk(ctx context.Context) error {
 		if err := r.walkSource(ctx, source); err != nil {
 			return err
 		}
+	}
+	for _, inline := range r.Inline {
+		out, name, err := r.outputOf(inline.To, "inline")
+		if err != nil {
+			return err
+		}
+		r.items = append(r.items, &item{
+			out: out, shown: "the template for " + inline.To, base: name, named: true, language: r.languageOf(""), mode: 0o644, text: []byte(inline.Text),
+		})
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ type renderFlags struct {
 	podInfo, files                                         string
 
 	engine, vars, delims, missingKey, compat string
-	partials                                 cli.StringSlice
+	inline, partials                         cli.StringSlice
 	resolve                                  bool
 
 	onlyTemplates, noOverwrite, atomicDir, prune bool
@@ -122,6 +122,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		one("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
 
 		one("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
+		repeated("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
 		repeated("partials", "`FILE|FOLDER` of templates for others to include", categoryTemplates, &r.partials),
 		one("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
 		one("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
@@ -194,6 +195,13 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		}
 		o.Sources = append(o.Sources, source)
 	}
+	for _, text := range r.inline.Value() {
+		inline, err := render.ParseInline(text)
+		if err != nil {
+			return o, usagef("--inline: %w", err)
+		}
+		o.Inline = append(o.Inline, inline)
+	}
 	return o, errors.Join(r.check(c, o), r.templateOptions(c, &o), r.rules(&o))
 }
 
@@ -222,7 +230,7 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 		}
 	}
 	switch {
-	case len(o.Sources) == 0 && r.envFile == "" && !c.IsSet("explain"):
+	case len(o.Sources)+len(o.Inline) == 0 && r.envFile == "" && !c.IsSet("explain"):
 		return usagef("no template given").hint("as in: initbox render /templates:/config --values /values/app.yaml")
 	case stdin > 1:
 		return usagef("stdin can be read only once, and is given %d times", stdin)
