@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // TestRenderFaults has disks and rights fail under a tree that is there already.
@@ -89,12 +91,10 @@ func copyProgram(t *testing.T, to string) {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(from)
-	if err == nil {
-		err = os.WriteFile(to, data, 0o755)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	servers.WriteProgram(t, to, data)
 }
 
 // scratch is a file without a name.

@@ -68,9 +68,7 @@ func unconfined(t testing.TB, program string) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), filepath.Base(program))
-	if err := os.WriteFile(file, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	WriteProgram(t, file, data)
 	return file
 }
 

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -111,4 +112,17 @@ func (p *process) untilListening(t testing.TB, addr string) {
 		}
 		return c.Close() == nil
 	})
+}
+
+// WriteProgram makes a file that can be run. While it is open for writing, no
+// process may begin in another test: it would have the file open for an instant,
+// too, and that can be the one in which the file is to be run (ETXTBSY,
+// https://go.dev/issue/22315).
+func WriteProgram(t testing.TB, file string, data []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(file, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }
