@@ -168,11 +168,11 @@ func differs(text string) bool {
 	if strings.LastIndex(text, "[") > strings.LastIndex(text, "=") {
 		return true
 	}
-	for _, part := range []string{"..", ".=", ".[", "=[", ",[", ",=", ",."} {
+	for _, part := range []string{"..", ".=", ".[", ".,", "=[", ",[", ",=", ",."} {
 		if strings.Contains(text, part) {
 			return true
 		}
 	}
-	return strings.HasPrefix(text, "=") || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") || strings.Contains(strings.ToLower(text), "null") ||
+	return strings.HasPrefix(text, "=") || strings.HasSuffix(text, ".") || strings.HasPrefix(text, ".") || strings.HasPrefix(text, "[") || strings.Contains(strings.ToLower(text), "null") ||
 		strings.Contains(text, "].") || strings.Contains(text, ",,") || strings.ToValidUTF8(text, "") != text
 }
