@@ -16,14 +16,7 @@ type checks struct {
 }
 
 func newChecks(o Options) (*checks, error) {
-	c := &checks{validate: o.Validate}
-	for _, rule := range o.Formats {
-		f, err := format.Named(rule.Value)
-		if err != nil {
-			return nil, err
-		}
-		c.formats = append(c.formats, Rule[*format.Format]{Pattern: rule.Pattern, Value: f})
-	}
+	c := &checks{validate: o.Validate, formats: o.Formats}
 	for _, rule := range o.Schemas {
 		s, err := readSchema(rule.Value)
 		if err != nil {

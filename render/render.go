@@ -18,6 +18,7 @@ import (
 	"sync"
 
 	"initbox/render/engine"
+	"initbox/render/format"
 	"initbox/render/values"
 )
 
@@ -52,9 +53,9 @@ type Options struct {
 	Modes         []Rule[fs.FileMode]
 	Owners        []Rule[Owner]
 
-	Validate bool           // by the extension of what is written
-	Formats  []Rule[string] // formats of what has no such extension; they are validated
-	Schemas  []Rule[string] // files of JSON Schemas
+	Validate bool                   // by the extension of what is written
+	Formats  []Rule[*format.Format] // of what has no such extension; it is validated
+	Schemas  []Rule[string]         // files of JSON Schemas
 
 	EnvFile string // where to write the values for Kubernetes' fileKeyRef; "" for nowhere
 

@@ -302,14 +302,10 @@ func (r *renderFlags) rules(o *render.Options) (err error) {
 	if o.Owners, err = rules("owner", r.owner, parseOwner); err != nil {
 		return err
 	}
-	literal := func(s string) (string, error) { return s, nil }
-	known := func(s string) (string, error) {
-		_, err := format.Named(s)
-		return s, err
-	}
-	if o.Formats, err = rules("format", r.formats, known); err != nil {
+	if o.Formats, err = rules("format", r.formats, format.Named); err != nil {
 		return err
 	}
+	literal := func(s string) (string, error) { return s, nil }
 	o.Schemas, err = rules("schema", r.schema, literal)
 	return err
 }
