@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"initbox/render/values"
 )
 
 // hidden stands for a line with a secret in it.
@@ -24,7 +26,7 @@ func (out *output) diff(name string, res result) error {
 	if existed && bytes.Equal(old, res.content) {
 		return nil
 	}
-	text := unified(out.path(name), existed, old, res, existed && private(attr.Mode))
+	text := unified(out.path(name), existed, old, res, existed && values.Private(attr.Mode))
 	out.mu.Lock()
 	out.diffs[name] = text
 	out.mu.Unlock()

@@ -140,7 +140,7 @@ func (e *engines) addPartials(name string) error {
 		if err != nil || rel == "." {
 			rel = filepath.Base(file)
 		}
-		e.addPartial(filepath.ToSlash(rel), string(text), private(stat.Mode()) || values.OnSecretMount(file))
+		e.addPartial(filepath.ToSlash(rel), string(text), values.Private(stat.Mode()) || values.OnSecretMount(file))
 		return nil
 	})
 }

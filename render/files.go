@@ -47,7 +47,7 @@ func openFiles(dir string) (*files, error) {
 }
 
 func (f *files) isSecret(stat fs.FileInfo) bool {
-	return stat.Mode().IsRegular() && (f.mounted || private(stat.Mode()))
+	return stat.Mode().IsRegular() && (f.mounted || values.Private(stat.Mode()))
 }
 
 // secrets returns what was read and is secret.

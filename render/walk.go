@@ -118,13 +118,10 @@ func (r *run) walkFile(source Source) error {
 	out, name, err := r.outputOf(source.To, result)
 	r.items = append(r.items, &item{
 		out: out, root: root, name: filepath.Base(target), shown: source.From, base: name, named: true,
-		language: r.languageOf(extension), mode: stat.Mode(), size: stat.Size(), secret: values.OnSecretMount(source.From) || private(stat.Mode()),
+		language: r.languageOf(extension), mode: stat.Mode(), size: stat.Size(), secret: values.OnSecretMount(source.From) || values.Private(stat.Mode()),
 	})
 	return err
 }
-
-// private reports whether a file is kept from others: so will be its result.
-func private(mode fs.FileMode) bool { return mode&0o004 == 0 }
 
 // walker lists the files of one tree.
 type walker struct {
@@ -201,7 +198,7 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 		if err != nil {
 			return fmt.Errorf("read %s: %w", shown, err)
 		}
-		w.engines.addPartial(name, string(text), w.secret || private(stat.Mode()))
+		w.engines.addPartial(name, string(text), w.secret || values.Private(stat.Mode()))
 		return nil
 	}
 	target, extension := cut(base)
@@ -214,7 +211,7 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 	}
 	w.items = append(w.items, &item{
 		out: w.out, root: w.root, name: name, shown: shown, folders: folders, base: target,
-		language: language, mode: stat.Mode(), size: stat.Size(), secret: w.secret || private(stat.Mode()),
+		language: language, mode: stat.Mode(), size: stat.Size(), secret: w.secret || values.Private(stat.Mode()),
 	})
 	return nil
 }

@@ -166,6 +166,6 @@ func (r *folderReader) file(name string) (*node, error) {
 	if r.bytes += len(data); r.bytes > maxFolderBytes {
 		return nil, fmt.Errorf("more than %d bytes in all", maxFolderBytes)
 	}
-	secret := r.secret || !othersRead(stat)
+	secret := r.secret || Private(stat.Mode())
 	return &node{leaf: string(data), source: path.Join(r.shown, name), secret: secret}, nil
 }

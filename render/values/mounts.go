@@ -16,10 +16,11 @@ type mounts struct {
 // isSecret reports whether the file's content is to be kept secret: others may
 // not read it, or it is on a mounted Secret.
 func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
-	return !othersRead(stat) || m.inSecret(name)
+	return Private(stat.Mode()) || m.inSecret(name)
 }
 
-func othersRead(stat fs.FileInfo) bool { return stat.Mode()&0o004 != 0 }
+// Private reports whether a file of that mode is kept from others.
+func Private(mode fs.FileMode) bool { return mode&0o004 == 0 }
 
 // inSecret reports whether name is, or lies in, a mounted Secret. The kubelet
 // keeps Secrets in a tmpfs and swaps them by a link, and ConfigMaps on the
