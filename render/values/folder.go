@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -26,6 +27,28 @@ const (
 // version's files, and each key is a link through it (AtomicWriter in
 // k8s.io/kubernetes/pkg/volume/util).
 const dataLink = "..data"
+
+// Version returns the folder with the files of a mounted ConfigMap or Secret, so
+// that what is read is all of one version, and closes root; root itself if it is
+// no such mount. The link to it cannot lead out of root.
+func Version(root *os.Root) (*os.Root, error) {
+	if stat, err := root.Lstat(dataLink); err != nil || stat.Mode()&fs.ModeSymlink == 0 {
+		return root, nil
+	}
+	defer root.Close()
+	return root.OpenRoot(dataLink)
+}
+
+// IsVersion reports whether root is what [Version] gives now of the folder called
+// dir: another may have taken its place.
+func IsVersion(root *os.Root, dir string) bool {
+	if stat, err := os.Lstat(filepath.Join(dir, dataLink)); err == nil && stat.Mode()&fs.ModeSymlink != 0 {
+		dir = filepath.Join(dir, dataLink)
+	}
+	now, err := os.Stat(dir)
+	opened, openErr := root.Stat(".")
+	return err == nil && openErr == nil && os.SameFile(opened, now)
+}
 
 // tries is how often something is read that may be replaced meanwhile. The
 // kubelet does so once a minute at most.
@@ -60,25 +83,17 @@ func (l *loader) folder(s Source) (*node, error) {
 // was removed meanwhile: then keys may be missing without another sign.
 func (l *loader) snapshot(s Source) (*node, error) {
 	root, err := os.OpenRoot(s.Text)
+	if err == nil {
+		root, err = Version(root)
+	}
 	if err != nil {
 		return nil, missing(err)
 	}
 	defer root.Close()
-	now := func() (fs.FileInfo, error) { return os.Stat(s.Text) }
-	if stat, err := root.Lstat(dataLink); err == nil && stat.Mode()&fs.ModeSymlink != 0 {
-		dir := root
-		now = func() (fs.FileInfo, error) { return dir.Stat(dataLink) }
-		if root, err = dir.OpenRoot(dataLink); err != nil { // also if it leads out of the folder
-			return nil, missing(err)
-		}
-		defer root.Close()
-	}
 	r := &folderReader{loader: l, root: root, shown: s.Text, secret: s.Secret || l.mounts.inSecret(s.Text)}
 	n, err := r.read(".", 0)
 
-	read, rerr := root.Stat(".")
-	there, terr := now()
-	if rerr != nil || terr != nil || !os.SameFile(read, there) {
+	if !IsVersion(root, s.Text) {
 		return nil, &swappedError{}
 	}
 	return n, err

@@ -13,6 +13,10 @@ type mounts struct {
 	roots   map[string]string      // of each place where a tmpfs is mounted, the folder or file of the tmpfs that is seen there
 }
 
+// OnSecretMount reports whether the file or folder is a mounted Secret or lies
+// in one, as far as can be seen, see [Load].
+func OnSecretMount(name string) bool { return machineMounts().inSecret(name) }
+
 // isSecret reports whether the file's content is to be kept secret: others may
 // not read it, or it is on a mounted Secret.
 func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
