@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -40,6 +41,9 @@ func ReadSchema(data []byte) (s *Schema, err error) {
 	}
 	if _, ok := raw.(map[string]any); !ok {
 		return nil, &Error{Text: "not a JSON Schema: it is of type " + typeOf(raw) + ", not object"}
+	}
+	if at, word := misspelt(raw); word != "" {
+		return nil, &Error{Text: "the schema has " + at + ", which means nothing: did you mean " + word + "?"}
 	}
 	if at := endless(raw); at != "" {
 		return nil, &Error{Text: "the schema at " + at + " refers to itself without end"}
@@ -390,6 +394,61 @@ func anchored(v any, name string) any {
 func matches(pattern, s string) bool {
 	re, err := regexp.Compile(pattern)
 	return err == nil && re.MatchString(s)
+}
+
+// keywords are those that the library knows, by their lower case.
+var keywords = sync.OnceValue(func() map[string]string {
+	words := map[string]string{"type": "type", "items": "items", "dependencies": "dependencies"} // which it reads itself
+	for field := range reflect.TypeFor[jsonschema.Schema]().Fields() {
+		if word, _, _ := strings.Cut(field.Tag.Get("json"), ","); word != "-" {
+			words[strings.ToLower(word)] = word
+		}
+	}
+	return words
+})
+
+// misspelt returns the pointer to a key in the schema that is a keyword but for
+// upper and lower case, and the keyword. It means nothing; but the library takes
+// it for the keyword, and so it would be followed unseen by endless.
+func misspelt(schema any) (pointer, word string) {
+	var inSchema func(v any, pointer string) (string, string)
+	inMap := func(v any, pointer string) (string, string) {
+		m, _ := v.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(m)) {
+			if at, word := inSchema(m[key], pointer+"/"+key); word != "" {
+				return at, word
+			}
+		}
+		return "", ""
+	}
+	inSchema = func(v any, pointer string) (string, string) {
+		switch v := v.(type) {
+		case []any:
+			for i, e := range v {
+				if at, word := inSchema(e, pointer+"/"+strconv.Itoa(i)); word != "" {
+					return at, word
+				}
+			}
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(v)) {
+				at, word := "", ""
+				switch known := keywords()[strings.ToLower(key)]; {
+				case known != "" && known != key:
+					return "#" + pointer + "/" + key, known
+				case known == "" || key == "enum" || key == "const" || key == "default" || key == "examples":
+				case strings.HasSuffix(key, "roperties") && !strings.HasPrefix(key, "additional") && !strings.HasPrefix(key, "unevaluated"), strings.HasPrefix(key, "depend"), key == "$defs", key == "definitions":
+					at, word = inMap(v[key], pointer+"/"+key) // the keys are names
+				default:
+					at, word = inSchema(v[key], pointer+"/"+key)
+				}
+				if word != "" {
+					return at, word
+				}
+			}
+		}
+		return "", ""
+	}
+	return inSchema(schema, "")
 }
 
 // inPlace are the keywords whose schemas look at the same value as the one that

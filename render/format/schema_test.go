@@ -2,6 +2,7 @@ package format
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -118,10 +119,27 @@ func TestReadSchema(t *testing.T) {
 	}
 }
 
+// TestSchemaMisspelt pins that a keyword in another case is an error, and a name
+// that looks like one is not.
+func TestSchemaMisspelt(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"AllOf": [{"$ref": "#"}]}`:                             "the schema has #/AllOf, which means nothing: did you mean allOf?",
+		`{"$defs": {"Type": {"items": {"Not": {"$ref": "#"}}}}}`: "the schema has #/$defs/Type/items/Not, which means nothing: did you mean not?",
+		`{"anyOf": [{}, {"minlength": 1}]}`:                      "the schema has #/anyOf/1/minlength, which means nothing: did you mean minLength?",
+		`{"properties": {"Type": {}, "REQUIRED": {"type": "null"}}, "const": {"Not": 1}, "x-own": {"Not": 1}}`: "",
+	} {
+		_, err := ReadSchema([]byte(text))
+		if got := fmt.Sprint(err); got != want && (want != "" || err != nil) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func FuzzSchema(f *testing.F) {
 	f.Add(exampleSchema, "{name: abc, db: {host: x, port: 80}}")
 	f.Add(`{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"type": ["string", "null"]}}}`, "[1]")
 	f.Add(`{"$dynamicRef": "#x", "$defs": {"a": {"$dynamicAnchor": "x", "not": {}}}}`, "1")
+	f.Add(`{"AllOf": [{"$ref": "#"}]}`, "1")
 	f.Fuzz(func(t *testing.T, text, doc string) {
 		schema, err := ReadSchema([]byte(text))
 		if err != nil {
