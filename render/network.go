@@ -11,12 +11,13 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 
+	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
@@ -48,14 +49,18 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 	shown := u.Scheme + "://" + u.Host + u.Path
 	last := ""
 	policy := poll.Policy{AttemptTimeout: attemptTimeout, Notify: func(e poll.Event) {
-		if e.Err != nil && e.Err.Error() != last {
-			last = e.Err.Error()
-			f.Log.Info(fmt.Sprintf("%s: %s", shown, last))
+		if e.Err == nil {
+			return
+		}
+		if found := failure.Of(e.Err); found.Text != last {
+			last = found.Text
+			f.Log.Info(fmt.Sprintf("%s: %v", shown, found))
 		}
 	}}
+	options := httpclient.Options{Dial: dial.New(nil).DialContext, TLS: tlsconfig.Options{CAFile: f.CAFile}}
 	var got atomic.Pointer[answer] // an attempt may go on when the time is up
 	err = poll.Until(ctx, policy, func(ctx context.Context) error {
-		a, err := f.get(ctx, u)
+		a, err := f.get(ctx, u, options)
 		if err == nil {
 			got.Store(a)
 		}
@@ -63,7 +68,7 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 	})
 	var ended *poll.Error
 	if errors.As(err, &ended) && ended.Last != nil {
-		err = fmt.Errorf("%w; the last attempt: %w", ended.Cause, ended.Last)
+		err = gaveUp(ended.Cause, failure.Of(ended.Last))
 	}
 	if err != nil {
 		return nil, "", err
@@ -77,35 +82,44 @@ type answer struct {
 	mediaType string
 }
 
-func (f Fetcher) get(ctx context.Context, u *url.URL) (*answer, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+// gaveUp is the error of an end that came before the answer. The hints that name
+// flags, on credentials, certificates and proxies, name those of other commands.
+func gaveUp(cause error, last *failure.Failure) error {
+	err := fmt.Errorf("%w; the last attempt: %v", cause, last) // which may be a deadline, but not the one that ended it
+	switch last.Class {
+	case failure.NoSuchName, failure.NoData, failure.ServerFailure, failure.Refused, failure.Unreachable, failure.TimedOut:
+		if last.Hint != "" && !last.Elsewhere {
+			return hintedError{err, last.Hint}
+		}
+	}
+	return err
+}
+
+func (f Fetcher) get(ctx context.Context, u *url.URL, o httpclient.Options) (*answer, error) {
+	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, poll.Permanent(err)
 	}
-	if f.TokenFile != "" {
-		token, err := readfile.All(f.TokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the token: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	}
-	resp, err := httpclient.Do(req, httpclient.Options{Dial: new(net.Dialer).DialContext, TLS: tlsconfig.Options{CAFile: f.CAFile}})
-	if err != nil {
-		var withURL *url.Error
-		if errors.As(err, &withURL) {
-			err = withURL.Err
-		}
+	req.Header.Set("User-Agent", "initbox")
+	if _, err := (httpclient.Credentials{TokenFile: f.TokenFile}).Apply(req); err != nil {
 		return nil, err
+	}
+	resp, err := httpclient.Do(req, o)
+	if err != nil {
+		return nil, failure.HTTP(err, u.Host)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("status %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		return nil, failure.Status(resp.StatusCode)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, readfile.Limit+1))
-	if err == nil && len(body) > readfile.Limit {
-		err = poll.Permanent(fmt.Errorf("the answer is longer than %d bytes", readfile.Limit))
+	if err != nil {
+		return nil, failure.HTTP(err, resp.Request.URL.Host)
 	}
-	return &answer{body, resp.Header.Get("Content-Type")}, err
+	if len(body) > readfile.Limit {
+		return nil, poll.Permanent(fmt.Errorf("the answer is longer than %d bytes", readfile.Limit))
+	}
+	return &answer{body, resp.Header.Get("Content-Type")}, nil
 }
 
 // Resolve returns the addresses of a host name, sorted, so that an answer in

@@ -2,8 +2,10 @@ package render
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -78,6 +80,48 @@ func TestFetchFails(t *testing.T) {
 		}
 	}
 }
+
+// TestFetchDiagnoses pins that the log and the error say why there is no answer, as
+// wait-for-service does, and what to do about it.
+func TestFetchDiagnoses(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	for _, tt := range []struct {
+		Fetcher
+		want, hint string
+	}{
+		{Fetcher{}, "connection refused", "nothing listens there yet"},
+		{Fetcher{TokenFile: token}, "cannot read secret file " + token, ""},
+		{Fetcher{CAFile: token}, token + ": no such file", ""},
+	} {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		var log strings.Builder
+		tt.Log = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+			cancel(context.DeadlineExceeded) // when there is something to say
+			return log.Write(p)
+		}), nil))
+		_, _, err := tt.Fetch(ctx, "http://"+l.Addr().String()+"/?key=s3cret")
+		var h interface{ Hint() string }
+		hint := ""
+		if errors.As(err, &h) {
+			hint = h.Hint()
+		}
+		if err == nil || !strings.Contains(err.Error(), "the last attempt: ") || !strings.Contains(err.Error(), tt.want) || !strings.Contains(log.String(), tt.want) {
+			t.Errorf("error %v, log %s, want %s", err, log.String(), tt.want)
+		}
+		if !strings.HasPrefix(hint, tt.hint) || tt.hint == "" && hint != "" {
+			t.Errorf("%v: hint %q, want %q", err, hint, tt.hint)
+		}
+	}
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestResolve(t *testing.T) {
 	for host, want := range map[string]string{"10.0.0.1": "10.0.0.1", "fd00::0001": "fd00::1", "localhost": "127.0.0.1"} {

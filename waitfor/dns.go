@@ -16,8 +16,10 @@ import (
 
 	"github.com/miekg/dns"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
+	"initbox/internal/words"
 )
 
 var dnsKind = Kind{
@@ -123,7 +125,7 @@ func dnsName(t *target) (string, error) {
 	switch {
 	case err != nil:
 		return "", errors.New("percent-encoding is wrong, want " + t.kind.Usage)
-	case t.secrets.in(name):
+	case t.url.In(name):
 		return "", errors.New("the name must not be a secret")
 	case t.url.RawQuery != "" || t.url.ForceQuery:
 		name += "?"
@@ -263,8 +265,8 @@ func (c *dnsCheck) judge(answer *resolver.Answer) error {
 	}
 	for _, e := range c.expect {
 		if !slices.ContainsFunc(answer.Records, e.met) {
-			f := failure(Unexpected, "%s: no record is %s", strings.TrimSuffix(answer.Name, "."), e.text)
-			f.Note = "there is " + list(values(answer))
+			f := failure.New(failure.Unexpected, "%s: no record is %s", strings.TrimSuffix(answer.Name, "."), e.text)
+			f.Note = "there is " + words.List(values(answer))
 			return f
 		}
 	}
@@ -284,7 +286,7 @@ func (c *dnsCheck) judge(answer *resolver.Answer) error {
 	}
 	if decisive < c.minRecords {
 		// Not NoData: there is something.
-		f := failure(Unexpected, "%s: %d of %d records", strings.TrimSuffix(answer.Name, "."), decisive, c.minRecords)
+		f := failure.New(failure.Unexpected, "%s: %d of %d records", strings.TrimSuffix(answer.Name, "."), decisive, c.minRecords)
 		f.Hint = "a headless Service has a record for each Pod that is ready (or with publishNotReadyAddresses: each Pod): look at its endpoints"
 		return f
 	}

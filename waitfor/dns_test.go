@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"initbox/internal/failure"
 	"initbox/internal/resolver"
 )
 
@@ -169,8 +170,8 @@ func TestDNSTooFew(t *testing.T) {
 		if want == "" && err == nil {
 			continue
 		}
-		var f *Failure
-		if !errors.As(err, &f) || f.Text != want || f.Class != Unexpected {
+		var f *failure.Failure
+		if !errors.As(err, &f) || f.Text != want || f.Class != failure.Unexpected {
 			t.Errorf("%s: %v, want %q", target, err, want)
 		}
 	}
@@ -186,7 +187,7 @@ func TestDNSMissingFamily(t *testing.T) {
 	if !errors.As(err, &lookup) || len(lookup.Tried) != 1 {
 		t.Fatalf("%v, want a failure of the resolver", err)
 	}
-	if f := classify(err); f.Class != NoData || f.Text != "a.test: no data of type AAAA" || f.Hint == "" {
+	if f := failure.Of(err); f.Class != failure.NoData || f.Text != "a.test: no data of type AAAA" || f.Hint == "" {
 		t.Errorf("%s: %s; hint: %s", f.Class, f.Text, f.Hint)
 	}
 

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"regexp"
+
+	"initbox/internal/failure"
 )
 
 var fileKind = Kind{
@@ -55,14 +57,14 @@ func (c fileCheck) Check(ctx context.Context) error {
 	stat, err := os.Stat(c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &Failure{Class: Missing, Text: "no such file", Err: errNotThere, Hint: "is the volume mounted here, and does what should write the file run?"}
+		return &failure.Failure{Class: failure.Missing, Text: "no such file", Err: errNotThere, Hint: "is the volume mounted here, and does what should write the file run?"}
 	case errors.Is(err, fs.ErrPermission):
-		return &Failure{Class: Local, Text: "permission denied", Err: err, Hint: "may this user search every folder on the way to the file?"}
+		return &failure.Failure{Class: failure.Local, Text: "permission denied", Err: err, Hint: "may this user search every folder on the way to the file?"}
 	case err != nil:
 		return err
 	}
 	if stat.Size() < c.minSize {
-		f := failure(Unexpected, "shorter than %d bytes", c.minSize)
+		f := failure.New(failure.Unexpected, "shorter than %d bytes", c.minSize)
 		f.Note = fmt.Sprintf("%d so far", stat.Size())
 		return f
 	}
@@ -70,7 +72,7 @@ func (c fileCheck) Check(ctx context.Context) error {
 		return nil
 	}
 	if !stat.Mode().IsRegular() {
-		return failure(Unexpected, "not a regular file, so it cannot be searched")
+		return failure.New(failure.Unexpected, "not a regular file, so it cannot be searched")
 	}
 	f, err := os.Open(c.path)
 	if err != nil {
@@ -82,7 +84,7 @@ func (c fileCheck) Check(ctx context.Context) error {
 	if found := c.contains.MatchReader(r); ctx.Err() != nil {
 		return ctx.Err()
 	} else if !found {
-		return failure(Unexpected, "does not contain %s", shorten(c.settings.get("contains")))
+		return failure.New(failure.Unexpected, "does not contain %s", shorten(c.settings.get("contains")))
 	}
 	return nil
 }

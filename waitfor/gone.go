@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
 )
@@ -18,27 +19,27 @@ func (g gone) String() string { return g.check.String() }
 func (g gone) Check(ctx context.Context) error {
 	err := g.check.Check(ctx)
 	if err == nil {
-		return &Failure{Class: Unexpected, Text: "still there", Hint: "what should stop it? look at its Pods and its owner"}
+		return &failure.Failure{Class: failure.Unexpected, Text: "still there", Hint: "what should stop it? look at its Pods and its owner"}
 	}
 	if poll.IsPermanent(err) {
 		return err
 	}
 	var lookup *resolver.Failure
-	f := classify(err)
+	f := failure.Of(err)
 	switch {
-	case f.elsewhere: // another server than the target is not there
+	case f.Elsewhere: // another server than the target is not there
 		return err
 	case errors.As(err, &lookup): // of the search names, each must be known not to exist
 		if lookup.Gone() {
 			return nil
 		}
 		return err
-	case f.Class == Refused, f.Class == Missing && f.Err == errNotThere:
+	case f.Class == failure.Refused, f.Class == failure.Missing && f.Err == errNotThere:
 		return nil
 	}
 	switch f.Class {
-	case Unexpected, Authentication, TLS, Reset:
-		return &Failure{Class: f.Class, Text: "still there: " + f.Text, Note: f.Note, Err: err}
+	case failure.Unexpected, failure.Authentication, failure.TLS, failure.Reset:
+		return &failure.Failure{Class: f.Class, Text: "still there: " + f.Text, Note: f.Note, Err: err}
 	}
 	return err
 }

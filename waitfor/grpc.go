@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 
+	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 )
@@ -44,7 +46,7 @@ func parseGRPC(t *target) (Check, error) {
 		return nil, err
 	}
 	c := grpcCheck{target: t, request: healthRequest(strings.TrimPrefix(t.url.Path, "/"))}
-	c.client = httpclient.Options{Dial: t.dialer().DialContext, TLS: t.settings.tls(), NoProxy: true, NoRedirect: true}
+	c.client = httpclient.Options{Dial: dial.New(t.resolver).DialContext, TLS: t.settings.tls(), NoProxy: true, NoRedirect: true}
 	scheme := "http"
 	c.client.Protocol = httpclient.H2C
 	if t.scheme == "grpcs" {
@@ -66,7 +68,7 @@ func healthRequest(service string) []byte {
 }
 
 func (c grpcCheck) Check(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(trace(ctx), http.MethodPost, c.url, bytes.NewReader(c.request))
+	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), http.MethodPost, c.url, bytes.NewReader(c.request))
 	if err != nil {
 		return poll.Permanent(errors.New("host or port is not valid"))
 	}
@@ -75,17 +77,17 @@ func (c grpcCheck) Check(ctx context.Context) error {
 	req.Header.Set("User-Agent", "initbox")
 	resp, err := httpclient.Do(req, c.client)
 	if err != nil {
-		return httpFailure(err)
+		return failure.HTTP(err, req.URL.Host)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/grpc") {
-		f := failure(Unexpected, "the answer is not gRPC but HTTP with status %d", resp.StatusCode)
+		f := failure.New(failure.Unexpected, "the answer is not gRPC but HTTP with status %d", resp.StatusCode)
 		f.Hint = "is it the gRPC port?"
 		return f
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
 	if err != nil {
-		return httpFailure(err)
+		return failure.HTTP(err, req.URL.Host)
 	}
 	status := resp.Trailer.Get("Grpc-Status")
 	if status == "" {
@@ -99,7 +101,7 @@ func (c grpcCheck) Check(ctx context.Context) error {
 		return err
 	}
 	if serving != servingStatus {
-		f := failure(Unexpected, "the service says %s", statusName(serving))
+		f := failure.New(failure.Unexpected, "the service says %s", statusName(serving))
 		f.Hint = "the server runs but does not call itself ready: look at its log"
 		return f
 	}
@@ -129,30 +131,30 @@ func grpcFailure(status string) error {
 	case "0":
 		return nil
 	case "5":
-		f := failure(Unexpected, "the server does not know the service (NOT_FOUND)")
+		f := failure.New(failure.Unexpected, "the server does not know the service (NOT_FOUND)")
 		f.Hint = "is the service's name right? without one, the whole server is asked"
 		return f
 	case "7", "16":
-		return failure(Authentication, "the server refuses to tell (gRPC status %s)", status)
+		return failure.New(failure.Authentication, "the server refuses to tell (gRPC status %s)", status)
 	case "12":
-		f := failure(Unexpected, "the server has no health service (UNIMPLEMENTED)")
+		f := failure.New(failure.Unexpected, "the server has no health service (UNIMPLEMENTED)")
 		f.Hint = "register grpc.health.v1.Health in the server, or wait for its port with tcp://"
 		return f
 	case "14":
-		return failure(Unexpected, "the server is unavailable (UNAVAILABLE)")
+		return failure.New(failure.Unexpected, "the server is unavailable (UNAVAILABLE)")
 	case "":
-		return failure(Unexpected, "the answer has no gRPC status")
+		return failure.New(failure.Unexpected, "the answer has no gRPC status")
 	}
 	if len(status) > 3 {
 		status = "unknown"
 	}
-	return failure(Unexpected, "gRPC status %s", status)
+	return failure.New(failure.Unexpected, "gRPC status %s", status)
 }
 
 // healthStatus reads the framed HealthCheckResponse: field 1 is the status, and
 // absent if 0. Fields that it may have one day are passed over.
 func healthStatus(frame []byte) (uint64, error) {
-	malformed := failure(Unexpected, "the health service's answer is malformed")
+	malformed := failure.New(failure.Unexpected, "the health service's answer is malformed")
 	if len(frame) < 5 || frame[0] != 0 || uint64(binary.BigEndian.Uint32(frame[1:5])) != uint64(len(frame)-5) {
 		return 0, malformed
 	}

@@ -2,19 +2,18 @@ package waitfor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
@@ -50,15 +49,13 @@ const bodyLimit = 1 << 20
 
 type httpCheck struct {
 	*target
-	client    httpclient.Options
-	method    string
-	header    http.Header
-	status    []statusRange
-	expect    []func(*http.Response, []byte) error
-	needsBody bool
+	client      httpclient.Options
+	method      string
+	credentials httpclient.Credentials
+	status      httpclient.Statuses
+	expect      []func(*http.Response, []byte) error
+	needsBody   bool
 }
-
-type statusRange struct{ low, high int }
 
 func parseHTTP(t *target) (Check, error) {
 	s := t.settings
@@ -70,8 +67,12 @@ func parseHTTP(t *target) (Check, error) {
 			return nil, err
 		}
 	}
-	c := &httpCheck{target: t, method: http.MethodGet, header: http.Header{}}
-	c.client = httpclient.Options{Dial: t.dialer().DialContext, TLS: s.tls(), NoProxy: s.on("no-proxy"), NoRedirect: s.on("no-redirect")}
+	c := &httpCheck{target: t, method: http.MethodGet}
+	c.credentials = httpclient.Credentials{
+		Header: http.Header{}, HeaderFiles: s["request-header-file"],
+		User: s.get("user"), PasswordFile: s.get("password-file"), TokenFile: s.get("token-file"),
+	}
+	c.client = httpclient.Options{Dial: dial.New(t.resolver).DialContext, TLS: s.tls(), NoProxy: s.on("no-proxy"), NoRedirect: s.on("no-redirect")}
 	if t.socket != "" {
 		c.client.NoProxy = true
 		c.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialUnix(ctx, t.socket) }
@@ -104,16 +105,16 @@ func parseHTTP(t *target) (Check, error) {
 		}
 	}
 	var err error
-	if c.status, err = parseStatus(s.get("status")); err != nil {
-		return nil, err
+	if c.status, err = httpclient.ParseStatuses(cmp.Or(s.get("status"), "200-399")); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
 	}
 	for _, line := range s["request-header"] {
-		if err := addHeader(c.header, line); err != nil {
+		if err := httpclient.AddHeader(c.credentials.Header, line); err != nil {
 			return nil, fmt.Errorf("request-header: %w", err)
 		}
 	}
-	for name := range c.header {
-		if secretHeader(name) {
+	for name := range c.credentials.Header {
+		if httpclient.SecretHeader(name) {
 			return nil, fmt.Errorf("request-header: %s is secret and would show in the Pod's specification: put the line into a file and give it with request-header-file", name)
 		}
 	}
@@ -134,9 +135,9 @@ func (c *httpCheck) parseExpectations() error {
 				return nil
 			}
 			if len(values) == 0 {
-				return failure(Unexpected, "the answer has no header %s", name)
+				return failure.New(failure.Unexpected, "the answer has no header %s", name)
 			}
-			return failure(Unexpected, "header %s is not %s", name, shorten(m.text))
+			return failure.New(failure.Unexpected, "header %s is not %s", name, shorten(m.text))
 		})
 	}
 	for _, text := range c.settings["body"] {
@@ -149,7 +150,7 @@ func (c *httpCheck) parseExpectations() error {
 			if m.within(string(body)) {
 				return nil
 			}
-			return failure(Unexpected, "the body does not contain %s", shorten(text))
+			return failure.New(failure.Unexpected, "the body does not contain %s", shorten(text))
 		})
 	}
 	for _, text := range c.settings["json"] {
@@ -163,55 +164,6 @@ func (c *httpCheck) parseExpectations() error {
 	return nil
 }
 
-// parseStatus reads a list such as 200,401-403.
-func parseStatus(list string) ([]statusRange, error) {
-	if list == "" {
-		return []statusRange{{200, 399}}, nil
-	}
-	var ranges []statusRange
-	for _, part := range strings.Split(list, ",") {
-		low, high, isRange := strings.Cut(strings.TrimSpace(part), "-")
-		if !isRange {
-			high = low
-		}
-		l, err1 := strconv.Atoi(low)
-		h, err2 := strconv.Atoi(high)
-		if err1 != nil || err2 != nil || l < 100 || h > 999 || h < l {
-			return nil, errors.New("status: want numbers and ranges from 100 to 999, as in 200,401-403")
-		}
-		ranges = append(ranges, statusRange{l, h})
-	}
-	return ranges, nil
-}
-
-// addHeader adds a line such as "Accept: text/plain". Its errors do not quote
-// the line.
-func addHeader(h http.Header, line string) error {
-	name, value, ok := strings.Cut(line, ":")
-	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
-	// RFC 9110, sections 5.1 and 5.5.
-	nameFits := name != "" && strings.Trim(name, tokenCharacters) == ""
-	valueFits := !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
-	if !ok || !nameFits || !valueFits {
-		return errors.New("want NAME: VALUE")
-	}
-	h.Add(name, value)
-	return nil
-}
-
-const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// secretHeader reports whether a header's value is likely to be a secret.
-func secretHeader(name string) bool {
-	name = strings.ToLower(name)
-	for _, part := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "auth-key"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	return false
-}
-
 func (c *httpCheck) Check(ctx context.Context) error {
 	req, err := c.request(ctx)
 	if err != nil {
@@ -219,7 +171,7 @@ func (c *httpCheck) Check(ctx context.Context) error {
 	}
 	resp, err := httpclient.Do(req, c.client)
 	if err != nil {
-		return elsewhere(err, req.URL.Host, httpFailure(err))
+		return failure.HTTP(err, req.URL.Host)
 	}
 	defer resp.Body.Close()
 	return c.judge(ctx, resp)
@@ -227,7 +179,7 @@ func (c *httpCheck) Check(ctx context.Context) error {
 
 // request puts the request together, reading its files anew: they rotate.
 func (c *httpCheck) request(ctx context.Context) (*http.Request, error) {
-	u, err := c.expanded()
+	u, err := c.url.Expand()
 	if err != nil {
 		return nil, err
 	}
@@ -240,60 +192,21 @@ func (c *httpCheck) request(ctx context.Context) (*http.Request, error) {
 	}
 	// The phases of a request, for the message if one of them never ends, are
 	// noted by the dialer and here.
-	req, err := http.NewRequestWithContext(trace(ctx), c.method, "http://placeholder.invalid", body)
+	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), c.method, "http://placeholder.invalid", body)
 	if err != nil {
 		return nil, poll.Permanent(errors.New("method or body is not valid"))
 	}
 	req.URL, req.Host = u, u.Host
-	req.Header = c.header.Clone()
 	req.Header.Set("User-Agent", "initbox")
-	if host := req.Header.Get("Host"); host != "" {
-		req.Host = host
-		req.Header.Del("Host")
-	}
-	for _, name := range c.settings["request-header-file"] {
-		lines, err := readSecret(name)
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(lines) {
-			if strings.TrimSpace(line) == "" {
-				continue
-			}
-			if err := addHeader(req.Header, strings.TrimRight(line, "\r\n")); err != nil {
-				return nil, &Failure{Class: Local, Text: "header file " + name + ": " + err.Error()}
-			}
-		}
-	}
-	return req, c.authenticate(req)
-}
-
-func (c *httpCheck) authenticate(req *http.Request) error {
-	if name := c.settings.get("token-file"); name != "" {
-		token, err := readSecret(name)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if name := c.settings.get("password-file"); name != "" {
-		password, err := readSecret(name)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(c.settings.get("user")+":"+password)))
-	}
-	if strings.ContainsAny(req.Header.Get("Authorization"), "\r\n\x00") {
-		return &Failure{Class: Local, Text: "the password or token has a line break in it"}
-	}
-	return nil
+	_, err = c.credentials.Apply(req)
+	return req, err
 }
 
 func (c *httpCheck) body() (io.Reader, error) {
 	if name := c.settings.get("request-body-file"); name != "" {
 		data, err := readfile.All(name)
 		if err != nil {
-			return nil, &Failure{Class: Local, Text: "request body: " + err.Error(), Err: err, Hint: "is the volume mounted, and may this user read it?"}
+			return nil, &failure.Failure{Class: failure.Local, Text: "request body: " + err.Error(), Err: err, Hint: "is the volume mounted, and may this user read it?"}
 		}
 		return bytes.NewReader(data), nil
 	}
@@ -304,7 +217,7 @@ func (c *httpCheck) body() (io.Reader, error) {
 }
 
 func (c *httpCheck) judge(ctx context.Context, resp *http.Response) error {
-	if !slices.ContainsFunc(c.status, func(r statusRange) bool { return r.low <= resp.StatusCode && resp.StatusCode <= r.high }) {
+	if !c.status.Has(resp.StatusCode) {
 		return statusFailure(resp.StatusCode)
 	}
 	var body []byte
@@ -312,7 +225,7 @@ func (c *httpCheck) judge(ctx context.Context, resp *http.Response) error {
 		poll.Doing(ctx, "reading the body")
 		var err error
 		if body, err = io.ReadAll(io.LimitReader(resp.Body, bodyLimit)); err != nil {
-			return httpFailure(err)
+			return failure.HTTP(err, resp.Request.URL.Host)
 		}
 	}
 	for _, expectation := range c.expect {
@@ -323,95 +236,15 @@ func (c *httpCheck) judge(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-func statusFailure(status int) *Failure {
-	f := failure(Unexpected, "status %d %s", status, http.StatusText(status))
+// statusFailure is that of a status which is not expected.
+func statusFailure(status int) *failure.Failure {
+	f := failure.Status(status)
+	const expect = "if an answer of this kind is good enough, expect it with --status"
 	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
-		f.Class = Authentication
-		f.Hint = "are the credentials right? give them with --token-file, or --user and --password-file; if an answer of this kind is good enough, expect it with --status"
-	case status == http.StatusBadRequest:
-		f.Hint = "does the server want TLS (https://) on this port?"
+	case f.Class == failure.Authentication:
+		f.Hint += "; " + expect
 	case status == http.StatusNotFound:
-		f.Hint = "is the path right? if an answer of this kind is good enough, expect it with --status"
-	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
-		f.Hint = "the server, or a proxy in front of it, says that it is not ready: look at its log"
-	case status >= 500:
-		f.Hint = "the server fails: look at its log"
+		f.Hint += " " + expect
 	}
-	f.Text = strings.TrimRight(f.Text, " ")
 	return f
 }
-
-// elsewhere marks the failure of a request that a proxy, or the server that a
-// redirect led to, has caused: it says nothing of the target at host.
-func elsewhere(err error, host string, failed error) error {
-	f := classify(failed)
-	var proxy *net.OpError
-	var urlErr *url.Error
-	switch {
-	case errors.As(err, &proxy) && proxy.Op == "proxyconnect":
-		f.Text = "the proxy that HTTP_PROXY or HTTPS_PROXY names: " + f.Text
-		f.Hint = "connect directly with --no-proxy, or name the target in NO_PROXY"
-	case errors.As(err, &urlErr):
-		last, parseErr := url.Parse(urlErr.URL)
-		if parseErr != nil || last.Host == host || last.Host == "" {
-			return failed
-		}
-		f.Text = "redirected to another server: " + f.Text // not where to: it is the server's text, and may hold a token
-		f.Hint = "judge the redirect itself with --no-redirect, or look where it leads"
-	default:
-		return failed
-	}
-	f.elsewhere, f.Err = true, failed
-	return f
-}
-
-// httpFailure classes what net/http says in words of its own.
-func httpFailure(err error) error {
-	var config *httpclient.ConfigError
-	if errors.As(err, &config) {
-		return tlsFilesFailure(err)
-	}
-	var urlErr *url.Error
-	if errors.As(err, &urlErr) {
-		err = urlErr.Err // it quotes the URL
-	}
-	f := classify(err)
-	if f.Class != Unexpected || errors.As(err, new(*Failure)) {
-		return err
-	}
-	text := err.Error()
-	switch {
-	case errors.Is(err, httpclient.ErrBodyElsewhere):
-		f := failure(Unexpected, "redirected to another server, which must not get the request's body")
-		f.Hint = "judge the redirect itself with --no-redirect, or give the target that it leads to"
-		return f
-	case errors.Is(err, httpclient.ErrRedirects):
-		f := failure(Unexpected, "redirected more than 10 times")
-		f.Hint = "the redirects probably form a loop; judge the first one with --no-redirect"
-		return f
-	case strings.Contains(text, "server response headers exceeded"), strings.Contains(text, "response headers too large"):
-		return failure(Unexpected, "the answer's header is longer than 64 KiB")
-	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
-		f := failure(TLS, "TLS: the server does not speak TLS on this port")
-		f.Hint = "use http://, or the server's TLS port"
-		return f
-	case strings.Contains(text, "Location header"):
-		return failure(Unexpected, "redirected to what is not a URL")
-	case strings.Contains(text, "client conn could not be established"):
-		// All that HTTP/2's client says when the server refuses its certificate.
-		f := failure(Reset, "connection closed by the server")
-		f.Hint = certificateHint
-		return f
-	case strings.Contains(text, "readLoopPeekFailLocked"), // spoke before it was asked
-		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "):
-		f := failure(Unexpected, "the answer is not HTTP")
-		f.Hint = "is it the right port? does the server want TLS (https://) or HTTP/2 (--h2c)?"
-		return f
-	}
-	f.Text = quoted.ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret
-	return f
-}
-
-// quoted is a Go string in an error's text.
-var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)

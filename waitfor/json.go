@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"initbox/internal/failure"
 )
 
 // jsonExpectation is what a JSON document has to hold: a path such as
@@ -108,7 +110,7 @@ func (j *jsonExpectation) check(document []byte) error {
 	d.UseNumber() // so that 1e21 and 10000000000000001 compare as written
 	var v any
 	if err := d.Decode(&v); err != nil {
-		f := failure(Unexpected, "the body is not JSON")
+		f := failure.New(failure.Unexpected, "the body is not JSON")
 		if len(document) == bodyLimit {
 			f.Text = "the body is not JSON of less than 1 MiB"
 		}
@@ -117,15 +119,15 @@ func (j *jsonExpectation) check(document []byte) error {
 	for _, step := range j.steps {
 		var ok bool
 		if v, ok = child(v, step); !ok {
-			return failure(Unexpected, "JSON has no %s", j.text)
+			return failure.New(failure.Unexpected, "JSON has no %s", j.text)
 		}
 	}
 	text := jsonText(v)
 	switch {
 	case j.op == "" && (v == nil || v == false):
-		return failure(Unexpected, "JSON %s is %s", j.text, text)
+		return failure.New(failure.Unexpected, "JSON %s is %s", j.text, text)
 	case j.op == "==" && !j.is(v), j.op == "!=" && j.is(v):
-		return failure(Unexpected, "JSON %s is %s", j.text, shorten(text))
+		return failure.New(failure.Unexpected, "JSON %s is %s", j.text, shorten(text))
 	}
 	return nil
 }

@@ -10,9 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
 	"initbox/internal/suggest"
+	"initbox/internal/words"
 )
 
 var k8sKind = Kind{
@@ -109,7 +111,7 @@ func (t *target) k8sQuery() (q k8sQuery, err error) {
 	if t.url.Opaque == "" {
 		return q, errors.New(wantK8s + ", without // after the colon")
 	}
-	if t.secrets.in(t.url.Opaque) || t.secrets.in(t.url.RawQuery) {
+	if t.url.In(t.url.Opaque) || t.url.In(t.url.RawQuery) {
 		return q, errors.New("names and selectors of objects are not secret: " + wantK8s)
 	}
 	kind, name, named := strings.Cut(t.url.Opaque, "/")
@@ -185,7 +187,7 @@ func (t *target) k8sString() string {
 	if err != nil {
 		return "k8s:…"
 	}
-	return q.text(printable)
+	return q.text(failure.Printable)
 }
 
 // text writes which objects are meant as a target does, its values escaped.
@@ -340,7 +342,7 @@ func (c *k8sCheck) alone(ctx context.Context) error {
 	defer cancel()
 	one := &k8sCheck{target: c.target, k8sQuery: c.k8sQuery, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
 		wake: make(chan struct{}, 1), settled: make(chan struct{})}
-	s := newShared(Options{Getenv: c.secrets.getenv})
+	s := newShared(Options{Getenv: c.getenv})
 	one.join(s)
 	s.start(ctx)
 	return one.check(ctx)
@@ -413,9 +415,9 @@ func (c *k8sCheck) objects(ctx context.Context, source k8sSource) ([]kube.Object
 
 // stillThere says of objects that are to go, at least one, whether that has begun.
 func stillThere(objects []kube.Object) error {
-	f := failure(Unexpected, "nobody has deleted it")
+	f := failure.New(failure.Unexpected, "nobody has deleted it")
 	if len(objects) > 1 {
-		f.Text = plural(len(objects), "object")
+		f.Text = words.Plural(len(objects), "object")
 	}
 	for _, o := range objects {
 		if o.At("metadata", "deletionTimestamp") == nil {
@@ -423,10 +425,10 @@ func stillThere(objects []kube.Object) error {
 		}
 		f.Text = "being deleted"
 		if finalizers, _ := o.At("metadata", "finalizers").([]any); len(finalizers) > 0 {
-			f.Text += ", but for its finalizer " + printable(fmt.Sprint(finalizers[0]))
+			f.Text += ", but for its finalizer " + failure.Printable(fmt.Sprint(finalizers[0]))
 		}
 		if len(objects) > 1 {
-			f.Text = plural(len(objects), "object") + "; " + printable(o.Name()) + " is " + f.Text
+			f.Text = words.Plural(len(objects), "object") + "; " + failure.Printable(o.Name()) + " is " + f.Text
 		}
 		break
 	}
@@ -458,7 +460,7 @@ func (c *k8sCheck) node(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", c.cluster.failure(err)
 	case node == "":
-		f := failure(Missing, "Pod %s, whose node counts, is not on a node", pod)
+		f := failure.New(failure.Missing, "Pod %s, whose node counts, is not on a node", pod)
 		if o == nil {
 			f.Text = fmt.Sprintf("no such Pod %s%s, whose node counts", pod, in(namespace))
 		}
@@ -485,7 +487,7 @@ func (c *k8sCheck) setMissing(now time.Time) time.Time {
 
 // notThere is the finding that no object is what the target means.
 func (c *k8sCheck) notThere(source k8sSource) error {
-	f := &Failure{Class: Missing, Err: errNotThere}
+	f := &failure.Failure{Class: failure.Missing, Err: errNotThere}
 	if c.name != "" {
 		f.Text = "no such " + source.resource.Kind + in(source.namespace)
 	} else {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
 	"initbox/test/fakeapi"
@@ -304,12 +305,12 @@ func TestK8sMissingForLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := check.(*k8sCheck)
-		f := classify(c.notThere(k8sSource{resource: c.resource, namespace: "default"}))
+		f := failure.Of(c.notThere(k8sSource{resource: c.resource, namespace: "default"}))
 		if f.Note != "" || !strings.Contains(f.Hint, want) {
 			t.Errorf("%s: at first %q, hint %q", target, f, f.Hint)
 		}
 		c.missing = time.Now().Add(-k8sMissingLong)
-		f = classify(c.notThere(k8sSource{resource: c.resource, namespace: "default"}))
+		f = failure.Of(c.notThere(k8sSource{resource: c.resource, namespace: "default"}))
 		if !strings.Contains(f.Note, "may never come") || !strings.Contains(f.Note, want) {
 			t.Errorf("%s: later %q", target, f)
 		}
@@ -389,7 +390,7 @@ func TestK8sStillThere(t *testing.T) {
 			}
 			all = append(all, o)
 		}
-		if got := classify(stillThere(all)).Text; got != want {
+		if got := failure.Of(stillThere(all)).Text; got != want {
 			t.Errorf("%s: %q, want %q", objects, got, want)
 		}
 	}
@@ -494,7 +495,7 @@ func TestK8sForbiddenOdd(t *testing.T) {
 		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: "not from here"},
 			"this account may not list pods in namespace default (not from here)", "what would grant all that this wait needs"},
 	} {
-		f := classify((&k8sCluster{namespace: "default"}).failure(&tt.status))
+		f := failure.Of((&k8sCluster{namespace: "default"}).failure(&tt.status))
 		text := f.Text
 		if f.Note != "" {
 			text += " (" + f.Note + ")"
@@ -584,7 +585,7 @@ func TestK8sAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := check.Check(t.Context()); err == nil || classify(err).Class != Missing {
+	if err := check.Check(t.Context()); err == nil || failure.Of(err).Class != failure.Missing {
 		t.Errorf("%v, want that it is missing", err)
 	}
 	s.apply(jobComplete)

@@ -14,9 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
-	"initbox/internal/resolver"
 )
 
 // A joiner is a [Check] that shares something with the others of a wait. It is
@@ -132,8 +133,7 @@ func (k *k8sCluster) connect() error {
 	if err != nil {
 		return err
 	}
-	dial := &dialer{cmp.Or(k.o.Resolver, new(resolver.Resolver)), new(resolver.Memory)}
-	k.client = kube.New(config, kube.Options{Dial: dial.DialContext, Seed: k.o.Seed})
+	k.client = kube.New(config, kube.Options{Dial: dial.New(k.o.Resolver).DialContext, Seed: k.o.Seed})
 	k.namespace = cmp.Or(config.Namespace, kube.DefaultNamespace)
 	return nil
 }
@@ -163,11 +163,11 @@ func (k *k8sCluster) config() (*kube.Config, error) {
 		}
 		return config, nil
 	case getenv("KUBERNETES_SERVICE_HOST") == "":
-		f := failure(Local, "there is no cluster here, and no kubeconfig file")
+		f := failure.New(failure.Local, "there is no cluster here, and no kubeconfig file")
 		f.Hint = "a Pod knows its cluster by $KUBERNETES_SERVICE_HOST; elsewhere give a file with --kubeconfig or $KUBECONFIG"
 		return nil, poll.Permanent(f)
 	case k.context != "":
-		return nil, poll.Permanent(failure(Local, "context needs a kubeconfig file: give one with --kubeconfig"))
+		return nil, poll.Permanent(failure.New(failure.Local, "context needs a kubeconfig file: give one with --kubeconfig"))
 	}
 	config, err := kube.InCluster(getenv)
 	if errors.Is(err, kube.ErrNoToken) {
@@ -177,19 +177,19 @@ func (k *k8sCluster) config() (*kube.Config, error) {
 }
 
 // kubeconfigFailure is that of a file that may be mounted late, or be mended.
-func kubeconfigFailure(file string, err error) *Failure {
-	f := &Failure{Class: Local, Text: printable(err.Error()), Err: err, elsewhere: true}
+func kubeconfigFailure(file string, err error) *failure.Failure {
+	f := &failure.Failure{Class: failure.Local, Text: failure.Printable(err.Error()), Err: err, Elsewhere: true}
 	var path *fs.PathError
 	if errors.As(err, &path) {
-		f.Text = printable("kubeconfig " + file + ": " + path.Err.Error())
+		f.Text = failure.Printable("kubeconfig " + file + ": " + path.Err.Error())
 		f.Hint = "is the file mounted, and may this user read it?"
 	}
 	return f
 }
 
 // noToken is the failure of a Pod without the credentials of its service account.
-func noToken(err error) *Failure {
-	return &Failure{Class: Local, Text: "this Pod has no token of its service account", Err: err, elsewhere: true,
+func noToken(err error) *failure.Failure {
+	return &failure.Failure{Class: failure.Local, Text: "this Pod has no token of its service account", Err: err, Elsewhere: true,
 		Hint: "set automountServiceAccountToken: true in the Pod's spec, which wins over the service account's; in a container without the mount, add it"}
 }
 
@@ -342,7 +342,7 @@ func sliceResource() kube.Resource { r, _ := kube.Lookup("endpointslices.discove
 // says anything of the target itself.
 func (k *k8sCluster) failure(err error) error {
 	var (
-		known   *Failure
+		known   *failure.Failure
 		unknown *kube.UnknownResource
 		status  *kube.StatusError
 	)
@@ -350,39 +350,39 @@ func (k *k8sCluster) failure(err error) error {
 	case errors.As(err, &known):
 		return err
 	case errors.As(err, &unknown):
-		f := failure(Missing, "the API server has no kind of that name")
+		f := failure.New(failure.Missing, "the API server has no kind of that name")
 		f.Hint = "is its CustomResourceDefinition installed? kubectl api-resources lists all kinds"
 		if unknown.Suggestion != "" {
-			f.Hint = "did you mean " + printable(unknown.Suggestion) + "? " + f.Hint
+			f.Hint = "did you mean " + failure.Printable(unknown.Suggestion) + "? " + f.Hint
 		}
-		f.Err, f.elsewhere = err, true
+		f.Err, f.Elsewhere = err, true
 		return f
 	case errors.As(err, &status):
 		return k.statusFailure(status)
 	case errors.Is(err, kube.ErrNoToken):
 		return noToken(err)
 	case errors.As(err, new(*kube.CredentialsError)):
-		return &Failure{Class: Local, Text: printable(err.Error()), Err: err, elsewhere: true}
+		return &failure.Failure{Class: failure.Local, Text: failure.Printable(err.Error()), Err: err, Elsewhere: true}
 	}
-	f := classify(err)
-	f.elsewhere = true
+	f := failure.Of(err)
+	f.Elsewhere = true
 	f.Text = "API server: " + f.Text
 	switch f.Class {
-	case Refused:
+	case failure.Refused:
 		f.Hint = "is the API server running, and is its address right?"
-	case TLS:
+	case failure.TLS:
 		f.Hint = "is the kubeconfig file, or the CA that the kubelet mounts, that of this API server?"
-	case TimedOut, Unreachable:
+	case failure.TimedOut, failure.Unreachable:
 		f.Hint = "may this Pod reach the API server? look for a NetworkPolicy; with a service mesh, exclude the API server's address"
 	}
 	return f
 }
 
 func (k *k8sCluster) statusFailure(s *kube.StatusError) error {
-	f := &Failure{Class: Unexpected, Err: s, elsewhere: true}
+	f := &failure.Failure{Class: failure.Unexpected, Err: s, Elsewhere: true}
 	f.Text = fmt.Sprintf("API server: status %d", s.Code)
 	if s.Reason != "" {
-		f.Text += " " + printable(s.Reason)
+		f.Text += " " + failure.Printable(s.Reason)
 	}
 	f.Note = shortText(s.Message)
 	switch s.Code {
@@ -392,7 +392,7 @@ func (k *k8sCluster) statusFailure(s *kube.StatusError) error {
 			return poll.Permanent(f)
 		}
 	case 401:
-		f.Class, f.Text = Authentication, "the API server does not accept the credentials (401 Unauthorized)"
+		f.Class, f.Text = failure.Authentication, "the API server does not accept the credentials (401 Unauthorized)"
 		f.Hint = "has the token expired, and is it of this cluster?"
 	case 403:
 		k.forbidden(f, s)
@@ -403,9 +403,9 @@ func (k *k8sCluster) statusFailure(s *kube.StatusError) error {
 }
 
 // forbidden says who may not do what, and what would grant it.
-func (k *k8sCluster) forbidden(f *Failure, s *kube.StatusError) {
+func (k *k8sCluster) forbidden(f *failure.Failure, s *kube.StatusError) {
 	who := accountOf(s.User())
-	f.Class = Authentication
+	f.Class = failure.Authentication
 	if who != (account{}) {
 		f.Note = "" // it says the same
 	}
@@ -414,11 +414,11 @@ func (k *k8sCluster) forbidden(f *Failure, s *kube.StatusError) {
 		f.Text = "the API server was not told who asks, and refuses (403 Forbidden, system:anonymous)"
 		f.Hint = "no credentials were sent: has the context of the kubeconfig file a user, and that one a token or a certificate?"
 	case s.Verb == "":
-		f.Text = fmt.Sprintf("%s may not get %s, which tells what kinds there are", who, printable(s.Path))
+		f.Text = fmt.Sprintf("%s may not get %s, which tells what kinds there are", who, failure.Printable(s.Path))
 		f.Hint = "the ClusterRole system:discovery grants it, and usually to all: kubectl describe clusterrolebinding system:discovery"
 	default:
-		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, printable(s.Resource.String()), in(printable(s.Namespace)))
-		f.Hint, f.urgent = k.grants(who), true
+		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, failure.Printable(s.Resource.String()), in(failure.Printable(s.Namespace)))
+		f.Hint, f.Urgent = k.grants(who), true
 	}
 }
 
@@ -433,7 +433,7 @@ func (a account) String() string {
 	case a.name != "":
 		return "the service account " + a.namespace + "/" + a.name
 	case a.user != "":
-		return "the user " + printable(a.user)
+		return "the user " + failure.Printable(a.user)
 	}
 	return "this account"
 }
@@ -475,5 +475,5 @@ func shortText(s string) string {
 	if len(s) > limit {
 		s = strings.ToValidUTF8(s[:limit], "") + "…"
 	}
-	return printable(s)
+	return failure.Printable(s)
 }

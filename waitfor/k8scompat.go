@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"initbox/internal/failure"
 )
 
 // k8sTarget writes a target of kind k8s: which objects, and the settings.
@@ -111,7 +113,7 @@ func kubectlFlags(args []string) (names []string, q k8sQuery, settings []string,
 		switch name {
 		case "--namespace", "--selector", "--field-selector", "--kubeconfig", "--context":
 		default:
-			return nil, q, nil, fmt.Errorf("%s is no flag of kubectl that can be translated", printable(name))
+			return nil, q, nil, fmt.Errorf("%s is no flag of kubectl that can be translated", failure.Printable(name))
 		}
 		if !valued {
 			if len(args) == 0 {

@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/client-go/util/jsonpath"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
+	"initbox/internal/words"
 )
 
 // k8sCondition is a condition that an object has to have, as kubectl wait
@@ -63,15 +65,15 @@ func conditionOf(o kube.Object, name string) stated {
 // generation than the present one says nothing.
 func (c k8sCondition) check(v k8sView) error {
 	s := conditionOf(v.Object, c.name)
-	name := printable(c.name)
+	name := failure.Printable(c.name)
 	if s.name == "" {
 		f := v.is(v.describe(), "no condition %s yet", name)
 		var there []string
 		for _, other := range conditionsOf(v.Object) {
-			there = append(there, printable(other.name))
+			there = append(there, failure.Printable(other.name))
 		}
 		if len(there) > 0 {
-			f.Note = "there is " + list(there)
+			f.Note = "there is " + words.List(there)
 		}
 		return f
 	}
@@ -177,15 +179,15 @@ func (p *k8sPath) check(v k8sView) error {
 		if v.resource.Name == "secrets" { // whose values nobody need see
 			look = v.describe()
 		}
-		return v.is(look, "has no %s", printable(p.path))
+		return v.is(look, "has no %s", failure.Printable(p.path))
 	}
 	for _, value := range found {
 		if p.met(value) {
 			continue
 		}
-		f := v.is("", "%s is %s", printable(p.path), printable(shorten(jsonText(value))))
+		f := v.is("", "%s is %s", failure.Printable(p.path), failure.Printable(shorten(jsonText(value))))
 		if v.resource.Name == "secrets" {
-			f.Text = printable(p.path) + " is not what is expected"
+			f.Text = failure.Printable(p.path) + " is not what is expected"
 		}
 		return f
 	}

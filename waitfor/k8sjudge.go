@@ -7,17 +7,19 @@ import (
 	"slices"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
+	"initbox/internal/words"
 )
 
 // judge says whether the objects, at least one, are what the target asks for.
 func (c *k8sCheck) judge(ctx context.Context, source k8sSource, objects []kube.Object) error {
 	var (
 		ready, succeeded, failed int64
-		first                    *Failure // of the first object that is not ready
+		first                    *failure.Failure // of the first object that is not ready
 		firstName                string
-		lost                     *Failure // of the first that failed, where that need not matter
+		lost                     *failure.Failure // of the first that failed, where that need not matter
 		lostName                 string
 		hopeless                 bool
 	)
@@ -54,7 +56,7 @@ func (c *k8sCheck) judge(ctx context.Context, source k8sSource, objects []kube.O
 		if err == nil {
 			ready, succeeded = ready+1, succeeded+1
 		} else if first == nil {
-			first, firstName = classify(err), o.Name()
+			first, firstName = failure.Of(err), o.Name()
 		}
 	}
 	switch {
@@ -67,7 +69,7 @@ func (c *k8sCheck) judge(ctx context.Context, source k8sSource, objects []kube.O
 }
 
 // verdict sums up what was found of each of n objects.
-func (c *k8sCheck) verdict(source k8sSource, n, ready int64, first *Failure, firstName string, hopeless bool) error {
+func (c *k8sCheck) verdict(source k8sSource, n, ready int64, first *failure.Failure, firstName string, hopeless bool) error {
 	want := n
 	if c.expect.count > 0 {
 		want = c.expect.count
@@ -76,13 +78,13 @@ func (c *k8sCheck) verdict(source k8sSource, n, ready int64, first *Failure, fir
 		return nil
 	}
 	if first == nil {
-		first = failure(Unexpected, "%s", "only "+plural(int(n), "object")+" to choose from")
+		first = failure.New(failure.Unexpected, "%s", "only "+words.Plural(int(n), "object")+" to choose from")
 	}
 	f := *first
 	if c.name == "" {
 		f.Text = fmt.Sprintf("%d of %d ready", ready, want)
 		if firstName != "" {
-			f.Text += fmt.Sprintf("; %s %s: %s", source.resource.Kind, printable(firstName), first.Text)
+			f.Text += fmt.Sprintf("; %s %s: %s", source.resource.Kind, failure.Printable(firstName), first.Text)
 		} else {
 			f.Text += "; " + first.Text
 		}
@@ -144,9 +146,9 @@ func keysReady(v k8sView) error {
 		}
 		switch {
 		case !there:
-			return v.is("", "has no key %s", printable(key))
+			return v.is("", "has no key %s", failure.Printable(key))
 		case value == "":
-			return v.is("", "key %s is empty", printable(key))
+			return v.is("", "key %s is empty", failure.Printable(key))
 		}
 	}
 	return nil

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
+	"initbox/internal/words"
 )
 
 // k8sView is what a rule may look at. Rules are functions of it alone.
@@ -20,7 +22,7 @@ type k8sView struct {
 	pods   func() []kube.Object // of a Job that failed: its Pods, as far as they can be had; nil: not to be asked for
 }
 
-// k8sRules say when an object is ready: nil, or why it is not, a [*Failure] or a
+// k8sRules say when an object is ready: nil, or why it is not, a [*failure.Failure] or a
 // [*k8sEnded]. What is not in the table goes by [genericReady].
 var k8sRules = map[string]func(k8sView) error{
 	"pods":                               podReady,
@@ -77,7 +79,7 @@ var k8sRules = map[string]func(k8sView) error{
 // k8sEnded is the failure of what has ended, and will not be ready any more:
 // a Job or a Pod. What that means is up to the target.
 type k8sEnded struct {
-	*Failure
+	*failure.Failure
 	partly bool // some of it succeeded
 }
 
@@ -118,8 +120,8 @@ func objectsAt(o kube.Object, path ...string) []kube.Object {
 }
 
 // is makes a finding about the object, with what to ask kubectl for more.
-func (v k8sView) is(kubectl, format string, args ...any) *Failure {
-	f := failure(Unexpected, format, args...)
+func (v k8sView) is(kubectl, format string, args ...any) *failure.Failure {
+	f := failure.New(failure.Unexpected, format, args...)
 	if kubectl != "" {
 		f.Hint = v.kubectl(kubectl)
 	}
@@ -131,7 +133,7 @@ func (v k8sView) kubectl(command string) string {
 	if ns := v.Namespace(); ns != "" {
 		command += " -n " + ns
 	}
-	return printable("kubectl " + command)
+	return failure.Printable("kubectl " + command)
 }
 
 func (v k8sView) describe() string {
@@ -193,7 +195,7 @@ func podProblem(o kube.Object) (problem, note string) {
 			return "Init:Error", state
 		}
 		if state == containerRuns || state == containerWaits {
-			return fmt.Sprintf("Init:%d/%d", done, len(init)), "init container " + printable(text(s, "name")) + " has not ended"
+			return fmt.Sprintf("Init:%d/%d", done, len(init)), "init container " + failure.Printable(text(s, "name")) + " has not ended"
 		}
 		return "Init:" + state, message
 	}
@@ -242,7 +244,7 @@ var containerInMessage = regexp.MustCompile(`container=(\S+) pod=\S+`)
 
 // containerProblem says what is wrong with a container, or returns "".
 func containerProblem(s kube.Object) (problem, note string) {
-	name := printable(text(s, "name"))
+	name := failure.Printable(text(s, "name"))
 	waiting, terminated := text(s, "state", "waiting", "reason"), s.At("state", "terminated")
 	switch {
 	case waiting == "ContainerCreating", waiting == "PodInitializing":
@@ -270,7 +272,7 @@ func exitText(s kube.Object, state string) string {
 		return ""
 	}
 	at := func(key string) string { return text(s, state, "terminated", key) }
-	t := fmt.Sprintf("container %s exited with status %d", printable(text(s, "name")), number(s, state, "terminated", "exitCode"))
+	t := fmt.Sprintf("container %s exited with status %d", failure.Printable(text(s, "name")), number(s, state, "terminated", "exitCode"))
 	if reason := at("reason"); reason != "" && reason != "Error" && reason != "Completed" {
 		t += " (" + shortText(reason) + ")" // OOMKilled, …
 	}
@@ -310,7 +312,7 @@ func jobReady(v k8sView) error {
 	if v.expect.completions > 0 {
 		want = v.expect.completions
 	}
-	f := v.is(v.describe(), "%d of %s", succeeded, plural(int(want), "completion"))
+	f := v.is(v.describe(), "%d of %s", succeeded, words.Plural(int(want), "completion"))
 	active, fails := number(v.Object, "status", "active"), number(v.Object, "status", "failed")
 	switch {
 	case v.At("spec", "suspend") == true:
@@ -318,7 +320,7 @@ func jobReady(v k8sView) error {
 	case conditionOf(v.Object, "FailureTarget").status == "True":
 		f.Text = "is about to fail: " + wordOr(conditionOf(v.Object, "FailureTarget").reason, "no reason given")
 	case fails > 0:
-		f.Note = fmt.Sprintf("%s active, %d failed so far", plural(int(active), "Pod"), fails)
+		f.Note = fmt.Sprintf("%s active, %d failed so far", words.Plural(int(active), "Pod"), fails)
 		f.Hint = v.kubectl("logs job/" + v.Name() + " --all-containers")
 	case active == 0:
 		f.Note = "none of its Pods runs"
@@ -347,7 +349,7 @@ func lastPod(v k8sView) string {
 	if note != "" {
 		problem += " (" + note + ")"
 	}
-	return printable(last.Name()) + ": " + problem
+	return failure.Printable(last.Name()) + ": " + problem
 }
 
 // deploymentReady is kubectl rollout status.
@@ -357,14 +359,14 @@ func deploymentReady(v k8sView) error {
 	}
 	want := numberOr(1, v.Object, "spec", "replicas")
 	all, updated, available := number(v.Object, "status", "replicas"), number(v.Object, "status", "updatedReplicas"), number(v.Object, "status", "availableReplicas")
-	var f *Failure
+	var f *failure.Failure
 	switch {
 	case updated < want:
-		f = v.is(v.describe(), "%d of %s updated", updated, plural(int(want), "replica"))
+		f = v.is(v.describe(), "%d of %s updated", updated, words.Plural(int(want), "replica"))
 	case all > updated:
-		f = v.is(v.describe(), "%s still to be ended", plural(int(all-updated), "old replica"))
+		f = v.is(v.describe(), "%s still to be ended", words.Plural(int(all-updated), "old replica"))
 	case available < updated:
-		f = v.is("", "%d of %s available", available, plural(int(updated), "replica"))
+		f = v.is("", "%d of %s available", available, words.Plural(int(updated), "replica"))
 		f.Hint = v.podsOf()
 	default:
 		return nil
@@ -419,7 +421,7 @@ func labelSelector(o kube.Object) string {
 		}
 	}
 	slices.Sort(parts)
-	return printable(strings.Join(parts, ","))
+	return failure.Printable(strings.Join(parts, ","))
 }
 
 // statefulSetReady is kubectl rollout status, which knows no strategy but
@@ -434,16 +436,16 @@ func statefulSetReady(v k8sView) error {
 	}
 	want, ready := numberOr(1, v.Object, "spec", "replicas"), number(v.Object, "status", "readyReplicas")
 	partition, updated := number(v.Object, "spec", "updateStrategy", "rollingUpdate", "partition"), number(v.Object, "status", "updatedReplicas")
-	var f *Failure
+	var f *failure.Failure
 	switch current := text(v.Object, "status", "currentRevision"); {
 	case ready < want:
-		f = v.is("", "%d of %s ready", ready, plural(int(want), "replica"))
+		f = v.is("", "%d of %s ready", ready, words.Plural(int(want), "replica"))
 	case text(v.Object, "spec", "updateStrategy", "type") == "OnDelete":
 		return nil
 	case updated < want-partition:
-		f = v.is("", "%d of %s updated", updated, plural(int(want-partition), "replica"))
+		f = v.is("", "%d of %s updated", updated, words.Plural(int(want-partition), "replica"))
 	case v.At("spec", "updateStrategy", "rollingUpdate") == nil && current != "" && text(v.Object, "status", "updateRevision") != current:
-		f = v.is("", "%s updated, and the update has not ended", plural(int(updated), "replica"))
+		f = v.is("", "%s updated, and the update has not ended", words.Plural(int(updated), "replica"))
 	default:
 		return nil
 	}
@@ -458,14 +460,14 @@ func daemonSetReady(v k8sView) error {
 		return err
 	}
 	want, updated, available := number(v.Object, "status", "desiredNumberScheduled"), number(v.Object, "status", "updatedNumberScheduled"), number(v.Object, "status", "numberAvailable")
-	var f *Failure
+	var f *failure.Failure
 	switch {
 	case v.expect.node[1] != "":
 		return daemonReady(v)
 	case updated < want && text(v.Object, "spec", "updateStrategy", "type") != "OnDelete":
-		f = v.is("", "%d of %s updated", updated, plural(int(want), "Pod"))
+		f = v.is("", "%d of %s updated", updated, words.Plural(int(want), "Pod"))
 	case available < want:
-		f = v.is("", "%d of %s available", available, plural(int(want), "Pod"))
+		f = v.is("", "%d of %s available", available, words.Plural(int(want), "Pod"))
 	default:
 		return nil
 	}
@@ -476,15 +478,15 @@ func daemonSetReady(v k8sView) error {
 // daemonReady is for the Pod of a DaemonSet on one node: v.pods are those there.
 // During an update, or after an eviction, there may be an old one beside it.
 func daemonReady(v k8sView) error {
-	var first *Failure
+	var first *failure.Failure
 	for _, pod := range v.pods() {
 		err := podReady(k8sView{Object: pod, resource: podResource()})
 		if err == nil {
 			return nil
 		}
 		if first == nil {
-			first = classify(err)
-			first.Text = "its Pod " + printable(pod.Name()) + " on this node: " + first.Text
+			first = failure.Of(err)
+			first.Text = "its Pod " + failure.Printable(pod.Name()) + " on this node: " + first.Text
 		}
 	}
 	if first != nil {
@@ -502,7 +504,7 @@ func replicasReady(v k8sView) error {
 	}
 	want, available := numberOr(1, v.Object, "spec", "replicas"), number(v.Object, "status", "availableReplicas")
 	if available < want {
-		f := v.is("", "%d of %s available", available, plural(int(want), "replica"))
+		f := v.is("", "%d of %s available", available, words.Plural(int(want), "replica"))
 		f.Hint = v.podsOf()
 		return f
 	}
@@ -515,7 +517,7 @@ func serviceReady(v k8sView) error {
 		return addressReady(v)
 	}
 	if text(v.Object, "spec", "type") == "ExternalName" {
-		name := printable(text(v.Object, "spec", "externalName"))
+		name := failure.Printable(text(v.Object, "spec", "externalName"))
 		f := v.is("", "an ExternalName Service, another name for %s, has no endpoints", name)
 		f.Hint = "wait for the name or its port instead (dns:" + name + "), or add #exists"
 		return f
@@ -627,7 +629,7 @@ func phaseReady(phases ...string) func(k8sView) error {
 
 func claimReady(v k8sView) error {
 	err := phaseReady("Bound")(v)
-	if f, ok := err.(*Failure); ok && text(v.Object, "status", "phase") == "Pending" {
+	if f, ok := err.(*failure.Failure); ok && text(v.Object, "status", "phase") == "Pending" {
 		f.Hint = "with a StorageClass of volumeBindingMode WaitForFirstConsumer it is bound only once a Pod that uses it is scheduled; " + f.Hint
 	}
 	return err
@@ -667,7 +669,7 @@ func budgetReady(v k8sView) error {
 		return err
 	}
 	if healthy, want := number(v.Object, "status", "currentHealthy"), number(v.Object, "status", "desiredHealthy"); healthy < want {
-		return v.is(v.describe(), "%d of %s healthy", healthy, plural(int(want), "Pod"))
+		return v.is(v.describe(), "%d of %s healthy", healthy, words.Plural(int(want), "Pod"))
 	}
 	return nil
 }
@@ -702,7 +704,7 @@ func genericReady(v k8sView) error {
 	}
 	var there []string
 	for _, c := range conditionsOf(v.Object) {
-		there = append(there, printable(c.name))
+		there = append(there, failure.Printable(c.name))
 	}
 	for _, name := range []string{"Ready", "Available"} {
 		if conditionOf(v.Object, name).name != "" {
@@ -712,7 +714,7 @@ func genericReady(v k8sView) error {
 	f := v.is("", "has no condition Ready or Available")
 	f.Hint = "say what ready means: #condition=NAME, #jsonpath={.status.…}=VALUE, or #exists"
 	if len(there) > 0 {
-		f.Note = "there is " + list(there)
+		f.Note = "there is " + words.List(there)
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 )
 
@@ -188,9 +189,9 @@ func TestK8sRules(t *testing.T) {
 		var ended *k8sEnded
 		switch {
 		case errors.As(err, &ended):
-			said = "ended: " + classify(ended.Failure).Error()
+			said = "ended: " + failure.Of(ended.Failure).Error()
 		case err != nil:
-			said = classify(err).Error()
+			said = failure.Of(err).Error()
 		}
 		exact := strings.Contains(tt.want, "(") == strings.Contains(said, "(") // a note that is not wanted may be there
 		if said != tt.want && (exact || !strings.HasPrefix(said, tt.want+" (")) || tt.want == "" && err != nil {
@@ -250,7 +251,7 @@ func TestK8sEndpoints(t *testing.T) {
 	} {
 		said := ""
 		if err := judgeAlone(t, "k8s:service/web"+tt.settings, service, tt.slices...); err != nil {
-			said = classify(err).Error()
+			said = failure.Of(err).Error()
 		}
 		if said != tt.want {
 			t.Errorf("%q of %q: %q, want %q", tt.settings, tt.slices, said, tt.want)
@@ -313,7 +314,7 @@ func TestK8sConditionsAndPaths(t *testing.T) {
 	} {
 		said := ""
 		if err := judgeAlone(t, "k8s:widgets.example.com/web#"+settings, object); err != nil {
-			said = classify(err).Error()
+			said = failure.Of(err).Error()
 		}
 		if said != want {
 			t.Errorf("%s: %q, want %q", settings, said, want)
@@ -336,7 +337,7 @@ func FuzzK8sRules(f *testing.F) {
 		if err == nil {
 			return
 		}
-		said := classify(err)
+		said := failure.Of(err)
 		if strings.ContainsFunc(said.Error()+said.Hint, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q, hint %q", said.Error(), said.Hint)
 		}

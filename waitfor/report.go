@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/words"
 )
 
 // report tells the story of a wait: a line when a target's state changes, a
@@ -35,15 +37,15 @@ type targetState struct {
 
 	mu       sync.Mutex
 	attempts int
-	failure  *Failure      // nil: ready, or not tried yet
-	ready    bool          // by the last attempt
-	done     bool          // for long enough
-	since    time.Time     // of the present state
-	changes  int           // logged since the last summary
-	unsaid   int           // changes not logged since the last summary
-	noted    bool          // this state was logged with a note
-	ups      int           // how often it became ready
-	longest  time.Duration // that it stayed so, of those that ended
+	failure  *failure.Failure // nil: ready, or not tried yet
+	ready    bool             // by the last attempt
+	done     bool             // for long enough
+	since    time.Time        // of the present state
+	changes  int              // logged since the last summary
+	unsaid   int              // changes not logged since the last summary
+	noted    bool             // this state was logged with a note
+	ups      int              // how often it became ready
+	longest  time.Duration    // that it stayed so, of those that ended
 }
 
 // A target that flaps may log so many changes between two summaries.
@@ -51,9 +53,6 @@ const maxChanges = 10
 
 // The last word gives so many different hints.
 const maxHints = 3
-
-// A message names so many targets; the rest it counts.
-const maxNamed = 8
 
 func newReport(o Options, need int, checks []Check) *report {
 	r := &report{log: o.Log, start: time.Now(), need: need, stable: o.StableFor}
@@ -81,12 +80,12 @@ func (t *targetState) found(e poll.Event) {
 			t.ready, t.failure = true, nil
 			t.ups++
 			if t.change() && t.report.stable > 0 {
-				log.Info(fmt.Sprintf("%s: %s, has to stay so for %s", t.name, t.goal, seconds(t.report.stable)))
+				log.Info(fmt.Sprintf("%s: %s, has to stay so for %s", t.name, t.goal, words.Seconds(t.report.stable)))
 			}
 		}
 		return
 	}
-	f := classify(e.Err)
+	f := failure.Of(e.Err)
 	log = log.With("class", string(f.Class))
 	changed := t.ready || t.failure == nil || t.failure.Text != f.Text
 	// The note is of the moment, but that there is one is news, once.
@@ -101,7 +100,7 @@ func (t *targetState) found(e poll.Event) {
 	default:
 		log.Debug(t.says())
 	}
-	if f.urgent && t.report.first(f.Hint) {
+	if f.Urgent && t.report.first(f.Hint) {
 		log.Warn("hint: " + f.Hint)
 	}
 }
@@ -136,7 +135,7 @@ func (t *targetState) gaveUp(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if errors.As(err, &e) && e.Last != nil && t.failure == nil && !t.ready {
-		t.failure, t.attempts = classify(e.Last), e.Attempts
+		t.failure, t.attempts = failure.Of(e.Last), e.Attempts
 	}
 }
 
@@ -145,7 +144,7 @@ func (t *targetState) finish() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.done = true
-	t.report.log.Info(fmt.Sprintf("%s: %s after %s", t.name, t.goal, seconds(time.Since(t.report.start))),
+	t.report.log.Info(fmt.Sprintf("%s: %s after %s", t.name, t.goal, words.Seconds(time.Since(t.report.start))),
 		"target", t.name, "attempt", t.attempts)
 }
 
@@ -163,8 +162,8 @@ func (t *targetState) change() bool {
 // summary logs what is missing, since when, and what to do about it.
 func (r *report) summary() {
 	missing := r.missing()
-	still := fmt.Sprintf("still waiting after %s, %s", seconds(time.Since(r.start)), r.count(missing))
-	for _, t := range missing[:min(len(missing), maxNamed)] {
+	still := fmt.Sprintf("still waiting after %s, %s", words.Seconds(time.Since(r.start)), r.count(missing))
+	for _, t := range missing[:min(len(missing), words.MaxNamed)] {
 		t.mu.Lock()
 		line := still + ": " + t.describe()
 		if t.unsaid > 0 {
@@ -173,7 +172,7 @@ func (r *report) summary() {
 		log := r.log.With("target", t.name, "attempt", t.attempts)
 		if f := t.failure; f != nil {
 			hint := f.Hint
-			if f.urgent { // which was told already
+			if f.Urgent { // which was told already
 				hint = ""
 			}
 			log = log.With("class", string(f.Class), "hint", hint)
@@ -185,7 +184,7 @@ func (r *report) summary() {
 		t.mu.Unlock()
 		log.Warn(line)
 	}
-	if more := len(missing) - maxNamed; more > 0 {
+	if more := len(missing) - words.MaxNamed; more > 0 {
 		r.log.Warn(fmt.Sprintf("%s: and %d more", still, more))
 	}
 }
@@ -203,7 +202,7 @@ func (r *report) missing() []*targetState {
 }
 
 func (r *report) count(missing []*targetState) string {
-	s := fmt.Sprintf("%d of %s left", len(missing), plural(len(r.targets), "target"))
+	s := fmt.Sprintf("%d of %s left", len(missing), words.Plural(len(r.targets), "target"))
 	if r.need < len(r.targets) {
 		s += fmt.Sprintf(" (%d must be ready)", r.need)
 	}
@@ -212,17 +211,17 @@ func (r *report) count(missing []*targetState) string {
 
 // describe says what is known of the target; the caller holds its lock.
 func (t *targetState) describe() string {
-	lasting := seconds(time.Since(t.since))
+	lasting := words.Seconds(time.Since(t.since))
 	switch {
 	case t.ready:
-		return fmt.Sprintf("%s: %s for %s only, has to stay so for %s", t.name, t.goal, lasting, seconds(t.report.stable))
+		return fmt.Sprintf("%s: %s for %s only, has to stay so for %s", t.name, t.goal, lasting, words.Seconds(t.report.stable))
 	case t.ups > 0:
 		return fmt.Sprintf("%s, for %s, %s; it was %s %s before, for %s at most", t.says(), lasting,
-			plural(t.attempts, "attempt"), t.goal, plural(t.ups, "time"), seconds(t.longest))
+			words.Plural(t.attempts, "attempt"), t.goal, words.Plural(t.ups, "time"), words.Seconds(t.longest))
 	case t.failure == nil:
 		return fmt.Sprintf("%s: no attempt has ended yet", t.name)
 	}
-	return fmt.Sprintf("%s, for %s, %s", t.says(), lasting, plural(t.attempts, "attempt"))
+	return fmt.Sprintf("%s, for %s, %s", t.says(), lasting, words.Plural(t.attempts, "attempt"))
 }
 
 // NotReady is why a wait did not end well.
@@ -242,7 +241,7 @@ func (e *NotReady) Hint() string { return e.hint }
 // given.
 func (r *report) notReady(cause error) *NotReady {
 	missing := r.missing()
-	waited := seconds(time.Since(r.start))
+	waited := words.Seconds(time.Since(r.start))
 	why := fmt.Sprintf("%v after %s", cause, waited) // by a signal
 	switch {
 	case errors.Is(cause, context.DeadlineExceeded):
@@ -252,7 +251,7 @@ func (r *report) notReady(cause error) *NotReady {
 	}
 	e := &NotReady{Cause: cause}
 	var lines, hints []string
-	for _, t := range missing[:min(len(missing), maxNamed)] {
+	for _, t := range missing[:min(len(missing), words.MaxNamed)] {
 		t.mu.Lock()
 		lines = append(lines, t.describe())
 		if f := t.failure; f != nil && f.Hint != "" && !slices.Contains(hints, f.Hint) {
@@ -261,7 +260,7 @@ func (r *report) notReady(cause error) *NotReady {
 		t.mu.Unlock()
 	}
 	e.hint = strings.Join(hints[:min(len(hints), maxHints)], "\nhint: ")
-	if more := len(missing) - maxNamed; more > 0 {
+	if more := len(missing) - words.MaxNamed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
 	if len(r.targets) == 1 {
@@ -270,30 +269,4 @@ func (r *report) notReady(cause error) *NotReady {
 		e.text = why + ": " + r.count(missing) + "\n  " + strings.Join(lines, "\n  ")
 	}
 	return e
-}
-
-// seconds rounds a duration for people: 340ms, 1.2s, 4m58s.
-func seconds(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// list joins words for a message and stops before it grows long.
-func list(words []string) string {
-	if more := len(words) - maxNamed; more > 0 {
-		return strings.Join(words[:maxNamed], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(words, ", ")
 }

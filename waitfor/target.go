@@ -8,12 +8,13 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"initbox/internal/kube"
 	"initbox/internal/resolver"
+	"initbox/internal/secret"
+	"initbox/internal/words"
 )
 
 // Kind is one kind of target.
@@ -55,12 +56,12 @@ func Schemes() []string {
 type target struct {
 	kind     *Kind
 	scheme   string
-	url      *url.URL // with a placeholder for each secret; see secrets
-	socket   string   // of http+unix
-	secrets  secrets
+	url      *secret.URL
+	socket   string // of http+unix
 	settings Settings
 	gone     bool // ready means: not there any more
 	resolver *resolver.Resolver
+	getenv   func(string) string // may be nil
 }
 
 // Parse turns a target such as "tcp://mydb:5432" or
@@ -91,18 +92,15 @@ func Parse(text string, o Options) (Check, error) {
 }
 
 func parseTarget(text string, o Options) (*target, error) {
-	t := &target{resolver: o.Resolver}
-	if t.resolver == nil {
-		t.resolver = new(resolver.Resolver)
-	}
-	text, err := t.secrets.extract(text, o.Getenv)
+	t := &target{resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), getenv: o.Getenv}
+	text, secrets, err := secret.Extract(text, "a target", o.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.parseKind(text); err != nil {
 		return nil, err
 	}
-	if err := t.parseURL(text); err != nil {
+	if err := t.parseURL(text, secrets); err != nil {
 		return nil, err
 	}
 	t.settings, err = parseSettings(t.fragment(), t.kind)
@@ -141,18 +139,20 @@ func (t *target) parseKind(text string) error {
 
 // parseURL does not pass on the errors of package url, which quote what may be
 // a password.
-func (t *target) parseURL(text string) (err error) {
+func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
 	if t.scheme == "http+unix" {
 		if text, err = t.cutSocket(text); err != nil {
 			return err
 		}
 	}
-	if t.url, err = url.Parse(text); err != nil {
-		if problem := addressProblem(text); problem != nil {
+	u, err := url.Parse(text)
+	if err != nil {
+		if problem := secret.AddressProblem(text); problem != nil {
 			return fmt.Errorf("a target of kind %s://: %w", t.scheme, problem)
 		}
 		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode what is special in it (%%40 for @, %%2F for /, %%23 for #)", t.scheme)
 	}
+	t.url = &secret.URL{URL: u, Refs: secrets}
 	// A password with an unencoded / or # or ? in it ends the host early.
 	after := t.url.EscapedPath() + t.url.RawQuery
 	if t.scheme != "k8s" { // which has no host, and whose settings may have a filter: [?(@.name=="app")]
@@ -164,35 +164,10 @@ func (t *target) parseURL(text string) (err error) {
 	if strings.Contains(after, "@") {
 		return fmt.Errorf("a target of kind %s:// has an @ after its host: write %%40 for it, and percent-encode / ? # in a password", t.scheme)
 	}
-	if t.secrets.in(t.url.Host) || t.secrets.in(t.url.EscapedFragment()) {
+	if t.url.In(t.url.Host) || t.url.In(t.url.EscapedFragment()) {
 		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one", t.scheme)
 	}
 	return nil
-}
-
-var (
-	errPort     = errors.New("port must be a number from 1 to 65535")
-	errBrackets = errors.New("an IPv6 address stands in brackets, as in [fd00::10]:5432")
-)
-
-// addressProblem says what is wrong with host and port of what is not a URL, or
-// returns nil if that is not it. With an @ in text, what looks like a port may
-// be the beginning of a password.
-func addressProblem(text string) error {
-	_, addr, _ := strings.Cut(text, "://")
-	if end := strings.IndexAny(addr, "/?#"); end >= 0 {
-		addr = addr[:end]
-	}
-	colon := strings.LastIndexByte(addr, ':')
-	switch {
-	case strings.Contains(text, "@"), colon < 0:
-		return nil
-	case strings.Contains(addr[:colon], ":") && !strings.Contains(addr, "["):
-		return errBrackets
-	case strings.Contains(addr, "[") && !strings.Contains(addr[:colon], "]"), strings.Trim(addr[colon+1:], "0123456789") == "":
-		return nil
-	}
-	return errPort
 }
 
 // cutSocket takes the percent-encoded path of a socket from the place of the
@@ -232,11 +207,11 @@ func (t *target) String() string {
 	if t.socket != "" {
 		host = url.PathEscape(t.socket)
 	}
-	s := t.scheme + "://" + host + t.secrets.hide(t.url.Path)
+	s := t.scheme + "://" + host + t.url.Hide(t.url.Path)
 	name, err := url.PathUnescape(t.url.Opaque)
 	switch {
 	case t.scheme == "dns" && t.url.Opaque != "" && err == nil && harmless(name):
-		s = t.secrets.hide(name)
+		s = t.url.Hide(name)
 	case t.url.Opaque != "":
 		s = t.scheme + ":…"
 	case t.scheme == "dns" && host == "" && t.url.Path == "":
@@ -262,16 +237,14 @@ func harmless(name string) bool {
 // hostPort returns the target's host and port and requires both.
 func (t *target) hostPort() (host, port string, err error) {
 	host, port = t.url.Hostname(), t.url.Port()
-	n, _ := strconv.Atoi(port)
+	problem := secret.HostProblem(t.url.URL)
 	switch {
 	case host == "":
 		return "", "", fmt.Errorf("host missing, want %s", t.kind.Usage)
-	case strings.Contains(host, ":") && !strings.HasPrefix(t.url.Host, "["):
-		return "", "", errBrackets // else fd00::10 has port 10
+	case problem != nil:
+		return "", "", problem
 	case port == "":
 		return "", "", fmt.Errorf("port missing, want %s", t.kind.Usage)
-	case n < 1 || n > 65535:
-		return "", "", errPort
 	}
 	return host, port, nil
 }
@@ -320,7 +293,7 @@ func (t *target) consistent(attemptTimeout time.Duration) error {
 	}
 	hold, err := t.settings.duration("hold", defaultHold)
 	if err == nil && attemptTimeout > 0 && hold >= attemptTimeout {
-		return fmt.Errorf("hold: an attempt takes at most %s (attempt-timeout), so no connection can be held for %s", seconds(attemptTimeout), seconds(hold))
+		return fmt.Errorf("hold: an attempt takes at most %s (attempt-timeout), so no connection can be held for %s", words.Seconds(attemptTimeout), words.Seconds(hold))
 	}
 	return err
 }

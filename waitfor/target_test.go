@@ -269,25 +269,6 @@ func TestSettingsUnused(t *testing.T) {
 	}
 }
 
-func TestParseStatus(t *testing.T) {
-	for list, want := range map[string][]statusRange{
-		"":            {{200, 399}},
-		"200":         {{200, 200}},
-		"200,401-403": {{200, 200}, {401, 403}},
-		" 200 , 500 ": {{200, 200}, {500, 500}},
-		"100-999":     {{100, 999}},
-	} {
-		if got, err := parseStatus(list); err != nil || !slices.Equal(got, want) {
-			t.Errorf("parseStatus(%q) = %v, %v, want %v", list, got, err, want)
-		}
-	}
-	for _, list := range []string{",", "200,", "99", "1000", "403-401", "2xx", "-", "200-", "-200", "200-300-400", "200;300"} {
-		if got, err := parseStatus(list); err == nil {
-			t.Errorf("parseStatus(%q) = %v, want an error", list, got)
-		}
-	}
-}
-
 func TestMatcher(t *testing.T) {
 	for _, test := range []struct {
 		pattern, s    string
@@ -316,17 +297,6 @@ func TestMatcher(t *testing.T) {
 	}
 	if _, err := parseMatcher("/(/"); err == nil {
 		t.Error("/(/ is no regular expression")
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		0: "0s", 340 * time.Millisecond: "340ms", 1234 * time.Millisecond: "1.2s", 14249 * time.Millisecond: "14.2s",
-		time.Minute: "1m0s", 298*time.Second + 400*time.Millisecond: "4m58s", 26 * time.Hour: "26h0m0s",
-	} {
-		if got := seconds(d); got != want {
-			t.Errorf("seconds(%v) = %s, want %s", d, got, want)
-		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 )
 
@@ -26,7 +28,7 @@ const defaultHold = 20 * time.Millisecond
 
 type tcpCheck struct {
 	*target
-	*dialer
+	*dial.Dialer
 	addr string
 	hold time.Duration
 }
@@ -40,7 +42,7 @@ func parseTCP(t *target) (Check, error) {
 		return nil, err
 	}
 	hold, err := t.settings.duration("hold", defaultHold)
-	return tcpCheck{t, t.dialer(), addr, hold}, err
+	return tcpCheck{t, dial.New(t.resolver), addr, hold}, err
 }
 
 func (c tcpCheck) Check(ctx context.Context) error {
@@ -71,13 +73,11 @@ func held(ctx context.Context, conn net.Conn, hold time.Duration) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil
 	}
-	if f := classify(err); f.Class == TLS {
+	if f := failure.Of(err); f.Class == failure.TLS {
 		return f
 	}
-	f := failure(Reset, "accepted, then closed at once")
-	f.Hint = proxyHint
+	f := failure.New(failure.Reset, "accepted, then closed at once")
+	f.Hint = failure.AcceptHint
 	f.Err = err
 	return f
 }
-
-const proxyHint = "a proxy or load balancer accepts before its server is there: are there ready endpoints behind it?"

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"time"
 
+	"initbox/internal/dial"
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/tlsconfig"
 )
@@ -38,7 +40,7 @@ func (s Settings) tls() tlsconfig.Options {
 
 type tlsCheck struct {
 	*target
-	*dialer
+	*dial.Dialer
 	addr string
 }
 
@@ -47,13 +49,13 @@ func parseTLS(t *target) (Check, error) {
 		return nil, err
 	}
 	addr, err := t.addr()
-	return tlsCheck{t, t.dialer(), addr}, err
+	return tlsCheck{t, dial.New(t.resolver), addr}, err
 }
 
 func (c tlsCheck) Check(ctx context.Context) error {
 	conf, err := c.settings.tls().Load()
 	if err != nil {
-		return tlsFilesFailure(err)
+		return failure.TLSFiles(err)
 	}
 	tlsconfig.EmbedRoots()
 	if conf.ServerName == "" {
@@ -84,9 +86,3 @@ func (c tlsCheck) Check(ctx context.Context) error {
 // refusalHold is how long a server that asked for a client certificate, and got
 // none, is given to refuse that, however busy it is.
 const refusalHold = 500 * time.Millisecond
-
-// tlsFilesFailure says that the TLS settings' files cannot be read. That may
-// pass: they are mounted from Secrets.
-func tlsFilesFailure(err error) *Failure {
-	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: "is the Secret or ConfigMap mounted, and may this user read it?"}
-}

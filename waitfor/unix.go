@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 )
 
@@ -51,9 +52,9 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Failure{Class: Missing, Text: "no such socket", Err: errNotThere, Hint: "is the server running, and the volume with its socket mounted here?"}
+		return nil, &failure.Failure{Class: failure.Missing, Text: "no such socket", Err: errNotThere, Hint: "is the server running, and the volume with its socket mounted here?"}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &Failure{Class: Local, Text: "permission denied", Err: err, Hint: "may this user and group write to the socket? see securityContext.fsGroup"}
+		return nil, &failure.Failure{Class: failure.Local, Text: "permission denied", Err: err, Hint: "may this user and group write to the socket? see securityContext.fsGroup"}
 	}
 	return conn, err
 }

@@ -21,7 +21,7 @@ import (
 
 // A Check is one thing to wait for.
 type Check interface {
-	// Check makes one attempt; nil means ready. An error is a [Failure], or
+	// Check makes one attempt; nil means ready. An error is a [failure.Failure], or
 	// made one by [All]; [poll.Permanent] marks one that no other attempt can
 	// mend. Several attempts may run at once.
 	Check(ctx context.Context) error

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
 	"initbox/test/servers"
@@ -34,7 +35,7 @@ func readyAfter(name string, d time.Duration) Check {
 	start := time.Now()
 	return checkFunc{name, func(context.Context) error {
 		if time.Since(start) < d {
-			return failure(Refused, "connection refused")
+			return failure.New(failure.Refused, "connection refused")
 		}
 		return nil
 	}}
@@ -136,9 +137,9 @@ func TestLogHasChangesOnly(t *testing.T) {
 		var n atomic.Int64
 		flapping := checkFunc{"b", func(context.Context) error {
 			if n.Add(1)%2 == 0 {
-				return failure(Refused, "connection refused")
+				return failure.New(failure.Refused, "connection refused")
 			}
-			return failure(Unexpected, "status 503")
+			return failure.New(failure.Unexpected, "status 503")
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
 		defer cancel()
@@ -160,7 +161,7 @@ func TestStableFor(t *testing.T) {
 		start := time.Now()
 		flapping := checkFunc{"a", func(context.Context) error { // up 200 ms, down 300 ms, up for good after 20 s
 			if d := time.Since(start); d < 20*time.Second && d%(500*time.Millisecond) >= 200*time.Millisecond {
-				return failure(Refused, "connection refused")
+				return failure.New(failure.Refused, "connection refused")
 			}
 			return nil
 		}}
@@ -259,20 +260,20 @@ func TestGoneProvesIt(t *testing.T) {
 		gone bool
 	}{
 		{nil, false},
-		{failure(Refused, "connection refused"), true},
+		{failure.New(failure.Refused, "connection refused"), true},
 		{&resolver.Failure{Tried: []*resolver.Error{{Kind: resolver.NoSuchName}, {Kind: resolver.NoData}}}, true},
 		{&resolver.Failure{Tried: []*resolver.Error{{Kind: resolver.NoSuchName}, {Kind: resolver.ServerFailure}}}, false},
-		{&Failure{Class: Refused, Text: "the proxy: connection refused", elsewhere: true}, false},
-		{&Failure{Class: Missing, Text: "no such file", Err: errNotThere}, true},
-		{&Failure{Class: Missing, Text: "cannot read secret file", Err: os.ErrNotExist}, false},
-		{failure(ServerFailure, "SERVFAIL"), false},
-		{failure(TimedOut, "no answer"), false},
-		{failure(Unreachable, "no route"), false},
-		{failure(Reset, "reset"), false},
-		{failure(TLS, "certificate"), false},
-		{failure(Unexpected, "status 500"), false},
-		{failure(Authentication, "status 401"), false},
-		{failure(Local, "permission denied"), false},
+		{&failure.Failure{Class: failure.Refused, Text: "the proxy: connection refused", Elsewhere: true}, false},
+		{&failure.Failure{Class: failure.Missing, Text: "no such file", Err: errNotThere}, true},
+		{&failure.Failure{Class: failure.Missing, Text: "cannot read secret file", Err: os.ErrNotExist}, false},
+		{failure.New(failure.ServerFailure, "SERVFAIL"), false},
+		{failure.New(failure.TimedOut, "no answer"), false},
+		{failure.New(failure.Unreachable, "no route"), false},
+		{failure.New(failure.Reset, "reset"), false},
+		{failure.New(failure.TLS, "certificate"), false},
+		{failure.New(failure.Unexpected, "status 500"), false},
+		{failure.New(failure.Authentication, "status 401"), false},
+		{failure.New(failure.Local, "permission denied"), false},
 	} {
 		g := gone{checkFunc{"x", func(context.Context) error { return test.err }}}
 		if err := g.Check(t.Context()); (err == nil) != test.gone {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"initbox/internal/failure"
 	"initbox/internal/tlsconfig"
 )
 
@@ -30,6 +31,7 @@ type Options struct {
 	Proxy      *url.URL // through which to connect, whatever the environment says; may be nil
 	NoProxy    bool     // ignore HTTP_PROXY and its kin
 	NoRedirect bool     // return the redirect itself
+	KeepMethod bool     // refuse a redirect that makes another method of the request's; see [ErrMethodChanged]
 }
 
 // maxHeader is as much of a response's header as is read.
@@ -45,7 +47,7 @@ const maxRedirects = 10
 // Do sends req with a client of its own, which reads certificate files anew and
 // keeps no connection: whoever asks whether a server is ready must not be
 // answered over a connection that proves it was. A failure to read those files
-// is a [ConfigError].
+// is as of [failure.TLSFiles].
 func Do(req *http.Request, o Options) (*http.Response, error) {
 	t, err := o.transport()
 	if err != nil {
@@ -62,7 +64,7 @@ func Do(req *http.Request, o Options) (*http.Response, error) {
 func (o Options) transport() (*http.Transport, error) {
 	conf, err := o.TLS.Load()
 	if err != nil {
-		return nil, &ConfigError{err}
+		return nil, failure.TLSFiles(err)
 	}
 	t := &http.Transport{
 		TLSClientConfig:        conf,
@@ -73,7 +75,7 @@ func (o Options) transport() (*http.Transport, error) {
 	case o.Proxy != nil:
 		t.Proxy = http.ProxyURL(o.Proxy)
 	case !o.NoProxy:
-		t.Proxy = http.ProxyFromEnvironment
+		t.Proxy = proxy
 	}
 	switch o.Protocol {
 	case Auto:
@@ -95,17 +97,15 @@ func (o Options) send(req *http.Request, t *http.Transport) (*http.Response, err
 	return client.Do(req)
 }
 
-// ConfigError is the error of certificate files that cannot be used.
-type ConfigError struct{ error }
-
-func (e *ConfigError) Unwrap() error { return e.error }
-
 func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 	if o.NoRedirect {
 		return http.ErrUseLastResponse
 	}
 	if len(via) >= maxRedirects {
-		return fmt.Errorf("%w (%d)", ErrRedirects, len(via))
+		return ErrRedirects
+	}
+	if o.KeepMethod && req.Method != via[0].Method {
+		return methodChanged(req.Response.StatusCode)
 	}
 	if req.URL.Scheme == "https" {
 		tlsconfig.EmbedRoots()
@@ -130,9 +130,27 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 
 // ErrBodyElsewhere is the error of a redirect that would send the request's
 // body to another server, for which it is not meant.
-var ErrBodyElsewhere = errors.New("redirected with the request's body to another server")
+var ErrBodyElsewhere error = &failure.Failure{
+	Class: failure.Unexpected, Text: "redirected to another server, which must not get the request's body", Elsewhere: true,
+	Hint: "judge the redirect itself with --no-redirect, or give the target that it leads to",
+}
 
 // ErrRedirects is the error of a chain of redirects that is too long.
-var ErrRedirects = errors.New("too many redirects")
+var ErrRedirects error = &failure.Failure{
+	Class: failure.Unexpected, Text: fmt.Sprintf("redirected more than %d times", maxRedirects),
+	Hint: "the redirects probably form a loop; judge the first one with --no-redirect",
+}
+
+// ErrMethodChanged is the error of a redirect that would turn a POST or PUT into
+// a GET without the body, and a success of that into a lie: 301 and 302, as
+// browsers have made of them (RFC 9110, sections 15.4.2 and 15.4.3), and 303.
+var ErrMethodChanged = errors.New("redirected to another method")
+
+func methodChanged(status int) error {
+	f := failure.New(failure.Unexpected, "the server answers with a redirect to another place (%d), which would drop the body", status)
+	f.Hint = "give the URL that it leads to"
+	f.Err, f.Elsewhere = ErrMethodChanged, true
+	return f
+}
 
 func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }

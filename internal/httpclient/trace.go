@@ -1,4 +1,4 @@
-package waitfor
+package httpclient
 
 import (
 	"context"
@@ -7,8 +7,9 @@ import (
 	"initbox/internal/poll"
 )
 
-// trace notes what a request is doing, for the message if that never ends.
-func trace(ctx context.Context) context.Context {
+// Trace notes what a request with the context returned is doing, for the message
+// if that never ends: see [poll.Doing]. The dialer notes what comes before.
+func Trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		TLSHandshakeStart:    func() { poll.Doing(ctx, "TLS handshake") },
 		WroteHeaders:         func() { poll.Doing(ctx, "connected, waiting for the answer") },

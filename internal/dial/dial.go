@@ -1,6 +1,8 @@
-package waitfor
+// Package dial connects to hosts by name, and tells why that does not work.
+package dial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -10,20 +12,24 @@ import (
 
 	"github.com/miekg/dns"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
 )
 
-// dialer connects to a host by name, with a resolver that tells why a name
+// Dialer connects to a host by name, with a resolver that tells why a name
 // does not resolve; package net's would not, and remembers resolv.conf for five
-// seconds.
-type dialer struct {
+// seconds. It remembers what name servers said of names that do not exist, and
+// for how long they will say so: one is for all attempts at one server.
+type Dialer struct {
 	resolver *resolver.Resolver
 	memory   *resolver.Memory
 }
 
-func (t *target) dialer() *dialer {
-	return &dialer{t.resolver, new(resolver.Memory)}
+// New returns a dialer that looks names up with r, or as the system is
+// configured if r is nil.
+func New(r *resolver.Resolver) *Dialer {
+	return &Dialer{cmp.Or(r, new(resolver.Resolver)), new(resolver.Memory)}
 }
 
 // attemptDelay is the pause before the next address is tried as well (RFC 8305,
@@ -35,7 +41,7 @@ const attemptDelay = 250 * time.Millisecond
 const resolutionDelay = 50 * time.Millisecond
 
 // DialContext connects to addr, "host:port". The network is tcp, tcp4 or tcp6.
-func (d *dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, poll.Permanent(err)
@@ -56,18 +62,18 @@ func (d *dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if winner >= 0 {
 		return outcomes[winner].Value, nil
 	}
-	return nil, dialFailure(host, outcomes)
+	return nil, mostTelling(host, outcomes)
 }
 
-// dialFailure picks the error that says most of those of a host's addresses. That
+// mostTelling picks the error that says most of those of a host's addresses. That
 // one address refuses does not prove that nobody is there while another hangs;
 // that the Pod has no route for a family says less than either.
-func dialFailure(host string, outcomes []poll.Outcome[net.Conn]) error {
+func mostTelling(host string, outcomes []poll.Outcome[net.Conn]) error {
 	rank := func(err error) int {
-		switch classify(err).Class {
-		case Refused:
+		switch failure.Of(err).Class {
+		case failure.Refused:
 			return 1
-		case Unreachable:
+		case failure.Unreachable:
 			return 2
 		}
 		return 0
@@ -83,21 +89,13 @@ func dialFailure(host string, outcomes []poll.Outcome[net.Conn]) error {
 	}
 	var dial *net.OpError
 	if _, err := netip.ParseAddr(host); err != nil && errors.As(worst, &dial) && dial.Addr != nil {
-		return &addressError{worst, dial.Addr.String()} // a name does not say which address it was
+		return failure.At(dial.Addr.String(), worst) // a name does not say which address it was
 	}
 	return worst
 }
 
-// addressError is an error of the connection to one of a host's addresses.
-type addressError struct {
-	error
-	addr string
-}
-
-func (e *addressError) Unwrap() error { return e.error }
-
 // addresses resolves host, which may be an address already.
-func (d *dialer) addresses(ctx context.Context, network, host string) ([]netip.Addr, error) {
+func (d *Dialer) addresses(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA}
 	switch {
 	case strings.HasSuffix(network, "4"):
@@ -127,7 +125,7 @@ func (d *dialer) addresses(ctx context.Context, network, host string) ([]netip.A
 		}
 	}
 	if len(addrs) == 0 {
-		return nil, failure(Unexpected, "%s has no address", host)
+		return nil, failure.New(failure.Unexpected, "%s has no address", host)
 	}
 	return addrs, nil
 }

@@ -1,0 +1,98 @@
+package failure
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Status is the failure of an answer with an HTTP status that does not count.
+func Status(status int) *Failure {
+	f := New(Unexpected, "status %d %s", status, http.StatusText(status))
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusProxyAuthRequired:
+		f.Class = Authentication
+		f.Hint = "are the credentials right? give them with --token-file, or --user and --password-file"
+	case status == http.StatusBadRequest:
+		f.Hint = "does the server want TLS (https://) on this port?"
+	case status == http.StatusNotFound:
+		f.Hint = "is the path right?"
+	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
+		f.Hint = "the server, or a proxy in front of it, says that it is not ready: look at its log"
+	case status >= 500:
+		f.Hint = "the server fails: look at its log"
+	}
+	f.Text = strings.TrimRight(f.Text, " ")
+	return f
+}
+
+// HTTP makes a failure of the error of a request to host, as in [url.URL.Host],
+// or of the reading of its answer. An error that [Of] knows is left to it.
+func HTTP(err error, host string) error { return elsewhere(err, host, ofHTTP(err)) }
+
+// elsewhere marks the failure of a request that a proxy, or the server that a
+// redirect led to, has caused: it says nothing of the server at host.
+func elsewhere(err error, host string, failed error) error {
+	f := Of(failed)
+	var proxy *net.OpError
+	var urlErr *url.Error
+	switch {
+	case f.Elsewhere: // which its text says
+		return failed
+	case errors.As(err, &proxy) && proxy.Op == "proxyconnect":
+		f.Text = "the proxy that HTTP_PROXY or HTTPS_PROXY names: " + f.Text
+		f.Hint = "connect directly with --no-proxy, or name the target in NO_PROXY"
+	case errors.As(err, &urlErr):
+		last, parseErr := url.Parse(urlErr.URL)
+		if parseErr != nil || last.Host == host || last.Host == "" {
+			return failed
+		}
+		f.Text = "redirected to another server: " + f.Text // not where to: it is the server's text, and may hold a token
+		f.Hint = "judge the redirect itself with --no-redirect, or look where it leads"
+	default:
+		return failed
+	}
+	f.Elsewhere, f.Err = true, failed
+	return f
+}
+
+// ofHTTP classes what net/http says in words of its own.
+func ofHTTP(err error) error {
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err // it quotes the URL
+	}
+	f := Of(err)
+	if f.Class != Unexpected || errors.As(err, new(*Failure)) {
+		return err
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "server response headers exceeded"), strings.Contains(text, "response headers too large"):
+		return New(Unexpected, "the answer's header is longer than 64 KiB")
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		f := New(TLS, "TLS: the server does not speak TLS on this port")
+		f.Hint = "use http://, or the server's TLS port"
+		return f
+	case strings.Contains(text, "Location header"):
+		return New(Unexpected, "redirected to what is not a URL")
+	case strings.Contains(text, "client conn could not be established"):
+		// All that HTTP/2's client says when the server refuses its certificate.
+		f := New(Reset, "connection closed by the server")
+		f.Hint = certificateHint
+		return f
+	case strings.Contains(text, "readLoopPeekFailLocked"), // spoke before it was asked
+		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "):
+		f := New(Unexpected, "the answer is not HTTP")
+		f.Hint = "is it the right port? does the server want TLS (https://) or HTTP/2 (--h2c)?"
+		return f
+	}
+	f.Text = quoted.ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret
+	return f
+}
+
+// quoted is a Go string in an error's text.
+var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)

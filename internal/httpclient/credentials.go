@@ -1,0 +1,124 @@
+package httpclient
+
+import (
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/secret"
+)
+
+// Credentials are the headers of a request, and what proves who sends it. Header
+// and HeaderFiles add up; TokenFile or User with PasswordFile give the one
+// Authorization.
+type Credentials struct {
+	Header       http.Header // not secret
+	HeaderFiles  []string    // files with headers, one per line
+	User         string      // for basic authentication, with PasswordFile
+	PasswordFile string      // file with the password; "" for none
+	TokenFile    string      // file with a bearer token; "" for none
+}
+
+// Apply sets the headers of req in place of those that it has, and reads the
+// files anew for that: they rotate. It returns the values that came from files,
+// for whoever quotes an answer, since an answer may quote the request. An error is
+// a [failure.Failure], and holds no secret.
+func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
+	header := http.Header{}
+	for _, name := range c.HeaderFiles {
+		if err := addHeaderFile(header, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, values := range header {
+		secrets = append(secrets, values...)
+	}
+	for name, values := range c.Header {
+		header[name] = slices.Concat(values, header[name])
+	}
+	more, err := c.authorize(header)
+	if err != nil {
+		return nil, err
+	}
+	if host := header.Get("Host"); host != "" { // which is no header to net/http
+		req.Host = host
+		header.Del("Host")
+	}
+	maps.Copy(req.Header, header)
+	return append(secrets, more...), nil
+}
+
+// addHeaderFile adds the headers in a file, one per line.
+func addHeaderFile(h http.Header, name string) error {
+	lines, err := secret.Read(name)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(lines) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		if err := AddHeader(h, strings.TrimRight(line, "\r\n")); err != nil {
+			return &failure.Failure{Class: failure.Local, Text: "header file " + name + ": " + err.Error()}
+		}
+	}
+	return nil
+}
+
+// authorize sets the header that proves who sends the request, and returns what
+// of it is secret.
+func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
+	if c.PasswordFile != "" {
+		password, err := secret.Read(c.PasswordFile)
+		if err != nil {
+			return nil, err
+		}
+		encoded := base64.StdEncoding.EncodeToString([]byte(c.User + ":" + password))
+		h.Set("Authorization", "Basic "+encoded)
+		secrets = append(secrets, password, encoded)
+	}
+	if c.TokenFile != "" {
+		token, err := secret.Read(c.TokenFile)
+		if err != nil {
+			return nil, err
+		}
+		h.Set("Authorization", "Bearer "+token)
+		secrets = append(secrets, token)
+	}
+	if strings.ContainsAny(h.Get("Authorization"), "\r\n\x00") {
+		return nil, &failure.Failure{Class: failure.Local, Text: "the password or token has a line break in it"}
+	}
+	return secrets, nil
+}
+
+// AddHeader adds a line such as "Accept: text/plain". Its errors do not quote
+// the line.
+func AddHeader(h http.Header, line string) error {
+	name, value, ok := strings.Cut(line, ":")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	// RFC 9110, sections 5.1 and 5.5.
+	nameFits := name != "" && strings.Trim(name, tokenCharacters) == ""
+	valueFits := !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+	if !ok || !nameFits || !valueFits {
+		return errors.New("want NAME: VALUE")
+	}
+	h.Add(name, value)
+	return nil
+}
+
+const tokenCharacters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// SecretHeader reports whether a header's value is likely to be a secret.
+func SecretHeader(name string) bool {
+	name = strings.ToLower(name)
+	for _, part := range []string{"authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "auth-key"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

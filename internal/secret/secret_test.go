@@ -1,0 +1,130 @@
+package secret
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"initbox/internal/failure"
+)
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestRead(t *testing.T) {
+	name := write(t, filepath.Join(t.TempDir(), "password"), " s3cret\r\n\n")
+	if got, err := Read(name); got != " s3cret" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	_, err := Read(name + ".absent")
+	if f := failure.Of(err); f.Class != failure.Missing || !strings.Contains(f.Text, name+".absent: no such file") || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
+
+// env is the environment of the tests.
+func env(name string) string {
+	return map[string]string{"USER": "app", "TOKEN": "t0k&n"}[name]
+}
+
+// TestURL pins what is sent and what is shown of a URL, and that a file is read
+// again each time.
+func TestURL(t *testing.T) {
+	password := filepath.Join(t.TempDir(), "password")
+	for text, want := range map[string]struct{ sent, shown string }{
+		"http://api/a%2Fb?c=d": {"http://api/a%2Fb?c=d", "http://api/a/b?…"},
+		"https://${env:USER}:${file:" + password + "}@api:8443/":    {"https://app:p%2Fw@api:8443/", "https://api:8443/"},
+		"http://app:literal@api":                                    {"http://app:literal@api", "http://api"},
+		"http://api/v1/${file:" + password + "}?t=${env:TOKEN}&x=y": {"http://api/v1/p/w?t=t0k%26n&x=y", "http://api/v1/…?…"},
+		"http://[fd00::1]:80/":                                      {"http://[fd00::1]:80/", "http://[fd00::1]:80/"},
+	} {
+		write(t, password, "old\n")
+		u, err := ParseURL(text, env)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		write(t, password, "p/w\n")
+		if sent, err := u.Expand(); err != nil || sent.String() != want.sent {
+			t.Errorf("%s is sent as %v, %v, want %s", text, sent, err, want.sent)
+		}
+		if u.String() != want.shown {
+			t.Errorf("%s is shown as %s, want %s", text, u, want.shown)
+		}
+	}
+}
+
+// TestURLSecrets pins what an answer is searched for before it is quoted.
+func TestURLSecrets(t *testing.T) {
+	absent := filepath.Join(t.TempDir(), "absent")
+	for text, want := range map[string][]string{
+		"http://api/?c=d":                           nil,
+		"http://app:literal@api/":                   {"literal", "YXBwOmxpdGVyYWw="},
+		"http://a:${env:TOKEN}@api/${env:USER}":     {"t0k&n", "t0k%26n", "app", "t0k&n", "YTp0MGsmbg=="},
+		"http://api/${file:" + absent + "}?t=fixed": nil,
+	} {
+		u, err := ParseURL(text, env)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := u.Secrets(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestURLFileAbsent pins that a file which is mounted late can heal.
+func TestURLFileAbsent(t *testing.T) {
+	u, err := ParseURL("http://api/?t=${file:"+filepath.Join(t.TempDir(), "absent")+"}", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := u.Expand(); failure.Of(err).Class != failure.Missing {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestURLMistakes pins that a mistake is said, and nothing of the URL.
+func TestURLMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "want a URL such as",
+		"api/hUnter2":                     "want a URL such as",
+		"ftp://api/hUnter2":               "want a URL such as",
+		"http:///hUnter2":                 "want a URL such as",
+		"http://:80/hUnter2":              "want a URL such as",
+		"http://a:hUnter2/b@api/":         "percent-encode",
+		"http://a:1/hUnter2@api/":         "an @ after its host",
+		"http://api/?hUnter2@b":           "an @ after its host",
+		"http://api:99999/hUnter2":        "port must be a number",
+		"http://api:hUnter2/":             "port must be a number",
+		"http://fd00::10:80/hUnter2":      "in brackets",
+		"http://api/#hUnter2":             "never sent",
+		"http://${env:USER}/":             "a secret where none can be",
+		"http://api/${env:NOPE}":          "variable NOPE is not set, but the URL refers to it as ${env:NOPE}",
+		"http://api/${env:hUnter2/}":      "an environment variable",
+		"http://api/${hUnter2}":           "neither ${file:/PATH} nor ${env:NAME}",
+		"http://$(API_SERVICE_HOST)/x":    "$(API_SERVICE_HOST) in it, which Kubernetes leaves",
+		"http://api:$(API_SERVICE_PORT)/": "$(API_SERVICE_PORT) in it, which Kubernetes leaves",
+		"http://$(<hUnter2)/":             "$(…)",
+		"http://a:$(hUnter2)@api:80/":     "",
+	} {
+		_, err := ParseURL(text, env)
+		switch {
+		case err == nil && want != "":
+			t.Errorf("%s: no error, want %q", text, want)
+		case err != nil && want == "":
+			t.Errorf("%s: %v", text, err)
+		case err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Unter2")):
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package secret
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// URL is a URL that may refer to secrets, in the user information, the path and
+// the query: ${file:/PATH} and ${env:NAME}. Its parts have placeholders for them.
+type URL struct {
+	*url.URL
+	Refs
+}
+
+// ParseURL reads the URL of an HTTP server. A variable that it refers to must be
+// set. The errors do not quote the URL, which may hold a password.
+func ParseURL(text string, getenv func(string) string) (*URL, error) {
+	text, refs, err := Extract(text, "the URL", getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := unexpanded(text); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		if problem := AddressProblem(text); problem != nil {
+			return nil, fmt.Errorf("the URL: %w", problem)
+		}
+		return nil, errors.New("the URL is not one: percent-encode what is special in it (%40 for @, %2F for /, %23 for #)")
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, errors.New("want a URL such as http://HOST:PORT/PATH")
+	case strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@"): // a password with an unencoded / or # or ? in it ends the host early
+		return nil, errors.New("the URL has an @ after its host: write %40 for it, and percent-encode / ? # in a password")
+	case refs.In(u.Host) || refs.In(u.EscapedFragment()):
+		return nil, errors.New("the URL has a secret where none can be: only user, password, path and query may refer to one")
+	case u.Fragment != "":
+		return nil, errors.New("the URL has a # in it, and what comes after that is never sent: write %23 for it")
+	}
+	if problem := HostProblem(u); problem != nil {
+		return nil, fmt.Errorf("the URL: %w", problem)
+	}
+	return &URL{u, refs}, nil
+}
+
+// unexpanded says that host or port is still a reference to a variable: the
+// kubelet leaves $(NAME) as it is when the container has no variable NAME.
+func unexpanded(text string) error {
+	_, host, _ := strings.Cut(text, "://")
+	if end := strings.IndexAny(host, "/?#"); end >= 0 {
+		host = host[:end]
+	}
+	_, name, found := strings.Cut(host, "$(")
+	name, _, closed := strings.Cut(name, ")")
+	switch {
+	case !found || strings.Contains(text, "@"):
+		return nil
+	case !closed || name == "" || strings.Trim(name, nameCharacters) != "":
+		return errors.New("the URL has a $(…) for a host or a port, which is not replaced here")
+	}
+	return fmt.Errorf("the URL has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable; that of a Service is there only if the Service was there before the Pod, in the same namespace", name)
+}
+
+// String is the URL without user information and query, and without what it
+// refers to: any of them may be a secret.
+func (u *URL) String() string {
+	s := u.Scheme + "://" + u.Host + u.Hide(u.Path)
+	if u.RawQuery != "" {
+		s += "?…"
+	}
+	return s
+}
+
+// Secrets returns what must not show in anything that a server says back: what
+// the URL refers to, as far as that can be read now, and a password in it, each as
+// it is and as it is sent.
+func (u *URL) Secrets() []string {
+	var values []string
+	add := func(secret, sent string) {
+		values = append(values, secret)
+		if sent != secret {
+			values = append(values, sent)
+		}
+	}
+	for _, ref := range u.refs {
+		if value, err := u.value(ref); err == nil && value != "" {
+			add(value, url.QueryEscape(value))
+		}
+	}
+	x, err := u.Expand()
+	if err != nil {
+		return values
+	}
+	if password, _ := x.User.Password(); password != "" {
+		add(password, base64.StdEncoding.EncodeToString([]byte(x.User.Username()+":"+password)))
+	}
+	return values
+}
+
+// Expand returns the URL with its secrets as they are now, without the fragment,
+// which is not for the server.
+func (u *URL) Expand() (*url.URL, error) {
+	x := *u.URL
+	x.Fragment, x.RawFragment = "", ""
+	if len(u.refs) == 0 {
+		return &x, nil
+	}
+	literal := func(s string) string { return s }
+	if x.User != nil {
+		name, err := u.expand(x.User.Username(), literal)
+		if err != nil {
+			return nil, err
+		}
+		password, set := x.User.Password()
+		if password, err = u.expand(password, literal); err != nil {
+			return nil, err
+		}
+		x.User = url.User(name)
+		if set {
+			x.User = url.UserPassword(name, password)
+		}
+	}
+	path, err := u.expand(x.Path, literal)
+	if err != nil {
+		return nil, err
+	}
+	if path != x.Path {
+		x.Path, x.RawPath = path, ""
+	}
+	x.RawQuery, err = u.expand(x.RawQuery, url.QueryEscape)
+	return &x, err
+}
+
+// What can be wrong with host and port.
+var (
+	ErrPort     = errors.New("port must be a number from 1 to 65535")
+	ErrBrackets = errors.New("an IPv6 address stands in brackets, as in [fd00::10]:5432")
+)
+
+// HostProblem says what is wrong with host and port of u, or returns nil. Both
+// may be absent.
+func HostProblem(u *url.URL) error {
+	port := u.Port()
+	n, _ := strconv.Atoi(port)
+	switch {
+	case strings.Contains(u.Hostname(), ":") && !strings.HasPrefix(u.Host, "["):
+		return ErrBrackets // else fd00::10 has port 10
+	case port != "" && (n < 1 || n > 65535):
+		return ErrPort
+	}
+	return nil
+}
+
+// AddressProblem says what is wrong with host and port of what is not a URL, or
+// returns nil if that is not it. With an @ in text, what looks like a port may
+// be the beginning of a password.
+func AddressProblem(text string) error {
+	_, addr, _ := strings.Cut(text, "://")
+	if end := strings.IndexAny(addr, "/?#"); end >= 0 {
+		addr = addr[:end]
+	}
+	colon := strings.LastIndexByte(addr, ':')
+	switch {
+	case strings.Contains(text, "@"), colon < 0:
+		return nil
+	case strings.Contains(addr[:colon], ":") && !strings.Contains(addr, "["):
+		return ErrBrackets
+	case strings.Contains(addr, "[") && !strings.Contains(addr[:colon], "]"), strings.Trim(addr[colon+1:], "0123456789") == "":
+		return nil
+	}
+	return ErrPort
+}
