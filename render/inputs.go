@@ -35,7 +35,7 @@ func readInputs(ctx context.Context, o Options) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod, err := podinfo.Read(o.PodDir)
+	pod, err := o.Pod.Read()
 	if err != nil {
 		return nil, fmt.Errorf("read what the downward API tells: %w", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"sync"
 
+	"initbox/internal/podinfo"
 	"initbox/render/engine"
 	"initbox/render/format"
 	"initbox/render/values"
@@ -33,8 +34,8 @@ type Options struct {
 	Environ      []string // as os.Environ gives it
 	EnvAllow     []string // patterns (path.Match) of the variables that templates see; nil for all
 	SecretEnv    []string // patterns of those whose value is secret
-	PodDir       string   // of the downward API volume
-	Files        string   // the folder of .Files; "" for none
+	Pod          podinfo.Source
+	Files        string // the folder of .Files; "" for none
 
 	// Fetch gets values of a URL, and their media type, as [Fetcher] does.
 	Fetch func(ctx context.Context, url string) (body []byte, mediaType string, err error)

@@ -110,24 +110,23 @@ type waitFlags struct {
 	stableFor      duration
 	attemptTimeout duration
 
-	servers    cli.StringSlice
-	resolvConf string
-	hosts      string
+	names resolverFlags
 }
 
 func (w *waitFlags) flags() []cli.Flag {
-	w.attemptTimeout = duration(10 * time.Second)
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "any", Usage: "one target is enough", Category: categoryWait, Destination: &w.any},
 		&cli.IntFlag{Name: "min", Usage: "`N` targets are enough", Category: categoryWait, Destination: &w.min},
 		&cli.BoolFlag{Name: "gone", Usage: "wait until targets are not there any more", Category: categoryWait, Destination: &w.gone},
 		durationFlag("stable-for", "targets have to be ready without interruption for so long", categoryWait, &w.stableFor),
-		durationFlag("attempt-timeout", "deadline of one attempt, 0 for none", categoryWait, &w.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
+		attemptTimeoutFlag(&w.attemptTimeout),
+	}, w.names.flags()...)
+}
 
-		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, in place of resolv.conf's; may be repeated", Category: categoryDNS, Destination: &w.servers},
-		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read in place of /etc/resolv.conf", Category: categoryDNS, Destination: &w.resolvConf},
-		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read in place of /etc/hosts", Category: categoryDNS, Destination: &w.hosts},
-	}
+// attemptTimeoutFlag is shared by the subcommands that try again.
+func attemptTimeoutFlag(dst *duration) cli.Flag {
+	*dst = duration(10 * time.Second)
+	return durationFlag("attempt-timeout", "deadline of one attempt, 0 for none", categoryWait, dst, "INITBOX_ATTEMPT_TIMEOUT")
 }
 
 // options returns what the flags say for a wait for n targets.
@@ -147,13 +146,8 @@ func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, err
 	if w.any {
 		o.Need = 1
 	}
-	for flag, name := range map[string]string{"resolv-conf": w.resolvConf, "hosts": w.hosts} {
-		if err := checkFile(name); name != "" && err != nil {
-			return o, usagef("--%s %s: %w", flag, name, err)
-		}
-	}
-	servers, err := nameServers(w.servers.Value())
-	o.Resolver = &resolver.Resolver{Servers: servers, ResolvConf: w.resolvConf, Hosts: w.hosts}
+	names, err := w.names.resolver()
+	o.Resolver = names
 	return o, err
 }
 
@@ -173,6 +167,56 @@ func (w *waitFlags) checkMin(set bool, n int) error {
 		return usagef("--min %d: there are only %d targets", w.min, n).hint(hint)
 	}
 	return nil
+}
+
+// resolverFlags say how host names are looked up.
+type resolverFlags struct {
+	servers    cli.StringSlice
+	resolvConf string
+	hosts      string
+}
+
+func (r *resolverFlags) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, in place of resolv.conf's; may be repeated", Category: categoryDNS, Destination: &r.servers},
+		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read in place of /etc/resolv.conf", Category: categoryDNS, Destination: &r.resolvConf},
+		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read in place of /etc/hosts", Category: categoryDNS, Destination: &r.hosts},
+	}
+}
+
+func (r *resolverFlags) resolver() (*resolver.Resolver, error) {
+	for flag, name := range map[string]string{"resolv-conf": r.resolvConf, "hosts": r.hosts} {
+		if err := checkFile(name); name != "" && err != nil {
+			return nil, usagef("--%s %s: %w", flag, name, err)
+		}
+	}
+	servers, err := nameServers(r.servers.Value())
+	return &resolver.Resolver{Servers: servers, ResolvConf: r.resolvConf, Hosts: r.hosts}, err
+}
+
+// podFlags say where the downward API is read.
+type podFlags struct {
+	dir       string
+	variables cli.StringSlice
+}
+
+func (p *podFlags) flags(category string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "pod-info", Usage: "`FOLDER` where the downward API is mounted", Category: category, Value: podinfo.DefaultDir, Destination: &p.dir},
+		&cli.StringSliceFlag{Name: "pod-env", Usage: "`NAME=VARIABLE` that tells a field of the Pod in place of its usual one, as in ip=MY_IP; may be repeated", Category: category, Destination: &p.variables},
+	}
+}
+
+func (p *podFlags) source() (podinfo.Source, error) {
+	s := podinfo.Source{Dir: p.dir, Variables: map[string]string{}}
+	for _, text := range p.variables.Value() {
+		field, variable, err := podinfo.ParseVariable(text)
+		if err != nil {
+			return s, usagef("--pod-env %s: %w", text, err)
+		}
+		s.Variables[field] = variable
+	}
+	return s, nil
 }
 
 // checkFile returns why there is no file of the name, without the name.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"initbox/internal/podinfo"
 	"initbox/render"
 	"initbox/render/engine"
 	"initbox/render/envsubst"
@@ -78,7 +77,8 @@ type renderFlags struct {
 	values, secretValues, set, setString, setFile, setJSON cli.StringSlice
 	tokenFile, caFile, valuesSchema                        string
 	envAllow, secretEnv                                    cli.StringSlice
-	podInfo, files                                         string
+	pod                                                    podFlags
+	files                                                  string
 
 	engine, vars, delims, missingKey, compat string
 	inline, partials                         cli.StringSlice
@@ -105,8 +105,8 @@ func (r *renderFlags) flags() []cli.Flag {
 	on := func(name, usage, category string, to *bool) cli.Flag {
 		return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: to}
 	}
-	r.podInfo, r.missingKey = podinfo.DefaultDir, "error"
-	return []cli.Flag{
+	r.missingKey = "error"
+	return append([]cli.Flag{
 		repeated("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; of a folder, as a ConfigMap or a Secret is mounted, each file is a value", categoryValues, &r.values),
 		repeated("secret-values", "`FILE|FOLDER|URL`: the same, and all of it is secret, as what is mounted from a Secret is anyway", categoryValues, &r.secretValues),
 		repeated("set", "`KEY=VALUE` as in Helm: a.b[0]=v,c={x,y}", categoryValues, &r.set),
@@ -118,7 +118,6 @@ func (r *renderFlags) flags() []cli.Flag {
 		one("values-schema", "`FILE` with a JSON Schema that the values have to fit", categoryValues, &r.valuesSchema),
 		repeated("env-allow", "`PATTERN` of variables that templates see, as in APP_*; without it they see all", categoryValues, &r.envAllow),
 		repeated("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
-		one("pod-info", "`FOLDER` where the downward API is mounted", categoryValues, &r.podInfo),
 		one("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
 
 		one("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
@@ -147,11 +146,15 @@ func (r *renderFlags) flags() []cli.Flag {
 		on("exit-code", "with --diff or --dry-run, status 1 if anything would change", categoryLook, &r.exitCode),
 		on("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
 		one("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
-	}
+	}, r.pod.flags(categoryValues)...)
 }
 
 // options returns what the flags say.
 func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.Options, error) {
+	pod, err := r.pod.source()
+	if err != nil {
+		return render.Options{}, err
+	}
 	o := render.Options{
 		Partials:      r.partials.Value(),
 		Values:        r.valueSources(),
@@ -159,7 +162,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		Fetch:         render.Fetcher{TokenFile: r.tokenFile, CAFile: r.caFile, Log: e.log}.Fetch,
 		Environ:       os.Environ(),
 		SecretEnv:     r.secretEnv.Value(),
-		PodDir:        r.podInfo,
+		Pod:           pod,
 		Files:         r.files,
 		Engine:        r.engine,
 		Options:       engine.Options{Limits: engine.DefaultLimits, Compat: r.compat},

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,28 +66,77 @@ var Fields = []Field{
 
 // HowToTell says what in the Pod's manifest would tell the field.
 func (f Field) HowToTell() string {
-	kind := "fieldRef"
-	if strings.Contains(f.Name, ".") {
-		kind = "resourceFieldRef"
-	}
 	if f.Variable != "" {
-		return fmt.Sprintf("set $%s in the container's env from the %s %s", f.Variable, kind, f.Path)
+		return fmt.Sprintf("set $%s in the container's env from the %s %s", f.Variable, f.ref(), f.Path)
 	}
 	return fmt.Sprintf("mount a downward API volume with %s as the file %s", f.Path, f.File)
+}
+
+// ref is the member of a manifest that refers to the field.
+func (f Field) ref() string {
+	if strings.Contains(f.Name, ".") {
+		return "resourceFieldRef"
+	}
+	return "fieldRef"
+}
+
+// Stanza returns the lines of a container's manifest that tell the field called
+// name, as in [Fields], to be copied.
+func Stanza(name string) string {
+	i := slices.IndexFunc(Fields, func(f Field) bool { return f.Name == name })
+	f := Fields[i]
+	key := "fieldPath"
+	if f.ref() == "resourceFieldRef" {
+		key = "resource"
+	}
+	if f.Variable == "" {
+		return fmt.Sprintf("volumeMounts:\n- {name: podinfo, mountPath: %s}\nand, in the Pod:\nvolumes:\n- name: podinfo\n  downwardAPI:\n    items:\n    - path: %s\n      %s: {%s: %s}", DefaultDir, f.File, f.ref(), key, f.Path)
+	}
+	variable, path := f.Variable, f.Path
+	if one, found := singular[f.Name]; found {
+		variable, path = one, strings.TrimSuffix(path, "s")
+	}
+	return fmt.Sprintf("env:\n- name: %s\n  valueFrom:\n    %s: {%s: %s}", variable, f.ref(), key, path)
 }
 
 // singular are the variables that tell one address of several.
 var singular = map[string]string{"IPs": "POD_IP", "HostIPs": "HOST_IP"}
 
-// Read returns what environment variables and the downward API volume mounted
-// at dir tell, which may be missing; a variable wins. Without them the name is
-// the host's, the namespace that of the service account, and the limits those
-// that cgroups set for this container: an init container's, not the
-// application's.
-func Read(dir string) (Pod, error) {
-	p := Pod{Name: Name()}
+// Source is where to read what the downward API tells.
+type Source struct {
+	Dir       string            // where its volume is mounted; it may be missing
+	Variables map[string]string // by a field's name as in [Fields], the variable that tells it in place of its own
+}
+
+// ParseVariable reads NAME=VARIABLE, for [Source]. The name is a field's in any
+// case and with or without dashes, as in host-ip.
+func ParseVariable(text string) (field, variable string, err error) {
+	name, variable, _ := strings.Cut(text, "=")
+	plain := strings.ToLower(strings.ReplaceAll(name, "-", ""))
+	var known []string
 	for _, f := range Fields {
-		text, from, err := f.read(dir)
+		field := strings.ToLower(f.Name)
+		if variable != "" && (plain == field || singular[f.Name] != "" && plain == strings.TrimSuffix(field, "s")) {
+			return f.Name, variable, nil
+		}
+		known = append(known, field)
+	}
+	return "", "", fmt.Errorf("want NAME=VARIABLE, the name one of %s", strings.Join(known, ", "))
+}
+
+// Read returns what environment variables and the downward API volume tell; a
+// variable wins. Without them the name is the host's, the namespace that of the
+// service account, and the limits those that cgroups set for this container: an
+// init container's, not the application's.
+func (s Source) Read() (Pod, error) {
+	p := Pod{Name: Name()}
+	// All files are of one moment: the kubelet writes a new folder when anything
+	// changes, and then changes the link to it.
+	if data, err := filepath.EvalSymlinks(filepath.Join(s.Dir, "..data")); s.Dir != "" && err == nil {
+		s.Dir = data
+	}
+	for _, f := range Fields {
+		text, from, err := s.read(f)
 		if err != nil {
 			return p, err
 		}
@@ -111,8 +161,12 @@ func Read(dir string) (Pod, error) {
 }
 
 // read returns the text of the field, and where it stands.
-func (f Field) read(dir string) (text, from string, err error) {
-	for _, variable := range []string{f.Variable, singular[f.Name]} {
+func (s Source) read(f Field) (text, from string, err error) {
+	variables := []string{f.Variable, singular[f.Name]}
+	if own, found := s.Variables[f.Name]; found {
+		variables = []string{own}
+	}
+	for _, variable := range variables {
 		if variable == "" {
 			continue
 		}
@@ -120,10 +174,10 @@ func (f Field) read(dir string) (text, from string, err error) {
 			return text, "$" + variable, nil
 		}
 	}
-	if f.File == "" || dir == "" {
+	if f.File == "" || s.Dir == "" {
 		return "", "", nil
 	}
-	name := filepath.Join(dir, f.File)
+	name := filepath.Join(s.Dir, f.File)
 	data, err := readfile.All(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", "", nil

@@ -30,7 +30,7 @@ func TestReadVariables(t *testing.T) {
 	} {
 		t.Setenv(name, value)
 	}
-	got, err := Read("")
+	got, err := Source{}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestReadVolume(t *testing.T) {
 		}
 	}
 	t.Setenv("POD_NAMESPACE", "told")
-	got, err := Read(dir)
+	got, err := Source{Dir: dir}.Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +75,14 @@ func TestReadWhatIsWrong(t *testing.T) {
 	for variable, want := range map[string]string{"POD_IPS": "$POD_IPS: want addresses", "CPU_LIMIT": "$CPU_LIMIT: want a quantity"} {
 		untold(t)
 		t.Setenv(variable, "x")
-		if _, err := Read(""); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := (Source{}).Read(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s=x: %v, want %s…", variable, err, want)
 		}
 	}
 	untold(t)
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, "labels"), []byte("app=web\n"), 0o644)
-	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "labels: line 1") {
+	if _, err := (Source{Dir: dir}).Read(); err == nil || !strings.Contains(err.Error(), "labels: line 1") {
 		t.Errorf("a label without quotes: %v", err)
 	}
 }
@@ -120,5 +120,57 @@ func TestCgroup(t *testing.T) {
 		if cpu, memory := cgroupCPU(root), cgroupMemory(root); cpu != c.cpu || memory != c.memory {
 			t.Errorf("%v: %v cores, %d bytes, want %v and %d", c.files, cpu, memory, c.cpu, c.memory)
 		}
+	}
+}
+
+// TestReadOneMoment pins that files are read of one moment, while the kubelet
+// changes the volume.
+func TestReadOneMoment(t *testing.T) {
+	untold(t)
+	dir := t.TempDir()
+	for moment, namespace := range map[string]string{"..1": "old", "..2": "new"} {
+		os.Mkdir(filepath.Join(dir, moment), 0o755)
+		os.WriteFile(filepath.Join(dir, moment, "namespace"), []byte(namespace), 0o644)
+	}
+	os.Symlink("..1", filepath.Join(dir, "..data"))
+	os.WriteFile(filepath.Join(dir, "namespace"), []byte("beside"), 0o644)
+	if p, err := (Source{Dir: dir}).Read(); err != nil || p.Namespace != "old" {
+		t.Errorf("namespace %q, %v", p.Namespace, err)
+	}
+}
+
+func TestVariablesOfOtherNames(t *testing.T) {
+	untold(t)
+	t.Setenv("MY_IP", "10.0.0.9")
+	t.Setenv("POD_IP", "10.0.0.7")
+	s := Source{Variables: map[string]string{}}
+	for _, text := range []string{"ip=MY_IP", "host-ip=NOT_SET", "ServiceAccount=SA", "limits.cpu=L"} {
+		field, variable, err := ParseVariable(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		s.Variables[field] = variable
+	}
+	p, err := s.Read()
+	if err != nil || len(p.IPs) != 1 || p.IPs[0].String() != "10.0.0.9" || p.HostIPs != nil {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, text := range []string{"", "ip", "ip=", "=X", "port=X"} {
+		if _, _, err := ParseVariable(text); err == nil {
+			t.Errorf("ParseVariable(%q): no error", text)
+		}
+	}
+}
+
+// TestStanza pins that each field's stanza is there, and that of an address names
+// the variable that most manifests set.
+func TestStanza(t *testing.T) {
+	for _, f := range Fields {
+		if text := Stanza(f.Name); !strings.Contains(text, strings.TrimSuffix(f.Path, "s")) {
+			t.Errorf("%s: %s", f.Name, text)
+		}
+	}
+	if got, want := Stanza("IPs"), "env:\n- name: POD_IP\n  valueFrom:\n    fieldRef: {fieldPath: status.podIP}"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
