@@ -179,7 +179,7 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 			if a.dropped {
 				continue
 			}
-			if a.err != nil && ended(ctx) {
+			if a.err != nil && Ended(ctx) {
 				return u.gaveUp(ctx) // cut short: its error is no finding
 			}
 			newest := u.finish(a)
@@ -253,15 +253,10 @@ func (u *until) launch(ctx context.Context) {
 	a := &attempt{number: u.started, start: u.launched}
 	u.running = append(u.running, a)
 
-	actx := context.WithValue(ctx, doingKey{}, &a.doing)
-	if u.AttemptTimeout > 0 {
-		actx, a.cancel = context.WithTimeout(actx, u.AttemptTimeout)
-	} else {
-		actx, a.cancel = context.WithCancel(actx)
-	}
+	actx := a.begin(ctx, u.AttemptTimeout)
 	go func() {
 		err := u.try(actx)
-		if err != nil && u.AttemptTimeout > 0 && ended(actx) && cutOff(err) {
+		if err != nil && u.AttemptTimeout > 0 && Ended(actx) && cutOff(err) {
 			err = a.hung(u.AttemptTimeout)
 		}
 		a.err, a.dropped = err, err != nil && actx.Err() == context.Canceled
@@ -270,6 +265,18 @@ func (u *until) launch(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}()
+}
+
+// begin returns the context of the attempt, which may take limit if that is not
+// zero, and sets what cancels it.
+func (a *attempt) begin(ctx context.Context, limit time.Duration) context.Context {
+	ctx = context.WithValue(ctx, doingKey{}, &a.doing)
+	if limit > 0 {
+		ctx, a.cancel = context.WithTimeout(ctx, limit)
+	} else {
+		ctx, a.cancel = context.WithCancel(ctx)
+	}
+	return ctx
 }
 
 // finish takes a off the running attempts and reports whether it was the newest.
@@ -324,14 +331,20 @@ func (u *until) pause(err error) time.Duration {
 	if err == nil {
 		return min(max(u.StableFor/10, minPause), maxStablePause, u.StableFor-time.Since(u.ready))
 	}
-	pause := time.Duration(fraction * float64(time.Since(u.start)))
-	pause = min(max(pause, minPause), maxPause)
-	pause = time.Duration(float64(pause) * (1 - jitter + 2*jitter*u.rand.Float64()))
+	pause := Pause(time.Since(u.start), u.rand)
 	var later laterError
 	if errors.As(err, &later) && (!later.atMost || later.pause < pause) {
 		return later.pause
 	}
 	return pause
+}
+
+// Pause returns the time from an attempt to the next one of what has been waited
+// for so long, with jitter from r.
+func Pause(waited time.Duration, r *rand.Rand) time.Duration {
+	pause := time.Duration(fraction * float64(waited))
+	pause = min(max(pause, minPause), maxPause)
+	return time.Duration(float64(pause) * (1 - jitter + 2*jitter*r.Float64()))
 }
 
 func (u *until) gaveUp(ctx context.Context) error {
@@ -350,9 +363,9 @@ func (a *attempt) hung(d time.Duration) error {
 	return h
 }
 
-// ended reports whether ctx is over, waiting for the moment at which it says so
+// Ended reports whether ctx is over, waiting for the moment at which it says so
 // itself: package net fails at the deadline, a little before the context does.
-func ended(ctx context.Context) bool {
+func Ended(ctx context.Context) bool {
 	if d, ok := ctx.Deadline(); ok && !time.Now().Before(d) {
 		<-ctx.Done()
 	}
@@ -367,6 +380,23 @@ func cutOff(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
 		errors.As(err, &t) && t.Timeout()
+}
+
+// Try makes one attempt as [Until] does, for a loop that is not ours. It may take
+// limit, if that is not zero. The error of an attempt that its limit or the end of
+// ctx cut off is a [Hung].
+func Try(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
+	a := &attempt{start: time.Now()}
+	actx := a.begin(ctx, limit)
+	defer a.cancel()
+	err := try(actx)
+	switch {
+	case err == nil || !Ended(actx) || !cutOff(err):
+		return err
+	case Ended(ctx):
+		return a.hung(time.Since(a.start).Round(time.Millisecond))
+	}
+	return a.hung(limit)
 }
 
 // Every calls f once per period until ctx ends.
