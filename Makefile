@@ -7,7 +7,8 @@ FUZZTIME ?= 10s
 BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_docs \
 	-ldflags "-s -w -buildid= -X main.version=$(VERSION)"
 
-# Modules of their own, so that what they need stays out of the product's go.mod.
+# Modules of their own, so that what they need stays out of the product's go.mod. Not test/consul: that is one file, and
+# a tool that reads it wants hundreds of modules compiled.
 TEST_MODULES = test/coredns test/grpchealth test/helm
 # Tools that read the sources, at the versions that test/tools/go.mod pins.
 TOOL = go tool -modfile=test/tools/go.mod
@@ -26,8 +27,9 @@ demo: build ## the Kubernetes documentation's init containers, without a cluster
 	go run ./test/demo -initbox bin/initbox
 
 .PHONY: test
-test: ## all tests; installs the real servers they want, where it may (root and apt)
+test: ## all tests; installs the real servers they want, where it may (root and apt), and builds Consul, once
 	test/install-servers.sh
+	test/consul/build.sh
 	go test -p 1 ./...
 	@for module in $(TEST_MODULES); do echo "go test: $$module"; go -C $$module test ./... || exit; done
 

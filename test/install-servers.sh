@@ -6,13 +6,13 @@ export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers, and not in the
 
 # program:package, for every program that a test or a benchmark runs, or a file of what is no program.
 wanted="
-nginx:nginx-light haproxy:haproxy named:bind9 unbound:unbound
+nginx:nginx-light haproxy:haproxy named:bind9 unbound:unbound etcd:etcd-server
 busybox:busybox-static dig:bind9-dnsutils nc:netcat-openbsd
 curl:curl wget:wget ip:iproute2
 envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
 "
 # Packages whose installation would start a daemon, by the name of its service.
-services="nginx haproxy named unbound unbound-resolvconf"
+services="nginx haproxy named unbound unbound-resolvconf etcd"
 
 # install-servers.sh cluster: what test/cluster wants instead.
 if [ "${1-}" = cluster ]; then

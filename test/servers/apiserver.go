@@ -40,7 +40,7 @@ const APIUser = "tester"
 // StartAPIServer starts the kube-apiserver that test/cluster builds.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
-	program, dir, etcd := kubeAPIServer(t), t.TempDir(), startEtcd(t)
+	program, dir, etcd := kubeAPIServer(t), t.TempDir(), StartEtcd(t, EtcdOptions{}).URL
 	s := &APIServer{owner: t, Addr: FreeAddr(t), CA: NewCA(t), AdminToken: rand.Text(), UserToken: rand.Text(), program: program}
 	tokens := filepath.Join(dir, "tokens.csv")
 	writeFile(t, tokens, fmt.Sprintf("%s,admin,admin,system:masters\n%s,%s,%s,\n", s.AdminToken, s.UserToken, APIUser, APIUser))
@@ -89,8 +89,7 @@ const apiServerWithin = 120 * time.Second
 // Kill ends the server as a crash does.
 func (s *APIServer) Kill(t testing.TB) {
 	t.Helper()
-	s.process.cmd.Process.Kill()
-	<-s.process.exited
+	s.process.kill()
 }
 
 // Freeze stops the server without ending it: it holds its connections and says nothing.
@@ -163,24 +162,6 @@ contexts: [{name: test, context: {cluster: test, user: test}}]
 current-context: test
 `, s.Addr, s.CA.File, token))
 	return file
-}
-
-// startEtcd returns the URL of an etcd that forgets everything with the test.
-func startEtcd(t testing.TB) string {
-	t.Helper()
-	program, url, peers := Need(t, "etcd"), "http://"+FreeAddr(t), "http://"+FreeAddr(t)
-	p := run(t, program, "--name=test", "--data-dir="+t.TempDir(), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls="+url, "--advertise-client-urls="+url,
-		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=test="+peers)
-	p.untilWithin(t, apiServerWithin, "healthy", func() bool {
-		resp, err := http.Get(url + "/health")
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode == http.StatusOK
-	})
-	return url
 }
 
 // kubeAPIServer returns the path of the program: in the folder INITBOX_CLUSTER_BIN, or

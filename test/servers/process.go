@@ -81,6 +81,12 @@ func (p *process) stop() {
 	}
 }
 
+// kill ends it as a crash does.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.exited
+}
+
 // until polls until ready says so, and fails the test if the server ends first or
 // takes too long.
 func (p *process) until(t testing.TB, what string, ready func() bool) {

@@ -3,7 +3,8 @@
 // starts it returns, and stopped by its process id when the test ends.
 //
 // Debian's servers come from test/install-servers.sh; CoreDNS and the gRPC health
-// server are modules of their own beside this package and are built when wanted.
+// server are modules of their own beside this package and are built when wanted; so is
+// Consul, by test/consul/build.sh.
 package servers
 
 import (

@@ -185,6 +185,51 @@ func TestGRPCHealthListens(t *testing.T) {
 	}
 }
 
+func TestEtcd(t *testing.T) {
+	const put, get = `{"key": "L2E=", "value": "MQ=="}`, `{"key": "L2E="}`
+	for name, o := range map[string]EtcdOptions{"open": {}, "auth": {Auth: true}, "tls": {CA: NewCA(t)}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := StartEtcd(t, o)
+			has := func(want bool) {
+				t.Helper()
+				if status, answer := e.Call(t, "kv/range", get); status != 200 || strings.Contains(answer, "L2E=") != want {
+					t.Errorf("the key is there: want %t, got status %d: %s", want, status, answer)
+				}
+			}
+			if status, answer := e.Call(t, "kv/put", put); status != 200 {
+				t.Errorf("put: status %d: %s", status, answer)
+			}
+			e.Kill(t)
+			e.Start(t)
+			has(true)
+			e.Reset(t)
+			has(false)
+			if status, answer := e.post(t, "", "kv/range", get); (status == 200) == o.Auth {
+				t.Errorf("without a token: status %d: %s", status, answer)
+			}
+		})
+	}
+}
+
+func TestConsul(t *testing.T) {
+	c := StartConsul(t, ConsulOptions{ACL: true})
+	if status, answer := c.Call(t, "PUT", "/v1/agent/service/register", `{"Name": "web"}`); status != 200 {
+		t.Errorf("register: status %d: %s", status, answer)
+	}
+	if status, _ := c.Call(t, "GET", "/v1/agent/service/web", ""); status != 200 {
+		t.Errorf("registered: status %d, want 200", status)
+	}
+	c.Reset(t)
+	if status, _ := c.Call(t, "GET", "/v1/agent/service/web", ""); status != 404 {
+		t.Errorf("after a restart: status %d, want 404", status)
+	}
+	c.Token = ""
+	if status, _ := c.Call(t, "PUT", "/v1/agent/service/register", `{"Name": "web"}`); status != 403 {
+		t.Errorf("without a token: status %d, want 403", status)
+	}
+}
+
 func TestNeed(t *testing.T) {
 	const program = "initbox-no-such-program"
 	debian[program] = "no-such-package"

@@ -1,0 +1,29 @@
+package registries
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// segments are the parts of an escaped path, unescaped: what a client has escaped as
+// %2F is not the end of one.
+func segments(path string) ([]string, error) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	for i, p := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(p); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+func decode(r *http.Request, into any) error { return json.NewDecoder(r.Body).Decode(into) }
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body)
+}

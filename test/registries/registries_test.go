@@ -1,0 +1,338 @@
+package registries
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"initbox/test/servers"
+)
+
+// The tests here are of the registries themselves: one that is not what it is said to be
+// would make the tests that rely on it prove nothing.
+
+// A step is one request and what comes of it.
+type step struct {
+	does string // "PUT /path"
+	body string // JSON if it begins with a brace, else a form
+
+	status  int
+	answer  string   // a part of it
+	entries []string // after it
+}
+
+var lifecycles = []struct {
+	name     string
+	registry func() Registry
+	steps    []step
+}{
+	{"eureka", func() Registry { return new(Eureka) }, []step{
+		{"PUT /eureka/apps/web/pod-1", "", 404, "", nil},
+		{"POST /eureka/apps/web", `{"instance": {"instanceId": "pod-1", "hostName": "h", "app": "web"}}`, 400, "Missing ip address", nil},
+		{"POST /eureka/apps/db", eurekaPod, 400, "Mismatched appName, expecting DB but was WEB", nil},
+		{"POST /eureka/apps/web", "instance=pod-1", 415, "", nil},
+		{"POST /eureka/apps/web", eurekaPod, 204, "", []string{"WEB/pod/1"}},
+		{"POST /eureka/v2/apps/WEB", eurekaPod, 204, "", []string{"WEB/pod/1"}},
+		{"PUT /eureka/apps/web/pod%2F1", "", 200, "", []string{"WEB/pod/1"}},
+		{"GET /eureka/apps/WEB/pod%2F1", "", 200, `"instanceId":"pod/1"`, []string{"WEB/pod/1"}},
+		{"GET /eureka/apps", "", 200, `"name":"WEB"`, []string{"WEB/pod/1"}},
+		{"DELETE /eureka/apps/WEB/pod%2F1", "", 200, "", nil},
+		{"DELETE /eureka/apps/WEB/pod%2F1", "", 404, "", nil},
+		{"GET /eureka/apps/WEB/pod%2F1", "", 404, "", nil},
+	}},
+	{"nacos 2", func() Registry { return &Nacos{Version: 2} }, []step{
+		{"POST /nacos/v3/client/ns/instance", "serviceName=web&ip=::1&port=80", 404, "", nil},
+		{"POST /nacos/v1/ns/instance", "serviceName=web&port=80", 400, "Param 'ip' is required.", nil},
+		{"PUT /nacos/v1/ns/instance/beat?serviceName=web&ip=::1&port=80", "", 200, `"code":20404`, nil},
+		{"POST /nacos/v1/ns/instance", "serviceName=web&ip=::1&port=80", 200, "ok", []string{nacosWeb}},
+		{"POST /nacos/v1/ns/instance", "serviceName=DEFAULT_GROUP@@web&ip=::1&port=80", 200, "ok", []string{nacosWeb}},
+		{"POST /nacos/v1/ns/instance?ephemeral=false", "serviceName=web&ip=::2&port=80", 400, "can't register persistent instance", []string{nacosWeb}},
+		{"PUT /nacos/v1/ns/instance/beat?serviceName=web&ip=::1&port=80", "", 200, `"code":10200`, []string{nacosWeb}},
+		{"GET /nacos/v1/ns/instance?serviceName=web&ip=::1&port=80", "", 200, `"service":"DEFAULT_GROUP@@web"`, []string{nacosWeb}},
+		{"GET /nacos/v1/ns/instance/list?serviceName=web", "", 200, `"ip":"::1"`, []string{nacosWeb}},
+		{"DELETE /nacos/v1/ns/instance?serviceName=web&ip=::1&port=80&ephemeral=false", "", 200, "ok", []string{nacosWeb}},
+		{"DELETE /nacos/v1/ns/instance?serviceName=web&ip=::1&port=80", "", 200, "ok", nil},
+		{"DELETE /nacos/v1/ns/instance?serviceName=web&ip=::1&port=80", "", 200, "ok", nil},
+		{"GET /nacos/v1/ns/instance?serviceName=web&ip=::1&port=80", "", 404, "", nil},
+		{"PUT /nacos/v1/ns/instance/beat?serviceName=web", `beat={"ip":"::1","port":80}`, 200, `"code":10200`, []string{nacosWeb}},
+	}},
+	{"nacos 3", func() Registry { return &Nacos{Version: 3} }, []step{
+		{"POST /nacos/v1/ns/instance", "serviceName=web&ip=::1&port=80", 404, "", nil},
+		{"POST /nacos/v3/client/ns/instance", "ip=::1&port=80", 400, "parameter missing", nil},
+		{"POST /nacos/v3/client/ns/instance?heartBeat=true", "serviceName=web&ip=::1&port=80", 200, `"code":21003`, nil},
+		{"POST /nacos/v3/client/ns/instance", "serviceName=web&ip=::1&port=80", 200, `"code":0`, []string{nacosWeb}},
+		{"POST /nacos/v3/client/ns/instance?heartBeat=true", "serviceName=web&ip=::1&port=80", 200, `"data":"ok"`, []string{nacosWeb}},
+		{"GET /nacos/v3/client/ns/instance/list?serviceName=web", "", 200, `"ip":"::1"`, []string{nacosWeb}},
+		{"DELETE /nacos/v3/client/ns/instance?serviceName=web&ip=::1&port=80", "", 200, `"data":"ok"`, nil},
+	}},
+	{"spring boot admin", func() Registry { return new(SpringBootAdmin) }, []step{
+		{"DELETE /instances/97a8e1a2b5c1", "", 404, "", nil},
+		{"POST /instances", `{"name": "web", "healthUrl": "/health"}`, 400, "", nil},
+		{"POST /instances", `{"name": "web", "healthUrl": "http://web/health"}`, 201, `{"id":"b7049c96e606"}`, []string{"b7049c96e606"}},
+		{"POST /instances", `{"name": "web", "healthUrl": "http://web/health"}`, 201, `{"id":"b7049c96e606"}`, []string{"b7049c96e606"}},
+		{"GET /instances/b7049c96e606", "", 200, `"name":"web"`, []string{"b7049c96e606"}},
+		{"GET /instances", "", 200, `"registered":true`, []string{"b7049c96e606"}},
+		{"DELETE /instances/b7049c96e606", "", 204, "", nil},
+		{"DELETE /instances/b7049c96e606", "", 204, "", nil},
+		{"GET /instances/b7049c96e606", "", 404, "", nil},
+	}},
+	{"management", func() Registry { return new(Management) }, []step{
+		{"GET /register?instance=pod-1", "", 404, "", nil},
+		{"POST /register", "ip=127.0.0.1", 400, "", nil},
+		{"POST /register", "instance=pod-1&ip=127.0.0.1", 201, `{"id":"1"}`, []string{"pod-1"}},
+		{"POST /register", `{"instance": "pod-1"}`, 201, `{"id":"2"}`, []string{"pod-1", "pod-1"}},
+		{"PUT /register", "instance=pod-1&ip=127.0.0.2", 200, `{"id":"1"}`, []string{"pod-1", "pod-1"}},
+		{"GET /register?instance=pod-1", "", 200, `"ip":"127.0.0.2"`, []string{"pod-1", "pod-1"}},
+		{"DELETE /instances/2", "", 204, "", []string{"pod-1"}},
+		{"DELETE /register?instance=pod-1", "", 204, "", nil},
+		{"DELETE /register?instance=pod-1", "", 404, "", nil},
+	}},
+	{"management, unique", func() Registry { return &Management{Unique: true} }, []step{
+		{"POST /register", "instance=pod-1", 201, "", []string{"pod-1"}},
+		{"POST /register", "instance=pod-1", 409, `"id":"1"`, []string{"pod-1"}},
+	}},
+}
+
+const (
+	nacosWeb  = "::1#80#DEFAULT#DEFAULT_GROUP@@web"
+	eurekaPod = `{"instance": {"instanceId": "pod/1", "hostName": "h", "app": "web", "ipAddr": "127.0.0.1", "status": "UP",
+		"port": {"$": 80, "@enabled": "true"}, "dataCenterInfo": {"name": "MyOwn"}}}`
+)
+
+func TestLifecycles(t *testing.T) {
+	for _, l := range lifecycles {
+		t.Run(l.name, func(t *testing.T) {
+			registry := l.registry()
+			server := httptest.NewServer(registry)
+			defer server.Close()
+			for _, s := range l.steps {
+				status, answer, err := send(t.Context(), server.URL, s.does, s.body, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if status != s.status || !strings.Contains(answer, s.answer) {
+					t.Errorf("%s: status %d, want %d: %s", s.does, status, s.status, answer)
+				}
+				if got := registry.Entries(); !slices.Equal(got, s.entries) {
+					t.Errorf("%s: entries %q, want %q", s.does, got, s.entries)
+				}
+			}
+			if n := registry.Requests(); n != len(l.steps) {
+				t.Errorf("%d requests counted, want %d", n, len(l.steps))
+			}
+		})
+	}
+}
+
+func send(ctx context.Context, base, does, body string, header http.Header) (status int, answer string, err error) {
+	method, path, _ := strings.Cut(does, " ")
+	req, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if strings.HasPrefix(body, "{") {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+func TestNacosAsksWhoItIs(t *testing.T) {
+	n := &Nacos{Version: 2, User: "nacos", Password: "pa&ss"}
+	server := httptest.NewServer(n)
+	defer server.Close()
+	const register = "POST /nacos/v1/ns/instance?serviceName=web&ip=::1&port=80&accessToken="
+	want := func(does, body string, status int) (answer string) {
+		t.Helper()
+		got, answer, err := send(t.Context(), server.URL, does, body, nil)
+		if err != nil || got != status {
+			t.Fatalf("%s: status %d, want %d: %s %v", does, got, status, answer, err)
+		}
+		return answer
+	}
+	want(register, "", 403)
+	want("POST /nacos/v1/auth/login", "username=nacos&password=wrong", 403)
+	answer := want("POST /nacos/v1/auth/login", "username=nacos&password="+url.QueryEscape(n.Password), 200)
+	_, token, _ := strings.Cut(answer, `"accessToken":"`)
+	token, _, _ = strings.Cut(token, `"`)
+	want(register+token, "", 200)
+	n.ExpireTokens()
+	want(register+token, "", 403)
+}
+
+func TestExpireAndForget(t *testing.T) {
+	n := &Nacos{Version: 1}
+	n.add(nacosInstance{service: "web", ip: "::1", port: "80", ephemeral: true})
+	n.add(nacosInstance{service: "db", ip: "::1", port: "80"})
+	n.Expire()
+	if got := n.Entries(); len(got) != 1 || !strings.Contains(got[0], "db") {
+		t.Errorf("after Expire: %q, want that of db", got)
+	}
+	n.Forget()
+	if got := n.Entries(); len(got) != 0 {
+		t.Errorf("after Forget: %q", got)
+	}
+}
+
+func TestManagementKnowsIdempotencyKeys(t *testing.T) {
+	m := new(Management)
+	server := httptest.NewServer(m)
+	defer server.Close()
+	for range 2 {
+		status, answer, err := send(t.Context(), server.URL, "POST /register", "instance=pod-1", http.Header{"Idempotency-Key": {"a"}})
+		if err != nil || status != 201 || !strings.Contains(answer, `"id":"1"`) {
+			t.Errorf("status %d: %s %v", status, answer, err)
+		}
+	}
+	if got := m.Entries(); len(got) != 1 {
+		t.Errorf("entries %q, want one", got)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	m := new(Management)
+	f := &Faults{Registry: m, Only: func(r *http.Request) bool { return r.Method == "POST" }}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	post := func(ctx context.Context) (int, error) {
+		status, _, err := send(ctx, server.URL, "POST /register", "instance=pod-1", nil)
+		return status, err
+	}
+
+	f.LoseAnswers(1)
+	if status, _, err := send(t.Context(), server.URL, "GET /register?instance=pod-1", "", nil); status != 404 {
+		t.Errorf("not a POST: status %d, %v", status, err)
+	}
+	if status, err := post(t.Context()); err == nil {
+		t.Errorf("the answer should be lost: status %d", status)
+	}
+	if got := m.Entries(); len(got) != 1 {
+		t.Errorf("what was answered in vain: entries %q, want one", got)
+	}
+	f.Busy(1)
+	f.Refuse(1, 429, 7)
+	for _, want := range []int{503, 429, 201} {
+		if status, err := post(t.Context()); status != want {
+			t.Errorf("status %d, want %d: %v", status, want, err)
+		}
+	}
+
+	resume := f.Hang()
+	ctx, leave := context.WithCancel(t.Context())
+	seen := len(f.Seen())
+	left := make(chan error)
+	go func() { _, err := post(ctx); left <- err }()
+	Await(t, "a request hangs", func() bool { return len(f.Seen()) == seen+1 })
+	leave()
+	if err := <-left; err == nil {
+		t.Error("a request that hangs was answered")
+	}
+	answered := make(chan int)
+	go func() { status, _ := post(t.Context()); answered <- status }()
+	Await(t, "another one hangs", func() bool { return len(f.Seen()) == seen+2 })
+	resume()
+	if status := <-answered; status != 201 {
+		t.Errorf("after hanging: status %d", status)
+	}
+	if got := m.Entries(); len(got) != 3 {
+		t.Errorf("entries %q, want three: the client that left was not heard", got)
+	}
+	if n := m.Requests(); n != 4 {
+		t.Errorf("%d requests have reached it, want 4", n)
+	}
+}
+
+func TestEtcd(t *testing.T) {
+	e := Etcd(t, servers.EtcdOptions{Auth: true})
+	f := &Faults{Registry: e}
+	server := httptest.NewServer(f)
+	defer server.Close()
+	token := func() string {
+		t.Helper()
+		_, answer, err := send(t.Context(), server.URL, "POST /v3/auth/authenticate",
+			`{"name": "`+servers.EtcdUser+`", "password": "`+e.Password+`"}`, nil)
+		_, rest, ok := strings.Cut(answer, `"token":"`)
+		if !ok {
+			t.Fatalf("no token: %v", err)
+		}
+		token, _, _ := strings.Cut(rest, `"`)
+		return token
+	}
+	now := http.Header{"Authorization": {token()}}
+	want := func(does, body string, status int) {
+		t.Helper()
+		if got, answer, err := send(t.Context(), server.URL, does, body, now); got != status {
+			t.Errorf("%s: status %d, want %d: %s %v", does, got, status, answer, err)
+		}
+	}
+	entries := func(want ...string) {
+		t.Helper()
+		if got := e.Entries(); !slices.Equal(got, want) {
+			t.Errorf("entries %q, want %q", got, want)
+		}
+	}
+
+	want("POST /v3/lease/grant", `{"TTL": 600, "ID": 5}`, 200)
+	want("POST /v3/lease/grant", `{"TTL": 600, "ID": 5}`, 412)
+	f.LoseAnswers(1)
+	if _, _, err := send(t.Context(), server.URL, "POST /v3/kv/put", `{"key": "L2E=", "lease": 5}`, now); err == nil {
+		t.Error("the answer should be lost")
+	}
+	want("POST /v3/kv/put", `{"key": "L2I="}`, 200)
+	entries("/a", "/b")
+	want("POST /v3/lease/keepalive", `{"ID": 5}`, 200)
+	e.Expire()
+	entries("/b")
+	want("POST /v3/kv/put", `{"key": "L2E=", "lease": 5}`, 404)
+	e.ExpireTokens()
+	want("POST /v3/kv/put", `{"key": "L2E="}`, 401)
+	now.Set("Authorization", token())
+	want("POST /v3/kv/put", `{"key": "L2E="}`, 200)
+	e.Forget()
+	entries()
+}
+
+func TestConsul(t *testing.T) {
+	c := Consul(t, servers.ConsulOptions{ACL: true})
+	server := httptest.NewServer(c)
+	defer server.Close()
+	want := func(does, body string, status int, entries ...string) {
+		t.Helper()
+		got, answer, err := send(t.Context(), server.URL, does, body, http.Header{"Authorization": {"Bearer " + c.Token}})
+		if got != status {
+			t.Errorf("%s: status %d, want %d: %s %v", does, got, status, answer, err)
+		}
+		if got := c.Entries(); !slices.Equal(got, entries) {
+			t.Errorf("%s: entries %q, want %q", does, got, entries)
+		}
+	}
+
+	const web = `{"ID": "web/1", "Name": "web", "Check": {"TTL": "600s", "Status": "passing"}}`
+	want("PUT /v1/agent/service/register", web, 200, "web/1")
+	want("PUT /v1/agent/service/register", web, 200, "web/1")
+	want("PUT /v1/agent/service/register", `{"Name": "db"}`, 200, "db", "web/1")
+	want("PUT /v1/agent/check/pass/service:web%2F1", "", 200, "db", "web/1")
+	want("PUT /v1/agent/check/pass/service:db", "", 404, "db", "web/1")
+	c.Expire()
+	want("PUT /v1/agent/service/deregister/web%2F1", "", 404, "db")
+	const node = `{"Node": "pod-1", "Address": "127.0.0.2", "Service": {"Service": "web"}}`
+	want("PUT /v1/catalog/register", node, 200, "db", "pod-1/web")
+	want("PUT /v1/catalog/register", node, 200, "db", "pod-1/web")
+	c.Forget()
+	want("PUT /v1/catalog/deregister", `{"Node": "pod-1"}`, 200)
+}

@@ -1,0 +1,145 @@
+package servers
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// ConsulNode is what the agent calls its own node.
+const ConsulNode = "agent"
+
+// Consul is one agent of Consul in its development mode: server and client in one, and
+// all that it knows is in its memory.
+type Consul struct {
+	URL   string
+	Token string // may do everything; "" if everybody may
+
+	owner   testing.TB // with whose end it ends, whoever starts it again
+	program string
+	args    []string
+	client  *http.Client
+	process *process
+}
+
+// ConsulOptions configures [StartConsul].
+type ConsulOptions struct {
+	ACL bool // denies everything to who has no token
+}
+
+// StartConsul starts the Consul that test/consul/build.sh has built.
+func StartConsul(t testing.TB, o ConsulOptions) *Consul {
+	t.Helper()
+	c := &Consul{owner: t, program: consulProgram(t)}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	c.client = &http.Client{Transport: transport, Timeout: upWithin}
+	addr := FreeAddr(t)
+	c.URL = "http://" + addr
+	config := map[string]any{
+		"disable_update_check": true, // which asks HashiCorp
+		"leave_on_terminate":   false,
+	}
+	if o.ACL {
+		c.Token = uuid(t)
+		config["acl"] = map[string]any{
+			"enabled": true, "default_policy": "deny", "tokens": map[string]any{"initial_management": c.Token},
+		}
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.args = []string{"-dev", "-node=" + ConsulNode, "-bind=127.0.0.1", "-log-level=warn", "-hcl=" + string(text),
+		"-http-port=" + port(addr), "-server-port=" + port(FreeAddr(t)), "-serf-lan-port=" + port(FreeAddr(t)),
+		"-serf-wan-port=-1", "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1"}
+	c.Start(t)
+	return c
+}
+
+// Start starts it again after [Consul.Kill]; it has forgotten everything.
+func (c *Consul) Start(t testing.TB) {
+	t.Helper()
+	c.process = run(c.owner, c.program, c.args...)
+	// There is a leader before its own node is in the catalog, and before that it takes no other.
+	c.process.untilWithin(t, consulWithin, "a server", func() bool {
+		status, answer, err := c.send("GET", "/v1/catalog/nodes", "")
+		return err == nil && status == http.StatusOK && strings.Contains(answer, `"`+ConsulNode+`"`)
+	})
+}
+
+// consulWithin is generous: it takes a second on a machine with nothing else to do.
+const consulWithin = 120 * time.Second
+
+// Kill ends it as a crash does (SIGKILL).
+func (c *Consul) Kill(t testing.TB) { t.Helper(); c.process.kill() }
+
+// Reset makes it one that was never used.
+func (c *Consul) Reset(t testing.TB) {
+	t.Helper()
+	c.process.kill()
+	c.Start(t)
+}
+
+// Call sends a request, with the token, and returns the answer's status and body.
+func (c *Consul) Call(t testing.TB, method, path, body string) (status int, answer string) {
+	t.Helper()
+	status, answer, err := c.send(method, path, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, answer
+}
+
+func (c *Consul) send(method, path, body string) (status int, answer string, err error) {
+	req, err := http.NewRequest(method, c.URL+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	return do(c.client, req)
+}
+
+// consulProgram returns the path of the program, which bears the name of its sources.
+// To build it takes longer than a test may.
+func consulProgram(t testing.TB) string {
+	t.Helper()
+	dir, err := moduleDir("consul")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.New()
+	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(text)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(cache, "initbox-consul", fmt.Sprintf("consul-%x", sum.Sum(nil)[:8]))
+	if _, err := os.Stat(program); err != nil {
+		absent(t, "Consul is not built: run test/consul/build.sh")
+	}
+	return program
+}
+
+// uuid is what Consul wants its tokens to be.
+func uuid(t testing.TB) string {
+	t.Helper()
+	var b [16]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

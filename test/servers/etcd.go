@@ -1,0 +1,176 @@
+package servers
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// EtcdUser is who may do everything in an etcd that wants to know its users.
+const EtcdUser = "root"
+
+// Etcd is one etcd, whose data live as long as the test. Its v3 API is also there as
+// JSON over HTTP (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/).
+type Etcd struct {
+	URL      string
+	Password string  // of EtcdUser; "" if everybody may do everything
+	Client   KeyPair // whom it lets in over TLS; empty without TLS
+
+	owner   testing.TB // with whose end it ends, whoever starts it again
+	program string
+	args    []string
+	data    string
+	client  *http.Client
+	process *process
+}
+
+// EtcdOptions configures [StartEtcd].
+type EtcdOptions struct {
+	CA   *CA  // TLS with a certificate of it, for clients that have one of it; nil for plaintext
+	Auth bool // asks who it is
+}
+
+// StartEtcd starts Debian's etcd.
+func StartEtcd(t testing.TB, o EtcdOptions) *Etcd {
+	t.Helper()
+	scheme, peers := "http://", "http://"+FreeAddr(t)
+	e := &Etcd{owner: t, program: Need(t, "etcd"), data: filepath.Join(t.TempDir(), "data")}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	e.client = &http.Client{Transport: transport, Timeout: upWithin}
+	if o.CA != nil {
+		scheme = "https://"
+		// Its JSON API is a client of its own gRPC API, and shows the same certificate there.
+		pair := o.CA.issue(t, x509.ExtKeyUsageAny, time.Now().Add(time.Hour), []string{"127.0.0.1", "localhost"})
+		e.Client = o.CA.Client(t, "initbox")
+		transport.TLSClientConfig = clientTLS(t, o.CA, e.Client)
+		e.args = []string{"--cert-file=" + pair.CertFile, "--key-file=" + pair.KeyFile,
+			"--client-cert-auth", "--trusted-ca-file=" + o.CA.File}
+	}
+	e.URL = scheme + FreeAddr(t)
+	e.args = append(e.args, "--name=test", "--data-dir="+e.data, "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+e.URL, "--advertise-client-urls="+e.URL,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=test="+peers)
+	if o.Auth {
+		e.Password = rand.Text()
+	}
+	e.Start(t)
+	return e
+}
+
+// Start starts it again after [Etcd.Kill], with the data that it had.
+func (e *Etcd) Start(t testing.TB) {
+	t.Helper()
+	_, err := os.Stat(e.data)
+	e.process = run(e.owner, e.program, e.args...)
+	e.process.untilWithin(t, etcdWithin, "healthy", func() bool {
+		resp, err := e.client.Get(e.URL + "/health")
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+	if e.Password != "" && os.IsNotExist(err) {
+		e.enableAuth(t)
+	}
+}
+
+// etcdWithin is generous: it takes a second on a machine with nothing else to do.
+const etcdWithin = 120 * time.Second
+
+// Kill ends it as a crash does (SIGKILL). Its data stay, and its users' tokens with them.
+func (e *Etcd) Kill(t testing.TB) { t.Helper(); e.process.kill() }
+
+// Reset makes it one that was never used.
+func (e *Etcd) Reset(t testing.TB) {
+	t.Helper()
+	e.process.kill()
+	if err := os.RemoveAll(e.data); err != nil {
+		t.Fatal(err)
+	}
+	e.Start(t)
+}
+
+// Call sends a request of the v3 API, as in Call(t, "kv/range", `{"key": "AA=="}`), as a
+// user who may do everything, and returns the answer's status and body.
+func (e *Etcd) Call(t testing.TB, path, body string) (status int, answer string) {
+	t.Helper()
+	token := ""
+	if e.Password != "" {
+		status, answer = e.post(t, "", "auth/authenticate", fmt.Sprintf(`{"name": %q, "password": %q}`, EtcdUser, e.Password))
+		if _, rest, ok := strings.Cut(answer, `"token":"`); ok {
+			token, _, _ = strings.Cut(rest, `"`)
+		}
+		if token == "" {
+			t.Fatalf("etcd: no token: status %d", status)
+		}
+	}
+	return e.post(t, token, path, body)
+}
+
+func (e *Etcd) post(t testing.TB, token, path, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequest("POST", e.URL+"/v3/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	status, answer, err = do(e.client, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, answer
+}
+
+// do sends a request and returns the answer's status and body.
+func do(client *http.Client, req *http.Request) (status int, answer string, err error) {
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
+}
+
+// enableAuth makes EtcdUser known, and nobody else.
+func (e *Etcd) enableAuth(t testing.TB) {
+	t.Helper()
+	for _, c := range [][2]string{
+		{"auth/user/add", fmt.Sprintf(`{"name": %q, "password": %q}`, EtcdUser, e.Password)},
+		{"auth/role/add", `{"name": "root"}`},
+		{"auth/user/grant", fmt.Sprintf(`{"user": %q, "role": "root"}`, EtcdUser)},
+		{"auth/enable", `{}`},
+	} {
+		if status, answer := e.post(t, "", c[0], c[1]); status != http.StatusOK {
+			t.Fatalf("etcd: %s: status %d: %s", c[0], status, answer)
+		}
+	}
+}
+
+// clientTLS trusts the CA, and shows the certificate.
+func clientTLS(t testing.TB, ca *CA, pair KeyPair) *tls.Config {
+	t.Helper()
+	pem, err := os.ReadFile(ca.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{own}}
+}
