@@ -1,0 +1,98 @@
+package register
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+)
+
+// pointer returns the value in a JSON text that a JSON Pointer (RFC 6901) leads to:
+// a string as it is, anything else as JSON. Its errors do not quote the text.
+func pointer(text []byte, path string) (string, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // 1e400, and 12345678901234567890
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return "", errors.New("is not JSON")
+	}
+	if path != "" && path[0] != '/' {
+		return "", fmt.Errorf("%s is not a JSON Pointer, as in /service/id", path)
+	}
+	for i, word := range strings.Split(path, "/") {
+		if i == 0 {
+			continue
+		}
+		word = strings.NewReplacer("~1", "/", "~0", "~").Replace(word)
+		found := false
+		switch v := value.(type) {
+		case map[string]any:
+			value, found = v[word]
+		case []any:
+			if n, err := strconv.Atoi(word); err == nil && n >= 0 && n < len(v) && word == strconv.Itoa(n) {
+				value, found = v[n], true
+			}
+		}
+		if !found {
+			return "", fmt.Errorf("has no %s", path)
+		}
+	}
+	if s, ok := value.(string); ok {
+		return s, nil
+	}
+	out, err := json.Marshal(value)
+	return string(out), err
+}
+
+// saidLimit is how much of an answer a message quotes.
+const saidLimit = 512
+
+// said returns the beginning of an answer, for a message. What was sent to the
+// server and is secret is taken out: some quote the request.
+func (r *Registration) said(a *httpclient.Answer) string {
+	text := strings.TrimSpace(r.redact(string(a.Body)))
+	if text == "" {
+		return ""
+	}
+	if len(text) > saidLimit {
+		text = strings.ToValidUTF8(text[:saidLimit], "")
+		text += "…"
+	}
+	return strconv.Quote(failure.Printable(text))
+}
+
+// hide takes a text for secret from now on.
+func (r *Registration) hide(text string) {
+	// A word of a letter or two is no secret, and is everywhere.
+	if text = strings.TrimSpace(text); len(text) < 3 {
+		return
+	}
+	quoted, _ := json.Marshal(text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, form := range []string{text, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`)} {
+		r.secrets[form] = true
+	}
+}
+
+// redact returns text without secrets.
+func (r *Registration) redact(text string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for s := range r.secrets {
+		all = append(all, s)
+	}
+	sort.Slice(all, func(i, j int) bool { return len(all[i]) > len(all[j]) || len(all[i]) == len(all[j]) && all[i] < all[j] })
+	for _, s := range all {
+		text = strings.ReplaceAll(text, s, "[…]")
+	}
+	return text
+}

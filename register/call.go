@@ -1,0 +1,97 @@
+package register
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"initbox/internal/httpclient"
+)
+
+// A call is one request of a protocol. Its path and query hold names in braces,
+// as in /apps/{service}/{id}, for what the entry says and what earlier answers
+// said (see keep); a value is escaped for where it stands.
+type call struct {
+	method string
+	path   string                                   // below the server's URL; or a whole URL
+	query  string                                   // besides that of the server's URL, as in serviceName={service}&ip={address}
+	when   func(*Entry) bool                        // whether it is to be sent; nil for always
+	body   func(*Entry) any                         // to be sent as JSON; nil for none
+	form   func(*Entry) url.Values                  // to be sent as a form; nil for none
+	raw    *Body                                    // to be sent as it is; nil for none
+	login  func(user, password string) *Body        // to be sent by a call that logs in; nil for none
+	judge  func(*Entry, *httpclient.Answer) finding // nil for byStatus
+	keep   map[string]string                        // by the name for later calls, the JSON Pointer in this one's answer, or the name of a header
+}
+
+// finding is what an answer says of the entry.
+type finding int
+
+const (
+	there   finding = iota // it is registered; after a call that removes it, that it is not
+	gone                   // the registry does not know it
+	again                  // not now
+	refused                // not like this
+	stale                  // not with this token, but perhaps with a new one
+)
+
+// byStatus is what the statuses of HTTP mean where a registry has no words of its
+// own.
+func byStatus(a *httpclient.Answer) finding {
+	switch {
+	case 200 <= a.Status && a.Status <= 299:
+		return there
+	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
+		return gone
+	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status == http.StatusTooManyRequests, a.Status >= 500:
+		return again
+	}
+	return refused
+}
+
+// Body is what a request carries.
+type Body struct {
+	Type    string // the media type
+	Content []byte
+}
+
+// content returns the body of the call for e.
+func (c *call) content(e *Entry) (*Body, error) {
+	switch {
+	case c.raw != nil:
+		return c.raw, nil
+	case c.form != nil:
+		return &Body{formType, []byte(c.form(e).Encode())}, nil
+	case c.body != nil:
+		text, err := json.Marshal(c.body(e))
+		return &Body{jsonType, text}, err
+	}
+	return nil, nil
+}
+
+const (
+	formType = "application/x-www-form-urlencoded"
+	jsonType = "application/json"
+)
+
+// expand replaces the names in braces by their values, escaped. A name that has
+// no value is an error.
+func expand(text string, values map[string]string, escape func(string) string) (string, error) {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(text, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		name, rest, closed := strings.Cut(after, "}")
+		value, known := values[name]
+		if !closed || !known {
+			return "", fmt.Errorf("no answer has told {%s}", name)
+		}
+		b.WriteString(escape(value))
+		text = rest
+	}
+}

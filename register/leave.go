@@ -1,0 +1,91 @@
+package register
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// ErrCannotLeave is the error of a protocol that has no way to take an entry away.
+var ErrCannotLeave = errors.New("this server was not told how to deregister: give --deregister-url when registering")
+
+// Load returns the registration that the state file o.State tells of. Of the other
+// options those count that say how to try.
+func Load(o Options) (*Registration, error) {
+	st, err := readState(o.State)
+	if err != nil {
+		return nil, err
+	}
+	if st == nil {
+		return nil, hintedError{fmt.Errorf("there is no state file %s", o.State), "nothing was registered with this --state, or its volume is not mounted here"}
+	}
+	o.Server, o.Protocol, o.Entry = st.Server, st.Protocol, st.Entry
+	r, err := Open(o)
+	if err == nil {
+		r.kept = st.Kept
+	}
+	return r, err
+}
+
+// Leave takes the entry away. That it is not there, or that the state says that it
+// was taken away before, is success. It tries again what may heal until ctx ends.
+func (r *Registration) Leave(ctx context.Context) error {
+	if len(r.protocol.leave) == 0 {
+		return ErrCannotLeave
+	}
+	// First, so that who keeps the entry alive does not bring it back.
+	st, err := markLeft(r.o.State)
+	switch {
+	case st == nil && err != nil:
+		return err
+	case err != nil:
+		r.log.Warn(err.Error()) // the entry can be taken away all the same
+	case st != nil && st.Done:
+		r.log.Info(fmt.Sprintf("%s: %s was deregistered before", r.place(), r.entry.shown()))
+		return nil
+	}
+	if err := r.leave(ctx); err != nil {
+		return err
+	}
+	r.log.Info(fmt.Sprintf("%s: deregistered %s", r.place(), r.entry.shown()))
+	if st != nil {
+		st.Done = true
+		return st.write(r.o.State)
+	}
+	return nil
+}
+
+func (r *Registration) leave(ctx context.Context) error {
+	if len(r.protocol.leave) == 0 {
+		return ErrCannotLeave
+	}
+	for i := range r.protocol.leave {
+		c := &r.protocol.leave[i]
+		if c.when != nil && !c.when(&r.entry) {
+			continue
+		}
+		if _, _, err := r.do(ctx, c, "deregister "+r.entry.shown()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leavesLike reports whether other takes away the same entry as r, so that it
+// takes the place of r's.
+func (r *Registration) leavesLike(other *Registration) bool {
+	if r.o.Server.URL != other.o.Server.URL || len(r.protocol.leave) != len(other.protocol.leave) {
+		return false
+	}
+	for i := range r.protocol.leave {
+		a, err := r.request(&r.protocol.leave[i])
+		if err != nil {
+			return true // it was never registered
+		}
+		b, err := other.request(&other.protocol.leave[i])
+		if err != nil || a.method != b.method || a.ref.String() != b.ref.String() || (a.body == nil) != (b.body == nil) || a.body != nil && string(a.body.Content) != string(b.body.Content) {
+			return false
+		}
+	}
+	return true
+}

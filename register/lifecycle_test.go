@@ -1,0 +1,371 @@
+package register_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"initbox/internal/httpclient"
+	"initbox/register"
+	"initbox/test/registries"
+	"initbox/test/servers"
+)
+
+// kinds are the registries of which each goes through its life.
+var kinds = []struct {
+	name, preset string
+	entry        string // as the registry names it
+	tells        string // the request that registers: its method, and a part of its path
+	keeps        string // the one that keeps alive
+	leased       bool   // the entry ends by itself
+
+	start func(testing.TB) (registries.Registry, login)
+}{
+	{"eureka", "eureka", "WEB/web-0", "POST /eureka/apps/", "PUT /eureka/apps/", true, fake(func() registries.Registry { return new(registries.Eureka) })},
+	{"nacos 1", "nacos", nacosEntry, "POST /nacos/v1/ns/instance", "PUT /nacos/v1/ns/instance/beat", true, fake(func() registries.Registry { return &registries.Nacos{Version: 1} })},
+	{"nacos 2 with users", "nacos", nacosEntry, "POST /nacos/v1/ns/instance", "PUT /nacos/v1/ns/instance/beat", true, nacosUser(2)},
+	{"nacos 3", "nacos3", nacosEntry, "POST /nacos/v3/client/ns/instance", "POST /nacos/v3/client/ns/instance", true, fake(func() registries.Registry { return &registries.Nacos{Version: 3} })},
+	{"nacos 3 with users", "nacos3", nacosEntry, "POST /nacos/v3/client/ns/instance", "POST /nacos/v3/client/ns/instance", true, nacosUser(3)},
+	{"spring boot admin", "spring-boot-admin", adminEntry, "POST /instances", "GET /instances/" + adminEntry, false, fake(func() registries.Registry { return new(registries.SpringBootAdmin) })},
+	{"etcd", "etcd", "/services/web/web-0", "POST /v3/kv/put", "POST /v3/lease/keepalive", true, etcd(false)},
+	{"etcd with users", "etcd", "/services/web/web-0", "POST /v3/kv/put", "POST /v3/lease/keepalive", true, etcd(true)},
+	{"consul", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, consul(false)},
+	{"consul with tokens", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, consul(true)},
+	{"consul catalog", "consul-catalog", "web-0/web-0", "PUT /v1/catalog/register", "GET /v1/catalog/node/", false, consul(false)},
+}
+
+const (
+	nacosEntry = "127.0.0.7#1#DEFAULT#DEFAULT_GROUP@@web"
+	adminEntry = "febd24bf0e28" // of the health URL, SHA-1
+)
+
+// login is how a registry lets in.
+type login struct{ user, password, token string }
+
+func fake(of func() registries.Registry) func(testing.TB) (registries.Registry, login) {
+	return func(testing.TB) (registries.Registry, login) { return of(), login{} }
+}
+
+func nacosUser(version int) func(testing.TB) (registries.Registry, login) {
+	return func(testing.TB) (registries.Registry, login) {
+		n := &registries.Nacos{Version: version, User: "ann", Password: "secret of ann"}
+		return n, login{user: n.User, password: n.Password}
+	}
+}
+
+func etcd(users bool) func(testing.TB) (registries.Registry, login) {
+	return func(t testing.TB) (registries.Registry, login) {
+		e := registries.Etcd(t, servers.EtcdOptions{Auth: users})
+		if !users {
+			return e, login{}
+		}
+		return e, login{user: servers.EtcdUser, password: e.Password}
+	}
+}
+
+func consul(tokens bool) func(testing.TB) (registries.Registry, login) {
+	return func(t testing.TB) (registries.Registry, login) {
+		c := registries.Consul(t, servers.ConsulOptions{ACL: tokens})
+		return c, login{token: c.Token}
+	}
+}
+
+// life is one Pod's at one registry.
+type life struct {
+	*testing.T
+	registry *registries.Faults
+	crash    *crash
+	options  register.Options
+	entry    string
+}
+
+func TestLifecycle(t *testing.T) {
+	for _, kind := range kinds {
+		t.Run(kind.name, func(t *testing.T) {
+			registry, who := kind.start(t)
+			faults := &registries.Faults{Registry: registry, Only: func(r *http.Request) bool {
+				return strings.HasPrefix(r.Method+" "+r.URL.Path, kind.tells)
+			}}
+			dying := &crash{Handler: faults, of: faults.Only}
+			server := httptest.NewServer(dying)
+			t.Cleanup(server.Close)
+			l := &life{T: t, registry: faults, crash: dying, entry: kind.entry, options: register.Options{
+				Server:   register.Server{URL: server.URL + registry.Base(), Credentials: credentials(t, who)},
+				Protocol: register.Protocol{Preset: kind.preset},
+				Entry: register.Entry{ // of this machine: Consul asks the health URL
+					Service: "web", ID: "web-0", Address: "127.0.0.7", Port: 1, Health: "http://127.0.0.7:1/actuator/health",
+					Tags: []string{"blue"}, Meta: map[string]string{"zone": "a"}, TTL: 30 * time.Second,
+				},
+				Pod: "2c1f0b1e", AttemptTimeout: 3 * time.Second, Spread: 10 * time.Millisecond, Every: 10 * time.Millisecond,
+			}}
+			l.registerOnce(kind.tells)
+			l.leaveTwice()
+			l.loseTheAnswer(kind.tells)
+			l.die()
+			l.keepAlive(kind.tells, kind.keeps, kind.leased)
+			l.leaveWhileKept(kind.keeps)
+		})
+	}
+}
+
+// open returns the registration as a container finds it when it starts, with the
+// state that an earlier one may have left.
+func (l *life) open() *register.Registration {
+	l.Helper()
+	r, err := register.Open(l.options)
+	if err != nil {
+		l.Fatal(err)
+	}
+	return r
+}
+
+// newPod begins with an empty volume.
+func (l *life) newPod() { l.options.State = filepath.Join(l.TempDir(), "state") }
+
+func (l *life) register() register.Result {
+	l.Helper()
+	result, err := l.open().Register(l.Context())
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.holds(l.entry)
+	return result
+}
+
+// holds fails the test unless the registry has these entries and no others.
+func (l *life) holds(want ...string) {
+	l.Helper()
+	if got := l.registry.Entries(); !slices.Equal(got, want) {
+		l.Fatalf("the registry has %v, want %v", got, want)
+	}
+}
+
+// seen is how many requests there were that begin so.
+func (l *life) seen(prefix string) int {
+	n := 0
+	for _, request := range l.registry.Seen() {
+		if strings.HasPrefix(request, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// registerOnce: what is repeated is there once, and with the state nothing is
+// repeated.
+func (l *life) registerOnce(tells string) {
+	l.newPod()
+	if l.register().Before {
+		l.Error("it was there before anybody registered it")
+	}
+	told := l.seen(tells)
+	if !l.register().Before || l.seen(tells) != told {
+		l.Error("it was told again, though the state knows of it")
+	}
+	l.newPod()
+	if l.register().Before || l.seen(tells) == told {
+		l.Error("it was not told again, though no state knows of it")
+	}
+	told = l.seen(tells)
+	l.registry.Forget()
+	if l.register().Before || l.seen(tells) == told {
+		l.Error("it was not told again, though the registry has forgotten it")
+	}
+}
+
+// leaveTwice: the second time, and after the registry has forgotten, there is
+// nothing to do.
+func (l *life) leaveTwice() {
+	for range 2 {
+		l.leave()
+	}
+	l.newPod()
+	l.register()
+	l.registry.Forget()
+	l.leave()
+}
+
+// leave is what a preStop hook does.
+func (l *life) leave() {
+	l.Helper()
+	r, err := register.Load(l.options)
+	if err == nil {
+		err = r.Leave(l.Context())
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.holds()
+}
+
+func (l *life) loseTheAnswer(tells string) {
+	l.newPod()
+	told := l.seen(tells)
+	l.registry.LoseAnswers(1)
+	l.register()
+	if n := l.seen(tells) - told; n < 2 {
+		l.Errorf("it was told %d times, want two: the first answer was lost", n)
+	}
+	l.leave()
+	l.registry.Busy(1)
+	l.newPod()
+	l.register()
+	l.leave()
+}
+
+// die: the one who registers is killed when the registry has done it and not yet
+// answered. Who is started again registers once; and who is not can be taken away.
+func (l *life) die() {
+	l.registerAndDie()
+	l.register()
+	l.leave()
+	l.registerAndDie()
+	l.leave()
+}
+
+func (l *life) registerAndDie() {
+	l.Helper()
+	l.newPod()
+	ctx, kill := context.WithCancel(l.Context())
+	defer kill()
+	r, handled, ended := l.open(), l.crash.arm(), make(chan error, 1)
+	go func() {
+		_, err := r.Register(ctx)
+		ended <- err
+	}()
+	select {
+	case <-handled:
+	case err := <-ended:
+		l.Fatalf("it was not told: %v", err)
+	}
+	kill()
+	if err := <-ended; err == nil {
+		l.Fatal("it has registered without an answer")
+	}
+	l.holds(l.entry)
+}
+
+// keepAlive: the registry hears of the entry, and has it again when it has lost it.
+func (l *life) keepAlive(tells, keeps string, leased bool) {
+	l.newPod()
+	stop := l.keep()
+	beats := l.seen(keeps)
+	registries.Await(l, "three heartbeats", func() bool { return l.seen(keeps) >= beats+3 })
+	l.holds(l.entry)
+	lose := []func(){l.registry.Forget}
+	if leased {
+		lose = append(lose, l.registry.Expire)
+	}
+	if n, ok := l.registry.Registry.(*registries.Nacos); ok {
+		lose = append(lose, func() { n.Forget(); n.ExpireTokens() })
+	}
+	for _, lose := range lose {
+		told := l.seen(tells)
+		lose()
+		registries.Await(l, "it is told again", func() bool { return l.seen(tells) > told && len(l.registry.Entries()) > 0 })
+		l.holds(l.entry)
+	}
+	stop()
+	l.leave()
+}
+
+// leaveWhileKept: a preStop hook takes the entry away before the one who keeps it
+// alive is told to stop, and that one does not bring it back.
+func (l *life) leaveWhileKept(keeps string) {
+	l.newPod()
+	stop := l.keep()
+	beats := l.seen(keeps)
+	registries.Await(l, "a heartbeat", func() bool { return l.seen(keeps) > beats })
+	r, err := register.Load(l.options)
+	if err == nil {
+		err = r.Leave(l.Context())
+	}
+	if err != nil {
+		l.Fatal(err)
+	}
+	time.Sleep(10 * l.options.Every) // for what must not happen
+	stop()
+	l.holds()
+}
+
+// keep registers, and keeps alive until stop is called.
+func (l *life) keep() (stop func()) {
+	l.Helper()
+	r := l.open()
+	if _, err := r.Register(l.Context()); err != nil {
+		l.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(l.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Keep(ctx)
+	}()
+	stop = func() { cancel(); <-done }
+	l.Cleanup(stop)
+	return stop
+}
+
+// credentials writes the files that a Secret would be mounted as.
+func credentials(t *testing.T, who login) (c httpclient.Credentials) {
+	t.Helper()
+	write := func(name, content string) string {
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	if who.user != "" {
+		c.User, c.PasswordFile = who.user, write("password", who.password)
+	}
+	if who.token != "" {
+		c.TokenFile = write("token", who.token)
+	}
+	return c
+}
+
+// crash lets a client die between what it has done and the answer.
+type crash struct {
+	http.Handler
+	of      func(*http.Request) bool
+	handled atomic.Pointer[chan struct{}] // nil unless the next such request is the last of its client
+}
+
+// arm returns what is closed when the next request has been handled.
+func (c *crash) arm() <-chan struct{} {
+	handled := make(chan struct{})
+	c.handled.Store(&handled)
+	return handled
+}
+
+func (c *crash) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Until the body is read, the server does not notice that the client goes away.
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !c.of(r) {
+		c.Handler.ServeHTTP(w, r)
+		return
+	}
+	handled := c.handled.Swap(nil)
+	if handled == nil {
+		c.Handler.ServeHTTP(w, r)
+		return
+	}
+	c.Handler.ServeHTTP(httptest.NewRecorder(), r.Clone(context.WithoutCancel(r.Context())))
+	close(*handled)
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
+}

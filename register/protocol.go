@@ -1,0 +1,129 @@
+package register
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"initbox/internal/httpclient"
+	"initbox/internal/tlsconfig"
+)
+
+// Server says where a registry is, and how to be let in. It names files with
+// secrets and holds none.
+type Server struct {
+	URL         string                 `json:"url"` // may refer to secrets: ${file:/PATH}, ${env:NAME}
+	Credentials httpclient.Credentials `json:"credentials"`
+	TLS         tlsconfig.Options      `json:"tls"`
+	NoProxy     bool                   `json:"noProxy,omitempty"`
+}
+
+// Protocol says how a registry is spoken to: by the name of a [Preset], or as a
+// server of one's own.
+type Protocol struct {
+	Preset string  `json:"preset,omitempty"`
+	Custom *Custom `json:"custom,omitempty"`
+}
+
+// Custom is how a server without a preset is spoken to. URLs in it are whole ones
+// or paths below the server's, and may hold in braces what the server's answer to
+// the registration said: a JSON Pointer as in {/id}, or the name of a header as in
+// {Location}.
+type Custom struct {
+	Method string `json:"method"` // of the registration
+	Body   *Body  `json:"-"`      // nil for none; it may be secret, and nobody else needs it
+
+	CheckURL         string `json:"checkURL,omitempty"`     // GET tells by 2xx that it is registered, by 404 or 410 that it is not; "" if there is no way to ask
+	HeartbeatURL     string `json:"heartbeatURL,omitempty"` // "" for CheckURL
+	HeartbeatMethod  string `json:"heartbeatMethod,omitempty"`
+	DeregisterURL    string `json:"deregisterURL,omitempty"` // "" if there is no way to leave
+	DeregisterMethod string `json:"deregisterMethod,omitempty"`
+}
+
+// preset returns the calls of the protocol.
+func (p Protocol) preset() *Preset {
+	if p.Custom != nil {
+		return p.Custom.preset()
+	}
+	return PresetOf(p.Preset)
+}
+
+// PresetOf returns the preset of that name, or nil.
+func PresetOf(name string) *Preset {
+	for _, p := range Presets() {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// defaultHeartbeat is the pace at which servers without a preset are told, or asked.
+const defaultHeartbeat = 10 * time.Second
+
+func (c *Custom) preset() *Preset {
+	p := &Preset{Name: "custom", beatEvery: func(*Entry) time.Duration { return defaultHeartbeat }}
+	tell := call{method: c.Method, raw: c.Body, keep: map[string]string{}}
+	if queryOnly(c.Method) && c.Body != nil && c.Body.Type == formType {
+		tell.query, tell.raw = string(c.Body.Content), nil
+	}
+	for _, address := range []string{c.CheckURL, c.HeartbeatURL, c.DeregisterURL} {
+		for _, name := range inBraces.FindAllStringSubmatch(address, -1) {
+			tell.keep[name[1]] = name[1]
+		}
+	}
+	p.register = []call{tell}
+	if c.CheckURL != "" {
+		p.ask = &call{method: "GET", path: c.CheckURL}
+	}
+	if c.HeartbeatURL != "" {
+		p.beat = &call{method: cmp.Or(c.HeartbeatMethod, "PUT"), path: c.HeartbeatURL}
+	}
+	if c.DeregisterURL != "" {
+		p.leave = []call{{method: cmp.Or(c.DeregisterMethod, "DELETE"), path: c.DeregisterURL}}
+	}
+	return p
+}
+
+// check says what is wrong with the URLs.
+func (c *Custom) check() error {
+	if c == nil {
+		return nil
+	}
+	for _, address := range []string{c.CheckURL, c.HeartbeatURL, c.DeregisterURL} {
+		if strings.Contains(address, "${") {
+			return errors.New("only --url may refer to secrets; give others in a header, from --header-file or --token-file")
+		}
+		for _, name := range inBraces.FindAllStringSubmatch(address, -1) {
+			if !strings.HasPrefix(name[1], "/") && (name[1] == "" || strings.ContainsAny(name[1], " /:")) {
+				return fmt.Errorf("%s: in braces stands a JSON Pointer, as in {/id}, or the name of a header, as in {Location}", address)
+			}
+		}
+		if _, err := url.Parse(inBraces.ReplaceAllString(address, "x")); err != nil {
+			return fmt.Errorf("%s: want a URL, or a path at the server", address)
+		}
+	}
+	return nil
+}
+
+var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
+
+// queryOnly reports whether a request of the method has no body that means anything
+// (RFC 9110, section 9.3).
+func queryOnly(method string) bool { return method == "GET" || method == "HEAD" || method == "DELETE" }
+
+// Field is one of a form, in the order given.
+type Field struct{ Name, Value string }
+
+// Form returns the fields as a body.
+func Form(fields []Field) *Body {
+	values := url.Values{}
+	for _, f := range fields {
+		values.Add(f.Name, f.Value)
+	}
+	return &Body{formType, []byte(values.Encode())}
+}

@@ -1,0 +1,116 @@
+package register
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// TestResolve pins where calls go: those of a preset below the server's URL with its
+// query, others as a reference (RFC 3986, section 5.2).
+func TestResolve(t *testing.T) {
+	for _, c := range []struct {
+		server, ref string
+		below       bool
+		want        string
+	}{
+		{"http://h", "/v1/x", true, "http://h/v1/x"},
+		{"http://h/", "/v1/x", true, "http://h/v1/x"},
+		{"http://h/base/?dc=a", "/v1/x?b=c", true, "http://h/base/v1/x?dc=a&b=c"},
+		{"http://h/base", "/a%2Fb", true, "http://h/base/a%2Fb"},
+		{"http://h/base%2F1", "/x", true, "http://h/base%2F1/x"},
+		{"http://u:p@h/", "/x", true, "http://u:p@h/x"},
+		{"http://h/register?a=b", "", false, "http://h/register?a=b"},
+		{"http://h/register?a=b", "?c=d", false, "http://h/register?a=b&c=d"},
+		{"http://u:p@h/register?a=b", "/nodes/7", false, "http://u:p@h/nodes/7"},
+		{"http://h/api/register", "nodes/a%2Fb?x=y", false, "http://h/api/nodes/a%2Fb?x=y"},
+		{"http://u:p@h/register", "http://other/nodes/7", false, "http://other/nodes/7"},
+		{"http://u:p@h/register", "http://h/nodes/7", false, "http://u:p@h/nodes/7"},
+		{"https://u:p@h/register", "http://h/nodes/7", false, "http://h/nodes/7"},
+	} {
+		server, err1 := url.Parse(c.server)
+		ref, err2 := url.Parse(c.ref)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if got := (&request{ref: ref, below: c.below}).resolve(server).String(); got != c.want {
+			t.Errorf("%s at %s: %s, want %s", c.ref, c.server, got, c.want)
+		}
+	}
+}
+
+// TestIdentity pins what makes a registration another one.
+func TestIdentity(t *testing.T) {
+	base := func() Options {
+		return Options{Pod: "5f1b", Server: Server{URL: "http://h/register"}, Protocol: Protocol{Custom: &Custom{Method: "POST", Body: Form([]Field{{"a", "b"}})}}}
+	}
+	identity := func(change func(*Options)) string {
+		o := base()
+		change(&o)
+		r, err := Open(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := r.identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	same := identity(func(*Options) {})
+	for name, change := range map[string]func(*Options){
+		"log, state":  func(o *Options) { o.State, o.Output, o.Extract = "s", "o", "/id" },
+		"credentials": func(o *Options) { o.Server.Credentials.TokenFile = "t" },
+	} {
+		if identity(change) != same {
+			t.Errorf("%s: another identity", name)
+		}
+	}
+	for name, change := range map[string]func(*Options){
+		"Pod":    func(o *Options) { o.Pod = "5f1c" },
+		"URL":    func(o *Options) { o.Server.URL += "/" },
+		"method": func(o *Options) { o.Protocol.Custom.Method = "PUT" },
+		"body":   func(o *Options) { o.Protocol.Custom.Body = Form([]Field{{"a", "c"}}) },
+		"preset": func(o *Options) {
+			o.Protocol = Protocol{Preset: "eureka"}
+			o.Entry = Entry{Service: "a", ID: "b", Address: "c"}
+		},
+	} {
+		if identity(change) == same {
+			t.Errorf("another %s: the same identity", name)
+		}
+	}
+	if a, b := idempotencyKey(same, 0), idempotencyKey(same, 1); a == b || a != idempotencyKey(same, 0) || len(a) != 36 {
+		t.Errorf("keys %s and %s", a, b)
+	}
+}
+
+// TestStateOfTwo pins that who keeps an entry alive never forgets that another
+// process has taken it away.
+func TestStateOfTwo(t *testing.T) {
+	for i := range 50 {
+		name := filepath.Join(t.TempDir(), fmt.Sprint(i))
+		if err := (&state{Version: stateVersion, Phase: registered}).write(name); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for range 5 {
+				if _, err := (&state{Version: stateVersion, Phase: registered, Round: 1}).writeUnlessLeft(name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		wg.Go(func() {
+			if st, err := markLeft(name); err != nil || st == nil {
+				t.Error(st, err)
+			}
+		})
+		wg.Wait()
+		if st, err := readState(name); err != nil || st.Phase != left {
+			t.Fatalf("%+v, %v", st, err)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package register
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+)
+
+// summaryEvery is how often a log tells that there is still no answer.
+const summaryEvery = 30 * time.Second
+
+// report tells the story of one call: a line when what is found changes, and a
+// summary now and then.
+type report struct {
+	r     *Registration
+	doing string
+	start time.Time
+	close context.CancelFunc
+
+	mu       sync.Mutex
+	attempts int
+	failure  *failure.Failure // of the last attempt; nil before the first
+}
+
+func (r *Registration) newReport(ctx context.Context, doing string) *report {
+	ctx, cancel := context.WithCancel(ctx)
+	t := &report{r: r, doing: doing, start: time.Now(), close: cancel}
+	go poll.Every(ctx, summaryEvery, t.summarise)
+	return t
+}
+
+// attempt is told of each attempt that has failed, and of the pause after it.
+func (t *report) attempt(attempt int, a *httpclient.Answer, err error, next time.Duration) {
+	f := failure.Of(err)
+	if a != nil {
+		f = failure.Status(a.Status)
+	}
+	f.Text = t.r.redact(f.Text)
+	t.mu.Lock()
+	changed := t.failure == nil || t.failure.Text != f.Text
+	t.attempts, t.failure = attempt, f
+	t.mu.Unlock()
+	log := t.r.log.With("target", t.r.place(), "attempt", attempt, "class", string(f.Class))
+	text := fmt.Sprintf("%s: %s: %v", t.r.place(), t.doing, f)
+	if next >= time.Second {
+		text += fmt.Sprintf("; again in %v", next.Round(time.Second))
+	}
+	if changed {
+		log.Info(text)
+	} else {
+		log.Debug(text)
+	}
+}
+
+func (t *report) summarise() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure == nil {
+		t.r.log.Info(fmt.Sprintf("%s: %s: no answer for %v", t.r.place(), t.doing, time.Since(t.start).Round(time.Second)))
+		return
+	}
+	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.r.place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
+	if t.failure.Hint != "" {
+		text += "; " + t.failure.Hint
+	}
+	t.r.log.Info(text)
+}
+
+// done tells that the call was answered, if it was in question.
+func (t *report) done() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.failure != nil {
+		t.r.log.Info(fmt.Sprintf("%s: %s: answered after %v, %d attempts", t.r.place(), t.doing, time.Since(t.start).Round(100*time.Millisecond), t.attempts+1))
+	}
+}

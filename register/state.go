@@ -1,0 +1,125 @@
+package register
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"initbox/internal/atomicfile"
+	"initbox/internal/readfile"
+)
+
+// phase is how far a registration has come.
+type phase string
+
+const (
+	registering phase = "registering" // the request may have been sent
+	registered  phase = "registered"
+	left        phase = "left" // or being taken away: who keeps it alive must not bring it back
+)
+
+// state is what the state file remembers: enough to ask for the entry, and to
+// take it away. It names files with secrets and holds none but those that a
+// server's answer may have brought, so that its mode is 0600.
+type state struct {
+	Version  int               `json:"version"`
+	Phase    phase             `json:"phase"`
+	Identity string            `json:"identity"`
+	Round    int               `json:"round,omitempty"` // how often it was registered anew, after it was gone or was taken away
+	Done     bool              `json:"done,omitempty"`  // in the phase left: the registry has confirmed it
+	Since    time.Time         `json:"since"`           // of the phase
+	Server   Server            `json:"server"`
+	Protocol Protocol          `json:"protocol"`
+	Entry    Entry             `json:"entry"`
+	Kept     map[string]string `json:"kept,omitempty"`   // of answers, for later calls
+	Answer   []byte            `json:"answer,omitempty"` // for Options.Output
+}
+
+const stateVersion = 1
+
+func (r *Registration) state(identity string, p phase) *state {
+	return &state{
+		Version: stateVersion, Phase: p, Identity: identity, Round: r.round,
+		Server: r.o.Server, Protocol: r.o.Protocol, Entry: r.entry, Kept: r.kept,
+	}
+}
+
+// write stores the state, if there is a file for it.
+func (st *state) write(name string) error {
+	if name == "" {
+		return nil
+	}
+	st.Since = time.Now().UTC().Truncate(time.Second)
+	text, err := json.MarshalIndent(st, "", "  ")
+	if err == nil {
+		err = atomicfile.Write(name, append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return hintedError{fmt.Errorf("write the state to %s: %w", name, err), volumeHint}
+	}
+	return nil
+}
+
+// readState returns nil if there is no file.
+func readState(name string) (*state, error) {
+	if name == "" {
+		return nil, nil
+	}
+	text, err := readfile.All(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, hintedError{fmt.Errorf("read the state: %w", err), "may this user read it? it belongs to the one who registered, and others may not"}
+	}
+	var st state
+	if err := json.Unmarshal(text, &st); err != nil || st.Version != stateVersion {
+		return nil, hintedError{fmt.Errorf("%s is not a state file of this version of initbox register", name), "name a file of its own with --state; if this one was it, remove it"}
+	}
+	return &st, nil
+}
+
+// writeUnlessLeft stores what keeps an entry alive has to remember, unless another
+// process has taken the entry away meanwhile.
+func (st *state) writeUnlessLeft(name string) (wasLeft bool, err error) {
+	if name == "" {
+		return false, nil
+	}
+	defer lock(name)()
+	if old, err := readState(name); err != nil || old != nil && old.Phase == left {
+		return err == nil, err
+	}
+	return false, st.write(name)
+}
+
+// markLeft has the state say that the entry is taken away, and returns it; nil if
+// there is none.
+func markLeft(name string) (*state, error) {
+	if name == "" {
+		return nil, nil
+	}
+	defer lock(name)()
+	st, err := readState(name)
+	if st == nil || st.Phase == left {
+		return st, err
+	}
+	st.Phase = left
+	return st, st.write(name)
+}
+
+// lock keeps others from the state file until unlock. The lock is the folder's:
+// the file is replaced whenever it is written. Where a file system has no locks,
+// what remains is a moment in which two processes can miss each other's state.
+func lock(name string) (unlock func()) {
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return func() {} // whoever writes will say why
+	}
+	_ = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	return func() { dir.Close() }
+}
