@@ -24,6 +24,8 @@ import (
 var commands = []func(*env) *cli.Command{
 	waitForDNS,
 	waitForService,
+	registerCommand,
+	deregister,
 	renderCommand,
 	rbac,
 	sleep,
@@ -39,6 +41,8 @@ type env struct {
 	stdout, stderr io.Writer
 
 	command string // that runs, for messages
+
+	untilStopped context.Context // ends when a signal comes, but not at the deadline
 
 	endWrites      context.CancelCauseFunc // see outlet
 	releaseSignals func() error            // see withSignals
@@ -65,6 +69,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	e := &env{
 		stdin: stdin, stdout: out, stderr: messages,
 		command:        "initbox",
+		untilStopped:   ctx,
 		endWrites:      endWrites,
 		releaseSignals: release,
 		timeout:        defaultTimeout,

@@ -36,6 +36,7 @@ func serveHTTP(s *server, l net.Listener) {
 	seen := map[string]int{} // requests by path
 	httpServer(negotiating(s, l), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		s.record("%s", requestLine(r, body))
 		mu.Lock()
 		seen[r.URL.Path]++
@@ -64,6 +65,12 @@ var httpHandlers = map[string]func(w http.ResponseWriter, r *http.Request, arg, 
 	"status": func(w http.ResponseWriter, _ *http.Request, status, _ string, _ int) {
 		code, _ := strconv.Atoi(status)
 		w.WriteHeader(code)
+	},
+	"echo": func(w http.ResponseWriter, r *http.Request, status, _ string, _ int) {
+		code, _ := strconv.Atoi(status)
+		w.WriteHeader(code)
+		body, _ := io.ReadAll(r.Body)
+		io.WriteString(w, requestLine(r, body))
 	},
 	"ready-after": func(w http.ResponseWriter, _ *http.Request, count, _ string, n int) {
 		if after, _ := strconv.Atoi(count); n <= after {

@@ -82,6 +82,8 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"took":      cmdTook,
 	"replace":   cmdReplace,
 	"k8s":       cmdK8s,
+	"registry":  cmdRegistry,
+	"entries":   cmdEntries,
 }
 
 // scriptKey is where a script's [script] is kept.
@@ -221,7 +223,7 @@ func cmdBegin(ts *testscript.TestScript, neg bool, args []string) {
 	p := &process{cmd: exec.Command(path, args[2:]...), exited: make(chan struct{})}
 	p.cmd.Args[0] = args[1]
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "WORK", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "PASSWORD", "GOCOVERDIR", "GORACE"} {
+	for _, name := range []string{"PATH", "WORK", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "PASSWORD", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "GOCOVERDIR", "GORACE"} {
 		if value := ts.Getenv(name); value != "" {
 			p.cmd.Env = append(p.cmd.Env, name+"="+value)
 		}
@@ -281,9 +283,9 @@ func (p *process) await(ts *testscript.TestScript, re *regexp.Regexp) {
 
 // signal NAME SIGNAL sends the process a signal.
 func cmdSignal(ts *testscript.TestScript, neg bool, args []string) {
-	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT}
+	signals := map[string]os.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "HUP": syscall.SIGHUP, "QUIT": syscall.SIGQUIT, "KILL": syscall.SIGKILL}
 	if neg || len(args) != 2 || signals[args[1]] == nil {
-		ts.Fatalf("usage: signal NAME TERM|INT|HUP|QUIT")
+		ts.Fatalf("usage: signal NAME TERM|INT|HUP|QUIT|KILL")
 	}
 	p := scriptOf(ts).process(ts, args[0])
 	select {

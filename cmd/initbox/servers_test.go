@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"initbox/test/fakeapi"
+	"initbox/test/registries"
 )
 
 // serverOptions are the options of the script command serve:
@@ -48,6 +49,9 @@ var serverKinds = map[string]func(s *server, l net.Listener){
 	"grpc":    serveGRPC,
 	"k8s":     serveK8s, // see cmdK8s
 
+	"management": serveRegistry(func() registries.Registry { return &registries.Management{} }),
+	"eureka":     serveRegistry(func() registries.Registry { return &registries.Eureka{} }),
+
 	"down":       nil, // never listens
 	"black-hole": nil, // does not even refuse
 	"trap":       nil, // fails the script if it is touched; see cmdUntouched
@@ -64,6 +68,8 @@ type server struct {
 	tls     *tls.Config
 	zone    *zone
 	k8s     *fakeapi.Server // of kind k8s
+
+	registry *registries.Faults // of a kind that is a registry
 
 	opened  chan struct{}
 	open    func() // ends the option closed

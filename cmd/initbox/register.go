@@ -1,0 +1,505 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/httpclient"
+	"initbox/internal/podinfo"
+	"initbox/internal/secret"
+	"initbox/internal/tlsconfig"
+	"initbox/register"
+	"initbox/render"
+	"initbox/render/engine"
+)
+
+// Categories of register's flags.
+const (
+	categoryEntry   = "What is registered, with --preset"
+	categoryRequest = "What is sent, without --preset"
+	categoryServer  = "Server"
+	categoryAnswer  = "Answer"
+	categoryOnce    = "Once, however often it runs"
+	categoryHold    = "Staying and leaving"
+	categoryPod     = "Pod"
+)
+
+func registerCommand(e *env) *cli.Command {
+	var r registerFlags
+	return &cli.Command{
+		Name:        "register",
+		Usage:       "announce this Pod to a server, once, however often it runs",
+		Description: describeRegister(),
+		Flags:       r.flags(),
+		Action: func(c *cli.Context) error {
+			if words := c.Args().Slice(); len(words) > 0 {
+				return usagef("no argument is wanted, got %s", words[0]).hint("as in: initbox register --url http://registry:8080/register")
+			}
+			o, err := r.options(c, e)
+			if err != nil {
+				return err
+			}
+			registration, err := register.Open(o)
+			if err != nil {
+				return usageError{err}
+			}
+			if r.hold {
+				return r.stay(c.Context, e, registration)
+			}
+			result, err := registration.Register(c.Context)
+			if err != nil {
+				return err
+			}
+			return r.print(e, result)
+		},
+	}
+}
+
+func describeRegister() string {
+	var b strings.Builder
+	b.WriteString(`Tells a server that this Pod is there; what it tells comes from the downward API.
+Without --preset it sends the form instance=<Pod name>&ip=<Pod IP>, or the --field,
+--json or --body-template given. With --preset it speaks to a registry:
+`)
+	for _, p := range register.Presets() {
+		fmt.Fprintf(&b, "  %-20s %s\n", p.Name, p.About)
+	}
+	b.WriteString(`
+What can heal is tried again: connection errors, 408, 425, 429 and 5xx. A --url may
+refer to secrets: http://app:${file:/secrets/password}@registry/
+
+Examples:
+  initbox register --url http://$(MANAGEMENT_SERVICE_HOST):$(MANAGEMENT_SERVICE_PORT)/register
+  initbox register --url http://registry/nodes --json port:=8080 --state /state/registered
+  initbox register --url http://eureka:8761/eureka --preset eureka --service web --port 8080 --hold`)
+	return b.String()
+}
+
+// registerFlags are the values of the flags.
+type registerFlags struct {
+	preset, service, id, address, health string
+	port                                 int
+	secure                               bool
+	tags, meta                           cli.StringSlice
+	ttl                                  duration
+
+	method, bodyTemplate, contentType string
+	fields, fieldFiles, json          cli.StringSlice
+
+	server serverFlags
+
+	success, again, output, extract string
+
+	state          string
+	idempotencyKey bool
+	checkURL       string
+
+	hold                          bool
+	heartbeat                     duration
+	heartbeatURL, heartbeatMethod string
+	leaveURL, leaveMethod         string
+	leaveTimeout                  duration
+	startupProbe                  string
+
+	pod podFlags
+	try tryFlags
+}
+
+func (r *registerFlags) flags() []cli.Flag {
+	repeated := func(name, usage, category string, to *cli.StringSlice) cli.Flag {
+		return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: to}
+	}
+	one := func(name, usage, category string, to *string) cli.Flag {
+		return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: to}
+	}
+	on := func(name, usage, category string, to *bool) cli.Flag {
+		return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: to}
+	}
+	r.ttl, r.leaveTimeout = duration(30*time.Second), duration(5*time.Second)
+	return slices.Concat([]cli.Flag{
+		one("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.preset),
+		one("service", "`NAME` of what the Pod is an instance of", categoryEntry, &r.service),
+		one("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.id),
+		one("address", "`ADDRESS` where others find it (default the Pod's IP)", categoryEntry, &r.address),
+		&cli.IntFlag{Name: "port", Usage: "`PORT` where others find it", Category: categoryEntry, Destination: &r.port},
+		on("secure", "the port speaks TLS", categoryEntry, &r.secure),
+		repeated("tag", "`TAG` of the instance", categoryEntry, &r.tags),
+		repeated("meta", "`KEY=VALUE` of the instance's metadata", categoryEntry, &r.meta),
+		one("health", "`URL|PATH` that the registry may ask how the instance is", categoryEntry, &r.health),
+		durationFlag("ttl", "with --hold, how long the registry keeps the entry without a heartbeat", categoryEntry, &r.ttl),
+
+		one("method", "`METHOD` of the request (default POST)", categoryRequest, &r.method),
+		repeated("field", "`NAME=VALUE` of a form", categoryRequest, &r.fields),
+		repeated("field-file", "`NAME=FILE` of a form, whose value is secret", categoryRequest, &r.fieldFiles),
+		repeated("json", "`NAME=TEXT|NAME:=JSON` of a JSON object; with --preset, a member of what the registry is told", categoryRequest, &r.json),
+		one("body-template", "`FILE` that is rendered as the body: a Go template which sees .Pod and .Env, or another language of initbox render by its extension", categoryRequest, &r.bodyTemplate),
+		one("content-type", "`TYPE` of --body-template (default application/json, if it is that)", categoryRequest, &r.contentType),
+	}, r.server.flags(), []cli.Flag{
+		one("success-status", "`LIST` of statuses besides 2xx that mean that it is registered, as in 409", categoryAnswer, &r.success),
+		one("retry-status", "`LIST` of statuses besides 408, 425, 429 and 5xx after which to try again, as in 404", categoryAnswer, &r.again),
+		one("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.output),
+		one("extract", "`POINTER`: of the answer only this value, a JSON Pointer as in /id; without --output, to stdout", categoryAnswer, &r.extract),
+
+		one("state", "`FILE` on a volume that remembers what was registered, so that a restart asks the server instead of telling it again", categoryOnce, &r.state),
+		on("idempotency-key", "send a header Idempotency-Key, the same whenever the same is sent", categoryOnce, &r.idempotencyKey),
+		one("check-url", "`URL`, without --preset: GET tells by 2xx that it is registered, by 404 or 410 that it is not", categoryOnce, &r.checkURL),
+
+		on("hold", "keep running as a sidecar: send heartbeats, register again what the server has forgotten, deregister on SIGTERM", categoryHold, &r.hold),
+		durationFlag("heartbeat", "time between heartbeats (default the registry's pace; 10s without --preset)", categoryHold, &r.heartbeat),
+		one("heartbeat-url", "`URL` to tell that the Pod is alive, without --preset (default --check-url is asked)", categoryHold, &r.heartbeatURL),
+		one("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.heartbeatMethod),
+		one("deregister-url", "`URL` to deregister at, without --preset; braces take values of the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
+		one("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.leaveMethod),
+		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
+		one("startup-probe", "with --hold, `FILE` to make, or PORT to answer at, once registered: for the sidecar's startupProbe", categoryHold, &r.startupProbe),
+	}, r.pod.flags(categoryPod), r.try.flags())
+}
+
+// serverFlags say where a server is, and how to be let in.
+type serverFlags struct {
+	url          string
+	header       cli.StringSlice
+	headerFiles  cli.StringSlice
+	user         string
+	passwordFile string
+	tokenFile    string
+	tls          tlsconfig.Options
+	noProxy      bool
+}
+
+func (s *serverFlags) flags() []cli.Flag {
+	one := func(name, usage string, to *string) cli.Flag {
+		return &cli.StringFlag{Name: name, Usage: usage, Category: categoryServer, Destination: to}
+	}
+	return []cli.Flag{
+		one("url", "`URL` of the server; with --preset of its API, see above", &s.url),
+		&cli.StringSliceFlag{Name: "header", Usage: "`NAME:VALUE` of the request, not secret; may be repeated", Category: categoryServer, Destination: &s.header},
+		&cli.StringSliceFlag{Name: "header-file", Usage: "`FILE` with headers of the request, one per line; may be repeated", Category: categoryServer, Destination: &s.headerFiles},
+		one("user", "`NAME` for basic authentication, or the registry's own, with --password-file", &s.user),
+		one("password-file", "`FILE` with the password", &s.passwordFile),
+		one("token-file", "`FILE` with a bearer token, such as a projected one of the service account", &s.tokenFile),
+		one("ca-file", "`FILE` with PEM certificates to trust besides the roots", &s.tls.CAFile),
+		one("cert-file", "`FILE` with a PEM client certificate", &s.tls.CertFile),
+		one("key-file", "`FILE` with the client certificate's key, if it is not in the same file", &s.tls.KeyFile),
+		one("server-name", "`NAME` to find in the server's certificate in place of the host's", &s.tls.ServerName),
+		&cli.BoolFlag{Name: "insecure", Usage: "take any certificate of the server", Category: categoryServer, Destination: &s.tls.Insecure},
+		&cli.BoolFlag{Name: "no-proxy", Usage: "connect directly, whatever HTTP_PROXY says", Category: categoryServer, Destination: &s.noProxy},
+	}
+}
+
+// server returns what the flags say. A secret on the command line is an error.
+func (s *serverFlags) server() (register.Server, error) {
+	o := register.Server{URL: s.url, TLS: s.tls, NoProxy: s.noProxy}
+	if s.url == "" {
+		return o, usagef("--url is missing").hint("as in: initbox register --url http://registry:8080/register")
+	}
+	header := http.Header{}
+	for _, line := range s.header.Value() {
+		if err := httpclient.AddHeader(header, line); err != nil {
+			return o, usagef("--header: %w", err)
+		}
+	}
+	for name := range header {
+		if httpclient.SecretHeader(name) {
+			return o, usagef("--header: %s is secret and would show in the Pod's specification", name).hint("put the line into a file and give it with --header-file")
+		}
+	}
+	if (s.user == "") != (s.passwordFile == "") {
+		return o, usagef("--user and --password-file go together")
+	}
+	if s.user != "" && s.tokenFile != "" {
+		return o, usagef("--user and --token-file exclude each other")
+	}
+	if s.tls.KeyFile != "" && s.tls.CertFile == "" {
+		return o, usagef("--key-file wants a --cert-file")
+	}
+	o.Credentials = httpclient.Credentials{Header: header, HeaderFiles: s.headerFiles.Value(), User: s.user, PasswordFile: s.passwordFile, TokenFile: s.tokenFile}
+	return o, nil
+}
+
+// tryFlags say how requests are tried again.
+type tryFlags struct {
+	attemptTimeout duration
+	spread         duration
+	retryTLS       bool
+	names          resolverFlags
+}
+
+func (t *tryFlags) flags() []cli.Flag {
+	t.spread = duration(httpclient.DefaultSpread)
+	return append([]cli.Flag{
+		attemptTimeoutFlag(&t.attemptTimeout),
+		durationFlag("spread", "within this time the next attempt comes after the server said 429 or 503: as long as a server needs for all Pods that may come at once", categoryWait, &t.spread),
+		&cli.BoolFlag{Name: "retry-tls", Usage: "try again also if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &t.retryTLS},
+	}, t.names.flags()...)
+}
+
+func (t *tryFlags) set(o *register.Options, e *env) (err error) {
+	o.AttemptTimeout, o.Spread, o.RetryTLS = t.attemptTimeout.Duration(), t.spread.Duration(), t.retryTLS
+	o.Seed, o.Getenv, o.Log = podinfo.Seed(), os.Getenv, e.log
+	o.Resolver, err = t.names.resolver()
+	return err
+}
+
+// options returns what the flags say.
+func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error) {
+	o := register.Options{
+		State: r.state, IdempotencyKey: r.idempotencyKey,
+		Output: r.output, Extract: r.extract,
+		Every: r.heartbeat.Duration(),
+	}
+	if err := r.check(c); err != nil {
+		return o, err
+	}
+	var err error
+	if o.Server, err = r.server.server(); err != nil {
+		return o, err
+	}
+	if err := r.try.set(&o, e); err != nil {
+		return o, err
+	}
+	for flag, list := range map[string]struct {
+		text string
+		to   *httpclient.Statuses
+	}{"success-status": {r.success, &o.Success}, "retry-status": {r.again, &o.Again}} {
+		if list.text == "" {
+			continue
+		}
+		if *list.to, err = httpclient.ParseStatuses(list.text); err != nil {
+			return o, usagef("--%s %s: %w", flag, list.text, err)
+		}
+	}
+	source, err := r.pod.source()
+	if err != nil {
+		return o, err
+	}
+	pod, err := source.Read()
+	if err != nil {
+		return o, fmt.Errorf("read what the downward API tells: %w", err)
+	}
+	o.Pod = cmp.Or(pod.UID, pod.Namespace+"/"+pod.Name)
+	if r.preset != "" {
+		o.Protocol.Preset = r.preset
+		o.Entry, err = r.entry(pod)
+		return o, err
+	}
+	o.Protocol.Custom = &register.Custom{
+		Method: cmp.Or(strings.ToUpper(r.method), http.MethodPost), CheckURL: r.checkURL,
+		HeartbeatURL: r.heartbeatURL, HeartbeatMethod: strings.ToUpper(r.heartbeatMethod),
+		DeregisterURL: r.leaveURL, DeregisterMethod: strings.ToUpper(r.leaveMethod),
+	}
+	o.Entry.ID = pod.Name
+	o.Protocol.Custom.Body, o.Secrets, err = r.body(c.Context, e, pod, source)
+	return o, err
+}
+
+// check refuses flags that do not go together.
+func (r *registerFlags) check(c *cli.Context) error {
+	given := func(names ...string) (given []string) {
+		for _, name := range names {
+			if c.IsSet(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		return given
+	}
+	if r.preset != "" {
+		p := register.PresetOf(r.preset)
+		if p == nil {
+			var names []string
+			for _, p := range register.Presets() {
+				names = append(names, p.Name)
+			}
+			return usagef("--preset %s: want one of %s", r.preset, strings.Join(names, ", "))
+		}
+		if own := given("method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
+			return usagef("%s: the preset %s says so itself", strings.Join(own, ", "), r.preset).hint("what is registered is said with --service, --id, --address, --port, --tag, --meta and --json")
+		}
+		for _, need := range p.Needs {
+			if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
+				return usagef("the preset %s wants --%s", r.preset, need)
+			}
+		}
+	} else if own := given("service", "id", "address", "port", "secure", "tag", "meta", "health", "ttl"); own != nil {
+		return usagef("%s: only with --preset", strings.Join(own, ", ")).hint("a server without a preset is told what --field, --json or --body-template say")
+	}
+	if !r.hold {
+		if own := given("heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "startup-probe", "ttl"); own != nil {
+			return usagef("%s: only with --hold", strings.Join(own, ", "))
+		}
+		if r.leaveURL != "" && r.state == "" {
+			return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
+		}
+	}
+	if bodies := given("field", "json", "body-template"); len(bodies) > 1 {
+		return usagef("%s exclude each other", strings.Join(bodies, " and "))
+	}
+	if c.IsSet("field-file") && given("json", "body-template") != nil {
+		return usagef("--field-file is of a form, and excludes --json and --body-template")
+	}
+	if r.extract != "" && r.extract[0] != '/' {
+		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.extract)
+	}
+	return nil
+}
+
+// entry returns what a registry with a preset is told.
+func (r *registerFlags) entry(pod podinfo.Pod) (register.Entry, error) {
+	entry := register.Entry{
+		Service: r.service, ID: r.id, Address: r.address, Port: r.port, Secure: r.secure,
+		Tags: r.tags.Value(), Meta: map[string]string{},
+	}
+	if entry.ID == "" {
+		entry.ID = pod.Name
+		if pod.Namespace != "" { // Pods of two namespaces may have one name
+			entry.ID += "." + pod.Namespace
+		}
+	}
+	if entry.Address == "" {
+		ip, err := podIP(pod, "--address")
+		if err != nil {
+			return entry, err
+		}
+		entry.Address = ip.String()
+	}
+	if r.port < 0 || r.port > 65535 {
+		return entry, usagef("--port %d: want a number from 1 to 65535", r.port)
+	}
+	for _, text := range r.meta.Value() {
+		key, value, found := strings.Cut(text, "=")
+		if !found || key == "" {
+			return entry, usagef("--meta %s: want KEY=VALUE", text)
+		}
+		entry.Meta[key] = value
+	}
+	if r.hold {
+		entry.TTL = r.ttl.Duration()
+		if entry.TTL < time.Second {
+			return entry, usagef("--ttl %v: want at least a second", r.ttl)
+		}
+	}
+	entry.Health = r.health
+	if strings.HasPrefix(entry.Health, "/") {
+		entry.Health = entry.URL(entry.Health)
+	}
+	var err error
+	entry.Extra, err = jsonMembers(r.json.Value())
+	return entry, err
+}
+
+// podIP returns the Pod's address, or says how to tell it.
+func podIP(pod podinfo.Pod, orFlag string) (netip.Addr, error) {
+	if len(pod.IPs) == 0 {
+		return netip.Addr{}, hintedError{errors.New("the Pod's IP is not known"), "give it with " + orFlag + ", or let the downward API tell it; in the container:\n" + podinfo.Stanza("IPs")}
+	}
+	return pod.IPs[0], nil
+}
+
+// body returns what a server without a preset is told, and what of it is secret.
+func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *register.Body, secrets []string, err error) {
+	switch {
+	case r.bodyTemplate != "":
+		body, err = r.renderBody(ctx, e, source)
+		return body, nil, err
+	case len(r.json.Value()) > 0:
+		members, err := jsonMembers(r.json.Value())
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := json.Marshal(members)
+		return &register.Body{Type: "application/json", Content: text}, nil, err
+	}
+	var fields []register.Field
+	for _, text := range r.fields.Value() {
+		name, value, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, nil, usagef("--field %s: want NAME=VALUE", text)
+		}
+		fields = append(fields, register.Field{Name: name, Value: value})
+	}
+	for _, text := range r.fieldFiles.Value() {
+		name, file, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, nil, usagef("--field-file %s: want NAME=FILE", text)
+		}
+		value, err := secret.Read(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		fields, secrets = append(fields, register.Field{Name: name, Value: value}), append(secrets, value)
+	}
+	if fields == nil {
+		ip, err := podIP(pod, "--field ip=ADDRESS")
+		if err != nil {
+			return nil, nil, err
+		}
+		fields = []register.Field{{Name: "instance", Value: pod.Name}, {Name: "ip", Value: ip.String()}}
+	}
+	return register.Form(fields), secrets, nil
+}
+
+// renderBody renders --body-template as initbox render does.
+func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (*register.Body, error) {
+	var text bytes.Buffer
+	_, err := render.Run(ctx, render.Options{
+		Sources: []render.Source{{From: r.bodyTemplate, To: "-"}},
+		Environ: os.Environ(),
+		Pod:     source,
+		Options: engine.Options{Limits: engine.DefaultLimits},
+		Stdin:   e.stdin,
+		Stdout:  &text,
+		Log:     e.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	body := &register.Body{Type: r.contentType, Content: text.Bytes()}
+	if body.Type == "" && json.Valid(body.Content) {
+		body.Type = "application/json"
+	}
+	return body, nil
+}
+
+// jsonMembers reads NAME=TEXT and NAME:=JSON.
+func jsonMembers(texts []string) (map[string]any, error) {
+	members := map[string]any{}
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		if !found || strings.TrimSuffix(name, ":") == "" {
+			return nil, usagef("--json %s: want NAME=TEXT or NAME:=JSON", text)
+		}
+		name, typed := strings.CutSuffix(name, ":")
+		members[name] = value
+		if typed {
+			if !json.Valid([]byte(value)) {
+				return nil, usagef("--json %s: what follows := is not JSON", text).hint("a text is given as " + name + "=" + value)
+			}
+			members[name] = json.RawMessage(value)
+		}
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	return members, nil
+}
+
+// print writes the value of --extract, unless it went to a file.
+func (r *registerFlags) print(e *env, result register.Result) error {
+	if r.extract == "" || r.output != "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(e.stdout, string(result.Answer))
+	return err
+}
