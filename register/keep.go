@@ -79,17 +79,10 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 		return err
 	}
 	r.round++
-	if left, err := r.state(identity, registering).writeUnlessLeft(r.o.State); left || err != nil {
-		return err
+	stopped, err := r.tell(ctx, identity, (*state).writeUnlessLeft)
+	if stopped {
+		return r.leave(ctx) // it may have been registered again after it was taken away
 	}
-	if _, err := r.announce(ctx, identity); err != nil {
-		return err
-	}
-	left, err := r.state(identity, registered).writeUnlessLeft(r.o.State)
-	if left { // while it was being registered
-		return r.leave(ctx)
-	}
-	r.log.Info(fmt.Sprintf("%s: registered %s again", r.place(), r.entry.shown()))
 	return err
 }
 

@@ -50,7 +50,8 @@ func (r *Registration) Leave(ctx context.Context) error {
 	r.log.Info(fmt.Sprintf("%s: deregistered %s", r.place(), r.entry.shown()))
 	if st != nil {
 		st.Done = true
-		return st.write(r.o.State)
+		_, err = st.write(r.o.State)
+		return err
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ type Options struct {
 // Result is what became of a registration.
 type Result struct {
 	Before bool   // it was there already, and nothing was sent that registers
-	Answer []byte // the registry's, or what Extract takes of it; nil if none came
+	Answer []byte // what Output or Extract want of the registry's; nil if they want nothing
 }
 
 // Register makes the registry hold the entry, unless the state says that it was
@@ -62,68 +62,99 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if old != nil && old.Identity == identity && old.Phase == registered {
-		result, known, err := r.stillThere(ctx, old)
-		if known || err != nil {
-			return result, err
-		}
-	}
-	if old != nil && old.Identity != identity && old.Phase != left {
-		r.leaveOld(ctx, old)
-	}
-	now := r.state(identity, registering)
 	if old != nil {
-		now.Round = old.Round
-		if old.Phase != registering || old.Identity != identity {
-			now.Round++
+		if known, err := r.resume(ctx, old, identity); known || err != nil {
+			return Result{Before: true, Answer: r.answer}, err
 		}
 	}
-	r.round = now.Round
-	if err := now.write(r.o.State); err != nil {
-		return Result{}, err
+	_, err = r.tell(ctx, identity, (*state).write)
+	return Result{Answer: r.answer}, err
+}
+
+// resume goes on from the state that an earlier run has left, and reports whether
+// there is nothing to do any more.
+func (r *Registration) resume(ctx context.Context, old *state, identity string) (known bool, err error) {
+	r.round = old.Round
+	switch {
+	case old.Identity != identity:
+		if old.Phase != left {
+			r.leaveOld(ctx, old)
+		}
+	case old.Phase == left:
+	case r.mayBeThere(old):
+		if known, err := r.stillThere(ctx, old); known || err != nil {
+			return known, err
+		}
+	default:
+		return false, nil // to be sent again, as it was
+	}
+	r.round++
+	return false, nil
+}
+
+// tell registers, and has the state say so before and after. It stops if the state
+// cannot be written, or must not.
+func (r *Registration) tell(ctx context.Context, identity string, write func(st *state, name string) (stop bool, err error)) (stopped bool, err error) {
+	if stop, err := write(r.state(identity, registering), r.o.State); stop || err != nil {
+		return stop, err
 	}
 	answer, err := r.announce(ctx, identity)
 	if err != nil {
-		return Result{}, err
+		return false, err
 	}
-	result, err := r.result(answer)
-	if err != nil {
-		return Result{}, err
+	if r.wantsAnswer() {
+		if r.answer, err = r.extract(answer); err != nil {
+			return false, err
+		}
 	}
-	now.Phase, now.Kept = registered, r.kept
-	if r.o.Output != "" || r.o.Extract != "" {
-		now.Answer = result.Answer
-	}
-	if err := now.write(r.o.State); err != nil {
-		return Result{}, err
+	if stop, err := write(r.state(identity, registered), r.o.State); stop || err != nil {
+		return stop, err
 	}
 	r.log.Info(fmt.Sprintf("%s: registered %s", r.place(), r.entry.shown()))
-	return result, r.writeAnswer(result.Answer)
+	return false, r.writeAnswer()
+}
+
+func (r *Registration) wantsAnswer() bool { return r.o.Output != "" || r.o.Extract != "" }
+
+// mayBeThere reports whether the state may be right, so that nothing has to be
+// sent: nothing that is wanted of an answer is missing in it. Where a run was killed
+// before the answer came, a registry is simply told again, as often as one likes;
+// for a server of one's own that is a second entry, and so it is asked if it can be.
+func (r *Registration) mayBeThere(old *state) bool {
+	if r.wantsAnswer() && (old.Answer == nil || old.Extract != r.o.Extract) {
+		return false
+	}
+	return old.Phase == registered || r.o.Protocol.Custom != nil && r.protocol.ask != nil && len(r.protocol.register[0].keep) == 0
 }
 
 // stillThere asks the registry for what the state says to be registered. A
 // registry that cannot be asked is believed to have kept it.
-func (r *Registration) stillThere(ctx context.Context, old *state) (result Result, known bool, err error) {
-	r.kept = old.Kept
-	result = Result{Before: true, Answer: old.Answer}
+func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, err error) {
+	r.kept, r.answer = old.Kept, old.Answer
 	if r.protocol.ask == nil {
 		r.log.Info(fmt.Sprintf("%s: registered before, as %s says; there is no way to ask the server", r.place(), r.o.State))
-		return result, true, r.writeAnswer(result.Answer)
+		return true, r.writeAnswer()
 	}
 	found, _, err := r.do(ctx, r.protocol.ask, "ask for "+r.entry.shown())
-	switch {
-	case err != nil:
-		return result, false, err
-	case found == gone:
-		r.log.Info(fmt.Sprintf("%s: has forgotten %s", r.place(), r.entry.shown()))
-		r.kept = nil
-		return result, false, nil
+	if err != nil {
+		return false, err
+	}
+	if found == gone {
+		r.log.Info(fmt.Sprintf("%s: does not know %s", r.place(), r.entry.shown()))
+		r.kept, r.answer = nil, nil
+		return false, nil
 	}
 	r.log.Info(fmt.Sprintf("%s: %s is registered already", r.place(), r.entry.shown()))
-	return result, true, r.writeAnswer(result.Answer)
+	if old.Phase != registered {
+		old.Phase = registered
+		if _, err := old.write(r.o.State); err != nil {
+			return false, err
+		}
+	}
+	return true, r.writeAnswer()
 }
 
-// announce sends the calls that register. The answer is the last one'r.
+// announce sends the calls that register. The answer is the last one's.
 func (r *Registration) announce(ctx context.Context, identity string) (answer *httpclient.Answer, err error) {
 	if r.o.IdempotencyKey {
 		r.key = idempotencyKey(identity, r.round)
@@ -178,23 +209,23 @@ func (r *Registration) leaveOld(ctx context.Context, old *state) {
 
 const leaveOldWithin = 5 * time.Second
 
-// result takes from the answer what the options ask for.
-func (r *Registration) result(a *httpclient.Answer) (Result, error) {
+// extract takes from the answer what the options ask for.
+func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
 	if r.o.Extract == "" {
-		return Result{Answer: a.Body}, nil
+		return a.Body, nil
 	}
 	value, err := pointer(a.Body, r.o.Extract)
 	if err != nil {
-		return Result{}, fmt.Errorf("%s: the answer: %w", r.place(), err)
+		return nil, fmt.Errorf("%s: the answer: %w", r.place(), err)
 	}
-	return Result{Answer: []byte(value)}, nil
+	return []byte(value), nil
 }
 
-func (r *Registration) writeAnswer(answer []byte) error {
+func (r *Registration) writeAnswer() error {
 	if r.o.Output == "" {
 		return nil
 	}
-	if err := atomicfile.Write(r.o.Output, answer, 0o600); err != nil {
+	if err := atomicfile.Write(r.o.Output, r.answer, 0o600); err != nil {
 		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
 	}
 	return nil

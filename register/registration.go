@@ -33,10 +33,11 @@ type Registration struct {
 	log      *slog.Logger
 	client   httpclient.Options
 
-	kept  map[string]string // of answers, for later calls
-	token string            // from the protocol's login, "" before it
-	round int               // see state.Round
-	key   string            // the Idempotency-Key of what is being sent
+	kept   map[string]string // of answers, for later calls
+	token  string            // from the protocol's login, "" before it
+	answer []byte            // what is wanted of the registry's
+	round  int               // see state.Round
+	key    string            // the Idempotency-Key of what is being sent
 
 	mu      sync.Mutex
 	secrets map[string]bool // what has been sent and must not be shown

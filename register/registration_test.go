@@ -92,7 +92,7 @@ func TestIdentity(t *testing.T) {
 func TestStateOfTwo(t *testing.T) {
 	for i := range 50 {
 		name := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		if err := (&state{Version: stateVersion, Phase: registered}).write(name); err != nil {
+		if _, err := (&state{Version: stateVersion, Phase: registered}).write(name); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup

@@ -37,7 +37,8 @@ type state struct {
 	Protocol Protocol          `json:"protocol"`
 	Entry    Entry             `json:"entry"`
 	Kept     map[string]string `json:"kept,omitempty"`   // of answers, for later calls
-	Answer   []byte            `json:"answer,omitempty"` // for Options.Output
+	Answer   []byte            `json:"answer,omitempty"` // if it is wanted: what Extract takes of it
+	Extract  string            `json:"extract,omitempty"`
 }
 
 const stateVersion = 1
@@ -45,14 +46,14 @@ const stateVersion = 1
 func (r *Registration) state(identity string, p phase) *state {
 	return &state{
 		Version: stateVersion, Phase: p, Identity: identity, Round: r.round,
-		Server: r.o.Server, Protocol: r.o.Protocol, Entry: r.entry, Kept: r.kept,
+		Server: r.o.Server, Protocol: r.o.Protocol, Entry: r.entry, Kept: r.kept, Answer: r.answer, Extract: r.o.Extract,
 	}
 }
 
-// write stores the state, if there is a file for it.
-func (st *state) write(name string) error {
+// write stores the state, if there is a file for it. It never has to stop.
+func (st *state) write(name string) (stop bool, err error) {
 	if name == "" {
-		return nil
+		return false, nil
 	}
 	st.Since = time.Now().UTC().Truncate(time.Second)
 	text, err := json.MarshalIndent(st, "", "  ")
@@ -60,9 +61,9 @@ func (st *state) write(name string) error {
 		err = atomicfile.Write(name, append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return hintedError{fmt.Errorf("write the state to %s: %w", name, err), volumeHint}
+		return false, hintedError{fmt.Errorf("write the state to %s: %w", name, err), volumeHint}
 	}
-	return nil
+	return false, nil
 }
 
 // readState returns nil if there is no file.
@@ -84,9 +85,9 @@ func readState(name string) (*state, error) {
 	return &st, nil
 }
 
-// writeUnlessLeft stores what keeps an entry alive has to remember, unless another
+// writeUnlessLeft is write for who keeps an entry alive. It has to stop if another
 // process has taken the entry away meanwhile.
-func (st *state) writeUnlessLeft(name string) (wasLeft bool, err error) {
+func (st *state) writeUnlessLeft(name string) (stop bool, err error) {
 	if name == "" {
 		return false, nil
 	}
@@ -94,7 +95,7 @@ func (st *state) writeUnlessLeft(name string) (wasLeft bool, err error) {
 	if old, err := readState(name); err != nil || old != nil && old.Phase == left {
 		return err == nil, err
 	}
-	return false, st.write(name)
+	return st.write(name)
 }
 
 // markLeft has the state say that the entry is taken away, and returns it; nil if
@@ -109,7 +110,8 @@ func markLeft(name string) (*state, error) {
 		return st, err
 	}
 	st.Phase = left
-	return st, st.write(name)
+	_, err = st.write(name)
+	return st, err
 }
 
 // lock keeps others from the state file until unlock. The lock is the folder's:
