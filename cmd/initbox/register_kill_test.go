@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -68,17 +69,18 @@ type killedRegistration struct {
 	held     bool // kill it only between the server's decision and its answer
 
 	url, state string
-	handled    chan struct{} // the next answer is withheld: it tells that the request was handled
+	handled    atomic.Pointer[chan struct{}] // if set, answers are withheld: it tells that a request was handled
 }
 
 func (k *killedRegistration) serve() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if k.handled == nil {
+		handled := k.handled.Load()
+		if handled == nil {
 			k.registry.ServeHTTP(w, r)
 			return
 		}
 		k.registry.ServeHTTP(httptest.NewRecorder(), r)
-		k.handled <- struct{}{}
+		*handled <- struct{}{}
 		<-r.Context().Done()
 	}))
 	k.Cleanup(server.Close)
@@ -117,13 +119,14 @@ func (k *killedRegistration) run(name string, killAfter time.Duration) {
 // killBeforeTheAnswer kills the program when the registry has handled its first
 // request and not answered.
 func (k *killedRegistration) killBeforeTheAnswer() {
-	k.handled = make(chan struct{})
+	handled := make(chan struct{})
+	k.handled.Store(&handled)
 	cmd := k.command("register")
 	if err := cmd.Start(); err != nil {
 		k.Fatal(err)
 	}
-	<-k.handled
-	k.handled = nil
+	<-handled
+	k.handled.Store(nil)
 	cmd.Process.Kill()
 	cmd.Wait()
 }
