@@ -116,17 +116,40 @@ func TestExamples(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, args := range slices.Concat(shellExamples(t, page), podExamples(t, page)) {
 			tried++
-			cmd := exec.Command(binary, withTimeout(args, "1ns")...)
-			cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb"}
-			out, err := cmd.CombinedOutput()
-			if err != nil && cmd.ProcessState.ExitCode() != 124 {
-				t.Errorf("%s: initbox %q: %v\n%s", page.path, args, err, out)
+			if out, status := runFor1ns(withState(t, args)); status != 0 && status != 124 {
+				t.Errorf("%s: initbox %q: status %d\n%s", page.path, args, status, out)
 			}
 		}
 	}
 	if tried == 0 {
 		t.Error("no examples found")
 	}
+}
+
+// withState returns args with a folder that there is in the place of /state, and in it the state of a registration, as
+// initbox deregister wants it.
+func withState(t *testing.T, args []string) []string {
+	t.Helper()
+	if !strings.Contains(strings.Join(args, " "), "/state/") {
+		return args
+	}
+	dir := t.TempDir() + "/"
+	if out, status := runFor1ns([]string{"register", "--url=http://127.0.0.1/", "--deregister-url=/", "--state=" + dir + "registered"}); status != 124 {
+		t.Fatalf("status %d\n%s", status, out)
+	}
+	replaced := make([]string, len(args))
+	for i, arg := range args {
+		replaced[i] = strings.Replace(arg, "/state/", dir, 1)
+	}
+	return replaced
+}
+
+// runFor1ns runs the program in an environment that has what the examples refer to.
+func runFor1ns(args []string) (out []byte, status int) {
+	cmd := exec.Command(binary, withTimeout(args, "1ns")...)
+	cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb"}
+	out, _ = cmd.CombinedOutput()
+	return out, cmd.ProcessState.ExitCode()
 }
 
 // withTimeout returns args with another timeout, before what ends the flags.
@@ -165,6 +188,7 @@ var (
 	podArgs  = regexp.MustCompile(`(?m)^[ -]*args: \[(.*)\]$`)
 	podArg   = regexp.MustCompile(`"(?:\\.|[^"\\])*"|'[^']*'|[^,\[\]{} ]+`)
 	template = regexp.MustCompile(`{{.*?}}`)
+	variable = regexp.MustCompile(`\$\([A-Z_]+\)`) // which the kubelet replaces
 )
 
 // podExamples returns the arguments of the containers in a page, as far as they stand in one line.
@@ -184,7 +208,7 @@ func podExamples(t *testing.T, p page) [][]string {
 			case '\'':
 				arg = strings.Trim(arg, "'")
 			}
-			args = append(args, arg)
+			args = append(args, variable.ReplaceAllString(arg, "80"))
 		}
 		examples = append(examples, args)
 	}
