@@ -14,9 +14,10 @@ import (
 const beatJitter = 0.1
 
 // Keep keeps the entry alive until ctx ends, at the pace that the registry wants,
-// and registers again what the registry has forgotten. It stops when the state
-// says that somebody else has taken the entry away, as [Load] and Leave do in a
-// preStop hook.
+// and registers again what the registry has forgotten. It does nothing while the
+// state says that somebody else has taken the entry away, as [Load] and Leave do in
+// a preStop hook; if the Pod goes on, with a new container, another Register has the
+// state say otherwise.
 func (r *Registration) Keep(ctx context.Context) {
 	beat := r.heartbeat()
 	if beat == nil || r.pace() <= 0 {
@@ -31,8 +32,6 @@ func (r *Registration) Keep(ctx context.Context) {
 		case first:
 			first = false
 		case r.leftByOther():
-			<-ctx.Done()
-			return ctx.Err()
 		default:
 			err = r.beat(ctx, beat)
 		}
@@ -70,6 +69,9 @@ func (r *Registration) pace() time.Duration {
 
 func (r *Registration) beat(ctx context.Context, c *call) error {
 	found, _, err := r.do(ctx, c, "heartbeat of "+r.entry.shown())
+	if err == nil && found == there && r.protocol.beatAsks {
+		found, _, err = r.do(ctx, r.protocol.ask, "ask for "+r.entry.shown())
+	}
 	if err != nil || found != gone || r.leftByOther() {
 		return err
 	}

@@ -79,6 +79,14 @@ func (r *Registration) leavesLike(other *Registration) bool {
 		return false
 	}
 	for i := range r.protocol.leave {
+		if when := r.protocol.leave[i].when; when != nil {
+			if when(&r.entry) != when(&other.entry) {
+				return false
+			}
+			if !when(&r.entry) {
+				continue
+			}
+		}
 		a, err := r.request(&r.protocol.leave[i])
 		if err != nil {
 			return true // it was never registered

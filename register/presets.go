@@ -14,6 +14,7 @@ type Preset struct {
 	Name      string
 	About     string   // what it speaks to, and with what URL, for the help
 	Guarantee string   // what repeating, dying and leaving come to, for the help and the documentation
+	Unheld    string   // what becomes of an entry for which nobody sends heartbeats, if it does not stay
 	Needs     []string // fields of the entry, as JSON names them, without which it cannot be registered
 
 	login    *call  // with user and password, before the others; it keeps "token"
@@ -21,6 +22,7 @@ type Preset struct {
 	register []call // in this order; where one finds the entry gone, from the first again
 	ask      *call  // whether it is registered: there or gone
 	beat     *call  // keeps it alive; nil: ask does
+	beatAsks bool   // the beat is of the lease alone: whether the entry is there has to be asked, too
 	leave    []call // in this order; gone is as good as there
 
 	names     func(*Entry) map[string]string // for paths, until an answer tells better; may be nil
@@ -65,8 +67,9 @@ var presets = []*Preset{
 			{method: "POST", path: "/v3/lease/keepalive", when: held, body: etcdLease, judge: etcdAlive}, // the lease may have been granted to an earlier run, and be about to end
 			{method: "POST", path: "/v3/kv/put", body: etcdPut, judge: etcdSays},
 		},
-		ask:  &call{method: "POST", path: "/v3/kv/range", body: etcdRange, judge: etcdHas},
-		beat: &call{method: "POST", path: "/v3/lease/keepalive", body: etcdLease, judge: etcdAlive},
+		ask:      &call{method: "POST", path: "/v3/kv/range", body: etcdRange, judge: etcdHas},
+		beat:     &call{method: "POST", path: "/v3/lease/keepalive", body: etcdLease, judge: etcdAlive},
+		beatAsks: true,
 		leave: []call{
 			{method: "POST", path: "/v3/kv/deleterange", body: etcdKey, judge: etcdSays},
 			{method: "POST", path: "/v3/lease/revoke", when: held, body: etcdLease, judge: etcdSays},
@@ -75,7 +78,8 @@ var presets = []*Preset{
 	{
 		Name:      "eureka",
 		About:     "Eureka, Netflix's or Spring Cloud's, as in http://eureka:8761/eureka",
-		Guarantee: "an application has one instance of an ID, and registering again replaces it; the instance of a Pod that died goes one to three TTLs later, unless Eureka preserves itself; without heartbeats it goes 90 s after it was registered, so keep it alive",
+		Guarantee: "an application has one instance of an ID, and registering again replaces it; the instance of a Pod that died goes one to three TTLs later, unless Eureka preserves itself",
+		Unheld:    "Eureka drops the entry after 90 s without heartbeats",
 		Needs:     []string{"service", "id", "address"},
 
 		register: []call{{method: "POST", path: "/apps/{service}", body: eurekaInstance}},

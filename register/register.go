@@ -200,7 +200,7 @@ func (r *Registration) leaveOld(ctx context.Context, old *state) {
 	if before.leavesLike(r) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaveOldWithin)
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, fmt.Errorf("there is no more time than %v for that", leaveOldWithin))
 	defer cancel()
 	if err := before.leave(ctx); err != nil && !errors.Is(err, ErrCannotLeave) {
 		r.log.Warn(fmt.Sprintf("%s: what was registered before, %s, stays: %v", before.place(), before.entry.shown(), err))

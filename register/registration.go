@@ -1,12 +1,14 @@
 package register
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -181,7 +183,7 @@ func (r *Registration) do(ctx context.Context, c *call, doing string) (finding, 
 			return refused, nil, err
 		}
 		found, answer, err := r.send(ctx, c, doing)
-		if found != stale || renewed {
+		if found != stale || renewed || !r.logsIn() {
 			return found, answer, err
 		}
 		r.token = ""
@@ -206,16 +208,6 @@ func (r *Registration) login(ctx context.Context) (renewed bool, err error) {
 // logsIn reports whether the user's name and password are for the protocol's login.
 func (r *Registration) logsIn() bool {
 	return r.protocol.login != nil && r.o.Server.Credentials.User != ""
-}
-
-// loginBody is what a call that logs in sends.
-func (r *Registration) loginBody(c *call) (*Body, error) {
-	password, err := secret.Read(r.o.Server.Credentials.PasswordFile)
-	if err != nil {
-		return nil, err
-	}
-	r.hide(password)
-	return c.login(r.o.Server.Credentials.User, password), nil
 }
 
 func (r *Registration) send(ctx context.Context, c *call, doing string) (found finding, answer *httpclient.Answer, err error) {
@@ -244,14 +236,11 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 	if r.o.Protocol.Custom == nil {
 		header.Set("Accept", jsonType) // Eureka prefers XML, and Spring Boot Admin has a stream at the same path
 	}
-	if c.login != nil {
-		if q.body, err = r.loginBody(c); err != nil {
-			return refused, nil, fmt.Errorf("%s: %s: %w", r.place(), doing, err)
-		}
-	}
 	var content []byte
 	if q.body != nil {
-		header.Set("Content-Type", q.body.Type)
+		if q.body.Type != "" {
+			header.Set("Content-Type", q.body.Type)
+		}
 		content = q.body.Content
 	}
 	if r.key != "" {
@@ -295,6 +284,13 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	for _, s := range r.url.Secrets() {
 		r.hide(s)
 	}
+	for _, values := range server.Query() {
+		for _, value := range values {
+			if len(value) >= likelySecret {
+				r.hide(value)
+			}
+		}
+	}
 	req.URL = q.resolve(server)
 	req.Host = req.URL.Host
 	if !sameOrigin(req.URL, server) {
@@ -302,6 +298,11 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 		return nil // the credentials are not for it
 	}
 	credentials := r.o.Server.Credentials
+	if c.login != nil {
+		if err := r.setLogin(req, c); err != nil {
+			return err
+		}
+	}
 	if r.logsIn() {
 		credentials.User, credentials.PasswordFile = "", ""
 	}
@@ -312,6 +313,25 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	for _, s := range secrets {
 		r.hide(s)
 	}
+	return err
+}
+
+// likelySecret is the length from which a value in a URL's query, of which nobody
+// says what it is, is taken for a secret.
+const likelySecret = 8
+
+// setLogin has the request carry the user's name and password.
+func (r *Registration) setLogin(req *http.Request, c *call) error {
+	password, err := secret.Read(r.o.Server.Credentials.PasswordFile)
+	if err != nil {
+		return err
+	}
+	r.hide(password)
+	body := c.login(r.o.Server.Credentials.User, password)
+	req.Header.Set("Content-Type", body.Type)
+	req.ContentLength = int64(len(body.Content))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body.Content)), nil }
+	req.Body, err = req.GetBody()
 	return err
 }
 
@@ -382,10 +402,21 @@ func (r *Registration) explain(doing string, err error) error {
 	case errors.As(err, &ended) && ended.Last != nil:
 		f := failure.Of(ended.Last)
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(r.redact(f.Error()))}
-		return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, last), f.Hint}
+		return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, last), hintOf(f)}
 	}
 	f := failure.Of(err)
-	return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), f.Hint}
+	return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f)}
+}
+
+// hintOf is the hint of f, as far as it names flags that register has.
+func hintOf(f *failure.Failure) string {
+	switch {
+	case errors.Is(f, httpclient.ErrRedirects), errors.Is(f, httpclient.ErrBodyElsewhere):
+		return "give the URL that the redirect leads to"
+	case strings.Contains(f.Hint, "--h2c"):
+		return "is it the right port? does the server want TLS (https://)?"
+	}
+	return f.Hint
 }
 
 // textError is an error in words without secrets.

@@ -65,8 +65,8 @@ func (t *report) summarise() {
 		return
 	}
 	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.r.place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
-	if t.failure.Hint != "" {
-		text += "; " + t.failure.Hint
+	if hint := hintOf(t.failure); hint != "" {
+		text += "; " + hint
 	}
 	t.r.log.Info(text)
 }

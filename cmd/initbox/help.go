@@ -31,7 +31,7 @@ func printAppHelp(w io.Writer, app *cli.App) {
 }
 
 func printCommandHelp(w io.Writer, cmd *cli.Command) {
-	fmt.Fprintf(w, "initbox %s: %s\n\nUsage:\n  initbox %s [FLAGS] %s\n\n%s\n", cmd.Name, cmd.Usage, cmd.Name, cmd.ArgsUsage, strings.TrimSpace(cmd.Description))
+	fmt.Fprintf(w, "initbox %s: %s\n\nUsage:\n  initbox %s\n\n%s\n", cmd.Name, cmd.Usage, strings.TrimSpace(cmd.Name+" [FLAGS] "+cmd.ArgsUsage), strings.TrimSpace(cmd.Description))
 	var categories []string
 	byCategory := map[string][]cli.Flag{}
 	for _, f := range cmd.Flags {

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
+	"net/textproto"
 	"os"
 	"strconv"
 	"time"
@@ -24,10 +25,12 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	}
 	defer probe.close()
 	result, err := registration.Register(ctx)
-	if err != nil {
-		if errors.As(err, new(stopped)) { // the request may have been received
-			r.leave(e, registration)
+	if errors.As(err, new(stopped)) { // the request may have been received all the same
+		if err := r.leave(e, registration, min(r.leaveTimeout, unsureTimeout)); err != nil {
+			e.log.Warn(err.Error())
 		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := r.print(e, result); err != nil {
@@ -38,12 +41,16 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	}
 	registration.Keep(e.untilStopped)
 	probe.close()
-	return r.leave(e, registration)
+	return r.leave(e, registration, r.leaveTimeout)
 }
 
+// unsureTimeout is how long to try to take away what has probably not been
+// registered: there may be no server at all.
+const unsureTimeout = duration(time.Second)
+
 // leave deregisters after a signal. If that is done, the command is done.
-func (r *registerFlags) leave(e *env, registration *register.Registration) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), r.leaveTimeout.Duration(), deadlinePassed(r.leaveTimeout))
+func (r *registerFlags) leave(e *env, registration *register.Registration, timeout duration) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout.Duration(), deadlinePassed(timeout))
 	defer cancel()
 	err := registration.Leave(ctx)
 	if errors.Is(err, register.ErrCannotLeave) {
@@ -56,9 +63,9 @@ func (r *registerFlags) leave(e *env, registration *register.Registration) error
 // startupProbe tells the kubelet that the sidecar has registered, so that the
 // containers after it may start.
 type startupProbe struct {
-	file   string
-	port   string
-	server *http.Server
+	file     string
+	port     string
+	listener net.Listener
 }
 
 // openProbe removes the file that a killed run has left, for it says what is not
@@ -78,7 +85,7 @@ func openProbe(text string) (*startupProbe, error) {
 }
 
 // ready makes the file, or answers at the port.
-func (p *startupProbe) ready() error {
+func (p *startupProbe) ready() (err error) {
 	if p.file != "" {
 		if err := atomicfile.Write(p.file, nil, 0o644); err != nil {
 			return hintedError{fmt.Errorf("make the --startup-probe: %w", err), "is the volume mounted, and writable for this user?"}
@@ -87,23 +94,38 @@ func (p *startupProbe) ready() error {
 	if p.port == "" {
 		return nil
 	}
-	listener, err := net.Listen("tcp", ":"+p.port)
-	if err != nil {
+	if p.listener, err = net.Listen("tcp", ":"+p.port); err != nil {
 		return fmt.Errorf("listen for the --startup-probe: %w", err)
 	}
-	p.server = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "registered\n") }),
-		ReadHeaderTimeout: 5 * time.Second,
-	}
-	go p.server.Serve(listener)
+	go func() {
+		for {
+			conn, err := p.listener.Accept()
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			if err == nil {
+				go answerProbe(conn)
+			}
+		}
+	}()
 	return nil
+}
+
+// answerProbe answers one request of HTTP, whatever it asks for; a probe by TCP asks
+// for nothing. The server of net/http would be half a megabyte more.
+func answerProbe(conn net.Conn) {
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := textproto.NewReader(bufio.NewReader(io.LimitReader(conn, 64<<10))).ReadMIMEHeader(); !errors.Is(err, io.EOF) {
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\nConnection: close\r\n\r\nregistered\n")
+	}
 }
 
 func (p *startupProbe) close() {
 	if p.file != "" {
 		os.Remove(p.file)
 	}
-	if p.server != nil {
-		p.server.Close()
+	if p.listener != nil {
+		p.listener.Close()
 	}
 }

@@ -82,7 +82,7 @@ refer to secrets: http://app:${file:/secrets/password}@registry/
 
 Examples:
   initbox register --url http://$(MANAGEMENT_SERVICE_HOST):$(MANAGEMENT_SERVICE_PORT)/register
-  initbox register --url http://registry/nodes --json port:=8080 --state /state/registered
+  initbox register --url http://registry/nodes --json name=$(POD_NAME) --json port:=8080 --state /state/registered
   initbox register --url http://eureka:8761/eureka --preset eureka --service web --port 8080 --hold`)
 	return b.String()
 }
@@ -205,6 +205,9 @@ func (s *serverFlags) server() (register.Server, error) {
 	if s.url == "" {
 		return o, usagef("--url is missing").hint("as in: initbox register --url http://registry:8080/register")
 	}
+	if _, err := secret.ParseURL(s.url, os.Getenv); err != nil {
+		return o, usagef("--url: %w", err)
+	}
 	header := http.Header{}
 	for _, line := range s.header.Value() {
 		if err := httpclient.AddHeader(header, line); err != nil {
@@ -292,6 +295,9 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	o.Pod = cmp.Or(pod.UID, pod.Namespace+"/"+pod.Name)
 	if r.preset != "" {
 		o.Protocol.Preset = r.preset
+		if unheld := register.PresetOf(r.preset).Unheld; unheld != "" && !r.hold {
+			e.log.Warn(unheld + ": send some with --hold")
+		}
 		o.Entry, err = r.entry(pod)
 		return o, err
 	}
@@ -367,12 +373,18 @@ func (r *registerFlags) entry(pod podinfo.Pod) (register.Entry, error) {
 			entry.ID += "." + pod.Namespace
 		}
 	}
-	if entry.Address == "" {
+	needsAddress := slices.Contains(register.PresetOf(r.preset).Needs, "address") || strings.HasPrefix(r.health, "/")
+	if entry.Address == "" && (needsAddress || len(pod.IPs) > 0) {
 		ip, err := podIP(pod, "--address")
 		if err != nil {
 			return entry, err
 		}
 		entry.Address = ip.String()
+	}
+	for flag, name := range map[string]string{"service": entry.Service, "id": entry.ID} {
+		if name == "." || name == ".." { // a path's element that is not a name
+			return entry, usagef("--%s %s: no registry can have an entry of that name", flag, name)
+		}
 	}
 	if r.port < 0 || r.port > 65535 {
 		return entry, usagef("--port %d: want a number from 1 to 65535", r.port)
@@ -411,8 +423,7 @@ func podIP(pod podinfo.Pod, orFlag string) (netip.Addr, error) {
 func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *register.Body, secrets []string, err error) {
 	switch {
 	case r.bodyTemplate != "":
-		body, err = r.renderBody(ctx, e, source)
-		return body, nil, err
+		return r.renderBody(ctx, e, source)
 	case len(r.json.Value()) > 0:
 		members, err := jsonMembers(r.json.Value())
 		if err != nil {
@@ -450,10 +461,11 @@ func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, sourc
 	return register.Form(fields), secrets, nil
 }
 
-// renderBody renders --body-template as initbox render does.
-func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (*register.Body, error) {
+// renderBody renders --body-template as initbox render does. Of what it holds those
+// values of environment variables are taken for secret that are long enough.
+func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *register.Body, secrets []string, err error) {
 	var text bytes.Buffer
-	_, err := render.Run(ctx, render.Options{
+	_, err = render.Run(ctx, render.Options{
 		Sources: []render.Source{{From: r.bodyTemplate, To: "-"}},
 		Environ: os.Environ(),
 		Pod:     source,
@@ -463,13 +475,24 @@ func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.S
 		Log:     e.log,
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	body := &register.Body{Type: r.contentType, Content: text.Bytes()}
+	body = &register.Body{Type: r.contentType, Content: text.Bytes()}
 	if body.Type == "" && json.Valid(body.Content) {
 		body.Type = "application/json"
 	}
-	return body, nil
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		if len(value) >= 8 && !strings.HasPrefix(name, "POD_") {
+			secrets = append(secrets, value)
+		}
+		if file, found := strings.CutSuffix(name, "_FILE"); found && file != "" { // as render reads it
+			if value, err := secret.Read(value); err == nil {
+				secrets = append(secrets, value)
+			}
+		}
+	}
+	return body, secrets, nil
 }
 
 // jsonMembers reads NAME=TEXT and NAME:=JSON.
