@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"initbox/internal/atomicfile"
@@ -186,8 +187,8 @@ func (r *Registration) announce(ctx context.Context, identity string) (answer *h
 const maxRestarts = 3
 
 // leaveOld takes away what an earlier run registered otherwise than this one
-// will, such as at the Pod's former address, unless this one takes its place. It
-// is tried once: the new entry must not wait for the old one's server.
+// will, such as at the Pod's former address, unless this one takes its place. The
+// new entry does not wait long for the server of the old one.
 func (r *Registration) leaveOld(ctx context.Context, old *state) {
 	o := r.o
 	o.Server, o.Protocol, o.Entry = old.Server, old.Protocol, old.Entry
@@ -197,14 +198,24 @@ func (r *Registration) leaveOld(ctx context.Context, old *state) {
 		return
 	}
 	before.kept = old.Kept
-	if before.leavesLike(r) {
+	if before.leavesLike(r) && r.replaces() {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, fmt.Errorf("there is no more time than %v for that", leaveOldWithin))
-	defer cancel()
+	if old.Server.URL != r.o.Server.URL { // else registering waits for that server anyway
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, fmt.Errorf("there is no more time than %v for that", leaveOldWithin))
+		defer cancel()
+	}
 	if err := before.leave(ctx); err != nil && !errors.Is(err, ErrCannotLeave) {
 		r.log.Warn(fmt.Sprintf("%s: what was registered before, %s, stays: %v", before.place(), before.entry.shown(), err))
 	}
+}
+
+// replaces reports whether what registers puts the new entry in the place of one that
+// is taken away alike. A POST to a server of one's own makes one more, as far as
+// anybody knows.
+func (r *Registration) replaces() bool {
+	return r.o.Protocol.Custom == nil || r.o.Protocol.Custom.Method == http.MethodPut
 }
 
 const leaveOldWithin = 5 * time.Second

@@ -1,5 +1,5 @@
-// Command app is what the suite's Pods run beside initbox: a server that becomes ready late, a client, or a program that
-// says what it finds on a volume.
+// Command app is what the suite's Pods run beside initbox: a server that becomes ready late, a client, a program that
+// says what it finds on a volume, or the server that Pods register with.
 package main
 
 import (
@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -16,9 +18,12 @@ import (
 
 func main() {
 	listen := flag.String("listen", "", "`ADDRESS` to answer HTTP on")
+	registry := flag.String("registry", "", "`ADDRESS` to be a server on that Pods register with")
 	delay := flag.Duration("delay", 0, "do nothing for so long at first")
 	user := flag.String("user", "", "`NAME` without which, and $PASSWORD, requests are denied")
 	get := flag.String("get", "", "`URL` to fetch")
+	last := flag.String("last", "", "`URL` to fetch when told to end")
+	kill := flag.String("kill", "", "`NAME` of the processes to kill, as a node that is out of memory does")
 	stat := flag.String("stat", "", "`FILE` to print the inode, the mode, the time and the content of")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
@@ -38,20 +43,34 @@ func main() {
 	if err == nil && *get != "" {
 		err = fetch(*get)
 	}
+	if err == nil && *kill != "" {
+		err = killAll(*kill)
+	}
 	if err != nil {
 		fmt.Println("failed:", err)
 		os.Exit(1)
 	}
 	if *listen != "" {
-		go func() {
-			fmt.Println("failed:", http.ListenAndServe(*listen, handler(*user, os.Getenv("PASSWORD"))))
-			os.Exit(1)
-		}()
+		go serve(*listen, handler(*user, os.Getenv("PASSWORD")))
+	}
+	if *registry != "" {
+		go serve(*registry, newRegistry())
 	}
 	if *status >= 0 {
 		os.Exit(*status)
 	}
 	fmt.Println("ended by", <-stop)
+	if *last != "" {
+		if err := fetch(*last); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+func serve(address string, h http.Handler) {
+	fmt.Println("failed:", http.ListenAndServe(address, h))
+	os.Exit(1)
 }
 
 func handler(user, password string) http.HandlerFunc {
@@ -76,6 +95,33 @@ func fetch(url string) error {
 	body, err := io.ReadAll(r.Body)
 	fmt.Printf("%s: %s: %s", url, r.Status, body)
 	return err
+}
+
+// killAll kills the processes of the name that can be seen from here: those of the Pod, if it shares its process namespace.
+func killAll(name string) error {
+	names, err := filepath.Glob("/proc/[0-9]*/comm")
+	if err != nil {
+		return err
+	}
+	killed := 0
+	for _, file := range names {
+		comm, err := os.ReadFile(file)
+		if err != nil || strings.TrimSpace(string(comm)) != name {
+			continue // another one, or ended by now
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return err
+		}
+		killed++
+	}
+	if killed == 0 {
+		return fmt.Errorf("no process %s", name)
+	}
+	return nil
 }
 
 func describe(name string) error {
