@@ -148,8 +148,7 @@ func (s Source) Read() (Pod, error) {
 		}
 	}
 	if p.Namespace == "" {
-		text, _ := readfile.All(namespaceFile)
-		p.Namespace = strings.TrimSpace(string(text))
+		p.Namespace = namespace()
 	}
 	if p.Limits.CPU == 0 {
 		p.Limits.CPU = cgroupCPU(cgroupRoot)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"initbox/internal/readfile"
 )
 
 // Name returns the Pod's name: $POD_NAME, which the downward API can set, or
@@ -24,11 +26,23 @@ func Name() string {
 	return name
 }
 
-// Seed returns a number that tells this Pod from others, for jitter.
+// Seed returns a number that tells this Pod from others, for jitter: web-0 of one
+// namespace must not come in step with web-0 of another.
 func Seed() uint64 {
 	h := fnv.New64a()
-	h.Write([]byte(Name()))
+	for _, part := range []string{Name(), namespace(), os.Getenv("POD_UID")} {
+		h.Write(append([]byte(part), 0))
+	}
 	return h.Sum64()
+}
+
+// namespace returns what $POD_NAMESPACE or the service account's volume tells.
+func namespace() string {
+	if name := os.Getenv("POD_NAMESPACE"); name != "" {
+		return name
+	}
+	text, _ := readfile.All(namespaceFile)
+	return strings.TrimSpace(string(text))
 }
 
 // Ordinal returns the number at the end of the name of a StatefulSet's Pod: 2

@@ -25,6 +25,11 @@ func TestNameAndSeed(t *testing.T) {
 	if Seed() == first {
 		t.Error("two Pods have the same seed")
 	}
+	first = Seed()
+	t.Setenv("POD_NAMESPACE", "other")
+	if Seed() == first {
+		t.Error("two Pods of one name have the same seed")
+	}
 	t.Setenv("POD_NAME", "")
 	if Name() == "" {
 		t.Error("no name without POD_NAME, want the host's")
