@@ -37,6 +37,7 @@ var benchmarks = []benchmark{
 	{"starvation", starvation},
 	{"kubernetes", kubernetes},
 	{"render", renderAll},
+	{"herd", herd},
 }
 
 // errSkipped is wrapped by the error of a benchmark that cannot run on this
@@ -156,7 +157,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) error {
 		return err
 	}
 	if failure == nil && o.write != "" {
-		return writeReport(o.write, report)
+		return errors.Join(writePictures(o.write, sections), writeReport(o.write, report))
 	}
 	return failure
 }

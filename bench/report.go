@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -15,6 +16,8 @@ type section struct {
 	tables  []table
 	notes   []string
 	targets []target
+
+	pictures map[string]string // SVG by file name; kept beside the page
 }
 
 // A table is written as it stands: the first row is the header.
@@ -86,6 +89,18 @@ func replaceReport(page, report string) (string, error) {
 		return "", errors.New("no place for the report: the lines " + beginMark + " and " + endMark + " are missing")
 	}
 	return before + beginMark + "\n\n" + strings.TrimSpace(report) + "\n\n" + endMark + after, nil
+}
+
+// writePictures keeps those of all sections beside the page.
+func writePictures(page string, sections []*section) error {
+	for _, s := range sections {
+		for name, svg := range s.pictures {
+			if err := os.WriteFile(filepath.Join(filepath.Dir(page), name), []byte(svg), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func writeReport(name, report string) error {

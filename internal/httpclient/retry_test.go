@@ -91,7 +91,7 @@ func silence(_ int, _ http.ResponseWriter, r *http.Request) {
 // TestRounds pins that a server which says "not now" gets one attempt of each round.
 func TestRounds(t *testing.T) {
 	for _, spread := range []time.Duration{0, 2 * time.Second, 200 * time.Second} {
-		for seed := range uint64(50) {
+		for seed := range uint64(15) {
 			synctest.Test(t, func(t *testing.T) {
 				last := errors.New("enough")
 				r := &Retry{Spread: spread, Seed: seed, Prepare: func() func(*http.Request) error {
@@ -158,7 +158,7 @@ func TestRetryAfter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pauses []time.Duration
-			for seed := range uint64(200) {
+			for seed := range uint64(60) {
 				synctest.Test(t, func(t *testing.T) {
 					came, _, err := run(t, 0, &Retry{Seed: seed}, func(n int, w http.ResponseWriter, r *http.Request) {
 						if n == 0 {
@@ -185,7 +185,7 @@ func TestRetryAfter(t *testing.T) {
 // TestBackoff pins that a server which fails is asked less and less often.
 func TestBackoff(t *testing.T) {
 	for _, code := range []int{408, 425, 500, 501, 502, 504, 599} {
-		for seed := range uint64(20) {
+		for seed := range uint64(5) {
 			synctest.Test(t, func(t *testing.T) {
 				came, _, err := run(t, 10*time.Minute, &Retry{Seed: seed}, status(code))
 				if !errors.Is(err, context.DeadlineExceeded) {
@@ -207,7 +207,7 @@ func TestBackoff(t *testing.T) {
 
 // TestNothingReached pins that a server which is not there is asked as a wait asks.
 func TestNothingReached(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
 			start, up := time.Now(), 30*time.Second
 			var tried []time.Duration
@@ -247,7 +247,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		for _, limit := range []time.Duration{time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 5 * time.Minute} {
 			t.Run(fmt.Sprintf("%s within %v", name, limit), func(t *testing.T) {
-				for seed := range uint64(20) {
+				for seed := range uint64(5) {
 					synctest.Test(t, func(t *testing.T) {
 						start := time.Now()
 						var told []time.Duration
