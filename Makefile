@@ -27,11 +27,14 @@ demo: build ## the Kubernetes documentation's init containers, without a cluster
 	go run ./test/demo -initbox bin/initbox
 
 .PHONY: test
-test: ## all tests; installs the real servers they want, where it may (root and apt), and builds Consul, once
+test: ## all tests; installs the real servers they want, where it may (root and apt)
 	test/install-servers.sh
-	test/consul/build.sh
 	go test -p 1 ./...
 	@for module in $(TEST_MODULES); do echo "go test: $$module"; go -C $$module test ./... || exit; done
+
+.PHONY: consul
+consul: ## a real Consul for the tests, which do with a handler where there is none; four minutes or more, once
+	test/consul/build.sh
 
 # Not test/: what it adds runs in processes of their own, which the race detector does not see.
 .PHONY: race

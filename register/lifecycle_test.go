@@ -38,9 +38,12 @@ var kinds = []struct {
 	{"spring boot admin", "spring-boot-admin", adminEntry, "POST /instances", "GET /instances/" + adminEntry, false, fake(func() registries.Registry { return new(registries.SpringBootAdmin) })},
 	{"etcd", "etcd", "/services/web/web-0", "POST /v3/kv/put", "POST /v3/lease/keepalive", true, etcd(false)},
 	{"etcd with users", "etcd", "/services/web/web-0", "POST /v3/kv/put", "POST /v3/lease/keepalive", true, etcd(true)},
-	{"consul", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, consul(false)},
-	{"consul with tokens", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, consul(true)},
-	{"consul catalog", "consul-catalog", "web-0/web-0", "PUT /v1/catalog/register", "GET /v1/catalog/node/", false, consul(false)},
+	{"consul", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, fakeConsul("")},
+	{"consul with tokens", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, fakeConsul("9f0c8f34-token-of-ann")},
+	{"consul catalog", "consul-catalog", "web-0/web-0", "PUT /v1/catalog/register", "GET /v1/catalog/node/", false, fakeConsul("")},
+	{"consul (real)", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, consul(false)},
+	{"consul with tokens (real)", "consul", "web-0", "PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/", true, consul(true)},
+	{"consul catalog (real)", "consul-catalog", "web-0/web-0", "PUT /v1/catalog/register", "GET /v1/catalog/node/", false, consul(false)},
 }
 
 const (
@@ -72,6 +75,13 @@ func etcd(users bool) func(testing.TB) (registries.Registry, login) {
 	}
 }
 
+func fakeConsul(token string) func(testing.TB) (registries.Registry, login) {
+	return func(testing.TB) (registries.Registry, login) {
+		return &registries.FakeConsul{Token: token}, login{token: token}
+	}
+}
+
+// consul is the real one, where it is built.
 func consul(tokens bool) func(testing.TB) (registries.Registry, login) {
 	return func(t testing.TB) (registries.Registry, login) {
 		c := registries.Consul(t, servers.ConsulOptions{ACL: tokens})

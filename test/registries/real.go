@@ -137,7 +137,7 @@ type ConsulRegistry struct {
 	t testing.TB
 }
 
-// Consul starts one.
+// Consul starts one, where it is built; everywhere there is [FakeConsul].
 func Consul(t testing.TB, o servers.ConsulOptions) *ConsulRegistry {
 	t.Helper()
 	c := servers.StartConsul(t, o)

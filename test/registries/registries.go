@@ -2,7 +2,8 @@
 // tests of register: Eureka, Nacos, Spring Boot Admin and a small management server as
 // HTTP handlers of a test's own, written from their documentation, and etcd and Consul
 // as they are, started by test/servers and reached through a proxy, so that every fault
-// of [Faults] can be had of them, too.
+// of [Faults] can be had of them, too. Consul, which takes long to build, is there as a
+// handler besides.
 //
 // A handler believes what the documentation says of the server, and where that is
 // silent, what its source says; each names both.

@@ -1,11 +1,14 @@
 package registries
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -307,32 +310,219 @@ func TestEtcd(t *testing.T) {
 	entries()
 }
 
+// consulLife is what both Consuls are asked: in their beginning, after Expire, after
+// Forget.
+var consulLife = [...][]step{{
+	{"GET /v1/agent/service/web%2F1", "", 404, "unknown service ID: web/1", nil},
+	{"PUT /v1/agent/service/deregister/web%2F1", "", 404, `Unknown service ID "web/1". Ensure that the service ID is passed, not the service name.`, nil},
+	{"PUT /v1/agent/check/pass/service:web%2F1", "", 404, `Unknown check ID "service:web/1". Ensure that the check ID is passed, not the check name.`, nil},
+	{"POST /v1/agent/service/register", `{"Name": "web"}`, 405, "method POST not allowed", nil},
+	{"PUT /v1/agent/nothing", "", 404, "Invalid URL path: not a recognized HTTP API endpoint", nil},
+
+	{"PUT /v1/agent/service/register", "", 400, "Request decode failed: EOF", nil},
+	{"PUT /v1/agent/service/register", `{`, 400, "Request decode failed: unexpected EOF", nil},
+	{"PUT /v1/agent/service/register", `{"ID": "web/1"}`, 400, "Missing service name", nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Bogus": 1}`, 400, `Request decode failed: json: unknown field "Bogus"`, nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Check": {"TTL": "9s", "Bogus": 1}}`, 400, `Request decode failed: json: unknown field "Bogus"`, nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Check": {"TTL": "10"}}`, 400, `Request decode failed: time: missing unit in duration "10"`, nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Check": {"Name": "none"}}`, 400, "Invalid check: TTL must be > 0", nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Check": {"HTTP": "http://127.0.0.7:1/"}}`, 400, "Invalid check: Interval must be > 0", nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Check": {"TTL": "9s", "Interval": "9s"}}`, 400, "Invalid check: Interval and TTL cannot both", nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Check": {"TTL": "9s", "Status": "well"}}`, 400, "Status for checks must", nil},
+	{"PUT /v1/agent/service/register", `{"Name": "web", "Meta": {"a/b": "c"}}`, 400, "Invalid Service Meta: Couldn't load metadata pair ('a/b', 'c')", nil},
+
+	{"PUT /v1/agent/service/register", consulWeb, 200, "", []string{"web/1"}},
+	{"PUT /v1/agent/service/register?replace-existing-checks=true", consulWeb, 200, "", []string{"web/1"}},
+	{"PUT /v1/agent/service/register", `{"name": "db"}`, 200, "", []string{"db", "web/1"}},
+	{"GET /v1/agent/service/web%2F1", "", 200, `"Meta":{"zone":"a"}`, []string{"db", "web/1"}},
+	{"GET /v1/agent/service/db", "", 200, `"Service":"db"`, []string{"db", "web/1"}},
+	{"PUT /v1/agent/check/pass/service:web%2F1", "", 200, "", []string{"db", "web/1"}},
+	{"PUT /v1/agent/check/pass/service:web%2F1:health", "", 500, `CheckID "service:web/1:health" does not have associated TTL`, []string{"db", "web/1"}},
+	{"PUT /v1/agent/check/pass/service:db", "", 404, `Unknown check ID "service:db"`, []string{"db", "web/1"}},
+	{"GET /v1/agent/checks", "", 200, `"service:web/1":`, []string{"db", "web/1"}},
+
+	// What is registered again has its checks besides those that it had, which are as they were.
+	{"PUT /v1/agent/service/register", `{"Name": "db", "Checks": [{"TTL": "900s"}, {"TTL": "900s"}]}`, 200, "", []string{"db", "web/1"}},
+	{"PUT /v1/agent/check/pass/service:db:2", "", 200, "", []string{"db", "web/1"}},
+	{"PUT /v1/agent/service/register", `{"Name": "db", "Check": {"CheckID": "more", "TTL": "900s"}}`, 200, "", []string{"db", "web/1"}},
+	{"PUT /v1/agent/service/register", `{"Name": "db", "Check": {"CheckID": "more", "TTL": "900s", "Status": "passing"}}`, 200, "", []string{"db", "web/1"}},
+	{"GET /v1/agent/checks", "", 200, `"service:db:2":`, []string{"db", "web/1"}},
+	{"PUT /v1/agent/service/register?replace-existing-checks=true", `{"Name": "db"}`, 200, "", []string{"db", "web/1"}},
+	{"PUT /v1/agent/check/pass/more", "", 404, "Unknown check ID", []string{"db", "web/1"}},
+
+	{"GET /v1/catalog/node/pod-1", "", 200, "null", []string{"db", "web/1"}},
+	{"GET /v1/catalog/node/", "", 400, "Missing node name", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{`, 400, "Request decode failed: unexpected EOF", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1", "Address": "127.0.0.2", "Bogus": 1}`, 400, `json: unknown field "Bogus"`, []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Address": "127.0.0.2"}`, 500, "Must provide node", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1"}`, 500, "Must provide address", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1", "Address": "127.0.0.2", "Service": {"ID": "web"}}`, 500, "Must provide service name", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1", "Address": "127.0.0.2", "Service": {"Service": "web", "Meta": {"a/b": "c"}}}`, 500,
+		"Invalid Service Meta for node pod-1 and serviceID web: Couldn't load metadata pair", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1", "Address": "127.0.0.2", "Check": {"Name": "c", "ServiceID": "web"}}`, 500,
+		"Unknown service ID 'web' for check ID 'c'", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", consulPod, 200, "true", []string{"db", "pod-1/web", "web/1"}},
+	{"PUT /v1/catalog/register", consulPod, 200, "true", []string{"db", "pod-1/web", "web/1"}},
+	{"GET /v1/catalog/node/pod-1", "", 200, `"Services":{"web":{`, []string{"db", "pod-1/web", "web/1"}},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1", "Address": "127.0.0.3", "Service": {"Service": "more", "ID": "2"}}`, 200, "true", []string{"db", "pod-1/2", "pod-1/web", "web/1"}},
+	{"GET /v1/catalog/node/pod-1", "", 200, `"Address":"127.0.0.3"`, []string{"db", "pod-1/2", "pod-1/web", "web/1"}},
+	{"PUT /v1/catalog/deregister", `{}`, 500, "Must provide node", []string{"db", "pod-1/2", "pod-1/web", "web/1"}},
+	{"PUT /v1/catalog/deregister", `{"Node": "pod-2"}`, 200, "true", []string{"db", "pod-1/2", "pod-1/web", "web/1"}},
+	{"PUT /v1/catalog/deregister", `{"Node": "pod-1"}`, 200, "true", []string{"db", "web/1"}},
+	{"GET /v1/catalog/node/pod-1", "", 200, "null", []string{"db", "web/1"}},
+	{"PUT /v1/catalog/register", consulPod, 200, "true", []string{"db", "pod-1/web", "web/1"}},
+}, {
+	{"PUT /v1/agent/service/deregister/web%2F1", "", 404, "Unknown service ID", []string{"db", "pod-1/web"}},
+	{"PUT /v1/agent/check/pass/service:web%2F1", "", 404, "Unknown check ID", []string{"db", "pod-1/web"}},
+	{"PUT /v1/agent/service/register", consulWeb, 200, "", []string{"db", "pod-1/web", "web/1"}},
+	{"PUT /v1/agent/service/deregister/web/1", "", 200, "", []string{"db", "pod-1/web"}},
+	{"PUT /v1/agent/service/register", consulWeb, 200, "", []string{"db", "pod-1/web", "web/1"}},
+}, {
+	{"GET /v1/agent/service/db", "", 404, "unknown service ID: db", nil},
+	{"GET /v1/catalog/node/pod-1", "", 200, "null", nil},
+	{"GET /v1/agent/checks", "", 200, "{}", nil},
+}}
+
+const (
+	consulWeb = `{"ID": "web/1", "Name": "web", "Address": "127.0.0.7", "Port": 80, "Tags": ["blue"], "Meta": {"zone": "a"}, "Checks": [
+		{"CheckID": "service:web/1", "Name": "Heartbeat", "TTL": "900s", "Status": "passing", "DeregisterCriticalServiceAfter": "45m"},
+		{"CheckID": "service:web/1:health", "Name": "Health", "HTTP": "http://127.0.0.7:1/", "Interval": "900s", "Timeout": "5s"}]}`
+	consulPod = `{"Node": "pod-1", "Address": "127.0.0.2", "NodeMeta": {"external-node": "true"}, "Service": {"Service": "web", "Port": 80},
+		"Checks": [{"CheckID": "web:health", "Name": "Health", "ServiceID": "web", "Status": "passing", "Definition": {"HTTP": "http://127.0.0.2/", "Interval": "10s"}}]}`
+)
+
+// consulDenied is what those are told who have a token that nobody has, and those who
+// have none, while there are web and pod-1.
+var consulDenied = []struct {
+	does, body       string
+	stranger, nobody int
+	told             string // nobody, a part of it
+}{
+	{"PUT /v1/agent/service/register", `{}`, 400, 400, "Missing service name"},
+	{"PUT /v1/agent/service/register", `{"Name": "x", "Check": {"HTTP": "x"}}`, 403, 400, "Invalid check: Interval must be > 0"},
+	{"PUT /v1/agent/service/register", `{"Name": "x"}`, 403, 403, `Permission denied: anonymous token lacks permission 'service:write' on "x"`},
+	{"GET /v1/agent/service/web%2F1", "", 403, 403, `lacks permission 'service:read' on "web"`},
+	{"GET /v1/agent/service/x", "", 403, 404, "unknown service ID: x"},
+	{"PUT /v1/agent/service/deregister/web%2F1", "", 403, 403, `lacks permission 'service:write' on "web"`},
+	{"PUT /v1/agent/service/deregister/x", "", 403, 404, "Unknown service ID"},
+	{"PUT /v1/agent/check/pass/service:web%2F1", "", 403, 403, `lacks permission 'service:write' on "web"`},
+	{"PUT /v1/agent/check/pass/x", "", 403, 404, "Unknown check ID"},
+	{"GET /v1/agent/checks", "", 403, 200, "{}"},
+	{"PUT /v1/catalog/register", `{}`, 403, 500, "Must provide node"},
+	{"PUT /v1/catalog/register", consulPod, 403, 403, `lacks permission 'service:write' on "web"`},
+	{"PUT /v1/catalog/register", `{"Node": "pod-1", "Address": "127.0.0.2"}`, 403, 403, `lacks permission 'node:write' on "pod-1"`},
+	{"PUT /v1/catalog/deregister", `{}`, 500, 500, "Must provide node"},
+	{"PUT /v1/catalog/deregister", `{"Node": "x"}`, 403, 403, `lacks permission 'node:write' on "x"`},
+	{"GET /v1/catalog/node/pod-1", "", 403, 200, "null"},
+}
+
+// TestConsul asks both Consuls the same. What the one of this package answers, the real
+// one has to answer, too, where there is one: the text, or in the JSON all that is in it
+// and more.
 func TestConsul(t *testing.T) {
-	c := Consul(t, servers.ConsulOptions{ACL: true})
-	server := httptest.NewServer(c)
-	defer server.Close()
-	want := func(does, body string, status int, entries ...string) {
-		t.Helper()
-		got, answer, err := send(t.Context(), server.URL, does, body, http.Header{"Authorization": {"Bearer " + c.Token}})
-		if got != status {
-			t.Errorf("%s: status %d, want %d: %s %v", does, got, status, answer, err)
+	fake := &FakeConsul{Token: "11111111-2222-3333-4444-555555555555"}
+	said := livesAsConsul(t, fake, fake.Token)
+	t.Run("real", func(t *testing.T) {
+		c := Consul(t, servers.ConsulOptions{ACL: true})
+		for i, answer := range livesAsConsul(t, c, c.Token) {
+			if !within(said[i].answer, answer.answer) {
+				t.Errorf("%s: the real one answers\n%s\nand not\n%s", answer.does, answer.answer, said[i].answer)
+			}
 		}
-		if got := c.Entries(); !slices.Equal(got, entries) {
+	})
+}
+
+// said is what was answered to what.
+type said struct{ does, answer string }
+
+func livesAsConsul(t *testing.T, r Registry, token string) (answers []said) {
+	t.Helper()
+	server := httptest.NewServer(r)
+	defer server.Close()
+	ask := func(does, body string, header http.Header, want int, part string, entries []string) {
+		t.Helper()
+		status, answer, err := send(t.Context(), server.URL, does, body, header)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var compact bytes.Buffer // the real one's JSON has line breaks
+		if json.Compact(&compact, []byte(answer)) == nil {
+			answer = compact.String()
+		}
+		if status != want || !strings.Contains(answer, part) {
+			t.Errorf("%s %s: status %d, want %d: %s", does, body, status, want, answer)
+		}
+		if got := r.Entries(); !slices.Equal(got, entries) {
 			t.Errorf("%s: entries %q, want %q", does, got, entries)
 		}
+		answers = append(answers, said{does, answer})
 	}
 
-	const web = `{"ID": "web/1", "Name": "web", "Check": {"TTL": "600s", "Status": "passing"}}`
-	want("PUT /v1/agent/service/register", web, 200, "web/1")
-	want("PUT /v1/agent/service/register", web, 200, "web/1")
-	want("PUT /v1/agent/service/register", `{"Name": "db"}`, 200, "db", "web/1")
-	want("PUT /v1/agent/check/pass/service:web%2F1", "", 200, "db", "web/1")
-	want("PUT /v1/agent/check/pass/service:db", "", 404, "db", "web/1")
-	c.Expire()
-	want("PUT /v1/agent/service/deregister/web%2F1", "", 404, "db")
-	const node = `{"Node": "pod-1", "Address": "127.0.0.2", "Service": {"Service": "web"}}`
-	want("PUT /v1/catalog/register", node, 200, "db", "pod-1/web")
-	want("PUT /v1/catalog/register", node, 200, "db", "pod-1/web")
-	c.Forget()
-	want("PUT /v1/catalog/deregister", `{"Node": "pod-1"}`, 200)
+	then := []func(){func() {}, r.Expire, r.Forget}
+	for i, steps := range consulLife {
+		then[i]()
+		for n, s := range steps {
+			bearer := http.Header{"Authorization": {"Bearer " + token}}
+			if n%2 == 1 { // the token that is Consul's own comes before the other
+				bearer = http.Header{"X-Consul-Token": {token}, "Authorization": {"Bearer nobody's"}}
+			}
+			ask(s.does, s.body, bearer, s.status, s.answer, s.entries)
+		}
+		if i == 1 {
+			there := r.Entries()
+			for _, d := range consulDenied {
+				ask(d.does, d.body, http.Header{"Authorization": {"Bearer nobody's"}}, d.stranger, "", there)
+				ask(d.does, d.body, nil, d.nobody, d.told, there)
+			}
+		}
+	}
+	return answers
+}
+
+// within tells whether the one text is the other, or both are JSON and nothing that the
+// first says is otherwise or missing in the second.
+func within(part, whole string) bool {
+	var p, w any
+	if json.Unmarshal([]byte(part), &p) != nil || json.Unmarshal([]byte(whole), &w) != nil {
+		return part == whole
+	}
+	return jsonWithin(p, w)
+}
+
+func jsonWithin(part, whole any) bool {
+	p, ok := part.(map[string]any)
+	w, both := whole.(map[string]any)
+	if !ok || !both {
+		return reflect.DeepEqual(part, whole)
+	}
+	for name, value := range p {
+		if is, ok := w[name]; !ok || !jsonWithin(value, is) {
+			return false
+		}
+	}
+	return true
+}
+
+// A heartbeat that is late makes a check critical, and only the next one ends that.
+func TestFakeConsulWithoutHeartbeats(t *testing.T) {
+	c := new(FakeConsul)
+	server := httptest.NewServer(c)
+	defer server.Close()
+	const web = `{"Name": "web", "Check": {"TTL": "9s", "Status": "passing"}}`
+	status := func(want string) {
+		t.Helper()
+		if _, answer, err := send(t.Context(), server.URL, "GET /v1/agent/checks", "", nil); !strings.Contains(answer, `"Status":"`+want+`"`) {
+			t.Errorf("want it %s: %s %v", want, answer, err)
+		}
+	}
+	for _, does := range []string{"PUT /v1/agent/service/register", "PUT /v1/agent/check/pass/service:web"} {
+		if got, answer, err := send(t.Context(), server.URL, does, web, nil); got != 200 {
+			t.Fatalf("%s: status %d: %s %v", does, got, answer, err)
+		}
+		status("passing")
+		c.Expire()
+		status("critical")
+		send(t.Context(), server.URL, "PUT /v1/agent/service/register", web, nil)
+		status("critical")
+	}
 }

@@ -4,7 +4,7 @@
 //
 // Debian's servers come from test/install-servers.sh; CoreDNS and the gRPC health
 // server are modules of their own beside this package and are built when wanted; so is
-// Consul, by test/consul/build.sh.
+// Consul, but only by make consul.
 package servers
 
 import (
