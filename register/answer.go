@@ -2,9 +2,11 @@ package register
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
 	"sort"
 	"strconv"
@@ -74,11 +76,23 @@ func (r *Registration) hide(text string) {
 	if text = strings.TrimSpace(text); len(text) < 3 {
 		return
 	}
-	quoted, _ := json.Marshal(text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, form := range []string{text, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`)} {
+	for _, form := range forms(text) {
 		r.secrets[form] = true
+	}
+}
+
+// forms are the ways in which servers write a text that they quote.
+func forms(text string) []string {
+	quoted, _ := json.Marshal(text)
+	inJSON := string(quoted[1 : len(quoted)-1])
+	inHTML := html.EscapeString(text)
+	return []string{
+		text, url.QueryEscape(text), url.PathEscape(text),
+		inJSON, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(inJSON), // of which others escape less
+		inHTML, strings.NewReplacer("&#34;", "&quot;", "&#39;", "&#x27;").Replace(inHTML), strings.ReplaceAll(inHTML, "&#34;", "&quot;"),
+		base64.StdEncoding.EncodeToString([]byte(text)),
 	}
 }
 

@@ -65,6 +65,13 @@ func TestSaid(t *testing.T) {
 			t.Errorf("%q: %s, want %s", body, got, want)
 		}
 	}
+	for _, body := range []string{
+		`s3cr3t/&amp;&#34;value`, `s3cr3t/&amp;&quot;value`, `{"a": "s3cr3t/&\"value"}`, "czNjcjN0LyYidmFsdWU=",
+	} {
+		if got := r.said(&httpclient.Answer{Body: []byte(body)}); strings.Contains(got, "s3cr") || strings.Contains(got, "czNj") {
+			t.Errorf("%q: %s", body, got)
+		}
+	}
 	for n := 490; n < 520; n++ {
 		body := strings.Repeat("x", n) + `s3cr3t/&"value` + strings.Repeat("ü", 100)
 		got := r.said(&httpclient.Answer{Body: []byte(body)})

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"initbox/internal/failure"
 )
 
 // Entry is what a registry is told of a Pod. It is stored in the state, and holds
@@ -48,7 +50,7 @@ func (e *Entry) scheme() string {
 }
 
 // shown is the entry's name in messages.
-func (e *Entry) shown() string { return cmp.Or(e.ID, e.Address, "this Pod") }
+func (e *Entry) shown() string { return failure.Printable(cmp.Or(e.ID, e.Address, "this Pod")) }
 
 // URL is a URL of the entry's own, with the path.
 func (e *Entry) URL(path string) string {

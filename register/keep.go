@@ -2,12 +2,9 @@ package register
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"initbox/internal/poll"
 )
 
 // Heartbeats of Pods that started together must not come together.
@@ -25,16 +22,20 @@ func (r *Registration) Keep(ctx context.Context) {
 		return
 	}
 	random := rand.New(rand.NewPCG(r.o.Seed, 1))
-	first, told := true, ""
-	_ = poll.Until(ctx, poll.Policy{}, func(ctx context.Context) error {
-		var err error
-		switch {
-		case first:
-			first = false
-		case r.leftByOther():
-		default:
-			err = r.beat(ctx, beat)
+	told := "" // of the last heartbeat, if it failed
+	for {
+		pause := r.pace()
+		pause += time.Duration((2*random.Float64() - 1) * beatJitter * float64(pause))
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
 		}
+		if r.leftByOther() {
+			continue
+		}
+		err := r.beat(ctx, beat)
+		r.unsure = r.leftByOther()
 		switch {
 		case err == nil && told != "":
 			told = ""
@@ -43,9 +44,7 @@ func (r *Registration) Keep(ctx context.Context) {
 			told = err.Error()
 			r.log.Error(told)
 		}
-		pause := r.pace()
-		return poll.After(pause+time.Duration((2*random.Float64()-1)*beatJitter*float64(pause)), errors.New("kept alive"))
-	})
+	}
 }
 
 // heartbeat is the call that keeps the entry alive; nil if there is none.
@@ -81,11 +80,33 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 		return err
 	}
 	r.round++
-	stopped, err := r.tell(ctx, identity, (*state).writeUnlessLeft)
+	ctx, cancel := outlast(ctx, answerWithin)
+	defer cancel()
+	stopped, err := r.tell(ctx, identity, func(st *state, name string) (bool, error) {
+		stop, err := st.writeUnlessLeft(name)
+		if err != nil {
+			r.log.Warn(err.Error()) // a full disk is no reason not to be found any more
+		}
+		return stop, nil
+	})
 	if stopped {
 		return r.leave(ctx) // it may have been registered again after it was taken away
 	}
 	return err
+}
+
+// answerWithin is how long who is told to stop waits for the answer to what
+// registers: it may name what is needed to leave, and a server that has not answered
+// yet might register after it was told to deregister.
+const answerWithin = time.Second
+
+// outlast returns a context that ends so long after ctx.
+func outlast(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+	})
+	return longer, func() { stop(); cancel(nil) }
 }
 
 // leftByOther reports whether the state says that the entry was taken away.

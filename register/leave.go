@@ -22,7 +22,7 @@ func Load(o Options) (*Registration, error) {
 	o.Server, o.Protocol, o.Entry = st.Server, st.Protocol, st.Entry
 	r, err := Open(o)
 	if err == nil {
-		r.kept = st.Kept
+		r.kept, r.before = st.Kept, st.Before
 	}
 	return r, err
 }
@@ -34,26 +34,31 @@ func (r *Registration) Leave(ctx context.Context) error {
 		return ErrCannotLeave
 	}
 	// First, so that who keeps the entry alive does not bring it back.
-	st, err := markLeft(r.o.State)
+	st, err := markLeft(ctx, r.o.State)
 	switch {
-	case st == nil && err != nil:
-		return err
 	case err != nil:
 		r.log.Warn(err.Error()) // the entry can be taken away all the same
-	case st != nil && st.Done:
+	case st != nil && st.Done && st.Before == nil && !r.unsure:
 		r.log.Info(fmt.Sprintf("%s: %s was deregistered before", r.place(), r.entry.shown()))
 		return nil
 	}
 	if err := r.leave(ctx); err != nil {
 		return err
 	}
+	r.unsure = false
 	r.log.Info(fmt.Sprintf("%s: deregistered %s", r.place(), r.entry.shown()))
-	if st != nil {
-		st.Done = true
-		_, err = st.write(r.o.State)
-		return err
+	if st == nil {
+		return nil
 	}
-	return nil
+	// If this run has not come to registering anything, the state is that of another entry.
+	r.before = st
+	r.leaveBefore(ctx, true)
+	if r.before == st {
+		return fmt.Errorf("%s: what was registered before stays", r.place())
+	}
+	st.Done, st.Before = true, r.before
+	_, err = st.write(r.o.State)
+	return err
 }
 
 func (r *Registration) leave(ctx context.Context) error {

@@ -17,6 +17,11 @@ type Preset struct {
 	Unheld    string   // what becomes of an entry for which nobody sends heartbeats, if it does not stay
 	Needs     []string // fields of the entry, as JSON names them, without which it cannot be registered
 
+	// Own are members of what the registry is told by which later calls name the
+	// entry, or which every call has to say: what is put in their place could not be
+	// kept alive, or taken away.
+	Own []string
+
 	login    *call  // with user and password, before the others; it keeps "token"
 	tokenAs  string // the header Authorization of the others then, with {token} in it
 	register []call // in this order; where one finds the entry gone, from the first again
@@ -38,6 +43,7 @@ var presets = []*Preset{
 		About:     "the Consul agent of the Pod's node, as in http://$(HOST_IP):8500",
 		Guarantee: "an agent holds one entry of an ID, and registering again replaces it; kept alive, the entry of a Pod that died is critical after the TTL and goes after three, but at least a minute; otherwise it stays until it is deregistered, at this agent",
 		Needs:     []string{"service", "id", "address"},
+		Own:       []string{"ID"},
 
 		register: []call{{method: "PUT", path: "/v1/agent/service/register", query: "replace-existing-checks=true", body: consulService}},
 		ask:      &call{method: "GET", path: "/v1/agent/service/{id}", judge: consulKnows},
@@ -49,6 +55,7 @@ var presets = []*Preset{
 		About:     "the catalog of Consul, without an agent on the Pod's node, as in http://consul-server.consul.svc:8500",
 		Guarantee: "the Pod is a node of the catalog, named by the ID, with one service, and registering again replaces it; Consul does not check it (consul-esm does, if it runs), so that the entry of a Pod that died stays until it is deregistered",
 		Needs:     []string{"service", "id", "address"},
+		Own:       []string{"Node"},
 
 		register: []call{{method: "PUT", path: "/v1/catalog/register", body: consulNode}},
 		ask:      &call{method: "GET", path: "/v1/catalog/node/{id}", judge: consulHasService},
@@ -81,6 +88,7 @@ var presets = []*Preset{
 		Guarantee: "an application has one instance of an ID, and registering again replaces it; the instance of a Pod that died goes one to three TTLs later, unless Eureka preserves itself",
 		Unheld:    "Eureka drops the entry after 90 s without heartbeats",
 		Needs:     []string{"service", "id", "address"},
+		Own:       []string{"instanceId", "app"},
 
 		register: []call{{method: "POST", path: "/apps/{service}", body: eurekaInstance}},
 		ask:      &call{method: "GET", path: "/apps/{service}/{id}"},
@@ -92,6 +100,7 @@ var presets = []*Preset{
 		About:     "Nacos 1.2 to 3.1, as in http://nacos:8848/nacos?namespaceId=dev&groupName=web",
 		Guarantee: nacosGuarantee,
 		Needs:     []string{"service", "address", "port"},
+		Own:       nacosOwn,
 
 		login:    &call{method: "POST", path: "/v1/auth/login", login: nacosLogin, keep: map[string]string{"token": "/accessToken"}},
 		tokenAs:  "Bearer {token}",
@@ -109,6 +118,7 @@ var presets = []*Preset{
 		About:     "Nacos 3.0 or later (3.2 speaks no other way), as in http://nacos:8848/nacos?namespaceId=dev&groupName=web",
 		Guarantee: nacosGuarantee,
 		Needs:     []string{"service", "address", "port"},
+		Own:       nacosOwn,
 
 		login:    &call{method: "POST", path: "/v3/auth/user/login", login: nacosLogin, keep: map[string]string{"token": "/accessToken"}},
 		tokenAs:  "Bearer {token}",

@@ -64,11 +64,18 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if old != nil {
-		if known, err := r.resume(ctx, old, identity); known || err != nil {
+		r.before = old.Before
+		known, err := r.resume(ctx, old, identity)
+		if known && err == nil {
+			err = r.leaveBeforeAgain(ctx, identity)
+		}
+		if known || err != nil {
 			return Result{Before: true, Answer: r.answer}, err
 		}
 	}
-	_, err = r.tell(ctx, identity, (*state).write)
+	if _, err = r.tell(ctx, identity, (*state).write); err == nil {
+		err = r.leaveBeforeAgain(ctx, identity)
+	}
 	return Result{Answer: r.answer}, err
 }
 
@@ -78,9 +85,10 @@ func (r *Registration) resume(ctx context.Context, old *state, identity string) 
 	r.round = old.Round
 	switch {
 	case old.Identity != identity:
-		if old.Phase != left {
-			r.leaveOld(ctx, old)
+		if old.Phase != left || !old.Done {
+			r.before = old
 		}
+		r.leaveBefore(ctx, r.replaces())
 	case old.Phase == left:
 	case r.mayBeThere(old):
 		if known, err := r.stillThere(ctx, old); known || err != nil {
@@ -186,29 +194,45 @@ func (r *Registration) announce(ctx context.Context, identity string) (answer *h
 // one of them has made, such as a lease, is gone at the next.
 const maxRestarts = 3
 
-// leaveOld takes away what an earlier run registered otherwise than this one
-// will, such as at the Pod's former address, unless this one takes its place. The
-// new entry does not wait long for the server of the old one.
-func (r *Registration) leaveOld(ctx context.Context, old *state) {
+// leaveBefore takes away what earlier runs registered otherwise than this one
+// does, such as at the Pod's former address, unless this one's is in its place, or
+// will be. What could not be taken away stays in r.before, and so in the state, to be
+// tried again.
+func (r *Registration) leaveBefore(ctx context.Context, replaced bool) {
+	for p := &r.before; *p != nil; {
+		if r.leaveOld(ctx, *p, replaced) {
+			*p = (*p).Before
+		} else {
+			p = &(*p).Before
+		}
+	}
+}
+
+// leaveOld takes away what old tells of, and reports whether nothing remains to be
+// done about it.
+func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) (done bool) {
 	o := r.o
 	o.Server, o.Protocol, o.Entry = old.Server, old.Protocol, old.Entry
 	before, err := Open(o)
 	if err != nil {
 		r.log.Warn(fmt.Sprintf("what was registered before stays: %v", err))
-		return
+		return true
 	}
 	before.kept = old.Kept
-	if before.leavesLike(r) && r.replaces() {
-		return
+	if replaced && before.leavesLike(r) {
+		return true
 	}
 	if old.Server.URL != r.o.Server.URL { // else registering waits for that server anyway
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, fmt.Errorf("there is no more time than %v for that", leaveOldWithin))
+		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, noMoreTime)
 		defer cancel()
 	}
-	if err := before.leave(ctx); err != nil && !errors.Is(err, ErrCannotLeave) {
+	err = before.leave(ctx)
+	if err != nil && !errors.Is(err, ErrCannotLeave) {
 		r.log.Warn(fmt.Sprintf("%s: what was registered before, %s, stays: %v", before.place(), before.entry.shown(), err))
+		return false
 	}
+	return true
 }
 
 // replaces reports whether what registers puts the new entry in the place of one that
@@ -218,10 +242,28 @@ func (r *Registration) replaces() bool {
 	return r.o.Protocol.Custom == nil || r.o.Protocol.Custom.Method == http.MethodPut
 }
 
+// leaveBeforeAgain tries again, now that the entry is registered, and has the state
+// forget what is gone.
+func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) error {
+	if r.before == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, noMoreTime)
+	defer cancel()
+	r.leaveBefore(ctx, true)
+	_, err := r.state(identity, registered).write(r.o.State)
+	return err
+}
+
 const leaveOldWithin = 5 * time.Second
+
+var noMoreTime = fmt.Errorf("there is no more time than %v for that", leaveOldWithin)
 
 // extract takes from the answer what the options ask for.
 func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
+	if a.Cut {
+		return nil, fmt.Errorf("%s: the answer is longer than a MiB", r.place())
+	}
 	if r.o.Extract == "" {
 		return a.Body, nil
 	}

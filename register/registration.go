@@ -40,6 +40,8 @@ type Registration struct {
 	answer []byte            // what is wanted of the registry's
 	round  int               // see state.Round
 	key    string            // the Idempotency-Key of what is being sent
+	before *state            // see state.Before
+	unsure bool              // a heartbeat was on its way while somebody else took the entry away, and may have brought it back
 
 	mu      sync.Mutex
 	secrets map[string]bool // what has been sent and must not be shown
@@ -125,7 +127,7 @@ func (r *Registration) request(c *call) (*request, error) {
 // resolve returns the request's URL at the server. The query of the server's own URL
 // is for all calls below it.
 func (q *request) resolve(server *url.URL) *url.URL {
-	if !q.below && (q.ref.Host != "" || q.ref.Path != "") {
+	if !q.below && (q.ref.Scheme != "" || q.ref.Host != "" || q.ref.Path != "") {
 		u := server.ResolveReference(q.ref)
 		if sameOrigin(u, server) {
 			u.User = server.User
@@ -335,11 +337,19 @@ func (r *Registration) setLogin(req *http.Request, c *call) error {
 	return err
 }
 
-// judge returns what an answer to c means.
+// judge returns what an answer to c means. That the entry is gone, or the token
+// stale, is not to be waited for: who takes 404 or 403 for passing means what
+// registers.
 func (r *Registration) judge(c *call, a *httpclient.Answer) finding {
-	switch {
-	case r.o.Again.Has(a.Status):
+	found := r.meaning(c, a)
+	if r.o.Again.Has(a.Status) && (found == refused || found == stale && !r.logsIn() || r.registers(c) && found != stale) {
 		return again
+	}
+	return found
+}
+
+func (r *Registration) meaning(c *call, a *httpclient.Answer) finding {
+	switch {
 	case r.registers(c) && r.o.Success.Has(a.Status):
 		return there
 	case c.judge != nil:
@@ -402,16 +412,17 @@ func (r *Registration) explain(doing string, err error) error {
 	case errors.As(err, &ended) && ended.Last != nil:
 		f := failure.Of(ended.Last)
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(r.redact(f.Error()))}
-		return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, last), hintOf(f)}
+		return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, last), hintOf(f, ended.Last)}
 	}
 	f := failure.Of(err)
-	return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f)}
+	return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f, err)}
 }
 
-// hintOf is the hint of f, as far as it names flags that register has.
-func hintOf(f *failure.Failure) string {
+// hintOf is the hint of f, which was made of err, as far as it names flags that
+// register has.
+func hintOf(f *failure.Failure, err error) string {
 	switch {
-	case errors.Is(f, httpclient.ErrRedirects), errors.Is(f, httpclient.ErrBodyElsewhere):
+	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), strings.Contains(f.Hint, "--no-redirect"):
 		return "give the URL that the redirect leads to"
 	case strings.Contains(f.Hint, "--h2c"):
 		return "is it the right port? does the server want TLS (https://)?"

@@ -28,6 +28,7 @@ func TestResolve(t *testing.T) {
 		{"http://h/api/register", "nodes/a%2Fb?x=y", false, "http://h/api/nodes/a%2Fb?x=y"},
 		{"http://u:p@h/register", "http://other/nodes/7", false, "http://other/nodes/7"},
 		{"http://u:p@h/register", "http://h/nodes/7", false, "http://u:p@h/nodes/7"},
+		{"http://u:p@h/register", "mailto:h", false, "mailto:h"},
 		{"https://u:p@h/register", "http://h/nodes/7", false, "http://h/nodes/7"},
 	} {
 		server, err1 := url.Parse(c.server)
@@ -104,7 +105,7 @@ func TestStateOfTwo(t *testing.T) {
 			}
 		})
 		wg.Go(func() {
-			if st, err := markLeft(name); err != nil || st == nil {
+			if st, err := markLeft(t.Context(), name); err != nil || st == nil {
 				t.Error(st, err)
 			}
 		})

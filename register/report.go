@@ -65,7 +65,7 @@ func (t *report) summarise() {
 		return
 	}
 	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.r.place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
-	if hint := hintOf(t.failure); hint != "" {
+	if hint := hintOf(t.failure, t.failure); hint != "" {
 		text += "; " + hint
 	}
 	t.r.log.Info(text)

@@ -1,6 +1,7 @@
 package register
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,14 +40,19 @@ type state struct {
 	Kept     map[string]string `json:"kept,omitempty"`   // of answers, for later calls
 	Answer   []byte            `json:"answer,omitempty"` // if it is wanted: what Extract takes of it
 	Extract  string            `json:"extract,omitempty"`
+	Before   *state            `json:"before,omitempty"` // what an earlier run registered otherwise, and could not be taken away yet
 }
 
 const stateVersion = 1
 
+// maxState is more than two answers of a MiB take, one of them in base64 and the
+// other a value of which each byte is escaped.
+const maxState = 16 << 20
+
 func (r *Registration) state(identity string, p phase) *state {
 	return &state{
 		Version: stateVersion, Phase: p, Identity: identity, Round: r.round,
-		Server: r.o.Server, Protocol: r.o.Protocol, Entry: r.entry, Kept: r.kept, Answer: r.answer, Extract: r.o.Extract,
+		Server: r.o.Server, Protocol: r.o.Protocol, Entry: r.entry, Kept: r.kept, Answer: r.answer, Extract: r.o.Extract, Before: r.before,
 	}
 }
 
@@ -71,7 +77,7 @@ func readState(name string) (*state, error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := readfile.All(name)
+	text, err := readfile.Upto(name, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -91,7 +97,7 @@ func (st *state) writeUnlessLeft(name string) (stop bool, err error) {
 	if name == "" {
 		return false, nil
 	}
-	defer lock(name)()
+	defer lock(context.Background(), name)()
 	if old, err := readState(name); err != nil || old != nil && old.Phase == left {
 		return err == nil, err
 	}
@@ -100,11 +106,11 @@ func (st *state) writeUnlessLeft(name string) (stop bool, err error) {
 
 // markLeft has the state say that the entry is taken away, and returns it; nil if
 // there is none.
-func markLeft(name string) (*state, error) {
+func markLeft(ctx context.Context, name string) (*state, error) {
 	if name == "" {
 		return nil, nil
 	}
-	defer lock(name)()
+	defer lock(ctx, name)()
 	st, err := readState(name)
 	if st == nil || st.Phase == left {
 		return st, err
@@ -114,14 +120,25 @@ func markLeft(name string) (*state, error) {
 	return st, err
 }
 
+// A state is locked for as long as it takes to replace a small file.
+const (
+	lockWithin = 2 * time.Second
+	lockPause  = 5 * time.Millisecond
+)
+
 // lock keeps others from the state file until unlock. The lock is the folder's:
 // the file is replaced whenever it is written. Where a file system has no locks,
-// what remains is a moment in which two processes can miss each other's state.
-func lock(name string) (unlock func()) {
+// and where somebody else keeps the lock, what remains is a moment in which two
+// processes can miss each other's state.
+func lock(ctx context.Context, name string) (unlock func()) {
 	dir, err := os.Open(filepath.Dir(name))
 	if err != nil {
 		return func() {} // whoever writes will say why
 	}
-	_ = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	ctx, cancel := context.WithTimeout(ctx, lockWithin)
+	defer cancel()
+	for ctx.Err() == nil && errors.Is(syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		time.Sleep(lockPause) // to wait in flock would be to wait beyond any deadline
+	}
 	return func() { dir.Close() }
 }

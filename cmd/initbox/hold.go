@@ -33,10 +33,13 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	if err != nil {
 		return err
 	}
-	if err := r.print(e, result); err != nil {
-		return err
+	if err = r.print(e, result); err == nil {
+		err = probe.ready()
 	}
-	if err := probe.ready(); err != nil {
+	if err != nil { // nobody stays to keep the entry alive and to take it away
+		if err := r.leave(e, registration, r.leaveTimeout); err != nil {
+			e.log.Warn(err.Error())
+		}
 		return err
 	}
 	registration.Keep(e.untilStopped)

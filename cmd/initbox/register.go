@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -298,7 +299,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 		if unheld := register.PresetOf(r.preset).Unheld; unheld != "" && !r.hold {
 			e.log.Warn(unheld + ": send some with --hold")
 		}
-		o.Entry, err = r.entry(pod)
+		o.Entry, err = r.entry(pod, source)
 		return o, err
 	}
 	o.Protocol.Custom = &register.Custom{
@@ -333,6 +334,9 @@ func (r *registerFlags) check(c *cli.Context) error {
 		if own := given("method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
 			return usagef("%s: the preset %s says so itself", strings.Join(own, ", "), r.preset).hint("what is registered is said with --service, --id, --address, --port, --tag, --meta and --json")
 		}
+		if c.IsSet("port") && (r.port < 1 || r.port > 65535) {
+			return usagef("--port %d: want a number from 1 to 65535", r.port)
+		}
 		for _, need := range p.Needs {
 			if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
 				return usagef("the preset %s wants --%s", r.preset, need)
@@ -349,8 +353,14 @@ func (r *registerFlags) check(c *cli.Context) error {
 			return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
 		}
 	}
+	if port, err := strconv.Atoi(r.startupProbe); err == nil && (port < 1 || port > 65535) {
+		return usagef("--startup-probe %s: want a file, or a port from 1 to 65535", r.startupProbe)
+	}
 	if bodies := given("field", "json", "body-template"); len(bodies) > 1 {
 		return usagef("%s exclude each other", strings.Join(bodies, " and "))
+	}
+	if c.IsSet("content-type") && r.bodyTemplate == "" {
+		return usagef("--content-type: only with --body-template")
 	}
 	if c.IsSet("field-file") && given("json", "body-template") != nil {
 		return usagef("--field-file is of a form, and excludes --json and --body-template")
@@ -362,7 +372,7 @@ func (r *registerFlags) check(c *cli.Context) error {
 }
 
 // entry returns what a registry with a preset is told.
-func (r *registerFlags) entry(pod podinfo.Pod) (register.Entry, error) {
+func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.Entry, error) {
 	entry := register.Entry{
 		Service: r.service, ID: r.id, Address: r.address, Port: r.port, Secure: r.secure,
 		Tags: r.tags.Value(), Meta: map[string]string{},
@@ -375,7 +385,7 @@ func (r *registerFlags) entry(pod podinfo.Pod) (register.Entry, error) {
 	}
 	needsAddress := slices.Contains(register.PresetOf(r.preset).Needs, "address") || strings.HasPrefix(r.health, "/")
 	if entry.Address == "" && (needsAddress || len(pod.IPs) > 0) {
-		ip, err := podIP(pod, "--address")
+		ip, err := podIP(pod, source, "--address")
 		if err != nil {
 			return entry, err
 		}
@@ -385,9 +395,6 @@ func (r *registerFlags) entry(pod podinfo.Pod) (register.Entry, error) {
 		if name == "." || name == ".." { // a path's element that is not a name
 			return entry, usagef("--%s %s: no registry can have an entry of that name", flag, name)
 		}
-	}
-	if r.port < 0 || r.port > 65535 {
-		return entry, usagef("--port %d: want a number from 1 to 65535", r.port)
 	}
 	for _, text := range r.meta.Value() {
 		key, value, found := strings.Cut(text, "=")
@@ -408,13 +415,18 @@ func (r *registerFlags) entry(pod podinfo.Pod) (register.Entry, error) {
 	}
 	var err error
 	entry.Extra, err = jsonMembers(r.json.Value())
+	for _, name := range register.PresetOf(r.preset).Own {
+		if _, given := entry.Extra[name]; given {
+			return entry, usagef("--json %s: the preset %s names the entry by it", name, r.preset).hint("say it with --service, --id, --address or --port, or in the query of --url")
+		}
+	}
 	return entry, err
 }
 
 // podIP returns the Pod's address, or says how to tell it.
-func podIP(pod podinfo.Pod, orFlag string) (netip.Addr, error) {
+func podIP(pod podinfo.Pod, source podinfo.Source, orFlag string) (netip.Addr, error) {
 	if len(pod.IPs) == 0 {
-		return netip.Addr{}, hintedError{errors.New("the Pod's IP is not known"), "give it with " + orFlag + ", or let the downward API tell it; in the container:\n" + podinfo.Stanza("IPs")}
+		return netip.Addr{}, hintedError{errors.New("the Pod's IP is not known"), "give it with " + orFlag + ", or let the downward API tell it; in the container:\n" + source.Stanza("IPs")}
 	}
 	return pod.IPs[0], nil
 }
@@ -452,7 +464,7 @@ func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, sourc
 		fields, secrets = append(fields, register.Field{Name: name, Value: value}), append(secrets, value)
 	}
 	if fields == nil {
-		ip, err := podIP(pod, "--field ip=ADDRESS")
+		ip, err := podIP(pod, source, "--field ip=ADDRESS")
 		if err != nil {
 			return nil, nil, err
 		}

@@ -35,7 +35,9 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 		}
 	}
 	for _, values := range header {
-		secrets = append(secrets, values...)
+		for _, value := range values {
+			secrets = append(secrets, partsOf(value)...)
+		}
 	}
 	for name, values := range c.Header {
 		header[name] = slices.Concat(values, header[name])
@@ -51,6 +53,28 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	maps.Copy(req.Header, header)
 	return append(secrets, more...), nil
 }
+
+// partsOf returns what of a header's value is secret: the whole, and each part that
+// who answers may quote alone, such as the token of "Bearer …", the password of
+// "Basic …" or the values of a Cookie.
+func partsOf(value string) []string {
+	parts := []string{value}
+	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" \t,;=", r) }) {
+		if len(word) >= likelySecret && word != value {
+			parts = append(parts, word)
+		}
+	}
+	if encoded, isBasic := strings.CutPrefix(value, "Basic "); isBasic {
+		if text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded)); err == nil {
+			_, password, _ := strings.Cut(string(text), ":")
+			parts = append(parts, password)
+		}
+	}
+	return parts
+}
+
+// likelySecret is the length from which a part of a secret is taken for one itself.
+const likelySecret = 8
 
 // addHeaderFile adds the headers in a file, one per line.
 func addHeaderFile(h http.Header, name string) error {

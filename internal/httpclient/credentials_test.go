@@ -25,6 +25,7 @@ func TestApply(t *testing.T) {
 		return name
 	}
 	headers := write("headers", "X-Api-Key: k3y\n\nAccept: text/plain\r\n")
+	parts := write("parts", "Cookie: id=s3ss10n-of-ann; theme=dark\nAuthorization: Basic YXBwOmh1bnRlcjI=\n")
 	password := write("password", "old\n")
 	token := write("token", "old\n")
 	for name, tt := range map[string]struct {
@@ -37,6 +38,11 @@ func TestApply(t *testing.T) {
 		"headers": {
 			Credentials{Header: http.Header{"Accept": {"a/b"}, "User-Agent": {"mine"}, "Host": {"other"}}, HeaderFiles: []string{headers}},
 			http.Header{"User-Agent": {"mine"}, "Accept": {"a/b", "text/plain"}, "X-Api-Key": {"k3y"}}, "other", []string{"k3y", "text/plain"},
+		},
+		"parts": {
+			Credentials{HeaderFiles: []string{parts}},
+			http.Header{"User-Agent": {"initbox"}, "Cookie": {"id=s3ss10n-of-ann; theme=dark"}, "Authorization": {"Basic YXBwOmh1bnRlcjI="}}, "api",
+			[]string{"Basic YXBwOmh1bnRlcjI=", "YXBwOmh1bnRlcjI", "hunter2", "id=s3ss10n-of-ann; theme=dark", "s3ss10n-of-ann"},
 		},
 		"basic": {Credentials{User: "app", PasswordFile: password}, http.Header{"User-Agent": {"initbox"}, "Authorization": {"Basic YXBwOm5ldw=="}}, "api", []string{"YXBwOm5ldw==", "new"}},
 		"token": {Credentials{TokenFile: token}, http.Header{"User-Agent": {"initbox"}, "Authorization": {"Bearer t0ken"}}, "api", []string{"t0ken"}},

@@ -61,6 +61,7 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte // the first MiB of it
+	Cut    bool   // there was more
 }
 
 // Verdict is what an answer means.
@@ -195,7 +196,10 @@ func (s *sending) attempt(ctx context.Context, req *http.Request) (*Answer, erro
 	}
 	defer resp.Body.Close()
 	a := &Answer{Status: resp.StatusCode, Header: resp.Header}
-	a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	a.Body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if a.Cut = len(a.Body) > maxAnswer; a.Cut {
+		a.Body = a.Body[:maxAnswer]
+	}
 	if err != nil && a.success() {
 		return a, failure.HTTP(err, host)
 	}

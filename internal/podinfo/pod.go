@@ -1,6 +1,7 @@
 package podinfo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -80,25 +81,6 @@ func (f Field) ref() string {
 	return "fieldRef"
 }
 
-// Stanza returns the lines of a container's manifest that tell the field called
-// name, as in [Fields], to be copied.
-func Stanza(name string) string {
-	i := slices.IndexFunc(Fields, func(f Field) bool { return f.Name == name })
-	f := Fields[i]
-	key := "fieldPath"
-	if f.ref() == "resourceFieldRef" {
-		key = "resource"
-	}
-	if f.Variable == "" {
-		return fmt.Sprintf("volumeMounts:\n- {name: podinfo, mountPath: %s}\nand, in the Pod:\nvolumes:\n- name: podinfo\n  downwardAPI:\n    items:\n    - path: %s\n      %s: {%s: %s}", DefaultDir, f.File, f.ref(), key, f.Path)
-	}
-	variable, path := f.Variable, f.Path
-	if one, found := singular[f.Name]; found {
-		variable, path = one, strings.TrimSuffix(path, "s")
-	}
-	return fmt.Sprintf("env:\n- name: %s\n  valueFrom:\n    %s: {%s: %s}", variable, f.ref(), key, path)
-}
-
 // singular are the variables that tell one address of several.
 var singular = map[string]string{"IPs": "POD_IP", "HostIPs": "HOST_IP"}
 
@@ -106,6 +88,28 @@ var singular = map[string]string{"IPs": "POD_IP", "HostIPs": "HOST_IP"}
 type Source struct {
 	Dir       string            // where its volume is mounted; it may be missing
 	Variables map[string]string // by a field's name as in [Fields], the variable that tells it in place of its own
+}
+
+// Stanza returns the lines of a container's manifest that tell the field called
+// name, as in [Fields], where s reads it: to be copied.
+func (s Source) Stanza(name string) string {
+	i := slices.IndexFunc(Fields, func(f Field) bool { return f.Name == name })
+	f := Fields[i]
+	key := "fieldPath"
+	if f.ref() == "resourceFieldRef" {
+		key = "resource"
+	}
+	variable, path := f.Variable, f.Path
+	if one, found := singular[f.Name]; found {
+		variable, path = one, strings.TrimSuffix(path, "s")
+	}
+	if own, found := s.Variables[name]; found {
+		variable = own
+	}
+	if variable == "" {
+		return fmt.Sprintf("volumeMounts:\n- {name: podinfo, mountPath: %s}\nand, in the Pod:\nvolumes:\n- name: podinfo\n  downwardAPI:\n    items:\n    - path: %s\n      %s: {%s: %s}", cmp.Or(s.Dir, DefaultDir), f.File, f.ref(), key, f.Path)
+	}
+	return fmt.Sprintf("env:\n- name: %s\n  valueFrom:\n    %s: {%s: %s}", variable, f.ref(), key, path)
 }
 
 // ParseVariable reads NAME=VARIABLE, for [Source]. The name is a field's in any
@@ -118,6 +122,9 @@ func ParseVariable(text string) (field, variable string, err error) {
 		field := strings.ToLower(f.Name)
 		if variable != "" && (plain == field || singular[f.Name] != "" && plain == strings.TrimSuffix(field, "s")) {
 			return f.Name, variable, nil
+		}
+		if singular[f.Name] != "" {
+			known = append(known, strings.TrimSuffix(field, "s"))
 		}
 		known = append(known, field)
 	}

@@ -166,11 +166,15 @@ func TestVariablesOfOtherNames(t *testing.T) {
 // the variable that most manifests set.
 func TestStanza(t *testing.T) {
 	for _, f := range Fields {
-		if text := Stanza(f.Name); !strings.Contains(text, strings.TrimSuffix(f.Path, "s")) {
+		if text := (Source{}).Stanza(f.Name); !strings.Contains(text, strings.TrimSuffix(f.Path, "s")) {
 			t.Errorf("%s: %s", f.Name, text)
 		}
 	}
-	if got, want := Stanza("IPs"), "env:\n- name: POD_IP\n  valueFrom:\n    fieldRef: {fieldPath: status.podIP}"; got != want {
+	if got, want := (Source{}).Stanza("IPs"), "env:\n- name: POD_IP\n  valueFrom:\n    fieldRef: {fieldPath: status.podIP}"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	own := Source{Variables: map[string]string{"IPs": "MY_IP"}}
+	if got := own.Stanza("IPs"); !strings.Contains(got, "name: MY_IP") {
+		t.Errorf("of another name: %s", got)
 	}
 }

@@ -15,7 +15,10 @@ const Limit = 1 << 20
 
 // All returns the content of the file, or an error if it is longer than
 // [Limit] bytes or one whose reading may never end, such as a pipe.
-func All(name string) ([]byte, error) {
+func All(name string) ([]byte, error) { return Upto(name, Limit) }
+
+// Upto is [All] with another limit, in bytes.
+func Upto(name string, limit int64) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
 	if err != nil {
 		return nil, err
@@ -28,9 +31,9 @@ func All(name string) ([]byte, error) {
 	if stat.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("not a file but a %s", kind(stat.Mode()))}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, Limit+1))
-	if err == nil && len(data) > Limit {
-		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", Limit)}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", limit)}
 	}
 	if err != nil {
 		return nil, err

@@ -17,15 +17,17 @@ import (
 // the server against the system's roots or, where there are none, as in an
 // image FROM scratch, against those of Mozilla, which are embedded.
 type Options struct {
-	CAFile     string // PEM certificates trusted besides the roots
-	CertFile   string // PEM client certificate chain; its key is in KeyFile, or in the same file
-	KeyFile    string
-	ServerName string // verified in place of the host's name
-	Insecure   bool   // do not verify the server; a client certificate is sent all the same
+	CAFile     string `json:"caFile,omitempty"`   // PEM certificates trusted besides the roots
+	CertFile   string `json:"certFile,omitempty"` // PEM client certificate chain; its key is in KeyFile, or in the same file
+	KeyFile    string `json:"keyFile,omitempty"`
+	ServerName string `json:"serverName,omitempty"` // verified in place of the host's name
+	Insecure   bool   `json:"insecure,omitempty"`   // do not verify the server; a client certificate is sent all the same
 
 	// The same as PEM texts, in place of the files. CA is trusted alone, without
 	// the roots: it is that of a cluster, and nobody else vouches for its server.
-	CA, Cert, Key string
+	CA   string `json:"-"`
+	Cert string `json:"-"`
+	Key  string `json:"-"`
 }
 
 // Load reads the files, which may have changed since the last time, and

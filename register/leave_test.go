@@ -1,0 +1,351 @@
+package register_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"initbox/internal/httpclient"
+	"initbox/register"
+	"initbox/test/registries"
+)
+
+// own is a server of somebody's own, at which each POST adds an entry.
+type own struct {
+	*testing.T
+	registries.Management
+	options register.Options
+	before  func(http.ResponseWriter, *http.Request) (answered bool) // may be nil; set before requests come
+}
+
+func newOwn(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) *own {
+	o := &own{T: t, before: before}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if o.before == nil || !o.before(w, r) {
+			o.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	o.options = register.Options{
+		Server: register.Server{URL: server.URL + "/register"},
+		Protocol: register.Protocol{Custom: &register.Custom{
+			Method: "POST", CheckURL: "/instances/{/id}", DeregisterURL: "/instances/{/id}",
+		}},
+		Entry: register.Entry{ID: "web-0"}, Pod: "2c1f0b1e", State: filepath.Join(t.TempDir(), "state"),
+		AttemptTimeout: 10 * time.Second, Spread: 10 * time.Millisecond, Every: 10 * time.Millisecond,
+	}
+	o.tells("10.1.2.3")
+	return o
+}
+
+// tells has the Pod's address be another one.
+func (o *own) tells(ip string) {
+	custom := *o.options.Protocol.Custom
+	custom.Body = register.Form([]register.Field{{Name: "instance", Value: ip}})
+	o.options.Protocol.Custom = &custom
+}
+
+func (o *own) open() *register.Registration {
+	o.Helper()
+	r, err := register.Open(o.options)
+	if err != nil {
+		o.Fatal(err)
+	}
+	return r
+}
+
+func (o *own) register() {
+	o.Helper()
+	if _, err := o.open().Register(o.Context()); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// deregister is what a preStop hook does.
+func (o *own) deregister() {
+	o.Helper()
+	r, err := register.Load(o.options)
+	if err == nil {
+		err = r.Leave(o.Context())
+	}
+	if err != nil {
+		o.Fatal(err)
+	}
+}
+
+func (o *own) holds(want ...string) {
+	o.Helper()
+	if got := o.Entries(); !slices.Equal(got, want) {
+		o.Fatalf("the server has %v, want %v", got, want)
+	}
+}
+
+// TestLeaveWhileTold: a preStop hook takes the entry away while the one who keeps it
+// alive tells it anew, and that one is stopped before it has an answer. What it told
+// does not stay.
+func TestLeaveWhileTold(t *testing.T) {
+	var again atomic.Bool
+	arrived, late := make(chan struct{}), make(chan struct{})
+	var o *own
+	o = newOwn(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method != "POST" || !again.CompareAndSwap(true, false) {
+			return false
+		}
+		close(arrived)
+		<-late
+		o.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	})
+	o.options.Protocol.Custom.CheckURL = "/register?instance=10.1.2.3"
+	o.options.Protocol.Custom.DeregisterURL = "/register?instance=10.1.2.3"
+	o.tells("10.1.2.3")
+	r := o.open()
+	if _, err := r.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again.Store(true)
+	o.Forget()
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.Keep(ctx) }()
+	<-arrived
+	o.deregister()
+	stop()
+	<-kept
+	close(late)
+	registries.Await(t, "the late request", func() bool { return len(o.Entries()) == 1 })
+	if err := r.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.holds()
+}
+
+// TestStopWhileTold: who is told to stop while it tells the entry anew waits for the
+// answer, without which it could not leave.
+func TestStopWhileTold(t *testing.T) {
+	var again atomic.Bool
+	arrived, stopped := make(chan struct{}), make(chan struct{})
+	o := newOwn(t, func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == "POST" && again.CompareAndSwap(true, false) {
+			close(arrived)
+			<-stopped
+		}
+		return false
+	})
+	r := o.open()
+	if _, err := r.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again.Store(true)
+	o.Forget()
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.Keep(ctx) }()
+	<-arrived
+	stop()
+	time.Sleep(50 * time.Millisecond) // in which it must not give up
+	close(stopped)
+	<-kept
+	o.holds("10.1.2.3")
+	if err := r.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.holds()
+}
+
+// TestKeepEnds: when Keep has returned, no heartbeat is under way any more, whose end
+// would come between what follows.
+func TestKeepEnds(t *testing.T) {
+	for range 20 {
+		beats := make(chan struct{}, 1000)
+		o := newOwn(t, func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == "GET" {
+				beats <- struct{}{}
+			}
+			return false
+		})
+		o.options.Every = time.Microsecond
+		r := o.open()
+		if _, err := r.Register(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		kept := make(chan struct{})
+		go func() { defer close(kept); r.Keep(ctx) }()
+		<-beats
+		stop()
+		<-kept
+		if err := r.Leave(t.Context()); err != nil { // the race detector has an eye on it
+			t.Fatal(err)
+		}
+		o.holds()
+	}
+}
+
+// TestLeaveTakesBoth: who is stopped before it has told anything takes away what the
+// state tells of, which was told otherwise.
+func TestLeaveTakesBoth(t *testing.T) {
+	o := newOwn(t, nil)
+	o.options.Protocol.Custom.DeregisterURL = "/register?instance=10.1.2.3"
+	o.tells("10.1.2.3")
+	o.register()
+	o.options.Protocol.Custom.DeregisterURL = "/register?instance=10.1.2.4"
+	o.tells("10.1.2.4")
+	o.holds("10.1.2.3")
+	if err := o.open().Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.holds()
+}
+
+// TestLeaveBeforeLater: what was told before and cannot be taken away is not
+// forgotten, however often the container runs again.
+func TestLeaveBeforeLater(t *testing.T) {
+	for name, end := range map[string]struct {
+		do   func(*own)
+		want []string
+	}{
+		"run again":   {(*own).register, []string{"10.1.2.5"}},
+		"deregister":  {(*own).deregister, nil},
+		"hold's end":  {func(o *own) { o.leave() }, nil},
+		"told anew":   {func(o *own) { o.tells("10.1.2.6"); o.register() }, []string{"10.1.2.6"}},
+		"as at first": {func(o *own) { o.tells("10.1.2.3"); o.register() }, []string{"10.1.2.3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var refuses atomic.Bool
+			o := newOwn(t, func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method != "DELETE" || !refuses.Load() {
+					return false
+				}
+				http.Error(w, "not now", http.StatusForbidden)
+				return true
+			})
+			o.register()
+			refuses.Store(true)
+			o.tells("10.1.2.4")
+			o.register()
+			o.tells("10.1.2.5")
+			o.register()
+			o.holds("10.1.2.3", "10.1.2.4", "10.1.2.5")
+			refuses.Store(false)
+			end.do(o)
+			o.holds(end.want...)
+		})
+	}
+}
+
+// leave is what a sidecar does that has found itself registered.
+func (o *own) leave() {
+	o.Helper()
+	r := o.open()
+	if _, err := r.Register(o.Context()); err != nil {
+		o.Fatal(err)
+	}
+	if err := r.Leave(o.Context()); err != nil {
+		o.Fatal(err)
+	}
+}
+
+// TestAgainIsOfRegistering: 404 that is to be tried again when registering means, of
+// what is registered, that it is not there.
+func TestAgainIsOfRegistering(t *testing.T) {
+	o := newOwn(t, nil)
+	var err error
+	if o.options.Again, err = httpclient.ParseStatuses("404"); err != nil {
+		t.Fatal(err)
+	}
+	o.register()
+	o.Forget()
+	o.register()
+	o.Forget()
+	o.leave()
+}
+
+// TestLargeAnswer: a state with the largest answer can be read again; what is larger
+// is not stored in part.
+func TestLargeAnswer(t *testing.T) {
+	size := 1 << 20
+	o := newOwn(t, func(w http.ResponseWriter, r *http.Request) bool {
+		w.Write(slices.Repeat([]byte("x"), size))
+		return true
+	})
+	o.options.Protocol.Custom.CheckURL, o.options.Protocol.Custom.DeregisterURL = "/", ""
+	o.tells("10.1.2.3")
+	o.options.Output = filepath.Join(t.TempDir(), "answer")
+	o.register()
+	os.Remove(o.options.Output)
+	o.register()
+	if info, err := os.Stat(o.options.Output); err != nil || info.Size() != 1<<20 {
+		t.Errorf("%v, %v", info, err)
+	}
+	size++
+	o.options.State = filepath.Join(t.TempDir(), "state")
+	if _, err := o.open().Register(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than a MiB") {
+		t.Error(err)
+	}
+}
+
+// TestKeepWithoutState: who cannot write the state any more registers again what was
+// forgotten all the same, and takes it away.
+func TestKeepWithoutState(t *testing.T) {
+	o := newOwn(t, nil)
+	r := o.open()
+	if _, err := r.Register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(o.options.State); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(o.options.State, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	o.Forget()
+	ctx, stop := context.WithCancel(t.Context())
+	kept := make(chan struct{})
+	go func() { defer close(kept); r.Keep(ctx) }()
+	registries.Await(t, "it is told again", func() bool { return len(o.Entries()) == 1 })
+	stop()
+	<-kept
+	if err := r.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	o.holds()
+}
+
+// TestLockedState: somebody who keeps the folder locked does not keep the deadline
+// from passing, or the entry from being taken away.
+func TestLockedState(t *testing.T) {
+	o := newOwn(t, nil)
+	o.register()
+	dir, err := os.Open(filepath.Dir(o.options.State))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	o.deregister()
+	o.holds()
+}
+
+// TestRedirectHint: what to do is said in flags that register has.
+func TestRedirectHint(t *testing.T) {
+	o := newOwn(t, func(w http.ResponseWriter, r *http.Request) bool {
+		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+		return true
+	})
+	_, err := o.open().Register(t.Context())
+	hinted, ok := err.(interface{ Hint() string })
+	if !ok || hinted.Hint() != "give the URL that the redirect leads to" {
+		t.Errorf("%v: hint %v", err, hinted)
+	}
+}
