@@ -40,13 +40,14 @@ const (
 // byStatus is what the statuses of HTTP mean where a registry has no words of its
 // own.
 func byStatus(a *httpclient.Answer) finding {
-	switch {
-	case 200 <= a.Status && a.Status <= 299:
+	switch httpclient.ByStatus(a) {
+	case httpclient.Done:
 		return there
-	case a.Status == http.StatusNotFound, a.Status == http.StatusGone:
-		return gone
-	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status == http.StatusTooManyRequests, a.Status >= 500:
+	case httpclient.Again:
 		return again
+	}
+	if a.Status == http.StatusNotFound || a.Status == http.StatusGone {
+		return gone
 	}
 	return refused
 }

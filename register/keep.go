@@ -2,10 +2,17 @@ package register
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"initbox/internal/poll"
 )
+
+// A registry that has forgotten the entry again and again is told less and less
+// often: probably it is asked at the wrong place, and has more entries each time.
+const maxDoublings = 6
 
 // Heartbeats of Pods that started together must not come together.
 const beatJitter = 0.1
@@ -22,14 +29,16 @@ func (r *Registration) Keep(ctx context.Context) {
 		return
 	}
 	random := rand.New(rand.NewPCG(r.o.Seed, 1))
-	told := "" // of the last heartbeat, if it failed
+	told := ""        // of the last heartbeat, if it failed
+	soon := r.resumed // for a while nobody kept it alive
 	for {
-		pause := r.pace()
+		pause := r.pace() << min(max(0, r.forgotten-1), maxDoublings)
 		pause += time.Duration((2*random.Float64() - 1) * beatJitter * float64(pause))
-		select {
-		case <-ctx.Done():
+		if soon {
+			soon, pause = false, 0
+		}
+		if poll.Sleep(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		if r.leftByOther() {
 			continue
@@ -71,10 +80,17 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	if err == nil && found == there && r.protocol.beatAsks {
 		found, _, err = r.do(ctx, r.protocol.ask, "ask for "+r.entry.shown())
 	}
+	if err == nil && found != gone {
+		r.forgotten = 0
+	}
 	if err != nil || found != gone || r.leftByOther() {
 		return err
 	}
+	r.forgotten++
 	r.log.Warn(fmt.Sprintf("%s: has forgotten %s, registering again", r.place(), r.entry.shown()))
+	if r.forgotten > 1 && r.o.Protocol.Custom != nil {
+		r.log.Warn(fmt.Sprintf("%s: that was for the %dth time in a row: do --check-url and --heartbeat-url ask for what was registered?", r.place(), r.forgotten))
+	}
 	identity, err := r.identity()
 	if err != nil {
 		return err
@@ -82,15 +98,16 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	r.round++
 	ctx, cancel := outlast(ctx, answerWithin)
 	defer cancel()
-	stopped, err := r.tell(ctx, identity, func(st *state, name string) (bool, error) {
-		stop, err := st.writeUnlessLeft(name)
-		if err != nil {
-			r.log.Warn(err.Error()) // a full disk is no reason not to be found any more
+	err = r.tell(ctx, identity, func(st *state, name string) error {
+		err := st.writeUnlessLeft(name)
+		if err == nil || errors.Is(err, errLeft) {
+			return err
 		}
-		return stop, nil
+		r.log.Warn(err.Error()) // a full disk is no reason not to be found any more
+		return nil
 	})
-	if stopped {
-		return r.leave(ctx) // it may have been registered again after it was taken away
+	if errors.Is(err, errLeft) {
+		_, err = r.leave(ctx) // it may have been registered again after it was taken away
 	}
 	return err
 }
@@ -104,7 +121,9 @@ const answerWithin = time.Second
 func outlast(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(by, func() { cancel(context.Cause(ctx)) })
+		if poll.Sleep(longer, by) == nil {
+			cancel(context.Cause(ctx))
+		}
 	})
 	return longer, func() { stop(); cancel(nil) }
 }

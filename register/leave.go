@@ -42,11 +42,16 @@ func (r *Registration) Leave(ctx context.Context) error {
 		r.log.Info(fmt.Sprintf("%s: %s was deregistered before", r.place(), r.entry.shown()))
 		return nil
 	}
-	if err := r.leave(ctx); err != nil {
+	found, err := r.leave(ctx)
+	if err != nil {
 		return err
 	}
 	r.unsure = false
-	r.log.Info(fmt.Sprintf("%s: deregistered %s", r.place(), r.entry.shown()))
+	if found == gone {
+		r.log.Info(fmt.Sprintf("%s: %s was not there any more", r.place(), r.entry.shown()))
+	} else {
+		r.log.Info(fmt.Sprintf("%s: deregistered %s", r.place(), r.entry.shown()))
+	}
 	if st == nil {
 		return nil
 	}
@@ -57,24 +62,29 @@ func (r *Registration) Leave(ctx context.Context) error {
 		return fmt.Errorf("%s: what was registered before stays", r.place())
 	}
 	st.Done, st.Before = true, r.before
-	_, err = st.write(r.o.State)
-	return err
+	return st.write(r.o.State)
 }
 
-func (r *Registration) leave(ctx context.Context) error {
+// leave takes the entry away, and returns what the first call found: there or gone.
+func (r *Registration) leave(ctx context.Context) (finding, error) {
 	if len(r.protocol.leave) == 0 {
-		return ErrCannotLeave
+		return refused, ErrCannotLeave
 	}
+	first := refused
 	for i := range r.protocol.leave {
 		c := &r.protocol.leave[i]
 		if c.when != nil && !c.when(&r.entry) {
 			continue
 		}
-		if _, _, err := r.do(ctx, c, "deregister "+r.entry.shown()); err != nil {
-			return err
+		found, _, err := r.do(ctx, c, "deregister "+r.entry.shown())
+		if err != nil {
+			return refused, err
+		}
+		if first == refused {
+			first = found
 		}
 	}
-	return nil
+	return first, nil
 }
 
 // leavesLike reports whether other takes away the same entry as r, so that it

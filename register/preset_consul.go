@@ -78,6 +78,17 @@ func consulKnows(_ *Entry, a *httpclient.Answer) finding {
 	return byStatus(a)
 }
 
+// consulTakes judges what the catalog says of a node that it is told of. What is wrong
+// with that it says by 500, too.
+func consulTakes(_ *Entry, a *httpclient.Answer) finding {
+	for _, words := range []string{"failed inserting service", "Must provide", "Invalid Service Meta"} {
+		if a.Status == http.StatusInternalServerError && bytes.Contains(a.Body, []byte(words)) {
+			return refused
+		}
+	}
+	return byStatus(a)
+}
+
 // consulHasService judges what the catalog says of a node: null of an unknown one.
 func consulHasService(_ *Entry, a *httpclient.Answer) finding {
 	found := byStatus(a)

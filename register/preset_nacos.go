@@ -17,8 +17,6 @@ const nacosQuery = "serviceName={service}&ip={address}&port={port}"
 
 var nacosOwn = []string{"serviceName", "ip", "port", "ephemeral", "namespaceId", "groupName", "clusterName"}
 
-const nacosGuarantee = "a service has one instance of an address and port, and registering again replaces it; kept alive, that of a Pod that died is unhealthy after half the TTL and goes after it; otherwise it is a persistent instance, which Nacos checks itself and which stays until it is deregistered (all instances of one service must be of the same sort)"
-
 // nacosInstance is the instance that Nacos is told of,
 // https://nacos.io/en/docs/open-api and, for 3.x,
 // https://nacos.io/en/docs/v3.2/manual/user/open-api.

@@ -11,11 +11,10 @@ import (
 
 // A Preset is how one kind of registry is spoken to.
 type Preset struct {
-	Name      string
-	About     string   // what it speaks to, and with what URL, for the help
-	Guarantee string   // what repeating, dying and leaving come to, for the help and the documentation
-	Unheld    string   // what becomes of an entry for which nobody sends heartbeats, if it does not stay
-	Needs     []string // fields of the entry, as JSON names them, without which it cannot be registered
+	Name   string
+	About  string   // what it speaks to, and with what URL, for the help
+	Unheld string   // what becomes of an entry for which nobody sends heartbeats, if it does not stay
+	Needs  []string // fields of the entry, as JSON names them, without which it cannot be registered
 
 	// Own are members of what the registry is told by which later calls name the
 	// entry, or which every call has to say: what is put in their place could not be
@@ -39,33 +38,33 @@ func Presets() []*Preset { return presets }
 
 var presets = []*Preset{
 	{
-		Name:      "consul",
-		About:     "the Consul agent of the Pod's node, as in http://$(HOST_IP):8500",
-		Guarantee: "an agent holds one entry of an ID, and registering again replaces it; kept alive, the entry of a Pod that died is critical after the TTL and goes after three, but at least a minute; otherwise it stays until it is deregistered, at this agent",
-		Needs:     []string{"service", "id", "address"},
-		Own:       []string{"ID"},
+		Name:  "consul",
+		About: "the Consul agent of the Pod's node, as in http://$(HOST_IP):8500",
+		Needs: []string{"service", "id", "address"},
+		Own:   []string{"ID"},
 
-		register: []call{{method: "PUT", path: "/v1/agent/service/register", query: "replace-existing-checks=true", body: consulService}},
+		register: []call{
+			{method: "PUT", path: "/v1/agent/service/register", query: "replace-existing-checks=true", body: consulService},
+			{method: "PUT", path: "/v1/agent/check/pass/service:{id}", when: held, judge: consulKnows}, // a check of before is as critical as it was
+		},
 		ask:      &call{method: "GET", path: "/v1/agent/service/{id}", judge: consulKnows},
 		beat:     &call{method: "PUT", path: "/v1/agent/check/pass/service:{id}", judge: consulKnows},
 		leave:    []call{{method: "PUT", path: "/v1/agent/service/deregister/{id}", judge: consulKnows}},
 	},
 	{
-		Name:      "consul-catalog",
-		About:     "the catalog of Consul, without an agent on the Pod's node, as in http://consul-server.consul.svc:8500",
-		Guarantee: "the Pod is a node of the catalog, named by the ID, with one service, and registering again replaces it; Consul does not check it (consul-esm does, if it runs), so that the entry of a Pod that died stays until it is deregistered",
-		Needs:     []string{"service", "id", "address"},
-		Own:       []string{"Node"},
+		Name:  "consul-catalog",
+		About: "the catalog of Consul, without an agent on the Pod's node, as in http://consul-server.consul.svc:8500",
+		Needs: []string{"service", "id", "address"},
+		Own:   []string{"Node"},
 
-		register: []call{{method: "PUT", path: "/v1/catalog/register", body: consulNode}},
+		register: []call{{method: "PUT", path: "/v1/catalog/register", body: consulNode, judge: consulTakes}},
 		ask:      &call{method: "GET", path: "/v1/catalog/node/{id}", judge: consulHasService},
 		leave:    []call{{method: "PUT", path: "/v1/catalog/deregister", body: func(e *Entry) any { return map[string]any{"Node": e.ID} }}},
 	},
 	{
-		Name:      "etcd",
-		About:     "a key /services/SERVICE/ID of etcd 3.4 or later, whose value is JSON, as in http://etcd:2379",
-		Guarantee: "there is one key for an ID, and registering again replaces its value; kept alive, the key of a Pod that died goes after the TTL; otherwise it stays until it is deregistered",
-		Needs:     []string{"service", "id", "address"},
+		Name:  "etcd",
+		About: "a key /services/SERVICE/ID of etcd 3.4 or later, whose value is JSON, as in http://etcd:2379",
+		Needs: []string{"service", "id", "address"},
 
 		login:   &call{method: "POST", path: "/v3/auth/authenticate", login: etcdLogin, judge: etcdSays, keep: map[string]string{"token": "/token"}},
 		tokenAs: "{token}",
@@ -83,12 +82,11 @@ var presets = []*Preset{
 		},
 	},
 	{
-		Name:      "eureka",
-		About:     "Eureka, Netflix's or Spring Cloud's, as in http://eureka:8761/eureka",
-		Guarantee: "an application has one instance of an ID, and registering again replaces it; the instance of a Pod that died goes one to three TTLs later, unless Eureka preserves itself",
-		Unheld:    "Eureka drops the entry after 90 s without heartbeats",
-		Needs:     []string{"service", "id", "address"},
-		Own:       []string{"instanceId", "app"},
+		Name:   "eureka",
+		About:  "Eureka, Netflix's or Spring Cloud's, as in http://eureka:8761/eureka",
+		Unheld: "Eureka drops the entry after 90 s without heartbeats",
+		Needs:  []string{"service", "id", "address"},
+		Own:    []string{"instanceId", "app"},
 
 		register: []call{{method: "POST", path: "/apps/{service}", body: eurekaInstance}},
 		ask:      &call{method: "GET", path: "/apps/{service}/{id}"},
@@ -96,11 +94,10 @@ var presets = []*Preset{
 		leave:    []call{{method: "DELETE", path: "/apps/{service}/{id}"}},
 	},
 	{
-		Name:      "nacos",
-		About:     "Nacos 1.2 to 3.1, as in http://nacos:8848/nacos?namespaceId=dev&groupName=web",
-		Guarantee: nacosGuarantee,
-		Needs:     []string{"service", "address", "port"},
-		Own:       nacosOwn,
+		Name:  "nacos",
+		About: "Nacos 1.2 to 3.1, as in http://nacos:8848/nacos?namespaceId=dev&groupName=web",
+		Needs: []string{"service", "address", "port"},
+		Own:   nacosOwn,
 
 		login:    &call{method: "POST", path: "/v1/auth/login", login: nacosLogin, keep: map[string]string{"token": "/accessToken"}},
 		tokenAs:  "Bearer {token}",
@@ -114,11 +111,10 @@ var presets = []*Preset{
 		beatEvery: nacosPace,
 	},
 	{
-		Name:      "nacos3",
-		About:     "Nacos 3.0 or later (3.2 speaks no other way), as in http://nacos:8848/nacos?namespaceId=dev&groupName=web",
-		Guarantee: nacosGuarantee,
-		Needs:     []string{"service", "address", "port"},
-		Own:       nacosOwn,
+		Name:  "nacos3",
+		About: "Nacos 3.0 or later (3.2 speaks no other way), as in http://nacos:8848/nacos?namespaceId=dev&groupName=web",
+		Needs: []string{"service", "address", "port"},
+		Own:   nacosOwn,
 
 		login:    &call{method: "POST", path: "/v3/auth/user/login", login: nacosLogin, keep: map[string]string{"token": "/accessToken"}},
 		tokenAs:  "Bearer {token}",
@@ -132,10 +128,9 @@ var presets = []*Preset{
 		beatEvery: nacosPace,
 	},
 	{
-		Name:      "spring-boot-admin",
-		About:     "Spring Boot Admin 2 or later, as in http://admin:8080",
-		Guarantee: "there is one instance for a health URL, and registering again replaces it; the server asks the health URL, and shows a Pod that died as offline until it is deregistered",
-		Needs:     []string{"service", "health"},
+		Name:  "spring-boot-admin",
+		About: "Spring Boot Admin 2 or later, as in http://admin:8080",
+		Needs: []string{"service", "health"},
 
 		register: []call{{method: "POST", path: "/instances", body: func(e *Entry) any { return adminInstance(e) }, keep: map[string]string{"instance": "/id"}}},
 		ask:      &call{method: "GET", path: "/instances/{instance}"},

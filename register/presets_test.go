@@ -104,6 +104,7 @@ var presetCalls = []struct {
 	{"consul", "full", full, `
 register: PUT http://registry:1/base/v1/agent/service/register?tenant=a&replace-existing-checks=true
 {"Address":"fd00::7","Checks":[{"CheckID":"service:web-0","DeregisterCriticalServiceAfter":"1m30s","Name":"Heartbeat","Status":"passing","TTL":"30s"},{"CheckID":"service:web-0:health","HTTP":"https://[fd00::7]:8443/actuator/health","Interval":"10s","Name":"Health","Timeout":"5s"}],"ID":"web-0","Meta":{"secure":"true","zone":"a"},"Name":"web","Port":8443,"Tags":["v2","blue"],"extra":[1,"x"]}
+register: PUT http://registry:1/base/v1/agent/check/pass/service:web-0?tenant=a
 ask: GET http://registry:1/base/v1/agent/service/web-0?tenant=a
 beat: PUT http://registry:1/base/v1/agent/check/pass/service:web-0?tenant=a
 leave: PUT http://registry:1/base/v1/agent/service/deregister/web-0?tenant=a
@@ -270,7 +271,7 @@ func TestPresetsSayWhatTheyDo(t *testing.T) {
 	}
 	for _, p := range Presets() {
 		names = append(names, p.Name)
-		if p.About == "" || p.Guarantee == "" || len(p.Needs) == 0 {
+		if p.About == "" || len(p.Needs) == 0 {
 			t.Errorf("%s: says too little", p.Name)
 		}
 		for _, need := range p.Needs {
@@ -357,6 +358,9 @@ var answers = []struct {
 	{"consul", "leave", 404, `Unknown service ID "web-0". Ensure that the service ID is passed, not the service name.`, gone},
 	{"consul", "leave", 500, `Unknown service "web-0"`, gone},
 
+	{"consul-catalog", "register", 200, `true`, there},
+	{"consul-catalog", "register", 500, `failed inserting service: Invalid Service Meta: Key contains invalid characters`, refused},
+	{"consul-catalog", "register", 500, `No cluster leader`, again},
 	{"consul-catalog", "ask", 200, `null`, gone},
 	{"consul-catalog", "ask", 200, `{"Node":{"Node":"web-0"},"Services":{}}`, gone},
 	{"consul-catalog", "ask", 200, `{"Node":{"Node":"web-0"},"Services":{"web-0":{"ID":"web-0"}}}`, there},

@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path/filepath"
+	"syscall"
 	"time"
 
 	"initbox/internal/atomicfile"
@@ -59,6 +61,9 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	if err := r.checkOutput(); err != nil {
+		return Result{}, err
+	}
 	old, err := readState(r.o.State)
 	if err != nil {
 		return Result{}, err
@@ -73,7 +78,7 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 			return Result{Before: true, Answer: r.answer}, err
 		}
 	}
-	if _, err = r.tell(ctx, identity, (*state).write); err == nil {
+	if err = r.tell(ctx, identity, (*state).write); err == nil {
 		err = r.leaveBeforeAgain(ctx, identity)
 	}
 	return Result{Answer: r.answer}, err
@@ -101,26 +106,26 @@ func (r *Registration) resume(ctx context.Context, old *state, identity string) 
 	return false, nil
 }
 
-// tell registers, and has the state say so before and after. It stops if the state
-// cannot be written, or must not.
-func (r *Registration) tell(ctx context.Context, identity string, write func(st *state, name string) (stop bool, err error)) (stopped bool, err error) {
-	if stop, err := write(r.state(identity, registering), r.o.State); stop || err != nil {
-		return stop, err
+// tell registers, and has the state say so before and after. It stops at an error of
+// write.
+func (r *Registration) tell(ctx context.Context, identity string, write func(st *state, name string) error) error {
+	if err := write(r.state(identity, registering), r.o.State); err != nil {
+		return err
 	}
 	answer, err := r.announce(ctx, identity)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if r.wantsAnswer() {
 		if r.answer, err = r.extract(answer); err != nil {
-			return false, err
+			return err
 		}
 	}
-	if stop, err := write(r.state(identity, registered), r.o.State); stop || err != nil {
-		return stop, err
+	if err := write(r.state(identity, registered), r.o.State); err != nil {
+		return err
 	}
 	r.log.Info(fmt.Sprintf("%s: registered %s", r.place(), r.entry.shown()))
-	return false, r.writeAnswer()
+	return r.writeAnswer()
 }
 
 func (r *Registration) wantsAnswer() bool { return r.o.Output != "" || r.o.Extract != "" }
@@ -139,7 +144,7 @@ func (r *Registration) mayBeThere(old *state) bool {
 // stillThere asks the registry for what the state says to be registered. A
 // registry that cannot be asked is believed to have kept it.
 func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, err error) {
-	r.kept, r.answer = old.Kept, old.Answer
+	r.kept, r.answer, r.resumed = old.Kept, old.Answer, true
 	if r.protocol.ask == nil {
 		r.log.Info(fmt.Sprintf("%s: registered before, as %s says; there is no way to ask the server", r.place(), r.o.State))
 		return true, r.writeAnswer()
@@ -150,13 +155,13 @@ func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, 
 	}
 	if found == gone {
 		r.log.Info(fmt.Sprintf("%s: does not know %s", r.place(), r.entry.shown()))
-		r.kept, r.answer = nil, nil
+		r.kept, r.answer, r.resumed = nil, nil, false
 		return false, nil
 	}
 	r.log.Info(fmt.Sprintf("%s: %s is registered already", r.place(), r.entry.shown()))
 	if old.Phase != registered {
 		old.Phase = registered
-		if _, err := old.write(r.o.State); err != nil {
+		if err := old.write(r.o.State); err != nil {
 			return false, err
 		}
 	}
@@ -172,11 +177,13 @@ func (r *Registration) announce(ctx context.Context, identity string) (answer *h
 	doing := "register " + r.entry.shown()
 	for restarts := 0; ; restarts++ {
 		found := there
+		var last *call
 		for i := range r.protocol.register {
 			c := &r.protocol.register[i]
 			if c.when != nil && !c.when(&r.entry) {
 				continue
 			}
+			last = c
 			if found, answer, err = r.do(ctx, c, doing); err != nil || found == gone {
 				break
 			}
@@ -185,7 +192,7 @@ func (r *Registration) announce(ctx context.Context, identity string) (answer *h
 			return answer, err
 		}
 		if restarts == maxRestarts {
-			return nil, r.refusal(doing, answer)
+			return nil, r.refusal(doing, last, answer)
 		}
 	}
 }
@@ -227,8 +234,12 @@ func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) 
 		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, noMoreTime)
 		defer cancel()
 	}
-	err = before.leave(ctx)
-	if err != nil && !errors.Is(err, ErrCannotLeave) {
+	_, err = before.leave(ctx)
+	if errors.Is(err, ErrCannotLeave) {
+		r.log.Warn(fmt.Sprintf("%s: what was registered before, as something else, stays: %v", before.place(), err))
+		return true
+	}
+	if err != nil {
 		r.log.Warn(fmt.Sprintf("%s: what was registered before, %s, stays: %v", before.place(), before.entry.shown(), err))
 		return false
 	}
@@ -251,8 +262,7 @@ func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) er
 	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, noMoreTime)
 	defer cancel()
 	r.leaveBefore(ctx, true)
-	_, err := r.state(identity, registered).write(r.o.State)
-	return err
+	return r.state(identity, registered).write(r.o.State)
 }
 
 const leaveOldWithin = 5 * time.Second
@@ -269,9 +279,22 @@ func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
 	}
 	value, err := pointer(a.Body, r.o.Extract)
 	if err != nil {
-		return nil, fmt.Errorf("%s: the answer: %w", r.place(), err)
+		return nil, hintedError{fmt.Errorf("%s: %s is registered, but the answer %w", r.place(), r.entry.shown(), err), "look at the whole answer: --output FILE without --extract"}
 	}
 	return []byte(value), nil
+}
+
+// checkOutput says that the answer could not be written, before there is one: a
+// server of one's own may have a new entry for each that is lost.
+func (r *Registration) checkOutput() error {
+	if r.o.Output == "" {
+		return nil
+	}
+	const writable = 2 // W_OK of access(2)
+	if err := syscall.Access(filepath.Dir(r.o.Output), writable); err != nil {
+		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
+	}
+	return nil
 }
 
 func (r *Registration) writeAnswer() error {

@@ -35,13 +35,15 @@ type Registration struct {
 	log      *slog.Logger
 	client   httpclient.Options
 
-	kept   map[string]string // of answers, for later calls
-	token  string            // from the protocol's login, "" before it
-	answer []byte            // what is wanted of the registry's
-	round  int               // see state.Round
-	key    string            // the Idempotency-Key of what is being sent
-	before *state            // see state.Before
-	unsure bool              // a heartbeat was on its way while somebody else took the entry away, and may have brought it back
+	kept      map[string]string // of answers, for later calls
+	token     string            // from the protocol's login, "" before it
+	resumed   bool              // an earlier run has registered it
+	forgotten int               // heartbeats in a row that found it gone
+	answer    []byte            // what is wanted of the registry's
+	round     int               // see state.Round
+	key       string            // the Idempotency-Key of what is being sent
+	before    *state            // see state.Before
+	unsure    bool              // a heartbeat was on its way while somebody else took the entry away, and may have brought it back
 
 	mu      sync.Mutex
 	secrets map[string]bool // what has been sent and must not be shown
@@ -129,7 +131,7 @@ func (r *Registration) request(c *call) (*request, error) {
 func (q *request) resolve(server *url.URL) *url.URL {
 	if !q.below && (q.ref.Scheme != "" || q.ref.Host != "" || q.ref.Path != "") {
 		u := server.ResolveReference(q.ref)
-		if sameOrigin(u, server) {
+		if httpclient.SameOrigin(u, server) {
 			u.User = server.User
 		}
 		return u
@@ -141,8 +143,6 @@ func (q *request) resolve(server *url.URL) *url.URL {
 	u.RawQuery = strings.Trim(server.RawQuery+"&"+q.ref.RawQuery, "&")
 	return &u
 }
-
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
 
 // identity tells this registration from others: it is the same if the same Pod
 // tells the same server the same.
@@ -251,9 +251,9 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 	answer, err = retry.Do(ctx, q.method, q.resolve(r.url.URL).Redacted(), header, content)
 	if err != nil {
 		if answer != nil && r.judge(c, answer) == stale {
-			return stale, answer, r.explain(doing, err)
+			return stale, answer, r.explain(doing, c, err)
 		}
-		return refused, answer, r.explain(doing, err)
+		return refused, answer, r.explain(doing, c, err)
 	}
 	report.done()
 	found = r.judge(c, answer)
@@ -295,7 +295,7 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	}
 	req.URL = q.resolve(server)
 	req.Host = req.URL.Host
-	if !sameOrigin(req.URL, server) {
+	if !httpclient.SameOrigin(req.URL, server) {
 		req.URL.User = nil
 		return nil // the credentials are not for it
 	}
@@ -352,12 +352,13 @@ func (r *Registration) meaning(c *call, a *httpclient.Answer) finding {
 	switch {
 	case r.registers(c) && r.o.Success.Has(a.Status):
 		return there
-	case c.judge != nil:
-		return c.judge(&r.entry, a)
 	}
 	found := byStatus(a)
-	if found == gone && (r.registers(c) || c == r.protocol.login) {
-		return refused // there is nothing that could be gone
+	if c.judge != nil {
+		found = c.judge(&r.entry, a)
+	}
+	if found == gone && (c == &r.protocol.register[0] || c == r.protocol.login) {
+		return refused // there is nothing yet that could be gone
 	}
 	return found
 }
@@ -403,12 +404,12 @@ func (r *Registration) keep(c *call, a *httpclient.Answer) error {
 }
 
 // explain says what was being done, and why it failed, without secrets.
-func (r *Registration) explain(doing string, err error) error {
+func (r *Registration) explain(doing string, c *call, err error) error {
 	var status *httpclient.StatusError
 	var ended *poll.Error
 	switch {
 	case errors.As(err, &status):
-		return r.refusal(doing, &status.Answer)
+		return r.refusal(doing, c, &status.Answer)
 	case errors.As(err, &ended) && ended.Last != nil:
 		f := failure.Of(ended.Last)
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(r.redact(f.Error()))}
@@ -440,8 +441,11 @@ func (e textError) Error() string { return e.text }
 func (e textError) Unwrap() error { return e.err }
 
 // refusal is the error of an answer that will not be another one.
-func (r *Registration) refusal(doing string, a *httpclient.Answer) error {
+func (r *Registration) refusal(doing string, c *call, a *httpclient.Answer) error {
 	text := failure.Status(a.Status).Text
+	if r.o.Protocol.Custom == nil { // the path is not one that the user gave
+		text = c.method + " " + c.path + ": " + text
+	}
 	if said := r.said(a); said != "" {
 		text += ": " + said
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"initbox/internal/atomicfile"
+	"initbox/internal/poll"
 	"initbox/internal/readfile"
 )
 
@@ -56,10 +57,10 @@ func (r *Registration) state(identity string, p phase) *state {
 	}
 }
 
-// write stores the state, if there is a file for it. It never has to stop.
-func (st *state) write(name string) (stop bool, err error) {
+// write stores the state, if there is a file for it.
+func (st *state) write(name string) error {
 	if name == "" {
-		return false, nil
+		return nil
 	}
 	st.Since = time.Now().UTC().Truncate(time.Second)
 	text, err := json.MarshalIndent(st, "", "  ")
@@ -67,9 +68,9 @@ func (st *state) write(name string) (stop bool, err error) {
 		err = atomicfile.Write(name, append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return false, hintedError{fmt.Errorf("write the state to %s: %w", name, err), volumeHint}
+		return hintedError{fmt.Errorf("write the state to %s: %w", name, err), volumeHint}
 	}
-	return false, nil
+	return nil
 }
 
 // readState returns nil if there is no file.
@@ -91,18 +92,22 @@ func readState(name string) (*state, error) {
 	return &st, nil
 }
 
-// writeUnlessLeft is write for who keeps an entry alive. It has to stop if another
-// process has taken the entry away meanwhile.
-func (st *state) writeUnlessLeft(name string) (stop bool, err error) {
+// writeUnlessLeft is write for who keeps an entry alive. It fails with errLeft if
+// another process has taken the entry away meanwhile.
+func (st *state) writeUnlessLeft(name string) error {
 	if name == "" {
-		return false, nil
+		return nil
 	}
 	defer lock(context.Background(), name)()
-	if old, err := readState(name); err != nil || old != nil && old.Phase == left {
-		return err == nil, err
+	if old, err := readState(name); err != nil {
+		return err
+	} else if old != nil && old.Phase == left {
+		return errLeft
 	}
 	return st.write(name)
 }
+
+var errLeft = errors.New("somebody else has taken the entry away")
 
 // markLeft has the state say that the entry is taken away, and returns it; nil if
 // there is none.
@@ -116,8 +121,7 @@ func markLeft(ctx context.Context, name string) (*state, error) {
 		return st, err
 	}
 	st.Phase = left
-	_, err = st.write(name)
-	return st, err
+	return st, st.write(name)
 }
 
 // A state is locked for as long as it takes to replace a small file.
@@ -138,7 +142,7 @@ func lock(ctx context.Context, name string) (unlock func()) {
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
 	for ctx.Err() == nil && errors.Is(syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		time.Sleep(lockPause) // to wait in flock would be to wait beyond any deadline
+		_ = poll.Sleep(ctx, lockPause) // to wait in flock would be to wait beyond any deadline
 	}
 	return func() { dir.Close() }
 }

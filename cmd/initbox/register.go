@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,6 +268,9 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	if err := r.check(c); err != nil {
 		return o, err
 	}
+	if err := r.unreplaced(); err != nil {
+		return o, err
+	}
 	var err error
 	if o.Server, err = r.server.server(); err != nil {
 		return o, err
@@ -294,11 +298,9 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 		return o, fmt.Errorf("read what the downward API tells: %w", err)
 	}
 	o.Pod = cmp.Or(pod.UID, pod.Namespace+"/"+pod.Name)
+	r.warn(e, pod)
 	if r.preset != "" {
 		o.Protocol.Preset = r.preset
-		if unheld := register.PresetOf(r.preset).Unheld; unheld != "" && !r.hold {
-			e.log.Warn(unheld + ": send some with --hold")
-		}
 		o.Entry, err = r.entry(pod, source)
 		return o, err
 	}
@@ -365,11 +367,59 @@ func (r *registerFlags) check(c *cli.Context) error {
 	if c.IsSet("field-file") && given("json", "body-template") != nil {
 		return usagef("--field-file is of a form, and excludes --json and --body-template")
 	}
+	for flag, url := range map[string]string{"heartbeat-method": r.heartbeatURL, "deregister-method": r.leaveURL} {
+		if c.IsSet(flag) && url == "" {
+			return usagef("--%s: only with --%s", flag, strings.Replace(flag, "method", "url", 1))
+		}
+	}
+	if r.checkURL != "" && r.state == "" && !r.hold {
+		return usagef("--check-url: only with --state or --hold, for nothing remembers what was registered")
+	}
 	if r.extract != "" && r.extract[0] != '/' {
 		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.extract)
 	}
 	return nil
 }
+
+// warn tells what will not be as one may expect.
+func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
+	if p := register.PresetOf(r.preset); p != nil && p.Unheld != "" && !r.hold {
+		e.log.Warn(p.Unheld + ": send some with --hold")
+	}
+	if r.preset != "" && r.id == "" && pod.Namespace == "" {
+		e.log.Warn("the namespace is not known, and a Pod of that name in another one would have the same --id: set $POD_NAMESPACE from the downward API")
+	}
+	if r.idempotencyKey && pod.UID == "" {
+		e.log.Warn("the Pod's UID is not known, and the next Pod of that name would have the same Idempotency-Key: set $POD_UID from the downward API")
+	}
+	if r.hold && r.preset == "" && r.checkURL == "" && r.heartbeatURL == "" && r.leaveURL == "" {
+		e.log.Warn("--hold has nothing to do: give --heartbeat-url or --check-url, and --deregister-url")
+	}
+}
+
+// unreplaced refuses what the kubelet has left as it is: in args it replaces $(NAME)
+// only if the container has the variable. Sent as it stands, it would be the name or
+// the address of every Pod.
+func (r *registerFlags) unreplaced() error {
+	for _, flag := range []struct {
+		name   string
+		values []string
+	}{
+		{"service", []string{r.service}}, {"id", []string{r.id}}, {"address", []string{r.address}}, {"health", []string{r.health}},
+		{"tag", r.tags.Value()}, {"meta", r.meta.Value()}, {"field", r.fields.Value()}, {"json", r.json.Value()}, {"header", r.server.header.Value()},
+		{"url", []string{r.server.url}}, {"check-url", []string{r.checkURL}}, {"heartbeat-url", []string{r.heartbeatURL}}, {"deregister-url", []string{r.leaveURL}},
+	} {
+		for _, value := range flag.values {
+			if name := variableReference.FindStringSubmatch(value); name != nil && !strings.Contains(value, "@") { // a password may have any characters
+				return usagef("--%s has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable", flag.name, name[1]).
+					hint("set it in the container's env; that of a Service is there only if the Service was there before the Pod, in the same namespace")
+			}
+		}
+	}
+	return nil
+}
+
+var variableReference = regexp.MustCompile(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
 // entry returns what a registry with a preset is told.
 func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.Entry, error) {
@@ -411,6 +461,9 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 	}
 	entry.Health = r.health
 	if strings.HasPrefix(entry.Health, "/") {
+		if entry.Port == 0 {
+			return entry, usagef("--health %s: a path wants a --port; or give a whole URL", r.health)
+		}
 		entry.Health = entry.URL(entry.Health)
 	}
 	var err error

@@ -16,11 +16,11 @@ import (
 // and HeaderFiles add up; TokenFile or User with PasswordFile give the one
 // Authorization.
 type Credentials struct {
-	Header       http.Header // not secret
-	HeaderFiles  []string    // files with headers, one per line
-	User         string      // for basic authentication, with PasswordFile
-	PasswordFile string      // file with the password; "" for none
-	TokenFile    string      // file with a bearer token; "" for none
+	Header       http.Header `json:"header,omitempty"`       // not secret
+	HeaderFiles  []string    `json:"headerFiles,omitempty"`  // files with headers, one per line
+	User         string      `json:"user,omitempty"`         // for basic authentication, with PasswordFile
+	PasswordFile string      `json:"passwordFile,omitempty"` // file with the password; "" for none
+	TokenFile    string      `json:"tokenFile,omitempty"`    // file with a bearer token; "" for none
 }
 
 // Apply sets the headers of req in place of those that it has, and reads the
@@ -109,6 +109,9 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 		token, err := secret.Read(c.TokenFile)
 		if err != nil {
 			return nil, err
+		}
+		if token == "" {
+			return nil, &failure.Failure{Class: failure.Missing, Text: "the token file " + c.TokenFile + " is empty", Hint: "is the Secret filled in?"}
 		}
 		h.Set("Authorization", "Bearer "+token)
 		secrets = append(secrets, token)

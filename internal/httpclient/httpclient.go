@@ -111,7 +111,7 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 		tlsconfig.EmbedRoots()
 	}
 	req.Header.Del("Referer") // it would carry the query, and a token in it
-	if !sameOrigin(req.URL, via[0].URL) {
+	if !SameOrigin(req.URL, via[0].URL) {
 		if req.Body != nil && req.Body != http.NoBody { // 307 and 308 repeat it
 			return ErrBodyElsewhere
 		}
@@ -153,4 +153,5 @@ func methodChanged(status int) error {
 	return f
 }
 
-func sameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }
+// SameOrigin reports whether what is meant for a may be sent to b, credentials too.
+func SameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }

@@ -106,7 +106,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%v after %v and %d attempts: %v", e.Cause, e.Waited.Round(time.Millisecond), e.Attempts, e.Last)
+	attempts := "1 attempt"
+	if e.Attempts != 1 {
+		attempts = fmt.Sprintf("%d attempts", e.Attempts)
+	}
+	return fmt.Sprintf("%v after %v and %s: %v", e.Cause, e.Waited.Round(time.Millisecond), attempts, e.Last)
 }
 
 // Unwrap returns only the cause: Last may itself be a deadline, that of one
@@ -337,6 +341,18 @@ func (u *until) pause(err error) time.Duration {
 		return later.pause
 	}
 	return pause
+}
+
+// Sleep waits for d, or returns why ctx has ended before.
+func Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Pause returns the time from an attempt to the next one of what has been waited

@@ -27,6 +27,9 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 		return nil, err
 	}
 	u, err := url.Parse(text)
+	if err != nil && !strings.Contains(text, "://") {
+		return nil, errNoURL
+	}
 	if err != nil {
 		if problem := AddressProblem(text); problem != nil {
 			return nil, fmt.Errorf("the URL: %w", problem)
@@ -35,7 +38,7 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, errors.New("want a URL such as http://HOST:PORT/PATH")
+		return nil, errNoURL
 	case strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@"): // a password with an unencoded / or # or ? in it ends the host early
 		return nil, errors.New("the URL has an @ after its host: write %40 for it, and percent-encode / ? # in a password")
 	case refs.In(u.Host) || refs.In(u.EscapedFragment()):
@@ -48,6 +51,8 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	}
 	return &URL{u, refs}, nil
 }
+
+var errNoURL = errors.New("want a URL such as http://HOST:PORT/PATH")
 
 // unexpanded says that host or port is still a reference to a variable: the
 // kubelet leaves $(NAME) as it is when the container has no variable NAME.
