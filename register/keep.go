@@ -89,7 +89,7 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	r.forgotten++
 	r.log.Warn(fmt.Sprintf("%s: has forgotten %s, registering again", r.place(), r.entry.shown()))
 	if r.forgotten > 1 && r.o.Protocol.Custom != nil {
-		r.log.Warn(fmt.Sprintf("%s: that was for the %dth time in a row: do --check-url and --heartbeat-url ask for what was registered?", r.place(), r.forgotten))
+		r.log.Warn(fmt.Sprintf("%s: that was %d times in a row: do --check-url and --heartbeat-url ask for what was registered?", r.place(), r.forgotten))
 	}
 	identity, err := r.identity()
 	if err != nil {

@@ -47,9 +47,9 @@ var presets = []*Preset{
 			{method: "PUT", path: "/v1/agent/service/register", query: "replace-existing-checks=true", body: consulService},
 			{method: "PUT", path: "/v1/agent/check/pass/service:{id}", when: held, judge: consulKnows}, // a check of before is as critical as it was
 		},
-		ask:      &call{method: "GET", path: "/v1/agent/service/{id}", judge: consulKnows},
-		beat:     &call{method: "PUT", path: "/v1/agent/check/pass/service:{id}", judge: consulKnows},
-		leave:    []call{{method: "PUT", path: "/v1/agent/service/deregister/{id}", judge: consulKnows}},
+		ask:   &call{method: "GET", path: "/v1/agent/service/{id}", judge: consulKnows},
+		beat:  &call{method: "PUT", path: "/v1/agent/check/pass/service:{id}", judge: consulKnows},
+		leave: []call{{method: "PUT", path: "/v1/agent/service/deregister/{id}", judge: consulKnows}},
 	},
 	{
 		Name:  "consul-catalog",

@@ -94,13 +94,13 @@ func TestIdentity(t *testing.T) {
 func TestStateOfTwo(t *testing.T) {
 	for i := range 50 {
 		name := filepath.Join(t.TempDir(), fmt.Sprint(i))
-		if err := (&state{Version: stateVersion, Phase: registered}).write(name); err != nil {
+		if err := (&state{Version: stateVersion, Protocol: Protocol{Preset: "etcd"}, Phase: registered}).write(name); err != nil {
 			t.Fatal(err)
 		}
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			for range 5 {
-				if err := (&state{Version: stateVersion, Phase: registered, Round: 1}).writeUnlessLeft(name); err != nil && !errors.Is(err, errLeft) {
+				if err := (&state{Version: stateVersion, Protocol: Protocol{Preset: "etcd"}, Phase: registered, Round: 1}).writeUnlessLeft(name); err != nil && !errors.Is(err, errLeft) {
 					t.Error(err)
 				}
 			}

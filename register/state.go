@@ -86,7 +86,7 @@ func readState(name string) (*state, error) {
 		return nil, hintedError{fmt.Errorf("read the state: %w", err), "may this user read it? it belongs to the one who registered, and others may not"}
 	}
 	var st state
-	if err := json.Unmarshal(text, &st); err != nil || st.Version != stateVersion {
+	if err := json.Unmarshal(text, &st); err != nil || st.Version != stateVersion || st.Protocol.preset() == nil {
 		return nil, hintedError{fmt.Errorf("%s is not a state file of this version of initbox register", name), "name a file of its own with --state; if this one was it, remove it"}
 	}
 	return &st, nil

@@ -375,11 +375,22 @@ func (r *registerFlags) check(c *cli.Context) error {
 	if r.checkURL != "" && r.state == "" && !r.hold {
 		return usagef("--check-url: only with --state or --hold, for nothing remembers what was registered")
 	}
+	for flag, method := range map[string]string{"method": r.method, "heartbeat-method": r.heartbeatMethod, "deregister-method": r.leaveMethod} {
+		if strings.ContainsAny(method, " \t\r\n:/") {
+			return usagef("--%s %s: want one such as POST or PUT", flag, method)
+		}
+	}
+	if c.IsSet("heartbeat") && r.heartbeat < minHeartbeat {
+		return usagef("--heartbeat %v: want at least %v", r.heartbeat, minHeartbeat)
+	}
 	if r.extract != "" && r.extract[0] != '/' {
 		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.extract)
 	}
 	return nil
 }
+
+// minHeartbeat is as often as a server has to be asked for anything.
+const minHeartbeat = duration(100 * time.Millisecond)
 
 // warn tells what will not be as one may expect.
 func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
