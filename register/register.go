@@ -231,7 +231,7 @@ func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) 
 	}
 	if old.Server.URL != r.o.Server.URL { // else registering waits for that server anyway
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, noMoreTime)
+		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, errNoMoreTime)
 		defer cancel()
 	}
 	_, err = before.leave(ctx)
@@ -259,7 +259,7 @@ func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) er
 	if r.before == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, noMoreTime)
+	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, errNoMoreTime)
 	defer cancel()
 	r.leaveBefore(ctx, true)
 	return r.state(identity, registered).write(r.o.State)
@@ -267,7 +267,7 @@ func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) er
 
 const leaveOldWithin = 5 * time.Second
 
-var noMoreTime = fmt.Errorf("there is no more time than %v for that", leaveOldWithin)
+var errNoMoreTime = fmt.Errorf("there is no more time than %v for that", leaveOldWithin)
 
 // extract takes from the answer what the options ask for.
 func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
