@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"html"
 	"net/url"
+	"path/filepath"
 	"sort"
 	"strconv"
 	"strings"
+	"syscall"
 
+	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 )
@@ -51,6 +54,46 @@ func pointer(text []byte, path string) (string, error) {
 	}
 	out, err := json.Marshal(value)
 	return string(out), err
+}
+
+func (r *Registration) wantsAnswer() bool { return r.o.Output != "" || r.o.Extract != "" }
+
+// extract takes from the answer what the options ask for.
+func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
+	if a.Cut {
+		return nil, fmt.Errorf("%s: the answer is longer than a MiB", r.place())
+	}
+	if r.o.Extract == "" {
+		return a.Body, nil
+	}
+	value, err := pointer(a.Body, r.o.Extract)
+	if err != nil {
+		return nil, hintedError{fmt.Errorf("%s: %s is registered, but the answer %w", r.place(), r.entry.shown(), err), "look at the whole answer: --output FILE without --extract"}
+	}
+	return []byte(value), nil
+}
+
+// checkOutput says that the answer could not be written, before there is one: a
+// server of one's own may have a new entry for each that is lost.
+func (r *Registration) checkOutput() error {
+	if r.o.Output == "" {
+		return nil
+	}
+	const writable = 2 // W_OK of access(2)
+	if err := syscall.Access(filepath.Dir(r.o.Output), writable); err != nil {
+		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
+	}
+	return nil
+}
+
+func (r *Registration) writeAnswer() error {
+	if r.o.Output == "" {
+		return nil
+	}
+	if err := atomicfile.Write(r.o.Output, r.answer, 0o600); err != nil {
+		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
+	}
+	return nil
 }
 
 // saidLimit is how much of an answer a message quotes.

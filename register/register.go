@@ -8,15 +8,10 @@ package register
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"path/filepath"
-	"syscall"
 	"time"
 
-	"initbox/internal/atomicfile"
 	"initbox/internal/httpclient"
 	"initbox/internal/resolver"
 )
@@ -128,8 +123,6 @@ func (r *Registration) tell(ctx context.Context, identity string, write func(st 
 	return r.writeAnswer()
 }
 
-func (r *Registration) wantsAnswer() bool { return r.o.Output != "" || r.o.Extract != "" }
-
 // mayBeThere reports whether the state may be right, so that nothing has to be
 // sent: nothing that is wanted of an answer is missing in it. Where a run was killed
 // before the answer came, a registry is simply told again, as often as one likes;
@@ -200,121 +193,3 @@ func (r *Registration) announce(ctx context.Context, identity string) (answer *h
 // maxRestarts is how often a registration of several calls begins anew because what
 // one of them has made, such as a lease, is gone at the next.
 const maxRestarts = 3
-
-// leaveBefore takes away what earlier runs registered otherwise than this one
-// does, such as at the Pod's former address, unless this one's is in its place, or
-// will be. What could not be taken away stays in r.before, and so in the state, to be
-// tried again.
-func (r *Registration) leaveBefore(ctx context.Context, replaced bool) {
-	for p := &r.before; *p != nil; {
-		if r.leaveOld(ctx, *p, replaced) {
-			*p = (*p).Before
-		} else {
-			p = &(*p).Before
-		}
-	}
-}
-
-// leaveOld takes away what old tells of, and reports whether nothing remains to be
-// done about it.
-func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) (done bool) {
-	o := r.o
-	o.Server, o.Protocol, o.Entry = old.Server, old.Protocol, old.Entry
-	before, err := Open(o)
-	if err != nil {
-		r.log.Warn(fmt.Sprintf("what was registered before stays: %v", err))
-		return true
-	}
-	before.kept = old.Kept
-	if replaced && before.leavesLike(r) {
-		return true
-	}
-	if old.Server.URL != r.o.Server.URL { // else registering waits for that server anyway
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, leaveOldWithin, errNoMoreTime)
-		defer cancel()
-	}
-	_, err = before.leave(ctx)
-	if errors.Is(err, ErrCannotLeave) {
-		r.log.Warn(fmt.Sprintf("%s: what was registered before, as something else, stays: %v", before.place(), err))
-		return true
-	}
-	if err != nil {
-		r.log.Warn(fmt.Sprintf("%s: what was registered before, %s, stays: %v", before.place(), before.entry.shown(), err))
-		return false
-	}
-	return true
-}
-
-// replaces reports whether what registers puts the new entry in the place of one that
-// is taken away alike. A POST to a server of one's own makes one more, as far as
-// anybody knows.
-func (r *Registration) replaces() bool {
-	return r.o.Protocol.Custom == nil || r.o.Protocol.Custom.Method == http.MethodPut
-}
-
-// leaveBeforeAgain tries again, now that the entry is registered, and has the state
-// forget what is gone.
-func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) error {
-	if r.before == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, leaveOldWithin, errNoMoreTime)
-	defer cancel()
-	r.leaveBefore(ctx, true)
-	return r.state(identity, registered).write(r.o.State)
-}
-
-const leaveOldWithin = 5 * time.Second
-
-var errNoMoreTime = fmt.Errorf("there is no more time than %v for that", leaveOldWithin)
-
-// extract takes from the answer what the options ask for.
-func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
-	if a.Cut {
-		return nil, fmt.Errorf("%s: the answer is longer than a MiB", r.place())
-	}
-	if r.o.Extract == "" {
-		return a.Body, nil
-	}
-	value, err := pointer(a.Body, r.o.Extract)
-	if err != nil {
-		return nil, hintedError{fmt.Errorf("%s: %s is registered, but the answer %w", r.place(), r.entry.shown(), err), "look at the whole answer: --output FILE without --extract"}
-	}
-	return []byte(value), nil
-}
-
-// checkOutput says that the answer could not be written, before there is one: a
-// server of one's own may have a new entry for each that is lost.
-func (r *Registration) checkOutput() error {
-	if r.o.Output == "" {
-		return nil
-	}
-	const writable = 2 // W_OK of access(2)
-	if err := syscall.Access(filepath.Dir(r.o.Output), writable); err != nil {
-		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
-	}
-	return nil
-}
-
-func (r *Registration) writeAnswer() error {
-	if r.o.Output == "" {
-		return nil
-	}
-	if err := atomicfile.Write(r.o.Output, r.answer, 0o600); err != nil {
-		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
-	}
-	return nil
-}
-
-// volumeHint is what to do if a file cannot be written.
-const volumeHint = "is the volume mounted, writable for this user and not full?"
-
-// hintedError is an error with the way to mend it.
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }

@@ -1,0 +1,85 @@
+package register
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+)
+
+// explain says what was being done, and why it failed, without secrets.
+func (r *Registration) explain(doing string, c *call, err error) error {
+	var status *httpclient.StatusError
+	var ended *poll.Error
+	switch {
+	case errors.As(err, &status):
+		return r.refusal(doing, c, &status.Answer)
+	case errors.As(err, &ended) && ended.Last != nil:
+		f := failure.Of(ended.Last)
+		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(r.redact(f.Error()))}
+		return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, last), hintOf(f, ended.Last)}
+	}
+	f := failure.Of(err)
+	return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f, err)}
+}
+
+// hintOf is the hint of f, which was made of err, as far as it names flags that
+// register has.
+func hintOf(f *failure.Failure, err error) string {
+	switch {
+	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), strings.Contains(f.Hint, "--no-redirect"):
+		return "give the URL that the redirect leads to"
+	case strings.Contains(f.Hint, "--h2c"):
+		return "is it the right port? does the server want TLS (https://)?"
+	}
+	return f.Hint
+}
+
+// textError is an error in words without secrets.
+type textError struct {
+	text string
+	err  error
+}
+
+func (e textError) Error() string { return e.text }
+func (e textError) Unwrap() error { return e.err }
+
+// refusal is the error of an answer that will not be another one.
+func (r *Registration) refusal(doing string, c *call, a *httpclient.Answer) error {
+	text := failure.Status(a.Status).Text
+	if r.o.Protocol.Custom == nil { // the path is not one that the user gave
+		text = c.method + " " + c.path + ": " + text
+	}
+	if said := r.said(a); said != "" {
+		text += ": " + said
+	}
+	return hintedError{fmt.Errorf("%s: %s: %s", r.place(), doing, text), refusalHints[a.Status]}
+}
+
+// refusalHints say what to do about a status that is not tried again.
+var refusalHints = map[int]string{
+	http.StatusUnauthorized:         credentialsHint,
+	http.StatusForbidden:            credentialsHint,
+	http.StatusNotFound:             "is the path right? if it will be there later, try again with --retry-status 404",
+	http.StatusMethodNotAllowed:     "does the server want another --method?",
+	http.StatusConflict:             "does it mean that the Pod is registered already? then take it for success with --success-status 409",
+	http.StatusUnsupportedMediaType: "does the server want a form (--field) or JSON (--json)? see also --content-type",
+}
+
+const credentialsHint = "are the credentials right? give them with --token-file, --user and --password-file, or --header-file"
+
+// volumeHint is what to do if a file cannot be written.
+const volumeHint = "is the volume mounted, writable for this user and not full?"
+
+// hintedError is an error with the way to mend it.
+type hintedError struct {
+	error
+	hint string
+}
+
+func (e hintedError) Unwrap() error { return e.error }
+func (e hintedError) Hint() string  { return e.hint }

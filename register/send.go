@@ -1,0 +1,243 @@
+package register
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"initbox/internal/httpclient"
+	"initbox/internal/secret"
+)
+
+// do sends a call until it is answered, or ctx ends. What is refused is an error,
+// and gone is not.
+func (r *Registration) do(ctx context.Context, c *call, doing string) (finding, *httpclient.Answer, error) {
+	for {
+		renewed, err := r.login(ctx)
+		if err != nil {
+			return refused, nil, err
+		}
+		found, answer, err := r.send(ctx, c, doing)
+		if found != stale || renewed || !r.logsIn() {
+			return found, answer, err
+		}
+		r.token = ""
+	}
+}
+
+// login gets a token, if the protocol has them, the user a name, and there is none
+// yet. It reports whether the token is new.
+func (r *Registration) login(ctx context.Context) (renewed bool, err error) {
+	if !r.logsIn() || r.token != "" {
+		return false, nil
+	}
+	if _, _, err := r.send(ctx, r.protocol.login, "log in"); err != nil {
+		return false, err
+	}
+	r.token = r.kept["token"]
+	delete(r.kept, "token") // it is not for the state
+	r.hide(r.token)
+	return true, nil
+}
+
+// logsIn reports whether the user's name and password are for the protocol's login.
+func (r *Registration) logsIn() bool {
+	return r.protocol.login != nil && r.o.Server.Credentials.User != ""
+}
+
+// send sends a call as what is known of the token stands.
+func (r *Registration) send(ctx context.Context, c *call, doing string) (found finding, answer *httpclient.Answer, err error) {
+	q, err := r.request(c)
+	if err != nil {
+		return refused, nil, fmt.Errorf("%s: %s: %w", r.place(), doing, err)
+	}
+	report := r.newReport(ctx, doing)
+	defer report.close()
+	retry := &httpclient.Retry{
+		Options:        r.client,
+		AttemptTimeout: r.o.AttemptTimeout,
+		Spread:         r.spread(c),
+		Seed:           r.o.Seed,
+		RetryTLS:       r.o.RetryTLS,
+		Prepare:        func(req *http.Request) error { return r.prepare(req, q, c) },
+		Judge:          func(a *httpclient.Answer) httpclient.Verdict { return r.judge(c, a).verdict() },
+		Notify: func(attempt int, a *httpclient.Answer, err error, next time.Duration) {
+			if a == nil {
+				r.token = "" // a server that has lost its data does not answer who has a token of before (etcd waits to know it)
+			}
+			report.attempt(attempt, a, err, next)
+		},
+	}
+	header := http.Header{"User-Agent": {"initbox"}, "Accept": {"*/*"}}
+	if r.o.Protocol.Custom == nil {
+		header.Set("Accept", jsonType) // Eureka prefers XML, and Spring Boot Admin has a stream at the same path
+	}
+	var content []byte
+	if q.body != nil {
+		if q.body.Type != "" {
+			header.Set("Content-Type", q.body.Type)
+		}
+		content = q.body.Content
+	}
+	if r.key != "" {
+		header.Set("Idempotency-Key", r.key)
+	}
+	// The URL with its secrets is prepare's.
+	answer, err = retry.Do(ctx, q.method, q.resolve(r.url.URL).Redacted(), header, content)
+	if err != nil {
+		if answer != nil && r.judge(c, answer) == stale {
+			return stale, answer, r.explain(doing, c, err)
+		}
+		return refused, answer, r.explain(doing, c, err)
+	}
+	report.done()
+	found = r.judge(c, answer)
+	if found == there {
+		err = r.keep(c, answer)
+	}
+	return found, answer, err
+}
+
+// spread is that of the options, but a heartbeat that came much later than the next
+// one is due would be of no use.
+func (r *Registration) spread(c *call) time.Duration {
+	if c == r.heartbeat() {
+		return min(cmp.Or(r.o.Spread, httpclient.DefaultSpread), r.pace())
+	}
+	return r.o.Spread
+}
+
+// prepare sets what may have changed since the last attempt: the secrets.
+func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
+	if c.login == nil { // the last attempt may have lost the token
+		if _, err := r.login(req.Context()); err != nil {
+			return err
+		}
+	}
+	server, err := r.url.Expand()
+	if err != nil {
+		return err
+	}
+	for _, s := range r.url.Secrets() {
+		r.hide(s)
+	}
+	for _, values := range server.Query() {
+		for _, value := range values {
+			if len(value) >= likelySecret {
+				r.hide(value)
+			}
+		}
+	}
+	req.URL = q.resolve(server)
+	req.Host = req.URL.Host
+	if !httpclient.SameOrigin(req.URL, server) {
+		req.URL.User = nil
+		return nil // the credentials are not for it
+	}
+	credentials := r.o.Server.Credentials
+	if c.login != nil {
+		if err := r.setLogin(req, c); err != nil {
+			return err
+		}
+	}
+	if r.logsIn() {
+		credentials.User, credentials.PasswordFile = "", ""
+	}
+	secrets, err := credentials.Apply(req)
+	if r.token != "" {
+		req.Header.Set("Authorization", strings.ReplaceAll(r.protocol.tokenAs, "{token}", r.token))
+	}
+	for _, s := range secrets {
+		r.hide(s)
+	}
+	return err
+}
+
+// likelySecret is the length from which a value in a URL's query, of which nobody
+// says what it is, is taken for a secret.
+const likelySecret = 8
+
+// setLogin has the request carry the user's name and password.
+func (r *Registration) setLogin(req *http.Request, c *call) error {
+	password, err := secret.Read(r.o.Server.Credentials.PasswordFile)
+	if err != nil {
+		return err
+	}
+	r.hide(password)
+	body := c.login(r.o.Server.Credentials.User, password)
+	req.Header.Set("Content-Type", body.Type)
+	req.ContentLength = int64(len(body.Content))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body.Content)), nil }
+	req.Body, err = req.GetBody()
+	return err
+}
+
+// judge returns what an answer to c means. That the entry is gone, or the token
+// stale, is not to be waited for: who takes 404 or 403 for passing means what
+// registers.
+func (r *Registration) judge(c *call, a *httpclient.Answer) finding {
+	found := r.meaning(c, a)
+	if r.o.Again.Has(a.Status) && (found == refused || found == stale && !r.logsIn() || r.registers(c) && found != stale) {
+		return again
+	}
+	return found
+}
+
+func (r *Registration) meaning(c *call, a *httpclient.Answer) finding {
+	if r.registers(c) && r.o.Success.Has(a.Status) {
+		return there
+	}
+	found := byStatus(a)
+	if c.judge != nil {
+		found = c.judge(&r.entry, a)
+	}
+	if found == gone && (c == &r.protocol.register[0] || c == r.protocol.login) {
+		return refused // there is nothing yet that could be gone
+	}
+	return found
+}
+
+func (r *Registration) registers(c *call) bool {
+	for i := range r.protocol.register {
+		if c == &r.protocol.register[i] {
+			return true
+		}
+	}
+	return false
+}
+
+func (f finding) verdict() httpclient.Verdict {
+	switch f {
+	case again:
+		return httpclient.Again
+	case refused, stale:
+		return httpclient.Failed
+	}
+	return httpclient.Done
+}
+
+// keep takes from an answer what later calls need.
+func (r *Registration) keep(c *call, a *httpclient.Answer) error {
+	for name, from := range c.keep {
+		value := a.Header.Get(from)
+		if from == "" || strings.HasPrefix(from, "/") {
+			var err error
+			if value, err = pointer(a.Body, from); err != nil {
+				return hintedError{fmt.Errorf("%s: the answer: %w", r.place(), err), "what stands in braces in a URL is looked for in the answer: a JSON Pointer as in {/id}, or a header as in {Location}"}
+			}
+		}
+		if value == "" {
+			return fmt.Errorf("%s: the answer has no %s", r.place(), from)
+		}
+		if r.kept == nil {
+			r.kept = map[string]string{}
+		}
+		r.kept[name] = value
+	}
+	return nil
+}
