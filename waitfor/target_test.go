@@ -312,6 +312,7 @@ func FuzzParse(f *testing.F) {
 			f.Add(k.Schemes[0] + "://127.0.0.1:80/#" + s.Name + "=" + s.Value)
 		}
 	}
+	f.Add("tCp://:hUnter2@hUnter20")
 	o := Options{Getenv: func(string) string { return mark }, AttemptTimeout: time.Minute}
 	f.Fuzz(func(t *testing.T, text string) {
 		check, err := Parse(text, o)
@@ -338,8 +339,8 @@ func FuzzParse(f *testing.F) {
 func passwordIn(text string) string {
 	const mark = "hUnter2"
 	i := strings.Index(text, mark)
-	if i < 1 || text[i-1] != ':' && text[i-1] != '=' {
-		return ""
+	if i < 1 || text[i-1] != ':' && text[i-1] != '=' || strings.Count(strings.ToLower(text), strings.ToLower(mark)) > 1 {
+		return "" // or it is somewhere else, too, such as in the host's name
 	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || len(scheme)+3 > i || strings.ContainsAny(scheme, "@=?#:/") {
