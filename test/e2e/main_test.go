@@ -223,7 +223,7 @@ type stream struct {
 	more  chan struct{} // closed at the next line
 	ended bool
 
-	exited chan struct{} // closed when the command has ended: at that time, with that status
+	exited chan struct{} // closed when the command has ended, at that time and with that status, and everything is read
 	at     time.Time
 	status int
 }
@@ -249,23 +249,22 @@ func (n namespace) followCommand(cmd *exec.Cmd, what string) *stream {
 		n.Fatalf("%s: %v", what, err)
 	}
 	s := &stream{n: n, what: what, more: make(chan struct{}), exited: make(chan struct{})}
-	finished := make(chan struct{})
 	go func() {
 		cmd.Wait()
 		s.at, s.status = time.Now(), cmd.ProcessState.ExitCode()
 		input.Close()
-		close(s.exited)
 	}()
 	go func() {
-		defer close(finished)
+		defer close(s.exited) // and not before all is read that it has said
 		scanner := bufio.NewScanner(output)
 		scanner.Buffer(nil, 4<<20)
 		for scanner.Scan() {
 			s.add(line{scanner.Text(), time.Now()}, false)
 		}
 		s.add(line{}, true)
+		io.Copy(io.Discard, output)
 	}()
-	n.Cleanup(func() { <-finished }) // the context of the test has ended by then
+	n.Cleanup(func() { <-s.exited }) // the context of the test has ended by then
 	return s
 }
 
