@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/podinfo"
+	"initbox/internal/poll"
 )
 
 func sleep(e *env) *cli.Command {
@@ -41,14 +41,10 @@ Examples:
 				return err
 			}
 			e.log.Info(fmt.Sprintf("sleeping for %v", d.Round(time.Millisecond)))
-			t := time.NewTimer(d)
-			defer t.Stop()
-			select {
-			case <-t.C:
-				return nil
-			case <-c.Context.Done():
-				return fmt.Errorf("sleep %v: %w", d.Round(time.Millisecond), context.Cause(c.Context))
+			if err := poll.Sleep(c.Context, d); err != nil {
+				return fmt.Errorf("sleep %v: %w", d.Round(time.Millisecond), err)
 			}
+			return nil
 		},
 	}
 }

@@ -55,7 +55,7 @@ func TestOnePlace(t *testing.T) {
 		{"time", "Sleep", []string{"internal/poll/"}},
 		{"time", "After", []string{"internal/poll/"}},
 		{"time", "AfterFunc", []string{"internal/poll/"}},
-		{"time", "NewTimer", []string{"internal/poll/", "cmd/initbox/sleep.go"}},
+		{"time", "NewTimer", []string{"internal/poll/"}},
 		{"time", "NewTicker", []string{"internal/poll/"}},
 		{"time", "Tick", []string{"internal/poll/"}},
 		{"http", "Client", []string{"internal/httpclient/"}},
