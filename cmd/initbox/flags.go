@@ -83,6 +83,21 @@ func durationFlag(name, usage, category string, dst *duration, env ...string) *c
 	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: dst, EnvVars: env, DefaultText: dst.String()}
 }
 
+// textFlag returns a flag that takes a text and starts from the value in *dst.
+func textFlag(name, usage, category string, dst *string) cli.Flag {
+	return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: dst, Value: *dst}
+}
+
+// textsFlag returns a flag that takes a text each time that it is given.
+func textsFlag(name, usage, category string, dst *cli.StringSlice) cli.Flag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: dst}
+}
+
+// onFlag returns a flag without a value.
+func onFlag(name, usage, category string, dst *bool) cli.Flag {
+	return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: dst}
+}
+
 // commonFlags belong to every subcommand: a link to the binary has no place for
 // global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT:
 // Kubernetes sets those for a Service called initbox. The values of two are

@@ -120,52 +120,43 @@ type registerFlags struct {
 }
 
 func (r *registerFlags) flags() []cli.Flag {
-	repeated := func(name, usage, category string, to *cli.StringSlice) cli.Flag {
-		return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: to}
-	}
-	one := func(name, usage, category string, to *string) cli.Flag {
-		return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: to}
-	}
-	on := func(name, usage, category string, to *bool) cli.Flag {
-		return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: to}
-	}
 	r.ttl, r.leaveTimeout = duration(30*time.Second), duration(5*time.Second)
 	return slices.Concat([]cli.Flag{
-		one("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.preset),
-		one("service", "`NAME` of what the Pod is an instance of", categoryEntry, &r.service),
-		one("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.id),
-		one("address", "`ADDRESS` where others find it (default the Pod's IP)", categoryEntry, &r.address),
+		textFlag("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.preset),
+		textFlag("service", "`NAME` of what the Pod is an instance of", categoryEntry, &r.service),
+		textFlag("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.id),
+		textFlag("address", "`ADDRESS` where others find it (default the Pod's IP)", categoryEntry, &r.address),
 		&cli.IntFlag{Name: "port", Usage: "`PORT` where others find it", Category: categoryEntry, Destination: &r.port},
-		on("secure", "the port speaks TLS", categoryEntry, &r.secure),
-		repeated("tag", "`TAG` of the instance", categoryEntry, &r.tags),
-		repeated("meta", "`KEY=VALUE` of the instance's metadata", categoryEntry, &r.meta),
-		one("health", "`URL|PATH` that the registry may ask how the instance is", categoryEntry, &r.health),
+		onFlag("secure", "the port speaks TLS", categoryEntry, &r.secure),
+		textsFlag("tag", "`TAG` of the instance", categoryEntry, &r.tags),
+		textsFlag("meta", "`KEY=VALUE` of the instance's metadata", categoryEntry, &r.meta),
+		textFlag("health", "`URL|PATH` that the registry may ask how the instance is", categoryEntry, &r.health),
 		durationFlag("ttl", "with --hold, how long the registry keeps the entry without a heartbeat", categoryEntry, &r.ttl),
 
-		one("method", "`METHOD` of the request (default POST)", categoryRequest, &r.method),
-		repeated("field", "`NAME=VALUE` of a form", categoryRequest, &r.fields),
-		repeated("field-file", "`NAME=FILE` of a form, whose value is secret", categoryRequest, &r.fieldFiles),
-		repeated("json", "`NAME=TEXT|NAME:=JSON` of a JSON object; with --preset, a member of what the registry is told", categoryRequest, &r.json),
-		one("body-template", "`FILE` that is rendered as the body: a Go template which sees .Pod and .Env, or another language of initbox render by its extension", categoryRequest, &r.bodyTemplate),
-		one("content-type", "`TYPE` of --body-template (default application/json, if it is that)", categoryRequest, &r.contentType),
+		textFlag("method", "`METHOD` of the request (default POST)", categoryRequest, &r.method),
+		textsFlag("field", "`NAME=VALUE` of a form", categoryRequest, &r.fields),
+		textsFlag("field-file", "`NAME=FILE` of a form, whose value is secret", categoryRequest, &r.fieldFiles),
+		textsFlag("json", "`NAME=TEXT|NAME:=JSON` of a JSON object; with --preset, a member of what the registry is told", categoryRequest, &r.json),
+		textFlag("body-template", "`FILE` that is rendered as the body: a Go template which sees .Pod and .Env, or another language of initbox render by its extension", categoryRequest, &r.bodyTemplate),
+		textFlag("content-type", "`TYPE` of --body-template (default application/json, if it is that)", categoryRequest, &r.contentType),
 	}, r.server.flags(), []cli.Flag{
-		one("success-status", "`LIST` of statuses besides 2xx that mean that it is registered, as in 409", categoryAnswer, &r.success),
-		one("retry-status", "`LIST` of statuses besides 408, 425, 429 and 5xx after which to try again, as in 404", categoryAnswer, &r.again),
-		one("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.output),
-		one("extract", "`POINTER`: of the answer only this value, a JSON Pointer as in /id; without --output, to stdout", categoryAnswer, &r.extract),
+		textFlag("success-status", "`LIST` of statuses besides 2xx that mean that it is registered, as in 409", categoryAnswer, &r.success),
+		textFlag("retry-status", "`LIST` of statuses besides 408, 425, 429 and 5xx after which to try again, as in 404", categoryAnswer, &r.again),
+		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.output),
+		textFlag("extract", "`POINTER`: of the answer only this value, a JSON Pointer as in /id; without --output, to stdout", categoryAnswer, &r.extract),
 
-		one("state", "`FILE` on a volume that remembers what was registered, so that a restart asks the server instead of telling it again", categoryOnce, &r.state),
-		on("idempotency-key", "send a header Idempotency-Key, the same whenever the same is sent", categoryOnce, &r.idempotencyKey),
-		one("check-url", "`URL`, without --preset: GET tells by 2xx that it is registered, by 404 or 410 that it is not", categoryOnce, &r.checkURL),
+		textFlag("state", "`FILE` on a volume that remembers what was registered, so that a restart asks the server instead of telling it again", categoryOnce, &r.state),
+		onFlag("idempotency-key", "send a header Idempotency-Key, the same whenever the same is sent", categoryOnce, &r.idempotencyKey),
+		textFlag("check-url", "`URL`, without --preset: GET tells by 2xx that it is registered, by 404 or 410 that it is not", categoryOnce, &r.checkURL),
 
-		on("hold", "keep running as a sidecar: send heartbeats, register again what the server has forgotten, deregister on SIGTERM", categoryHold, &r.hold),
+		onFlag("hold", "keep running as a sidecar: send heartbeats, register again what the server has forgotten, deregister on SIGTERM", categoryHold, &r.hold),
 		durationFlag("heartbeat", "time between heartbeats (default the registry's pace; 10s without --preset)", categoryHold, &r.heartbeat),
-		one("heartbeat-url", "`URL` to tell that the Pod is alive, without --preset (default --check-url is asked)", categoryHold, &r.heartbeatURL),
-		one("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.heartbeatMethod),
-		one("deregister-url", "`URL` to deregister at, without --preset; braces take values of the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
-		one("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.leaveMethod),
+		textFlag("heartbeat-url", "`URL` to tell that the Pod is alive, without --preset (default --check-url is asked)", categoryHold, &r.heartbeatURL),
+		textFlag("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.heartbeatMethod),
+		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces take values of the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
+		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.leaveMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
-		one("startup-probe", "with --hold, `FILE` to make, or PORT to answer at, once registered: for the sidecar's startupProbe", categoryHold, &r.startupProbe),
+		textFlag("startup-probe", "with --hold, `FILE` to make, or PORT to answer at, once registered: for the sidecar's startupProbe", categoryHold, &r.startupProbe),
 	}, r.pod.flags(categoryPod), r.try.flags())
 }
 
@@ -182,22 +173,19 @@ type serverFlags struct {
 }
 
 func (s *serverFlags) flags() []cli.Flag {
-	one := func(name, usage string, to *string) cli.Flag {
-		return &cli.StringFlag{Name: name, Usage: usage, Category: categoryServer, Destination: to}
-	}
 	return []cli.Flag{
-		one("url", "`URL` of the server; with --preset of its API, see above", &s.url),
-		&cli.StringSliceFlag{Name: "header", Usage: "`NAME:VALUE` of the request, not secret; may be repeated", Category: categoryServer, Destination: &s.header},
-		&cli.StringSliceFlag{Name: "header-file", Usage: "`FILE` with headers of the request, one per line; may be repeated", Category: categoryServer, Destination: &s.headerFiles},
-		one("user", "`NAME` for basic authentication, or the registry's own, with --password-file", &s.user),
-		one("password-file", "`FILE` with the password", &s.passwordFile),
-		one("token-file", "`FILE` with a bearer token, such as a projected one of the service account", &s.tokenFile),
-		one("ca-file", "`FILE` with PEM certificates to trust besides the roots", &s.tls.CAFile),
-		one("cert-file", "`FILE` with a PEM client certificate", &s.tls.CertFile),
-		one("key-file", "`FILE` with the client certificate's key, if it is not in the same file", &s.tls.KeyFile),
-		one("server-name", "`NAME` to find in the server's certificate in place of the host's", &s.tls.ServerName),
-		&cli.BoolFlag{Name: "insecure", Usage: "take any certificate of the server", Category: categoryServer, Destination: &s.tls.Insecure},
-		&cli.BoolFlag{Name: "no-proxy", Usage: "connect directly, whatever HTTP_PROXY says", Category: categoryServer, Destination: &s.noProxy},
+		textFlag("url", "`URL` of the server; with --preset of its API, see above", categoryServer, &s.url),
+		textsFlag("header", "`NAME:VALUE` of the request, not secret", categoryServer, &s.header),
+		textsFlag("header-file", "`FILE` with headers of the request, one per line", categoryServer, &s.headerFiles),
+		textFlag("user", "`NAME` for basic authentication, or the registry's own, with --password-file", categoryServer, &s.user),
+		textFlag("password-file", "`FILE` with the password", categoryServer, &s.passwordFile),
+		textFlag("token-file", "`FILE` with a bearer token, such as a projected one of the service account", categoryServer, &s.tokenFile),
+		textFlag("ca-file", "`FILE` with PEM certificates to trust besides the roots", categoryServer, &s.tls.CAFile),
+		textFlag("cert-file", "`FILE` with a PEM client certificate", categoryServer, &s.tls.CertFile),
+		textFlag("key-file", "`FILE` with the client certificate's key, if it is not in the same file", categoryServer, &s.tls.KeyFile),
+		textFlag("server-name", "`NAME` to find in the server's certificate in place of the host's", categoryServer, &s.tls.ServerName),
+		onFlag("insecure", "take any certificate of the server", categoryServer, &s.tls.Insecure),
+		onFlag("no-proxy", "connect directly, whatever HTTP_PROXY says", categoryServer, &s.noProxy),
 	}
 }
 

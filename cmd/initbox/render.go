@@ -96,56 +96,47 @@ type renderFlags struct {
 }
 
 func (r *renderFlags) flags() []cli.Flag {
-	repeated := func(name, usage, category string, to *cli.StringSlice) cli.Flag {
-		return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: to}
-	}
-	one := func(name, usage, category string, to *string) cli.Flag {
-		return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: to, Value: *to}
-	}
-	on := func(name, usage, category string, to *bool) cli.Flag {
-		return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: to}
-	}
 	r.missingKey = "error"
 	return append([]cli.Flag{
-		repeated("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; of a folder, as a ConfigMap or a Secret is mounted, each file is a value", categoryValues, &r.values),
-		repeated("secret-values", "`FILE|FOLDER|URL`: the same, and all of it is secret, as what is mounted from a Secret is anyway", categoryValues, &r.secretValues),
-		repeated("set", "`KEY=VALUE` as in Helm: a.b[0]=v,c={x,y}", categoryValues, &r.set),
-		repeated("set-string", "`KEY=VALUE` that stays text", categoryValues, &r.setString),
-		repeated("set-file", "`KEY=FILE` whose content is the value", categoryValues, &r.setFile),
-		repeated("set-json", "`KEY=JSON`", categoryValues, &r.setJSON),
-		one("values-token-file", "`FILE` with a bearer token for values from a URL", categoryValues, &r.tokenFile),
-		one("values-ca-file", "`FILE` of certificates to trust for values from a URL", categoryValues, &r.caFile),
-		one("values-schema", "`FILE` with a JSON Schema that the values have to fit", categoryValues, &r.valuesSchema),
-		repeated("env-allow", "`PATTERN` of variables that templates see, as in APP_*; without it they see all", categoryValues, &r.envAllow),
-		repeated("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
-		one("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
+		textsFlag("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; of a folder, as a ConfigMap or a Secret is mounted, each file is a value", categoryValues, &r.values),
+		textsFlag("secret-values", "`FILE|FOLDER|URL`: the same, and all of it is secret, as what is mounted from a Secret is anyway", categoryValues, &r.secretValues),
+		textsFlag("set", "`KEY=VALUE` as in Helm: a.b[0]=v,c={x,y}", categoryValues, &r.set),
+		textsFlag("set-string", "`KEY=VALUE` that stays text", categoryValues, &r.setString),
+		textsFlag("set-file", "`KEY=FILE` whose content is the value", categoryValues, &r.setFile),
+		textsFlag("set-json", "`KEY=JSON`", categoryValues, &r.setJSON),
+		textFlag("values-token-file", "`FILE` with a bearer token for values from a URL", categoryValues, &r.tokenFile),
+		textFlag("values-ca-file", "`FILE` of certificates to trust for values from a URL", categoryValues, &r.caFile),
+		textFlag("values-schema", "`FILE` with a JSON Schema that the values have to fit", categoryValues, &r.valuesSchema),
+		textsFlag("env-allow", "`PATTERN` of variables that templates see, as in APP_*; without it they see all", categoryValues, &r.envAllow),
+		textsFlag("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
+		textFlag("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
 
-		one("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
-		repeated("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
-		repeated("partials", "`FILE|FOLDER` of templates for others to include", categoryTemplates, &r.partials),
-		one("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
-		one("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
-		one("missing-key", "`error|zero`: what is missing is an error, or empty", categoryTemplates, &r.missingKey),
-		one("compat", "`dockerize`: functions with its names and orders of arguments", categoryTemplates, &r.compat),
-		on("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
+		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
+		textsFlag("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
+		textsFlag("partials", "`FILE|FOLDER` of templates for others to include", categoryTemplates, &r.partials),
+		textFlag("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
+		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
+		textFlag("missing-key", "`error|zero`: what is missing is an error, or empty", categoryTemplates, &r.missingKey),
+		textFlag("compat", "`dockerize`: functions with its names and orders of arguments", categoryTemplates, &r.compat),
+		onFlag("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
 
-		on("only-templates", "of folders, leave out what is no template", categoryFiles, &r.onlyTemplates),
-		on("no-overwrite", "leave alone what is there already", categoryFiles, &r.noOverwrite),
-		repeated("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, and 0600 for what holds a secret)", categoryFiles, &r.mode),
-		repeated("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
-		on("atomic-dir", "DST is a link to a folder, which is replaced as a whole", categoryFiles, &r.atomicDir),
-		on("prune", "remove what an earlier run wrote, with this flag, and this one did not", categoryFiles, &r.prune),
-		one("env-file", "`FILE` to write the values to, as Kubernetes' fileKeyRef reads them", categoryFiles, &r.envFile),
+		onFlag("only-templates", "of folders, leave out what is no template", categoryFiles, &r.onlyTemplates),
+		onFlag("no-overwrite", "leave alone what is there already", categoryFiles, &r.noOverwrite),
+		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, and 0600 for what holds a secret)", categoryFiles, &r.mode),
+		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
+		onFlag("atomic-dir", "DST is a link to a folder, which is replaced as a whole", categoryFiles, &r.atomicDir),
+		onFlag("prune", "remove what an earlier run wrote, with this flag, and this one did not", categoryFiles, &r.prune),
+		textFlag("env-file", "`FILE` to write the values to, as Kubernetes' fileKeyRef reads them", categoryFiles, &r.envFile),
 
-		on("validate", "check the syntax of results by their extension", categoryChecks, &r.validate),
-		repeated("format", "`[PATTERN=]FORMAT` to check results for whose extension does not tell, as in '*.conf=nginx'", categoryChecks, &r.formats),
-		repeated("schema", "`[PATTERN=]FILE` with a JSON Schema that results have to fit", categoryChecks, &r.schema),
+		onFlag("validate", "check the syntax of results by their extension", categoryChecks, &r.validate),
+		textsFlag("format", "`[PATTERN=]FORMAT` to check results for whose extension does not tell, as in '*.conf=nginx'", categoryChecks, &r.formats),
+		textsFlag("schema", "`[PATTERN=]FILE` with a JSON Schema that results have to fit", categoryChecks, &r.schema),
 
-		on("dry-run", "say what would change", categoryLook, &r.dryRun),
-		on("diff", "print what would change, as diff -u does", categoryLook, &r.diff),
-		on("exit-code", "with --diff or --dry-run, status 1 if anything would change", categoryLook, &r.exitCode),
-		on("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
-		one("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
+		onFlag("dry-run", "say what would change", categoryLook, &r.dryRun),
+		onFlag("diff", "print what would change, as diff -u does", categoryLook, &r.diff),
+		onFlag("exit-code", "with --diff or --dry-run, status 1 if anything would change", categoryLook, &r.exitCode),
+		onFlag("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
+		textFlag("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
 	}, r.pod.flags(categoryValues)...)
 }
 
