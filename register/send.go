@@ -128,7 +128,7 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	}
 	for _, values := range server.Query() {
 		for _, value := range values {
-			if len(value) >= likelySecret {
+			if len(value) >= secret.Likely {
 				r.hide(value)
 			}
 		}
@@ -157,10 +157,6 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	}
 	return err
 }
-
-// likelySecret is the length from which a value in a URL's query, of which nobody
-// says what it is, is taken for a secret.
-const likelySecret = 8
 
 // setLogin has the request carry the user's name and password.
 func (r *Registration) setLogin(req *http.Request, c *call) error {

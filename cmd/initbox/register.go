@@ -547,7 +547,7 @@ func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.S
 	}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		if len(value) >= 8 && !strings.HasPrefix(name, "POD_") {
+		if len(value) >= secret.Likely && !strings.HasPrefix(name, "POD_") {
 			secrets = append(secrets, value)
 		}
 		if file, found := strings.CutSuffix(name, "_FILE"); found && file != "" { // as render reads it

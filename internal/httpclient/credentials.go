@@ -60,7 +60,7 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 func partsOf(value string) []string {
 	parts := []string{value}
 	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" \t,;=", r) }) {
-		if len(word) >= likelySecret && word != value {
+		if len(word) >= secret.Likely && word != value {
 			parts = append(parts, word)
 		}
 	}
@@ -72,9 +72,6 @@ func partsOf(value string) []string {
 	}
 	return parts
 }
-
-// likelySecret is the length from which a part of a secret is taken for one itself.
-const likelySecret = 8
 
 // addHeaderFile adds the headers in a file, one per line.
 func addHeaderFile(h http.Header, name string) error {

@@ -12,6 +12,11 @@ import (
 	"initbox/internal/readfile"
 )
 
+// Likely is the length, in bytes, from which a text of which nobody says whether it
+// is a secret is taken for one: a part of a header, a value in a query, a variable.
+// Shorter ones are in other words by chance.
+const Likely = 8
+
 // Read returns the content of a file without the line breaks that editors put at
 // its end. Its error is a [failure.Failure], for the file may be mounted late.
 func Read(name string) (string, error) {
