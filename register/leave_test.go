@@ -1,7 +1,6 @@
 package register_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -69,18 +68,6 @@ func (o *own) register() {
 	}
 }
 
-// deregister is what a preStop hook does.
-func (o *own) deregister() {
-	o.Helper()
-	r, err := register.Load(o.options)
-	if err == nil {
-		err = r.Leave(o.Context())
-	}
-	if err != nil {
-		o.Fatal(err)
-	}
-}
-
 func (o *own) holds(want ...string) {
 	o.Helper()
 	if got := o.Entries(); !slices.Equal(got, want) {
@@ -113,11 +100,9 @@ func TestLeaveWhileTold(t *testing.T) {
 	}
 	again.Store(true)
 	o.Forget()
-	ctx, stop := context.WithCancel(t.Context())
-	kept := make(chan struct{})
-	go func() { defer close(kept); r.Keep(ctx) }()
+	stop, kept := keeping(t, r)
 	<-arrived
-	o.deregister()
+	deregister(t, o.options)
 	stop()
 	<-kept
 	close(late)
@@ -146,9 +131,7 @@ func TestStopWhileTold(t *testing.T) {
 	}
 	again.Store(true)
 	o.Forget()
-	ctx, stop := context.WithCancel(t.Context())
-	kept := make(chan struct{})
-	go func() { defer close(kept); r.Keep(ctx) }()
+	stop, kept := keeping(t, r)
 	<-arrived
 	stop()
 	time.Sleep(50 * time.Millisecond) // in which it must not give up
@@ -177,9 +160,7 @@ func TestKeepEnds(t *testing.T) {
 		if _, err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithCancel(t.Context())
-		kept := make(chan struct{})
-		go func() { defer close(kept); r.Keep(ctx) }()
+		stop, kept := keeping(t, r)
 		<-beats
 		stop()
 		<-kept
@@ -214,7 +195,7 @@ func TestLeaveBeforeLater(t *testing.T) {
 		want []string
 	}{
 		"run again":   {(*own).register, []string{"10.1.2.5"}},
-		"deregister":  {(*own).deregister, nil},
+		"deregister":  {func(o *own) { deregister(o, o.options) }, nil},
 		"hold's end":  {func(o *own) { o.leave() }, nil},
 		"told anew":   {func(o *own) { o.tells("10.1.2.6"); o.register() }, []string{"10.1.2.6"}},
 		"as at first": {func(o *own) { o.tells("10.1.2.3"); o.register() }, []string{"10.1.2.3"}},
@@ -308,9 +289,7 @@ func TestKeepWithoutState(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Forget()
-	ctx, stop := context.WithCancel(t.Context())
-	kept := make(chan struct{})
-	go func() { defer close(kept); r.Keep(ctx) }()
+	stop, kept := keeping(t, r)
 	registries.Await(t, "it is told again", func() bool { return len(o.Entries()) == 1 })
 	stop()
 	<-kept
@@ -333,7 +312,7 @@ func TestLockedState(t *testing.T) {
 	if err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	o.deregister()
+	deregister(t, o.options)
 	o.holds()
 }
 

@@ -207,14 +207,20 @@ func (l *life) leaveTwice() {
 // leave is what a preStop hook does.
 func (l *life) leave() {
 	l.Helper()
-	r, err := register.Load(l.options)
+	deregister(l, l.options)
+	l.holds()
+}
+
+// deregister takes away what the state tells of.
+func deregister(t testing.TB, o register.Options) {
+	t.Helper()
+	r, err := register.Load(o)
 	if err == nil {
-		err = r.Leave(l.Context())
+		err = r.Leave(t.Context())
 	}
 	if err != nil {
-		l.Fatal(err)
+		t.Fatal(err)
 	}
-	l.holds()
 }
 
 func (l *life) loseTheAnswer(tells string) {
@@ -314,15 +320,22 @@ func (l *life) keep() (stop func()) {
 	if _, err := r.Register(l.Context()); err != nil {
 		l.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(l.Context())
+	cancel, kept := keeping(l, r)
+	stop = func() { cancel(); <-kept }
+	l.Cleanup(stop)
+	return stop
+}
+
+// keeping keeps the registration alive until stop is called; kept is closed when that
+// is over.
+func keeping(t testing.TB, r *register.Registration) (stop func(), kept <-chan struct{}) {
+	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.Keep(ctx)
 	}()
-	stop = func() { cancel(); <-done }
-	l.Cleanup(stop)
-	return stop
+	return stop, done
 }
 
 // credentials writes the files that a Secret would be mounted as.
