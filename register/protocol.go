@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"initbox/internal/httpclient"
+	"initbox/internal/lazy"
 	"initbox/internal/tlsconfig"
 )
 
@@ -72,7 +72,7 @@ func (c *Custom) preset() *Preset {
 		tell.query, tell.raw = string(c.Body.Content), nil
 	}
 	for _, address := range []string{c.CheckURL, c.HeartbeatURL, c.DeregisterURL} {
-		for _, name := range inBraces.FindAllStringSubmatch(address, -1) {
+		for _, name := range inBraces().FindAllStringSubmatch(address, -1) {
 			tell.keep[name[1]] = name[1]
 		}
 	}
@@ -98,19 +98,19 @@ func (c *Custom) check() error {
 		if strings.Contains(address, "${") {
 			return errors.New("only --url may refer to secrets; give others in a header, from --header-file or --token-file")
 		}
-		for _, name := range inBraces.FindAllStringSubmatch(address, -1) {
+		for _, name := range inBraces().FindAllStringSubmatch(address, -1) {
 			if !strings.HasPrefix(name[1], "/") && (name[1] == "" || strings.ContainsAny(name[1], " /:")) {
 				return fmt.Errorf("%s: in braces stands a JSON Pointer, as in {/id}, or the name of a header, as in {Location}", address)
 			}
 		}
-		if _, err := url.Parse(inBraces.ReplaceAllString(address, "x")); err != nil {
+		if _, err := url.Parse(inBraces().ReplaceAllString(address, "x")); err != nil {
 			return fmt.Errorf("%s: want a URL, or a path at the server", address)
 		}
 	}
 	return nil
 }
 
-var inBraces = regexp.MustCompile(`\{([^{}]*)\}`)
+var inBraces = lazy.Regexp(`\{([^{}]*)\}`)
 
 // queryOnly reports whether a request of the method has no body that means anything
 // (RFC 9110, section 9.3).

@@ -99,6 +99,23 @@ func TestNoInit(t *testing.T) {
 	}
 }
 
+// TestNothingAtStart pins that no regular expression is compiled before it is needed.
+func TestNothingAtStart(t *testing.T) {
+	for _, f := range productFiles(t) {
+		for _, d := range f.Decls {
+			if vars, ok := d.(*ast.GenDecl); ok && vars.Tok == token.VAR {
+				ast.Inspect(vars, func(n ast.Node) bool {
+					if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "MustCompile" {
+						f.errorf(t, sel, "at each start: see internal/lazy")
+					}
+					_, later := n.(*ast.FuncLit)
+					return !later
+				})
+			}
+		}
+	}
+}
+
 // file is a Go file of the product.
 type file struct {
 	*ast.File

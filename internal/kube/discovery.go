@@ -91,7 +91,7 @@ func (c *Client) discover(ctx context.Context, name string) (Resource, error) {
 		return r, nil
 	}
 	var names []string
-	for _, k := range slices.Concat(builtin, list) {
+	for _, k := range slices.Concat(builtin(), list) {
 		names = append(names, k.Name, k.Resource.String(), k.singular)
 	}
 	return Resource{}, &UnknownResource{name, suggest.Closest(name, names)}

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
 
+	"initbox/internal/lazy"
 	"initbox/internal/readfile"
 	"initbox/internal/suggest"
 	"initbox/internal/tlsconfig"
@@ -135,7 +135,7 @@ func mergeFiles(list string) (*kubeconfig, error) {
 func parseKubeconfig(data []byte, dir string) (*kubeconfig, error) {
 	k := new(kubeconfig)
 	if err := yaml.Unmarshal(data, k); err != nil {
-		line := atLine.FindString(err.Error())
+		line := atLine().FindString(err.Error())
 		return nil, fmt.Errorf("not the YAML of a kubeconfig%s", line)
 	}
 	for i := range k.Clusters {
@@ -148,7 +148,7 @@ func parseKubeconfig(data []byte, dir string) (*kubeconfig, error) {
 }
 
 // atLine is what a YAML error says of where it is.
-var atLine = regexp.MustCompile(` line \d+`)
+var atLine = lazy.Regexp(` line \d+`)
 
 // add appends; of two with the same name, the first is found.
 func (k *kubeconfig) add(other *kubeconfig) {

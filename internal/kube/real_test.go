@@ -158,7 +158,7 @@ func testRealBuiltin(t *testing.T, s *servers.APIServer, _ string) {
 		return m
 	}
 	served, old := byName(all), byName(documents)
-	for _, k := range builtin {
+	for _, k := range builtin() {
 		if got := served[k.Resource.String()]; fmt.Sprint(got) != fmt.Sprint(k) {
 			t.Errorf("%v, the server says %v", k, got)
 		}

@@ -1,8 +1,10 @@
 package kube
 
 import (
-	"regexp"
 	"strings"
+	"sync"
+
+	"initbox/internal/lazy"
 )
 
 // Resource is a kind of object, as the API server's paths name it.
@@ -50,58 +52,60 @@ type known struct {
 // the order in which kubectl prefers one to another of the same name.
 //
 // https://kubernetes.io/docs/reference/kubectl/#resource-types
-var builtin = []known{
-	core("configmaps", "ConfigMap", "cm"),
-	core("endpoints", "Endpoints", "ep"),
-	core("events", "Event", "ev"),
-	core("limitranges", "LimitRange", "limits"),
-	wide("", "v1", "namespaces", "Namespace", "ns"),
-	wide("", "v1", "nodes", "Node", "no"),
-	core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc"),
-	wide("", "v1", "persistentvolumes", "PersistentVolume", "pv"),
-	core("pods", "Pod", "po"),
-	core("podtemplates", "PodTemplate"),
-	core("replicationcontrollers", "ReplicationController", "rc"),
-	core("resourcequotas", "ResourceQuota", "quota"),
-	core("secrets", "Secret"),
-	core("serviceaccounts", "ServiceAccount", "sa"),
-	core("services", "Service", "svc"),
-	wide("apiregistration.k8s.io", "v1", "apiservices", "APIService"),
-	within("apps", "v1", "controllerrevisions", "ControllerRevision"),
-	within("apps", "v1", "daemonsets", "DaemonSet", "ds"),
-	within("apps", "v1", "deployments", "Deployment", "deploy"),
-	within("apps", "v1", "replicasets", "ReplicaSet", "rs"),
-	within("apps", "v1", "statefulsets", "StatefulSet", "sts"),
-	within("events.k8s.io", "v1", "events", "Event", "ev"),
-	within("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa"),
-	within("batch", "v1", "cronjobs", "CronJob", "cj"),
-	within("batch", "v1", "jobs", "Job"),
-	wide("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "csr"),
-	wide("networking.k8s.io", "v1", "ingressclasses", "IngressClass"),
-	within("networking.k8s.io", "v1", "ingresses", "Ingress", "ing"),
-	within("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", "netpol"),
-	within("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb"),
-	wide("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding"),
-	wide("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
-	within("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
-	within("rbac.authorization.k8s.io", "v1", "roles", "Role"),
-	wide("storage.k8s.io", "v1", "csidrivers", "CSIDriver"),
-	wide("storage.k8s.io", "v1", "csinodes", "CSINode"),
-	within("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
-	wide("storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc"),
-	wide("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment"),
-	wide("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
-	wide("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
-	wide("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
-	wide("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
-	wide("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", "crd", "crds"),
-	wide("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc"),
-	within("coordination.k8s.io", "v1", "leases", "Lease"),
-	wide("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass"),
-	within("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
-	wide("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema"),
-	wide("flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration"),
-}
+var builtin = sync.OnceValue(func() []known {
+	return []known{
+		core("configmaps", "ConfigMap", "cm"),
+		core("endpoints", "Endpoints", "ep"),
+		core("events", "Event", "ev"),
+		core("limitranges", "LimitRange", "limits"),
+		wide("", "v1", "namespaces", "Namespace", "ns"),
+		wide("", "v1", "nodes", "Node", "no"),
+		core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc"),
+		wide("", "v1", "persistentvolumes", "PersistentVolume", "pv"),
+		core("pods", "Pod", "po"),
+		core("podtemplates", "PodTemplate"),
+		core("replicationcontrollers", "ReplicationController", "rc"),
+		core("resourcequotas", "ResourceQuota", "quota"),
+		core("secrets", "Secret"),
+		core("serviceaccounts", "ServiceAccount", "sa"),
+		core("services", "Service", "svc"),
+		wide("apiregistration.k8s.io", "v1", "apiservices", "APIService"),
+		within("apps", "v1", "controllerrevisions", "ControllerRevision"),
+		within("apps", "v1", "daemonsets", "DaemonSet", "ds"),
+		within("apps", "v1", "deployments", "Deployment", "deploy"),
+		within("apps", "v1", "replicasets", "ReplicaSet", "rs"),
+		within("apps", "v1", "statefulsets", "StatefulSet", "sts"),
+		within("events.k8s.io", "v1", "events", "Event", "ev"),
+		within("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler", "hpa"),
+		within("batch", "v1", "cronjobs", "CronJob", "cj"),
+		within("batch", "v1", "jobs", "Job"),
+		wide("certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", "csr"),
+		wide("networking.k8s.io", "v1", "ingressclasses", "IngressClass"),
+		within("networking.k8s.io", "v1", "ingresses", "Ingress", "ing"),
+		within("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", "netpol"),
+		within("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", "pdb"),
+		wide("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding"),
+		wide("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole"),
+		within("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"),
+		within("rbac.authorization.k8s.io", "v1", "roles", "Role"),
+		wide("storage.k8s.io", "v1", "csidrivers", "CSIDriver"),
+		wide("storage.k8s.io", "v1", "csinodes", "CSINode"),
+		within("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
+		wide("storage.k8s.io", "v1", "storageclasses", "StorageClass", "sc"),
+		wide("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment"),
+		wide("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+		wide("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+		wide("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+		wide("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
+		wide("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", "crd", "crds"),
+		wide("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", "pc"),
+		within("coordination.k8s.io", "v1", "leases", "Lease"),
+		wide("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass"),
+		within("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+		wide("flowcontrol.apiserver.k8s.io", "v1", "flowschemas", "FlowSchema"),
+		wide("flowcontrol.apiserver.k8s.io", "v1", "prioritylevelconfigurations", "PriorityLevelConfiguration"),
+	}
+})
 
 func core(name, kind string, short ...string) known { return within("", "v1", name, kind, short...) }
 
@@ -118,7 +122,7 @@ func wide(group, version, name, kind string, short ...string) known {
 // Lookup returns the built-in resource that kubectl would take name for: its
 // plural, singular or short name or its kind, in any case, alone or with the
 // group ("jobs.batch") or version and group ("jobs.v1.batch").
-func Lookup(name string) (Resource, bool) { return find(builtin, name) }
+func Lookup(name string) (Resource, bool) { return find(builtin(), name) }
 
 // Guess makes a resource of a name that no server was asked about, as kubectl
 // guesses the plural. It takes it to have a namespace.
@@ -180,12 +184,12 @@ func (k known) is(name, call string) bool {
 }
 
 // version matches what stands for a version in KIND.VERSION.GROUP.
-var version = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+var version = lazy.Regexp(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
 // split takes name apart: KIND, KIND.GROUP or KIND.VERSION.GROUP.
 func split(name string) (kind, ver, group string) {
 	kind, group, _ = strings.Cut(strings.ToLower(name), ".")
-	if first, rest, ok := strings.Cut(group, "."); ok && version.MatchString(first) {
+	if first, rest, ok := strings.Cut(group, "."); ok && version().MatchString(first) {
 		return kind, first, rest
 	}
 	return kind, "", group

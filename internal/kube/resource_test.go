@@ -35,7 +35,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestBuiltinNames(t *testing.T) {
-	for _, k := range builtin {
+	for _, k := range builtin() {
 		for _, name := range []string{k.Resource.String(), k.singular + "." + k.Version + "." + k.Group, k.Kind + "." + k.Version + "." + k.Group} {
 			if r, ok := Lookup(name); !ok || r != k.Resource {
 				t.Errorf("%s is %v", name, r)

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"initbox/internal/lazy"
 )
 
 // StatusError is an answer of the API server, or of something in front of it,
@@ -60,7 +61,7 @@ func (e *StatusError) tried() string {
 // "system:serviceaccount:default:myapp", or "" if it does not say. It tells so
 // to whom it refuses something.
 func (e *StatusError) User() string {
-	if m := userInMessage.FindStringSubmatch(e.Message); m != nil && e.Code == http.StatusForbidden {
+	if m := userInMessage().FindStringSubmatch(e.Message); m != nil && e.Code == http.StatusForbidden {
 		if user, err := strconv.Unquote(m[1]); err == nil {
 			return user
 		}
@@ -68,7 +69,7 @@ func (e *StatusError) User() string {
 	return ""
 }
 
-var userInMessage = regexp.MustCompile(`User ("(?:\\.|[^"\\])*") cannot`)
+var userInMessage = lazy.Regexp(`User ("(?:\\.|[^"\\])*") cannot`)
 
 // hasCode reports whether err is a StatusError with the HTTP status code.
 func hasCode(err error, code int) bool {

@@ -2,11 +2,12 @@ package format
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
+
+	"initbox/internal/lazy"
 )
 
-var envKey = regexp.MustCompile(`^(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
+var envKey = lazy.Regexp(`^(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
 
 // parseEnv reads what the readers of .env files agree on: lines of KEY=value or
 // export KEY=value, blank lines, and comments from a # that begins the line or
@@ -28,7 +29,7 @@ func parseEnv(data []byte) (any, error) {
 			i += len(line)
 			continue
 		}
-		m := envKey.FindStringSubmatch(line)
+		m := envKey().FindStringSubmatch(line)
 		if m == nil {
 			return nil, at(data, i, "not KEY=value")
 		}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"initbox/internal/lazy"
 )
 
 // The limits of KEP-3721 for files of environment variables, in bytes.
@@ -20,7 +21,7 @@ const (
 
 // envName is what the API takes for the name of an environment variable
 // (IsEnvVarName in k8s.io/apimachinery); the kubelet finds each of these.
-var envName = regexp.MustCompile(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
+var envName = lazy.Regexp(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 
 // WriteEnvFile writes values as a file that a container's fileKeyRef can refer
 // to: lines of NAME='value', sorted by name, as the kubelet reads them
@@ -48,7 +49,7 @@ func WriteEnvFile(w io.Writer, values map[string]any) error {
 }
 
 func envShown(name string) string {
-	if envName.MatchString(name) && len(name) <= envNameMax {
+	if envName().MatchString(name) && len(name) <= envNameMax {
 		return name
 	}
 	return fmt.Sprintf("%.60q", name)
@@ -85,7 +86,7 @@ func (e envError) Error() string { return string(e) }
 func checkEnv(name, value string) error {
 	cr := strings.Index(value, "\r\n")
 	switch {
-	case !envName.MatchString(name), name == ".", strings.HasPrefix(name, ".."):
+	case !envName().MatchString(name), name == ".", strings.HasPrefix(name, ".."):
 		return envError("not the name of an environment variable: letters, digits, _, - and . are, but no digit first")
 	case len(name) > envNameMax:
 		return envError(fmt.Sprintf("the name is longer than the %d bytes that Kubernetes allows", envNameMax))

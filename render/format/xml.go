@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
+
+	"initbox/internal/lazy"
 )
 
 // checkXML wants a well-formed document: one root, its elements closed, no
@@ -70,14 +71,14 @@ func checkXML(data []byte) error {
 	return nil
 }
 
-var xmlEntity = regexp.MustCompile(`<!ENTITY\s+([^\s%]+)\s`)
+var xmlEntity = lazy.Regexp(`<!ENTITY\s+([^\s%]+)\s`)
 
 // xmlDecoder reads data. The entities that it declares are as good as empty.
 func xmlDecoder(data []byte) *xml.Decoder {
 	dec := xml.NewDecoder(bytes.NewReader(data))
 	dec.CharsetReader = charset
 	dec.Entity = map[string]string{}
-	for _, m := range xmlEntity.FindAllSubmatch(data, -1) {
+	for _, m := range xmlEntity().FindAllSubmatch(data, -1) {
 		dec.Entity[string(m[1])] = ""
 	}
 	return dec

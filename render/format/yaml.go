@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v2" // under sigs.k8s.io/yaml, which reads but one document of a file, and knows no places
+
+	"initbox/internal/lazy"
 )
 
 // maxExpanded bounds the text that aliases can make of a file.
@@ -225,15 +226,15 @@ var yamlCauses = []struct {
 }
 
 var (
-	yamlTwice  = regexp.MustCompile(`^line (\d+): key (.*) already set in map$`)
-	yamlAnchor = regexp.MustCompile(`anchor '(.*)' `)
-	yamlLine   = regexp.MustCompile(`^yaml: line (\d+): `)
+	yamlTwice  = lazy.Regexp(`^line (\d+): key (.*) already set in map$`)
+	yamlAnchor = lazy.Regexp(`anchor '(.*)' `)
+	yamlLine   = lazy.Regexp(`^yaml: line (\d+): `)
 )
 
 func yamlError(data []byte, err error) error {
 	if twice := (*yaml.TypeError)(nil); errors.As(err, &twice) {
 		for _, text := range twice.Errors {
-			if m := yamlTwice.FindStringSubmatch(text); m != nil {
+			if m := yamlTwice().FindStringSubmatch(text); m != nil {
 				line, _ := strconv.Atoi(m[1])
 				return &Error{Line: line, Text: "the key " + m[2] + " is there twice"}
 			}
@@ -241,7 +242,7 @@ func yamlError(data []byte, err error) error {
 	}
 	e := &Error{Text: "not YAML"}
 	text := err.Error()
-	if m := yamlLine.FindStringSubmatch(text); m != nil {
+	if m := yamlLine().FindStringSubmatch(text); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 	}
 	for _, c := range yamlCauses {
@@ -253,7 +254,7 @@ func yamlError(data []byte, err error) error {
 			break
 		}
 	}
-	if m := yamlAnchor.FindStringSubmatch(text); m != nil {
+	if m := yamlAnchor().FindStringSubmatch(text); m != nil {
 		if i := bytes.Index(data, []byte("*"+m[1])); i >= 0 {
 			return at(data, i, "%s", e.Text)
 		}
