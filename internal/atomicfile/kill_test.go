@@ -225,8 +225,12 @@ func TestVersionKilledAtAnyMoment(t *testing.T) {
 }
 
 // kill starts writers of alternating generations and kills them, at most so many
-// and for so long, while check runs all the time.
+// and for so long, while check runs all the time. $INITBOX_TEST_KILLS is how often
+// in place of most.
 func kill(t *testing.T, dir, how string, most int, longest time.Duration, check func() error) {
+	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
+		most = n
+	}
 	again := func(generation int) {
 		s, err := openEither(dir, how == "version")
 		if err == nil {

@@ -41,6 +41,10 @@ const (
 	Authentication Class = "authentication"
 	Missing        Class = "missing" // a file, a socket, a secret
 	Local          Class = "local"   // this side: permissions, file descriptors
+	DiskFull       Class = "disk full"
+	HostKey        Class = "host key" // of SSH
+	NoRepository   Class = "no such repository"
+	NoRevision     Class = "no such revision"
 )
 
 // Failure is why an attempt did not succeed.
@@ -63,6 +67,10 @@ func (f *Failure) Error() string {
 }
 
 func (f *Failure) Unwrap() error { return f.Err }
+
+// NoSpace reports whether err is that of a disk, or of what somebody may have of it,
+// that is full.
+func NoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // New makes a failure of a class, with a text made as by fmt.Sprintf.
 func New(class Class, format string, args ...any) *Failure {
@@ -138,6 +146,12 @@ func classOf(err error) *Failure {
 		if strings.HasPrefix(hung.Doing, resolver.Asking) {
 			return withHint(f, "is the cluster's DNS running, and may this Pod reach it? look for a NetworkPolicy that forbids DNS (port 53, UDP and TCP)")
 		}
+		if hung.Doing == "running the query" {
+			return withHint(f, "does the query wait for a lock, or take longer than an attempt may (--attempt-timeout)?")
+		}
+		if hung.Doing != "" && !strings.HasPrefix(hung.Doing, "connecting to ") {
+			return withHint(f, "the server hangs, or something else listens there: is it the right port, with TLS or without as the server wants it? look at its log")
+		}
 		return withHint(f, "something swallows the packets or the server hangs: look for a NetworkPolicy, a firewall or an overloaded server")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return withHint(New(Refused, "connection refused"), "nothing listens there yet: is the server running, and is it the right port?")
@@ -148,7 +162,9 @@ func classOf(err error) *Failure {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return withHint(New(Local, "too many open files"), "raise the limit on open files, or wait for fewer targets at once")
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		return withHint(New(Reset, "connection reset by the server"), AcceptHint)
+		f := New(Reset, "connection closed by the server") // which of the two is chance, if it has not read all it was sent
+		f.Note = "reset"
+		return withHint(f, closedHint)
 	}
 	if cert := certificateProblem(err); cert != nil {
 		cert.Err = err
@@ -162,7 +178,7 @@ func classOf(err error) *Failure {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
 		return withHint(New(TimedOut, "timed out"), "")
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return withHint(New(Reset, "connection closed by the server"), "is it the right port, with TLS or without as the server wants it?")
+		return withHint(New(Reset, "connection closed by the server"), closedHint)
 	case errors.As(err, &urlErr):
 		return classOf(urlErr.Err) // url.Error quotes the URL
 	case errors.As(err, &pathErr):
@@ -173,6 +189,9 @@ func classOf(err error) *Failure {
 
 // AcceptHint is what to do about a server that accepts a connection and then ends it.
 const AcceptHint = "a proxy or load balancer accepts before its server is there: are there ready endpoints behind it?"
+
+// closedHint is what to do about one that was told something, and ends it then.
+const closedHint = "is it the right port, with TLS or without as the server wants it? " + AcceptHint
 
 // certificateHint is what to do about a server that ends the TLS handshake.
 const certificateHint = "does the server ask for a client certificate? see --cert-file and --key-file"

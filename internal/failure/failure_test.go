@@ -30,7 +30,7 @@ func TestOf(t *testing.T) {
 		{dialed(syscall.EHOSTUNREACH), Unreachable, "no route to the host"},
 		{dialed(syscall.EACCES), Unreachable, "no route to the host"},
 		{dialed(syscall.EMFILE), Local, "too many open files"},
-		{fmt.Errorf("read: %w", syscall.ECONNRESET), Reset, "connection reset by the server"},
+		{fmt.Errorf("read: %w", syscall.ECONNRESET), Reset, "connection closed by the server (reset)"},
 		{io.ErrUnexpectedEOF, Reset, "connection closed by the server"},
 		{context.DeadlineExceeded, TimedOut, "timed out"},
 		{os.ErrDeadlineExceeded, TimedOut, "timed out"},
@@ -60,7 +60,7 @@ func TestHTTP(t *testing.T) {
 	}{
 		{&url.Error{URL: "http://api:8080/?t=hunter2", Err: refused}, Refused, "connection refused", false},
 		{&url.Error{URL: "http://other/?t=hunter2", Err: refused}, Refused, "redirected to another server: connection refused", true},
-		{&url.Error{URL: "http://api:8080/", Err: proxy}, Refused, "the proxy that HTTP_PROXY or HTTPS_PROXY names: connection refused", true},
+		{&url.Error{URL: "http://api:8080/", Err: proxy}, Refused, "the proxy: connection refused", true},
 		{&url.Error{URL: "http://other/", Err: &Failure{Class: Unexpected, Text: "redirected", Elsewhere: true}}, Unexpected, "redirected", true},
 		{&url.Error{URL: "http://api:8080/", Err: errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "hunter2"`)}, Unexpected, "the answer is not HTTP", false},
 		{&url.Error{URL: "http://api:8080/", Err: errors.New(`failed to parse Location header "hunter2"`)}, Unexpected, "redirected to what is not a URL", false},

@@ -5,8 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"initbox/internal/lazy"
 )
 
 // Status is the failure of an answer with an HTTP status that does not count.
@@ -43,8 +44,8 @@ func elsewhere(err error, host string, failed error) error {
 	case f.Elsewhere: // which its text says
 		return failed
 	case errors.As(err, &proxy) && proxy.Op == "proxyconnect":
-		f.Text = "the proxy that HTTP_PROXY or HTTPS_PROXY names: " + f.Text
-		f.Hint = "connect directly with --no-proxy, or name the target in NO_PROXY"
+		f.Text = "the proxy: " + f.Text
+		f.Hint = "is it the right one? HTTP_PROXY and HTTPS_PROXY name it, if no flag does; what is named in NO_PROXY is reached without"
 	case errors.As(err, &urlErr):
 		last, parseErr := url.Parse(urlErr.URL)
 		if parseErr != nil || last.Host == host || last.Host == "" {
@@ -72,27 +73,40 @@ func ofHTTP(err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "server response headers exceeded"), strings.Contains(text, "response headers too large"):
-		return New(Unexpected, "the answer's header is longer than 64 KiB")
+		f := New(Unexpected, "the answer's header is longer than 64 KiB")
+		f.Hint = "is it the right port?"
+		return f
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		f := New(TLS, "TLS: the server does not speak TLS on this port")
 		f.Hint = "use http://, or the server's TLS port"
 		return f
+	case strings.Contains(text, "server closed idle connection"): // before the request was sent
+		f := New(Reset, "connection closed by the server")
+		f.Hint = closedHint
+		return f
 	case strings.Contains(text, "Location header"):
 		return New(Unexpected, "redirected to what is not a URL")
-	case strings.Contains(text, "client conn could not be established"):
+	case strings.Contains(text, "client conn could not be established") && (urlErr == nil || !strings.HasPrefix(urlErr.URL, "http://")):
 		// All that HTTP/2's client says when the server refuses its certificate.
 		f := New(Reset, "connection closed by the server")
 		f.Hint = certificateHint
 		return f
-	case strings.Contains(text, "readLoopPeekFailLocked"), // spoke before it was asked
-		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "):
-		f := New(Unexpected, "the answer is not HTTP")
+	case strings.Contains(text, "client conn could not be established"), strings.Contains(text, "readLoopPeekFailLocked"), // spoke before it was asked
+		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "),
+		strings.HasPrefix(text, "connection error: "), strings.HasPrefix(text, "stream error: "): // the names of HTTP/2's errors come after
+		f := New(Unexpected, NotHTTP)
 		f.Hint = "is it the right port? does the server want TLS (https://) or HTTP/2 (--h2c)?"
 		return f
 	}
-	f.Text = quoted.ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret
+	f.Text = quoted().ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret
 	return f
 }
 
+// Texts of the failures of what cannot be told from another protocol.
+const (
+	NotHTTP    = "the answer is not HTTP"
+	LongHeader = "the answer's header is longer than 64 KiB"
+)
+
 // quoted is a Go string in an error's text.
-var quoted = regexp.MustCompile(`"(\\.|[^"\\])*"`)
+var quoted = lazy.Regexp(`"(\\.|[^"\\])*"`)

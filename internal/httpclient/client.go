@@ -40,6 +40,7 @@ func New(o Options) (*Client, error) {
 	t.DialContext = dialWithin(connectWithin, o.Dial)
 	t.TLSHandshakeTimeout = connectWithin
 	t.IdleConnTimeout = idleFor
+	t.ReadBufferSize = o.Buffer
 	t.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWithin}
 	return &Client{o, t}, nil
 }

@@ -98,6 +98,9 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 		if err != nil {
 			return nil, err
 		}
+		if strings.ContainsAny(password, "\r\n\x00") {
+			return nil, oneLine(c.PasswordFile)
+		}
 		encoded := base64.StdEncoding.EncodeToString([]byte(c.User + ":" + password))
 		h.Set("Authorization", "Basic "+encoded)
 		secrets = append(secrets, password, encoded)
@@ -110,13 +113,19 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 		if token == "" {
 			return nil, &failure.Failure{Class: failure.Missing, Text: "the token file " + c.TokenFile + " is empty", Hint: "is the Secret filled in?"}
 		}
+		if strings.ContainsAny(token, "\r\n\x00") {
+			return nil, oneLine(c.TokenFile)
+		}
 		h.Set("Authorization", "Bearer "+token)
 		secrets = append(secrets, token)
 	}
-	if strings.ContainsAny(h.Get("Authorization"), "\r\n\x00") {
-		return nil, &failure.Failure{Class: failure.Local, Text: "the password or token has a line break in it"}
-	}
 	return secrets, nil
+}
+
+// oneLine is the failure of a password or a token of several lines: it is another
+// file that was meant.
+func oneLine(file string) error {
+	return &failure.Failure{Class: failure.Local, Text: "the password or token in " + file + " has a line break in it", Hint: "is it the right file? a line break at its end does no harm"}
 }
 
 // AddHeader adds a line such as "Accept: text/plain". Its errors do not quote

@@ -89,7 +89,8 @@ func TestApplyFails(t *testing.T) {
 		{Credentials{HeaderFiles: []string{absent}}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
 		{Credentials{User: "app", PasswordFile: absent}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
 		{Credentials{TokenFile: absent}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
-		{Credentials{TokenFile: bad}, failure.Local, "the password or token has a line break in it"},
+		{Credentials{TokenFile: bad}, failure.Local, "the password or token in " + bad + " has a line break in it"},
+		{Credentials{User: "app", PasswordFile: bad}, failure.Local, "the password or token in " + bad + " has a line break in it"},
 	} {
 		req, _ := http.NewRequest(http.MethodPost, "http://api/", nil)
 		_, err := tt.Apply(req)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync/atomic"
 )
 
@@ -21,20 +22,40 @@ import (
 type ending struct {
 	ctx    context.Context
 	closed atomic.Bool // a connection was closed here, because ctx had ended
+	hungUp atomic.Bool // a server ended its connection without a word
 }
 
 // dialer returns dial with connections that end with the context.
 func (e *ending) dialer(dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(_ context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(e.ctx, network, addr)
-		if err == nil {
-			context.AfterFunc(e.ctx, func() {
-				e.closed.Store(true) // before an error can come of it
-				conn.Close()
-			})
+		if err != nil {
+			return nil, err
 		}
-		return conn, err
+		context.AfterFunc(e.ctx, func() {
+			e.closed.Store(true) // before an error can come of it
+			conn.Close()
+		})
+		return &endingConn{Conn: conn, ending: e}, nil
 	}
+}
+
+// endingConn notices a server that hangs up without a word.
+type endingConn struct {
+	net.Conn
+	*ending
+	heard atomic.Bool
+}
+
+func (c *endingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	switch {
+	case n > 0:
+		c.heard.Store(true)
+	case err != nil && !c.heard.Load():
+		c.hungUp.Store(true)
+	}
+	return n, err
 }
 
 // response passes on what the Transport returned, with the errors put right.
@@ -50,10 +71,15 @@ func (e *ending) response(resp *http.Response, err error) (*http.Response, error
 	return resp, nil
 }
 
-// cause returns the reason of err: if a connection was closed here, that.
+// cause returns the reason of err: if a connection was closed here, that; and if the server
+// hung up before it was asked, what HTTP/2's client does not tell from an answer that is
+// none: "client conn could not be established".
 func (e *ending) cause(err error) error {
-	if e.closed.Load() {
+	switch {
+	case e.closed.Load():
 		return e.ctx.Err()
+	case e.hungUp.Load() && strings.Contains(err.Error(), "client conn could not be established"):
+		return io.EOF
 	}
 	return err
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"initbox/internal/failure"
 )
 
 // serve handles each connection to a port of loopback until the test ends.
@@ -108,4 +110,39 @@ func get(t *testing.T, url string, p Protocol, limit time.Duration) error {
 	defer resp.Body.Close()
 	_, err = io.ReadAll(resp.Body)
 	return err
+}
+
+// TestHangsUpAtOnce pins that a server which hangs up before it was asked is told from one
+// that speaks something else: which of the two HTTP/2's client notices first is chance.
+func TestHangsUpAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	for _, protocol := range []Protocol{Auto, H2C} {
+		for range 300 {
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := Do(req, Options{Dial: new(net.Dialer).DialContext, Protocol: protocol})
+			if err == nil {
+				resp.Body.Close()
+				t.Fatal("an answer")
+			}
+			if f := failure.Of(failure.HTTP(err, "api")); f.Class != failure.Reset {
+				t.Fatalf("protocol %d: %s: %s, from %v", protocol, f.Class, f.Text, err)
+			}
+		}
+	}
 }

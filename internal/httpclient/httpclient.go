@@ -20,6 +20,7 @@ const (
 	Auto  Protocol = iota // HTTP/1.1, and HTTP/2 where TLS negotiates it
 	H2C                   // HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3)
 	HTTP2                 // HTTP/2 over TLS only
+	HTTP1                 // HTTP/1.1 only: what a connection does not bring, no stream of it does
 )
 
 // Options configures [Do].
@@ -31,6 +32,7 @@ type Options struct {
 	Proxy      *url.URL // through which to connect, whatever the environment says; may be nil
 	NoProxy    bool     // ignore HTTP_PROXY and its kin
 	NoRedirect bool     // return the redirect itself
+	Buffer     int      // bytes that a [Client] reads of a connection at once; 0 for what suits short answers
 	KeepMethod bool     // refuse a redirect that makes another method of the request's; see [ErrMethodChanged]
 }
 
@@ -85,6 +87,8 @@ func (o Options) transport() (*http.Transport, error) {
 		t.Protocols.SetUnencryptedHTTP2(true)
 	case HTTP2:
 		t.Protocols.SetHTTP2(true)
+	case HTTP1:
+		t.Protocols.SetHTTP1(true)
 	}
 	return t, nil
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync/atomic"
 	"time"
 )
 
@@ -130,16 +129,6 @@ func (e *Hung) Error() string {
 	return fmt.Sprintf("%s: no answer within %v", e.Doing, e.For)
 }
 
-type doingKey struct{}
-
-// Doing notes on the attempt that owns ctx what it is about to do, such as
-// "TLS handshake", for the message if that never ends.
-func Doing(ctx context.Context, what string) {
-	if p, ok := ctx.Value(doingKey{}).(*atomic.Pointer[string]); ok {
-		p.Store(&what)
-	}
-}
-
 // Until calls try, at once and then again after each failure, until it
 // succeeds (nil), fails for good ([Permanent]), or ctx ends ([Error]).
 func Until(ctx context.Context, p Policy, try func(context.Context) error) error {
@@ -233,7 +222,7 @@ type until struct {
 type attempt struct {
 	number int
 	start  time.Time
-	doing  atomic.Pointer[string]
+	progress
 	cancel context.CancelFunc
 
 	// Set when try has returned.
@@ -274,7 +263,7 @@ func (u *until) launch(ctx context.Context) {
 // begin returns the context of the attempt, which may take limit if that is not
 // zero, and sets what cancels it.
 func (a *attempt) begin(ctx context.Context, limit time.Duration) context.Context {
-	ctx = context.WithValue(ctx, doingKey{}, &a.doing)
+	ctx = context.WithValue(ctx, progressKey{}, &a.progress)
 	if limit > 0 {
 		ctx, a.cancel = context.WithTimeout(ctx, limit)
 	} else {
@@ -311,7 +300,11 @@ func (u *until) noticeHang() {
 		return
 	}
 	oldest := u.running[0]
-	u.take(a.number, oldest.hung(time.Since(oldest.start).Truncate(u.Patience)))
+	err := oldest.hung(time.Since(oldest.start).Truncate(u.Patience))
+	if found := a.found.Load(); found != nil { // which is newer
+		err = *found
+	}
+	u.take(a.number, err)
 }
 
 // take counts a finding and reports whether the wait is over.
@@ -371,7 +364,12 @@ func (u *until) gaveUp(ctx context.Context) error {
 	return &Error{Attempts: u.started, Waited: time.Since(u.start), Cause: context.Cause(ctx), Last: last}
 }
 
+// hung is the error of an attempt that has not ended for so long: what it has found so
+// far, or a [Hung].
 func (a *attempt) hung(d time.Duration) error {
+	if found := a.found.Load(); found != nil {
+		return *found
+	}
 	h := &Hung{For: d}
 	if doing := a.doing.Load(); doing != nil {
 		h.Doing = *doing

@@ -28,11 +28,16 @@ func Race[T any](ctx context.Context, n int, headStart time.Duration, inOrder bo
 	finished := make(chan int, n)
 	values := make([]Outcome[T], n) // written by the runners, read after finished says so
 
+	whole := progressOf(ctx)
+	parts := make([]*progress, n) // those that run
+	defer end(parts)
 	started, running := 0, 0
 	start := func() {
 		i := started
 		started++
 		running++
+		ctx, part := whole.part(ctx)
+		parts[i] = part
 		go func() {
 			v, err := try(ctx, i)
 			values[i] = Outcome[T]{v, err, true}
@@ -50,7 +55,8 @@ func Race[T any](ctx context.Context, n int, headStart time.Duration, inOrder bo
 			}
 		case i := <-finished:
 			running--
-			outcomes[i] = values[i]
+			outcomes[i], parts[i] = values[i], nil
+			whole.resume(parts)
 			if w := leader(outcomes, inOrder); w >= 0 {
 				return w, outcomes
 			}
@@ -61,7 +67,15 @@ func Race[T any](ctx context.Context, n int, headStart time.Duration, inOrder bo
 				return -1, outcomes
 			}
 		case <-ctx.Done():
-			return leader(outcomes, false), outcomes
+			for { // what ended in the same moment counts, and may be a connection to close
+				select {
+				case i := <-finished:
+					outcomes[i] = values[i]
+					continue
+				default:
+				}
+				return leader(outcomes, false), outcomes
+			}
 		}
 	}
 }

@@ -61,6 +61,11 @@ func (r Refs) Hide(part string) string {
 	return hidden
 }
 
+// Value is part with what its placeholders refer to now.
+func (r Refs) Value(part string) (string, error) {
+	return r.replace(part, r.value)
+}
+
 // expand replaces placeholders by what they refer to now.
 func (r Refs) expand(part string, escape func(string) string) (string, error) {
 	return r.replace(part, func(ref string) (string, error) {

@@ -23,6 +23,12 @@ type Options struct {
 	ServerName string `json:"serverName,omitempty"` // verified in place of the host's name
 	Insecure   bool   `json:"insecure,omitempty"`   // do not verify the server; a client certificate is sent all the same
 
+	// OnlyCA trusts CAFile alone, without the roots. AnyName verifies whose
+	// signature the certificate has, and not for which name it is: since anybody can
+	// have a certificate that the roots vouch for, it trusts CAFile alone, too.
+	OnlyCA  bool `json:"-"`
+	AnyName bool `json:"-"`
+
 	// The same as PEM texts, in place of the files. CA is trusted alone, without
 	// the roots: it is that of a cluster, and nobody else vouches for its server.
 	CA   string `json:"-"`
@@ -39,8 +45,7 @@ func (o Options) Load() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("CA file: %w", err)
 		}
-		EmbedRoots()
-		if c.RootCAs, err = systemRoots(); err != nil {
+		if c.RootCAs, err = o.roots(); err != nil {
 			return nil, err
 		}
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
@@ -71,7 +76,26 @@ func (o Options) Load() (*tls.Config, error) {
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
+	if o.AnyName && !o.Insecure {
+		c.InsecureSkipVerify = true // crypto/tls verifies both or nothing
+		c.VerifyConnection = func(s tls.ConnectionState) error { return verifyChain(s.PeerCertificates, c.RootCAs) }
+	}
 	return c, nil
+}
+
+// verifyChain does what crypto/tls does, but for the name.
+func verifyChain(certs []*x509.Certificate, roots *x509.CertPool) error {
+	if len(certs) == 0 {
+		return errors.New("the server shows no certificate")
+	}
+	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+	for _, cert := range certs[1:] {
+		o.Intermediates.AddCert(cert)
+	}
+	if _, err := certs[0].Verify(o); err != nil {
+		return &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
+	}
+	return nil
 }
 
 func loadPair(certFile, keyFile string) (tls.Certificate, error) {
@@ -107,8 +131,12 @@ func embedded() *x509.CertPool {
 	return pool
 }
 
-// systemRoots returns a copy of the roots to which a CA file adds.
-func systemRoots() (*x509.CertPool, error) {
+// roots returns the roots to which a CA file adds, as a copy.
+func (o Options) roots() (*x509.CertPool, error) {
+	if o.OnlyCA || o.AnyName {
+		return x509.NewCertPool(), nil
+	}
+	EmbedRoots()
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		return nil, fmt.Errorf("system roots: %w", err)

@@ -1,0 +1,57 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPartsThatHang pins what is told of an attempt at several things at once: what one
+// of them has found, or what the one that hangs is doing, whoever spoke last.
+func TestPartsThatHang(t *testing.T) {
+	hang := func(ctx context.Context) error {
+		Doing(ctx, "connecting to a")
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	down := func(ctx context.Context) error { Doing(ctx, "asking b"); return errDown }
+	found := func(ctx context.Context) error { Meanwhile(ctx, errDown); return down(ctx) }
+	for name, tt := range map[string]struct {
+		parts []func(context.Context) error
+		want  string
+	}{
+		"one hangs, one is down":        {[]func(context.Context) error{hang, down}, "connecting to a: no answer within 1s"},
+		"one is down, one hangs":        {[]func(context.Context) error{down, hang}, "connecting to a: no answer within 1s"},
+		"one hangs, one says something": {[]func(context.Context) error{hang, found}, errDown.Error()},
+		"one says something, one hangs": {[]func(context.Context) error{found, hang}, errDown.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+				defer cancel()
+				told := map[string]bool{}
+				first := ""
+				p := Policy{AttemptTimeout: 10 * time.Second, Patience: time.Second, Notify: func(e Event) {
+					if told[e.Err.Error()] = true; first == "" {
+						first = e.Err.Error()
+					}
+				}}
+				err := Until(ctx, p, func(ctx context.Context) error {
+					Race(ctx, len(tt.parts), 250*time.Millisecond, false, func(ctx context.Context, i int) (struct{}, error) {
+						return struct{}{}, tt.parts[i](ctx)
+					})
+					return context.DeadlineExceeded
+				})
+				ended := new(Error)
+				if !errors.As(err, &ended) || first != tt.want {
+					t.Errorf("%v; first it was %q, want %q", err, first, tt.want)
+				}
+				if tt.want == errDown.Error() && len(told) > 1 {
+					t.Errorf("told are %v, want one thing only", told)
+				}
+			})
+		})
+	}
+}
