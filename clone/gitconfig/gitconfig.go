@@ -1,0 +1,241 @@
+// Package gitconfig reads and writes files in the format of git-config(1), as
+// .git/config, .gitmodules and .lfsconfig are.
+//
+// The decoder of go-git takes text for UTF-8 and refuses some of what git
+// reads (a setting behind its section's name, names that are not UTF-8), and is
+// quadratic in the number of sections, which a hostile .gitmodules decides.
+package gitconfig
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"strings"
+)
+
+// Entry is one setting. Section and Key are in lower case.
+type Entry struct {
+	Section, Subsection, Key, Value string
+	Bare                            bool // a key without =, which means true
+}
+
+// Parse reads the settings in their order: where a key is there twice, git goes
+// by the last one. An error is the last of the sequence, and names the line.
+func Parse(content []byte) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		p := &parser{rest: bytes.TrimPrefix(content, []byte("\ufeff")), line: 1}
+		for {
+			more, err := p.next()
+			if err != "" {
+				yield(Entry{}, fmt.Errorf("line %d: %s", p.line, err))
+				return
+			}
+			if !more || !yield(p.Entry, nil) {
+				return
+			}
+		}
+	}
+}
+
+type parser struct {
+	Entry
+	rest []byte
+	line int
+	last bool // the last byte read ended a line
+}
+
+// read returns the next byte: a line's end for CR LF, and at the end.
+func (p *parser) read() (c byte) {
+	if p.last {
+		p.line++
+		p.last = false
+	}
+	if len(p.rest) == 0 {
+		return '\n'
+	}
+	c, p.rest = p.rest[0], p.rest[1:]
+	if c == '\r' && len(p.rest) > 0 && p.rest[0] == '\n' {
+		c, p.rest = '\n', p.rest[1:]
+	}
+	p.last = c == '\n'
+	return c
+}
+
+// next finds the next setting, and reports what is wrong.
+func (p *parser) next() (more bool, problem string) {
+	for len(p.rest) > 0 {
+		switch c := p.read(); {
+		case isSpace(c):
+		case c == '#' || c == ';':
+			for c != '\n' {
+				c = p.read()
+			}
+		case c == '[':
+			if problem := p.section(); problem != "" {
+				return false, problem
+			}
+		case isLetter(c):
+			if p.Section == "" {
+				return false, "a setting before the first section"
+			}
+			return true, p.setting(c)
+		default:
+			return false, "neither a section nor a setting"
+		}
+	}
+	return false, ""
+}
+
+// section reads what follows a bracket: name], or name "subsection"].
+func (p *parser) section() (problem string) {
+	var name []byte
+	p.Subsection = ""
+	for {
+		switch c := p.read(); {
+		case c == ']' && len(name) > 0:
+			p.Section = strings.ToLower(string(name))
+			// [section.subsection] is from long ago
+			p.Section, p.Subsection, _ = strings.Cut(p.Section, ".")
+			return ""
+		case isLetter(c), isDigit(c), c == '-', c == '.' && len(name) > 0:
+			name = append(name, c)
+		case c != '\n' && isSpace(c) && len(name) > 0:
+			p.Section = strings.ToLower(string(name))
+			return p.subsection()
+		default:
+			return "malformed section"
+		}
+	}
+}
+
+func (p *parser) subsection() (problem string) {
+	c := p.read()
+	for c != '\n' && isSpace(c) {
+		c = p.read()
+	}
+	if c != '"' {
+		return "malformed section"
+	}
+	var name []byte
+	for {
+		switch c = p.read(); c {
+		case '"':
+			p.Subsection = string(name)
+			if p.read() != ']' {
+				return "malformed section"
+			}
+			return ""
+		case '\\':
+			c = p.read()
+		}
+		if c == '\n' {
+			return "a section's name without end"
+		}
+		name = append(name, c)
+	}
+}
+
+// setting reads the key that begins with c, and its value.
+func (p *parser) setting(c byte) (problem string) {
+	key := []byte{c}
+	for c = p.read(); isLetter(c) || isDigit(c) || c == '-'; c = p.read() {
+		key = append(key, c)
+	}
+	for c == ' ' || c == '\t' {
+		c = p.read()
+	}
+	p.Key = strings.ToLower(string(key))
+	p.Value, p.Bare = "", c == '\n'
+	switch c {
+	case '\n':
+		return ""
+	case '=':
+		return p.value()
+	}
+	return "malformed setting"
+}
+
+var escapes = map[byte]byte{'t': '\t', 'b': '\b', 'n': '\n', '\\': '\\', '"': '"'}
+
+func (p *parser) value() (problem string) {
+	var value []byte
+	quoted, end := false, 0 // where unquoted spaces, which may be the last, begin
+	for {
+		c := p.read()
+		switch {
+		case c == '\n' && quoted:
+			return "a quote without end"
+		case c == '\n':
+			p.Value = string(value[:end])
+			return ""
+		case !quoted && isSpace(c):
+			if len(value) > 0 {
+				value = append(value, c)
+			}
+			continue
+		case !quoted && (c == '#' || c == ';'):
+			for c != '\n' {
+				c = p.read()
+			}
+			p.Value = string(value[:end])
+			return ""
+		case c == '"':
+			quoted = !quoted
+		case c == '\\':
+			if c = p.read(); c == '\n' {
+				continue // the value goes on
+			}
+			plain, ok := escapes[c]
+			if !ok {
+				return "an unknown escape"
+			}
+			value = append(value, plain)
+		default:
+			value = append(value, c)
+		}
+		end = len(value)
+	}
+}
+
+func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// A Writer makes a file of settings.
+type Writer struct {
+	buf bytes.Buffer
+	err error
+}
+
+// Section begins a section; subsection may be "".
+func (w *Writer) Section(name, subsection string) {
+	w.check(subsection)
+	if subsection == "" {
+		fmt.Fprintf(&w.buf, "[%s]\n", name)
+		return
+	}
+	fmt.Fprintf(&w.buf, "[%s \"%s\"]\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(subsection))
+}
+
+// Set adds a setting to the section.
+func (w *Writer) Set(key, value string) {
+	w.check(value)
+	value = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value)
+	if strings.ContainsAny(value, "#;") || value != strings.TrimSpace(value) {
+		value = `"` + value + `"`
+	}
+	fmt.Fprintf(&w.buf, "\t%s = %s\n", key, value)
+}
+
+// check refuses control characters, which nothing has that initbox writes, and
+// which could begin a line of their own.
+func (w *Writer) check(text string) {
+	for _, c := range []byte(text) {
+		if (c < ' ' || c == 0x7f) && w.err == nil {
+			w.err = fmt.Errorf("%q has control characters", text)
+		}
+	}
+}
+
+// Bytes returns the file.
+func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }
