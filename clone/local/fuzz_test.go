@@ -1,0 +1,111 @@
+package local
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+)
+
+// FuzzDelta compares with go-git. That refuses empty copies and bases, and goes on
+// over some of what is malformed.
+func FuzzDelta(f *testing.F) {
+	f.Add([]byte("0123456789"), []byte("\x0a\x07\x91\x03\x04\x03abc"))
+	f.Add([]byte("0123456789"), []byte("\x0a\x0a\x90\x0a"))
+	f.Add([]byte("0"), []byte("\x01\x80\x80\x04\x80"))
+	f.Add([]byte("0"), []byte("\x01\xff\xff\xff\xff\x7f\x80"))
+	f.Fuzz(func(t *testing.T, base, delta []byte) {
+		got, err := applyDelta(base, delta, 1<<20)
+		if err != nil {
+			return
+		}
+		want, err := packfile.PatchDelta(base, delta)
+		if err == nil && !bytes.Equal(got, want) {
+			t.Fatalf("%q, but go-git makes %q", got, want)
+		}
+	})
+}
+
+// FuzzHeader writes what it has read.
+func FuzzHeader(f *testing.F) {
+	f.Add([]byte("\x3f"), int64(12))
+	f.Add([]byte("\xbf\x7f"), int64(12))
+	f.Add([]byte("\xef\x81\x82\x03\x85\x06"), int64(1<<20))
+	f.Add(append([]byte("\x7f"), make([]byte, 20)...), int64(99))
+	f.Fuzz(func(t *testing.T, b []byte, offset int64) {
+		if offset < 12 {
+			return
+		}
+		h, ok := parseHeader(b, offset)
+		if !ok {
+			return
+		}
+		if h.size < 0 || h.data <= offset || h.data > offset+int64(len(b)) || h.kind == plumbing.OFSDeltaObject && (h.base < 12 || h.base >= offset) {
+			t.Fatalf("%+v", h)
+		}
+		o := output{buf: make([]byte, 0, 100)}
+		o.header(h.kind, h.size)
+		switch h.kind {
+		case plumbing.OFSDeltaObject:
+			o.back(offset - h.base)
+		case plumbing.REFDeltaObject:
+			o.Write(h.baseID[:])
+		}
+		again, ok := parseHeader(o.buf, offset)
+		again.length, again.data = h.length, h.data // there may be zeros that tell nothing
+		if !ok || again != h {
+			t.Fatalf("%q is %+v, and %q is %+v", b, h, o.buf, again)
+		}
+	})
+}
+
+// FuzzIndex compares with go-git where that has no complaint.
+func FuzzIndex(f *testing.F) {
+	dir := f.TempDir()
+	for _, args := range [][]string{{"init", "-q"}, {"commit", "-q", "--allow-empty", "-m", "x"}, {"repack", "-q"}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=a@example.org",
+			"GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=a@example.org", "GIT_COMMITTER_DATE=1700000000 +0000")
+		if err := cmd.Run(); err != nil {
+			f.Skip("no git here")
+		}
+	}
+	names, _ := filepath.Glob(dir + "/.git/objects/pack/*.idx")
+	index, err := os.ReadFile(names[0])
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(index)
+	f.Add(index[8:])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p := &packFile{index: b}
+		if len(b) < 256*4 || p.layout() != nil {
+			return
+		}
+		for at := range min(p.count, 1000) {
+			p.offset(at)
+			p.find(plumbing.Hash(p.id(at)))
+		}
+		if sum := sha1.Sum(b[:len(b)-idSize]); !bytes.HasSuffix(b, sum[:]) {
+			return // initbox leaves that to git fsck
+		}
+		theirs := idxfile.NewMemoryIndex()
+		if err := idxfile.NewDecoder(bytes.NewReader(b)).Decode(theirs); err != nil {
+			return
+		}
+		for at := range p.count {
+			id := plumbing.Hash(p.id(at))
+			want, err := theirs.FindOffset(id)
+			if at, ok := p.find(id); ok && err == nil && p.offset(at) != want {
+				t.Fatalf("%s at %d, but go-git has %d", id, p.offset(at), want)
+			}
+		}
+	})
+}

@@ -1,0 +1,234 @@
+// Package local reads a repository in a folder of this machine, without git: its
+// references, and its objects as a pack. Where things are is in
+// gitrepository-layout(5).
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"initbox/clone/gitconfig"
+	"initbox/clone/object"
+)
+
+// ErrNone means that there is no repository.
+var ErrNone = errors.New("not a Git repository")
+
+// ErrFormat means that there is one of a kind that this package does not read.
+var ErrFormat = errors.New("which initbox does not read")
+
+// Repository is one in a folder. Its methods are for one goroutine at a time.
+type Repository struct {
+	dir    string // has HEAD
+	common string // has the rest: differs from dir in a worktree's (git-worktree(1))
+	store  *store
+	pack   io.Closer     // the last one
+	sent   chan struct{} // closed when it has ended
+}
+
+// Open finds the repository at a path as git does: a bare one, or the .git of a
+// working tree, or where a file .git says that it is.
+func Open(path string) (*Repository, error) {
+	dir, err := locate(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &Repository{dir: dir, common: dir}
+	if text, err := readFile(filepath.Join(dir, "commondir"), maxSmall); err == nil {
+		r.common = relative(dir, strings.TrimSpace(string(text)))
+	}
+	if err := r.readable(); err != nil {
+		return nil, err
+	}
+	if r.store, err = openStore(filepath.Join(r.common, "objects")); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Folder is where what belongs to the repository is beside its objects: its .git, or
+// itself if it is bare.
+func (r *Repository) Folder() string { return r.common }
+
+// Close ends a pack that is still being made, too.
+func (r *Repository) Close() error {
+	r.end()
+	r.store.close()
+	return nil
+}
+
+// end waits until the last pack has ended.
+func (r *Repository) end() {
+	if r.pack != nil {
+		r.pack.Close()
+		<-r.sent
+	}
+}
+
+// locate returns the folder that has HEAD.
+func locate(path string) (string, error) {
+	for _, suffix := range []string{"/.git", "", ".git/.git", ".git"} {
+		dir := path + suffix
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), isNotFolder(err):
+			continue
+		case err != nil:
+			return "", err
+		case !info.IsDir():
+			if dir, err = follow(dir); err != nil {
+				return "", err
+			}
+		}
+		ok, err := isRepository(dir)
+		if ok || err != nil {
+			return dir, err
+		}
+	}
+	if _, err := os.Stat(path); err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%s: %w", path, ErrNone)
+}
+
+func isNotFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+
+// follow reads a file .git that says where the folder is.
+func follow(file string) (string, error) {
+	text, err := readFile(file, maxSmall)
+	if err != nil {
+		return "", err
+	}
+	dir, ok := strings.CutPrefix(string(text), "gitdir:")
+	if !ok {
+		return "", fmt.Errorf("%s: %w", file, ErrNone)
+	}
+	return relative(filepath.Dir(file), strings.TrimSpace(dir)), nil
+}
+
+func relative(dir, name string) string {
+	if filepath.IsAbs(name) {
+		return filepath.Clean(name)
+	}
+	return filepath.Join(dir, name)
+}
+
+// isRepository reports whether there is what git takes for the sign of one.
+func isRepository(dir string) (bool, error) {
+	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
+		return false, unless(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "commondir")); err == nil {
+		return true, nil
+	}
+	for _, name := range []string{"objects", "refs"} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || !info.IsDir() {
+			return false, unless(err)
+		}
+	}
+	return true, nil
+}
+
+// unless returns the error, unless it says that there is no such file.
+func unless(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || isNotFolder(err) {
+		return nil
+	}
+	return err
+}
+
+// readable refuses repositories whose objects or references are kept in another way.
+func (r *Repository) readable() error {
+	config, err := readFile(filepath.Join(r.common, "config"), maxSmall)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for e, err := range gitconfig.Parse(config) {
+		value := strings.ToLower(e.Value)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", filepath.Join(r.common, "config"), err)
+		case e.Section != "extensions" || e.Subsection != "":
+		case e.Key == "objectformat" && value == "sha256":
+			return fmt.Errorf("the repository uses SHA-256 object names, %w", ErrFormat)
+		case e.Key == "objectformat" && value != "sha1", e.Key == "refstorage" && value != "files":
+			return fmt.Errorf("the repository has the extension %s = %q, %w", e.Key, e.Value, ErrFormat)
+		}
+	}
+	return nil
+}
+
+// Pack selects what is wanted, and returns it as a pack that is made as it is read.
+// It ends when anything else is asked. Shallow are the commits whose parents are not in
+// it. What is not there is a [MissingError].
+func (r *Repository) Pack(ctx context.Context, q Request) (pack io.ReadCloser, shallow []plumbing.Hash, err error) {
+	r.end()
+	grafts, err := r.grafts()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := &selection{store: r.store, ctx: ctx, grafts: grafts, packed: make(map[*packFile][]uint64), inFile: make(map[plumbing.Hash]bool)}
+	if err := guard(func() error { return s.choose(q) }); err != nil {
+		return nil, nil, err
+	}
+	r.store.release()
+	reader, writer := io.Pipe()
+	sent := make(chan struct{})
+	r.pack, r.sent = reader, sent
+	stop := context.AfterFunc(ctx, func() { writer.CloseWithError(ctx.Err()) })
+	go func() {
+		defer close(sent)
+		defer stop()
+		send := &sender{selection: s}
+		writer.CloseWithError(guard(func() error { return send.run(writer) }))
+	}()
+	return reader, s.shallowSorted(), nil
+}
+
+// grafts returns the commits whose parents the repository does not have itself.
+func (r *Repository) grafts() (map[plumbing.Hash]bool, error) {
+	text, err := readFile(filepath.Join(r.common, "shallow"), 64*maxSmall)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	grafts := make(map[plumbing.Hash]bool)
+	for line := range strings.Lines(string(text)) {
+		id, err := object.ParseID(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Join(r.common, "shallow"), err)
+		}
+		grafts[id] = true
+	}
+	return grafts, err
+}
+
+// guard makes an error of the fault that reading a mapped index is when the file
+// has been cut meanwhile, or its disk fails.
+func guard(do func() error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer debug.SetPanicOnFault(old)
+	defer func() {
+		switch fault := recover().(type) {
+		case nil:
+		case interface{ Addr() uintptr }: // see debug.SetPanicOnFault
+			err = errors.New("the index of a pack cannot be read to its end")
+		default:
+			panic(fault)
+		}
+	}()
+	return do()
+}

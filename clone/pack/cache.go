@@ -1,0 +1,63 @@
+package pack
+
+// cacheSize is how many bytes of content are kept for deltas on it. Most are on
+// something that came a little before.
+const cacheSize = 4 << 20
+
+// cache keeps the content that was used last, by the offset of the object.
+type cache struct {
+	by    map[int64]*cached
+	order []*cached // oldest first
+	size  int
+}
+
+type cached struct {
+	offset int64
+	*content
+	again bool // used since it was put in order
+}
+
+func (k *cache) get(offset int64) *content {
+	c, ok := k.by[offset]
+	if !ok {
+		return nil
+	}
+	c.again = true
+	return c.content
+}
+
+// put keeps c, which is in memory, unless it is too large for that.
+func (k *cache) put(offset int64, c *content) {
+	if k.by == nil {
+		k.by = make(map[int64]*cached)
+	}
+	if c.cost() > cacheSize/4 || k.by[offset] != nil {
+		return
+	}
+	kept := &cached{offset: offset, content: c.use()}
+	k.by[offset] = kept
+	k.order = append(k.order, kept)
+	k.size += c.cost()
+	for k.size > cacheSize {
+		k.drop()
+	}
+}
+
+// drop gives up the oldest that has not been used again; what has been gets a
+// second chance.
+func (k *cache) drop() {
+	for {
+		c := k.order[0]
+		k.order[0] = nil
+		k.order = k.order[1:]
+		if c.again {
+			c.again = false
+			k.order = append(k.order, c)
+			continue
+		}
+		delete(k.by, c.offset)
+		k.size -= c.cost()
+		c.release()
+		return
+	}
+}

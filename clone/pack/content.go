@@ -1,0 +1,239 @@
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// errFar means that it takes more deltas than the limit to make an object.
+var errFar = errors.New("its content is far away")
+
+// rereader makes objects of what is in the spool.
+type rereader struct {
+	inflater
+	in spooled
+}
+
+// reread returns a rereader, which is to be put back into p.rereaders.
+func (p *Pack) reread() *rereader {
+	r, ok := p.rereaders.Get().(*rereader)
+	if !ok {
+		r = &rereader{in: spooled{file: p.o.Spool}}
+	}
+	return r
+}
+
+// entry reads what precedes the data of an object, which then follows.
+func (r *rereader) entry(o *Object) (entry, error) {
+	r.in.seek(o.Offset)
+	return readEntry(&r.in, o.Offset)
+}
+
+// baseOf returns the base of an object that is a delta, or false if that is not known.
+func (p *Pack) baseOf(o *Object, e entry) (*Object, bool) {
+	var i uint32
+	var ok bool
+	if e.kind == plumbing.OFSDeltaObject {
+		i, ok = p.find(o.Offset - e.back)
+	} else {
+		i, ok = p.bases.of(p, o)
+	}
+	if !ok {
+		return nil, false
+	}
+	return p.at(i), true
+}
+
+// load makes the content of an object from the spool, and from the sink if there is
+// one: of what the object is a delta of, and so on, but at most limit deltas.
+func (p *Pack) load(o *Object, sink Sink, limit int) (c *content, err error) {
+	r := p.reread()
+	defer p.rereaders.Put(r)
+	var deltas []*Object
+	for at := o; c == nil; {
+		if c = p.fromSink(at, sink); c != nil {
+			break
+		}
+		e, err := r.entry(at)
+		if err != nil {
+			return nil, err
+		}
+		if !e.isDelta() {
+			if c, err = p.inflate(&r.inflater, &r.in, e); err != nil {
+				return nil, err
+			}
+			break
+		}
+		if len(deltas) == limit {
+			return nil, errFar
+		}
+		deltas = append(deltas, at)
+		next, ok := p.baseOf(at, e)
+		if !ok {
+			return nil, corrupt("it is a delta of what is not in the pack")
+		}
+		at = next
+	}
+	for i := len(deltas) - 1; i >= 0; i-- {
+		next, err := p.derive(r, deltas[i], c, o.Kind)
+		c.release()
+		if err != nil {
+			return nil, err
+		}
+		c = next
+	}
+	return c, nil
+}
+
+// fromSink asks the sink for content, or returns nil.
+func (p *Pack) fromSink(o *Object, sink Sink) *content {
+	if sink == nil || o.Size > p.o.Large || o.Placed.Load() == 0 {
+		return nil
+	}
+	c := newContent(int(o.Size))
+	b, ok := sink.Base(o, c.bytes)
+	if !ok || int64(len(b)) != o.Size {
+		c.release()
+		return nil
+	}
+	c.bytes = b
+	return c
+}
+
+// isLarge reports whether content goes through a file, or else why it cannot be.
+func (p *Pack) isLarge(kind plumbing.ObjectType, size int64) (bool, error) {
+	if kind == plumbing.BlobObject {
+		return size > p.o.Large, nil
+	}
+	if size > p.o.MaxObject {
+		return false, tooLarge(kind, size, p.o.MaxObject)
+	}
+	return false, nil
+}
+
+// inflate reads an object that is no delta.
+func (p *Pack) inflate(f *inflater, src source, e entry) (*content, error) {
+	large, err := p.isLarge(e.kind, e.size)
+	if err != nil {
+		return nil, err
+	}
+	if !large {
+		c := newContent(int(e.size))
+		if err := f.all(src, c.bytes); err != nil {
+			c.release()
+			return nil, err
+		}
+		return c, nil
+	}
+	if err := f.reset(src, e.size); err != nil {
+		return nil, err
+	}
+	return p.toFile(e.size, func(w *toWriter) error {
+		if err := w.insert(f, e.size); err != nil {
+			return err
+		}
+		return f.end()
+	})
+}
+
+// cause returns why Read has to end, if it has not.
+func (p *Pack) cause() error {
+	if p.finished.Load() {
+		return nil
+	}
+	return context.Cause(p.ctx)
+}
+
+// toFile makes a temporary file with content that write writes.
+func (p *Pack) toFile(size int64, write func(*toWriter) error) (*content, error) {
+	file, err := p.o.Temp()
+	if err != nil {
+		return nil, err
+	}
+	buffered := bufio.NewWriterSize(file, chunkSize)
+	err = write(&toWriter{Writer: buffered, cause: p.cause, buf: make([]byte, 32<<10)})
+	if err == nil {
+		err = buffered.Flush()
+	}
+	if err != nil {
+		file.Close()
+		return nil, writing(file, err)
+	}
+	return newFileContent(file, size), nil
+}
+
+// derive makes the content of a delta, of that kind, with the content of its base.
+func (p *Pack) derive(r *rereader, o *Object, base *content, kind plumbing.ObjectType) (*content, error) {
+	e, err := r.entry(o)
+	if err != nil {
+		return nil, err
+	}
+	if e.size > p.o.Large {
+		if err := r.reset(&r.in, e.size); err != nil {
+			return nil, err
+		}
+		return p.apply(bufio.NewReaderSize(r, chunkSize), base, kind)
+	}
+	delta := newContent(int(e.size))
+	defer delta.release()
+	if err := r.all(&r.in, delta.bytes); err != nil {
+		return nil, err
+	}
+	return p.apply(bytes.NewReader(delta.bytes), base, kind)
+}
+
+// apply makes the result of a delta, of that kind.
+func (p *Pack) apply(delta instructions, base *content, kind plumbing.ObjectType) (*content, error) {
+	of, size, err := deltaSizes(delta)
+	if err != nil {
+		return nil, err
+	}
+	if of != base.size {
+		return nil, corrupt("it is a delta of %d bytes, and its base has %d", of, base.size)
+	}
+	large, err := p.isLarge(kind, size)
+	if err != nil {
+		return nil, err
+	}
+	if large {
+		return p.toFile(size, func(w *toWriter) error { return applyDelta(delta, base, size, w) })
+	}
+	c := newContent(int(size))
+	if err := applyDelta(delta, base, size, &inMemory{c.bytes}); err != nil {
+		c.release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Content returns the content of an object that has been added, in buf if that is
+// large enough. It may be called by any goroutine, during Read and afterwards as
+// long as the spool is open. It refuses blobs that are Large; see [Object.CopyTo].
+func (o *Object) Content(buf []byte) ([]byte, error) {
+	if large, err := o.pack.isLarge(o.Kind, o.Size); large || err != nil {
+		return nil, errors.Join(err, within(tooLarge(o.Kind, o.Size, o.pack.o.Large), "object %s", o.ID))
+	}
+	c, err := o.pack.load(o, nil, -1)
+	if err != nil {
+		return nil, within(err, "object %s", o.ID)
+	}
+	defer c.release()
+	return append(buf[:0], c.bytes...), nil
+}
+
+// CopyTo writes the content of an object that has been added. It may be called as
+// Content may, and for objects of any size.
+func (o *Object) CopyTo(w io.Writer) error {
+	c, err := o.pack.load(o, nil, -1)
+	if err != nil {
+		return within(err, "object %s", o.ID)
+	}
+	defer c.release()
+	_, err = io.Copy(w, c.reader())
+	return err
+}

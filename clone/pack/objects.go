@@ -1,0 +1,103 @@
+package pack
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+	"sort"
+	"sync/atomic"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+const slab = 512
+
+// objects are those of a pack, in its order: by offset. One goroutine adds to
+// them while others look, at what was added before.
+type objects struct {
+	slabs atomic.Pointer[[]*[slab]Object]
+	count atomic.Uint32
+
+	byID   []uint32    // numbers of objects in the order of their ids; see sort
+	fanout [257]uint32 // where in byID the ids begin that begin with that byte
+}
+
+func (s *objects) len() int { return int(s.count.Load()) }
+
+func (s *objects) at(i uint32) *Object { return &(*s.slabs.Load())[i/slab][i%slab] }
+
+func (s *objects) add(p *Pack, offset int64) *Object {
+	i := s.count.Load()
+	if i%slab == 0 {
+		var slabs []*[slab]Object
+		if old := s.slabs.Load(); old != nil {
+			slabs = *old
+		}
+		slabs = append(slabs, new([slab]Object))
+		s.slabs.Store(&slabs)
+	}
+	o := s.at(i)
+	o.pack, o.Offset = p, offset
+	s.count.Store(i + 1)
+	return o
+}
+
+// find returns the number of the object that begins at the offset.
+func (s *objects) find(offset int64) (uint32, bool) {
+	i, found := sort.Find(s.len(), func(i int) int {
+		switch at := s.at(uint32(i)).Offset; {
+		case offset < at:
+			return -1
+		case offset > at:
+			return 1
+		}
+		return 0
+	})
+	return uint32(i), found
+}
+
+// sort puts all objects but those that are skipped into byID.
+func (s *objects) sort(skip func(*Object) bool) {
+	s.fanout = [257]uint32{}
+	for i := range s.count.Load() {
+		if o := s.at(i); !skip(o) {
+			s.fanout[int(o.ID[0])+1]++
+		}
+	}
+	for b := range 256 {
+		s.fanout[b+1] += s.fanout[b]
+	}
+	s.byID = slices.Grow(s.byID[:0], int(s.fanout[256]))[:s.fanout[256]]
+	next := s.fanout
+	for i := range s.count.Load() {
+		if o := s.at(i); !skip(o) {
+			s.byID[next[o.ID[0]]] = i
+			next[o.ID[0]]++
+		}
+	}
+	for b := range 256 {
+		slices.SortFunc(s.byID[s.fanout[b]:s.fanout[b+1]], func(i, j uint32) int {
+			return bytes.Compare(s.at(i).ID[:], s.at(j).ID[:])
+		})
+	}
+}
+
+// lookup returns the number of the object of that id, among those that are sorted.
+func (s *objects) lookup(id plumbing.Hash) (uint32, bool) {
+	some := s.byID[s.fanout[id[0]]:s.fanout[int(id[0])+1]]
+	i, found := sort.Find(len(some), func(i int) int { return bytes.Compare(id[:], s.at(some[i]).ID[:]) })
+	if !found {
+		return 0, false
+	}
+	return some[i], true
+}
+
+func (s *objects) all() iter.Seq[*Object] {
+	return func(yield func(*Object) bool) {
+		for i := range s.count.Load() {
+			if !yield(s.at(i)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// maxFar is how many deltas are applied again to make a base while the pack is
+// arriving. What takes more waits until all is there, when each is made once.
+const maxFar = 8
+
+// reader is a Read that is under way.
+type reader struct {
+	*Pack
+	in       stream
+	inflater inflater // of in
+	cache    cache
+	out      *workers
+	deferred int // objects whose content is not known yet
+}
+
+// Read reads a pack until its end, and calls the Sink for every object in it. An
+// error of src is returned wrapped. If src is an io.Closer, it is closed when ctx
+// ends or something fails, so that nothing waits for a server any more.
+func Read(ctx context.Context, src io.Reader, o Options) (*Pack, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if c, ok := src.(io.Closer); ok {
+		stop := context.AfterFunc(ctx, func() { c.Close() })
+		defer stop()
+	}
+	o = o.withDefaults()
+	from := newReceiver(src, o)
+	r := &reader{Pack: &Pack{o: o, ctx: ctx}, in: stream{from: from}, out: newWorkers(o, cancel)}
+	var running sync.WaitGroup
+	running.Go(func() { from.run(ctx) })
+	for i := range o.Workers {
+		running.Go(func() { r.out.work(ctx, i) })
+	}
+	err := r.read()
+	if err != nil {
+		cancel(err)
+	}
+	close(r.out.batches)
+	running.Wait()
+	if context.Cause(ctx) != nil { // the first failure, of whichever goroutine
+		return nil, context.Cause(ctx)
+	}
+	r.finished.Store(true)
+	return r.Pack, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxObject <= 0 {
+		o.MaxObject = 32 << 20
+	}
+	if o.Large <= 0 {
+		o.Large = 4 << 20
+	}
+	if o.Progress == nil {
+		o.Progress = new(Progress)
+	}
+	return o
+}
+
+// More than manyObjects of fewBytes each, on average, are there to fill the memory:
+// what is kept of an object is more than it takes in such a pack. A repository has
+// some hundred bytes an object.
+const (
+	manyObjects = 1 << 20
+	fewBytes    = 24
+)
+
+// read reads all of the pack.
+func (r *reader) read() error {
+	total, err := r.header()
+	if err != nil {
+		return err
+	}
+	r.o.Progress.Total.Store(total)
+	for i := range total {
+		at := r.in.offset()
+		err := r.object()
+		switch {
+		case r.cause() != nil:
+			return r.cause()
+		case r.in.err != nil:
+			return r.in.err // not the pack's fault
+		case i >= manyObjects && at/i < fewBytes:
+			return corrupt("%d objects in %d bytes are not what a repository has", i, at)
+		case err != nil:
+			return within(err, "object %d of %d, at byte %d of the pack", i+1, total, at)
+		}
+	}
+	if r.Checksum, err = r.in.finish(); err != nil {
+		return err
+	}
+	r.Size = r.in.offset()
+	if r.deferred > 0 {
+		if err := r.resolve(); err != nil {
+			return err
+		}
+	}
+	r.out.wait()
+	r.sort(func(*Object) bool { return false })
+	return nil
+}
+
+// header reads what precedes the objects, and returns how many there are.
+func (r *reader) header() (objects int64, err error) {
+	var h [headerSize]byte
+	if _, err := io.ReadFull(&r.in, h[:]); err != nil {
+		return 0, cut(err, "the pack ends before it has begun")
+	}
+	if string(h[:4]) != "PACK" {
+		return 0, corrupt("what was sent is not a pack")
+	}
+	if v := binary.BigEndian.Uint32(h[4:]); v != 2 && v != 3 { // as git: 3 is the same
+		return 0, corrupt("the pack is of version %d, which is unknown", v)
+	}
+	return int64(binary.BigEndian.Uint32(h[8:])), nil
+}
+
+// object reads the next object of the stream.
+func (r *reader) object() error {
+	at := r.in.offset()
+	r.in.begin()
+	e, err := readEntry(&r.in, at)
+	if err != nil {
+		return cut(err, "the pack ends in the midst of it")
+	}
+	o := r.add(r.Pack, at)
+	var c *content
+	if e.isDelta() {
+		c, err = r.delta(o, e)
+	} else {
+		o.Kind, o.Size = e.kind, e.size
+		c, err = r.inflate(&r.inflater, &r.in, e)
+	}
+	if err != nil {
+		return err
+	}
+	o.CRC = r.in.sum()
+	if c == nil {
+		o.flags |= isDeferred
+		r.deferred++
+		return nil
+	}
+	if c.file == nil {
+		r.cache.put(o.Offset, c)
+	}
+	r.out.emit(job{object: o, content: c})
+	return nil
+}
+
+// delta reads a delta of the stream and applies it. Nil means that this has to wait:
+// until ids are known, or files are to be read at leisure.
+func (r *reader) delta(o *Object, e entry) (*content, error) {
+	var base *Object
+	if e.kind == plumbing.OFSDeltaObject {
+		i, ok := r.find(o.Offset - e.back)
+		if !ok {
+			return nil, corrupt("it is a delta of what is at byte %d, where no object begins", o.Offset-e.back)
+		}
+		base = r.at(i)
+	}
+	if base == nil || base.flags&isDeferred != 0 || max(base.Size, e.size) > r.o.Large {
+		return nil, r.skip(e.size)
+	}
+	d := newContent(int(e.size))
+	defer d.release()
+	if err := r.inflater.all(&r.in, d.bytes); err != nil {
+		return nil, err
+	}
+	delta := bytes.NewReader(d.bytes)
+	if _, size, err := deltaSizes(delta); err != nil || size > r.o.Large && base.Kind == plumbing.BlobObject {
+		return nil, err
+	}
+	from, err := r.base(base)
+	if err == errFar {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer from.release()
+	delta.Seek(0, io.SeekStart)
+	c, err := r.apply(delta, from, base.Kind)
+	if err == nil {
+		o.Kind, o.Size = base.Kind, c.size
+	}
+	return c, err
+}
+
+// skip inflates data for nothing but to see where it ends.
+func (r *reader) skip(size int64) error {
+	if err := r.inflater.reset(&r.in, size); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, &r.inflater)
+	return err
+}
+
+// base returns the content of an object that was read before, or errFar.
+func (r *reader) base(o *Object) (*content, error) {
+	if c := r.cache.get(o.Offset); c != nil {
+		return c.use(), nil
+	}
+	c, err := r.load(o, r.o.Sink, maxFar)
+	if err != nil {
+		if !errors.Is(err, errFar) {
+			err = within(err, "its base, at byte %d", o.Offset)
+		}
+		return nil, err
+	}
+	r.cache.put(o.Offset, c)
+	return c, nil
+}

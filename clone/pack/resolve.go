@@ -1,0 +1,368 @@
+package pack
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"slices"
+	"sort"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"initbox/clone/object"
+)
+
+// When all of the pack is there, some deltas are left: those on an id, those whose
+// base was far away, those that are Large, and the deltas on them. Each is made
+// once, whatever their order and however long their chains: from the bases down,
+// depth first, as git index-pack does.
+
+// link says which object is a delta on which.
+type link struct{ base, delta uint32 }
+
+// bases are those of deltas on an id, in the order of the deltas.
+type bases []link
+
+const unknown = ^uint32(0)
+
+// of returns the number of the base of an object that is such a delta.
+func (b bases) of(p *Pack, o *Object) (uint32, bool) {
+	delta, _ := p.find(o.Offset)
+	i, found := slices.BinarySearchFunc(b, delta, func(l link, delta uint32) int { return cmp.Compare(l.delta, delta) })
+	if !found {
+		return unknown, false
+	}
+	return b[i].base, b[i].base != unknown
+}
+
+// reference is a delta on an id.
+type reference struct {
+	base plumbing.Hash
+	slot uint32 // in bases
+}
+
+// resolver makes what is left.
+type resolver struct {
+	*reader
+	r      *rereader
+	hasher *object.Hasher
+	buf    []byte
+
+	links      []link      // deltas on an offset, by base
+	references []reference // deltas on an id, by id
+	roots      []uint32    // where to begin: objects whose content can be had
+	stack      []frame
+	kept       keeper
+}
+
+// resolve makes the objects that are deferred.
+func (r *reader) resolve() error {
+	r.out.wait() // for ids
+	if r.cause() != nil {
+		return r.cause()
+	}
+	r.sort(func(o *Object) bool { return o.flags&isDeferred != 0 })
+	v := &resolver{reader: r, r: r.reread(), hasher: object.NewHasher(), buf: make([]byte, 32<<10), kept: keeper{temp: r.o.Temp}}
+	defer r.rereaders.Put(v.r)
+	defer v.drop()
+	if err := v.survey(); err != nil {
+		return err
+	}
+	for _, root := range v.roots {
+		if err := v.from(root); err != nil {
+			return err
+		}
+	}
+	return v.unresolved()
+}
+
+// survey finds out what depends on what.
+func (v *resolver) survey() error {
+	for i := range uint32(v.len()) {
+		o := v.at(i)
+		if o.flags&isDeferred == 0 {
+			continue
+		}
+		e, err := v.r.entry(o)
+		if err != nil {
+			return err
+		}
+		if e.kind == plumbing.REFDeltaObject {
+			v.references = append(v.references, reference{e.base, uint32(len(v.bases))})
+			v.bases = append(v.bases, link{unknown, i})
+			continue
+		}
+		base, _ := v.find(o.Offset - e.back) // seen by reader.delta
+		v.links = append(v.links, link{base, i})
+		if err := v.need(base); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(v.references, func(a, b reference) int { return bytes.Compare(a.base[:], b.base[:]) })
+	for _, ref := range v.references {
+		if base, ok := v.lookup(ref.base); ok {
+			if err := v.need(base); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(v.links, func(a, b link) int { return cmp.Compare(a.base, b.base) })
+	return nil
+}
+
+// need notes that the content of an object is needed again, and on which way it is
+// had: so that what several objects depend on is made once.
+func (v *resolver) need(i uint32) error {
+	for {
+		o := v.at(i)
+		if o.flags != 0 {
+			return nil // deferred itself, or noted before
+		}
+		o.flags |= isNeeded
+		if o.Placed.Load() != 0 && o.Size <= v.o.Large {
+			break
+		}
+		e, err := v.r.entry(o)
+		if err != nil {
+			return err
+		}
+		if !e.isDelta() {
+			break
+		}
+		base, _ := v.find(o.Offset - e.back)
+		v.links = append(v.links, link{base, i})
+		i = base
+	}
+	v.roots = append(v.roots, i)
+	return nil
+}
+
+// frame is an object that others are deltas on, which are still to be made.
+type frame struct {
+	object     *Object
+	number     uint32
+	content    *content // nil: is in kept
+	links      []link
+	references []reference
+	at         int64 // in kept's file; -1 if it has never been there
+}
+
+// next takes the number of the next delta. Those on the id come first: so another
+// object that is the same sees that they are taken, see enter.
+func (f *frame) next(bases bases) (delta uint32) {
+	if len(f.references) > 0 {
+		slot := f.references[0].slot
+		f.references = f.references[1:]
+		bases[slot].base = f.number
+		return bases[slot].delta
+	}
+	delta, f.links = f.links[0].delta, f.links[1:]
+	return delta
+}
+
+func (f *frame) isDone() bool { return len(f.links)+len(f.references) == 0 }
+
+// enter puts an object on the stack if there are deltas on it. It takes c over.
+func (v *resolver) enter(i uint32, c *content) error {
+	f := frame{object: v.at(i), number: i, content: c, at: -1}
+	f.links = equal(v.links, func(l link) int { return cmp.Compare(l.base, i) })
+	f.references = equal(v.references, func(r reference) int { return bytes.Compare(r.base[:], f.object.ID[:]) })
+	if len(f.references) > 0 && v.bases[f.references[0].slot].base != unknown {
+		f.references = nil
+	}
+	if f.isDone() {
+		c.release()
+		return nil
+	}
+	v.stack = append(v.stack, f)
+	return v.kept.fit(v.stack)
+}
+
+// equal returns the part of something sorted that compares equal.
+func equal[T any](all []T, compare func(T) int) []T {
+	from := sort.Search(len(all), func(i int) bool { return compare(all[i]) >= 0 })
+	all = all[from:]
+	return all[:sort.Search(len(all), func(i int) bool { return compare(all[i]) > 0 })]
+}
+
+// from makes all that depends on a root.
+func (v *resolver) from(root uint32) error {
+	c, err := v.load(v.at(root), v.o.Sink, -1)
+	if err != nil {
+		return v.where(v.at(root), err)
+	}
+	if err := v.enter(root, c); err != nil {
+		return err
+	}
+	for len(v.stack) > 0 && err == nil {
+		err = v.step()
+	}
+	return err
+}
+
+// step makes one delta on what is on top of the stack.
+func (v *resolver) step() error {
+	if err := v.cause(); err != nil {
+		return err
+	}
+	top := &v.stack[len(v.stack)-1]
+	if err := v.kept.back(top, len(v.stack), v.o.Large); err != nil {
+		return err
+	}
+	delta := top.next(v.bases)
+	base, kind := top.content.use(), top.object.Kind
+	defer base.release()
+	if top.isDone() { // before its deltas: so a long chain does not pile up
+		v.pop()
+	}
+	return v.make(delta, base, kind)
+}
+
+func (v *resolver) pop() {
+	top := &v.stack[len(v.stack)-1]
+	v.kept.forget(top, len(v.stack))
+	*top = frame{}
+	v.stack = v.stack[:len(v.stack)-1]
+}
+
+// make makes a delta, for what depends on it, and for the Sink if it does not have it.
+func (v *resolver) make(i uint32, base *content, kind plumbing.ObjectType) error {
+	o := v.at(i)
+	c, err := v.derive(v.r, o, base, kind)
+	if err != nil {
+		return v.where(o, err)
+	}
+	if o.flags&isDeferred == 0 {
+		return v.enter(i, c)
+	}
+	o.flags &^= isDeferred
+	v.deferred--
+	o.Kind, o.Size = kind, c.size
+	j := job{object: o, content: c.use()}
+	if len(v.references) > 0 { // there may be some on it
+		if err := name(o, c, v.hasher, v.buf); err != nil {
+			return err
+		}
+		j.named = true
+	}
+	v.out.emit(j)
+	return v.enter(i, c)
+}
+
+func (v *resolver) where(o *Object, err error) error {
+	if v.cause() != nil {
+		return v.cause()
+	}
+	return within(err, "the object at byte %d of the pack", o.Offset)
+}
+
+// drop gives back what an error leaves.
+func (v *resolver) drop() {
+	for len(v.stack) > 0 {
+		v.pop()
+	}
+	v.kept.close()
+}
+
+// unresolved is the error if something is still left.
+func (v *resolver) unresolved() error {
+	if v.deferred == 0 {
+		return nil
+	}
+	for _, ref := range v.references {
+		if link := v.bases[ref.slot]; link.base == unknown {
+			return thin(v.deferred, v.at(link.delta).Offset, ref.base)
+		}
+	}
+	return corrupt("%d objects of the pack cannot be made", v.deferred)
+}
+
+// keepSize is how many bytes of content are in memory for deltas still to be made.
+const keepSize = 8 << 20
+
+// keeper puts content that is needed later into a file if there is too much of it.
+// It goes by the stack: what has been there for longest is needed last.
+type keeper struct {
+	temp  func() (*os.File, error)
+	file  *os.File
+	end   int64 // of what is in the file
+	size  int   // of what is in memory
+	first int   // frame of the stack that is in memory
+}
+
+// fit takes in the top of the stack, and puts others away if need be.
+func (k *keeper) fit(stack []frame) error {
+	k.size += stack[len(stack)-1].content.cost()
+	for ; k.size > keepSize && k.first < len(stack)-1; k.first++ {
+		f := &stack[k.first]
+		if err := k.put(f); err != nil {
+			return err
+		}
+		k.size -= f.content.cost()
+		f.content.release()
+		f.content = nil
+	}
+	return nil
+}
+
+func (k *keeper) put(f *frame) (err error) {
+	if f.at >= 0 {
+		return nil // it is there since before
+	}
+	if k.file == nil {
+		if k.file, err = k.temp(); err != nil {
+			return err
+		}
+	}
+	buf := make([]byte, min(32<<10, f.content.size))
+	for off := int64(0); off < f.content.size; {
+		n, err := f.content.ReadAt(buf[:min(int64(len(buf)), f.content.size-off)], off)
+		if n == 0 {
+			return err
+		}
+		if _, err := k.file.WriteAt(buf[:n], k.end+off); err != nil {
+			return writing(k.file, err)
+		}
+		off += int64(n)
+	}
+	f.at = k.end
+	k.end += f.content.size
+	return nil
+}
+
+// back makes sure that the content of the frame on top is there.
+func (k *keeper) back(top *frame, depth int, large int64) (err error) {
+	if top.content != nil {
+		return nil
+	}
+	if size := top.object.Size; size > large {
+		top.content = newFileContent(k.file, size)
+		top.content.at, top.content.lent = top.at, true
+	} else {
+		top.content = newContent(int(size))
+		if n, err := k.file.ReadAt(top.content.bytes, top.at); int64(n) < size {
+			return err
+		}
+	}
+	k.size += top.content.cost()
+	k.first = depth - 1
+	return nil
+}
+
+// forget is for the frame on top, which leaves the stack.
+func (k *keeper) forget(top *frame, depth int) {
+	if top.content != nil {
+		k.size -= top.content.cost()
+		top.content.release()
+	}
+	if top.at >= 0 {
+		k.end = top.at
+	}
+	k.first = min(k.first, depth-1)
+}
+
+func (k *keeper) close() {
+	if k.file != nil {
+		k.file.Close()
+	}
+}
