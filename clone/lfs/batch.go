@@ -1,0 +1,285 @@
+package lfs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+)
+
+// mediaType is that of the API (docs/api/README.md of git-lfs).
+const mediaType = "application/vnd.git-lfs+json"
+
+// batchRequest and batchAnswer are those of docs/api/batch.md.
+type batchRequest struct {
+	Operation string        `json:"operation"`
+	Transfers []string      `json:"transfers"`
+	Ref       *batchRef     `json:"ref,omitempty"`
+	Objects   []batchObject `json:"objects"`
+	HashAlgo  string        `json:"hash_algo"`
+}
+
+type batchRef struct {
+	Name string `json:"name"`
+}
+
+type batchObject struct {
+	OID           string `json:"oid"`
+	Size          int64  `json:"size"`
+	Authenticated bool   `json:"authenticated,omitempty"`
+	Actions       struct {
+		Download *action `json:"download,omitempty"`
+	} `json:"actions,omitzero"`
+	Error *struct {
+		Code int `json:"code"`
+	} `json:"error,omitempty"`
+}
+
+type action struct {
+	Href   string            `json:"href"`
+	Header map[string]string `json:"header"`
+}
+
+type batchAnswer struct {
+	Transfer string        `json:"transfer"`
+	Objects  []batchObject `json:"objects"`
+	HashAlgo string        `json:"hash_algo"`
+}
+
+// batch asks where some objects are, and downloads them.
+func (f *fetch) batch(ctx context.Context, targets []*target) error {
+	answer, err := f.ask(ctx, targets)
+	if err != nil {
+		return err
+	}
+	found := map[string]*batchObject{}
+	for i, o := range answer.Objects {
+		found[o.OID] = &answer.Objects[i]
+	}
+	for _, t := range targets { // before anything is downloaded in vain
+		if err := available(t, found[t.oid]); err != nil {
+			return err
+		}
+	}
+	return f.each(ctx, targets, func(ctx context.Context, t *target) error { return f.fetch(ctx, t, found[t.oid]) })
+}
+
+// available judges what the server says of an object. Its messages are not
+// quoted: they may hold what was sent.
+func available(t *target, o *batchObject) error {
+	switch {
+	case o == nil:
+		return permanent(failure.New(failure.Unexpected, "%v: the server's answer does not have it", t), "")
+	case o.Error != nil && (o.Error.Code == http.StatusNotFound || o.Error.Code == http.StatusGone):
+		return missing(t)
+	case o.Error != nil:
+		s := failure.Status(o.Error.Code)
+		s.Text = fmt.Sprintf("%v: the server refuses it: %s", t, s.Text)
+		return poll.Permanent(s)
+	case o.Actions.Download == nil:
+		return missing(t)
+	}
+	return nil
+}
+
+// ask sends a request of the batch API.
+func (f *fetch) ask(ctx context.Context, targets []*target) (*batchAnswer, error) {
+	request := batchRequest{Operation: "download", Transfers: []string{"basic"}, HashAlgo: "sha256"}
+	if f.Ref != "" {
+		request.Ref = &batchRef{f.Ref}
+	}
+	for _, t := range targets {
+		request.Objects = append(request.Objects, batchObject{OID: t.oid, Size: t.size})
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	retry := &httpclient.Retry{
+		Options: f.HTTP, AttemptTimeout: f.AttemptTimeout, Seed: f.Seed,
+		Prepare: func(req *http.Request) error { return f.prepare(req, f.endpoint.header) },
+		Notify:  func(_ int, _ *httpclient.Answer, err error, _ time.Duration) { f.report(err) },
+	}
+	header := http.Header{"Accept": {mediaType}, "Content-Type": {mediaType}, "User-Agent": {"initbox"}}
+	address := *f.endpoint.url
+	address.Path += "/objects/batch"
+	answer, err := retry.Do(ctx, http.MethodPost, address.String(), header, body)
+	if err != nil {
+		return nil, f.refused(err)
+	}
+	return decode(answer)
+}
+
+// refused names what the server has refused.
+func (f *fetch) refused(err error) error {
+	const doing = "ask for the objects of Git LFS"
+	var status *httpclient.StatusError
+	if !errors.As(err, &status) || errors.As(err, new(*poll.Error)) {
+		return fmt.Errorf("%s at %s: %w", doing, f.endpoint.url.Host, err)
+	}
+	s := failure.Status(status.Status)
+	s.Text = doing + " at " + f.endpoint.url.Host + ": " + s.Text
+	switch {
+	case status.Status == http.StatusNotFound:
+		s.Hint = "does the server have Git LFS, and this repository? if the objects are elsewhere, " + ConfigFile + " has to say so (lfs.url)"
+	case s.Class == failure.Authentication && !f.endpoint.ours && f.endpoint.header == nil:
+		s.Hint = "the server is not that of the repository but one that " + ConfigFile + " names, which is not given the credentials"
+	}
+	return poll.Permanent(s)
+}
+
+func decode(a *httpclient.Answer) (*batchAnswer, error) {
+	answer := new(batchAnswer)
+	switch err := json.Unmarshal(a.Body, answer); {
+	case a.Cut || err != nil:
+		return nil, permanent(failure.New(failure.Unexpected, "ask for the objects of Git LFS: the answer is not one of its batch API"), "is it the right server?")
+	case answer.Transfer != "" && answer.Transfer != "basic":
+		return nil, permanent(failure.New(failure.Unexpected, "ask for the objects of Git LFS: the server wants a transfer other than basic"), "")
+	case answer.HashAlgo != "" && answer.HashAlgo != "sha256":
+		return nil, permanent(failure.New(failure.Unexpected, "ask for the objects of Git LFS: the server has another hash than sha256"), "")
+	}
+	return answer, nil
+}
+
+// prepare completes a request: what proves who asks is for the repository's origin
+// alone, unless the headers that the server has given do it.
+func (f *fetch) prepare(req *http.Request, given http.Header) error {
+	if given.Get("Authorization") == "" && f.Authorize != nil && f.Remote != nil && httpclient.SameOrigin(req.URL, f.Remote) {
+		if _, err := f.Authorize(req.Context(), req); err != nil {
+			return err
+		}
+	}
+	for name, values := range given {
+		req.Header[name] = values
+	}
+	return nil
+}
+
+func (f *fetch) report(err error) {
+	if f.Log != nil {
+		f.Log.Warn("Git LFS: trying again", "error", failure.Of(err).Error())
+	}
+}
+
+// fetch downloads an object to a temporary file, and places it.
+func (f *fetch) fetch(ctx context.Context, t *target, o *batchObject) error {
+	file, err := f.Temp()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	policy := poll.Policy{Seed: f.Seed, Notify: func(e poll.Event) {
+		if e.Err != nil && !poll.IsPermanent(e.Err) {
+			f.report(e.Err)
+		}
+	}}
+	if err := poll.Until(ctx, policy, func(ctx context.Context) error { return f.download(ctx, t, o, file) }); err != nil {
+		if errors.As(err, new(*poll.Error)) {
+			return fmt.Errorf("download %v: %w", t, err)
+		}
+		return err
+	}
+	return f.put(t, file)
+}
+
+// download makes one attempt.
+func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *os.File) error {
+	href, err := parseWeb(o.Actions.Download.Href)
+	if err != nil {
+		return permanent(failure.New(failure.Unexpected, "%v: the server names no URL of http or https for it", t), "")
+	}
+	given, err := headers(o.Actions.Download.Header)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, href.String(), nil)
+	if err != nil {
+		return permanent(failure.New(failure.Unexpected, "%v: the server names no URL of http or https for it", t), "")
+	}
+	req.Header.Set("User-Agent", "initbox")
+	req.Header.Set("Accept-Encoding", "identity") // the length is that of the object
+	if o.Authenticated {
+		for name, values := range given {
+			req.Header[name] = values
+		}
+	} else if err := f.prepare(req, given); err != nil {
+		return err
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		return failure.HTTP(err, href.Host)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return turned(t, resp)
+	}
+	if resp.ContentLength >= 0 && resp.ContentLength != t.size {
+		return wrong(t, "the server has %d bytes, not the %d that the pointer says", resp.ContentLength, t.size)
+	}
+	if err := restart(file); err != nil {
+		return poll.Permanent(err)
+	}
+	disk := &diskWriter{w: file}
+	if err := f.verified(t, disk, resp.Body); err != nil {
+		if disk.err != nil {
+			return poll.Permanent(disk.err)
+		}
+		return failure.HTTP(err, href.Host)
+	}
+	return nil
+}
+
+// diskWriter remembers that it was the disk that failed, not the network.
+type diskWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (d *diskWriter) Write(p []byte) (n int, err error) {
+	n, d.err = d.w.Write(p)
+	return n, d.err
+}
+
+// restart empties the file for the next attempt.
+func restart(file *os.File) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := file.Seek(0, io.SeekStart)
+	return err
+}
+
+// turned is the failure of a download that is answered with another status.
+func turned(t *target, resp *http.Response) error {
+	s := failure.Status(resp.StatusCode)
+	s.Text = fmt.Sprintf("%v: %s", t, s.Text)
+	switch httpclient.ByStatus(&httpclient.Answer{Status: resp.StatusCode}) {
+	case httpclient.Again:
+		return poll.After(pause(resp.Header.Get("Retry-After")), s)
+	default:
+		if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone {
+			return missing(t)
+		}
+	}
+	return poll.Permanent(s)
+}
+
+// pause is what a server that says "not now" is left alone for: as long as it asks
+// for, and a minute at most.
+func pause(retryAfter string) time.Duration {
+	const least, most = time.Second, time.Minute
+	seconds, err := strconv.Atoi(retryAfter)
+	if err != nil || seconds < 0 {
+		return least
+	}
+	return min(max(time.Duration(min(seconds, 60))*time.Second, least), most)
+}

@@ -1,0 +1,259 @@
+package lfs
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+)
+
+const (
+	batchSize      = 100 // objects that are asked for at once, as git-lfs does
+	defaultWorkers = 4
+)
+
+// Client fetches the objects of one repository.
+type Client struct {
+	// Remote is the repository's URL, of http or https; that of one that is reached
+	// over ssh or git:// is a guess (https://HOST/PATH). nil where there is none.
+	Remote *url.URL
+
+	// Authorize adds to a request what proves who asks, and returns what of it is
+	// secret. It is called only for requests to the origin of Remote, for each
+	// attempt anew. May be nil.
+	Authorize func(ctx context.Context, req *http.Request) (secrets []string, err error)
+
+	// Authenticate runs git-lfs-authenticate PATH download over ssh, and returns
+	// what it answers: href and header. An empty href is a server that does not
+	// know the command. nil where the repository is not reached over ssh.
+	Authenticate func(ctx context.Context) (href string, header map[string]string, err error)
+
+	Folder string // of a repository on this machine: its .git, or itself if it is bare; "" for one on a server
+	Config []byte // the content of .lfsconfig; nil for none
+	Ref    string // in full, for servers where who may read what depends on it; "" for none
+
+	HTTP           httpclient.Options
+	AttemptTimeout time.Duration // of a request of the batch API; 0 for none. What stalls a download is for HTTP.Dial to end
+	Workers        int           // downloads at once; 0 for 4
+	Seed           uint64        // of the jitter
+	Temp           func() (*os.File, error)
+	Received       *atomic.Int64 // counts bytes; may be nil
+	Log            *slog.Logger  // nil for none
+
+}
+
+// Fetch gets what the pointers point to. Each is given to place once its length
+// and SHA-256 have been verified, one at a time; content is an *os.File at its
+// beginning, which is closed after.
+func (c *Client) Fetch(ctx context.Context, pointers []Pointer, place func(p Pointer, content io.Reader) error) error {
+	wanted, err := group(pointers)
+	if err != nil {
+		return err
+	}
+	f := &fetch{Client: c, place: place}
+	if wanted, err = f.empty(wanted); err != nil || len(wanted) == 0 {
+		return err
+	}
+	if c.Folder != "" {
+		return f.local(ctx, wanted)
+	}
+	if f.endpoint, err = c.endpoint(ctx); err != nil {
+		return err
+	}
+	if f.client, err = httpclient.New(c.HTTP); err != nil {
+		return err
+	}
+	defer f.client.Close()
+	for len(wanted) > 0 {
+		n := min(batchSize, len(wanted))
+		if err := f.batch(ctx, wanted[:n]); err != nil {
+			return err
+		}
+		wanted = wanted[n:]
+	}
+	return nil
+}
+
+// target is an object, and where it belongs.
+type target struct {
+	oid      string
+	size     int64
+	pointers []Pointer
+}
+
+func (t *target) String() string {
+	return "the object of Git LFS that " + failure.Printable(t.pointers[0].Path) + " points to (" + t.oid[:12] + "…)"
+}
+
+// group finds the objects, in the order of their first pointers.
+func group(pointers []Pointer) ([]*target, error) {
+	byOID := map[string]*target{}
+	var targets []*target
+	for _, p := range pointers {
+		if !validOID(p.OID) || p.Size < 0 {
+			return nil, fmt.Errorf("%q is no pointer of Git LFS", p.Path)
+		}
+		if p.Extended {
+			f := failure.New(failure.Unexpected, "%s is a pointer of Git LFS with extensions, which are not supported", failure.Printable(p.Path))
+			return nil, permanent(f, "do without --lfs")
+		}
+		t := byOID[p.OID]
+		if t == nil {
+			t = &target{oid: p.OID, size: p.Size}
+			byOID[p.OID] = t
+			targets = append(targets, t)
+		}
+		if t.size != p.Size {
+			f := failure.New(failure.Unexpected, "%s and %s point to the same object of Git LFS and differ in its length",
+				failure.Printable(t.pointers[0].Path), failure.Printable(p.Path))
+			return nil, permanent(f, "correct the pointers in the repository")
+		}
+		t.pointers = append(t.pointers, p)
+	}
+	return targets, nil
+}
+
+// fetch is one call of [Client.Fetch].
+type fetch struct {
+	*Client
+	client   *httpclient.Client
+	endpoint *endpoint
+	mu       sync.Mutex // of place
+	place    func(Pointer, io.Reader) error
+}
+
+// empty places the object without content, which servers do not keep.
+func (f *fetch) empty(targets []*target) (rest []*target, err error) {
+	nothing := sha256.Sum256(nil)
+	for _, t := range targets {
+		if t.size != 0 || t.oid != hex.EncodeToString(nothing[:]) {
+			rest = append(rest, t)
+			continue
+		}
+		file, err := f.Temp()
+		if err != nil {
+			return nil, err
+		}
+		err = f.put(t, file)
+		file.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// put gives a verified file to all who want it.
+func (f *fetch) put(t *target, file *os.File) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, p := range t.pointers {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := f.place(p, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls do for all targets, some at once, until one fails.
+func (f *fetch) each(ctx context.Context, targets []*target, do func(context.Context, *target) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	queue := make(chan *target, len(targets))
+	for _, t := range targets {
+		queue <- t
+	}
+	close(queue)
+	var (
+		workers sync.WaitGroup
+		once    sync.Once
+		first   error
+	)
+	for range min(cmp.Or(f.Workers, defaultWorkers), len(targets)) {
+		workers.Go(func() {
+			for t := range queue {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := do(ctx, t); err != nil {
+					once.Do(func() { first = err }) // the others fail because of it
+					cancel(err)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	if first == nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return first
+}
+
+// verified copies what is as long as the object, and no longer, and compares the
+// SHA-256.
+func (f *fetch) verified(t *target, dst io.Writer, src io.Reader) error {
+	sum := sha256.New()
+	dst = io.MultiWriter(dst, sum)
+	if f.Received != nil {
+		dst = io.MultiWriter(dst, counter{f.Received})
+	}
+	n, err := io.Copy(dst, io.LimitReader(src, t.size))
+	if err != nil {
+		return err
+	}
+	longer, err := more(src)
+	switch {
+	case err != nil:
+		return err
+	case longer:
+		return wrong(t, "what the server sends is longer than the %d bytes that the pointer says", t.size)
+	case n < t.size:
+		return wrong(t, "what the server sends is %d bytes long, not the %d that the pointer says", n, t.size)
+	case hex.EncodeToString(sum.Sum(nil)) != t.oid:
+		return wrong(t, "what the server sends has another SHA-256 than the pointer")
+	}
+	return nil
+}
+
+// more reports whether there is another byte.
+func more(src io.Reader) (bool, error) {
+	n, err := io.ReadFull(src, make([]byte, 1))
+	if err == io.EOF {
+		err = nil
+	}
+	return n > 0, err
+}
+
+func wrong(t *target, format string, args ...any) error {
+	f := failure.New(failure.Unexpected, "%v: "+format, append([]any{t}, args...)...)
+	return permanent(f, "the object is damaged where it is kept: push it again (git lfs push --all)")
+}
+
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// missing is the failure to find an object.
+func missing(t *target) error {
+	f := failure.New(failure.Missing, "%v is not on the server", t)
+	return poll.Permanent(&failure.Failure{Class: f.Class, Text: f.Text, Hint: "push it (git lfs push --all), or do without --lfs"})
+}

@@ -1,0 +1,467 @@
+package lfs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+func TestParse(t *testing.T) {
+	oid := strings.Repeat("0a", 32)
+	good := "version https://git-lfs.github.com/spec/v1\noid sha256:" + oid + "\nsize 123\n"
+	for text, ok := range map[string]bool{
+		good:                                   true,
+		strings.TrimSpace(good):                true,
+		strings.ReplaceAll(good, "\n", "\r\n"): true,
+		"version http://git-media.io/v/2\noid sha256:" + oid + "\nsize 0\n": true,
+		"":                                   false,
+		"size 123\n" + good:                  false,
+		good + "more x\n":                    false,
+		good + good:                          false,
+		strings.Replace(good, "0a", "0A", 1): false,
+		strings.Replace(good, "0a", "", 1):   false,
+		strings.Replace(good, "sha256", "sha512", 1):            false,
+		strings.Replace(good, "123", "-1", 1):                   false,
+		strings.Replace(good, "123", "99999999999999999999", 1): false,
+		strings.Replace(good, "spec/v1", "spec/v9", 1):          false,
+		good + strings.Repeat("\n", MaxPointer):                 false,
+		strings.Replace(good, "0a0a", "../x", 1):                false,
+	} {
+		p, is := Parse([]byte(text))
+		if is != ok || is && (p.OID != oid || p.Extended) || !is && p != (Pointer{}) {
+			t.Errorf("%q: %+v, %v", text, p, is)
+		}
+	}
+	if p, ok := Parse([]byte(strings.Replace(good, "oid", "ext-0-foo sha256:"+oid+"\noid", 1))); !ok || !p.Extended {
+		t.Errorf("%+v, %v", p, ok)
+	}
+}
+
+// TestGitLFS has git-lfs fetch from the server of the tests, which proves it right,
+// and initbox fetch what git-lfs has fetched.
+func TestGitLFS(t *testing.T) {
+	contents := map[string][]byte{"a.bin": []byte("one"), "b.bin": bytes.Repeat([]byte("two\x00"), 300_000), "c.bin": []byte("one"), "empty.bin": {}}
+	dir := lfsRepo(t, contents)
+	s := newServer(t, contents["a.bin"], contents["b.bin"])
+	other := t.TempDir()
+	gitLFS(t, other, "-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=", "clone", "-q", dir, "r")
+	at := strings.Replace(s.URL, "://", "://"+user+":"+password+"@", 1) + repoPath + "/info/lfs"
+	gitLFS(t, filepath.Join(other, "r"), "-c", "lfs.url="+at, "lfs", "fetch")
+	if s.saw("POST "+repoPath+"/info/lfs/objects/batch Basic") == 0 || s.saw("GET /objects/") != 2 {
+		t.Fatalf("git-lfs asked %q", s.requests)
+	}
+
+	var pointers []Pointer
+	for name := range contents {
+		blob := gitLFS(t, dir, "cat-file", "blob", "HEAD:"+name)
+		p, ok := Parse([]byte(blob))
+		if p.Path = name; ok {
+			pointers = append(pointers, p)
+		} else if name != "empty.bin" {
+			t.Errorf("%s: %q is no pointer", name, blob)
+		}
+	}
+	var received atomic.Int64
+	c := s.client()
+	c.Received = &received
+	over, local := placed{}, placed{}
+	if err := c.Fetch(t.Context(), pointers, over.place); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Client{Folder: filepath.Join(dir, ".git"), Temp: c.Temp}).Fetch(t.Context(), pointers, local.place); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pointers {
+		if want := string(contents[p.Path]); over[p.Path] != want || local[p.Path] != want {
+			t.Errorf("%s: %d bytes over HTTP, %d from the folder, want %d", p.Path, len(over[p.Path]), len(local[p.Path]), len(want))
+		}
+	}
+	if want := int64(len("one") + 1_200_000); received.Load() != want {
+		t.Errorf("%d bytes received, want %d: what two files point to is fetched once", received.Load(), want)
+	}
+}
+
+// TestManyAtOnce pins that objects are asked for in batches.
+func TestManyAtOnce(t *testing.T) {
+	var contents [][]byte
+	for i := range 250 {
+		contents = append(contents, bytes.Repeat([]byte{byte(i), 'x'}, i+1))
+	}
+	s := newServer(t, contents...)
+	got := placed{}
+	if err := s.client().Fetch(t.Context(), pointersTo(contents...), got.place); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 250 || got["file77"] != string(contents[77]) || s.saw("POST") != 3 || s.asked != 250 {
+		t.Errorf("%d files, %d requests for %d objects", len(got), s.saw("POST"), s.asked)
+	}
+	if err := s.client().Fetch(t.Context(), nil, got.place); err != nil || s.saw("POST") != 3 {
+		t.Errorf("nothing to fetch: %v", err)
+	}
+}
+
+// TestEmpty pins that what is empty is not asked for.
+func TestEmpty(t *testing.T) {
+	s, got := newServer(t), placed{}
+	if err := s.client().Fetch(t.Context(), pointersTo(nil), got.place); err != nil || got["file0"] != "" || len(got) != 1 || len(s.requests) > 0 {
+		t.Errorf("%v, %v, %v", err, got, s.requests)
+	}
+}
+
+var one, two = []byte("the first object"), []byte("the second object, which is longer")
+
+// TestRefused pins what is said of servers that do not give what the pointers say.
+func TestRefused(t *testing.T) {
+	first := func(answer map[string]any) map[string]any { return answer["objects"].([]map[string]any)[0] }
+	for name, tt := range map[string]struct {
+		change func(s *server, c *Client)
+		want   string
+		class  failure.Class
+	}{
+		"missing":  {func(s *server, c *Client) { delete(s.objects, oidOf(one)) }, "that file0 points to (" + oidOf(one)[:12] + "…) is not on the server", failure.Missing},
+		"password": {func(s *server, c *Client) { c.Authorize = nil }, "401 Unauthorized", failure.Authentication},
+		"no LFS":   {func(s *server, c *Client) { c.Remote.Path = "/other" }, "status 404 Not Found", failure.Unexpected},
+		"forbidden": {func(s *server, c *Client) {
+			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
+				first(a)["error"] = map[string]any{"code": 403}
+				return false
+			}
+		}, "refuses it: status 403", failure.Authentication},
+		"others": {func(s *server, c *Client) {
+			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
+				first(a)["oid"] = oidOf(two)
+				return false
+			}
+		}, "does not have it", failure.Unexpected},
+		"no action": {func(s *server, c *Client) {
+			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
+				delete(first(a), "actions")
+				return false
+			}
+		}, "is not on the server", failure.Missing},
+		"tus": {func(s *server, c *Client) {
+			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
+				a["transfer"] = "tus"
+				return false
+			}
+		}, "a transfer other than basic", failure.Unexpected},
+		"hash": {func(s *server, c *Client) {
+			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
+				a["hash_algo"] = "md5"
+				return false
+			}
+		}, "another hash", failure.Unexpected},
+		"HTML": {func(s *server, c *Client) {
+			s.batch = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
+				io.WriteString(w, "<html>")
+				return true
+			}
+		}, "not one of its batch API", failure.Unexpected},
+		"endless answer": {func(s *server, c *Client) {
+			s.batch = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
+				endless(w)
+				return true
+			}
+		}, "not one of its batch API", failure.Unexpected},
+		"href": {func(s *server, c *Client) { s.href = func(string) string { return "file:///etc/passwd" } }, "no URL of http", failure.Unexpected},
+		"header": {func(s *server, c *Client) {
+			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
+				first(a)["actions"].(map[string]any)["download"].(map[string]any)["header"] = map[string]string{"X": "a\r\nY: b"}
+				return false
+			}
+		}, "names a header that is none", failure.Unexpected},
+		"gone":        {func(s *server, c *Client) { s.href = func(string) string { return s.URL + "/objects/x" } }, "is not on the server", failure.Missing},
+		"longer":      {func(s *server, c *Client) { s.objects[oidOf(one)] = append(bytes.Clone(one), 'x') }, "has 17 bytes, not the 16", failure.Unexpected},
+		"shorter":     {func(s *server, c *Client) { s.objects[oidOf(one)] = one[1:] }, "has 15 bytes, not the 16", failure.Unexpected},
+		"other bytes": {func(s *server, c *Client) { s.objects[oidOf(one)] = bytes.ToUpper(one) }, "has another SHA-256", failure.Unexpected},
+		"endless": {func(s *server, c *Client) {
+			s.download = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+				endless(w)
+				return true
+			}
+		}, "is longer than the", failure.Unexpected},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, one, two)
+			c := s.client()
+			tt.change(s, c)
+			got := placed{}
+			err := c.Fetch(t.Context(), pointersTo(one, two), got.place)
+			var f *failure.Failure
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !poll.IsPermanent(err) || !errors.As(err, &f) || f.Class != tt.class {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if _, is := got["file0"]; is || err != nil && strings.Contains(err.Error(), password) {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+}
+
+// endless writes until the client has had enough.
+func endless(w http.ResponseWriter) {
+	for {
+		if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+			return
+		}
+	}
+}
+
+// TestPointersRefused pins what is not asked for.
+func TestPointersRefused(t *testing.T) {
+	s := newServer(t, one)
+	good := pointersTo(one)[0]
+	for want, change := range map[string]func(p *Pointer){
+		"is no pointer":        func(p *Pointer) { p.OID = "../../" + p.OID[6:] },
+		"extensions":           func(p *Pointer) { p.Extended = true },
+		"differ in its length": func(p *Pointer) { p.Size++ },
+	} {
+		p := good
+		change(&p)
+		if err := s.client().Fetch(t.Context(), []Pointer{good, p}, placed{}.place); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if len(s.requests) > 0 {
+		t.Errorf("asked: %q", s.requests)
+	}
+}
+
+// TestRetries pins that what can heal is tried again, from the beginning.
+func TestRetries(t *testing.T) {
+	s := newServer(t, one, two)
+	var broken, busy atomic.Int32
+	s.download = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+		if broken.Add(1) > 2 {
+			return false
+		}
+		w.Header().Set("Content-Length", "16")
+		w.Write(content[:5])
+		panic(http.ErrAbortHandler) // the connection breaks
+	}
+	s.batch = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
+		if busy.Add(1) > 1 {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	}
+	got := placed{}
+	if err := s.client().Fetch(t.Context(), pointersTo(one), got.place); err != nil || got["file0"] != string(one) {
+		t.Errorf("%v, %q", err, got)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	s.download = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return true
+	}
+	err := s.client().Fetch(ctx, pointersTo(two), got.place)
+	if err == nil || !strings.Contains(err.Error(), "503") || !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestCredentials pins to whom they are sent: the repository's own server, and not
+// where another proof was given.
+func TestCredentials(t *testing.T) {
+	var leaked atomic.Int32
+	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // such as S3
+		if r.Header.Get("Authorization") != "" || r.Header.Get("X-Other") != "" && r.URL.Path != "/own" {
+			leaked.Add(1)
+		}
+		w.Write(one)
+	}))
+	defer store.Close()
+	fetch := func(s *server, change func(c *Client)) error {
+		c, got := s.client(), placed{}
+		if change != nil {
+			change(c)
+		}
+		err := c.Fetch(t.Context(), pointersTo(one), got.place)
+		if err == nil && got["file0"] != string(one) {
+			t.Errorf("%q", got)
+		}
+		return err
+	}
+
+	s := newServer(t, one)
+	s.href = func(string) string { return store.URL + "/elsewhere" }
+	if err := fetch(s, nil); err != nil || leaked.Load() > 0 {
+		t.Errorf("another host: %v, leaked %d", err, leaked.Load())
+	}
+	s = newServer(t, one)
+	s.ownAuth = true
+	if err := fetch(s, nil); err != nil || s.saw("GET /objects/"+oidOf(one)+" RemoteAuth xyz") != 1 {
+		t.Errorf("the action's header: %v, %q", err, s.requests)
+	}
+	s.download = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		http.Redirect(w, r, store.URL+"/redirected", http.StatusFound)
+		return true
+	}
+	if err := fetch(s, nil); err != nil || leaked.Load() > 0 {
+		t.Errorf("a redirect: %v, leaked %d", err, leaked.Load())
+	}
+	s.batch = func(w http.ResponseWriter, r *http.Request, _ map[string]any) bool {
+		http.Redirect(w, r, store.URL+"/batch", http.StatusTemporaryRedirect)
+		return true
+	}
+	if err := fetch(s, nil); err == nil || leaked.Load() > 0 {
+		t.Errorf("a redirect of the request: %v, leaked %d", err, leaked.Load())
+	}
+
+	// A server that .lfsconfig names.
+	s, real := newServer(t, one), newServer(t, one)
+	err := fetch(s, func(c *Client) {
+		c.Config = []byte("[lfs]\n\turl = " + strings.Replace(real.URL, "://", "://u:p@", 1) + repoPath + "/info/lfs\n")
+	})
+	if err == nil || !strings.Contains(failure.Of(err).Hint, "is not given the credentials") || real.saw("Basic") > 0 || real.saw("POST") != 1 || len(s.requests) > 0 {
+		t.Errorf("%v; the other server saw %q", err, real.requests)
+	}
+	if err := fetch(s, func(c *Client) {
+		c.Remote.Path = "/x"
+		c.Config = []byte("[lfs]\nurl=" + s.URL + repoPath + "/info/lfs/")
+	}); err != nil {
+		t.Errorf("the same server: %v", err)
+	}
+	if err := fetch(s, func(c *Client) {
+		c.Remote.Path = "/x"
+		c.Config = []byte("[remote \"origin\"]\nlfsurl=" + s.URL + repoPath + "/info/lfs")
+	}); err != nil {
+		t.Errorf("lfsurl: %v", err)
+	}
+	for config, want := range map[string]string{
+		"[lfs]\nurl = ssh://git@host/x":  "not one of http or https",
+		"[lfs]\nurl = file:///etc":       "not one of http or https",
+		"[lfs\nurl":                      "read .lfsconfig of the repository: line 1",
+		"[lfs]\nurl = http://127.0.0.1/": "without TLS",
+	} {
+		err := fetch(s, func(c *Client) { c.Remote.Scheme = "https"; c.Config = []byte(config) })
+		if err == nil || !strings.Contains(err.Error(), want) || !poll.IsPermanent(err) {
+			t.Errorf("%q: %v, want %q", config, err, want)
+		}
+	}
+}
+
+// TestSSH pins what becomes of the answer of git-lfs-authenticate.
+func TestSSH(t *testing.T) {
+	s := newServer(t, one)
+	auth, err := http.NewRequest("GET", s.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	auth.SetBasicAuth(user, password)
+	header := map[string]string{"Authorization": auth.Header.Get("Authorization"), "Host": "other"}
+	c, got := s.client(), placed{}
+	c.Remote, c.Authorize = &url.URL{Scheme: "https", Host: "unused.invalid"}, nil
+	c.Authenticate = func(context.Context) (string, map[string]string, error) {
+		return s.URL + repoPath + "/info/lfs", header, nil
+	}
+	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err != nil || got["file0"] != string(one) {
+		t.Errorf("%v, %q", err, got)
+	}
+	if s.saw("GET /objects/"+oidOf(one)+" Basic") > 0 {
+		t.Errorf("the header is for the batch API alone: %q", s.requests)
+	}
+	c.Authenticate = func(context.Context) (string, map[string]string, error) { return "ssh://x", nil, nil }
+	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "names no URL") {
+		t.Error(err)
+	}
+	c.Authenticate = func(context.Context) (string, map[string]string, error) { return "", nil, nil }
+	c.Remote = nil
+	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "not known where from") {
+		t.Error(err)
+	}
+}
+
+// TestFolder pins what is not taken from a folder.
+func TestFolder(t *testing.T) {
+	dir := t.TempDir()
+	put := func(content []byte, make func(name string) error) {
+		oid := oidOf(content)
+		name := filepath.Join(dir, "lfs", "objects", oid[:2], oid[2:4], oid)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := make(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	damaged, pipe := []byte("damaged"), []byte("pipe")
+	put(damaged, func(name string) error { return os.WriteFile(name, []byte("dAmaged"), 0o644) })
+	put(pipe, func(name string) error { return syscall.Mkfifo(name, 0o644) })
+	c := &Client{Folder: dir}
+	for want, content := range map[string][]byte{"has another SHA-256": damaged, "not a file": pipe, "is not in the repository": one} {
+		err := c.Fetch(t.Context(), pointersTo(content), placed{}.place)
+		if err == nil || !strings.Contains(err.Error(), want) || !poll.IsPermanent(err) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestPlaceFails pins that an error of the disk is not the server's.
+func TestPlaceFails(t *testing.T) {
+	s := newServer(t, one)
+	full := errors.New("no space left")
+	if err := s.client().Fetch(t.Context(), pointersTo(one), func(Pointer, io.Reader) error { return full }); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	c := s.client()
+	c.Temp = func() (*os.File, error) { return os.OpenFile("/dev/full", os.O_RDWR, 0) }
+	if err := c.Fetch(t.Context(), pointersTo(one), placed{}.place); err == nil || !poll.IsPermanent(err) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.client().Fetch(ctx, pointersTo(one), placed{}.place); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(pointerText(one)))
+	f.Add([]byte("version https://git-lfs.github.com/spec/v1\next-0-a sha256:00\noid sha256:00\nsize 1"))
+	f.Fuzz(func(t *testing.T, blob []byte) {
+		p, ok := Parse(blob)
+		if ok && (!validOID(p.OID) || p.Size < 0) || !ok && p != (Pointer{}) {
+			t.Fatalf("%+v", p)
+		}
+		if again, isOne := Parse(append([]byte("\n"), blob...)); ok && len(blob)+1 < MaxPointer && (!isOne || again != p) {
+			t.Fatalf("%+v, then %+v", p, again)
+		}
+	})
+}
+
+// FuzzAnswer feeds the reader of a server's answers.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"transfer":"basic","objects":[{"oid":"x","size":1,"actions":{"download":{"href":"http://a/","header":{"A":"b"}}}},{"oid":"y","error":{"code":404}}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		answer, err := decode(answerOf(body))
+		if err != nil {
+			return
+		}
+		for i := range answer.Objects {
+			o := &answer.Objects[i]
+			target := &target{oid: oidOf(one), pointers: []Pointer{{Path: "a"}}}
+			if available(target, o) == nil {
+				parseWeb(o.Actions.Download.Href)
+				headers(o.Actions.Download.Header)
+			}
+		}
+	})
+}

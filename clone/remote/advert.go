@@ -1,0 +1,181 @@
+package remote
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"initbox/clone/object"
+	"initbox/clone/pktline"
+)
+
+// advert is what a server says that it can do.
+type advert struct {
+	version  int                 // of the protocol: 2, or 0 for what 1 is too
+	features map[string][]string // the values of each; of version 2 there is at most one
+}
+
+// maxFeatures is more than any server has.
+const maxFeatures = 1000
+
+// has reports whether the server has a feature.
+func (a *advert) has(name string) bool { _, ok := a.features[name]; return ok }
+
+// value returns what the server says of a feature, or "".
+func (a *advert) value(name string) string {
+	if values := a.features[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// fetches reports whether version 2's fetch has a feature.
+func (a *advert) fetches(name string) bool {
+	for feature := range strings.FieldsSeq(a.value("fetch")) {
+		if feature == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *advert) add(feature string) {
+	name, value, _ := strings.Cut(feature, "=")
+	if a.features == nil {
+		a.features = map[string][]string{}
+	}
+	if name != "" && len(a.features[name]) < maxFeatures && (a.has(name) || len(a.features) < maxFeatures) {
+		a.features[name] = append(a.features[name], value)
+	}
+}
+
+// shallow reports whether the server can cut the history off.
+func (a *advert) shallow() bool {
+	if a.version == 2 {
+		return a.fetches("shallow")
+	}
+	return a.has("shallow")
+}
+
+// readAdvert reads what a server says first. Of version 0 it reads the first packet
+// of the references, and returns it, without the features; the others follow. That
+// is nil if there is none.
+func (s *server) readAdvert(r *reply) (a *advert, first []byte, err error) {
+	kind, line, err := s.next(r)
+	if err == nil && bytes.HasPrefix(line, []byte("# service=")) { // of HTTP
+		if kind, _, err = s.next(r); err == nil && kind == pktline.Flush {
+			kind, line, err = s.next(r)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	switch version := string(bytes.TrimRight(line, "\n")); {
+	case kind != pktline.Data:
+		return new(advert), nil, nil // an old server, and an empty repository
+	case version == "version 2":
+		a, err = s.readFeatures(r)
+		return a, nil, err
+	case strings.HasPrefix(version, "version ") && version != "version 1":
+		return nil, nil, s.broken(r, "it speaks another version of the protocol")
+	case version == "version 1":
+		if kind, line, err = s.next(r); err != nil {
+			return nil, nil, err
+		}
+		if kind != pktline.Data {
+			return new(advert), nil, nil
+		}
+	}
+	line, features, _ := bytes.Cut(line, []byte{0})
+	a = new(advert)
+	for feature := range strings.FieldsSeq(string(features)) {
+		a.add(feature)
+	}
+	return a, bytes.Clone(line), nil
+}
+
+// readFeatures reads those of version 2, one in a packet, to the end of the advertisement.
+func (s *server) readFeatures(r *reply) (*advert, error) {
+	a := &advert{version: 2}
+	for range maxFeatures {
+		kind, line, err := s.next(r)
+		switch {
+		case err != nil:
+			return nil, err
+		case kind == pktline.Data:
+			a.add(string(bytes.TrimRight(line, "\n")))
+		default:
+			r.end()
+			return a, nil
+		}
+	}
+	return nil, s.broken(r, "its list of features has no end")
+}
+
+// parseRef reads a line of version 0: ID NAME.
+func parseRef(line []byte) (ref Ref, ok bool) {
+	id, name, found := strings.Cut(strings.TrimRight(string(line), "\n"), " ")
+	ref.Name = name
+	var err error
+	ref.ID, err = object.ParseID(id)
+	return ref, found && err == nil
+}
+
+// parseListed reads a line of version 2: ID NAME [symref-target:NAME] [peeled:ID].
+func parseListed(line []byte) (ref Ref, ok bool) {
+	id, rest, found := strings.Cut(strings.TrimRight(string(line), "\n"), " ")
+	if !found {
+		return Ref{}, false
+	}
+	var attributes string
+	ref.Name, attributes, _ = strings.Cut(rest, " ")
+	var err error
+	if id != "unborn" {
+		if ref.ID, err = object.ParseID(id); err != nil {
+			return Ref{}, false
+		}
+	}
+	for attribute := range strings.FieldsSeq(attributes) {
+		if target, ok := strings.CutPrefix(attribute, "symref-target:"); ok && validRef(target) {
+			ref.Target = strings.Clone(target)
+		}
+		if peeled, ok := strings.CutPrefix(attribute, "peeled:"); ok {
+			if ref.Peeled, err = object.ParseID(peeled); err != nil {
+				return Ref{}, false
+			}
+		}
+	}
+	ref.Name = strings.Clone(ref.Name)
+	return ref, ref.ID != plumbing.ZeroHash || ref.Target != "" && id == "unborn"
+}
+
+// maxRefName is longer than any file system takes for a reference.
+const maxRefName = 4096
+
+// maxRefPart is as much as a file system takes between slashes, with the .lock that
+// git appends.
+const maxRefPart = 255 - len(".lock")
+
+// validRef reports whether name is one that git-check-ref-format(1) lets pass and git
+// branch makes, or HEAD. Servers are known to list others, which git passes over too.
+func validRef(name string) bool {
+	if name == "HEAD" {
+		return true
+	}
+	if len(name) > maxRefName || !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, ".") ||
+		strings.Contains(name, "..") || strings.Contains(name, "@{") {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c == 0x7f || strings.IndexByte("~^:?*[\\", c) >= 0 {
+			return false
+		}
+	}
+	for i, part := range strings.Split(name, "/") {
+		if part == "" || part == "@" || part[0] == '.' || part[0] == '-' && i == 2 || strings.HasSuffix(part, ".lock") || len(part) > maxRefPart {
+			return false
+		}
+	}
+	return true
+}

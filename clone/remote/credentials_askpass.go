@@ -1,0 +1,64 @@
+package remote
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/secret"
+)
+
+// askpass asks a URL for user and password, which it answers with as git-sync wants
+// it: lines username=USER and password=PASSWORD. The server is near, mostly in the
+// Pod: the proxy is not for it.
+func (o Options) askpass(ctx context.Context) (*login, error) {
+	const what = "the askpass URL"
+	u, err := secret.ParseURL(o.HTTP.AskpassURL, o.Getenv)
+	if err != nil {
+		return nil, failure.New(failure.Local, "%s: %v", what, err)
+	}
+	expanded, err := u.Expand()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, expanded.String(), nil)
+	if err != nil {
+		return nil, failure.New(failure.Local, "%s is none", what)
+	}
+	status, body, err := o.ask(req, what, nil)
+	if err != nil {
+		return nil, err
+	}
+	if status != http.StatusOK {
+		f := failure.Status(status)
+		f.Text, f.Elsewhere = what+" answers "+f.Text, true
+		f.Hint = "look at the log of the server that answers it"
+		return nil, f
+	}
+	if l := parseAskpass(string(body)); l != nil {
+		return l, nil
+	}
+	f := failure.New(failure.Unexpected, "%s answers with something else than a password", what) // which is not quoted
+	f.Hint, f.Elsewhere = "want the lines username=USER and password=PASSWORD", true
+	return nil, f
+}
+
+// parseAskpass returns nil if there is no password in the text.
+func parseAskpass(text string) *login {
+	var l login
+	found := false
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), "=")
+		switch {
+		case ok && name == "username":
+			l.user = value
+		case ok && name == "password":
+			l.password, found = value, true
+		}
+	}
+	if !found {
+		return nil
+	}
+	return &l
+}

@@ -1,0 +1,82 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"initbox/clone/local"
+	"initbox/internal/failure"
+)
+
+// folder is a repository on this machine.
+type folder struct{ *local.Repository }
+
+// openFolder opens the repository at the path of a file URL.
+func openFolder(u *URL, _ Options) (Repository, error) {
+	r, err := local.Open(u.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		f := failure.New(failure.NoRepository, "no such repository: there is nothing at that path")
+		f.Hint = "is the path right, as this container sees it, and the volume mounted?"
+		return nil, f
+	}
+	if err != nil {
+		return nil, folderFailure(err)
+	}
+	return folder{r}, nil
+}
+
+// Refs implements [Repository].
+func (f folder) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
+	found, err := f.Repository.Refs(prefixes...)
+	if err != nil {
+		return nil, folderFailure(err)
+	}
+	refs := make([]Ref, len(found))
+	for i, r := range found {
+		refs[i] = Ref(r)
+	}
+	return refs, ctx.Err()
+}
+
+// Fetch implements [Repository].
+func (f folder) Fetch(ctx context.Context, r Request) (*Answer, error) {
+	pack, shallow, err := f.Pack(ctx, local.Request{Wants: r.Wants, Depth: r.Depth, Filter: r.Filter})
+	if err != nil {
+		return nil, folderFailure(err)
+	}
+	return &Answer{Pack: pack, Shallow: shallow}, nil
+}
+
+// Capable implements [Repository]: a folder can do all.
+func (folder) Capable(string) bool { return true }
+
+// folderFailure says what is wrong with a repository on this machine.
+func folderFailure(err error) error {
+	var f *failure.Failure
+	var file *fs.PathError
+	switch missing := new(local.MissingError); {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, local.ErrFormat):
+		return never("convert the repository, or clone it with git", "%s", failure.Printable(err.Error()))
+	case errors.Is(err, local.ErrNone):
+		f = absent("what is at that path is none")
+		f.Hint = "is the path right? it has to be that of a bare repository, or of a folder with .git"
+	case errors.As(err, &missing) && !missing.Wanted:
+		return never("is it a partial clone, or damaged? what does git fsck say there?", "%s", failure.Printable(err.Error()))
+	case errors.As(err, &missing):
+		f = failure.New(failure.NoRevision, "%s", failure.Printable(err.Error()))
+		f.Hint = "is it the id of a commit of this repository? has the branch moved meanwhile?"
+		f.Err = ErrMoved
+		return f
+	case errors.Is(err, fs.ErrPermission) && errors.As(err, &file):
+		f = failure.New(failure.Local, "%s: permission denied", failure.Printable(file.Path))
+		f.Hint = "whoever runs this has to be able to read the repository: look at the owner and the mode of that file, and at securityContext"
+	default:
+		f = failure.New(failure.Unexpected, "%s", failure.Printable(err.Error()))
+		f.Hint = "is the repository whole: what does git fsck say there?"
+	}
+	f.Err = err
+	return f
+}

@@ -1,0 +1,148 @@
+package remote
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/lazy"
+)
+
+// maxRedirects is as many as httpclient follows.
+const maxRedirects = 10
+
+func isRedirect(resp *http.Response) bool {
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// follow goes to where the repository is said to be.
+func (w *web) follow(resp *http.Response) error {
+	from := resp.Request.URL
+	to, err := resp.Location()
+	if err != nil {
+		return unexpected("redirected to what is not a URL")
+	}
+	to.User, to.Fragment, to.RawFragment = nil, "", ""
+	switch {
+	case to.Scheme != "https" && to.Scheme != "http" || to.Hostname() == "":
+		return never("give the URL that it leads to", "redirected to what is not a URL of HTTP")
+	case from.Scheme == "https" && to.Scheme == "http":
+		return never("have the server redirect to https://", "redirected from https to http, where anybody can listen")
+	}
+	if !stripService(to) {
+		f := failure.New(failure.NoRepository, "no such repository: redirected to what is not one")
+		f.Hint = "is the path right? it may be a page on which to log in: give --user and --password-file, or --token-file"
+		return f
+	}
+	w.base = to
+	home := httpclient.SameOrigin(to, w.url.web.URL)
+	if home != w.home {
+		w.home = home
+		w.client.Close()
+		w.client, err = w.newClient()
+	}
+	return err
+}
+
+// stripService takes off what the request for the advertisement had put to the
+// repository's URL.
+func stripService(u *url.URL) bool {
+	const path, query = "/info/refs", "service=" + service
+	if before, ok := strings.CutSuffix(u.RawQuery, path+"&"+query); ok {
+		u.RawQuery = before
+		return before != ""
+	}
+	escaped, ok := strings.CutSuffix(u.EscapedPath(), path)
+	if !ok || u.RawQuery != query {
+		return false
+	}
+	var err error
+	u.Path, err = url.PathUnescape(escaped)
+	u.RawPath, u.RawQuery = escaped, ""
+	return err == nil
+}
+
+// advertisement checks that the answer is a Git server's.
+func (w *web) advertisement(ctx context.Context, resp *http.Response) (*reply, error) {
+	buffered := bufio.NewReaderSize(resp.Body, 4<<10)
+	if resp.StatusCode == http.StatusOK && dumb(resp, buffered) {
+		resp.Body.Close()
+		return nil, never("set up git http-backend on the server, or use another of its protocols", "the server speaks the dumb HTTP protocol only, which serves files and makes no packs")
+	}
+	if err := w.check(resp, "advertisement"); err != nil {
+		return nil, err
+	}
+	return w.reply(ctx, resp, buffered), nil
+}
+
+// dumbLine is one of a dumb server's info/refs.
+var dumbLine = lazy.Regexp(`^([0-9a-f]{40}|[0-9a-f]{64})\trefs/`)
+
+// dumb reports whether the answer is the file info/refs itself.
+func dumb(resp *http.Response, b *bufio.Reader) bool {
+	if strings.HasPrefix(mediaType(resp), "application/x-git") {
+		return false
+	}
+	start, _ := b.Peek(64 + len("\trefs/"))
+	return dumbLine().Match(start)
+}
+
+func mediaType(resp *http.Response) string {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind
+}
+
+// check says what is wrong with an answer that is none of the service, and closes
+// it then.
+func (w *web) check(resp *http.Response, what string) error {
+	kind := mediaType(resp)
+	if resp.StatusCode == http.StatusOK && kind == "application/x-"+service+"-"+what {
+		return nil
+	}
+	defer resp.Body.Close()
+	switch status := resp.StatusCode; {
+	case status == http.StatusNotFound || status == http.StatusGone:
+		return w.missing(status)
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return w.unauthorized(status)
+	case status != http.StatusOK:
+		return failure.Status(status)
+	case kind == "text/html" || kind == "application/xhtml+xml":
+		f := failure.New(failure.NoRepository, "no such repository: the answer is a web page")
+		f.Hint = "is it the URL to clone from? it may be a page on which to log in: give --user and --password-file, or --token-file"
+		return f
+	}
+	return unexpected("the answer is not a Git server's, but of type %s", cmp.Or(failure.Printable(kind), "unknown"))
+}
+
+// missing is the failure of 404, with which many servers hide what is private.
+func (w *web) missing(status int) error {
+	f := absent(failure.Status(status).Text)
+	if w.anonymous() {
+		f.Hint = "is the path right? servers also hide a private repository so: give --user and --password-file, or --token-file"
+	}
+	return f
+}
+
+func (w *web) unauthorized(status int) error {
+	f := failure.Status(status)
+	switch {
+	case !w.home:
+		f.Hint = "it was redirected to another server, to which no credentials are sent: give the URL that it leads to"
+	case w.anonymous():
+		f.Hint = "the repository is for those who prove who they are: give --user and --password-file, --token-file, or another of the flags for credentials"
+	default:
+		f.Hint = "are the credentials right, and may they read the repository? many servers want a token in place of the password"
+	}
+	return f
+}

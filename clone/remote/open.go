@@ -1,0 +1,21 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+)
+
+// Open connects to the repository at u, and has its server say what it can do.
+func Open(ctx context.Context, u *URL, o Options) (Repository, error) {
+	switch u.Scheme {
+	case "http", "https":
+		return openHTTP(ctx, u, o)
+	case "git":
+		return openCommands(ctx, u, o, openDaemon(u, o))
+	case "ssh":
+		return openCommands(ctx, u, o, openSSH(u, o))
+	case "file":
+		return openFolder(u, o)
+	}
+	return nil, fmt.Errorf("no such scheme: %q", u.Scheme)
+}

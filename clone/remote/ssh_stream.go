@@ -1,0 +1,172 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/ssh"
+
+	"initbox/internal/failure"
+)
+
+// sshStream is a command that runs on the server.
+type sshStream struct {
+	ctx     context.Context
+	conn    *sshConn
+	session *ssh.Session
+	stdin   io.WriteCloser
+	stdout  io.Reader
+	stderr  *tail
+	stop    func() bool // what ends it with ctx
+
+	once sync.Once // the end of it
+	err  error     // why it ended
+}
+
+// Read reads the command's output. At the end of it comes io.EOF if the command
+// was successful, else why it was not.
+func (s *sshStream) Read(p []byte) (int, error) {
+	s.conn.listen()
+	n, err := s.stdout.Read(p)
+	if err == io.EOF {
+		if end := s.end(); end != nil {
+			err = end
+		}
+	}
+	s.conn.heard()
+	return n, err
+}
+
+func (s *sshStream) Write(p []byte) (int, error) {
+	n, err := s.stdin.Write(p)
+	if err != nil {
+		if lost := s.conn.lost(s.ctx); lost != nil {
+			err = lost
+		}
+	}
+	return n, err
+}
+
+// Close ends the command.
+func (s *sshStream) Close() error {
+	s.once.Do(func() { s.stdin.Close() }) // it has not ended by itself
+	s.session.Close()
+	s.stop()
+	return s.err
+}
+
+// end waits for the end of a command that has closed its output, and returns why
+// it failed.
+func (s *sshStream) end() error {
+	s.once.Do(func() { s.err = s.outcome(s.session.Wait()) })
+	return s.err
+}
+
+func (s *sshStream) outcome(err error) error {
+	said := s.stderr.lines()
+	for _, line := range said {
+		s.conn.log.Debug("the server says", "text", failure.Printable(line))
+	}
+	if err == nil {
+		return nil
+	}
+	var exit *ssh.ExitError
+	if !errors.As(err, &exit) { // no status came
+		if lost := s.conn.lost(s.ctx); lost != nil {
+			return lost
+		}
+		if len(said) == 0 {
+			return nil // there are servers that send none
+		}
+		return refusal(said, -1)
+	}
+	return refusal(said, exit.ExitStatus())
+}
+
+// maxStderr is as much of the standard error as is kept, in bytes.
+const maxStderr = 4 << 10
+
+// tail keeps the last bytes that are written to it.
+type tail struct {
+	mu    sync.Mutex
+	limit int
+	bytes []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := len(p)
+	if n > t.limit {
+		p = p[n-t.limit:]
+	}
+	t.bytes = append(t.bytes, p...)
+	if over := len(t.bytes) - t.limit; over > 0 {
+		t.bytes = append(t.bytes[:0], t.bytes[over:]...)
+	}
+	return n, nil
+}
+
+// lines returns the lines that say something, without the frames and empty lines
+// that forges put around them.
+func (t *tail) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for line := range strings.Lines(string(t.bytes)) {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "remote:"))
+		if strings.Trim(line, "=-* ") != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// How servers say that there is no such repository, or none for this user, in
+// lower case: git, GitHub, GitLab, Gitea, Bitbucket, Azure DevOps, CodeCommit.
+var (
+	noRepository = []string{
+		"repository not found", "does not appear to be a git repository", "not a git repository", "repository does not exist",
+		"project you were looking for could not be found", "no such project", "no such repository", "cannot find repository", "tf401019",
+		"repositorydoesnotexist",
+	}
+	noPermission = []string{"permission denied", "access denied", "not authorized", "unauthorized", "permission to access", "authentication failed", "not allowed"}
+)
+
+// refusal classes what a server says in place of an answer, and the status that its
+// command ended with, -1 if that is not known.
+func refusal(said []string, status int) *failure.Failure {
+	text := strings.Join(said, "; ")
+	lower := strings.ToLower(text)
+	says := func(texts []string) bool {
+		for _, t := range texts {
+			if strings.Contains(lower, t) {
+				return true
+			}
+		}
+		return false
+	}
+	f := failure.New(failure.Unexpected, "git-upload-pack failed on the server")
+	switch {
+	case says([]string{"dubious ownership"}):
+		f.Hint = "on the server the repository belongs to another user than git runs as: see safe.directory in git-config(1), on the server"
+	case says(noRepository):
+		return absent("the server says: " + quoted(text, nil))
+	case says(noPermission):
+		f = failure.New(failure.Authentication, "the server refuses access to the repository")
+		f.Hint = "is the key one that may read it, such as a deploy key of this repository?"
+	case status == 127 || says([]string{"command not found"}):
+		f.Hint = "is git installed on the server, and in the PATH of commands by ssh?"
+	}
+	if status > 0 {
+		f.Text += " (status " + strconv.Itoa(status) + ")"
+	}
+	if text != "" {
+		f.Text += ": the server says: " + quoted(text, nil)
+	}
+	return f
+}
