@@ -1,0 +1,212 @@
+package attributes
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"initbox/internal/failure"
+)
+
+// Convert returns what git would write of a blob with that id and those
+// attributes, or nil for the blob as it is. It reads src once or twice from its
+// beginning, and with the returned content once more, a piece at a time.
+//
+// A warning says what git would say and go on: that the content cannot be had in
+// the encoding, and is left in UTF-8.
+func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Reader, warning string, err error) {
+	if !a.Converts() {
+		return nil, "", nil
+	}
+	enc, known := encodings[normal(a.Encoding)]
+	if a.Encoding != "" && !known {
+		warning = leftAs(a.Encoding, "which is not known")
+	}
+	seen := inspection{enc: enc}
+	identified := a.replacer(id, io.Discard)
+	if err := reread(src, io.MultiWriter(&seen, identified)); err != nil {
+		return nil, "", err
+	}
+	seen.end()
+	if err := identified.close(); err != nil {
+		return nil, "", err
+	}
+	if enc != nil && seen.unencodable {
+		enc, warning = nil, leftAs(a.Encoding, "into which its content does not fit")
+	}
+	// The last step comes first.
+	p := &pipe{src: src}
+	var step io.Writer = &p.out
+	changes := false
+	if enc != nil && seen.size > 0 {
+		p.enc = &encoder{encoding: enc, next: step}
+		step, changes = p.enc, true
+	}
+	if a.EOL == CRLF && seen.lf > 0 || a.EOL == AutoCRLF && seen.lf > 0 && seen.cr+seen.crlf == 0 && !seen.binary() {
+		step, changes = &liner{next: step}, true
+	}
+	if a.Ident && identified.replaced() > 0 {
+		p.ident = a.replacer(id, step)
+		step, changes = p.ident, true
+	}
+	if !changes {
+		return nil, warning, nil
+	}
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return nil, "", err
+	}
+	p.first = step
+	return p, warning, nil
+}
+
+func leftAs(encoding, why string) string {
+	return "left in UTF-8, not in the encoding " + failure.Printable(encoding) + ", " + why
+}
+
+func reread(src io.ReadSeeker, dst io.Writer) error {
+	if _, err := src.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	_, err := io.CopyBuffer(dst, struct{ io.Reader }{src}, make([]byte, chunk))
+	return err
+}
+
+// errChanged means that the source is not what it was when it was looked at.
+var errChanged = errors.New("the content has changed while it was converted")
+
+// chunk is how much is read at a time, in bytes.
+const chunk = 64 << 10
+
+// pipe gives what comes out of the steps that its source is written to.
+type pipe struct {
+	src   io.Reader
+	first io.Writer
+	ident replacer
+	enc   *encoder
+	out   bytes.Buffer
+	buf   []byte
+	err   error
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	for p.out.Len() == 0 && p.err == nil {
+		if p.buf == nil {
+			p.buf = make([]byte, chunk)
+		}
+		var n int
+		n, p.err = p.src.Read(p.buf)
+		if _, err := p.first.Write(p.buf[:n]); err != nil {
+			p.err = err
+		}
+		if p.err == io.EOF {
+			p.end()
+		}
+	}
+	if p.out.Len() > 0 {
+		return p.out.Read(b)
+	}
+	return 0, p.err
+}
+
+// end has the steps give what they hold back.
+func (p *pipe) end() {
+	if p.ident != nil {
+		if err := p.ident.close(); err != nil {
+			p.err = err
+		}
+	}
+	if p.enc != nil {
+		if err := p.enc.close(); err != nil {
+			p.err = err
+		}
+	}
+}
+
+// inspection counts as git's gather_stats does.
+type inspection struct {
+	enc         *encoding
+	unencodable bool
+	partial     []byte // of a character
+
+	size              int64
+	lf, cr, crlf      int64 // those alone, and those together
+	printable, others int64
+	nul               int64
+	last              byte
+	pendingCR         bool
+}
+
+func (s *inspection) Write(p []byte) (int, error) {
+	for _, c := range p {
+		if s.pendingCR {
+			s.pendingCR = false
+			if c == '\n' {
+				s.crlf++
+				s.last = c
+				continue
+			}
+			s.cr++
+		}
+		s.last = c
+		switch {
+		case c == '\r':
+			s.pendingCR = true
+		case c == '\n':
+			s.lf++
+		case c == 0:
+			s.nul++
+			s.others++
+		case c == 0x7f, c < ' ' && c != '\b' && c != '\t' && c != 0x1b && c != '\f':
+			s.others++
+		default:
+			s.printable++
+		}
+	}
+	s.size += int64(len(p))
+	s.check(p)
+	return len(p), nil
+}
+
+// end counts what was left open.
+func (s *inspection) end() {
+	if s.pendingCR {
+		s.cr++
+	}
+	if s.last == 0x1a { // the end of a text of DOS
+		s.others--
+	}
+	s.unencodable = s.unencodable || len(s.partial) > 0
+}
+
+// binary is git's convert_is_binary.
+func (s *inspection) binary() bool {
+	return s.cr > 0 || s.nul > 0 || s.printable>>7 < s.others
+}
+
+// liner puts a carriage return before every line feed that has none.
+type liner struct {
+	next io.Writer
+	last byte
+}
+
+func (l *liner) Write(p []byte) (int, error) {
+	start := 0
+	for i, c := range p {
+		if c == '\n' && l.last != '\r' {
+			if _, err := l.next.Write(p[start:i]); err != nil {
+				return 0, err
+			}
+			if _, err := l.next.Write([]byte{'\r'}); err != nil {
+				return 0, err
+			}
+			start = i
+		}
+		l.last = c
+	}
+	if _, err := l.next.Write(p[start:]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,171 @@
+package gitdir
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"initbox/clone/gitconfig"
+	"initbox/internal/failure"
+)
+
+// Module is a submodule, as .gitmodules has it (gitmodules(5)). It comes from whoever
+// wrote the repository.
+type Module struct {
+	Name    string // of the folder in .git/modules; may have slashes
+	Path    string // of the folder in the tree
+	URL     string // may be relative to that of the repository: ./ or ../
+	Branch  string // that git submodule update --remote goes by
+	Shallow bool   // recommended by the repository
+	Update  string // "none": not to be cloned; others say how git updates it
+
+	// Err says why the submodule cannot be cloned, though others can. git reports it
+	// too only when it comes to that submodule.
+	Err error
+}
+
+// Modules are in the order of their first mention.
+type Modules []Module
+
+// Select returns the submodules at these paths of the tree, which are those of its
+// entries of mode 160000, in their order. Those that are not to be cloned (update =
+// none) are left out.
+func (m Modules) Select(paths []string) (Modules, error) {
+	byPath := make(map[string]Module, len(m))
+	for _, module := range m {
+		byPath[module.Path] = module // of several, git takes the last
+	}
+	var selected Modules
+	names := make(map[string]bool)
+	for _, p := range paths {
+		module, ok := byPath[p]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("the submodule at %s is not in .gitmodules", quote(p))
+		case module.Err != nil:
+			return nil, module.Err
+		case module.Update != "none":
+			selected = append(selected, module)
+			names[module.Name] = true
+		}
+	}
+	for _, module := range selected {
+		for outer := path.Dir(module.Name); outer != "."; outer = path.Dir(outer) {
+			if names[outer] {
+				return nil, module.errorf("its repository would be within that of the submodule %s", quote(outer))
+			}
+		}
+	}
+	return selected, nil
+}
+
+// Dir returns where the repository of the submodule is, relative to the .git of the
+// one that it is a submodule of.
+func (m Module) Dir() string { return "modules/" + m.Name }
+
+const (
+	maxModules     = 100_000  // of .gitmodules; the largest known has 25 000
+	maxModulesFile = 16 << 20 // bytes
+)
+
+// ParseModules reads the content of .gitmodules. What is wrong with one submodule is
+// its Err; an error is of the whole file.
+func ParseModules(content []byte) (Modules, error) {
+	if len(content) > maxModulesFile {
+		return nil, fmt.Errorf("read .gitmodules: larger than %d bytes", maxModulesFile)
+	}
+	var modules Modules
+	index := make(map[string]int)
+	for e, err := range gitconfig.Parse(content) {
+		if err != nil {
+			return nil, fmt.Errorf("read .gitmodules: %w", err)
+		}
+		if e.Section != "submodule" || e.Subsection == "" {
+			continue
+		}
+		i, known := index[e.Subsection]
+		if !known {
+			if i = len(modules); i == maxModules {
+				return nil, fmt.Errorf("read .gitmodules: more than %d submodules", maxModules)
+			}
+			index[e.Subsection] = i
+			modules = append(modules, Module{Name: e.Subsection})
+		}
+		modules[i].set(e)
+	}
+	for i := range modules {
+		modules[i].Err = modules[i].check()
+	}
+	return modules, nil
+}
+
+func (m *Module) set(e gitconfig.Entry) {
+	switch e.Key {
+	case "path":
+		m.Path = e.Value
+	case "url":
+		m.URL = e.Value
+	case "branch":
+		m.Branch = e.Value
+	case "shallow":
+		m.Shallow = e.Bare || isTrue(e.Value)
+	case "update":
+		m.Update = e.Value
+	}
+}
+
+func isTrue(value string) bool {
+	switch strings.ToLower(value) {
+	case "true", "yes", "on", "1":
+		return true
+	}
+	return false
+}
+
+// check refuses what git refuses (CVE-2018-11235, CVE-2018-17456, CVE-2019-19604),
+// and names that are none on some file systems.
+func (m Module) check() error {
+	switch {
+	case hasControl(m.Name) || hasControl(m.Path) || hasControl(m.URL) || hasControl(m.Branch):
+		return m.errorf("control characters in .gitmodules")
+	case !isRelative(m.Name) || len(m.Name) > 1<<10 || strings.HasPrefix(m.Name, "-"):
+		return m.errorf("its name leads out of .git/modules, or is no name for a folder")
+	case m.Path == "":
+		return m.errorf("it has no path in .gitmodules")
+	case !isRelative(m.Path) || strings.HasPrefix(m.Path, "-"):
+		return m.errorf("its path leads out of the repository, or is no path")
+	case m.URL == "":
+		return m.errorf("it has no URL in .gitmodules")
+	case strings.HasPrefix(m.URL, "-"):
+		return m.errorf("its URL looks like an option")
+	case strings.HasPrefix(m.Update, "!"):
+		return m.errorf("it would have a command run when it is updated")
+	}
+	return nil
+}
+
+func (m Module) errorf(format string, args ...any) error {
+	return errors.New("the submodule " + quote(m.Name) + ": " + fmt.Sprintf(format, args...))
+}
+
+func quote(text string) string { return `"` + failure.Printable(text) + `"` }
+
+// isRelative reports whether the name is a path without tricks: no empty parts, no
+// . and .., also as file systems of other systems would take them, no .git.
+func isRelative(name string) bool {
+	if name == "" || path.Clean(name) != name || strings.ContainsRune(name, '\\') {
+		return false
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		plain := strings.TrimRight(part, ". ")
+		if plain == "" || strings.EqualFold(plain, ".git") || len(part) > 255 {
+			return false
+		}
+	}
+	return true
+}
+
+func hasControl(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}

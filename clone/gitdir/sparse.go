@@ -1,0 +1,69 @@
+package gitdir
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// sparse writes info/sparse-checkout, which says what git-sparse-checkout(1) leaves
+// in the working tree.
+func (w *writer) sparse(o Options) {
+	lines := o.Sparse
+	if o.Cone {
+		lines = cone(o.Sparse)
+	}
+	for _, line := range lines {
+		if strings.ContainsAny(line, "\n\r\x00") {
+			w.check(fmt.Errorf("the sparse pattern %q has control characters", line))
+			return
+		}
+	}
+	w.file("info/sparse-checkout", []byte(strings.Join(lines, "\n")+"\n"))
+}
+
+// cone returns the patterns of cone mode for folders: all of a folder, and of those
+// that it is in the files alone. See "INTERNALS - CONE PATTERN SET" in
+// git-sparse-checkout(1).
+func cone(folders []string) []string {
+	whole, parents := make(map[string]bool), make(map[string]bool)
+	for _, f := range folders {
+		if f = path.Clean("/" + f); f == "/" {
+			return []string{"/*"} // all of it
+		}
+		whole[f] = true
+	}
+	for f := range whole {
+		for f = path.Dir(f); f != "/"; f = path.Dir(f) {
+			parents[f] = true
+		}
+	}
+	lines := []string{"/*", "!/*/"}
+	for _, f := range slices.Sorted(maps.Keys(parents)) {
+		if !within(whole, f) {
+			lines = append(lines, escapePattern(f)+"/", "!"+escapePattern(f)+"/*/")
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(whole)) {
+		if !within(whole, path.Dir(f)) {
+			lines = append(lines, escapePattern(f)+"/")
+		}
+	}
+	return lines
+}
+
+// within reports whether f or a folder that it is in is in the set.
+func within(set map[string]bool, f string) bool {
+	for ; f != "/"; f = path.Dir(f) {
+		if set[f] {
+			return true
+		}
+	}
+	return false
+}
+
+func escapePattern(f string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(f)
+}

@@ -1,0 +1,130 @@
+package worktree
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+
+	"initbox/clone/object"
+)
+
+const (
+	maxMemory = 256 << 20 // bytes of entries
+	maxName   = 255       // bytes, NAME_MAX
+	maxPath   = 4095      // bytes, PATH_MAX less the NUL
+
+	entrySize    = int64(unsafe.Sizeof(Entry{})) + 64 // with its share in the maps
+	minTreeEntry = len("0 x\x00") + 20                // bytes of an entry in a tree object
+)
+
+// parse makes the entries of a folder and checks them.
+func (t *Tree) parse(f *folder, content []byte) error {
+	count := min(bytes.Count(content, []byte{0}), len(content)/minTreeEntry) // at most
+	if err := t.afford(int64(count)*entrySize + int64(len(content))); err != nil {
+		return err
+	}
+	f.entries = make([]Entry, 0, count) // never to grow, since there will be pointers to its elements
+	files, last := 0, Entry{}
+	for c, err := range object.Entries(content) {
+		if err != nil {
+			return refuse("%s: %v", f.printable(), err)
+		}
+		e := Entry{ID: c.ID, Mode: canonical(c.Mode), name: c.Name, in: f}
+		if err := f.check(&e, &last, c.Mode); err != nil {
+			return err
+		}
+		last = e
+		if !t.enter(f, e) {
+			continue
+		}
+		if added := &f.entries[len(f.entries)-1]; added.sub == nil && !added.Skipped && added.Mode != filemode.Submodule {
+			files++
+		}
+	}
+	return t.countFiles(files)
+}
+
+// enter adds an entry to its folder, unless nobody will ask for it.
+func (t *Tree) enter(f *folder, e Entry) bool {
+	verdict := f.verdict
+	if !verdict.final() {
+		verdict = t.Sparse.verdict(t.prefix()+e.Path(), e.Mode, verdict)
+	}
+	if verdict == noneBelow && !t.Stat || e.Mode != filemode.Dir && !verdict.placed() && !t.Stat {
+		return false
+	}
+	e.Skipped = e.Mode != filemode.Dir && !verdict.placed()
+	f.entries = append(f.entries, e)
+	if e.Mode == filemode.Dir {
+		added := &f.entries[len(f.entries)-1]
+		added.sub = &folder{entry: added, length: f.length + len(e.name) + 1, verdict: verdict}
+	}
+	return true
+}
+
+// check refuses an entry of f that no tree of Git's has, or that cannot be placed.
+func (f *folder) check(e, last *Entry, mode filemode.FileMode) error {
+	if err := checkName(e.name, e.Mode); err != nil {
+		return refuse("%s has the name %s, which is refused: %v", f.printable(), printable(e.name), err)
+	}
+	switch {
+	case e.Mode == filemode.Empty:
+		return refuse("%s has the mode %06o, which Git does not know", e.printable(), uint32(mode))
+	case len(e.name) > maxName:
+		return refuse("%s has a name of %d bytes; file systems take %d", e.printable(), len(e.name), maxName)
+	case f.length+len(e.name) > maxPath:
+		return refuse("%s has a path of %d bytes; Linux takes %d", e.printable(), f.length+len(e.name), maxPath)
+	case last.name != "" && compare(last.name, last.Mode, e.name, e.Mode) >= 0:
+		return refuse("%s is twice in its folder, or not in the order of Git", e.printable())
+	}
+	if e.Mode == filemode.Dir { // a file of that name is further up, after a.b perhaps
+		_, found := slices.BinarySearchFunc(f.entries, e.name, func(e Entry, name string) int {
+			return compare(e.name, e.Mode, name, filemode.Regular)
+		})
+		if found {
+			return refuse("%s is a file and a folder", e.printable())
+		}
+	}
+	return nil
+}
+
+// compare gives entries the order that they have in a tree: that of the bytes of
+// their names, with a slash after those of folders.
+func compare(a string, aMode filemode.FileMode, b string, bMode filemode.FileMode) int {
+	n := min(len(a), len(b))
+	if c := strings.Compare(a[:n], b[:n]); c != 0 {
+		return c
+	}
+	return cmp.Compare(after(a[n:], aMode), after(b[n:], bMode))
+}
+
+// after is the next byte of a name.
+func after(rest string, mode filemode.FileMode) byte {
+	switch {
+	case rest != "":
+		return rest[0]
+	case mode == filemode.Dir:
+		return '/'
+	}
+	return 0
+}
+
+// canonical is what Git makes of a mode, or Empty for one that is unknown.
+func canonical(mode filemode.FileMode) filemode.FileMode {
+	const kind, executable = 0o170000, 0o100
+	switch {
+	case mode > 0o177777:
+		return filemode.Empty
+	case mode&kind == filemode.Regular&kind && mode&executable != 0:
+		return filemode.Executable
+	case mode&kind == filemode.Regular&kind:
+		return filemode.Regular
+	case mode&kind == filemode.Dir, mode&kind == filemode.Symlink, mode&kind == filemode.Submodule:
+		return mode & kind
+	}
+	return filemode.Empty
+}

@@ -1,0 +1,107 @@
+package worktree
+
+import (
+	"slices"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"golang.org/x/sys/unix"
+)
+
+// makeFolders makes a folder, unless it holds folders alone or nothing (Git makes
+// no empty folders), and the folders of submodules in it, which are empty.
+func (t *Tree) makeFolders(f *folder) error {
+	needed := f.entry.in == nil
+	for i := range f.entries {
+		needed = needed || f.entries[i].sub == nil && !f.entries[i].Skipped
+	}
+	if !needed {
+		return nil
+	}
+	if err := t.makeFolder(f); err != nil {
+		return err
+	}
+	for i := range f.entries {
+		if e := &f.entries[i]; e.Mode == filemode.Submodule && !e.Skipped {
+			if err := t.mkdir(&folder{entry: e}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeFolder makes a folder, and those that it is in, unless that has been done.
+// Several goroutines may ask for the same.
+func (t *Tree) makeFolder(f *folder) error {
+	f.made.Do(func() {
+		if f.entry.in == nil { // the top exists
+			t.addCrooked(f)
+			return
+		}
+		if f.err = t.makeFolder(f.entry.in); f.err == nil {
+			f.err = t.mkdir(f)
+		}
+	})
+	return f.err
+}
+
+// mkdir makes a folder that was not there. Its owner, and a mode that may keep us
+// from writing in it, have to wait.
+func (t *Tree) mkdir(f *folder) error {
+	path := f.entry.Path()
+	mode := modeOf(t.Access, filemode.Dir)
+	if err := retry(func() error { return unix.Mkdirat(t.root, path, mode&0o777|0o700) }); err != nil {
+		return local("make the folder", f.entry, err)
+	}
+	var s unix.Stat_t
+	if err := retry(func() error { return unix.Fstatat(t.root, path, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+		return local("look at", f.entry, err)
+	}
+	if uint32(s.Mode)&0o700 != 0o700 { // the process's umask is odd
+		if err := retry(func() error { return unix.Fchmodat(t.root, path, mode&0o777|0o700, 0) }); err != nil && !hasNoModes(err) {
+			return local("change the mode of", f.entry, err)
+		}
+	}
+	if uint32(s.Mode)&0o7777 != mode|uint32(s.Mode)&unix.S_ISGID || gives(t.Access, &s) {
+		t.addCrooked(f)
+	}
+	return nil
+}
+
+func (t *Tree) addCrooked(f *folder) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.crooked = append(t.crooked, f)
+}
+
+// straighten gives the folders that need it their modes and owners, those deep
+// down first.
+func (t *Tree) straighten() error {
+	for _, f := range slices.Backward(t.crooked) {
+		path := f.entry.Path()
+		if path == "" {
+			path = "."
+		}
+		var s unix.Stat_t
+		if err := retry(func() error { return unix.Fstatat(t.root, path, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+			return local("look at", f.entry, err)
+		}
+		// The setgid bit that a folder has from the volume, as with fsGroup, stays.
+		mode := modeOf(t.Access, filemode.Dir) | uint32(s.Mode)&unix.S_ISGID
+		if uint32(s.Mode)&0o7777 != mode {
+			err := retry(func() error { return unix.Fchmodat(t.root, path, mode, 0) })
+			if err != nil && !hasNoModes(err) {
+				return local("change the mode of", f.entry, err)
+			}
+		}
+		if gives(t.Access, &s) { // which takes no setgid away from folders
+			o := t.Access.Owner
+			err := retry(func() error { return unix.Fchownat(t.root, path, o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW) })
+			if err != nil {
+				return t.notGiven(f.entry, err)
+			}
+		}
+	}
+	t.crooked = nil
+	return nil
+}

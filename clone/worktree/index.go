@@ -1,0 +1,148 @@
+package worktree
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"golang.org/x/sys/unix"
+)
+
+// stat is what the index keeps of lstat(2), each cut to 32 bits as Git does, by
+// which Git tells without reading that a file is as it was.
+type stat struct {
+	ctime, ctimeNano, mtime, mtimeNano, dev, ino, uid, gid, size uint32
+}
+
+func statOf(s *unix.Stat_t) stat {
+	return stat{
+		uint32(s.Ctim.Sec), uint32(s.Ctim.Nsec), uint32(s.Mtim.Sec), uint32(s.Mtim.Nsec),
+		uint32(s.Dev), uint32(s.Ino), s.Uid, s.Gid, uint32(s.Size),
+	}
+}
+
+// Flags of an entry, see gitformat-index(5).
+const (
+	flagExtended     = 0x4000
+	maskLength       = 0x0fff
+	flagSkipWorktree = 0x4000 // of the extended ones
+)
+
+// WriteIndex writes the index of the tree after Finish: version 2, or 3 where
+// entries are skipped, with the ids of the trees, by which git status is spared
+// from making them (extension TREE). It takes Options.Stat.
+func (t *Tree) WriteIndex(w io.Writer) error {
+	buffered := bufio.NewWriterSize(w, 64<<10)
+	x := &indexWriter{sum: sha1.New()}
+	x.w = io.MultiWriter(buffered, x.sum)
+	version, count := uint32(2), uint32(0)
+	for e := range t.Entries() {
+		count++
+		if e.Skipped {
+			version = 3
+		}
+	}
+	x.header(version, count)
+	for e := range t.Entries() {
+		x.entry(e)
+	}
+	if t.top != nil && t.top.sub != nil {
+		x.trees(t.top.sub)
+	}
+	x.flush()
+	if x.err == nil {
+		_, x.err = buffered.Write(x.sum.Sum(nil))
+	}
+	if x.err == nil {
+		x.err = buffered.Flush()
+	}
+	if x.err != nil {
+		return fmt.Errorf("write the index: %w", x.err)
+	}
+	return nil
+}
+
+type indexWriter struct {
+	w   io.Writer
+	sum hash.Hash
+	buf []byte // not yet written
+	err error
+}
+
+func (x *indexWriter) header(version, count uint32) {
+	x.buf = append(x.buf, "DIRC"...)
+	x.buf = binary.BigEndian.AppendUint32(x.buf, version)
+	x.buf = binary.BigEndian.AppendUint32(x.buf, count)
+	x.flush()
+}
+
+func (x *indexWriter) entry(e *Entry) {
+	s := &e.stat
+	for _, field := range [...]uint32{
+		s.ctime, s.ctimeNano, s.mtime, s.mtimeNano, s.dev, s.ino, uint32(e.Mode), s.uid, s.gid, s.size,
+	} {
+		x.buf = binary.BigEndian.AppendUint32(x.buf, field)
+	}
+	x.buf = append(x.buf, e.ID[:]...)
+	length := e.in.length + len(e.name)
+	flags := uint16(min(length, maskLength))
+	if e.Skipped {
+		flags |= flagExtended
+	}
+	x.buf = binary.BigEndian.AppendUint16(x.buf, flags)
+	if e.Skipped {
+		x.buf = binary.BigEndian.AppendUint16(x.buf, flagSkipWorktree)
+	}
+	x.buf = e.appendPath(x.buf)
+	x.buf = append(x.buf, "\x00\x00\x00\x00\x00\x00\x00\x00"[:8-len(x.buf)%8]...) // one at least
+	x.flush()
+}
+
+// trees writes the extension TREE: for each folder its name, how many entries and
+// how many folders there are in it, and its id.
+func (x *indexWriter) trees(top *folder) {
+	var body bytes.Buffer
+	if _, empty := appendTree(&body, top); empty && top.entry.ID != emptyTree {
+		return // an empty tree in a tree: no index can say so
+	}
+	x.buf = append(x.buf, "TREE"...)
+	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(body.Len()))
+	x.buf = append(x.buf, body.Bytes()...)
+}
+
+// appendTree returns how many entries f has at any depth, and whether it, or a folder in it, has none.
+func appendTree(body *bytes.Buffer, f *folder) (entries int, empty bool) {
+	var below bytes.Buffer
+	folders := 0
+	for i := range f.entries {
+		sub := f.entries[i].sub
+		if sub == nil {
+			entries++
+			continue
+		}
+		folders++
+		n, e := appendTree(&below, sub)
+		entries, empty = entries+n, empty || e
+	}
+	if f.entry.in != nil {
+		body.WriteString(f.entry.name)
+	}
+	fmt.Fprintf(body, "\x00%d %d\n", entries, folders)
+	body.Write(f.entry.ID[:])
+	body.Write(below.Bytes())
+	return entries, empty || entries == 0
+}
+
+func (x *indexWriter) flush() {
+	if x.err == nil {
+		_, x.err = x.w.Write(x.buf)
+	}
+	x.buf = x.buf[:0]
+}
+
+func compareIDs(a, b plumbing.Hash) int { return bytes.Compare(a[:], b[:]) }

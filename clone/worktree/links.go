@@ -1,0 +1,174 @@
+package worktree
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/clone/pack"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/words"
+)
+
+// link is a symbolic link that is to be made.
+type link struct {
+	entry  *Entry
+	target string
+}
+
+const maxTarget = 4095 // bytes, PATH_MAX less the NUL
+
+// addLink remembers the target of a link.
+func (t *Tree) addLink(e *Entry, c pack.Content) error {
+	switch {
+	case c.Size > maxTarget:
+		return refuse("%s is a symbolic link with a target of %d bytes; Linux takes %d", e.printable(), c.Size, maxTarget)
+	case c.Size == 0:
+		return refuse("%s is a symbolic link without a target", e.printable())
+	case bytes.IndexByte(c.Bytes, 0) >= 0:
+		return refuse("%s is a symbolic link with a NUL in its target", e.printable())
+	}
+	if err := t.afford(c.Size); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.links = append(t.links, link{e, string(c.Bytes)})
+	return nil
+}
+
+// Finish makes the symbolic links, and gives folders their modes. It fails if
+// objects are missing.
+//
+// With RejectEscapingSymlinks it fails before it makes any link if one is absolute
+// or leads out of the folder, through other links of the tree too; one that leads
+// through more than 255 links, as one that leads to itself does, counts as such,
+// since nobody can tell where to. Whether there is something does not matter.
+func (t *Tree) Finish() error {
+	if err := t.complete(); err != nil {
+		return err
+	}
+	if t.RejectEscapingSymlinks {
+		if err := rejectEscaping(t.links); err != nil {
+			return err
+		}
+	}
+	for _, l := range t.links {
+		if err := t.makeLink(l); err != nil {
+			return err
+		}
+	}
+	t.links = nil
+	return t.straighten()
+}
+
+// complete fails if something has not come.
+func (t *Tree) complete() error {
+	if t.top == nil {
+		return errors.New("no tree was asked for")
+	}
+	missing := t.Missing()
+	if len(missing) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := failure.New(failure.Unexpected, "the server left out %s of the revision, such as %s for %s", words.Plural(len(missing), "object"), missing[0], t.pending[missing[0]].printable())
+	f.Hint = "is the repository whole? run git fsck on the server"
+	return f
+}
+
+func (t *Tree) makeLink(l link) error {
+	e := l.entry
+	path := e.Path()
+	if err := retry(func() error { return unix.Symlinkat(l.target, t.root, path) }); err != nil {
+		failed := local("make the symbolic link", e, err)
+		if f := failure.Of(failed); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
+			f.Hint = "the file system has no symbolic links"
+			return f
+		}
+		return failed
+	}
+	if !t.Stat && t.Access.Owner == nil {
+		return nil
+	}
+	var s unix.Stat_t
+	lstat := func() error { return unix.Fstatat(t.root, path, &s, unix.AT_SYMLINK_NOFOLLOW) }
+	if err := retry(lstat); err != nil {
+		return local("look at", e, err)
+	}
+	if gives(t.Access, &s) {
+		o := t.Access.Owner
+		err := retry(func() error { return unix.Fchownat(t.root, path, o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW) })
+		if err != nil {
+			return t.notGiven(e, err)
+		}
+		if err := retry(lstat); err != nil {
+			return local("look at", e, err)
+		}
+	}
+	if t.Stat {
+		e.stat = statOf(&s)
+	}
+	return nil
+}
+
+const (
+	maxHops  = 255
+	maxSteps = 50_000_000 // of all links together: a second
+)
+
+// rejectEscaping resolves the links by their text alone: a name that is no link of
+// the tree is taken for a folder.
+func rejectEscaping(links []link) error {
+	targets := make(map[string]string, len(links))
+	for _, l := range links {
+		targets[l.entry.Path()] = l.target
+	}
+	steps := 0
+	for _, l := range links {
+		if !stays(l.entry.Path(), targets, &steps) {
+			f := failure.New(failure.Unexpected, "%s is a symbolic link that leads out of the folder, to %s", l.entry.printable(), printable(l.target))
+			f.Hint = "--reject-escaping-symlinks refuses it"
+			return poll.Permanent(f)
+		}
+	}
+	return nil
+}
+
+// stays reports whether the link at a path leads to something in the folder.
+func stays(path string, targets map[string]string, steps *int) bool {
+	var at []string // where we are: names from the top
+	rest := path    // names yet to be followed
+	for hops := 0; rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		if *steps += 1 + len(at); *steps > maxSteps {
+			return false
+		}
+		switch name {
+		case "", ".":
+			continue
+		case "..":
+			if len(at) == 0 {
+				return false
+			}
+			at = at[:len(at)-1]
+			continue
+		}
+		target, isLink := targets[strings.Join(append(at, name), "/")]
+		if !isLink {
+			at = append(at, name)
+			continue
+		}
+		if hops++; hops > maxHops || target[0] == '/' {
+			return false
+		}
+		rest = target + "/" + rest
+		*steps += len(rest) / 16
+	}
+	return true
+}

@@ -1,0 +1,50 @@
+package worktree
+
+import (
+	"strings"
+
+	"initbox/clone/wildmatch"
+)
+
+// pattern is a line in the form of gitignore(5).
+type pattern struct {
+	glob    string // without what the fields below tell of
+	negated bool   // had "!" before it
+	folders bool   // had "/" after it: matches folders alone
+	rooted  bool   // had another "/": matches paths, not names
+}
+
+// parsePattern reads a line (parse_path_pattern of Git's dir.c), or returns false
+// if it is empty or a comment.
+func parsePattern(line string) (p pattern, ok bool) {
+	line = trimSpaces(strings.TrimSuffix(line, "\r"))
+	if line == "" || line[0] == '#' {
+		return p, false
+	}
+	line, p.negated = strings.CutPrefix(line, "!")
+	line, p.folders = strings.CutSuffix(line, "/")
+	p.rooted = strings.Contains(line, "/")
+	p.glob = strings.TrimPrefix(line, "/")
+	return p, p.glob != "" || p.rooted
+}
+
+// trimSpaces takes spaces off the end, but one that is escaped.
+func trimSpaces(line string) string {
+	trimmed := strings.TrimRight(line, " ")
+	slashes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))
+	if slashes%2 == 1 && len(trimmed) < len(line) {
+		return line[:len(trimmed)+1]
+	}
+	return trimmed
+}
+
+// matches reports whether the pattern is for that path, which ends in base.
+func (p *pattern) matches(path, base string, folder bool) bool {
+	if p.folders && !folder {
+		return false
+	}
+	if p.rooted {
+		return wildmatch.Match(p.glob, path, true)
+	}
+	return wildmatch.Match(p.glob, base, false)
+}

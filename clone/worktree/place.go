@@ -1,0 +1,322 @@
+package worktree
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"golang.org/x/sys/unix"
+
+	"initbox/clone/access"
+	"initbox/clone/pack"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/words"
+)
+
+// modeOf is the mode of a file, or of a folder.
+func modeOf(a access.Access, of filemode.FileMode) uint32 {
+	if of != filemode.Dir {
+		return uint32(a.File(of == filemode.Executable))
+	}
+	mode := a.Folder()
+	bits := uint32(mode.Perm())
+	if mode&fs.ModeSetgid != 0 {
+		bits |= unix.S_ISGID
+	}
+	return bits
+}
+
+// gives reports whether a file with that state is to have another owner.
+func gives(a access.Access, s *unix.Stat_t) bool {
+	o := a.Owner
+	return o != nil && (o.UID != -1 && uint32(o.UID) != s.Uid || o.GID != -1 && uint32(o.GID) != s.Gid)
+}
+
+// place writes a blob to a file, or remembers it as the target of a symbolic link.
+// Without Bytes and File in c, the content is in the pack.
+func (t *Tree) place(e *Entry, o *pack.Object, c pack.Content) error {
+	if e.Mode == filemode.Symlink {
+		return t.addLink(e, c)
+	}
+	if err := t.charge(e, c.Size); err != nil {
+		return err
+	}
+	if c.File != nil && o.Placed.Load() == 0 && t.adopt(e, c.File) == nil {
+		t.remember(e, o)
+		return t.settle(e, int(c.File.Fd()))
+	}
+	err := t.create(e, func(fd int) error {
+		if c.File == nil && (c.Bytes != nil || c.Size == 0) {
+			return write(fd, c.Bytes)
+		}
+		w := &writer{fd: fd}
+		if c.File == nil {
+			return o.CopyTo(w)
+		}
+		_, err := io.CopyBuffer(w, io.NewSectionReader(c.File, 0, c.Size), make([]byte, copySize))
+		return err
+	})
+	if err == nil && o.Placed.Load() == 0 {
+		t.remember(e, o)
+	}
+	return err
+}
+
+const copySize = 128 << 10
+
+// remember has Base find the content of o where e has been written.
+func (t *Tree) remember(e *Entry, o *pack.Object) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.bases = append(t.bases, e)
+	o.Placed.Store(uint32(len(t.bases)))
+}
+
+// Base returns the content of a blob from the file that it became.
+func (t *Tree) Base(o *pack.Object, buf []byte) ([]byte, bool) {
+	n := o.Placed.Load()
+	if n == 0 || t.replaced.Load() {
+		return buf, false
+	}
+	t.mu.Lock()
+	e := t.bases[n-1]
+	t.mu.Unlock()
+	fd, err := t.openat(e, unix.O_RDONLY, 0)
+	if err != nil {
+		return buf, false
+	}
+	defer unix.Close(fd)
+	if int64(cap(buf)) <= o.Size {
+		buf = make([]byte, max(o.Size+1, 16<<10))
+	}
+	buf = buf[:o.Size+1] // one more, to see that the file ends
+	got := 0
+	for got < len(buf) {
+		n, err := unix.Read(fd, buf[got:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 {
+			break
+		}
+		got += n
+	}
+	return buf[:got], int64(got) == o.Size
+}
+
+// create makes the file of an entry, which must not be there, and has fill write
+// its content: openat, write, fstat and close, if the umask suits.
+func (t *Tree) create(e *Entry, fill func(fd int) error) error {
+	fd, err := t.openat(e, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, modeOf(t.Access, e.Mode))
+	if err == nil {
+		err = fill(fd)
+		if err == nil {
+			err = t.settle(e, fd)
+		}
+		if closed := unix.Close(fd); err == nil && closed != unix.EINTR { // closed it is, then
+			err = closed
+		}
+	}
+	if err != nil && !errors.As(err, new(*failure.Failure)) {
+		return local("write", e, err)
+	}
+	return err
+}
+
+// settle gives a file its mode and owner, and notes its state for the index.
+func (t *Tree) settle(e *Entry, fd int) error {
+	var s unix.Stat_t
+	look := func() error { return retry(func() error { return unix.Fstat(fd, &s) }) }
+	if err := look(); err != nil {
+		return err
+	}
+	mode := modeOf(t.Access, e.Mode)
+	if gives(t.Access, &s) || uint32(s.Mode)&0o7777 != mode && !t.modeless.Load() {
+		if err := t.adjust(e, fd, &s, mode); err != nil {
+			return err
+		}
+		if err := look(); err != nil {
+			return err
+		}
+		if uint32(s.Mode)&0o100 != mode&0o100 {
+			t.modeless.Store(true)
+		}
+	}
+	if t.Stat {
+		e.stat = statOf(&s)
+	}
+	return nil
+}
+
+// adjust changes the owner, then the mode, since a change of the owner takes bits
+// of the mode away.
+func (t *Tree) adjust(e *Entry, fd int, s *unix.Stat_t, mode uint32) error {
+	if gives(t.Access, s) {
+		o := t.Access.Owner
+		if err := retry(func() error { return unix.Fchown(fd, o.UID, o.GID) }); err != nil {
+			return t.notGiven(e, err)
+		}
+	}
+	err := retry(func() error { return unix.Fchmod(fd, mode) })
+	if hasNoModes(err) {
+		return nil
+	}
+	return err
+}
+
+// hasNoModes reports whether a file system has refused a mode since it has none
+// (vfat) or since the mount says what they are (SMB).
+func hasNoModes(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS)
+}
+
+func (t *Tree) notGiven(e *Entry, err error) error {
+	f := failure.New(failure.Local, "give %s to user %d, group %d: %v", e.printable(), t.Access.Owner.UID, t.Access.Owner.GID, err)
+	f.Hint, f.Err = "only root with the capability CHOWN may do so: run as that user instead, or set fsGroup in the Pod's securityContext", err
+	return f
+}
+
+// adopt gives the file with the content of a large blob a name in the tree. It
+// fails where /proc is missing, or where the temporary file is on another file
+// system or cannot be linked.
+func (t *Tree) adopt(e *Entry, f *os.File) error {
+	return retry(func() error {
+		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), t.root, e.Path(), unix.AT_SYMLINK_FOLLOW)
+	})
+}
+
+// Replace writes the file of an entry anew, with what a filter or LFS makes of its
+// content. It may be called from several goroutines, for different entries, after
+// pack.Read.
+func (t *Tree) Replace(e *Entry, content io.Reader) error {
+	if e.Skipped || e.Mode != filemode.Regular && e.Mode != filemode.Executable {
+		return fmt.Errorf("replace %s: it is no file", e.printable())
+	}
+	t.replaced.Store(true)
+	path := e.Path()
+	var old unix.Stat_t
+	err := retry(func() error { return unix.Fstatat(t.root, path, &old, unix.AT_SYMLINK_NOFOLLOW) })
+	if err == nil { // not in place: a large file may share its inode with what it came in
+		err = retry(func() error { return unix.Unlinkat(t.root, path, 0) })
+	}
+	if err == nil {
+		err = t.charge(e, -old.Size)
+	}
+	if err != nil {
+		return local("replace", e, err)
+	}
+	return t.create(e, func(fd int) error {
+		w := &writer{fd: fd, charge: func(n int64) error { return t.charge(e, n) }}
+		_, err := io.CopyBuffer(w, content, make([]byte, copySize))
+		return err
+	})
+}
+
+// Open opens the file of an entry to read it.
+func (t *Tree) Open(e *Entry) (*os.File, error) {
+	fd, err := t.openat(e, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, local("read", e, err)
+	}
+	return os.NewFile(uintptr(fd), e.Path()), nil
+}
+
+// openat opens the file of an entry itself, whatever links there are.
+func (t *Tree) openat(e *Entry, flags int, mode uint32) (fd int, err error) {
+	var buf [256]byte
+	path := string(e.appendPath(buf[:0]))
+	err = retry(func() error {
+		fd, err = unix.Openat(t.root, path, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		return err
+	})
+	return fd, err
+}
+
+// charge counts bytes of files against MaxSize.
+func (t *Tree) charge(e *Entry, n int64) error {
+	if n == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.size += n
+	if n < 0 || t.MaxSize == 0 || t.size <= t.MaxSize {
+		return nil
+	}
+	f := failure.New(failure.Unexpected, "with %s, the files of the revision have more than %d bytes", e.printable(), t.MaxSize)
+	f.Hint = "--max-size allows that many"
+	return poll.Permanent(f)
+}
+
+// countFiles counts files and links against MaxFiles.
+func (t *Tree) countFiles(n int) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.files += n
+	if t.MaxFiles == 0 || t.files <= t.MaxFiles {
+		return nil
+	}
+	f := failure.New(failure.Unexpected, "the revision has more than %s", words.Plural(t.MaxFiles, "file"))
+	f.Hint = "--max-files allows that many"
+	return poll.Permanent(f)
+}
+
+// afford counts memory of entries.
+func (t *Tree) afford(n int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.memory += n
+	if t.memory <= t.limit {
+		return nil
+	}
+	f := failure.New(failure.Unexpected, "the revision has so many files and folders that their names take more than %d MiB", t.limit>>20)
+	f.Hint = "it may have been made to fill disks; if it is meant so, give the number of files with --max-files"
+	return poll.Permanent(f)
+}
+
+// writer writes to a descriptor, and counts with charge if there is one.
+type writer struct {
+	fd     int
+	charge func(int64) error
+}
+
+func (w *writer) Write(p []byte) (int, error) {
+	if w.charge != nil {
+		if err := w.charge(int64(len(p))); err != nil {
+			return 0, err
+		}
+	}
+	if err := write(w.fd, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func write(fd int, p []byte) error {
+	for len(p) > 0 {
+		n, err := unix.Write(fd, p)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		p = p[n:]
+	}
+	return nil
+}
+
+// retry is for file systems whose calls a signal interrupts (FUSE, NFS; the Go
+// runtime sends many).
+func retry(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
