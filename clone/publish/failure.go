@@ -1,0 +1,48 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+// refuse is an error that no other attempt mends.
+func refuse(format string, args ...any) error {
+	f := failure.New(failure.Local, format, args...)
+	f.Hint = "name a folder that may become the tree, such as one of its own in a volume"
+	return poll.Permanent(f)
+}
+
+// explain says what could not be done, why, and what to do about it.
+func explain(doing string, err error) error {
+	var known *failure.Failure
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	var path *fs.PathError
+	class, hint := failure.Local, ""
+	permanent := false
+	switch {
+	case failure.NoSpace(err):
+		class, hint = failure.DiskFull, "the old tree and the new one are both there for a moment: raise the volume's size, or its sizeLimit"
+	case errors.Is(err, unix.EROFS):
+		permanent, hint = true, "is a volume mounted there, and without readOnly?"
+	case errors.Is(err, fs.ErrPermission):
+		permanent, hint = true, "set fsGroup in the Pod's securityContext, so that this user may write to the volume, or run as the user whose files are there"
+	}
+	reason := err.Error()
+	if errors.As(err, &path) {
+		reason = path.Err.Error() + " (" + path.Path + ")"
+	}
+	f := failure.New(class, "%s", fmt.Sprintf("%s: %s", doing, reason))
+	f.Hint, f.Err = hint, err
+	if permanent {
+		return poll.Permanent(f)
+	}
+	return f
+}

@@ -1,0 +1,394 @@
+package publish
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestMain is, with $PUBLISH_CHILD, a run that publishes a tree of generations:
+// each file holds its number.
+func TestMain(m *testing.M) {
+	if uid, err := strconv.Atoi(os.Getenv("PUBLISH_UID")); err == nil {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+	}
+	if dir := os.Getenv("PUBLISH_CHILD"); dir != "" {
+		o := Options{Dir: dir, Link: os.Getenv("PUBLISH_LINK"), NoSync: true}
+		generation := os.Getenv("PUBLISH_GENERATION")
+		if err := child(o, generation, os.Getenv("PUBLISH_GIT") != "", os.Getenv("PUBLISH_HOW")); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	folders = 12
+	perEach = 8
+)
+
+// hashOf is the commit of a generation.
+func hashOf(generation string) string { return strings.Repeat(generation, 40)[:40] }
+
+func child(o Options, generation string, git bool, how string) error {
+	t, err := Open(context.Background(), o)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	t.noExchange = how == "without exchange"
+	fmt.Println("opened")
+	if how == "wait" {
+		os.Stdin.Read(make([]byte, 1)) // until it is killed
+	}
+	if m := t.Current(); m != nil && m.SHA == hashOf(generation) {
+		fmt.Println("nothing to do")
+		return nil
+	}
+	s, err := t.Stage()
+	if err != nil {
+		return err
+	}
+	for i := range folders {
+		dir := filepath.Join(s.Tree, fmt.Sprintf("d%d", i), "sub")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		for j := range perEach {
+			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(j)), []byte(generation), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	only := filepath.Join(s.Tree, "only"+generation) // what the other does not have
+	if err := os.WriteFile(only, []byte(generation), 0o644); err != nil {
+		return err
+	}
+	if git {
+		if err := os.Mkdir(filepath.Join(s.Tree, ".git"), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(s.Tree, ".git", "HEAD"), []byte(generation), 0o644); err != nil {
+			return err
+		}
+	}
+	return t.Publish(context.Background(), s, Marker{SHA: hashOf(generation)})
+}
+
+func command(o Options, generation string, git bool, how string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PUBLISH_CHILD="+o.Dir, "PUBLISH_LINK="+o.Link, "PUBLISH_GENERATION="+generation, "PUBLISH_HOW="+how)
+	if git {
+		cmd.Env = append(cmd.Env, "PUBLISH_GIT=1")
+	}
+	cmd.Stdout = new(bytes.Buffer)
+	return cmd
+}
+
+// wholeGeneration reads the tree at path and returns the generation that all of it
+// is of. An error is that of a tree which is not whole.
+func wholeGeneration(path string, git bool) (string, error) {
+	files, generation := 0, ""
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if strings.HasPrefix(name, ".initbox-") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, "initbox.json") || strings.HasPrefix(name, ".initbox-") {
+			return nil
+		}
+		content, err := root.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		g := string(content)
+		if generation == "" {
+			generation = g
+		}
+		if g == "" || g != generation {
+			return fmt.Errorf("%s is of generation %q, others of %q", name, g, generation)
+		}
+		files++
+		return nil
+	})
+	want := folders*perEach + 1
+	if git {
+		want++
+	}
+	if err == nil && files != want {
+		err = fmt.Errorf("there are %d files, want %d", files, want)
+	}
+	return generation, err
+}
+
+type killCase struct {
+	name, how string
+	link, git bool
+	mount     string // what the folder is; "" for a real folder
+}
+
+// TestKilled kills runs at random moments. Whatever they were at, the folder is the
+// old tree or the new one; where it is a mount point it is that if there is a
+// marker. The next run leaves nothing but its tree. $INITBOX_TEST_KILLS is how
+// often.
+func TestKilled(t *testing.T) {
+	kills := 60
+	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
+		kills = n
+	}
+	cases := []killCase{
+		{name: "folder", git: true},
+		{name: "folder without .git"},
+		{name: "link", link: true, git: true},
+		{name: "link without .git", link: true},
+		{name: "mount", git: true, mount: "tmpfs"},
+		{name: "mount without .git", mount: "tmpfs"},
+		{name: "mount without exchange", git: true, mount: "tmpfs", how: "without exchange"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			top := t.TempDir()
+			k := &killing{T: t, killCase: c, o: Options{Dir: filepath.Join(top, "app")}, top: top}
+			if c.link {
+				k.o.Link = "current"
+			}
+			if c.mount != "" {
+				mountAt(t, "tmpfs", k.o.Dir, "tmpfs", 0, "size=50m")
+			}
+			k.run(kills / len(cases))
+		})
+	}
+}
+
+type killing struct {
+	*testing.T
+	killCase
+	o   Options
+	top string
+}
+
+// tree is where readers look.
+func (k *killing) tree() string { return filepath.Join(k.o.Dir, k.o.Link) }
+
+func (k *killing) run(kills int) {
+	whole := time.Duration(0)
+	for _, g := range []string{"2", "1"} {
+		start := time.Now()
+		k.finish(g)
+		whole = max(whole, time.Since(start))
+	}
+	stop := k.readAllTheTime()
+	defer stop()
+	killed := 0
+	for i := range kills {
+		generation := []string{"2", "1"}[i%2]
+		cmd := command(k.o, generation, k.git, k.how)
+		if err := cmd.Start(); err != nil {
+			k.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.Int64N(int64(whole))))
+		cmd.Process.Kill()
+		cmd.Wait()
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+			killed++
+		}
+		k.check()
+		k.finish(generation)
+	}
+	k.Logf("%d of %d runs were killed before their end; one takes %v", killed, kills, whole)
+}
+
+// check looks at what a killed run leaves.
+func (k *killing) check() {
+	k.Helper()
+	if k.mount == "" {
+		if _, err := wholeGeneration(k.tree(), k.git); err != nil {
+			k.Fatal(err)
+		}
+	}
+	sha := current(k, k.o)
+	if k.mount == "" && sha == "" && k.git {
+		k.Fatal("a whole tree has no marker")
+	}
+	if sha == "" {
+		return
+	}
+	if g, err := wholeGeneration(k.tree(), k.git); err != nil || hashOf(g) != sha {
+		k.Fatalf("the marker is of %s; the tree of generation %q: %v", sha, g, err)
+	}
+}
+
+// finish lets a run come to its end, and looks whether it leaves its tree and
+// nothing else.
+func (k *killing) finish(generation string) {
+	k.Helper()
+	cmd := command(k.o, generation, k.git, k.how)
+	if err := cmd.Run(); err != nil {
+		k.Fatalf("%v: %s", err, cmd.Stdout)
+	}
+	if g, err := wholeGeneration(k.tree(), k.git); err != nil || g != generation {
+		k.Fatalf("generation %q, %v; want %s", g, err, generation)
+	}
+	if sha := current(k, k.o); sha != hashOf(generation) {
+		k.Fatalf("current %q", sha)
+	}
+	want := folders*perEach + 1
+	if k.git {
+		want++
+	}
+	if k.link {
+		want++
+	}
+	want++ // the marker
+	if got := read(k, k.top); len(got) != want {
+		k.Fatalf("there is\n%v", got)
+	}
+}
+
+// readAllTheTime looks at the tree until the function that it returns is called.
+func (k *killing) readAllTheTime() (stop func()) {
+	if k.mount != "" {
+		return func() {} // only a marker vouches for it: see check
+	}
+	var done atomic.Bool
+	var over sync.WaitGroup
+	looks := 0
+	over.Go(func() {
+		for !done.Load() {
+			if err := k.look(); err != nil {
+				k.Error("a reader: ", err)
+				return
+			}
+			looks++
+		}
+	})
+	return func() {
+		done.Store(true)
+		over.Wait()
+		k.Logf("a reader looked %d times", looks)
+	}
+}
+
+// look reads the tree once. It may be replaced, and the old one removed, meanwhile.
+func (k *killing) look() error {
+	before, err := os.Stat(k.tree())
+	if err != nil {
+		return err
+	}
+	_, whole := wholeGeneration(k.tree(), k.git)
+	if whole == nil {
+		return nil
+	}
+	after, err := os.Stat(k.tree())
+	if err != nil || !os.SameFile(before, after) {
+		return err
+	}
+	return whole
+}
+
+// Runs at once each find the folder free or wait; one after the other publishes, or
+// has nothing to do.
+func TestAtOnce(t *testing.T) {
+	for _, link := range []string{"", "current"} {
+		for range 3 {
+			o := Options{Dir: filepath.Join(t.TempDir(), "not/there/yet"), Link: link}
+			var all sync.WaitGroup
+			var idle atomic.Int32
+			for range 4 {
+				all.Go(func() {
+					cmd := command(o, "1", true, "")
+					if err := cmd.Run(); err != nil {
+						t.Errorf("%v: %s", err, cmd.Stdout)
+					}
+					if strings.Contains(cmd.Stdout.(*bytes.Buffer).String(), "nothing to do") {
+						idle.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			if g, err := wholeGeneration(filepath.Join(o.Dir, link), true); err != nil || g != "1" {
+				t.Errorf("generation %q, %v", g, err)
+			}
+			if idle.Load() != 3 {
+				t.Errorf("%d of 4 had nothing to do, want 3", idle.Load())
+			}
+			if left, _ := filepath.Glob(filepath.Join(filepath.Dir(o.Dir), ".*")); len(left) > 0 {
+				t.Errorf("%q is left", left)
+			}
+		}
+	}
+}
+
+// Whoever waits gives up when its time is over, and says for whom it waited.
+func TestWaiting(t *testing.T) {
+	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
+	first := open(t, o)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := Open(ctx, o)
+	host, _ := os.Hostname()
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another run, on "+host) {
+		t.Errorf("error %v", err)
+	}
+	first.Close()
+	open(t, o).Close()
+	requireTree(t, filepath.Dir(o.Dir), tree{})
+
+	// A sibling is nobody's concern.
+	one, two := open(t, o), open(t, Options{Dir: o.Dir + "2"})
+	one.Close()
+	two.Close()
+}
+
+// A lock is free as soon as its holder is killed.
+func TestKilledHolder(t *testing.T) {
+	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "PUBLISH_CHILD="+o.Dir, "PUBLISH_GENERATION=1", "PUBLISH_HOW=wait")
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "opened\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	open(t, o).Close()
+	requireTree(t, filepath.Dir(o.Dir), tree{})
+}

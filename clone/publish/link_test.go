@@ -1,0 +1,75 @@
+package publish
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLink(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "root")
+		mine := tree{"mine": "x"}
+		mine.write(t, dir)
+		o := Options{Dir: dir, Link: "current", Keep: keep}
+		if got := current(t, o); got != "" {
+			t.Errorf("current %q of nothing", got)
+		}
+		requireTree(t, dir, mine.with(tree{".worktrees/": ""}))
+		at := func(sha string, what tree) tree {
+			return mine.with(tree{"current": "-> .worktrees/" + sha}).with(prefixed(".worktrees/"+sha, what))
+		}
+		put(t, o, sha1, withGit1)
+		requireTree(t, dir, at(sha1, withGit1.with(inGit)))
+		if got := current(t, o); got != sha1 {
+			t.Errorf("current %q", got)
+		}
+		put(t, o, sha2, withGit2)
+		want := at(sha2, withGit2.with(inGit))
+		if keep {
+			requireTree(t, dir, want.with(prefixed(".worktrees/"+sha1, withGit1.with(inGit))))
+		} else {
+			requireTree(t, dir, want)
+		}
+		if got := current(t, o); got != sha2 {
+			t.Errorf("current %q", got)
+		}
+		requireTree(t, dir, want)
+		tree{"sub/mine": "x"}.write(t, filepath.Join(dir, "current"))
+		if got := current(t, o); got != "" {
+			t.Errorf("current %q after a change", got)
+		}
+		put(t, o, sha2, withGit2)
+		requireTree(t, dir, want)
+		put(t, o, sha2, bare2)
+		requireTree(t, dir, at(sha2, bare2).with(tree{".worktrees/." + sha2 + ".initbox.json": "marker"}))
+		if got := current(t, o); got != sha2 {
+			t.Errorf("current %q", got)
+		}
+		other := o
+		other.Link = "other"
+		put(t, other, sha1, withGit1)
+		if got := current(t, o); got != sha2 {
+			t.Errorf("current %q: gone with another link's", got)
+		}
+	}
+}
+
+func TestLinkIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a/b", "..", "/abs", ".", ".worktrees", "/"} {
+		_, err := Open(t.Context(), Options{Dir: dir, Link: name})
+		requireRefused(t, err, "link")
+	}
+	tree{"folder/x": "x", "file": "x"}.write(t, dir)
+	before := read(t, dir)
+	for _, name := range []string{"folder", "file"} {
+		_, err := Open(t.Context(), Options{Dir: dir, Link: name})
+		requireRefused(t, err, "not a symbolic link")
+		requireTree(t, dir, before)
+	}
+	// As git-sync 3 made them.
+	os.Symlink("elsewhere", filepath.Join(dir, "link"))
+	put(t, Options{Dir: dir, Link: "link"}, sha1, bare1)
+	requireTree(t, filepath.Join(dir, ".worktrees", sha1), bare1)
+}

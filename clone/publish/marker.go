@@ -1,0 +1,133 @@
+package publish
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/clone/access"
+)
+
+// record is what a marker's file holds.
+type record struct {
+	Format int `json:"initbox"` // of this file
+	Marker
+	Seal seal  `json:"seal"`
+	Git  *seal `json:"git,omitempty"` // of GitDir
+}
+
+const (
+	recordFormat = 1
+	gitName      = ".git"
+	gitMarker    = "initbox.json"
+	longestMark  = 1 << 20
+)
+
+// hasGit reports whether the marker of a tree is in it, in a folder .git.
+func hasGit(tree *os.File) bool {
+	s, err := lstat(tree, gitName)
+	return err == nil && isDir(s)
+}
+
+// openGitDir opens the .git of a tree, wherever it is.
+func (t *Target) openGitDir(tree *os.File) (*os.File, error) {
+	if t.git != nil {
+		return openDir(t.git.base, t.git.name)
+	}
+	return openDir(tree, gitName)
+}
+
+// changed says how what is there differs from what was published; "" if it does not.
+func (t *Target) changed(r *record, tree *os.File) (string, error) {
+	reason, err := r.Seal.changed(tree, whole, t.keeps)
+	if reason != "" || err != nil || t.git == nil {
+		return reason, err
+	}
+	if r.Git == nil {
+		return "its .git is elsewhere", nil
+	}
+	git, err := t.openGitDir(tree)
+	if err != nil {
+		return "", err
+	}
+	defer git.Close()
+	return r.Git.changed(git, repository, t.git.keeps)
+}
+
+// outerMarker is the name, in the base folder, of a marker that is not in the
+// tree.
+func (t *Target) outerMarker(hash string) string {
+	if t.link() {
+		return "." + hash + t.prefix + markerSuffix
+	}
+	return t.prefix + markerSuffix
+}
+
+// readMarker reads the marker of a tree. Without one the error is fs.ErrNotExist.
+func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
+	dir, name := t.base, t.outerMarker(hash)
+	if t.git != nil || hasGit(tree) {
+		git, err := t.openGitDir(tree)
+		if err != nil {
+			return nil, err
+		}
+		defer git.Close()
+		dir, name = git, gitMarker
+	}
+	f, err := openAt(dir, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(f); err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, longestMark+1))
+	if err != nil {
+		return nil, err
+	}
+	r := new(record)
+	if len(content) > longestMark || json.Unmarshal(content, r) != nil || r.Format != recordFormat {
+		return nil, errors.New("its marker is not one of this version")
+	}
+	return r, nil
+}
+
+// writeMarker writes the marker of a staged tree: in its .git, with which it will
+// be seen, or beside it.
+func (s *Stage) writeMarker(r *record, owner *access.Owner) (outer bool, err error) {
+	content, err := json.Marshal(r)
+	if err != nil {
+		return false, err
+	}
+	if len(content) > longestMark {
+		return false, fmt.Errorf("the marker has %d bytes, and may have %d", len(content), longestMark)
+	}
+	dir, name := s.dir, readyName
+	if s.git != nil {
+		dir, name = s.git.tree, gitMarker
+	} else if outer = !hasGit(s.tree); !outer {
+		git, err := openDir(s.tree, gitName)
+		if err != nil {
+			return false, err
+		}
+		defer git.Close()
+		dir, name = git, gitMarker
+	}
+	f, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		return outer, err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Chmod(0o644) // whatever the umask: who reads the tree may read it
+	}
+	if err == nil && owner != nil {
+		err = f.Chown(owner.UID, owner.GID)
+	}
+	return outer, errors.Join(err, f.Close())
+}

@@ -1,0 +1,185 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+// mountAt mounts something for the time of a test. On a machine that has to run
+// all tests it must be possible.
+func mountAt(t *testing.T, source, target, kind string, flags uintptr, data string) {
+	t.Helper()
+	skip := t.Skipf
+	if os.Getenv("CI") == "true" {
+		skip = t.Fatalf
+	}
+	if os.Getuid() != 0 {
+		skip("mounting needs root")
+	}
+	if err := os.MkdirAll(target, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		skip("cannot mount here: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
+}
+
+// A mount point keeps its inode, its permissions, lost+found and what is mounted in
+// it; all else becomes the tree.
+func TestMountPoint(t *testing.T) {
+	for _, kind := range []string{"tmpfs", "bind", "without exchange"} {
+		t.Run(kind, func(t *testing.T) {
+			top := t.TempDir()
+			dir := filepath.Join(top, "app")
+			if kind == "tmpfs" {
+				mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=10m,mode=0777")
+			} else {
+				os.Mkdir(filepath.Join(top, "volume"), 0o755)
+				os.Chmod(filepath.Join(top, "volume"), 0o777)
+				mountAt(t, filepath.Join(top, "volume"), dir, "", unix.MS_BIND, "")
+			}
+			tree{"old": "x", "a/b": "x", "sub": "x", "lost+found/": ""}.write(t, dir)
+			mountAt(t, "tmpfs", filepath.Join(dir, "mounted"), "tmpfs", 0, "size=1m")
+			stay := tree{"mounted/f": "f", "lost+found/": ""}
+			tree{"mounted/f": "f"}.write(t, dir)
+			before, _ := os.Stat(dir)
+			o := Options{Dir: dir}
+			publish := func(sha string, what tree) {
+				t.Helper()
+				target := open(t, o)
+				defer target.Close()
+				target.noExchange = kind == "without exchange"
+				s, err := target.Stage()
+				if err != nil {
+					t.Fatal(err)
+				}
+				what.write(t, s.Tree)
+				if err := target.Publish(context.Background(), s, Marker{SHA: sha}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				publish(sha1, withGit1)
+				requireTree(t, dir, withGit1.with(inGit).with(stay))
+				if got := current(t, o); got != sha1 {
+					t.Errorf("current %q", got)
+				}
+				publish(sha2, withGit2)
+				requireTree(t, dir, withGit2.with(inGit).with(stay))
+				publish(sha1, bare1)
+				requireTree(t, dir, bare1.with(stay).with(tree{".initbox.json": "marker"}))
+				if got := current(t, o); got != sha1 {
+					t.Errorf("current %q", got)
+				}
+				publish(sha2, bare2)
+				if got := current(t, o); got != sha2 {
+					t.Errorf("current %q", got)
+				}
+			}
+			if after, _ := os.Stat(dir); !os.SameFile(before, after) || after.Mode() != before.Mode() {
+				t.Errorf("the folder is another, or has mode %v", after.Mode())
+			}
+		})
+	}
+}
+
+// What is mounted further down would go with its folder: refused before anything is
+// made, and so is a tree that has a mount's name.
+func TestMountsInTheWay(t *testing.T) {
+	top := t.TempDir()
+	dir := filepath.Join(top, "app")
+	old := tree{"x": "x", "a b/y": "y"}
+	old.write(t, dir)
+	mountAt(t, "tmpfs", filepath.Join(dir, "a"), "tmpfs", 0, "size=1m")
+	err := tryPut(t, Options{Dir: dir}, sha1, withGit1)
+	requireRefused(t, err, "mounted")
+	mountAt(t, "tmpfs", filepath.Join(dir, "a b", "c"), "tmpfs", 0, "size=1m")
+	err = tryPut(t, Options{Dir: dir}, sha1, withGit1)
+	requireRefused(t, err, "a b/c is mounted in")
+	requireTree(t, top, prefixed("app", old.with(tree{"a/": "", "a b/c/": ""})))
+}
+
+// Full disks are found, and leave the old tree.
+func TestFullDisk(t *testing.T) {
+	for _, in := range []string{".", "app"} {
+		dir := t.TempDir()
+		mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=256k")
+		o := Options{Dir: filepath.Join(dir, in)}
+		put(t, o, sha1, withGit1)
+		before := read(t, dir)
+		target := open(t, o)
+		s, err := target.Stage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		withGit2.write(t, s.Tree)
+		for { // the marker has no room either
+			f, err := s.Temp()
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = f.Write(make([]byte, 4096))
+			f.Close()
+			if err != nil {
+				break
+			}
+		}
+		var f *failure.Failure
+		err = target.Publish(context.Background(), s, Marker{SHA: sha2})
+		if !errors.As(err, &f) || f.Class != failure.DiskFull || f.Hint == "" || poll.IsPermanent(err) {
+			t.Errorf("error %v, want that the disk is full", err)
+		}
+		target.Close()
+		requireTree(t, dir, before)
+		if got := current(t, o); got != sha1 {
+			t.Errorf("current %q", got)
+		}
+	}
+}
+
+// What is right already is right on a volume that can only be read.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=1m")
+	for _, o := range []Options{{Dir: filepath.Join(dir, "app")}, {Dir: dir + "/link", Link: "current"}, {Dir: dir}} {
+		put(t, o, sha1, withGit1)
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got := current(t, o); got != sha1 {
+			t.Errorf("current %q", got)
+		}
+		requireRefused(t, tryPut(t, o, sha2, withGit2), "read-only")
+		unix.Mount("", dir, "", unix.MS_REMOUNT, "")
+		put(t, o, sha2, withGit2)
+	}
+}
+
+// A folder of an image's lower layer cannot be renamed.
+func TestLowerLayer(t *testing.T) {
+	top := t.TempDir()
+	mountAt(t, "tmpfs", top, "tmpfs", 0, "size=10m") // an overlay cannot be on an overlay
+	tree{"lower/app/old/x": "x", "lower/app/sub/b": "x", "lower/app/a": "x", "lower/none/": "", "upper/": "", "work/": ""}.write(t, top)
+	mountAt(t, "overlay", top+"/merged", "overlay", 0, "lowerdir="+top+"/lower,upperdir="+top+"/upper,workdir="+top+"/work")
+	for _, name := range []string{"app", "none", "new"} {
+		o := Options{Dir: filepath.Join(top, "merged", name)}
+		put(t, o, sha1, withGit1)
+		requireTree(t, o.Dir, withGit1.with(inGit))
+		if got := current(t, o); got != sha1 {
+			t.Errorf("current %q", got)
+		}
+		put(t, o, sha2, withGit2)
+		requireTree(t, o.Dir, withGit2.with(inGit))
+		put(t, o, sha1, bare1)
+		requireTree(t, o.Dir, bare1)
+	}
+}

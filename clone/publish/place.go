@@ -1,0 +1,199 @@
+package publish
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+// place is where a folder stands, and what belongs to its replacement.
+type place struct {
+	path   string   // of the folder, links followed; in link mode of the one that holds the link
+	base   *os.File // the folder of the lock, of what is being made, and of some markers
+	prefix string   // of their names
+	name   string   // of the folder in base; "." if it is base itself; "" in link mode
+}
+
+const (
+	lockSuffix   = "-lock"
+	markerSuffix = ".json"
+	mine         = ".initbox"
+	worktrees    = ".worktrees" // git-sync's name
+)
+
+func (p *place) inside() bool { return p.name == "." }
+func (p *place) link() bool   { return p.name == "" }
+
+// find says where to work, and refuses what must not be replaced.
+func find(o Options) (p *place, err error) {
+	if o.Dir == "" {
+		return nil, poll.Permanent(failure.New(failure.Local, "no folder to clone into"))
+	}
+	p = new(place)
+	if p.path, err = follow(o.Dir); err != nil {
+		return nil, err
+	}
+	if o.Link != "" {
+		return p, p.findLink(o)
+	}
+	parent, err := os.Open(filepath.Dir(p.path))
+	if err != nil {
+		return nil, explain("open the folder of "+o.Dir, err)
+	}
+	p.base, p.name = parent, filepath.Base(p.path)
+	inside, err := p.isInside()
+	if err == nil && (precious(p.path, inside)) {
+		err = refuse("%s is part of the system, and not replaced", o.Dir)
+	}
+	if err != nil {
+		parent.Close()
+		return nil, err
+	}
+	p.prefix = "." + short(p.name) + mine
+	if inside {
+		parent.Close()
+		p.prefix, p.name = mine, "."
+		if p.base, err = os.Open(p.path); err != nil {
+			return nil, explain("open "+o.Dir, err)
+		}
+	}
+	return p, nil
+}
+
+// findLink finds the folder of the worktrees.
+func (p *place) findLink(o Options) error {
+	if o.Link != filepath.Base(o.Link) || o.Link == "." || o.Link == ".." || o.Link == "/" || o.Link == worktrees {
+		return refuse("the link's name, %q, is not that of a file", o.Link)
+	}
+	path := filepath.Join(p.path, worktrees)
+	if s, err := os.Lstat(filepath.Join(p.path, o.Link)); err == nil && s.Mode().Type() != fs.ModeSymlink {
+		return refuse("%s in %s is not a symbolic link", o.Link, o.Dir)
+	}
+	if err := os.MkdirAll(p.path, 0o755); err != nil {
+		return explain("make "+o.Dir, err)
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) && !isAny(err, unix.EROFS, unix.EACCES) {
+		return explain("make "+path, err)
+	}
+	base, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return explain("open "+path, err)
+	}
+	p.base, p.prefix = base, mine
+	return nil
+}
+
+// follow returns the absolute path of a folder that may be missing. If it is a
+// symbolic link, what that leads to is meant, unless the link is another user's.
+func follow(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", explain("find "+dir, err)
+	}
+	if err := ownLinks(path); err != nil {
+		return "", err
+	}
+	stat, err := os.Stat(path)
+	if err == nil && !stat.IsDir() {
+		return "", refuse("%s is there, and not a folder", dir)
+	}
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	} else if errors.Is(err, fs.ErrNotExist) {
+		path, err = followParent(path)
+	}
+	if err != nil {
+		return "", explain("find "+dir, err)
+	}
+	return path, nil
+}
+
+// ownLinks refuses a path through a link that another user has put into a folder
+// which is not his: where all may write, he would have us replace what we may, and
+// he may not. It is the rule of fs.protected_symlinks (proc_sys_fs(5)).
+func ownLinks(path string) error {
+	for ; path != "/"; path = filepath.Dir(path) {
+		var link, folder unix.Stat_t
+		if unix.Lstat(path, &link) != nil || link.Mode&unix.S_IFMT != unix.S_IFLNK || link.Uid == 0 || int(link.Uid) == os.Geteuid() {
+			continue
+		}
+		if unix.Stat(filepath.Dir(path), &folder) == nil && folder.Uid != link.Uid {
+			return refuse("%s is a symbolic link that user %d has put into a folder of user %d", path, link.Uid, folder.Uid)
+		}
+	}
+	return nil
+}
+
+// followParent is follow for what is not there. Its parent is made.
+func followParent(path string) (string, error) {
+	if to, err := os.Readlink(path); err == nil {
+		return "", refuse("%s is a symbolic link to %s, which is not there", path, failure.Printable(to))
+	}
+	parent := filepath.Dir(path)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	parent, err := filepath.EvalSymlinks(parent)
+	return filepath.Join(parent, filepath.Base(path)), err
+}
+
+// isInside reports whether the folder has to be filled where it is: something is
+// mounted there, or the folder that it is in cannot be written to.
+func (p *place) isInside() (bool, error) {
+	if p.path == "/" {
+		return true, nil
+	}
+	above, err := mountOf(p.base, ".")
+	if err != nil {
+		return false, explain("look at "+p.base.Name(), err)
+	}
+	here, err := mountOf(p.base, p.name)
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if err != nil {
+		return false, explain("look at "+p.path, err)
+	}
+	if here.root || above.dev != here.dev || above.id != here.id {
+		return true, nil
+	}
+	return unix.Faccessat(int(p.base.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil, nil
+}
+
+// precious reports whether a folder is one that nobody means to have replaced by
+// a repository. A volume may be mounted in place of some of them.
+func precious(path string, mounted bool) bool {
+	never := []string{"/", "/dev", "/proc", "/sys"}
+	system := []string{
+		"/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt", "/opt", "/root", "/run",
+		"/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/local", "/usr/local/bin",
+		"/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log", "/var/run", "/var/tmp",
+	}
+	return slices.Contains(never, path) || !mounted && slices.Contains(system, path)
+}
+
+// short is a name with room for what is put around it. Two long names that begin
+// alike would share their lock, and wait for each other.
+func short(name string) string {
+	const longest = 255 - 60 // bytes, on most file systems
+	return name[:min(len(name), longest)]
+}
+
+// isStage reports whether a name is that of what is being made.
+func (p *place) isStage(name string) bool {
+	id, ok := strings.CutPrefix(name, p.prefix+"-")
+	return ok && len(id) == idLength && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
+}
+
+// reserved reports whether a name in base is one of ours.
+func (p *place) reserved(name string) bool {
+	return name == p.prefix+lockSuffix || name == p.prefix+markerSuffix || p.isStage(name)
+}

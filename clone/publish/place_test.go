@@ -1,0 +1,195 @@
+package publish
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"initbox/clone/access"
+)
+
+func TestPrecious(t *testing.T) {
+	for _, dir := range []string{"/", "/etc", "/usr/lib/..", "/proc", "//var/log/"} {
+		_, err := Open(t.Context(), Options{Dir: dir})
+		requireRefused(t, err, "part of the system")
+	}
+	if precious("/srv", true) || !precious("/srv", false) || !precious("/proc", true) || precious("/srv/app", false) {
+		t.Error("a volume in place of /srv, and what is in it, may be replaced")
+	}
+}
+
+func TestNotAFolder(t *testing.T) {
+	dir := t.TempDir()
+	tree{"file": "x", "dangling": "-> nowhere", "loop": "-> loop"}.write(t, dir)
+	before := read(t, dir)
+	for name, text := range map[string]string{"file": "not a folder", "dangling": "nowhere, which is not there"} {
+		_, err := Open(t.Context(), Options{Dir: filepath.Join(dir, name)})
+		requireRefused(t, err, text)
+	}
+	for _, name := range []string{"file/x", "loop"} {
+		if _, err := Open(t.Context(), Options{Dir: filepath.Join(dir, name)}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	_, err := Open(t.Context(), Options{})
+	if err == nil {
+		t.Error("no folder: no error")
+	}
+	requireTree(t, dir, before)
+}
+
+// A link to a folder is followed: the folder becomes the tree, the link stays.
+func TestLinkToFolder(t *testing.T) {
+	dir := t.TempDir()
+	tree{"real/app/old": "x", "to": "-> real/app"}.write(t, dir)
+	for range 2 {
+		put(t, Options{Dir: filepath.Join(dir, "to")}, sha1, withGit1)
+		requireTree(t, dir, prefixed("real/app", withGit1.with(inGit)).with(tree{"to": "-> real/app"}))
+	}
+	t.Chdir(filepath.Join(dir, "real/app"))
+	put(t, Options{Dir: "."}, sha2, withGit2)
+	requireTree(t, filepath.Join(dir, "real/app"), withGit2.with(inGit))
+}
+
+// Only what is ours is swept away.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	stay := tree{
+		".app.initbox-short/f": "x", ".app.initbox-ABCDEFGHIJKL/f": "x", ".other.initbox-abcdefghijkl/f": "x",
+		".app.initbox-abcdefghijkl-not/f": "x", ".initbox-abcdefghijkl/f": "x", "app/.initbox-abcdefghijkl/f": "x",
+	}
+	stay.with(tree{".app.initbox-abcdefghijkl/tree/f": "x", ".app.initbox-234567234567": "x", ".app.initbox-lock": "dead"}).write(t, dir)
+	open(t, Options{Dir: filepath.Join(dir, "app")}).Close()
+	requireTree(t, dir, stay)
+}
+
+func TestLongName(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("x", 255))
+	for range 2 {
+		put(t, Options{Dir: dir}, sha1, withGit1)
+		requireTree(t, dir, withGit1.with(inGit))
+	}
+}
+
+func TestMode(t *testing.T) {
+	for mode, a := range map[os.FileMode]access.Access{
+		0o755:                 {Umask: 0o022},
+		0o700:                 {Umask: 0o077},
+		0o770 | os.ModeSetgid: {Umask: 0o027, GroupWrite: true},
+	} {
+		o := Options{Dir: filepath.Join(t.TempDir(), "app"), Access: a}
+		put(t, o, sha1, bare1)
+		put(t, o, sha2, bare2)
+		if stat, err := os.Stat(o.Dir); err != nil || stat.Mode() != mode|os.ModeDir {
+			t.Errorf("mode %v, want %v, %v", stat.Mode(), mode, err)
+		}
+	}
+}
+
+func TestMounts(t *testing.T) {
+	const info = `22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
+36 22 0:30 / /repo rw - tmpfs tmpfs rw
+37 36 0:31 / /repo/a\040b rw shared:1 - tmpfs tmpfs rw
+38 37 0:32 / /repo/a\040b/c rw - tmpfs tmpfs rw
+39 22 0:33 / /repository/x rw - tmpfs tmpfs rw
+garbage
+40 22 0:34 / /deep/er/still rw - tmpfs tmpfs rw
+`
+	for _, c := range []struct {
+		path   string
+		direct []string
+		deep   string
+	}{
+		{"/repo", []string{"a b"}, ""},
+		{"/repository", []string{"x"}, ""},
+		{"/deep", nil, "/deep/er/still"},
+		{"/none", nil, ""},
+	} {
+		direct, deep := parseMounts(strings.NewReader(info), c.path)
+		if !slices.Equal(direct, c.direct) || deep != c.deep {
+			t.Errorf("%s: %q, %q", c.path, direct, deep)
+		}
+	}
+}
+
+// Files for which there is no place yet are made in the stage, and go with it.
+func TestTemp(t *testing.T) {
+	top := t.TempDir()
+	target := open(t, Options{Dir: top + "/app"})
+	s, err := target.Stage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		f, err := s.Temp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteAt([]byte("x"), 0); err != nil {
+			t.Error(err)
+		}
+		if err := os.Link(f.Name(), s.Tree+"/f"); err != nil {
+			os.Remove(f.Name())
+		}
+	}
+	if _, err := target.Stage(); err == nil {
+		t.Error("two stages")
+	}
+	if err := target.Publish(t.Context(), s, Marker{}); err != nil {
+		t.Error(err)
+	}
+	target.Close()
+	requireTree(t, top, tree{"app/f": "x", ".app.initbox.json": "marker"})
+}
+
+// Where a whole file system cannot be brought to the disk, each file is.
+func TestSyncAll(t *testing.T) {
+	top := t.TempDir()
+	withGit1.with(tree{"dangling": "-> nowhere"}).write(t, top)
+	dir, err := os.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	if err := syncAll(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOthersLink has another user put a link into a folder that all may write to.
+func TestOthersLink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root makes links of others")
+	}
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := errors.Join(os.Mkdir(victim, 0o755), os.WriteFile(filepath.Join(victim, "file"), nil, 0o644), os.Symlink(victim, filepath.Join(dir, "app"))); err != nil {
+		t.Fatal(err)
+	}
+	open := func() error {
+		target, err := Open(t.Context(), Options{Dir: filepath.Join(dir, "app")})
+		if err == nil {
+			target.Close()
+		}
+		return err
+	}
+	if err := open(); err != nil {
+		t.Errorf("our own link: %v", err)
+	}
+	if err := os.Lchown(filepath.Join(dir, "app"), 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err == nil || !strings.Contains(err.Error(), "user 1000") {
+		t.Errorf("another's link: %v", err)
+	}
+	if err := os.Chown(dir, 1000, 1000); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); err != nil {
+		t.Errorf("the link of the folder's owner: %v", err)
+	}
+}

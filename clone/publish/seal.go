@@ -1,0 +1,329 @@
+package publish
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
+)
+
+// seal tells whether a tree is as it was: which files there are, which of them
+// their owner may run, their size and time, and where links lead. It does not
+// cover what the kubelet changes at each mount (fsGroup: group, permissions, and
+// the inode's time with them), nor of .git what reading commands of git write.
+type seal struct {
+	Digest string           `json:"digest"`
+	Files  int              `json:"files"`
+	Newest int64            `json:"newest"` // time of the file changed last, ns since 1970
+	Packs  map[string]int64 `json:"packs,omitempty"`
+}
+
+// part says what of a folder is sealed.
+type part int
+
+const (
+	whole      part = iota // all of it
+	repository             // of .git and of .git/modules/*: where HEAD and the branches are
+	refs                   // of .git/refs: the branches
+)
+
+// files of a repository that are sealed, beside locks, which keep git from its work
+// and may be a dead one's. Git status writes the index, and git fetch much else.
+var repositoryFiles = []string{"HEAD", "packed-refs", "shallow"}
+
+// folders of a repository in which there is nothing that matters.
+var repositorySkipped = []string{"hooks", "info", "lfs", "logs", "objects", "worktrees"}
+
+// of returns what is sealed of an entry of a folder, if anything.
+func (p part) of(at, name string, folder bool) (part, bool) {
+	switch p {
+	case repository:
+		if !folder {
+			return whole, slices.Contains(repositoryFiles, name) || strings.HasSuffix(name, ".lock")
+		}
+		if name == "refs" {
+			return refs, true
+		}
+		return repository, !slices.Contains(repositorySkipped, name)
+	case refs:
+		return whole, folder && name == "heads"
+	}
+	if at == "" && name == gitName && folder {
+		return repository, true
+	}
+	return whole, true
+}
+
+// walk makes a seal. Folders are read by several goroutines.
+type walk struct {
+	root *os.File
+	fd   int                    // of root
+	skip func(name string) bool // at the top
+
+	mu      sync.Mutex
+	more    sync.Cond
+	todo    []folder
+	busy    int
+	err     error
+	digests []digest
+	sum     seal
+	newest  string // path of the file changed last
+
+	repositories []string
+}
+
+type folder struct {
+	path string
+	part part
+}
+
+type digest struct {
+	path string
+	sum  [sha256.Size]byte
+}
+
+// sealOf seals a tree, or a repository, as it is.
+func sealOf(root *os.File, of part, skip func(name string) bool) (*walk, error) {
+	w := &walk{root: root, fd: int(root.Fd()), skip: skip, todo: []folder{{part: of}}}
+	w.more.L = &w.mu
+	var all sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), 8) {
+		all.Go(w.work)
+	}
+	all.Wait()
+	slices.SortFunc(w.digests, func(a, b digest) int { return cmp.Compare(a.path, b.path) })
+	h := sha256.New()
+	for _, d := range w.digests {
+		h.Write(d.sum[:])
+	}
+	w.sum.Digest = hex.EncodeToString(h.Sum(nil))
+	return w, w.err
+}
+
+func (w *walk) work() {
+	r := &reader{walk: w, dirents: make([]byte, 32<<10)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for {
+		for len(w.todo) == 0 && w.busy > 0 && w.err == nil {
+			w.more.Wait()
+		}
+		if len(w.todo) == 0 || w.err != nil {
+			w.more.Broadcast()
+			return
+		}
+		last := len(w.todo) - 1
+		next := w.todo[last]
+		w.todo = w.todo[:last]
+		w.busy++
+		w.mu.Unlock()
+		err := r.read(next)
+		w.mu.Lock()
+		w.busy--
+		w.take(r, err)
+	}
+}
+
+// take adds what was found in a folder.
+func (w *walk) take(r *reader, err error) {
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.todo = append(w.todo, r.folders...)
+	if r.objects {
+		w.repositories = append(w.repositories, r.at.path)
+	}
+	if r.sealed {
+		w.digests = append(w.digests, digest{r.at.path, r.sum})
+	}
+	w.sum.Files += r.files
+	if r.newest > w.sum.Newest {
+		w.sum.Newest, w.newest = r.newest, r.newestPath
+	}
+	if len(r.folders) > 0 || w.busy == 0 {
+		w.more.Broadcast()
+	}
+}
+
+// reader reads one folder after the other.
+type reader struct {
+	*walk
+	dirents []byte
+	entries []entry
+	record  []byte
+
+	at         folder
+	folders    []folder
+	sealed     bool
+	objects    bool // it is a repository with objects
+	sum        [sha256.Size]byte
+	files      int
+	newest     int64
+	newestPath string
+}
+
+type entry struct {
+	name string
+	kind byte
+	part part
+}
+
+func (r *reader) read(at folder) error {
+	r.at, r.folders, r.entries, r.files, r.newest, r.objects = at, r.folders[:0], r.entries[:0], 0, 0, false
+	// No os.File, which would be another two system calls, to no avail.
+	dir, err := openFD(r.fd, cmp.Or(at.path, "."), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(dir)
+	if err := r.list(dir); err != nil {
+		return err
+	}
+	slices.SortFunc(r.entries, func(a, b entry) int { return cmp.Compare(a.name, b.name) })
+	r.record = append(append(r.record[:0], at.path...), 0)
+	for _, e := range r.entries {
+		if err := r.add(dir, e); err != nil {
+			return err
+		}
+	}
+	r.sealed = at.part != repository || r.files > 0
+	r.sum = sha256.Sum256(r.record)
+	return nil
+}
+
+// list finds the entries that are sealed.
+func (r *reader) list(dir int) error {
+	var failed error
+	err := readDir(dir, r.dirents, func(name string, kind byte) {
+		if r.at.path == "" && r.skip(name) {
+			return
+		}
+		if kind == unix.DT_UNKNOWN {
+			stat, err := lstatAt(dir, name)
+			if err != nil {
+				failed = err
+			}
+			kind = byte(stat.Mode & unix.S_IFMT >> 12) // as in dirent(3)
+		}
+		if r.at.part == repository && name == "objects" {
+			r.objects = true
+		}
+		if p, ok := r.at.part.of(r.at.path, name, kind == unix.DT_DIR); ok {
+			r.entries = append(r.entries, entry{name, kind, p})
+		}
+	})
+	return cmp.Or(err, failed)
+}
+
+// add adds an entry to the record of its folder.
+func (r *reader) add(dir int, e entry) error {
+	if e.kind == unix.DT_DIR {
+		r.folders = append(r.folders, folder{below(r.at.path, e.name), e.part})
+		if r.at.part == repository || e.part == repository {
+			return nil // it counts if there is something in it that does
+		}
+	}
+	r.record = append(append(append(r.record, e.kind), e.name...), 0)
+	switch e.kind {
+	case unix.DT_LNK:
+		target, err := readlink(dir, e.name)
+		if err != nil {
+			return err
+		}
+		r.files++
+		r.record = append(append(r.record, target...), 0)
+	case unix.DT_REG:
+		s, err := lstatAt(dir, e.name)
+		if err != nil {
+			return err
+		}
+		r.files++
+		seconds, nanoseconds := s.Mtim.Unix()
+		time := seconds*1e9 + nanoseconds
+		if time > r.newest {
+			r.newest, r.newestPath = time, below(r.at.path, e.name)
+		}
+		r.record = append(r.record, byte(s.Mode>>6&1))
+		r.record = binary.BigEndian.AppendUint64(r.record, uint64(s.Size))
+		r.record = binary.BigEndian.AppendUint64(r.record, uint64(time))
+	}
+	return nil
+}
+
+// below joins two clean paths, the first of which may be empty.
+func below(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// packs adds the sizes of the packs of the tree's repositories. They are not part
+// of the digest, since others may come.
+func (w *walk) packs() error {
+	w.sum.Packs = map[string]int64{}
+	for _, repo := range w.repositories {
+		if err := w.packsOf(path.Join(repo, "objects/pack")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// packsOf adds those in one folder.
+func (w *walk) packsOf(at string) error {
+	dir, err := openDir(w.root, at)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	all, err := names(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range all {
+		stat, err := lstat(dir, name)
+		if err != nil {
+			return err
+		}
+		w.sum.Packs[path.Join(at, name)] = stat.Size
+	}
+	return nil
+}
+
+// changed says how a tree differs from what was sealed; "" if it does not.
+func (s seal) changed(root *os.File, of part, skip func(name string) bool) (string, error) {
+	for pack, size := range s.Packs {
+		if stat, err := lstat(root, pack); err != nil || stat.Size != size {
+			return pack + " is not as it was", nil
+		}
+	}
+	w, err := sealOf(root, of, skip)
+	now := w.sum
+	switch {
+	case err != nil:
+		return "", err
+	case now.Digest == s.Digest:
+		return "", nil
+	case now.Newest > s.Newest:
+		return failure.Printable(w.newest) + " was written", nil
+	case now.Files != s.Files:
+		return fmt.Sprintf("there are %d files, and were %d", now.Files, s.Files), nil
+	}
+	return "a file was removed, renamed or made executable", nil
+}

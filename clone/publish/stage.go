@@ -1,0 +1,111 @@
+package publish
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Stage is a folder, on the file system of the one that is to be replaced, in
+// which the new tree is made. Nobody else can enter it.
+type Stage struct {
+	Path string // of the folder: for what is not part of the tree
+	Tree string // the path of the folder that becomes the tree, empty at first
+	Git  string // the path of the one that becomes Options.GitDir, if that is set
+
+	name  string
+	dir   *os.File
+	tree  *os.File
+	git   *Stage
+	temps atomic.Int64
+}
+
+const (
+	idLength  = 12
+	treeName  = "tree"
+	readyName = "marker" // the marker, until it may be seen
+	linkName  = "link"   // the link, until it may be seen
+)
+
+// Stage makes a folder for the new tree. There is one for each Open. It fails if
+// the new tree could not be published, as far as that can be known.
+func (t *Target) Stage() (*Stage, error) {
+	if t.denied != nil {
+		return nil, t.denied
+	}
+	if t.stage != nil {
+		return nil, errors.New("there is a stage already")
+	}
+	if t.deep != "" {
+		return nil, refuse("%s is mounted in %s, whose content is to be replaced", t.deep, t.options.Dir)
+	}
+	s, err := t.makeStage()
+	if err != nil {
+		return nil, explain("make a folder beside "+t.options.Dir, err)
+	}
+	if t.git != nil {
+		if s.git, err = t.git.Stage(); err != nil {
+			return nil, err
+		}
+		s.Git = s.git.Tree
+	}
+	return s, nil
+}
+
+func (t *Target) makeStage() (*Stage, error) {
+	s := &Stage{name: t.prefix + "-" + strings.ToLower(rand.Text()[:idLength])}
+	var err error
+	if s.dir, err = makeDir(t.base, s.name, 0o700); err != nil {
+		return nil, err
+	}
+	t.stage = s // for Close
+	if s.tree, err = makeDir(s.dir, treeName, t.options.Access.Folder()); err != nil {
+		return nil, err
+	}
+	if o := t.options.Access.Owner; o != nil && !t.inside() {
+		if err = s.tree.Chown(o.UID, o.GID); err == nil {
+			err = s.tree.Chmod(t.options.Access.Folder()) // a change of the owner may take the setgid bit
+		}
+		if err != nil {
+			return nil, fmt.Errorf("give it to user %d, group %d: %w", o.UID, o.GID, err)
+		}
+	}
+	s.Path = filepath.Join(t.base.Name(), s.name)
+	// Whoever may write to the folder of the stage may give its name to another.
+	if own := fmt.Sprintf("/proc/self/fd/%d", s.dir.Fd()); isSame(s.dir, own) {
+		s.Path = own
+	}
+	s.Tree = filepath.Join(s.Path, treeName)
+	return s, nil
+}
+
+// Temp makes a file in the stage, outside the tree, for reading and writing. The
+// caller closes it, and renames it to where it belongs, links it there or removes
+// it; what is left goes with the stage.
+func (s *Stage) Temp() (*os.File, error) {
+	name := "temp-" + strconv.FormatInt(s.temps.Add(1), 10)
+	return openAt(s.dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+}
+
+func (s *Stage) close() {
+	if s.tree != nil {
+		s.tree.Close()
+	}
+	if s.dir != nil {
+		s.dir.Close()
+	}
+}
+
+// isSame reports whether a path leads to the folder.
+func isSame(dir *os.File, path string) bool {
+	there, err := os.Stat(path)
+	here, failed := dir.Stat()
+	return err == nil && failed == nil && os.SameFile(there, here)
+}

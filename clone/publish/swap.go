@@ -1,0 +1,237 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// swap puts a staged tree in the place of an old one, step by step where it has
+// to be. Each step can be undone.
+type swap struct {
+	*Target
+	s     *Stage
+	hash  string // of the commit
+	outer bool   // the marker is neither in the tree nor in GitDir
+	last  string // the entry that comes last, since the marker is in it, or is it
+
+	freed int
+	undo  []func() error
+	files []*os.File // that undo needs
+}
+
+func (w *swap) close() {
+	for _, f := range w.files {
+		f.Close()
+	}
+}
+
+func (w *swap) open(dir *os.File, name string) (*os.File, error) {
+	f, err := openDir(dir, name)
+	if err == nil {
+		w.files = append(w.files, f)
+	}
+	return f, err
+}
+
+func (w *swap) run() error {
+	if w.link() {
+		return w.flip()
+	}
+	if !w.inside() && len(w.mounts) == 0 {
+		if done, err := w.replace(); done || err != nil {
+			return err
+		}
+	}
+	return w.fill()
+}
+
+// back undoes what was done before err, if that is one.
+func (w *swap) back(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, step := range slices.Backward(w.undo) {
+		if failed := step(); failed != nil {
+			return fmt.Errorf("%w; and what was done cannot be undone: %w", err, failed)
+		}
+	}
+	return err
+}
+
+// move gives something a name that is free, or that of an empty folder.
+func (w *swap) move(from *os.File, name string, to *os.File, as string) error {
+	err := rename(from, name, to, as)
+	if err == nil {
+		w.undo = append(w.undo, func() error { return rename(to, as, from, name) })
+	}
+	return err
+}
+
+func (w *swap) exchange(a *os.File, name string, b *os.File, with string) error {
+	if w.noExchange {
+		return unix.ENOSYS
+	}
+	err := exchange(a, name, b, with)
+	if err == nil {
+		w.undo = append(w.undo, func() error { return exchange(a, name, b, with) })
+	}
+	return err
+}
+
+// free moves what is called name in dir out of the way, and reports whether there
+// was anything.
+func (w *swap) free(dir *os.File, name string) (bool, error) {
+	w.freed++
+	err := w.move(dir, name, w.s.dir, fmt.Sprintf("old-%d", w.freed))
+	if errors.Is(err, unix.ENOENT) {
+		return false, nil
+	}
+	if errors.Is(err, unix.EXDEV) {
+		// A folder of an image's lower layer can only be removed.
+		err = removeAll(dir, name)
+	}
+	return true, err
+}
+
+// showMarker shows a marker that is not in the tree.
+func (w *swap) showMarker() error {
+	if !w.outer {
+		return nil
+	}
+	if err := w.move(w.s.dir, readyName, w.base, w.outerMarker(w.hash)); err != nil {
+		return err
+	}
+	return syncDir(w.base)
+}
+
+// replace gives the whole tree the folder's name: at once, so that whoever looks
+// sees the old one or the new one. It is not done where the file system cannot.
+func (w *swap) replace() (done bool, err error) {
+	if _, err := w.free(w.base, w.outerMarker("")); err != nil { // before the tree it vouches for
+		return false, err
+	}
+	err = w.move(w.s.dir, treeName, w.base, w.name) // over nothing, or an empty folder
+	if isAny(err, unix.ENOTEMPTY, unix.EEXIST) {
+		err = w.exchange(w.s.dir, treeName, w.base, w.name)
+	}
+	switch {
+	case isAny(err, unix.EINVAL, unix.ENOSYS, unix.ENOTSUP): // NFS, vfat, older kernels
+		return false, nil
+	case isAny(err, unix.EXDEV, unix.EBUSY, unix.EACCES, unix.EPERM):
+		// A folder of an image's lower layer; a mount of which the kernel did not
+		// tell; a folder that is another user's, in which this one may write.
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	if err := syncDir(w.base); err != nil { // with it the new name is on the disk
+		return true, err
+	}
+	return true, w.showMarker()
+}
+
+// fill swaps what is in the folder, entry by entry. While it does, there is no
+// marker; .git comes last, and with it the new one.
+func (w *swap) fill() error {
+	dir, err := w.open(w.base, w.name)
+	if err != nil {
+		return err
+	}
+	if err := w.retire(); err != nil {
+		return err
+	}
+	fresh, err := names(w.s.tree)
+	if err != nil {
+		return err
+	}
+	for _, name := range fresh {
+		if name != w.last {
+			if err := w.put(dir, name); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.clear(dir, fresh); err != nil {
+		return err
+	}
+	if err := syncDir(dir); err != nil { // before a marker that vouches for it
+		return err
+	}
+	if slices.Contains(fresh, w.last) {
+		err = w.put(dir, w.last)
+	} else {
+		_, err = w.free(dir, w.last)
+	}
+	if err == nil {
+		err = syncDir(dir)
+	}
+	if err == nil {
+		err = w.showMarker()
+	}
+	return err
+}
+
+// retire takes the markers of the old tree away, for good before anything else is.
+func (w *swap) retire() error {
+	dir, err := w.open(w.base, w.name)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err == nil {
+		_, err = w.free(w.base, w.outerMarker(""))
+	}
+	inner := w.last == gitMarker
+	if err == nil && !inner && hasGit(dir) {
+		inner = true
+		dir, err = w.open(dir, gitName)
+	}
+	if err == nil && inner {
+		_, err = w.free(dir, gitMarker)
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncDir(dir), syncDir(w.base))
+}
+
+// put gives an entry of the staged tree its place.
+func (w *swap) put(dir *os.File, name string) error {
+	err := w.exchange(w.s.tree, name, dir, name)
+	if err == nil {
+		return nil
+	}
+	if !errors.Is(err, unix.ENOENT) { // the file system cannot
+		if _, err := w.free(dir, name); err != nil {
+			return err
+		}
+	}
+	return w.move(w.s.tree, name, dir, name)
+}
+
+// clear moves away what the new tree does not have.
+func (w *swap) clear(dir *os.File, fresh []string) error {
+	all, err := names(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range all {
+		if slices.Contains(fresh, name) || name == w.last || w.keeps(name) {
+			continue
+		}
+		if _, err := w.free(dir, name); errors.Is(err, unix.EBUSY) {
+			w.log.Warn("something is mounted in the folder, and stays", "dir", w.options.Dir, "name", name)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keeps reports whether an entry of the folder is none of the tree's business.
+func (t *Target) keeps(name string) bool {
+	return t.inside() && (t.reserved(name) || name == "lost+found") || slices.Contains(t.mounts, name)
+}

@@ -1,0 +1,174 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Target is a folder that this run, and no other, may replace.
+type Target struct {
+	*place
+	options Options
+	log     *slog.Logger
+	lock    lock
+	denied  error // why nothing can be written there; what is right already is no less right
+	stage   *Stage
+	git     *Target // of GitDir; nil without it
+
+	noExchange bool     // for tests: as on NFS
+	mounts     []string // names of what is mounted right in the folder: it stays
+	deep       string   // path of what is mounted further down, if anything
+}
+
+// Open takes the lock of a folder, and waits for it until ctx ends. It removes
+// what runs left that were killed. A folder that can only be read is opened too.
+// It has to be closed.
+func Open(ctx context.Context, o Options) (*Target, error) {
+	p, err := find(o)
+	if err != nil {
+		return nil, err
+	}
+	t := &Target{place: p, options: o, log: o.Log}
+	if !p.link() {
+		t.mounts, t.deep = mountsBelow(p.path)
+	}
+	if t.log == nil {
+		t.log = slog.New(slog.DiscardHandler)
+	}
+	t.lock = lock{dir: p.base, name: p.prefix + lockSuffix}
+	err = t.lock.wait(ctx, func(busy error) {
+		t.log.Info("waiting until the folder is free", "dir", o.Dir, "reason", busy.Error())
+	})
+	switch {
+	case isAny(err, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EDQUOT):
+		t.denied = explain("write beside "+o.Dir, err)
+		if p.inside() {
+			t.denied = explain("write to "+o.Dir, err)
+		}
+	case err != nil:
+		t.Close()
+		return nil, explain("lock "+o.Dir, err)
+	case t.lock.none:
+		t.log.Warn("the file system has no locks: nothing else may clone into this folder meanwhile", "dir", o.Dir)
+	default:
+		t.sweep()
+	}
+	if o.GitDir != "" {
+		if err := t.openGit(ctx); err != nil {
+			t.Close()
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// openGit opens the folder that is to be .git.
+func (t *Target) openGit(ctx context.Context) (err error) {
+	o := t.options
+	git, err := follow(o.GitDir)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(t.path+"/", git+"/") || strings.HasPrefix(git+"/", t.path+"/") {
+		return refuse("of %s and %s, one is in the other", o.Dir, o.GitDir)
+	}
+	t.git, err = Open(ctx, Options{Dir: git, Access: o.Access, NoSync: o.NoSync, Log: o.Log})
+	return err
+}
+
+// Current returns what the folder holds, if a run has published it and it is as it
+// was then; else nil.
+func (t *Target) Current() *Marker {
+	r, reason := t.current()
+	if reason != "" {
+		t.log.Info(fmt.Sprintf("%s: not as a run left it, and made anew: %s", t.options.Dir, reason))
+	}
+	if r == nil {
+		return nil
+	}
+	return &r.Marker
+}
+
+// current returns what the folder holds, or why that is not known; the reason is
+// empty if there is nothing.
+func (t *Target) current() (*record, string) {
+	tree, hash, err := t.openTree()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ""
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	defer tree.Close()
+	r, err := t.readMarker(tree, hash)
+	if errors.Is(err, fs.ErrNotExist) {
+		if all, err := names(tree); err == nil && !slices.ContainsFunc(all, func(name string) bool { return !t.keeps(name) }) {
+			return nil, ""
+		}
+		return nil, "what is there is from elsewhere"
+	}
+	if err != nil {
+		return nil, err.Error()
+	}
+	if t.link() && r.SHA != hash {
+		return nil, "its marker is of another commit"
+	}
+	reason, err := t.changed(r, tree)
+	if err != nil {
+		return nil, err.Error()
+	}
+	if reason != "" {
+		return nil, reason
+	}
+	return r, ""
+}
+
+// sweep removes what killed runs left: what is being made belongs to whoever has
+// the lock.
+func (t *Target) sweep() {
+	all, err := names(t.base)
+	if err != nil {
+		return
+	}
+	for _, name := range all {
+		if t.isStage(name) {
+			t.discard(name)
+		}
+	}
+	if t.link() {
+		t.sweepWorktrees("")
+	}
+}
+
+// discard removes something of ours in the base folder.
+func (t *Target) discard(name string) {
+	if err := removeAll(t.base, name); err != nil {
+		t.log.Warn("something is left that is not needed", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
+	}
+}
+
+// drop removes the stage, with what was moved into it.
+func (t *Target) drop() {
+	if t.stage != nil {
+		t.stage.close()
+		t.discard(t.stage.name)
+		t.stage = nil
+	}
+}
+
+// Close removes what was made and not published, and lets the folder go.
+func (t *Target) Close() error {
+	t.drop()
+	if t.git != nil {
+		t.git.Close()
+	}
+	t.lock.release()
+	return t.base.Close()
+}

@@ -1,0 +1,68 @@
+package publish
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Any user may be the one that clones, if the folder can be written to.
+func TestOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("becoming another user needs root")
+	}
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, dir string) error
+		fails   string
+	}{
+		"emptyDir": {func(t *testing.T, dir string) error {
+			mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=10m,mode=0777")
+			return nil
+		}, ""},
+		"writable folder in a read-only one": {func(t *testing.T, dir string) error { return makeWith(dir, 0o777) }, ""},
+		"another user's in /tmp": {func(t *testing.T, dir string) error {
+			return cmp.Or(makeWith(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o777|os.ModeSticky))
+		}, ""},
+		"missing":              {func(t *testing.T, dir string) error { return nil }, "permission denied"},
+		"not to be written to": {func(t *testing.T, dir string) error { return makeWith(dir, 0o755) }, "permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := t.TempDir()
+			os.Chmod(filepath.Dir(top), 0o755)
+			dir := filepath.Join(top, "app")
+			if err := c.prepare(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			for _, generation := range []string{"1", "2"} {
+				cmd := command(Options{Dir: dir}, generation, true, "")
+				cmd.Env = append(cmd.Env, "PUBLISH_UID=1000")
+				err := cmd.Run()
+				if c.fails != "" {
+					if out := cmd.Stdout.(*bytes.Buffer).String(); err == nil || !strings.Contains(out, c.fails) {
+						t.Errorf("error %v, %q, want %q", err, out, c.fails)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("%v: %s", err, cmd.Stdout)
+				}
+				if g, err := wholeGeneration(dir, true); err != nil || g != generation {
+					t.Errorf("generation %q, %v", g, err)
+				}
+				if got := current(t, Options{Dir: dir}); got != hashOf(generation) {
+					t.Errorf("current %q", got)
+				}
+			}
+			if left, _ := filepath.Glob(filepath.Join(top, ".*")); len(left) > 0 {
+				t.Errorf("%q is left", left)
+			}
+		})
+	}
+}
+
+func makeWith(dir string, mode os.FileMode) error {
+	return cmp.Or(os.Mkdir(dir, 0o755), os.Chmod(dir, mode))
+}
