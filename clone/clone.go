@@ -1,0 +1,277 @@
+// Package clone puts one revision of a Git repository into a folder: the tree as it
+// is in the commit, whatever stood there before, and whole at every instant.
+//
+// [Run] says in which order; the packages below do it: remote speaks to the server,
+// pack reads what it sends, worktree makes files of that as it arrives, gitdir adds
+// what git wants to find, publish puts it all in its place.
+package clone
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"initbox/clone/access"
+	"initbox/clone/gitdir"
+	"initbox/clone/pack"
+	"initbox/clone/publish"
+	"initbox/clone/remote"
+	"initbox/clone/worktree"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/readfile"
+	"initbox/internal/words"
+)
+
+// Run makes Dir the tree of the revision, unless it is that already. It tries again
+// what may heal until ctx ends; the error wraps a [*poll.Error] then.
+func Run(ctx context.Context, o Options) (Result, error) {
+	c, err := newCloning(o)
+	if err != nil {
+		return Result{}, err
+	}
+	return c.run(ctx)
+}
+
+// cloning is a clone that is to be made, once or again and again.
+type cloning struct {
+	Options
+	url     *remote.URL
+	sparse  *worktree.Sparse
+	arrives *atomic.Pointer[pack.Progress] // of the last pack, which may be a submodule's
+	digest  string                         // of the options that shape the tree
+	watched bool                           // there will be more after this one
+	settled bool                           // the first is done: that nothing has changed is no news
+	log     *slog.Logger
+}
+
+func newCloning(o Options) (*cloning, error) {
+	c := &cloning{Options: o, log: o.Log, arrives: new(atomic.Pointer[pack.Progress])}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	c.Remote.Log = c.log
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.url, err = remote.ParseURL(o.URL, o.Remote.Getenv); err != nil {
+		return nil, err
+	}
+	if len(o.Sparse) > 0 {
+		if c.sparse, err = c.sparseTree(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *cloning) sparseTree() (*worktree.Sparse, error) {
+	if c.Patterns {
+		return worktree.Patterns(c.Sparse)
+	}
+	return worktree.Cone(c.Sparse)
+}
+
+// shape is a digest of all options that make another tree of the same commit.
+func (c *cloning) shape() (string, error) {
+	shape := struct {
+		Depth                  int
+		SingleBranch           bool
+		Submodules             Submodules
+		Sparse                 []string
+		Patterns               bool
+		Filter, GitDir, Subdir string
+		LFS                    bool
+		Access                 access.Access
+		Keys                   []string
+		NoEscape               bool
+	}{c.Depth, c.SingleBranch, c.Submodules, c.Sparse, c.Patterns, c.Filter, c.GitDir, c.Subdir, c.LFS, c.Access, nil, c.RejectEscapingSymlinks}
+	for _, name := range c.Keys {
+		content, err := readfile.All(name)
+		if err != nil {
+			f := failure.New(failure.Missing, "read the keys that may sign: %v", err)
+			f.Hint = "is the Secret or the ConfigMap mounted, and may this user read it?"
+			return "", f
+		}
+		shape.Keys = append(shape.Keys, string(content))
+	}
+	text, err := json.Marshal(shape)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// run is Run.
+func (c *cloning) run(ctx context.Context) (Result, error) {
+	report := &report{place: c.Dir, log: c.log, start: time.Now()}
+	summaries, stop := context.WithCancel(ctx)
+	defer stop()
+	go poll.Every(summaries, summaryEvery, report.summarise)
+	policy := poll.Policy{Seed: c.Seed, Notify: report.attempt}
+	last := &attempt{cloning: c}
+	err := poll.Until(ctx, policy, last.make)
+	if err != nil {
+		last.wait(ctx)
+		return Result{}, c.explain(err)
+	}
+	return last.result, nil
+}
+
+// attempt is one to make the target the revision, of which there is one at a time.
+type attempt struct {
+	*cloning
+	busy   sync.Mutex // held as long as it lasts
+	result Result
+}
+
+func (a *attempt) make(ctx context.Context) (err error) {
+	a.busy.Lock()
+	defer a.busy.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	a.result, err = a.once(ctx)
+	return a.lasting(err)
+}
+
+// How long an attempt may take to remove what it has made when it is told to end. What
+// it does not come to, the next run does.
+const (
+	graceAtEnd  = time.Second           // of the time that it was given
+	graceOfStop = 50 * time.Millisecond // by somebody who waits for the end
+)
+
+// wait is over when no attempt is under way, or has had its grace after ctx's end.
+func (a *attempt) wait(ctx context.Context) {
+	grace := graceOfStop
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		grace = graceAtEnd
+	}
+	over, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	go func() {
+		a.busy.Lock()
+		cancel()
+		a.busy.Unlock()
+	}()
+	<-over.Done()
+}
+
+// once makes one attempt to make the target the revision, unless it is that already.
+func (c *cloning) once(ctx context.Context) (Result, error) {
+	start := time.Now()
+	var err error
+	if c.digest, err = c.shape(); err != nil {
+		return Result{}, err
+	}
+	target, err := publish.Open(ctx, c.target())
+	if err != nil {
+		return Result{}, err
+	}
+	defer target.Close()
+	if id, ok := pinned(c.Ref); ok {
+		if result, there := c.before(target, id.String()); there {
+			return result, nil
+		}
+	}
+	repo, err := remote.Open(ctx, c.url, c.Remote)
+	if err != nil {
+		return Result{}, err
+	}
+	defer repo.Close()
+	stage := sync.OnceValues(target.Stage)
+	rev, err := resolve(ctx, repo, c.Ref, stage)
+	if err != nil {
+		return Result{}, err
+	}
+	if result, there := c.before(target, rev.sha()); there {
+		return result, nil
+	}
+	made, err := c.checkOut(ctx, repo, rev, stage)
+	if err != nil {
+		return Result{}, costly(made.bytes, err)
+	}
+	result := made.result()
+	result.Seconds = time.Since(start).Seconds()
+	if err := c.publish(ctx, target, made, result); err != nil {
+		return Result{}, err
+	}
+	if rev.commit.IsZero() {
+		c.log.Warn(fmt.Sprintf("%s: the repository is empty, and so is the folder", c.Dir))
+	}
+	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), bytesText(made.bytes), time.Since(start).Round(time.Millisecond)))
+	return result, nil
+}
+
+func (c *cloning) gitElsewhere() bool {
+	return c.GitDir != "" && c.GitDir != GitKeep && c.GitDir != GitRemove
+}
+
+// before reports whether that commit is in place already.
+func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
+	m := target.Current()
+	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {
+		return Result{}, false
+	}
+	var result Result
+	if json.Unmarshal(m.Result, &result) != nil {
+		return Result{}, false
+	}
+	result.Changed = false
+	level := slog.LevelInfo
+	if c.settled {
+		level = slog.LevelDebug
+	}
+	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is there already", c.Dir, sha))
+	return result, true
+}
+
+// checkOut makes the new tree, beside the old one. With an error it returns how far it
+// has come.
+func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revision, stage func() (*publish.Stage, error)) (*checkout, error) {
+	made := &checkout{cloning: c, url: c.url, repo: repo, rev: rev}
+	s, err := stage()
+	if err != nil {
+		return made, err
+	}
+	made.stage, made.folder = s, s.Tree
+	switch {
+	case c.gitElsewhere():
+		made.git = s.Git
+	case c.GitDir != GitRemove:
+		made.git = filepath.Join(s.Tree, ".git")
+		if err := gitdir.Folder(s.Tree, ".git", c.Access); err != nil {
+			return nil, err
+		}
+	}
+	return made, made.run(ctx)
+}
+
+// publish has the new tree take the place of the old one.
+func (c *cloning) publish(ctx context.Context, target *publish.Target, made *checkout, result Result) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	marker := publish.Marker{URL: c.url.String(), Ref: c.Ref, SHA: made.rev.sha(), Options: c.digest, Result: text}
+	return target.Publish(ctx, made.stage, marker)
+}
+
+func (c *cloning) target() publish.Options {
+	o := publish.Options{Dir: c.Dir, Link: c.Link, Keep: c.watched, Access: c.Access, Log: c.log}
+	if c.gitElsewhere() {
+		o.GitDir = c.GitDir
+	}
+	return o
+}

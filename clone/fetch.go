@@ -1,0 +1,221 @@
+package clone
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"initbox/clone/object"
+	"initbox/clone/pack"
+	"initbox/clone/remote"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+// fetch gets the objects, and has the tree placed as they come. With a filter it
+// asks twice: what files there are has to be known before it is known which are
+// wanted.
+func (c *checkout) fetch(ctx context.Context) error {
+	request := remote.Request{Wants: []plumbing.Hash{c.rev.want()}, Depth: c.Depth}
+	if c.rev.ref.Name != "" {
+		c.refs = []remote.Ref{c.rev.asHead, c.rev.ref}
+	}
+	if c.Filter != "" && c.name == "" {
+		if c.repo.Capable(remote.Filter) && c.repo.Capable(remote.AnyID) {
+			request.Filter, c.filter = c.Filter, c.Filter
+		} else {
+			c.log.Warn(fmt.Sprintf("%s: the server knows no filters: all files are fetched", c.Dir))
+		}
+	}
+	history := c.Depth == 0 && c.name == ""
+	if request.Tags = history && c.SingleBranch; history && !c.SingleBranch {
+		if err := c.wantAll(ctx, &request); err != nil {
+			return err
+		}
+	}
+	if err := c.receive(ctx, request); err != nil {
+		return err
+	}
+	if request.Tags {
+		if err := c.followTags(ctx); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.commit != nil:
+	case c.find(c.rev.commit) == nil:
+		return failure.New(failure.Unexpected, "the server has left out %s", c.rev)
+	default:
+		return poll.Permanent(failure.New(failure.NoRevision, "%s is no commit", c.rev.name()))
+	}
+	if missing := c.tree.Missing(); c.filter != "" && len(missing) > 0 {
+		return c.receive(ctx, remote.Request{Wants: missing})
+	}
+	return nil
+}
+
+// wantAll asks for all branches and tags, as git clone does.
+func (c *checkout) wantAll(ctx context.Context, request *remote.Request) error {
+	refs, err := c.repo.Refs(ctx, "HEAD", "refs/heads/", "refs/tags/")
+	if err != nil {
+		return err
+	}
+	asked := map[plumbing.Hash]bool{request.Wants[0]: true}
+	for _, r := range refs {
+		if !asked[r.ID] {
+			asked[r.ID] = true
+			request.Wants = append(request.Wants, r.ID)
+		}
+	}
+	for _, r := range refs {
+		if _, there := find(c.refs, r.Name); !there {
+			c.refs = append(c.refs, r)
+		}
+	}
+	return nil
+}
+
+// followTags records the tags that are in the history of a single branch.
+func (c *checkout) followTags(ctx context.Context) error {
+	tags, err := c.repo.Refs(ctx, "refs/tags/")
+	if err != nil {
+		return err
+	}
+	for _, tag := range tags {
+		if c.find(tag.ID) != nil && strings.HasPrefix(tag.Name, "refs/tags/") {
+			c.refs = append(c.refs, tag)
+		}
+	}
+	return nil
+}
+
+// find returns the object of that id, or nil.
+func (c *checkout) find(id plumbing.Hash) *pack.Object {
+	for _, p := range c.packs {
+		if o := p.Find(id); o != nil {
+			return o
+		}
+	}
+	return nil
+}
+
+// receive reads one pack.
+func (c *checkout) receive(ctx context.Context, request remote.Request) error {
+	answer, err := c.repo.Fetch(ctx, request)
+	if errors.Is(err, remote.ErrNotAdvertised) {
+		if answer, err = c.fetchEverything(ctx, err); err != nil {
+			return err
+		}
+	}
+	if errors.Is(err, remote.ErrMoved) && c.rev.ref.Name == "" {
+		return poll.Permanent(err) // an id does not move
+	}
+	if err != nil {
+		return err
+	}
+	defer answer.Pack.Close()
+	c.shallow = append(c.shallow, answer.Shallow...)
+	spool, err := c.spool()
+	if err != nil {
+		return err
+	}
+	c.spools = append(c.spools, spool) // objects of one pack may be wanted while the next is read
+	progress := new(pack.Progress)
+	c.arrives.Store(progress)
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go c.follow(following, progress)
+	p, err := pack.Read(ctx, answer.Pack, pack.Options{Spool: spool, Sink: c, Temp: c.stage.Temp, Progress: progress})
+	c.bytes += progress.Bytes.Load()
+	if err != nil {
+		return cutShort(err, progress.Bytes.Load())
+	}
+	c.packs = append(c.packs, p)
+	if c.git == "" {
+		return nil
+	}
+	return c.keepPack(p, spool)
+}
+
+// fetchEverything gets the history of all branches and tags, for a commit that has
+// no name, from a server that gives only what has one.
+func (c *checkout) fetchEverything(ctx context.Context, refusal error) (*remote.Answer, error) {
+	refs, err := c.repo.Refs(ctx, "refs/heads/", "refs/tags/")
+	if err != nil {
+		return nil, err
+	}
+	if len(refs) == 0 {
+		return nil, refusal
+	}
+	c.log.Warn(fmt.Sprintf("%s: the server gives no commit by its id: all history is fetched", c.Dir))
+	request := remote.Request{}
+	for _, r := range refs {
+		request.Wants = append(request.Wants, r.ID)
+	}
+	return c.repo.Fetch(ctx, request)
+}
+
+// Add is that of [pack.Sink]: it looks for the commit.
+func (c *checkout) Add(worker int, o *pack.Object, content pack.Content) error {
+	if o.Kind == plumbing.TagObject || o.ID == c.rev.commit {
+		c.keep(o, content)
+	}
+	if o.ID == c.rev.commit && o.Kind == plumbing.CommitObject {
+		commit, err := object.ParseCommit(content.Bytes)
+		if err != nil {
+			return poll.Permanent(fmt.Errorf("%s: %w", o.ID, err))
+		}
+		c.mu.Lock()
+		again := c.commit != nil // a pack may hold the same object twice
+		c.commit = commit
+		c.mu.Unlock()
+		if again {
+			return nil
+		}
+		return c.tree.Root(commit.Tree)
+	}
+	return c.tree.Add(worker, o, content)
+}
+
+// maxSigned is how much is kept of the tags of a repository, in bytes.
+const maxSigned = 16 << 20
+
+// keep keeps what may be signed.
+func (c *checkout) keep(o *pack.Object, content pack.Content) {
+	if len(c.Keys) == 0 || c.name != "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.signed == nil {
+		c.signed = make(map[plumbing.Hash][]byte)
+	}
+	if c.room += len(content.Bytes); c.room <= maxSigned || o.ID == c.rev.commit || o.ID == c.rev.ref.ID {
+		c.signed[o.ID] = bytes.Clone(content.Bytes)
+	}
+}
+
+// Base is that of [pack.Sink].
+func (c *checkout) Base(o *pack.Object, buf []byte) ([]byte, bool) { return c.tree.Base(o, buf) }
+
+// follow logs how far a pack is, until ctx ends.
+func (c *checkout) follow(ctx context.Context, p *pack.Progress) {
+	every := progressEvery
+	if c.Terminal {
+		every = watchedEvery
+	}
+	start, before := time.Now(), int64(0)
+	poll.Every(ctx, every, func() {
+		received := p.Bytes.Load()
+		rate := float64(received-before) / every.Seconds()
+		before = received
+		c.log.Info(fmt.Sprintf("%s: %d of %d objects, %s, %s/s, for %v", filepath.Join(c.Dir, c.name), p.Objects.Load(), p.Total.Load(),
+			bytesText(received), bytesText(int64(rate)), time.Since(start).Round(time.Second)))
+	})
+}

@@ -1,0 +1,101 @@
+package clone
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/clone/gitdir"
+	"initbox/clone/pack"
+)
+
+// spool makes the file for a pack: where the pack will be, or one without a name.
+func (c *checkout) spool() (*os.File, error) {
+	if c.git == "" {
+		return c.stage.Temp()
+	}
+	if err := gitdir.Folder(c.git, packFolder, c.Access); err != nil {
+		return nil, err
+	}
+	return gitdir.Create(c.git, fmt.Sprintf("%s/tmp_pack_%d", packFolder, len(c.packs)), c.Access, packMode)
+}
+
+const (
+	packFolder = "objects/pack"
+	packMode   = 0o444 // as git's: a pack is never changed
+)
+
+// keepPack names a pack as git does, and adds its index.
+func (c *checkout) keepPack(p *pack.Pack, spool *os.File) error {
+	name := packFolder + "/pack-" + p.Checksum.String()
+	index, err := gitdir.Create(c.git, name+".idx", c.Access, packMode)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(p.WriteIndex(index), index.Close()); err != nil {
+		return err
+	}
+	return unix.Rename(spool.Name(), filepath.Join(c.git, name+".pack"))
+}
+
+// writeGit makes the .git of the folder.
+func (c *checkout) writeGit(modules []gitdir.Module) error {
+	if c.git == "" {
+		return nil
+	}
+	o := gitdir.Options{
+		Remote: c.url.Plain(), Head: c.rev.head(), Commit: c.rev.commit, Refs: c.refs, Follow: c.followed(),
+		Shallow: c.shallow, Filter: c.filter, Submodules: modules, Access: c.Access,
+	}
+	for _, p := range c.packs {
+		o.Packs = append(o.Packs, p.Checksum)
+	}
+	if c.name == "" && c.sparse != nil {
+		o.Sparse, o.Cone = c.Sparse, !c.Patterns
+	}
+	if c.name != "" || c.gitElsewhere() {
+		var err error
+		if o.Worktree, err = c.link(); err != nil {
+			return err
+		}
+	}
+	if err := gitdir.Write(c.git, o); err != nil {
+		return err
+	}
+	if c.rev.commit.IsZero() {
+		return nil
+	}
+	index, err := gitdir.Create(c.git, "index", c.Access, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.tree.WriteIndex(index), index.Close())
+}
+
+// link makes the file .git that leads to where it stands, and returns the way back.
+func (c *checkout) link() (back string, err error) {
+	there := filepath.Join(c.GitDir, c.gitName)
+	if c.gitElsewhere() {
+		// Neither is yet where it will be.
+		if there, err = filepath.Abs(there); err == nil {
+			back, err = filepath.Abs(filepath.Join(c.Dir, c.Link, c.name))
+		}
+	} else if there, err = filepath.Rel(c.folder, c.git); err == nil {
+		back, err = filepath.Rel(c.git, c.folder)
+	}
+	if err != nil {
+		return "", err
+	}
+	return back, gitdir.Link(c.folder, there, c.Access)
+}
+
+// followed is what git fetch is to bring up to date.
+func (c *checkout) followed() string {
+	if c.Depth == 0 && !c.SingleBranch && c.name == "" {
+		return "refs/heads/*"
+	}
+	return c.rev.ref.Name
+}

@@ -1,0 +1,74 @@
+package clone
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+)
+
+const (
+	summaryEvery  = 30 * time.Second
+	progressEvery = 5 * time.Second
+	watchedEvery  = time.Second // a person sees it
+)
+
+// report tells the story of a clone: a line when what is found changes, and now and
+// then how far it is.
+type report struct {
+	place string
+	log   *slog.Logger
+	start time.Time
+
+	mu       sync.Mutex
+	attempts int
+	failure  *failure.Failure // of the last attempt; nil before the first
+}
+
+// attempt is told of each attempt.
+func (r *report) attempt(e poll.Event) {
+	if e.Err == nil {
+		return
+	}
+	f := failure.Of(e.Err)
+	r.mu.Lock()
+	changed := r.failure == nil || r.failure.Text != f.Text
+	r.attempts, r.failure = e.Attempt, f
+	r.mu.Unlock()
+	level := slog.LevelDebug
+	if changed {
+		level = slog.LevelInfo
+	}
+	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.place, f), "attempt", e.Attempt, "class", string(f.Class))
+}
+
+// summarise tells what has been waited for so far.
+func (r *report) summarise() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure == nil {
+		return // progress tells
+	}
+	text := fmt.Sprintf("%s: %v, for %v, %d attempts", r.place, r.failure, time.Since(r.start).Round(time.Second), r.attempts)
+	if r.failure.Hint != "" {
+		text += "; " + r.failure.Hint
+	}
+	r.log.Info(text)
+}
+
+// bytesText is a number of bytes for people: 3.1 MB.
+func bytesText(n int64) string {
+	const unit = 1000
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, 0
+	for value >= unit && prefix < 4 {
+		value, prefix = value/unit, prefix+1
+	}
+	return fmt.Sprintf("%.1f %cB", value, "kMGTP"[prefix])
+}

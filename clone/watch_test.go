@@ -1,0 +1,162 @@
+package clone_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"initbox/clone"
+	"initbox/clone/access"
+	"initbox/test/servers"
+)
+
+// TestWatch follows a branch, with a link that is flipped.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	origin := newRepository(t, filepath.Join(dir, "origin"))
+	put(t, origin, "version", "1")
+	ids := []string{commit(t, origin, "1")}
+	o := clone.Options{URL: serve(t, dir) + "/origin", Dir: filepath.Join(dir, "root"), Link: "current", Depth: 1,
+		Access: access.Access{Umask: 0o022}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var told []string
+	err := clone.Watch(ctx, o, 10*time.Millisecond, func(_ context.Context, r clone.Result) error {
+		told = append(told, r.SHA)
+		link, err := os.Readlink(filepath.Join(o.Dir, "current"))
+		if err != nil || link != filepath.Join(".worktrees", r.SHA) {
+			t.Errorf("the link leads to %s, %v", link, err)
+		}
+		sameTree(t, filepath.Join(o.Dir, link), origin)
+		sound(t, filepath.Join(o.Dir, "current"))
+		switch len(told) {
+		case 1:
+			put(t, origin, "version", "2")
+			ids = append(ids, commit(t, origin, "2"))
+		case 2:
+			return errors.New("not yet") // and so to be told again
+		case 3:
+			cancel()
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{ids[0], ids[1], ids[1]}; strings.Join(told, " ") != strings.Join(want, " ") {
+		t.Errorf("told of %v, want %v", told, want)
+	}
+}
+
+// TestWatchGoesOn has the server fail after the first clone.
+func TestWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	origin := newRepository(t, filepath.Join(dir, "origin"))
+	commit(t, origin, "1")
+	o := clone.Options{URL: "file://" + origin, Dir: filepath.Join(dir, "got"), Depth: 1, Access: access.Access{Umask: 0o022}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	away := origin + "-away"
+	var log strings.Builder
+	o.Log = slog.New(slog.NewTextHandler(&log, nil))
+	count := 0
+	err := clone.Watch(ctx, o, time.Millisecond, func(ctx context.Context, r clone.Result) error {
+		if count++; count == 1 {
+			put(t, origin, "new", "new")
+			commit(t, origin, "2")
+			if err := os.Rename(origin, away); err != nil {
+				t.Error(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { _ = os.Rename(away, origin) })
+			return nil
+		}
+		cancel()
+		return nil
+	})
+	if err != nil || count != 2 {
+		t.Errorf("%d results, %v", count, err)
+	}
+	if !strings.Contains(log.String(), "no such repository") {
+		t.Errorf("the log does not say what failed:\n%s", log.String())
+	}
+}
+
+// TestAll clones several at once; one that fails ends the others.
+func TestAll(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var all []clone.Options
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		origin := newRepository(t, filepath.Join(dir, name))
+		put(t, origin, "name", name)
+		commit(t, origin, name)
+		all = append(all, clone.Options{URL: "file://" + origin, Dir: filepath.Join(dir, "got", name), Depth: 1, Access: access.Access{Umask: 0o022}})
+	}
+	results, err := clone.All(t.Context(), all, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range all {
+		sameTree(t, o.Dir, strings.TrimPrefix(o.URL, "file://"))
+		if results[i].SHA != head(t, o.Dir) {
+			t.Errorf("%s: %s", o.Dir, results[i].SHA)
+		}
+	}
+	all[2].Ref = "none"
+	_, err = clone.All(t.Context(), all, 0)
+	if err == nil || !strings.Contains(err.Error(), "none") || !strings.Contains(err.Error(), all[2].Dir) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSigned asks for the signature of a key.
+func TestSigned(t *testing.T) {
+	t.Parallel()
+	servers.Need(t, "ssh-keygen")
+	dir := t.TempDir()
+	key, other := servers.SSHKey(t, filepath.Join(dir, "key"), "ed25519", ""), servers.SSHKey(t, filepath.Join(dir, "other"), "ed25519", "")
+	origin := newRepository(t, filepath.Join(dir, "origin"))
+	sign := []string{"-c", "gpg.format=ssh", "-c", "user.signingKey=" + filepath.Join(dir, "key")}
+	put(t, origin, "file", "signed")
+	git(t, origin, "add", "-A")
+	git(t, origin, append(sign, "commit", "-q", "-S", "-m", "signed")...)
+	git(t, origin, append(sign, "tag", "-s", "-m", "signed", "v1")...)
+	signed := head(t, origin)
+	put(t, origin, "file", "not signed")
+	unsigned := commit(t, origin, "not signed")
+	git(t, origin, append(sign, "tag", "-s", "-m", "signed", "v2")...)
+
+	for _, test := range []struct {
+		ref, key, err string
+	}{
+		{signed, key, ""},
+		{"v1", key, ""},
+		{"v2", key, ""}, // the tag vouches for the commit
+		{unsigned, key, "not signed"},
+		{"main", key, "not signed"},
+		{signed, other, "none of the"},
+		{"v1", other, "none of the"},
+	} {
+		t.Run(test.ref+" "+filepath.Base(test.key), func(t *testing.T) {
+			got := filepath.Join(t.TempDir(), "got")
+			_, err := run(t, clone.Options{URL: "file://" + origin, Dir: got, Ref: test.ref, Depth: 1, Keys: []string{test.key + ".pub"}})
+			switch {
+			case test.err == "" && err != nil:
+				t.Error(err)
+			case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
+				t.Errorf("%v, want %q", err, test.err)
+			}
+			if _, there := os.Stat(got); (there == nil) != (test.err == "") {
+				t.Errorf("the folder: %v", there)
+			}
+		})
+	}
+}
