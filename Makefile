@@ -9,7 +9,7 @@ BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_doc
 
 # Modules of their own, so that what they need stays out of the product's go.mod. Not test/consul: that is one file, and
 # a tool that reads it wants hundreds of modules compiled.
-TEST_MODULES = test/coredns test/grpchealth test/helm
+TEST_MODULES = test/coredns test/grpchealth test/helm test/kafka test/mongodb
 # Tools that read the sources, at the versions that test/tools/go.mod pins.
 TOOL = go tool -modfile=test/tools/go.mod
 
@@ -36,10 +36,11 @@ test: ## all tests; installs the real servers they want, where it may (root and 
 consul: ## a real Consul for the tests, which do with a handler where there is none; four minutes or more, once
 	test/consul/build.sh
 
-# Not test/: what it adds runs in processes of their own, which the race detector does not see.
+# Not test/: what it adds runs in processes of their own, which the race detector does not see. Nor as many kills as
+# elsewhere: where one strikes is as random without it.
 .PHONY: race
 race: ## the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 go test -race -p 1 $$(go list ./... | grep -v '^initbox/test/')
+	INITBOX_TEST_KILLS=20 CGO_ENABLED=1 go test -race -p 1 $$(go list ./... | grep -v '^initbox/test/')
 
 # Not test/helm: where Helm reads nonsense in another way than we do, nothing is to be mended.
 .PHONY: fuzz

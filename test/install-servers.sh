@@ -9,16 +9,20 @@ wanted="
 nginx:nginx-light haproxy:haproxy named:bind9 unbound:unbound etcd:etcd-server
 busybox:busybox-static dig:bind9-dnsutils nc:netcat-openbsd
 curl:curl wget:wget ip:iproute2
+git:git git-lfs:git-lfs gpg:gnupg sshd:openssh-server ssh-keygen:openssh-client
+/usr/lib/postgresql:postgresql mariadbd:mariadb-server redis-server:redis-server rabbitmq-server:rabbitmq-server
+memcached:memcached nats-server:nats-server /usr/share/java/zookeeper.jar:zookeeper
 envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
 "
 # Packages whose installation would start a daemon, by the name of its service.
-services="nginx haproxy named unbound unbound-resolvconf etcd"
+services="nginx haproxy named unbound unbound-resolvconf etcd ssh
+	postgresql mariadb redis-server rabbitmq-server epmd memcached nats-server zookeeper"
 
 # install-servers.sh cluster: what test/cluster wants instead.
 if [ "${1-}" = cluster ]; then
 	wanted="
 	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins etcd:etcd-server
-	iptables:iptables conntrack:conntrack openssl:openssl ip:iproute2
+	git:git iptables:iptables conntrack:conntrack openssl:openssl ip:iproute2
 	"
 	services="containerd etcd"
 fi
@@ -50,9 +54,11 @@ allow_start() {
 	done
 }
 
-# running prints the process ids of the services' daemons.
+# running prints the process ids of the services' daemons. Those of ssh are somebody's
+# sessions, too, which are nobody's to stop.
 running() {
 	for service in $services; do
+		[ "$service" != ssh ] || continue
 		pidof "$service" || true
 	done | tr -s ' ' '\n' | sort
 }

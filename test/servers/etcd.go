@@ -71,6 +71,14 @@ func (e *Etcd) Start(t testing.TB) {
 	t.Helper()
 	_, err := os.Stat(e.data)
 	e.process = run(e.owner, e.program, e.args...)
+	e.untilHealthy(t)
+	if e.Password != "" && os.IsNotExist(err) {
+		e.enableAuth(t)
+	}
+}
+
+func (e *Etcd) untilHealthy(t testing.TB) {
+	t.Helper()
 	e.process.untilWithin(t, etcdWithin, "healthy", func() bool {
 		resp, err := e.client.Get(e.URL + "/health")
 		if err != nil {
@@ -79,9 +87,31 @@ func (e *Etcd) Start(t testing.TB) {
 		resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
 	})
-	if e.Password != "" && os.IsNotExist(err) {
-		e.enableAuth(t)
+}
+
+// StartEtcdPair starts two members of one cluster, neither of which is a majority
+// without the other.
+func StartEtcdPair(t testing.TB) (pair [2]*Etcd) {
+	t.Helper()
+	peers := [2]string{"http://" + FreeAddr(t), "http://" + FreeAddr(t)}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	for i := range pair {
+		e := &Etcd{
+			URL: "http://" + FreeAddr(t), owner: t, program: Need(t, "etcd"),
+			data: filepath.Join(t.TempDir(), "data"), client: &http.Client{Transport: transport, Timeout: upWithin},
+		}
+		e.args = []string{fmt.Sprint("--name=test", i), "--data-dir=" + e.data, "--unsafe-no-fsync", "--log-level=warn",
+			"--listen-client-urls=" + e.URL, "--advertise-client-urls=" + e.URL,
+			"--listen-peer-urls=" + peers[i], "--initial-advertise-peer-urls=" + peers[i],
+			"--initial-cluster=test0=" + peers[0] + ",test1=" + peers[1]}
+		e.process = run(t, e.program, e.args...)
+		pair[i] = e
 	}
+	for _, e := range pair {
+		e.untilHealthy(t)
+	}
+	return pair
 }
 
 // etcdWithin is generous: it takes a second on a machine with nothing else to do.

@@ -47,14 +47,31 @@ type process struct {
 // logged if the test fails.
 func run(t testing.TB, program string, args ...string) *process {
 	t.Helper()
+	return runWith(t, nil, program, args...)
+}
+
+// runWith is run with an environment; that of the test, if nil.
+func runWith(t testing.TB, env []string, program string, args ...string) *process {
+	t.Helper()
+	return runAs(t, nil, env, program, args...)
+}
+
+// runAs is runWith as somebody else; as who runs the test, if nil.
+func runAs(t testing.TB, who *syscall.Credential, env []string, program string, args ...string) *process {
+	t.Helper()
 	p := &process{
 		name:   filepath.Base(program),
 		cmd:    exec.Command(program, args...),
 		out:    new(Output),
 		exited: make(chan struct{}),
 	}
+	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = DieWithParent()
+	p.cmd.SysProcAttr.Credential = who
+	if who != nil {
+		p.cmd.Dir = "/" // which everybody may be in
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"text/template"
@@ -24,14 +25,24 @@ var debian = map[string]string{
 	"curl":    "curl",
 	"dig":     "bind9-dnsutils",
 	"etcd":    "etcd-server",
-	"haproxy": "haproxy",
-	"ip":      "iproute2",
-	"named":   "bind9",
-	"nc":      "netcat-openbsd",
-	"nginx":   "nginx-light",
-	"nsenter": "util-linux",
-	"unbound": "unbound",
-	"wget":    "wget",
+	"git":     "git", "git-lfs": "git-lfs", "gpg": "gnupg",
+	"haproxy":  "haproxy",
+	"ip":       "iproute2",
+	"java":     "zookeeperd",
+	"mariadbd": "mariadb-server", "mariadb-install-db": "mariadb-server", "mysqladmin": "mariadb-client", "mariadb": "mariadb-client",
+	"memcached":   "memcached",
+	"named":       "bind9",
+	"nc":          "netcat-openbsd",
+	"nats-server": "nats-server",
+	"nginx":       "nginx-light",
+	"nsenter":     "util-linux",
+	"initdb":      "postgresql", "postgres": "postgresql", "pg_isready": "postgresql", "psql": "postgresql", "pg_basebackup": "postgresql",
+	"rabbitmq-server": "rabbitmq-server", "rabbitmqctl": "rabbitmq-server", "epmd": "erlang-base",
+	"redis-server": "redis-server", "redis-cli": "redis-server", "redis-sentinel": "redis-server",
+	"ssh-keygen": "openssh-client",
+	"sshd":       "openssh-server",
+	"unbound":    "unbound",
+	"wget":       "wget",
 }
 
 // Need returns the path of a program that Debian has. Without the program, the test
@@ -54,7 +65,14 @@ func lookPath(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
 	}
-	return exec.LookPath("/usr/sbin/" + program)
+	if path, err := exec.LookPath("/usr/sbin/" + program); err == nil {
+		return path, nil
+	}
+	versions, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + program)
+	if len(versions) == 0 {
+		return "", exec.ErrNotFound
+	}
+	return versions[len(versions)-1], nil
 }
 
 func absent(t testing.TB, format string, args ...any) {

@@ -1,0 +1,14 @@
+package servers
+
+import "testing"
+
+// StartMongoDB starts FerretDB, which speaks MongoDB's protocol, and returns its
+// address. It is of no replica set. With a certificate, it speaks TLS only.
+func StartMongoDB(t testing.TB, cert KeyPair) (addr string) {
+	t.Helper()
+	program := buildServer(t, "mongodb")
+	addr = FreeAddr(t)
+	p := run(t, program, "--listen", addr, "--cert", cert.CertFile, "--key", cert.KeyFile, "--data", t.TempDir())
+	p.untilListening(t, addr)
+	return addr
+}
