@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -14,7 +14,7 @@ import (
 	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
-	"initbox/internal/poll"
+	"initbox/internal/tlsconfig"
 )
 
 var grpcKind = Kind{
@@ -25,16 +25,14 @@ var grpcKind = Kind{
 	parse:    parseGRPC,
 }
 
-// grpcCheck asks the gRPC health checking protocol, version 1, over net/http's
-// HTTP/2: one message of one field each way needs no gRPC library (3.9 MB).
+// grpcCheck asks the gRPC health checking protocol, version 1.
 //
 // https://github.com/grpc/grpc/blob/master/doc/health-checking.md
-// https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 type grpcCheck struct {
 	*target
-	client  httpclient.Options
-	url     string
-	request []byte
+	client  grpcClient
+	addr    string
+	service string // "" is the whole server
 }
 
 func parseGRPC(t *target) (Check, error) {
@@ -45,68 +43,113 @@ func parseGRPC(t *target) (Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := grpcCheck{target: t, request: healthRequest(strings.TrimPrefix(t.url.Path, "/"))}
-	c.client = httpclient.Options{Dial: dial.New(t.resolver).DialContext, TLS: t.settings.tls(), NoProxy: true, NoRedirect: true}
-	scheme := "http"
-	c.client.Protocol = httpclient.H2C
-	if t.scheme == "grpcs" {
-		scheme, c.client.Protocol = "https", httpclient.HTTP2
-	}
-	c.url = (&url.URL{Scheme: scheme, Host: addr, Path: "/grpc.health.v1.Health/Check"}).String()
-	return c, nil
-}
-
-// healthRequest returns the framed HealthCheckRequest: field 1 is the service.
-func healthRequest(service string) []byte {
-	var message []byte
-	if service != "" {
-		message = binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(service)))
-		message = append(message, service...)
-	}
-	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))) // 0: not compressed
-	return append(frame, message...)
+	client := newGRPC(dial.New(t.resolver), t.settings.tls(), t.scheme == "grpcs")
+	return grpcCheck{t, client, addr, strings.TrimPrefix(t.url.Path, "/")}, nil
 }
 
 func (c grpcCheck) Check(ctx context.Context) error {
-	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), http.MethodPost, c.url, bytes.NewReader(c.request))
-	if err != nil {
-		return poll.Permanent(errors.New("host or port is not valid"))
-	}
-	req.Header.Set("Content-Type", "application/grpc")
-	req.Header.Set("Te", "trailers")
-	req.Header.Set("User-Agent", "initbox")
-	resp, err := httpclient.Do(req, c.client)
-	if err != nil {
-		return failure.HTTP(err, req.URL.Host)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/grpc") {
-		f := failure.New(failure.Unexpected, "the answer is not gRPC but HTTP with status %d", resp.StatusCode)
-		f.Hint = "is it the gRPC port?"
-		return f
-	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
-	if err != nil {
-		return failure.HTTP(err, req.URL.Host)
-	}
-	status := resp.Trailer.Get("Grpc-Status")
-	if status == "" {
-		status = resp.Header.Get("Grpc-Status") // an answer without a message has its trailer in the header
-	}
-	if err := grpcFailure(status); err != nil {
-		return err
-	}
-	serving, err := healthStatus(body)
+	a, err := c.client.call(ctx, c.addr, healthMethod, healthRequest(c.service), nil)
 	if err != nil {
 		return err
 	}
-	if serving != servingStatus {
-		f := failure.New(failure.Unexpected, "the service says %s", statusName(serving))
+	if err := grpcFailure(a.status); err != nil {
+		return err
+	}
+	return a.serving()
+}
+
+const healthMethod = "/grpc.health.v1.Health/Check"
+
+// serving is nil if the health service's answer is that.
+func (a grpcAnswer) serving() error {
+	status, err := healthStatus(a.frame)
+	if err != nil {
+		return err
+	}
+	if status != servingStatus {
+		f := failure.New(failure.Unexpected, "the service says %s", statusName(status))
 		f.Hint = "the server runs but does not call itself ready: look at its log"
 		return f
 	}
 	return nil
 }
+
+// A grpcClient calls methods over net/http's HTTP/2: a message of a few fields each
+// way needs no gRPC library (3.9 MB).
+//
+// https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+type grpcClient struct {
+	options httpclient.Options
+	scheme  string
+}
+
+func newGRPC(d *dial.Dialer, tls tlsconfig.Options, encrypted bool) grpcClient {
+	g := grpcClient{httpclient.Options{Dial: bounded(conversationLimit, d.DialContext), TLS: tls, NoProxy: true, NoRedirect: true, Protocol: httpclient.H2C}, "http"}
+	if encrypted {
+		g.scheme, g.options.Protocol = "https", httpclient.HTTP2
+	}
+	return g
+}
+
+// grpcAnswer is what a method answered.
+type grpcAnswer struct {
+	status string // grpc-status: a number, or "" if there is none
+	words  string // grpc-message, as the server wrote it
+	frame  []byte // the message with its header
+}
+
+// call calls a method of the server at addr. The header may be nil.
+func (g grpcClient) call(ctx context.Context, addr, method string, message []byte, header http.Header) (grpcAnswer, error) {
+	u := &url.URL{Scheme: g.scheme, Host: addr, Path: method}
+	req, err := newRequest(ctx, http.MethodPost, u, bytes.NewReader(grpcFrame(message)))
+	if err != nil {
+		return grpcAnswer{}, err
+	}
+	maps.Copy(req.Header, header)
+	req.Header.Set("Content-Type", "application/grpc")
+	req.Header.Set("Te", "trailers")
+	resp, err := httpclient.Do(req, g.options)
+	if err != nil {
+		return grpcAnswer{}, failure.HTTP(err, req.URL.Host)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/grpc") {
+		f := failure.New(failure.Unexpected, "the answer is not gRPC but HTTP with status %d", resp.StatusCode)
+		f.Hint = "is it the gRPC port?"
+		return grpcAnswer{}, f
+	}
+	frame, err := io.ReadAll(io.LimitReader(resp.Body, bodyLimit))
+	if err != nil {
+		return grpcAnswer{}, failure.HTTP(err, req.URL.Host)
+	}
+	trailer := resp.Trailer
+	if trailer.Get("Grpc-Status") == "" {
+		trailer = resp.Header // an answer without a message has its trailer there
+	}
+	words := trailer.Get("Grpc-Message") // percent-encoded, perhaps badly
+	if decoded, err := url.PathUnescape(words); err == nil {
+		words = decoded
+	}
+	return grpcAnswer{trailer.Get("Grpc-Status"), words, frame}, nil
+}
+
+// grpcFrame puts the header before a message: whether it is compressed, and how long
+// it is.
+func grpcFrame(message []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+}
+
+// grpcMessage takes the header off. It reports whether that is all there is, and not
+// compressed, which was not asked for.
+func grpcMessage(frame []byte) ([]byte, bool) {
+	if len(frame) < 5 || frame[0] != 0 || uint64(binary.BigEndian.Uint32(frame[1:5])) != uint64(len(frame)-5) {
+		return nil, false
+	}
+	return frame[5:], true
+}
+
+// healthRequest returns the HealthCheckRequest: field 1 is the service.
+func healthRequest(service string) []byte { return protoText(nil, 1, service) }
 
 // servingStatus is SERVING in HealthCheckResponse.ServingStatus.
 const servingStatus = 1
@@ -153,46 +196,14 @@ func grpcFailure(status string) error {
 
 // healthStatus reads the framed HealthCheckResponse: field 1 is the status, and
 // absent if 0. Fields that it may have one day are passed over.
-func healthStatus(frame []byte) (uint64, error) {
-	malformed := failure.New(failure.Unexpected, "the health service's answer is malformed")
-	if len(frame) < 5 || frame[0] != 0 || uint64(binary.BigEndian.Uint32(frame[1:5])) != uint64(len(frame)-5) {
-		return 0, malformed
-	}
-	var status uint64
-	for message := frame[5:]; len(message) > 0; {
-		tag, n := binary.Uvarint(message)
-		if n <= 0 {
-			return 0, malformed
+func healthStatus(frame []byte) (status uint64, err error) {
+	message, ok := grpcMessage(frame)
+	if !ok || !protoFields(message, func(field, number uint64, text []byte) {
+		if field == 1 && text == nil {
+			status = number
 		}
-		message = message[n:]
-		skip := uint64(0)
-		switch tag & 7 {
-		case 0: // a varint
-			v, n := binary.Uvarint(message)
-			if n <= 0 {
-				return 0, malformed
-			}
-			if tag>>3 == 1 {
-				status = v
-			}
-			skip = uint64(n)
-		case 1:
-			skip = 8
-		case 2: // a length, then as many bytes
-			length, n := binary.Uvarint(message)
-			if n <= 0 || length > uint64(len(message)) {
-				return 0, malformed
-			}
-			skip = uint64(n) + length
-		case 5:
-			skip = 4
-		default:
-			return 0, malformed
-		}
-		if skip > uint64(len(message)) {
-			return 0, malformed
-		}
-		message = message[skip:]
+	}) {
+		return 0, failure.New(failure.Unexpected, "the health service's answer is malformed")
 	}
 	return status, nil
 }

@@ -13,8 +13,8 @@ func TestHealthRequest(t *testing.T) {
 		"a":                      {0, 0, 0, 0, 3, 0x0a, 1, 'a'},
 		strings.Repeat("b", 128): append([]byte{0, 0, 0, 0, 131, 0x0a, 0x80, 1}, strings.Repeat("b", 128)...),
 	} {
-		if got := healthRequest(service); !bytes.Equal(got, want) {
-			t.Errorf("healthRequest(%q) = %x, want %x", service, got, want)
+		if got := grpcFrame(healthRequest(service)); !bytes.Equal(got, want) {
+			t.Errorf("the request for %q is %x, want %x", service, got, want)
 		}
 	}
 }
@@ -43,6 +43,7 @@ func TestHealthStatus(t *testing.T) {
 		{"\x00\x00\x00\x00\x02\x12\x7f", -1}, // a length beyond the end
 		{"\x00\x00\x00\x00\x01\x11", -1},     // eight bytes that are not there
 		{"\x00\x00\x00\x00\x02\x0b\x01", -1}, // a group
+		{"\x00\x00\x00\x00\x02\x00\x01", -1}, // field 0, which there is not
 		{"\x00\x00\x00\x00\x0c\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", -1}, // too long a varint
 	} {
 		got, err := healthStatus([]byte(test.frame))

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -23,7 +24,7 @@ var httpKind = Kind{
 	Schemes: []string{"http", "https", "http+unix"},
 	Usage:   "http://HOST[:PORT]/PATH",
 	Ready:   "answers with a status from 200 to 399",
-	Settings: append([]Setting{
+	Settings: slices.Concat([]Setting{
 		{Name: "status", Value: "LIST", Usage: "statuses that count, as in 200,401-403 (default 200-399)"},
 		{Name: "body", Value: "TEXT|/REGEX/", Usage: "the body contains the text, or a match", Multi: true},
 		{Name: "json", Value: "PATH[==VALUE]", Usage: "the JSON body has the path, as in .status==UP or .items[0].ready", Multi: true},
@@ -33,13 +34,11 @@ var httpKind = Kind{
 		{Name: "request-header-file", Value: "FILE", Usage: "file with headers of the request, one per line", Multi: true},
 		{Name: "request-body", Value: "TEXT", Usage: "body of the request"},
 		{Name: "request-body-file", Value: "FILE", Usage: "file with the body of the request"},
-		{Name: "user", Value: "NAME", Usage: "user for basic authentication, with --password-file"},
-		{Name: "password-file", Value: "FILE", Usage: "file with the password for basic authentication"},
 		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
 		{Name: "no-redirect", Usage: "judge a redirect itself instead of following it"},
 		{Name: "no-proxy", Usage: "connect directly, whatever HTTP_PROXY says"},
 		{Name: "h2c", Usage: "speak HTTP/2 without TLS"},
-	}, tlsSettings...),
+	}, loginSettings, tlsSettings),
 	parse: parseHTTP,
 }
 
@@ -77,6 +76,7 @@ func parseHTTP(t *target) (Check, error) {
 		c.client.NoProxy = true
 		c.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialUnix(ctx, t.socket) }
 	}
+	c.client.Dial = bounded(2*bodyLimit, c.client.Dial) // headers and all, however HTTP/2 sends them
 	if s.on("h2c") {
 		if t.scheme == "https" {
 			return nil, errors.New("h2c is HTTP/2 without TLS: use it with http://")
@@ -190,16 +190,25 @@ func (c *httpCheck) request(ctx context.Context) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	req, err := newRequest(ctx, c.method, u, body)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.credentials.Apply(req)
+	return req, err
+}
+
+// newRequest returns a request of a check.
+func newRequest(ctx context.Context, method string, u *url.URL, body io.Reader) (*http.Request, error) {
 	// The phases of a request, for the message if one of them never ends, are
 	// noted by the dialer and here.
-	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), c.method, "http://placeholder.invalid", body)
+	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, "http://placeholder.invalid", body)
 	if err != nil {
 		return nil, poll.Permanent(errors.New("method or body is not valid"))
 	}
 	req.URL, req.Host = u, u.Host
 	req.Header.Set("User-Agent", "initbox")
-	_, err = c.credentials.Apply(req)
-	return req, err
+	return req, nil
 }
 
 func (c *httpCheck) body() (io.Reader, error) {

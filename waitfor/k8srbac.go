@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"initbox/internal/kube"
+	"initbox/internal/lazy"
 )
 
 // Rule is what a Role has to allow for a wait to work.
@@ -199,13 +199,13 @@ func yamlList(words []string) string {
 }
 
 var (
-	yamlPlain   = regexp.MustCompile(`^[a-z][a-z0-9.-]*$`)
-	yamlKeyword = regexp.MustCompile(`^(y|n|yes|no|on|off|true|false|null)$`)
+	yamlPlain   = lazy.Regexp(`^[a-z][a-z0-9.-]*$`)
+	yamlKeyword = lazy.Regexp(`^(y|n|yes|no|on|off|true|false|null)$`)
 )
 
 // yamlWord quotes a word that YAML would take for something else.
 func yamlWord(s string) string {
-	if yamlPlain.MatchString(s) && !yamlKeyword.MatchString(s) {
+	if yamlPlain().MatchString(s) && !yamlKeyword().MatchString(s) {
 		return s
 	}
 	return strconv.QuoteToASCII(s) // whose escapes are YAML's too

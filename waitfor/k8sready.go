@@ -2,12 +2,12 @@ package waitfor
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
+	"initbox/internal/lazy"
 	"initbox/internal/words"
 )
 
@@ -240,7 +240,7 @@ func severity(state string) int {
 	return 3
 }
 
-var containerInMessage = regexp.MustCompile(`container=(\S+) pod=\S+`)
+var containerInMessage = lazy.Regexp(`container=(\S+) pod=\S+`)
 
 // containerProblem says what is wrong with a container, or returns "".
 func containerProblem(s kube.Object) (problem, note string) {
@@ -250,7 +250,7 @@ func containerProblem(s kube.Object) (problem, note string) {
 	case waiting == "ContainerCreating", waiting == "PodInitializing":
 		return containerWaits, ""
 	case waiting != "":
-		note = shortText(containerInMessage.ReplaceAllString(text(s, "state", "waiting", "message"), "container $1"))
+		note = shortText(containerInMessage().ReplaceAllString(text(s, "state", "waiting", "message"), "container $1"))
 		if exit := exitText(s, "lastState"); exit != "" {
 			note = strings.TrimPrefix(note+"; "+exit, "; ")
 		}

@@ -59,8 +59,12 @@ func newReport(o Options, need int, checks []Check) *report {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
+	same := map[string]int{} // names that are not told apart by what is shown of them
 	for _, c := range checks {
 		t := &targetState{report: r, name: c.String(), goal: "ready", since: r.start}
+		if same[t.name]++; same[t.name] > 1 {
+			t.name = fmt.Sprintf("%s (%d)", t.name, same[t.name])
+		}
 		if _, ok := c.(gone); ok {
 			t.goal = "gone"
 		}

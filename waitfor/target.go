@@ -14,6 +14,7 @@ import (
 	"initbox/internal/kube"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
+	"initbox/internal/suggest"
 	"initbox/internal/words"
 )
 
@@ -23,6 +24,8 @@ type Kind struct {
 	Usage    string // how a target of the kind is written
 	Ready    string // what ready means
 	Settings []Setting
+	Protocol string // what the servers of the kind speak, for messages; "" where that is not to be told
+	Hosts    bool   // its URL may name several hosts, joined by commas
 
 	parse func(t *target) (Check, error)
 }
@@ -57,9 +60,11 @@ type target struct {
 	kind     *Kind
 	scheme   string
 	url      *secret.URL
-	socket   string // of http+unix
+	hosts    []string // as in the URL, with their ports; of a kind with Hosts
+	socket   string   // of http+unix
 	settings Settings
-	gone     bool // ready means: not there any more
+	tlsOwn   string // the first of tlsSettings that the target itself has; "" if none
+	gone     bool   // ready means: not there any more
 	resolver *resolver.Resolver
 	getenv   func(string) string // may be nil
 }
@@ -76,6 +81,11 @@ func Parse(text string, o Options) (Check, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, s := range tlsSettings {
+		if t.settings.on(s.Name) {
+			t.tlsOwn = cmp.Or(t.tlsOwn, s.Name)
+		}
+	}
 	t.settings.take(t.kind, o.Settings)
 	t.gone = o.Gone || t.settings.on("gone")
 	if err := t.consistent(o.AttemptTimeout); err != nil {
@@ -85,6 +95,9 @@ func Parse(text string, o Options) (Check, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
+	if p, ok := check.(interface{ plaintext() bool }); ok && t.tlsOwn != "" && p.plaintext() {
+		return nil, fmt.Errorf("%s: %s has no effect without TLS: add #tls, or write the scheme with TLS", t, t.tlsOwn)
+	}
 	if t.gone {
 		return gone{check}, nil
 	}
@@ -93,11 +106,26 @@ func Parse(text string, o Options) (Check, error) {
 
 func parseTarget(text string, o Options) (*target, error) {
 	t := &target{resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), getenv: o.Getenv}
+	referring := strings.HasPrefix(text, "${")
+	text, err := whole(text, o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := kubeletProblem(text); err != nil {
+		return nil, err
+	}
 	text, secrets, err := secret.Extract(text, "a target", o.Getenv)
 	if err != nil {
 		return nil, err
 	}
+	text, err = asURL(text)
+	if err != nil {
+		return nil, err
+	}
 	if err := t.parseKind(text); err != nil {
+		if referring && secrets.In(text) {
+			err = errors.New("a target that begins with ${…} is that and nothing else but settings after a #, or has its kind before it, as in postgres://${…}")
+		}
 		return nil, err
 	}
 	if err := t.parseURL(text, secrets); err != nil {
@@ -122,19 +150,27 @@ func (t *target) parseKind(text string) error {
 	switch {
 	case t.kind != nil:
 		return nil
-	case ok && strings.HasPrefix(rest, "//") && !strings.ContainsAny(scheme, "@=?#"):
-		return fmt.Errorf("no such kind of target: %s://; one of %s is possible", scheme, strings.Join(Schemes(), ", "))
+	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, domainCharacters+"+") == "": // else it may be anything
+		if meant := suggest.Closest(scheme, Schemes()); meant != "" {
+			return fmt.Errorf("no such kind of target: %s://; did you mean %s://?", scheme, meant)
+		}
+		return fmt.Errorf("no such kind of target: %s://; the kinds are %s", scheme, firstSchemes())
 	}
 	if kind, _, named := strings.Cut(text, "/"); named {
 		if _, known := kube.Lookup(kind); known {
 			return fmt.Errorf("a target starts with its kind: write k8s:%s/NAME for a Kubernetes object", kind)
 		}
 	}
+	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + firstSchemes())
+}
+
+// firstSchemes lists the kinds by the first of their schemes.
+func firstSchemes() string {
 	var names []string
 	for _, k := range kinds {
 		names = append(names, k.Schemes[0])
 	}
-	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 // parseURL does not pass on the errors of package url, which quote what may be
@@ -144,6 +180,9 @@ func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
 		if text, err = t.cutSocket(text); err != nil {
 			return err
 		}
+	}
+	if t.kind.Hosts {
+		text, t.hosts = cutHosts(text)
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -156,7 +195,7 @@ func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
 	// A password with an unencoded / or # or ? in it ends the host early.
 	after := t.url.EscapedPath() + t.url.RawQuery
 	if t.scheme != "k8s" { // which has no host, and whose settings may have a filter: [?(@.name=="app")]
-		after += t.url.EscapedFragment()
+		after += t.fragment()
 	}
 	if t.scheme != "dns" { // whose name is opaque, and is checked and hidden as a name
 		after += t.url.Opaque
@@ -164,8 +203,22 @@ func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
 	if strings.Contains(after, "@") {
 		return fmt.Errorf("a target of kind %s:// has an @ after its host: write %%40 for it, and percent-encode / ? # in a password", t.scheme)
 	}
-	if t.url.In(t.url.Host) || t.url.In(t.url.EscapedFragment()) {
-		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one", t.scheme)
+	if t.kind.Hosts && strings.Contains(t.url.EscapedPath(), ";") { // as of SQL Server's JDBC URLs: …/app;user=app;password=…
+		return fmt.Errorf("a target of kind %s:// has a ; in its path: parameters stand after a ?, several hosts are joined by commas; write %%3B for one in a name", t.scheme)
+	}
+	for _, host := range t.hosts {
+		if strings.Trim(host, domainCharacters+":[]%") != "" { // as of jdbc:mysql://(host=mydb,password=…)/
+			return fmt.Errorf("a target of kind %s:// has a host with a character in it that none has: write USER:PASSWORD@HOST:PORT, percent-encoded", t.scheme)
+		}
+		if port := host[strings.LastIndexByte(host, ':')+1:]; port != host && host[0] != '[' && strings.Trim(port, "0123456789") != "" && strings.Count(host, ":") == 1 {
+			return fmt.Errorf("a target of kind %s://: %w", t.scheme, secret.ErrPort) // which may be a part of a password
+		}
+	}
+	if t.url.In(t.url.Host) || t.url.In(strings.Join(t.hosts, ",")) || t.url.In(t.url.EscapedFragment()) {
+		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one; as a host, write $(NAME), which the kubelet replaces", t.scheme)
+	}
+	if t.kind.Hosts && t.url.In(t.param("host")+t.param("hostaddr")+t.param("port")+t.param("socket", "unix_socket", "localSocket")) {
+		return fmt.Errorf("a target of kind %s:// has a secret in its query where none can be: write $(NAME) for a host, a port or a socket, which the kubelet replaces", t.scheme)
 	}
 	return nil
 }
@@ -174,11 +227,7 @@ func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
 // host, where package url would not have it.
 func (t *target) cutSocket(text string) (string, error) {
 	rest := strings.TrimPrefix(text[len(t.scheme):], "://")
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
-	}
-	user := strings.LastIndexByte(rest[:end], '@') + 1
+	user, end := authority(rest)
 	path, err := url.PathUnescape(rest[user:end])
 	if err != nil || !strings.HasPrefix(path, "/") {
 		return "", errors.New("the socket of a target of kind http+unix:// is a percent-encoded absolute path, as in http+unix://%2Frun%2Fapi.sock/healthz")
@@ -204,10 +253,13 @@ func (t *target) String() string {
 		return t.k8sString()
 	}
 	host := t.url.Host
+	if len(t.hosts) > 0 {
+		host = strings.Join(t.hosts, ",")
+	}
 	if t.socket != "" {
 		host = url.PathEscape(t.socket)
 	}
-	s := t.scheme + "://" + host + t.url.Hide(t.url.Path)
+	s := t.scheme + "://" + host + t.url.Hide(t.shownPath())
 	name, err := url.PathUnescape(t.url.Opaque)
 	switch {
 	case t.scheme == "dns" && t.url.Opaque != "" && err == nil && harmless(name):
@@ -221,6 +273,16 @@ func (t *target) String() string {
 		s += "?…"
 	}
 	return s
+}
+
+// shownPath is the path up to where some have parameters in it, as in
+// jdbc:sqlserver://host/app;user=app;password=…
+func (t *target) shownPath() string {
+	path := t.url.Path
+	if i := strings.IndexAny(path, ";&"); i >= 0 && t.scheme != "file" && t.scheme != "unix" {
+		path = path[:i] + "…"
+	}
+	return path
 }
 
 // domainCharacters are those of a domain name. What has others may be anything,

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
 )
@@ -92,7 +93,7 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	)
 	for i, c := range checks {
 		wg.Go(func() {
-			err := poll.Until(ctx, policy(o, c, report.targets[i]), c.Check)
+			err := poll.Until(ctx, policy(o, c, report.targets[i]), patiently(c.Check))
 			report.targets[i].gaveUp(err)
 			mu.Lock()
 			defer mu.Unlock()
@@ -122,6 +123,21 @@ var (
 	errEnough   = errors.New("enough targets are ready")
 	errHopeless = errors.New("cannot become ready")
 )
+
+// refusedPause is what lies between two logins at least, once one was refused: servers
+// log each, and lock a user out after some.
+const refusedPause = time.Second
+
+// patiently returns check with the pause that its errors ask for.
+func patiently(check func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := check(ctx)
+		if err != nil && failure.Of(err).Class == failure.Authentication {
+			return poll.After(refusedPause, err)
+		}
+		return err
+	}
+}
 
 func policy(o Options, c Check, t *targetState) poll.Policy {
 	h := fnv.New64a()

@@ -3,6 +3,7 @@ package waitfor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -63,6 +64,34 @@ func TestAllNeedsSome(t *testing.T) {
 		err := All(t.Context(), Options{Need: 2}, readyAfter("a", time.Second), readyAfter("b", time.Hour), readyAfter("c", 0))
 		if took := time.Since(start); err != nil || took > 2*time.Second {
 			t.Errorf("%v after %v, want ready after two of three", err, took)
+		}
+	})
+}
+
+// Servers log each login that they refuse, and lock users out.
+func TestRefusedLoginIsNotHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
+		defer cancel()
+		attempts := 0
+		All(ctx, Options{}, checkFunc{"a", func(context.Context) error {
+			attempts++
+			return failure.New(failure.Authentication, "WRONGPASS")
+		}})
+		if attempts != 11 {
+			t.Errorf("%d attempts in 10.5 s, want one a second", attempts)
+		}
+	})
+}
+
+func TestTargetsOfOneNameAreNumbered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		late := readyAfter("redis://a", time.Hour)
+		err := All(ctx, Options{}, late, readyAfter("redis://a", 0), readyAfter("redis://b", time.Hour), late)
+		if said := fmt.Sprint(err); !strings.Contains(said, "redis://a: connection refused") || !strings.Contains(said, "redis://a (3): connection refused") {
+			t.Error(said)
 		}
 	})
 }
@@ -284,7 +313,7 @@ func TestGoneProvesIt(t *testing.T) {
 
 // TestKinds pins what the documentation and the flags are made from.
 func TestKinds(t *testing.T) {
-	values := map[string]string{}
+	first := map[string]Setting{}
 	seen := map[string]bool{}
 	for _, k := range Kinds() {
 		if k.Usage == "" || k.Ready == "" || len(k.Schemes) == 0 {
@@ -300,10 +329,11 @@ func TestKinds(t *testing.T) {
 			if s.Usage == "" {
 				t.Errorf("%s #%s is not described", k.Schemes[0], s.Name)
 			}
-			if was, ok := values[s.Name]; ok && was != s.Value {
-				t.Errorf("#%s takes %s here and %s there, but is one flag", s.Name, s.Value, was)
+			if was, ok := first[s.Name]; !ok {
+				first[s.Name] = s
+			} else if was.Multi != s.Multi || (was.Value == "") != (s.Value == "") {
+				t.Errorf("#%s of %s is %+v and elsewhere %+v, but is one flag", s.Name, k.Schemes[0], s, was)
 			}
-			values[s.Name] = s.Value
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"initbox/internal/podinfo"
 	"initbox/internal/resolver"
+	"initbox/internal/tlsconfig"
 	"initbox/waitfor"
 )
 
@@ -267,15 +268,16 @@ func nameServers(texts []string) ([]netip.AddrPort, error) {
 // and fragments cannot differ.
 func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
 	var flags []cli.Flag
-	seen := map[string]bool{}
+	taking := kindsTaking(kinds)
 	for _, k := range kinds {
 		for _, s := range k.Settings {
-			if seen[s.Name] {
-				continue
+			takers := taking[s.Name]
+			if takers == nil {
+				continue // the flag is there
 			}
-			seen[s.Name] = true
-			category := "Targets " + strings.Join(schemesTaking(s.Name, kinds), ", ")
-			usage := s.Usage
+			taking[s.Name] = nil
+			category := "Targets " + strings.Join(takers.names(), ", ")
+			usage := takers.usage(s.Name)
 			if s.Value != "" {
 				usage = "`" + s.Value + "`: " + usage
 			}
@@ -292,23 +294,57 @@ func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
 	return flags
 }
 
-func schemesTaking(setting string, kinds []*waitfor.Kind) []string {
-	var schemes []string
+// takers are the kinds that take a setting.
+type takers []*waitfor.Kind
+
+// kindsTaking returns, for each setting, the kinds that take it.
+func kindsTaking(kinds []*waitfor.Kind) map[string]takers {
+	taking := map[string]takers{}
 	for _, k := range kinds {
-		if slices.ContainsFunc(k.Settings, func(s waitfor.Setting) bool { return s.Name == setting }) {
-			schemes = append(schemes, k.Schemes...)
+		for _, s := range k.Settings {
+			taking[s.Name] = append(taking[s.Name], k)
 		}
 	}
-	return schemes
+	return taking
+}
+
+// names returns the kinds by their first schemes.
+func (ts takers) names() []string {
+	var names []string
+	for _, k := range ts {
+		names = append(names, k.Schemes[0])
+	}
+	return names
+}
+
+// usage returns what the setting means; if that is not the same for all, with whom it means what.
+func (ts takers) usage(setting string) string {
+	var usages []string
+	of := map[string]takers{}
+	for _, k := range ts {
+		i := slices.IndexFunc(k.Settings, func(s waitfor.Setting) bool { return s.Name == setting })
+		usage := k.Settings[i].Usage
+		if of[usage] == nil {
+			usages = append(usages, usage)
+		}
+		of[usage] = append(of[usage], k)
+	}
+	if len(usages) > 1 {
+		for i, usage := range usages {
+			usages[i] = strings.Join(of[usage].names(), ", ") + ": " + usage
+		}
+	}
+	return strings.Join(usages, "; ")
 }
 
 // settings returns the values of the flags that settingFlags made.
 func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
 	values := waitfor.Settings{}
+	given := c.LocalFlagNames()
 	for _, k := range kinds {
 		for _, s := range k.Settings {
 			switch {
-			case !c.IsSet(s.Name):
+			case !slices.Contains(given, s.Name):
 			case s.Value == "":
 				if c.Bool(s.Name) {
 					values[s.Name] = []string{""}
@@ -337,9 +373,20 @@ func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 		}
 		checks = append(checks, check)
 	}
-	if unused := o.Settings.Unused(texts); len(unused) > 0 {
-		schemes := strings.Join(schemesTaking(unused[0], waitfor.Kinds()), ", ")
+	if unused := o.Settings.Unused(texts, o.Getenv); len(unused) > 0 {
+		schemes := strings.Join(kindsTaking(waitfor.Kinds())[unused[0]].names(), ", ")
 		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
 	}
 	return checks, nil
+}
+
+// tlsFlags are those of a client of TLS.
+func tlsFlags(category string, o *tlsconfig.Options) []cli.Flag {
+	return []cli.Flag{
+		textFlag("ca-file", "`FILE` with PEM certificates to trust besides the roots", category, &o.CAFile),
+		textFlag("cert-file", "`FILE` with a PEM client certificate", category, &o.CertFile),
+		textFlag("key-file", "`FILE` with the client certificate's key, if it is not in the same file", category, &o.KeyFile),
+		textFlag("server-name", "`NAME` to find in the server's certificate in place of the host's", category, &o.ServerName),
+		onFlag("insecure", "take any certificate of the server", category, &o.Insecure),
+	}
 }
