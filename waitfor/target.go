@@ -41,6 +41,7 @@ var kinds = []*Kind{
 	&unixKind,
 	&fileKind,
 	&k8sKind,
+	&postgresKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
