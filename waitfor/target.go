@@ -42,6 +42,7 @@ var kinds = []*Kind{
 	&fileKind,
 	&k8sKind,
 	&postgresKind,
+	&mysqlKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
