@@ -43,6 +43,8 @@ var kinds = []*Kind{
 	&k8sKind,
 	&postgresKind,
 	&mysqlKind,
+	&memcachedKind,
+	&redisKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
