@@ -45,6 +45,9 @@ var kinds = []*Kind{
 	&mysqlKind,
 	&memcachedKind,
 	&redisKind,
+	&natsKind,
+	&amqpKind,
+	&kafkaKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
