@@ -44,10 +44,14 @@ var kinds = []*Kind{
 	&postgresKind,
 	&mysqlKind,
 	&memcachedKind,
+	&zookeeperKind,
 	&redisKind,
 	&natsKind,
 	&amqpKind,
 	&kafkaKind,
+	&mongoKind,
+	&cassandraKind,
+	&etcdKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
