@@ -52,6 +52,10 @@ var kinds = []*Kind{
 	&mongoKind,
 	&cassandraKind,
 	&etcdKind,
+	&elasticsearchKind,
+	&clickhouseKind,
+	&influxdbKind,
+	&temporalKind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
