@@ -19,17 +19,30 @@ import (
 	"initbox/internal/suggest"
 )
 
-// commands lists every subcommand. A new one is a line here and a file of its
+// subcommands lists every one of them. A new one is a line here and a file of its
 // own.
-var commands = []func(*env) *cli.Command{
-	waitForDNS,
-	waitForService,
-	registerCommand,
-	deregister,
-	renderCommand,
-	rbac,
-	sleep,
-	install,
+var subcommands = []struct {
+	name string
+	new  func(*env) *cli.Command
+}{
+	{"wait-for-dns", waitForDNS},
+	{"wait-for-service", waitForService},
+	{"register", registerCommand},
+	{"deregister", deregister},
+	{"render", renderCommand},
+	{"git-clone", gitClone},
+	{"rbac", rbac},
+	{"sleep", sleep},
+	{"install", install},
+}
+
+func isSubcommand(name string) bool {
+	for _, s := range subcommands {
+		if s.name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // version is set by the linker.
@@ -81,14 +94,15 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 }
 
 func (e *env) main(ctx context.Context, args []string) error {
-	app := e.newApp()
-	if name := filepath.Base(args[0]); app.Command(name) != nil {
-		args = append([]string{app.Name, name}, args[1:]...) // a link to the binary
+	if name := filepath.Base(args[0]); isSubcommand(name) {
+		args = append([]string{"initbox", name}, args[1:]...) // a link to the binary
 	}
-	var cmd *cli.Command
-	if len(args) > 1 {
-		cmd = app.Command(args[1])
+	named := ""
+	if len(args) > 1 && isSubcommand(args[1]) {
+		named = args[1]
 	}
+	app := e.newApp(named)
+	cmd := app.Command(named)
 	if cmd == nil {
 		e.setReporting(args[1:], e.commonFlags(""))
 	} else {
@@ -102,9 +116,13 @@ func (e *env) main(ctx context.Context, args []string) error {
 	}
 	started := false
 	for _, cmd := range app.Commands {
-		action := cmd.Action
+		action, flags := cmd.Action, cmd.Flags
+		cmd.Before = func(*cli.Context) error {
+			cmd.Flags = nil // else the library compares each with each, for actions of flags, and none has one
+			return nil
+		}
 		cmd.Action = func(c *cli.Context) error {
-			started = true
+			started, cmd.Flags = true, flags
 			return e.start(c, action)
 		}
 	}
@@ -140,7 +158,9 @@ type deadlinePassed duration
 func (d deadlinePassed) Error() string { return fmt.Sprintf("the deadline of %v passed", duration(d)) }
 func (d deadlinePassed) Unwrap() error { return context.DeadlineExceeded }
 
-func (e *env) newApp() *cli.App {
+// newApp returns the program, of whose subcommands one is made if it is named, and else all:
+// what the help says of each, and its flags, take a while.
+func (e *env) newApp(named string) *cli.App {
 	app := &cli.App{
 		Name:                      "initbox",
 		Usage:                     "the small programs that a Kubernetes init container needs",
@@ -166,15 +186,33 @@ func (e *env) newApp() *cli.App {
 			return cli.ShowAppHelp(c)
 		},
 	}
-	for _, newCommand := range commands {
-		cmd := newCommand(e)
-		cmd.OnUsageError = onUsageError
-		cmd.HideHelpCommand = true
-		cmd.Flags = append(cmd.Flags, e.commonFlags(cmd.Name)...)
+	for _, s := range subcommands {
+		cmd := &cli.Command{Name: s.name}
+		if named == "" || named == s.name {
+			cmd = s.new(e)
+			cmd.Name = s.name
+			cmd.OnUsageError = onUsageError
+			cmd.HideHelpCommand = true
+			cmd.Flags = append(cmd.Flags, e.commonFlags(cmd.Name)...)
+		}
 		app.Commands = append(app.Commands, cmd)
 	}
 	cli.HelpPrinter = printHelp
+	setUp(app)
 	return app
+}
+
+// setUp does what the library would at each start, and keeps the flags out of its
+// sight: it describes every flag of every subcommand, for a help that is not ours.
+func setUp(app *cli.App) {
+	flags := map[*cli.Command][]cli.Flag{}
+	for _, cmd := range app.Commands {
+		flags[cmd], cmd.Flags = cmd.Flags, nil
+	}
+	app.Setup()
+	for cmd := range flags {
+		cmd.Flags = flags[cmd]
+	}
 }
 
 func noSuchCommand(c *cli.Context) error {

@@ -55,6 +55,11 @@ func (o option) check() error {
 	return nil
 }
 
+// foreign reports whether what follows is the command line of another program.
+func (o option) foreign() bool {
+	return o.name == flagFromK8sWaitFor && o.value != "false" || o.name == flagCompat && o.value == compatGitSync
+}
+
 // permute moves the flags before the arguments, since people write flags last
 // and the library stops reading them at the first argument. The arguments
 // follow after "--". An "--" of the user's ends the flags; what follows it stays
@@ -78,7 +83,7 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 			}
 			options = append(options, o.words...)
 			args = args[len(o.words):]
-			if o.name == flagFromK8sWaitFor && o.value != "false" { // as if "--" followed
+			if o.foreign() { // as if "--" followed
 				if slices.Contains(args, "--help") {
 					return []string{"--help"}, nil
 				}

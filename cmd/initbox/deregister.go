@@ -10,7 +10,6 @@ func deregister(e *env) *cli.Command {
 	var state string
 	var try tryFlags
 	return &cli.Command{
-		Name:  "deregister",
 		Usage: "take away what register has announced, as in a preStop hook",
 		Description: `Takes away the entry that initbox register with the same --state has made, at the
 same server and with the same credentials, whose files are read again. In a preStop

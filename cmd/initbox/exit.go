@@ -184,7 +184,11 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	for _, f := range flags {
 		known = append(known, f.Names()...)
 	}
-	if meant := suggest.Closest(name, known); meant != "" {
+	meant := suggest.Closest(name, known)
+	if own := gitNames[name]; slices.Contains(known, own) {
+		meant = own
+	}
+	if meant != "" {
 		help = "did you mean --" + meant + "? " + help
 	}
 	return usagef("no such flag: --%s", name).hint(help)

@@ -17,7 +17,7 @@ import (
 // (https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables).
 func TestFlagVariables(t *testing.T) {
 	injected := regexp.MustCompile(`_PORT$|_SERVICE_HOST$|_SERVICE_PORT(_|$)|_PORT_[0-9]+_`)
-	app := new(env).newApp()
+	app := new(env).newApp("")
 	flags := map[string][]cli.Flag{app.Name: app.Flags}
 	for _, cmd := range app.Commands {
 		flags[cmd.Name] = cmd.Flags
@@ -44,7 +44,7 @@ func TestFlagVariables(t *testing.T) {
 // TestFlagsOfEveryCommand pins what holds for all: the common flags are there, no
 // name is given twice, every flag says what it is for, and none takes a secret.
 func TestFlagsOfEveryCommand(t *testing.T) {
-	for _, cmd := range new(env).newApp().Commands {
+	for _, cmd := range new(env).newApp("").Commands {
 		var names []string
 		for _, f := range cmd.Flags {
 			names = append(names, f.Names()...)

@@ -42,7 +42,7 @@ func printCommandHelp(w io.Writer, cmd *cli.Command) {
 		byCategory[category] = append(byCategory[category], f)
 	}
 	for _, category := range categories {
-		fmt.Fprintf(w, "\n%s:\n", orFlags(category))
+		fmt.Fprintf(w, "\n%s:\n", strings.Join(wrap(orFlags(category), helpWidth-1), "\n"))
 		printFlags(w, byCategory[category])
 	}
 	fmt.Fprintf(w, "\n%s", exitHelp)

@@ -63,12 +63,20 @@ func (r *registerFlags) leave(e *env, registration *register.Registration, timeo
 	return err
 }
 
-// startupProbe tells the kubelet that the sidecar has registered, so that the
-// containers after it may start.
+// startupProbe tells the kubelet that the sidecar has done what the containers
+// after it want, so that they may start.
 type startupProbe struct {
 	file     string
 	port     string
 	listener net.Listener
+}
+
+// checkProbe refuses what looks like a port, and is none.
+func checkProbe(text string) error {
+	if port, err := strconv.Atoi(text); err == nil && (port < 1 || port > 65535) {
+		return usagef("--startup-probe %s: want a file, or a port from 1 to 65535", text)
+	}
+	return nil
 }
 
 // openProbe removes the file that a killed run has left, for it says what is not
@@ -120,7 +128,7 @@ func answerProbe(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Second))
 	if _, err := textproto.NewReader(bufio.NewReader(io.LimitReader(conn, 64<<10))).ReadMIMEHeader(); !errors.Is(err, io.EOF) {
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\nConnection: close\r\n\r\nregistered\n")
+		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\nConnection: close\r\n\r\nready\n")
 	}
 }
 

@@ -26,7 +26,6 @@ const programName = "initbox"
 func install(e *env) *cli.Command {
 	var all bool
 	return &cli.Command{
-		Name:      "install",
 		Usage:     "copy this program to a volume, for containers whose image has no initbox",
 		ArgsUsage: "DIR [NAME…]",
 		Description: `Puts the program into the folder DIR, as DIR/initbox, and a link to it for each

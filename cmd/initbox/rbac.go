@@ -12,7 +12,6 @@ import (
 func rbac(e *env) *cli.Command {
 	var name, serviceAccount, namespace string
 	return &cli.Command{
-		Name:      "rbac",
 		Usage:     "print the Role that a wait for Kubernetes objects needs",
 		ArgsUsage: "TARGET…",
 		Description: `Prints the smallest Role and RoleBinding with which wait-for-service may wait for

@@ -21,12 +21,17 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	}))
 	defer server.Close()
 	addr := server.Listener.Addr().String()
-	for _, secret := range []string{"hUnter2tIger9", "hUnter2/tIger9", "hUnter2#tIger9"} {
-		t.Setenv("INITBOX_TEST_VALUE", secret)
+	for n, secret := range []string{"hUnter2tIger9", "hUnter2/tIger9", "hUnter2#tIger9"} {
+		for _, name := range []string{"INITBOX_TEST_VALUE", "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH"} {
+			t.Setenv(name, secret)
+		}
 		// Forms that are targets are waited for together, the others tried one by
 		// one: the first of them ends the program.
 		var targets []string
-		for i, form := range secretForms(t, addr, secret) {
+		for i, form := range append(secretForms(t, addr, secret), wholeForms(t, addr, secret)...) {
+			if n > 0 && i%3 != n {
+				continue // package waitfor tries each with each
+			}
 			variant := logVariants[i%len(logVariants)]
 			if _, err := waitfor.Parse(form, waitfor.Options{Getenv: os.Getenv}); err == nil {
 				targets = append(targets, form)
@@ -77,6 +82,39 @@ func runWithSecret(t *testing.T, want int, args []string) {
 	}
 }
 
+// wholeForms are targets that refer to all of a URL, in a variable or a file.
+func wholeForms(t *testing.T, addr, secret string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(file, []byte("jdbc:postgresql://"+addr+"/db?user=app&password="+secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("INITBOX_TEST_URL", "amqp://app:"+secret+"@"+addr+"/vhost")
+	t.Setenv("INITBOX_TEST_DSN", "app:"+secret+"@tcp("+addr+")/db")
+	return []string{
+		"${env:INITBOX_TEST_URL}", "${env:INITBOX_TEST_URL}#tls&insecure", "${env:INITBOX_TEST_URL}#" + secret,
+		"${env:INITBOX_TEST_DSN}", "${file:" + file + "}", "${file:" + file + "}#query=select 1",
+	}
+}
+
+// TestNoSecretInUsage gives a secret where it cannot be.
+func TestNoSecretInUsage(t *testing.T) {
+	t.Setenv("PGPASSWORD", "hUnter2tIger9")
+	t.Setenv("INITBOX_TEST_VALUE", "hUnter2tIger9")
+	for _, args := range [][]string{
+		{"--help"}, {"wait-for-service", "--help"}, {"wait-for-service", "postgres://app:hUnter2tIger9@mydb/app", "--help"},
+		{"wait-for-service", "--password", "hUnter2tIger9", "postgres://mydb"},
+		{"wait-for-service", "--password=hUnter2tIger9", "postgres://mydb"},
+		{"wait-for-service", "--timeout", "1ns", "--log-level", "debug", "${env:INITBOX_TEST_VALUE}"},
+	} {
+		var stdout, stderr bytes.Buffer
+		run(append([]string{"initbox"}, args...), strings.NewReader(""), &stdout, &stderr)
+		if said := stdout.String() + stderr.String(); strings.Contains(said, "nter2") {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+}
+
 // secretForms reads the list that package waitfor is tested with, there with all
 // schemes.
 func secretForms(t *testing.T, addr, secret string) []string {
@@ -100,7 +138,7 @@ func secretForms(t *testing.T, addr, secret string) []string {
 			forms = append(forms, form)
 			continue
 		}
-		for _, scheme := range []string{"tcp", "http", "dns", "postgres"} {
+		for _, scheme := range []string{"tcp", "http", "dns", "postgres", "mysql", "redis", "kafka"} {
 			forms = append(forms, strings.ReplaceAll(form, "SCHEME", scheme))
 		}
 	}

@@ -10,15 +10,14 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/httpclient"
+	"initbox/internal/lazy"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/internal/tlsconfig"
@@ -41,7 +40,6 @@ const (
 func registerCommand(e *env) *cli.Command {
 	var r registerFlags
 	return &cli.Command{
-		Name:        "register",
 		Usage:       "announce this Pod to a server, once, however often it runs",
 		Description: describeRegister(),
 		Flags:       r.flags(),
@@ -173,20 +171,16 @@ type serverFlags struct {
 }
 
 func (s *serverFlags) flags() []cli.Flag {
-	return []cli.Flag{
+	return slices.Concat([]cli.Flag{
 		textFlag("url", "`URL` of the server; with --preset of its API, see above", categoryServer, &s.url),
 		textsFlag("header", "`NAME:VALUE` of the request, not secret", categoryServer, &s.header),
 		textsFlag("header-file", "`FILE` with headers of the request, one per line", categoryServer, &s.headerFiles),
 		textFlag("user", "`NAME` for basic authentication, or the registry's own, with --password-file", categoryServer, &s.user),
 		textFlag("password-file", "`FILE` with the password", categoryServer, &s.passwordFile),
 		textFlag("token-file", "`FILE` with a bearer token, such as a projected one of the service account", categoryServer, &s.tokenFile),
-		textFlag("ca-file", "`FILE` with PEM certificates to trust besides the roots", categoryServer, &s.tls.CAFile),
-		textFlag("cert-file", "`FILE` with a PEM client certificate", categoryServer, &s.tls.CertFile),
-		textFlag("key-file", "`FILE` with the client certificate's key, if it is not in the same file", categoryServer, &s.tls.KeyFile),
-		textFlag("server-name", "`NAME` to find in the server's certificate in place of the host's", categoryServer, &s.tls.ServerName),
-		onFlag("insecure", "take any certificate of the server", categoryServer, &s.tls.Insecure),
+	}, tlsFlags(categoryServer, &s.tls), []cli.Flag{
 		onFlag("no-proxy", "connect directly, whatever HTTP_PROXY says", categoryServer, &s.noProxy),
-	}
+	})
 }
 
 // server returns what the flags say. A secret on the command line is an error.
@@ -343,8 +337,8 @@ func (r *registerFlags) check(c *cli.Context) error {
 			return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
 		}
 	}
-	if port, err := strconv.Atoi(r.startupProbe); err == nil && (port < 1 || port > 65535) {
-		return usagef("--startup-probe %s: want a file, or a port from 1 to 65535", r.startupProbe)
+	if err := checkProbe(r.startupProbe); err != nil {
+		return err
 	}
 	if bodies := given("field", "json", "body-template"); len(bodies) > 1 {
 		return usagef("%s exclude each other", strings.Join(bodies, " and "))
@@ -409,7 +403,7 @@ func (r *registerFlags) unreplaced() error {
 		{"url", []string{r.server.url}}, {"check-url", []string{r.checkURL}}, {"heartbeat-url", []string{r.heartbeatURL}}, {"deregister-url", []string{r.leaveURL}},
 	} {
 		for _, value := range flag.values {
-			if name := variableReference.FindStringSubmatch(value); name != nil && !strings.Contains(value, "@") { // a password may have any characters
+			if name := variableReference().FindStringSubmatch(value); name != nil && !strings.Contains(value, "@") { // a password may have any characters
 				return usagef("--%s has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable", flag.name, name[1]).
 					hint("set it in the container's env; that of a Service is there only if the Service was there before the Pod, in the same namespace")
 			}
@@ -418,7 +412,7 @@ func (r *registerFlags) unreplaced() error {
 	return nil
 }
 
-var variableReference = regexp.MustCompile(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+var variableReference = lazy.Regexp(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
 // entry returns what a registry with a preset is told.
 func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.Entry, error) {

@@ -32,7 +32,6 @@ const (
 func renderCommand(e *env) *cli.Command {
 	var r renderFlags
 	return &cli.Command{
-		Name:      "render",
 		Usage:     "make configuration files from templates and values, all or none",
 		ArgsUsage: "SRC:DST… [-- COMMAND ARG…]",
 		Description: `Renders each SRC, a template or a folder of them, to DST; "-" is stdin and stdout.

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite the golden parts of the scripts
 // scripts meet it as users do: as a process.
 func TestMain(m *testing.M) {
 	names := map[string]func(){"initbox": main}
-	for _, cmd := range new(env).newApp().Commands {
+	for _, cmd := range new(env).newApp("").Commands {
 		names[cmd.Name] = main
 	}
 	// The scripts wait for most of their time; so many at once do not load two
@@ -84,6 +84,9 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"k8s":       cmdK8s,
 	"registry":  cmdRegistry,
 	"entries":   cmdEntries,
+	"git":       cmdGit,
+	"gitserver": cmdGitServer,
+	"database":  cmdDatabase,
 }
 
 // scriptKey is where a script's [script] is kept.

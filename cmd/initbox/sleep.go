@@ -14,7 +14,6 @@ import (
 func sleep(e *env) *cli.Command {
 	var jitter, step duration
 	return &cli.Command{
-		Name:      "sleep",
 		Usage:     "do nothing for a while, but stop at once when told to",
 		ArgsUsage: "DURATION",
 		Description: `Sleeps for DURATION, such as 60 or 0.5 (seconds) or 1m30s; it is at most ten

@@ -20,7 +20,6 @@ func waitForDNS(e *env) *cli.Command {
 		dns     = waitfor.KindOf("dns")
 	)
 	return &cli.Command{
-		Name:      "wait-for-dns",
 		Usage:     "wait until names resolve",
 		ArgsUsage: "NAME…",
 		Description: `Waits until every NAME has an address, or the records asked for. A short name

@@ -16,8 +16,7 @@ import (
 func waitForService(e *env) *cli.Command {
 	var wait waitFlags
 	return &cli.Command{
-		Name:        "wait-for-service",
-		Usage:       "wait until ports, servers, files and Kubernetes objects are ready",
+		Usage:       "wait until servers, databases, files and Kubernetes objects are ready",
 		ArgsUsage:   "TARGET… [-- COMMAND ARG…]",
 		Description: describeTargets(),
 		Flags:       slices.Concat(settingFlags(waitfor.Kinds()...), fromFlags(), wait.flags()),
@@ -69,7 +68,8 @@ func describeTargets() string {
 		if len(k.Schemes) > 1 {
 			usage += " (" + strings.Join(k.Schemes[1:], ", ") + ")"
 		}
-		fmt.Fprintf(&b, "  %s\n      %s\n", usage, k.Ready)
+		fmt.Fprintf(&b, "  %s\n", strings.Join(wrap(usage, helpWidth-2), "\n      "))
+		fmt.Fprintf(&b, "      %s\n", k.Ready)
 	}
 	b.WriteString(`
 What a target takes is a flag, for all targets of the kind, or stands in the
@@ -78,7 +78,9 @@ Every target takes #gone: wait until it does not answer any more.
 A secret in a target is referred to: http://app:${file:/secrets/password}@api/
 
 Examples:
-  initbox wait-for-service tcp://mydb:5432 http://api/healthz --timeout 10m
+  initbox wait-for-service tcp://cache:8080 http://api/healthz --timeout 10m
+  initbox wait-for-service 'postgres://app:${env:PGPASSWORD}@mydb/app' redis://cache
+  initbox wait-for-service '${env:DATABASE_URL}#query=SELECT count(*) FROM migrations'
   initbox wait-for-service k8s:job/migrate 'k8s:pods?selector=app=web#count=2'
   initbox wait-for-service 'https://app:${file:/secrets/password}@api/#ca-file=/tls/ca.crt'
   initbox wait-for-service file:///shared/ready tcp://old:80#gone -- /app/server --port 8080`)
