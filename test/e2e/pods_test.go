@@ -110,6 +110,7 @@ func TestActiveDeadline(t *testing.T) {
 	n := newNamespace(t)
 	n.apply("deadline.yaml")
 	n.wait("jsonpath={.status.phase}=Failed", "pod/deadline")
+	n.wait("jsonpath={.status.initContainerStatuses[0].state.terminated}", "pod/deadline") // the kubelet says so a little later
 	p := n.pod("deadline")
 	if p.Status.Reason != "DeadlineExceeded" {
 		t.Errorf("reason %s, want DeadlineExceeded", p.Status.Reason)

@@ -230,7 +230,7 @@ func TestRegisterHold(t *testing.T) {
 	for name := range gone {
 		server.requireStory(name, "register:1 started:1 deregister:0 stopped:0")
 	}
-	n.requireSidecarsEnded(gone)
+	n.requireSidecarsEnded("register", gone)
 	t.Logf("%d registrations, %d heartbeats", len(server.of("register")), len(server.of("alive")))
 }
 
@@ -280,9 +280,9 @@ func (w *watched) deleted() map[string]object {
 	return gone
 }
 
-// requireSidecarsEnded requires that the sidecars of all Pods that are gone have ended by themselves, and in time: one that is
+// requireSidecarsEnded requires that the containers of this name in all Pods that are gone have ended by themselves, and in time: one that is
 // killed when the grace period has passed ends with 137.
-func (n namespace) requireSidecarsEnded(pods map[string]object) {
+func (n namespace) requireSidecarsEnded(sidecar string, pods map[string]object) {
 	n.Helper()
 	var after []time.Duration
 	for name, o := range pods {
@@ -294,12 +294,12 @@ func (n namespace) requireSidecarsEnded(pods map[string]object) {
 		if err := json.Unmarshal(text, &p); err != nil {
 			n.Fatal(err)
 		}
-		sidecar, app := p.containerNamed(n.T, "register").State.Terminated, p.containerNamed(n.T, "app").State.Terminated
-		if sidecar == nil || app == nil || sidecar.ExitCode != 0 {
-			n.Errorf("Pod %s is gone, and of its sidecar is known %+v, of its app %+v; want both ended, the sidecar with status 0", name, sidecar, app)
+		ended, app := p.containerNamed(n.T, sidecar).State.Terminated, p.containerNamed(n.T, "app").State.Terminated
+		if ended == nil || app == nil || ended.ExitCode != 0 {
+			n.Errorf("Pod %s is gone, and of its sidecar is known %+v, of its app %+v; want both ended, the sidecar with status 0", name, ended, app)
 			continue
 		}
-		after = append(after, sidecar.FinishedAt.Sub(app.FinishedAt))
+		after = append(after, ended.FinishedAt.Sub(app.FinishedAt))
 	}
 	if len(after) == 0 {
 		n.Fatal("no Pod is known to be gone")
@@ -356,7 +356,7 @@ func TestRegisterRestarted(t *testing.T) {
 	left := server.untilInstant("a deregistration", func(i instant) bool { return i.What == "deregister" })
 	server.requireLive(nil)
 	server.requireStory(name, "register:1 stopped:1 deregister:0")
-	n.requireSidecarsEnded(deaths.deleted())
+	n.requireSidecarsEnded("register", deaths.deleted())
 	step("to none")
 	for _, stopped := range server.of("stopped") {
 		t.Logf("the sidecar deregistered %v after the app's last word", left.At.Sub(stopped.At).Round(time.Millisecond))

@@ -34,8 +34,10 @@ mkdir "$work/app" # the program is called app
 CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/app/app" ./test/e2e/app
 go run ./test/e2e/image -tag initbox:e2e -links -o "$work/initbox.tar" bin/initbox
 go run ./test/e2e/image -tag app:e2e -o "$work/app.tar" "$work/app/app"
+go run ./test/e2e/image -tag git:e2e -with "git,$(git --exec-path)/git-http-backend" -o "$work/git.tar" "$work/app/app"
+go run ./test/e2e/image -tag redis:e2e -with redis-server -o "$work/redis.tar" "$work/app/app"
 go test -c -o "$work/e2e.test" ./test/e2e
-for image in initbox app; do
+for image in initbox app git redis; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
 

@@ -1,5 +1,5 @@
 // Command app is what the suite's Pods run beside initbox: a server that becomes ready late, a client, a program that
-// says what it finds on a volume, or the server that Pods register with.
+// says what it finds on a volume, the server that Pods register with, or a server of Git.
 package main
 
 import (
@@ -19,12 +19,14 @@ import (
 func main() {
 	listen := flag.String("listen", "", "`ADDRESS` to answer HTTP on")
 	registry := flag.String("registry", "", "`ADDRESS` to be a server on that Pods register with")
+	git := flag.String("git", "", "`ADDRESS` to serve Git on, out of /repositories")
 	delay := flag.Duration("delay", 0, "do nothing for so long at first")
 	user := flag.String("user", "", "`NAME` without which, and $PASSWORD, requests are denied")
 	get := flag.String("get", "", "`URL` to fetch")
 	last := flag.String("last", "", "`URL` to fetch when told to end")
 	kill := flag.String("kill", "", "`NAME` of the processes to kill, as a node that is out of memory does")
 	stat := flag.String("stat", "", "`FILE` to print the inode, the mode, the time and the content of")
+	follow := flag.String("follow", "", "`LINK` to a folder whose files say the same, at any time; print that when it changes")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
 
@@ -56,6 +58,12 @@ func main() {
 	if *registry != "" {
 		go serve(*registry, newRegistry())
 	}
+	if *git != "" {
+		go serve(*git, newGit("/repositories", *user, os.Getenv("PASSWORD")))
+	}
+	if *follow != "" {
+		go followLink(*follow)
+	}
 	if *status >= 0 {
 		os.Exit(*status)
 	}
@@ -80,6 +88,9 @@ func handler(user, password string) http.HandlerFunc {
 			w.Header().Set("WWW-Authenticate", `Basic realm="app"`)
 			w.WriteHeader(http.StatusUnauthorized)
 			return
+		}
+		if hash := r.Header.Get("Gitsync-Hash"); hash != "" {
+			fmt.Println("told of", hash)
 		}
 		fmt.Fprintln(w, "hello")
 	}

@@ -1,5 +1,6 @@
 // Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry:
-// FROM scratch, the binary at / and as the entrypoint, user 65532, as the Dockerfile has it.
+// FROM scratch, the binary at / and as the entrypoint, user 65532, as the Dockerfile has it. Programs of this machine may
+// stand beside it.
 package main
 
 import (
@@ -9,10 +10,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -20,25 +23,30 @@ func main() {
 	tag := flag.String("tag", "", "`NAME:TAG` of the image")
 	output := flag.String("o", "", "`FILE` to write")
 	links := flag.Bool("links", false, "add a link to the binary for each name that it prints with --list")
+	with := flag.String("with", "", "add these `PROGRAMS` of the machine, with commas between them, and their libraries, each at its path here")
 	flag.Parse()
 	if *tag == "" || *output == "" || flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: image -tag NAME:TAG -o FILE [-links] BINARY")
+		fmt.Fprintln(os.Stderr, "usage: image -tag NAME:TAG -o FILE [-links] [-with PROGRAM,…] BINARY")
 		os.Exit(2)
 	}
-	if err := write(*output, *tag, flag.Arg(0), *links); err != nil {
+	if err := write(*output, *tag, flag.Arg(0), *links, *with); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func write(output, tag, binary string, links bool) error {
-	layer, err := newLayer(binary, links)
+func write(output, tag, binary string, links bool, with string) error {
+	layer, err := newLayer(binary, links, with)
 	if err != nil {
 		return err
 	}
+	settings := map[string]any{"User": "65532:65532", "Entrypoint": []string{"/" + filepath.Base(binary)}, "WorkingDir": "/"}
+	if with != "" {
+		settings["Env"] = []string{"PATH=/usr/bin"}
+	}
 	config := encode(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"User": "65532:65532", "Entrypoint": []string{"/" + filepath.Base(binary)}, "WorkingDir": "/"},
+		"config": settings,
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + sum(layer)}},
 	})
 	manifest := encode([]any{map[string]any{"Config": sum(config) + ".json", "RepoTags": []string{tag}, "Layers": []string{"layer.tar"}}})
@@ -51,7 +59,7 @@ func write(output, tag, binary string, links bool) error {
 }
 
 // newLayer is a tar with what is in the image.
-func newLayer(binary string, links bool) ([]byte, error) {
+func newLayer(binary string, links bool, with string) ([]byte, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -71,7 +79,41 @@ func newLayer(binary string, links bool) ([]byte, error) {
 			layer.entry(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: filepath.Base(binary), Mode: 0o777}, nil)
 		}
 	}
+	if with != "" {
+		if err := layer.programs(strings.Split(with, ",")); err != nil {
+			return nil, err
+		}
+	}
 	return layer.bytes(), nil
+}
+
+// programs adds programs of this machine, and the libraries that they are linked with.
+func (a *archive) programs(names []string) error {
+	files := map[string]bool{}
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return err
+		}
+		files[path] = true
+		libraries, err := exec.Command("ldd", path).Output()
+		if err != nil {
+			return fmt.Errorf("ldd %s: %w", path, err)
+		}
+		for _, word := range strings.Fields(string(libraries)) {
+			if filepath.IsAbs(word) {
+				files[word] = true
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		a.file(strings.TrimPrefix(path, "/"), 0o755, content)
+	}
+	return nil
 }
 
 // archive is a tar in memory, where nothing can fail but the program.
