@@ -73,7 +73,6 @@ func TestOver(t *testing.T) {
 
 func TestParseRefusesAReportThatIsNotWhole(t *testing.T) {
 	for _, args := range [][]string{
-		{"-write", "x", "-only", "size"},
 		{"-write", "x", "-quick"},
 		{"-only", "nothing"},
 		{"-trials", "0"},
@@ -101,6 +100,31 @@ func TestReplaceReport(t *testing.T) {
 	}
 	if _, err := replaceReport("# Title\n", "new\n"); err == nil {
 		t.Error("a page without markers was accepted")
+	}
+}
+
+func TestReplaceSection(t *testing.T) {
+	report := func(targets, sections string) string {
+		return "# Title\n\n" + beginMark + "\n\n### Targets\n\n| target | limit | measured |  |\n|---|---|---|---|\n" + targets +
+			"\n" + sections + "\n### Machine and versions\n\n| a | b |\n\n" + endMark + "\n\nEnd.\n"
+	}
+	one, two := "### One\n\nfirst\n", "### Two\n\nsecond\n"
+	s := &section{title: "New", about: "third", targets: []target{{"new", "1", "2", false}}}
+	added := report("| one | 1 | 1 | met |\n| new | 1 | 2 | **missed** |\n", one+"\n"+two+"\n### New\n\nthird\n")
+	got, err := replaceSection(report("| one | 1 | 1 | met |\n", one+"\n"+two), s)
+	if err != nil || got != added {
+		t.Errorf("added: %v\n%s\nwant\n%s", err, got, added)
+	}
+	if again, err := replaceSection(got, s); err != nil || again != added {
+		t.Errorf("not the same when done twice: %v\n%s", err, again)
+	}
+	s = &section{title: "One", about: "changed", targets: []target{{"one", "3", "2", true}}}
+	want := report("| one | 3 | 2 | met |\n| new | 1 | 2 | **missed** |\n", "### One\n\nchanged\n\n"+two+"\n### New\n\nthird\n")
+	if got, err = replaceSection(added, s); err != nil || got != want {
+		t.Errorf("replaced: %v\n%s\nwant\n%s", err, got, want)
+	}
+	if _, err := replaceSection(beginMark+"\n"+endMark, s); err == nil {
+		t.Error("a page without a report was accepted")
 	}
 }
 
@@ -186,6 +210,11 @@ func TestEveryWaiterNamesAKnownTool(t *testing.T) {
 	lists := [][]waiter{dnsWaiters, blackHoleWaiters, startWaiters, crowds[0].waiters(b)}
 	for _, k := range kinds(nil) {
 		lists = append(lists, k.waiters)
+	}
+	for _, d := range databaseServers {
+		for _, k := range d.waits {
+			lists = append(lists, k.waiters)
+		}
 	}
 	for _, list := range lists {
 		if got := b.present(list); len(got) != len(list) {

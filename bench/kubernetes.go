@@ -148,22 +148,11 @@ func (b *bench) objects(ctx context.Context, s *apiServer) (*section, error) {
 	few := *b
 	few.trials, few.atOnce = max(b.trials/5, 2), 4 // kubectl needs a processor
 	outcomes := few.runTrials(ctx, few.plan(all))
-	t := table{{"", "waiter", "median", "p90", "p99", "× initbox", "cpu", "× initbox", "resident", "failed"}}
 	for _, k := range all {
-		mine := outcomes[series{k.name, ours}]
-		for _, w := range b.present(k.waiters) {
-			some := outcomes[series{k.name, w.name}]
-			r := reactions(some)
-			row := append([]string{k.name, w.name}, r.spread()...)
-			t = append(t, append(row,
-				ratio(float64(r.median()), float64(reactions(mine).median())),
-				human(cpus(some).median()), ratio(float64(cpus(some).median()), float64(cpus(mine).median())),
-				w.resident(resident(some)), strconv.Itoa(len(some)-len(r))))
-		}
-		median := reactions(mine).median()
+		median := reactions(outcomes[series{k.name, ours}]).median()
 		report.targets = append(report.targets, target{"reaction, k8s:" + k.name + ", median", human(objectReaction), human(median), median > 0 && median <= objectReaction})
 	}
-	report.tables = append(report.tables, t)
+	report.tables = append(report.tables, costTable(b, all, outcomes, 0.9, 0.99))
 	report.notes = append(report.notes, busy())
 	return report, firstFailure(outcomes)
 }

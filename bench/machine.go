@@ -32,6 +32,29 @@ func (b *bench) machine(began time.Time, took time.Duration) table {
 	return t
 }
 
+// measuredAlone is what [bench.machine] says, for a section that was not measured with
+// the rest of its page: of the tools, those that stand in its tables.
+func (b *bench) measuredAlone(s *section, began time.Time) string {
+	named := map[string]bool{}
+	for _, t := range s.tables {
+		for _, row := range t {
+			for _, cell := range row {
+				for _, word := range strings.Fields(cell) {
+					named[strings.TrimSuffix(word, ",")] = true
+				}
+			}
+		}
+	}
+	var versions []string
+	for _, k := range known {
+		if f, ok := b.tools[k.name]; ok && named[k.name] {
+			versions = append(versions, f.version)
+		}
+	}
+	return fmt.Sprintf("Measured alone on %s, on %d cores of %s, with %s.", began.UTC().Format(time.DateOnly), runtime.NumCPU(),
+		field("/proc/cpuinfo", "model name"), strings.Join(versions, "; "))
+}
+
 func kernel() string {
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	if err != nil {

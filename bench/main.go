@@ -36,8 +36,10 @@ var benchmarks = []benchmark{
 	{"memory", memory},
 	{"starvation", starvation},
 	{"kubernetes", kubernetes},
+	{"databases", databases},
 	{"render", renderAll},
 	{"herd", herd},
+	{"clone", cloneAll},
 }
 
 // errSkipped is wrapped by the error of a benchmark that cannot run on this
@@ -57,6 +59,7 @@ type bench struct {
 	dir    string          // for sockets, logs and built programs; removed at the end
 	port   int             // free on all of 127.77.0.0/16 and 127.78.0.0/16
 	claim  io.Closer       // keeps it so
+	clones string          // the repositories of the clone benchmark, as -repositories has them; "" for some that are made
 	log    io.Writer       // progress
 
 	inside *namespace // if set, where processes are started
@@ -64,9 +67,9 @@ type bench struct {
 
 // options are the command line.
 type options struct {
-	initbox, only, write string
-	trials               int
-	quick                bool
+	initbox, only, write, repositories string
+	trials                             int
+	quick                              bool
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -76,7 +79,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.initbox, "initbox", "bin/initbox", "the binary to measure")
 	f.IntVar(&o.trials, "trials", 100, "trials of the reaction benchmark; the others scale with it")
 	f.StringVar(&o.only, "only", "", "run only this benchmark: "+strings.Join(names(), ", "))
-	f.StringVar(&o.write, "write", "", "also replace the report between the markers in this file")
+	f.StringVar(&o.write, "write", "", "also replace the report between the markers in this file, or with -only its one section")
+	f.StringVar(&o.repositories, "repositories", "", "clone these bare repositories, [NAME=]DIR,…, in place of some that are made")
 	f.BoolVar(&o.quick, "quick", false, "few trials and short waits, within a minute")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -86,8 +90,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	case o.trials < 1 || o.trials > 1000: // each has an address, and there are 40 000 of those
 		return o, errors.New("-trials must be from 1 to 1000")
-	case o.write != "" && (o.only != "" || o.quick):
-		return o, errors.New("-write wants a full run: leave out -only and -quick")
+	case o.write != "" && o.quick:
+		return o, errors.New("-write wants figures that can be quoted: leave out -quick")
 	}
 	if o.quick {
 		o.trials = min(o.trials, 6)
@@ -120,6 +124,9 @@ func selected(only string) ([]benchmark, error) {
 // a line of the report. A wait of initbox that failed or was never ready ends
 // with 1, as no figure of such a run can be trusted.
 func run(args []string, stdout, stderr io.Writer) int {
+	if len(args) == 2 && args[0] == serveGitCommand {
+		return serveGit(args[1], os.Stdin, stdout, stderr)
+	}
 	o, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -156,10 +163,15 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if _, err := io.WriteString(stdout, report); err != nil {
 		return err
 	}
-	if failure == nil && o.write != "" {
-		return errors.Join(writePictures(o.write, sections), writeReport(o.write, report))
+	if failure != nil || o.write == "" {
+		return failure
 	}
-	return failure
+	replace := func(page string) (string, error) { return replaceReport(page, report) }
+	if o.only != "" {
+		sections[0].notes = append(sections[0].notes, b.measuredAlone(sections[0], began))
+		replace = func(page string) (string, error) { return replaceSection(page, sections[0]) }
+	}
+	return errors.Join(writePictures(o.write, sections), rewrite(o.write, replace))
 }
 
 // runAll runs the benchmarks one after the other. An error of one does not keep
@@ -204,7 +216,7 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (*bench, error) 
 	if err != nil {
 		return nil, errors.Join(err, claim.Close())
 	}
-	return &bench{tools: found, trials: o.trials, atOnce: atOnce, quick: o.quick, dir: dir, port: port, claim: claim, log: stderr}, nil
+	return &bench{tools: found, trials: o.trials, atOnce: atOnce, quick: o.quick, dir: dir, port: port, claim: claim, clones: o.repositories, log: stderr}, nil
 }
 
 func (b *bench) close() {

@@ -120,8 +120,18 @@ func (b *bench) runTrial(ctx context.Context, t trial) outcome {
 		return outcome{err: err}
 	}
 	defer s.close()
-	return b.await(ctx, t.waiter.argv(b.tools[t.waiter.tool].path, s.vars), t.delay, s.open)
+	o := b.await(ctx, t.waiter.argv(b.tools[t.waiter.tool].path, s.vars), max(t.delay-s.early, 0), s.open)
+	if s.took != nil && o.err == nil {
+		o.waited, o.reaction = o.waited+s.took(), o.reaction-s.took()
+		if o.reaction < -seenWithin {
+			o.err = errEarly
+		}
+	}
+	return o
 }
+
+// seenWithin is how much later than a waiter the harness may see that a service is there.
+const seenWithin = 200 * time.Millisecond
 
 // await starts a waiter, makes its service appear after the delay, and waits for
 // the exit.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -31,6 +32,37 @@ func reactionReport(b *bench, all []kind, outcomes map[series][]outcome) *sectio
 		s.targets = append(s.targets, reactionTargets(k, outcomes)...)
 	}
 	return s
+}
+
+// costTable shows what waits took beside the time: the reaction's median and its
+// percentiles p, and processor time and memory.
+func costTable(b *bench, all []kind, outcomes map[series][]outcome, p ...float64) table {
+	header := []string{"", "waiter", "median"}
+	for _, p := range p {
+		header = append(header, fmt.Sprintf("p%.0f", 100*p))
+	}
+	t := table{append(header, "× initbox", "cpu", "× initbox", "resident", "failed")}
+	for _, k := range all {
+		mine := outcomes[series{k.name, ours}]
+		for _, w := range b.present(k.waiters) {
+			some := outcomes[series{k.name, w.name}]
+			r := reactions(some)
+			if len(r) == 0 {
+				row := append([]string{k.name, w.name}, slices.Repeat([]string{"–"}, len(t[0])-3)...)
+				t = append(t, append(row, strconv.Itoa(len(some))))
+				continue
+			}
+			row := []string{k.name, w.name, human(r.median())}
+			for _, p := range p {
+				row = append(row, human(r.percentile(p)))
+			}
+			t = append(t, append(row,
+				ratio(float64(r.median()), float64(reactions(mine).median())),
+				human(cpus(some).median()), ratio(float64(cpus(some).median()), float64(cpus(mine).median())),
+				w.resident(resident(some)), strconv.Itoa(len(some)-len(r))))
+		}
+	}
+	return t
 }
 
 // overTable shows the part of initbox's reaction that its policy (the next
@@ -71,7 +103,7 @@ func reactionTargets(k kind, outcomes map[series][]outcome) []target {
 func fastestRival(k kind, outcomes map[series][]outcome) (best time.Duration, name string) {
 	for _, w := range k.waiters {
 		r := reactions(outcomes[series{k.name, w.name}])
-		if w.rival && len(r) > 0 && (name == "" || r.median() < best) {
+		if w.rival && len(r) > 0 && r.median() > 0 && (name == "" || r.median() < best) { // else it does not wait
 			best, name = r.median(), w.name
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -69,10 +70,14 @@ func targets(sections []*section) table {
 	t := table{{"target", "limit", "measured", ""}}
 	for _, section := range sections {
 		for _, g := range section.targets {
-			t = append(t, []string{g.what, g.limit, g.got, map[bool]string{true: "met", false: "**missed**"}[g.met]})
+			t = append(t, g.row())
 		}
 	}
 	return t
+}
+
+func (g target) row() []string {
+	return []string{g.what, g.limit, g.got, map[bool]string{true: "met", false: "**missed**"}[g.met]}
 }
 
 // Between these two lines a page keeps the report of the last full run.
@@ -91,6 +96,51 @@ func replaceReport(page, report string) (string, error) {
 	return before + beginMark + "\n\n" + strings.TrimSpace(report) + "\n\n" + endMark + after, nil
 }
 
+// replaceSection returns page with one section of its report replaced, or added at the
+// end, and with it the rows of its targets.
+func replaceSection(page string, s *section) (string, error) {
+	before, rest, ok := strings.Cut(page, beginMark)
+	report, after, closed := strings.Cut(rest, endMark)
+	const first, last = "\n### Targets\n", "\n### Machine and versions\n"
+	head, body, hasTargets := strings.Cut(report, first)
+	body, machine, hasMachine := strings.Cut(body, last)
+	if !ok || !closed || !hasTargets || !hasMachine {
+		return "", errors.New("no report to put a section into: it is written by a run without -only")
+	}
+	parts := strings.Split(body, "\n### ")
+	at := slices.IndexFunc(parts, func(p string) bool { return strings.HasPrefix(p, s.title+"\n") })
+	if at < 0 {
+		at, parts = len(parts), append(parts, "")
+	}
+	parts[at] = strings.TrimPrefix(s.String(), "### ")
+	parts[0] = replaceTargets(strings.TrimSpace(parts[0]), s.targets)
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return before + beginMark + head + first + "\n" + strings.Join(parts, "\n\n### ") + "\n" + last + machine + endMark + after, nil
+}
+
+// replaceTargets returns the rows of a table with those of the targets replaced, where
+// the first of them was, or added at its end.
+func replaceTargets(rows string, targets []target) string {
+	var kept []string
+	at := -1
+	for row := range strings.SplitSeq(rows, "\n") {
+		if slices.ContainsFunc(targets, func(g target) bool { return strings.HasPrefix(row, "| "+g.what+" |") }) {
+			at = max(at, len(kept))
+			continue
+		}
+		kept = append(kept, row)
+	}
+	if at < 0 {
+		at = len(kept)
+	}
+	for i, g := range targets {
+		kept = slices.Insert(kept, at+i, "| "+strings.Join(g.row(), " | ")+" |")
+	}
+	return strings.Join(kept, "\n")
+}
+
 // writePictures keeps those of all sections beside the page.
 func writePictures(page string, sections []*section) error {
 	for _, s := range sections {
@@ -103,12 +153,13 @@ func writePictures(page string, sections []*section) error {
 	return nil
 }
 
-func writeReport(name, report string) error {
+// rewrite replaces the text of a page.
+func rewrite(name string, replace func(page string) (string, error)) error {
 	page, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	replaced, err := replaceReport(string(page), report)
+	replaced, err := replace(string(page))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

@@ -9,12 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 )
 
 // A service is a thing to wait for. It is not there until open is called.
 type service struct {
-	vars  map[string]string // what fills the placeholders of a waiter
-	open  func() error      // returns once the service answers
+	vars  map[string]string    // what fills the placeholders of a waiter
+	open  func() error         // returns once the service answers
+	early time.Duration        // how long before it is to be there open is called
+	took  func() time.Duration // of open, until it was there; nil if it is as soon as open is called
 	close func() error
 }
 

@@ -19,6 +19,7 @@ type tool struct {
 	name        string
 	versionArgs []string // make it print its version
 	program     string   // the one that has it, if it is a library: it is there if versionArgs succeed
+	folders     string   // searched before PATH, a pattern of filepath.Glob; "" for none
 	path        string   // absolute, once found
 	version     string   // the line that it printed
 }
@@ -36,6 +37,10 @@ var known = []tool{
 	{name: "curl", versionArgs: []string{"--version"}},
 	{name: "unbound", versionArgs: []string{"-V"}},
 	{name: "ip", versionArgs: []string{"-V"}},
+	{name: "pg_isready", versionArgs: []string{"--version"}, folders: postgresFolders},
+	{name: "psql", versionArgs: []string{"--version"}, folders: postgresFolders},
+	{name: "mysqladmin", versionArgs: []string{"--version"}},
+	{name: "redis-cli", versionArgs: []string{"--version"}},
 	{name: "etcd", versionArgs: []string{"--version"}},
 	{name: "kube-apiserver", versionArgs: []string{"--version"}},
 	{name: "kubectl", versionArgs: []string{"version", "--client"}},
@@ -46,7 +51,13 @@ var known = []tool{
 		"import jinja2, platform; print(jinja2.__version__, 'on Python', platform.python_version())"}},
 	{name: "envsubst", versionArgs: []string{"--version"}}, // of gettext
 	{name: "envsubst-a8m", versionArgs: nil},               // of a8m, under a name of its own
+	{name: "git", versionArgs: []string{"--version"}},
+	{name: "git-sync", versionArgs: []string{"--version"}},
 }
+
+// postgresFolders have PostgreSQL's clients themselves, as its image has them: what
+// Debian puts on PATH is a script in Perl that starts them.
+const postgresFolders = "/usr/lib/postgresql/*/bin"
 
 // findTools looks for the known tools on PATH and in bench/peers. Only initbox
 // must be there.
@@ -74,6 +85,9 @@ func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
 
 // find returns where t is, or its program.
 func (t tool) find(ctx context.Context) (string, error) {
+	if found, _ := filepath.Glob(filepath.Join(t.folders, t.name)); t.folders != "" && len(found) > 0 {
+		return found[len(found)-1], nil
+	}
 	if t.program == "" {
 		return lookPath(t.name)
 	}

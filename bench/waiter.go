@@ -16,6 +16,8 @@ type waiter struct {
 	// rival marks what a target of the issue names: initbox has to be better than
 	// these, not than any slower variant that a table shows beside them.
 	rival bool
+
+	once []string // of a loop, the probe alone, once
 }
 
 const ours = "initbox"
@@ -48,30 +50,35 @@ func command(args []string, more ...string) []string {
 // loop is what charts and the Kubernetes documentation do instead: a probe, in
 // which {tool} is its program, and a pause, in a shell. The shell of a BusyBox
 // probe is BusyBox's own, as in the image of that name.
-func loop(tool, applet, probe string, seconds int) waiter {
+func loop(tool, applet, probe string, seconds float64) waiter {
 	run := []string{"/bin/sh"}
 	pause := "sleep"
 	if tool == "busybox" {
 		run, pause = []string{"{tool}", "sh"}, "{tool} sleep"
 	}
-	script := fmt.Sprintf("until %s; do %s %d; done", probe, pause, seconds)
+	script := fmt.Sprintf("until %s; do %s %v; done", probe, pause, seconds)
 	return waiter{
-		name:  fmt.Sprintf("%s loop, sleep %d", applet, seconds),
+		name:  fmt.Sprintf("%s loop, sleep %v", applet, seconds),
 		tool:  tool,
 		args:  append(run, "-c", script),
+		once:  append(run[:len(run):len(run)], "-c", probe),
 		rival: seconds == 1,
 	}
 }
 
 // argv returns the command line of w with its placeholders replaced.
 func (w waiter) argv(path string, vars map[string]string) []string {
+	return filled(w.args, path, vars)
+}
+
+func filled(args []string, path string, vars map[string]string) []string {
 	pairs := []string{"{tool}", path}
 	for k, v := range vars {
 		pairs = append(pairs, "{"+k+"}", v)
 	}
 	fill := strings.NewReplacer(pairs...)
 	var argv []string
-	for _, a := range w.args {
+	for _, a := range args {
 		argv = append(argv, fill.Replace(a))
 	}
 	return argv
