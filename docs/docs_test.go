@@ -147,14 +147,33 @@ func withState(t *testing.T, args []string) []string {
 // runFor1ns runs the program in an environment that has what the examples refer to.
 func runFor1ns(args []string) (out []byte, status int) {
 	cmd := exec.Command(binary, withTimeout(args, "1ns")...)
-	cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb"}
+	cmd.Env = append(referredTo(args), "INITBOX_TERMINATION_LOG="+os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb")
 	out, _ = cmd.CombinedOutput()
 	return out, cmd.ProcessState.ExitCode()
 }
 
+// reference is a variable that a target refers to. What is nothing else is a whole target.
+var reference = regexp.MustCompile(`\$\{env:([A-Z_]+)\}`)
+
+// referredTo returns an environment with the variables that args refer to.
+func referredTo(args []string) (env []string) {
+	for _, arg := range args {
+		for _, match := range reference.FindAllStringSubmatchIndex(arg, -1) {
+			value := "s3cret"
+			if match[0] == 0 {
+				value = "postgres://app:s3cret@mydb/app"
+			}
+			env = append(env, arg[match[2]:match[3]]+"="+value)
+		}
+	}
+	return env
+}
+
 // withTimeout returns args with another timeout, before what ends the flags.
 func withTimeout(args []string, timeout string) []string {
-	end := slices.IndexFunc(args, func(arg string) bool { return arg == "--" || arg == "--from-k8s-wait-for" })
+	end := slices.IndexFunc(args, func(arg string) bool {
+		return arg == "--" || arg == "--from-k8s-wait-for" || arg == "--compat=git-sync"
+	})
 	if end < 0 {
 		end = len(args)
 	}
