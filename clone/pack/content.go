@@ -41,7 +41,7 @@ func (p *Pack) baseOf(o *Object, e entry) (*Object, bool) {
 	if e.kind == plumbing.OFSDeltaObject {
 		i, ok = p.find(o.Offset - e.back)
 	} else {
-		i, ok = p.bases.of(p, o)
+		i, ok = p.refDeltas.of(p, o)
 	}
 	if !ok {
 		return nil, false

@@ -92,7 +92,7 @@ type Pack struct {
 	Size     int64         // bytes
 
 	objects
-	bases bases // of deltas on an id
+	refDeltas refDeltas
 
 	o         Options
 	ctx       context.Context // of Read, which is over when finished

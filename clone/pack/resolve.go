@@ -20,25 +20,35 @@ import (
 // link says which object is a delta on which.
 type link struct{ base, delta uint32 }
 
-// bases are those of deltas on an id, in the order of the deltas.
-type bases []link
+// refDeltas are the deltas on an id. Their bases are apart from what is searched: that of an
+// object which has been added is known, but others' may be found meanwhile.
+type refDeltas struct {
+	deltas []uint32 // ascending
+	bases  []uint32 // of each, by its slot; or unknown
+}
 
 const unknown = ^uint32(0)
 
+// add takes the next one, and returns its slot.
+func (r *refDeltas) add(delta uint32) (slot uint32) {
+	r.deltas, r.bases = append(r.deltas, delta), append(r.bases, unknown)
+	return uint32(len(r.deltas) - 1)
+}
+
 // of returns the number of the base of an object that is such a delta.
-func (b bases) of(p *Pack, o *Object) (uint32, bool) {
+func (r *refDeltas) of(p *Pack, o *Object) (uint32, bool) {
 	delta, _ := p.find(o.Offset)
-	i, found := slices.BinarySearchFunc(b, delta, func(l link, delta uint32) int { return cmp.Compare(l.delta, delta) })
+	slot, found := slices.BinarySearch(r.deltas, delta)
 	if !found {
 		return unknown, false
 	}
-	return b[i].base, b[i].base != unknown
+	return r.bases[slot], r.bases[slot] != unknown
 }
 
 // reference is a delta on an id.
 type reference struct {
 	base plumbing.Hash
-	slot uint32 // in bases
+	slot uint32 // of the Pack's refDeltas
 }
 
 // resolver makes what is left.
@@ -88,8 +98,7 @@ func (v *resolver) survey() error {
 			return err
 		}
 		if e.kind == plumbing.REFDeltaObject {
-			v.references = append(v.references, reference{e.base, uint32(len(v.bases))})
-			v.bases = append(v.bases, link{unknown, i})
+			v.references = append(v.references, reference{e.base, v.refDeltas.add(i)})
 			continue
 		}
 		base, _ := v.find(o.Offset - e.back) // seen by reader.delta
@@ -149,12 +158,12 @@ type frame struct {
 
 // next takes the number of the next delta. Those on the id come first: so another
 // object that is the same sees that they are taken, see enter.
-func (f *frame) next(bases bases) (delta uint32) {
+func (f *frame) next(r *refDeltas) (delta uint32) {
 	if len(f.references) > 0 {
 		slot := f.references[0].slot
 		f.references = f.references[1:]
-		bases[slot].base = f.number
-		return bases[slot].delta
+		r.bases[slot] = f.number
+		return r.deltas[slot]
 	}
 	delta, f.links = f.links[0].delta, f.links[1:]
 	return delta
@@ -167,7 +176,7 @@ func (v *resolver) enter(i uint32, c *content) error {
 	f := frame{object: v.at(i), number: i, content: c, at: -1}
 	f.links = equal(v.links, func(l link) int { return cmp.Compare(l.base, i) })
 	f.references = equal(v.references, func(r reference) int { return bytes.Compare(r.base[:], f.object.ID[:]) })
-	if len(f.references) > 0 && v.bases[f.references[0].slot].base != unknown {
+	if len(f.references) > 0 && v.refDeltas.bases[f.references[0].slot] != unknown {
 		f.references = nil
 	}
 	if f.isDone() {
@@ -209,7 +218,7 @@ func (v *resolver) step() error {
 	if err := v.kept.back(top, len(v.stack), v.o.Large); err != nil {
 		return err
 	}
-	delta := top.next(v.bases)
+	delta := top.next(&v.refDeltas)
 	base, kind := top.content.use(), top.object.Kind
 	defer base.release()
 	if top.isDone() { // before its deltas: so a long chain does not pile up
@@ -270,8 +279,8 @@ func (v *resolver) unresolved() error {
 		return nil
 	}
 	for _, ref := range v.references {
-		if link := v.bases[ref.slot]; link.base == unknown {
-			return thin(v.deferred, v.at(link.delta).Offset, ref.base)
+		if v.refDeltas.bases[ref.slot] == unknown {
+			return thin(v.deferred, v.at(v.refDeltas.deltas[ref.slot]).Offset, ref.base)
 		}
 	}
 	return corrupt("%d objects of the pack cannot be made", v.deferred)
