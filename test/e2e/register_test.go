@@ -374,8 +374,8 @@ func TestRegisterStuck(t *testing.T) {
 		message []string // patterns; the first is one of its first line
 	}{
 		// What a Service without endpoints answers with depends on the cluster's network.
-		{"no-server", 124, []string{`http://[0-9.]+:80/register: register no-server: the deadline of 5s passed .*(refused|no route|no answer|timed out)`, `^hint: `}},
-		{"no-name", 124, []string{`http://manegement/register: register no-name: the deadline of 5s passed .*no such name`, `^hint: `}},
+		{"no-server", 124, []string{`http://[0-9.]+:80/register: register no-server: the deadline of 20s passed .*(refused|no route|no answer|timed out)`, `^hint: `}},
+		{"no-name", 124, []string{`http://manegement/register: register no-name: the deadline of 20s passed .*no such name`, `^hint: `}},
 		{"no-service", 2, []string{`--url has .*REGISTRY_SERVICE_HOST.* in it, which Kubernetes leaves as it is`, `^hint: .* only if the Service was there before the Pod`}},
 		{"no-ip", 1, []string{`the Pod's IP is not known`, `^- name: POD_IP\n +valueFrom:\n +fieldRef: {fieldPath: status.podIP}$`}},
 	} {
