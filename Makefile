@@ -10,6 +10,9 @@ BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_doc
 # Modules of their own, so that what they need stays out of the product's go.mod. Not test/consul: that is one file, and
 # a tool that reads it wants hundreds of modules compiled.
 TEST_MODULES = test/coredns test/grpchealth test/helm test/kafka test/mongodb
+# One package after another, since most measure time somewhere. Ten minutes for each, as go test would have it, are not
+# enough where others take the machine's time.
+TEST = go test -p 1 -timeout 30m
 # Tools that read the sources, at the versions that test/tools/go.mod pins.
 TOOL = go tool -modfile=test/tools/go.mod
 
@@ -29,8 +32,8 @@ demo: build ## the Kubernetes documentation's init containers, without a cluster
 .PHONY: test
 test: ## all tests; installs the real servers they want, where it may (root and apt)
 	test/install-servers.sh
-	go test -p 1 ./...
-	@for module in $(TEST_MODULES); do echo "go test: $$module"; go -C $$module test ./... || exit; done
+	$(TEST) ./...
+	@for module in $(TEST_MODULES); do echo "go test: $$module"; (cd $$module && $(TEST) ./...) || exit; done
 
 .PHONY: consul
 consul: ## a real Consul for the tests, which do with a handler where there is none; four minutes or more, once
@@ -40,7 +43,7 @@ consul: ## a real Consul for the tests, which do with a handler where there is n
 # elsewhere: where one strikes is as random without it.
 .PHONY: race
 race: ## the tests under the race detector (needs a C compiler)
-	INITBOX_TEST_KILLS=20 CGO_ENABLED=1 go test -race -p 1 $$(go list ./... | grep -v '^initbox/test/')
+	INITBOX_TEST_KILLS=20 CGO_ENABLED=1 $(TEST) -race $$(go list ./... | grep -v '^initbox/test/')
 
 # Not test/helm: where Helm reads nonsense in another way than we do, nothing is to be mended.
 .PHONY: fuzz
