@@ -104,7 +104,7 @@ func TestFullDisk(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
-			mountAt(t, top, "size=2m")
+			servers.Tmpfs(t, top, "size=2m")
 			o := clone.Options{URL: r.url, Dir: top + c.in, Ref: "one", Depth: 1}
 			fill := filepath.Join(top, "fill")
 			if c.in == "" {
@@ -182,7 +182,7 @@ func TestRoomAgain(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
 	top := t.TempDir()
-	mountAt(t, top, "size=1m")
+	servers.Tmpfs(t, top, "size=1m")
 	fill := filepath.Join(top, "fill")
 	leave(t, fill, 16<<10)
 	full := ""
@@ -730,7 +730,7 @@ func TestBombs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			mountAt(t, dir, "size=100m")
+			servers.Tmpfs(t, dir, "size=100m")
 			put(t, dir, "app/old", "old")
 			out := child{URL: test.start(t), Dir: filepath.Join(dir, "app"), Depth: 1, MaxFiles: 20000, Once: true, Ref: "main"}.run(t)
 			if out.Class != string(test.class) || !strings.Contains(out.Error, test.text) {

@@ -11,6 +11,7 @@ import (
 
 	"initbox/clone"
 	"initbox/internal/poll"
+	"initbox/test/servers"
 )
 
 // hostile is a repository that somebody makes to get out of the folder.
@@ -232,7 +233,7 @@ func TestNamesOfOurs(t *testing.T) {
 			h := hostile{t, newRepository(t, repo)}
 			h.publish(h.tree(line("100644", name, h.blob("{}"))))
 			volume := filepath.Join(t.TempDir(), "volume")
-			mountAt(t, volume, "size=5m")
+			servers.Tmpfs(t, volume, "size=5m")
 			put(t, volume, "old", "old")
 			err := try(t, clone.Options{URL: at + "/" + filepath.Base(repo), Dir: volume, Depth: 1, GitDir: gitDir})
 			if err == nil || !strings.Contains(err.Error(), "has a file "+name) || !poll.IsPermanent(err) {

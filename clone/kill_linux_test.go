@@ -172,26 +172,6 @@ func (c child) run(t testing.TB) outcome {
 	return out
 }
 
-// mountAt mounts something for the time of a test. On a machine that has to run all
-// tests it must be possible.
-func mountAt(t *testing.T, dir, data string) {
-	t.Helper()
-	skip := t.Skipf
-	if os.Getenv("CI") == "true" {
-		skip = t.Fatalf
-	}
-	if os.Getuid() != 0 {
-		skip("mounting needs root")
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, data); err != nil {
-		skip("cannot mount here: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-}
-
 // quick returns a folder that is in memory, if that can be had: thousands of files
 // are made and removed again and again.
 func quick(t *testing.T) string {
@@ -351,7 +331,7 @@ func newKilling(t *testing.T, r *twoRevisions, c killCase) *killing {
 	k := &killing{T: t, twoRevisions: r, killCase: c, top: quick(t)}
 	k.child = child{URL: r.url, Dir: filepath.Join(k.top, "app"), Link: c.link, GitDir: c.gitDir, Depth: 1, Submodules: clone.SubmodulesRecursive}
 	if c.mount {
-		mountAt(t, k.child.Dir, "size=200m")
+		servers.Tmpfs(t, k.child.Dir, "size=200m")
 	}
 	if strings.Contains(c.gitDir, "/") {
 		k.child.GitDir = filepath.Join(k.top, c.gitDir)
@@ -615,7 +595,7 @@ func TestAnyUser(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
 	dir := t.TempDir()
-	mountAt(t, filepath.Join(dir, "volume"), "size=20m,mode=0777")
+	servers.Tmpfs(t, filepath.Join(dir, "volume"), "size=20m,mode=0777")
 	for name := dir; name != "/"; name = filepath.Dir(name) {
 		if info, err := os.Stat(name); err == nil && info.Mode()&0o001 == 0 {
 			os.Chmod(name, info.Mode()|0o001) // as the root of a container is: it may be passed through

@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"initbox/internal/httpclient"
+	"initbox/test/servers"
 )
 
 // server is one of Git LFS: the batch API and basic transfers, behind basic
@@ -186,15 +187,8 @@ func pointerText(content []byte) string {
 // gitLFS runs git with git-lfs, in a folder.
 func gitLFS(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	for program, pkg := range map[string]string{"git": "git", "git-lfs": "git-lfs"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("%s is not installed: apt-get install %s", program, pkg)
-			}
-			t.Skipf("%s is not installed: apt-get install %s", program, pkg)
-		}
-	}
-	cmd := exec.Command("git", args...)
+	servers.Need(t, "git-lfs")
+	cmd := exec.Command(servers.Need(t, "git"), args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "HOME="+dir, "GIT_TERMINAL_PROMPT=0", "no_proxy=127.0.0.1",
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.org")

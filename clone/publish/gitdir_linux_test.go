@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // The folder of .git is replaced with the tree, and vouches for both.
@@ -17,7 +19,7 @@ func TestGitDir(t *testing.T) {
 			top := t.TempDir()
 			o := Options{Dir: filepath.Join(top, "app"), GitDir: filepath.Join(top, "git"), Link: c.link}
 			for _, name := range c.mounted {
-				mountAt(t, "tmpfs", filepath.Join(top, name), "tmpfs", 0, "size=1m")
+				servers.Tmpfs(t, filepath.Join(top, name), "size=1m")
 			}
 			where := filepath.Join(o.Dir, c.link)
 			for range 2 {

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"initbox/test/servers"
 )
 
 // TestMain is, with $PUBLISH_CHILD, a run that publishes a tree of generations:
@@ -182,7 +184,7 @@ func TestKilled(t *testing.T) {
 				k.o.Link = "current"
 			}
 			if c.mount != "" {
-				mountAt(t, "tmpfs", k.o.Dir, "tmpfs", 0, "size=50m")
+				servers.Tmpfs(t, k.o.Dir, "size=50m")
 			}
 			k.run(kills / len(cases))
 		})

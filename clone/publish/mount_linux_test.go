@@ -11,27 +11,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/test/servers"
 )
-
-// mountAt mounts something for the time of a test. On a machine that has to run
-// all tests it must be possible.
-func mountAt(t *testing.T, source, target, kind string, flags uintptr, data string) {
-	t.Helper()
-	skip := t.Skipf
-	if os.Getenv("CI") == "true" {
-		skip = t.Fatalf
-	}
-	if os.Getuid() != 0 {
-		skip("mounting needs root")
-	}
-	if err := os.MkdirAll(target, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(source, target, kind, flags, data); err != nil {
-		skip("cannot mount here: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
-}
 
 // A mount point keeps its inode, its permissions, lost+found and what is mounted in
 // it; all else becomes the tree.
@@ -41,14 +22,14 @@ func TestMountPoint(t *testing.T) {
 			top := t.TempDir()
 			dir := filepath.Join(top, "app")
 			if kind == "tmpfs" {
-				mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=10m,mode=0777")
+				servers.Tmpfs(t, dir, "size=10m,mode=0777")
 			} else {
 				os.Mkdir(filepath.Join(top, "volume"), 0o755)
 				os.Chmod(filepath.Join(top, "volume"), 0o777)
-				mountAt(t, filepath.Join(top, "volume"), dir, "", unix.MS_BIND, "")
+				servers.Mount(t, filepath.Join(top, "volume"), dir, "", unix.MS_BIND, "")
 			}
 			tree{"old": "x", "a/b": "x", "sub": "x", "lost+found/": ""}.write(t, dir)
-			mountAt(t, "tmpfs", filepath.Join(dir, "mounted"), "tmpfs", 0, "size=1m")
+			servers.Tmpfs(t, filepath.Join(dir, "mounted"), "size=1m")
 			stay := tree{"mounted/f": "f", "lost+found/": ""}
 			tree{"mounted/f": "f"}.write(t, dir)
 			before, _ := os.Stat(dir)
@@ -99,10 +80,10 @@ func TestMountsInTheWay(t *testing.T) {
 	dir := filepath.Join(top, "app")
 	old := tree{"x": "x", "a b/y": "y"}
 	old.write(t, dir)
-	mountAt(t, "tmpfs", filepath.Join(dir, "a"), "tmpfs", 0, "size=1m")
+	servers.Tmpfs(t, filepath.Join(dir, "a"), "size=1m")
 	err := tryPut(t, Options{Dir: dir}, sha1, withGit1)
 	requireRefused(t, err, "mounted")
-	mountAt(t, "tmpfs", filepath.Join(dir, "a b", "c"), "tmpfs", 0, "size=1m")
+	servers.Tmpfs(t, filepath.Join(dir, "a b", "c"), "size=1m")
 	err = tryPut(t, Options{Dir: dir}, sha1, withGit1)
 	requireRefused(t, err, "a b/c is mounted in")
 	requireTree(t, top, prefixed("app", old.with(tree{"a/": "", "a b/c/": ""})))
@@ -112,7 +93,7 @@ func TestMountsInTheWay(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	for _, in := range []string{".", "app"} {
 		dir := t.TempDir()
-		mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=256k")
+		servers.Tmpfs(t, dir, "size=256k")
 		o := Options{Dir: filepath.Join(dir, in)}
 		put(t, o, sha1, withGit1)
 		before := read(t, dir)
@@ -149,7 +130,7 @@ func TestFullDisk(t *testing.T) {
 // What is right already is right on a volume that can only be read.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
-	mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=1m")
+	servers.Tmpfs(t, dir, "size=1m")
 	for _, o := range []Options{{Dir: filepath.Join(dir, "app")}, {Dir: dir + "/link", Link: "current"}, {Dir: dir}} {
 		put(t, o, sha1, withGit1)
 		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
@@ -167,9 +148,9 @@ func TestReadOnly(t *testing.T) {
 // A folder of an image's lower layer cannot be renamed.
 func TestLowerLayer(t *testing.T) {
 	top := t.TempDir()
-	mountAt(t, "tmpfs", top, "tmpfs", 0, "size=10m") // an overlay cannot be on an overlay
+	servers.Tmpfs(t, top, "size=10m") // an overlay cannot be on an overlay
 	tree{"lower/app/old/x": "x", "lower/app/sub/b": "x", "lower/app/a": "x", "lower/none/": "", "upper/": "", "work/": ""}.write(t, top)
-	mountAt(t, "overlay", top+"/merged", "overlay", 0, "lowerdir="+top+"/lower,upperdir="+top+"/upper,workdir="+top+"/work")
+	servers.Mount(t, "overlay", top+"/merged", "overlay", 0, "lowerdir="+top+"/lower,upperdir="+top+"/upper,workdir="+top+"/work")
 	for _, name := range []string{"app", "none", "new"} {
 		o := Options{Dir: filepath.Join(top, "merged", name)}
 		put(t, o, sha1, withGit1)

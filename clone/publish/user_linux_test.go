@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // Any user may be the one that clones, if the folder can be written to.
@@ -19,7 +21,7 @@ func TestOtherUser(t *testing.T) {
 		fails   string
 	}{
 		"emptyDir": {func(t *testing.T, dir string) error {
-			mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=10m,mode=0777")
+			servers.Tmpfs(t, dir, "size=10m,mode=0777")
 			return nil
 		}, ""},
 		"writable folder in a read-only one": {func(t *testing.T, dir string) error { return makeWith(dir, 0o777) }, ""},

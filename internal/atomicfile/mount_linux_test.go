@@ -9,28 +9,13 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// mountAt mounts something for the time of a test. On a machine that has to run
-// all tests it must be possible.
-func mountAt(t *testing.T, source, target, kind string, flags uintptr, data string) {
-	t.Helper()
-	skip := t.Skipf
-	if os.Getenv("CI") == "true" {
-		skip = t.Fatalf
-	}
-	if os.Getuid() != 0 {
-		skip("mounting needs root")
-	}
-	if err := unix.Mount(source, target, kind, flags, data); err != nil {
-		skip("cannot mount here: %v", err)
-	}
-	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
-}
+	"initbox/test/servers"
+)
 
 func bind(t *testing.T, source, target string) {
 	t.Helper()
-	mountAt(t, source, target, "", unix.MS_BIND, "")
+	servers.Mount(t, source, target, "", unix.MS_BIND, "")
 }
 
 func readOnly(t *testing.T, dir string) {
@@ -47,7 +32,7 @@ func TestStageOnFullDisk(t *testing.T) {
 	for name, data := range map[string]string{"blocks": "size=128k", "inodes": "nr_inodes=12"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			mountAt(t, "tmpfs", dir, "tmpfs", 0, data)
+			servers.Tmpfs(t, dir, data)
 			write(t, dir, Options{Prune: true}, "a", "b", "sub/c")
 			before := tree(t, dir)
 			for _, names := range [][]string{{"a", "b", "new/1/2", "sub/c"}, {"a", "1/2/3/4/5/6/7/8/9"}} {
@@ -174,7 +159,7 @@ func TestMountedFileOnFullDisk(t *testing.T) {
 	top := t.TempDir()
 	dir, volume := filepath.Join(top, "d"), filepath.Join(top, "volume")
 	write(t, top, Options{}, "d/f", "d/g", "volume/x")
-	mountAt(t, "tmpfs", volume, "tmpfs", 0, "size=64k")
+	servers.Tmpfs(t, volume, "size=64k")
 	write(t, volume, Options{}, "f")
 	bind(t, volume+"/f", dir+"/f")
 	before := tree(t, dir)
@@ -196,7 +181,7 @@ func TestMountedFolders(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "d")
 	write(t, top, Options{}, "d/tmpfs/x", "d/bound/x", "volume/sub/f", "d/ro/rw/x")
-	mountAt(t, "tmpfs", dir+"/tmpfs", "tmpfs", 0, "size=1m")
+	servers.Tmpfs(t, dir+"/tmpfs", "size=1m")
 	bind(t, top+"/volume", dir+"/bound")
 	rw := filepath.Join(top, "rw")
 	write(t, rw, Options{}, "f")
@@ -241,7 +226,7 @@ func TestSweepOfMountedFolder(t *testing.T) {
 	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	mountAt(t, "tmpfs", dir+"/sub", "tmpfs", 0, "size=1m")
+	servers.Tmpfs(t, dir+"/sub", "size=1m")
 	s := openStage(t, dir, Options{})
 	put(t, s, "sub/a/b", "x")
 	for at, a := range s.areas {
@@ -264,7 +249,7 @@ func TestVersionIsNotForMounts(t *testing.T) {
 	if err := os.Mkdir(link, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	mountAt(t, "tmpfs", link, "tmpfs", 0, "size=64k")
+	servers.Tmpfs(t, link, "size=64k")
 	_, err := OpenVersion(link, Options{})
 	var hint interface{ Hint() string }
 	if err == nil || !strings.Contains(err.Error(), "mounted") || !errors.As(err, &hint) {
@@ -274,7 +259,7 @@ func TestVersionIsNotForMounts(t *testing.T) {
 
 func TestVersionOnFullOrReadOnlyDisk(t *testing.T) {
 	dir := t.TempDir()
-	mountAt(t, "tmpfs", dir, "tmpfs", 0, "size=128k")
+	servers.Tmpfs(t, dir, "size=128k")
 	link := filepath.Join(dir, "conf")
 	version(t, link, "a", "b")
 	before := tree(t, dir)

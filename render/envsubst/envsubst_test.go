@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"initbox/render/engine"
 	"initbox/render/envsubst"
+	"initbox/test/servers"
 )
 
 var data = &engine.Data{
@@ -146,14 +146,7 @@ func TestLimits(t *testing.T) {
 // gnu runs GNU's envsubst on text, with data's environment.
 func gnu(t *testing.T, text string, args ...string) string {
 	t.Helper()
-	path, err := exec.LookPath("envsubst")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("no envsubst: install gettext-base")
-		}
-		t.Skip("no envsubst: install gettext-base")
-	}
-	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd := exec.CommandContext(t.Context(), servers.Need(t, "envsubst"), args...)
 	cmd.Stdin = strings.NewReader(text)
 	for k, v := range data.Env {
 		if v := v.(string); k != "BOTH" && k != "MAP" {

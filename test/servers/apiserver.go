@@ -183,7 +183,7 @@ func kubeAPIServer(t testing.TB) string {
 		}
 	}
 	if newest == "" {
-		absent(t, "kube-apiserver is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the folder that has it")
+		Absent(t, "kube-apiserver is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the folder that has it")
 	}
 	return newest
 }

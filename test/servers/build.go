@@ -21,7 +21,7 @@ func buildServer(t testing.TB, name string) string {
 	once, _ := built.LoadOrStore(name, sync.OnceValue(func() result { return goBuild(name) }))
 	r := once.(func() result)()
 	if r.offline != "" {
-		absent(t, "%s cannot be built without its modules: %s", name, r.offline)
+		Absent(t, "%s cannot be built without its modules: %s", name, r.offline)
 	}
 	if r.err != "" {
 		t.Fatalf("building %s: %s", name, r.err)

@@ -1,6 +1,7 @@
 // Package servers starts the real servers that tests run against: each on free
 // loopback ports, configured in a temporary directory, up when the function that
-// starts it returns, and stopped by its process id when the test ends.
+// starts it returns, and stopped by its process id when the test ends. It also gets what
+// else tests want of the machine, or skips them.
 //
 // Debian's servers come from test/install-servers.sh; CoreDNS and the gRPC health
 // server are modules of their own beside this package and are built when wanted; so is
@@ -21,11 +22,12 @@ import (
 
 // debian names the package that each program comes from.
 var debian = map[string]string{
-	"busybox": "busybox-static",
-	"curl":    "curl",
-	"dig":     "bind9-dnsutils",
-	"etcd":    "etcd-server",
-	"git":     "git", "git-lfs": "git-lfs", "gpg": "gnupg",
+	"busybox":  "busybox-static",
+	"curl":     "curl",
+	"dig":      "bind9-dnsutils",
+	"envsubst": "gettext-base",
+	"etcd":     "etcd-server",
+	"git":      "git", "git-lfs": "git-lfs", "gpg": "gnupg",
 	"haproxy":  "haproxy",
 	"ip":       "iproute2",
 	"java":     "zookeeperd",
@@ -46,7 +48,7 @@ var debian = map[string]string{
 }
 
 // Need returns the path of a program that Debian has. Without the program, the test
-// is skipped, or fails where CI=true: there, a test that is not run is not noticed.
+// is skipped, see [Absent].
 func Need(t testing.TB, program string) string {
 	t.Helper()
 	pkg, ok := debian[program]
@@ -55,7 +57,7 @@ func Need(t testing.TB, program string) string {
 	}
 	path, err := lookPath(program)
 	if err != nil {
-		absent(t, "%s is not installed: run test/install-servers.sh, or apt-get install %s", program, pkg)
+		Absent(t, "%s is not installed: run test/install-servers.sh, or apt-get install %s", program, pkg)
 	}
 	return path
 }
@@ -75,7 +77,9 @@ func lookPath(program string) (string, error) {
 	return versions[len(versions)-1], nil
 }
 
-func absent(t testing.TB, format string, args ...any) {
+// Absent skips a test that wants what this machine has not, or fails it where CI=true:
+// there, a test that is not run is not noticed.
+func Absent(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatalf(format, args...)

@@ -35,7 +35,7 @@ func NewZooKeepers(t testing.TB, o ZooKeeperOptions) []*ZooKeeper {
 	t.Helper()
 	Need(t, "java")
 	if _, err := os.Stat(zooKeeperJar); err != nil {
-		absent(t, "ZooKeeper is not installed: run test/install-servers.sh, or apt-get install zookeeper")
+		Absent(t, "ZooKeeper is not installed: run test/install-servers.sh, or apt-get install zookeeper")
 	}
 	members := ""
 	if o.Servers > 1 {

@@ -1,0 +1,33 @@
+package servers
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Mount mounts something for the time of a test, as mount(2) has it, in a new folder if
+// there is nothing at target. Where it may not, the test is skipped, see [Absent].
+func Mount(t testing.TB, source, target, kind string, flags uintptr, data string) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		Absent(t, "mounting needs root")
+	}
+	if _, err := os.Stat(target); err != nil {
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount(source, target, kind, flags, data); err != nil {
+		Absent(t, "cannot mount here: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
+}
+
+// Tmpfs mounts an empty file system for the time of a test, with options such as
+// "size=1m".
+func Tmpfs(t testing.TB, target, options string) {
+	t.Helper()
+	Mount(t, "tmpfs", target, "tmpfs", 0, options)
+}
