@@ -24,7 +24,7 @@ func TestDatabase(t *testing.T) {
 
 	n.apply("databases-stuck.yaml")
 	n.watchPod("stuck").until(` Init:Error `)
-	contains(t, "kubectl logs", n.logs("stuck", "wait"), `redis://redis:6379/0: WRONGPASS `, `^initbox wait-for-service: not ready within [0-9.]+s: redis://redis:6379/0: WRONGPASS `)
+	contains(t, "kubectl logs", n.logs("stuck", "wait"), `redis://redis:6379/0: WRONGPASS `, `^initbox wait-for-service: not ready within 2\d(\.\d+)?s: redis://redis:6379/0: WRONGPASS `)
 	describe := n.kubectl("describe", "pod", "stuck")
 	contains(t, "kubectl describe", describe, `Exit Code: +124`, `Message: +not ready within .*WRONGPASS`)
 

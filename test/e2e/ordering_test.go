@@ -56,7 +56,7 @@ func TestOrderByFailingGate(t *testing.T) {
 	t.Logf("the event says: %s", trimmed(events.until(`FailedPostStartHook`).text))
 	server := n.follow("get", "pod", "gate", "--watch", "-o",
 		`jsonpath={.status.containerStatuses[?(@.name=="server")].state.waiting}{.status.containerStatuses[?(@.name=="server")].lastState}{"\n"}`)
-	killed := server.until(`"terminated":.*"message":"not ready within [0-9.]+s: http://127.0.0.1:8080/: connection refused`)
+	killed := server.until(`"terminated":.*"message":"not ready within [3-9](\.\d+)?s: http://127.0.0.1:8080/: connection refused`)
 	t.Logf("the server's status: %s", trimmed(killed.text)) // also what the hook wrote, until the next status takes its place
 	client := n.follow("get", "pod", "gate", "--watch", "-o",
 		`jsonpath={.status.containerStatuses[?(@.name=="client")].state}{.status.containerStatuses[?(@.name=="client")].lastState}{"\n"}`)
