@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/test/servers"
 )
 
 // cassandraNode is a node written from the specification of the native protocol
@@ -78,12 +79,12 @@ func (n cassandraNode) serve(c net.Conn) {
 // TestCassandra goes through what nodes answer.
 func TestCassandra(t *testing.T) {
 	t.Parallel()
-	open := listen(t, cassandraNode{version: 5, keyspace: "shop"}.serve)
-	closed := listen(t, cassandraNode{version: 5, keyspace: "shop", password: "hUnter2"}.serve)
-	old := listen(t, cassandraNode{version: 3, keyspace: "shop"}.serve)
-	older := listen(t, cassandraNode{version: 2}.serve)
+	open := servers.Serve(t, cassandraNode{version: 5, keyspace: "shop"}.serve)
+	closed := servers.Serve(t, cassandraNode{version: 5, keyspace: "shop", password: "hUnter2"}.serve)
+	old := servers.Serve(t, cassandraNode{version: 3, keyspace: "shop"}.serve)
+	older := servers.Serve(t, cassandraNode{version: 2}.serve)
 	refusing := func(code uint32, text string) string {
-		return listen(t, cassandraNode{version: 5, refuses: []byte(cqlErrorBody(code, text))}.serve)
+		return servers.Serve(t, cassandraNode{version: 5, refuses: []byte(cqlErrorBody(code, text))}.serve)
 	}
 	for _, test := range []struct {
 		target string

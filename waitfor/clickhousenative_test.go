@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/test/servers"
 )
 
 // The native protocol is tested against a server written from
@@ -64,7 +65,7 @@ func TestClickHouseNative(t *testing.T) {
 		}
 		hang(c)
 	}
-	addr := listen(t, serve)
+	addr := servers.Serve(t, serve)
 	for _, tt := range []struct {
 		target, text string
 		class        failure.Class
@@ -94,7 +95,7 @@ func TestClickHouseNative(t *testing.T) {
 		"\x00\x00\x00\x00\x00":                             "the answer is not that of ClickHouse",
 		"\x00\x0aClick":                                    "connection closed by the server",
 	} {
-		addr := listen(t, func(c net.Conn) { c.Read(make([]byte, 1024)); io.WriteString(c, text) })
+		addr := servers.Serve(t, func(c net.Conn) { c.Read(make([]byte, 1024)); io.WriteString(c, text) })
 		if err := check(t, "clickhouse://"+addr+"?protocol=native", Options{}); err == nil || !strings.Contains(failure.Of(err).Text, want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}

@@ -38,22 +38,7 @@ type kafkaRequest struct {
 
 func (k *fakeKafka) start(t testing.TB) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var conns sync.WaitGroup
-	conns.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns.Go(func() { k.serve(c) })
-		}
-	})
-	t.Cleanup(func() { l.Close(); conns.Wait() })
-	return l.Addr().String()
+	return servers.Serve(t, k.serve)
 }
 
 func (k *fakeKafka) serve(c net.Conn) {
@@ -516,7 +501,7 @@ func TestKafkaOneHangs(t *testing.T) {
 	addr := k.start(t)
 	var logs servers.Output
 	o := Options{Log: slog.New(slog.NewTextHandler(&logs, nil)), AttemptTimeout: time.Minute}
-	check, err := Parse("kafka://"+listen(t, hang)+","+addr, o)
+	check, err := Parse("kafka://"+servers.Serve(t, hang)+","+addr, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestMemcachedWords(t *testing.T) {
 		"VERSION\r\n":                          "the answer is not memcached",
 		"-ERR unknown command 'version'\r\n":   "the answer is not memcached",
 	} {
-		f := oneAttempt(t, "memcached://"+listen(t, func(c net.Conn) { io.WriteString(c, answer); hang(c) }))
+		f := oneAttempt(t, "memcached://"+servers.Serve(t, func(c net.Conn) { io.WriteString(c, answer); hang(c) }))
 		if f == nil || f.Class != failure.Unexpected || !strings.HasPrefix(f.Text, want) {
 			t.Errorf("%q: %+v, want %q", answer, f, want)
 		}
@@ -57,7 +57,7 @@ func TestMemcachedWords(t *testing.T) {
 
 // TestMemcachedGone pins that several are gone when none is left.
 func TestMemcachedGone(t *testing.T) {
-	there := listen(t, func(c net.Conn) { io.WriteString(c, "VERSION 1.6.18\r\n"); hang(c) })
+	there := servers.Serve(t, func(c net.Conn) { io.WriteString(c, "VERSION 1.6.18\r\n"); hang(c) })
 	nobody := refusedAddr(t)
 	if err := check(t, "memcached://"+nobody+","+there+"#gone", Options{}); err == nil {
 		t.Error("gone while one answers")

@@ -72,7 +72,7 @@ type member struct {
 func startMember(t testing.TB, pairs ...any) *member {
 	t.Helper()
 	m := new(member)
-	m.addr = listen(t, m.serve)
+	m.addr = servers.Serve(t, m.serve)
 	m.is(pairs...)
 	return m
 }

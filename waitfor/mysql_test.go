@@ -16,7 +16,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -171,24 +170,11 @@ func (s *fakeMySQL) decrypts() bool {
 // listen serves copies of s until the test ends.
 func (s fakeMySQL) listen(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			one := s
-			one.Conn = c
-			wg.Go(one.serve)
-		}
+	return servers.Serve(t, func(c net.Conn) {
+		one := s
+		one.Conn = c
+		one.serve()
 	})
-	t.Cleanup(func() { l.Close(); wg.Wait() })
-	return l.Addr().String()
 }
 
 // TestMySQLPlugins is about the ways in which a user can prove the password.

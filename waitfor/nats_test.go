@@ -57,7 +57,7 @@ func TestNATSWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := oneAttempt(t, "nats://"+listen(t, test.handle)+test.settings)
+			f := oneAttempt(t, "nats://"+servers.Serve(t, test.handle)+test.settings)
 			switch {
 			case f == nil && test.want == "":
 			case f == nil || f.Class != test.class || !strings.HasPrefix(f.Error(), test.want):
@@ -81,7 +81,7 @@ func TestNATSTLSFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := natsSays(`INFO {"tls_required":true}`+"\r\n", map[string]string{"PING": "PONG\r\n"})
-	addr := listen(t, func(c net.Conn) { says(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}})) })
+	addr := servers.Serve(t, func(c net.Conn) { says(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{certificate}})) })
 	isReady(t, "nats://"+addr+"#tls-first&ca-file="+ca.File)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/test/servers"
 )
 
 // TestPostgresUsage pins what is a mistake of the target's, and said before anything is tried.
@@ -174,7 +175,7 @@ func TestPostgresHostile(t *testing.T) {
 			if name == "the password, then nothing" {
 				serve = func(c net.Conn) { servePostgres(test.answers[0], ready, one)(c) }
 			}
-			check, err := Parse("postgres://app:hUnter2@"+listen(t, serve)+"/app?sslmode=disable", Options{})
+			check, err := Parse("postgres://app:hUnter2@"+servers.Serve(t, serve)+"/app?sslmode=disable", Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

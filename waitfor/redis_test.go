@@ -13,6 +13,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/tlsconfig"
+	"initbox/test/servers"
 )
 
 // saysAndWaits says something once it has been spoken to, and does not hang up.
@@ -41,7 +42,7 @@ func TestRedisFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if f := oneAttempt(t, "redis://"+listen(t, saysAndWaits(answer))); f == nil || f.Class != failure.Unexpected {
+			if f := oneAttempt(t, "redis://"+servers.Serve(t, saysAndWaits(answer))); f == nil || f.Class != failure.Unexpected {
 				t.Errorf("%+v", f)
 			}
 		})
@@ -92,7 +93,7 @@ func TestRedisWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := oneAttempt(t, "redis://"+listen(t, test.handle)+test.settings)
+			f := oneAttempt(t, "redis://"+servers.Serve(t, test.handle)+test.settings)
 			if f == nil || f.Class != test.class || !strings.HasPrefix(f.Error(), test.want) || f.Hint == "" {
 				t.Errorf("%s: %v (%s), want %s: %s", f.Class, f, f.Hint, test.class, test.want)
 			}

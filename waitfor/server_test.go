@@ -11,30 +11,8 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
+	"initbox/test/servers"
 )
-
-// listen serves each connection with handle until the test ends, and returns the address.
-func listen(t testing.TB, handle func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				handle(conn)
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
 
 // hang reads until the client has enough.
 func hang(c net.Conn) { io.Copy(io.Discard, c) }
@@ -50,7 +28,7 @@ func testServer(t testing.TB, target string) server {
 
 func talkTo(t testing.TB, ctx context.Context, handle func(net.Conn)) *conversation {
 	t.Helper()
-	addr := listen(t, handle)
+	addr := servers.Serve(t, handle)
 	c, err := testServer(t, "memcached://"+addr).connect(ctx, addr)
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +115,7 @@ func TestConversationEndsWithItsAttempt(t *testing.T) {
 
 // TestAny pins that one of several hosts is enough, and which error says most.
 func TestAny(t *testing.T) {
-	good := listen(t, hang)
+	good := servers.Serve(t, hang)
 	for _, test := range []struct {
 		addrs []string
 		errs  map[string]error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -208,20 +207,7 @@ func TestStableFor(t *testing.T) {
 // more before it is seen. (In turns, not seconds: the machine may be busy.)
 func TestNoneOfAThousandStarves(t *testing.T) {
 	refused := refusedAddr(t)
-	hangs, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hangs.Close()
-	go func() {
-		for {
-			c, err := hangs.Accept()
-			if err != nil {
-				return
-			}
-			go func() { io.Copy(io.Discard, c); c.Close() }()
-		}
-	}()
+	hangs := servers.Serve(t, hang)
 	late := t.TempDir() + "/late.sock"
 	const first = 4 // turns of each before the late one comes up
 	var turns sync.WaitGroup
@@ -233,7 +219,7 @@ func TestNoneOfAThousandStarves(t *testing.T) {
 		case i == 500:
 			target = "unix://" + late
 		case i%4 == 0:
-			target = "http://" + hangs.Addr().String() + "/"
+			target = "http://" + hangs + "/"
 			turns.Add(1)
 		default:
 			turns.Add(first)

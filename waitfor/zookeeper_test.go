@@ -56,28 +56,13 @@ func TestZooKeeperReal(t *testing.T) {
 // zookeeperServer answers by what the client sends, and hangs up.
 func zookeeperServer(t *testing.T, answer func(request string) string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				p := make([]byte, 100)
-				n, _ := c.Read(p)
-				io.WriteString(c, answer(string(p[:n])))
-				c.(*net.TCPConn).CloseWrite()
-				io.Copy(io.Discard, c)
-			}()
-		}
-	}()
-	return "zookeeper://" + l.Addr().String()
+	return "zookeeper://" + servers.Serve(t, func(c net.Conn) {
+		p := make([]byte, 100)
+		n, _ := c.Read(p)
+		io.WriteString(c, answer(string(p[:n])))
+		c.(*net.TCPConn).CloseWrite()
+		io.Copy(io.Discard, c)
+	})
 }
 
 func zookeeperResponse(timeout, session string) string {

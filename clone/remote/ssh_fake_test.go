@@ -49,7 +49,7 @@ func startFakeSSH(t *testing.T, f *fakeSSH) *fakeSSH {
 		config.PasswordCallback = func(ssh.ConnMetadata, []byte) (*ssh.Permissions, error) { return nil, errors.New("no") }
 	}
 	config.AddHostKey(signer)
-	f.addr = serveTCP(t, func(c net.Conn) { f.serve(c, config) })
+	f.addr = servers.Serve(t, func(c net.Conn) { f.serve(c, config) })
 	f.known = knownhosts.Line([]string{f.addr}, signer.PublicKey())
 	return f
 }
@@ -180,7 +180,7 @@ func TestSSHLost(t *testing.T) {
 		(*cut.Load()).Close()
 		return 0
 	}})
-	address := serveTCP(t, func(c net.Conn) { // a wire that can be cut
+	address := servers.Serve(t, func(c net.Conn) { // a wire that can be cut
 		to, err := net.Dial("tcp", f.addr)
 		if err != nil {
 			return

@@ -415,32 +415,9 @@ func TestSSHEnds(t *testing.T) {
 
 // notSSH answers with something else.
 func notSSH(t *testing.T) string {
-	return serveTCP(t, func(c net.Conn) {
+	return servers.Serve(t, func(c net.Conn) {
 		c.Write([]byte(strings.Repeat("HTTP/1.1 400 Bad Request\r\nx: y\r\n\r\n", 1000)))
 	})
-}
-
-// serveTCP handles each connection, and closes it.
-func serveTCP(t *testing.T, handle func(net.Conn)) (addr string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				handle(c)
-			}()
-		}
-	}()
-	return l.Addr().String()
 }
 
 func TestQuote(t *testing.T) {
@@ -458,10 +435,10 @@ func TestSSHProxy(t *testing.T) {
 	s := servers.StartSSHD(t, servers.SSHDOptions{Authorized: []string{key + ".pub"}})
 	repository := newRepository(t, "repo.git")
 	for name, tt := range map[string]struct{ url, text string }{
-		"CONNECT":        {"http://ann:hunter2@" + serveTCP(t, connectProxy), ""},
-		"CONNECT, wrong": {"http://ann:hunter3@" + serveTCP(t, connectProxy), "status 407"},
-		"SOCKS":          {"socks5://ann:hunter2@" + serveTCP(t, socksProxy), ""},
-		"SOCKS, wrong":   {"socks5://ann:hunter3@" + serveTCP(t, socksProxy), "authentication failed"},
+		"CONNECT":        {"http://ann:hunter2@" + servers.Serve(t, connectProxy), ""},
+		"CONNECT, wrong": {"http://ann:hunter3@" + servers.Serve(t, connectProxy), "status 407"},
+		"SOCKS":          {"socks5://ann:hunter2@" + servers.Serve(t, socksProxy), ""},
+		"SOCKS, wrong":   {"socks5://ann:hunter3@" + servers.Serve(t, socksProxy), "authentication failed"},
 		"none":           {"http://" + servers.FreeAddr(t), "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -527,7 +504,7 @@ func TestSSHThroughTLSProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := serveTCP(t, func(c net.Conn) { connectProxy(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{cert}})) })
+	address := servers.Serve(t, func(c net.Conn) { connectProxy(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{cert}})) })
 	f := startFakeSSH(t, &fakeSSH{run: speak})
 	o := f.options()
 	o.Proxy = &url.URL{Scheme: "https", User: url.UserPassword("ann", "hunter2"), Host: address}

@@ -8,39 +8,21 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"testing"
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/test/servers"
 )
 
-// serve handles each connection to a port of loopback until the test ends.
+// serve handles each connection to a port of loopback, and leaves it to the client to
+// close it.
 func serve(t *testing.T, handle func(net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var conns sync.WaitGroup
-	conns.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns.Go(func() {
-				defer c.Close()
-				handle(c)
-				io.Copy(io.Discard, c) // until the client closes
-			})
-		}
+	return servers.Serve(t, func(c net.Conn) {
+		handle(c)
+		io.Copy(io.Discard, c)
 	})
-	t.Cleanup(func() {
-		l.Close()
-		conns.Wait()
-	})
-	return l.Addr().String()
 }
 
 // answer returns a handler that reads a request and answers with text, which may
@@ -115,23 +97,10 @@ func get(t *testing.T, url string, p Protocol, limit time.Duration) error {
 // TestHangsUpAtOnce pins that a server which hangs up before it was asked is told from one
 // that speaks something else: which of the two HTTP/2's client notices first is chance.
 func TestHangsUpAtOnce(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
+	addr := servers.Serve(t, func(net.Conn) {})
 	for _, protocol := range []Protocol{Auto, H2C} {
 		for range 300 {
-			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+l.Addr().String(), nil)
+			req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
