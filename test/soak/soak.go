@@ -1,0 +1,89 @@
+// Package soak decides what is random in a test. Under go test nothing is: a test strikes at a fixed list of moments
+// and draws from a fixed seed, so that two runs do the same. Under make soak it strikes at random moments and draws
+// from a new seed, which is logged and can be given again:
+//
+//	INITBOX_SOAK=30s INITBOX_SEED=7 go test ./clone/publish -run TestKill
+//
+// A test that kills a process asks for the moments, as fractions of an undisturbed run:
+//
+//	for moment := range soak.Moments(t, 20) {
+//		kill(time.Duration(moment * float64(undisturbed)))
+//	}
+package soak
+
+import (
+	"hash/fnv"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Moments yields fractions in [0, 1): n of them, evenly spread and always the same, or, while make soak runs, random
+// ones until $INITBOX_SOAK has passed since the first.
+func Moments(t testing.TB, n int) iter.Seq[float64] {
+	t.Helper()
+	limit := duration(t)
+	random := Rand(t)
+	return func(yield func(float64) bool) {
+		if limit == 0 {
+			for i := range n {
+				if !yield((float64(i) + 0.5) / float64(n)) {
+					return
+				}
+			}
+			return
+		}
+		for start := time.Now(); time.Since(start) < limit; {
+			if !yield(random.Float64()) {
+				return
+			}
+		}
+	}
+}
+
+// Rand returns a source of random numbers: always the same for a test of this name, or, while make soak runs, that of
+// $INITBOX_SEED.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	name := fnv.New64a()
+	name.Write([]byte(t.Name()))
+	return rand.New(rand.NewPCG(seed(t), name.Sum64()))
+}
+
+// Running reports whether make soak runs, so that a test may do more than go test has the time for.
+func Running(t testing.TB) bool {
+	t.Helper()
+	return duration(t) > 0
+}
+
+// duration returns how long each test that asks for Moments goes on, or 0 outside make soak.
+func duration(t testing.TB) time.Duration {
+	t.Helper()
+	text := os.Getenv("INITBOX_SOAK")
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("INITBOX_SOAK=%s is not a positive duration", text)
+	}
+	return d
+}
+
+// seed returns $INITBOX_SEED, and logs it: a test that failed is run again with it.
+func seed(t testing.TB) uint64 {
+	t.Helper()
+	text := os.Getenv("INITBOX_SEED")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("INITBOX_SEED=%s is not a number", text)
+	}
+	t.Logf("INITBOX_SEED=%d", n)
+	return n
+}
