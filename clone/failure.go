@@ -127,16 +127,7 @@ func (c *cloning) explain(err error) error {
 			f = stillReceiving(p)
 		}
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
-		return hintedError{fmt.Errorf("cloning %s: %w", c.url, last), f.Hint}
+		return failure.WithHint(fmt.Errorf("cloning %s: %w", c.url, last), f.Hint)
 	}
-	return hintedError{fmt.Errorf("cloning %s: %w", c.url, err), f.Hint}
+	return failure.WithHint(fmt.Errorf("cloning %s: %w", c.url, err), f.Hint)
 }
-
-// hintedError is an error with the way to mend it.
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }

@@ -68,7 +68,7 @@ func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
 	}
 	value, err := pointer(a.Body, r.o.Extract)
 	if err != nil {
-		return nil, hintedError{fmt.Errorf("%s: %s is registered, but the answer %w", r.place(), r.entry.shown(), err), "look at the whole answer: --output FILE without --extract"}
+		return nil, failure.WithHint(fmt.Errorf("%s: %s is registered, but the answer %w", r.place(), r.entry.shown(), err), "look at the whole answer: --output FILE without --extract")
 	}
 	return []byte(value), nil
 }
@@ -81,7 +81,7 @@ func (r *Registration) checkOutput() error {
 	}
 	const writable = 2 // W_OK of access(2)
 	if err := syscall.Access(filepath.Dir(r.o.Output), writable); err != nil {
-		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
+		return failure.WithHint(fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (r *Registration) writeAnswer() error {
 		return nil
 	}
 	if err := atomicfile.Write(r.o.Output, r.answer, 0o600); err != nil {
-		return hintedError{fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint}
+		return failure.WithHint(fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint)
 	}
 	return nil
 }

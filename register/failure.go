@@ -21,10 +21,10 @@ func (r *Registration) explain(doing string, c *call, err error) error {
 	case errors.As(err, &ended) && ended.Last != nil:
 		f := failure.Of(ended.Last)
 		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: errors.New(r.redact(f.Error()))}
-		return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, last), hintOf(f, ended.Last)}
+		return failure.WithHint(fmt.Errorf("%s: %s: %w", r.place(), doing, last), hintOf(f, ended.Last))
 	}
 	f := failure.Of(err)
-	return hintedError{fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f, err)}
+	return failure.WithHint(fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f, err))
 }
 
 // hintOf is the hint of f, which was made of err, as far as it names flags that
@@ -57,7 +57,7 @@ func (r *Registration) refusal(doing string, c *call, a *httpclient.Answer) erro
 	if said := r.said(a); said != "" {
 		text += ": " + said
 	}
-	return hintedError{fmt.Errorf("%s: %s: %s", r.place(), doing, text), refusalHints[a.Status]}
+	return failure.WithHint(fmt.Errorf("%s: %s: %s", r.place(), doing, text), refusalHints[a.Status])
 }
 
 // refusalHints say what to do about a status that is not tried again.
@@ -74,12 +74,3 @@ const credentialsHint = "are the credentials right? give them with --token-file,
 
 // volumeHint is what to do if a file cannot be written.
 const volumeHint = "is the volume mounted, writable for this user and not full?"
-
-// hintedError is an error with the way to mend it.
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"initbox/internal/failure"
 )
 
 // ErrCannotLeave is the error of a protocol that has no way to take an entry away.
@@ -17,7 +19,7 @@ func Load(o Options) (*Registration, error) {
 		return nil, err
 	}
 	if st == nil {
-		return nil, hintedError{fmt.Errorf("there is no state file %s", o.State), "nothing was registered with this --state, or its volume is not mounted here"}
+		return nil, failure.WithHint(fmt.Errorf("there is no state file %s", o.State), "nothing was registered with this --state, or its volume is not mounted here")
 	}
 	o.Server, o.Protocol, o.Entry = st.Server, st.Protocol, st.Entry
 	r, err := Open(o)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"initbox/internal/atomicfile"
+	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
 )
@@ -68,7 +69,7 @@ func (st *state) write(name string) error {
 		err = atomicfile.Write(name, append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return hintedError{fmt.Errorf("write the state to %s: %w", name, err), volumeHint}
+		return failure.WithHint(fmt.Errorf("write the state to %s: %w", name, err), volumeHint)
 	}
 	return nil
 }
@@ -83,11 +84,11 @@ func readState(name string) (*state, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, hintedError{fmt.Errorf("read the state: %w", err), "may this user read it? it belongs to the one who registered, and others may not"}
+		return nil, failure.WithHint(fmt.Errorf("read the state: %w", err), "may this user read it? it belongs to the one who registered, and others may not")
 	}
 	var st state
 	if err := json.Unmarshal(text, &st); err != nil || st.Version != stateVersion || st.Protocol.preset() == nil {
-		return nil, hintedError{fmt.Errorf("%s is not a state file of this version of initbox register", name), "name a file of its own with --state; if this one was it, remove it"}
+		return nil, failure.WithHint(fmt.Errorf("%s is not a state file of this version of initbox register", name), "name a file of its own with --state; if this one was it, remove it")
 	}
 	return &st, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"initbox/internal/failure"
 	"initbox/internal/podinfo"
 	"initbox/internal/suggest"
 	"initbox/render/engine"
@@ -208,24 +209,15 @@ func (in *inputs) near(key string) string {
 	return ""
 }
 
-// hintedError is an error of the destination with the way to mend it.
-type hintedError struct {
-	error
-	hint string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.hint }
-
 // withHint says what to do about a destination that cannot be written.
 func withHint(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return hintedError{err, "raise the sizeLimit of the volume: while it is rendered, what changes is there twice"}
+		return failure.WithHint(err, "raise the sizeLimit of the volume: while it is rendered, what changes is there twice")
 	case errors.Is(err, syscall.EROFS):
-		return hintedError{err, "is a volume mounted there, and without readOnly?"}
+		return failure.WithHint(err, "is a volume mounted there, and without readOnly?")
 	case errors.Is(err, fs.ErrPermission):
-		return hintedError{err, "set fsGroup in the Pod's securityContext, so that this user may write to the volume"}
+		return failure.WithHint(err, "set fsGroup in the Pod's securityContext, so that this user may write to the volume")
 	}
 	return err
 }

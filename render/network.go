@@ -89,7 +89,7 @@ func gaveUp(cause error, last *failure.Failure) error {
 	switch last.Class {
 	case failure.NoSuchName, failure.NoData, failure.ServerFailure, failure.Refused, failure.Unreachable, failure.TimedOut:
 		if last.Hint != "" && !last.Elsewhere {
-			return hintedError{err, last.Hint}
+			return failure.WithHint(err, last.Hint)
 		}
 	}
 	return err

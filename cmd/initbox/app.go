@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/failure"
 	"initbox/internal/suggest"
 )
 
@@ -110,7 +111,7 @@ func (e *env) main(ctx context.Context, args []string) error {
 		e.setReporting(args[2:], cmd.Flags)
 		rest, err := permute(args[2:], cmd.Flags)
 		if err != nil {
-			return hintedError{err, helpHint(e.command)}
+			return failure.WithHint(err, helpHint(e.command))
 		}
 		args = append(args[:2:2], rest...)
 	}

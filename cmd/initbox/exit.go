@@ -18,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/failure"
 	"initbox/internal/suggest"
 )
 
@@ -42,18 +43,9 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-func (e usageError) hint(hint string) error { return hintedError{e, hint} }
+func (e usageError) hint(hint string) error { return failure.WithHint(e, hint) }
 
 func usagef(format string, args ...any) usageError { return usageError{fmt.Errorf(format, args...)} }
-
-// hintedError is an error with the way to mend it.
-type hintedError struct {
-	error
-	text string
-}
-
-func (e hintedError) Unwrap() error { return e.error }
-func (e hintedError) Hint() string  { return e.text }
 
 // status is the one place where an error becomes an exit status.
 func status(err error) int {

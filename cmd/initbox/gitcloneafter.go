@@ -124,7 +124,7 @@ func (a aftermath) write(e *env, r clone.Result) error {
 		err = os.Chtimes(a.touch, now, now)
 	}
 	if err != nil {
-		return hintedError{fmt.Errorf("write the --touch file: %w", err), writableHint}
+		return failure.WithHint(fmt.Errorf("write the --touch file: %w", err), writableHint)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func writeResult(e *env, output string, result any) error {
 		return err
 	}
 	if err := atomicfile.Write(output, text.Bytes(), 0o644); err != nil {
-		return hintedError{fmt.Errorf("write the --output: %w", err), writableHint}
+		return failure.WithHint(fmt.Errorf("write the --output: %w", err), writableHint)
 	}
 	return nil
 }
@@ -204,19 +204,19 @@ func (w *webhook) explain(err error) error {
 	case errors.As(err, &ended) && ended.Last != nil:
 		f := failure.Of(ended.Last)
 		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
-		return hintedError{fmt.Errorf("%s: tell the webhook: %w", w.url, err), f.Hint}
+		return failure.WithHint(fmt.Errorf("%s: tell the webhook: %w", w.url, err), f.Hint)
 	case errors.As(err, &status):
-		return hintedError{fmt.Errorf("%s: tell the webhook: %s", w.url, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list what it answers?"}
+		return failure.WithHint(fmt.Errorf("%s: tell the webhook: %s", w.url, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list what it answers?")
 	}
 	f := failure.Of(err)
-	return hintedError{fmt.Errorf("%s: tell the webhook: %w", w.url, f), f.Hint}
+	return failure.WithHint(fmt.Errorf("%s: tell the webhook: %w", w.url, f), f.Hint)
 }
 
 // withHint gives an error the hint of the failure in it, if it has none.
 func withHint(err error) error {
 	var f *failure.Failure
 	if hintOf(err) == "" && errors.As(err, &f) && f.Hint != "" {
-		return hintedError{err, f.Hint}
+		return failure.WithHint(err, f.Hint)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/clone"
+	"initbox/internal/failure"
 	"initbox/internal/readfile"
 )
 
@@ -94,7 +95,7 @@ func (s *gitSync) same() {
 		}
 		switch {
 		case f.refused != "" && s.text(f.name) != "":
-			s.fail(hintedError{fmt.Errorf("--%s: %s", f.name, f.refused), f.hint})
+			s.fail(failure.WithHint(fmt.Errorf("--%s: %s", f.name, f.refused), f.hint))
 		case f.unused != "" && s.text(f.name) != "" && s.text(f.name) != "false":
 			s.e.log.Warn("git-sync's --" + f.name + ": " + f.unused)
 		case f.to != "":
@@ -109,7 +110,7 @@ func (s *gitSync) same() {
 func (s *gitSync) address() string {
 	repo := s.text("repo")
 	if repo == "" {
-		s.fail(hintedError{fmt.Errorf("--repo is missing"), "give it, or set GITSYNC_REPO"})
+		s.fail(failure.WithHint(fmt.Errorf("--repo is missing"), "give it, or set GITSYNC_REPO"))
 		return ""
 	}
 	variable := s.variable("GITSYNC_PASSWORD", "GIT_SYNC_PASSWORD")
@@ -199,7 +200,7 @@ func (s *gitSync) revision() {
 func (s *gitSync) patterns(file string) {
 	data, err := readfile.All(file)
 	if err != nil {
-		s.fail(hintedError{fmt.Errorf("read the --sparse-checkout-file: %w", err), "is the ConfigMap mounted, and may this user read it?"})
+		s.fail(failure.WithHint(fmt.Errorf("read the --sparse-checkout-file: %w", err), "is the ConfigMap mounted, and may this user read it?"))
 	}
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimRight(line, "\r\n")
@@ -241,7 +242,7 @@ func (s *gitSync) credentials() {
 		s.add("github-app-id", id)
 	}
 	if s.variable("GITSYNC_GITHUB_APP_PRIVATE_KEY") != "" {
-		s.fail(hintedError{fmt.Errorf("$GITSYNC_GITHUB_APP_PRIVATE_KEY: a key is read from a file"), "mount the Secret, and give --github-app-private-key-file"})
+		s.fail(failure.WithHint(fmt.Errorf("$GITSYNC_GITHUB_APP_PRIVATE_KEY: a key is read from a file"), "mount the Secret, and give --github-app-private-key-file"))
 	}
 }
 

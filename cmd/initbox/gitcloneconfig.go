@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v2" // sigs.k8s.io/yaml knows no places
 
 	"initbox/clone"
+	"initbox/internal/failure"
 	"initbox/internal/lazy"
 	"initbox/internal/readfile"
 	"initbox/internal/suggest"
@@ -37,7 +38,7 @@ func (g *gitFlags) several(c *cli.Context, e *env, after aftermath) error {
 func (g *gitFlags) readConfig(c *cli.Context, e *env) ([]clone.Options, error) {
 	data, err := readfile.All(g.config)
 	if err != nil {
-		return nil, hintedError{fmt.Errorf("read the --config: %w", err), "is the ConfigMap mounted, and may this user read it?"}
+		return nil, failure.WithHint(fmt.Errorf("read the --config: %w", err), "is the ConfigMap mounted, and may this user read it?")
 	}
 	entries, err := parseConfig(data)
 	if err != nil {
@@ -196,7 +197,7 @@ func checkKeys(entry map[string]configValue, flags []cli.Flag) error {
 		if meant := suggest.Closest(key, known); meant != "" {
 			hint = "did you mean " + meant + "? " + hint
 		}
-		return configError{entry[key].line, hintedError{err, hint}}
+		return configError{entry[key].line, failure.WithHint(err, hint)}
 	}
 	return nil
 }

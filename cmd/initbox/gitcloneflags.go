@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"initbox/internal/failure"
 	"initbox/internal/suggest"
 )
 
@@ -236,5 +237,5 @@ func noSyncFlag(name string) error {
 	if meant := suggest.Closest(name, known); meant != "" {
 		hint = "did you mean --" + meant + "? " + hint
 	}
-	return hintedError{err, hint}
+	return failure.WithHint(err, hint)
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"initbox/internal/atomicfile"
+	"initbox/internal/failure"
 	"initbox/register"
 )
 
@@ -99,7 +100,7 @@ func openProbe(text string) (*startupProbe, error) {
 func (p *startupProbe) ready() (err error) {
 	if p.file != "" {
 		if err := atomicfile.Write(p.file, nil, 0o644); err != nil {
-			return hintedError{fmt.Errorf("make the --startup-probe: %w", err), "is the volume mounted, and writable for this user?"}
+			return failure.WithHint(fmt.Errorf("make the --startup-probe: %w", err), "is the volume mounted, and writable for this user?")
 		}
 	}
 	if p.port == "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/atomicfile"
+	"initbox/internal/failure"
 	"initbox/internal/suggest"
 )
 
@@ -175,7 +176,7 @@ func installFailure(dir string, err error) error {
 		{syscall.EDQUOT, "the volume's quota is used up"},
 	} {
 		if errors.Is(err, h.cause) {
-			return hintedError{failed, h.hint}
+			return failure.WithHint(failed, h.hint)
 		}
 	}
 	return failed

@@ -16,6 +16,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/lazy"
 	"initbox/internal/podinfo"
@@ -472,7 +473,7 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 // podIP returns the Pod's address, or says how to tell it.
 func podIP(pod podinfo.Pod, source podinfo.Source, orFlag string) (netip.Addr, error) {
 	if len(pod.IPs) == 0 {
-		return netip.Addr{}, hintedError{errors.New("the Pod's IP is not known"), "give it with " + orFlag + ", or let the downward API tell it; in the container:\n" + source.Stanza("IPs")}
+		return netip.Addr{}, failure.WithHint(errors.New("the Pod's IP is not known"), "give it with "+orFlag+", or let the downward API tell it; in the container:\n"+source.Stanza("IPs"))
 	}
 	return pod.IPs[0], nil
 }

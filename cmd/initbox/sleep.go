@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/failure"
 	"initbox/internal/podinfo"
 	"initbox/internal/poll"
 )
@@ -54,7 +55,7 @@ func prolong(d, step, jitter time.Duration) (time.Duration, error) {
 	if step > 0 {
 		ordinal, err := podinfo.Ordinal(podinfo.Name())
 		if err != nil {
-			return 0, hintedError{err, "set POD_NAME from the downward API: env: [{name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"}
+			return 0, failure.WithHint(err, "set POD_NAME from the downward API: env: [{name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]")
 		}
 		if time.Duration(ordinal) > maxDuration/step {
 			return 0, usagef("--ordinal-step %v times the Pod's ordinal %d: %w", step, ordinal, errTooLong)

@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/atomicfile"
+	"initbox/internal/failure"
 	"initbox/waitfor"
 )
 
@@ -54,7 +55,7 @@ Examples:
 			}
 			checks, err := parseTargets(targets, o)
 			if err != nil && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/") }) {
-				return hintedError{err, "for what is not a name use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432"}
+				return failure.WithHint(err, "for what is not a name use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
 			}
 			if err != nil {
 				return err
@@ -82,7 +83,7 @@ func writeAnswers(stdout io.Writer, printed bool, output string, checks []waitfo
 	}
 	if output != "" {
 		if err := atomicfile.Write(output, []byte(lines.String()), 0o644); err != nil {
-			return hintedError{fmt.Errorf("write the records to %s: %w", output, err), "is the volume mounted, writable for this user and not full?"}
+			return failure.WithHint(fmt.Errorf("write the records to %s: %w", output, err), "is the volume mounted, writable for this user and not full?")
 		}
 	}
 	return nil

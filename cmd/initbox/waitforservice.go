@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/failure"
 	"initbox/waitfor"
 )
 
@@ -56,7 +57,7 @@ func (e *env) replaceProcess(command []string) error {
 		}
 		err = syscall.Exec(path, command, os.Environ())
 	}
-	return hintedError{fmt.Errorf("run %s: %w", command[0], err), "the image of initbox holds no other program: is the command on a volume, or in the image that initbox was copied into?"}
+	return failure.WithHint(fmt.Errorf("run %s: %w", command[0], err), "the image of initbox holds no other program: is the command on a volume, or in the image that initbox was copied into?")
 }
 
 // describeTargets is the table of targets for the help.
