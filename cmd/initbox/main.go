@@ -1,7 +1,13 @@
-// Command initbox holds the small programs that a Kubernetes init container
-// needs, in one static binary.
+// Command initbox holds the small programs that a Kubernetes init container needs, in one static binary.
 package main
 
-import "os"
+import (
+	"os"
 
-func main() { os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr)) }
+	"initbox/cmd/command"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+func main() { os.Exit(command.Run(version, os.Args, os.Stdin, os.Stdout, os.Stderr)) }

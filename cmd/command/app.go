@@ -1,0 +1,270 @@
+// Package command is the program: its subcommands and their flags, and how an error becomes a message and an exit status.
+// Each subcommand has a file, named after it, whose function returns a [cli.Command]; its action puts the flags into the
+// options of a library and calls that.
+//
+//	os.Exit(command.Run("1.0", os.Args, os.Stdin, os.Stdout, os.Stderr))
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/duration"
+	"initbox/internal/failure"
+	"initbox/internal/suggest"
+)
+
+// subcommands lists every one of them. A new one is a line here and a file of its
+// own.
+var subcommands = []struct {
+	name string
+	new  func(*env) *cli.Command
+}{
+	{"wait-for-dns", waitForDNS},
+	{"wait-for-service", waitForService},
+	{"register", registerCommand},
+	{"deregister", deregister},
+	{"render", renderCommand},
+	{"git-clone", gitClone},
+	{"rbac", rbac},
+	{"sleep", sleep},
+	{"install", install},
+}
+
+func isSubcommand(name string) bool {
+	for _, s := range subcommands {
+		if s.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// env is what a subcommand gets from the program around it.
+type env struct {
+	version string // of the program
+
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	command string // that runs, for messages
+
+	untilStopped context.Context // ends when a signal comes, but not at the deadline
+
+	endWrites      context.CancelCauseFunc // see outlet
+	releaseSignals func() error            // see withSignals
+
+	// The values of the common flags.
+	timeout        duration.Value
+	logFormat      string // see setReporting
+	logLevel       string
+	terminationLog string // likewise
+	log            *slog.Logger
+}
+
+const defaultTimeout = duration.Value(5 * time.Minute)
+
+// Run runs the subcommand that args[0], the name of a link to the program, or else args[1] names. It reports a failure on
+// stderr and in the Pod's termination message, and returns the exit status.
+func Run(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	log.SetOutput(io.Discard) // net/http writes there what a server says out of turn
+	ctx, release := withSignals(context.Background())
+	defer release()
+	end, endWrites := context.WithCancelCause(context.Background())
+	defer afterGrace(ctx, signalGrace, endWrites)()
+	out := &outlet{name: "stdout", w: stdout, end: end}
+	messages := &outlet{name: "stderr", w: stderr, end: end}
+	e := &env{
+		version: version,
+		stdin:   stdin, stdout: out, stderr: messages,
+		command:        "initbox",
+		untilStopped:   ctx,
+		endWrites:      endWrites,
+		releaseSignals: release,
+		timeout:        defaultTimeout,
+		logFormat:      "text",
+		terminationLog: kubeletTerminationLog,
+	}
+	err := e.main(ctx, args)
+	return e.report(cmp.Or(err, out.failure(), messages.failure()))
+}
+
+func (e *env) main(ctx context.Context, args []string) error {
+	if name := filepath.Base(args[0]); isSubcommand(name) {
+		args = append([]string{"initbox", name}, args[1:]...) // a link to the binary
+	}
+	named := ""
+	if len(args) > 1 && isSubcommand(args[1]) {
+		named = args[1]
+	}
+	app := e.newApp(named)
+	cmd := app.Command(named)
+	if cmd == nil {
+		e.setReporting(args[1:], e.commonFlags(""))
+	} else {
+		e.command += " " + cmd.Name
+		e.setReporting(args[2:], cmd.Flags)
+		rest, err := permute(args[2:], cmd.Flags)
+		if err != nil {
+			return failure.WithHint(err, helpHint(e.command))
+		}
+		args = append(args[:2:2], rest...)
+	}
+	started := false
+	for _, cmd := range app.Commands {
+		action, flags := cmd.Action, cmd.Flags
+		cmd.Before = func(*cli.Context) error {
+			cmd.Flags = nil // else the library compares each with each, for actions of flags, and none has one
+			return nil
+		}
+		cmd.Action = func(c *cli.Context) error {
+			started, cmd.Flags = true, flags
+			return e.start(c, action)
+		}
+	}
+	err := app.RunContext(ctx, args)
+	if err != nil && !started {
+		return usageError{err} // of the library: flags and variables that it could not read
+	}
+	return err
+}
+
+// start runs a subcommand's action with what the common flags ask for.
+func (e *env) start(c *cli.Context, action cli.ActionFunc) error {
+	log, err := newLogger(e.stderr, e.logFormat, e.logLevel)
+	if err != nil {
+		return err
+	}
+	e.log = log
+	if c.Command.Name == "sleep" && !c.IsSet("timeout") {
+		e.timeout = 0 // its argument says how long it takes
+	}
+	if e.timeout > 0 {
+		ctx, cancel := context.WithTimeoutCause(c.Context, e.timeout.Duration(), deadlinePassed(e.timeout))
+		defer cancel()
+		defer afterGrace(ctx, deadlineGrace, e.endWrites)()
+		c.Context = ctx
+	}
+	return action(c)
+}
+
+// deadlinePassed is the cause of a context ended by --timeout.
+type deadlinePassed duration.Value
+
+func (d deadlinePassed) Error() string {
+	return fmt.Sprintf("the deadline of %v passed", duration.Value(d))
+}
+func (d deadlinePassed) Unwrap() error { return context.DeadlineExceeded }
+
+// newApp returns the program, of whose subcommands one is made if it is named, and else all:
+// what the help says of each, and its flags, take a while.
+func (e *env) newApp(named string) *cli.App {
+	app := &cli.App{
+		Name:                      "initbox",
+		Usage:                     "the small programs that a Kubernetes init container needs",
+		Version:                   e.version,
+		Reader:                    e.stdin,
+		Writer:                    e.stdout,
+		ErrWriter:                 e.stderr,
+		HideHelpCommand:           true,
+		DisableSliceFlagSeparator: true,                         // headers and expressions hold commas
+		ExitErrHandler:            func(*cli.Context, error) {}, // report decides, not the library
+		OnUsageError:              onUsageError,
+		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "list", Usage: "print the names of the subcommands, for links to the binary"}},
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.Bool("list"):
+				for _, cmd := range c.App.Commands {
+					fmt.Fprintln(e.stdout, cmd.Name)
+				}
+				return nil
+			case c.Args().Present():
+				return noSuchCommand(c)
+			}
+			return cli.ShowAppHelp(c)
+		},
+	}
+	for _, s := range subcommands {
+		cmd := &cli.Command{Name: s.name}
+		if named == "" || named == s.name {
+			cmd = s.new(e)
+			cmd.Name = s.name
+			cmd.OnUsageError = onUsageError
+			cmd.HideHelpCommand = true
+			cmd.Flags = append(cmd.Flags, e.commonFlags(cmd.Name)...)
+		}
+		app.Commands = append(app.Commands, cmd)
+	}
+	cli.HelpPrinter = printHelp
+	setUp(app)
+	return app
+}
+
+// setUp does what the library would at each start, and keeps the flags out of its
+// sight: it describes every flag of every subcommand, for a help that is not ours.
+func setUp(app *cli.App) {
+	flags := map[*cli.Command][]cli.Flag{}
+	for _, cmd := range app.Commands {
+		flags[cmd], cmd.Flags = cmd.Flags, nil
+	}
+	app.Setup()
+	for cmd := range flags {
+		cmd.Flags = flags[cmd]
+	}
+}
+
+func noSuchCommand(c *cli.Context) error {
+	hint := "run initbox --help for the list"
+	var known []string
+	for _, cmd := range c.App.Commands {
+		known = append(known, cmd.Name)
+	}
+	if name := suggest.Closest(c.Args().First(), known); name != "" {
+		hint = "did you mean " + name + "? " + hint
+	}
+	return usagef("no such subcommand: %s", c.Args().First()).hint(hint)
+}
+
+// stopped is the cause of a context ended by a signal.
+type stopped struct{ syscall.Signal }
+
+func (s stopped) Error() string { return "stopped by signal: " + s.Signal.String() }
+
+// withSignals returns a context that ends when the process is told to stop.
+// The kernel delivers to PID 1, which a container's process is, only the
+// signals that it handles. From release on they do again what they do by
+// default; it returns the cause if one arrived before, so that none is lost.
+func withSignals(parent context.Context) (ctx context.Context, release func() error) {
+	ctx, cancel := context.WithCancelCause(parent)
+	ch := make(chan os.Signal, 1)
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
+		if !signal.Ignored(sig) { // from the start, as nohup has it
+			signal.Notify(ch, sig)
+		}
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for sig := range ch {
+			cancel(stopped{sig.(syscall.Signal)})
+		}
+	}()
+	return ctx, sync.OnceValue(func() error {
+		signal.Stop(ch)
+		close(ch)
+		<-drained
+		return context.Cause(ctx)
+	})
+}

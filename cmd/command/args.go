@@ -1,0 +1,134 @@
+package command
+
+import (
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// option is a flag as it stands on a command line.
+type option struct {
+	flag  cli.Flag // nil if there is no such flag
+	name  string
+	words []string // a value may be a word of its own
+	value string
+	bare  bool // has no value, though it takes one
+}
+
+// readOption reads the option that args begin with; ok is false if they begin
+// with an argument, or with "--".
+func readOption(args []string, flags []cli.Flag) (o option, ok bool) {
+	word := args[0]
+	if len(word) < 2 || word[0] != '-' || word == "--" || '0' <= word[1] && word[1] <= '9' || word[1] == ':' {
+		return o, false // "-" is stdin by custom, also in "-:DST", and "-5" a number
+	}
+	name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
+	o = option{name: name, value: value, words: args[:1]}
+	if i := slices.IndexFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) }); i >= 0 {
+		o.flag = flags[i]
+	}
+	switch {
+	case valued || !o.takesValue():
+	case len(args) < 2 || args[1] == "--":
+		o.bare = true
+	default:
+		o.value, o.words = args[1], args[:2]
+	}
+	return o, true
+}
+
+func (o option) takesValue() bool {
+	_, isBool := o.flag.(*cli.BoolFlag)
+	return o.flag != nil && !isBool
+}
+
+// check refuses an option without a value where one is wanted. An empty one, as
+// of a variable that is not set, would pass for the option not being there.
+func (o option) check() error {
+	empty := o.takesValue() && o.value == "" && o.name != flagTerminationLog // where it means none
+	if o.bare || empty {
+		value, _ := flagUsage(o.flag)
+		return usagef("--%s needs a value: --%s=%s", o.name, o.name, value)
+	}
+	return nil
+}
+
+// foreign reports whether what follows is the command line of another program.
+func (o option) foreign() bool {
+	return o.name == flagFromK8sWaitFor && o.value != "false" || o.name == flagCompat && o.value == compatGitSync
+}
+
+// permute moves the flags before the arguments, since people write flags last
+// and the library stops reading them at the first argument. The arguments
+// follow after "--". An "--" of the user's ends the flags; what follows it stays
+// together, and a second "--" marks where it begins.
+func permute(args []string, flags []cli.Flag) ([]string, error) {
+	var options, arguments []string
+	for len(args) > 0 {
+		o, ok := readOption(args, flags)
+		switch {
+		case args[0] == "--":
+			arguments = append(arguments, args...)
+			args = nil
+		case !ok:
+			arguments = append(arguments, args[0])
+			args = args[1:]
+		case o.name == "help" || o.name == "h":
+			return []string{"--help"}, nil // the library would take an argument for a topic
+		default:
+			if err := o.check(); err != nil {
+				return nil, err
+			}
+			options = append(options, o.words...)
+			args = args[len(o.words):]
+			if o.foreign() { // as if "--" followed
+				if slices.Contains(args, "--help") {
+					return []string{"--help"}, nil
+				}
+				if len(args) > 0 && args[0] == "--" {
+					args = args[1:]
+				}
+				arguments = append(append(arguments, "--"), args...)
+				args = nil
+			}
+		}
+	}
+	return append(append(options, "--"), arguments...), nil
+}
+
+// setReporting reads the two flags that say how a failure is reported, and their
+// variables. They hold also when the command line is wrong before them, so that
+// this cannot be left to the library.
+func (e *env) setReporting(args []string, flags []cli.Flag) {
+	for variable, value := range map[string]*string{variableLogFormat: &e.logFormat, variableTerminationLog: &e.terminationLog} {
+		if v := os.Getenv(variable); v != "" {
+			*value = v
+		}
+	}
+	for len(args) > 0 && args[0] != "--" {
+		o, ok := readOption(args, flags)
+		switch {
+		case !ok:
+			args = args[1:]
+			continue
+		case o.bare:
+		case o.name == flagLogFormat:
+			e.logFormat = o.value
+		case o.name == flagTerminationLog:
+			e.terminationLog = o.value
+		}
+		args = args[len(o.words):]
+	}
+}
+
+// arguments returns the arguments before and after the user's "--"; ended
+// reports whether there was one.
+func arguments(c *cli.Context) (before, after []string, ended bool) {
+	args := c.Args().Slice()
+	if i := slices.Index(args, "--"); i >= 0 {
+		return args[:i], args[i+1:], true
+	}
+	return args, nil, false
+}

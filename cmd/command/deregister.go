@@ -1,0 +1,42 @@
+package command
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"initbox/register"
+)
+
+func deregister(e *env) *cli.Command {
+	var state string
+	var try tryFlags
+	return &cli.Command{
+		Usage: "take away what register has announced, as in a preStop hook",
+		Description: `Takes away the entry that initbox register with the same --state has made, at the
+same server and with the same credentials, whose files are read again. In a preStop
+hook it runs before the application is stopped, so that nobody is sent to it any more.
+A register --hold that keeps the entry alive does not bring it back.
+
+Example:
+  initbox deregister --state /state/registered --timeout 10s`,
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "state", Usage: "`FILE` that register has written", Category: categoryOnce, Destination: &state},
+		}, try.flags()...),
+		Action: func(c *cli.Context) error {
+			if words := c.Args().Slice(); len(words) > 0 {
+				return usagef("no argument is wanted, got %s", words[0])
+			}
+			if state == "" {
+				return usagef("--state is missing").hint("as in: initbox deregister --state /state/registered")
+			}
+			o := register.Options{State: state}
+			if err := try.set(&o, e); err != nil {
+				return err
+			}
+			registration, err := register.Load(o)
+			if err != nil {
+				return err
+			}
+			return registration.Leave(c.Context)
+		},
+	}
+}

@@ -1,0 +1,233 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/failure"
+	"initbox/internal/suggest"
+)
+
+// Exit statuses, the same for every subcommand.
+const (
+	exitFailure = 1   // trying again the same way cannot help
+	exitUsage   = 2   // the command line is wrong; nothing was tried
+	exitTimeout = 124 // the deadline passed, as of timeout(1)
+	exitSignal  = 128 // plus the signal's number
+)
+
+const exitHelp = `Exit status:
+  0      done, or nothing to do
+  1      failed, and trying again the same way cannot help
+  2      the command line is wrong; nothing was tried
+  124    the deadline (--timeout) passed
+  128+n  stopped by signal n (143 for SIGTERM)
+`
+
+// usageError is an error of the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func (e usageError) hint(hint string) error { return failure.WithHint(e, hint) }
+
+func usagef(format string, args ...any) usageError { return usageError{fmt.Errorf(format, args...)} }
+
+// status is the one place where an error becomes an exit status.
+func status(err error) int {
+	var sig stopped
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, new(usageError)):
+		return exitUsage
+	case errors.As(err, &sig):
+		return exitSignal + int(sig.Signal)
+	case errors.Is(err, context.DeadlineExceeded):
+		return exitTimeout
+	}
+	return exitFailure
+}
+
+// report is the one place where an error meets the user: on stderr, in the
+// Pod's status, and as the exit status.
+func (e *env) report(err error) int {
+	if err == nil {
+		return 0
+	}
+	message := printable(err.Error())
+	hint := printable(hintOf(err))
+	whole := message
+	if hint != "" {
+		whole += "\nhint: " + hint
+	}
+	// First into the Pod's status: nobody may read stderr.
+	termination := writeTerminationLog(e.terminationLog, whole)
+	if e.logFormat == "json" {
+		// The command line may be wrong before there is a logger, or in its level.
+		slog.New(slog.NewJSONHandler(e.stderr, nil)).Error(message, "hint", hint, "status", status(err))
+	} else {
+		fmt.Fprintf(e.stderr, "%s: %s\n", e.command, message)
+		if hint != "" {
+			fmt.Fprintf(e.stderr, "hint: %s\n", hint)
+		}
+	}
+	if termination != nil && e.log != nil {
+		e.log.Warn("cannot write the termination message: " + termination.Error())
+	}
+	return status(err)
+}
+
+// printable escapes what would move a terminal's cursor or change its colours:
+// messages quote what others have written, such as the text of a template's fail.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, unprintable) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			fmt.Fprintf(&b, `\x%02x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+
+func hintOf(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+// maxTerminationMessage is as much as the kubelet reads.
+const maxTerminationMessage = 4096
+
+// kubeletTerminationLog is where the kubelet looks unless the Pod says
+// otherwise (terminationMessagePath).
+const kubeletTerminationLog = "/dev/termination-log"
+
+// writeTerminationLog writes message where the kubelet looks for it; an empty
+// name is nowhere. The file is a mount: it is written in place, never replaced,
+// and never created.
+func writeTerminationLog(name, message string) error {
+	if name == "" {
+		return nil
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if name == kubeletTerminationLog && errors.Is(err, os.ErrNotExist) {
+			return nil // not in a Pod
+		}
+		return err
+	}
+	_ = f.SetWriteDeadline(time.Now().Add(lastWord)) // of a full FIFO; a file has none
+	_, err = io.WriteString(f, cut(message, maxTerminationMessage))
+	return errors.Join(err, f.Close())
+}
+
+// cut returns at most n bytes of s, and no half of a character.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// helpHint says where the flags of a command are explained.
+func helpHint(command string) string { return "run " + command + " --help for the flags" }
+
+// onUsageError puts what the flag library says into words of ours.
+func onUsageError(c *cli.Context, err error, _ bool) error {
+	help := helpHint(c.App.Name)
+	var flags []cli.Flag
+	if c.Command != nil && c.Command.Name != "" && c.Command.Name != c.App.Name {
+		help = helpHint(c.App.Name + " " + c.Command.Name)
+		flags = c.Command.Flags
+	}
+	name, undefined := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !undefined {
+		return usageError{wrongValue(err, flags)}.hint(help)
+	}
+	name = strings.TrimLeft(name, "-")
+	var known []string
+	for _, f := range flags {
+		known = append(known, f.Names()...)
+	}
+	meant := suggest.Closest(name, known)
+	if own := gitNames[name]; slices.Contains(known, own) {
+		meant = own
+	}
+	if meant != "" {
+		help = "did you mean --" + meant + "? " + help
+	}
+	return usagef("no such flag: --%s", name).hint(help)
+}
+
+// wrongValue reads from the library's error which flag or variable has a wrong
+// value, and says so in the form of the program's own errors. An error that it
+// does not know stays as it is.
+func wrongValue(err error, flags []cli.Flag) error {
+	const quoted = `("(?:[^"\\]|\\.)*")`
+	text := err.Error()
+	if m := regexp.MustCompile(`(?s)^could not parse ` + quoted + ` from environment variable "([^"]+)" as value for flag [^:]+: (.*)$`).FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("$%s: %s, got %s", m[2], m[3], m[1])
+	}
+	m := regexp.MustCompile(`(?s)^invalid (?:boolean )?value ` + quoted + ` for (?:flag )?-([^:]+): (.*)$`).FindStringSubmatch(text)
+	if m == nil {
+		return err
+	}
+	value, name, reason := m[1], m[2], m[3]
+	for _, f := range flags {
+		if !slices.Contains(f.Names(), name) {
+			continue
+		}
+		switch f.(type) {
+		case *cli.IntFlag:
+			reason = "want a whole number"
+		case *cli.BoolFlag:
+			reason = "want no value, true or false"
+		}
+	}
+	return fmt.Errorf("--%s: %s, got %s", name, reason, value)
+}
+
+// newLogger returns the logger that the common flags ask for.
+func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+	var l slog.Level
+	switch level {
+	case "debug", "info", "warn", "error":
+		l.UnmarshalText([]byte(level))
+	default:
+		return nil, usagef("--log-level: want debug, info, warn or error, got %q", level)
+	}
+	switch format {
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})), nil
+	case "text":
+		return slog.New(&textHandler{w: w, level: l, mu: new(sync.Mutex)}), nil
+	}
+	return nil, usagef("--log-format: want text or json, got %q", format)
+}

@@ -1,0 +1,399 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/duration"
+	"initbox/internal/podinfo"
+	"initbox/internal/resolver"
+	"initbox/internal/tlsconfig"
+	"initbox/render"
+	"initbox/waitfor"
+)
+
+// Categories of flags, in the order of the help.
+const (
+	categoryResult = "Result"
+	categoryWait   = "Waiting"
+	categoryDNS    = "Name servers"
+	categoryCommon = "Common"
+)
+
+// The two flags, and their variables, that [env.setReporting] reads.
+const (
+	flagLogFormat          = "log-format"
+	flagTerminationLog     = "termination-log"
+	variableLogFormat      = "INITBOX_LOG_FORMAT"
+	variableTerminationLog = "INITBOX_TERMINATION_LOG"
+)
+
+// durationFlag returns a flag that takes a [duration.Value] and starts from the value
+// in *dst.
+func durationFlag(name, usage, category string, dst *duration.Value, env ...string) *cli.GenericFlag {
+	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: dst, EnvVars: env, DefaultText: dst.String()}
+}
+
+// textFlag returns a flag that takes a text and starts from the value in *dst.
+func textFlag(name, usage, category string, dst *string) cli.Flag {
+	return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: dst, Value: *dst}
+}
+
+// textsFlag returns a flag that takes a text each time that it is given.
+func textsFlag(name, usage, category string, dst *cli.StringSlice) cli.Flag {
+	return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: dst}
+}
+
+// onFlag returns a flag without a value.
+func onFlag(name, usage, category string, dst *bool) cli.Flag {
+	return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: dst}
+}
+
+// commonFlags belong to every subcommand: a link to the binary has no place for
+// global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT:
+// Kubernetes sets those for a Service called initbox. The values of two are
+// read by setReporting, and only checked and explained by the library.
+func (e *env) commonFlags(command string) []cli.Flag {
+	timeout := durationFlag("timeout", "deadline of the whole command, 0 for none", categoryCommon, &e.timeout, "INITBOX_TIMEOUT")
+	if command == "sleep" {
+		// Its argument says how long it takes; a variable that is meant for waits
+		// does not cut it short.
+		timeout.DefaultText, timeout.EnvVars = "none", nil // see start
+	}
+	return []cli.Flag{
+		timeout,
+		&cli.StringFlag{Name: flagLogFormat, Usage: "text or json", Category: categoryCommon, Value: "text", EnvVars: []string{variableLogFormat}},
+		&cli.StringFlag{Name: "log-level", Usage: "debug, info, warn or error", Category: categoryCommon, Value: "info", Destination: &e.logLevel, EnvVars: []string{"INITBOX_LOG_LEVEL"}},
+		&cli.StringFlag{Name: flagTerminationLog, Usage: "`FILE` for the reason of a failure, if it exists", Category: categoryCommon, Value: kubeletTerminationLog, EnvVars: []string{variableTerminationLog}},
+	}
+}
+
+// waitFlags are shared by the subcommands that wait for targets.
+type waitFlags struct {
+	any            bool
+	min            int
+	gone           bool
+	stableFor      duration.Value
+	attemptTimeout duration.Value
+
+	names resolverFlags
+}
+
+func (w *waitFlags) flags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.BoolFlag{Name: "any", Usage: "one target is enough", Category: categoryWait, Destination: &w.any},
+		&cli.IntFlag{Name: "min", Usage: "`N` targets are enough", Category: categoryWait, Destination: &w.min},
+		&cli.BoolFlag{Name: "gone", Usage: "wait until targets are not there any more", Category: categoryWait, Destination: &w.gone},
+		durationFlag("stable-for", "targets have to be ready without interruption for so long", categoryWait, &w.stableFor),
+		attemptTimeoutFlag(&w.attemptTimeout),
+	}, w.names.flags()...)
+}
+
+// attemptTimeoutFlag is shared by the subcommands that try again.
+func attemptTimeoutFlag(dst *duration.Value) cli.Flag {
+	*dst = duration.Value(10 * time.Second)
+	return durationFlag("attempt-timeout", "deadline of one attempt, 0 for none", categoryWait, dst, "INITBOX_ATTEMPT_TIMEOUT")
+}
+
+// options returns what the flags say for a wait for n targets.
+func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, error) {
+	o := waitfor.Options{
+		Gone:           w.gone,
+		Getenv:         os.Getenv,
+		Need:           w.min,
+		AttemptTimeout: w.attemptTimeout.Duration(),
+		StableFor:      w.stableFor.Duration(),
+		Seed:           podinfo.Seed(),
+		Log:            e.log,
+	}
+	if err := w.checkMin(c.IsSet("min"), n); err != nil {
+		return o, err
+	}
+	if w.any {
+		o.Need = 1
+	}
+	names, err := w.names.resolver()
+	o.Resolver = names
+	return o, err
+}
+
+// checkMin refuses a number of targets that cannot be enough of n.
+func (w *waitFlags) checkMin(set bool, n int) error {
+	const hint = "want a number from 1 to the number of targets"
+	switch {
+	case !set:
+		return nil
+	case w.any:
+		return usagef("--any and --min exclude each other")
+	case w.min < 1:
+		return usagef("--min %d: no target would have to be ready", w.min).hint(hint)
+	case w.min > n && n == 1:
+		return usagef("--min %d: there is only 1 target", w.min).hint(hint)
+	case w.min > n:
+		return usagef("--min %d: there are only %d targets", w.min, n).hint(hint)
+	}
+	return nil
+}
+
+// resolverFlags say how host names are looked up.
+type resolverFlags struct {
+	servers    cli.StringSlice
+	resolvConf string
+	hosts      string
+}
+
+func (r *resolverFlags) flags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, in place of resolv.conf's; may be repeated", Category: categoryDNS, Destination: &r.servers},
+		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read in place of /etc/resolv.conf", Category: categoryDNS, Destination: &r.resolvConf},
+		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read in place of /etc/hosts", Category: categoryDNS, Destination: &r.hosts},
+	}
+}
+
+func (r *resolverFlags) resolver() (*resolver.Resolver, error) {
+	for flag, name := range map[string]string{"resolv-conf": r.resolvConf, "hosts": r.hosts} {
+		if err := checkFile(name); name != "" && err != nil {
+			return nil, usagef("--%s %s: %w", flag, name, err)
+		}
+	}
+	servers, err := nameServers(r.servers.Value())
+	return &resolver.Resolver{Servers: servers, ResolvConf: r.resolvConf, Hosts: r.hosts}, err
+}
+
+// podFlags say where the downward API is read.
+type podFlags struct {
+	dir       string
+	variables cli.StringSlice
+}
+
+func (p *podFlags) flags(category string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "pod-info", Usage: "`FOLDER` where the downward API is mounted", Category: category, Value: podinfo.DefaultDir, Destination: &p.dir},
+		&cli.StringSliceFlag{Name: "pod-env", Usage: "`NAME=VARIABLE` that tells a field of the Pod in place of its usual one, as in ip=MY_IP; may be repeated", Category: category, Destination: &p.variables},
+	}
+}
+
+func (p *podFlags) source() (podinfo.Source, error) {
+	s := podinfo.Source{Dir: p.dir, Variables: map[string]string{}}
+	for _, text := range p.variables.Value() {
+		field, variable, err := podinfo.ParseVariable(text)
+		if err != nil {
+			return s, usagef("--pod-env %s: %w", text, err)
+		}
+		s.Variables[field] = variable
+	}
+	return s, nil
+}
+
+// checkFile returns why there is no file of the name, without the name.
+func checkFile(name string) error {
+	_, err := os.Stat(name)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// nameServers reads addresses with or without a port: 10.96.0.10, [::1]:5353,
+// ::1, fe80::1%eth0.
+func nameServers(texts []string) ([]netip.AddrPort, error) {
+	var servers []netip.AddrPort
+	for _, text := range texts {
+		server, err := netip.ParseAddrPort(text)
+		if err != nil {
+			addr, err := netip.ParseAddr(strings.Trim(text, "[]"))
+			if err != nil {
+				return nil, usagef("--server %s: want an address such as 10.96.0.10, 10.96.0.10:53 or [fd00::10]:53", text).
+					hint("a name server is given by its address, not its name")
+			}
+			server = netip.AddrPortFrom(addr, 53)
+		}
+		servers = append(servers, server)
+	}
+	return servers, nil
+}
+
+// settingFlags makes a flag of every setting of the kinds given, so that flags
+// and fragments cannot differ.
+func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
+	var flags []cli.Flag
+	taking := kindsTaking(kinds)
+	for _, k := range kinds {
+		for _, s := range k.Settings {
+			takers := taking[s.Name]
+			if takers == nil {
+				continue // the flag is there
+			}
+			taking[s.Name] = nil
+			category := "Targets " + strings.Join(takers.names(), ", ")
+			usage := takers.usage(s.Name)
+			if s.Value != "" {
+				usage = "`" + s.Value + "`: " + usage
+			}
+			switch {
+			case s.Value == "":
+				flags = append(flags, &cli.BoolFlag{Name: s.Name, Usage: usage, Category: category})
+			case s.Multi:
+				flags = append(flags, &cli.StringSliceFlag{Name: s.Name, Usage: usage + "; may be repeated", Category: category})
+			default:
+				flags = append(flags, &cli.StringFlag{Name: s.Name, Usage: usage, Category: category})
+			}
+		}
+	}
+	return flags
+}
+
+// takers are the kinds that take a setting.
+type takers []*waitfor.Kind
+
+// kindsTaking returns, for each setting, the kinds that take it.
+func kindsTaking(kinds []*waitfor.Kind) map[string]takers {
+	taking := map[string]takers{}
+	for _, k := range kinds {
+		for _, s := range k.Settings {
+			taking[s.Name] = append(taking[s.Name], k)
+		}
+	}
+	return taking
+}
+
+// names returns the kinds by their first schemes.
+func (ts takers) names() []string {
+	var names []string
+	for _, k := range ts {
+		names = append(names, k.Schemes[0])
+	}
+	return names
+}
+
+// usage returns what the setting means; if that is not the same for all, with whom it means what.
+func (ts takers) usage(setting string) string {
+	var usages []string
+	of := map[string]takers{}
+	for _, k := range ts {
+		i := slices.IndexFunc(k.Settings, func(s waitfor.Setting) bool { return s.Name == setting })
+		usage := k.Settings[i].Usage
+		if of[usage] == nil {
+			usages = append(usages, usage)
+		}
+		of[usage] = append(of[usage], k)
+	}
+	if len(usages) > 1 {
+		for i, usage := range usages {
+			usages[i] = strings.Join(of[usage].names(), ", ") + ": " + usage
+		}
+	}
+	return strings.Join(usages, "; ")
+}
+
+// settings returns the values of the flags that settingFlags made.
+func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
+	values := waitfor.Settings{}
+	given := c.LocalFlagNames()
+	for _, k := range kinds {
+		for _, s := range k.Settings {
+			switch {
+			case !slices.Contains(given, s.Name):
+			case s.Value == "":
+				if c.Bool(s.Name) {
+					values[s.Name] = []string{""}
+				}
+			case s.Multi:
+				values[s.Name] = c.StringSlice(s.Name)
+			default:
+				values[s.Name] = []string{c.String(s.Name)}
+			}
+		}
+	}
+	return values
+}
+
+// parseTargets makes checks of targets; a flag that none of them takes is a
+// mistake.
+func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
+	var checks []waitfor.Check
+	for i, text := range texts {
+		check, err := waitfor.Parse(text, o)
+		if err != nil && len(texts) > 1 {
+			err = fmt.Errorf("target %d: %w", i+1, err)
+		}
+		if err != nil {
+			return nil, usageError{err}
+		}
+		checks = append(checks, check)
+	}
+	if unused := o.Settings.Unused(texts, o.Getenv); len(unused) > 0 {
+		schemes := strings.Join(kindsTaking(waitfor.Kinds())[unused[0]].names(), ", ")
+		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
+	}
+	return checks, nil
+}
+
+// tlsFlags are those of a client of TLS.
+func tlsFlags(category string, o *tlsconfig.Options) []cli.Flag {
+	return []cli.Flag{
+		textFlag("ca-file", "`FILE` with PEM certificates to trust besides the roots", category, &o.CAFile),
+		textFlag("cert-file", "`FILE` with a PEM client certificate", category, &o.CertFile),
+		textFlag("key-file", "`FILE` with the client certificate's key, if it is not in the same file", category, &o.KeyFile),
+		textFlag("server-name", "`NAME` to find in the server's certificate in place of the host's", category, &o.ServerName),
+		onFlag("insecure", "take any certificate of the server", category, &o.Insecure),
+	}
+}
+
+// byteCount is the value of a flag: a number of bytes as Kubernetes writes it,
+// such as 500Mi.
+type byteCount int64
+
+func (b byteCount) String() string { return strconv.FormatInt(int64(b), 10) }
+
+func (b *byteCount) Set(s string) error {
+	digits := strings.TrimRight(s, "kKMGTi")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	unit, ok := byteUnits[s[len(digits):]]
+	if err != nil || !ok || n < 0 || n > maxBytes/unit {
+		return errors.New("want a number of bytes such as 500Mi, 2Gi or 1000000")
+	}
+	*b = byteCount(n * unit)
+	return nil
+}
+
+const maxBytes = 1 << 60
+
+var byteUnits = map[string]int64{
+	"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
+	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+}
+
+func parseMode(text string) (fs.FileMode, error) {
+	n, err := strconv.ParseUint(text, 8, 32)
+	if err != nil || n > 0o777 {
+		return 0, errors.New("want an octal mode of up to 0777")
+	}
+	return fs.FileMode(n), nil
+}
+
+func parseOwner(text string) (render.Owner, error) {
+	user, group, both := strings.Cut(text, ":")
+	uid, err := strconv.ParseUint(user, 10, 31)
+	gid := uint64(0)
+	if both && err == nil {
+		gid, err = strconv.ParseUint(group, 10, 31)
+	}
+	if err != nil {
+		return render.Owner{}, errors.New("want numbers, as in 1000 or 1000:1000")
+	}
+	if !both {
+		return render.Owner{UID: int(uid), GID: -1}, nil
+	}
+	return render.Owner{UID: int(uid), GID: int(gid)}, nil
+}

@@ -1,0 +1,521 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"path"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/clone"
+	"initbox/clone/access"
+	"initbox/clone/remote"
+	"initbox/clone/worktree"
+	"initbox/cmd/duration"
+	"initbox/cmd/translate"
+	"initbox/internal/httpclient"
+	"initbox/internal/podinfo"
+	"initbox/internal/secret"
+	"initbox/internal/suggest"
+	"initbox/internal/tlsconfig"
+)
+
+// Categories of git-clone's flags.
+const (
+	categoryRevision    = "What is cloned"
+	categoryPlace       = "What becomes of DIR"
+	categoryLimits      = "What is refused"
+	categoryCredentials = "Credentials, for http and https"
+	categorySSH         = "Credentials, for ssh"
+	categoryReach       = "Server"
+	categorySeveral     = "Several at once"
+	categoryWatch       = "Staying up to date"
+)
+
+// With this value, flagCompat has git-clone read git-sync's command line, which is all that follows it; see [permute].
+const (
+	flagCompat    = "compat"
+	compatGitSync = "git-sync"
+)
+
+func gitClone(e *env) *cli.Command {
+	g := &gitFlags{}
+	return &cli.Command{
+		Usage:     "put one revision of a Git repository into a folder",
+		ArgsUsage: "URL DIR",
+		Description: `Makes DIR the tree of a revision of the repository, whatever was there before and
+however often it runs: DIR is the old tree or the new one, whole, at every instant,
+also if the program is killed. What is there already is not fetched again.
+
+URL is one of
+  https://HOST/PATH, http://…    a secret in it is referred to, as in
+                                 https://${file:/secrets/user}:${file:/secrets/token}@HOST/PATH
+  ssh://[USER@]HOST[:PORT]/PATH
+  [USER@]HOST:PATH               the same, as git has it
+  git://HOST/PATH
+  file:///PATH, /PATH            a repository on a volume
+
+Examples:
+  initbox git-clone https://github.com/kubernetes/examples /work --ref v1.2.0
+  initbox git-clone git@git.example:config.git /config --ssh-key-file /git/key --known-hosts /git/hosts
+  initbox git-clone https://git.example/mono /work --sparse services/web --filter blob:none
+  initbox git-clone https://git.example/config /config --link current --watch 30s`,
+		Flags: g.flags(),
+		Action: func(c *cli.Context) error {
+			err := e.gitClone(c, g)
+			return withHint(g.errorFile.report(err))
+		},
+	}
+}
+
+// clonePercent is how much garbage there may be to what is in use. Of what a clone
+// makes little stays, so to collect often costs little, and a third of its memory is
+// saved.
+const clonePercent = 30
+
+// gitClone does what the flags ask for.
+func (e *env) gitClone(c *cli.Context, g *gitFlags) error {
+	url, dir, err := g.arguments(c, e)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := g.within(c.Context, e)
+	defer cancel()
+	after, err := g.after(c)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(clonePercent)
+	}
+	if g.config != "" {
+		return g.several(c, e, after)
+	}
+	o, err := g.options(c, e, url, dir)
+	if err != nil {
+		return err
+	}
+	if err := g.checkOutside(o); err != nil {
+		return err
+	}
+	if g.watch > 0 {
+		return g.stay(ctx, e, o, after)
+	}
+	result, err := clone.Run(ctx, o)
+	if err != nil {
+		return err
+	}
+	return after.done(ctx, e, result)
+}
+
+// gitFlags are the values of the flags.
+type gitFlags struct {
+	ref                            string
+	depth                          int
+	singleBranch                   bool
+	submodules                     string
+	sparse, sparsePatterns         cli.StringSlice
+	filter                         string
+	lfs                            bool
+	subdir                         string
+	gitDir, mode, owner, link      string
+	groupWrite                     bool
+	signedBy                       cli.StringSlice
+	rejectEscaping                 bool
+	maxSize                        byteCount
+	maxFiles                       int
+	user, passwordFile, tokenFile  string
+	headerFiles                    cli.StringSlice
+	cookieFile, netrc, askpassURL  string
+	appID, appInstallation, appKey string
+	appURL                         string
+	sshKeys                        cli.StringSlice
+	sshPassphrase                  string
+	knownHosts, knownHostKeys      cli.StringSlice
+	sshAcceptNew                   bool
+	tls                            tlsconfig.Options
+	proxy                          string
+	config                         string
+	parallel                       int
+	touch, output                  string
+	watch                          duration.Value
+	startupProbe                   string
+	webhookURL, webhookMethod      string
+	webhookSuccess                 string
+	webhookTimeout                 duration.Value
+	compat                         string
+	retryAuth                      bool
+	attemptTimeout                 duration.Value
+	names                          resolverFlags
+
+	deadline  *time.Duration // in place of --timeout's; nil for that
+	errorFile errorFile
+}
+
+func (g *gitFlags) flags() []cli.Flag {
+	g.webhookTimeout, g.attemptTimeout = duration.Value(defaultWebhookTimeout), duration.Value(defaultGitTimeout)
+	return slices.Concat(g.entryFlags(), []cli.Flag{
+		textFlag("config", "`FILE`, YAML or JSON, with a list of clones: each has url and dir, and any of the flags above as a key; flags hold for all that have no such key", categorySeveral, &g.config),
+		&cli.IntFlag{Name: "parallel", Usage: "`N` of them at once (default as many as there are processors)", Category: categorySeveral, Destination: &g.parallel},
+
+		textFlag("output", "`FILE` for what was cloned, as JSON: url, ref, sha, date, author, subject, bytes, seconds, changed; - is stdout", categoryResult, &g.output),
+		textFlag("touch", "`FILE` to write the commit's id to, and to touch, when DIR has changed", categoryResult, &g.touch),
+		textFlag("webhook-url", "`URL` to tell when DIR has changed, in a header Gitsync-Hash; may refer to secrets", categoryResult, &g.webhookURL),
+		textFlag("webhook-method", "`METHOD` for --webhook-url (default POST)", categoryResult, &g.webhookMethod),
+		textFlag("webhook-success-status", "`LIST` of statuses that mean that it was received, as in 200,202 (default 2xx)", categoryResult, &g.webhookSuccess),
+		durationFlag("webhook-timeout", "limit of one attempt", categoryResult, &g.webhookTimeout),
+
+		durationFlag("watch", "keep running as a sidecar: look for something new each time that so long has passed", categoryWatch, &g.watch),
+		textFlag("startup-probe", "with --watch, `FILE` to make, or PORT to answer at, once DIR is there: for the sidecar's startupProbe", categoryWatch, &g.startupProbe),
+
+		textFlag(flagCompat, "`git-sync`: what follows are the flags of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
+
+		onFlag("retry-auth", "try again also what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.retryAuth),
+		durationFlag("attempt-timeout", "give up an attempt that makes no progress for so long, 0 for never", categoryWait, &g.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
+	}, g.names.flags())
+}
+
+// entryFlags are those of one clone, which --config can say of each.
+func (g *gitFlags) entryFlags() []cli.Flag {
+	g.depth, g.submodules, g.gitDir, g.mode = 1, string(clone.SubmodulesOff), clone.GitKeep, "0755"
+	return slices.Concat([]cli.Flag{
+		textFlag("ref", "`REF`: branch, tag, commit, refs/… or a range of versions such as '^1.2' (default the remote's HEAD)", categoryRevision, &g.ref),
+		&cli.IntFlag{Name: "depth", Usage: "`N` commits of history, 0 for all", Category: categoryRevision, Value: g.depth, Destination: &g.depth},
+		onFlag("single-branch", "with --depth 0, only the history of --ref", categoryRevision, &g.singleBranch),
+		textFlag("submodules", "`off|shallow|recursive`: clone submodules too; shallow leaves out theirs", categoryRevision, &g.submodules),
+		textsFlag("sparse", "`FOLDER` to have in DIR, with what is at the top, in place of everything", categoryRevision, &g.sparse),
+		textsFlag("sparse-pattern", "`PATTERN` of files to have in DIR, as in .gitignore", categoryRevision, &g.sparsePatterns),
+		textFlag("filter", "`blob:none`: of files, fetch only those that DIR has", categoryRevision, &g.filter),
+		onFlag("lfs", "fetch the files that Git LFS keeps elsewhere", categoryRevision, &g.lfs),
+		textFlag("subdir", "`FOLDER` of the repository whose content becomes DIR; without .git", categoryRevision, &g.subdir),
+
+		textFlag("git-dir", "`keep|remove|FOLDER`: .git stays in DIR, is left out, or is that folder", categoryPlace, &g.gitDir),
+		textFlag("mode", "`MODE` that folders and programs have at most; other files without the x", categoryPlace, &g.mode),
+		onFlag("group-write", "the group may do what the owner may, as of a volume with fsGroup", categoryPlace, &g.groupWrite),
+		textFlag("owner", "`UID[:GID]` of the files; needs the right to give them away", categoryPlace, &g.owner),
+		textFlag("link", "`NAME` of a link in DIR to the tree, whose folder is new for each commit, as git-sync has it", categoryPlace, &g.link),
+
+		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag has to be signed by one", categoryLimits, &g.signedBy),
+		onFlag("reject-escaping-symlinks", "refuse a tree with symbolic links that lead out of it", categoryLimits, &g.rejectEscaping),
+		&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` of all files at most, as in 500Mi", Category: categoryLimits, Value: &g.maxSize},
+		&cli.IntFlag{Name: "max-files", Usage: "`N` files at most", Category: categoryLimits, Destination: &g.maxFiles},
+
+		textFlag("user", "`NAME` for basic authentication, with --password-file; servers that take tokens want any name, or one of their own", categoryCredentials, &g.user),
+		textFlag("password-file", "`FILE` with the password, or with a personal access token", categoryCredentials, &g.passwordFile),
+		textFlag("token-file", "`FILE` with a bearer token", categoryCredentials, &g.tokenFile),
+		textsFlag("header-file", "`FILE` with headers of requests, one per line", categoryCredentials, &g.headerFiles),
+		textFlag("cookie-file", "`FILE` with cookies, as curl writes it", categoryCredentials, &g.cookieFile),
+		textFlag("netrc", "`FILE` with logins by host, also for submodules and LFS on other hosts", categoryCredentials, &g.netrc),
+		textFlag("askpass-url", "`URL` that answers username=… and password=… in two lines", categoryCredentials, &g.askpassURL),
+		textFlag("github-app-id", "`ID` of a GitHub App, or its client ID, whose installation's token is used", categoryCredentials, &g.appID),
+		textFlag("github-app-installation", "`ID` of the App's installation", categoryCredentials, &g.appInstallation),
+		textFlag("github-app-key-file", "`FILE` with the App's private key", categoryCredentials, &g.appKey),
+		textFlag("github-app-url", "`URL` of the API (default https://api.github.com)", categoryCredentials, &g.appURL),
+
+		textsFlag("ssh-key-file", "`FILE` with a private key", categorySSH, &g.sshKeys),
+		textFlag("ssh-passphrase-file", "`FILE` with the passphrase of the keys", categorySSH, &g.sshPassphrase),
+		textsFlag("known-hosts", "`FILE` with the keys of hosts, as ssh-keyscan prints it", categorySSH, &g.knownHosts),
+		textsFlag("known-hosts-key", "`LINE` of such a file, as in 'git.example ssh-ed25519 AAAA…'", categorySSH, &g.knownHostKeys),
+		onFlag("ssh-accept-new", "trust a host of which no key is known, and log its fingerprint", categorySSH, &g.sshAcceptNew),
+	}, tlsFlags(categoryReach, &g.tls), []cli.Flag{
+		textFlag("proxy", "`URL` of a proxy, http, https or socks5, in place of what HTTPS_PROXY and its kin say", categoryReach, &g.proxy),
+	})
+}
+
+// gitNames are flags of git clone, and what they are called here.
+var gitNames = map[string]string{
+	"b": "ref", "branch": "ref", "revision": "ref", "tag": "ref",
+	"recurse-submodules": "submodules", "recursive": "submodules", "shallow-submodules": "submodules",
+	"separate-git-dir": "git-dir", "no-checkout": "sparse",
+}
+
+// arguments returns what the arguments name. Those of another program are
+// translated into flags before.
+func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error) {
+	before, after, ended := arguments(c)
+	if g.compat != "" {
+		if g.compat != compatGitSync {
+			return "", "", usagef("--%s: want %s, got %q", flagCompat, compatGitSync, g.compat)
+		}
+		if len(before) > 0 {
+			return "", "", usagef("no argument is wanted before --%s, got %s", flagCompat, before[0])
+		}
+		return g.fromGitSync(c, e, after)
+	}
+	if ended {
+		before = append(before, after...)
+	}
+	const example = "as in: initbox git-clone https://github.com/kubernetes/examples /work"
+	switch {
+	case g.config != "" && len(before) > 0:
+		return "", "", usagef("no argument is wanted with --config, got %s", before[0]).hint("the file says url and dir of each clone")
+	case g.config != "":
+		return "", "", nil
+	case len(before) == 0:
+		return "", "", usagef("no repository given").hint(example)
+	case len(before) == 1:
+		return "", "", usagef("no folder given for the repository").hint(example)
+	case len(before) > 2:
+		return "", "", usagef("want a URL and a folder, got %d arguments", len(before)).hint(example)
+	}
+	return before[0], before[1], nil
+}
+
+// fromGitSync sets the flags that git-sync's arguments and variables translate into, and returns URL and folder.
+func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir string, err error) {
+	line, err := translate.GitSync(args, environment)
+	if err != nil {
+		return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, err)
+	}
+	for _, f := range line.Flags {
+		if err := c.Set(f.Name, f.Value); err != nil {
+			return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, wrongValue(err, c.Command.Flags))
+		}
+	}
+	if !c.IsSet("timeout") {
+		g.deadline = line.Timeout
+	}
+	g.errorFile = errorFile(line.ErrorFile)
+	e.logTranslation(line)
+	return line.Arguments[0], line.Arguments[1], nil
+}
+
+// within returns a context that ends at the deadline of git-sync's flags, if they
+// say one, in place of --timeout's.
+func (g *gitFlags) within(ctx context.Context, e *env) (context.Context, context.CancelFunc) {
+	switch {
+	case g.deadline == nil:
+		return ctx, func() {}
+	case *g.deadline == 0:
+		return e.untilStopped, func() {}
+	}
+	return context.WithTimeoutCause(e.untilStopped, *g.deadline, deadlinePassed(*g.deadline))
+}
+
+// defaultGitTimeout is for how long a server may say nothing. It is longer than
+// that of other commands: a server says nothing while it looks for what to send.
+const defaultGitTimeout = 30 * time.Second
+
+// options returns what the flags say of one clone.
+func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Options, error) {
+	o := clone.Options{
+		URL: url, Dir: dir,
+		Ref: g.ref, Depth: g.depth, SingleBranch: g.singleBranch,
+		Submodules: clone.Submodules(g.submodules),
+		Sparse:     g.sparse.Value(),
+		Filter:     g.filter, LFS: g.lfs,
+		GitDir: g.gitDir, Subdir: g.subdir, Link: g.link,
+		Keys: g.signedBy.Value(), RejectEscapingSymlinks: g.rejectEscaping,
+		MaxSize: int64(g.maxSize), MaxFiles: g.maxFiles,
+		AttemptTimeout: g.attemptTimeout.Duration(),
+		RetryAuth:      g.retryAuth,
+		Seed:           podinfo.Seed(),
+		Log:            e.log,
+		Terminal:       isTerminal(e.stderr),
+	}
+	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
+		o.Sparse, o.Patterns = patterns, true
+	}
+	if o.Subdir != "" && !c.IsSet("git-dir") {
+		o.GitDir = clone.GitRemove // it would call everything else deleted
+	}
+	for _, check := range []func(*cli.Context, clone.Options) error{checkPlaces, g.checkRevision, g.checkCredentials} {
+		if err := check(c, o); err != nil {
+			return o, err
+		}
+	}
+	var err error
+	if o.Access, err = g.access(); err != nil {
+		return o, err
+	}
+	if g.owner != "" {
+		owner, err := parseOwner(g.owner)
+		if err != nil {
+			return o, usagef("--owner %s: %w", g.owner, err)
+		}
+		o.Access.Owner = (*access.Owner)(&owner)
+	}
+	o.Remote, err = g.remote(e)
+	return o, err
+}
+
+// checkPlaces refuses a URL or a folder that is none, before anything is tried.
+func checkPlaces(_ *cli.Context, o clone.Options) error {
+	for what, text := range map[string]string{"the URL": o.URL, "the folder": o.Dir, "--ref": o.Ref} {
+		if name := variableReference().FindStringSubmatch(text); name != nil {
+			return usagef("%s has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable", what, name[1]).
+				hint("set it in the container's env")
+		}
+	}
+	if _, err := remote.ParseURL(o.URL, os.Getenv); err != nil {
+		return usageError{err}
+	}
+	if web, err := secret.ParseURL(o.URL, os.Getenv); err == nil && web.User != nil {
+		if password, set := web.User.Password(); set && !web.In(password) {
+			return usagef("a password in the URL shows in the Pod's specification").
+				hint("refer to a file, as in https://user:${file:/secrets/password}@HOST/PATH, or use --user and --password-file")
+		}
+	}
+	switch dir := path.Clean(o.Dir); {
+	case o.Dir == "":
+		return usagef("the folder has no name")
+	case dir == "/":
+		return usagef("the folder cannot be /, where everything is")
+	case strings.Contains(o.Dir, "://"):
+		return usagef("the folder %s looks like a URL", o.Dir).hint("the URL comes first, then the folder: initbox git-clone URL DIR")
+	}
+	return nil
+}
+
+// checkRevision refuses what does not go together of what is cloned.
+func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
+	kinds := []string{string(clone.SubmodulesOff), string(clone.SubmodulesShallow), string(clone.SubmodulesRecursive)}
+	switch {
+	case strings.HasPrefix(o.Ref, "-"), strings.ContainsAny(o.Ref, "\n\r\x00"), c.IsSet("ref") && o.Ref == "":
+		return usagef("--ref %s: want a branch, a tag, a commit, refs/… or a range of versions", o.Ref)
+	case o.Depth < 0:
+		return usagef("--depth %d: want a number of commits, or 0 for all", o.Depth)
+	case !slices.Contains(kinds, string(o.Submodules)):
+		return usagef("--submodules: want %s, got %q", strings.Join(kinds, ", "), o.Submodules)
+	case len(g.sparse.Value()) > 0 && o.Patterns:
+		return usagef("--sparse and --sparse-pattern exclude each other").hint("a pattern /FOLDER/ stands for --sparse FOLDER")
+	case o.Filter != "" && o.Filter != "blob:none":
+		return usagef("--filter: want blob:none, got %q", o.Filter)
+	case o.MaxFiles < 0 || c.IsSet("max-files") && o.MaxFiles == 0:
+		return usagef("--max-files %d: want a number from 1", o.MaxFiles)
+	case c.IsSet("max-size") && o.MaxSize == 0:
+		return usagef("--max-size 0: want a size such as 500Mi")
+	case o.Subdir != "" && o.GitDir != clone.GitRemove:
+		return usagef("--subdir and --git-dir %s exclude each other: git would call all other files deleted", o.GitDir).
+			hint("to have .git too, use --sparse " + o.Subdir)
+	}
+	if err := g.checkSparse(o); err != nil {
+		return err
+	}
+	if o.Link != "" && (strings.Contains(o.Link, "/") || slices.Contains([]string{".", "..", ".git", ".worktrees"}, o.Link)) {
+		return usagef("--link %s: want the name of a link in DIR, without a /", o.Link)
+	}
+	return checkGitDir(o.GitDir)
+}
+
+// checkSparse refuses folders and patterns that are none.
+func (g *gitFlags) checkSparse(o clone.Options) error {
+	for _, folder := range append(g.sparse.Value(), o.Subdir) {
+		if slices.Contains(strings.Split(folder, "/"), "..") {
+			return usagef("%s leads out of the repository", folder)
+		}
+	}
+	flag, parse := "sparse", worktree.Cone
+	if o.Patterns {
+		flag, parse = "sparse-pattern", worktree.Patterns
+	}
+	if _, err := parse(o.Sparse); len(o.Sparse) > 0 && err != nil {
+		return usagef("--%s: %w", flag, err)
+	}
+	return nil
+}
+
+func checkGitDir(text string) error {
+	if text == clone.GitKeep || text == clone.GitRemove || strings.Contains(text, "/") {
+		return nil
+	}
+	err := usagef("--git-dir: want keep, remove or a folder such as /state/git, got %q", text)
+	if meant := suggest.Closest(text, []string{clone.GitKeep, clone.GitRemove}); meant != "" {
+		return err.hint("did you mean " + meant + "?")
+	}
+	return err
+}
+
+// checkCredentials refuses credentials that exclude each other, or miss a part.
+func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
+	for _, pair := range [][2]string{
+		{"password-file", "user"}, {"user", "password-file"}, {"key-file", "cert-file"}, {"ssh-passphrase-file", "ssh-key-file"},
+		{"github-app-id", "github-app-installation"}, {"github-app-id", "github-app-key-file"},
+		{"github-app-installation", "github-app-id"}, {"github-app-key-file", "github-app-id"}, {"github-app-url", "github-app-id"},
+	} {
+		if c.IsSet(pair[0]) && !c.IsSet(pair[1]) {
+			return usagef("--%s wants a --%s", pair[0], pair[1])
+		}
+	}
+	var ways []string
+	for _, way := range []string{"user", "token-file", "askpass-url", "github-app-id"} {
+		if c.IsSet(way) {
+			ways = append(ways, "--"+way)
+		}
+	}
+	if len(ways) > 1 {
+		return usagef("%s exclude each other: a request has one Authorization", strings.Join(ways, " and "))
+	}
+	for flag, text := range map[string]string{"askpass-url": g.askpassURL, "github-app-url": g.appURL} {
+		if text == "" {
+			continue
+		}
+		if _, err := secret.ParseURL(text, os.Getenv); err != nil {
+			return usagef("--%s: %w", flag, err)
+		}
+	}
+	return nil
+}
+
+// access returns what --mode and --group-write allow.
+func (g *gitFlags) access() (access.Access, error) {
+	mode, err := parseMode(g.mode)
+	if err == nil && mode&0o700 != 0o700 {
+		err = errors.New("the owner has to be allowed everything, as in 0750")
+	}
+	if err != nil {
+		return access.Access{}, usagef("--mode %s: %w", g.mode, err)
+	}
+	return access.Access{Umask: 0o777 &^ mode, GroupWrite: g.groupWrite}, nil
+}
+
+// remote returns how servers are reached.
+func (g *gitFlags) remote(e *env) (remote.Options, error) {
+	o := remote.Options{
+		HTTP: remote.HTTP{
+			TLS:        g.tls,
+			Who:        httpclient.Credentials{HeaderFiles: g.headerFiles.Value(), User: g.user, PasswordFile: g.passwordFile, TokenFile: g.tokenFile},
+			CookieFile: g.cookieFile, Netrc: g.netrc, AskpassURL: g.askpassURL,
+		},
+		SSH: remote.SSH{
+			KeyFiles: g.sshKeys.Value(), PassphraseFile: g.sshPassphrase,
+			KnownHosts: g.knownHosts.Value(), KnownHostKeys: g.knownHostKeys.Value(), AcceptNew: g.sshAcceptNew,
+		},
+		Getenv: os.Getenv,
+		Stall:  g.attemptTimeout.Duration(),
+		Log:    e.log,
+	}
+	if g.appID != "" {
+		o.HTTP.App = &remote.GitHubApp{ID: g.appID, Installation: g.appInstallation, KeyFile: g.appKey, BaseURL: g.appURL}
+	}
+	var err error
+	if o.Proxy, err = parseProxy(g.proxy); err != nil {
+		return o, err
+	}
+	o.Resolver, err = g.names.resolver()
+	return o, err
+}
+
+// parseProxy reads --proxy. It does not quote it, since there may be a password.
+func parseProxy(text string) (*url.URL, error) {
+	if text == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme):
+		return nil, usagef("--proxy: want a URL such as http://HOST:PORT or socks5://HOST:PORT")
+	case u.User != nil:
+		return nil, usagef("--proxy: a password in it shows in the Pod's specification").hint("set HTTPS_PROXY from a Secret: valueFrom: secretKeyRef")
+	}
+	if problem := secret.HostProblem(u); problem != nil {
+		return nil, usagef("--proxy: %w", problem)
+	}
+	return u, nil
+}

@@ -1,0 +1,291 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/clone"
+	"initbox/cmd/duration"
+	"initbox/internal/atomicfile"
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/podinfo"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+	"initbox/internal/secret"
+	"initbox/internal/tlsconfig"
+)
+
+// defaultWebhookTimeout is the limit of one attempt to tell --webhook-url.
+const defaultWebhookTimeout = 10 * time.Second
+
+// aftermath is what is done when a clone is done.
+type aftermath struct {
+	output, touch string
+	webhook       *webhook // nil for none
+}
+
+// after returns what the flags ask for.
+func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
+	a := aftermath{output: g.output, touch: g.touch}
+	if err := g.checkAfter(c); err != nil {
+		return a, err
+	}
+	if g.webhookURL == "" {
+		return a, nil
+	}
+	address, err := secret.ParseURL(g.webhookURL, os.Getenv)
+	if err != nil {
+		return a, usagef("--webhook-url: %w", err)
+	}
+	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout.Duration(), tls: tlsconfig.Options{CAFile: g.tls.CAFile}}
+	if strings.ContainsAny(a.webhook.method, " \t\r\n:/") {
+		return a, usagef("--webhook-method %s: want one such as POST or PUT", g.webhookMethod)
+	}
+	if a.webhook.success, err = httpclient.ParseStatuses(cmp.Or(g.webhookSuccess, "200-299")); err != nil {
+		return a, usagef("--webhook-success-status %s: %w", g.webhookSuccess, err)
+	}
+	a.webhook.names, err = g.names.resolver()
+	return a, err
+}
+
+// checkAfter refuses flags that are of no use without another one.
+func (g *gitFlags) checkAfter(c *cli.Context) error {
+	for _, flag := range []string{"webhook-method", "webhook-success-status", "webhook-timeout"} {
+		if c.IsSet(flag) && g.webhookURL == "" {
+			return usagef("--%s: only with --webhook-url", flag)
+		}
+	}
+	switch {
+	case g.config != "" && g.watch > 0:
+		return usagef("--config and --watch exclude each other").hint("give each repository that is to be watched a sidecar of its own")
+	case g.config != "" && (g.touch != "" || g.webhookURL != ""):
+		return usagef("--touch and --webhook-url are told of one commit, and --config clones several").hint("--output lists what was cloned")
+	case c.IsSet("parallel") && g.config == "":
+		return usagef("--parallel: only with --config")
+	case c.IsSet("parallel") && g.parallel < 1:
+		return usagef("--parallel %d: want a number from 1", g.parallel)
+	case c.IsSet("startup-probe") && g.watch == 0:
+		return usagef("--startup-probe: only with --watch")
+	case c.IsSet("watch") && g.watch < minWatch:
+		return usagef("--watch %v: want at least %v", g.watch, minWatch)
+	}
+	return checkProbe(g.startupProbe)
+}
+
+// checkOutside refuses files in the folder that is to be the tree and nothing else:
+// each run, and each look of --watch, would find it changed and make it anew.
+func (g *gitFlags) checkOutside(o clone.Options) error {
+	dir, err := filepath.Abs(o.Dir)
+	if err != nil || o.Link != "" { // the tree is then in a folder of its own
+		return nil
+	}
+	_, notPort := strconv.Atoi(g.startupProbe)
+	for _, f := range []struct {
+		flag, file string
+		is         bool
+	}{{"output", g.output, g.output != "-"}, {"touch", g.touch, true}, {"startup-probe", g.startupProbe, notPort != nil}} {
+		file, err := filepath.Abs(f.file)
+		if err == nil && f.is && f.file != "" && strings.HasPrefix(file, dir+"/") {
+			return usagef("--%s %s is in %s, which becomes the tree and nothing else", f.flag, f.file, o.Dir).
+				hint("name a file beside it, or publish with --link")
+		}
+	}
+	return nil
+}
+
+// done does it all. A webhook is tried until ctx ends.
+func (a aftermath) done(ctx context.Context, e *env, r clone.Result) error {
+	if err := a.write(e, r); err != nil || a.webhook == nil {
+		return err
+	}
+	return a.webhook.tell(ctx, e, r.SHA)
+}
+
+// write writes the files.
+func (a aftermath) write(e *env, r clone.Result) error {
+	if err := writeResult(e, a.output, r); err != nil || a.touch == "" {
+		return err
+	}
+	err := atomicfile.Write(a.touch, []byte(r.SHA+"\n"), 0o644)
+	if now := time.Now(); err == nil && r.Changed {
+		err = os.Chtimes(a.touch, now, now)
+	}
+	if err != nil {
+		return failure.WithHint(fmt.Errorf("write the --touch file: %w", err), writableHint)
+	}
+	return nil
+}
+
+const writableHint = "is the volume mounted, writable for this user and not full?"
+
+// writeResult writes a result, or several, as JSON.
+func writeResult(e *env, output string, result any) error {
+	if output == "" {
+		return nil
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(result)
+	switch {
+	case err != nil:
+		return fmt.Errorf("write the --output: %w", err)
+	case output == "-":
+		_, err = e.stdout.Write(text.Bytes())
+		return err
+	}
+	if err := atomicfile.Write(output, text.Bytes(), 0o644); err != nil {
+		return failure.WithHint(fmt.Errorf("write the --output: %w", err), writableHint)
+	}
+	return nil
+}
+
+// webhook tells a server that there is another commit, as git-sync does.
+type webhook struct {
+	url     *secret.URL
+	method  string
+	success httpclient.Statuses
+	timeout time.Duration // of one attempt
+	tls     tlsconfig.Options
+	names   *resolver.Resolver
+}
+
+// tell sends the commit's id until it is received, or ctx ends.
+func (w *webhook) tell(ctx context.Context, e *env, id string) error {
+	retry := &httpclient.Retry{
+		Options:        httpclient.Options{Dial: dial.New(w.names).DialContext, TLS: w.tls},
+		AttemptTimeout: w.timeout,
+		Seed:           podinfo.Seed(),
+		Spread:         time.Second, // it is a neighbour, and not asked by a herd
+		Notify: func(attempt int, _ *httpclient.Answer, err error, _ time.Duration) {
+			if attempt == 1 {
+				e.log.Info(fmt.Sprintf("%s: tell the webhook: %v", w.url, failure.Of(err)))
+			}
+		},
+		Prepare: func(req *http.Request) (err error) {
+			req.URL, err = w.url.Expand()
+			return err
+		},
+		Judge: func(a *httpclient.Answer) httpclient.Verdict {
+			if w.success.Has(a.Status) {
+				return httpclient.Done
+			}
+			return max(httpclient.ByStatus(a), httpclient.Again)
+		},
+	}
+	header := http.Header{"User-Agent": {"initbox"}, "Gitsync-Hash": {id}}
+	if _, err := retry.Do(ctx, w.method, w.url.URL.Redacted(), header, nil); err != nil {
+		return w.explain(err)
+	}
+	e.log.Info(fmt.Sprintf("%s: told of %s", w.url, id))
+	return nil
+}
+
+// explain says what was being done, and why it failed, without what the URL refers
+// to.
+func (w *webhook) explain(err error) error {
+	var ended *poll.Error
+	var status *httpclient.StatusError
+	switch {
+	case errors.As(err, &ended) && ended.Last != nil:
+		f := failure.Of(ended.Last)
+		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
+		return failure.WithHint(fmt.Errorf("%s: tell the webhook: %w", w.url, err), f.Hint)
+	case errors.As(err, &status):
+		return failure.WithHint(fmt.Errorf("%s: tell the webhook: %s", w.url, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list what it answers?")
+	}
+	f := failure.Of(err)
+	return failure.WithHint(fmt.Errorf("%s: tell the webhook: %w", w.url, f), f.Hint)
+}
+
+// withHint gives an error the hint of the failure in it, if it has none.
+func withHint(err error) error {
+	var f *failure.Failure
+	if hintOf(err) == "" && errors.As(err, &f) && f.Hint != "" {
+		return failure.WithHint(err, f.Hint)
+	}
+	return err
+}
+
+// minWatch is as often as a server has to be asked for something new.
+const minWatch = duration.Value(100 * time.Millisecond)
+
+// stay clones, and again whenever there is something new, until a signal comes.
+// The deadline is that of the first clone; what fails later is tried again.
+func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after aftermath) error {
+	probe, err := openProbe(g.startupProbe)
+	if err != nil {
+		return err
+	}
+	defer probe.close()
+	ctx, cancel := context.WithCancelCause(e.untilStopped)
+	defer cancel(nil)
+	lift := context.AfterFunc(first, func() { cancel(context.Cause(first)) })
+	defer lift()
+	var (
+		there   bool
+		useless error // to stay: nobody would know that it is there
+	)
+	err = clone.Watch(ctx, o, g.watch.Duration(), func(ctx context.Context, r clone.Result) error {
+		err := after.write(e, r)
+		if err == nil && !there {
+			err = probe.ready()
+		}
+		if err != nil && !there {
+			useless = err
+			cancel(err)
+		}
+		if err != nil {
+			return err
+		}
+		there = true
+		lift()
+		if after.webhook == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, after.webhook.timeout) // the next change must not wait for who listens to this one
+		defer cancel()
+		return after.webhook.tell(ctx, e, r.SHA)
+	})
+	switch {
+	case useless != nil:
+		return useless
+	case there && e.untilStopped.Err() != nil:
+		return nil
+	}
+	return err
+}
+
+// errorFile is git-sync's --error-file: why the last run failed.
+type errorFile string
+
+// report writes err into the file, or removes that if there is none, and returns
+// err, or why the file cannot be written.
+func (f errorFile) report(err error) error {
+	if f == "" || errors.As(err, new(usageError)) {
+		return err
+	}
+	if err == nil {
+		if err := os.Remove(string(f)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	text, _ := json.Marshal(map[string]string{"Msg": "git-clone failed", "Err": printable(err.Error())})
+	return errors.Join(err, atomicfile.Write(string(f), append(text, '\n'), 0o644))
+}

@@ -1,0 +1,183 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/atomicfile"
+	"initbox/internal/failure"
+	"initbox/internal/suggest"
+)
+
+// programName is what the program is called in the folder that it is installed
+// into, whatever it is called where it runs.
+const programName = "initbox"
+
+func install(e *env) *cli.Command {
+	var all bool
+	return &cli.Command{
+		Usage:     "copy this program to a volume, for containers whose image has no initbox",
+		ArgsUsage: "DIR [NAME…]",
+		Description: `Puts the program into the folder DIR, as DIR/initbox, and a link to it for each
+subcommand NAME. Done again, it changes nothing; another version is replaced,
+also while it runs.
+
+Examples:
+  initbox install /tools                      # then /tools/initbox wait-for-service …
+  initbox install /tools wait-for-service     # then also /tools/wait-for-service …`,
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "all", Usage: "make a link for every subcommand", Destination: &all},
+		},
+		Action: func(c *cli.Context) error {
+			before, after, _ := arguments(c)
+			args := append(before, after...)
+			if len(args) == 0 {
+				return usagef("no folder given").hint("as in: initbox install /tools")
+			}
+			names, err := linkNames(c.App, args[1:], all)
+			if err != nil {
+				return err
+			}
+			if err := untilDone(c.Context, func() error { return installInto(c.Context, args[0], names) }); err != nil {
+				return installFailure(args[0], err)
+			}
+			links := ""
+			if len(names) > 0 {
+				links = ", with links to it: " + strings.Join(names, ", ")
+			}
+			e.log.Info(fmt.Sprintf("installed initbox %s as %s%s", e.version, filepath.Join(args[0], programName), links))
+			return nil
+		},
+	}
+}
+
+// linkNames returns those of the links that are asked for, each once.
+func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
+	var known []string
+	for _, cmd := range app.Commands {
+		known = append(known, cmd.Name)
+	}
+	if all {
+		if len(names) > 0 {
+			return nil, usagef("--all makes all links; there is none to name")
+		}
+		return known, nil
+	}
+	var wanted []string
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			hint := "the subcommands are " + strings.Join(known, ", ")
+			if meant := suggest.Closest(name, known); meant != "" {
+				hint = "did you mean " + meant + "? " + hint
+			}
+			return nil, usagef("no such subcommand: %s", name).hint(hint)
+		}
+		if !slices.Contains(wanted, name) {
+			wanted = append(wanted, name)
+		}
+	}
+	return wanted, nil
+}
+
+// installInto copies the program into dir, and then makes the links, so that none
+// leads nowhere. They are symbolic: a hard link would keep the old program when
+// another version takes its place. They are relative: the volume may be mounted
+// elsewhere in another container.
+func installInto(ctx context.Context, dir string, names []string) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	// A folder that is missing is mostly a volume that is not mounted, or a path
+	// misspelt; created, it would lie in this container's own file system, where
+	// no other container finds it.
+	stat, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !stat.IsDir() {
+		return &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
+	self, err := os.Open("/proc/self/exe") // what runs, even if another file has its name by now
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	if err := atomicfile.Copy(filepath.Join(dir, programName), endingWith(ctx, self), 0o755); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := atomicfile.Link(filepath.Join(dir, name), programName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ending is a file that cannot be read any more when ctx has ended.
+type ending struct {
+	io.ReadSeeker
+	ctx context.Context
+}
+
+func endingWith(ctx context.Context, file io.ReadSeeker) io.ReadSeeker { return ending{file, ctx} }
+
+func (e ending) Read(p []byte) (int, error) {
+	if e.ctx.Err() != nil {
+		return 0, context.Cause(e.ctx)
+	}
+	return e.ReadSeeker.Read(p)
+}
+
+// untilDone returns what work returns, or soon after ctx has ended its cause: a
+// write to a volume whose server hangs is not to be interrupted. Work that is
+// left behind ends with the process, as if that had been killed.
+func untilDone(ctx context.Context, work func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- work() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond) // to tidy up
+	defer cancel()
+	select {
+	case err := <-done:
+		return err
+	case <-grace.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// installFailure adds to err what was being done, and how to mend it.
+func installFailure(dir string, err error) error {
+	failed := fmt.Errorf("install initbox into %s: %w", dir, err)
+	for _, h := range []struct {
+		cause error
+		hint  string
+	}{
+		{fs.ErrNotExist, "is the volume mounted there (volumeMounts)? The folder is not created, since a wrong path would go unnoticed"},
+		{fs.ErrExist, "something else has that name, and is kept: remove it, choose another folder, or call initbox NAME"},
+		{syscall.ENOTDIR, "want the folder, not the file: initbox install /tools makes /tools/initbox"},
+		{syscall.EROFS, "is it a volume, and mounted without readOnly? The container's own file system may be read-only"},
+		{fs.ErrPermission, fmt.Sprintf("user %d may not write there: an emptyDir lets anyone, other volumes want fsGroup in the Pod's securityContext", os.Getuid())},
+		{syscall.ENOSPC, "the volume is full: is the sizeLimit of the emptyDir larger than the program?"},
+		{syscall.EDQUOT, "the volume's quota is used up"},
+	} {
+		if errors.Is(err, h.cause) {
+			return failure.WithHint(failed, h.hint)
+		}
+	}
+	return failed
+}

@@ -1,0 +1,101 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// initboxCommand is this test binary under the program's name, see TestMain.
+func initboxCommand(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr = new(bytes.Buffer)
+	cmd = &exec.Cmd{Path: path, Args: append([]string{"initbox"}, args...), Stderr: stderr}
+	cmd.Env = append(os.Environ(), "INITBOX_TERMINATION_LOG="+os.DevNull, "GORACE=atexit_sleep_ms=10")
+	return cmd, stderr
+}
+
+// TestInstallKilled pins that there is a whole program or none, whenever install
+// is killed, and that the next one leaves nothing else behind.
+func TestInstallKilled(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "initbox")
+	for i := range 12 {
+		cmd, _ := initboxCommand(t, "install", dir, "sleep")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		// From when it has begun to write, for a moment that differs.
+		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			if entries, _ := os.ReadDir(dir); len(entries) > 0 {
+				break
+			}
+		}
+		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
+		cmd.Process.Kill()
+		cmd.Wait()
+		out, err := exec.Command(name, "--list").CombinedOutput()
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("half a program: %v: %s", err, out)
+		}
+		if i%3 == 0 {
+			os.Remove(name) // and not what is not whole yet
+		}
+	}
+	cmd, stderr := initboxCommand(t, "install", dir, "sleep")
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+}
+
+// TestInstallIntoSmallVolume pins what is said of a volume that is too small,
+// that nothing is left there, and that what was there stays.
+func TestInstallIntoSmallVolume(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a small file system needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("cannot mount a tmpfs here: %v", err)
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	name := filepath.Join(dir, "initbox")
+	if err := os.WriteFile(name, []byte("old"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := initboxCommand(t, "install", dir)
+	cmd.Run()
+	if status := cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(stderr.String(), "no space left on device\nhint: the volume is full") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+	if got, _ := os.ReadFile(name); string(got) != "old" {
+		t.Errorf("%d bytes in the place of the old ones", len(got))
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("the folder holds %v", entries)
+	}
+
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr = initboxCommand(t, "install", dir)
+	cmd.Run()
+	if status := cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(stderr.String(), "read-only file system\nhint: is it a volume") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}

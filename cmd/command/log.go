@@ -1,0 +1,60 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// textHandler writes log lines for people: the time, the level if it is not the
+// usual one, and the message. The attributes, which the message says in words
+// already, follow at level debug only.
+type textHandler struct {
+	w     io.Writer
+	level slog.Level
+	attrs []slog.Attr
+	mu    *sync.Mutex // of w, shared with the handlers made from this one
+}
+
+func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
+
+func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
+	var b bytes.Buffer
+	b.WriteString(r.Time.UTC().Format("2006-01-02T15:04:05.000Z "))
+	if r.Level != slog.LevelInfo {
+		fmt.Fprintf(&b, "%s ", r.Level)
+	}
+	b.WriteString(r.Message)
+	if h.level <= slog.LevelDebug {
+		for _, a := range h.attrs {
+			fmt.Fprintf(&b, " %s=%q", a.Key, text(a.Value))
+		}
+		r.Attrs(func(a slog.Attr) bool {
+			fmt.Fprintf(&b, " %s=%q", a.Key, text(a.Value))
+			return true
+		})
+	}
+	b.WriteByte('\n')
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, err := h.w.Write(b.Bytes())
+	return err
+}
+
+func text(v slog.Value) string {
+	if v.Kind() == slog.KindDuration {
+		return v.Duration().Round(time.Millisecond).String()
+	}
+	return v.String()
+}
+
+func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &textHandler{w: h.w, level: h.level, mu: h.mu, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// WithGroup is not used in this program.
+func (h *textHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"errors"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/translate"
+	"initbox/internal/readfile"
+)
+
+// The flags that read the language of another program. What follows the first
+// is all of that program's, flags included; see [permute].
+const (
+	flagFromK8sWaitFor           = "from-k8s-wait-for"
+	flagFromKubernetesEntrypoint = "from-kubernetes-entrypoint"
+)
+
+const categoryFrom = "In place of other programs"
+
+func fromFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.BoolFlag{Name: flagFromK8sWaitFor, Usage: "what follows are the arguments of groundnuty/k8s-wait-for, such as job migrate or pod -lapp=web", Category: categoryFrom},
+		&cli.BoolFlag{Name: flagFromKubernetesEntrypoint, Usage: "the variables DEPENDENCY_… and COMMAND of airshipit/kubernetes-entrypoint say what to wait for, and then run", Category: categoryFrom},
+	}
+}
+
+// environment is what a translation of another tool's command line depends on.
+var environment = translate.Environment{
+	Lookup:   os.LookupEnv,
+	ReadFile: readfile.All,
+	Exists:   func(name string) bool { return checkFile(name) == nil },
+}
+
+// targets returns the targets on the command line, those in another tool's language translated, and the command to run
+// after the wait. The example is printed if there is no target.
+func (e *env) targets(c *cli.Context, example string) (targets, command []string, err error) {
+	targets, after, ended := arguments(c)
+	switch {
+	case c.Bool(flagFromK8sWaitFor) && c.Bool(flagFromKubernetesEntrypoint):
+		return nil, nil, usagef("--%s and --%s exclude each other", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
+	case c.Bool(flagFromK8sWaitFor):
+		line, err := translate.K8sWaitFor(after, environment)
+		if err != nil {
+			return nil, nil, usagef("--%s: %w", flagFromK8sWaitFor, err).hint("everything after --" + flagFromK8sWaitFor + " belongs to k8s-wait-for; put flags of initbox before it")
+		}
+		e.logTranslation(line)
+		return append(targets, line.Arguments...), nil, nil
+	case c.Bool(flagFromKubernetesEntrypoint):
+		line, err := translate.KubernetesEntrypoint(environment)
+		if err == nil && len(targets)+len(line.Arguments) == 0 {
+			err = errors.New("no variable DEPENDENCY_… is set")
+		}
+		if err != nil {
+			return nil, nil, usagef("--%s: %w", flagFromKubernetesEntrypoint, err)
+		}
+		if ended {
+			line.Command = after
+		}
+		if ended && len(after) == 0 {
+			return nil, nil, errNoCommand()
+		}
+		e.logTranslation(line)
+		return append(targets, line.Arguments...), line.Command, nil
+	case len(targets) == 0 && len(after) > 0:
+		return nil, nil, usagef("no target given").hint("targets stand before --, as in: " + e.command + " " + example + " -- COMMAND")
+	case len(targets) == 0:
+		return nil, nil, usagef("no target given").hint("as in: " + e.command + " " + example)
+	case ended && len(after) == 0:
+		return nil, nil, errNoCommand()
+	}
+	return targets, after, nil
+}
+
+func errNoCommand() error { return usagef("no command after --") }
+
+// logTranslation logs a translation, for those who want to replace the other tool's command line by it.
+func (e *env) logTranslation(line translate.Line) {
+	for _, warning := range line.Warnings {
+		e.log.Warn(warning)
+	}
+	e.log.Debug("the same as: " + e.command + line.String())
+}

@@ -1,0 +1,94 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// What is left to be said when the command is over is said within these times.
+const (
+	signalGrace   = 80 * time.Millisecond // of the 100 in which a signal ends the program
+	deadlineGrace = time.Second
+	lastWord      = 100 * time.Millisecond // for a write that begins later
+)
+
+// outlet is stdout or stderr. Either may be a full pipe that nobody reads, as
+// when the log collector hangs, and a write to it block for ever; the deadline
+// and signals hold all the same.
+type outlet struct {
+	name string
+	w    io.Writer
+	end  context.Context // after it no write is waited for
+
+	mu     sync.Mutex
+	gaveUp error
+}
+
+// Write is that of an [io.Writer], but gives up at the end. Nothing is written
+// after that: it would be a line without its beginning.
+func (o *outlet) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gaveUp != nil {
+		return 0, o.gaveUp
+	}
+	end := o.end
+	if end.Err() != nil { // it is late, but the pipe need not be full
+		var cancel context.CancelFunc
+		end, cancel = context.WithTimeout(context.Background(), lastWord)
+		defer cancel()
+	}
+	type result struct {
+		n   int
+		err error
+	}
+	written := make(chan result, 1)
+	p = bytes.Clone(p) // a write that was given up may still read it
+	go func() {
+		n, err := o.w.Write(p)
+		written <- result{n, err}
+	}()
+	select {
+	case r := <-written:
+		return r.n, r.err
+	case <-end.Done():
+		o.gaveUp = fmt.Errorf("write to %s, which nobody reads: %w", o.name, context.Cause(o.end))
+		return 0, o.gaveUp
+	}
+}
+
+// failure returns why a write was given up, or nil.
+func (o *outlet) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.gaveUp
+}
+
+// afterGrace calls end with the cause of ctx some time after ctx has ended,
+// unless stop is called before it ends.
+func afterGrace(ctx context.Context, grace time.Duration, end context.CancelCauseFunc) (stop func() bool) {
+	return context.AfterFunc(ctx, func() {
+		over, cancel := context.WithTimeout(context.Background(), grace)
+		defer cancel()
+		<-over.Done()
+		end(context.Cause(ctx))
+	})
+}
+
+// isTerminal reports whether what is written to w is seen by somebody as it comes.
+func isTerminal(w io.Writer) bool {
+	if out, ok := w.(*outlet); ok {
+		w = out.w
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	stat, err := f.Stat()
+	return err == nil && stat.Mode()&os.ModeCharDevice != 0
+}

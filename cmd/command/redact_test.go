@@ -1,0 +1,146 @@
+package command
+
+import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"initbox/waitfor"
+)
+
+// TestNoSecretIsPrinted runs the program on every form of a target with a
+// password or token in it, at every log level and in every log format, and looks
+// for them in all that it writes.
+func TestNoSecretIsPrinted(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer server.Close()
+	addr := server.Listener.Addr().String()
+	for n, secret := range []string{"hUnter2tIger9", "hUnter2/tIger9", "hUnter2#tIger9"} {
+		for _, name := range []string{"INITBOX_TEST_VALUE", "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH"} {
+			t.Setenv(name, secret)
+		}
+		// Forms that are targets are waited for together, the others tried one by
+		// one: the first of them ends the program.
+		var targets []string
+		for i, form := range append(secretForms(t, addr, secret), wholeForms(t, addr, secret)...) {
+			if n > 0 && i%3 != n {
+				continue // package waitfor tries each with each
+			}
+			variant := logVariants[i%len(logVariants)]
+			if _, err := waitfor.Parse(form, waitfor.Options{Getenv: os.Getenv}); err == nil {
+				targets = append(targets, form)
+			} else {
+				runWithSecret(t, exitUsage, append(variant, "wait-for-service", form))
+			}
+			if form != secret {
+				runWithSecret(t, exitUsage, append(variant, "wait-for-dns", "--timeout", "1ms", "--type", "A", form, "10.0.0.1"))
+			}
+		}
+		for _, variant := range logVariants {
+			runWithSecret(t, exitTimeout, append(append(variant, "wait-for-service", "--timeout", "150ms"), targets...))
+		}
+	}
+}
+
+// logVariants are the ways to log, as the environment of a run.
+var logVariants = [][]string{
+	{"debug", "text"}, {"info", "text"}, {"warn", "text"}, {"error", "text"},
+	{"debug", "json"}, {"info", "json"}, {"warn", "json"}, {"error", "json"},
+}
+
+// runWithSecret runs the program with a log level, a log format, and arguments.
+func runWithSecret(t *testing.T, want int, args []string) {
+	t.Helper()
+	termination := filepath.Join(t.TempDir(), "termination-log")
+	if err := os.WriteFile(termination, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	line := append([]string{"initbox", args[2], "--log-level", args[0], "--log-format", args[1], "--termination-log", termination}, args[3:]...)
+	var stdout, stderr bytes.Buffer
+	if got := Run("devel", line, strings.NewReader(""), &stdout, &stderr); got != want {
+		t.Errorf("%q: status %d, want %d\n%s", args, got, want, stderr.String())
+	}
+	message, err := os.ReadFile(termination)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(message) == 0 || stderr.Len() == 0 {
+		t.Errorf("%q: said nothing", args)
+	}
+	for what, text := range map[string]string{"stdout": stdout.String(), "stderr": stderr.String(), "termination log": string(message)} {
+		for _, mark := range []string{"unter2", "iger9"} {
+			if i := strings.Index(strings.ToLower(text), mark); i >= 0 {
+				t.Errorf("%q: %s tells the secret: …%s…", args[:min(4, len(args))], what, text[max(0, i-200):min(len(text), i+50)])
+			}
+		}
+	}
+}
+
+// wholeForms are targets that refer to all of a URL, in a variable or a file.
+func wholeForms(t *testing.T, addr, secret string) []string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "url")
+	if err := os.WriteFile(file, []byte("jdbc:postgresql://"+addr+"/db?user=app&password="+secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("INITBOX_TEST_URL", "amqp://app:"+secret+"@"+addr+"/vhost")
+	t.Setenv("INITBOX_TEST_DSN", "app:"+secret+"@tcp("+addr+")/db")
+	return []string{
+		"${env:INITBOX_TEST_URL}", "${env:INITBOX_TEST_URL}#tls&insecure", "${env:INITBOX_TEST_URL}#" + secret,
+		"${env:INITBOX_TEST_DSN}", "${file:" + file + "}", "${file:" + file + "}#query=select 1",
+	}
+}
+
+// TestNoSecretInUsage gives a secret where it cannot be.
+func TestNoSecretInUsage(t *testing.T) {
+	t.Setenv("PGPASSWORD", "hUnter2tIger9")
+	t.Setenv("INITBOX_TEST_VALUE", "hUnter2tIger9")
+	for _, args := range [][]string{
+		{"--help"}, {"wait-for-service", "--help"}, {"wait-for-service", "postgres://app:hUnter2tIger9@mydb/app", "--help"},
+		{"wait-for-service", "--password", "hUnter2tIger9", "postgres://mydb"},
+		{"wait-for-service", "--password=hUnter2tIger9", "postgres://mydb"},
+		{"wait-for-service", "--timeout", "1ns", "--log-level", "debug", "${env:INITBOX_TEST_VALUE}"},
+	} {
+		var stdout, stderr bytes.Buffer
+		Run("devel", append([]string{"initbox"}, args...), strings.NewReader(""), &stdout, &stderr)
+		if said := stdout.String() + stderr.String(); strings.Contains(said, "nter2") {
+			t.Errorf("%q: %s", args, said)
+		}
+	}
+}
+
+// secretForms reads the list that package waitfor is tested with, there with all
+// schemes.
+func secretForms(t *testing.T, addr, secret string) []string {
+	t.Helper()
+	data, err := os.ReadFile("../../waitfor/testdata/secret-forms.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "value")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var forms []string
+	for form := range strings.Lines(string(data)) {
+		form = strings.TrimSuffix(form, "\n")
+		if form == "" || strings.HasPrefix(form, "# ") {
+			continue
+		}
+		form = strings.NewReplacer("ADDR", addr, "FILE", file, "SECRET", secret).Replace(form)
+		if !strings.Contains(form, "SCHEME") {
+			forms = append(forms, form)
+			continue
+		}
+		for _, scheme := range []string{"tcp", "http", "dns", "postgres", "mysql", "redis", "kafka"} {
+			forms = append(forms, strings.ReplaceAll(form, "SCHEME", scheme))
+		}
+	}
+	return forms
+}

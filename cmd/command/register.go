@@ -1,0 +1,635 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/duration"
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/lazy"
+	"initbox/internal/podinfo"
+	"initbox/internal/secret"
+	"initbox/internal/tlsconfig"
+	"initbox/register"
+	"initbox/render"
+	"initbox/render/engine"
+)
+
+// Categories of register's flags.
+const (
+	categoryEntry   = "What is registered, with --preset"
+	categoryRequest = "What is sent, without --preset"
+	categoryServer  = "Server"
+	categoryAnswer  = "Answer"
+	categoryOnce    = "Once, however often it runs"
+	categoryHold    = "Staying and leaving"
+	categoryPod     = "Pod"
+)
+
+func registerCommand(e *env) *cli.Command {
+	var r registerFlags
+	return &cli.Command{
+		Usage:       "announce this Pod to a server, once, however often it runs",
+		Description: describeRegister(),
+		Flags:       r.flags(),
+		Action: func(c *cli.Context) error {
+			if words := c.Args().Slice(); len(words) > 0 {
+				return usagef("no argument is wanted, got %s", words[0]).hint("as in: initbox register --url http://registry:8080/register")
+			}
+			o, err := r.options(c, e)
+			if err != nil {
+				return err
+			}
+			registration, err := register.Open(o)
+			if err != nil {
+				return usageError{err}
+			}
+			if r.hold {
+				return r.stay(c.Context, e, registration)
+			}
+			result, err := registration.Register(c.Context)
+			if err != nil {
+				return err
+			}
+			return r.print(e, result)
+		},
+	}
+}
+
+func describeRegister() string {
+	var b strings.Builder
+	b.WriteString(`Tells a server that this Pod is there; what it tells comes from the downward API.
+Without --preset it sends the form instance=<Pod name>&ip=<Pod IP>, or the --field,
+--json or --body-template given. With --preset it speaks to a registry:
+`)
+	for _, p := range register.Presets() {
+		fmt.Fprintf(&b, "  %-20s %s\n", p.Name, p.About)
+	}
+	b.WriteString(`
+What can heal is tried again: connection errors, 408, 425, 429 and 5xx. A --url may
+refer to secrets: http://app:${file:/secrets/password}@registry/
+
+Examples:
+  initbox register --url http://$(MANAGEMENT_SERVICE_HOST):$(MANAGEMENT_SERVICE_PORT)/register
+  initbox register --url http://registry/nodes --json name=$(POD_NAME) --json port:=8080 --state /state/registered
+  initbox register --url http://eureka:8761/eureka --preset eureka --service web --port 8080 --hold`)
+	return b.String()
+}
+
+// registerFlags are the values of the flags.
+type registerFlags struct {
+	preset, service, id, address, health string
+	port                                 int
+	secure                               bool
+	tags, meta                           cli.StringSlice
+	ttl                                  duration.Value
+
+	method, bodyTemplate, contentType string
+	fields, fieldFiles, json          cli.StringSlice
+
+	server serverFlags
+
+	success, again, output, extract string
+
+	state          string
+	idempotencyKey bool
+	checkURL       string
+
+	hold                          bool
+	heartbeat                     duration.Value
+	heartbeatURL, heartbeatMethod string
+	leaveURL, leaveMethod         string
+	leaveTimeout                  duration.Value
+	startupProbe                  string
+
+	pod podFlags
+	try tryFlags
+}
+
+func (r *registerFlags) flags() []cli.Flag {
+	r.ttl, r.leaveTimeout = duration.Value(30*time.Second), duration.Value(5*time.Second)
+	return slices.Concat([]cli.Flag{
+		textFlag("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.preset),
+		textFlag("service", "`NAME` of what the Pod is an instance of", categoryEntry, &r.service),
+		textFlag("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.id),
+		textFlag("address", "`ADDRESS` where others find it (default the Pod's IP)", categoryEntry, &r.address),
+		&cli.IntFlag{Name: "port", Usage: "`PORT` where others find it", Category: categoryEntry, Destination: &r.port},
+		onFlag("secure", "the port speaks TLS", categoryEntry, &r.secure),
+		textsFlag("tag", "`TAG` of the instance", categoryEntry, &r.tags),
+		textsFlag("meta", "`KEY=VALUE` of the instance's metadata", categoryEntry, &r.meta),
+		textFlag("health", "`URL|PATH` that the registry may ask how the instance is", categoryEntry, &r.health),
+		durationFlag("ttl", "with --hold, how long the registry keeps the entry without a heartbeat", categoryEntry, &r.ttl),
+
+		textFlag("method", "`METHOD` of the request (default POST)", categoryRequest, &r.method),
+		textsFlag("field", "`NAME=VALUE` of a form", categoryRequest, &r.fields),
+		textsFlag("field-file", "`NAME=FILE` of a form, whose value is secret", categoryRequest, &r.fieldFiles),
+		textsFlag("json", "`NAME=TEXT|NAME:=JSON` of a JSON object; with --preset, a member of what the registry is told", categoryRequest, &r.json),
+		textFlag("body-template", "`FILE` that is rendered as the body: a Go template which sees .Pod and .Env, or another language of initbox render by its extension", categoryRequest, &r.bodyTemplate),
+		textFlag("content-type", "`TYPE` of --body-template (default application/json, if it is that)", categoryRequest, &r.contentType),
+	}, r.server.flags(), []cli.Flag{
+		textFlag("success-status", "`LIST` of statuses besides 2xx that mean that it is registered, as in 409", categoryAnswer, &r.success),
+		textFlag("retry-status", "`LIST` of statuses besides 408, 425, 429 and 5xx after which to try again, as in 404", categoryAnswer, &r.again),
+		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.output),
+		textFlag("extract", "`POINTER`: of the answer only this value, a JSON Pointer as in /id; without --output, to stdout", categoryAnswer, &r.extract),
+
+		textFlag("state", "`FILE` on a volume that remembers what was registered, so that a restart asks the server instead of telling it again", categoryOnce, &r.state),
+		onFlag("idempotency-key", "send a header Idempotency-Key, the same whenever the same is sent", categoryOnce, &r.idempotencyKey),
+		textFlag("check-url", "`URL`, without --preset: GET tells by 2xx that it is registered, by 404 or 410 that it is not", categoryOnce, &r.checkURL),
+
+		onFlag("hold", "keep running as a sidecar: send heartbeats, register again what the server has forgotten, deregister on SIGTERM", categoryHold, &r.hold),
+		durationFlag("heartbeat", "time between heartbeats (default the registry's pace; 10s without --preset)", categoryHold, &r.heartbeat),
+		textFlag("heartbeat-url", "`URL` to tell that the Pod is alive, without --preset (default --check-url is asked)", categoryHold, &r.heartbeatURL),
+		textFlag("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.heartbeatMethod),
+		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces take values of the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
+		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.leaveMethod),
+		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
+		textFlag("startup-probe", "with --hold, `FILE` to make, or PORT to answer at, once registered: for the sidecar's startupProbe", categoryHold, &r.startupProbe),
+	}, r.pod.flags(categoryPod), r.try.flags())
+}
+
+// serverFlags say where a server is, and how to be let in.
+type serverFlags struct {
+	url          string
+	header       cli.StringSlice
+	headerFiles  cli.StringSlice
+	user         string
+	passwordFile string
+	tokenFile    string
+	tls          tlsconfig.Options
+	noProxy      bool
+}
+
+func (s *serverFlags) flags() []cli.Flag {
+	return slices.Concat([]cli.Flag{
+		textFlag("url", "`URL` of the server; with --preset of its API, see above", categoryServer, &s.url),
+		textsFlag("header", "`NAME:VALUE` of the request, not secret", categoryServer, &s.header),
+		textsFlag("header-file", "`FILE` with headers of the request, one per line", categoryServer, &s.headerFiles),
+		textFlag("user", "`NAME` for basic authentication, or the registry's own, with --password-file", categoryServer, &s.user),
+		textFlag("password-file", "`FILE` with the password", categoryServer, &s.passwordFile),
+		textFlag("token-file", "`FILE` with a bearer token, such as a projected one of the service account", categoryServer, &s.tokenFile),
+	}, tlsFlags(categoryServer, &s.tls), []cli.Flag{
+		onFlag("no-proxy", "connect directly, whatever HTTP_PROXY says", categoryServer, &s.noProxy),
+	})
+}
+
+// server returns what the flags say. A secret on the command line is an error.
+func (s *serverFlags) server() (register.Server, error) {
+	o := register.Server{URL: s.url, TLS: s.tls, NoProxy: s.noProxy}
+	if s.url == "" {
+		return o, usagef("--url is missing").hint("as in: initbox register --url http://registry:8080/register")
+	}
+	if _, err := secret.ParseURL(s.url, os.Getenv); err != nil {
+		return o, usagef("--url: %w", err)
+	}
+	header := http.Header{}
+	for _, line := range s.header.Value() {
+		if err := httpclient.AddHeader(header, line); err != nil {
+			return o, usagef("--header: %w", err)
+		}
+	}
+	for name := range header {
+		if httpclient.SecretHeader(name) {
+			return o, usagef("--header: %s is secret and would show in the Pod's specification", name).hint("put the line into a file and give it with --header-file")
+		}
+	}
+	if (s.user == "") != (s.passwordFile == "") {
+		return o, usagef("--user and --password-file go together")
+	}
+	if s.user != "" && s.tokenFile != "" {
+		return o, usagef("--user and --token-file exclude each other")
+	}
+	if s.tls.KeyFile != "" && s.tls.CertFile == "" {
+		return o, usagef("--key-file wants a --cert-file")
+	}
+	o.Credentials = httpclient.Credentials{Header: header, HeaderFiles: s.headerFiles.Value(), User: s.user, PasswordFile: s.passwordFile, TokenFile: s.tokenFile}
+	return o, nil
+}
+
+// tryFlags say how requests are tried again.
+type tryFlags struct {
+	attemptTimeout duration.Value
+	spread         duration.Value
+	retryTLS       bool
+	names          resolverFlags
+}
+
+func (t *tryFlags) flags() []cli.Flag {
+	t.spread = duration.Value(httpclient.DefaultSpread)
+	return append([]cli.Flag{
+		attemptTimeoutFlag(&t.attemptTimeout),
+		durationFlag("spread", "within this time the next attempt comes after the server said 429 or 503: as long as a server needs for all Pods that may come at once", categoryWait, &t.spread),
+		&cli.BoolFlag{Name: "retry-tls", Usage: "try again also if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &t.retryTLS},
+	}, t.names.flags()...)
+}
+
+func (t *tryFlags) set(o *register.Options, e *env) (err error) {
+	o.AttemptTimeout, o.Spread, o.RetryTLS = t.attemptTimeout.Duration(), t.spread.Duration(), t.retryTLS
+	o.Seed, o.Getenv, o.Log = podinfo.Seed(), os.Getenv, e.log
+	o.Resolver, err = t.names.resolver()
+	return err
+}
+
+// options returns what the flags say.
+func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error) {
+	o := register.Options{
+		State: r.state, IdempotencyKey: r.idempotencyKey,
+		Output: r.output, Extract: r.extract,
+		Every: r.heartbeat.Duration(),
+	}
+	if err := r.check(c); err != nil {
+		return o, err
+	}
+	if err := r.unreplaced(); err != nil {
+		return o, err
+	}
+	var err error
+	if o.Server, err = r.server.server(); err != nil {
+		return o, err
+	}
+	if err := r.try.set(&o, e); err != nil {
+		return o, err
+	}
+	for flag, list := range map[string]struct {
+		text string
+		to   *httpclient.Statuses
+	}{"success-status": {r.success, &o.Success}, "retry-status": {r.again, &o.Again}} {
+		if list.text == "" {
+			continue
+		}
+		if *list.to, err = httpclient.ParseStatuses(list.text); err != nil {
+			return o, usagef("--%s %s: %w", flag, list.text, err)
+		}
+	}
+	source, err := r.pod.source()
+	if err != nil {
+		return o, err
+	}
+	pod, err := source.Read()
+	if err != nil {
+		return o, fmt.Errorf("read what the downward API tells: %w", err)
+	}
+	o.Pod = cmp.Or(pod.UID, pod.Namespace+"/"+pod.Name)
+	r.warn(e, pod)
+	if r.preset != "" {
+		o.Protocol.Preset = r.preset
+		o.Entry, err = r.entry(pod, source)
+		return o, err
+	}
+	o.Protocol.Custom = &register.Custom{
+		Method: cmp.Or(strings.ToUpper(r.method), http.MethodPost), CheckURL: r.checkURL,
+		HeartbeatURL: r.heartbeatURL, HeartbeatMethod: strings.ToUpper(r.heartbeatMethod),
+		DeregisterURL: r.leaveURL, DeregisterMethod: strings.ToUpper(r.leaveMethod),
+	}
+	o.Entry.ID = pod.Name
+	o.Protocol.Custom.Body, o.Secrets, err = r.body(c.Context, e, pod, source)
+	return o, err
+}
+
+// check refuses flags that do not go together.
+func (r *registerFlags) check(c *cli.Context) error {
+	given := func(names ...string) (given []string) {
+		for _, name := range names {
+			if c.IsSet(name) {
+				given = append(given, "--"+name)
+			}
+		}
+		return given
+	}
+	if r.preset != "" {
+		p := register.PresetOf(r.preset)
+		if p == nil {
+			var names []string
+			for _, p := range register.Presets() {
+				names = append(names, p.Name)
+			}
+			return usagef("--preset %s: want one of %s", r.preset, strings.Join(names, ", "))
+		}
+		if own := given("method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
+			return usagef("%s: the preset %s says so itself", strings.Join(own, ", "), r.preset).hint("what is registered is said with --service, --id, --address, --port, --tag, --meta and --json")
+		}
+		if c.IsSet("port") && (r.port < 1 || r.port > 65535) {
+			return usagef("--port %d: want a number from 1 to 65535", r.port)
+		}
+		for _, need := range p.Needs {
+			if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
+				return usagef("the preset %s wants --%s", r.preset, need)
+			}
+		}
+	} else if own := given("service", "id", "address", "port", "secure", "tag", "meta", "health", "ttl"); own != nil {
+		return usagef("%s: only with --preset", strings.Join(own, ", ")).hint("a server without a preset is told what --field, --json or --body-template say")
+	}
+	if !r.hold {
+		if own := given("heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "startup-probe", "ttl"); own != nil {
+			return usagef("%s: only with --hold", strings.Join(own, ", "))
+		}
+		if r.leaveURL != "" && r.state == "" {
+			return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
+		}
+	}
+	if err := checkProbe(r.startupProbe); err != nil {
+		return err
+	}
+	if bodies := given("field", "json", "body-template"); len(bodies) > 1 {
+		return usagef("%s exclude each other", strings.Join(bodies, " and "))
+	}
+	if c.IsSet("content-type") && r.bodyTemplate == "" {
+		return usagef("--content-type: only with --body-template")
+	}
+	if c.IsSet("field-file") && given("json", "body-template") != nil {
+		return usagef("--field-file is of a form, and excludes --json and --body-template")
+	}
+	for flag, url := range map[string]string{"heartbeat-method": r.heartbeatURL, "deregister-method": r.leaveURL} {
+		if c.IsSet(flag) && url == "" {
+			return usagef("--%s: only with --%s", flag, strings.Replace(flag, "method", "url", 1))
+		}
+	}
+	if r.checkURL != "" && r.state == "" && !r.hold {
+		return usagef("--check-url: only with --state or --hold, for nothing remembers what was registered")
+	}
+	for flag, method := range map[string]string{"method": r.method, "heartbeat-method": r.heartbeatMethod, "deregister-method": r.leaveMethod} {
+		if strings.ContainsAny(method, " \t\r\n:/") {
+			return usagef("--%s %s: want one such as POST or PUT", flag, method)
+		}
+	}
+	if c.IsSet("heartbeat") && r.heartbeat < minHeartbeat {
+		return usagef("--heartbeat %v: want at least %v", r.heartbeat, minHeartbeat)
+	}
+	if r.extract != "" && r.extract[0] != '/' {
+		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.extract)
+	}
+	return nil
+}
+
+// minHeartbeat is as often as a server has to be asked for anything.
+const minHeartbeat = duration.Value(100 * time.Millisecond)
+
+// warn tells what will not be as one may expect.
+func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
+	if p := register.PresetOf(r.preset); p != nil && p.Unheld != "" && !r.hold {
+		e.log.Warn(p.Unheld + ": send some with --hold")
+	}
+	if r.preset != "" && r.id == "" && pod.Namespace == "" {
+		e.log.Warn("the namespace is not known, and a Pod of that name in another one would have the same --id: set $POD_NAMESPACE from the downward API")
+	}
+	if r.idempotencyKey && pod.UID == "" {
+		e.log.Warn("the Pod's UID is not known, and the next Pod of that name would have the same Idempotency-Key: set $POD_UID from the downward API")
+	}
+	if r.hold && r.preset == "" && r.checkURL == "" && r.heartbeatURL == "" && r.leaveURL == "" {
+		e.log.Warn("--hold has nothing to do: give --heartbeat-url or --check-url, and --deregister-url")
+	}
+}
+
+// unreplaced refuses what the kubelet has left as it is: in args it replaces $(NAME)
+// only if the container has the variable. Sent as it stands, it would be the name or
+// the address of every Pod.
+func (r *registerFlags) unreplaced() error {
+	for _, flag := range []struct {
+		name   string
+		values []string
+	}{
+		{"service", []string{r.service}}, {"id", []string{r.id}}, {"address", []string{r.address}}, {"health", []string{r.health}},
+		{"tag", r.tags.Value()}, {"meta", r.meta.Value()}, {"field", r.fields.Value()}, {"json", r.json.Value()}, {"header", r.server.header.Value()},
+		{"url", []string{r.server.url}}, {"check-url", []string{r.checkURL}}, {"heartbeat-url", []string{r.heartbeatURL}}, {"deregister-url", []string{r.leaveURL}},
+	} {
+		for _, value := range flag.values {
+			if name := variableReference().FindStringSubmatch(value); name != nil && !strings.Contains(value, "@") { // a password may have any characters
+				return usagef("--%s has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable", flag.name, name[1]).
+					hint("set it in the container's env; that of a Service is there only if the Service was there before the Pod, in the same namespace")
+			}
+		}
+	}
+	return nil
+}
+
+var variableReference = lazy.Regexp(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+
+// entry returns what a registry with a preset is told.
+func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.Entry, error) {
+	entry := register.Entry{
+		Service: r.service, ID: r.id, Address: r.address, Port: r.port, Secure: r.secure,
+		Tags: r.tags.Value(), Meta: map[string]string{},
+	}
+	if entry.ID == "" {
+		entry.ID = pod.Name
+		if pod.Namespace != "" { // Pods of two namespaces may have one name
+			entry.ID += "." + pod.Namespace
+		}
+	}
+	needsAddress := slices.Contains(register.PresetOf(r.preset).Needs, "address") || strings.HasPrefix(r.health, "/")
+	if entry.Address == "" && (needsAddress || len(pod.IPs) > 0) {
+		ip, err := podIP(pod, source, "--address")
+		if err != nil {
+			return entry, err
+		}
+		entry.Address = ip.String()
+	}
+	for flag, name := range map[string]string{"service": entry.Service, "id": entry.ID} {
+		if name == "." || name == ".." { // a path's element that is not a name
+			return entry, usagef("--%s %s: no registry can have an entry of that name", flag, name)
+		}
+	}
+	for _, text := range r.meta.Value() {
+		key, value, found := strings.Cut(text, "=")
+		if !found || key == "" {
+			return entry, usagef("--meta %s: want KEY=VALUE", text)
+		}
+		entry.Meta[key] = value
+	}
+	if r.hold {
+		entry.TTL = r.ttl.Duration()
+		if entry.TTL < time.Second {
+			return entry, usagef("--ttl %v: want at least a second", r.ttl)
+		}
+	}
+	entry.Health = r.health
+	if strings.HasPrefix(entry.Health, "/") {
+		if entry.Port == 0 {
+			return entry, usagef("--health %s: a path wants a --port; or give a whole URL", r.health)
+		}
+		entry.Health = entry.URL(entry.Health)
+	}
+	var err error
+	entry.Extra, err = jsonMembers(r.json.Value())
+	for _, name := range register.PresetOf(r.preset).Own {
+		if _, given := entry.Extra[name]; given {
+			return entry, usagef("--json %s: the preset %s names the entry by it", name, r.preset).hint("say it with --service, --id, --address or --port, or in the query of --url")
+		}
+	}
+	return entry, err
+}
+
+// podIP returns the Pod's address, or says how to tell it.
+func podIP(pod podinfo.Pod, source podinfo.Source, orFlag string) (netip.Addr, error) {
+	if len(pod.IPs) == 0 {
+		return netip.Addr{}, failure.WithHint(errors.New("the Pod's IP is not known"), "give it with "+orFlag+", or let the downward API tell it; in the container:\n"+source.Stanza("IPs"))
+	}
+	return pod.IPs[0], nil
+}
+
+// body returns what a server without a preset is told, and what of it is secret.
+func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *register.Body, secrets []string, err error) {
+	switch {
+	case r.bodyTemplate != "":
+		return r.renderBody(ctx, e, source)
+	case len(r.json.Value()) > 0:
+		members, err := jsonMembers(r.json.Value())
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := json.Marshal(members)
+		return &register.Body{Type: "application/json", Content: text}, nil, err
+	}
+	var fields []register.Field
+	for _, text := range r.fields.Value() {
+		name, value, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, nil, usagef("--field %s: want NAME=VALUE", text)
+		}
+		fields = append(fields, register.Field{Name: name, Value: value})
+	}
+	for _, text := range r.fieldFiles.Value() {
+		name, file, found := strings.Cut(text, "=")
+		if !found || name == "" {
+			return nil, nil, usagef("--field-file %s: want NAME=FILE", text)
+		}
+		value, err := secret.Read(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		fields, secrets = append(fields, register.Field{Name: name, Value: value}), append(secrets, value)
+	}
+	if fields == nil {
+		ip, err := podIP(pod, source, "--field ip=ADDRESS")
+		if err != nil {
+			return nil, nil, err
+		}
+		fields = []register.Field{{Name: "instance", Value: pod.Name}, {Name: "ip", Value: ip.String()}}
+	}
+	return register.Form(fields), secrets, nil
+}
+
+// renderBody renders --body-template as initbox render does. Of what it holds those
+// values of environment variables are taken for secret that are long enough.
+func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *register.Body, secrets []string, err error) {
+	var text bytes.Buffer
+	_, err = render.Run(ctx, render.Options{
+		Sources: []render.Source{{From: r.bodyTemplate, To: "-"}},
+		Environ: os.Environ(),
+		Pod:     source,
+		Options: engine.Options{Limits: engine.DefaultLimits},
+		Stdin:   e.stdin,
+		Stdout:  &text,
+		Log:     e.log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	body = &register.Body{Type: r.contentType, Content: text.Bytes()}
+	if body.Type == "" && json.Valid(body.Content) {
+		body.Type = "application/json"
+	}
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		if len(value) >= secret.Likely && !strings.HasPrefix(name, "POD_") {
+			secrets = append(secrets, value)
+		}
+		if file, found := strings.CutSuffix(name, "_FILE"); found && file != "" { // as render reads it
+			if value, err := secret.Read(value); err == nil {
+				secrets = append(secrets, value)
+			}
+		}
+	}
+	return body, secrets, nil
+}
+
+// jsonMembers reads NAME=TEXT and NAME:=JSON.
+func jsonMembers(texts []string) (map[string]any, error) {
+	members := map[string]any{}
+	for _, text := range texts {
+		name, value, found := strings.Cut(text, "=")
+		if !found || strings.TrimSuffix(name, ":") == "" {
+			return nil, usagef("--json %s: want NAME=TEXT or NAME:=JSON", text)
+		}
+		name, typed := strings.CutSuffix(name, ":")
+		members[name] = value
+		if typed {
+			if !json.Valid([]byte(value)) {
+				return nil, usagef("--json %s: what follows := is not JSON", text).hint("a text is given as " + name + "=" + value)
+			}
+			members[name] = json.RawMessage(value)
+		}
+	}
+	if len(members) == 0 {
+		return nil, nil
+	}
+	return members, nil
+}
+
+// print writes the value of --extract, unless it went to a file.
+func (r *registerFlags) print(e *env, result register.Result) error {
+	if r.extract == "" || r.output != "" {
+		return nil
+	}
+	_, err := fmt.Fprintln(e.stdout, string(result.Answer))
+	return err
+}
+
+// stay registers, keeps the entry alive until a signal comes, and takes it away.
+// The deadline is that of the registration.
+func (r *registerFlags) stay(ctx context.Context, e *env, registration *register.Registration) error {
+	probe, err := openProbe(r.startupProbe)
+	if err != nil {
+		return err
+	}
+	defer probe.close()
+	result, err := registration.Register(ctx)
+	if errors.As(err, new(stopped)) { // the request may have been received all the same
+		if err := r.leave(e, registration, min(r.leaveTimeout, unsureTimeout)); err != nil {
+			e.log.Warn(err.Error())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err = r.print(e, result); err == nil {
+		err = probe.ready()
+	}
+	if err != nil { // nobody stays to keep the entry alive and to take it away
+		if err := r.leave(e, registration, r.leaveTimeout); err != nil {
+			e.log.Warn(err.Error())
+		}
+		return err
+	}
+	registration.Keep(e.untilStopped)
+	probe.close()
+	return r.leave(e, registration, r.leaveTimeout)
+}
+
+// unsureTimeout is how long to try to take away what has probably not been
+// registered: there may be no server at all.
+const unsureTimeout = duration.Value(time.Second)
+
+// leave deregisters after a signal. If that is done, the command is done.
+func (r *registerFlags) leave(e *env, registration *register.Registration, timeout duration.Value) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout.Duration(), deadlinePassed(timeout))
+	defer cancel()
+	err := registration.Leave(ctx)
+	if errors.Is(err, register.ErrCannotLeave) {
+		e.log.Info(err.Error())
+		return nil
+	}
+	return err
+}

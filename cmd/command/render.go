@@ -1,0 +1,401 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/render"
+	"initbox/render/engine"
+	"initbox/render/envsubst"
+	"initbox/render/format"
+	"initbox/render/values"
+)
+
+// Categories of render's flags.
+const (
+	categoryValues    = "Values"
+	categoryTemplates = "Templates"
+	categoryFiles     = "Files"
+	categoryChecks    = "Checks"
+	categoryLook      = "Looking without writing"
+)
+
+func renderCommand(e *env) *cli.Command {
+	var r renderFlags
+	return &cli.Command{
+		Usage:     "make configuration files from templates and values, all or none",
+		ArgsUsage: "SRC:DST… [-- COMMAND ARG…]",
+		Description: `Renders each SRC, a template or a folder of them, to DST; "-" is stdin and stdout.
+If anything is missing or wrong, everything that is gets reported, and nothing is
+written. Files that are right already are not touched. Then, if a COMMAND is given,
+becomes it.
+
+Templates are Go's, with the functions of sprig and Helm; in folders those that end
+in .tmpl, .tpl or .gotmpl. Those that end in .j2 are Jinja. They see .Values, .Env,
+.Pod and .Files. Other files of a folder are copied.
+
+Examples:
+  initbox render /templates:/config --values /values/app.yaml --set port=8080
+  initbox render app.conf.tmpl:/config/app.conf --values /etc/secret --validate
+  initbox render nginx.conf:/etc/nginx/nginx.conf --engine envsubst --vars '$BACKEND'`,
+		Flags: r.flags(),
+		Action: func(c *cli.Context) error {
+			sources, command, ended := arguments(c)
+			if ended && len(command) == 0 {
+				return errNoCommand()
+			}
+			o, err := r.options(c, e, sources)
+			if err != nil {
+				return err
+			}
+			if len(command) > 0 && r.looking(c) > 0 {
+				return usagef("a command is run after files are written, and with --dry-run, --diff, --list-inputs and --explain none is")
+			}
+			if err := r.run(c.Context, e, o); err != nil {
+				return err
+			}
+			if len(command) > 0 {
+				return e.replaceProcess(command)
+			}
+			return nil
+		},
+	}
+}
+
+// renderFlags are the values of the flags.
+type renderFlags struct {
+	values, secretValues, set, setString, setFile, setJSON cli.StringSlice
+	tokenFile, caFile, valuesSchema                        string
+	envAllow, secretEnv                                    cli.StringSlice
+	pod                                                    podFlags
+	files                                                  string
+
+	engine, vars, delims, missingKey, compat string
+	inline, partials                         cli.StringSlice
+	resolve                                  bool
+
+	onlyTemplates, noOverwrite, atomicDir, prune bool
+	mode, owner                                  cli.StringSlice
+	envFile                                      string
+
+	validate        bool
+	formats, schema cli.StringSlice
+
+	dryRun, diff, exitCode, listInputs bool
+	explain                            string
+}
+
+func (r *renderFlags) flags() []cli.Flag {
+	r.missingKey = "error"
+	return append([]cli.Flag{
+		textsFlag("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; of a folder, as a ConfigMap or a Secret is mounted, each file is a value", categoryValues, &r.values),
+		textsFlag("secret-values", "`FILE|FOLDER|URL`: the same, and all of it is secret, as what is mounted from a Secret is anyway", categoryValues, &r.secretValues),
+		textsFlag("set", "`KEY=VALUE` as in Helm: a.b[0]=v,c={x,y}", categoryValues, &r.set),
+		textsFlag("set-string", "`KEY=VALUE` that stays text", categoryValues, &r.setString),
+		textsFlag("set-file", "`KEY=FILE` whose content is the value", categoryValues, &r.setFile),
+		textsFlag("set-json", "`KEY=JSON`", categoryValues, &r.setJSON),
+		textFlag("values-token-file", "`FILE` with a bearer token for values from a URL", categoryValues, &r.tokenFile),
+		textFlag("values-ca-file", "`FILE` of certificates to trust for values from a URL", categoryValues, &r.caFile),
+		textFlag("values-schema", "`FILE` with a JSON Schema that the values have to fit", categoryValues, &r.valuesSchema),
+		textsFlag("env-allow", "`PATTERN` of variables that templates see, as in APP_*; without it they see all", categoryValues, &r.envAllow),
+		textsFlag("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
+		textFlag("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
+
+		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
+		textsFlag("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
+		textsFlag("partials", "`FILE|FOLDER` of templates for others to include", categoryTemplates, &r.partials),
+		textFlag("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
+		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
+		textFlag("missing-key", "`error|zero`: what is missing is an error, or empty", categoryTemplates, &r.missingKey),
+		textFlag("compat", "`dockerize`: functions with its names and orders of arguments", categoryTemplates, &r.compat),
+		onFlag("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
+
+		onFlag("only-templates", "of folders, leave out what is no template", categoryFiles, &r.onlyTemplates),
+		onFlag("no-overwrite", "leave alone what is there already", categoryFiles, &r.noOverwrite),
+		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, and 0600 for what holds a secret)", categoryFiles, &r.mode),
+		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
+		onFlag("atomic-dir", "DST is a link to a folder, which is replaced as a whole", categoryFiles, &r.atomicDir),
+		onFlag("prune", "remove what an earlier run wrote, with this flag, and this one did not", categoryFiles, &r.prune),
+		textFlag("env-file", "`FILE` to write the values to, as Kubernetes' fileKeyRef reads them", categoryFiles, &r.envFile),
+
+		onFlag("validate", "check the syntax of results by their extension", categoryChecks, &r.validate),
+		textsFlag("format", "`[PATTERN=]FORMAT` to check results for whose extension does not tell, as in '*.conf=nginx'", categoryChecks, &r.formats),
+		textsFlag("schema", "`[PATTERN=]FILE` with a JSON Schema that results have to fit", categoryChecks, &r.schema),
+
+		onFlag("dry-run", "say what would change", categoryLook, &r.dryRun),
+		onFlag("diff", "print what would change, as diff -u does", categoryLook, &r.diff),
+		onFlag("exit-code", "with --diff or --dry-run, status 1 if anything would change", categoryLook, &r.exitCode),
+		onFlag("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
+		textFlag("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
+	}, r.pod.flags(categoryValues)...)
+}
+
+// options returns what the flags say.
+func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.Options, error) {
+	pod, err := r.pod.source()
+	if err != nil {
+		return render.Options{}, err
+	}
+	o := render.Options{
+		Partials:      r.partials.Value(),
+		Values:        r.valueSources(),
+		ValuesSchema:  r.valuesSchema,
+		Fetch:         render.Fetcher{TokenFile: r.tokenFile, CAFile: r.caFile, Log: e.log}.Fetch,
+		Environ:       os.Environ(),
+		SecretEnv:     r.secretEnv.Value(),
+		Pod:           pod,
+		Files:         r.files,
+		Engine:        r.engine,
+		Options:       engine.Options{Limits: engine.DefaultLimits, Compat: r.compat},
+		OnlyTemplates: r.onlyTemplates,
+		NoOverwrite:   r.noOverwrite,
+		AtomicDir:     r.atomicDir,
+		Prune:         r.prune,
+		Validate:      r.validate,
+		EnvFile:       r.envFile,
+		DryRun:        r.dryRun || r.diff,
+		Stdin:         e.stdin,
+		Stdout:        e.stdout,
+		Log:           e.log,
+	}
+	if r.diff {
+		o.Diff = e.stdout
+	}
+	if c.IsSet("env-allow") {
+		o.EnvAllow = r.envAllow.Value()
+	}
+	for _, pattern := range slices.Concat(o.EnvAllow, o.SecretEnv) {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return o, usagef("--env-allow or --secret-env %s: %w", pattern, err)
+		}
+	}
+	if r.resolve {
+		o.Resolve = render.Resolve
+	}
+	for _, text := range sources {
+		source, err := render.ParseSource(text)
+		if err != nil {
+			return o, usageError{err}
+		}
+		o.Sources = append(o.Sources, source)
+	}
+	for _, text := range r.inline.Value() {
+		inline, err := render.ParseInline(text)
+		if err != nil {
+			return o, usagef("--inline: %w", err)
+		}
+		o.Inline = append(o.Inline, inline)
+	}
+	return o, errors.Join(r.check(c, o), r.templateOptions(c, &o), r.rules(&o))
+}
+
+// looking returns how many of the ways to look without writing are asked for.
+func (r *renderFlags) looking(c *cli.Context) int {
+	n := 0
+	for _, on := range []bool{r.dryRun || r.diff, r.listInputs, c.IsSet("explain")} {
+		if on {
+			n++
+		}
+	}
+	return n
+}
+
+// check refuses what does not go together.
+func (r *renderFlags) check(c *cli.Context, o render.Options) error {
+	stdin := 0
+	for _, source := range o.Sources {
+		if source.From == "-" {
+			stdin++
+		}
+	}
+	for _, source := range o.Values {
+		if source.Kind == values.File && source.Text == "-" {
+			stdin++
+		}
+	}
+	switch {
+	case len(o.Sources)+len(o.Inline) == 0 && r.envFile == "" && !c.IsSet("explain"):
+		return usagef("no template given").hint("as in: initbox render /templates:/config --values /values/app.yaml")
+	case stdin > 1:
+		return usagef("stdin can be read only once, and is given %d times", stdin)
+	case r.looking(c) > 1:
+		return usagef("--list-inputs, --explain, and --dry-run or --diff exclude each other")
+	case r.exitCode && !r.dryRun && !r.diff:
+		return usagef("--exit-code is for --diff and --dry-run")
+	case r.atomicDir && r.prune:
+		return usagef("--atomic-dir writes a new folder, from which nothing has to be pruned")
+	case r.atomicDir && r.noOverwrite:
+		return usagef("--atomic-dir writes a new folder, in which nothing is there already")
+	}
+	return nil
+}
+
+// valueSources returns the values in the order in which they apply, which is
+// Helm's: files, then what is set.
+func (r *renderFlags) valueSources() []values.Source {
+	var sources []values.Source
+	add := func(kind values.Kind, secret bool, texts cli.StringSlice) {
+		for _, text := range texts.Value() {
+			sources = append(sources, values.Source{Kind: kind, Text: text, Secret: secret})
+		}
+	}
+	add(values.File, false, r.values)
+	add(values.File, true, r.secretValues)
+	add(values.SetJSON, false, r.setJSON)
+	add(values.Set, false, r.set)
+	add(values.SetString, false, r.setString)
+	add(values.SetFile, false, r.setFile)
+	return sources
+}
+
+func (r *renderFlags) templateOptions(c *cli.Context, o *render.Options) error {
+	switch r.missingKey {
+	case "error":
+	case "zero":
+		o.MissingZero = true
+	default:
+		return usagef("--missing-key: want error or zero, got %q", r.missingKey)
+	}
+	if r.engine != "" && !slices.Contains(render.Engines, r.engine) {
+		return usagef("--engine: want one of %s, got %q", strings.Join(render.Engines, ", "), r.engine)
+	}
+	if r.compat != "" && r.compat != "dockerize" {
+		return usagef("--compat: want dockerize, got %q", r.compat)
+	}
+	if r.delims != "" {
+		left, right, _ := strings.Cut(r.delims, ":")
+		if left == "" || right == "" {
+			return usagef("--delims: want LEFT:RIGHT, as in '[[:]]', got %q", r.delims)
+		}
+		o.Delims = []string{left, right}
+	}
+	if c.IsSet("vars") {
+		vars, err := envsubst.ParseVars(r.vars)
+		if err != nil {
+			return usagef("--vars: %w", err)
+		}
+		o.Vars = vars
+	}
+	return nil
+}
+
+func (r *renderFlags) rules(o *render.Options) (err error) {
+	if o.Modes, err = rules("mode", r.mode, parseMode); err != nil {
+		return err
+	}
+	if o.Owners, err = rules("owner", r.owner, parseOwner); err != nil {
+		return err
+	}
+	if o.Formats, err = rules("format", r.formats, format.Named); err != nil {
+		return err
+	}
+	literal := func(s string) (string, error) { return s, nil }
+	o.Schemas, err = rules("schema", r.schema, literal)
+	return err
+}
+
+func rules[T any](flag string, texts cli.StringSlice, parse func(string) (T, error)) ([]render.Rule[T], error) {
+	var all []render.Rule[T]
+	for _, text := range texts.Value() {
+		rule, err := render.ParseRule(text, parse)
+		if err != nil {
+			return nil, usagef("--%s %s: %w", flag, text, err)
+		}
+		all = append(all, rule)
+	}
+	return all, nil
+}
+
+// run does what the flags ask for.
+func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
+	switch {
+	case r.listInputs:
+		return listInputs(ctx, e, o)
+	case r.explain != "":
+		return explain(ctx, e, o, r.explain)
+	}
+	changes, err := render.Run(ctx, o)
+	logChanges(e, changes, o.DryRun)
+	if err != nil {
+		return err
+	}
+	stdout := func(s render.Source) bool { return s.To == "-" }
+	if len(changes) == 0 && !slices.ContainsFunc(o.Sources, stdout) {
+		e.log.Info("nothing to change")
+	}
+	if r.exitCode && len(changes) > 0 {
+		return fmt.Errorf("%s would change", count(len(changes), "file"))
+	}
+	return nil
+}
+
+// maxListed is how many changes are logged one by one.
+const maxListed = 20
+
+func logChanges(e *env, changes []render.Change, dry bool) {
+	would := ""
+	if dry {
+		would = "would be "
+	}
+	for i, c := range changes {
+		if c.InPlace && !dry {
+			e.log.Warn(c.Path + " is a mount by itself (subPath), and was written in place: whoever reads it in that moment may see a part of it")
+		}
+		if i == maxListed && !dry {
+			e.log.Info(fmt.Sprintf("and %d more", len(changes)-maxListed))
+		}
+		if i < maxListed || dry {
+			secret := ""
+			if c.Secret {
+				secret = ", with a secret in it"
+			}
+			e.log.Info(c.Path + ": " + would + c.What + secret)
+		}
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// listInputs prints a line for each place where a template reads something.
+func listInputs(ctx context.Context, e *env, o render.Options) error {
+	inputs, err := render.ListInputs(ctx, o)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, in := range inputs {
+		need := "required"
+		if in.Optional {
+			need = "optional"
+		}
+		fmt.Fprintf(&b, "%s\t%s\t%s\n", in.Name, need, in.Position)
+	}
+	_, err = e.stdout.Write([]byte(b.String()))
+	return err
+}
+
+// explain prints a line for each source of a value, the one that won last.
+func explain(ctx context.Context, e *env, o render.Options, key string) error {
+	origins, err := render.Explain(ctx, o, key)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, origin := range origins {
+		fmt.Fprintf(&b, "%s\t%s\t%s\n", origin.Key, origin.Source, origin.Value)
+	}
+	_, err = e.stdout.Write([]byte(b.String()))
+	return err
+}

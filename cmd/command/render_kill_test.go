@@ -1,0 +1,204 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// killedFiles is how many files the tree has that is rendered and killed.
+const killedFiles = 200
+
+// TestRenderKilled kills the program at random moments while it renders a tree
+// over an older one. Whoever reads the files meanwhile finds each old or new, and
+// the next run leaves the tree as one that was never interrupted.
+// $INITBOX_TEST_KILLS is how often; the documentation's figure is of 500.
+func TestRenderKilled(t *testing.T) {
+	kills := 25
+	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
+		kills = n
+	}
+	for name, flags := range map[string][]string{"tree": {"--prune"}, "version": {"--atomic-dir"}} {
+		t.Run(name, func(t *testing.T) {
+			k := newKilling(t, flags)
+			whole := k.run(1)
+			want := [2]map[string]string{1: k.tree()}
+			if again := k.run(0); again > whole {
+				whole = again
+			}
+			want[0] = k.tree()
+			readers := k.readAllTheTime()
+			interrupted := 0
+			for i := range kills {
+				generation := (i + 1) % 2
+				if k.runAndKill(generation, time.Duration(rand.Int64N(int64(whole)))) {
+					interrupted++
+				}
+				k.run(generation)
+				requireTree(t, want[generation], k.tree())
+			}
+			readers()
+			t.Logf("%d of %d runs were killed before their end; one takes %v", interrupted, kills, whole)
+		})
+	}
+}
+
+// killing renders one tree of templates with different values.
+type killing struct {
+	*testing.T
+	templates, out string
+	args           []string
+}
+
+func newKilling(t *testing.T, flags []string) *killing {
+	k := &killing{T: t, templates: t.TempDir()}
+	k.out = filepath.Join(t.TempDir(), "config")
+	for i := range killedFiles {
+		dir := filepath.Join(k.templates, fmt.Sprintf("d%d", i%10))
+		os.MkdirAll(dir, 0o755)
+		text := "{{ .Values.generation }}\n{{ repeat 500 .Values.generation }}\n{{ .Values.generation }}\n"
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.tmpl", i)), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.args = append([]string{"render", k.templates + ":" + k.out, "--log-level", "error", "--termination-log", ""}, flags...)
+	return k
+}
+
+func (k *killing) command(generation int) *exec.Cmd {
+	cmd := exec.Command("initbox", append(k.args, "--set-string", fmt.Sprintf("generation=%d", generation))...)
+	cmd.Stderr = new(bytes.Buffer)
+	return cmd
+}
+
+// run renders to the end, and returns how long it took.
+func (k *killing) run(generation int) time.Duration {
+	k.Helper()
+	start := time.Now()
+	cmd := k.command(generation)
+	if err := cmd.Run(); err != nil {
+		k.Fatalf("render: %v: %s", err, cmd.Stderr)
+	}
+	return time.Since(start)
+}
+
+// runAndKill kills a run after a time, and reports whether it was before its end.
+func (k *killing) runAndKill(generation int, after time.Duration) bool {
+	k.Helper()
+	cmd := k.command(generation)
+	if err := cmd.Start(); err != nil {
+		k.Fatal(err)
+	}
+	time.Sleep(after)
+	cmd.Process.Kill()
+	err := cmd.Wait()
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if err != nil && !status.Signaled() {
+		k.Fatalf("render: %v: %s", err, cmd.Stderr)
+	}
+	return status.Signaled()
+}
+
+// tree returns all that there is, by name.
+func (k *killing) tree() map[string]string {
+	k.Helper()
+	all := map[string]string{}
+	root, err := filepath.EvalSymlinks(k.out)
+	if err != nil {
+		k.Fatal(err)
+	}
+	for _, dir := range []string{root, filepath.Dir(k.out)} { // what is left beside the folder, too
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, _ := filepath.Rel(dir, name)
+			if dir != root {
+				if name == root {
+					return fs.SkipDir
+				}
+				if d.Type() == fs.ModeSymlink {
+					all["beside: a link"] = ""
+					return nil
+				}
+				all["beside: "+rel] = d.Type().String()
+				return nil
+			}
+			text := ""
+			if d.Type().IsRegular() {
+				data, err := os.ReadFile(name)
+				if err != nil {
+					return err
+				}
+				text = string(data)
+			}
+			all[rel] = d.Type().String() + text
+			return nil
+		})
+		if err != nil {
+			k.Fatal(err)
+		}
+	}
+	return all
+}
+
+func requireTree(t *testing.T, want, got map[string]string) {
+	t.Helper()
+	for name, text := range want {
+		if got[name] != text {
+			t.Fatalf("%s is %.60q, want %.60q", name, got[name], text)
+		}
+	}
+	for name := range got {
+		if _, there := want[name]; !there {
+			t.Fatalf("%s was left", name)
+		}
+	}
+}
+
+// readAllTheTime reads files of the tree until the function it returns is called:
+// each has to be wholly of one generation.
+func (k *killing) readAllTheTime() (stop func()) {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		for {
+			select {
+			case <-done:
+				return
+			case <-time.After(time.Millisecond):
+			}
+			i := rand.IntN(killedFiles)
+			name := filepath.Join(k.out, fmt.Sprintf("d%d", i%10), strconv.Itoa(i))
+			data, err := os.ReadFile(name)
+			if errors.Is(err, fs.ErrNotExist) && isLink(k.out) {
+				continue // the link was replaced, and its old folder removed, while the name was looked up
+			}
+			if err != nil {
+				k.Errorf("a reader: %v", err)
+				return
+			}
+			g := string(data[:min(1, len(data))])
+			if g == "" || string(data) != g+"\n"+strings.Repeat(g, 500)+"\n"+g+"\n" {
+				k.Errorf("a reader found a part of %s: %.40q", name, data)
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-over }
+}
+
+func isLink(name string) bool {
+	_, err := os.Readlink(name)
+	return err == nil
+}

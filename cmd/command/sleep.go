@@ -1,0 +1,70 @@
+package command
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/duration"
+	"initbox/internal/failure"
+	"initbox/internal/podinfo"
+	"initbox/internal/poll"
+)
+
+func sleep(e *env) *cli.Command {
+	var jitter, step duration.Value
+	return &cli.Command{
+		Usage:     "do nothing for a while, but stop at once when told to",
+		ArgsUsage: "DURATION",
+		Description: `Sleeps for DURATION, such as 60 or 0.5 (seconds) or 1m30s; it is at most ten
+years, 87600h. Prefer waiting for what the sleep is meant to wait for.
+
+Examples:
+  initbox sleep 1m30s
+  initbox sleep 0 --ordinal-step 10s --jitter 5s   # the Pods of a StatefulSet, one by one`,
+		Flags: []cli.Flag{
+			durationFlag("jitter", "sleep longer by a random part of that", "", &jitter),
+			durationFlag("ordinal-step", "sleep longer by that, times the ordinal of the StatefulSet's Pod", "", &step),
+		},
+		Action: func(c *cli.Context) error {
+			before, after, _ := arguments(c)
+			args := append(before, after...)
+			if len(args) != 1 {
+				return usagef("want one duration, got %d", len(args)).hint("as in: initbox sleep 1m30s")
+			}
+			d, err := duration.Parse(args[0])
+			if err != nil {
+				return usagef("%q: %w", args[0], err)
+			}
+			if d, err = prolong(d, step.Duration(), jitter.Duration()); err != nil {
+				return err
+			}
+			e.log.Info(fmt.Sprintf("sleeping for %v", d.Round(time.Millisecond)))
+			if err := poll.Sleep(c.Context, d); err != nil {
+				return fmt.Errorf("sleep %v: %w", d.Round(time.Millisecond), err)
+			}
+			return nil
+		},
+	}
+}
+
+// prolong adds to d the step, times the Pod's ordinal, and a random part of the
+// jitter.
+func prolong(d, step, jitter time.Duration) (time.Duration, error) {
+	if step > 0 {
+		ordinal, err := podinfo.Ordinal(podinfo.Name())
+		if err != nil {
+			return 0, failure.WithHint(err, "set POD_NAME from the downward API: env: [{name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]")
+		}
+		if time.Duration(ordinal) > duration.Max/step {
+			return 0, usagef("--ordinal-step %v times the Pod's ordinal %d: %w", step, ordinal, duration.ErrTooLong)
+		}
+		d += time.Duration(ordinal) * step
+	}
+	if d+jitter > duration.Max {
+		return 0, usagef("sleep %v: %w", d+jitter, duration.ErrTooLong)
+	}
+	return d + rand.N(jitter+1), nil
+}

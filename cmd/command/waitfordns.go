@@ -1,0 +1,90 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/atomicfile"
+	"initbox/internal/failure"
+	"initbox/waitfor"
+)
+
+func waitForDNS(e *env) *cli.Command {
+	var (
+		wait    waitFlags
+		printed bool
+		output  string
+		dns     = waitfor.KindOf("dns")
+	)
+	return &cli.Command{
+		Usage:     "wait until names resolve",
+		ArgsUsage: "NAME…",
+		Description: `Waits until every NAME has an address, or the records asked for. A short name
+goes through the search list of resolv.conf, as in a Pod; a name that ends in a
+dot does not.
+
+Examples:
+  initbox wait-for-dns mydb cache --timeout 2m
+  initbox wait-for-dns _pg._tcp.mydb --type SRV    # through the search list, too
+  initbox wait-for-dns mydb --expect 10.0.0.0/8 --output /shared/mydb.txt`,
+		Flags: slices.Concat(settingFlags(dns), []cli.Flag{
+			&cli.BoolFlag{Name: "print", Usage: "write the records to stdout, one per line", Category: categoryResult, Destination: &printed},
+			&cli.StringFlag{Name: "output", Usage: "`FILE` to write the records to, one per line", Category: categoryResult, Destination: &output},
+		}, wait.flags()),
+		Action: func(c *cli.Context) error {
+			before, after, _ := arguments(c)
+			names := append(before, after...)
+			if len(names) == 0 {
+				return usagef("no name given").hint("as in: initbox wait-for-dns mydb")
+			}
+			if wait.gone && (printed || output != "") {
+				return usagef("--gone leaves nothing to print or to write")
+			}
+			o, err := wait.options(c, e, len(names))
+			if err != nil {
+				return err
+			}
+			o.Settings = settings(c, dns)
+			var targets []string
+			for _, name := range names {
+				targets = append(targets, waitfor.DNSTarget(name))
+			}
+			checks, err := parseTargets(targets, o)
+			if err != nil && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/") }) {
+				return failure.WithHint(err, "for what is not a name use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
+			}
+			if err != nil {
+				return err
+			}
+			if err := waitfor.All(c.Context, o, checks...); err != nil {
+				return err
+			}
+			return writeAnswers(e.stdout, printed, output, checks)
+		},
+	}
+}
+
+// writeAnswers writes the records of all names, one per line.
+func writeAnswers(stdout io.Writer, printed bool, output string, checks []waitfor.Check) error {
+	var lines strings.Builder
+	for _, check := range checks {
+		for _, answer := range waitfor.Answers(check) {
+			lines.WriteString(answer + "\n")
+		}
+	}
+	if printed {
+		if _, err := io.WriteString(stdout, lines.String()); err != nil {
+			return fmt.Errorf("print the records: %w", err)
+		}
+	}
+	if output != "" {
+		if err := atomicfile.Write(output, []byte(lines.String()), 0o644); err != nil {
+			return failure.WithHint(fmt.Errorf("write the records to %s: %w", output, err), "is the volume mounted, writable for this user and not full?")
+		}
+	}
+	return nil
+}

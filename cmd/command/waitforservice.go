@@ -1,0 +1,89 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/failure"
+	"initbox/waitfor"
+)
+
+func waitForService(e *env) *cli.Command {
+	var wait waitFlags
+	return &cli.Command{
+		Usage:       "wait until servers, databases, files and Kubernetes objects are ready",
+		ArgsUsage:   "TARGET… [-- COMMAND ARG…]",
+		Description: describeTargets(),
+		Flags:       slices.Concat(settingFlags(waitfor.Kinds()...), fromFlags(), wait.flags()),
+		Action: func(c *cli.Context) error {
+			targets, command, err := e.targets(c, "tcp://mydb:5432")
+			if err != nil {
+				return err
+			}
+			o, err := wait.options(c, e, len(targets))
+			if err != nil {
+				return err
+			}
+			o.Settings = settings(c, waitfor.Kinds()...)
+			checks, err := parseTargets(targets, o)
+			if err != nil {
+				return err
+			}
+			if err := waitfor.All(c.Context, o, checks...); err != nil {
+				return err
+			}
+			if len(command) > 0 {
+				return e.replaceProcess(command)
+			}
+			return nil
+		},
+	}
+}
+
+// replaceProcess runs command in place of this process (execve), so that
+// signals and its exit status are its own. It returns only if that fails, or if
+// a signal came after the wait: this process was meant.
+func (e *env) replaceProcess(command []string) error {
+	path, err := exec.LookPath(command[0])
+	if err == nil {
+		if stop := e.releaseSignals(); stop != nil {
+			return fmt.Errorf("not running %s: %w", command[0], stop)
+		}
+		err = syscall.Exec(path, command, os.Environ())
+	}
+	return failure.WithHint(fmt.Errorf("run %s: %w", command[0], err), "the image of initbox holds no other program: is the command on a volume, or in the image that initbox was copied into?")
+}
+
+// describeTargets is the table of targets for the help.
+func describeTargets() string {
+	var b strings.Builder
+	b.WriteString("Waits until every TARGET is ready; then, if a COMMAND is given, becomes it.\n\nTargets, and when they are ready:\n")
+	for _, k := range waitfor.Kinds() {
+		usage := k.Usage
+		if len(k.Schemes) > 1 {
+			usage += " (" + strings.Join(k.Schemes[1:], ", ") + ")"
+		}
+		fmt.Fprintf(&b, "  %s\n", strings.Join(wrap(usage, helpWidth-2), "\n      "))
+		fmt.Fprintf(&b, "      %s\n", k.Ready)
+	}
+	b.WriteString(`
+What a target takes is a flag, for all targets of the kind, or stands in the
+target's own fragment: http://api/health#status=200,401-403&json=.status==UP
+Every target takes #gone: wait until it does not answer any more.
+A secret in a target is referred to: http://app:${file:/secrets/password}@api/
+
+Examples:
+  initbox wait-for-service tcp://cache:8080 http://api/healthz --timeout 10m
+  initbox wait-for-service 'postgres://app:${env:PGPASSWORD}@mydb/app' redis://cache
+  initbox wait-for-service '${env:DATABASE_URL}#query=SELECT count(*) FROM migrations'
+  initbox wait-for-service k8s:job/migrate 'k8s:pods?selector=app=web#count=2'
+  initbox wait-for-service 'https://app:${file:/secrets/password}@api/#ca-file=/tls/ca.crt'
+  initbox wait-for-service file:///shared/ready tcp://old:80#gone -- /app/server --port 8080`)
+	return b.String()
+}

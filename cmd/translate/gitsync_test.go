@@ -1,0 +1,94 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+)
+
+// gitSyncLine translates a command line of git-sync, and appends the timeout.
+func gitSyncLine(args []string, variables map[string]string) (string, error) {
+	env := environment()
+	env.Lookup = func(name string) (string, bool) {
+		value, ok := variables[name]
+		return value, ok
+	}
+	line, err := GitSync(args, env)
+	if line.Timeout != nil {
+		line.Arguments = append(line.Arguments, line.Timeout.String())
+	}
+	return strings.TrimSpace(strings.ReplaceAll(line.String(), "'", "")), err
+}
+
+func TestGitSync(t *testing.T) {
+	const repo = "--repo=https://git.example/app.git"
+	for _, test := range []struct {
+		args      string
+		variables map[string]string
+		want      string
+	}{
+		{repo + " --one-time", nil,
+			"--link=app.git --submodules=recursive https://git.example/app.git /git 2m0s"},
+		{"-repo https://git.example/app -root /data --link sub/now -one-time=true -v=2", nil,
+			"--link=now --submodules=recursive https://git.example/app /data/sub 2m0s"},
+		{repo + " --link=/git/now --root=/git/ --period 1m --submodules off --depth 0", nil,
+			"--depth=0 --submodules=off --link=now --watch=1m0s https://git.example/app.git /git 2m0s"},
+		{repo + " --branch main --rev HEAD --dest d --wait 0.5 --max-sync-failures 3 --timeout 60 --ssh", nil,
+			"--link=d --ref=main --submodules=recursive --watch=500ms https://git.example/app.git /git 3m0s"},
+		{repo + " --one-time --max-failures=-1 --rev v1", nil,
+			"--link=app.git --ref=v1 --submodules=recursive https://git.example/app.git /git 0s"},
+		{repo + " --http-bind=:1234 --webhook-url=http://x/ --webhook-success-status=0 --webhook-timeout=3s", nil,
+			"--webhook-url=http://x/ --link=app.git --submodules=recursive --webhook-success-status=100-999 --webhook-timeout=3s --watch=10s --startup-probe=1234 https://git.example/app.git /git 2m0s"},
+		{repo + " --one-time --username=me", map[string]string{"GIT_SYNC_PASSWORD": "hunter2"},
+			"--link=app.git --submodules=recursive https://me:${env:GIT_SYNC_PASSWORD}@git.example/app.git /git 2m0s"},
+		{"--one-time --ssh-key-file=/k", map[string]string{"GITSYNC_REPO": "git@h:a/b", "GITSYNC_SSH_KEY_FILE": "/a:/b", "GITSYNC_REF": "x", "GITSYNC_SSH_KNOWN_HOSTS": "false"},
+			"--ref=x --link=b --submodules=recursive --ssh-key-file=/k --ssh-accept-new=true git@h:a/b /git 2m0s"},
+		{"", map[string]string{"GITSYNC_REPO": "/r/a", "GITSYNC_ONE_TIME": "1", "GITSYNC_SSH_KEY_FILE": "/a:/b", "GIT_SSH_KNOWN_HOSTS_FILE": "/c", "GITSYNC_COOKIE_FILE": "true"},
+			"--link=a --submodules=recursive --ssh-key-file=/a --ssh-key-file=/b --known-hosts=/c --cookie-file=/etc/git-secret/cookie_file /r/a /git 2m0s"},
+	} {
+		if got, err := gitSyncLine(strings.Fields(test.args), test.variables); got != test.want || err != nil {
+			t.Errorf("%s %v:\n%s, %v, want\n%s", test.args, test.variables, got, err, test.want)
+		}
+	}
+}
+
+// TestGitSyncFlags pins that each flag of git-sync is listed once, and that what is refused has a hint.
+func TestGitSyncFlags(t *testing.T) {
+	seen := map[string]bool{}
+	for _, f := range syncFlags {
+		if seen[f.name] {
+			t.Errorf("%s is listed twice", f.name)
+		}
+		seen[f.name] = true
+		if (f.refused != "") != (f.hint != "") {
+			t.Errorf("%s: want a hint if, and only if, it is refused", f.name)
+		}
+	}
+}
+
+func TestGitSyncFiles(t *testing.T) {
+	env := environment()
+	env.ReadFile = func(name string) ([]byte, error) { return []byte("# comment\n/docs/\r\n\n!*.png\n"), nil }
+	env.Exists = func(name string) bool { return name == gitSyncKey }
+	line, err := GitSync([]string{"--repo=git@h:a/b", "--one-time", "--sparse-checkout-file=/sparse", "--error-file=err", "--git-gc=off", "--http-metrics"}, env)
+	if want := " --link='b' --submodules='recursive' --sparse-pattern='/docs/' --sparse-pattern='!*.png' --ssh-key-file='/etc/git-secret/ssh' 'git@h:a/b' '/git'"; err != nil || line.String() != want {
+		t.Errorf("%s, %v, want\n%s", line, err, want)
+	}
+	if line.ErrorFile != "/git/err" {
+		t.Errorf("error file %s, want /git/err", line.ErrorFile)
+	}
+	if len(line.Warnings) != 1 || !strings.Contains(line.Warnings[0], "--http-metrics") {
+		t.Errorf("warnings %q, want one of --http-metrics", line.Warnings)
+	}
+}
+
+// FuzzGitSync pins that no command line of git-sync panics, and that a password in a variable is never copied.
+func FuzzGitSync(f *testing.F) {
+	f.Add("--repo=https://h/a --root /x --link y -v 2 --one-time", "GITSYNC_PASSWORD", "x")
+	f.Add("--repo a://b --username --=x - -- --ssh-key-file", "GIT_SYNC_WAIT", "1e300")
+	f.Fuzz(func(t *testing.T, args, name, value string) {
+		text, err := gitSyncLine(strings.Fields(args), map[string]string{name: value})
+		if err == nil && value != "" && strings.HasSuffix(name, "_PASSWORD") && len(value) > 12 && !strings.Contains(args, value) && strings.Contains(text, value) {
+			t.Errorf("the password shows: %s", text)
+		}
+	})
+}

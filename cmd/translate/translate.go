@@ -1,0 +1,62 @@
+// Package translate turns the command lines of other tools into those of initbox. A translation depends on nothing but
+// the arguments and the [Environment] that it is given, so it can also be made elsewhere than in the Pod:
+//
+//	line, err := translate.K8sWaitFor([]string{"job", "migrate"}, env)
+//	fmt.Println("initbox wait-for-service" + line.String()) // initbox wait-for-service 'k8s:job/migrate'
+//
+// Each tool has a file. An error names the flag or variable that cannot be translated, and has a hint where there is
+// another way to the same end.
+package translate
+
+import (
+	"strings"
+	"time"
+)
+
+// Environment is what the other tool finds around it.
+type Environment struct {
+	Lookup   func(variable string) (value string, set bool) // as os.LookupEnv
+	ReadFile func(name string) ([]byte, error)
+	Exists   func(name string) bool // whether there is a file of that name
+}
+
+// get returns the value of a variable, or "".
+func (e Environment) get(variable string) string {
+	value, _ := e.Lookup(variable)
+	return value
+}
+
+// Line is a command line of initbox, from the name of the subcommand on.
+type Line struct {
+	Flags     []Flag
+	Arguments []string // the targets of wait-for-service, or URL and DIR of git-clone
+	Command   []string // to run after the wait
+	Warnings  []string // what the other tool does, and initbox does not
+
+	Timeout   *time.Duration // what --timeout should be, 0 for none; nil if the other tool has no deadline
+	ErrorFile string         // of git-sync, which has no flag here
+}
+
+// Flag is a flag of initbox, without its dashes, and its value.
+type Flag struct{ Name, Value string }
+
+// String returns the line as one would type it in a shell, with a space before each word.
+func (l Line) String() string {
+	var b strings.Builder
+	for _, f := range l.Flags {
+		b.WriteString(" --" + f.Name + "=" + quote(f.Value))
+	}
+	for _, argument := range l.Arguments {
+		b.WriteString(" " + quote(argument))
+	}
+	for i, word := range l.Command {
+		if i == 0 {
+			b.WriteString(" --")
+		}
+		b.WriteString(" " + quote(word))
+	}
+	return b.String()
+}
+
+// quote quotes a word for a shell.
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
