@@ -182,14 +182,16 @@ func (e *env) newApp(named string) *cli.App {
 		DisableSliceFlagSeparator: true,                         // headers and expressions hold commas
 		ExitErrHandler:            func(*cli.Context, error) {}, // report decides, not the library
 		OnUsageError:              onUsageError,
-		Flags:                     []cli.Flag{&cli.BoolFlag{Name: "list", Usage: "print the names of the subcommands, for links to the binary"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "list", Usage: "print the names of the subcommands, for links to the binary"},
+			&cli.StringFlag{Name: "format", Usage: "`text|json`: with --list, print only names, or flags and kinds of targets too", Value: "text"},
+		},
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.Bool("list"):
-				for _, cmd := range c.App.Commands {
-					fmt.Fprintln(e.stdout, cmd.Name)
-				}
-				return nil
+				return printList(e.stdout, c.App, c.String("format"))
+			case c.IsSet("format"):
+				return usagef("--format: only with --list")
 			case c.Args().Present():
 				return noSuchCommand(c)
 			}

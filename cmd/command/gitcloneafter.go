@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -137,19 +136,15 @@ func writeResult(e *env, output string, result any) error {
 	if output == "" {
 		return nil
 	}
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	err := encoder.Encode(result)
+	text, err := encodeJSON(result)
 	switch {
 	case err != nil:
 		return fmt.Errorf("write the --output: %w", err)
 	case output == "-":
-		_, err = e.stdout.Write(text.Bytes())
+		_, err = e.stdout.Write(text)
 		return err
 	}
-	if err := atomicfile.Write(output, text.Bytes(), 0o644); err != nil {
+	if err := atomicfile.Write(output, text, 0o644); err != nil {
 		return failure.WithHint(fmt.Errorf("write the --output: %w", err), writableHint)
 	}
 	return nil

@@ -77,8 +77,8 @@ func printFlags(w io.Writer, flags []cli.Flag) {
 		if value != "" {
 			name += " " + value
 		}
-		if def := d.GetDefaultText(); d.TakesValue() && def != "" && def != `""` && def != "0" && def != "0s" {
-			usage += " (default " + strings.Trim(def, `"`) + ")"
+		if def := flagDefault(f); def != "" {
+			usage += " (default " + def + ")"
 		}
 		if env := d.GetEnvVars(); len(env) > 0 {
 			usage += " [$" + env[0] + "]"
@@ -91,6 +91,20 @@ func printFlags(w io.Writer, flags []cli.Flag) {
 			fmt.Fprintf(w, "  %-*s  %s\n", nameWidth, name, line)
 			name = ""
 		}
+	}
+}
+
+// flagDefault returns the value that a flag has if it is not given, or "" for that of its type.
+func flagDefault(f cli.Flag) string {
+	d, ok := f.(cli.DocGenerationFlag)
+	if !ok || !d.TakesValue() {
+		return ""
+	}
+	switch def := strings.Trim(d.GetDefaultText(), `"`); def {
+	case "0", "0s":
+		return ""
+	default:
+		return def
 	}
 }
 
