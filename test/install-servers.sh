@@ -1,6 +1,7 @@
 #!/bin/sh
 # install-servers.sh: what the tests want beside Go, from Debian. Says nothing when nothing is missing;
 # where it may not install (no root, no apt), it names what is missing and still exits 0: those tests skip.
+# What it installs is neither started nor enabled: no server comes up now or with the next boot.
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers, and not in the PATH of a plain user
 
@@ -14,9 +15,6 @@ git:git git-lfs:git-lfs gpg:gnupg sshd:openssh-server ssh-keygen:openssh-client
 memcached:memcached nats-server:nats-server /usr/share/java/zookeeper.jar:zookeeper
 envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
 "
-# Packages whose installation would start a daemon, by the name of its service.
-services="nginx haproxy named unbound unbound-resolvconf etcd ssh
-	postgresql mariadb redis-server rabbitmq-server epmd memcached nats-server zookeeper"
 
 # install-servers.sh cluster: what test/cluster wants instead.
 if [ "${1-}" = cluster ]; then
@@ -24,7 +22,6 @@ if [ "${1-}" = cluster ]; then
 	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins etcd:etcd-server
 	git:git iptables:iptables conntrack:conntrack openssl:openssl ip:iproute2
 	"
-	services="containerd etcd"
 fi
 
 missing() {
@@ -33,44 +30,40 @@ missing() {
 	done
 }
 
-# forbid_start keeps systemd from starting those services that are not here yet, and
-# prints which they are. Masking at run time leaves nothing under /etc.
+# forbid_start keeps packages from starting what they bring: Debian's maintainer scripts ask policy-rc.d, whether or not
+# systemd runs. One that is here already is put back afterwards.
 forbid_start() {
-	[ -d /run/systemd/system ] || return 0
-	for service in $services; do
-		if ! systemctl cat "$service.service" >/dev/null 2>&1; then
-			systemctl --quiet --runtime mask "$service.service"
-			printf ' %s' "$service"
-		fi
-	done
+	trap allow_start EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	[ ! -e "$policy" ] || mv "$policy" "$work/policy"
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
 }
 
-# allow_start lifts that again, but leaves what was installed for the tests disabled:
-# a server nobody asked for must not come up with the next boot either.
 allow_start() {
-	for service; do
-		systemctl --quiet --runtime unmask "$service.service"
-		systemctl --quiet disable "$service.service" 2>/dev/null || true
-	done
+	trap - EXIT
+	rm -f "$policy"
+	[ ! -e "$work/policy" ] || mv "$work/policy" "$policy"
+	rm -rf "$work"
 }
 
-# running prints the process ids of the services' daemons. Those of ssh are somebody's
-# sessions, too, which are nobody's to stop.
-running() {
-	for service in $services; do
-		[ "$service" != ssh ] || continue
-		pidof "$service" || true
-	done | tr -s ' ' '\n' | sort
+# enabled lists the links by which services start at boot: of units, and of scripts in init.d.
+enabled() {
+	find /etc/systemd/system /etc/rc[2-5].d -type l \( -path '/etc/systemd/*' -o -name 'S*' \) 2>/dev/null | sort
 }
 
-# stop_new stops the daemons that run now but are not among those in $1.
-stop_new() {
-	for pid in $(running); do
-		case " $1 " in *" $pid "*) continue ;; esac
-		if kill "$pid" 2>/dev/null; then
-			echo "install-servers.sh: stopped process $pid, which a package had started"
-		fi
+# disable_new disables the services that are enabled now and were not when $work/enabled was written. That a unit's links
+# are gone is all that systemctl disable does, which may not be here; dpkg takes it for the administrator's wish, and
+# does not enable the service again with the next version of its package.
+disable_new() {
+	enabled | comm -13 "$work/enabled" - | while read -r link; do
+		case $link in
+		/etc/systemd/*) rm -f "$link" && rmdir --ignore-fail-on-non-empty "${link%/*}" ;;
+		*) update-rc.d "$(basename "$(readlink "$link")")" disable >/dev/null 2>&1 || true ;;
+		esac
 	done
+	[ ! -d /run/systemd/system ] || systemctl daemon-reload
 }
 
 # try_install installs from the package lists as they are, and updates them only if
@@ -79,11 +72,8 @@ try_install() {
 	apt_install "$@" || { apt-get -qq update && apt_install "$@"; }
 }
 
-# Without systemd, packages start services through invoke-rc.d if the runlevel wants
-# them; RUNLEVEL=1 tells it that the machine is in single-user mode, which wants none.
 apt_install() {
-	RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
-		apt-get -qq install -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
+	DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends -o Dpkg::Use-Pty=0 "$@"
 }
 
 packages=$(missing)
@@ -94,11 +84,14 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 fi
 
 echo "install-servers.sh: installing$packages"
-before=$(running | tr '\n' ' ')
-masked=$(forbid_start)
-# shellcheck disable=SC2086 # one word per package, per service
-try_install $packages >/dev/null || failed=1
-# shellcheck disable=SC2086
-allow_start $masked
-stop_new "$before"
-[ -z "${failed-}" ] || echo "install-servers.sh: could not install everything; still missing:$(missing)"
+policy=/usr/sbin/policy-rc.d
+work=$(mktemp -d)
+enabled >"$work/enabled"
+forbid_start
+# shellcheck disable=SC2086 # one word per package
+try_install $packages >"$work/log" 2>&1 || failed=1
+disable_new
+if [ -n "${failed-}" ]; then
+	cat "$work/log"
+	echo "install-servers.sh: could not install everything; still missing:$(missing)"
+fi
