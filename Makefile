@@ -57,7 +57,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x)
 
 .PHONY: bench
 bench: build ## measures initbox beside other tools, and keeps the report in docs/benchmarks.md
-	PATH="$$(bash -c ". test/cluster/lib.sh; built")/bin:$$PATH" go run ./bench -initbox bin/initbox -write docs/benchmarks.md
+	PATH="$$(bash -c ". test/cluster/lib.sh; built kube")/bin:$$PATH" go run ./bench -initbox bin/initbox -write docs/benchmarks.md
 
 .PHONY: image-test
 image-test: ## builds the image with a Docker daemon of its own, and tries it (root, docker.io)
@@ -70,6 +70,11 @@ e2e: build ## the suite on a real Kubernetes: that of $KUBECONFIG, with $LOAD_IM
 .PHONY: cluster-up
 cluster-up: ## starts test/cluster's Kubernetes, of one node; builds it first, which takes ten minutes once
 	test/cluster/up.sh
+
+.PHONY: cluster-image
+cluster-image: build ## puts bin/initbox into it, as the image initbox:dev
+	go run ./test/e2e/image -tag initbox:dev -links -o bin/initbox.tar bin/initbox
+	test/cluster/load-image.sh bin/initbox.tar
 
 .PHONY: cluster-down
 cluster-down: ## ends it

@@ -15,13 +15,12 @@ PAUSE=initbox-e2e/pause:1
 CRI=$STATE/containerd.sock
 export PATH="$PATH:/usr/sbin:/sbin"     # where Debian keeps iptables, and not in the PATH of a plain user
 
-version=$(sed -n 's#.*k8s.io/kubernetes v\([0-9.]*\).*#\1#p' "$here/kube/go.mod" | head -n 1)
-
-# built prints the folder of what build.sh makes of these sources.
+# built MODULE prints the folder of what build.sh makes of kube, coredns or pause. Its name is made from their sources
+# alone: neither another module nor a change to a script has Kubernetes built again.
 built() {
 	local sources
-	sources=$(cd "$here" && cat build.sh */go.mod */go.sum */*.go | sha256sum | cut -c 1-8)
-	echo "$cache/$version-$sources"
+	sources=$(cd "$here/$1" && cat go.mod go.sum *.go 2>/dev/null | sha256sum | cut -c 1-8)
+	echo "$cache/$1-$sources"
 }
 
 say() { echo "test/cluster: $*" >&2; }

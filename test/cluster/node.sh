@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# node.sh BUILT is the first process of the cluster, in the namespaces that up.sh made: it sets up what the others
+# node.sh is the first process of the cluster, in the namespaces that up.sh made: it sets up what the others
 # need, starts them, and starts again those that end. Each odd setting below is there because something failed without it.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
-bin=$1/bin
+bin=$(built kube)/bin
 
 # Before /proc is that of the new namespace, it tells this process its id out there. No pipe or subshell: that would
 # be another process.
@@ -53,6 +53,9 @@ ip link set lo up
 ip link add pods address 02:00:0a:58:00:01 type bridge
 ip addr add "$NODE_IP/24" dev pods
 ip link set pods up
+# Before kube-proxy's rules put an endpoint in the place of a Service's address, a packet of the node's own processes, and of
+# enter.sh's, has to be routable to that address: there is no default route that would do.
+ip route add "$SERVICE_NET" dev pods
 
 renice --priority -5 --pid $$ >/dev/null || true # as for the cpu.shares above
 echo "$outer $since" >"$STATE/init" # from here on, inside, enter.sh and down.sh find it
@@ -181,7 +184,7 @@ cluster.local in-addr.arpa {
   }
 }
 COREFILE
-run coredns "$bin/coredns" -conf "$STATE/etc/Corefile"
+run coredns "$(built coredns)/bin/coredns" -conf "$STATE/etc/Corefile"
 
 # The first process also reaps what others orphan, which bash does while it waits.
 while true; do

@@ -5,7 +5,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 [ "$(id -u)" = 0 ] || fail "only root can start a cluster; make e2e also runs on yours, with KUBECONFIG and LOAD_IMAGE set"
-built=$("$here/build.sh" | tail -n 1)
+"$here/build.sh"
 
 # until_ready SECONDS WHAT COMMAND…: the limits are those of a machine that does ten other things.
 until_ready() {
@@ -27,7 +27,7 @@ start_node() {
 	"$here/down.sh"
 	mkdir -p "$STATE/logs"
 	rm -f "$STATE"/logs/*.log
-	setsid nohup unshare --mount --net --pid --fork "$here/node.sh" "$built" >"$STATE/logs/node.log" 2>&1 </dev/null 9>&- &
+	setsid nohup unshare --mount --net --pid --fork "$here/node.sh" >"$STATE/logs/node.log" 2>&1 </dev/null 9>&- &
 }
 
 kubectl() { "$here/kubectl" --request-timeout=5s "$@"; }
@@ -42,17 +42,21 @@ if ! init_pid >/dev/null; then
 fi
 until_ready 180 "API server" kubectl get --raw /readyz
 until_ready 180 "containerd" inside ctr --address "$CRI" version
-until_ready 180 "pause image" inside ctr --address "$CRI" --namespace k8s.io images import "$built/pause.tar"
+until_ready 180 "pause image" inside ctr --address "$CRI" --namespace k8s.io images import "$(built pause)/pause.tar"
 until_ready 180 "DNS" inside bash -c 'exec 3<>/dev/tcp/127.0.0.1/8181 && printf "GET /ready HTTP/1.0\r\n\r\n" >&3 && grep -q "200 OK" <&3'
 until_ready 180 "node" kubectl wait --for=condition=Ready "node/$NODE" --timeout=1s
 until_ready 180 "service account" kubectl get serviceaccount default
 
 cat <<MESSAGE
-The cluster is up. It is in a network of its own; commands that talk to it run inside:
+The cluster is up. Put your image there with
+
+  make cluster-image                          # bin/initbox, newly built, as initbox:dev
+  test/cluster/load-image.sh IMAGE.tar        # a docker-archive or an OCI layout; with a tag, and not latest
+
+It is in a network of its own; commands that talk to it run inside:
 
   export KUBECONFIG=$STATE/kubeconfig
   test/cluster/kubectl get pods --all-namespaces
-  test/cluster/enter.sh COMMAND…              # for example initbox wait-for-service … --kubeconfig \$KUBECONFIG
-  test/cluster/load-image.sh IMAGE.tar        # a docker-archive or an OCI layout; with a tag, and not latest
-  test/cluster/down.sh
+  test/cluster/enter.sh COMMAND…              # for example curl http://CLUSTER-IP, or initbox wait-for-service …
+  test/cluster/down.sh                        # or make cluster-down
 MESSAGE

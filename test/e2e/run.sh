@@ -20,7 +20,7 @@ if [ -z "${KUBECONFIG-}" ]; then
 	export E2E_CLUSTER=$PWD/test/cluster
 	init_pid >/dev/null || down="$here/down.sh" # one that is up stays up
 	test/cluster/up.sh
-	PATH="$(built)/bin:$PATH"
+	PATH="$(built kube)/bin:$PATH"
 	enter=("$here/enter.sh")
 fi
 export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
