@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -24,7 +23,7 @@ func main() {
 	cert := flag.String("cert", "", "PEM `file` with the certificate chain; with --key, serves TLS")
 	key := flag.String("key", "", "PEM `file` with the private key")
 	service := flag.String("service", "", "`name` of a service whose health is known, beside the server's own")
-	after := flag.Duration("serving-after", 0, "NOT_SERVING for this long, SERVING from then on")
+	notServing := flag.Bool("not-serving", false, "NOT_SERVING until SIGUSR1, SERVING from then on")
 	flag.Parse()
 
 	opts, err := serverOptions(*cert, *key)
@@ -36,7 +35,7 @@ func main() {
 		log.Fatal(err)
 	}
 	s := grpc.NewServer(opts...)
-	healthpb.RegisterHealthServer(s, becomesHealthy(*service, *after))
+	healthpb.RegisterHealthServer(s, becomesHealthy(*service, *notServing))
 	stopOnSignal(s)
 	log.Printf("listening on %s", l.Addr())
 	if err := s.Serve(l); err != nil {
@@ -58,15 +57,24 @@ func serverOptions(cert, key string) ([]grpc.ServerOption, error) {
 
 // becomesHealthy knows the health of the server, whose name is empty, and of one
 // service. Any other name is NOT_FOUND.
-func becomesHealthy(service string, after time.Duration) *health.Server {
+func becomesHealthy(service string, notServing bool) *health.Server {
 	h := health.NewServer()
 	set := func(status healthpb.HealthCheckResponse_ServingStatus) {
 		h.SetServingStatus("", status)
 		h.SetServingStatus(service, status)
 		log.Print(status)
 	}
+	if !notServing {
+		set(healthpb.HealthCheckResponse_SERVING)
+		return h
+	}
+	heal := make(chan os.Signal, 1)
+	signal.Notify(heal, syscall.SIGUSR1)
 	set(healthpb.HealthCheckResponse_NOT_SERVING)
-	time.AfterFunc(after, func() { set(healthpb.HealthCheckResponse_SERVING) })
+	go func() {
+		<-heal
+		set(healthpb.HealthCheckResponse_SERVING)
+	}()
 	return h
 }
 

@@ -2,12 +2,12 @@ package real_test
 
 import (
 	"testing"
-	"time"
 
 	"initbox/test/servers"
 )
 
 func TestGRPCBecomesServing(t *testing.T) {
+	t.Parallel()
 	ca := servers.NewCA(t)
 	for name, c := range map[string]struct {
 		cert   servers.KeyPair
@@ -20,23 +20,22 @@ func TestGRPCBecomesServing(t *testing.T) {
 		for _, service := range []string{"", "/shop.Orders"} {
 			t.Run(name+service, func(t *testing.T) {
 				t.Parallel()
-				const after = 2 * time.Second
-				addr := servers.StartGRPCHealth(t, servers.GRPCHealthOptions{
-					Cert: c.cert, Service: "shop.Orders", ServingAfter: after,
-				})
-				args := append([]string{"wait-for-service", c.scheme + addr + service, "--timeout=30s"}, c.args...)
+				h := servers.StartGRPCHealth(t, servers.GRPCHealthOptions{Cert: c.cert, Service: "shop.Orders", NotServing: true})
+				args := append([]string{"wait-for-service", c.scheme + h.Addr + service, "--timeout=60s"}, c.args...)
 				w := start(t, args...)
 				w.untilLogged(`(?i)not.serving`)
-				w.wantWithin(after+soon, ready)
+				h.SetServing(t)
+				w.wantWithin(soon, ready)
 			})
 		}
 	}
 }
 
 func TestGRPCNeverServing(t *testing.T) {
+	t.Parallel()
 	ca := servers.NewCA(t)
-	plaintext := servers.StartGRPCHealth(t, servers.GRPCHealthOptions{Service: "shop.Orders"})
-	secure := servers.StartGRPCHealth(t, servers.GRPCHealthOptions{Cert: ca.Server(t, "127.0.0.1")})
+	plaintext := servers.StartGRPCHealth(t, servers.GRPCHealthOptions{Service: "shop.Orders"}).Addr
+	secure := servers.StartGRPCHealth(t, servers.GRPCHealthOptions{Cert: ca.Server(t, "127.0.0.1")}).Addr
 	web := servers.StartNGINX(t, servers.NGINXOptions{}).H2C
 	for name, c := range map[string]struct {
 		target string

@@ -11,6 +11,7 @@ import (
 )
 
 func TestHTTPBecomesReady(t *testing.T) {
+	t.Parallel()
 	n := servers.StartNGINX(t, servers.NGINXOptions{})
 	socket := "http+unix://" + url.PathEscape(n.Socket)
 	for name, target := range map[string]string{
@@ -21,7 +22,7 @@ func TestHTTPBecomesReady(t *testing.T) {
 		"body":        "http://" + n.HTTP + "/ready#status=200,503&body=/^ready/",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := start(t, "wait-for-service", target, "--timeout=30s")
+			w := start(t, "wait-for-service", target, "--timeout=60s")
 			if name != "body" { // there it is not the status that is missing
 				w.untilLogged(`503`)
 			}
@@ -34,6 +35,7 @@ func TestHTTPBecomesReady(t *testing.T) {
 }
 
 func TestHTTPExpectations(t *testing.T) {
+	t.Parallel()
 	n := servers.StartNGINX(t, servers.NGINXOptions{})
 	dir := t.TempDir()
 	password := secretFile(t, filepath.Join(dir, "password"), servers.NGINXPassword)
@@ -93,15 +95,17 @@ func TestHTTPExpectations(t *testing.T) {
 
 // A Secret that is mounted late or rotated heals the wait: the file is read each time.
 func TestHTTPSecretRotates(t *testing.T) {
+	t.Parallel()
 	n := servers.StartNGINX(t, servers.NGINXOptions{})
 	token := secretFile(t, filepath.Join(t.TempDir(), "token"), "0ld-t0k3n")
-	w := start(t, "wait-for-service", "http://"+n.HTTP+"/bearer", "--token-file="+token, "--timeout=30s")
+	w := start(t, "wait-for-service", "http://"+n.HTTP+"/bearer", "--token-file="+token, "--timeout=60s")
 	w.untilLogged(`401`)
 	secretFile(t, token, servers.NGINXToken)
 	w.wantWithin(soon, ready)
 }
 
 func TestUnixSocketAccepts(t *testing.T) {
+	t.Parallel()
 	n := servers.StartNGINX(t, servers.NGINXOptions{})
-	start(t, "wait-for-service", "unix://"+n.Socket, "--timeout=30s").want(ready)
+	start(t, "wait-for-service", "unix://"+n.Socket, "--timeout=60s").want(ready)
 }

@@ -160,6 +160,7 @@ const (
 // TestNetworkAppearsLate: with some network plugins an init container runs before the
 // Pod's interface is there, and with a mesh before its routes are.
 func TestNetworkAppearsLate(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ target, log string }{
 		"tcp":          {"tcp://" + host + ":8080", `(?i)network is unreachable|no route`},
 		"http":         {"http://" + host + ":8080/", `(?i)network is unreachable|no route`},
@@ -198,6 +199,7 @@ func resolvConf(t *testing.T, server string) string {
 // A network policy drops what it forbids, and so does the address of a Pod that is gone:
 // nothing comes back, until something is there.
 func TestBlackHole(t *testing.T) {
+	t.Parallel()
 	n := newNetns(t)
 	n.ip(t, network)
 	for name, args := range map[string][]string{
@@ -238,6 +240,7 @@ func TestBlackHole(t *testing.T) {
 
 // Routes that say no, and then are taken away.
 func TestRouteRefuses(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"unreachable", "prohibit", "blackhole"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -256,9 +259,10 @@ func TestRouteRefuses(t *testing.T) {
 
 // What is waited for on the machine itself is found in a Pod whose network never comes.
 func TestNoNetworkNeeded(t *testing.T) {
+	t.Parallel()
 	n := newNetns(t)
 	file := filepath.Join(t.TempDir(), "done")
-	w := n.start(t, "wait-for-service", "file://"+file, "--timeout=30s")
+	w := n.start(t, "wait-for-service", "file://"+file, "--timeout=60s")
 	w.stillWaiting(300 * time.Millisecond)
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)

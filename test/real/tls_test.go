@@ -8,6 +8,7 @@ import (
 )
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ca, otherCA := servers.NewCA(t), servers.NewCA(t)
 	client := ca.Client(t, "initbox")
 	good := servers.StartNGINX(t, servers.NGINXOptions{CA: ca}).HTTPS
@@ -58,10 +59,11 @@ func TestTLS(t *testing.T) {
 
 // A target's own fragment speaks for it alone: one CA each.
 func TestTLSPerTarget(t *testing.T) {
+	t.Parallel()
 	ca1, ca2 := servers.NewCA(t), servers.NewCA(t)
 	one := servers.StartNGINX(t, servers.NGINXOptions{CA: ca1}).HTTPS
 	two := servers.StartNGINX(t, servers.NGINXOptions{CA: ca2}).HTTPS
-	start(t, "wait-for-service", "--timeout=30s",
+	start(t, "wait-for-service", "--timeout=60s",
 		"https://"+one+"/health.json#ca-file="+ca1.File, "tls://"+two+"#ca-file="+ca2.File).want(ready)
 	start(t, "wait-for-service", "--timeout=60s",
 		"https://"+one+"/health.json#ca-file="+ca1.File, "tls://"+two+"#ca-file="+ca1.File).stuck("https://.*: ready", "tls://"+two)

@@ -40,6 +40,7 @@ const APIUser = "tester"
 // StartAPIServer starts the kube-apiserver that test/cluster builds.
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
+	Slow(t)
 	program, dir, etcd := kubeAPIServer(t), t.TempDir(), StartEtcd(t, EtcdOptions{}).URL
 	s := &APIServer{owner: t, Addr: FreeAddr(t), CA: NewCA(t), AdminToken: rand.Text(), UserToken: rand.Text(), program: program}
 	tokens := filepath.Join(dir, "tokens.csv")

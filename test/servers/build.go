@@ -18,6 +18,7 @@ var built sync.Map
 // changed does not even link.
 func buildServer(t testing.TB, name string) string {
 	t.Helper()
+	Slow(t)
 	once, _ := built.LoadOrStore(name, sync.OnceValue(func() result { return goBuild(name) }))
 	r := once.(func() result)()
 	if r.offline != "" {
@@ -45,7 +46,7 @@ func goBuild(name string) result {
 		return result{err: err.Error()}
 	}
 	program := filepath.Join(cache, "initbox-test", name)
-	unlock, err := lock(program + ".lock")
+	unlock, err := lock(program+".lock", 0)
 	if err != nil {
 		return result{err: err.Error()}
 	}
@@ -76,9 +77,10 @@ func goTool(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// lock keeps the tests of two packages, which "go test" runs at the same time, from
-// writing a program while the other starts it.
-func lock(file string) (unlock func() error, err error) {
+// lock locks a file, which it makes if need be, against all other processes: go test runs
+// the tests of several packages at the same time. It waits for the lock, or with
+// [syscall.LOCK_NB] fails with EWOULDBLOCK.
+func lock(file string, how int) (unlock func() error, err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func lock(file string) (unlock func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|how); err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -39,6 +39,7 @@ type ConsulOptions struct {
 // and what is to run everywhere runs against registries.FakeConsul.
 func StartConsul(t testing.TB, o ConsulOptions) *Consul {
 	t.Helper()
+	Slow(t)
 	c := &Consul{owner: t, program: consulProgram(t)}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)

@@ -41,6 +41,7 @@ type EtcdOptions struct {
 // StartEtcd starts Debian's etcd.
 func StartEtcd(t testing.TB, o EtcdOptions) *Etcd {
 	t.Helper()
+	Slow(t)
 	scheme, peers := "http://", "http://"+FreeAddr(t)
 	e := &Etcd{owner: t, program: Need(t, "etcd"), data: filepath.Join(t.TempDir(), "data")}
 	transport := &http.Transport{}
@@ -61,6 +62,7 @@ func StartEtcd(t testing.TB, o EtcdOptions) *Etcd {
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=test="+peers)
 	if o.Auth {
 		e.Password = rand.Text()
+		e.args = append(e.args, "--bcrypt-cost=4") // the lowest: every login hashes the password
 	}
 	e.Start(t)
 	return e

@@ -1,24 +1,42 @@
 package servers
 
 import (
+	"syscall"
 	"testing"
-	"time"
 )
+
+// GRPCHealth is a grpc-go server that answers the standard health protocol.
+type GRPCHealth struct {
+	Addr string // host:port
+
+	proc *process
+}
 
 // GRPCHealthOptions configures [StartGRPCHealth].
 type GRPCHealthOptions struct {
-	Cert         KeyPair       // plaintext if empty
-	Service      string        // known beside the server itself
-	ServingAfter time.Duration // NOT_SERVING until then
+	Cert       KeyPair // plaintext if empty
+	Service    string  // known beside the server itself
+	NotServing bool    // NOT_SERVING until [GRPCHealth.SetServing]
 }
 
-// StartGRPCHealth starts a grpc-go health server and returns its address.
-func StartGRPCHealth(t testing.TB, o GRPCHealthOptions) (addr string) {
+// StartGRPCHealth builds, if need be, and starts the server of test/grpchealth.
+func StartGRPCHealth(t testing.TB, o GRPCHealthOptions) *GRPCHealth {
 	t.Helper()
 	program := buildServer(t, "grpchealth")
-	addr = FreeAddr(t)
-	p := run(t, program, "--listen", addr, "--cert", o.Cert.CertFile, "--key", o.Cert.KeyFile,
-		"--service", o.Service, "--serving-after", o.ServingAfter.String())
-	p.untilListening(t, addr)
-	return addr
+	h := &GRPCHealth{Addr: FreeAddr(t)}
+	args := []string{"--listen", h.Addr, "--cert", o.Cert.CertFile, "--key", o.Cert.KeyFile, "--service", o.Service}
+	if o.NotServing {
+		args = append(args, "--not-serving")
+	}
+	h.proc = run(t, program, args...)
+	h.proc.untilListening(t, h.Addr)
+	return h
+}
+
+// SetServing makes the server, and its service, SERVING.
+func (h *GRPCHealth) SetServing(t testing.TB) {
+	t.Helper()
+	if err := h.proc.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
 }

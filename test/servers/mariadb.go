@@ -41,6 +41,7 @@ func StartMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 // NewMariaDB makes one that [MariaDB.Start] starts for the first time.
 func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	t.Helper()
+	Slow(t)
 	Need(t, "mariadbd")
 	Need(t, "mariadb")
 	install := Need(t, "mariadb-install-db")

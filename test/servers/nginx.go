@@ -65,7 +65,11 @@ func StartNGINX(t testing.TB, o NGINXOptions) *NGINX {
 		Dir, Token string
 	}{n, o, dir, NGINXToken})
 	p := run(t, program, "-p", dir, "-e", "stderr", "-c", conf)
-	p.untilListening(t, n.HTTP)
+	for _, addr := range []string{n.HTTP, n.H2C, n.HTTPS} {
+		if addr != "" {
+			p.untilListening(t, addr)
+		}
+	}
 	return n
 }
 

@@ -37,6 +37,7 @@ type PostgresOptions struct {
 // whom it does not run.
 func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	t.Helper()
+	Slow(t)
 	initdb := Need(t, "initdb")
 	p := newPostgres(t)
 	p.Password = rand.Text()

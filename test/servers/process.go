@@ -59,6 +59,7 @@ func runWith(t testing.TB, env []string, program string, args ...string) *proces
 // runAs is runWith as somebody else; as who runs the test, if nil.
 func runAs(t testing.TB, who *syscall.Credential, env []string, program string, args ...string) *process {
 	t.Helper()
+	Slow(t)
 	p := &process{
 		name:   filepath.Base(program),
 		cmd:    exec.Command(program, args...),

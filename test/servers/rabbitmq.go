@@ -40,6 +40,7 @@ type RabbitMQOptions struct {
 // seconds: until then, it refuses connections.
 func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	t.Helper()
+	Slow(t)
 	Need(t, "rabbitmq-server")
 	dir := t.TempDir()
 	r := &RabbitMQ{Addr: FreeAddr(t)}

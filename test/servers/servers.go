@@ -9,6 +9,8 @@
 package servers
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -16,6 +18,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"text/template"
 )
@@ -87,13 +90,52 @@ func Absent(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// FreeAddr returns a loopback address with a port that nothing listens on, over TCP
-// or UDP. The port lies below those that the kernel gives to outgoing connections
-// (ip_local_port_range), so that nobody takes it between here and its use.
+// Slow skips a test under -short: one that starts a real server, or takes more than about
+// a second. Every function here that starts a server calls it.
+func Slow(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no real servers, and nothing slow")
+	}
+}
+
+// Main runs the tests of a package that mostly waits, for servers or for timeouts. go test
+// runs as many parallel tests as there are processors, which would idle; Main runs eight,
+// unless -parallel says otherwise. It returns the exit status:
+//
+//	func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+func Main(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err) // the testing package has no such flag any more
+		}
+	}
+	return m.Run()
+}
+
+// FreeAddr returns a loopback address that is the test's until it ends: nothing listens on
+// its port, over TCP or UDP, and no other call of FreeAddr returns it, in any process of
+// this user. The port lies below those that the kernel gives to outgoing connections
+// (ip_local_port_range).
 func FreeAddr(t testing.TB) string {
 	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))
+		release, err := lock(filepath.Join(cache, "initbox-test", "ports", port(addr)), syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { release() })
 		if free(addr) {
 			return addr
 		}

@@ -33,6 +33,7 @@ type SSHDOptions struct {
 // StartSSHD starts Debian's sshd.
 func StartSSHD(t testing.TB, o SSHDOptions) *SSHD {
 	t.Helper()
+	Slow(t)
 	program, dir := Need(t, "sshd"), t.TempDir()
 	me, err := user.Current()
 	if err != nil {

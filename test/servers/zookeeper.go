@@ -33,6 +33,7 @@ const (
 // NewZooKeepers makes the servers of an ensemble, for [ZooKeeper.Start] to start.
 func NewZooKeepers(t testing.TB, o ZooKeeperOptions) []*ZooKeeper {
 	t.Helper()
+	Slow(t)
 	Need(t, "java")
 	if _, err := os.Stat(zooKeeperJar); err != nil {
 		Absent(t, "ZooKeeper is not installed: run test/install-servers.sh, or apt-get install zookeeper")
