@@ -96,7 +96,7 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 		return err
 	}
 	r.round++
-	ctx, cancel := outlast(ctx, answerWithin)
+	ctx, cancel := outlast(ctx, r.answerWithin)
 	defer cancel()
 	err = r.tell(ctx, identity, func(st *state, name string) error {
 		err := st.writeUnlessLeft(name)

@@ -1,6 +1,8 @@
 package register_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -79,6 +81,7 @@ func (o *own) holds(want ...string) {
 // alive tells it anew, and that one is stopped before it has an answer. What it told
 // does not stay.
 func TestLeaveWhileTold(t *testing.T) {
+	t.Parallel()
 	var again atomic.Bool
 	arrived, late := make(chan struct{}), make(chan struct{})
 	var o *own
@@ -100,11 +103,10 @@ func TestLeaveWhileTold(t *testing.T) {
 	}
 	again.Store(true)
 	o.Forget()
-	stop, kept := keeping(t, r)
+	kept := keeping(t, r)
 	<-arrived
 	deregister(t, o.options)
-	stop()
-	<-kept
+	kept.stop()
 	close(late)
 	registries.Await(t, "the late request", func() bool { return len(o.Entries()) == 1 })
 	if err := r.Leave(t.Context()); err != nil {
@@ -116,27 +118,42 @@ func TestLeaveWhileTold(t *testing.T) {
 // TestStopWhileTold: who is told to stop while it tells the entry anew waits for the
 // answer, without which it could not leave.
 func TestStopWhileTold(t *testing.T) {
-	var again atomic.Bool
+	t.Parallel()
+	var again, gaveUp atomic.Bool
 	arrived, stopped := make(chan struct{}), make(chan struct{})
 	o := newOwn(t, func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == "POST" && again.CompareAndSwap(true, false) {
+			// Until the body is read, the server does not notice that the client goes away.
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			close(arrived)
 			<-stopped
+			select {
+			case <-r.Context().Done():
+				gaveUp.Store(true)
+			case <-time.After(50 * time.Millisecond): // a client that gives up does so at once
+			}
 		}
 		return false
 	})
 	r := o.open()
+	r.SetAnswerWithin(time.Minute)
 	if _, err := r.Register(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	again.Store(true)
 	o.Forget()
-	stop, kept := keeping(t, r)
+	kept := keeping(t, r)
 	<-arrived
-	stop()
-	time.Sleep(50 * time.Millisecond) // in which it must not give up
+	kept.cancel()
 	close(stopped)
-	<-kept
+	<-kept.done
+	if gaveUp.Load() {
+		t.Error("it did not wait for the answer")
+	}
 	o.holds("10.1.2.3")
 	if err := r.Leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -147,6 +164,7 @@ func TestStopWhileTold(t *testing.T) {
 // TestKeepEnds: when Keep has returned, no heartbeat is under way any more, whose end
 // would come between what follows.
 func TestKeepEnds(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		beats := make(chan struct{}, 1000)
 		o := newOwn(t, func(_ http.ResponseWriter, r *http.Request) bool {
@@ -160,10 +178,9 @@ func TestKeepEnds(t *testing.T) {
 		if _, err := r.Register(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		stop, kept := keeping(t, r)
+		kept := keeping(t, r)
 		<-beats
-		stop()
-		<-kept
+		kept.stop()
 		if err := r.Leave(t.Context()); err != nil { // the race detector has an eye on it
 			t.Fatal(err)
 		}
@@ -174,6 +191,7 @@ func TestKeepEnds(t *testing.T) {
 // TestLeaveTakesBoth: who is stopped before it has told anything takes away what the
 // state tells of, which was told otherwise.
 func TestLeaveTakesBoth(t *testing.T) {
+	t.Parallel()
 	o := newOwn(t, nil)
 	o.options.Protocol.Custom.DeregisterURL = "/register?instance=10.1.2.3"
 	o.tells("10.1.2.3")
@@ -190,6 +208,7 @@ func TestLeaveTakesBoth(t *testing.T) {
 // TestLeaveBeforeLater: what was told before and cannot be taken away is not
 // forgotten, however often the container runs again.
 func TestLeaveBeforeLater(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]struct {
 		do   func(*own)
 		want []string
@@ -238,6 +257,7 @@ func (o *own) leave() {
 // TestAgainIsOfRegistering: 404 that is to be tried again when registering means, of
 // what is registered, that it is not there.
 func TestAgainIsOfRegistering(t *testing.T) {
+	t.Parallel()
 	o := newOwn(t, nil)
 	var err error
 	if o.options.Again, err = httpclient.ParseStatuses("404"); err != nil {
@@ -253,6 +273,7 @@ func TestAgainIsOfRegistering(t *testing.T) {
 // TestLargeAnswer: a state with the largest answer can be read again; what is larger
 // is not stored in part.
 func TestLargeAnswer(t *testing.T) {
+	t.Parallel()
 	size := 1 << 20
 	o := newOwn(t, func(w http.ResponseWriter, r *http.Request) bool {
 		w.Write(slices.Repeat([]byte("x"), size))
@@ -277,6 +298,7 @@ func TestLargeAnswer(t *testing.T) {
 // TestKeepWithoutState: who cannot write the state any more registers again what was
 // forgotten all the same, and takes it away.
 func TestKeepWithoutState(t *testing.T) {
+	t.Parallel()
 	o := newOwn(t, nil)
 	r := o.open()
 	if _, err := r.Register(t.Context()); err != nil {
@@ -289,10 +311,9 @@ func TestKeepWithoutState(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Forget()
-	stop, kept := keeping(t, r)
+	kept := keeping(t, r)
 	registries.Await(t, "it is told again", func() bool { return len(o.Entries()) == 1 })
-	stop()
-	<-kept
+	kept.stop()
 	if err := r.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +323,7 @@ func TestKeepWithoutState(t *testing.T) {
 // TestLockedState: somebody who keeps the folder locked does not keep the deadline
 // from passing, or the entry from being taken away.
 func TestLockedState(t *testing.T) {
+	t.Parallel()
 	o := newOwn(t, nil)
 	o.register()
 	dir, err := os.Open(filepath.Dir(o.options.State))
@@ -318,6 +340,7 @@ func TestLockedState(t *testing.T) {
 
 // TestRedirectHint: what to do is said in flags that register has.
 func TestRedirectHint(t *testing.T) {
+	t.Parallel()
 	o := newOwn(t, func(w http.ResponseWriter, r *http.Request) bool {
 		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
 		return true

@@ -99,8 +99,10 @@ type life struct {
 }
 
 func TestLifecycle(t *testing.T) {
+	t.Parallel()
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
 			registry, who := kind.start(t)
 			faults := &registries.Faults{Registry: registry, Only: func(r *http.Request) bool {
 				return strings.HasPrefix(r.Method+" "+r.URL.Path, kind.tells)
@@ -273,7 +275,7 @@ func (l *life) registerAndDie() {
 // keepAlive: the registry hears of the entry, and has it again when it has lost it.
 func (l *life) keepAlive(tells, keeps string, leased bool) {
 	l.newPod()
-	stop := l.keep()
+	kept := l.keep()
 	beats := l.seen(keeps)
 	registries.Await(l, "three heartbeats", func() bool { return l.seen(keeps) >= beats+3 })
 	l.holds(l.entry)
@@ -290,7 +292,7 @@ func (l *life) keepAlive(tells, keeps string, leased bool) {
 		registries.Await(l, "it is told again", func() bool { return l.seen(tells) > told && len(l.registry.Entries()) > 0 })
 		l.holds(l.entry)
 	}
-	stop()
+	kept.stop()
 	l.leave()
 }
 
@@ -298,7 +300,7 @@ func (l *life) keepAlive(tells, keeps string, leased bool) {
 // alive is told to stop, and that one does not bring it back.
 func (l *life) leaveWhileKept(keeps string) {
 	l.newPod()
-	stop := l.keep()
+	kept := l.keep()
 	beats := l.seen(keeps)
 	registries.Await(l, "a heartbeat", func() bool { return l.seen(keeps) > beats })
 	r, err := register.Load(l.options)
@@ -308,34 +310,53 @@ func (l *life) leaveWhileKept(keeps string) {
 	if err != nil {
 		l.Fatal(err)
 	}
-	time.Sleep(10 * l.options.Every) // for what must not happen
-	stop()
+	// What must not happen would: once a heartbeat that was under way has ended, each turn
+	// of Keep's loop asks its context once.
+	turns := kept.turns.Load()
+	registries.Await(l, "Keep goes on", func() bool { return kept.turns.Load() >= turns+50 })
+	kept.stop()
 	l.holds()
 }
 
-// keep registers, and keeps alive until stop is called.
-func (l *life) keep() (stop func()) {
+// keep registers, and keeps alive until that is stopped, or the test ends.
+func (l *life) keep() *keeper {
 	l.Helper()
 	r := l.open()
 	if _, err := r.Register(l.Context()); err != nil {
 		l.Fatal(err)
 	}
-	cancel, kept := keeping(l, r)
-	stop = func() { cancel(); <-kept }
-	l.Cleanup(stop)
-	return stop
+	return keeping(l, r)
 }
 
-// keeping keeps the registration alive until stop is called; kept is closed when that
-// is over.
-func keeping(t testing.TB, r *register.Registration) (stop func(), kept <-chan struct{}) {
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan struct{})
+// A keeper is a Registration.Keep that runs.
+type keeper struct {
+	context.Context
+	turns  atomic.Int64 // how often Keep, or what it calls, has asked whether the context is done
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (k *keeper) Done() <-chan struct{} {
+	k.turns.Add(1)
+	return k.Context.Done()
+}
+
+// stop ends the keeper's context, and returns when Keep has.
+func (k *keeper) stop() {
+	k.cancel()
+	<-k.done
+}
+
+// keeping keeps the registration alive until that is stopped, or the test ends.
+func keeping(t testing.TB, r *register.Registration) *keeper {
+	k := &keeper{done: make(chan struct{})}
+	k.Context, k.cancel = context.WithCancel(t.Context())
 	go func() {
-		defer close(done)
-		r.Keep(ctx)
+		defer close(k.done)
+		r.Keep(k)
 	}()
-	return stop, done
+	t.Cleanup(k.stop)
+	return k
 }
 
 // credentials writes the files that a Secret would be mounted as.

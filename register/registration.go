@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"sync"
+	"time"
 
 	"initbox/internal/dial"
 	"initbox/internal/httpclient"
@@ -22,6 +23,8 @@ type Registration struct {
 	url      *secret.URL
 	log      *slog.Logger
 	client   httpclient.Options
+
+	answerWithin time.Duration // the constant, but in tests
 
 	kept      map[string]string // of answers, for later calls
 	token     string            // from the protocol's login, "" before it
@@ -40,7 +43,7 @@ type Registration struct {
 // Open returns a registration of which nothing has been sent yet. Its error tells
 // what is wrong with the options.
 func Open(o Options) (*Registration, error) {
-	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, secrets: map[string]bool{}}
+	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, answerWithin: answerWithin, secrets: map[string]bool{}}
 	if r.protocol == nil {
 		return nil, fmt.Errorf("no such preset: %s", o.Protocol.Preset)
 	}

@@ -53,6 +53,7 @@ func TestEndIsTheContexts(t *testing.T) {
 		"neither":       {"https://" + silent, HTTP2},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for range 100 { // it is a race, which each may win
 				err := get(t, tt.url, tt.Protocol, 5*time.Millisecond)
 				// A dial fails at the deadline by itself, in words of package net.

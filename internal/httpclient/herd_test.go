@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"initbox/test/servers"
 )
 
 // pipes is a network of one server, in memory: time stands still in a test of
@@ -132,6 +134,10 @@ func TestHerd(t *testing.T) {
 		"2000, Retry-After honest": {2000, 80, (*busy).book, 2, 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if tt.pods > 500 {
+				servers.Slow(t)
+			}
 			if raceDetector && tt.pods == 5000 { // it takes ten times the memory, and longer
 				tt.pods, tt.capacity = 2000, 80
 			}

@@ -10,10 +10,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"initbox/internal/poll"
+	"initbox/test/servers"
 )
 
 // server is a name server on loopback whose answers are a function.
@@ -186,6 +190,7 @@ func mustFail(t *testing.T, r *Resolver, name string, types ...uint16) error {
 
 // What ends the search in musl and busybox does not end it here.
 func TestSearchGoesOn(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]handler{
 		"SERVFAIL": func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeServerFailure) },
 		"REFUSED":  func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeRefused) },
@@ -205,7 +210,12 @@ func TestSearchGoesOn(t *testing.T) {
 				}
 				return zone("mydb.cluster.local. A 127.0.0.9")(q, tcp)
 			})
-			a, err := lookup(t, s.resolver(t, podConf+"options timeout:2\n"), "mydb")
+			conf := podConf + "options timeout:15\n"
+			if name == "silence" || name == "malformed" { // the search goes on when the time is up
+				servers.Slow(t)
+				conf = podConf + "options timeout:4\n"
+			}
+			a, err := lookup(t, s.resolver(t, conf), "mydb")
 			if err != nil || !slices.Equal(values(a), []string{"127.0.0.9"}) {
 				t.Errorf("%+v, %v", a, err)
 			}
@@ -215,6 +225,7 @@ func TestSearchGoesOn(t *testing.T) {
 
 // A missing or unanswered AAAA does not hide an A, nor the other way round.
 func TestOneFamilyIsEnough(t *testing.T) {
+	t.Parallel()
 	for name, other := range map[string]handler{
 		"NXDOMAIN": func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeNameError) },
 		"SERVFAIL": func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeServerFailure) },
@@ -243,6 +254,7 @@ func TestOneFamilyIsEnough(t *testing.T) {
 }
 
 func TestKinds(t *testing.T) {
+	t.Parallel()
 	tests := map[Kind]handler{
 		NoSuchName:    func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeNameError) },
 		NoData:        func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeSuccess) },
@@ -260,8 +272,12 @@ func TestKinds(t *testing.T) {
 			t.Parallel()
 			s := serve(t, handle)
 			conf := "options timeout:15 attempts:1\n"
-			if kind == TimedOut || kind == Malformed { // found when the time is up
-				conf = "options timeout:2 attempts:1\n"
+			switch kind { // found when the time is up
+			case TimedOut:
+				conf = "options timeout:1 attempts:1\n"
+			case Malformed: // the time in which the answer has to come
+				servers.Slow(t)
+				conf = "options timeout:4 attempts:1\n"
 			}
 			f := wantKind(t, mustFail(t, s.resolver(t, conf), "mydb.", dns.TypeA), kind)
 			if gone := kind == NoSuchName || kind == NoData; f.Gone() != gone {
@@ -279,6 +295,7 @@ func TestKinds(t *testing.T) {
 }
 
 func TestNextServer(t *testing.T) {
+	t.Parallel()
 	good := serve(t, zone("mydb. A 127.0.0.9"))
 	for name, bad := range map[string]handler{
 		"fails":     func(q *dns.Msg, _ bool) *dns.Msg { return reply(q, dns.RcodeServerFailure) },
@@ -470,44 +487,39 @@ func TestIPv6Server(t *testing.T) {
 // After NXDOMAIN for both types, one question at a time is enough to see the
 // name come up; then both are asked for.
 func TestNoSuchNameIsOfAllTypes(t *testing.T) {
-	var mu sync.Mutex
-	up := false
+	t.Parallel()
+	var up atomic.Bool
 	s := serve(t, func(q *dns.Msg, tcp bool) *dns.Msg {
-		mu.Lock()
-		defer mu.Unlock()
-		if up {
+		if up.Load() {
 			return zone("mydb. AAAA ::9")(q, tcp)
 		}
 		return reply(q, dns.RcodeNameError, ". SOA ns. admin. 1 60 60 60 60")
 	})
-	r := s.resolver(t, "")
+	r := s.resolver(t, "options attempts:1 timeout:30\n")
 	q := Query{Name: "mydb.", Types: []uint16{dns.TypeA, dns.TypeAAAA}, Memory: new(Memory)}
-	for range 3 {
-		if _, err := r.Lookup(t.Context(), q); err == nil {
-			t.Fatal("found")
-		}
-		time.Sleep(600 * time.Millisecond)
-	}
-	if n := len(s.questions()); n > 4 {
-		t.Errorf("asked %d times: %q", n, s.questions())
-	}
-	mu.Lock()
-	up = true
-	mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	for {
-		a, err := r.Lookup(ctx, q)
-		if err == nil {
-			if got := values(a); !slices.Equal(got, []string{"::9"}) {
-				t.Errorf("%q", got)
-			}
-			return
-		}
-		if ctx.Err() != nil {
+	for len(s.questions()) < 4 { // the memory holds some back
+		if _, err := r.Lookup(ctx, q); err == nil || ctx.Err() != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		poll.Sleep(ctx, 10*time.Millisecond)
+	}
+	asked := s.questions()
+	slices.Sort(asked[:2])
+	if want := []string{"A mydb.", "AAAA mydb.", "A mydb.", "A mydb."}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
+	}
+	up.Store(true)
+	a, err := r.Lookup(ctx, q)
+	for err != nil && poll.Sleep(ctx, 10*time.Millisecond) == nil {
+		a, err = r.Lookup(ctx, q)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := values(a); !slices.Equal(got, []string{"::9"}) {
+		t.Errorf("%q", got)
 	}
 }
 
