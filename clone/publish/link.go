@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // flip gives the tree its name, and has the link lead to it.
@@ -18,13 +20,13 @@ func (w *swap) flip() error {
 		return err
 	}
 	defer top.Close()
-	if s, err := lstat(top, w.options.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
+	if s, err := dirfd.Lstat(top, w.options.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return refuse("%s in %s is not a symbolic link", w.options.Link, w.options.Dir)
 	}
 	if err := w.place(); err != nil {
 		return err
 	}
-	err = retry(func() error { return unix.Symlinkat(path.Join(worktrees, w.hash), int(w.s.dir.Fd()), linkName) })
+	err = dirfd.Symlink(path.Join(worktrees, w.hash), w.s.dir, linkName)
 	if err != nil {
 		return err
 	}
@@ -33,7 +35,7 @@ func (w *swap) flip() error {
 		return err
 	}
 	w.undo = nil
-	if err := syncDir(top); err != nil {
+	if err := dirfd.Sync(top); err != nil {
 		return err
 	}
 	if !w.options.Keep {
@@ -60,7 +62,7 @@ func (w *swap) place() error {
 		err = w.move(w.s.dir, treeName, w.base, w.hash)
 	}
 	if err == nil {
-		err = syncDir(w.base)
+		err = dirfd.Sync(w.base)
 	}
 	if err == nil {
 		err = w.showMarker()
@@ -75,7 +77,7 @@ func isHash(name string) bool {
 
 // linked returns the hash of the worktree that a link leads to, or "".
 func (t *Target) linked(top *os.File, name string) string {
-	to, err := readlink(int(top.Fd()), name)
+	to, err := dirfd.Readlink(top, name)
 	dir, hash := path.Split(path.Clean(to))
 	if err != nil || !isHash(hash) || path.Clean(dir) != worktrees {
 		return ""
@@ -123,7 +125,7 @@ func (t *Target) openTree() (tree *os.File, hash string, err error) {
 	}
 	defer top.Close()
 	if hash = t.linked(top, t.options.Link); hash == "" {
-		if _, err := lstat(top, t.options.Link); err != nil {
+		if _, err := dirfd.Lstat(top, t.options.Link); err != nil {
 			return nil, "", err
 		}
 		return nil, "", errors.New("the link does not lead to a worktree")

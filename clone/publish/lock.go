@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 )
@@ -74,7 +75,7 @@ func (l *lock) try() error {
 		if err != nil {
 			return err
 		}
-		err = retry(func() error { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) })
+		err = dirfd.Lock(f, unix.LOCK_EX|unix.LOCK_NB)
 		switch {
 		case isAny(err, unix.ENOLCK, unix.ENOTSUP, unix.ENOSYS):
 			l.none = true
@@ -137,19 +138,18 @@ func regular(f *os.File) error {
 // is reports whether f is what has the lock's name: it may have been removed
 // between open and flock.
 func (l *lock) is(f *os.File) bool {
-	var opened unix.Stat_t
-	if retry(func() error { return unix.Fstat(int(f.Fd()), &opened) }) != nil {
+	opened, err := dirfd.Stat(f)
+	if err != nil {
 		return false
 	}
-	now, err := lstat(l.dir, l.name)
+	now, err := dirfd.Lstat(l.dir, l.name)
 	return err == nil && now.Dev == opened.Dev && now.Ino == opened.Ino
 }
 
 // sign says in the file who has the lock, for those who wait: unless somebody has
 // given another file that name too.
 func (l *lock) sign() {
-	var stat unix.Stat_t
-	if unix.Fstat(int(l.file.Fd()), &stat) != nil || stat.Nlink != 1 {
+	if stat, err := dirfd.Stat(l.file); err != nil || stat.Nlink != 1 {
 		return
 	}
 	if host, err := os.Hostname(); err == nil && l.file.Truncate(0) == nil {
@@ -173,7 +173,7 @@ func (l *lock) release() {
 		return
 	}
 	if l.is(l.file) {
-		remove(l.dir, l.name, 0)
+		dirfd.Remove(l.dir, l.name)
 	}
 	l.file.Close()
 	l.file = nil

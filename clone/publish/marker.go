@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/clone/access"
+	"initbox/internal/dirfd"
 )
 
 // record is what a marker's file holds.
@@ -29,8 +30,8 @@ const (
 
 // hasGit reports whether the marker of a tree is in it, in a folder .git.
 func hasGit(tree *os.File) bool {
-	s, err := lstat(tree, gitName)
-	return err == nil && isDir(s)
+	s, err := dirfd.Lstat(tree, gitName)
+	return err == nil && dirfd.IsDir(s)
 }
 
 // openGitDir opens the .git of a tree, wherever it is.

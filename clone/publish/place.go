@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 )
@@ -151,18 +152,18 @@ func (p *place) isInside() (bool, error) {
 	if p.path == "/" {
 		return true, nil
 	}
-	above, err := mountOf(p.base, ".")
+	above, err := dirfd.Inspect(p.base, ".")
 	if err != nil {
 		return false, explain("look at "+p.base.Name(), err)
 	}
-	here, err := mountOf(p.base, p.name)
+	here, err := dirfd.Inspect(p.base, p.name)
 	if errors.Is(err, unix.ENOENT) {
 		return false, nil
 	}
 	if err != nil {
 		return false, explain("look at "+p.path, err)
 	}
-	if here.root || above.dev != here.dev || above.id != here.id {
+	if here.MountRoot || here.Mount != above.Mount {
 		return true, nil
 	}
 	return unix.Faccessat(int(p.base.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil, nil

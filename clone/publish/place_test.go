@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"initbox/clone/access"
+	"initbox/internal/dirfd"
 )
 
 func TestPrecious(t *testing.T) {
@@ -108,7 +109,7 @@ garbage
 		{"/deep", nil, "/deep/er/still"},
 		{"/none", nil, ""},
 	} {
-		direct, deep := parseMounts(strings.NewReader(info), c.path)
+		direct, deep := mountsBelow(dirfd.ParseMountinfo(strings.NewReader(info)), c.path)
 		if !slices.Equal(direct, c.direct) || deep != c.deep {
 			t.Errorf("%s: %q, %q", c.path, direct, deep)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // Publish makes the staged tree the one that everybody sees, and removes the old
@@ -101,7 +103,7 @@ func (t *Target) sync(s *Stage) error {
 	}
 	// It tells of errors since Linux 5.8. Where it fails, on behalf of another's
 	// file perhaps, each file says how it is itself.
-	err := syncfs(s.dir)
+	err := dirfd.Syncfs(s.dir)
 	if err != nil {
 		err = syncAll(s.dir)
 	}
@@ -114,7 +116,7 @@ func (t *Target) sync(s *Stage) error {
 // syncAll brings each file of a folder to the disk, and the names in it.
 func syncAll(dir *os.File) error {
 	var all []string
-	err := readDir(int(dir.Fd()), make([]byte, 8<<10), func(name string, kind byte) {
+	err := dirfd.ReadDir(dir, make([]byte, 8<<10), func(name string, kind byte) {
 		if kind != unix.DT_LNK {
 			all = append(all, name)
 		}
@@ -124,7 +126,7 @@ func syncAll(dir *os.File) error {
 			err = syncOne(dir, name)
 		}
 	}
-	return cmp.Or(err, syncDir(dir))
+	return cmp.Or(err, dirfd.Sync(dir))
 }
 
 func syncOne(dir *os.File, name string) error {

@@ -3,48 +3,48 @@ package publish
 import (
 	"crypto/rand"
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // removeAll removes a file, or a folder with all that is in it. It follows no link
 // and enters nothing that is mounted there: that is somebody's volume. A folder
 // that must not be written to is made one that may.
 func removeAll(dir *os.File, name string) error {
-	stat, err := lstat(dir, name)
+	stat, err := dirfd.Lstat(dir, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	if err == nil && !isDir(stat) {
-		err = remove(dir, name, 0)
+	if err == nil && !dirfd.IsDir(stat) {
+		err = dirfd.Remove(dir, name)
 	}
 	if err != nil {
 		return removing(dir, name, err)
 	}
-	here, err := mountOf(dir, ".")
+	here, err := dirfd.Inspect(dir, ".")
 	if err != nil {
 		return removing(dir, name, err)
 	}
-	if isDir(stat) {
-		return (&remover{mount: here, buf: make([]byte, 32<<10)}).folder(dir, name)
+	if dirfd.IsDir(stat) {
+		return (&remover{mount: here.Mount, buf: make([]byte, 32<<10)}).folder(dir, name)
 	}
 	return nil
 }
 
 func removing(dir *os.File, name string, err error) error {
-	if err == nil || errors.Is(err, unix.ENOENT) {
+	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	return &fs.PathError{Op: "remove", Path: filepath.Join(dir.Name(), name), Err: err}
+	return named("remove", dir, name, err)
 }
 
 // remover removes folders of one mount.
 type remover struct {
-	mount mount
+	mount dirfd.Mount
 	buf   []byte
 
 	top    *os.File // the outermost of the folders that it is in
@@ -57,8 +57,8 @@ type remover struct {
 const deepest = 64
 
 func (r *remover) folder(parent *os.File, name string) error {
-	here, err := mountOf(parent, name)
-	if err == nil && (here.root || here.dev != r.mount.dev || here.id != r.mount.id) {
+	here, err := dirfd.Inspect(parent, name)
+	if err == nil && (here.MountRoot || here.Mount != r.mount) {
 		err = unix.EBUSY
 	}
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *remover) folder(parent *os.File, name string) error {
 	if err := r.empty(parent, name); err != nil {
 		return err
 	}
-	return removing(parent, name, remove(parent, name, unix.AT_REMOVEDIR))
+	return removing(parent, name, dirfd.RemoveDir(parent, name))
 }
 
 // lift moves a folder up to the top, if it can, to be removed there.
@@ -86,7 +86,7 @@ func (r *remover) lift(parent *os.File, name string) bool {
 // empty removes what is in a folder.
 func (r *remover) empty(parent *os.File, name string) error {
 	unlock := func() bool { // its owner may
-		return unix.Fchmodat(int(parent.Fd()), name, 0o700, 0) == nil
+		return dirfd.Chmod(parent, name, 0o700) == nil
 	}
 	dir, err := openDir(parent, name)
 	if errors.Is(err, unix.EACCES) && unlock() {
@@ -101,9 +101,9 @@ func (r *remover) empty(parent *os.File, name string) error {
 	}
 	defer func() { r.depth-- }()
 	var folders, files []string
-	err = readDir(int(dir.Fd()), r.buf, func(entry string, kind byte) {
+	err = dirfd.ReadDir(dir, r.buf, func(entry string, kind byte) {
 		if kind == unix.DT_UNKNOWN {
-			if stat, err := lstat(dir, entry); err == nil && isDir(stat) {
+			if stat, err := dirfd.Lstat(dir, entry); err == nil && dirfd.IsDir(stat) {
 				kind = unix.DT_DIR
 			}
 		}
@@ -117,9 +117,9 @@ func (r *remover) empty(parent *os.File, name string) error {
 		return removing(parent, name, err)
 	}
 	for _, entry := range files {
-		err := remove(dir, entry, 0)
+		err := dirfd.Remove(dir, entry)
 		if errors.Is(err, unix.EACCES) && unlock() {
-			err = remove(dir, entry, 0)
+			err = dirfd.Remove(dir, entry)
 		}
 		if err := removing(dir, entry, err); err != nil {
 			return err

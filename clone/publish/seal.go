@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 )
 
@@ -69,7 +70,6 @@ func (p part) of(at, name string, folder bool) (part, bool) {
 // walk makes a seal. Folders are read by several goroutines.
 type walk struct {
 	root *os.File
-	fd   int                    // of root
 	skip func(name string) bool // at the top
 
 	mu      sync.Mutex
@@ -96,7 +96,7 @@ type digest struct {
 
 // sealOf seals a tree, or a repository, as it is.
 func sealOf(root *os.File, of part, skip func(name string) bool) (*walk, error) {
-	w := &walk{root: root, fd: int(root.Fd()), skip: skip, todo: []folder{{part: of}}}
+	w := &walk{root: root, skip: skip, todo: []folder{{part: of}}}
 	w.more.L = &w.mu
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), 8) {
@@ -183,11 +183,11 @@ type entry struct {
 func (r *reader) read(at folder) error {
 	r.at, r.folders, r.entries, r.files, r.newest, r.objects = at, r.folders[:0], r.entries[:0], 0, 0, false
 	// No os.File, which would be another two system calls, to no avail.
-	dir, err := openFD(r.fd, cmp.Or(at.path, "."), unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	dir, err := dirfd.OpenFD(r.root, cmp.Or(at.path, "."), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(dir)
+	defer dir.Close()
 	if err := r.list(dir); err != nil {
 		return err
 	}
@@ -204,14 +204,14 @@ func (r *reader) read(at folder) error {
 }
 
 // list finds the entries that are sealed.
-func (r *reader) list(dir int) error {
+func (r *reader) list(dir dirfd.FD) error {
 	var failed error
-	err := readDir(dir, r.dirents, func(name string, kind byte) {
+	err := dirfd.ReadDir(dir, r.dirents, func(name string, kind byte) {
 		if r.at.path == "" && r.skip(name) {
 			return
 		}
 		if kind == unix.DT_UNKNOWN {
-			stat, err := lstatAt(dir, name)
+			stat, err := dirfd.Lstat(dir, name)
 			if err != nil {
 				failed = err
 			}
@@ -228,7 +228,7 @@ func (r *reader) list(dir int) error {
 }
 
 // add adds an entry to the record of its folder.
-func (r *reader) add(dir int, e entry) error {
+func (r *reader) add(dir dirfd.FD, e entry) error {
 	if e.kind == unix.DT_DIR {
 		r.folders = append(r.folders, folder{below(r.at.path, e.name), e.part})
 		if r.at.part == repository || e.part == repository {
@@ -238,14 +238,14 @@ func (r *reader) add(dir int, e entry) error {
 	r.record = append(append(append(r.record, e.kind), e.name...), 0)
 	switch e.kind {
 	case unix.DT_LNK:
-		target, err := readlink(dir, e.name)
+		target, err := dirfd.Readlink(dir, e.name)
 		if err != nil {
 			return err
 		}
 		r.files++
 		r.record = append(append(r.record, target...), 0)
 	case unix.DT_REG:
-		s, err := lstatAt(dir, e.name)
+		s, err := dirfd.Lstat(dir, e.name)
 		if err != nil {
 			return err
 		}
@@ -297,7 +297,7 @@ func (w *walk) packsOf(at string) error {
 		return err
 	}
 	for _, name := range all {
-		stat, err := lstat(dir, name)
+		stat, err := dirfd.Lstat(dir, name)
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (w *walk) packsOf(at string) error {
 // changed says how a tree differs from what was sealed; "" if it does not.
 func (s seal) changed(root *os.File, of part, skip func(name string) bool) (string, error) {
 	for pack, size := range s.Packs {
-		if stat, err := lstat(root, pack); err != nil || stat.Size != size {
+		if stat, err := dirfd.Lstat(root, pack); err != nil || stat.Size != size {
 			return pack + " is not as it was", nil
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // swap puts a staged tree in the place of an old one, step by step where it has
@@ -105,7 +107,7 @@ func (w *swap) showMarker() error {
 	if err := w.move(w.s.dir, readyName, w.base, w.outerMarker(w.hash)); err != nil {
 		return err
 	}
-	return syncDir(w.base)
+	return dirfd.Sync(w.base)
 }
 
 // replace gives the whole tree the folder's name: at once, so that whoever looks
@@ -128,7 +130,7 @@ func (w *swap) replace() (done bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	if err := syncDir(w.base); err != nil { // with it the new name is on the disk
+	if err := dirfd.Sync(w.base); err != nil { // with it the new name is on the disk
 		return true, err
 	}
 	return true, w.showMarker()
@@ -158,7 +160,7 @@ func (w *swap) fill() error {
 	if err := w.clear(dir, fresh); err != nil {
 		return err
 	}
-	if err := syncDir(dir); err != nil { // before a marker that vouches for it
+	if err := dirfd.Sync(dir); err != nil { // before a marker that vouches for it
 		return err
 	}
 	if slices.Contains(fresh, w.last) {
@@ -167,7 +169,7 @@ func (w *swap) fill() error {
 		_, err = w.free(dir, w.last)
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = dirfd.Sync(dir)
 	}
 	if err == nil {
 		err = w.showMarker()
@@ -195,7 +197,7 @@ func (w *swap) retire() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncDir(dir), syncDir(w.base))
+	return errors.Join(dirfd.Sync(dir), dirfd.Sync(w.base))
 }
 
 // put gives an entry of the staged tree its place.

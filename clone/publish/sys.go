@@ -7,34 +7,21 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
-// retry is for file systems whose calls a signal interrupts (FUSE, NFS; the Go
-// runtime sends many).
-func retry(call func() error) error {
-	for {
-		if err := call(); !errors.Is(err, unix.EINTR) {
-			return err
-		}
+// named says in an error which file it is about.
+func named(op string, dir *os.File, name string, err error) error {
+	if err == nil {
+		return nil
 	}
+	return &fs.PathError{Op: op, Path: filepath.Join(dir.Name(), name), Err: err}
 }
 
-// openAt opens what is called name in dir, without following a link and without
-// waiting for the other end of a pipe.
 func openAt(dir *os.File, name string, flags int, mode uint32) (*os.File, error) {
-	fd, err := openFD(int(dir.Fd()), name, flags, mode)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), name), Err: err}
-	}
-	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
-}
-
-func openFD(dir int, name string, flags int, mode uint32) (fd int, err error) {
-	err = retry(func() error {
-		fd, err = unix.Openat(dir, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
-		return err
-	})
-	return fd, err
+	f, err := dirfd.Open(dir, name, flags, mode)
+	return f, named("open", dir, name, err)
 }
 
 func openDir(dir *os.File, name string) (*os.File, error) {
@@ -44,10 +31,8 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 // makeDir makes a folder with exactly these permissions, but for a setgid bit that
 // it inherits, and opens it.
 func makeDir(dir *os.File, name string, mode fs.FileMode) (*os.File, error) {
-	path := filepath.Join(dir.Name(), name)
-	err := retry(func() error { return unix.Mkdirat(int(dir.Fd()), name, uint32(mode.Perm())) })
-	if err != nil {
-		return nil, &fs.PathError{Op: "make", Path: path, Err: err}
+	if err := dirfd.Mkdir(dir, name, uint32(mode.Perm())); err != nil {
+		return nil, named("make", dir, name, err)
 	}
 	made, err := openDir(dir, name)
 	if err != nil {
@@ -64,48 +49,17 @@ func makeDir(dir *os.File, name string, mode fs.FileMode) (*os.File, error) {
 	return made, nil
 }
 
-func lstat(dir *os.File, name string) (unix.Stat_t, error) { return lstatAt(int(dir.Fd()), name) }
-
-func lstatAt(dir int, name string) (s unix.Stat_t, err error) {
-	err = retry(func() error { return unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
-	return s, err
-}
-
-func isDir(s unix.Stat_t) bool { return s.Mode&unix.S_IFMT == unix.S_IFDIR }
-
 func rename(from *os.File, old string, to *os.File, name string) error {
-	return moved(retry(func() error { return unix.Renameat(int(from.Fd()), old, int(to.Fd()), name) }), to, name)
+	return named("replace", to, name, dirfd.Rename(from, old, to, name))
 }
 
-func moved(err error, to *os.File, name string) error {
-	if err == nil {
-		return nil
-	}
-	return &fs.PathError{Op: "replace", Path: filepath.Join(to.Name(), name), Err: err}
+func exchange(a *os.File, name string, b *os.File, with string) error {
+	return named("replace", b, with, dirfd.Exchange(a, name, b, with))
 }
 
-// remove removes a file, or an empty folder with [unix.AT_REMOVEDIR].
-func remove(dir *os.File, name string, flags int) error {
-	return retry(func() error { return unix.Unlinkat(int(dir.Fd()), name, flags) })
-}
-
-// syncDir makes a rename survive a crash. Some file systems cannot (EINVAL); there
-// is nothing better to be done then.
-func syncDir(dir *os.File) error {
-	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	return nil
-}
-
-// names returns what is in dir, from the start.
 func names(dir *os.File) ([]string, error) {
-	list, err := openDir(dir, ".")
-	if err != nil {
-		return nil, err
-	}
-	defer list.Close()
-	return list.Readdirnames(-1)
+	all, err := dirfd.Names(dir)
+	return all, named("read", dir, "", err)
 }
 
 func isAny(err error, of ...error) bool {
@@ -115,10 +69,4 @@ func isAny(err error, of ...error) bool {
 		}
 	}
 	return false
-}
-
-func readlink(dir int, name string) (string, error) {
-	buf := make([]byte, 4096)
-	n, err := unix.Readlinkat(dir, name, buf)
-	return string(buf[:max(n, 0)]), err
 }

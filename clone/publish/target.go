@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // Target is a folder that this run, and no other, may replace.
@@ -37,7 +39,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 	}
 	t := &Target{place: p, options: o, log: o.Log}
 	if !p.link() {
-		t.mounts, t.deep = mountsBelow(p.path)
+		t.mounts, t.deep = mountsBelow(dirfd.MountPoints(), p.path)
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)

@@ -66,8 +66,8 @@ func TestAccess(t *testing.T) {
 			if err := unix.Lstat(filepath.Join(dir.Name(), e.Path()), &s); err != nil {
 				t.Fatal(err)
 			}
-			if e.sub == nil && e.Mode != 0o160000 && e.stat != statOf(&s) {
-				t.Errorf("%+v: %s has %+v in the index, want %+v", test, e.Path(), e.stat, statOf(&s))
+			if e.sub == nil && e.Mode != 0o160000 && e.stat != statOf(s) {
+				t.Errorf("%+v: %s has %+v in the index, want %+v", test, e.Path(), e.stat, statOf(s))
 			}
 			if o := test.access.Owner; o != nil && (o.UID != -1 && s.Uid != uint32(o.UID) || s.Gid != uint32(o.GID)) {
 				t.Errorf("%+v: %s is of %d:%d", test, e.Path(), s.Uid, s.Gid)

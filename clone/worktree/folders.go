@@ -5,6 +5,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // makeFolders makes a folder, unless it holds folders alone or nothing (Git makes
@@ -50,19 +52,19 @@ func (t *Tree) makeFolder(f *folder) error {
 func (t *Tree) mkdir(f *folder) error {
 	path := f.entry.Path()
 	mode := modeOf(t.Access, filemode.Dir)
-	if err := retry(func() error { return unix.Mkdirat(t.root, path, mode&0o777|0o700) }); err != nil {
+	if err := dirfd.Mkdir(t.root, path, mode&0o777|0o700); err != nil {
 		return local("make the folder", f.entry, err)
 	}
-	var s unix.Stat_t
-	if err := retry(func() error { return unix.Fstatat(t.root, path, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+	s, err := dirfd.Lstat(t.root, path)
+	if err != nil {
 		return local("look at", f.entry, err)
 	}
 	if uint32(s.Mode)&0o700 != 0o700 { // the process's umask is odd
-		if err := retry(func() error { return unix.Fchmodat(t.root, path, mode&0o777|0o700, 0) }); err != nil && !hasNoModes(err) {
+		if err := dirfd.Chmod(t.root, path, mode&0o777|0o700); err != nil && !hasNoModes(err) {
 			return local("change the mode of", f.entry, err)
 		}
 	}
-	if uint32(s.Mode)&0o7777 != mode|uint32(s.Mode)&unix.S_ISGID || gives(t.Access, &s) {
+	if uint32(s.Mode)&0o7777 != mode|uint32(s.Mode)&unix.S_ISGID || gives(t.Access, s) {
 		t.addCrooked(f)
 	}
 	return nil
@@ -82,22 +84,21 @@ func (t *Tree) straighten() error {
 		if path == "" {
 			path = "."
 		}
-		var s unix.Stat_t
-		if err := retry(func() error { return unix.Fstatat(t.root, path, &s, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+		s, err := dirfd.Lstat(t.root, path)
+		if err != nil {
 			return local("look at", f.entry, err)
 		}
 		// The setgid bit that a folder has from the volume, as with fsGroup, stays.
 		mode := modeOf(t.Access, filemode.Dir) | uint32(s.Mode)&unix.S_ISGID
 		if uint32(s.Mode)&0o7777 != mode {
-			err := retry(func() error { return unix.Fchmodat(t.root, path, mode, 0) })
+			err := dirfd.Chmod(t.root, path, mode)
 			if err != nil && !hasNoModes(err) {
 				return local("change the mode of", f.entry, err)
 			}
 		}
-		if gives(t.Access, &s) { // which takes no setgid away from folders
+		if gives(t.Access, s) { // which takes no setgid away from folders
 			o := t.Access.Owner
-			err := retry(func() error { return unix.Fchownat(t.root, path, o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW) })
-			if err != nil {
+			if err := dirfd.Chown(t.root, path, o.UID, o.GID); err != nil {
 				return t.notGiven(f.entry, err)
 			}
 		}

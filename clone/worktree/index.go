@@ -19,7 +19,7 @@ type stat struct {
 	ctime, ctimeNano, mtime, mtimeNano, dev, ino, uid, gid, size uint32
 }
 
-func statOf(s *unix.Stat_t) stat {
+func statOf(s unix.Stat_t) stat {
 	return stat{
 		uint32(s.Ctim.Sec), uint32(s.Ctim.Nsec), uint32(s.Mtim.Sec), uint32(s.Mtim.Nsec),
 		uint32(s.Dev), uint32(s.Ino), s.Uid, s.Gid, uint32(s.Size),

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/clone/pack"
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
@@ -84,7 +85,7 @@ func (t *Tree) complete() error {
 func (t *Tree) makeLink(l link) error {
 	e := l.entry
 	path := e.Path()
-	if err := retry(func() error { return unix.Symlinkat(l.target, t.root, path) }); err != nil {
+	if err := dirfd.Symlink(l.target, t.root, path); err != nil {
 		failed := local("make the symbolic link", e, err)
 		if f := failure.Of(failed); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
 			f.Hint = "the file system has no symbolic links"
@@ -95,23 +96,21 @@ func (t *Tree) makeLink(l link) error {
 	if !t.Stat && t.Access.Owner == nil {
 		return nil
 	}
-	var s unix.Stat_t
-	lstat := func() error { return unix.Fstatat(t.root, path, &s, unix.AT_SYMLINK_NOFOLLOW) }
-	if err := retry(lstat); err != nil {
+	s, err := dirfd.Lstat(t.root, path)
+	if err != nil {
 		return local("look at", e, err)
 	}
-	if gives(t.Access, &s) {
+	if gives(t.Access, s) {
 		o := t.Access.Owner
-		err := retry(func() error { return unix.Fchownat(t.root, path, o.UID, o.GID, unix.AT_SYMLINK_NOFOLLOW) })
-		if err != nil {
+		if err := dirfd.Chown(t.root, path, o.UID, o.GID); err != nil {
 			return t.notGiven(e, err)
 		}
-		if err := retry(lstat); err != nil {
+		if s, err = dirfd.Lstat(t.root, path); err != nil {
 			return local("look at", e, err)
 		}
 	}
 	if t.Stat {
-		e.stat = statOf(&s)
+		e.stat = statOf(s)
 	}
 	return nil
 }

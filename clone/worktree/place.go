@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"initbox/clone/access"
 	"initbox/clone/pack"
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
@@ -32,7 +34,7 @@ func modeOf(a access.Access, of filemode.FileMode) uint32 {
 }
 
 // gives reports whether a file with that state is to have another owner.
-func gives(a access.Access, s *unix.Stat_t) bool {
+func gives(a access.Access, s unix.Stat_t) bool {
 	o := a.Owner
 	return o != nil && (o.UID != -1 && uint32(o.UID) != s.Uid || o.GID != -1 && uint32(o.GID) != s.Gid)
 }
@@ -48,11 +50,12 @@ func (t *Tree) place(e *Entry, o *pack.Object, c pack.Content) error {
 	}
 	if c.File != nil && o.Placed.Load() == 0 && t.adopt(e, c.File) == nil {
 		t.remember(e, o)
-		return t.settle(e, int(c.File.Fd()))
+		return t.settle(e, dirfd.FD(c.File.Fd()))
 	}
-	err := t.create(e, func(fd int) error {
+	err := t.create(e, func(fd dirfd.FD) error {
 		if c.File == nil && (c.Bytes != nil || c.Size == 0) {
-			return write(fd, c.Bytes)
+			_, err := fd.Write(c.Bytes)
+			return err
 		}
 		w := &writer{fd: fd}
 		if c.File == nil {
@@ -90,37 +93,25 @@ func (t *Tree) Base(o *pack.Object, buf []byte) ([]byte, bool) {
 	if err != nil {
 		return buf, false
 	}
-	defer unix.Close(fd)
+	defer fd.Close()
 	if int64(cap(buf)) <= o.Size {
 		buf = make([]byte, max(o.Size+1, 16<<10))
 	}
 	buf = buf[:o.Size+1] // one more, to see that the file ends
-	got := 0
-	for got < len(buf) {
-		n, err := unix.Read(fd, buf[got:])
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil || n == 0 {
-			break
-		}
-		got += n
-	}
+	got, _ := io.ReadFull(fd, buf)
 	return buf[:got], int64(got) == o.Size
 }
 
 // create makes the file of an entry, which must not be there, and has fill write
 // its content: openat, write, fstat and close, if the umask suits.
-func (t *Tree) create(e *Entry, fill func(fd int) error) error {
+func (t *Tree) create(e *Entry, fill func(fd dirfd.FD) error) error {
 	fd, err := t.openat(e, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, modeOf(t.Access, e.Mode))
 	if err == nil {
 		err = fill(fd)
 		if err == nil {
 			err = t.settle(e, fd)
 		}
-		if closed := unix.Close(fd); err == nil && closed != unix.EINTR { // closed it is, then
-			err = closed
-		}
+		err = cmp.Or(err, fd.Close())
 	}
 	if err != nil && !errors.As(err, new(*failure.Failure)) {
 		return local("write", e, err)
@@ -129,18 +120,17 @@ func (t *Tree) create(e *Entry, fill func(fd int) error) error {
 }
 
 // settle gives a file its mode and owner, and notes its state for the index.
-func (t *Tree) settle(e *Entry, fd int) error {
-	var s unix.Stat_t
-	look := func() error { return retry(func() error { return unix.Fstat(fd, &s) }) }
-	if err := look(); err != nil {
+func (t *Tree) settle(e *Entry, fd dirfd.FD) error {
+	s, err := dirfd.Stat(fd)
+	if err != nil {
 		return err
 	}
 	mode := modeOf(t.Access, e.Mode)
-	if gives(t.Access, &s) || uint32(s.Mode)&0o7777 != mode && !t.modeless.Load() {
-		if err := t.adjust(e, fd, &s, mode); err != nil {
+	if gives(t.Access, s) || uint32(s.Mode)&0o7777 != mode && !t.modeless.Load() {
+		if err := t.adjust(e, fd, s, mode); err != nil {
 			return err
 		}
-		if err := look(); err != nil {
+		if s, err = dirfd.Stat(fd); err != nil {
 			return err
 		}
 		if uint32(s.Mode)&0o100 != mode&0o100 {
@@ -148,21 +138,21 @@ func (t *Tree) settle(e *Entry, fd int) error {
 		}
 	}
 	if t.Stat {
-		e.stat = statOf(&s)
+		e.stat = statOf(s)
 	}
 	return nil
 }
 
 // adjust changes the owner, then the mode, since a change of the owner takes bits
 // of the mode away.
-func (t *Tree) adjust(e *Entry, fd int, s *unix.Stat_t, mode uint32) error {
+func (t *Tree) adjust(e *Entry, fd dirfd.FD, s unix.Stat_t, mode uint32) error {
 	if gives(t.Access, s) {
 		o := t.Access.Owner
-		if err := retry(func() error { return unix.Fchown(fd, o.UID, o.GID) }); err != nil {
+		if err := dirfd.Retry(func() error { return unix.Fchown(int(fd), o.UID, o.GID) }); err != nil {
 			return t.notGiven(e, err)
 		}
 	}
-	err := retry(func() error { return unix.Fchmod(fd, mode) })
+	err := dirfd.Retry(func() error { return unix.Fchmod(int(fd), mode) })
 	if hasNoModes(err) {
 		return nil
 	}
@@ -185,8 +175,8 @@ func (t *Tree) notGiven(e *Entry, err error) error {
 // fails where /proc is missing, or where the temporary file is on another file
 // system or cannot be linked.
 func (t *Tree) adopt(e *Entry, f *os.File) error {
-	return retry(func() error {
-		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), t.root, e.Path(), unix.AT_SYMLINK_FOLLOW)
+	return dirfd.Retry(func() error {
+		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), int(t.root), e.Path(), unix.AT_SYMLINK_FOLLOW)
 	})
 }
 
@@ -199,10 +189,9 @@ func (t *Tree) Replace(e *Entry, content io.Reader) error {
 	}
 	t.replaced.Store(true)
 	path := e.Path()
-	var old unix.Stat_t
-	err := retry(func() error { return unix.Fstatat(t.root, path, &old, unix.AT_SYMLINK_NOFOLLOW) })
+	old, err := dirfd.Lstat(t.root, path)
 	if err == nil { // not in place: a large file may share its inode with what it came in
-		err = retry(func() error { return unix.Unlinkat(t.root, path, 0) })
+		err = dirfd.Remove(t.root, path)
 	}
 	if err == nil {
 		err = t.charge(e, -old.Size)
@@ -210,7 +199,7 @@ func (t *Tree) Replace(e *Entry, content io.Reader) error {
 	if err != nil {
 		return local("replace", e, err)
 	}
-	return t.create(e, func(fd int) error {
+	return t.create(e, func(fd dirfd.FD) error {
 		w := &writer{fd: fd, charge: func(n int64) error { return t.charge(e, n) }}
 		_, err := io.CopyBuffer(w, content, make([]byte, copySize))
 		return err
@@ -227,14 +216,9 @@ func (t *Tree) Open(e *Entry) (*os.File, error) {
 }
 
 // openat opens the file of an entry itself, whatever links there are.
-func (t *Tree) openat(e *Entry, flags int, mode uint32) (fd int, err error) {
+func (t *Tree) openat(e *Entry, flags int, mode uint32) (dirfd.FD, error) {
 	var buf [256]byte
-	path := string(e.appendPath(buf[:0]))
-	err = retry(func() error {
-		fd, err = unix.Openat(t.root, path, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
-		return err
-	})
-	return fd, err
+	return dirfd.OpenFD(t.root, string(e.appendPath(buf[:0])), flags, mode)
 }
 
 // charge counts bytes of files against MaxSize.
@@ -281,7 +265,7 @@ func (t *Tree) afford(n int64) error {
 
 // writer writes to a descriptor, and counts with charge if there is one.
 type writer struct {
-	fd     int
+	fd     dirfd.FD
 	charge func(int64) error
 }
 
@@ -291,32 +275,5 @@ func (w *writer) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if err := write(w.fd, p); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
-func write(fd int, p []byte) error {
-	for len(p) > 0 {
-		n, err := unix.Write(fd, p)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		p = p[n:]
-	}
-	return nil
-}
-
-// retry is for file systems whose calls a signal interrupts (FUSE, NFS; the Go
-// runtime sends many).
-func retry(call func() error) error {
-	for {
-		if err := call(); err != unix.EINTR {
-			return err
-		}
-	}
+	return w.fd.Write(p)
 }

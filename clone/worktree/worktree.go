@@ -19,6 +19,7 @@ import (
 
 	"initbox/clone/access"
 	"initbox/clone/pack"
+	"initbox/internal/dirfd"
 )
 
 // Options of [New].
@@ -40,7 +41,7 @@ type Options struct {
 // [pack.Read], of one pack or of several, one after the other.
 type Tree struct {
 	Options
-	root   int      // descriptor of Dir
+	root   dirfd.FD // of Dir
 	subdir []string // names of the folders
 	limit  int64    // of memory
 
@@ -91,7 +92,7 @@ type folder struct {
 func New(o Options) *Tree {
 	t := &Tree{
 		Options: o,
-		root:    int(o.Dir.Fd()),
+		root:    dirfd.FD(o.Dir.Fd()),
 		limit:   max(maxMemory, 2*(entrySize+maxName)*int64(o.MaxFiles)),
 		pending: make(map[plumbing.Hash]*Entry),
 		arrived: make(map[plumbing.Hash]*pack.Object),

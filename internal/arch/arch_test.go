@@ -66,6 +66,17 @@ func TestOnePlace(t *testing.T) {
 		{"os", "CreateTemp", []string{"internal/atomicfile/"}},
 		{"os", "WriteFile", []string{"internal/atomicfile/"}},
 		{"os", "Rename", []string{"internal/atomicfile/"}},
+		{"unix", "Openat", []string{"internal/dirfd/"}},
+		{"unix", "Fstatat", []string{"internal/dirfd/"}},
+		{"unix", "Statx", []string{"internal/dirfd/"}},
+		{"unix", "Mkdirat", []string{"internal/dirfd/"}},
+		{"unix", "Renameat", []string{"internal/dirfd/"}},
+		{"unix", "Renameat2", []string{"internal/dirfd/"}},
+		{"unix", "Unlinkat", []string{"internal/dirfd/"}},
+		{"unix", "Symlinkat", []string{"internal/dirfd/"}},
+		{"unix", "Readlinkat", []string{"internal/dirfd/"}},
+		{"unix", "Syncfs", []string{"internal/dirfd/"}},
+		{"unix", "EINTR", []string{"internal/dirfd/"}},
 		{"log", "Print", nil}, {"log", "Printf", nil}, {"log", "Fatal", nil}, {"log", "Fatalf", nil},
 	}
 	for _, f := range productFiles(t) {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 const (
@@ -58,19 +60,19 @@ func newArea(root *os.Root, at string) (a *area, err error) {
 }
 
 func (a *area) open() (err error) {
-	if a.dir, err = openAt(a.parent, a.name, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+	if a.dir, err = dirfd.OpenDir(a.parent, a.name); err != nil {
 		return err
 	}
-	if a.lock, err = openAt(a.dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL); err != nil {
+	if a.lock, err = dirfd.Open(a.dir, lockName, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600); err != nil {
 		return err
 	}
-	switch err := lock(a.lock, unix.LOCK_EX); {
+	switch err := dirfd.Lock(a.lock, unix.LOCK_EX); {
 	case errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS):
 		return nil // then nobody else can lock it either, and it is never swept away
 	case err != nil:
 		return err
 	}
-	_, err = lstat(a.dir, lockName)
+	_, err = dirfd.Inspect(a.dir, lockName)
 	return err
 }
 
@@ -78,7 +80,7 @@ func (a *area) open() (err error) {
 // bring it to the disk: see sync.
 func (a *area) write(content []byte, attr Attr) (string, error) {
 	name := strconv.FormatInt(a.files.Add(1), 10)
-	f, err := openAt(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+	f, err := dirfd.Open(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
@@ -124,7 +126,7 @@ func (a *area) sync(files []string) error {
 	if len(files) > fewFiles {
 		// It tells of errors since Linux 5.8; and where it fails, on behalf of
 		// another's file perhaps, each file says how it is itself.
-		if err := syncfs(a.dir); err == nil {
+		if err := dirfd.Syncfs(a.dir); err == nil {
 			return nil
 		}
 	}
@@ -145,12 +147,12 @@ func (a *area) sync(files []string) error {
 const fewFiles = 64
 
 func (a *area) syncFile(name string) error {
-	f, err := openAt(a.dir, name, unix.O_RDONLY)
+	f, err := dirfd.Open(a.dir, name, unix.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrPermission) {
-		f, err = openAt(a.dir, name, unix.O_WRONLY)
+		f, err = dirfd.Open(a.dir, name, unix.O_WRONLY, 0)
 	}
 	if errors.Is(err, fs.ErrPermission) { // such a mode is odd, but what was asked for
-		return syncfs(a.dir)
+		return dirfd.Syncfs(a.dir)
 	}
 	if err == nil {
 		err = errors.Join(f.Sync(), f.Close())
@@ -168,7 +170,7 @@ func (a *area) remove() {
 		a.lock.Close()
 	}
 	if a.parent != nil {
-		remove(a.parent, a.name, unix.AT_REMOVEDIR)
+		dirfd.RemoveDir(a.parent, a.name)
 		a.parent.Close()
 	}
 }
@@ -178,10 +180,10 @@ func empty(dir *os.File) {
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
 		if name != lockName {
-			remove(dir, name, 0)
+			dirfd.Remove(dir, name)
 		}
 	}
-	remove(dir, lockName, 0)
+	dirfd.Remove(dir, lockName)
 }
 
 // sweepAreas removes the areas in dir whose writers were killed. What cannot be
@@ -192,16 +194,16 @@ func sweepAreas(dir *os.File) {
 
 // sweepArea reports whether there is no such area any more.
 func sweepArea(dir *os.File, name string) (gone bool) {
-	a, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	a, err := dirfd.OpenDir(dir, name)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	defer a.Close()
-	f, err := openAt(a, lockName, unix.O_RDWR)
+	f, err := dirfd.Open(a, lockName, unix.O_RDWR, 0)
 	switch {
 	case err == nil:
 		defer f.Close()
-		if lock(f, unix.LOCK_EX|unix.LOCK_NB) != nil {
+		if dirfd.Lock(f, unix.LOCK_EX|unix.LOCK_NB) != nil {
 			return false
 		}
 		empty(a)
@@ -209,29 +211,23 @@ func sweepArea(dir *os.File, name string) (gone bool) {
 		return false
 	}
 	// One without a lock is being made or removed: it goes if it is empty.
-	err = remove(dir, name, unix.AT_REMOVEDIR)
+	err = dirfd.RemoveDir(dir, name)
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
 // each calls do for the names in dir that begin so, whose number may be large.
 func each(dir *os.File, prefix string, do func(name string)) {
-	list, err := openAt(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY) // with a position of its own
+	list, err := dirfd.OpenDir(dir, ".") // with a position of its own
 	if err != nil {
 		return
 	}
 	defer list.Close()
 	var found []string
-	for {
-		names, err := list.Readdirnames(1024)
-		for _, name := range names {
-			if strings.HasPrefix(name, prefix) {
-				found = append(found, name)
-			}
+	dirfd.ReadDir(list, make([]byte, 8<<10), func(name string, _ byte) {
+		if strings.HasPrefix(name, prefix) {
+			found = append(found, name)
 		}
-		if err != nil {
-			break
-		}
-	}
+	})
 	for _, name := range found {
 		do(name)
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // Write gives the file called name that content and those permission bits. A
@@ -135,14 +137,13 @@ func create(dir, base string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		if err := dirfd.Lock(f, unix.LOCK_EX); err != nil {
 			os.Remove(f.Name())
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
 		// Another process may have swept it away before it was locked.
-		var stat unix.Stat_t
-		if err := unix.Fstat(int(f.Fd()), &stat); err == nil && stat.Nlink > 0 {
+		if stat, err := dirfd.Stat(f); err == nil && stat.Nlink > 0 {
 			return f, nil
 		}
 		f.Close()
@@ -160,7 +161,7 @@ func sweep(dir, base string) error {
 		if err != nil {
 			continue // gone already, or not ours
 		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		if dirfd.Lock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
 			os.Remove(name)
 		}
 		f.Close()
@@ -207,12 +208,5 @@ func syncDir(dir string) error {
 		return err
 	}
 	defer d.Close()
-	return syncOpen(d)
-}
-
-func syncOpen(dir *os.File) error {
-	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
-		return err
-	}
-	return nil
+	return dirfd.Sync(d)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // commit is one call of [Stage.Commit].
@@ -205,12 +207,12 @@ func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
 		return nil // there already
 	}
 	c.undo = append(c.undo, func() { removeFolder(root, name) })
-	i, err := lstat(dir, ".")
+	i, err := dirfd.Inspect(dir, ".")
 	if err == nil && (a.UID != -1 || a.GID != -1) {
 		err = bare(dir.Chown(a.UID, a.GID))
 	}
-	if err == nil && i.perm() != 0o755 {
-		err = retry(func() error { return unix.Fchmod(int(dir.Fd()), i.mode&0o7000|0o755) })
+	if err == nil && i.Mode&0o777 != 0o755 {
+		err = dirfd.Retry(func() error { return unix.Fchmod(int(dir.Fd()), i.Mode&0o7000|0o755) })
 	}
 	if err != nil {
 		return &fs.PathError{Op: "mkdir", Path: shown, Err: bare(err)}
@@ -229,7 +231,7 @@ func (c *commit) create() error {
 		}
 		c.undo = append(c.undo, func() {
 			if dir, err := openDir(c.root, path.Dir(ch.Name)); err == nil {
-				remove(dir, path.Base(ch.Name), 0)
+				dirfd.Remove(dir, path.Base(ch.Name))
 				dir.Close()
 			}
 		})
@@ -279,7 +281,7 @@ func (c *commit) rename(ch *change) error {
 	for tries := 0; ; tries++ {
 		dir, err := c.open(name)
 		if err == nil {
-			err = renameAt(ch.area.dir, ch.staged, dir, path.Base(ch.Name))
+			err = dirfd.Rename(ch.area.dir, ch.staged, dir, path.Base(ch.Name))
 		}
 		if !errors.Is(err, fs.ErrNotExist) || tries == 3 {
 			return err
@@ -312,7 +314,7 @@ func (c *commit) open(name string) (*os.File, error) {
 // syncFolders makes the new names survive a power cut, with the reckoning of
 // area.sync.
 func (c *commit) syncFolders() error {
-	synced := map[mount]bool{}
+	synced := map[dirfd.Mount]bool{}
 	for name := range c.touched {
 		f := c.folders[name]
 		if len(c.touched) > fewFiles && f != nil {
@@ -335,7 +337,7 @@ func (c *commit) syncMount(name string) error {
 		return err
 	}
 	defer dir.Close()
-	return syncfs(dir)
+	return dirfd.Syncfs(dir)
 }
 
 func syncFolder(root *os.Root, name string) error {
@@ -344,7 +346,7 @@ func syncFolder(root *os.Root, name string) error {
 		return err
 	}
 	defer dir.Close()
-	return syncOpen(dir)
+	return dirfd.Sync(dir)
 }
 
 // openDir opens what should be a folder; were it a pipe, nobody would wait for
@@ -360,5 +362,5 @@ func removeFolder(root *os.Root, name string) error {
 		return err
 	}
 	defer dir.Close()
-	return remove(dir, path.Base(name), unix.AT_REMOVEDIR)
+	return dirfd.RemoveDir(dir, path.Base(name))
 }

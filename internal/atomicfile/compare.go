@@ -11,11 +11,13 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // present is what there is of a file.
 type present struct {
-	info
+	dirfd.Info
 	missing bool
 	dir     *os.File // the folder; nil if that is missing, too
 	base    string
@@ -41,16 +43,16 @@ func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.info, err = lstat(p.dir, p.base)
+	p.Info, err = dirfd.Inspect(p.dir, p.base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return p, nil
 	case err != nil:
-	case s.link != "" && p.kind() != unix.S_IFREG:
+	case s.link != "" && p.Kind() != unix.S_IFREG:
 		return p, nil // it will not be in the new folder
-	case p.kind() == unix.S_IFDIR:
+	case p.Kind() == unix.S_IFDIR:
 		err = errors.New("there is a folder of that name")
-	case p.kind() != unix.S_IFREG && p.kind() != unix.S_IFLNK:
+	case p.Kind() != unix.S_IFREG && p.Kind() != unix.S_IFLNK:
 		err = errors.New("there is something that is not a regular file")
 	}
 	if err != nil {
@@ -65,10 +67,10 @@ func (p present) compare(content []byte, a Attr) (Kind, error) {
 	switch {
 	case p.missing:
 		return Created, nil
-	case p.kind() != unix.S_IFREG || p.size != int64(len(content)) || !p.has(a):
+	case p.Kind() != unix.S_IFREG || p.Size != int64(len(content)) || !a.isOf(p.Info):
 		return Changed, nil
 	}
-	f, err := openAt(p.dir, p.base, unix.O_RDONLY)
+	f, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
 	if err != nil {
 		return Changed, nil // it may be one that only others can read
 	}
@@ -83,18 +85,20 @@ func (p present) compare(content []byte, a Attr) (Kind, error) {
 	return Changed, nil
 }
 
-// has reports whether nothing is to be done for these attributes.
-func (i info) has(a Attr) bool {
-	return i.mode&0o7777 == uint32(a.Mode.Perm()) && (a.UID == -1 || a.UID == i.uid) && (a.GID == -1 || a.GID == i.gid)
+// isOf reports whether a file has these attributes.
+func (a Attr) isOf(i dirfd.Info) bool {
+	return i.Mode&0o7777 == uint32(a.Mode.Perm()) && (a.UID == -1 || a.UID == i.UID) && (a.GID == -1 || a.GID == i.GID)
 }
+
+func attrOf(i dirfd.Info) Attr { return Attr{fs.FileMode(i.Mode & 0o777), i.UID, i.GID} }
 
 // writable says why the file cannot be written in place; denied is why it cannot
 // be replaced.
 func (p present) writable(denied error) error {
-	if p.missing || p.kind() != unix.S_IFREG {
+	if p.missing || p.Kind() != unix.S_IFREG {
 		return denied
 	}
-	return retry(func() error { return unix.Faccessat(int(p.dir.Fd()), p.base, unix.W_OK, 0) })
+	return dirfd.Retry(func() error { return unix.Faccessat(int(p.dir.Fd()), p.base, unix.W_OK, 0) })
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -147,14 +151,14 @@ func (s *Stage) read(name string) ([]byte, Attr, error) {
 		return nil, Attr{}, err
 	}
 	defer p.close()
-	if p.missing || p.kind() != unix.S_IFREG {
+	if p.missing || p.Kind() != unix.S_IFREG {
 		return nil, Attr{}, fs.ErrNotExist
 	}
 	tooLong := fmt.Errorf("longer than %d bytes", largestOld)
-	if p.size > largestOld {
+	if p.Size > largestOld {
 		return nil, Attr{}, tooLong
 	}
-	file, err := openAt(p.dir, p.base, unix.O_RDONLY)
+	file, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
 	if err != nil {
 		return nil, Attr{}, err
 	}
@@ -163,5 +167,5 @@ func (s *Stage) read(name string) ([]byte, Attr, error) {
 	if err == nil && len(content) > largestOld {
 		return nil, Attr{}, tooLong
 	}
-	return content, p.attr(), err
+	return content, attrOf(p.Info), err
 }

@@ -7,6 +7,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // overwrite is a file that is written in place.
@@ -38,34 +40,34 @@ func (c *commit) openOne(ch *change) error {
 		return err
 	}
 	defer dir.Close()
-	f, err := openAt(dir, path.Base(ch.Name), unix.O_WRONLY)
+	f, err := dirfd.Open(dir, path.Base(ch.Name), unix.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	c.overwrites = append(c.overwrites, &overwrite{ch, f}) // for close
-	old, err := lstat(f, "")
+	old, err := dirfd.Inspect(f, "")
 	if err != nil {
 		return err
 	}
-	if old.kind() != unix.S_IFREG {
+	if old.Kind() != unix.S_IFREG {
 		return errors.New("there is something that is not a regular file")
 	}
-	if !old.has(ch.attr) {
-		c.undo = append(c.undo, func() { c.restore(ch, old.attr()) })
+	if !ch.attr.isOf(old) {
+		c.undo = append(c.undo, func() { c.restore(ch, attrOf(old)) })
 		if err := ch.attr.set(f); err != nil {
 			return err
 		}
 	}
 	size := int64(len(ch.content))
 	if ch.area != nil {
-		staged, err := lstat(ch.area.dir, ch.staged)
+		staged, err := dirfd.Inspect(ch.area.dir, ch.staged)
 		if err != nil {
 			return err
 		}
-		size = staged.size
+		size = staged.Size
 	}
 	if err := reserve(f, size); err != nil {
-		f.Truncate(old.size) // some of it may have been had
+		f.Truncate(old.Size) // some of it may have been had
 		return err
 	}
 	return nil
@@ -78,7 +80,7 @@ func (c *commit) restore(ch *change, a Attr) {
 		return
 	}
 	defer dir.Close()
-	if f, err := openAt(dir, path.Base(ch.Name), unix.O_WRONLY); err == nil {
+	if f, err := dirfd.Open(dir, path.Base(ch.Name), unix.O_WRONLY, 0); err == nil {
 		a.set(f)
 		f.Close()
 	}
@@ -114,7 +116,7 @@ func (o *overwrite) write() (err error) {
 }
 
 func (o *overwrite) copyStaged() (int64, error) {
-	staged, err := openAt(o.area.dir, o.staged, unix.O_RDONLY)
+	staged, err := dirfd.Open(o.area.dir, o.staged, unix.O_RDONLY, 0)
 	if err != nil {
 		return 0, err
 	}

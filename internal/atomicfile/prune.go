@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // listName is the file that tells what stages with Prune put into a folder. It
@@ -38,7 +40,7 @@ func readList(root *os.Root) ([]string, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	f, err := openAt(dir, listName, unix.O_RDONLY)
+	f, err := dirfd.Open(dir, listName, unix.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -120,8 +122,8 @@ func (s *Stage) stale(list []string) (names []string) {
 		if err != nil {
 			continue
 		}
-		i, err := lstat(dir, path.Base(name))
-		if err == nil && (i.kind() == unix.S_IFREG || i.kind() == unix.S_IFLNK) {
+		i, err := dirfd.Inspect(dir, path.Base(name))
+		if err == nil && (i.Kind() == unix.S_IFREG || i.Kind() == unix.S_IFLNK) {
 			names = append(names, name)
 		}
 		dir.Close()
@@ -137,7 +139,7 @@ func realFolder(root *os.Root, name string) (*os.File, error) {
 		return dir, err
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		next, err := openAt(dir, part, unix.O_RDONLY|unix.O_DIRECTORY)
+		next, err := dirfd.OpenDir(dir, part)
 		dir.Close()
 		if err != nil {
 			return nil, err
@@ -168,7 +170,7 @@ func (c *commit) prune() error {
 		if err != nil {
 			continue // gone since
 		}
-		err = remove(dir, path.Base(name), 0)
+		err = dirfd.Remove(dir, path.Base(name))
 		dir.Close()
 		if err == nil {
 			c.done = append(c.done, Change{Name: name, Kind: Removed})
@@ -191,7 +193,7 @@ func (c *commit) removeEmpty(name string) {
 		if err != nil {
 			return
 		}
-		err = remove(above, path.Base(name), unix.AT_REMOVEDIR)
+		err = dirfd.RemoveDir(above, path.Base(name))
 		above.Close()
 		if err != nil {
 			return
@@ -229,7 +231,7 @@ func (c *commit) putList(names []string) error {
 	}
 	defer dir.Close()
 	if len(names) == 0 {
-		return errors.Join(remove(dir, listName, 0), syncOpen(dir))
+		return errors.Join(dirfd.Remove(dir, listName), dirfd.Sync(dir))
 	}
 	top := c.folders["."]
 	if top.denied != nil {
@@ -244,10 +246,10 @@ func (c *commit) putList(names []string) error {
 		err = a.syncFile(staged)
 	}
 	if err == nil {
-		err = renameAt(a.dir, staged, dir, listName)
+		err = dirfd.Rename(a.dir, staged, dir, listName)
 	}
 	if err == nil {
-		err = syncOpen(dir)
+		err = dirfd.Sync(dir)
 	}
 	return err
 }

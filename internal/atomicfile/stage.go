@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // Stage takes new contents of the files below one folder, and puts them there
@@ -96,7 +98,7 @@ type change struct {
 // folder is one that files are to be in.
 type folder struct {
 	exists bool
-	mount  mount
+	mount  dirfd.Mount
 	area   string // the folder of home where files wait; "" if there is none
 	denied error  // why names in it cannot be changed
 	gid    int    // the group that its set-group-ID bit gives to new files; -1 without
@@ -177,14 +179,14 @@ func (s *Stage) abandon(err error) error {
 
 // look describes a folder that exists.
 func look(dir *os.File) (*folder, error) {
-	i, err := lstat(dir, ".")
+	i, err := dirfd.Inspect(dir, ".")
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{exists: true, mount: i.mount, gid: -1}
-	f.denied = retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
-	if i.mode&unix.S_ISGID != 0 {
-		f.gid = i.gid
+	f := &folder{exists: true, mount: i.Mount, gid: -1}
+	f.denied = dirfd.Retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
+	if i.Mode&unix.S_ISGID != 0 {
+		f.gid = i.GID
 	}
 	return f, nil
 }
@@ -290,7 +292,7 @@ func (s *Stage) put(c *change, content []byte) error {
 	if s.link != "" && f.denied != nil {
 		return f.denied
 	}
-	if f.denied != nil || old.mounted {
+	if f.denied != nil || old.MountRoot {
 		c.InPlace = true
 		if err := old.writable(f.denied); err != nil || s.options.DryRun {
 			return err

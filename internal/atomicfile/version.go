@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // versionPrefix begins the names of the versions that a link may lead to; what
@@ -85,15 +87,15 @@ func (s *Stage) current(base *os.Root) (string, error) {
 		return "", err
 	}
 	defer dir.Close()
-	i, err := lstat(dir, s.link)
+	i, err := dirfd.Inspect(dir, s.link)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", nil
 	case err != nil:
 		return "", &fs.PathError{Op: "open", Path: s.shown(""), Err: err}
-	case i.mounted:
+	case i.MountRoot:
 		return "", refused(s.shown(""), "something is mounted there, so it cannot be a link")
-	case i.kind() != unix.S_IFLNK:
+	case i.Kind() != unix.S_IFLNK:
 		return "", refused(s.shown(""), "there is something that is not a symbolic link")
 	}
 	target, err := base.Readlink(s.link)
@@ -126,7 +128,7 @@ func (s *Stage) openCurrent() error {
 			root.Close()
 			return err
 		}
-		lock(dir, unix.LOCK_SH) // where there are no locks there is no harm but an error later
+		dirfd.Lock(dir, unix.LOCK_SH) // where there are no locks there is no harm but an error later
 		if now, err := s.current(s.home); now == name && err == nil {
 			s.old, s.oldLock = root, dir
 			return nil
@@ -228,7 +230,7 @@ func (c *commit) keepOne(name string) error {
 		return err
 	}
 	base := path.Base(name)
-	err = retry(func() error { return unix.Linkat(int(from.Fd()), base, int(to.Fd()), base, 0) })
+	err = dirfd.Link(from, base, to, base)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -247,7 +249,7 @@ func (c *commit) keepOne(name string) error {
 		err = a.syncFile(staged)
 	}
 	if err == nil {
-		err = renameAt(a.dir, staged, to, base)
+		err = dirfd.Rename(a.dir, staged, to, base)
 	}
 	return err
 }
@@ -262,12 +264,12 @@ func (c *commit) switchLink() error {
 		return err
 	}
 	defer base.Close()
-	if err := syncOpen(base); err != nil {
+	if err := dirfd.Sync(base); err != nil {
 		return err
 	}
-	err = retry(func() error { return unix.Symlinkat(c.version, int(c.guard.dir.Fd()), "link") })
+	err = dirfd.Symlink(c.version, c.guard.dir, "link")
 	if err == nil {
-		err = renameAt(c.guard.dir, "link", base, c.link)
+		err = dirfd.Rename(c.guard.dir, "link", base, c.link)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "replace", Path: c.shown(""), Err: err}
@@ -276,7 +278,7 @@ func (c *commit) switchLink() error {
 	for _, name := range c.stale {
 		c.done = append(c.done, Change{Name: name, Kind: Removed})
 	}
-	if err := syncOpen(base); err != nil {
+	if err := dirfd.Sync(base); err != nil {
 		return err
 	}
 	c.discard()
@@ -329,12 +331,12 @@ func (s *Stage) sweepVersions(base *os.Root) {
 
 // sweepVersion reports whether the folder stays since the link leads to it.
 func (s *Stage) sweepVersion(base *os.Root, dir *os.File, name string) (current bool) {
-	version, err := openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	version, err := dirfd.OpenDir(dir, name)
 	if err != nil {
 		return false
 	}
 	defer version.Close()
-	if errors.Is(lock(version, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+	if errors.Is(dirfd.Lock(version, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
 		return false // being compared with: who does will come here
 	}
 	// Only its writer makes a folder the current one, and it has no writer any

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"initbox/internal/dirfd"
 )
 
 // mounts tells what is mounted where.
@@ -50,15 +52,16 @@ func (m *mounts) inSecret(name string) bool {
 	}
 }
 
-// parseMounts reads /proc/self/mountinfo, see proc_pid_mountinfo(5).
-func parseMounts(text string) map[string]string {
+// machineMounts tells of the mounts that this process sees. Without /proc there are only the links.
+func machineMounts() *mounts {
+	return &mounts{isTmpfs: dirfd.OnTmpfs, roots: tmpfsRoots(dirfd.MountPoints())}
+}
+
+func tmpfsRoots(points []dirfd.MountPoint) map[string]string {
 	roots := map[string]string{}
-	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
-	for line := range strings.Lines(text) {
-		before, after, ok := strings.Cut(line, " - ")
-		fields, kind := strings.Fields(before), strings.Fields(after)
-		if ok && len(fields) >= 5 && len(kind) > 0 && kind[0] == "tmpfs" {
-			roots[unescape.Replace(fields[4])] = unescape.Replace(fields[3])
+	for _, p := range points {
+		if p.Type == "tmpfs" {
+			roots[p.Path] = p.Root
 		}
 	}
 	return roots

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"initbox/internal/dirfd"
 )
 
 func TestSecrets(t *testing.T) {
@@ -132,9 +134,9 @@ func TestTmpfs(t *testing.T) {
 	equal(t, "secrets", v.Secrets(), []string{"hunter2"})
 }
 
-func TestParseMounts(t *testing.T) {
-	got := parseMounts("36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw\n" +
-		"40 35 0:55 /..2026_01_01/key /etc/a\\040b rw shared:1 master:2 - tmpfs tmpfs rw,size=1k\n41 35 0:56 / /run/secrets rw - tmpfs tmpfs rw\nrubbish\n")
+func TestTmpfsRoots(t *testing.T) {
+	got := tmpfsRoots(dirfd.ParseMountinfo(strings.NewReader("36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw\n" +
+		"40 35 0:55 /..2026_01_01/key /etc/a\\040b rw shared:1 master:2 - tmpfs tmpfs rw,size=1k\n41 35 0:56 / /run/secrets rw - tmpfs tmpfs rw\nrubbish\n")))
 	equal(t, "mounts", got, map[string]string{"/etc/a b": "/..2026_01_01/key", "/run/secrets": "/"})
 }
 

@@ -1,0 +1,240 @@
+// Package dirfd works on files by their name in an open directory, as openat(2) and its relatives do. A program that
+// holds the descriptor of a directory keeps working in that directory, whoever renames it or replaces a part of its path
+// with a symbolic link meanwhile. No function follows a link that has the name itself.
+//
+//	dir, err := os.Open("/data")
+//	...
+//	f, err := dirfd.Open(dir, "config.new", unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+//	... // write, f.Sync and f.Close
+//	err = dirfd.Rename(dir, "config.new", dir, "config") // readers see the old file or the new one
+//	err = dirfd.Sync(dir)                                // and so they do after a power cut
+//
+// Each call is repeated while a signal interrupts it. Errors are bare errnos: the caller knows what the user calls
+// the file, and what was to be done with it.
+package dirfd
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// Dir is an open directory: an [os.File], or an [FD].
+type Dir interface{ Fd() uintptr }
+
+// FD is the descriptor of an open file or directory, for callers that cannot afford an [os.File] for each.
+type FD int
+
+// Fd returns the descriptor.
+func (fd FD) Fd() uintptr { return uintptr(fd) }
+
+// Read reads at most len(p) bytes, as an [io.Reader] does.
+func (fd FD) Read(p []byte) (n int, err error) {
+	err = Retry(func() error {
+		n, err = unix.Read(int(fd), p)
+		return err
+	})
+	if n == 0 && err == nil && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return max(n, 0), err
+}
+
+// Write writes all of p, unless there is an error.
+func (fd FD) Write(p []byte) (written int, err error) {
+	for written < len(p) && err == nil {
+		err = Retry(func() error {
+			n, err := unix.Write(int(fd), p[written:])
+			written += max(n, 0)
+			return err
+		})
+	}
+	return written, err
+}
+
+// Close closes the file, also where a signal interrupts that: Linux has closed it then.
+func (fd FD) Close() error {
+	if err := unix.Close(int(fd)); err != unix.EINTR {
+		return err
+	}
+	return nil
+}
+
+// Retry repeats a call while a signal interrupts it (EINTR). File systems such as FUSE and NFS return that, and the Go
+// runtime sends itself many signals.
+func Retry(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// do makes a call with the descriptor of dir, which stays open until the call returns.
+func do(dir Dir, call func(fd int) error) error {
+	err := Retry(func() error { return call(int(dir.Fd())) })
+	runtime.KeepAlive(dir)
+	return err
+}
+
+// do2 is do for a call with two directories.
+func do2(a, b Dir, call func(a, b int) error) error {
+	err := Retry(func() error { return call(int(a.Fd()), int(b.Fd())) })
+	runtime.KeepAlive(a)
+	runtime.KeepAlive(b)
+	return err
+}
+
+// Open opens the file called name in dir. It does not wait for the other end of a pipe.
+func Open(dir *os.File, name string, flags int, mode uint32) (*os.File, error) {
+	fd, err := OpenFD(dir, name, flags, mode)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
+}
+
+// OpenDir opens the directory called name in dir.
+func OpenDir(dir *os.File, name string) (*os.File, error) {
+	return Open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// OpenFD is [Open] without the system calls that an [os.File] takes.
+func OpenFD(dir Dir, name string, flags int, mode uint32) (opened FD, err error) {
+	err = do(dir, func(fd int) error {
+		n, err := unix.Openat(fd, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
+		opened = FD(n)
+		return err
+	})
+	return opened, err
+}
+
+// Stat describes an open file.
+func Stat(f Dir) (s unix.Stat_t, err error) {
+	err = do(f, func(fd int) error { return unix.Fstat(fd, &s) })
+	return s, err
+}
+
+// Lstat describes the file called name in dir.
+func Lstat(dir Dir, name string) (s unix.Stat_t, err error) {
+	err = do(dir, func(fd int) error { return unix.Fstatat(fd, name, &s, unix.AT_SYMLINK_NOFOLLOW) })
+	return s, err
+}
+
+// IsDir returns whether s describes a directory.
+func IsDir(s unix.Stat_t) bool { return s.Mode&unix.S_IFMT == unix.S_IFDIR }
+
+// Mkdir makes a directory, whose mode the umask limits.
+func Mkdir(dir Dir, name string, mode uint32) error {
+	return do(dir, func(fd int) error { return unix.Mkdirat(fd, name, mode) })
+}
+
+// Symlink makes a symbolic link called name to target.
+func Symlink(target string, dir Dir, name string) error {
+	return do(dir, func(fd int) error { return unix.Symlinkat(target, fd, name) })
+}
+
+// Readlink returns the target of a symbolic link.
+func Readlink(dir Dir, name string) (string, error) {
+	buf := make([]byte, 4096) // PATH_MAX
+	n := 0
+	err := do(dir, func(fd int) (err error) {
+		n, err = unix.Readlinkat(fd, name, buf)
+		return err
+	})
+	return string(buf[:max(n, 0)]), err
+}
+
+// Link gives the file called old a second name.
+func Link(from Dir, old string, to Dir, name string) error {
+	return do2(from, to, func(from, to int) error { return unix.Linkat(from, old, to, name, 0) })
+}
+
+// Rename gives the file called old another name, and replaces what has that name: a file a file, a directory an empty
+// one.
+func Rename(from Dir, old string, to Dir, name string) error {
+	return do2(from, to, func(from, to int) error { return unix.Renameat(from, old, to, name) })
+}
+
+// Remove removes a file that is not a directory.
+func Remove(dir Dir, name string) error {
+	return do(dir, func(fd int) error { return unix.Unlinkat(fd, name, 0) })
+}
+
+// RemoveDir removes an empty directory.
+func RemoveDir(dir Dir, name string) error {
+	return do(dir, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
+}
+
+// Chmod sets the mode of the file called name. As an exception, the kernel follows a link of that name.
+func Chmod(dir Dir, name string, mode uint32) error {
+	return do(dir, func(fd int) error { return unix.Fchmodat(fd, name, mode, 0) })
+}
+
+// Chown sets the owner of the file called name; -1 leaves the user or the group as it is.
+func Chown(dir Dir, name string, uid, gid int) error {
+	return do(dir, func(fd int) error { return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+// Lock takes the lock of f, see flock(2): how is [unix.LOCK_EX] or [unix.LOCK_SH], with [unix.LOCK_NB] not to wait for
+// it but to fail with EWOULDBLOCK. The kernel releases it with the last descriptor, and so when the process is killed.
+func Lock(f *os.File, how int) error {
+	return do(f, func(fd int) error { return unix.Flock(fd, how) })
+}
+
+// Sync makes the names in a directory survive a crash. Some file systems cannot (EINVAL), and there is nothing better to
+// be done then: that is not an error. Others are those of dir.Sync.
+func Sync(dir interface{ Sync() error }) error {
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+// Names returns the names in dir, from the start, however much of it was read before.
+func Names(dir Dir) (names []string, err error) {
+	list, err := OpenFD(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer list.Close()
+	err = ReadDir(list, make([]byte, 8<<10), func(name string, _ byte) { names = append(names, name) })
+	return names, err
+}
+
+// Info is what [Inspect] returns: of stat(2) what matters, and where the file is mounted.
+type Info struct {
+	Mode      uint32 // st_mode
+	UID, GID  int
+	Size      int64
+	Mount     Mount
+	MountRoot bool // something is mounted on it, so that rename(2) fails with EBUSY
+}
+
+// Kind returns the type in the mode, such as [unix.S_IFREG].
+func (i Info) Kind() uint32 { return i.Mode & unix.S_IFMT }
+
+// Mount identifies a mount. There is no rename(2) from one to another, even of the same file system (EXDEV). Where the
+// kernel does not tell the mount (before Linux 5.8, in gVisor, or where a seccomp profile forbids statx), it is the
+// device alone.
+type Mount struct{ dev, id uint64 }
+
+// inspectWithoutMount is [Inspect] where the kernel cannot tell mounts apart.
+func inspectWithoutMount(dir Dir, name string) (Info, error) {
+	s, err := unix.Stat_t{}, error(nil)
+	if name == "" {
+		s, err = Stat(dir)
+	} else {
+		s, err = Lstat(dir, name)
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{
+		Mode: uint32(s.Mode), UID: int(s.Uid), GID: int(s.Gid), Size: s.Size, Mount: Mount{dev: uint64(s.Dev)},
+	}, nil
+}

@@ -1,0 +1,77 @@
+package dirfd
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// Exchange gives two files each other's name, at once.
+func Exchange(a Dir, name string, b Dir, with string) error {
+	return do2(a, b, func(a, b int) error { return unix.Renameat2(a, name, b, with, unix.RENAME_EXCHANGE) })
+}
+
+// Syncfs writes to the disk what is unwritten of the file system that dir is on. It returns errors of the disk since
+// Linux 5.8, of files that others wrote too.
+func Syncfs(dir Dir) error { return do(dir, unix.Syncfs) }
+
+// Inspect describes the file called name in dir, or dir itself if name is empty.
+func Inspect(dir Dir, name string) (Info, error) {
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT
+	var x unix.Statx_t
+	err := do(dir, func(fd int) error {
+		return unix.Statx(fd, name, flags, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &x)
+	})
+	if err == unix.ENOSYS || err == unix.EPERM {
+		return inspectWithoutMount(dir, name)
+	}
+	if err != nil {
+		return Info{}, err
+	}
+	i := Info{
+		Mode: uint32(x.Mode), UID: int(x.Uid), GID: int(x.Gid), Size: int64(x.Size),
+		Mount:     Mount{dev: unix.Mkdev(x.Dev_major, x.Dev_minor)},
+		MountRoot: x.Attributes&x.Attributes_mask&unix.STATX_ATTR_MOUNT_ROOT != 0,
+	}
+	if x.Mask&unix.STATX_MNT_ID != 0 {
+		i.Mount.id = x.Mnt_id
+	}
+	return i, nil
+}
+
+// ReadDir calls each for the entries of dir, from where it was read before, with the type as in dirent(3), which may be
+// DT_UNKNOWN. The kernel fills buf.
+func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
+	for {
+		n := 0
+		err := do(dir, func(fd int) (err error) {
+			n, err = unix.ReadDirent(fd, buf)
+			return err
+		})
+		if err != nil || n == 0 {
+			return err
+		}
+		for rest := buf[:n]; len(rest) > direntName; {
+			size := int(binary.NativeEndian.Uint16(rest[direntSize:]))
+			if size <= direntName || size > len(rest) {
+				return unix.EIO
+			}
+			name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
+			if s := string(name); s != "." && s != ".." {
+				each(s, rest[direntType])
+			}
+			rest = rest[size:]
+		}
+	}
+}
+
+// Offsets in struct linux_dirent64, see getdents64(2).
+const direntSize, direntType, direntName = 16, 18, 19
+
+// OnTmpfs returns whether a file is on a tmpfs.
+func OnTmpfs(path string) bool {
+	var s unix.Statfs_t
+	err := Retry(func() error { return unix.Statfs(path, &s) })
+	return err == nil && int64(s.Type) == unix.TMPFS_MAGIC
+}
