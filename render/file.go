@@ -15,8 +15,8 @@ import (
 	"sync"
 	"syscall"
 
-	"initbox/internal/atomicfile"
 	"initbox/render/engine"
+	"initbox/render/stage"
 )
 
 // renderAll renders all items, and lays the results beside their destinations.
@@ -142,7 +142,7 @@ func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) 
 
 // attr returns the mode and the owner of a file. What holds a secret is its
 // owner's alone, unless the user says otherwise.
-func (r *run) attr(name string, secret bool, mode fs.FileMode) atomicfile.Attr {
+func (r *run) attr(name string, secret bool, mode fs.FileMode) stage.Attr {
 	if secret {
 		mode &^= 0o077
 	}
@@ -153,7 +153,7 @@ func (r *run) attr(name string, secret bool, mode fs.FileMode) atomicfile.Attr {
 	if !found {
 		owner = Owner{-1, -1}
 	}
-	return atomicfile.Attr{Mode: mode, UID: owner.UID, GID: owner.GID}
+	return stage.Attr{Mode: mode, UID: owner.UID, GID: owner.GID}
 }
 
 // claim refuses two sources of one file.

@@ -10,15 +10,15 @@ import (
 	"strings"
 	"sync"
 
-	"initbox/internal/atomicfile"
 	"initbox/render/format"
+	"initbox/render/stage"
 )
 
 // output is a folder that results are written to, or stdout.
 type output struct {
-	dir   string            // "" is stdout
-	real  string            // the same by the name that all its names share
-	stage *atomicfile.Stage // nil for stdout
+	dir   string       // "" is stdout
+	real  string       // the same by the name that all its names share
+	stage *stage.Stage // nil for stdout
 
 	stdout io.Writer
 	text   []byte
@@ -96,12 +96,12 @@ func (r *run) identity(dir string) string {
 	}
 }
 
-func (r *run) stage(dir string) (*atomicfile.Stage, error) {
-	o := atomicfile.Options{DryRun: r.DryRun, Prune: r.Prune}
+func (r *run) stage(dir string) (*stage.Stage, error) {
+	o := stage.Options{DryRun: r.DryRun, Prune: r.Prune}
 	if r.AtomicDir {
-		return atomicfile.OpenVersion(dir, o)
+		return stage.OpenVersion(dir, o)
 	}
-	return atomicfile.OpenStage(dir, o)
+	return stage.Open(dir, o)
 }
 
 // path returns the name of a result as a user would write it.
@@ -117,7 +117,7 @@ func (out *output) exists(name string) bool {
 }
 
 // put lays a result beside its destination.
-func (out *output) put(name string, res result, attr atomicfile.Attr) error {
+func (out *output) put(name string, res result, attr stage.Attr) error {
 	if out.stage == nil {
 		out.text = res.content
 		return nil

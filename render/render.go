@@ -49,7 +49,7 @@ type Options struct {
 
 	OnlyTemplates bool // in trees, leave out what is no template
 	NoOverwrite   bool // leave files alone that are there already
-	AtomicDir     bool // see atomicfile.OpenVersion
+	AtomicDir     bool // see stage.OpenVersion
 	Prune         bool // remove what an earlier run wrote and this one did not
 	Modes         []Rule[fs.FileMode]
 	Owners        []Rule[Owner]

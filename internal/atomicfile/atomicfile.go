@@ -123,11 +123,9 @@ func unchanged(name string, content io.ReadSeeker, perm fs.FileMode) (bool, erro
 
 // temporary matches the names of files that are still being written.
 func temporary(base, random string) string {
-	const longest = longestName - 55
+	const longest = 255 - 55 // bytes of a name, on most file systems
 	return "." + base[:min(len(base), longest)] + ".initbox-" + random
 }
-
-const longestName = 255 // bytes, on most file systems
 
 // create makes a temporary file that is locked for as long as its writer lives,
 // which tells it from one whose writer was killed.

@@ -19,9 +19,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if dir := os.Getenv("ATOMICFILE_STAGE"); dir != "" {
-		stageChild(dir, os.Getenv("ATOMICFILE_STAGE_HOW"))
-	}
 	if name := os.Getenv("ATOMICFILE_WRITE_FOR_EVER"); name != "" {
 		for i := 0; ; i++ {
 			if err := Write(name, content(i), 0o640); err != nil {

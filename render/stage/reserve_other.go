@@ -1,6 +1,6 @@
 //go:build !linux
 
-package atomicfile
+package stage
 
 import "os"
 

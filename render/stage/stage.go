@@ -1,4 +1,13 @@
-package atomicfile
+// Package stage puts many files below one folder in place together: a reader finds each file old or new ([Open]), or all
+// files old or all new ([OpenVersion]), whenever the writer is killed. What is right already is not touched.
+//
+//	s, err := stage.Open("/etc/app", stage.Options{})
+//	...
+//	defer s.Close() // without Commit there is no trace of what was Put
+//	_, err = s.Put("conf.d/app.conf", content, stage.Attr{Mode: 0o644, UID: -1, GID: -1})
+//	...
+//	changes, err := s.Commit()
+package stage
 
 import (
 	"bytes"
@@ -104,10 +113,10 @@ type folder struct {
 	gid    int    // the group that its set-group-ID bit gives to new files; -1 without
 }
 
-// OpenStage is for the files below dir. If dir is missing, Commit makes it and
+// Open is for the files below dir. If dir is missing, Commit makes it and
 // what is missing above. What killed stages left is removed.
-func OpenStage(dir string, o Options) (*Stage, error) {
-	s, err := open(dir, o)
+func Open(dir string, o Options) (*Stage, error) {
+	s, err := nearest(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +129,8 @@ func OpenStage(dir string, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// open finds the folder base, or the nearest one above it.
-func open(base string, o Options) (*Stage, error) {
+// nearest finds the folder base, or the nearest one above it.
+func nearest(base string, o Options) (*Stage, error) {
 	base, err := filepath.Abs(base)
 	if err != nil {
 		return nil, err

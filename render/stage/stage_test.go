@@ -1,4 +1,4 @@
-package atomicfile
+package stage
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ var plain = Attr{0o644, -1, -1}
 
 func openStage(t testing.TB, dir string, o Options) *Stage {
 	t.Helper()
-	s, err := OpenStage(dir, o)
+	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func TestStagesAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for w := range writers {
 			all.Go(func() {
-				s, err := OpenStage(dir, Options{})
+				s, err := Open(dir, Options{})
 				if err != nil {
 					t.Error(err)
 					return
@@ -532,7 +532,7 @@ func TestOthersFolder(t *testing.T) {
 	}
 	defer os.Chmod(dir, 0o755)
 	asUser(t, func() {
-		s, err := OpenStage(dir, Options{})
+		s, err := Open(dir, Options{})
 		if err != nil {
 			t.Error(err)
 			return
@@ -547,7 +547,7 @@ func TestOthersFolder(t *testing.T) {
 			t.Errorf("done %v, error %v", done, err)
 		}
 		for _, name := range []string{"others", "missing", "new/missing"} {
-			s, err := OpenStage(dir, Options{DryRun: true})
+			s, err := Open(dir, Options{DryRun: true})
 			if err != nil {
 				t.Error(err)
 				return
@@ -569,7 +569,7 @@ func BenchmarkStage(b *testing.B) {
 	const files = 10_000
 	content := []byte(strings.Repeat("0123456789", 100))
 	run := func(b *testing.B, dir string) {
-		s, err := OpenStage(dir, Options{})
+		s, err := Open(dir, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

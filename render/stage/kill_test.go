@@ -1,4 +1,4 @@
-package atomicfile
+package stage
 
 import (
 	"bufio"
@@ -17,6 +17,13 @@ import (
 	"testing"
 	"time"
 )
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("STAGE_DIR"); dir != "" {
+		stageChild(dir, os.Getenv("STAGE_HOW"))
+	}
+	os.Exit(m.Run())
+}
 
 // The two generations of files that writers put in the place of each other: each
 // has 200, of which 20 are not in the other.
@@ -50,7 +57,7 @@ func openEither(dir string, asVersion bool) (*Stage, error) {
 	if asVersion {
 		return OpenVersion(dir, Options{})
 	}
-	return OpenStage(dir, Options{Prune: true})
+	return Open(dir, Options{Prune: true})
 }
 
 // stageChild is the process that is killed: it says when it begins, and puts one
@@ -79,7 +86,7 @@ type writer struct {
 func startWriter(t *testing.T, dir, how string) writer {
 	t.Helper()
 	w := writer{Cmd: exec.Command(os.Args[0])}
-	w.Env = append(os.Environ(), "ATOMICFILE_STAGE="+dir, "ATOMICFILE_STAGE_HOW="+how)
+	w.Env = append(os.Environ(), "STAGE_DIR="+dir, "STAGE_HOW="+how)
 	out, err := w.StdoutPipe()
 	if err == nil {
 		err = w.Start()

@@ -1,4 +1,4 @@
-package atomicfile
+package stage
 
 import (
 	"errors"
@@ -11,11 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/failure"
 )
 
 // versionPrefix begins the names of the versions that a link may lead to; what
 // follows is what their area's name ends in.
-func versionPrefix(link string) string { return temporary(link, "") }
+func versionPrefix(link string) string { return "." + link + ".initbox-" }
+
+const longestName = 255 // bytes, on most file systems
 
 // isVersion reports whether a name is that of a version of link, not of another
 // link whose name begins so.
@@ -44,7 +47,7 @@ func OpenVersion(link string, o Options) (*Stage, error) {
 	if len(filepath.Base(link)) > longestName-55 {
 		return nil, refused(link, "the name is too long for those of versions beside it")
 	}
-	s, err := open(filepath.Dir(link), o)
+	s, err := nearest(filepath.Dir(link), o)
 	if err != nil {
 		return nil, err
 	}
@@ -64,19 +67,11 @@ func OpenVersion(link string, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// refusal is an error that tells what to do.
-type refusal struct {
-	fs.PathError
-	hint string
-}
-
-func (r *refusal) Hint() string { return r.hint }
-
 func refused(link, why string) error {
-	return &refusal{
-		fs.PathError{Op: "replace", Path: link, Err: errors.New(why)},
+	return failure.WithHint(
+		&fs.PathError{Op: "replace", Path: link, Err: errors.New(why)},
 		"name a path that does not exist yet, for instance a folder in the mounted volume, or remove what is there",
-	}
+	)
 }
 
 // current returns the name of the folder in base that the link leads to; "" if

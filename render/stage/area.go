@@ -1,4 +1,4 @@
-package atomicfile
+package stage
 
 import (
 	"crypto/rand"
