@@ -36,7 +36,7 @@ const (
 // adoNET reads a connection string of ADO.NET, Host=mydb;Username=app;Password=pw of Npgsql
 // or Server=mydb;Uid=app;Pwd=pw;SslMode=Required of MySqlConnector; postgres: or mysql: before
 // it says which of them it is.
-func adoNET(text string) (string, bool, error) {
+func adoNET(text string, kinds table) (string, bool, error) {
 	kind, rest := cutPrefix(text)
 	first := adoKey(firstKey(text))
 	known := false
@@ -46,7 +46,7 @@ func adoNET(text string) (string, bool, error) {
 	if !known || !strings.Contains(rest, ";") && isWord(libpqKeys, firstKey(text)) { // which is libpq's
 		return "", false, nil
 	}
-	rest, settings := cutSettings(rest, "postgres") // those of MySQL are the same
+	rest, settings := cutSettings(rest, "postgres", kinds) // those of MySQL are the same
 	values, err := adoValues(rest)
 	if err != nil {
 		return "", true, err

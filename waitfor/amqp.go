@@ -44,7 +44,7 @@ func parseAMQP(t *target) (Check, error) {
 	if encrypted {
 		port = "5671"
 	}
-	s, err := t.server(port)
+	s, err := newServer(t, port)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func parseCassandra(t *target) (Check, error) {
 	if t.settings.on("keyspace") && strings.Trim(t.url.Path, "/") != "" {
 		return nil, errors.New("keyspace: the target has one in its path already")
 	}
-	s, err := t.server("9042")
+	s, err := newServer(t, "9042")
 	s.encrypted = s.encrypted || yes(t.param("ssl", "tls"))
 	return cassandraCheck{s}, err
 }

@@ -39,7 +39,7 @@ func parseClickHouse(t *target) (Check, error) {
 	if t.settings.on("tls") {
 		port = "8443"
 	}
-	s, err := t.httpServer(port)
+	s, err := newHTTPServer(t, port)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c clickhouseCheck) overTLS(addr string) bool {
 	return !no(c.param("secure", "ssl")) && (port == "8443" || port == "9440")
 }
 
-func (c clickhouseCheck) plaintext() bool {
+func (c clickhouseCheck) Plaintext() bool {
 	return !c.encrypted && !slices.ContainsFunc(c.addrs, c.overTLS)
 }
 

@@ -10,10 +10,10 @@ import (
 // connectionString makes a URL of a target that is no URL, but a list of KEY=VALUE, as
 // libraries have it. Settings may follow as in a URL: host=mydb user=app#query=SELECT%201.
 // The errors do not quote the text.
-func connectionString(text string) (string, bool, error) {
+func connectionString(text string, kinds table) (string, bool, error) {
 	var problem error
-	for _, form := range []func(string) (string, bool, error){pdo, libpq, adoNET, redisList} {
-		u, ok, err := form(text)
+	for _, form := range []func(string, table) (string, bool, error){pdo, libpq, adoNET, redisList} {
+		u, ok, err := form(text, kinds)
 		if ok && err == nil {
 			return u, true, nil
 		}
@@ -50,12 +50,11 @@ func isWord(list, word string) bool {
 
 // cutSettings cuts off what follows the last # that a setting of the kind follows: a
 // password may have one, too, and the value of a setting has %23 in its place.
-func cutSettings(text, kind string) (rest, settings string) {
-	k := KindOf(kind)
-	for i := strings.LastIndexByte(text, '#'); i >= 0 && k != nil; i = strings.LastIndexByte(text[:i], '#') {
+func cutSettings(text, kind string, kinds table) (rest, settings string) {
+	for i := strings.LastIndexByte(text, '#'); i >= 0; i = strings.LastIndexByte(text[:i], '#') {
 		name, _, _ := strings.Cut(text[i+1:], "&")
 		name, _, _ = strings.Cut(name, "=")
-		if k.setting(name) != nil {
+		if kinds.HasSetting(kind, name) {
 			return text[:i], text[i:]
 		}
 	}
@@ -77,13 +76,13 @@ const libpqKeys = " host hostaddr port dbname user password passfile require_aut
 const libpqAlone = " port dbname user password sslmode "
 
 // libpq reads a connection string of libpq's, host=mydb user=app password='a b'.
-func libpq(text string) (string, bool, error) {
+func libpq(text string, kinds table) (string, bool, error) {
 	kind, rest := cutPrefix(text)
 	key := firstKey(text)
 	if kind != "" && kind != "postgres" && kind != "postgresql" || !isWord(libpqKeys, key) {
 		return "", false, nil
 	}
-	rest, settings := cutSettings(strings.TrimPrefix(rest, "?"), "postgres")
+	rest, settings := cutSettings(strings.TrimPrefix(rest, "?"), "postgres", kinds)
 	values, err := libpqValues(rest)
 	if err != nil {
 		return "", true, err
@@ -204,9 +203,9 @@ func joined(host, port string) string {
 // semicolons and gives the rest to libpq (https://www.php.net/manual/en/ref.pdo-pgsql.connection.php);
 // that of MySQL knows no quotes, and a doubled semicolon is one
 // (https://www.php.net/manual/en/ref.pdo-mysql.connection.php).
-func pdo(text string) (string, bool, error) {
+func pdo(text string, kinds table) (string, bool, error) {
 	if rest, ok := cutPrefixFold(text, "pgsql:"); ok && !strings.HasPrefix(rest, "//") {
-		rest, settings := cutSettings(rest, "postgres")
+		rest, settings := cutSettings(rest, "postgres", kinds)
 		values, err := libpqValues(strings.ReplaceAll(rest, ";", " "))
 		if err != nil {
 			return "", true, err
@@ -217,7 +216,7 @@ func pdo(text string) (string, bool, error) {
 	if kind != "mysql" {
 		return "", false, nil
 	}
-	rest, settings := cutSettings(rest, "mysql")
+	rest, settings := cutSettings(rest, "mysql", kinds)
 	values := map[string]string{}
 	for rest = strings.TrimSpace(rest); rest != ""; rest = strings.TrimSpace(rest) {
 		key, after, _ := strings.Cut(rest, "=")
@@ -256,8 +255,8 @@ const redisKeys = " abortconnect allowadmin asynctimeout channelprefix checkcert
 
 // redisList reads what StackExchange.Redis connects to: redis-0:6379,redis-1:6379,password=pw,ssl=True.
 // Hosts stand first here: behind a password with a comma in it they might be the rest of that.
-func redisList(text string) (string, bool, error) {
-	text, settings := cutSettings(text, "redis")
+func redisList(text string, kinds table) (string, bool, error) {
+	text, settings := cutSettings(text, "redis", kinds)
 	var hosts []string
 	values := map[string]string{}
 	for element := range strings.SplitSeq(text, ",") {

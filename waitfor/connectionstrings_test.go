@@ -11,7 +11,7 @@ import (
 func requireURLs(t *testing.T, forms map[string]string) {
 	t.Helper()
 	for text, want := range forms {
-		got, err := asURL(text)
+		got, err := asURL(text, kinds)
 		problem, refused := strings.CutPrefix(want, "error: ")
 		switch {
 		case refused && (err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), "hUnter2")):
@@ -263,7 +263,7 @@ func TestConnectionStringPasswords(t *testing.T) {
 				"pgsql:host=mydb;user=app;password='"+libpq.Replace(password)+"'")
 		}
 		for _, form := range forms {
-			target, err := parseTarget(form, Options{})
+			target, err := kinds.target(form, Options{})
 			if err != nil {
 				t.Errorf("%q: %v", form, err)
 				continue
@@ -290,7 +290,7 @@ func FuzzConnectionString(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, ok, err := connectionString(text)
+		got, ok, err := connectionString(text, kinds)
 		switch {
 		case err != nil:
 			// With what is possible in a message, such as Host=, it has these words in common.
@@ -310,6 +310,6 @@ func FuzzConnectionString(f *testing.F) {
 				t.Errorf("%q: %q shows %q", text, got, u.Path)
 			}
 		}
-		parseTarget(text, Options{})
+		kinds.target(text, Options{})
 	})
 }

@@ -33,6 +33,8 @@ var dnsKind = Kind{
 		{Name: "expect", Value: "VALUE|CIDR|/REGEX/", Usage: "a record has the value, lies in the network, or matches; for SRV and MX the name alone will do", Multi: true},
 		{Name: "ignore-negative-ttl", Usage: "ask at the ordinary pace, though a cache may repeat that there is nothing"},
 	},
+	Name:  true,
+	show:  dnsText,
 	parse: parseDNS,
 }
 
@@ -44,9 +46,9 @@ var dnsTypeNames = []string{"A", "AAAA", "CNAME", "SRV", "MX", "NS", "TXT", "PTR
 func DNSTarget(name string) string { return "dns:" + url.PathEscape(name) }
 
 type dnsCheck struct {
+	*target
 	name       string
 	query      resolver.Query
-	resolver   *resolver.Resolver
 	all        bool // every type must have data
 	minRecords int64
 	expect     []expectation
@@ -68,7 +70,7 @@ func parseDNS(t *target) (Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &dnsCheck{name: name, resolver: t.resolver}
+	c := &dnsCheck{target: t, name: name}
 	c.query = resolver.Query{Name: name, Grace: time.Second, Memory: new(resolver.Memory)}
 	if s.on("ignore-negative-ttl") {
 		c.query.Memory = nil
@@ -113,6 +115,23 @@ var notInNames = []struct{ character, called, advice string }{
 	{"/", "a slash", "give the host's name alone; wait-for-service takes URLs"},
 	{":", "a colon", "give the host's name alone; wait-for-service takes ports, as in tcp://HOST:PORT"},
 	{"*", "a *", "wait for a name that the wildcard covers"},
+}
+
+// dnsText is the name if it may be shown.
+func dnsText(t *target) string {
+	name, err := url.PathUnescape(t.url.Opaque)
+	switch {
+	case name != "" && err == nil && harmless(name):
+		name = t.url.Hide(name)
+	case t.url.Opaque == "" && t.url.Host == "" && t.url.Path == "":
+		name = `""` // which is empty
+	default:
+		return t.plain()
+	}
+	if t.url.RawQuery != "" {
+		name += "?…"
+	}
+	return name
 }
 
 // dnsName returns the name of a dns target. Its errors do not quote a name that

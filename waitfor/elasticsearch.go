@@ -45,7 +45,7 @@ type elasticsearchCheck struct {
 var clusterStatuses = []string{"green", "yellow", "red"}
 
 func parseElasticsearch(t *target) (Check, error) {
-	s, err := t.httpServer("9200")
+	s, err := newHTTPServer(t, "9200")
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func parseEtcd(t *target) (Check, error) {
 	if err := t.only("user, query"); err != nil {
 		return nil, err
 	}
-	s, err := t.httpServer("2379")
+	s, err := newHTTPServer(t, "2379")
 	return etcdCheck{s}, err
 }
 

@@ -21,6 +21,7 @@ var fileKind = Kind{
 		{Name: "min-size", Value: "BYTES", Usage: "the file is at least this long"},
 		{Name: "contains", Value: "TEXT|/REGEX/", Usage: "the file contains the text, or a match"},
 	},
+	File:  true,
 	parse: parseFile,
 }
 

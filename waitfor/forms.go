@@ -72,19 +72,26 @@ func kubeletProblem(text string) error {
 	return nil
 }
 
+// A table knows the kinds of targets, by their schemes.
+type table interface {
+	Has(scheme string) bool
+	HasHosts(scheme string) bool // its URL may name several hosts, joined by commas
+	HasSetting(scheme, name string) bool
+}
+
 // asURL returns the URL of a target that is given as other programs want it. Its
 // errors do not quote the text, which may hold a password.
-func asURL(text string) (string, error) {
+func asURL(text string, kinds table) (string, error) {
 	if u, ok := goDSN(text); ok {
 		return u, nil
 	}
 	if u, ok := kafkaList(text); ok {
 		return u, nil
 	}
-	if u, ok, err := connectionString(text); ok {
+	if u, ok, err := connectionString(text, kinds); ok {
 		return u, err
 	}
-	text = oneURL(text)
+	text = oneURL(text, kinds)
 	rest, isJDBC := cutPrefixFold(text, "jdbc:")
 	for _, reactive := range []string{"r2dbc:", "vertx-reactive:"} { // r2dbc:pool:postgresql://
 		if after, ok := cutPrefixFold(text, reactive); ok {
@@ -95,26 +102,26 @@ func asURL(text string) (string, error) {
 		// jdbc:mysql:replication://, jdbc:aws-wrapper:postgresql://, jdbc:postgresql:app
 		if scheme, after, ok := strings.Cut(rest, "://"); ok {
 			for part := range strings.SplitSeq(strings.ToLower(scheme), ":") {
-				if k := KindOf(part); k != nil && k.Hosts {
+				if kinds.HasHosts(part) {
 					return encrypted(part+"://"+after, scheme), nil
 				}
 			}
 		} else if scheme, database, ok := strings.Cut(rest, ":"); ok {
 			name, _, _ := strings.Cut(database, "?")
-			if k := KindOf(strings.ToLower(scheme)); k != nil && k.Hosts && harmless(name) {
+			if kinds.HasHosts(strings.ToLower(scheme)) && harmless(name) {
 				return scheme + "://localhost/" + database, nil
 			}
 		}
 		return "", errors.New("no such kind of JDBC URL: those of postgresql, mysql, mariadb and clickhouse are known")
 	}
 	// SQLAlchemy's dialect+driver://
-	if scheme, after, ok := strings.Cut(text, "://"); ok && KindOf(strings.ToLower(scheme)) == nil {
+	if scheme, after, ok := strings.Cut(text, "://"); ok && !kinds.Has(strings.ToLower(scheme)) {
 		dialect, driver, _ := strings.Cut(strings.ToLower(scheme), "+")
 		dialect = kindNamed(dialect)
 		if dialect == "redis+sentinel" {
 			after = pathAsDatabase(after)
 		}
-		if k := KindOf(dialect); k != nil && k.Hosts {
+		if kinds.HasHosts(dialect) {
 			return encrypted(socketHost(dialect+"://"+after), driver), nil
 		}
 	}
@@ -165,12 +172,14 @@ func withTLS(text string) string {
 // oneURL joins a list of URLs of one kind to one URL with several hosts: as clients of NATS
 // take it, nats://app:pw@a:4222,nats://app:pw@b:4222, or Celery, amqp://a//;amqp://b//. The
 // login of the first counts, and what follows the hosts of the last.
-func oneURL(text string) string {
+func oneURL(text string, kinds table) string {
 	scheme, _, ok := strings.Cut(text, "://")
 	name := strings.ToLower(scheme)
 	dialect, _, _ := strings.Cut(name, "+")
-	k := cmp.Or(KindOf(name), KindOf(kindNamed(dialect)))
-	if !ok || k == nil || !k.Hosts {
+	if !kinds.Has(name) {
+		name = kindNamed(dialect)
+	}
+	if !ok || !kinds.HasHosts(name) {
 		return text
 	}
 	next := scheme + "://"

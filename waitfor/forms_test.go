@@ -39,7 +39,7 @@ func TestForms(t *testing.T) {
 		"pyamqp://app@a//":                        "amqp://app@a//",
 		"nats://a:1, nats://b:2":                  "nats://a:1,b:2",
 	} {
-		if got, err := asURL(text); got != want || err != nil {
+		if got, err := asURL(text, kinds); got != want || err != nil {
 			t.Errorf("%s is %q, %v; want %q", text, got, err, want)
 		}
 	}
@@ -49,7 +49,7 @@ func TestForms(t *testing.T) {
 		"host=a password='not closed": "a quote that is not closed",
 		"host=a Server=b":             "KEY=VALUE",
 	} {
-		if got, err := asURL(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := asURL(text, kinds); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is %q, %v; want %q", text, got, err, want)
 		}
 	}

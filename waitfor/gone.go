@@ -16,6 +16,9 @@ type gone struct{ check Check }
 
 func (g gone) String() string { return g.check.String() }
 
+// Parsed returns the target that the check was parsed from.
+func (g gone) Parsed() *target { return parsedOf(g.check) }
+
 func (g gone) Check(ctx context.Context) error {
 	err := g.check.Check(ctx)
 	if err == nil {
@@ -44,10 +47,10 @@ func (g gone) Check(ctx context.Context) error {
 	return err
 }
 
-// join passes on what the check it turns around is told.
-func (g gone) join(s *shared) {
-	if j, ok := g.check.(joiner); ok {
-		j.join(s)
+// Share passes on what the check it turns around is told.
+func (g gone) Share(s *Shared) {
+	if j, ok := g.check.(Sharer); ok {
+		j.Share(s)
 	}
 }
 

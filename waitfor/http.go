@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -39,12 +38,9 @@ var httpKind = Kind{
 		{Name: "no-proxy", Usage: "connect directly, whatever HTTP_PROXY says"},
 		{Name: "h2c", Usage: "speak HTTP/2 without TLS"},
 	}, loginSettings, tlsSettings),
-	parse: parseHTTP,
+	Socket: "http+unix",
+	parse:  parseHTTP,
 }
-
-// bodyLimit is as much of an answer's body as is read to judge it. An endless
-// body must not fill the memory.
-const bodyLimit = 1 << 20
 
 type httpCheck struct {
 	*target
@@ -196,19 +192,6 @@ func (c *httpCheck) request(ctx context.Context) (*http.Request, error) {
 	}
 	_, err = c.credentials.Apply(req)
 	return req, err
-}
-
-// newRequest returns a request of a check.
-func newRequest(ctx context.Context, method string, u *url.URL, body io.Reader) (*http.Request, error) {
-	// The phases of a request, for the message if one of them never ends, are
-	// noted by the dialer and here.
-	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, "http://placeholder.invalid", body)
-	if err != nil {
-		return nil, poll.Permanent(errors.New("method or body is not valid"))
-	}
-	req.URL, req.Host = u, u.Host
-	req.Header.Set("User-Agent", "initbox")
-	return req, nil
 }
 
 func (c *httpCheck) body() (io.Reader, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,7 +16,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
-	"initbox/internal/secret"
 )
 
 // An httpServer is a server whose protocol is HTTP underneath. It is asked itself: not
@@ -25,8 +25,8 @@ type httpServer struct {
 	client httpclient.Options
 }
 
-func (t *target) httpServer(port string) (httpServer, error) {
-	s, err := t.server(port)
+func newHTTPServer(t *target, port string) (httpServer, error) {
+	s, err := newServer(t, port)
 	s.encrypted = s.encrypted || yes(t.param("tls", "ssl", "secure", "use_ssl"))
 	s.tls.Insecure = s.tls.Insecure || yes(t.param("skip_verify", "insecure")) || no(t.param("verify_certs"))
 	return httpServer{s, httpclient.Options{Dial: bounded(conversationLimit, s.dialer.DialContext), TLS: s.tls, NoProxy: true, NoRedirect: true}}, err
@@ -71,23 +71,36 @@ func (s httpServer) call(ctx context.Context, addr string, c httpCall) (*httpAns
 	maps.Copy(req.Header, c.header)
 	resp, err := httpclient.Do(req, s.client)
 	if err != nil {
-		return nil, s.wrong(err, addr)
+		return nil, httpFailure(s.target, err, addr)
 	}
 	defer resp.Body.Close()
 	a := &httpAnswer{status: resp.StatusCode, header: resp.Header, secrets: append(s.url.Secrets(), c.secret...)}
 	if a.body, err = io.ReadAll(io.LimitReader(resp.Body, answerLimit)); err != nil {
-		return nil, s.wrong(err, addr)
+		return nil, httpFailure(s.target, err, addr)
 	}
 	return a, nil
 }
 
-// wrong is the failure of a request without an answer.
-func (t *target) wrong(err error, addr string) error {
+// httpFailure is the failure of a request without an answer.
+func httpFailure(t *target, err error, addr string) error {
 	err = failure.HTTP(err, addr)
 	if text := failure.Of(err).Text; text == failure.NotHTTP || text == failure.LongHeader {
 		return t.otherProtocol()
 	}
 	return err
+}
+
+// newRequest returns a request of a check.
+func newRequest(ctx context.Context, method string, u *url.URL, body io.Reader) (*http.Request, error) {
+	// The phases of a request, for the message if one of them never ends, are
+	// noted by the dialer and here.
+	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, "http://placeholder.invalid", body)
+	if err != nil {
+		return nil, poll.Permanent(errors.New("method or body is not valid"))
+	}
+	req.URL, req.Host = u, u.Host
+	req.Header.Set("User-Agent", "initbox")
+	return req, nil
 }
 
 // json decodes the answer, and reports whether it is JSON of the shape of v.
@@ -144,23 +157,6 @@ func basic(user, password string) (http.Header, []string) {
 	}
 	encoded := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
 	return http.Header{"Authorization": {"Basic " + encoded}}, []string{password, encoded}
-}
-
-// token returns the content of the file that the setting names, or else what the
-// environment's variable has. It is "" if there is neither.
-func (t *target) token(setting, variable string) (string, error) {
-	if !t.settings.on(setting) {
-		return t.variable(variable)
-	}
-	name := t.settings.get(setting)
-	token, err := secret.Read(name)
-	switch {
-	case err != nil:
-		return "", err
-	case token == "":
-		return "", &failure.Failure{Class: failure.Missing, Text: "the token file " + name + " is empty", Hint: "is the Secret filled in?"}
-	}
-	return token, nil
 }
 
 // authorization is the header with a token of a scheme, as in "Bearer …".

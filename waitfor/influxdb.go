@@ -33,7 +33,7 @@ var influxdbKind = Kind{
 type influxdbCheck struct{ httpServer }
 
 func parseInfluxDB(t *target) (Check, error) {
-	s, err := t.httpServer("8086")
+	s, err := newHTTPServer(t, "8086")
 	return influxdbCheck{s}, err
 }
 

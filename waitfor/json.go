@@ -11,6 +11,10 @@ import (
 	"initbox/internal/failure"
 )
 
+// bodyLimit is as much of an answer's body as is read to judge it. An endless
+// body must not fill the memory.
+const bodyLimit = 1 << 20
+
 // jsonExpectation is what a JSON document has to hold: a path such as
 // .items[0].status or ["a.b"].c, then optionally a value.
 type jsonExpectation struct {

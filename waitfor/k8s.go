@@ -37,7 +37,9 @@ var k8sKind = Kind{
 		{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the API server is (default: that of the Pod's own cluster)"},
 		{Name: "context", Value: "NAME", Usage: "context of the kubeconfig file"},
 	},
-	parse: parseK8s,
+	Filters: true,
+	show:    k8sText,
+	parse:   parseK8s,
 }
 
 // k8sQuery is which objects a target means.
@@ -86,7 +88,7 @@ type k8sExpectations struct {
 }
 
 func parseK8s(t *target) (Check, error) {
-	q, err := t.k8sQuery()
+	q, err := k8sQueryOf(t)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +108,8 @@ var k8sQueryKeys = []string{"selector", "field-selector", "namespace", "all"}
 
 const wantK8s = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
 
-// k8sQuery reads the target. Its errors do not quote what may be anything.
-func (t *target) k8sQuery() (q k8sQuery, err error) {
+// k8sQueryOf reads the target. Its errors do not quote what may be anything.
+func k8sQueryOf(t *target) (q k8sQuery, err error) {
 	if t.url.Opaque == "" {
 		return q, errors.New(wantK8s + ", without // after the colon")
 	}
@@ -180,10 +182,10 @@ func (q *k8sQuery) set(part string) error {
 	return nil
 }
 
-// k8sString is the target as written but for its settings, or nothing of what is
+// k8sText is the target as written but for its settings, or nothing of what is
 // not one.
-func (t *target) k8sString() string {
-	q, err := t.k8sQuery()
+func k8sText(t *target) string {
+	q, err := k8sQueryOf(t)
 	if err != nil {
 		return "k8s:…"
 	}
@@ -342,9 +344,9 @@ func (c *k8sCheck) alone(ctx context.Context) error {
 	defer cancel()
 	one := &k8sCheck{target: c.target, k8sQuery: c.k8sQuery, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
 		wake: make(chan struct{}, 1), settled: make(chan struct{})}
-	s := newShared(Options{Getenv: c.getenv})
-	one.join(s)
-	s.start(ctx)
+	s := NewShared(Options{Getenv: c.getenv})
+	one.Share(s)
+	s.Start(ctx)
 	return one.check(ctx)
 }
 

@@ -20,33 +20,15 @@ import (
 	"initbox/internal/poll"
 )
 
-// A joiner is a [Check] that shares something with the others of a wait. It is
-// told of them once, before the first attempts.
-type joiner interface{ join(*shared) }
+// k8sClusterKey tells the clusters of a wait apart.
+type k8sClusterKey struct{ kubeconfig, context string }
 
-// shared is what the targets of one wait have in common: the clusters.
-type shared struct {
-	o        Options
-	clusters map[[2]string]*k8sCluster // by kubeconfig and context
-}
-
-func newShared(o Options) *shared { return &shared{o, map[[2]string]*k8sCluster{}} }
-
-// start begins to follow, until ctx ends, what the joined checks are about.
-func (s *shared) start(ctx context.Context) {
-	for _, k := range s.clusters {
-		k.ctx = ctx
-		go k.run()
-	}
-}
-
-func (c *k8sCheck) join(s *shared) {
-	key := [2]string{c.settings.get("kubeconfig"), c.settings.get("context")}
-	k := s.clusters[key]
-	if k == nil {
-		k = &k8sCluster{o: s.o, kubeconfig: key[0], context: key[1], followers: map[string]*kube.Follower{}}
-		s.clusters[key] = k
-	}
+// Share joins the other checks of a wait that are about the same cluster.
+func (c *k8sCheck) Share(s *Shared) {
+	key := k8sClusterKey{c.settings.get("kubeconfig"), c.settings.get("context")}
+	k := s.Part(key, func() Part {
+		return &k8sCluster{o: s.Options, kubeconfig: key.kubeconfig, context: key.context, followers: map[string]*kube.Follower{}}
+	}).(*k8sCluster)
 	c.cluster = k
 	k.checks = append(k.checks, c)
 }
@@ -90,8 +72,9 @@ func (c *k8sCheck) settle(s k8sSource) {
 	c.poke()
 }
 
-// run connects and starts to follow.
-func (k *k8sCluster) run() {
+// Run connects and starts to follow, until ctx ends.
+func (k *k8sCluster) Run(ctx context.Context) {
+	k.ctx = ctx
 	err := k.until(k.checks, 0, func(context.Context) error { return k.connect() })
 	if err != nil {
 		return // the wait is over, or the checks were told that it is hopeless

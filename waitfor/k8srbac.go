@@ -99,44 +99,30 @@ func mergeRules(needs []Rule) []Rule {
 	return rules
 }
 
-// Rules returns the least that a wait for the targets has to be allowed, in the
-// order of namespaces; targets of other kinds than k8s need nothing. Objects of
-// targets that name no namespace are in the one given. The error is that of a
-// target which [Parse] does not take.
-func Rules(targets []string, namespace string, o Options) ([]Rule, error) {
+// Rules returns the least that a wait for the checks has to be allowed, in the
+// order of namespaces; checks of other kinds than k8s need nothing. Objects of
+// targets that name no namespace are in the one given.
+func Rules(checks []Check, namespace string) []Rule {
 	var needs []Rule
-	for i, target := range targets {
-		check, err := Parse(target, o)
-		if err != nil && len(targets) > 1 {
-			err = fmt.Errorf("target %d: %w", i+1, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if g, ok := check.(gone); ok {
-			check = g.check
-		}
+	for _, check := range checks {
 		if c, ok := check.(*k8sCheck); ok {
 			needs = append(needs, c.needs(namespace)...)
 		}
 	}
-	return mergeRules(needs), nil
+	return mergeRules(needs)
 }
 
-// RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or
+// WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or
 // ClusterRole and ClusterRoleBinding, for what has no namespace) that let a
-// service account wait for the targets. They are all called name,
+// service account wait for the checks. They are all called name,
 // or if it is empty initbox- and the service account. The namespace
 // is that of the service account, and of targets which name none.
-func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o Options) error {
-	rules, err := Rules(targets, namespace, o)
-	if err != nil {
-		return err
-	}
+func WriteRBAC(w io.Writer, checks []Check, name, serviceAccount, namespace string) error {
+	rules := Rules(checks, namespace)
 	if len(rules) == 0 {
 		return errors.New("none of the targets is of kind k8s: only those need a Role")
 	}
-	_, err = io.WriteString(w, rbacYAML(rules, account{namespace: namespace, name: serviceAccount}, name, namespace))
+	_, err := io.WriteString(w, rbacYAML(rules, account{namespace: namespace, name: serviceAccount}, name, namespace))
 	return err
 }
 

@@ -115,11 +115,15 @@ func TestK8sReal(t *testing.T) {
 	end := w.begin(targets...)
 	w.says("the user tester may not list jobs.batch in namespace shop")
 	w.says("kind: ClusterRoleBinding")
-	rules, err := Rules(targets, "shop", Options{})
-	if err != nil {
-		t.Fatal(err)
+	var checks []Check
+	for _, target := range targets {
+		check, err := kinds.Parse(target, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks = append(checks, check)
 	}
-	w.grant(rbacYAML(rules, account{user: servers.APIUser}, "wait", "shop"))
+	w.grant(rbacYAML(Rules(checks, "shop"), account{user: servers.APIUser}, "wait", "shop"))
 	w.says("k8s:job/migrate?namespace=shop: no such Job in namespace shop")
 	w.says("k8s:crd/widgets.example.com?namespace=shop: ready after")
 

@@ -44,7 +44,7 @@ type kafkaCheck struct {
 }
 
 func parseKafka(t *target) (Check, error) {
-	s, err := t.server("9092")
+	s, err := newServer(t, "9092")
 	if err != nil {
 		return nil, err
 	}

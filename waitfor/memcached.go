@@ -27,7 +27,7 @@ func parseMemcached(t *target) (Check, error) {
 	if err := t.only(""); err != nil {
 		return nil, err
 	}
-	s, err := t.server("11211")
+	s, err := newServer(t, "11211")
 	return memcachedCheck{s}, err
 }
 

@@ -46,7 +46,7 @@ func parseMongo(t *target) (Check, error) {
 	if err := t.only("user path query"); err != nil {
 		return nil, err
 	}
-	s, err := t.server("27017")
+	s, err := newServer(t, "27017")
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ type mysqlCheck struct {
 
 func parseMySQL(t *target) (Check, error) {
 	c := mysqlCheck{query: t.settings.get("query"), database: cmp.Or(strings.Trim(t.url.Path, "/"), t.param("database"))}
-	s, err := t.server("3306")
+	s, err := newServer(t, "3306")
 	if socket := t.param("socket", "unix_socket", "localSocket"); socket != "" {
 		if socket, err = t.url.Value(socket); err == nil && !strings.HasPrefix(socket, "/") {
 			err = errors.New("the path of the socket must be absolute")
@@ -49,12 +49,12 @@ func parseMySQL(t *target) (Check, error) {
 		return nil, errors.New("query needs a user: mysql://USER@HOST, or the setting user")
 	}
 	c.noKey = strings.EqualFold(t.param("allowPublicKeyRetrieval"), "false")
-	c.mode, c.tls, err = t.mysqlTLS(s)
+	c.mode, c.tls, err = mysqlTLSOf(t, s)
 	c.encrypted = false // only after the greeting
 	return c, err
 }
 
-func (c mysqlCheck) plaintext() bool { return c.mode == mysqlPlain }
+func (c mysqlCheck) Plaintext() bool { return c.mode == mysqlPlain }
 
 func (c mysqlCheck) Check(ctx context.Context) error { return c.any(ctx, c.ask) }
 

@@ -7,7 +7,7 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// mysqlTLS says whether TLS is spoken after the greeting.
+// mysqlTLSOf says whether TLS is spoken after the greeting.
 type mysqlTLS int
 
 const (
@@ -18,7 +18,7 @@ const (
 
 var errMySQLTLS = errors.New("want disabled, preferred, required, verify-ca or verify-identity for ssl-mode; true, false, skip-verify or preferred for tls, for what a Go program calls otherwise is not known here")
 
-// mysqlTLS reads what the target says of TLS, in the parameters of any client:
+// mysqlTLSOf reads what the target says of TLS, in the parameters of any client:
 //
 //	ssl-mode, ssl-ca, ssl-cert, ssl-key               mysql, MySQL Shell (https://dev.mysql.com/doc/refman/en/connection-options.html)
 //	sslMode, useSSL, requireSSL, verifyServerCertificate,
@@ -29,12 +29,12 @@ var errMySQLTLS = errors.New("want disabled, preferred, required, verify-ca or v
 //
 // Without any, it does as mysql: TLS if the server has it, whoever it is. A CA is
 // reason enough to verify.
-func (t *target) mysqlTLS(s server) (mysqlTLS, tlsconfig.Options, error) {
+func mysqlTLSOf(t *target, s server) (mysqlTLS, tlsconfig.Options, error) {
 	if err := s.certificates([]string{"ssl-ca", "ssl_ca", "sslca", "serverSslCert"}, []string{"ssl-cert", "ssl_cert", "sslcert"}, []string{"ssl-key", "ssl_key", "sslkey"}); err != nil {
 		return 0, s.tls, err
 	}
 	o := s.tls
-	mode, err := t.url.Value(t.mysqlMode())
+	mode, err := t.url.Value(mysqlModeOf(t))
 	if err != nil {
 		return 0, o, err
 	}
@@ -68,9 +68,9 @@ func (t *target) mysqlTLS(s server) (mysqlTLS, tlsconfig.Options, error) {
 	return 0, o, errMySQLTLS
 }
 
-// mysqlMode is what the parameters ask for, as a value of ssl-mode or of tls; "" if
+// mysqlModeOf is what the parameters ask for, as a value of ssl-mode or of tls; "" if
 // that is nothing.
-func (t *target) mysqlMode() string {
+func mysqlModeOf(t *target) string {
 	on := func(names ...string) bool { return yes(t.param(names...)) }
 	off := func(names ...string) bool { return no(t.param(names...)) }
 	if mode := t.param("ssl-mode", "ssl_mode", "sslMode"); mode != "" {

@@ -49,7 +49,7 @@ func parseNATS(t *target) (Check, error) {
 	if err := t.only("user query"); err != nil {
 		return nil, err
 	}
-	s, err := t.server("4222")
+	s, err := newServer(t, "4222")
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func parseNATS(t *target) (Check, error) {
 	return c, nil
 }
 
-func (c natsCheck) plaintext() bool { return false } // the server may ask for TLS
+func (c natsCheck) Plaintext() bool { return false } // the server may ask for TLS
 
 func (c natsCheck) Check(ctx context.Context) error { return c.any(ctx, c.ask) }
 

@@ -87,7 +87,7 @@ func TestNATSServer(t *testing.T) {
 func natsClient(t testing.TB, addr string) natsConn {
 	t.Helper()
 	target := fuzzTarget(t, "nats://"+addr)
-	s, err := target.server("4222")
+	s, err := newServer(target, "4222")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func parsePostgres(t *target) (Check, error) {
 	return c, err
 }
 
-func (c postgresCheck) plaintext() bool { return false } // which sslmode says, at each attempt
+func (c postgresCheck) Plaintext() bool { return false } // which sslmode says, at each attempt
 
 // String also tells what a target without a host in its place has in the query.
 func (c postgresCheck) String() string {

@@ -26,7 +26,7 @@ func TestConnectionStrings(t *testing.T) {
 		"postgres://mydb/app?a=%2F":                     "postgres://mydb/app?a=%2F",
 		"http://%2Frun/":                                "http://%2Frun/",
 	} {
-		if got, err := asURL(text); got != want || err != nil {
+		if got, err := asURL(text, kinds); got != want || err != nil {
 			t.Errorf("%s: %s, %v, want %s", text, got, err, want)
 		}
 	}

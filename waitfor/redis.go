@@ -73,10 +73,10 @@ func parseRedis(t *target) (Check, error) {
 	}
 	var err error
 	if socket == "" {
-		if c.server, err = t.server(port); err != nil {
+		if c.server, err = newServer(t, port); err != nil {
 			return nil, err
 		}
-	} else if c.server, err = t.redisSocket(socket); err != nil {
+	} else if c.server, err = redisSocketOf(t, socket); err != nil {
 		return nil, err
 	}
 	if err := c.redisTLS(base); err != nil {
@@ -91,8 +91,8 @@ func parseRedis(t *target) (Check, error) {
 	return c, err
 }
 
-// redisSocket is a server behind a Unix socket.
-func (t *target) redisSocket(path string) (server, error) {
+// redisSocketOf is a server behind a Unix socket.
+func redisSocketOf(t *target, path string) (server, error) {
 	s := server{target: t, dialer: dial.New(t.resolver), tls: t.settings.tls(), encrypted: t.settings.on("tls"), addrs: []string{path}}
 	switch {
 	case !strings.HasPrefix(path, "/") || t.url.In(path):

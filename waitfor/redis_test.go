@@ -183,7 +183,7 @@ func replayed(ctx context.Context, said []byte) *conversation {
 
 func fuzzTarget(t testing.TB, target string) *target {
 	t.Helper()
-	parsed, err := parseTarget(target, Options{})
+	parsed, err := kinds.target(target, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func TestLogin(t *testing.T) {
 		{"memcached://a", env, nil, "variable of a file"},
 		{"memcached://a", nil, nil, " "},
 	} {
-		target, err := parseTarget(test.target, Options{Getenv: func(name string) string { return test.env[name] }})
+		target, err := kinds.target(test.target, Options{Getenv: func(name string) string { return test.env[name] }})
 		if err != nil {
 			t.Fatal(err)
 		}

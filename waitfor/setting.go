@@ -2,7 +2,6 @@ package waitfor
 
 import (
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -92,33 +91,6 @@ func (s Settings) take(k *Kind, defaults Settings) {
 			s[name] = values
 		}
 	}
-}
-
-// Unused returns those of the settings, sorted, that no target among texts
-// knows: flags without an effect. Variables are those of [Options.Getenv].
-func (s Settings) Unused(texts []string, getenv func(string) string) []string {
-	unused := maps.Clone(s)
-	for _, text := range texts {
-		if k := kindOfTarget(text, getenv); k != nil {
-			for _, name := range k.names() {
-				delete(unused, name)
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(unused))
-}
-
-// kindOfTarget returns the kind of a target in any form, or nil if it is none.
-func kindOfTarget(text string, getenv func(string) string) *Kind {
-	text, err := whole(text, getenv)
-	if err == nil {
-		text, err = asURL(text)
-	}
-	if err != nil {
-		return nil
-	}
-	scheme, _, _ := strings.Cut(text, ":")
-	return KindOf(strings.ToLower(scheme))
 }
 
 func (s Settings) on(name string) bool { _, ok := s[name]; return ok }

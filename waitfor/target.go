@@ -5,94 +5,39 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
 	"initbox/internal/suggest"
-	"initbox/internal/words"
 )
 
-// Kind is one kind of target.
-type Kind struct {
-	Schemes  []string
-	Usage    string // how a target of the kind is written
-	Ready    string // what ready means
-	Settings []Setting
-	Protocol string // what the servers of the kind speak, for messages; "" where that is not to be told
-	Hosts    bool   // its URL may name several hosts, joined by commas
-
-	parse func(t *target) (Check, error)
-}
-
-// kinds lists every kind of target. A new one is a line here and a file of its
-// own.
-var kinds = []*Kind{
-	&dnsKind,
-	&tcpKind,
-	&tlsKind,
-	&httpKind,
-	&grpcKind,
-	&unixKind,
-	&fileKind,
-	&k8sKind,
-	&postgresKind,
-	&mysqlKind,
-	&memcachedKind,
-	&zookeeperKind,
-	&redisKind,
-	&natsKind,
-	&amqpKind,
-	&kafkaKind,
-	&mongoKind,
-	&cassandraKind,
-	&etcdKind,
-	&elasticsearchKind,
-	&clickhouseKind,
-	&influxdbKind,
-	&temporalKind,
-}
-
-// Kinds returns every kind of target, in the order of the documentation.
-func Kinds() []*Kind { return kinds }
-
-// Schemes returns the schemes that [Parse] accepts, sorted.
-func Schemes() []string {
-	var all []string
-	for _, k := range kinds {
-		all = append(all, k.Schemes...)
-	}
-	return slices.Sorted(slices.Values(all))
-}
-
-// target is what all kinds of targets have in common.
+// target is what the targets of all kinds have in common.
 type target struct {
-	kind     *Kind
-	scheme   string
-	url      *secret.URL
-	hosts    []string // as in the URL, with their ports; of a kind with Hosts
-	socket   string   // of http+unix
-	settings Settings
-	tlsOwn   string // the first of tlsSettings that the target itself has; "" if none
-	gone     bool   // ready means: not there any more
-	resolver *resolver.Resolver
-	getenv   func(string) string // may be nil
+	kind           *Kind
+	scheme         string
+	url            *secret.URL
+	hosts          []string // as in the URL, with their ports; of a kind with Hosts
+	socket         string   // of the scheme that the kind has for that
+	settings       Settings
+	tlsOwn         string // the first of tlsSettings that the target itself has; "" if none
+	gone           bool   // ready means: not there any more
+	attemptTimeout time.Duration
+	resolver       *resolver.Resolver
+	getenv         func(string) string // may be nil
 }
 
-// Parse turns a target such as "tcp://mydb:5432" or
-// "http://api/health#status=200&json=.status==UP" into a [Check]. Its errors
-// never quote the target, which may hold a password.
-//
-// A target may refer to a secret, in the user information, the path or the
-// query: ${file:/path}, which is read again at each attempt, and ${env:NAME},
-// which must be set, for nothing can set it later.
-func Parse(text string, o Options) (Check, error) {
-	t, err := parseTarget(text, o)
+// Parsed returns t. A [Check] that embeds a target has it: what it was parsed from.
+func (t *target) Parsed() *target { return t }
+
+// Parse turns a target into the check of its kind. Its errors never quote the
+// target, which may hold a password.
+func (l kindList) Parse(text string, o Options) (Check, error) {
+	t, err := l.target(text, o)
 	if err != nil {
 		return nil, err
 	}
@@ -103,24 +48,23 @@ func Parse(text string, o Options) (Check, error) {
 	}
 	t.settings.take(t.kind, o.Settings)
 	t.gone = o.Gone || t.settings.on("gone")
-	if err := t.consistent(o.AttemptTimeout); err != nil {
+	if err := t.consistent(); err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
 	check, err := t.kind.parse(t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
-	if p, ok := check.(interface{ plaintext() bool }); ok && t.tlsOwn != "" && p.plaintext() {
+	if p, ok := check.(interface{ Plaintext() bool }); ok && t.tlsOwn != "" && p.Plaintext() {
 		return nil, fmt.Errorf("%s: %s has no effect without TLS: add #tls, or write the scheme with TLS", t, t.tlsOwn)
-	}
-	if t.gone {
-		return gone{check}, nil
 	}
 	return check, nil
 }
 
-func parseTarget(text string, o Options) (*target, error) {
-	t := &target{resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), getenv: o.Getenv}
+// target reads a target in the order in which its parts may hold each other: what it
+// refers to, the form of another program that this may be, the URL, its settings.
+func (l kindList) target(text string, o Options) (*target, error) {
+	t := &target{attemptTimeout: o.AttemptTimeout, resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), getenv: o.Getenv}
 	referring := strings.HasPrefix(text, "${")
 	text, err := whole(text, o.Getenv)
 	if err != nil {
@@ -133,11 +77,11 @@ func parseTarget(text string, o Options) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err = asURL(text)
+	text, err = asURL(text, l)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.parseKind(text); err != nil {
+	if err := l.parseKind(t, text); err != nil {
 		if referring && secrets.In(text) {
 			err = errors.New("a target that begins with ${…} is that and nothing else but settings after a #, or has its kind before it, as in postgres://${…}")
 		}
@@ -158,40 +102,32 @@ func parseTarget(text string, o Options) (*target, error) {
 // and so lose what tells an & in a value from one between settings.
 func (t *target) fragment() string { return cmp.Or(t.url.RawFragment, t.url.EscapedFragment()) }
 
-func (t *target) parseKind(text string) error {
+// parseKind sets the kind and the scheme of t by the beginning of its URL.
+func (l kindList) parseKind(t *target, text string) error {
 	scheme, rest, ok := strings.Cut(text, ":")
 	t.scheme = strings.ToLower(scheme)
-	t.kind = KindOf(t.scheme)
+	t.kind = l.Of(t.scheme)
 	switch {
 	case t.kind != nil:
 		return nil
 	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, domainCharacters+"+") == "": // else it may be anything
-		if meant := suggest.Closest(scheme, Schemes()); meant != "" {
+		if meant := suggest.Closest(scheme, l.Schemes()); meant != "" {
 			return fmt.Errorf("no such kind of target: %s://; did you mean %s://?", scheme, meant)
 		}
-		return fmt.Errorf("no such kind of target: %s://; the kinds are %s", scheme, firstSchemes())
+		return fmt.Errorf("no such kind of target: %s://; the kinds are %s", scheme, l.first())
 	}
 	if kind, _, named := strings.Cut(text, "/"); named {
 		if _, known := kube.Lookup(kind); known {
 			return fmt.Errorf("a target starts with its kind: write k8s:%s/NAME for a Kubernetes object", kind)
 		}
 	}
-	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + firstSchemes())
-}
-
-// firstSchemes lists the kinds by the first of their schemes.
-func firstSchemes() string {
-	var names []string
-	for _, k := range kinds {
-		names = append(names, k.Schemes[0])
-	}
-	return strings.Join(names, ", ")
+	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + l.first())
 }
 
 // parseURL does not pass on the errors of package url, which quote what may be
 // a password.
 func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
-	if t.scheme == "http+unix" {
+	if t.kind.Socket == t.scheme {
 		if text, err = t.cutSocket(text); err != nil {
 			return err
 		}
@@ -209,10 +145,10 @@ func (t *target) parseURL(text string, secrets secret.Refs) (err error) {
 	t.url = &secret.URL{URL: u, Refs: secrets}
 	// A password with an unencoded / or # or ? in it ends the host early.
 	after := t.url.EscapedPath() + t.url.RawQuery
-	if t.scheme != "k8s" { // which has no host, and whose settings may have a filter: [?(@.name=="app")]
+	if !t.kind.Filters { // as in [?(@.name=="app")]
 		after += t.fragment()
 	}
-	if t.scheme != "dns" { // whose name is opaque, and is checked and hidden as a name
+	if !t.kind.Name { // which is checked and hidden as a name
 		after += t.url.Opaque
 	}
 	if strings.Contains(after, "@") {
@@ -245,28 +181,23 @@ func (t *target) cutSocket(text string) (string, error) {
 	user, end := authority(rest)
 	path, err := url.PathUnescape(rest[user:end])
 	if err != nil || !strings.HasPrefix(path, "/") {
-		return "", errors.New("the socket of a target of kind http+unix:// is a percent-encoded absolute path, as in http+unix://%2Frun%2Fapi.sock/healthz")
+		return "", errors.New("the socket of a target of kind " + t.scheme + ":// is a percent-encoded absolute path, as in " + t.scheme + "://%2Frun%2Fapi.sock/healthz")
 	}
 	t.socket = path
 	return t.scheme + "://" + rest[:user] + "localhost" + rest[end:], nil
 }
 
-// KindOf returns the kind of target with the scheme, or nil.
-func KindOf(scheme string) *Kind {
-	for _, k := range kinds {
-		if slices.Contains(k.Schemes, scheme) {
-			return k
-		}
-	}
-	return nil
-}
-
 // String is the target without user information, query and fragment: any of
 // them may hold a secret.
 func (t *target) String() string {
-	if t.scheme == "k8s" {
-		return t.k8sString()
+	if t.kind.show != nil {
+		return t.kind.show(t)
 	}
+	return t.plain()
+}
+
+// plain is the target as a URL without user information, query and fragment.
+func (t *target) plain() string {
 	host := t.url.Host
 	if len(t.hosts) > 0 {
 		host = strings.Join(t.hosts, ",")
@@ -275,14 +206,8 @@ func (t *target) String() string {
 		host = url.PathEscape(t.socket)
 	}
 	s := t.scheme + "://" + host + t.url.Hide(t.shownPath())
-	name, err := url.PathUnescape(t.url.Opaque)
-	switch {
-	case t.scheme == "dns" && t.url.Opaque != "" && err == nil && harmless(name):
-		s = t.url.Hide(name)
-	case t.url.Opaque != "":
+	if t.url.Opaque != "" {
 		s = t.scheme + ":…"
-	case t.scheme == "dns" && host == "" && t.url.Path == "":
-		s = `""` // the name, which is empty
 	}
 	if t.url.RawQuery != "" {
 		s += "?…"
@@ -294,21 +219,10 @@ func (t *target) String() string {
 // jdbc:sqlserver://host/app;user=app;password=…
 func (t *target) shownPath() string {
 	path := t.url.Path
-	if i := strings.IndexAny(path, ";&"); i >= 0 && t.scheme != "file" && t.scheme != "unix" {
+	if i := strings.IndexAny(path, ";&"); i >= 0 && !t.kind.File {
 		path = path[:i] + "…"
 	}
 	return path
-}
-
-// domainCharacters are those of a domain name. What has others may be anything,
-// such as a connection string with a password.
-const domainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
-
-// harmless reports whether name looks like a domain name or an address, and so
-// may be shown.
-func harmless(name string) bool {
-	addr, err := netip.ParseAddr(name)
-	return strings.Trim(name, domainCharacters) == "" || err == nil && addr.Zone() == ""
 }
 
 // hostPort returns the target's host and port and requires both.
@@ -332,11 +246,6 @@ func (t *target) addr() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if ip, err := netip.ParseAddr(host); err == nil && (t.scheme == "tcp4" || t.scheme == "tcp6") {
-		if ip.Unmap().Is4() != (t.scheme == "tcp4") {
-			return "", fmt.Errorf("the address is not one that %s:// can connect to: write tcp://, which connects to either family", t.scheme)
-		}
-	}
 	return net.JoinHostPort(host, port), nil
 }
 
@@ -358,19 +267,50 @@ func (t *target) only(parts string) error {
 	return nil
 }
 
-// consistent refuses settings that cannot be meant together, whatever the kind.
-func (t *target) consistent(attemptTimeout time.Duration) error {
+// path returns the path of a target that has nothing else.
+func (t *target) path() (string, error) {
+	switch {
+	case t.url.Host != "":
+		return "", errors.New("path must be absolute: write three slashes, as in " + t.kind.Usage)
+	case t.url.Opaque != "" || t.url.Path == "":
+		return "", errors.New("path missing or not absolute, want " + t.kind.Usage)
+	}
+	return t.url.Path, t.only("path")
+}
+
+// param returns the first of the parameters in the target's query that is given,
+// whatever the case of its name. It may have a secret in it: see [secret.URL.Expand].
+func (t *target) param(names ...string) string {
+	query := t.url.Query()
+	for _, name := range names {
+		for given, values := range query {
+			if strings.EqualFold(given, name) {
+				return values[len(values)-1]
+			}
+		}
+	}
+	return ""
+}
+
+// otherProtocol is the failure of a server that says what servers of the kind do not.
+func (t *target) otherProtocol() *failure.Failure {
+	f := failure.New(failure.Unexpected, "the answer is not %s", t.kind.Protocol)
+	f.Hint = otherPortHint
+	return f
+}
+
+// otherPortHint is what to do about a server that says what nobody asked it for.
+const otherPortHint = "is it the right port, with TLS or without as the server wants it?"
+
+// errNotThere is the cause of a [Missing] failure of the target itself.
+var errNotThere = errors.New("not there")
+
+// consistent refuses a setting without the one that it needs.
+func (t *target) consistent() error {
 	for _, s := range t.kind.Settings {
 		if s.Needs != "" && t.settings.on(s.Name) && !t.settings.on(s.Needs) {
 			return fmt.Errorf("%s needs %s", s.Name, s.Needs)
 		}
 	}
-	if t.kind.setting("hold") == nil {
-		return nil
-	}
-	hold, err := t.settings.duration("hold", defaultHold)
-	if err == nil && attemptTimeout > 0 && hold >= attemptTimeout {
-		return fmt.Errorf("hold: an attempt takes at most %s (attempt-timeout), so no connection can be held for %s", words.Seconds(attemptTimeout), words.Seconds(hold))
-	}
-	return err
+	return nil
 }

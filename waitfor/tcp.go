@@ -2,14 +2,12 @@ package waitfor
 
 import (
 	"context"
-	"errors"
-	"net"
-	"os"
+	"fmt"
+	"net/netip"
 	"time"
 
 	"initbox/internal/dial"
-	"initbox/internal/failure"
-	"initbox/internal/poll"
+	"initbox/internal/words"
 )
 
 var tcpKind = Kind{
@@ -21,10 +19,6 @@ var tcpKind = Kind{
 	},
 	parse: parseTCP,
 }
-
-// defaultHold is how long a connection has to last. A proxy whose server is not
-// there accepts it and closes it at once.
-const defaultHold = 20 * time.Millisecond
 
 type tcpCheck struct {
 	*target
@@ -41,7 +35,13 @@ func parseTCP(t *target) (Check, error) {
 	if err != nil {
 		return nil, err
 	}
+	if ip, err := netip.ParseAddr(t.url.Hostname()); err == nil && t.scheme != "tcp" && ip.Unmap().Is4() != (t.scheme == "tcp4") {
+		return nil, fmt.Errorf("the address is not one that %s:// can connect to: write tcp://, which connects to either family", t.scheme)
+	}
 	hold, err := t.settings.duration("hold", defaultHold)
+	if err == nil && t.attemptTimeout > 0 && hold >= t.attemptTimeout {
+		err = fmt.Errorf("hold: an attempt takes at most %s (attempt-timeout), so no connection can be held for %s", words.Seconds(t.attemptTimeout), words.Seconds(hold))
+	}
 	return tcpCheck{t, dial.New(t.resolver), addr, hold}, err
 }
 
@@ -52,32 +52,4 @@ func (c tcpCheck) Check(ctx context.Context) error {
 	}
 	defer conn.Close()
 	return held(ctx, conn, c.hold)
-}
-
-// held returns nil once conn has stayed open for so long, or the server has
-// spoken.
-func held(ctx context.Context, conn net.Conn, hold time.Duration) error {
-	if hold == 0 {
-		return nil
-	}
-	poll.Doing(ctx, "holding the connection")
-	conn.SetReadDeadline(time.Now().Add(hold)) // first, so as not to undo what the next line may do at once
-	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
-	defer stop()
-	_, err := conn.Read(make([]byte, 1))
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil
-	}
-	if f := failure.Of(err); f.Class == failure.TLS {
-		return f
-	}
-	f := failure.New(failure.Reset, "accepted, then closed at once")
-	f.Hint = failure.AcceptHint
-	f.Err = err
-	return f
 }

@@ -41,7 +41,7 @@ func parseTemporal(t *target) (Check, error) {
 	if err := t.only("query"); err != nil {
 		return nil, err
 	}
-	s, err := t.server("7233")
+	s, err := newServer(t, "7233")
 	s.encrypted = s.encrypted || yes(t.param("tls"))
 	return temporalCheck{
 		s, newGRPC(s.dialer, s.tls, s.encrypted),
@@ -85,7 +85,7 @@ func (c temporalCheck) ask(ctx context.Context, addr string) error {
 func (c temporalCheck) call(ctx context.Context, addr, method string, message []byte, header http.Header) (grpcAnswer, error) {
 	a, err := c.client.call(ctx, addr, method, message, header)
 	if err != nil {
-		err = c.wrong(err, addr)
+		err = httpFailure(c.target, err, addr)
 	}
 	return a, err
 }

@@ -11,50 +11,12 @@ import (
 	"context"
 	"errors"
 	"hash/fnv"
-	"log/slog"
 	"sync"
 	"time"
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-	"initbox/internal/resolver"
 )
-
-// A Check is one thing to wait for.
-type Check interface {
-	// Check makes one attempt; nil means ready. An error is a [failure.Failure], or
-	// made one by [All]; [poll.Permanent] marks one that no other attempt can
-	// mend. Several attempts may run at once.
-	Check(ctx context.Context) error
-
-	// String is the target as a person would write it, without credentials.
-	String() string
-}
-
-// A Watcher is a [Check] that is told when another attempt may find something
-// new, and need not be asked often.
-type Watcher interface {
-	Check
-	// Watch returns a channel that gets a value after each change, until ctx
-	// ends, or nil if that cannot be had. It is an aid: the check is repeated
-	// now and then all the same.
-	Watch(ctx context.Context) <-chan struct{}
-}
-
-// Options configures [Parse] and [All]. The zero value waits for every target,
-// without an end and without a word.
-type Options struct {
-	Settings Settings                 // of every target that knows them, unless it says otherwise
-	Gone     bool                     // wait until targets do not answer any more
-	Resolver *resolver.Resolver       // of the targets' host names; that of the system if nil
-	Getenv   func(name string) string // for ${env:NAME} in targets; no variables if nil
-
-	Need           int           // so many targets ready are enough; all if zero
-	AttemptTimeout time.Duration // limit of one attempt; none if zero
-	StableFor      time.Duration // how long a target must be ready without interruption
-	Seed           uint64        // tells this Pod's pauses from those of others
-	Log            *slog.Logger  // discards if nil
-}
 
 // patience is how long an attempt that hangs holds up the next one.
 const patience = time.Second
@@ -73,13 +35,13 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	report := newReport(o, need, checks)
-	together := newShared(o)
+	together := NewShared(o)
 	for _, c := range checks {
-		if j, ok := c.(joiner); ok {
-			j.join(together)
+		if j, ok := c.(Sharer); ok {
+			j.Share(together)
 		}
 	}
-	together.start(ctx)
+	together.Start(ctx)
 	go poll.Every(ctx, summaryPeriod, func() {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // else the last word is near
 			report.summary()

@@ -35,7 +35,7 @@ func parseZooKeeper(t *target) (Check, error) {
 	if err := t.only("path"); err != nil {
 		return nil, err
 	}
-	s, err := t.server("2181")
+	s, err := newServer(t, "2181")
 	return zookeeperCheck{s}, err
 }
 

@@ -332,7 +332,7 @@ func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 		}
 		checks = append(checks, check)
 	}
-	if unused := o.Settings.Unused(texts, o.Getenv); len(unused) > 0 {
+	if unused := waitfor.Unused(o.Settings, checks...); len(unused) > 0 {
 		schemes := strings.Join(kindsTaking(waitfor.Kinds())[unused[0]].names(), ", ")
 		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
 	}

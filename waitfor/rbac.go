@@ -1,0 +1,24 @@
+package waitfor
+
+import (
+	"fmt"
+	"io"
+)
+
+// RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings with
+// which a service account may wait for the targets; see [WriteRBAC]. The error
+// is also that of a target which [Parse] does not take.
+func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o Options) error {
+	var checks []Check
+	for i, text := range targets {
+		check, err := kinds.Parse(text, o)
+		if err != nil && len(targets) > 1 {
+			err = fmt.Errorf("target %d: %w", i+1, err)
+		}
+		if err != nil {
+			return err
+		}
+		checks = append(checks, check)
+	}
+	return WriteRBAC(w, checks, name, serviceAccount, namespace)
+}
