@@ -34,7 +34,7 @@ func (c *cloning) check() error {
 
 // costlyPause is how long to wait for room on a disk that is full, and for a server to
 // send what makes sense, if each attempt moves the whole repository.
-const costlyPause = 5 * time.Second
+var costlyPause = 5 * time.Second
 
 // costly puts off an attempt that would receive as much as this one did, and fail as
 // it did.

@@ -103,6 +103,7 @@ func TestFullDisk(t *testing.T) {
 		"mount":     {in: "", leaves: nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			top := t.TempDir()
 			servers.Tmpfs(t, top, "size=2m")
 			o := clone.Options{URL: r.url, Dir: top + c.in, Ref: "one", Depth: 1}
@@ -331,6 +332,7 @@ func TestDamaged(t *testing.T) {
 		"a damaged deflate": {resealed(16, 0xff), "of the pack"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			o := r.faultsOf(t, 1<<30, func(w http.ResponseWriter, _ *http.Request, answer []byte) {
 				w.Write(withPack(answer, test.change))
 			})
@@ -434,7 +436,9 @@ func TestHeals(t *testing.T) {
 			if err != nil || result.SHA != r.shas["two"] {
 				t.Fatal(err)
 			}
-			if len(found) != 1 || !strings.Contains(found[0], test.text) {
+			// On a loaded machine an attempt may stall by itself; whatever else fails must fail once.
+			others := slices.DeleteFunc(slices.Clone(found), func(text string) bool { return strings.Contains(text, test.text) })
+			if len(others) > 0 || len(found) == 0 || len(found) > 1 && name != "stalls" {
 				t.Errorf("the attempts before were %q, want one with %q", found, test.text)
 			}
 			r.requireOnly(t, o.Dir, "two")
@@ -460,6 +464,7 @@ func TestPageInPlaceOfPack(t *testing.T) {
 // TestMoved has a branch move, and its commit go, between the list of the references
 // and the fetch.
 func TestMoved(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	dir := t.TempDir()
 	origin := newRepository(t, filepath.Join(dir, "origin"))
@@ -588,7 +593,7 @@ func (p *packer) longDelta(base, size int64, delta io.Reader) int64 {
 }
 
 func (p *packer) deflate(content io.Reader) {
-	z := zlib.NewWriter(p)
+	z, _ := zlib.NewWriterLevel(p, zlib.BestSpeed)
 	io.Copy(z, content)
 	z.Close()
 }
@@ -633,6 +638,7 @@ const most = 350 << 20
 // TestBombs has a server send what is small on its way and large here. What is
 // refused, or runs into the end of the disk, takes neither memory nor the old tree.
 func TestBombs(t *testing.T) {
+	skipIfShort(t)
 	if raced {
 		t.Skip("the race detector takes several times the memory that is to be measured")
 	}
@@ -705,7 +711,7 @@ func TestBombs(t *testing.T) {
 		"long delta": {liar{refs, func(p *packer) {
 			large(p, 2)
 			base := p.object(blob, 64<<10, zeros(64<<10))
-			p.longDelta(base, 4<<30, zeros(1<<30))
+			p.longDelta(base, 4<<30, zeros(most+64<<20))
 		}}, failure.Unexpected, "of the pack"},
 		"nested trees": {liar{nestedRefs, func(p *packer) {
 			p.header(len(nested) + 2)
@@ -729,6 +735,7 @@ func TestBombs(t *testing.T) {
 		"endless references": {liar{strings.Repeat(refs[:40]+" refs/heads/"+strings.Repeat("x", 40)+"\n", 600000), nil}, failure.Unexpected, "references"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			servers.Tmpfs(t, dir, "size=100m")
 			put(t, dir, "app/old", "old")
@@ -751,6 +758,7 @@ func TestBombs(t *testing.T) {
 // TestLongChain has a pack in which each of ten thousand blobs is a delta of the one
 // before, and what says which are wanted comes last.
 func TestLongChain(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	const length = 10000
 	var names strings.Builder
@@ -773,7 +781,7 @@ func TestLongChain(t *testing.T) {
 		p.whole(plumbing.TreeObject, names.String())
 		p.whole(plumbing.CommitObject, commit)
 	}}.start(t)
-	dir := quick(t)
+	dir := t.TempDir()
 	out := child{URL: at, Dir: filepath.Join(dir, "app"), Depth: 1}.run(t)
 	if out.Error != "" {
 		t.Fatal(out.Error)

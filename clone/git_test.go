@@ -18,6 +18,14 @@ var gitEnv = []string{
 	"GIT_COMMITTER_NAME=C O Mitter", "GIT_COMMITTER_EMAIL=committer@example.com", "GIT_COMMITTER_DATE=1700000000 +0100",
 }
 
+// skipIfShort skips what starts a real server, or takes more than about a second.
+func skipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a real server, or takes more than a second")
+	}
+}
+
 // git runs git in a folder, and returns what it prints.
 func git(t testing.TB, dir string, arguments ...string) string {
 	t.Helper()

@@ -247,6 +247,7 @@ func TestNamesOfOurs(t *testing.T) {
 // TestManyNames has a tree with a million entries, and folders in folders up to the
 // limit of Linux and beyond it. Few files may be open.
 func TestManyNames(t *testing.T) {
+	skipIfShort(t)
 	if raced {
 		t.Skip("the race detector takes several times the memory that is to be measured")
 	}
@@ -265,7 +266,8 @@ func TestManyNames(t *testing.T) {
 		"too deep":          {nested(5000), "has a path of"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := quick(t)
+			t.Parallel()
+			dir := t.TempDir()
 			c := child{URL: ofTrees(test.trees).start(t), Dir: filepath.Join(dir, "app"), Depth: 1, MaxFiles: 3000, OpenFiles: 256, Once: true}
 			out := c.run(t)
 			t.Logf("%s; %d MiB", out.Error, out.Peak>>20)

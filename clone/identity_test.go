@@ -49,6 +49,7 @@ var shapes = []struct {
 
 // TestIdentity compares what Run makes with what git clone makes.
 func TestIdentity(t *testing.T) {
+	skipIfShort(t)
 	for _, shape := range shapes {
 		t.Run(shape.name, func(t *testing.T) {
 			t.Parallel()
@@ -111,18 +112,25 @@ func small(t *testing.T, dir string) {
 
 func history(t *testing.T, dir string) {
 	text := strings.Repeat("a line that stays\n", 200)
+	var stream strings.Builder
+	data := func(content string) { fmt.Fprintf(&stream, "data %d\n%s\n", len(content), content) }
 	for i := range 30 {
-		put(t, dir, "log", fmt.Sprintf("%s%d\n", text, i))
-		put(t, dir, fmt.Sprintf("files/%d", i), fmt.Sprint(i, text))
-		commit(t, dir, fmt.Sprint("commit ", i))
+		fmt.Fprintf(&stream, "commit refs/heads/main\ncommitter C <c@example.com> %d +0000\n", 1700000000+i)
+		data(fmt.Sprint("commit ", i))
+		fmt.Fprint(&stream, "M 644 inline log\n")
+		data(fmt.Sprintf("%s%d\n", text, i))
+		fmt.Fprintf(&stream, "M 644 inline files/%d\n", i)
+		data(fmt.Sprint(i, text))
 		switch i {
 		case 10:
-			git(t, dir, "tag", "light")
+			fmt.Fprint(&stream, "reset refs/tags/light\nfrom refs/heads/main\n\n")
 		case 20:
-			git(t, dir, "tag", "-a", "-m", "the first", "v1.0")
-			git(t, dir, "branch", "side")
+			fmt.Fprint(&stream, "reset refs/heads/side\nfrom refs/heads/main\n\n")
+			fmt.Fprint(&stream, "tag v1.0\nfrom refs/heads/main\ntagger T <t@example.com> 1700000000 +0000\n")
+			data("the first")
 		}
 	}
+	fastImport(t, dir, stream.String())
 	git(t, dir, "repack", "-adfq")
 }
 
@@ -166,7 +174,7 @@ func lineEnds(t *testing.T, dir string) {
 }
 
 func manyFiles(t *testing.T, dir string) {
-	const files = 12000
+	const files = 4000
 	var stream strings.Builder
 	fmt.Fprint(&stream, "commit refs/heads/main\ncommitter C <c@example.com> 1700000000 +0000\ndata 4\nmany\n")
 	for i := range files {
@@ -180,11 +188,11 @@ func manyFiles(t *testing.T, dir string) {
 
 func largeBlobs(t *testing.T, dir string) {
 	random := rand.NewChaCha8([32]byte{1})
-	noise := make([]byte, 12<<20)
+	noise := make([]byte, 6<<20)
 	_, _ = random.Read(noise)
 	put(t, dir, "noise", string(noise))
-	put(t, dir, "zeros", strings.Repeat("\x00", 40<<20))
-	copy(noise[5<<20:], "a small difference")
+	put(t, dir, "zeros", strings.Repeat("\x00", 16<<20))
+	copy(noise[3<<20:], "a small difference")
 	put(t, dir, "noise2", string(noise))
 	commit(t, dir, "large")
 	git(t, dir, "repack", "-adfq", "--depth=50", "--window=10")
@@ -215,5 +223,6 @@ func withSubmodules(t *testing.T, dir string) {
 
 // serve has a real git http-backend serve the repositories in a folder.
 func serve(t *testing.T, dir string) string {
+	skipIfShort(t)
 	return servers.StartGit(t, dir, servers.GitOptions{Config: []string{"uploadpack.allowFilter=true", "safe.directory=*"}}).URL
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -31,11 +31,14 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/test/servers"
+	"initbox/test/soak"
 )
 
-// TestMain is, with $CLONE_CHILD, a process that clones. The tests run in a mount
-// namespace of their own, if that can be had: what they mount ends with them.
+// TestMain clones if $CLONE_CHILD is set: the test binary is its own child process. Otherwise it runs the tests, in a
+// mount namespace where permitted, so that their mounts disappear with them. Their temporary files are then in memory:
+// thousands are written and removed, and every commit of git's waits for the disk.
 func TestMain(m *testing.M) {
+	*clone.CostlyPause = 50 * time.Millisecond
 	if text := os.Getenv("CLONE_CHILD"); text != "" {
 		os.Exit(runChild(text))
 	}
@@ -51,11 +54,28 @@ func TestMain(m *testing.M) {
 			os.Exit(cmd.ProcessState.ExitCode())
 		}
 		runtime.UnlockOSThread()
-	} else if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		os.Exit(m.Run())
 	}
-	os.Exit(m.Run())
+	os.Exit(runInside(m))
+}
+
+// runInside runs the tests in their mount namespace.
+func runInside(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "clone")
+	if err == nil {
+		defer os.Remove(dir) // the mount point; what is mounted there ends with the namespace
+		err = errors.Join(
+			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+			unix.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"),
+			os.Setenv("TMPDIR", dir),
+		)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer unix.Unmount(dir, unix.MNT_DETACH)
+	return m.Run()
 }
 
 // child is what a process of its own is to clone.
@@ -172,16 +192,6 @@ func (c child) run(t testing.TB) outcome {
 	return out
 }
 
-// quick returns a folder that is in memory, if that can be had: thousands of files
-// are made and removed again and again.
-func quick(t *testing.T) string {
-	dir := t.TempDir()
-	if unix.Mount("tmpfs", dir, "tmpfs", 0, "size=400m") == nil {
-		t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	}
-	return dir
-}
-
 // digest tells trees apart, without their .git and what is ours at the top.
 func digest(dir string) (string, error) {
 	h := sha256.New()
@@ -226,6 +236,7 @@ type twoRevisions struct {
 }
 
 func newTwoRevisions(t *testing.T, change func(t *testing.T, dir, branch string)) *twoRevisions {
+	skipIfShort(t)
 	dir := t.TempDir()
 	origin := newRepository(t, filepath.Join(dir, "origin"))
 	r := &twoRevisions{digests: map[string]string{}, shas: map[string]string{}}
@@ -248,9 +259,9 @@ func newTwoRevisions(t *testing.T, change func(t *testing.T, dir, branch string)
 	return r
 }
 
-// smallHistory is a repository with few files and many commits.
+// smallHistory is a repository with few files and several commits.
 func smallHistory(t *testing.T, dir, branch string) {
-	for i := range 10 {
+	for i := range 3 {
 		put(t, dir, "log", strings.Repeat("a line that stays\n", 100)+branch+strconv.Itoa(i))
 		put(t, dir, branch+"/file", strconv.Itoa(i))
 		commit(t, dir, strconv.Itoa(i))
@@ -259,9 +270,12 @@ func smallHistory(t *testing.T, dir, branch string) {
 	os.Symlink(branch+"/file", filepath.Join(dir, "link"))
 }
 
-// manyAndSubmodules is one with some thousand files and with submodules.
+// manyAndSubmodules is a repository with many files and with submodules.
 func manyAndSubmodules(t *testing.T, dir, branch string) {
-	const files = 3000
+	files := 1000
+	if soak.Running(t) {
+		files = 3000
+	}
 	for i := range files {
 		if branch == "two" && i%3 == 0 {
 			os.Remove(filepath.Join(dir, fmt.Sprintf("%d/%d/one-%d", i%29, i%7, i)))
@@ -287,14 +301,11 @@ func manyAndSubmodules(t *testing.T, dir, branch string) {
 	}
 }
 
-// TestKilled kills clones at random moments. The folder is absent, the old tree or
-// the new one, whole; where it is a mount point it is that if there is a marker. The
-// next run leaves its tree and nothing else. $INITBOX_TEST_KILLS is how often.
+// TestKilled kills clones at several moments. Each leaves the folder absent, or with the whole old tree, or with the
+// whole new one; in a mount point, where files cannot appear at once, this holds if there is a marker. The next run
+// leaves its tree and nothing else.
 func TestKilled(t *testing.T) {
-	kills := 60
-	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
-		kills = n
-	}
+	t.Parallel()
 	repositories := map[string]*twoRevisions{"small": newTwoRevisions(t, smallHistory), "large": newTwoRevisions(t, manyAndSubmodules)}
 	places := map[string]killCase{
 		"folder":     {leaves: []string{"app"}},
@@ -304,11 +315,14 @@ func TestKilled(t *testing.T) {
 		"mount":      {mount: true, leaves: []string{"app"}},
 		"mount bare": {mount: true, gitDir: clone.GitRemove, leaves: []string{"app"}},
 	}
+	first := 0
 	for size, repository := range repositories {
-		for name, place := range places {
+		for _, name := range slices.Sorted(maps.Keys(places)) {
 			t.Run(size+" "+name, func(t *testing.T) {
-				newKilling(t, repository, place).run(kills / len(repositories) / len(places))
+				t.Parallel()
+				newKilling(t, repository, places[name]).run(first)
 			})
+			first++ // so that the moments at which there was no tree before differ from place to place
 		}
 	}
 }
@@ -328,7 +342,7 @@ type killing struct {
 }
 
 func newKilling(t *testing.T, r *twoRevisions, c killCase) *killing {
-	k := &killing{T: t, twoRevisions: r, killCase: c, top: quick(t)}
+	k := &killing{T: t, twoRevisions: r, killCase: c, top: t.TempDir()}
 	k.child = child{URL: r.url, Dir: filepath.Join(k.top, "app"), Link: c.link, GitDir: c.gitDir, Depth: 1, Submodules: clone.SubmodulesRecursive}
 	if c.mount {
 		servers.Tmpfs(t, k.child.Dir, "size=200m")
@@ -339,38 +353,45 @@ func newKilling(t *testing.T, r *twoRevisions, c killCase) *killing {
 	return k
 }
 
-func (k *killing) run(kills int) {
+// run kills clones at five moments of an undisturbed run. The first of them is number i, which decides what it clones
+// and whether there is a tree before.
+func (k *killing) run(i int) {
 	whole := time.Minute
-	for _, branch := range []string{"two", "one", "two", "one"} {
+	for range 2 {
 		start := time.Now()
-		k.finish(branch, false)
+		k.finish(k.wanted(i), false)
 		whole = min(whole, time.Since(start))
+		i++
 	}
-	killed, missing := 0, 0
-	for i := range kills {
-		branch := []string{"two", "one"}[i%2]
+	kills, killed, missing := 0, 0, 0
+	for moment := range soak.Moments(k, 5) {
 		absent := i%5 == 4
 		if absent {
 			k.clear()
 		}
-		k.child.Ref = branch
+		k.child.Ref = k.wanted(i)
 		cmd := k.child.command(k)
 		if err := cmd.Start(); err != nil {
 			k.Fatal(err)
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(whole))))
+		time.Sleep(time.Duration(moment * float64(whole)))
 		cmd.Process.Kill()
 		cmd.Wait()
+		kills++
 		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
 			killed++
 		}
 		if !k.check(absent) {
 			missing++
 		}
-		k.finish(branch, i%5 == 3)
+		k.finish(k.wanted(i), i%5 == 3)
+		i++
 	}
-	k.Logf("%d of %d runs were killed before their end, which left no tree, or none with a marker, %d times; one takes %v", killed, kills, missing, whole)
+	k.Logf("%d of %d runs were killed before they ended; %d of them left no tree, or no marker; an undisturbed run takes %v", killed, kills, missing, whole)
 }
+
+// wanted is the branch that clone number i wants: never the one that is there.
+func (k *killing) wanted(i int) string { return []string{"two", "one"}[i%2] }
 
 // clear removes what there is.
 func (k *killing) clear() {
@@ -504,7 +525,8 @@ func TestAtOnce(t *testing.T) {
 	} {
 		for _, link := range []string{"", "current"} {
 			t.Run(name+" "+link, func(t *testing.T) {
-				top := quick(t)
+				t.Parallel()
+				top := t.TempDir()
 				c := child{URL: r.url, Dir: filepath.Join(top, "app"), Link: link, Depth: 1, Ref: "two"}
 				if out := c.run(t); out.Error != "" {
 					t.Fatal(out.Error)

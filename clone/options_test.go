@@ -37,6 +37,7 @@ func TestSparse(t *testing.T) {
 	} {
 		for _, filter := range []string{"", "blob:none"} {
 			t.Run(name+" "+filter, func(t *testing.T) {
+				t.Parallel()
 				dir := t.TempDir()
 				got, want := filepath.Join(dir, "got"), filepath.Join(dir, "want")
 				git(t, dir, "clone", "-q", "--no-checkout", "--depth", "1", at, want)

@@ -29,6 +29,7 @@ func run(t *testing.T, o clone.Options) (clone.Result, error) {
 
 // TestRef asks for the same repository by every form of a revision.
 func TestRef(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	dir := t.TempDir()
 	origin := newRepository(t, filepath.Join(dir, "origin"))
@@ -76,6 +77,7 @@ func TestRef(t *testing.T) {
 	} {
 		for server, at := range map[string]string{"v2": at, "v0": old} {
 			t.Run(server+" "+test.ref, func(t *testing.T) {
+				t.Parallel()
 				got := filepath.Join(t.TempDir(), "clone")
 				result, err := run(t, clone.Options{URL: at, Dir: got, Ref: test.ref, Depth: 1})
 				if server == "v0" && test.ref == nameless[:10] && err != nil {
@@ -108,6 +110,7 @@ func TestRef(t *testing.T) {
 		strings.Repeat("f", 2000): "no branch, tag or commit",
 	} {
 		t.Run("none "+ref[:min(len(ref), 20)], func(t *testing.T) {
+			t.Parallel()
 			got := filepath.Join(t.TempDir(), "clone")
 			_, err := run(t, clone.Options{URL: at, Dir: got, Ref: ref, Depth: 1})
 			if err == nil || !strings.Contains(err.Error(), want) {

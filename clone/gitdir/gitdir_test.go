@@ -108,6 +108,7 @@ func clean(t *testing.T, dir string) {
 }
 
 func TestBranch(t *testing.T) {
+	t.Parallel()
 	src := source(t)
 	o := gitdir.Options{Remote: src, Head: "refs/heads/main", Commit: id(t, src, "main"), Refs: refs(t, src), Follow: "refs/heads/*", Access: nobody}
 	dir := cloned(t, o)
@@ -143,6 +144,7 @@ func cloneOf(t *testing.T, src string, args ...string) string {
 
 // TestConfig compares with what git clone writes.
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	src := source(t)
 	head := id(t, src, "main")
 	for name, test := range map[string]struct {
@@ -171,6 +173,7 @@ func TestConfig(t *testing.T) {
 }
 
 func TestTagShallow(t *testing.T) {
+	t.Parallel()
 	src := source(t)
 	commit := id(t, src, "v1^{}")
 	var tag []remote.Ref
@@ -219,6 +222,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestSparse(t *testing.T) {
+	t.Parallel()
 	src := source(t)
 	servers.RunGit(t, src, "config", "uploadpack.allowFilter", "true")
 	servers.RunGit(t, src, "config", "uploadpack.allowAnySHA1InWant", "true")
@@ -256,6 +260,7 @@ func TestSparse(t *testing.T) {
 }
 
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	src := source(t)
 	o := gitdir.Options{Remote: src, Head: "refs/heads/main", Commit: id(t, src, "main"), Refs: refs(t, src), Follow: "refs/heads/*",
 		Access: access.Access{Umask: 0o027, GroupWrite: true, Owner: &access.Owner{UID: os.Getuid(), GID: os.Getgid()}}}
@@ -283,6 +288,7 @@ func TestAccess(t *testing.T) {
 // TestOwner has git run by the user to whom the files are given: it asks for no
 // safe.directory then.
 func TestOwner(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can give files away")
 	}
@@ -316,6 +322,7 @@ func TestOwner(t *testing.T) {
 
 // TestElsewhere has .git where the files are not.
 func TestElsewhere(t *testing.T) {
+	t.Parallel()
 	src := source(t)
 	tree := t.TempDir() + "/tree"
 	o := gitdir.Options{Remote: src, Head: "refs/heads/main", Commit: id(t, src, "main"), Refs: refs(t, src), Follow: "refs/heads/*", Worktree: tree, Access: nobody}
@@ -335,6 +342,7 @@ func TestElsewhere(t *testing.T) {
 }
 
 func TestSubmodule(t *testing.T) {
+	t.Parallel()
 	lib, super := source(t), source(t)
 	servers.RunGit(t, super, "submodule", "--quiet", "add", "--name", "some/lib", lib, "libs/lib")
 	servers.RunGit(t, super, "commit", "-qm", "a submodule")

@@ -11,6 +11,8 @@ import (
 // TestFilter compares with git-lfs, which lists by the same patterns what it would
 // fetch.
 func TestFilter(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	files := []string{"a.bin", "b.bin", "dir/a.bin", "dir/sub/a.bin", "dir/sub/c.bin", "other/dir/d.bin", "other/x.bin"}
 	dir := lfsRepo(t, nil)
 	for _, name := range files {

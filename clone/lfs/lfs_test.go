@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 )
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	oid := strings.Repeat("0a", 32)
 	good := "version https://git-lfs.github.com/spec/v1\noid sha256:" + oid + "\nsize 123\n"
 	for text, ok := range map[string]bool{
@@ -54,6 +54,8 @@ func TestParse(t *testing.T) {
 // TestGitLFS has git-lfs fetch from the server of the tests, which proves it right,
 // and initbox fetch what git-lfs has fetched.
 func TestGitLFS(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	contents := map[string][]byte{"a.bin": []byte("one"), "b.bin": bytes.Repeat([]byte("two\x00"), 300_000), "c.bin": []byte("one"), "empty.bin": {}}
 	dir := lfsRepo(t, contents)
 	s := newServer(t, contents["a.bin"], contents["b.bin"])
@@ -97,6 +99,7 @@ func TestGitLFS(t *testing.T) {
 
 // TestManyAtOnce pins that objects are asked for in batches.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	var contents [][]byte
 	for i := range 250 {
 		contents = append(contents, bytes.Repeat([]byte{byte(i), 'x'}, i+1))
@@ -116,6 +119,7 @@ func TestManyAtOnce(t *testing.T) {
 
 // TestEmpty pins that what is empty is not asked for.
 func TestEmpty(t *testing.T) {
+	t.Parallel()
 	s, got := newServer(t), placed{}
 	if err := s.client().Fetch(t.Context(), pointersTo(nil), got.place); err != nil || got["file0"] != "" || len(got) != 1 || len(s.requests) > 0 {
 		t.Errorf("%v, %v, %v", err, got, s.requests)
@@ -126,6 +130,7 @@ var one, two = []byte("the first object"), []byte("the second object, which is l
 
 // TestRefused pins what is said of servers that do not give what the pointers say.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	first := func(answer map[string]any) map[string]any { return answer["objects"].([]map[string]any)[0] }
 	for name, tt := range map[string]struct {
 		change func(s *server, c *Client)
@@ -223,6 +228,7 @@ func endless(w http.ResponseWriter) {
 
 // TestPointersRefused pins what is not asked for.
 func TestPointersRefused(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, one)
 	good := pointersTo(one)[0]
 	for want, change := range map[string]func(p *Pointer){
@@ -243,6 +249,8 @@ func TestPointersRefused(t *testing.T) {
 
 // TestRetries pins that what can heal is tried again, from the beginning.
 func TestRetries(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	s := newServer(t, one, two)
 	var broken, busy atomic.Int32
 	s.download = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
@@ -265,9 +273,13 @@ func TestRetries(t *testing.T) {
 		t.Errorf("%v, %q", err, got)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	var refused atomic.Int32
 	s.download = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		if refused.Add(1) == 3 {
+			cancel(context.DeadlineExceeded) // as if the time was over, when 503 has been seen
+		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
 	}
@@ -280,6 +292,7 @@ func TestRetries(t *testing.T) {
 // TestCredentials pins to whom they are sent: the repository's own server, and not
 // where another proof was given.
 func TestCredentials(t *testing.T) {
+	t.Parallel()
 	var leaked atomic.Int32
 	store := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // such as S3
 		if r.Header.Get("Authorization") != "" || r.Header.Get("X-Other") != "" && r.URL.Path != "/own" {
@@ -360,6 +373,7 @@ func TestCredentials(t *testing.T) {
 
 // TestSSH pins what becomes of the answer of git-lfs-authenticate.
 func TestSSH(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, one)
 	auth, err := http.NewRequest("GET", s.URL, nil)
 	if err != nil {
@@ -391,6 +405,7 @@ func TestSSH(t *testing.T) {
 
 // TestFolder pins what is not taken from a folder.
 func TestFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	put := func(content []byte, make func(name string) error) {
 		oid := oidOf(content)
@@ -416,6 +431,7 @@ func TestFolder(t *testing.T) {
 
 // TestPlaceFails pins that an error of the disk is not the server's.
 func TestPlaceFails(t *testing.T) {
+	t.Parallel()
 	s := newServer(t, one)
 	full := errors.New("no space left")
 	if err := s.client().Fetch(t.Context(), pointersTo(one), func(Pointer, io.Reader) error { return full }); !errors.Is(err, full) {

@@ -23,6 +23,14 @@ import (
 	"initbox/test/servers"
 )
 
+// skipIfShort skips what starts a real server, or takes more than about a second.
+func skipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a real server, or takes more than a second")
+	}
+}
+
 // server is one of Git LFS: the batch API and basic transfers, behind basic
 // authentication. TestGitLFS proves with git-lfs that it is one.
 type server struct {

@@ -125,6 +125,7 @@ func TestAskpassFails(t *testing.T) {
 // TestGitHubApp pins what is asked of GitHub's API, and that a token is used as long
 // as it is good.
 func TestGitHubApp(t *testing.T) {
+	t.Parallel()
 	file := servers.SSHKey(t, filepath.Join(t.TempDir(), "key"), "rsa", "", "-b", "2048", "-m", "PEM")
 	key, err := rsaKey(readAll(t, file))
 	if err != nil {

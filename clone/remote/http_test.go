@@ -57,6 +57,8 @@ func file(t testing.TB, text string) string {
 
 // TestLogin is by TLS, with each of the ways to prove who asks.
 func TestLogin(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir, ca := makeRepository(t), servers.NewCA(t)
 	g := servers.StartGit(t, dir, servers.GitOptions{CA: ca, WantClient: true, User: "app", Password: secretText, Token: secretText + "t"})
 	client := ca.Client(t, "initbox")
@@ -157,6 +159,8 @@ func redirect(to string) http.HandlerFunc {
 // TestRedirect follows the first request's redirect with those that come after it,
 // and leaves what proves who asks at home.
 func TestRedirect(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := makeRepository(t)
 	main := revision(t, dir, "main")
 	elsewhere := servers.StartGit(t, dir, servers.GitOptions{})
@@ -205,6 +209,8 @@ func TestRedirect(t *testing.T) {
 }
 
 func TestRedirectDown(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	ca := servers.NewCA(t)
 	g := servers.StartGit(t, t.TempDir(), servers.GitOptions{CA: ca, Wrap: func(http.Handler) http.Handler {
 		return redirect("http://127.0.0.1/repo.git/info/refs?service=git-upload-pack")
@@ -215,6 +221,8 @@ func TestRedirectDown(t *testing.T) {
 
 // TestNotGiven asks for what the server does not have, or does not give.
 func TestNotGiven(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := makeRepository(t)
 	repo := filepath.Join(dir, "repo.git")
 	gone := revision(t, dir, "main~1")
@@ -271,6 +279,7 @@ func TestNotGiven(t *testing.T) {
 
 // TestCut ends the connection at every tenth byte of an answer.
 func TestCut(t *testing.T) {
+	t.Parallel()
 	dir := makeRepository(t)
 	main := revision(t, dir, "main")
 	live, err := servers.GitHandler(dir, servers.GitOptions{})
@@ -517,6 +526,8 @@ func TestStalled(t *testing.T) {
 
 // TestDaemonRefuses has the errors of git://.
 func TestDaemonRefuses(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	base := servers.StartGitDaemon(t, makeRepository(t))
 	_, err := open(t, base+"/none.git", Options{})
 	fails(t, err, failure.NoRepository, "no such repository: the server says:", "path right")
@@ -525,6 +536,8 @@ func TestDaemonRefuses(t *testing.T) {
 }
 
 func TestSHA256(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := t.TempDir()
 	servers.RunGit(t, dir, "init", "-q", "--object-format=sha256", "work")
 	servers.RunGit(t, filepath.Join(dir, "work"), "commit", "-q", "--allow-empty", "-m", "x")
@@ -558,6 +571,8 @@ func TestProgress(t *testing.T) {
 
 // TestHTTPProxy goes through one, which is told no credentials of the server.
 func TestHTTPProxy(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir, ca := makeRepository(t), servers.NewCA(t)
 	g := servers.StartGit(t, dir, servers.GitOptions{CA: ca})
 	asked := make(chan string, 10)

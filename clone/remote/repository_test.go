@@ -15,6 +15,14 @@ import (
 	"initbox/test/servers"
 )
 
+// skipIfShort skips what starts a real server, or takes more than about a second.
+func skipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a real server, or takes more than a second")
+	}
+}
+
 // makeRepository makes DIR/repo.git with two branches, a tag of each kind and three
 // commits, and returns DIR.
 func makeRepository(t testing.TB) (dir string) {
@@ -162,6 +170,8 @@ func versions(dir string) map[string]func(t testing.TB) (Repository, error) {
 
 // TestRepository lists and fetches by every version of the protocol, twice each.
 func TestRepository(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := makeRepository(t)
 	main, side, tag := revision(t, dir, "main"), revision(t, dir, "side"), revision(t, dir, "v1.0")
 	for name, open := range versions(dir) {
@@ -221,6 +231,8 @@ func TestRepository(t *testing.T) {
 
 // TestFiltered fetches what a filter had left out.
 func TestFiltered(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := makeRepository(t)
 	main, blob := revision(t, dir, "main"), revision(t, dir, "main:file")
 	allowed := []string{"uploadpack.allowFilter=true", "uploadpack.allowAnySHA1InWant=true"}
@@ -249,6 +261,8 @@ func TestFiltered(t *testing.T) {
 
 // TestGivenUp closes an answer in its midst, and asks again.
 func TestGivenUp(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := makeRepository(t)
 	main := revision(t, dir, "main")
 	for name, open := range versions(dir) {
@@ -277,6 +291,8 @@ func TestGivenUp(t *testing.T) {
 
 // TestEndsWithContext gives up what hangs.
 func TestEndsWithContext(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := makeRepository(t)
 	main := revision(t, dir, "main")
 	for name, open := range versions(dir) {
@@ -299,6 +315,8 @@ func TestEndsWithContext(t *testing.T) {
 }
 
 func TestEmptyRepository(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := t.TempDir()
 	servers.RunGit(t, dir, "init", "-q", "--bare", "repo.git")
 	for name, open := range versions(dir) {
@@ -327,6 +345,7 @@ func TestEmptyRepository(t *testing.T) {
 // TestOneCommand pins that a kept command answers all there is to ask: a round trip
 // less for each.
 func TestOneCommand(t *testing.T) {
+	t.Parallel()
 	dir := makeRepository(t)
 	main := revision(t, dir, "main")
 	u, _ := ParseURL(dir, nil)

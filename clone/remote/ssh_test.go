@@ -118,6 +118,8 @@ func mustFail(t *testing.T, err error, class failure.Class, texts ...string) {
 
 // TestSSHKeys pins which key files are good for authentication.
 func TestSSHKeys(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := t.TempDir()
 	key := func(name, kind, passphrase string, more ...string) string {
 		return servers.SSHKey(t, filepath.Join(dir, name), kind, passphrase, more...)
@@ -183,6 +185,7 @@ func TestSSHKeys(t *testing.T) {
 // TestSSHKeyFiles pins what is said of a file that is no key, and that nothing of
 // it is quoted.
 func TestSSHKeyFiles(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	good := servers.SSHKey(t, filepath.Join(dir, "good"), "ed25519", "")
 	text := readAll(t, good)
@@ -223,6 +226,8 @@ func TestSSHKeyFiles(t *testing.T) {
 // TestSSHKnownHosts pins which host keys are accepted, at a server that has several,
 // on a port that is not 22.
 func TestSSHKnownHosts(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := t.TempDir()
 	key := servers.SSHKey(t, filepath.Join(dir, "key"), "ed25519", "")
 	hostCA := servers.SSHKey(t, filepath.Join(dir, "ca"), "ecdsa", "")
@@ -309,6 +314,8 @@ func TestSSHAcceptNew(t *testing.T) {
 
 // TestSSHRefusals pins what becomes of the server's refusals.
 func TestSSHRefusals(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	dir := t.TempDir()
 	key := servers.SSHKey(t, filepath.Join(dir, "key"), "ed25519", "")
 	other := servers.SSHKey(t, filepath.Join(dir, "other"), "ecdsa", "")
@@ -367,6 +374,8 @@ func TestRefusal(t *testing.T) {
 // TestSSHEnds pins that nothing outlasts the context or the patience, at a server
 // that accepts connections and is silent, and one that stops in the midst.
 func TestSSHEnds(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -431,6 +440,8 @@ func TestQuote(t *testing.T) {
 // TestSSHProxy pins that SSH goes through a proxy, with its password, and what is said
 // of one that refuses.
 func TestSSHProxy(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	key := servers.SSHKey(t, filepath.Join(t.TempDir(), "key"), "ed25519", "")
 	s := servers.StartSSHD(t, servers.SSHDOptions{Authorized: []string{key + ".pub"}})
 	repository := newRepository(t, "repo.git")
@@ -465,6 +476,8 @@ func TestSSHProxy(t *testing.T) {
 // TestSSHRepository pins that references and a pack come over SSH, over one
 // connection, whichever version of Git's protocol the server speaks.
 func TestSSHRepository(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	key := servers.SSHKey(t, filepath.Join(t.TempDir(), "key"), "ed25519", "")
 	repository := newRepository(t, "repo.git")
 	for name, old := range map[string]bool{"version 2": false, "version 0": true} {
