@@ -97,7 +97,7 @@ func (p *parser) section() (problem string) {
 			// [section.subsection] is from long ago
 			p.Section, p.Subsection, _ = strings.Cut(p.Section, ".")
 			return ""
-		case isLetter(c), isDigit(c), c == '-', c == '.' && len(name) > 0:
+		case isLetter(c), isDigit(c), c == '-', c == '.':
 			name = append(name, c)
 		case c != '\n' && isSpace(c) && len(name) > 0:
 			p.Section = strings.ToLower(string(name))

@@ -42,6 +42,7 @@ var files = []string{
 	"[a]\nb =\nc=\"\"\nd = \\\\\n",
 	"[a]b[c]d",
 	"[a]\nb\n[c]\nd=e", "[a]\nb #x\n", "[a]\nb = \"c\n", "[a]\nb = \\x\n", "[a\n]\n", "[a \"b\n\"]\n", "[a \"b\"c]\n", "[a b]\n", "[]\nb=c\n",
+	"[]\n", "[a]\nb=c\n[]\n", "[ a]\nb=c\n", "[\"a\"]\nb=c\n", "[1-a]\nb=c\n",
 	"[a]\n1b = c\n", "[a]\nb.c = d\n", "[a]\n\xff = 1\n", "[a \"\\\n\"]\n", "[a", "[a \"", "[a]\nb = \\",
 }
 

@@ -26,12 +26,12 @@ func (k *cache) get(offset int64) *content {
 	return c.content
 }
 
-// put keeps c, which is in memory, unless it is too large for that.
+// put keeps c, unless it is in a file or too large.
 func (k *cache) put(offset int64, c *content) {
 	if k.by == nil {
 		k.by = make(map[int64]*cached)
 	}
-	if c.cost() > cacheSize/4 || k.by[offset] != nil {
+	if c.file != nil || c.cost() > cacheSize/4 || k.by[offset] != nil {
 		return
 	}
 	kept := &cached{offset: offset, content: c.use()}

@@ -105,15 +105,20 @@ func (p *Pack) fromSink(o *Object, sink Sink) *content {
 	return c
 }
 
-// isLarge reports whether content goes through a file, or else why it cannot be.
+// isLarge reports whether content goes through a file. Content that may not and is too large for memory is an error: a
+// permanent one only when the checksum at the end of the pack has shown that the size is what the server sent.
 func (p *Pack) isLarge(kind plumbing.ObjectType, size int64) (bool, error) {
 	if kind == plumbing.BlobObject {
 		return size > p.o.Large, nil
 	}
-	if size > p.o.MaxObject {
-		return false, tooLarge(kind, size, p.o.MaxObject)
+	if size <= p.o.MaxObject {
+		return false, nil
 	}
-	return false, nil
+	err := tooLarge(kind, size, p.o.MaxObject)
+	if p.Checksum.IsZero() {
+		return false, corrupt("%v", err)
+	}
+	return false, err
 }
 
 // inflate reads an object that is no delta.

@@ -42,7 +42,7 @@ func TestHostile(t *testing.T) {
 		{"large, too long", func(b *builder) { b.begin(blob, 5<<20); b.deflate(make([]byte, 5<<20+1)) }, "it inflates to more bytes than it says"},
 		{"fewer objects", func(b *builder) { b.whole(blob, "abc"); b.objects++ }, "object 2 of 2, at byte 28 of the pack: "},
 		{"more objects", func(b *builder) { b.whole(blob, "abc"); b.whole(blob, "abc"); b.objects-- }, "more bytes follow"},
-		{"huge tree", func(b *builder) { b.begin(plumbing.TreeObject, 33<<20) }, "it is a tree of 34603008 bytes: 33554432 are allowed"},
+		{"huge tree", func(b *builder) { b.begin(plumbing.TreeObject, 32<<20+1) }, "it is a tree of 33554433 bytes: 33554432 are allowed"},
 		{"huge commit", func(b *builder) { b.begin(plumbing.CommitObject, 1<<58) }, "it is a commit of"},
 
 		{"base is itself", func(b *builder) { b.on(headerSize, delta(0, 1, insert("a"))) }, "it is a delta of something 0 bytes before it"},
@@ -62,8 +62,8 @@ func TestHostile(t *testing.T) {
 		{"other base", func(b *builder) { at, _ := b.whole(blob, "abc"); b.on(at, delta(4, 3, copyOf(0, 3))) }, "it is a delta of 4 bytes, and its base has 3"},
 		{"other base by id", func(b *builder) { _, id := b.whole(blob, "abc"); b.onID(id, delta(4, 3, copyOf(0, 3))) }, "the object at byte 28 of the pack: it is a delta of 4 bytes, and its base has 3"},
 		{"tree grows huge", func(b *builder) {
-			at, _ := b.whole(plumbing.TreeObject, "abc")
-			b.on(at, delta(3, 33<<20, bytes.Repeat(copyOf(0, 3), 11<<20)))
+			_, id := b.whole(plumbing.TreeObject, "abc")
+			b.onID(id, delta(3, 33<<20, copyOf(0, 3)))
 		}, "the object at byte 28 of the pack: it is a tree of 34603008 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,6 +71,52 @@ func TestHostile(t *testing.T) {
 			tt.build(b)
 			refused(t, b.pack(), tt.want)
 		})
+	}
+}
+
+// TestTooLarge refuses a tree that is too large for memory. Another attempt can help unless the pack is known to be
+// undamaged: a flipped bit, or the checksum taken for an object because the number of objects is wrong, reads as a size,
+// too.
+func TestTooLarge(t *testing.T) {
+	whole, late := new(builder), new(builder)
+	whole.begin(plumbing.TreeObject, 33<<20)
+	_, id := late.whole(plumbing.TreeObject, "abc")
+	late.onID(id, delta(3, 33<<20, copyOf(0, 3)))
+	for _, tt := range []struct {
+		name      string
+		pack      []byte
+		permanent bool
+	}{{"before the checksum", whole.pack(), false}, {"after the checksum", late.pack(), true}} {
+		_, _, err := read(t, tt.pack)
+		if err == nil || !strings.Contains(err.Error(), "are allowed") || poll.IsPermanent(err) != tt.permanent {
+			t.Errorf("%s: %v, permanent %t, want %t", tt.name, err, poll.IsPermanent(err), tt.permanent)
+		}
+	}
+}
+
+// TestLimits reads objects that are as large as the limits allow, and by one byte larger.
+func TestLimits(t *testing.T) {
+	const limit = 1000
+	for _, tt := range []struct {
+		kind     plumbing.ObjectType
+		size     int
+		ok, file bool
+	}{
+		{plumbing.TreeObject, limit, true, false},
+		{plumbing.TreeObject, limit + 1, false, false},
+		{plumbing.CommitObject, limit + 1, false, false},
+		{blob, limit, true, false},
+		{blob, limit + 1, true, true},
+	} {
+		b := new(builder)
+		b.whole(tt.kind, strings.Repeat("x", tt.size))
+		inFile := false
+		m := &memorySink{each: func(_ *Object, c Content) error { inFile = c.File != nil; return nil }}
+		o := options(t, m)
+		o.MaxObject, o.Large = limit, limit
+		if _, err := Read(t.Context(), bytes.NewReader(b.pack()), o); (err == nil) != tt.ok || inFile != tt.file {
+			t.Errorf("%s of %d bytes: %v, in a file %t", tt.kind, tt.size, err, inFile)
+		}
 	}
 }
 

@@ -156,9 +156,7 @@ func (r *reader) object() error {
 		r.deferred++
 		return nil
 	}
-	if c.file == nil {
-		r.cache.put(o.Offset, c)
-	}
+	r.cache.put(o.Offset, c)
 	r.out.emit(job{object: o, content: c})
 	return nil
 }

@@ -231,6 +231,13 @@ func TestBush(t *testing.T) {
 		m := new(memorySink)
 		o := options(t, m)
 		o.Large = large
+		temp := o.Temp
+		o.Temp = func() (*os.File, error) {
+			if n := openUnnamed(t); n > 40 {
+				t.Errorf("%d temporary files are open at once", n)
+			}
+			return temp()
+		}
 		if _, err := Read(t.Context(), bytes.NewReader(b.pack()), o); err != nil {
 			t.Fatal(err)
 		}
@@ -242,6 +249,53 @@ func TestBush(t *testing.T) {
 				t.Fatalf("%s is missing", id)
 			}
 		}
+	}
+}
+
+// openUnnamed returns how many files of this process are open that have no name.
+func openUnnamed(t *testing.T) (n int) {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range all {
+		if name, _ := os.Readlink("/proc/self/fd/" + e.Name()); strings.HasSuffix(name, " (deleted)") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCache keeps content in memory, up to a size, but no open files.
+func TestCache(t *testing.T) {
+	var k cache
+	file, err := unnamed(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for offset, tt := range map[int64]struct {
+		content *content
+		kept    bool
+	}{
+		1: {newContent(10), true},
+		2: {newContent(cacheSize / 4), true},
+		3: {newContent(cacheSize/4 + 1), false},
+		4: {newFileContent(file, 10), false},
+	} {
+		if k.put(offset, tt.content); (k.get(offset) != nil) != tt.kept {
+			t.Errorf("content of %d bytes: kept is not %t", tt.content.size, tt.kept)
+		}
+	}
+	for offset := range int64(10) {
+		k.put(100+offset, newContent(cacheSize/8))
+	}
+	if k.size > cacheSize {
+		t.Errorf("%d bytes are kept, more than %d", k.size, cacheSize)
+	}
+	if k.get(1) == nil || k.get(101) != nil {
+		t.Error("what was used again was dropped before what was not")
 	}
 }
 
