@@ -38,6 +38,7 @@ func answer(text string) func(net.Conn) {
 // TestEndIsTheContexts pins that the error of a request whose context ended is the
 // context's, whoever noticed first, and not what became of the connection.
 func TestEndIsTheContexts(t *testing.T) {
+	t.Parallel()
 	silent := serve(t, func(net.Conn) {})
 	for name, tt := range map[string]struct {
 		url string
@@ -98,6 +99,7 @@ func get(t *testing.T, url string, p Protocol, limit time.Duration) error {
 // TestHangsUpAtOnce pins that a server which hangs up before it was asked is told from one
 // that speaks something else: which of the two HTTP/2's client notices first is chance.
 func TestHangsUpAtOnce(t *testing.T) {
+	t.Parallel()
 	addr := servers.Serve(t, func(net.Conn) {})
 	for _, protocol := range []Protocol{Auto, H2C} {
 		for range 300 {

@@ -116,6 +116,7 @@ func (b *busy) most() int {
 // TestHerd pins what [pace] promises of thousands of Pods that start at one moment.
 // Time is virtual, so that the figures do not depend on the machine.
 func TestHerd(t *testing.T) {
+	t.Parallel()
 	everySecond := func(*busy, time.Duration) string { return "1" }
 	for name, tt := range map[string]struct {
 		pods, capacity int

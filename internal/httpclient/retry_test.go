@@ -435,6 +435,7 @@ func TestSameSeed(t *testing.T) {
 // TestFaults sends to real servers that do what servers should not. Each is tried
 // again, for as long as there is time, and told without what the server sent.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	read := func(c net.Conn) bool {
 		_, err := http.ReadRequest(bufio.NewReader(c))
 		return err == nil
@@ -523,6 +524,7 @@ func loopback(r *Retry) *Retry {
 
 // TestOddAnswers pins that an answer counts although there is something odd about it.
 func TestOddAnswers(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		handle func(net.Conn)
 		status int
@@ -547,6 +549,7 @@ func TestOddAnswers(t *testing.T) {
 
 // TestLongAnswer pins that of an answer without end a part is read, which decides.
 func TestLongAnswer(t *testing.T) {
+	t.Parallel()
 	r := loopback(&Retry{})
 	a, err := r.Do(t.Context(), "GET", "http://"+serve(t, func(c net.Conn) {
 		answer("HTTP/1.1 200 OK\r\n\r\n")(c)
@@ -616,6 +619,7 @@ func TestRedirects(t *testing.T) {
 // TestUntrusted pins that a certificate that does not verify ends the attempts,
 // unless it may yet, and that the authority's file is read each time.
 func TestUntrusted(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

@@ -77,23 +77,22 @@ func (c *cluster) healthz(w http.ResponseWriter, r *http.Request) {
 }
 
 // play lets the cluster change, one event after the other, until the last or the
-// end of ctx. Of the Pod it knows only what a cluster could see: that an init
-// container has started.
-func (c *cluster) play(ctx context.Context, pace time.Duration, started <-chan string, out *transcript) error {
+// end of ctx. Each event comes a while after an init container has logged what it finds
+// before the event.
+func (c *cluster) play(ctx context.Context, pace time.Duration, out *transcript) error {
 	address := net.JoinHostPort(mydbAddress, strconv.Itoa(c.port))
 	events := []struct {
-		startOf string // the init container to wait for first, if any
-		after   time.Duration
-		what    string
-		do      func() error
+		container, logs string // what is to be logged first
+		what            string
+		do              func() error
 	}{
-		{"init-myservice", pace * 3 / 2, "service myservice created: " + myserviceAddress, func() error {
+		{"init-myservice", "no such name", "service myservice created: " + myserviceAddress, func() error {
 			return c.dns.publish("myservice."+namespace, myserviceAddress)
 		}},
-		{"init-mydb", pace, "service mydb created: " + mydbAddress + ", nothing listening yet", func() error {
+		{"init-mydb", "no such name", "service mydb created: " + mydbAddress + ", nothing listening yet", func() error {
 			return c.dns.publish("mydb."+namespace, mydbAddress)
 		}},
-		{"", pace, fmt.Sprintf("mydb listens on port %d, and answers 503: recovering", c.port), func() error {
+		{"init-mydb", "refused", fmt.Sprintf("mydb listens on port %d, and answers 503: recovering", c.port), func() error {
 			l, err := net.Listen("tcp", address)
 			if err != nil {
 				return err
@@ -101,13 +100,13 @@ func (c *cluster) play(ctx context.Context, pace time.Duration, started <-chan s
 			go c.mydb.Serve(l)
 			return nil
 		}},
-		{"", pace, "mydb has recovered, and answers 200", func() error {
+		{"init-mydb", "503", "mydb has recovered, and answers 200", func() error {
 			c.healthy.Store(true)
 			return nil
 		}},
 	}
 	for _, e := range events {
-		if !awaitStart(ctx, e.startOf, started) || !sleep(ctx, e.after) {
+		if !out.await(ctx, e.container, e.logs) || !sleep(ctx, pace) {
 			return nil
 		}
 		out.say(speaker{"cluster", 36}, "%s", e.what)
@@ -117,20 +116,6 @@ func (c *cluster) play(ctx context.Context, pace time.Duration, started <-chan s
 		}
 	}
 	return nil
-}
-
-func awaitStart(ctx context.Context, container string, started <-chan string) bool {
-	for container != "" {
-		select {
-		case name := <-started:
-			if name == container {
-				return true
-			}
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

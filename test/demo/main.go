@@ -28,7 +28,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	binary := flags.String("initbox", "bin/initbox", "the `binary` to show")
-	pace := flags.Duration("pace", 2*time.Second, "time from one event in the cluster to the next")
+	pace := flags.Duration("pace", 2*time.Second, "time from what an init container logs to the next event in the cluster")
 	if flags.Parse(args) != nil || flags.NArg() > 0 {
 		return 2
 	}
@@ -63,7 +63,7 @@ func demo(ctx context.Context, binary string, pace time.Duration, stdout io.Writ
 
 	play, cancel := context.WithCancel(ctx)
 	played := make(chan error, 1)
-	go func() { played <- c.play(play, pace, p.started, out) }()
+	go func() { played <- c.play(play, pace, out) }()
 	err = p.run(ctx, c, out)
 	cancel()
 	if clusterErr := <-played; clusterErr != nil {

@@ -16,11 +16,10 @@ import (
 // A pod runs its init containers as the kubelet would: in order, the next one when
 // the last has ended well.
 type pod struct {
-	binary  string
-	dir     string      // for the files that the kubelet mounts into a Pod's containers
-	flags   []string    // that point initbox to those files
-	inits   []container // in order
-	started chan string // the names of the init containers, as they start
+	binary string
+	dir    string      // for the files that the kubelet mounts into a Pod's containers
+	flags  []string    // that point initbox to those files
+	inits  []container // in order
 }
 
 type container struct {
@@ -50,7 +49,6 @@ func newPod(binary string, c *cluster) (*pod, error) {
 		{speaker{"init-mydb", 35}, []string{"wait-for-service",
 			fmt.Sprintf("http://mydb:%d/healthz", c.port), fmt.Sprintf("tcp://mydb:%d", c.port)}},
 	}
-	p.started = make(chan string, len(p.inits))
 	return p, p.writeFiles(map[string]string{
 		"resolv.conf":     "search default.svc.cluster.local svc.cluster.local cluster.local\noptions ndots:5\n",
 		"hosts":           "127.0.0.1\tlocalhost\n",
@@ -117,7 +115,6 @@ func (p *pod) runInit(ctx context.Context, init container, c *cluster, out *tran
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	p.started <- init.name
 	err := cmd.Wait()
 	ended := time.Now()
 	log.flush()

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -15,12 +18,17 @@ type transcript struct {
 	start  time.Time
 	colour bool
 
-	mu sync.Mutex
-	w  io.Writer
+	mu   sync.Mutex
+	w    io.Writer
+	said []line
+	more chan struct{} // closed at the next line
 }
 
+// A line is what a speaker has said.
+type line struct{ speaker, text string }
+
 func newTranscript(w io.Writer) *transcript {
-	return &transcript{start: time.Now(), colour: isTerminal(w) && os.Getenv("NO_COLOR") == "", w: w}
+	return &transcript{start: time.Now(), colour: isTerminal(w) && os.Getenv("NO_COLOR") == "", w: w, more: make(chan struct{})}
 }
 
 func isTerminal(w io.Writer) bool {
@@ -44,11 +52,33 @@ const nameWidth = len("init-myservice")
 func (t *transcript) say(s speaker, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	name, line := fmt.Sprintf("%-*s", nameWidth, s.name), fmt.Sprintf(format, args...)
+	name, text := fmt.Sprintf("%-*s", nameWidth, s.name), fmt.Sprintf(format, args...)
 	if t.colour && s.colour != 0 {
 		name = fmt.Sprintf("\x1b[%dm%s\x1b[0m", s.colour, name)
 	}
-	fmt.Fprintf(t.w, "%5.1fs  %s | %s\n", time.Since(t.start).Seconds(), name, line)
+	fmt.Fprintf(t.w, "%5.1fs  %s | %s\n", time.Since(t.start).Seconds(), name, text)
+	t.said = append(t.said, line{s.name, text})
+	close(t.more)
+	t.more = make(chan struct{})
+}
+
+// await waits until the speaker has said a line that contains text. It returns false if
+// ctx ends first.
+func (t *transcript) await(ctx context.Context, speaker, text string) bool {
+	said := func(l line) bool { return l.speaker == speaker && strings.Contains(l.text, text) }
+	for {
+		t.mu.Lock()
+		found, more := slices.ContainsFunc(t.said, said), t.more
+		t.mu.Unlock()
+		if found {
+			return true
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
 // lines returns a writer for the output of a process.
