@@ -49,11 +49,12 @@ func fields(root, name string) []string {
 	return strings.Fields(string(text))
 }
 
+// ratio returns a/b, or 0 where a is no limit: "max", or -1.
 func ratio(a, b string) float64 {
-	x, err1 := strconv.ParseFloat(a, 64)
-	y, err2 := strconv.ParseFloat(b, 64)
-	if err1 != nil || err2 != nil || x <= 0 || y <= 0 { // "max", or -1
+	x, _ := strconv.ParseFloat(a, 64)
+	y, _ := strconv.ParseFloat(b, 64)
+	if y <= 0 {
 		return 0
 	}
-	return x / y
+	return max(x, 0) / y
 }

@@ -110,6 +110,10 @@ func TestCgroup(t *testing.T) {
 		{map[string]string{"cpu.max": "max 100000\n", "memory.max": "max\n"}, 0, 0},
 		{map[string]string{"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "100000\n", "memory/memory.limit_in_bytes": "2097152\n"}, 0.5, 2 << 20},
 		{map[string]string{"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n", "memory/memory.limit_in_bytes": "9223372036854771712\n"}, 0, 0},
+		{map[string]string{"memory/memory.limit_in_bytes": "9223372036854710272\n"}, 0, 0}, // pages of 64 KiB
+		{map[string]string{"cpu.max": "100000 0\n"}, 0, 0},
+		{map[string]string{"cpu/cpu.cfs_quota_us": "50000\n"}, 0, 0},
+		{map[string]string{"cpu/cpu.cfs_period_us": "100000\n"}, 0, 0},
 		{nil, 0, 0},
 	} {
 		root := t.TempDir()

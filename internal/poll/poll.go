@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -275,12 +276,7 @@ func (a *attempt) begin(ctx context.Context, limit time.Duration) context.Contex
 // finish takes a off the running attempts and reports whether it was the newest.
 func (u *until) finish(a *attempt) (newest bool) {
 	a.cancel()
-	for i, r := range u.running {
-		if r == a {
-			u.running = append(u.running[:i], u.running[i+1:]...)
-			break
-		}
-	}
+	u.running = slices.DeleteFunc(u.running, func(r *attempt) bool { return r == a })
 	return a.number == u.started
 }
 

@@ -115,6 +115,15 @@ func TestUntilEnds(t *testing.T) {
 	}
 }
 
+func TestErrorCountsAttempts(t *testing.T) {
+	for attempts, want := range map[int]string{1: "stopped after 1.5s and 1 attempt: down", 2: "stopped after 1.5s and 2 attempts: down"} {
+		err := &Error{Attempts: attempts, Waited: 1500 * time.Millisecond, Cause: errors.New("stopped"), Last: errDown}
+		if err.Error() != want {
+			t.Errorf("%q, want %q", err, want)
+		}
+	}
+}
+
 // An attempt that the deadline cuts short must not hide the real cause.
 func TestLastCauseSurvivesDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -246,6 +255,27 @@ func TestHangingAttempts(t *testing.T) {
 			}
 			if len(said) == 0 || said[0] != "waiting for the answer: no answer within 1s" {
 				t.Errorf("said %q", said)
+			}
+		})
+	})
+	t.Run("the oldest that is left", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+			defer cancel()
+			var said []string
+			p.Notify = func(e Event) { said = append(said, e.Err.Error()) }
+			var n atomic.Int32
+			Until(ctx, p, func(ctx context.Context) error {
+				if n.Add(1) == 1 {
+					time.Sleep(1500 * time.Millisecond)
+					return errDown
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			// The second attempt began after one second.
+			if want := []string{"no answer within 1s", errDown.Error(), "no answer within 2s"}; !slices.Equal(said, want) {
+				t.Errorf("said %q, want %q", said, want)
 			}
 		})
 	})

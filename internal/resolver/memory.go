@@ -137,32 +137,32 @@ func (e *entry) narrow(ttl int, now time.Time) {
 	}
 }
 
-// due returns the moment from which it pays to ask again; ok is false where the
+// due returns the moment from which it pays to ask again, or the zero time where the
 // ordinary pace is right.
-func (e *entry) due() (at time.Time, ok bool) {
+func (e *entry) due() (at time.Time) {
 	switch e.verdict {
 	case constant:
-		return time.Time{}, false
+		return time.Time{}
 	case unknown:
 		// Two answers a good second apart will tell. Until then a cache gains
 		// nothing from being asked, and an authoritative server might: double
 		// the pauses.
 		decided := e.since.Add(decision)
 		if !e.asked.Before(decided) {
-			return time.Time{}, false // they did not tell, as from a server that invents numbers
+			return time.Time{} // they did not tell, as from a server that invents numbers
 		}
 		at = e.asked.Add(max(e.asked.Sub(e.since), 100*time.Millisecond))
 		if at.After(decided) {
 			at = decided
 		}
-		return at, true
+		return at
 	}
 	expiry := e.zero.Add(settle)
 	if !e.asked.Before(expiry) {
 		expiry = expiry.Add(time.Second)
 	}
 	if !e.asked.Before(expiry) {
-		return time.Time{}, false // it should have expired: ask at the ordinary pace
+		return time.Time{} // it should have expired: ask at the ordinary pace
 	}
 	at = e.asked.Add(recheck)
 	if e.zero.Sub(e.earliest) > sharp {
@@ -188,7 +188,7 @@ func (e *entry) due() (at time.Time, ok bool) {
 	if soonest := e.asked.Add(sharp / 2); at.Before(soonest) {
 		at = soonest
 	}
-	return at, true
+	return at
 }
 
 // recall returns the answer that asking now would only repeat, or nil.
@@ -203,7 +203,7 @@ func (m *Memory) recall(name string, qtype uint16) *Error {
 		return nil
 	}
 	now := time.Now()
-	if at, ok := e.due(); !ok || !now.Before(at) {
+	if !now.Before(e.due()) {
 		return nil
 	}
 	return e.current(now)
@@ -256,11 +256,13 @@ func (m *Memory) pace(failure *Failure) error {
 	var first time.Time
 	all := true
 	for _, err := range failure.Tried {
-		at, ok := time.Time{}, false
+		var at time.Time
 		if e := m.entries[question{err.Name, err.Type}]; e != nil {
-			at, ok = e.due()
+			at = e.due()
 		}
-		if all = all && ok; ok && (first.IsZero() || at.Before(first)) {
+		if at.IsZero() {
+			all = false
+		} else if first.IsZero() || at.Before(first) {
 			first = at
 		}
 	}

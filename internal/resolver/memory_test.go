@@ -2,6 +2,7 @@ package resolver
 
 import (
 	"context"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -174,4 +175,80 @@ func TestMemoryOfOddServers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestMemoryLearns pins which negative answers are worth remembering, and what they say
+// of the time for which a cache will repeat them.
+func TestMemoryLearns(t *testing.T) {
+	type answer struct {
+		after time.Duration
+		kind  Kind
+		ttl   int
+	}
+	const s = time.Second
+	for name, c := range map[string]struct {
+		answers  []answer
+		forgets  bool
+		cached   time.Duration // of the last answer; 0 unless a cache was seen to count
+		constant bool          // an authoritative server was recognised
+	}{
+		"long enough":            {answers: []answer{{0, NoSuchName, 3}}},
+		"too short":              {answers: []answer{{0, NoSuchName, 2}}, forgets: true},
+		"the end of a countdown": {answers: []answer{{0, NoSuchName, 5}, {s, NoSuchName, 4}, {3 * s, NoSuchName, 2}}, cached: 2 * s},
+		"short, no countdown":    {answers: []answer{{0, NoSuchName, 5}, {3 * s, NoSuchName, 2}}, forgets: true},
+		"of another kind":        {answers: []answer{{0, NoSuchName, 30}, {s, NoData, 30}}, forgets: true},
+		"of another kind, twice": {answers: []answer{{0, NoSuchName, 30}, {s, NoData, 30}, {2 * s, NoData, 30}}},
+		"too soon to tell":       {answers: []answer{{0, NoSuchName, 30}, {decision - 1, NoSuchName, 30}}},
+		"an authority":           {answers: []answer{{0, NoSuchName, 30}, {decision, NoSuchName, 30}}, constant: true},
+		"another, older cache":   {answers: []answer{{0, NoSuchName, 30}, {s, NoSuchName, 29}, {2 * s, NoSuchName, 10}}, cached: 10 * s},
+		"another, younger cache": {answers: []answer{{0, NoSuchName, 30}, {s, NoSuchName, 29}, {10 * s, NoSuchName, 28}}, cached: 28 * s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, start := new(Memory), time.Now()
+			var last *Error
+			for _, a := range c.answers {
+				last = &Error{Kind: a.kind, Name: "mydb.", Type: 1}
+				m.learn(last, a.ttl, start.Add(a.after))
+			}
+			e := m.entries[question{"mydb.", 1}]
+			if forgotten := e == nil; forgotten != c.forgets {
+				t.Fatalf("forgotten: %v, want %v", forgotten, c.forgets)
+			}
+			if last.Cached != c.cached {
+				t.Errorf("cached for %v, want %v", last.Cached, c.cached)
+			}
+			if e != nil && (e.verdict == constant) != c.constant {
+				t.Errorf("verdict %d", e.verdict)
+			}
+		})
+	}
+}
+
+// TestMemoryOfBoth pins that the ordinary pace holds where one of two answers came from
+// an authoritative server, unless the cache that gave the other forgets sooner.
+func TestMemoryOfBoth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(Memory)
+		learn := func(qtype uint16, ttl int) *Error {
+			e := &Error{Kind: NoSuchName, Name: "mydb.", Type: qtype}
+			m.learn(e, ttl, time.Now())
+			return e
+		}
+		authority, cache := learn(1, 30), learn(28, 30)
+		time.Sleep(2 * time.Second)
+		learn(1, 30)
+		learn(28, 28)
+		at := m.entries[question{"mydb.", 28}].due()
+		if at.IsZero() {
+			t.Fatal("the cache is asked at the ordinary pace")
+		}
+		failure := &Failure{Tried: []*Error{authority, cache}}
+		if got, want := m.pace(failure), poll.Within(time.Until(at), failure); !reflect.DeepEqual(got, want) {
+			t.Errorf("%#v, want %#v", got, want)
+		}
+		failure = &Failure{Tried: []*Error{cache}}
+		if got, want := m.pace(failure), poll.After(time.Until(at), failure); !reflect.DeepEqual(got, want) {
+			t.Errorf("%#v, want %#v", got, want)
+		}
+	})
 }

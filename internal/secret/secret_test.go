@@ -44,7 +44,10 @@ func TestURL(t *testing.T) {
 		"https://${env:USER}:${file:" + password + "}@api:8443/":    {"https://app:p%2Fw@api:8443/", "https://api:8443/"},
 		"http://app:literal@api":                                    {"http://app:literal@api", "http://api"},
 		"http://api/v1/${file:" + password + "}?t=${env:TOKEN}&x=y": {"http://api/v1/p/w?t=t0k%26n&x=y", "http://api/v1/…?…"},
-		"http://[fd00::1]:80/":                                      {"http://[fd00::1]:80/", "http://[fd00::1]:80/"},
+		"http://initbox-secret-0-/initbox-secret-0-":                {"http://initbox-secret-0-/initbox-secret-0-", "http://initbox-secret-0-/initbox-secret-0-"},
+		"http://api:1/":        {"http://api:1/", "http://api:1/"},
+		"http://api:65535/":    {"http://api:65535/", "http://api:65535/"},
+		"http://[fd00::1]:80/": {"http://[fd00::1]:80/", "http://[fd00::1]:80/"},
 	} {
 		write(t, password, "old\n")
 		u, err := ParseURL(text, env)
@@ -65,8 +68,10 @@ func TestURL(t *testing.T) {
 // TestURLSecrets pins what an answer is searched for before it is quoted.
 func TestURLSecrets(t *testing.T) {
 	absent := filepath.Join(t.TempDir(), "absent")
+	empty := write(t, filepath.Join(t.TempDir(), "empty"), "")
 	for text, want := range map[string][]string{
 		"http://api/?c=d":                           nil,
+		"http://api/${file:" + empty + "}":          nil,
 		"http://app:literal@api/":                   {"literal", "YXBwOmxpdGVyYWw="},
 		"http://a:${env:TOKEN}@api/${env:USER}":     {"t0k&n", "t0k%26n", "app", "t0k&n", "YTp0MGsmbg=="},
 		"http://api/${file:" + absent + "}?t=fixed": nil,
@@ -104,16 +109,22 @@ func TestURLMistakes(t *testing.T) {
 		"http://a:hUnter2/b@api/":         "percent-encode",
 		"http://a:1/hUnter2@api/":         "an @ after its host",
 		"http://api/?hUnter2@b":           "an @ after its host",
-		"http://api:99999/hUnter2":        "port must be a number",
+		"http://api:0/hUnter2":            "port must be a number",
+		"http://api:65536/hUnter2":        "port must be a number",
 		"http://api:hUnter2/":             "port must be a number",
 		"http://fd00::10:80/hUnter2":      "in brackets",
 		"http://api/#hUnter2":             "never sent",
 		"http://${env:USER}/":             "a secret where none can be",
 		"http://api/${env:NOPE}":          "variable NOPE is not set, but the URL refers to it as ${env:NOPE}",
 		"http://api/${env:hUnter2/}":      "an environment variable",
+		"http://api/${env:USER":           "neither ${file:/PATH} nor ${env:NAME}",
+		"http://api/${file:}":             "neither ${file:/PATH} nor ${env:NAME}",
+		":8080/hUnter2":                   "want a URL such as",
 		"http://api/${hUnter2}":           "neither ${file:/PATH} nor ${env:NAME}",
 		"http://$(API_SERVICE_HOST)/x":    "$(API_SERVICE_HOST) in it, which Kubernetes leaves",
 		"http://api:$(API_SERVICE_PORT)/": "$(API_SERVICE_PORT) in it, which Kubernetes leaves",
+		"http://$(hUnter2/":               "$(…)",
+		"http:///$(hUnter2)/":             "want a URL such as",
 		"http://$(<hUnter2)/":             "$(…)",
 		"http://a:$(hUnter2)@api:80/":     "",
 	} {
@@ -125,6 +136,26 @@ func TestURLMistakes(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		case err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Unter2")):
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestAddressProblem pins what is wrong with the address of what is not a URL, if it is
+// the address.
+func TestAddressProblem(t *testing.T) {
+	for text, want := range map[string]error{
+		"tcp://mydb:5432":       nil,
+		"tcp://mydb":            nil,
+		"tcp:///var/run:socket": nil,
+		"tcp://[fd00::1:80":     nil,
+		"tcp://a:b@mydb":        nil, // b may be the beginning of a password
+		"tcp://mydb:postgres":   ErrPort,
+		"tcp://:postgres/":      ErrPort,
+		"tcp://[fd00::1]:pg":    ErrPort,
+		"tcp://fd00::1:80":      ErrBrackets,
+	} {
+		if err := AddressProblem(text); err != want {
+			t.Errorf("%s: %v, want %v", text, err, want)
 		}
 	}
 }
