@@ -144,6 +144,30 @@ func TestLastCauseSurvivesDeadline(t *testing.T) {
 	})
 }
 
+// TestLastMoment pins the same for an attempt that fails in the moment of the deadline,
+// before the context says so.
+func TestLastMoment(t *testing.T) {
+	for range 50 { // which of the two is noticed first is chance
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+			defer cancel()
+			deadline, _ := ctx.Deadline()
+			n := 0
+			err := Until(ctx, Policy{}, func(context.Context) error {
+				if n++; n == 1 {
+					return errDown
+				}
+				time.Sleep(time.Until(deadline))
+				return errors.New("i/o timeout")
+			})
+			var e *Error
+			if !errors.As(err, &e) || e.Last != errDown {
+				t.Fatalf("error is %v, want one that says %v", err, errDown)
+			}
+		})
+	}
+}
+
 // An attempt that its own deadline ends has hung, whatever the end looks like from
 // inside: package net may say so early, and a connection that is closed on this
 // side says only that. What a server did is reported even so.
@@ -255,6 +279,29 @@ func TestHangingAttempts(t *testing.T) {
 			}
 			if len(said) == 0 || said[0] != "waiting for the answer: no answer within 1s" {
 				t.Errorf("said %q", said)
+			}
+		})
+	})
+	t.Run("a deaf attempt that ends starts no other", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			start, began := time.Now(), make(chan time.Duration, 100)
+			Until(ctx, p, func(context.Context) error {
+				if began <- time.Since(start); len(began) <= 2 {
+					time.Sleep(5 * time.Second)
+				}
+				return errDown
+			})
+			close(began)
+			times := []time.Duration{}
+			for at := range began {
+				times = append(times, at)
+			}
+			// The third begins when there is room for it, and then the pace is the ordinary one,
+			// also when the second ends.
+			if want := []time.Duration{0, time.Second, 5 * time.Second}; !slices.Equal(times[:3], want) || slices.Contains(times, 6*time.Second) {
+				t.Errorf("attempts at %v, want them at %v, and none at 6s", times, want)
 			}
 		})
 	})
