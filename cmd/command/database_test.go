@@ -4,6 +4,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,16 +49,56 @@ var databases = map[string]func(t testing.TB, options []string) map[string]strin
 	"temporal":      startWebDatabase("temporal"),
 }
 
-// database NAME KIND [OPTION…] starts a server of [databases], and puts its address into
-// $NAME and what else there is to know into $NAME_…. It ends with the script.
+// database NAME KIND [OPTION…] starts a server of [databases], and puts its address into $NAME and what else there is to
+// know into $NAME_…. It ends with the script, or with the last one if scripts share it.
 func cmdDatabase(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || databases[args[1]] == nil {
 		ts.Fatalf("usage: database NAME KIND [OPTION…]")
 	}
-	for suffix, value := range databases[args[1]](&scriptTB{ts: ts}, args[2:]) {
+	env := scriptOf(ts).shared.start(&scriptTB{ts: ts}, args[1], args[2:])
+	for suffix, value := range env {
 		ts.Setenv(args[0]+suffix, value)
 	}
 }
+
+// sharedDatabases are the databases that the scripts only read, so that one of a kind with the same options serves all.
+type sharedDatabases struct {
+	t *testing.T // ends after the scripts
+
+	mu      sync.Mutex
+	started map[string]func() map[string]string
+}
+
+// start starts a database for a script, or returns one that was started before.
+func (s *sharedDatabases) start(script *scriptTB, kind string, options []string) map[string]string {
+	name := strings.Join(append([]string{kind}, options...), " ")
+	if !slices.Contains([]string{"postgres", "mysql tls", "redis", "redis password"}, name) {
+		return databases[kind](script, options)
+	}
+	s.mu.Lock()
+	if s.started == nil {
+		s.started = map[string]func() map[string]string{}
+	}
+	if s.started[name] == nil {
+		s.started[name] = sync.OnceValue(func() map[string]string { return databases[kind](sharedTB{script, s.t}, options) })
+	}
+	start := s.started[name]
+	s.mu.Unlock()
+	env := start()
+	if env == nil {
+		script.Fatalf("%s did not start for another script", name)
+	}
+	return env
+}
+
+// sharedTB starts a server for a script that others use after it.
+type sharedTB struct {
+	*scriptTB
+	t *testing.T
+}
+
+func (s sharedTB) Cleanup(f func()) { s.t.Cleanup(f) }
+func (s sharedTB) TempDir() string  { return s.t.TempDir() }
 
 // startMySQL starts a MariaDB, with the option tls one that offers TLS by the certificate
 // of $NAME_ca.

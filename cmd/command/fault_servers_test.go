@@ -17,6 +17,10 @@ import (
 // the deadline: the program says of each what the fault is, and ends with the status that means so. What each kind
 // makes of more faults is tested in package waitfor.
 func TestServersThatAreNotReady(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for deadlines")
+	}
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		serve func(c net.Conn)

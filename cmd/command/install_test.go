@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"initbox/test/soak"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -26,36 +28,40 @@ func initboxCommand(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.
 	return cmd, stderr
 }
 
-// TestInstallKilled pins that there is a whole program or none, whenever install
-// is killed, and that the next one leaves nothing else behind.
+// TestInstallKilled pins that there is a whole program or none, whenever install is killed, and that the next run leaves
+// nothing else behind.
 func TestInstallKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills many processes")
+	}
+	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "initbox")
-	for i := range 12 {
+	install := func() *exec.Cmd {
 		cmd, _ := initboxCommand(t, "install", dir, "sleep")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
+		return cmd
+	}
+	start := time.Now()
+	if err := install().Run(); err != nil {
+		t.Fatal(err)
+	}
+	whole := time.Since(start)
+	killed, i := 0, 0
+	for moment := range soak.Moments(t, 12) {
+		if i++; i%3 != 0 {
+			os.Remove(name) // but not an unfinished copy
 		}
-		// From when it has begun to write, for a moment that differs.
-		for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if entries, _ := os.ReadDir(dir); len(entries) > 0 {
-				break
-			}
+		if killAfter(t, install(), time.Duration(moment*float64(whole))) {
+			killed++
 		}
-		time.Sleep(time.Duration(i) * 3 * time.Millisecond)
-		cmd.Process.Kill()
-		cmd.Wait()
 		out, err := exec.Command(name, "--list").CombinedOutput()
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("half a program: %v: %s", err, out)
 		}
-		if i%3 == 0 {
-			os.Remove(name) // and not what is not whole yet
-		}
 	}
-	cmd, stderr := initboxCommand(t, "install", dir, "sleep")
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v: %s", err, stderr)
+	t.Logf("%d of %d runs were killed before their end; one takes %v", killed, i, whole)
+	if err := install().Run(); err != nil {
+		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
@@ -69,6 +75,7 @@ func TestInstallIntoSmallVolume(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("cannot mount a tmpfs here: %v", err)

@@ -92,6 +92,10 @@ func (b *blocked) ends(t *testing.T, want int, reason string) {
 // TestNobodyReads pins that a full pipe keeps neither signals nor the deadline
 // from ending the program, with the reason in the termination log.
 func TestNobodyReads(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for deadlines")
+	}
+	t.Parallel()
 	asked := map[string]chan struct{}{"/busy": make(chan struct{}, 1), "/ready": make(chan struct{}, 1)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -102,33 +106,38 @@ func TestNobodyReads(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(hosts, []byte("10.0.0.7 mydb\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 
 	t.Run("a signal, stderr full", func(t *testing.T) {
+		t.Parallel()
 		b := startBlocked(t, nil, fullPipe(t), "wait-for-service", server.URL+"/busy")
 		<-asked["/busy"]
 		b.Process.Signal(syscall.SIGTERM)
 		b.ends(t, 143, "/busy: ") // the answer may be on its way
 	})
 	t.Run("a signal, ready and stderr full", func(t *testing.T) {
+		t.Parallel()
 		b := startBlocked(t, nil, fullPipe(t), "wait-for-service", server.URL+"/ready")
 		<-asked["/ready"]
 		b.Process.Signal(syscall.SIGINT)
 		b.ends(t, 130, "stopped ")
 	})
 	t.Run("the deadline, stderr full", func(t *testing.T) {
+		t.Parallel()
 		b := startBlocked(t, nil, fullPipe(t), "wait-for-service", server.URL+"/down", "--timeout", "3s", "--log-format", "json")
 		b.ends(t, 124, "status 503")
 	})
 	t.Run("the deadline, stdout full", func(t *testing.T) {
+		t.Parallel()
 		b := startBlocked(t, fullPipe(t), nil, "wait-for-dns", "mydb", "--hosts", hosts, "--print", "--timeout", "3s")
 		b.ends(t, 124, "print the records: write to stdout, which nobody reads: the deadline of 3s passed")
 	})
 	t.Run("a signal, stdout full", func(t *testing.T) {
+		t.Parallel()
 		var log transcript
 		b := startBlocked(t, fullPipe(t), &log, "wait-for-dns", "mydb", "--hosts", hosts, "--print")
 		for text, more := log.read(); !strings.Contains(text, "ready after"); text, more = log.read() {

@@ -22,6 +22,9 @@ func TestNoSecretIsPrinted(t *testing.T) {
 	defer server.Close()
 	addr := server.Listener.Addr().String()
 	for n, secret := range []string{"hUnter2tIger9", "hUnter2/tIger9", "hUnter2#tIger9"} {
+		if testing.Short() && n > 0 {
+			break
+		}
 		for _, name := range []string{"INITBOX_TEST_VALUE", "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH"} {
 			t.Setenv(name, secret)
 		}
@@ -41,6 +44,9 @@ func TestNoSecretIsPrinted(t *testing.T) {
 			if form != secret {
 				runWithSecret(t, exitUsage, append(variant, "wait-for-dns", "--timeout", "1ms", "--type", "A", form, "10.0.0.1"))
 			}
+		}
+		if testing.Short() {
+			continue
 		}
 		for _, variant := range logVariants {
 			runWithSecret(t, exitTimeout, append(append(variant, "wait-for-service", "--timeout", "150ms"), targets...))

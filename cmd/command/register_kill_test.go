@@ -2,58 +2,62 @@ package command
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"initbox/test/registries"
+	"initbox/test/soak"
 )
 
-// TestRegisterKilled kills the program at random moments while it registers, the
-// moment between the registry's decision and its answer among them. Run again, it
-// leaves exactly one entry, and none once it has deregistered.
-// $INITBOX_TEST_KILLS is how often.
+// registerKills is how often each registration is killed, under go test.
+const registerKills = 20
+
+// TestRegisterKilled kills the program while it registers and deregisters, also between the registry's decision and its
+// answer. Run again, it leaves exactly one entry, and none once it has deregistered.
 func TestRegisterKilled(t *testing.T) {
-	kills := 25
-	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
-		kills = n
+	if testing.Short() {
+		t.Skip("kills many processes")
 	}
+	t.Parallel()
 	for name, k := range map[string]*killedRegistration{
 		"eureka":     {registry: &registries.Eureka{}, entry: "WEB/web-0.shop", args: []string{"--preset", "eureka", "--service", "web", "--port", "8080"}},
 		"nacos":      {registry: &registries.Nacos{Version: 2}, entry: "172.16.0.7#8080#DEFAULT#DEFAULT_GROUP@@web", args: []string{"--preset", "nacos", "--service", "web", "--port", "8080"}},
 		"management": {registry: &registries.Management{}, entry: "web-0", path: "/register", args: []string{"--idempotency-key", "--check-url", "/instances/{/id}", "--deregister-url", "/instances/{/id}"}},
-		// Without a key, what is still on its way when the next run asks is a second entry.
+		// Without a key, a request that is still on its way when the next run asks makes a second entry.
 		"asked": {registry: &registries.Management{}, entry: "web-0", path: "/register", held: true, args: []string{"--check-url", "/register?instance=web-0", "--deregister-url", "/register?instance=web-0"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			k.T, k.state = t, filepath.Join(t.TempDir(), "state")
 			k.serve()
 			start := time.Now()
-			k.run("register", 0)
+			k.run("register")
 			whole := time.Since(start)
-			k.run("deregister", 0)
-			for i := range kills {
+			k.run("deregister")
+			i := 0
+			for moment := range soak.Moments(t, registerKills) {
+				after := time.Duration(moment * float64(whole))
 				if i%5 == 0 || k.held {
 					k.killBeforeTheAnswer()
 				} else {
-					k.run("register", rand.N(whole)+1)
+					killAfter(t, k.command("register"), after)
 				}
-				k.run("register", 0)
+				k.run("register")
 				k.requireEntries(k.entry)
 				if i%3 == 0 {
-					k.run("deregister", rand.N(whole)+1)
-					k.run("deregister", 0)
+					killAfter(t, k.command("deregister"), after)
+					k.run("deregister")
 					k.requireEntries()
 				}
+				i++
 			}
 		})
 	}
@@ -98,20 +102,11 @@ func (k *killedRegistration) command(name string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a subcommand, to its end or until it is killed.
-func (k *killedRegistration) run(name string, killAfter time.Duration) {
+// run runs a subcommand to its end.
+func (k *killedRegistration) run(name string) {
 	k.Helper()
 	cmd := k.command(name)
-	if err := cmd.Start(); err != nil {
-		k.Fatal(err)
-	}
-	if killAfter > 0 {
-		time.Sleep(killAfter)
-		cmd.Process.Kill()
-		cmd.Wait()
-		return
-	}
-	if err := cmd.Wait(); err != nil {
+	if err := cmd.Run(); err != nil {
 		k.Fatalf("%s: %v\n%s", name, err, cmd.Stderr)
 	}
 }

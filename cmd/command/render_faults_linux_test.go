@@ -16,6 +16,10 @@ func TestRenderFaults(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to mount file systems and to become another user")
 	}
+	if testing.Short() {
+		t.Skip("mounts file systems")
+	}
+	t.Parallel()
 	// What the other user is to run and to read.
 	dir := everyonesDir(t)
 	program := filepath.Join(dir, "initbox")

@@ -5,50 +5,55 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
+
+	"initbox/test/soak"
 )
 
 // killedFiles is how many files the tree has that is rendered and killed.
 const killedFiles = 200
 
-// TestRenderKilled kills the program at random moments while it renders a tree
-// over an older one. Whoever reads the files meanwhile finds each old or new, and
-// the next run leaves the tree as one that was never interrupted.
-// $INITBOX_TEST_KILLS is how often; the documentation's figure is of 500.
+// renderKills is how often the rendering of each tree is killed, under go test.
+const renderKills = 12
+
+// TestRenderKilled kills the program while it renders a tree over an older one. A reader finds each file old or new at all
+// times, and the next run leaves the tree as one that was never interrupted.
 func TestRenderKilled(t *testing.T) {
-	kills := 25
-	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
-		kills = n
+	if testing.Short() {
+		t.Skip("kills many processes")
 	}
+	t.Parallel()
 	for name, flags := range map[string][]string{"tree": {"--prune"}, "version": {"--atomic-dir"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			k := newKilling(t, flags)
 			whole := k.run(1)
 			want := [2]map[string]string{1: k.tree()}
-			if again := k.run(0); again > whole {
-				whole = again
-			}
+			whole = max(whole, k.run(0))
 			want[0] = k.tree()
 			readers := k.readAllTheTime()
-			interrupted := 0
-			for i := range kills {
-				generation := (i + 1) % 2
-				if k.runAndKill(generation, time.Duration(rand.Int64N(int64(whole)))) {
+			defer readers()
+			interrupted, runs := 0, 0
+			for moment := range soak.Moments(t, renderKills) {
+				runs++
+				generation := runs % 2
+				if killAfter(t, k.command(generation), time.Duration(moment*float64(whole))) {
 					interrupted++
 				}
 				k.run(generation)
 				requireTree(t, want[generation], k.tree())
 			}
-			readers()
-			t.Logf("%d of %d runs were killed before their end; one takes %v", interrupted, kills, whole)
+			t.Logf("%d of %d runs were killed before their end; one takes %v", interrupted, runs, whole)
+			if interrupted == 0 {
+				t.Error("no run was killed before its end")
+			}
 		})
 	}
 }
@@ -90,23 +95,6 @@ func (k *killing) run(generation int) time.Duration {
 		k.Fatalf("render: %v: %s", err, cmd.Stderr)
 	}
 	return time.Since(start)
-}
-
-// runAndKill kills a run after a time, and reports whether it was before its end.
-func (k *killing) runAndKill(generation int, after time.Duration) bool {
-	k.Helper()
-	cmd := k.command(generation)
-	if err := cmd.Start(); err != nil {
-		k.Fatal(err)
-	}
-	time.Sleep(after)
-	cmd.Process.Kill()
-	err := cmd.Wait()
-	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if err != nil && !status.Signaled() {
-		k.Fatalf("render: %v: %s", err, cmd.Stderr)
-	}
-	return status.Signaled()
 }
 
 // tree returns all that there is, by name.
@@ -170,6 +158,7 @@ func requireTree(t *testing.T, want, got map[string]string) {
 // each has to be wholly of one generation.
 func (k *killing) readAllTheTime() (stop func()) {
 	done, over := make(chan struct{}), make(chan struct{})
+	random := soak.Rand(k.T)
 	go func() {
 		defer close(over)
 		for {
@@ -178,7 +167,7 @@ func (k *killing) readAllTheTime() (stop func()) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			i := rand.IntN(killedFiles)
+			i := random.IntN(killedFiles)
 			name := filepath.Join(k.out, fmt.Sprintf("d%d", i%10), strconv.Itoa(i))
 			data, err := os.ReadFile(name)
 			if errors.Is(err, fs.ErrNotExist) && isLink(k.out) {
@@ -195,7 +184,7 @@ func (k *killing) readAllTheTime() (stop func()) {
 			}
 		}
 	}()
-	return func() { close(done); <-over }
+	return sync.OnceFunc(func() { close(done); <-over })
 }
 
 func isLink(name string) bool {

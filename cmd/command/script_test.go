@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -27,32 +28,47 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
 
-// TestMain makes the test binary initbox under each of its names, so that the
-// scripts meet it as users do: as a process.
+// TestMain makes the test binary initbox under each of its names, so that the scripts run it as users do: as a process.
 func TestMain(m *testing.M) {
 	main := func() { os.Exit(Run("devel", os.Args, os.Stdin, os.Stdout, os.Stderr)) }
 	names := map[string]func(){"initbox": main}
 	for _, cmd := range new(env).newApp("").Commands {
 		names[cmd.Name] = main
 	}
-	// The scripts wait for most of their time; so many at once do not load two
-	// processors. The flag, if it is given, wins: it is parsed later.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	// The tests wait for most of their time, so many at once do not load two processors. The flag, if it is given, wins:
+	// it is parsed later.
+	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}
-	testscript.Main(m, names)
+	testscript.Main(tests{m}, names)
 }
 
-// TestScript runs the scripts of testdata/script, each named after the behaviour
-// that it pins. [scriptCommands] lists what they can do besides the commands of
-// testscript.
+// tests are the tests of the package, when this process is not initbox.
+type tests struct{ *testing.M }
+
+// Run runs the tests. A shell without job control starts commands in the background with SIGINT and SIGQUIT ignored; the
+// processes that the tests start are to react to both.
+func (m tests) Run() int {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(sig) {
+			signal.Notify(make(chan os.Signal, 1), sig)
+		}
+	}
+	return m.M.Run()
+}
+
+// TestScript runs the scripts of testdata/script, each named after the behaviour that it pins. [scriptCommands] lists what
+// they can do besides the commands of testscript. Under -short, those that start real servers or wait for more than about
+// a second are skipped.
 func TestScript(t *testing.T) {
+	t.Parallel()
+	shared := &sharedDatabases{t: t}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Setup:               setupScript,
+		Setup:               func(e *testscript.Env) error { return setupScript(e, shared) },
 		Cmds:                scriptCommands,
 		Condition: func(condition string) (bool, error) {
 			if condition == "ipv6" {
@@ -78,6 +94,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"open":      cmdOpen,
 	"stop":      cmdStop,
 	"requests":  cmdRequests,
+	"asked":     cmdAsked,
 	"untouched": cmdUntouched,
 	"jsonlines": cmdJSONLines,
 	"took":      cmdTook,
@@ -97,6 +114,7 @@ type scriptKey struct{}
 type script struct {
 	servers   map[string]*server
 	processes map[string]*process
+	shared    *sharedDatabases
 	took      time.Duration // of the last command run by status, or end
 }
 
@@ -104,8 +122,8 @@ func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).
 
 // setupScript gives every script certificates in pki/, a termination log and a
 // deadline, so that a wait which should end, and does not, fails soon.
-func setupScript(e *testscript.Env) error {
-	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}}
+func setupScript(e *testscript.Env, shared *sharedDatabases) error {
+	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}, shared: shared}
 	e.Setenv("INITBOX_TERMINATION_LOG", filepath.Join(e.WorkDir, "termination-log"))
 	e.Setenv("INITBOX_TIMEOUT", "40s")
 	if e.Getenv("GORACE") == "" {
@@ -422,6 +440,22 @@ func cmdRequests(ts *testscript.TestScript, neg bool, args []string) {
 	for _, line := range scriptOf(ts).server(ts, args[0]).requests() {
 		fmt.Fprintln(ts.Stdout(), line)
 	}
+}
+
+// asked NAME REGEX waits until the server was asked something that matches.
+func cmdAsked(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: asked NAME REGEX")
+	}
+	re, err := regexp.Compile(args[1])
+	ts.Check(err)
+	server := scriptOf(ts).server(ts, args[0])
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if slices.ContainsFunc(server.requests(), re.MatchString) {
+			return
+		}
+	}
+	ts.Fatalf("%s was not asked %s", args[0], re)
 }
 
 // untouched NAME requires that nothing was ever sent to a server of kind trap.
