@@ -104,7 +104,7 @@ func (r *Repository) finishRefs(found map[string]Ref, peeled map[string]bool) ([
 		if ref.ID.IsZero() && name != "HEAD" || plumbing.ReferenceName(name).Validate() != nil {
 			continue // broken; git leaves it out too
 		}
-		if !peeled[name] && !ref.ID.IsZero() && !strings.HasPrefix(name, "refs/heads/") {
+		if !peeled[name] && !ref.ID.IsZero() && !plumbing.ReferenceName(name).IsBranch() {
 			ref.Peeled = r.peel(ref.ID)
 		}
 		refs = append(refs, ref)
