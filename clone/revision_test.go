@@ -102,7 +102,7 @@ func TestRef(t *testing.T) {
 		"v9.9.9":                  "no branch, tag or commit is named v9.9.9",
 		"^7":                      "no tag is a version in the range ^7",
 		"refs/heads/none":         "no branch, tag or commit is named refs/heads/none",
-		strings.Repeat("01", 20):  "the server does not give what was asked for",
+		strings.Repeat("01", 20):  "the server does not serve the requested revision",
 		"of-a-tree":               "refs/tags/of-a-tree is no commit",
 		"line\nbreak":             `the revision "line\nbreak" has a control character in it`,
 		"--upload-pack=touch /x":  "no branch, tag or commit is named --upload-pack=touch /x",

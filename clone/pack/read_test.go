@@ -419,3 +419,28 @@ func TestStops(t *testing.T) {
 		}
 	})
 }
+
+// TestKeeper keeps content in memory as long as there is room, and the content of the top of the stack always.
+func TestKeeper(t *testing.T) {
+	dir := t.TempDir()
+	files := 0
+	k := keeper{temp: func() (*os.File, error) { files++; return unnamed(dir) }}
+	defer k.close()
+	var stack []frame
+	push := func(size int) {
+		t.Helper()
+		stack = append(stack, frame{content: newContent(size), at: -1})
+		if err := k.fit(stack); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push(keepSize / 2)
+	push(keepSize / 2)
+	if files > 0 || stack[0].content == nil {
+		t.Error("content was written to a file though there was room in memory")
+	}
+	push(2 * keepSize)
+	if files != 1 || stack[0].content != nil || stack[1].content != nil || stack[2].content == nil {
+		t.Errorf("%d files; in memory: %t, %t, %t; want only the last", files, stack[0].content != nil, stack[1].content != nil, stack[2].content != nil)
+	}
+}

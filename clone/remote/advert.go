@@ -10,19 +10,19 @@ import (
 	"initbox/clone/pktline"
 )
 
-// advert is what a server says that it can do.
+// advert is the advertisement of a server: its features.
 type advert struct {
-	version  int                 // of the protocol: 2, or 0 for what 1 is too
-	features map[string][]string // the values of each; of version 2 there is at most one
+	version  int                 // of the protocol: 2, or 0, also for version 1
+	features map[string][]string // the values of each; at most one in version 2
 }
 
-// maxFeatures is more than any server has.
+// maxFeatures is a limit that no server reaches.
 const maxFeatures = 1000
 
 // has reports whether the server has a feature.
 func (a *advert) has(name string) bool { _, ok := a.features[name]; return ok }
 
-// value returns what the server says of a feature, or "".
+// value returns the first value of a feature, or "".
 func (a *advert) value(name string) string {
 	if values := a.features[name]; len(values) > 0 {
 		return values[0]
@@ -50,7 +50,7 @@ func (a *advert) add(feature string) {
 	}
 }
 
-// shallow reports whether the server can cut the history off.
+// shallow reports whether the server can truncate the history.
 func (a *advert) shallow() bool {
 	if a.version == 2 {
 		return a.fetches("shallow")
@@ -58,9 +58,8 @@ func (a *advert) shallow() bool {
 	return a.has("shallow")
 }
 
-// readAdvert reads what a server says first. Of version 0 it reads the first packet
-// of the references, and returns it, without the features; the others follow. That
-// is nil if there is none.
+// readAdvert reads the advertisement of a server. In version 0 that includes the first reference, whose packet it returns
+// without the features; the other references follow. first is nil if there are none.
 func (s *server) readAdvert(r *reply) (a *advert, first []byte, err error) {
 	kind, line, err := s.next(r)
 	if err == nil && bytes.HasPrefix(line, []byte("# service=")) { // of HTTP
@@ -78,7 +77,7 @@ func (s *server) readAdvert(r *reply) (a *advert, first []byte, err error) {
 		a, err = s.readFeatures(r)
 		return a, nil, err
 	case strings.HasPrefix(version, "version ") && version != "version 1":
-		return nil, nil, s.broken(r, "it speaks another version of the protocol")
+		return nil, nil, s.broken(r, "the server speaks another version of the protocol")
 	case version == "version 1":
 		if kind, line, err = s.next(r); err != nil {
 			return nil, nil, err
@@ -95,7 +94,7 @@ func (s *server) readAdvert(r *reply) (a *advert, first []byte, err error) {
 	return a, bytes.Clone(line), nil
 }
 
-// readFeatures reads those of version 2, one in a packet, to the end of the advertisement.
+// readFeatures reads the features of version 2, one per packet, to the end of the advertisement.
 func (s *server) readFeatures(r *reply) (*advert, error) {
 	a := &advert{version: 2}
 	for range maxFeatures {
@@ -110,10 +109,10 @@ func (s *server) readFeatures(r *reply) (*advert, error) {
 			return a, nil
 		}
 	}
-	return nil, s.broken(r, "its list of features has no end")
+	return nil, s.broken(r, "the server's list of features is endless")
 }
 
-// parseRef reads a line of version 0: ID NAME.
+// parseRef parses a line of version 0: ID NAME.
 func parseRef(line []byte) (ref Ref, ok bool) {
 	id, name, found := strings.Cut(strings.TrimRight(string(line), "\n"), " ")
 	ref.Name = name
@@ -122,7 +121,7 @@ func parseRef(line []byte) (ref Ref, ok bool) {
 	return ref, found && err == nil
 }
 
-// parseListed reads a line of version 2: ID NAME [symref-target:NAME] [peeled:ID].
+// parseListed parses a line of version 2: ID NAME [symref-target:NAME] [peeled:ID].
 func parseListed(line []byte) (ref Ref, ok bool) {
 	id, rest, found := strings.Cut(strings.TrimRight(string(line), "\n"), " ")
 	if !found {
@@ -150,15 +149,14 @@ func parseListed(line []byte) (ref Ref, ok bool) {
 	return ref, ref.ID != plumbing.ZeroHash || ref.Target != "" && id == "unborn"
 }
 
-// maxRefName is longer than any file system takes for a reference.
+// maxRefName is longer than any file system allows for a reference, in bytes.
 const maxRefName = 4096
 
-// maxRefPart is as much as a file system takes between slashes, with the .lock that
-// git appends.
+// maxRefPart is the longest name of a file, in bytes, without the .lock that git appends.
 const maxRefPart = 255 - len(".lock")
 
-// validRef reports whether name is one that git-check-ref-format(1) lets pass and git
-// branch makes, or HEAD. Servers are known to list others, which git passes over too.
+// validRef reports whether name is HEAD, or valid for git-check-ref-format(1) and git branch. Some servers list others,
+// which git skips, too.
 func validRef(name string) bool {
 	if name == "HEAD" {
 		return true

@@ -16,21 +16,19 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// authorize sets what proves who sends req, which must be to the origin of the
-// repository's URL. All files are read anew, for they rotate. It returns what is
-// secret of it, for whoever quotes an answer.
+// authorize adds credentials to req, which must be to the origin of the repository's URL. It reads all files again, because
+// they rotate. It returns the secrets that were added, which must be removed from text of the server.
 //
-// Headers and cookies are always sent. Of the rest the first that is there counts:
-//   - an Authorization of a header file, the password file or the token file; a
-//     user that goes with the password may stand in the URL
+// Headers and cookies are always sent. Of the rest, the first one given is used:
+//   - the Authorization of a header file, the password file (the user may be in the URL), or the token file
 //   - the token of the GitHub App
 //   - a password in the URL
-//   - what the askpass URL answers
-//   - what the netrc file has for the host, and for the user in the URL if one is there
-//   - the user in the URL without a password, as which some servers take a token
+//   - the answer of the askpass URL
+//   - the entry of the netrc file for the host, and for the user if the URL has one
+//   - the user in the URL without a password: some servers accept a token there
 func (o Options) authorize(ctx context.Context, req *http.Request) (secrets []string, err error) {
 	user := req.URL.User
-	if user != nil { // net/http would send it by itself
+	if user != nil { // or net/http would send it
 		bare := *req.URL
 		bare.User = nil
 		req.URL = &bare
@@ -67,8 +65,7 @@ func (o Options) authorize(ctx context.Context, req *http.Request) (secrets []st
 // login is a user and a password.
 type login struct{ user, password string }
 
-// login returns what is to be sent to u, which has user in front of its host; nil
-// for nothing.
+// login returns the user and the password to send to u, whose user information is user; nil to send none.
 func (o Options) login(ctx context.Context, u *url.URL, user *url.Userinfo) (*login, error) {
 	password, hasPassword := user.Password()
 	switch {
@@ -94,18 +91,17 @@ func (o Options) login(ctx context.Context, u *url.URL, user *url.Userinfo) (*lo
 	return nil, nil
 }
 
-// elsewhere are the TLS settings for other servers than the repository's: whom to
-// trust is the same, but not who asks.
+// elsewhere returns the TLS settings for servers other than the repository's: with the same trusted CAs, but without the
+// client certificate.
 func (o Options) elsewhere() tlsconfig.Options {
 	return tlsconfig.Options{CAFile: o.HTTP.TLS.CAFile, CA: o.HTTP.TLS.CA, Insecure: o.HTTP.TLS.Insecure}
 }
 
-// maxAnswer is far above what anyone answers who is asked for a password.
+// maxAnswer limits the answer of servers that are asked for credentials, in bytes.
 const maxAnswer = 64 << 10
 
-// ask sends a request to another server than the repository's, which gets nothing
-// of what is for that one, and returns status and body of its answer. The errors
-// begin with what.
+// ask sends a request to a server other than the repository's, without the credentials for that, and returns the status and
+// the body of the answer. Errors begin with what.
 func (o Options) ask(req *http.Request, what string, proxy *url.URL) (int, []byte, error) {
 	ctx := req.Context()
 	poll.Doing(ctx, "asking "+what)

@@ -22,8 +22,7 @@ import (
 	"initbox/internal/secret"
 )
 
-// appTokens are the tokens of this process: a token is good for an hour, and how
-// many are made is limited.
+// appTokens caches the tokens of this process: a token is valid for an hour, and GitHub limits how many are made.
 var appTokens = struct {
 	sync.Mutex
 	of map[GitHubApp]appToken
@@ -34,7 +33,7 @@ type appToken struct {
 	Expires time.Time `json:"expires_at"`
 }
 
-// renewBefore is how long a token must be good for: a clone takes several requests.
+// renewBefore is how long a token must still be valid: a clone takes several requests.
 const renewBefore = 5 * time.Minute
 
 // appToken returns a token of the installation of the GitHub App.
@@ -56,7 +55,7 @@ func (o Options) appToken(ctx context.Context) (string, error) {
 	return t.Token, nil
 }
 
-// newAppToken makes one, see
+// newAppToken requests a token, see
 // https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-an-installation-access-token-for-a-github-app.
 func (o Options) newAppToken(ctx context.Context, app GitHubApp) (appToken, error) {
 	const what = "the API of the GitHub App"
@@ -67,19 +66,19 @@ func (o Options) newAppToken(ctx context.Context, app GitHubApp) (appToken, erro
 	}
 	base, err := url.Parse(cmp.Or(app.BaseURL, "https://api.github.com"))
 	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" {
-		return t, failure.New(failure.Local, "%s: its URL is none", what)
+		return t, failure.New(failure.Local, "%s: its URL is invalid", what)
 	}
 	if app.Installation == "" || strings.Trim(app.Installation, "0123456789") != "" {
 		return t, failure.New(failure.Local, "the installation of the GitHub App is not a number")
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base.JoinPath("app", "installations", app.Installation, "access_tokens").String(), nil)
 	if err != nil {
-		return t, failure.New(failure.Local, "%s: its URL is none", what)
+		return t, failure.New(failure.Local, "%s: its URL is invalid", what)
 	}
 	req.Header.Set("Authorization", "Bearer "+jwt)
 	req.Header.Set("Accept", "application/vnd.github+json")
 	req.Header.Set("X-GitHub-Api-Version", "2022-11-28")
-	req.Header.Set("User-Agent", "initbox") // which GitHub insists on
+	req.Header.Set("User-Agent", "initbox") // required by GitHub
 	status, body, err := o.ask(req, what, o.Proxy)
 	if err != nil {
 		return t, err
@@ -88,36 +87,36 @@ func (o Options) newAppToken(ctx context.Context, app GitHubApp) (appToken, erro
 		return t, refusedApp(what, status, body)
 	}
 	if err := json.Unmarshal(body, &t); err != nil || t.Token == "" || !valid(t.Token) {
-		f := failure.New(failure.Unexpected, "%s answers without a token", what)
+		f := failure.New(failure.Unexpected, "%s answered without a token", what)
 		f.Elsewhere = true
 		return t, f
 	}
 	return t, nil
 }
 
-// refusedApp is about an answer that is no token. Its message is for people.
+// refusedApp explains an answer that is not a token. GitHub's message is for people.
 func refusedApp(what string, status int, body []byte) error {
 	var answer struct{ Message string }
 	json.Unmarshal(body, &answer)
 	f := failure.Status(status)
-	f.Text, f.Elsewhere = what+" answers "+f.Text, true
+	f.Text, f.Elsewhere = what+" answered "+f.Text, true
 	if answer.Message != "" {
 		f.Text += ": " + failure.Printable(answer.Message)
 	}
 	switch status {
 	case http.StatusUnauthorized:
-		f.Hint = "is the key one of the App with that id, and is the node's clock right?"
+		f.Hint = "does the key belong to the App with that id, and is the node's clock right?"
 	case http.StatusNotFound:
 		f.Class = failure.Authentication
-		f.Hint = "is the App still installed, and is the number that of the installation, not of the App?"
+		f.Hint = "is the App still installed, and is the number the id of the installation, not of the App?"
 	case http.StatusForbidden:
-		f.Hint = "is the installation suspended, or are too many tokens asked for?"
+		f.Hint = "is the installation suspended, or were too many tokens requested?"
 	}
 	return f
 }
 
-// jwt makes the token with which the App itself asks (RFC 7519). Clocks differ: it
-// counts from a minute ago, and for less than the ten minutes that GitHub allows.
+// jwt returns the token by which the App itself authenticates (RFC 7519). As clocks differ, it is valid from a minute ago,
+// and for less than the ten minutes that GitHub allows.
 func (a GitHubApp) jwt(now time.Time) (string, error) {
 	text, err := secret.Read(a.KeyFile)
 	if err != nil {
@@ -126,7 +125,7 @@ func (a GitHubApp) jwt(now time.Time) (string, error) {
 	key, err := rsaKey(text)
 	if err != nil {
 		f := failure.New(failure.Local, "the key file of the GitHub App %s: %v", a.KeyFile, err)
-		f.Hint = "want the file that GitHub gave for download, which begins with -----BEGIN RSA PRIVATE KEY-----"
+		f.Hint = "want the file downloaded from GitHub, which begins with -----BEGIN RSA PRIVATE KEY-----"
 		return "", f
 	}
 	claims, err := json.Marshal(map[string]any{"iss": a.ID, "iat": now.Add(-time.Minute).Unix(), "exp": now.Add(9 * time.Minute).Unix()})
@@ -143,8 +142,7 @@ func (a GitHubApp) jwt(now time.Time) (string, error) {
 	return signed + "." + encode(signature), nil
 }
 
-// rsaKey reads PKCS #1, in which GitHub gives it, or PKCS #8. Its errors quote
-// nothing.
+// rsaKey parses a key in PKCS #1, the format of GitHub, or PKCS #8. Its errors quote nothing.
 func rsaKey(text string) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(tidy(text))
 	if block == nil {

@@ -9,9 +9,8 @@ import (
 	"initbox/internal/secret"
 )
 
-// askpass asks a URL for user and password, which it answers with as git-sync wants
-// it: lines username=USER and password=PASSWORD. The server is near, mostly in the
-// Pod: the proxy is not for it.
+// askpass asks a URL for user and password. The answer has the format of git-sync: lines username=USER and
+// password=PASSWORD. No proxy is used: the server is usually in the Pod.
 func (o Options) askpass(ctx context.Context) (*login, error) {
 	const what = "the askpass URL"
 	u, err := secret.ParseURL(o.HTTP.AskpassURL, o.Getenv)
@@ -24,7 +23,7 @@ func (o Options) askpass(ctx context.Context) (*login, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, expanded.String(), nil)
 	if err != nil {
-		return nil, failure.New(failure.Local, "%s is none", what)
+		return nil, failure.New(failure.Local, "%s is invalid", what)
 	}
 	status, body, err := o.ask(req, what, nil)
 	if err != nil {
@@ -32,19 +31,19 @@ func (o Options) askpass(ctx context.Context) (*login, error) {
 	}
 	if status != http.StatusOK {
 		f := failure.Status(status)
-		f.Text, f.Elsewhere = what+" answers "+f.Text, true
-		f.Hint = "look at the log of the server that answers it"
+		f.Text, f.Elsewhere = what+" answered "+f.Text, true
+		f.Hint = "look at the log of that server"
 		return nil, f
 	}
 	if l := parseAskpass(string(body)); l != nil {
 		return l, nil
 	}
-	f := failure.New(failure.Unexpected, "%s answers with something else than a password", what) // which is not quoted
+	f := failure.New(failure.Unexpected, "%s answered without a password", what) // and the answer is not quoted
 	f.Hint, f.Elsewhere = "want the lines username=USER and password=PASSWORD", true
 	return nil, f
 }
 
-// parseAskpass returns nil if there is no password in the text.
+// parseAskpass parses an answer; it returns nil if there is no password.
 func parseAskpass(text string) *login {
 	var l login
 	found := false

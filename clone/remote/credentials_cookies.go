@@ -12,8 +12,7 @@ import (
 	"initbox/internal/secret"
 )
 
-// addCookies adds the cookies of the file that are for the request's URL, to those
-// that it has, and returns their values.
+// addCookies adds the cookies of the file that match the request's URL to those that it has, and returns their values.
 func (h HTTP) addCookies(req *http.Request) (secrets []string, err error) {
 	if h.CookieFile == "" {
 		return nil, nil
@@ -49,10 +48,9 @@ type cookie struct {
 	value      string
 }
 
-// parseCookies reads a cookie file, as Netscape, curl and git config http.cookieFile
-// have it: lines of domain, subdomains, path, secure, expires, name and value with
-// tabs in between, or of Set-Cookie headers. What it cannot read it leaves out, as
-// curl does.
+// parseCookies parses a cookie file in the format of Netscape, curl and git config http.cookieFile: lines of domain,
+// subdomains, path, secure, expires, name and value, separated by tabs, or Set-Cookie headers. Like curl, it skips lines
+// that it cannot parse.
 func parseCookies(text string) []cookie {
 	var cookies []cookie
 	for line := range strings.Lines(text) {
@@ -69,13 +67,13 @@ func parseCookie(line string) (c cookie, ok bool) {
 	if name, value, found := strings.Cut(line, ":"); found && strings.EqualFold(name, "Set-Cookie") {
 		return parseSetCookie(strings.TrimSpace(value))
 	}
-	line = strings.TrimPrefix(line, "#HttpOnly_") // scripts must not see it: there are none here
+	line = strings.TrimPrefix(line, "#HttpOnly_") // hidden from scripts, of which there are none here
 	if strings.HasPrefix(line, "#") {
 		return c, false
 	}
 	fields := strings.Split(line, "\t")
 	if len(fields) == 6 {
-		fields = append(fields, "") // curl leaves out an empty value
+		fields = append(fields, "") // curl omits an empty value
 	}
 	if len(fields) != 7 {
 		return c, false
@@ -104,13 +102,12 @@ func parseSetCookie(text string) (c cookie, ok bool) {
 
 func domainOf(s string) string { return strings.ToLower(strings.TrimPrefix(s, ".")) }
 
-// valid reports whether s can stand in a header, between two other cookies.
+// valid reports whether s can be part of a Cookie header.
 func valid(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f || r == ';' })
 }
 
-// cookiesFor returns those that are for u, the more particular ones first (RFC
-// 6265, section 5.4).
+// cookiesFor returns the cookies that match u, those with the longest paths first (RFC 6265, section 5.4).
 func cookiesFor(cookies []cookie, u *url.URL, now time.Time) []cookie {
 	host, path := strings.ToLower(u.Hostname()), u.Path
 	if path == "" {
@@ -133,7 +130,7 @@ func (c cookie) forHost(host string) bool {
 	return c.subdomains && net.ParseIP(host) == nil && strings.HasSuffix(host, "."+c.domain)
 }
 
-// forPath is as in RFC 6265, section 5.1.4.
+// forPath implements RFC 6265, section 5.1.4.
 func (c cookie) forPath(path string) bool {
 	if c.path == "" || c.path == "/" || path == c.path {
 		return true

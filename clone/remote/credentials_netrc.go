@@ -2,9 +2,8 @@ package remote
 
 import "strings"
 
-// netrcLogin returns what a netrc file has for a host: the first entry of that
-// machine, or of default, that has a password; of the user, if one is given. It
-// reads the file as curl does, and with it git.
+// netrcLogin returns the first entry of a netrc file that is for the host, or default, has a password, and is for the user,
+// if one is given. The format is that of curl, and therefore of git.
 func netrcLogin(text, host, user string) *login {
 	for _, e := range parseNetrc(text) {
 		switch {
@@ -19,7 +18,7 @@ func netrcLogin(text, host, user string) *login {
 	return nil
 }
 
-// netrcEntry is what follows a machine, or default, whose machine is "".
+// netrcEntry is the entry of a machine; for default, machine is "".
 type netrcEntry struct {
 	machine string
 	login
@@ -57,13 +56,12 @@ func parseNetrc(text string) []netrcEntry {
 	}
 }
 
-// netrcTokens is what is left of a netrc file.
+// netrcTokens splits a netrc file into words; rest has not been read.
 type netrcTokens struct{ rest string }
 
 const netrcBlanks = " \t\r\n"
 
-// keyword returns the next word; what begins with # is a comment up to the end of
-// the line.
+// keyword returns the next word. A word that begins with # is a comment to the end of the line.
 func (t *netrcTokens) keyword() (string, bool) {
 	t.rest = strings.TrimLeft(t.rest, netrcBlanks)
 	for strings.HasPrefix(t.rest, "#") {
@@ -76,7 +74,7 @@ func (t *netrcTokens) keyword() (string, bool) {
 	return t.value(), true
 }
 
-// value returns the next word, which may be quoted, and may begin with #.
+// value returns the next word, which may be quoted and may begin with #.
 func (t *netrcTokens) value() string {
 	t.rest = strings.TrimLeft(t.rest, netrcBlanks)
 	if quoted, ok := strings.CutPrefix(t.rest, `"`); ok {
@@ -91,8 +89,8 @@ func (t *netrcTokens) value() string {
 	return word
 }
 
-// quoted returns what is before the next quote, with \n, \r, \t, and any other
-// character after a backslash for itself.
+// quoted returns the text up to the next quote. \n, \r and \t are control characters; any other character after a backslash
+// stands for itself.
 func (t *netrcTokens) quoted(rest string) string {
 	var b strings.Builder
 	for i := 0; i < len(rest); i++ {
@@ -116,11 +114,11 @@ func (t *netrcTokens) quoted(rest string) string {
 			b.WriteByte(c)
 		}
 	}
-	t.rest = "" // it is not closed
+	t.rest = "" // the quote is not closed
 	return b.String()
 }
 
-// skipMacro skips what follows macdef: a name, and lines up to an empty one.
+// skipMacro skips the definition after macdef: a name, and lines up to an empty one.
 func (t *netrcTokens) skipMacro() {
 	for t.rest != "" {
 		var line string

@@ -88,11 +88,15 @@ func TestAuthorize(t *testing.T) {
 			}
 		})
 	}
-	_, _, err := authorized(t, plain, Options{HTTP: HTTP{Netrc: filepath.Join(t.TempDir(), "absent")}})
+	req, _, err := authorized(t, "https://example.org/", Options{HTTP: HTTP{CookieFile: cookies}})
+	if _, sent := req.Header["Cookie"]; sent || err != nil {
+		t.Errorf("another host: Cookie %q, %v", req.Header["Cookie"], err)
+	}
+	_, _, err = authorized(t, plain, Options{HTTP: HTTP{Netrc: filepath.Join(t.TempDir(), "absent")}})
 	mustFail(t, err, failure.Missing, "no such file")
 }
 
-// TestAskpassFails pins that what answers is not quoted.
+// TestAskpassFails pins that an answer is not quoted.
 func TestAskpassFails(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -100,9 +104,10 @@ func TestAskpassFails(t *testing.T) {
 		class  failure.Class
 		text   string
 	}{
-		"no password": {200, "hunter2", failure.Unexpected, "something else than a password"},
-		"refused":     {403, "hunter2", failure.Authentication, "the askpass URL answers status 403"},
-		"redirect":    {302, "hunter2", failure.Unexpected, "the askpass URL answers status 302"},
+		"no password": {200, "hunter2", failure.Unexpected, "answered without a password"},
+		"no value":    {200, "username=ann\npassword\n", failure.Unexpected, "answered without a password"},
+		"refused":     {403, "hunter2", failure.Authentication, "the askpass URL answered status 403"},
+		"redirect":    {302, "hunter2", failure.Unexpected, "the askpass URL answered status 302"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,8 +127,7 @@ func TestAskpassFails(t *testing.T) {
 	mustFail(t, err, failure.Refused, "the askpass URL: connection refused")
 }
 
-// TestGitHubApp pins what is asked of GitHub's API, and that a token is used as long
-// as it is good.
+// TestGitHubApp pins what is requested from GitHub's API, and that a token is used as long as it is valid.
 func TestGitHubApp(t *testing.T) {
 	t.Parallel()
 	file := servers.SSHKey(t, filepath.Join(t.TempDir(), "key"), "rsa", "", "-b", "2048", "-m", "PEM")
@@ -176,7 +180,9 @@ func TestGitHubApp(t *testing.T) {
 		"id":           {func(a *GitHubApp) { a.ID = "7" }, failure.Authentication, "status 401 Unauthorized: A JSON web token could not be decoded"},
 		"installation": {func(a *GitHubApp) { a.Installation = "43" }, failure.Authentication, "is the App still installed"},
 		"no number":    {func(a *GitHubApp) { a.Installation = "../x" }, failure.Local, "not a number"},
-		"no URL":       {func(a *GitHubApp) { a.BaseURL = "api.github.com" }, failure.Local, "its URL is none"},
+		"no URL":       {func(a *GitHubApp) { a.BaseURL = "api.github.com" }, failure.Local, "its URL is invalid"},
+		"no token":     {func(a *GitHubApp) { a.BaseURL = answering(t, `{"token":""}`) }, failure.Unexpected, "answered without a token"},
+		"odd token":    {func(a *GitHubApp) { a.BaseURL = answering(t, `{"token":"a\r\nX: y"}`) }, failure.Unexpected, "answered without a token"},
 		"no key":       {func(a *GitHubApp) { a.KeyFile = writeTemp(t, "hunter2") }, failure.Local, "not in PEM"},
 		"absent":       {func(a *GitHubApp) { a.KeyFile = "/nonexistent" }, failure.Missing, "no such file"},
 	} {
@@ -190,6 +196,16 @@ func TestGitHubApp(t *testing.T) {
 			}
 		})
 	}
+}
+
+// answering starts a server that answers any request with status 201 and this body.
+func answering(t *testing.T, body string) (url string) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 type jwtClaims struct {
@@ -248,8 +264,7 @@ default login anonymous password guest`
 	}
 }
 
-// FuzzNetrc pins that no text breaks the reader, and that it takes nothing that is
-// not there.
+// FuzzNetrc pins that no text breaks the parser, and that it finds nothing that is not there.
 func FuzzNetrc(f *testing.F) {
 	for _, s := range []string{"machine a login b password c", "default password \"a\\n\\", "macdef x\n\nmachine", "# a\n\"machine\" \"", "login a"} {
 		f.Add(s)
@@ -300,8 +315,7 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// FuzzCookies pins that no text breaks the reader, and that nothing comes of it that
-// cannot stand in a header.
+// FuzzCookies pins that no text breaks the parser, and that every cookie can be part of a header.
 func FuzzCookies(f *testing.F) {
 	for _, s := range []string{"a\tTRUE\t/\tFALSE\t0\tb\tc", "#HttpOnly_a\tTRUE\t/\tFALSE\t0\tb", "Set-Cookie: a=b; Expires=Wed, 21 Oct 2095 07:28:00 GMT", "\t\t\t\t\t\t"} {
 		f.Add(s, "/a")
@@ -316,12 +330,12 @@ func FuzzCookies(f *testing.F) {
 	})
 }
 
-// FuzzAskpass pins that an answer with a password has one.
+// FuzzAskpass pins that a password is found only in a line password=.
 func FuzzAskpass(f *testing.F) {
 	f.Add("username=a\npassword=b")
 	f.Add("password")
 	f.Fuzz(func(t *testing.T, text string) {
-		if l := parseAskpass(text); l != nil && !strings.Contains(text, "password") {
+		if l := parseAskpass(text); l != nil && !strings.Contains(text, "password=") {
 			t.Errorf("%+v of %q", l, text)
 		}
 	})

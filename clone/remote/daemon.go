@@ -8,7 +8,7 @@ import (
 	"initbox/clone/pktline"
 )
 
-// daemon leads to a git-daemon(1), as git:// does.
+// daemon connects to git-daemon(1), for git://.
 type daemon struct {
 	url     *URL
 	connect dialFunc
@@ -18,8 +18,8 @@ func openDaemon(u *URL, o Options) dialer { return &daemon{u, o.dialer()} }
 
 func (d *daemon) Close() error { return nil } // no connection is kept
 
-// dial asks for git-upload-pack (gitprotocol-pack(5), "Git Transport"). What it says
-// of the protocol's version comes after a second NUL, where old servers do not look.
+// dial requests git-upload-pack (gitprotocol-pack(5), "Git Transport"). The protocol version comes after a second NUL,
+// which old servers ignore.
 func (d *daemon) dial(ctx context.Context) (stream, error) {
 	conn, err := d.connect(ctx, "tcp", d.url.Address())
 	if err != nil {
@@ -47,5 +47,5 @@ type daemonStream struct {
 func (s *daemonStream) Close() error {
 	s.stop()
 	s.Conn.Close()
-	return nil // git-daemon tells in the conversation what failed
+	return nil // git-daemon reports failures in the conversation
 }

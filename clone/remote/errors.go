@@ -10,19 +10,18 @@ import (
 	"initbox/internal/poll"
 )
 
-// ErrMoved is wrapped by the error of a [Repository.Fetch] of an object that the
-// server does not have, or no longer gives: a reference has moved since it was
-// listed, or there never was such an object.
-var ErrMoved = errors.New("not an object that the server gives")
+// ErrMoved is wrapped by the error of [Repository.Fetch] if the server does not have an object, or no longer serves it: a
+// reference has moved since it was listed, or the object never existed.
+var ErrMoved = errors.New("the server does not serve the object")
 
-// ErrNotAdvertised is wrapped, with ErrMoved, if the server gives nothing but what
-// a reference points to: the object may be in the history of one.
+// ErrNotAdvertised is wrapped, with ErrMoved, if the server serves only objects that a reference points to: the object may
+// be in the history of one.
 var ErrNotAdvertised = fmt.Errorf("%w: no reference points to it", ErrMoved)
 
-// maxQuoted is as much of a server's message as is quoted, in bytes.
+// maxQuoted is how much of a server's message is quoted, in bytes.
 const maxQuoted = 300
 
-// said makes a failure of what the server gives as the reason not to go on.
+// said returns the failure for an error message of the server.
 func (s *server) said(text string) error {
 	text = s.quote(text)
 	lower := strings.ToLower(text)
@@ -33,51 +32,51 @@ func (s *server) said(text string) error {
 	case has("not our ref", "unadvertised object", "not valid", "no such object", "missing object"): // git, JGit
 		return s.refused(text)
 	case has("not exported"), has(noRepository...): // git-daemon
-		return absent("the server says: " + text)
+		return absent("the server reported: " + text)
 	case has(noPermission...):
 		f := failure.New(failure.Authentication, "the server refuses access to the repository: %s", text)
-		f.Hint = "are the credentials right, and may they read the repository?"
+		f.Hint = "are the credentials right, and do they permit reading the repository?"
 		return f
 	}
-	f := failure.New(failure.Unexpected, "the server says: %s", text)
-	f.Hint = "the server, or its storage, fails: look at its log"
+	f := failure.New(failure.Unexpected, "the server reported: %s", text)
+	f.Hint = "the server or its storage failed: look at the server's log"
 	return f
 }
 
-// refused is the failure of a want.
+// refused returns the failure for an object that the server does not serve.
 func (s *server) refused(text string) error {
-	f := failure.New(failure.NoRevision, "the server does not give what was asked for: %s", text)
+	f := failure.New(failure.NoRevision, "the server does not serve the requested revision: %s", text)
 	f.Err = ErrMoved
-	f.Hint = "has the branch moved or gone meanwhile? is it the id of a commit of this repository?"
+	f.Hint = "was the branch moved or deleted meanwhile? is it the id of a commit of this repository?"
 	if s.version != 2 && !s.has("allow-reachable-sha1-in-want") {
 		f.Err = ErrNotAdvertised
-		f.Hint = "this server gives only what a branch or a tag points to: give one of them with --ref, or set uploadpack.allowReachableSHA1InWant there"
+		f.Hint = "this server serves only commits that a branch or a tag points to: give one of them with --ref, or set uploadpack.allowReachableSHA1InWant on the server"
 	}
 	return f
 }
 
-// absent is the failure of a path that leads to no repository.
+// absent returns the failure for a path at which there is no repository.
 func absent(why string) *failure.Failure {
 	f := failure.New(failure.NoRepository, "no such repository: %s", why)
-	f.Hint = "is the path right, and may who asks read it? many servers hide a private repository so"
+	f.Hint = "not found, or not permitted: many servers hide private repositories this way"
 	return f
 }
 
-// unexpected is the failure of a server that does not keep to the protocol.
+// unexpected returns the failure for a server that violates the protocol.
 func unexpected(format string, args ...any) error {
 	f := failure.New(failure.Unexpected, format, args...)
-	f.Hint = "is it a Git server, and the right port and path? does a proxy change what it says?"
+	f.Hint = "is it a Git server, and are port and path right? does a proxy alter its answers?"
 	return f
 }
 
-// never is for what stays so whatever is tried.
+// never returns a permanent failure: retrying cannot help.
 func never(hint, format string, args ...any) error {
 	f := failure.New(failure.Unexpected, format, args...)
 	f.Hint = hint
 	return poll.Permanent(f)
 }
 
-// named makes a failure of an error of a connection, of its class and in its words.
+// named turns the error of a connection into a failure with its class and its text.
 func named(err error) error {
 	var known *failure.Failure
 	if errors.As(err, &known) {
@@ -88,8 +87,7 @@ func named(err error) error {
 	return f
 }
 
-// quoted makes a server's text fit for a message: without secrets, in one line, and
-// not a novel.
+// quoted makes a server's text safe to print: without secrets, on one line, and cut at maxQuoted bytes.
 func quoted(text string, secrets []string) string {
 	for _, secret := range secrets {
 		if secret != "" {

@@ -48,10 +48,10 @@ func (f folder) Fetch(ctx context.Context, r Request) (*Answer, error) {
 	return &Answer{Pack: pack, Shallow: shallow}, nil
 }
 
-// Capable implements [Repository]: a folder can do all.
+// Capable implements [Repository]: a folder has all features.
 func (folder) Capable(string) bool { return true }
 
-// folderFailure says what is wrong with a repository on this machine.
+// folderFailure explains an error of a repository on this machine.
 func folderFailure(err error) error {
 	var f *failure.Failure
 	var file *fs.PathError
@@ -61,21 +61,21 @@ func folderFailure(err error) error {
 	case errors.Is(err, local.ErrFormat):
 		return never("convert the repository, or clone it with git", "%s", failure.Printable(err.Error()))
 	case errors.Is(err, local.ErrNone):
-		f = absent("what is at that path is none")
-		f.Hint = "is the path right? it has to be that of a bare repository, or of a folder with .git"
+		f = absent("there is no repository at that path")
+		f.Hint = "is the path right? it must be that of a bare repository, or of a folder with .git"
 	case errors.As(err, &missing) && !missing.Wanted:
-		return never("is it a partial clone, or damaged? what does git fsck say there?", "%s", failure.Printable(err.Error()))
+		return never("is it a partial clone, or damaged? what does git fsck report there?", "%s", failure.Printable(err.Error()))
 	case errors.As(err, &missing):
 		f = failure.New(failure.NoRevision, "%s", failure.Printable(err.Error()))
-		f.Hint = "is it the id of a commit of this repository? has the branch moved meanwhile?"
+		f.Hint = "is it the id of a commit of this repository? was the branch moved meanwhile?"
 		f.Err = ErrMoved
 		return f
 	case errors.Is(err, fs.ErrPermission) && errors.As(err, &file):
 		f = failure.New(failure.Local, "%s: permission denied", failure.Printable(file.Path))
-		f.Hint = "whoever runs this has to be able to read the repository: look at the owner and the mode of that file, and at securityContext"
+		f.Hint = "this user must be able to read the repository: check the owner and the mode of that file, and securityContext"
 	default:
 		f = failure.New(failure.Unexpected, "%s", failure.Printable(err.Error()))
-		f.Hint = "is the repository whole: what does git fsck say there?"
+		f.Hint = "is the repository intact? what does git fsck report there?"
 	}
 	f.Err = err
 	return f

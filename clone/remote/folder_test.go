@@ -83,7 +83,7 @@ func TestNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--object-format=sha256", "new")
 	_, err := openFolder(t, dir)
-	isFolderFailure(t, err, failure.NoRepository, "no such repository: what is at that path is none")
+	isFolderFailure(t, err, failure.NoRepository, "no such repository: there is no repository at that path")
 	_, err = openFolder(t, dir+"/none")
 	isFolderFailure(t, err, failure.NoRepository, "no such repository: there is nothing at that path")
 	_, err = openFolder(t, dir+"/new")

@@ -19,19 +19,18 @@ import (
 type web struct {
 	url    *URL
 	o      Options
-	base   *url.URL // the repository's, where a redirect may have led to; without user information
+	base   *url.URL // URL of the repository after redirects, without user information
 	client *httpclient.Client
-	home   bool // base is at the origin of url, to which what proves who asks is sent
+	home   bool // base has the origin of url, to which credentials are sent
 
 	mu      sync.Mutex
-	secrets []string // not to be quoted
+	secrets []string // never quoted
 }
 
 const (
 	service = "git-upload-pack"
 
-	// userAgent begins as git's does, by which servers tell a Git client from a
-	// browser, to which they show a page.
+	// userAgent begins like git's: servers tell a Git client from a browser by it, and send a browser a page.
 	userAgent = "git/2 (initbox)"
 
 	// readBuffer is how much of a connection is read at once.
@@ -47,7 +46,7 @@ func openHTTP(ctx context.Context, u *URL, o Options) (Repository, error) {
 	return openServer(ctx, u, o, w)
 }
 
-// newClient returns one for where base is: a client's certificate is not for others.
+// newClient returns a client for the server of base. The client certificate is sent only to the origin of url.
 func (w *web) newClient() (*httpclient.Client, error) {
 	tls := w.o.HTTP.TLS
 	if !w.home {
@@ -57,8 +56,8 @@ func (w *web) newClient() (*httpclient.Client, error) {
 		Dial:       w.o.dialer(),
 		TLS:        tls,
 		Proxy:      w.o.Proxy,
-		Protocol:   httpclient.HTTP1, // one connection for one pack, whose silence tells
-		NoRedirect: true,             // they are followed here
+		Protocol:   httpclient.HTTP1, // one connection for one pack, so that a stall shows
+		NoRedirect: true,             // see follow
 		Buffer:     readBuffer,
 	})
 }
@@ -73,8 +72,8 @@ func (w *web) quote(text string) string {
 	return quoted(text, w.secrets)
 }
 
-// advertise asks what the server can do. The redirects that it answers with count
-// for all that follows, as git has it (git-config(1), http.followRedirects).
+// advertise requests the server's features. If it redirects, all later requests go to the new location, as in git
+// (git-config(1), http.followRedirects).
 func (w *web) advertise(ctx context.Context) (*reply, error) {
 	for range maxRedirects {
 		resp, err := w.do(ctx, "info/refs", nil)
@@ -92,8 +91,7 @@ func (w *web) advertise(ctx context.Context) (*reply, error) {
 	return nil, never("the redirects probably form a loop", "redirected more than %d times", maxRedirects)
 }
 
-// send posts a message. The answer to one that asks for a pack is not compressed
-// once more.
+// send posts a message. If that requests a pack, the answer must not be compressed again.
 func (w *web) send(ctx context.Context, message []byte, pack bool) (*reply, error) {
 	resp, err := w.do(ctx, service, &body{message, pack})
 	if err != nil {
@@ -101,7 +99,7 @@ func (w *web) send(ctx context.Context, message []byte, pack bool) (*reply, erro
 	}
 	if isRedirect(resp) {
 		resp.Body.Close()
-		return nil, unexpected("redirected in the midst of the conversation (status %d)", resp.StatusCode)
+		return nil, unexpected("redirected in the middle of the conversation (status %d)", resp.StatusCode)
 	}
 	if err := w.check(resp, "result"); err != nil {
 		return nil, err
@@ -115,7 +113,7 @@ type body struct {
 	pack    bool
 }
 
-// do asks for a path below the repository's.
+// do sends a request for a path below that of the repository: GET without a body, else POST.
 func (w *web) do(ctx context.Context, path string, b *body) (*http.Response, error) {
 	target, err := w.target(path)
 	if err != nil {
@@ -127,7 +125,7 @@ func (w *web) do(ctx context.Context, path string, b *body) (*http.Response, err
 	}
 	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, target.String(), content)
 	if err != nil {
-		return nil, unexpected("the URL is not one that can be asked")
+		return nil, unexpected("the URL cannot be requested")
 	}
 	req.URL = target
 	req.Header.Set("User-Agent", userAgent)
@@ -137,7 +135,7 @@ func (w *web) do(ctx context.Context, path string, b *body) (*http.Response, err
 		req.Header.Set("Accept", "application/x-"+service+"-result")
 	}
 	if b == nil {
-		req.Header.Set("Pragma", "no-cache") // an old list is of no use
+		req.Header.Set("Pragma", "no-cache") // an outdated list is useless
 	}
 	if b != nil && b.pack {
 		req.Header.Set("Accept-Encoding", "identity")
@@ -152,8 +150,8 @@ func (w *web) do(ctx context.Context, path string, b *body) (*http.Response, err
 	return resp, nil
 }
 
-// target is the URL of a path below the repository's. A query of the repository's URL
-// goes on with it, as with git.
+// target returns the URL of a path below that of the repository. If the repository's URL has a query, the path is appended
+// to the query, as git does.
 func (w *web) target(path string) (*url.URL, error) {
 	x, err := w.url.web.Expand()
 	if err != nil {
@@ -179,13 +177,13 @@ func (w *web) target(path string) (*url.URL, error) {
 	}
 	escaped := strings.TrimRight(x.EscapedPath(), "/") + "/" + path
 	if x.Path, err = url.PathUnescape(escaped); err != nil {
-		return nil, unexpected("the path is not one")
+		return nil, unexpected("the path of the URL is malformed")
 	}
 	x.RawPath, x.RawQuery = escaped, query
 	return x, nil
 }
 
-// authorize adds what proves who asks, to requests to the origin of the URL alone.
+// authorize adds credentials to a request, if it is to the origin of the URL.
 func (w *web) authorize(ctx context.Context, req *http.Request) error {
 	if !w.home {
 		return nil
@@ -197,15 +195,14 @@ func (w *web) authorize(ctx context.Context, req *http.Request) error {
 	return err
 }
 
-// anonymous reports whether nothing proved who asks.
+// anonymous reports whether no credentials were sent.
 func (w *web) anonymous() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.secrets) == 0
 }
 
-// maxRemainder is as much as is read of an answer that is over, so that its
-// connection can be used again.
+// maxRemainder is how many bytes are read after the end of an answer, so that its connection can be used again.
 const maxRemainder = 4 << 10
 
 func (w *web) reply(ctx context.Context, resp *http.Response, content io.Reader) *reply {
@@ -222,7 +219,7 @@ func (w *web) reply(ctx context.Context, resp *http.Response, content io.Reader)
 	}
 }
 
-// name makes a failure of what a client says.
+// name turns an error of the client into a failure.
 func (w *web) name(ctx context.Context, err error) error {
 	switch {
 	case err == nil:

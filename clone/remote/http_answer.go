@@ -14,7 +14,7 @@ import (
 	"initbox/internal/lazy"
 )
 
-// maxRedirects is as many as httpclient follows.
+// maxRedirects is how many redirects are followed; httpclient has the same limit.
 const maxRedirects = 10
 
 func isRedirect(resp *http.Response) bool {
@@ -25,23 +25,23 @@ func isRedirect(resp *http.Response) bool {
 	return false
 }
 
-// follow goes to where the repository is said to be.
+// follow changes base to the target of a redirect.
 func (w *web) follow(resp *http.Response) error {
 	from := resp.Request.URL
 	to, err := resp.Location()
 	if err != nil {
-		return unexpected("redirected to what is not a URL")
+		return unexpected("redirected to an invalid URL")
 	}
 	to.User, to.Fragment, to.RawFragment = nil, "", ""
 	switch {
 	case to.Scheme != "https" && to.Scheme != "http" || to.Hostname() == "":
-		return never("give the URL that it leads to", "redirected to what is not a URL of HTTP")
+		return never("give the URL that it leads to", "redirected to a URL that is not http or https")
 	case from.Scheme == "https" && to.Scheme == "http":
-		return never("have the server redirect to https://", "redirected from https to http, where anybody can listen")
+		return never("have the server redirect to https://", "redirected from https to http, which is not encrypted")
 	}
 	if !stripService(to) {
-		f := failure.New(failure.NoRepository, "no such repository: redirected to what is not one")
-		f.Hint = "is the path right? it may be a page on which to log in: give --user and --password-file, or --token-file"
+		f := failure.New(failure.NoRepository, "no such repository: redirected to something else")
+		f.Hint = "is the path right? it may be a login page: give --user and --password-file, or --token-file"
 		return f
 	}
 	w.base = to
@@ -54,8 +54,7 @@ func (w *web) follow(resp *http.Response) error {
 	return err
 }
 
-// stripService takes off what the request for the advertisement had put to the
-// repository's URL.
+// stripService removes what the request for the advertisement had appended to the repository's URL.
 func stripService(u *url.URL) bool {
 	const path, query = "/info/refs", "service=" + service
 	if before, ok := strings.CutSuffix(u.RawQuery, path+"&"+query); ok {
@@ -72,12 +71,12 @@ func stripService(u *url.URL) bool {
 	return err == nil
 }
 
-// advertisement checks that the answer is a Git server's.
+// advertisement checks that the answer is that of a Git server.
 func (w *web) advertisement(ctx context.Context, resp *http.Response) (*reply, error) {
 	buffered := bufio.NewReaderSize(resp.Body, 4<<10)
 	if resp.StatusCode == http.StatusOK && dumb(resp, buffered) {
 		resp.Body.Close()
-		return nil, never("set up git http-backend on the server, or use another of its protocols", "the server speaks the dumb HTTP protocol only, which serves files and makes no packs")
+		return nil, never("set up git http-backend on the server, or use another of its protocols", "the server only speaks the dumb HTTP protocol, which serves files and cannot make packs")
 	}
 	if err := w.check(resp, "advertisement"); err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (w *web) advertisement(ctx context.Context, resp *http.Response) (*reply, e
 	return w.reply(ctx, resp, buffered), nil
 }
 
-// dumbLine is one of a dumb server's info/refs.
+// dumbLine matches a line of the file info/refs of a dumb server.
 var dumbLine = lazy.Regexp(`^([0-9a-f]{40}|[0-9a-f]{64})\trefs/`)
 
 // dumb reports whether the answer is the file info/refs itself.
@@ -102,8 +101,7 @@ func mediaType(resp *http.Response) string {
 	return kind
 }
 
-// check says what is wrong with an answer that is none of the service, and closes
-// it then.
+// check returns what is wrong with an answer that is not the expected one of the service, and closes it in that case.
 func (w *web) check(resp *http.Response, what string) error {
 	kind := mediaType(resp)
 	if resp.StatusCode == http.StatusOK && kind == "application/x-"+service+"-"+what {
@@ -119,17 +117,17 @@ func (w *web) check(resp *http.Response, what string) error {
 		return failure.Status(status)
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		f := failure.New(failure.NoRepository, "no such repository: the answer is a web page")
-		f.Hint = "is it the URL to clone from? it may be a page on which to log in: give --user and --password-file, or --token-file"
+		f.Hint = "is it the URL to clone from? it may be a login page: give --user and --password-file, or --token-file"
 		return f
 	}
-	return unexpected("the answer is not a Git server's, but of type %s", cmp.Or(failure.Printable(kind), "unknown"))
+	return unexpected("the answer is not that of a Git server: its type is %s", cmp.Or(failure.Printable(kind), "unknown"))
 }
 
-// missing is the failure of 404, with which many servers hide what is private.
+// missing returns the failure for 404, with which many servers hide private repositories.
 func (w *web) missing(status int) error {
 	f := absent(failure.Status(status).Text)
 	if w.anonymous() {
-		f.Hint = "is the path right? servers also hide a private repository so: give --user and --password-file, or --token-file"
+		f.Hint = "not found, or not permitted: many servers hide private repositories this way. Give --user and --password-file, or --token-file"
 	}
 	return f
 }
@@ -138,11 +136,11 @@ func (w *web) unauthorized(status int) error {
 	f := failure.Status(status)
 	switch {
 	case !w.home:
-		f.Hint = "it was redirected to another server, to which no credentials are sent: give the URL that it leads to"
+		f.Hint = "the request was redirected to another server, to which no credentials are sent: give the URL that it leads to"
 	case w.anonymous():
-		f.Hint = "the repository is for those who prove who they are: give --user and --password-file, --token-file, or another of the flags for credentials"
+		f.Hint = "the repository requires credentials: give --user and --password-file, --token-file, or another of the flags for credentials"
 	default:
-		f.Hint = "are the credentials right, and may they read the repository? many servers want a token in place of the password"
+		f.Hint = "are the credentials right, and do they permit reading the repository? many servers require a token instead of the password"
 	}
 	return f
 }

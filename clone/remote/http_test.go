@@ -28,7 +28,7 @@ import (
 	"initbox/test/servers"
 )
 
-// fails checks an error and its hint, and that neither tells the secret.
+// fails checks an error and its hint, and that neither contains the secret.
 func fails(t testing.TB, err error, class failure.Class, text, hint string) {
 	t.Helper()
 	if err == nil {
@@ -40,7 +40,7 @@ func fails(t testing.TB, err error, class failure.Class, text, hint string) {
 		t.Errorf("%s: %s [%s]\nwant %s: %s [%s]", f.Class, f.Text, f.Hint, class, text, hint)
 	}
 	if strings.Contains(f.Text+f.Hint+err.Error(), secretText) {
-		t.Errorf("the secret is told: %v [%s]", err, f.Hint)
+		t.Errorf("the secret is printed: %v [%s]", err, f.Hint)
 	}
 }
 
@@ -55,7 +55,7 @@ func file(t testing.TB, text string) string {
 	return name
 }
 
-// TestLogin is by TLS, with each of the ways to prove who asks.
+// TestLogin logs in over TLS, with every kind of credentials.
 func TestLogin(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestLogin(t *testing.T) {
 	fails(t, err, failure.TLS, "unknown authority", "--ca-file")
 }
 
-// TestRefusedByHTTP has the errors of servers that are none, or not for us.
+// TestRefusedByHTTP pins the errors for servers that are not Git servers, or refuse access.
 func TestRefusedByHTTP(t *testing.T) {
 	page := func(status int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -114,26 +114,26 @@ func TestRefusedByHTTP(t *testing.T) {
 		text, hint string
 		never      bool
 	}{
-		"not found":     {page(404, "text/plain", ""), failure.NoRepository, "no such repository: status 404 Not Found", "hide a private repository", false},
+		"not found":     {page(404, "text/plain", ""), failure.NoRepository, "no such repository: status 404 Not Found", "hide private repositories", false},
 		"forbidden":     {page(403, "text/plain", secretText), failure.Authentication, "status 403 Forbidden", "--token-file", false},
 		"too many":      {page(429, "text/plain", ""), failure.Unexpected, "status 429 Too Many Requests", "", false},
 		"unavailable":   {page(503, "text/plain", ""), failure.Unexpected, "status 503 Service Unavailable", "not ready", false},
-		"web page":      {page(200, "text/html; charset=utf-8", "<html>log in"), failure.NoRepository, "the answer is a web page", "log in", false},
-		"something":     {page(200, "image/png", "x"), failure.Unexpected, "of type image/png", "is it a Git server", false},
-		"no type":       {page(200, "", ""), failure.Unexpected, "not a Git server's", "", false},
+		"web page":      {page(200, "text/html; charset=utf-8", "<html>log in"), failure.NoRepository, "the answer is a web page", "login page", false},
+		"something":     {page(200, "image/png", "x"), failure.Unexpected, "its type is image/png", "is it a Git server", false},
+		"no type":       {page(200, "", ""), failure.Unexpected, "not that of a Git server", "", false},
 		"dumb":          {page(200, "text/plain", id+"\trefs/heads/main\n"), failure.Unexpected, "dumb HTTP protocol", "git http-backend", true},
-		"garbage":       {page(200, advertisement, "hello there"), failure.Unexpected, "not Git's protocol", "", false},
+		"garbage":       {page(200, advertisement, "hello there"), failure.Unexpected, "not in Git's protocol", "", false},
 		"nothing":       {page(200, advertisement, ""), failure.Reset, "connection closed", "", false},
 		"half":          {page(200, advertisement, "001e# service=git-uplo"), failure.Reset, "connection closed", "", false},
-		"error":         {page(200, advertisement, "001e# service=git-upload-pack\n0000"+string(pktline.Append(nil, "ERR go \x1b[2Jaway\nnow!!"))), failure.Unexpected, `the server says: go \x1b[2Jaway\nnow!!`, "", false},
-		"sha256":        {page(200, advertisement, "000eversion 2\n0019object-format=sha256\n0000"), failure.Unexpected, "uses SHA-256 object names, which initbox does not read", "", true},
+		"error":         {page(200, advertisement, "001e# service=git-upload-pack\n0000"+string(pktline.Append(nil, "ERR go \x1b[2Jaway\nnow!!"))), failure.Unexpected, `the server reported: go \x1b[2Jaway\nnow!!`, "", false},
+		"sha256":        {page(200, advertisement, "000eversion 2\n0019object-format=sha256\n0000"), failure.Unexpected, "uses SHA-256 object names, which initbox does not support", "", true},
 		"sha256, old":   {page(200, advertisement, string(pktline.Append(nil, id+id[:24]+" HEAD\x00side-band"))), failure.Unexpected, "uses SHA-256 object names", "", true},
 		"version 3":     {page(200, advertisement, "000eversion 3\n"), failure.Unexpected, "another version", "", false},
-		"endless":       {page(200, advertisement, "000eversion 2\n"+strings.Repeat("0009abcde", maxFeatures+1)), failure.Unexpected, "no end", "", false},
-		"to the moon":   {redirect("ftp://example.com/repo/info/refs?service=git-upload-pack"), failure.Unexpected, "not a URL of HTTP", "", true},
-		"to a page":     {redirect("/login?back=/repo"), failure.NoRepository, "redirected to what is not one", "log in", false},
-		"to nowhere":    {page(302, "", ""), failure.Unexpected, "redirected to what is not a URL", "", false},
-		"to no service": {redirect("/repo/info/refs"), failure.NoRepository, "redirected to what is not one", "", false},
+		"endless":       {page(200, advertisement, "000eversion 2\n"+strings.Repeat("0009abcde", maxFeatures+1)), failure.Unexpected, "is endless", "", false},
+		"to the moon":   {redirect("ftp://example.com/repo/info/refs?service=git-upload-pack"), failure.Unexpected, "a URL that is not http or https", "", true},
+		"to a page":     {redirect("/login?back=/repo"), failure.NoRepository, "redirected to something else", "login page", false},
+		"to nowhere":    {page(302, "", ""), failure.Unexpected, "redirected to an invalid URL", "", false},
+		"to no service": {redirect("/repo/info/refs"), failure.NoRepository, "redirected to something else", "", false},
 		"in a circle": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.String(), http.StatusFound) },
 			failure.Unexpected, "redirected more than 10 times", "loop", true},
 	} {
@@ -156,8 +156,7 @@ func redirect(to string) http.HandlerFunc {
 	}
 }
 
-// TestRedirect follows the first request's redirect with those that come after it,
-// and leaves what proves who asks at home.
+// TestRedirect pins that all requests follow the redirect of the first one, without the credentials.
 func TestRedirect(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -219,7 +218,7 @@ func TestRedirectDown(t *testing.T) {
 	fails(t, err, failure.Unexpected, "redirected from https to http", "https://")
 }
 
-// TestNotGiven asks for what the server does not have, or does not give.
+// TestNotGiven requests objects that the server does not have, or does not serve.
 func TestNotGiven(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -316,7 +315,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestLies has what a server can send in place of a pack.
+// TestLies pins the errors for what a server may send instead of a pack.
 func TestLies(t *testing.T) {
 	band := func(n byte, text string) string { return string(pktline.Append(nil, string(n)+text)) }
 	const pack = "000dpackfile\n"
@@ -326,19 +325,19 @@ func TestLies(t *testing.T) {
 		text, read string
 	}{
 		"whole":             {pack + band(1, "PA") + band(2, "hm\r\n") + band(1, "") + band(1, "CK") + "0000", "", "", "PACK"},
-		"an error":          {pack + band(1, "PA") + band(3, "upload-pack: \x07 out of "+secretText+"\n"), failure.Unexpected, `the server says: upload-pack: \a out of …`, "PA"},
-		"another error":     {pack + band(1, "PA") + string(pktline.Append(nil, "ERR out of memory")), failure.Unexpected, "the server says: out of memory", "PA"},
+		"an error":          {pack + band(1, "PA") + band(3, "upload-pack: \x07 out of "+secretText+"\n"), failure.Unexpected, `the server reported: upload-pack: \a out of …`, "PA"},
+		"another error":     {pack + band(1, "PA") + string(pktline.Append(nil, "ERR out of memory")), failure.Unexpected, "the server reported: out of memory", "PA"},
 		"a long error":      {pack + band(3, strings.Repeat("x", 60000)), failure.Unexpected, strings.Repeat("x", maxQuoted) + "…", ""},
 		"no flush":          {pack + band(1, "PACK"), failure.Reset, "connection closed", "PACK"},
-		"a wrong band":      {pack + band(4, "PACK"), failure.Unexpected, "malformed in the midst", ""},
-		"an empty packet":   {pack + "0004", failure.Unexpected, "malformed in the midst", ""},
-		"a delimiter":       {pack + "0001", failure.Unexpected, "malformed in the midst", ""},
-		"no packet":         {pack + "PACK", failure.Unexpected, "malformed in the midst", ""},
+		"a wrong band":      {pack + band(4, "PACK"), failure.Unexpected, "malformed in the middle", ""},
+		"an empty packet":   {pack + "0004", failure.Unexpected, "malformed in the middle", ""},
+		"a delimiter":       {pack + "0001", failure.Unexpected, "malformed in the middle", ""},
+		"no packet":         {pack + "PACK", failure.Unexpected, "malformed in the middle", ""},
 		"nothing":           {"", failure.Reset, "connection closed", ""},
 		"no pack":           {"0000", failure.Unexpected, "no pack", ""},
 		"a section":         {"000ahello\n0009abcde0001" + pack + band(1, "PACK") + "0000", "", "", "PACK"},
 		"a section at end":  {"000ahello\n0000", failure.Unexpected, "no pack", ""},
-		"malformed shallow": {"0011shallow-info\n"[:4] + "shallow-info\n" + "0010shallow none0001", failure.Unexpected, "where the history is cut off", ""},
+		"malformed shallow": {"0011shallow-info\n"[:4] + "shallow-info\n" + "0010shallow none0001", failure.Unexpected, "where the history is truncated", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -374,7 +373,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// TestLies0 has the same of a server of version 0.
+// TestLies0 is TestLies for a server of version 0.
 func TestLies0(t *testing.T) {
 	const id = "0123456789012345678901234567890123456789"
 	list := string(pktline.Append(nil, id+" HEAD\x00side-band shallow")) + "0000"
@@ -386,9 +385,9 @@ func TestLies0(t *testing.T) {
 		"whole":             {"00000008NAK\n0009\x01PACK0000", "", "", "PACK"},
 		"acknowledged":      {"0000003bACK " + id + " common   \n0031ACK " + id + "\n0009\x01PACK0000", "", "", "PACK"},
 		"cut off":           {"00000008NAK\n0009\x01PACK", failure.Reset, "connection closed", "PACK"},
-		"an error":          {"00000008NAK\n" + string(pktline.Append(nil, "\x03no memory")), failure.Unexpected, "the server says: no memory", ""},
+		"an error":          {"00000008NAK\n" + string(pktline.Append(nil, "\x03no memory")), failure.Unexpected, "the server reported: no memory", ""},
 		"an early error":    {string(pktline.Append(nil, "ERR upload-pack: not our ref "+id)), failure.NoRevision, "not our ref", ""},
-		"malformed shallow": {"000bshallow", failure.Unexpected, "where the history is cut off", ""},
+		"malformed shallow": {"000bshallow", failure.Unexpected, "where the history is truncated", ""},
 		"no answer":         {"0000", failure.Reset, "connection closed", ""},
 		"another answer":    {"00000008YES\n", failure.Unexpected, "no pack", ""},
 	} {
@@ -425,7 +424,7 @@ func writeTo(r io.Reader) (string, error) {
 	return b.String(), err
 }
 
-// TestEndless has lists of references that are wrong, or have no end.
+// TestEndless pins the errors for lists of references that are wrong or endless.
 func TestEndless(t *testing.T) {
 	const id = "0123456789012345678901234567890123456789"
 	advert0 := string(pktline.Append(nil, id+" HEAD\x00shallow symref=HEAD:refs/heads/main"))
@@ -471,7 +470,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestTooManyRefs keeps no more than fit.
+// TestTooManyRefs pins the limit for references.
 func TestTooManyRefs(t *testing.T) {
 	k := &keeper{s: &server{transport: &commands{}, log: slog.New(slog.DiscardHandler)}}
 	name := "refs/heads" + strings.Repeat("/"+strings.Repeat("x", 199), 20)
@@ -484,7 +483,7 @@ func TestTooManyRefs(t *testing.T) {
 	t.Error("kept them all")
 }
 
-// TestStalled gives up a server that falls silent, at each point where it can.
+// TestStalled pins the error for a server that stops sending, at each point where that can happen.
 func TestStalled(t *testing.T) {
 	for silent, method := range map[string]string{"000eversion 2\n": "GET", "000eversion 2\n0000": "POST"} {
 		s, hang := httptest.NewUnstartedServer(nil), make(chan struct{})
@@ -524,13 +523,13 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestDaemonRefuses has the errors of git://.
+// TestDaemonRefuses pins the errors of git://.
 func TestDaemonRefuses(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	base := servers.StartGitDaemon(t, makeRepository(t))
 	_, err := open(t, base+"/none.git", Options{})
-	fails(t, err, failure.NoRepository, "no such repository: the server says:", "path right")
+	fails(t, err, failure.NoRepository, "no such repository: the server reported:", "not found, or not permitted")
 	_, err = open(t, "git://"+servers.FreeAddr(t)+"/none.git", Options{})
 	fails(t, err, failure.Refused, "connection refused", "")
 }
@@ -547,14 +546,14 @@ func TestSHA256(t *testing.T) {
 			continue // their test server cannot
 		}
 		_, err := open(t)
-		fails(t, err, failure.Unexpected, "uses SHA-256 object names, which initbox does not read", "")
+		fails(t, err, failure.Unexpected, "uses SHA-256 object names, which initbox does not support", "")
 		if !poll.IsPermanent(err) {
 			t.Errorf("%s: not permanent", name)
 		}
 	}
 }
 
-// TestProgress logs what the server tells of its work.
+// TestProgress pins that the server's progress messages are logged.
 func TestProgress(t *testing.T) {
 	var b bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&b, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -569,7 +568,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestHTTPProxy goes through one, which is told no credentials of the server.
+// TestHTTPProxy pins that requests go through a proxy, which gets no credentials of the server.
 func TestHTTPProxy(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -612,7 +611,7 @@ func TestHTTPProxy(t *testing.T) {
 	r.Close()
 }
 
-// TestElsewhere pins what of the options goes to other servers than that of the URL.
+// TestElsewhere pins which options are used for servers other than that of the URL.
 func TestElsewhere(t *testing.T) {
 	o := Options{HTTP: HTTP{
 		Who: httpclient.Credentials{TokenFile: "a"}, AskpassURL: "b", App: &GitHubApp{}, Netrc: "c", CookieFile: "d",

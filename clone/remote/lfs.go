@@ -14,20 +14,18 @@ import (
 	"initbox/internal/httpclient"
 )
 
-// Store is where a repository's objects of Git LFS are, and what proves there who
-// asks.
+// Store says where the Git LFS objects of a repository are, and which credentials to send there.
 type Store struct {
-	URL    *url.URL // of the repository, of http or https, without user information; a guess where it is reached otherwise. nil for a folder
+	URL    *url.URL // of the repository: http or https, without user information; guessed if the repository has another scheme, nil for a folder
 	Folder string   // the .git of a repository on this machine; "" for others
 	HTTP   httpclient.Options
 
-	// Authorize completes a request to the origin of URL; nil if nothing is known that
-	// would prove anything there. The texts it returns are secret.
+	// Authorize adds credentials to a request to the origin of URL, and returns the secrets among them. It is nil if there
+	// are no credentials.
 	Authorize func(ctx context.Context, req *http.Request) (secrets []string, err error)
 
-	// Authenticate asks over SSH where the objects are, and what to send there; nil for
-	// a repository that is not reached by SSH. Without an address the server does not
-	// know the question.
+	// Authenticate asks over SSH where the objects are, and which headers to send there. It is nil for a repository that is
+	// not reached over SSH. The address is "" if the server does not know the command.
 	Authenticate func(ctx context.Context) (address string, header map[string]string, err error)
 }
 
@@ -66,7 +64,7 @@ func StoreOf(u *URL, o Options) (*Store, error) {
 	return s, nil
 }
 
-// maxAccess is more than any server's answer to git-lfs-authenticate, in bytes.
+// maxAccess is a limit for the answer to git-lfs-authenticate, in bytes: larger than that of any server.
 const maxAccess = 64 << 10
 
 // askSSH runs git-lfs-authenticate
@@ -91,14 +89,14 @@ func askSSH(ctx context.Context, u *URL, o Options) (address string, header map[
 	case err != nil && errors.As(err, &told) && told.Class == failure.Authentication:
 		return "", nil, err
 	case err != nil:
-		return "", nil, nil // most servers that know no LFS know no such command
+		return "", nil, nil // most servers without LFS do not have the command
 	}
 	var access struct {
 		Href   string            `json:"href"`
 		Header map[string]string `json:"header"`
 	}
 	if err := json.Unmarshal(answer, &access); err != nil {
-		return "", nil, unexpected("the answer of git-lfs-authenticate is not JSON") // nor to be quoted: it may hold a token
+		return "", nil, unexpected("the answer of git-lfs-authenticate is not JSON") // and not quoted: it may contain a token
 	}
 	return access.Href, access.Header, nil
 }

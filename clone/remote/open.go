@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Open connects to the repository at u, and has its server say what it can do.
+// Open connects to the repository at u, and reads which features its server has.
 func Open(ctx context.Context, u *URL, o Options) (Repository, error) {
 	switch u.Scheme {
 	case "http", "https":

@@ -10,31 +10,30 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// Options say how to reach servers, and what proves who asks. All of it is sent
-// to the host of the URL alone, also after a redirect. Files are read again by
-// every attempt.
+// Options say how to reach a server, and with which credentials. Credentials are sent only to the host of the URL, also
+// after a redirect. Files are read again at every attempt.
 type Options struct {
 	HTTP HTTP
 	SSH  SSH
 
-	Proxy    *url.URL // http, https or socks5; nil for what the environment says
+	Proxy    *url.URL // http, https or socks5; nil for the proxy of the environment
 	Resolver *resolver.Resolver
 	Getenv   func(string) string // for ${env:NAME} in URLs
-	Stall    time.Duration       // a server that sends nothing for so long is given up; 0 for none
-	Log      *slog.Logger        // nil for none
+	Stall    time.Duration       // how long a server may send nothing before the attempt fails; 0 for any time
+	Log      *slog.Logger        // nil to discard
 }
 
-// HTTP is what counts for http and https.
+// HTTP are the options of http and https.
 type HTTP struct {
 	TLS        tlsconfig.Options
 	Who        httpclient.Credentials // user and password, bearer token, headers from files
 	CookieFile string                 // as curl and Netscape write it
 	Netrc      string                 // file; machines and their logins
-	AskpassURL string                 // answers username=… and password=… lines, as git-sync's --askpass-url
+	AskpassURL string                 // answers with lines username=… and password=…, like git-sync's --askpass-url
 	App        *GitHubApp
 }
 
-// GitHubApp makes a token of an installation of a GitHub App.
+// GitHubApp identifies an installation of a GitHub App, for which tokens are requested.
 type GitHubApp struct {
 	ID           string // or the client id
 	Installation string
@@ -42,7 +41,7 @@ type GitHubApp struct {
 	BaseURL      string // of the API; "" for https://api.github.com
 }
 
-// SSH is what counts for ssh and the scp form.
+// SSH are the options of ssh and of the scp form.
 type SSH struct {
 	KeyFiles       []string
 	PassphraseFile string
@@ -51,9 +50,8 @@ type SSH struct {
 	AcceptNew      bool     // trust the key of a host that is in no file, and log its fingerprint
 }
 
-// Elsewhere returns the options for another origin than that of the URL for which
-// they were given, as a submodule's may be: without what proves who asks, but for
-// what says itself for which host it is, and for keys of SSH, which do not leave
+// Elsewhere returns the options for an origin other than the one they were given for, such as that of a submodule. They
+// hold no credentials but those that name their host themselves (cookies, netrc), and the keys of SSH, which do not leave
 // this machine.
 func (o Options) Elsewhere() Options {
 	tls := o.HTTP.TLS

@@ -24,32 +24,32 @@ const (
 	bandError    = 3
 )
 
-// packReader is the pack in a server's answer. It is read by one goroutine; any may
-// close it meanwhile, which ends a Read that waits.
+// packReader reads the pack in a server's answer, in one goroutine. Any other may close it meanwhile, which ends a Read that
+// is waiting.
 type packReader struct {
 	s    *server
 	r    *reply
 	raw  io.Reader // of a server without bands, else nil
 	rest []byte    // of the last packet
-	err  error     // why there is no more; the reply is over
+	err  error     // why the reply ended
 
 	over   sync.Once // the reply
 	closed atomic.Bool
 }
 
-// end is for a reply that was read to its end.
+// end finishes a reply that has been read to its end.
 func (p *packReader) end() { p.over.Do(p.r.end) }
 
-// fail gives the reply up, and returns what is to be told of err.
+// fail abandons the reply, and explains err.
 func (p *packReader) fail(err error) error {
 	p.over.Do(func() { err = p.r.fail(err) })
 	return err
 }
 
-// broken is for what makes no sense in the midst of the pack.
+// broken abandons a reply that violates the protocol.
 func (p *packReader) broken() error {
 	p.fail(nil)
-	return unexpected("its answer is malformed in the midst of the pack")
+	return unexpected("the server's answer is malformed in the middle of the pack")
 }
 
 func (s *server) newPack(r *reply, how int) io.ReadCloser {
@@ -81,7 +81,7 @@ func (p *packReader) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// WriteTo implements [io.WriterTo]: what a packet holds is copied once.
+// WriteTo implements [io.WriterTo]: the content of a packet is copied only once.
 func (p *packReader) WriteTo(w io.Writer) (n int64, err error) {
 	if p.raw != nil {
 		return io.Copy(w, struct{ io.Reader }{p})
@@ -114,7 +114,7 @@ func (p *packReader) packet() ([]byte, error) {
 	switch {
 	case err == pktline.ErrMalformed:
 		return nil, p.broken()
-	case err == io.EOF: // there was no flush: it has been cut off
+	case err == io.EOF: // without a flush packet: the answer was cut off
 		return nil, p.fail(io.ErrUnexpectedEOF)
 	case err != nil:
 		return nil, p.fail(err)
@@ -157,19 +157,19 @@ func (p *packReader) readRaw(b []byte) (int, error) {
 	return n, p.err
 }
 
-// Close gives up what has not been read.
+// Close abandons the rest of the pack.
 func (p *packReader) Close() error {
 	p.closed.Store(true)
 	p.fail(nil)
 	return nil
 }
 
-// progress logs what the server tells of its work.
+// progress logs the server's progress messages.
 func (s *server) progress(text []byte) {
 	if !s.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
 	for line := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return r == '\r' || r == '\n' }) {
-		s.log.Debug(s.url.String() + ": the server says: " + s.quote(line))
+		s.log.Debug(s.url.String() + ": the server reported: " + s.quote(line))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"initbox/clone/pktline"
 )
 
-// A server's list is given up when more than this was received, or is to be kept.
+// Limits for the list of a server: what is received, and what is kept.
 const (
 	maxListing = 1 << 30  // bytes
 	maxRefs    = 1 << 19  // references
@@ -32,7 +32,7 @@ func (s *server) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
 	return k.refs, nil
 }
 
-// list asks for the references in version 2.
+// list requests the references in version 2.
 func (s *server) list(ctx context.Context, k *keeper) error {
 	if err := s.ready(ctx); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (s *server) list(ctx context.Context, k *keeper) error {
 	}
 	for _, prefix := range k.prefixes {
 		if len(prefix) > maxRefName || strings.ContainsAny(prefix, "\n\x00") {
-			return errors.New("not a prefix of a reference's name")
+			return errors.New("invalid prefix of a reference name")
 		}
 		b = pktline.Append(b, "ref-prefix "+prefix+"\n")
 	}
@@ -64,7 +64,7 @@ func (s *server) list(ctx context.Context, k *keeper) error {
 		}
 		ref, ok := parseListed(line)
 		if size += len(line); !ok || size > maxListing {
-			return s.broken(r, "its list of references is malformed or has no end")
+			return s.broken(r, "the server's list of references is malformed or endless")
 		}
 		if err := k.keep(ref); err != nil {
 			r.fail(nil)
@@ -73,7 +73,7 @@ func (s *server) list(ctx context.Context, k *keeper) error {
 	}
 }
 
-// listed reads the references that the server lists by itself in version 0.
+// listed reads the references that the server lists unasked in version 0.
 func (s *server) listed(ctx context.Context, k *keeper) error {
 	if s.refs == nil {
 		if err := s.begin(ctx); err != nil || s.refs == nil {
@@ -98,7 +98,7 @@ func (s *server) listed(ctx context.Context, k *keeper) error {
 	})
 }
 
-// each calls f for each reference that is still to be read of the advertisement.
+// each calls f for each reference of the advertisement that has not been read yet.
 func (s *server) each(f func(Ref) error) error {
 	r := s.refs
 	s.refs = nil
@@ -106,7 +106,7 @@ func (s *server) each(f func(Ref) error) error {
 		ref, ok := parseRef(line)
 		shallow := strings.HasPrefix(string(line[:min(len(line), 8)]), "shallow ") // the repository's own
 		if size += len(line); !ok && !shallow || size > maxListing {
-			return s.broken(r, "its list of references is malformed or has no end")
+			return s.broken(r, "the server's list of references is malformed or endless")
 		}
 		if ok && ref.Name != "capabilities^{}" { // of an empty repository
 			if err := f(ref); err != nil {
@@ -126,7 +126,7 @@ func (s *server) each(f func(Ref) error) error {
 	}
 }
 
-// keeper keeps the references that were asked for.
+// keeper keeps the references that were requested.
 type keeper struct {
 	s        *server
 	prefixes []string
@@ -139,12 +139,12 @@ func (k *keeper) keep(ref Ref) error {
 		return nil
 	}
 	if !validRef(ref.Name) {
-		k.s.log.Debug(k.s.url.String() + ": passing over a malformed name of a reference: " + k.s.quote(ref.Name))
+		k.s.log.Debug(k.s.url.String() + ": skipping a malformed reference name: " + k.s.quote(ref.Name))
 		return nil
 	}
 	k.size += len(ref.Name) + len(ref.Target)
 	if len(k.refs) == maxRefs || k.size > maxNames {
-		return unexpected("it has more than %d references", len(k.refs))
+		return unexpected("the server has more than %d references", len(k.refs))
 	}
 	k.refs = append(k.refs, ref)
 	return nil

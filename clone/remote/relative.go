@@ -9,10 +9,9 @@ import (
 	"initbox/internal/secret"
 )
 
-// Resolve reads the URL of a submodule, which the repository at u names: one that
-// begins with ./ or ../ is relative to u, as in git-submodule(1). What a
-// repository names is nobody's to trust: it cannot refer to secrets, and a folder
-// of this machine only if u is one.
+// Resolve parses the URL of a submodule of the repository at u. A URL that begins with ./ or ../ is relative to u, as in
+// git-submodule(1). URLs in a repository are not trusted: they cannot refer to secrets, nor to a folder on this machine
+// unless u is one.
 func (u *URL) Resolve(text string) (*URL, error) {
 	if text == "." || text == ".." || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") {
 		return u.relative(text)
@@ -23,12 +22,12 @@ func (u *URL) Resolve(text string) (*URL, error) {
 	}
 	if v == nil {
 		if strings.Contains(text, "${") {
-			return nil, errors.New("the URL has a ${…} in it, but a repository cannot refer to secrets")
+			return nil, errors.New("the URL contains ${…}, but a repository cannot refer to secrets")
 		}
 		return parseWeb(text, nil)
 	}
 	if v.Scheme == "file" && u.Scheme != "file" {
-		return nil, errors.New("the URL is a folder of this machine, which a repository on a server cannot name")
+		return nil, errors.New("the URL is a folder on this machine, which a repository on a server cannot refer to")
 	}
 	return v, nil
 }
@@ -36,7 +35,7 @@ func (u *URL) Resolve(text string) (*URL, error) {
 // relative resolves a text that begins with ./ or ../.
 func (u *URL) relative(text string) (*URL, error) {
 	if len(text) > maxURL || hasControl(text) || u.web != nil && u.web.In(unescape(text)) {
-		return nil, errors.New("the relative URL is too long or has control characters in it")
+		return nil, errors.New("the relative URL is too long or contains control characters")
 	}
 	if u.web == nil {
 		return u.relativePath(text)
@@ -46,7 +45,7 @@ func (u *URL) relative(text string) (*URL, error) {
 		return nil, err
 	}
 	if strings.ContainsAny(text, "?#@\\") {
-		return nil, errors.New("the relative URL has one of ?, #, @ and \\ in it")
+		return nil, errors.New("the relative URL contains one of ?, #, @ and \\")
 	}
 	web := *u.web.URL
 	web.Path, web.RawPath, web.RawQuery, web.ForceQuery = base, "", "", false
@@ -56,7 +55,7 @@ func (u *URL) relative(text string) (*URL, error) {
 	return ofWeb(&secret.URL{URL: &web, Refs: u.web.Refs})
 }
 
-// relativePath resolves it for all but an HTTP server.
+// relativePath is relative for URLs other than those of HTTP servers.
 func (u *URL) relativePath(text string) (*URL, error) {
 	base := u.Path
 	if !u.scp && !strings.HasPrefix(base, "/") {
@@ -75,8 +74,7 @@ func (u *URL) relativePath(text string) (*URL, error) {
 	return v.finish()
 }
 
-// climb goes from the folder base by steps of ./ and ../ at the beginning of text,
-// and then down to the rest of it.
+// climb goes from the folder base by the ./ and ../ at the beginning of text, and then down to the rest of it.
 func climb(base, text string) (string, error) {
 	rooted, atHome := strings.HasPrefix(base, "/"), false
 	base = strings.TrimRight(base, "/")

@@ -1,5 +1,12 @@
-// Package remote speaks to Git servers: it lists the references of a repository
-// and fetches packs, over HTTP, SSH, git:// and from a folder on this machine.
+// Package remote talks to Git servers. It lists the references of a repository and fetches packs, over HTTP, SSH and
+// git://, or from a folder on this machine:
+//
+//	u, err := remote.ParseURL("https://git.example.com/team/repo.git", os.Getenv)
+//	repo, err := remote.Open(ctx, u, remote.Options{Stall: time.Minute})
+//	defer repo.Close()
+//	refs, err := repo.Refs(ctx, "HEAD")
+//	answer, err := repo.Fetch(ctx, remote.Request{Wants: []plumbing.Hash{refs[0].Commit()}, Depth: 1})
+//	io.Copy(file, answer.Pack)
 package remote
 
 import (
@@ -10,42 +17,38 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A Repository is one on a server, or in a folder. Its methods are for one
-// goroutine at a time.
+// A Repository is a repository on a server, or in a folder. Only one goroutine at a time may call its methods.
 type Repository interface {
-	// Refs returns the references whose full names begin with one of the prefixes,
-	// all if there are none, HEAD among them if asked for by name. A server that
-	// knows no prefixes returns more. An empty repository has none. A HEAD that names
-	// a branch that is not there has no ID, if the server tells of it at all.
+	// Refs returns the references whose full names begin with one of the prefixes, or all without prefixes. HEAD is
+	// among them if it is requested by name. An empty repository has no references. A HEAD that names a branch that does
+	// not exist has no ID; not all servers list it.
 	Refs(ctx context.Context, prefixes ...string) ([]Ref, error)
 
-	// Fetch asks for a pack. What is in the answer ends with ctx. It is to be read to
-	// the end, or closed, before anything else is asked. What no server has is an
-	// error that wraps [ErrMoved].
+	// Fetch requests a pack, which ends with ctx. It must be read to its end, or closed, before the next call. If the
+	// server does not have one of the objects, the error wraps [ErrMoved].
 	Fetch(ctx context.Context, r Request) (*Answer, error)
 
-	// Capable reports whether the server understands what only some do: [Filter] or
-	// [AnyID].
+	// Capable reports whether the server has an optional feature: [Filter] or [AnyID].
 	Capable(feature string) bool
 
 	Close() error
 }
 
-// What only some servers understand, see [Repository.Capable].
+// Features that only some servers have, see [Repository.Capable].
 const (
-	Filter = "filter" // a Request's
-	AnyID  = "any-id" // wants of any object: such as the blobs that a Filter left out
+	Filter = "filter" // the Filter of a Request
+	AnyID  = "any-id" // fetching any object by its ID, such as the blobs that a Filter omitted
 )
 
-// Ref is one reference.
+// Ref is a reference.
 type Ref struct {
 	Name   string        // in full: HEAD, refs/heads/main
-	ID     plumbing.Hash // what it points to; an annotated tag's own id
-	Peeled plumbing.Hash // what the annotated tag marks in the end; zero for others
-	Target string        // of a symbolic reference, the name of the other; or ""
+	ID     plumbing.Hash // the object that it points to; for an annotated tag, the tag object
+	Peeled plumbing.Hash // the object that an annotated tag finally points to; zero for other references
+	Target string        // the name of the reference that a symbolic reference points to, or ""
 }
 
-// Commit returns the commit that the reference leads to.
+// Commit returns the commit that the reference finally points to.
 func (r Ref) Commit() plumbing.Hash {
 	if !r.Peeled.IsZero() {
 		return r.Peeled
@@ -63,18 +66,18 @@ func (r Ref) Short() string {
 	return r.Name
 }
 
-// Request says which objects are wanted.
+// Request says which objects to fetch.
 type Request struct {
 	Wants  []plumbing.Hash
 	Depth  int    // of the history, in commits; 0 for all of it
 	Filter string // "blob:none", "tree:0"; "" for all objects
-	Tags   bool   // annotated tags of what is sent are sent too, as far as the server can
+	Tags   bool   // include annotated tags of the objects sent, if the server can
 }
 
-// Answer is what the server sends.
+// Answer is the server's answer to a [Request].
 type Answer struct {
-	// Pack is the pack alone. An error of the server in the midst of it is an error
-	// of Read; so is an end before the server said that it was the end.
+	// Pack is the pack, without the protocol around it. Read returns an error if the server reports one in the middle of
+	// the pack, or if the answer ends early.
 	Pack io.ReadCloser
 
 	// Shallow are the commits whose parents are not in the pack.

@@ -52,7 +52,7 @@ func makeRepository(t testing.TB) (dir string) {
 	return dir
 }
 
-// revision returns the id of a revision of DIR/repo.git.
+// revision returns the ID of a revision in DIR/repo.git.
 func revision(t testing.TB, dir, name string) plumbing.Hash {
 	t.Helper()
 	id, err := object.ParseID(servers.RunGit(t, filepath.Join(dir, "repo.git"), "rev-parse", name))
@@ -80,7 +80,7 @@ func opened(t testing.TB) func(Repository, error) (Repository, error) {
 	}
 }
 
-// objects has git check a pack, and returns how many objects there are in it.
+// objects has git check a pack, and returns the number of its objects.
 func objects(t testing.TB, pack io.Reader) (n int) {
 	t.Helper()
 	dir := t.TempDir()
@@ -102,11 +102,11 @@ func objects(t testing.TB, pack io.Reader) (n int) {
 	return n
 }
 
-// A pipe runs git-upload-pack on this machine, as sshd does.
+// A pipe runs git-upload-pack on this machine, like sshd.
 type pipe struct {
 	t       testing.TB
 	repo    string
-	version string // of the protocol, as in GIT_PROTOCOL; "" for none
+	version string // of the protocol: the value of GIT_PROTOCOL, or "" for none
 	dials   int
 }
 
@@ -137,7 +137,7 @@ func (p *pipeStream) Close() error {
 	return nil
 }
 
-// versions are the ways to the repository DIR/repo.git.
+// versions returns functions that open the repository DIR/repo.git, by transport and version of the protocol.
 func versions(dir string) map[string]func(t testing.TB) (Repository, error) {
 	filter := "uploadpack.allowFilter=true"
 	byHTTP := func(o servers.GitOptions) func(t testing.TB) (Repository, error) {
@@ -229,7 +229,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestFiltered fetches what a filter had left out.
+// TestFiltered fetches an object that a filter omitted before.
 func TestFiltered(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -259,7 +259,7 @@ func TestFiltered(t *testing.T) {
 	}
 }
 
-// TestGivenUp closes an answer in its midst, and asks again.
+// TestGivenUp closes an answer halfway, and asks again.
 func TestGivenUp(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -289,7 +289,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// TestEndsWithContext gives up what hangs.
+// TestEndsWithContext pins that a fetch ends with its context.
 func TestEndsWithContext(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -342,8 +342,7 @@ func TestEmptyRepository(t *testing.T) {
 	}
 }
 
-// TestOneCommand pins that a kept command answers all there is to ask: a round trip
-// less for each.
+// TestOneCommand pins that one command answers all requests, which saves round trips.
 func TestOneCommand(t *testing.T) {
 	t.Parallel()
 	dir := makeRepository(t)

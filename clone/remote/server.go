@@ -21,16 +21,15 @@ type server struct {
 	log *slog.Logger
 	*advert
 
-	// Of version 0: the references that the advertisement still holds, and the
-	// first of them; else nil.
+	// In version 0: the references of the advertisement that have not been read, and the first of them; else nil.
 	refs  *reply
 	first []byte
 }
 
-// agent is what initbox calls itself.
+// agent is the name by which initbox identifies itself.
 const agent = "agent=initbox"
 
-// openServer has a server say what it can do.
+// openServer reads the advertisement of a server.
 func openServer(ctx context.Context, u *URL, o Options, t transport) (Repository, error) {
 	s := &server{transport: t, url: u, log: o.Log, advert: new(advert)}
 	if s.log == nil {
@@ -56,7 +55,7 @@ func (s *server) begin(ctx context.Context) error {
 	s.advert = a
 	if format := a.value("object-format"); format != "" && format != "sha1" || foreign(first) {
 		r.fail(nil)
-		return never("convert the repository, or clone it with git", "the repository uses SHA-256 object names, which initbox does not read")
+		return never("convert the repository, or clone it with git", "the repository uses SHA-256 object names, which initbox does not support")
 	}
 	if a.version == 2 {
 		return nil
@@ -69,19 +68,19 @@ func (s *server) begin(ctx context.Context) error {
 	return nil
 }
 
-// foreign reports whether a line begins with a name of 64 digits.
+// foreign reports whether a line begins with an object name of 64 digits, which is one of SHA-256.
 func foreign(line []byte) bool {
 	id, _, _ := strings.Cut(string(line), " ")
 	return len(id) == 64
 }
 
-// next returns the next packet. A message of the server in it that it gives up is
-// an error, after which the reply is over, as after any other.
+// next returns the next packet. If that is an error message of the server, it is returned as an error. Any error ends the
+// reply.
 func (s *server) next(r *reply) (pktline.Kind, []byte, error) {
 	kind, line, err := r.Next()
 	switch {
 	case errors.Is(err, pktline.ErrMalformed):
-		return 0, nil, s.broken(r, "what it says is not Git's protocol")
+		return 0, nil, s.broken(r, "the answer is not in Git's protocol")
 	case err == io.EOF:
 		return 0, nil, r.fail(io.ErrUnexpectedEOF)
 	case err != nil:
@@ -94,7 +93,7 @@ func (s *server) next(r *reply) (pktline.Kind, []byte, error) {
 	return kind, line, nil
 }
 
-// broken gives a reply up that makes no sense.
+// broken abandons a reply that violates the protocol.
 func (s *server) broken(r *reply, format string, args ...any) error {
 	r.fail(nil)
 	return unexpected("%s", fmt.Sprintf(format, args...))
@@ -105,7 +104,7 @@ func (s *server) Capable(feature string) bool {
 	switch {
 	case feature == AnyID && s.version == 2:
 		return true
-	case feature == AnyID: // how a server tells of uploadpack.allowAnySHA1InWant
+	case feature == AnyID: // uploadpack.allowAnySHA1InWant implies both
 		return s.has("allow-tip-sha1-in-want") && s.has("allow-reachable-sha1-in-want")
 	case feature == Filter && s.version == 2:
 		return s.fetches("filter")
@@ -121,7 +120,7 @@ func (s *server) Close() error {
 	return s.transport.Close()
 }
 
-// drop gives up what the advertisement still holds.
+// drop abandons the rest of the advertisement.
 func (s *server) drop() {
 	if s.refs != nil {
 		s.refs.fail(nil)
@@ -132,14 +131,14 @@ func (s *server) drop() {
 // Fetch implements [Repository].
 func (s *server) Fetch(ctx context.Context, q Request) (*Answer, error) {
 	if len(q.Wants) == 0 {
-		return nil, errors.New("a fetch of nothing")
+		return nil, errors.New("no object to fetch")
 	}
 	if q.Depth > 0 && !s.shallow() {
-		s.log.Warn(s.url.String() + ": the server cannot cut the history off: all of it is fetched")
+		s.log.Warn(s.url.String() + ": the server cannot truncate the history: fetching all of it")
 		q.Depth = 0
 	}
 	if q.Filter != "" && !s.Capable(Filter) {
-		s.log.Warn(s.url.String() + ": the server cannot leave objects out: all are fetched")
+		s.log.Warn(s.url.String() + ": the server cannot filter objects: fetching all of them")
 		q.Filter = ""
 	}
 	if err := s.ready(ctx); err != nil {
@@ -159,7 +158,7 @@ func (s *server) Fetch(ctx context.Context, q Request) (*Answer, error) {
 	return s.answer(r)
 }
 
-// ready has the server listen: all that it advertises has to be read before.
+// ready makes sure that a message can be sent: the whole advertisement must have been read before.
 func (s *server) ready(ctx context.Context) error {
 	if s.refs != nil {
 		if err := s.each(func(Ref) error { return nil }); err != nil {
@@ -175,7 +174,7 @@ func (s *server) ready(ctx context.Context) error {
 	return s.each(func(Ref) error { return nil })
 }
 
-// message asks for a pack in version 2.
+// message returns the request for a pack in version 2.
 func (s *server) message(q Request) []byte {
 	b := s.command("fetch")
 	b = pktline.Append(b, "ofs-delta\n")
@@ -207,7 +206,7 @@ func (s *server) command(name string) []byte {
 	return pktline.AppendDelimiter(b)
 }
 
-// answer reads what comes before the pack in version 2, in sections.
+// answer reads the sections that precede the pack in version 2.
 func (s *server) answer(r *reply) (*Answer, error) {
 	var shallow []plumbing.Hash
 	for {
@@ -218,7 +217,7 @@ func (s *server) answer(r *reply) (*Answer, error) {
 		section := strings.TrimRight(string(line), "\n")
 		switch {
 		case kind != pktline.Data:
-			return nil, s.broken(r, "its answer has no pack")
+			return nil, s.broken(r, "the server's answer has no pack")
 		case section == "packfile":
 			return &Answer{Pack: s.newPack(r, bands), Shallow: shallow}, nil
 		}
@@ -233,22 +232,22 @@ func (s *server) answer(r *reply) (*Answer, error) {
 			}
 		}
 		if kind != pktline.Delimiter {
-			return nil, s.broken(r, "its answer has no pack")
+			return nil, s.broken(r, "the server's answer has no pack")
 		}
 	}
 }
 
-// maxShallow is more commits than an answer for a hundred branches has.
+// maxShallow is how many commits an answer may list as shallow.
 const maxShallow = 1 << 20
 
-// addShallow reads a line of those that say where the history is cut off.
+// addShallow parses one of the lines that say where the history is truncated.
 func (s *server) addShallow(r *reply, shallow []plumbing.Hash, line []byte) ([]plumbing.Hash, error) {
 	verb, text, _ := strings.Cut(strings.TrimRight(string(line), "\n"), " ")
-	if verb == "unshallow" { // of what is there already: nothing is
+	if verb == "unshallow" { // about history that the client has; there is none
 		return shallow, nil
 	}
 	if verb != "shallow" || !plumbing.IsHash(text) || len(text) != 40 || len(shallow) == maxShallow {
-		return nil, s.broken(r, "it does not say where the history is cut off")
+		return nil, s.broken(r, "the server does not say where the history is truncated")
 	}
 	return append(shallow, plumbing.NewHash(text)), nil
 }

@@ -16,11 +16,10 @@ import (
 	"initbox/internal/poll"
 )
 
-// defaultUser is who one is on nearly every server: the key tells who asks.
+// defaultUser is the user on nearly every server, where the key identifies the account.
 const defaultUser = "git"
 
-// sshServer runs git-upload-pack on a server by SSH (RFC 4251 to 4254), each in a
-// session of one connection.
+// sshServer runs commands on a server over SSH (RFC 4251 to 4254), each in a session of the same connection.
 type sshServer struct {
 	url    *URL
 	o      Options
@@ -28,7 +27,7 @@ type sshServer struct {
 	log    *slog.Logger
 
 	mu   sync.Mutex
-	conn *sshConn // nil before the first command, and after the loss of it
+	conn *sshConn // nil before the first command, and after the connection is lost
 }
 
 func openSSH(u *URL, o Options) dialer { return newSSHServer(u, o) }
@@ -49,8 +48,8 @@ func (s *sshServer) dial(ctx context.Context) (stream, error) {
 	return s.start(ctx, command)
 }
 
-// start starts a command. There are servers that end the connection after the first,
-// or allow no second session in it; for these it is made anew.
+// start starts a command. Some servers close the connection after the first command, or refuse a second session in it: then
+// it connects again.
 func (s *sshServer) start(ctx context.Context, command string) (_ stream, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +86,7 @@ func (s *sshServer) Close() error {
 	return nil
 }
 
-// remoteCommand is the command line for the server's shell.
+// remoteCommand returns the command line for the server's shell.
 func remoteCommand(name, path string) (string, error) {
 	if strings.HasPrefix(path, "-") {
 		return "", poll.Permanent(failure.New(failure.Local, "the path of the repository begins with -, like an option"))
@@ -95,12 +94,12 @@ func remoteCommand(name, path string) (string, error) {
 	return name + " " + quote(path), nil
 }
 
-// quote quotes for a Bourne shell, and for csh, as git's sq_quote_buf does.
+// quote quotes s for a Bourne shell and for csh, like git's sq_quote_buf.
 func quote(s string) string {
 	return "'" + strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(s) + "'"
 }
 
-// sshConn is a connection that is authenticated.
+// sshConn is an authenticated connection.
 type sshConn struct {
 	*ssh.Client
 	raw   *noted
@@ -108,7 +107,7 @@ type sshConn struct {
 	log   *slog.Logger
 }
 
-// noted notes why reading ended, which the multiplexer above it keeps for itself.
+// noted records why reading ended, which the multiplexer of package ssh does not return.
 type noted struct {
 	net.Conn
 	end atomic.Pointer[error]
@@ -122,8 +121,8 @@ func (n *noted) Read(p []byte) (int, error) {
 	return k, err
 }
 
-// listen gives the server until then to send something, and heard ends that. A
-// server that has nothing to say while nobody waits for it does not stall.
+// listen starts the time within which the server must send something, and heard ends it. A server that is silent while
+// nothing is read from it does not stall.
 func (c *sshConn) listen() {
 	if c.stall > 0 {
 		c.raw.SetReadDeadline(time.Now().Add(c.stall))
@@ -136,7 +135,7 @@ func (c *sshConn) heard() {
 	}
 }
 
-// lost returns why the connection is no more; nil if it is there.
+// lost returns why the connection ended; nil if it has not.
 func (c *sshConn) lost(ctx context.Context) error {
 	end := c.raw.end.Load()
 	switch {
@@ -149,11 +148,11 @@ func (c *sshConn) lost(ctx context.Context) error {
 	return failure.Of(silent.name(*end))
 }
 
-// start runs the command in a session of its own, which ends with ctx.
+// start runs the command in a new session, which ends with ctx.
 func (c *sshConn) start(ctx context.Context, command string) (*sshStream, error) {
 	poll.Doing(ctx, "starting git-upload-pack")
 	s := &sshStream{ctx: ctx, conn: c, stderr: &tail{limit: maxStderr}}
-	// Whatever hangs is waiting for the connection.
+	// Whatever hangs waits for the connection.
 	s.stop = context.AfterFunc(ctx, func() { c.Close() })
 	c.listen()
 	err := s.start(command)
@@ -165,7 +164,7 @@ func (c *sshConn) start(ctx context.Context, command string) (*sshStream, error)
 	if lost := c.lost(ctx); lost != nil {
 		return nil, lost
 	}
-	f := failure.New(failure.Unexpected, "the server starts no git-upload-pack: %s", failure.Printable(strings.TrimPrefix(err.Error(), "ssh: ")))
+	f := failure.New(failure.Unexpected, "the server cannot start git-upload-pack: %s", failure.Printable(strings.TrimPrefix(err.Error(), "ssh: ")))
 	f.Err = err
 	return nil, f
 }
@@ -181,8 +180,7 @@ func (s *sshStream) start(command string) (err error) {
 		return err
 	}
 	s.session.Stderr = s.stderr
-	// As OpenSSH does, without waiting for what the server thinks of it: many accept
-	// no variables, and speak version 0.
+	// Like OpenSSH, do not wait for the reply: many servers accept no variables, and speak version 0.
 	env := ssh.Marshal(struct{ Name, Value string }{"GIT_PROTOCOL", "version=2"})
 	if _, err := s.session.SendRequest("env", false, env); err != nil {
 		return err

@@ -48,17 +48,16 @@ func (s *sshServer) connect(ctx context.Context) (*sshConn, error) {
 	return &sshConn{ssh.NewClient(c, channels, requests), raw, s.o.Stall, s.log}, nil
 }
 
-// sshHandshake is one handshake with a server: it proves who it is (RFC 4253), and
-// then we do (RFC 4252).
+// sshHandshake is one handshake: first the server authenticates itself (RFC 4253), then the client (RFC 4252).
 type sshHandshake struct {
 	server *sshServer
 	hosts  *knownHosts
 	keys   []sshKey
 
-	refused error    // what is wrong with the server's key
-	known   bool     // the key is the server's
-	methods []string // of authentication, which the server offered last
-	asked   bool     // the server wants some
+	refused error    // what is wrong with the server's host key
+	known   bool     // the host key has been accepted
+	methods []string // of authentication, as the server offered them last
+	asked   bool     // the server requires authentication
 }
 
 func (h *sshHandshake) config(ctx context.Context) *ssh.ClientConfig {
@@ -79,7 +78,7 @@ func (h *sshHandshake) config(ctx context.Context) *ssh.ClientConfig {
 			return nil, nil // with the keys, if they are allowed
 		},
 		BannerCallback: func(text string) error {
-			h.server.log.Debug("the server says", "text", failure.Printable(strings.TrimSpace(text)))
+			h.server.log.Debug("message of the server", "text", failure.Printable(strings.TrimSpace(text)))
 			return nil
 		},
 	}
@@ -87,7 +86,7 @@ func (h *sshHandshake) config(ctx context.Context) *ssh.ClientConfig {
 
 func (h *sshHandshake) user() string { return cmp.Or(h.server.url.User, defaultUser) }
 
-// failure says why the handshake failed.
+// failure explains why the handshake failed.
 func (h *sshHandshake) failure(ctx context.Context, err error) error {
 	var netErr net.Error
 	switch text := err.Error(); {
@@ -110,12 +109,12 @@ func (h *sshHandshake) failure(ctx context.Context, err error) error {
 	f := failure.Of(err)
 	f.Text = "SSH handshake: " + strings.TrimPrefix(f.Text, "ssh: handshake failed: ssh: ")
 	if f.Class == failure.Reset {
-		f.Hint = "does the server limit its connections (MaxStartups of sshd), or refuse those from this address?"
+		f.Hint = "does the server limit connections (MaxStartups of sshd), or refuse those from this address?"
 	}
 	return f
 }
 
-// unauthenticated names the keys that the server would not have.
+// unauthenticated names the keys that the server refused.
 func (h *sshHandshake) unauthenticated(err error) error {
 	f := failure.New(failure.Authentication, "")
 	f.Err = err
@@ -126,17 +125,17 @@ func (h *sshHandshake) unauthenticated(err error) error {
 	}
 	switch {
 	case !slices.Contains(h.methods, "publickey"):
-		f.Text = "the server takes no keys from the user " + h.user() + ": " + offered
+		f.Text = "the server accepts no keys from the user " + h.user() + ": " + offered
 		f.Hint = "is the user in the URL right? only keys are supported"
 	case len(tried) == 0:
-		f.Text = "the server wants a key from the user " + h.user() + ", and none was given"
+		f.Text = "the server requires a key from the user " + h.user() + ", and none was given"
 		f.Hint = "give one with --ssh-key-file"
 	default:
-		f.Text = "the server refuses what the user " + h.user() + " has: " + words.List(tried) + "; " + offered
-		f.Hint = "is the public part of the key known to the server, such as a deploy key, and the user in the URL right?"
+		f.Text = "the server refuses the keys of the user " + h.user() + ": " + words.List(tried) + "; " + offered
+		f.Hint = "is the public key registered on the server, for example as a deploy key, and is the user in the URL right?"
 	}
 	if strings.Contains(err.Error(), "Too many") || strings.Contains(err.Error(), "attempts") {
-		f.Hint = "servers end the connection after a few keys: give only the one that counts"
+		f.Hint = "the server closed the connection after several keys: give only the right one"
 	}
 	return f
 }

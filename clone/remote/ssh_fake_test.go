@@ -20,14 +20,14 @@ import (
 	"initbox/test/servers"
 )
 
-// fakeSSH is a server that does what sshd does not.
+// fakeSSH is a server with faults that sshd does not have.
 type fakeSSH struct {
 	addr        string
 	known       string                        // its line of known_hosts
 	connections atomic.Int32                  // so far
 	oneSession  bool                          // refuses a second one in a connection
-	keys        bool                          // wants a key that nobody has
-	passwords   bool                          // wants a password that nobody has
+	keys        bool                          // accepts keys, but no key is the right one
+	passwords   bool                          // accepts passwords, but none is the right one
 	run         func(ssh.Channel, string) int // handles a command, and returns its status; -1 for none
 
 	mu       sync.Mutex
@@ -104,14 +104,14 @@ func (f *fakeSSH) url(path string) *URL {
 
 func (f *fakeSSH) options() Options { return Options{SSH: SSH{KnownHostKeys: []string{f.known}}} }
 
-// speak is a server that knows version 2, and nothing else.
+// speak is a server that advertises version 2, and nothing else.
 func speak(c ssh.Channel, _ string) int {
 	io.WriteString(c, "000eversion 2\n0000")
 	io.Copy(io.Discard, io.LimitReader(c, 4))
 	return 0
 }
 
-// TestSSHDefaults pins who one is, and what is run.
+// TestSSHDefaults pins the default user, and the command that is run.
 func TestSSHDefaults(t *testing.T) {
 	f := startFakeSSH(t, &fakeSSH{run: speak})
 	d := openSSH(f.url("~ann/it's.git"), f.options())
@@ -124,8 +124,7 @@ func TestSSHDefaults(t *testing.T) {
 	}
 }
 
-// TestSSHOneSession pins that a server that allows one command a connection gets a
-// connection for each.
+// TestSSHOneSession pins that a server that allows one command per connection gets a connection for each.
 func TestSSHOneSession(t *testing.T) {
 	f := startFakeSSH(t, &fakeSSH{run: speak, oneSession: true})
 	d := openSSH(f.url("/x"), f.options())
@@ -140,7 +139,7 @@ func TestSSHOneSession(t *testing.T) {
 	}
 }
 
-// TestSSHOutcomes pins what becomes of a command that ends in its own way.
+// TestSSHOutcomes pins the errors for commands that fail in different ways.
 func TestSSHOutcomes(t *testing.T) {
 	says := func(text string, status int) func(ssh.Channel, string) int {
 		return func(c ssh.Channel, _ string) int {
@@ -153,8 +152,8 @@ func TestSSHOutcomes(t *testing.T) {
 		class failure.Class
 		text  string
 	}{
-		"GitHub":         {says("ERROR: Repository not found.\nfatal: Could not read\x1b[2J from remote repository.\n", 1), failure.NoRepository, `no such repository: the server says: ERROR: Repository not found.; fatal: Could not read\x1b[2J`},
-		"denied":         {says("Permission denied to ann", 128), failure.Authentication, "refuses access to the repository (status 128): the server says: Permission"},
+		"GitHub":         {says("ERROR: Repository not found.\nfatal: Could not read\x1b[2J from remote repository.\n", 1), failure.NoRepository, `no such repository: the server reported: ERROR: Repository not found.; fatal: Could not read\x1b[2J`},
+		"denied":         {says("Permission denied to ann", 128), failure.Authentication, "refuses access to the repository (status 128): the server reported: Permission"},
 		"no git":         {says("sh: git-upload-pack: not found", 127), failure.Unexpected, "is git installed"},
 		"without status": {says("fatal: out of memory", -1), failure.Unexpected, "out of memory"},
 		"endless":        {says(strings.Repeat("y\n", 1<<20), 1), failure.Unexpected, "y; y"},
@@ -170,8 +169,7 @@ func TestSSHOutcomes(t *testing.T) {
 	}
 }
 
-// TestSSHLost pins that a connection that ends in the midst of a command is not
-// taken for the end of its output.
+// TestSSHLost pins that the loss of a connection is not taken for the end of a command's output.
 func TestSSHLost(t *testing.T) {
 	var cut atomic.Pointer[net.Conn]
 	f := startFakeSSH(t, &fakeSSH{run: func(c ssh.Channel, _ string) int {
@@ -207,8 +205,8 @@ func TestSSHLost(t *testing.T) {
 	mustFail(t, err, failure.Reset)
 }
 
-// TestSSHStallIsTheServers pins that a server is not given up for what this side
-// takes its time with, and that much arrives as it is.
+// TestSSHStallIsTheServers pins that a pause of the reader does not count as a stall of the server, and that large output
+// arrives intact.
 func TestSSHStallIsTheServers(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20 // four times what is under way at once
@@ -228,13 +226,13 @@ func TestSSHStallIsTheServers(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, s, 1<<20); err != nil {
 		t.Fatal(err)
 	}
-	<-time.After(stall * 11 / 10) // nothing to wait for: this is about the time itself
+	<-time.After(stall * 11 / 10) // no event to wait for: the test is about time; a longer pause does no harm
 	if n, err := io.Copy(io.Discard, s); n != size-1<<20 || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
 
-// TestSSHTooManyKeys pins the hint for a server that ends the connection after a few.
+// TestSSHTooManyKeys pins the hint for a server that closes the connection after several keys.
 func TestSSHTooManyKeys(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -246,15 +244,15 @@ func TestSSHTooManyKeys(t *testing.T) {
 	s := servers.StartSSHD(t, servers.SSHDOptions{Authorized: []string{keys[2] + ".pub"}, Config: "MaxAuthTries 2"})
 	o := Options{SSH: SSH{KeyFiles: keys, KnownHostKeys: []string{s.KnownHosts(t, 0)}}}
 	_, err := converse(within(t, time.Minute), openSSH(sshURL(t, s, "/x"), o))
-	mustFail(t, err, failure.Authentication, dir+"/c (ssh-ed25519 SHA256:", "give only the one that counts")
+	mustFail(t, err, failure.Authentication, dir+"/c (ssh-ed25519 SHA256:", "give only the right one")
 }
 
-// TestSSHWithoutKey pins what is said where a server wants a key, or none at all.
+// TestSSHWithoutKey pins the errors for servers that require a key when none is given, or accept no keys.
 func TestSSHWithoutKey(t *testing.T) {
 	f := startFakeSSH(t, &fakeSSH{keys: true})
 	_, err := converse(within(t, time.Minute), openSSH(f.url("/x"), f.options()))
-	mustFail(t, err, failure.Authentication, "wants a key from the user git, and none was given")
+	mustFail(t, err, failure.Authentication, "requires a key from the user git, and none was given")
 	f = startFakeSSH(t, &fakeSSH{passwords: true})
 	_, err = converse(within(t, time.Minute), openSSH(f.url("/x"), f.options()))
-	mustFail(t, err, failure.Authentication, "the server takes no keys from the user git: it offers password")
+	mustFail(t, err, failure.Authentication, "the server accepts no keys from the user git: it offers password")
 }

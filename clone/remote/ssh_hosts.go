@@ -24,23 +24,22 @@ import (
 	"initbox/internal/words"
 )
 
-// knownHosts are the keys of servers, as of sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
+// knownHosts are the keys of servers, as in sshd(8), SSH_KNOWN_HOSTS FILE FORMAT.
 //
-// It is read here, line by line, and not by package knownhosts: that wants files,
-// fails at a line of a kind that it does not know, where OpenSSH skips it, and takes
-// the key of an authority for one of a host.
+// They are parsed here, line by line, and not by package knownhosts. That requires files, fails at a line of an unknown
+// kind, which OpenSSH skips, and takes the key of an authority for the key of a host.
 type knownHosts struct {
 	lines     []knownHost
-	leftOut   []string // FILE:LINE of those that cannot be read
+	skipped   []string // FILE:LINE of lines that cannot be parsed
 	acceptNew bool
-	given     bool // there is a file, or a line
+	given     bool // a file or a line was given
 	log       *slog.Logger
 }
 
 type knownHost struct {
 	source   string   // FILE:LINE
 	marker   string   // "", cert-authority or revoked
-	patterns []string // of names; or one that is hashed
+	patterns []string // of names; or one hashed name
 	key      ssh.PublicKey
 }
 
@@ -55,7 +54,7 @@ func (s SSH) knownHosts(log *slog.Logger) (*knownHosts, error) {
 	for _, file := range s.KnownHosts {
 		text, err := readfile.All(file)
 		if err != nil {
-			f := failure.New(failure.Missing, "cannot read known_hosts file %s", file)
+			f := failure.New(failure.Missing, "read known_hosts file %s", file)
 			var pathErr *os.PathError
 			if errors.As(err, &pathErr) {
 				f.Text += ": " + pathErr.Err.Error()
@@ -66,9 +65,9 @@ func (s SSH) knownHosts(log *slog.Logger) (*knownHosts, error) {
 		k.add(file, string(text))
 	}
 	for i, text := range s.KnownHostKeys {
-		before := len(k.leftOut)
-		if k.add("host key "+strconv.Itoa(i+1), text); len(k.leftOut) > before {
-			f := failure.New(failure.Local, "known host key %d is not one", i+1)
+		before := len(k.skipped)
+		if k.add("host key "+strconv.Itoa(i+1), text); len(k.skipped) > before {
+			f := failure.New(failure.Local, "known host key %d is malformed", i+1)
 			f.Hint = "want HOST TYPE KEY, as ssh-keyscan prints it, for example: example.com ssh-ed25519 AAAA…"
 			return nil, f
 		}
@@ -76,7 +75,7 @@ func (s SSH) knownHosts(log *slog.Logger) (*knownHosts, error) {
 	return k, nil
 }
 
-// add reads the lines of a text, without those that it cannot read.
+// add parses the lines of a text, and skips those that it cannot parse.
 func (k *knownHosts) add(file, text string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -88,8 +87,8 @@ func (k *knownHosts) add(file, text string) {
 		}
 		h, err := parseKnownHost(line)
 		if err != nil {
-			k.leftOut = append(k.leftOut, source)
-			k.log.Debug("a line of known_hosts is left out", "line", source, "reason", failure.Printable(err.Error()))
+			k.skipped = append(k.skipped, source)
+			k.log.Debug("skipping a line of known_hosts", "line", source, "reason", failure.Printable(err.Error()))
 			continue
 		}
 		h.source = source
@@ -101,11 +100,11 @@ func parseKnownHost(line string) (knownHost, error) {
 	marker, patterns, key, _, _, err := ssh.ParseKnownHosts([]byte(line))
 	switch {
 	case err == io.EOF:
-		return knownHost{}, errors.New("there is no key in it")
+		return knownHost{}, errors.New("no key on the line")
 	case err != nil:
 		return knownHost{}, err
 	case marker != "" && marker != authority && marker != revoked:
-		return knownHost{}, fmt.Errorf("no such marker: @%s", marker)
+		return knownHost{}, fmt.Errorf("unknown marker @%s", marker)
 	}
 	for i := range patterns {
 		if !strings.HasPrefix(patterns[i], "|") {
@@ -115,8 +114,7 @@ func parseKnownHost(line string) (knownHost, error) {
 	return knownHost{marker: marker, patterns: patterns, key: key}, nil
 }
 
-// names reports whether the line is one of the host: name is in lower case, and
-// [HOST]:PORT unless the port is 22.
+// names reports whether the line is about the host. name is in lower case; it is [HOST]:PORT unless the port is 22.
 func (h knownHost) names(name string) bool {
 	found := false
 	for _, p := range h.patterns {
@@ -132,7 +130,7 @@ func (h knownHost) names(name string) bool {
 	return found
 }
 
-// hashMatches compares with |1|SALT|HASH.
+// hashMatches compares name with |1|SALT|HASH.
 func hashMatches(pattern, name string) bool {
 	parts := strings.Split(pattern, "|")
 	if len(parts) != 4 || parts[0] != "" || parts[1] != "1" {
@@ -145,8 +143,7 @@ func hashMatches(pattern, name string) bool {
 	return err1 == nil && err2 == nil && hmac.Equal(mac.Sum(nil), hash)
 }
 
-// wildcardMatches reports whether * (any text) and ? (any byte) in pattern can stand
-// for what is in s.
+// wildcardMatches reports whether s matches pattern, in which * stands for any text and ? for any byte.
 func wildcardMatches(pattern, s string) bool {
 	p, i, star, from := 0, 0, -1, 0
 	for i < len(s) {
@@ -157,7 +154,7 @@ func wildcardMatches(pattern, s string) bool {
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == s[i]):
 			p++
 			i++
-		case star >= 0: // the last * takes one byte more
+		case star >= 0: // the last * matches one byte more
 			from++
 			p, i = star+1, from
 		default:
@@ -167,9 +164,9 @@ func wildcardMatches(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// of returns the lines for the host at HOST:PORT. Where there is none, those for
-// the host without a port count as well (byHost), but do not make it known: another
-// server may be behind the port. OpenSSH does the same.
+// of returns the lines for the server at HOST:PORT. If there are none, it returns those for the host without a port (byHost).
+// They may verify a key, but another key is then unknown, not changed: another server may listen on the port. OpenSSH does
+// the same.
 func (k *knownHosts) of(address string) (lines []knownHost, byHost bool) {
 	find := func(name string) (found []knownHost) {
 		for _, h := range k.lines {
@@ -187,11 +184,10 @@ func (k *knownHosts) of(address string) (lines []knownHost, byHost bool) {
 	return find(strings.ToLower(host)), true
 }
 
-// algorithms returns what is asked of the server's key, in the order of preference:
-// first the kinds that the host is known by, or else it would show another of its
-// keys, and pass for an impostor (https://github.com/go-git/go-git/issues/1551). The
-// others follow, so that a server that has none of these can be told from one
-// that is not there.
+// algorithms returns the accepted algorithms of the host key, in order of preference. The kinds by which the host is known
+// come first: otherwise it would present another of its keys, and look like an impostor
+// (https://github.com/go-git/go-git/issues/1551). The others follow, so that the error shows the key that a server without
+// these has.
 func (k *knownHosts) algorithms(address string) []string {
 	lines, _ := k.of(address)
 	certified := false
@@ -220,8 +216,7 @@ func (k *knownHosts) algorithms(address string) []string {
 	return slices.Concat(certificates, known, others)
 }
 
-// preferred returns all algorithms, in the order of OpenSSH: Ed25519 is what is
-// published of a server, if anything is.
+// preferred returns all algorithms, in the order of OpenSSH: if any key of a server is published, it is the Ed25519 one.
 func preferred() []string {
 	rank := func(algorithm string) int {
 		for i, kind := range []string{"ssh-ed25519", "ecdsa-", "rsa-sha2-512", "rsa-sha2-256"} {
@@ -236,7 +231,7 @@ func preferred() []string {
 	return all
 }
 
-// check returns nil if the key is that of the host at HOST:PORT.
+// check returns nil if the key belongs to the server at HOST:PORT.
 func (k *knownHosts) check(address string, key ssh.PublicKey) error {
 	lines, byHost := k.of(address)
 	cert, isCert := key.(*ssh.Certificate)
@@ -265,12 +260,12 @@ func (k *knownHosts) check(address string, key ssh.PublicKey) error {
 
 func same(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()) }
 
-// revoked refuses a key that is revoked, for whichever host.
+// revoked returns an error if the key is revoked, for any host.
 func (k *knownHosts) revoked(address string, key ssh.PublicKey) error {
 	for _, h := range k.lines {
 		if h.marker == revoked && same(h.key, key) {
 			f := failure.New(failure.HostKey, "the host key of %s is revoked: %s, in %s", address, fingerprint(key), h.source)
-			f.Hint = "whoever has that key may be somebody else: ask who runs the server"
+			f.Hint = "someone else may have that key: ask the operator of the server"
 			return f
 		}
 	}
@@ -278,9 +273,9 @@ func (k *knownHosts) revoked(address string, key ssh.PublicKey) error {
 }
 
 func checkCertificate(address string, cert *ssh.Certificate, h knownHost) error {
-	checker := ssh.CertChecker{IsHostAuthority: func(ssh.PublicKey, string) bool { return true }} // which h says
+	checker := ssh.CertChecker{IsHostAuthority: func(ssh.PublicKey, string) bool { return true }} // h did
 	if err := checker.CheckHostKey(address, nil, cert); err != nil {
-		f := failure.New(failure.HostKey, "the host certificate of %s, of the authority in %s, does not count: %s",
+		f := failure.New(failure.HostKey, "the host certificate of %s, signed by the authority in %s, is not valid: %s",
 			address, h.source, failure.Printable(strings.TrimPrefix(err.Error(), "ssh: ")))
 		f.Err, f.Hint = err, "have the server's key signed again, for that name: ssh-keygen -h -s CA -I ID -n HOST KEY.pub"
 		return f
@@ -288,37 +283,37 @@ func checkCertificate(address string, cert *ssh.Certificate, h knownHost) error 
 	return nil
 }
 
-// accepted are the keys of hosts that were new to this process: by HOST:PORT, as on
-// the wire. What is accepted once does not change after that.
+// accepted holds the keys that AcceptNew has accepted in this process, by HOST:PORT, in wire format. An accepted key is
+// never replaced.
 var accepted sync.Map
 
-// unknown is about a host of which no key is known.
+// unknown handles the key of a host for which no key is known.
 func (k *knownHosts) unknown(address string, key ssh.PublicKey) error {
 	if k.acceptNew {
 		before, again := accepted.LoadOrStore(address, string(key.Marshal()))
 		if !again {
-			k.log.Info("the host "+address+" is new, and its key is trusted: "+fingerprint(key), "host", address, "key", fingerprint(key))
+			k.log.Info("trusting the key of the new host "+address+": "+fingerprint(key), "host", address, "key", fingerprint(key))
 		}
 		if before == string(key.Marshal()) || !again {
 			return nil
 		}
-		f := failure.New(failure.HostKey, "the host key of %s is another one than before: %s", address, fingerprint(key))
-		f.Hint = "if that was intended, start again; else somebody is between here and the server. Keys given with --known-hosts are safer than --ssh-accept-new"
+		f := failure.New(failure.HostKey, "the host key of %s has changed since it was accepted: %s", address, fingerprint(key))
+		f.Hint = "if the change was intended, start again; otherwise the connection may be intercepted. Keys given with --known-hosts are safer than --ssh-accept-new"
 		return f
 	}
 	f := failure.New(failure.HostKey, "the host key of %s is not known: %s", address, fingerprint(key))
 	if !k.given {
-		f.Text = fmt.Sprintf("the host key of %s is not known, for no known_hosts is given: %s", address, fingerprint(key))
+		f.Text = fmt.Sprintf("the host key of %s is not known, as no known_hosts is given: %s", address, fingerprint(key))
 	}
-	if len(k.leftOut) > 0 {
-		f.Note = words.Plural(len(k.leftOut), "line") + " cannot be read, the first is " + k.leftOut[0]
+	if len(k.skipped) > 0 {
+		f.Note = words.Plural(len(k.skipped), "line") + " cannot be parsed, the first is " + k.skipped[0]
 	}
-	f.Hint = "compare that fingerprint with the one that the server's owner publishes; then put this line into the file of --known-hosts, or give it with --known-hosts-key: " +
-		knownhosts.Line([]string{address}, key) + " (or trust whichever key comes first with --ssh-accept-new)"
+	f.Hint = "compare the fingerprint with the one that the server's operator publishes; then add this line to the file of --known-hosts, or give it with --known-hosts-key: " +
+		knownhosts.Line([]string{address}, key) + " (or trust the first key seen with --ssh-accept-new)"
 	return f
 }
 
-// changed is about a host that is known by other keys.
+// changed returns the failure for a host that is known by other keys.
 func changed(address string, key ssh.PublicKey, lines []knownHost) error {
 	var known []string
 	for _, h := range lines[:min(len(lines), 4)] {
@@ -328,7 +323,7 @@ func changed(address string, key ssh.PublicKey, lines []knownHost) error {
 			known = append(known, fingerprint(h.key)+" in "+h.source)
 		}
 	}
-	f := failure.New(failure.HostKey, "the host key of %s is not the one that is known: it shows %s, known is %s", address, fingerprint(key), strings.Join(known, ", "))
-	f.Hint = "SOMEBODY MAY BE IN BETWEEN. If the server has new keys, which its owner would have announced, put this line in the place of the old one: " + knownhosts.Line([]string{address}, key)
+	f := failure.New(failure.HostKey, "the host key of %s is not the known one: the server has %s, known is %s", address, fingerprint(key), strings.Join(known, ", "))
+	f.Hint = "THE CONNECTION MAY BE INTERCEPTED. If the server has new keys, which its operator would have announced, replace the old line with this one: " + knownhosts.Line([]string{address}, key)
 	return f
 }

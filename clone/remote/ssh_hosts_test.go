@@ -35,8 +35,7 @@ func line(patterns string, n byte) string {
 	return patterns + " " + strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// TestKnownHostsAsOpenSSH compares which lines are of a host with what ssh-keygen -F
-// finds.
+// TestKnownHostsAsOpenSSH compares which lines are about a host with those that ssh-keygen -F finds.
 func TestKnownHostsAsOpenSSH(t *testing.T) {
 	patterns := []string{
 		"example.com", "EXAMPLE.com", "[example.com]:2222", "*.com", "exam?le.com", "a,b,example.com", "*,!example.com", "!example.com,*", "!*.org,*",
@@ -48,8 +47,8 @@ func TestKnownHostsAsOpenSSH(t *testing.T) {
 		fmt.Fprintln(&text, line(p, 1))
 	}
 	k := &knownHosts{log: slog.New(slog.DiscardHandler)}
-	if k.add("", text.String()); len(k.leftOut) > 0 {
-		t.Fatal(k.leftOut)
+	if k.add("", text.String()); len(k.skipped) > 0 {
+		t.Fatal(k.skipped)
 	}
 	file := writeTemp(t, text.String())
 	for _, address := range []string{"example.com:22", "example.com:2222", "example.org:22", "10.0.0.1:22", "10.0.0.1:2222", "[fd00::1]:22", "[fd00::1]:2222", "b:22", "com:22", "aXbXbc:22"} {
@@ -64,7 +63,7 @@ func TestKnownHostsAsOpenSSH(t *testing.T) {
 	}
 }
 
-// TestHostKeyAlgorithms pins what is asked for first.
+// TestHostKeyAlgorithms pins which algorithm is preferred.
 func TestHostKeyAlgorithms(t *testing.T) {
 	for name, tt := range map[string]struct{ text, first string }{
 		"unknown":       {"", ssh.KeyAlgoED25519},
@@ -73,8 +72,8 @@ func TestHostKeyAlgorithms(t *testing.T) {
 		"another's own": {line("@cert-authority *.org", 1), ssh.KeyAlgoED25519},
 	} {
 		k := &knownHosts{log: slog.New(slog.DiscardHandler)}
-		if k.add("file", tt.text); len(k.leftOut) > 0 {
-			t.Fatal(k.leftOut)
+		if k.add("file", tt.text); len(k.skipped) > 0 {
+			t.Fatal(k.skipped)
 		}
 		got := k.algorithms("example.com:22")
 		if !strings.HasSuffix(got[0], tt.first) {
@@ -88,8 +87,7 @@ func TestHostKeyAlgorithms(t *testing.T) {
 	}
 }
 
-// FuzzKnownHosts pins that no text breaks the reader, that it ends, and that a key
-// is accepted only where it stands in the text.
+// FuzzKnownHosts pins that no text breaks the parser, and that a key is accepted only if the text contains it.
 func FuzzKnownHosts(f *testing.F) {
 	f.Add(line("example.com", 1), "example.com", uint16(22))
 	f.Add(line("@cert-authority *,!a", 1)+"\n"+line("@revoked *", 2), "b", uint16(2222))
@@ -120,7 +118,7 @@ var encryptedKeys = map[string]string{
 	"AES-192, scrypt":  "MIHkME8GCSqGSIb3DQEFDTBCMCEGCSsGAQQB2kcECzAUBAjkwrWUQnyDwwICBAACAQgCAQEwHQYJYIZIAWUDBAEWBBCl7CZU//lD0YND5B7ClMdmBIGQTj9avYJMZ2eBkdycQcXE1bYdXwicIpKtI1/eOiETRdM4PJWFRDS6BlSmM/zxvUSbu+uYhxLJGkcpnc4LlNCc9mqRbzC91Uf+nWbLsUxsMyajBcl7pczMlGfLrmJfCEzXv8+RzkYgWLwQ6sO4kEilwvx/0+p6qS56a8F/rxr8C0Pstvlyceun9Fuwkbjx7hU1",
 }
 
-// withoutPBES2 is the same in a kind that is as old as its SHA-1.
+// withoutPBES2 is the same key in an older, unsupported encryption.
 const withoutPBES2 = "MIGxMBwGCiqGSIb3DQEMAQMwDgQIm9k9N6kZTtQCAggABIGQF1tb8wgNpS1GTFOM/MH3GLH6eSuriVCOkH7S5BrRbR8GGVn6dVPYgvO/9A5JE2VhvaFK+G0xEiThZ6H8V8ogKHJNcof4Sb32jZs7UYT2jCydRIjmIAZd036RsADswfo420nqB4r0lGmJFh/klotV4tbsHQbSthDOxd2YHBahw2n65liNOSt261EgFx9SVeD5"
 
 func unbase64(s string) []byte {
@@ -155,7 +153,7 @@ func TestDecryptPKCS8(t *testing.T) {
 	}
 }
 
-// FuzzDecryptPKCS8 pins that no key file breaks the reader.
+// FuzzDecryptPKCS8 pins that no key file breaks the parser.
 func FuzzDecryptPKCS8(f *testing.F) {
 	f.Add(unbase64(withoutPBES2))
 	for _, text := range encryptedKeys {
@@ -163,13 +161,13 @@ func FuzzDecryptPKCS8(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, der []byte) {
 		if !cheap(der) {
-			return // it takes its time, as it may
+			return // slow, legitimately
 		}
 		decryptPKCS8(der, []byte("x"))
 	})
 }
 
-// cheap reports whether the key to decrypt with is derived in no time.
+// cheap reports whether deriving the decryption key is fast.
 func cheap(der []byte) bool {
 	var k encryptedKey
 	var params pbes2Params

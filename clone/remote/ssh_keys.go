@@ -16,7 +16,7 @@ import (
 	"initbox/internal/secret"
 )
 
-// sshKey is what proves to a server who asks.
+// sshKey is a private key, with or without a certificate.
 type sshKey struct {
 	file string
 	ssh.Signer
@@ -33,7 +33,7 @@ func (k sshKey) String() string {
 	return k.file + " (" + fingerprint(key) + more + ")"
 }
 
-// fingerprint is a key as ssh-keygen -l shows it.
+// fingerprint returns the type and the fingerprint of a key, as ssh-keygen -l prints them.
 func fingerprint(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
 
 func signers(keys []sshKey) []ssh.Signer {
@@ -44,9 +44,8 @@ func signers(keys []sshKey) []ssh.Signer {
 	return s
 }
 
-// keys reads the key files, and the certificates beside them: of each key first
-// what a certificate vouches for. That others may read the files is not this
-// program's affair: those of a Secret belong to root and to the Pod's group.
+// keys reads the key files and the certificates beside them. A key with its certificate comes before the key alone. The
+// mode of the files is not checked: the files of a Secret belong to root and are readable by the Pod's group.
 func (s SSH) keys() ([]sshKey, error) {
 	var keys []sshKey
 	for _, file := range s.KeyFiles {
@@ -85,8 +84,8 @@ func readKey(file, passphraseFile string) (ssh.Signer, error) {
 	return nil, badKey(file, text, passphraseFile, err)
 }
 
-// tidy takes the spaces and carriage returns from the ends of the lines, which come
-// from YAML and from Windows, and ends the last one, as OpenSSH wants it too.
+// tidy removes spaces and carriage returns at the ends of lines, which come from YAML and from Windows, and ends the last
+// line, as OpenSSH requires, too.
 func tidy(text string) []byte {
 	var b bytes.Buffer
 	for line := range strings.Lines(text) {
@@ -95,8 +94,8 @@ func tidy(text string) []byte {
 	return b.Bytes()
 }
 
-// parseKey reads a key in the form of OpenSSH (PROTOCOL.key), PKCS #1, PKCS #8 or
-// SEC 1, and reads the passphrase if it needs one.
+// parseKey parses a key in the format of OpenSSH (PROTOCOL.key), PKCS #1, PKCS #8 or SEC 1, and reads the passphrase if the
+// key is encrypted.
 func parseKey(text []byte, passphraseFile string) (any, error) {
 	passphrase := func() ([]byte, error) {
 		if passphraseFile == "" {
@@ -123,18 +122,18 @@ func parseKey(text []byte, passphraseFile string) (any, error) {
 	return ssh.ParseRawPrivateKeyWithPassphrase(text, p)
 }
 
-// badKey says what is wrong with the content of a key file, without quoting it.
+// badKey explains what is wrong with a key file, without quoting it.
 func badKey(file, text, passphraseFile string, err error) error {
 	f := failure.New(failure.Local, "SSH key file %s: ", file)
 	begin, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	_, _, _, _, notPublic := ssh.ParseAuthorizedKey([]byte(begin))
 	switch {
 	case errors.As(err, new(*ssh.PassphraseMissingError)):
-		f.Text += "the key is encrypted, and there is no passphrase"
+		f.Text += "the key is encrypted, and no passphrase was given"
 		f.Hint = "give one with --ssh-passphrase-file"
 	case errors.Is(err, x509.IncorrectPasswordError):
-		f.Text += "the passphrase is not that of the key"
-		f.Hint = "is " + passphraseFile + " right?"
+		f.Text += "the passphrase is wrong"
+		f.Hint = "does " + passphraseFile + " belong to this key?"
 	case begin == "":
 		f.Class = failure.Missing
 		f.Text += "the file is empty"
@@ -146,20 +145,20 @@ func badKey(file, text, passphraseFile string, err error) error {
 		f.Text += "it is a public key, not a private one"
 		f.Hint = "give the other file, whose name has no .pub"
 	case strings.HasPrefix(begin, "PuTTY-User-Key-File"):
-		f.Text += "it is in PuTTY's own form"
+		f.Text += "it is in PuTTY's format"
 		f.Hint = "convert it: puttygen KEY -O private-openssh -o NEW"
 	case strings.Count(begin, "-----") > 2, strings.Contains(text, `\n`):
-		f.Text += "its lines are lost"
+		f.Text += "its line breaks are lost"
 		f.Hint = "keep the line breaks of the key, as kubectl create secret generic --from-file does"
 	case !strings.HasPrefix(begin, "-----BEGIN"):
 		f.Text += "it is not a private key"
-		f.Hint = "it has to begin with -----BEGIN, as ssh-keygen writes it; in a Secret's data it is encoded in base64 once, not twice"
+		f.Hint = "it must begin with -----BEGIN, as ssh-keygen writes it; in a Secret's data it is encoded in base64 once, not twice"
 	case !strings.Contains(text, "-----END"):
 		f.Text += "it is cut off"
-		f.Hint = "the last line has to be -----END …-----"
+		f.Hint = "the last line must be -----END …-----"
 	default:
-		f.Text += "it cannot be read: " + failure.Printable(strings.TrimPrefix(err.Error(), "ssh: "))
-		f.Hint = "does ssh-keygen -y -f FILE show its public part? keys on a hardware token cannot be used"
+		f.Text += "it cannot be parsed: " + failure.Printable(strings.TrimPrefix(err.Error(), "ssh: "))
+		f.Hint = "does ssh-keygen -y -f FILE print its public key? keys on a hardware token are not supported"
 	}
 	return f
 }
@@ -173,7 +172,7 @@ func readCertificate(file string, signer ssh.Signer) (ssh.Signer, error) {
 	if err != nil {
 		return nil, failure.Of(err)
 	}
-	bad := failure.New(failure.Local, "SSH certificate %s: it is no certificate of the key beside it", file)
+	bad := failure.New(failure.Local, "SSH certificate %s: not a certificate of the key beside it", file)
 	bad.Hint = "remove it, or have the key signed again: ssh-keygen -s CA -I ID -n USER KEY.pub"
 	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
 	if err != nil {

@@ -64,7 +64,7 @@ var pkcs8Ciphers = map[string]struct {
 	"1.2.840.113549.3.7":      {24, des.NewTripleDESCipher},
 }
 
-// What a key file may ask for: beyond it is no work that anybody wants done.
+// Limits for the work and the memory that a key file may demand.
 const (
 	maxIterations   = 10_000_000
 	maxScryptMemory = 64 << 20 // bytes
@@ -80,14 +80,14 @@ func decryptPKCS8(der, passphrase []byte) (any, error) {
 		return nil, err
 	}
 	if oid := k.Algorithm.Algorithm.String(); oid != oidPBES2 {
-		return nil, fmt.Errorf("its encryption is none that is supported (%s): convert it with ssh-keygen -p -f FILE", oid)
+		return nil, fmt.Errorf("its encryption is not supported (%s): convert it with ssh-keygen -p -f FILE", oid)
 	}
 	if err := unmarshal(k.Algorithm.Parameters.FullBytes, &params); err != nil {
 		return nil, err
 	}
 	c, ok := pkcs8Ciphers[params.Cipher.Algorithm.String()]
 	if !ok {
-		return nil, fmt.Errorf("its cipher is none that is supported (%s)", params.Cipher.Algorithm)
+		return nil, fmt.Errorf("its cipher is not supported (%s)", params.Cipher.Algorithm)
 	}
 	key, err := deriveKey(params.KDF, passphrase, c.keyLength)
 	if err != nil {
@@ -113,7 +113,7 @@ func decryptPKCS8(der, passphrase []byte) (any, error) {
 	}
 	private, err := x509.ParsePKCS8PrivateKey(plain[:len(plain)-padding])
 	if err != nil {
-		return nil, x509.IncorrectPasswordError // noise
+		return nil, x509.IncorrectPasswordError // garbage that happens to have valid padding
 	}
 	return private, nil
 }
@@ -149,6 +149,6 @@ func deriveKey(kdf pkix.AlgorithmIdentifier, passphrase []byte, length int) ([]b
 		}
 		return scrypt.Key(passphrase, p.Salt, p.N, p.R, p.P, length)
 	default:
-		return nil, fmt.Errorf("its key derivation is none that is supported (%s)", oid)
+		return nil, fmt.Errorf("its key derivation is not supported (%s)", oid)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// reach connects to addr, through the proxy if there is one. What is not HTTP takes
-// none from the environment, as OpenSSH and git do.
+// reach connects to addr, through the proxy if there is one. Like OpenSSH and git, it ignores the proxy of the environment,
+// which is for HTTP.
 func (o Options) reach(ctx context.Context, dial dialFunc, addr string) (net.Conn, error) {
 	if o.Proxy == nil {
 		return dial(ctx, "tcp", addr)
@@ -43,13 +43,13 @@ func (o Options) reach(ctx context.Context, dial dialFunc, addr string) (net.Con
 	return nil, f
 }
 
-// proxyAddress is HOST:PORT, with the scheme's port if the URL has none.
+// proxyAddress returns HOST:PORT, with the scheme's default port if the URL has none.
 func proxyAddress(p *url.URL) string {
 	standard := map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[p.Scheme]
 	return net.JoinHostPort(p.Hostname(), cmp.Or(p.Port(), standard, "80"))
 }
 
-// throughSOCKS leaves it to the proxy to look up the name (RFC 1928).
+// throughSOCKS connects through a SOCKS 5 proxy, which resolves the name (RFC 1928).
 func throughSOCKS(ctx context.Context, dial dialFunc, p *url.URL, addr string) (net.Conn, error) {
 	var auth *proxy.Auth
 	if p.User != nil {
@@ -63,7 +63,7 @@ func throughSOCKS(ctx context.Context, dial dialFunc, p *url.URL, addr string) (
 	return d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
 }
 
-// Dial is for [proxy.Dialer], which asks for it, and calls DialContext.
+// Dial implements [proxy.Dialer]; only DialContext is called.
 func (d dialFunc) Dial(network, addr string) (net.Conn, error) {
 	return d(context.Background(), network, addr)
 }
@@ -72,7 +72,7 @@ func (d dialFunc) DialContext(ctx context.Context, network, addr string) (net.Co
 	return d(ctx, network, addr)
 }
 
-// throughHTTP asks for a tunnel (RFC 9110, section 9.3.6).
+// throughHTTP connects through a tunnel of an HTTP proxy (RFC 9110, section 9.3.6).
 func (o Options) throughHTTP(ctx context.Context, dial dialFunc, addr string) (_ net.Conn, err error) {
 	p := o.Proxy
 	conn, err := dial(ctx, "tcp", proxyAddress(p))
@@ -120,18 +120,17 @@ func askTunnel(conn net.Conn, user *url.Userinfo, addr string) error {
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), req)
 	if err != nil {
-		return failure.New(failure.Unexpected, "the answer is not HTTP") // it may quote what was sent
+		return failure.New(failure.Unexpected, "the answer is not HTTP") // the error may quote the answer
 	}
 	if resp.StatusCode/100 != 2 {
 		f := failure.Status(resp.StatusCode)
-		f.Hint = "may it connect to " + addr + ", and are user and password of the proxy right?"
+		f.Hint = "does the proxy permit connections to " + addr + ", and are its user and password right?"
 		return f
 	}
 	return nil
 }
 
-// readHead reads an answer's header and not one byte more: what follows is the
-// other server's, which speaks first in SSH.
+// readHead reads an answer's header and not one byte more: in SSH the server speaks first, and its first bytes follow.
 func readHead(conn net.Conn) ([]byte, error) {
 	const limit = 16 << 10
 	var head []byte

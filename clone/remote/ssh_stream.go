@@ -13,7 +13,7 @@ import (
 	"initbox/internal/failure"
 )
 
-// sshStream is a command that runs on the server.
+// sshStream is a running command on the server.
 type sshStream struct {
 	ctx     context.Context
 	conn    *sshConn
@@ -21,14 +21,13 @@ type sshStream struct {
 	stdin   io.WriteCloser
 	stdout  io.Reader
 	stderr  *tail
-	stop    func() bool // what ends it with ctx
+	stop    func() bool // so that it no longer ends with ctx
 
 	once sync.Once // the end of it
 	err  error     // why it ended
 }
 
-// Read reads the command's output. At the end of it comes io.EOF if the command
-// was successful, else why it was not.
+// Read reads the command's output. At the end it returns io.EOF if the command succeeded, else why it failed.
 func (s *sshStream) Read(p []byte) (int, error) {
 	s.conn.listen()
 	n, err := s.stdout.Read(p)
@@ -59,8 +58,7 @@ func (s *sshStream) Close() error {
 	return s.err
 }
 
-// end waits for the end of a command that has closed its output, and returns why
-// it failed.
+// end waits for a command that has closed its output to end, and returns why it failed.
 func (s *sshStream) end() error {
 	s.once.Do(func() { s.err = s.outcome(s.session.Wait()) })
 	return s.err
@@ -69,28 +67,28 @@ func (s *sshStream) end() error {
 func (s *sshStream) outcome(err error) error {
 	said := s.stderr.lines()
 	for _, line := range said {
-		s.conn.log.Debug("the server says", "text", failure.Printable(line))
+		s.conn.log.Debug("message of the server", "text", failure.Printable(line))
 	}
 	if err == nil {
 		return nil
 	}
 	var exit *ssh.ExitError
-	if !errors.As(err, &exit) { // no status came
+	if !errors.As(err, &exit) { // no status was sent
 		if lost := s.conn.lost(s.ctx); lost != nil {
 			return lost
 		}
 		if len(said) == 0 {
-			return nil // there are servers that send none
+			return nil // some servers never send one
 		}
 		return refusal(said, -1)
 	}
 	return refusal(said, exit.ExitStatus())
 }
 
-// maxStderr is as much of the standard error as is kept, in bytes.
+// maxStderr is how much of the standard error is kept, in bytes.
 const maxStderr = 4 << 10
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	mu    sync.Mutex
 	limit int
@@ -111,8 +109,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// lines returns the lines that say something, without the frames and empty lines
-// that forges put around them.
+// lines returns the lines with text, without the frames and empty lines that forges put around them.
 func (t *tail) lines() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +123,8 @@ func (t *tail) lines() []string {
 	return lines
 }
 
-// How servers say that there is no such repository, or none for this user, in
-// lower case: git, GitHub, GitLab, Gitea, Bitbucket, Azure DevOps, CodeCommit.
+// How servers say, in lower case, that a repository does not exist or is not accessible: git, GitHub, GitLab, Gitea,
+// Bitbucket, Azure DevOps, CodeCommit.
 var (
 	noRepository = []string{
 		"repository not found", "does not appear to be a git repository", "not a git repository", "repository does not exist",
@@ -137,8 +134,7 @@ var (
 	noPermission = []string{"permission denied", "access denied", "not authorized", "unauthorized", "permission to access", "authentication failed", "not allowed"}
 )
 
-// refusal classes what a server says in place of an answer, and the status that its
-// command ended with, -1 if that is not known.
+// refusal classifies the error output of a command, and its exit status: -1 if that is not known.
 func refusal(said []string, status int) *failure.Failure {
 	text := strings.Join(said, "; ")
 	lower := strings.ToLower(text)
@@ -153,20 +149,20 @@ func refusal(said []string, status int) *failure.Failure {
 	f := failure.New(failure.Unexpected, "git-upload-pack failed on the server")
 	switch {
 	case says([]string{"dubious ownership"}):
-		f.Hint = "on the server the repository belongs to another user than git runs as: see safe.directory in git-config(1), on the server"
+		f.Hint = "on the server, the repository belongs to a user other than the one git runs as: see safe.directory in git-config(1)"
 	case says(noRepository):
-		return absent("the server says: " + quoted(text, nil))
+		return absent("the server reported: " + quoted(text, nil))
 	case says(noPermission):
 		f = failure.New(failure.Authentication, "the server refuses access to the repository")
-		f.Hint = "is the key one that may read it, such as a deploy key of this repository?"
+		f.Hint = "does the key permit reading it, such as a deploy key of this repository?"
 	case status == 127 || says([]string{"command not found"}):
-		f.Hint = "is git installed on the server, and in the PATH of commands by ssh?"
+		f.Hint = "is git installed on the server, and in the PATH of commands run over ssh?"
 	}
 	if status > 0 {
 		f.Text += " (status " + strconv.Itoa(status) + ")"
 	}
 	if text != "" {
-		f.Text += ": the server says: " + quoted(text, nil)
+		f.Text += ": the server reported: " + quoted(text, nil)
 	}
 	return f
 }

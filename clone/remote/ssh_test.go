@@ -52,8 +52,8 @@ func sshURL(t *testing.T, s *servers.SSHD, path string) *URL {
 	return &URL{Scheme: "ssh", User: s.User, Host: host, Port: port, Path: path}
 }
 
-// converse runs git-upload-pack, reads what it says first, ends it, and returns
-// that and the error of whichever step had one.
+// converse runs git-upload-pack, reads the first line of its advertisement, and ends it. It returns that line, and the error
+// of the step that failed.
 func converse(ctx context.Context, d dialer) (string, error) {
 	s, err := d.dial(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func readAll(t *testing.T, name string) string {
 	return string(data)
 }
 
-// mustFail checks the class of a failure, and words of its text and its hint.
+// mustFail checks the class of a failure, and its text or hint for some words.
 func mustFail(t *testing.T, err error, class failure.Class, texts ...string) {
 	t.Helper()
 	if err == nil {
@@ -116,7 +116,7 @@ func mustFail(t *testing.T, err error, class failure.Class, texts ...string) {
 	}
 }
 
-// TestSSHKeys pins which key files are good for authentication.
+// TestSSHKeys pins which formats of key files are accepted.
 func TestSSHKeys(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -129,7 +129,7 @@ func TestSSHKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	ca := key("ca", "ed25519", "")
-	rsa := key("rsa", "rsa", "", "-b", "2048") // to make one takes its time
+	rsa := key("rsa", "rsa", "", "-b", "2048") // generating one is slow
 	again := func(name, passphrase, form string) string {
 		file := filepath.Join(dir, name)
 		for _, suffix := range []string{"", ".pub"} {
@@ -182,8 +182,7 @@ func TestSSHKeys(t *testing.T) {
 	}
 }
 
-// TestSSHKeyFiles pins what is said of a file that is no key, and that nothing of
-// it is quoted.
+// TestSSHKeyFiles pins the errors for files that are not private keys, and that nothing of them is quoted.
 func TestSSHKeyFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -201,23 +200,23 @@ func TestSSHKeyFiles(t *testing.T) {
 		"empty":                 {writeTemp(t, "\n"), "", failure.Missing, "is empty"},
 		"public":                {good + ".pub", "", failure.Local, "a public key, not a private one"},
 		"no passphrase":         {encrypted, "", failure.Local, "--ssh-passphrase-file"},
-		"wrong passphrase":      {encrypted, wrong, failure.Local, "the passphrase is not that of the key"},
+		"wrong passphrase":      {encrypted, wrong, failure.Local, "the passphrase is wrong"},
 		"no passphrase file":    {encrypted, filepath.Join(dir, "absent"), failure.Missing, "no such file"},
 		"PKCS #8 without":       {pkcs8, "", failure.Local, "--ssh-passphrase-file"},
-		"PKCS #8 with another":  {pkcs8, wrong, failure.Local, "the passphrase is not that of the key"},
-		"one line":              {writeTemp(t, strings.ReplaceAll(text, "\n", " ")), "", failure.Local, "its lines are lost"},
-		"backslash n":           {writeTemp(t, strings.ReplaceAll(text, "\n", `\n`)), "", failure.Local, "its lines are lost"},
+		"PKCS #8 with another":  {pkcs8, wrong, failure.Local, "the passphrase is wrong"},
+		"one line":              {writeTemp(t, strings.ReplaceAll(text, "\n", " ")), "", failure.Local, "its line breaks are lost"},
+		"backslash n":           {writeTemp(t, strings.ReplaceAll(text, "\n", `\n`)), "", failure.Local, "its line breaks are lost"},
 		"cut off":               {writeTemp(t, text[:100]), "", failure.Local, "cut off"},
 		"base64":                {writeTemp(t, "LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZ"), "", failure.Local, "once, not twice"},
 		"PuTTY":                 {writeTemp(t, "PuTTY-User-Key-File-3: ssh-ed25519\n"), "", failure.Local, "puttygen"},
-		"damaged":               {writeTemp(t, strings.Replace(text, "AAAA", "AABA", 1)), "", failure.Local, "cannot be read"},
+		"damaged":               {writeTemp(t, strings.Replace(text, "AAAA", "AABA", 1)), "", failure.Local, "cannot be parsed"},
 		"certificate as itself": {writeTemp(t, "ssh-ed25519-cert-v01@openssh.com AAAA\n"), "", failure.Local, "not a private key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := SSH{KeyFiles: []string{tt.file}, PassphraseFile: tt.passphrase}.keys()
 			mustFail(t, err, tt.class, tt.text)
 			if s := err.Error() + failure.Of(err).Hint; strings.Contains(s, "hunter2") || strings.Contains(s, "sesame") || strings.Contains(s, "AAAA") {
-				t.Errorf("it quotes a secret: %s", s)
+				t.Errorf("a secret is quoted: %s", s)
 			}
 		})
 	}
@@ -257,13 +256,13 @@ func TestSSHKnownHosts(t *testing.T) {
 		"rotating":          {s, SSH{KnownHostKeys: []string{"[127.0.0.1]:" + port + " " + other + "\n" + ed25519}}, ""},
 		"new":               {s, SSH{AcceptNew: true}, ""},
 		"authority":         {signed, SSH{KnownHostKeys: []string{"@cert-authority * " + keyOf(hostCA)}}, ""},
-		"none":              {s, SSH{}, "no known_hosts is given: ssh-ed25519 SHA256:"},
+		"none":              {s, SSH{}, "as no known_hosts is given: ssh-ed25519 SHA256:"},
 		"others":            {s, SSH{KnownHostKeys: []string{"example.com " + other}}, strings.TrimSuffix(strings.TrimSpace(ed25519), " test")},
-		"unreadable":        {s, SSH{KnownHosts: []string{writeTemp(t, "\n"+ed25519[:60]+"\n")}}, "1 line cannot be read, the first is "},
+		"unreadable":        {s, SSH{KnownHosts: []string{writeTemp(t, "\n"+ed25519[:60]+"\n")}}, "1 line cannot be parsed, the first is "},
 		"negated":           {s, SSH{KnownHostKeys: []string{"*,!127.0.0.1,![127.0.0.1]:" + port + " " + keyOf(s.HostKeys[2])}}, "is not known"},
 		"mismatch":          {s, SSH{KnownHosts: []string{writeTemp(t, "\n[127.0.0.1]:"+port+" "+other)}, AcceptNew: true}, "file:2"},
-		"other kind":        {signed, SSH{KnownHostKeys: []string{"* " + keyOf(s.HostKeys[1])}}, "SOMEBODY MAY BE IN BETWEEN"},
-		"no such file":      {s, SSH{KnownHosts: []string{filepath.Join(dir, "absent")}}, "cannot read known_hosts file"},
+		"other kind":        {signed, SSH{KnownHostKeys: []string{"* " + keyOf(s.HostKeys[1])}}, "THE CONNECTION MAY BE INTERCEPTED"},
+		"no such file":      {s, SSH{KnownHosts: []string{filepath.Join(dir, "absent")}}, "read known_hosts file"},
 		"bad line":          {s, SSH{KnownHostKeys: []string{other}}, "want HOST TYPE KEY"},
 		"revoked":           {s, SSH{KnownHostKeys: []string{ed25519, "@revoked * " + keyOf(s.HostKeys[2])}}, "is revoked"},
 		"revoked authority": {signed, SSH{KnownHostKeys: []string{"@cert-authority * " + keyOf(hostCA), "@revoked * " + keyOf(hostCA)}}, "is revoked"},
@@ -292,7 +291,7 @@ func TestSSHKnownHosts(t *testing.T) {
 	}
 }
 
-// TestSSHAcceptNew pins that what is accepted is logged, once, and is not replaced.
+// TestSSHAcceptNew pins that an accepted key is logged once, and not replaced.
 func TestSSHAcceptNew(t *testing.T) {
 	const host = "accept-new.example:22"
 	accepted.Delete(host)
@@ -309,10 +308,10 @@ func TestSSHAcceptNew(t *testing.T) {
 	if strings.Count(logged.String(), "level=INFO") != 1 || !strings.Contains(logged.String(), fingerprint(testKey(1))) {
 		t.Errorf("logged: %s", logged.String())
 	}
-	mustFail(t, k.check(host, testKey(2)), failure.HostKey, "another one than before")
+	mustFail(t, k.check(host, testKey(2)), failure.HostKey, "has changed since it was accepted")
 }
 
-// TestSSHRefusals pins what becomes of the server's refusals.
+// TestSSHRefusals pins the errors for what a server refuses.
 func TestSSHRefusals(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -343,7 +342,7 @@ func TestSSHRefusals(t *testing.T) {
 	mustFail(t, err, failure.Local, "begins with -")
 }
 
-// TestRefusal pins what the words of forges mean.
+// TestRefusal pins how the error messages of forges are classified.
 func TestRefusal(t *testing.T) {
 	for said, class := range map[string]failure.Class{
 		"ERROR: Repository not found.\nfatal: Could not read from remote repository.":                                                                     failure.NoRepository,
@@ -371,8 +370,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestSSHEnds pins that nothing outlasts the context or the patience, at a server
-// that accepts connections and is silent, and one that stops in the midst.
+// TestSSHEnds pins that nothing lasts longer than the context or the stall limit, with a server that accepts connections
+// and is silent, and one that stops halfway.
 func TestSSHEnds(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -437,8 +436,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestSSHProxy pins that SSH goes through a proxy, with its password, and what is said
-// of one that refuses.
+// TestSSHProxy pins that SSH goes through a proxy, with its password, and the error for one that refuses.
 func TestSSHProxy(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -473,8 +471,7 @@ func TestSSHProxy(t *testing.T) {
 	}
 }
 
-// TestSSHRepository pins that references and a pack come over SSH, over one
-// connection, whichever version of Git's protocol the server speaks.
+// TestSSHRepository pins that references and a pack are fetched over one SSH connection, in both versions of Git's protocol.
 func TestSSHRepository(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -508,8 +505,7 @@ func TestSSHRepository(t *testing.T) {
 	}
 }
 
-// TestSSHThroughTLSProxy pins that a proxy is spoken to by TLS if its URL says so, and
-// is verified.
+// TestSSHThroughTLSProxy pins that a proxy with an https URL is reached over TLS, and verified.
 func TestSSHThroughTLSProxy(t *testing.T) {
 	ca := servers.NewCA(t)
 	pair := ca.Server(t, "127.0.0.1")

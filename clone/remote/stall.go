@@ -15,8 +15,8 @@ import (
 // dialFunc connects to HOST:PORT.
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// dialer returns what connects as the options say, to connections that end when
-// the other side is silent for too long.
+// dialer returns a function that connects according to the options. Its connections fail when the other side is silent
+// for too long.
 func (o Options) dialer() dialFunc {
 	d := dial.New(o.Resolver)
 	if o.Stall <= 0 {
@@ -31,9 +31,8 @@ func (o Options) dialer() dialFunc {
 	}
 }
 
-// stallConn is a connection that fails when the other side sends nothing, or takes
-// nothing, for so long: since it was read, or since it was written to, since it has
-// no more to say before it is asked.
+// stallConn is a connection that fails when the other side sends or accepts nothing for as long as limit. The time counts
+// from the last Read or Write, as a server has nothing to send before it is asked.
 type stallConn struct {
 	net.Conn
 	limit time.Duration
@@ -52,13 +51,13 @@ func (c *stallConn) Write(p []byte) (int, error) {
 	return n, c.name(err)
 }
 
-// name calls a missed deadline what it is.
+// name explains an error that is a missed deadline.
 func (c *stallConn) name(err error) error {
 	if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
 	}
 	f := failure.New(failure.TimedOut, "stalled: the server has sent nothing for %s", words.Seconds(c.limit))
-	f.Hint = "the server hangs, or something on the way swallows the packets: look at its log"
+	f.Hint = "the server hangs, or something in between drops the packets: look at the server's log"
 	f.Err = err
 	return f
 }

@@ -9,36 +9,34 @@ import (
 	"initbox/internal/poll"
 )
 
-// A stream is a git-upload-pack that runs on a server: what is written is its
-// standard input, what is read its standard output.
+// A stream is a running git-upload-pack on a server: Write goes to its standard input, Read comes from its standard
+// output.
 type stream interface {
 	io.Reader
 	io.Writer
 
-	// Close ends the command, which may be in the midst of something. Its error is
-	// why the command failed, as far as the server has told (exit status, standard
-	// error), if it had ended by itself.
+	// Close ends the command, which may still be running. If it had ended by itself and failed, the error says why, as far
+	// as the server reported it (exit status, standard error).
 	Close() error
 }
 
-// A dialer makes streams, a command for each.
+// A dialer starts commands, each with its stream.
 type dialer interface {
 	// dial starts git-upload-pack with the environment GIT_PROTOCOL=version=2, on
 	// the repository of the URL. The stream ends with ctx.
 	dial(ctx context.Context) (stream, error)
-	Close() error // gives up the connection, if one is kept
+	Close() error // closes the connection, if one is kept
 }
 
-// commands is the transport to git-upload-pack by ssh or git://. A command answers
-// all messages to the first that asks for a pack. Another after that is for another
-// command: in version 0 it has ended, and in version 2 git 2.39 answers wrongly when
-// the second depth is not the first.
+// commands is the transport to git-upload-pack over ssh or git://. A command answers messages up to the first one that
+// requests a pack. A message after that needs a new command: in version 0 the old one has ended, and in version 2 git 2.39
+// answers wrongly if the second depth differs from the first.
 type commands struct {
 	dialer dialer
 	now    *conversation // nil if there is none
 }
 
-// conversation is a stream, and what has been read ahead of it.
+// conversation is a stream, with the packets that have been read ahead.
 type conversation struct {
 	stream  stream
 	packets *pktline.Reader
@@ -50,7 +48,7 @@ func (c *conversation) close() error {
 	return c.stream.Close()
 }
 
-// openCommands connects to a server to which d leads.
+// openCommands connects to a server through d.
 func openCommands(ctx context.Context, u *URL, o Options, d dialer) (Repository, error) {
 	return openServer(ctx, u, o, &commands{dialer: d})
 }
@@ -73,7 +71,7 @@ func (c *commands) hangUp() {
 
 func (c *commands) advertise(ctx context.Context) (*reply, error) {
 	c.hangUp()
-	// The stream is to outlive this call, and to end with those that come after it.
+	// The stream outlives this call, and ends with the contexts of those that follow.
 	live, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
 	s, err := c.dialer.dial(live)
@@ -96,8 +94,7 @@ func (c *commands) send(ctx context.Context, message []byte, pack bool) (*reply,
 	return r, nil
 }
 
-// reply is what the conversation brings next, until stop is called. It may be the
-// last.
+// reply returns the next reply of the conversation, until stop is called. After the last one the command ends.
 func (c *commands) reply(ctx context.Context, stop func() bool, last bool) *reply {
 	now := c.now
 	hangUp := func() error {
@@ -117,14 +114,14 @@ func (c *commands) reply(ctx context.Context, stop func() bool, last bool) *repl
 			stop()
 			ended := hangUp()
 			if ended != nil && (errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)) {
-				err = ended // which says why
+				err = ended // says why
 			}
 			return c.name(ctx, err)
 		},
 	}
 }
 
-// name makes a failure of an error of the connection.
+// name turns an error of the connection into a failure.
 func (c *commands) name(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -6,29 +6,28 @@ import (
 	"initbox/clone/pktline"
 )
 
-// A transport carries messages to git-upload-pack on a server, and back.
+// A transport carries messages to and from git-upload-pack on a server.
 type transport interface {
-	// advertise starts git-upload-pack, and returns what it says first. What was
-	// started before is given up.
+	// advertise starts git-upload-pack, and returns the first thing that it sends: the advertisement. A command that was
+	// started before is abandoned.
 	advertise(ctx context.Context) (*reply, error)
 
-	// live reports whether a message may be sent without an advertisement before it.
+	// live reports whether a message may be sent without a new advertisement.
 	live() bool
 
-	// send sends a message. The answer ends with ctx; if it has a pack, it may be of
-	// any length.
+	// send sends a message. The answer ends with ctx. With pack, it is of any length.
 	send(ctx context.Context, message []byte, pack bool) (*reply, error)
 
-	// quote makes a text of the server fit for messages.
+	// quote makes text of the server safe to print.
 	quote(text string) string
 
 	Close() error
 }
 
-// A reply is what a server says. One of its functions is to be called, once.
+// A reply is what a server sends. Exactly one of its functions must be called, once.
 type reply struct {
 	*pktline.Reader
 
-	end  func()                // it was read to its last packet
-	fail func(err error) error // give it up; returns what is to be told of err, which reading has returned, or nil
+	end  func()                // after the last packet has been read
+	fail func(err error) error // abandons the reply; explains err, which reading returned, and may be nil
 }

@@ -15,29 +15,28 @@ import (
 	"initbox/internal/secret"
 )
 
-// URL says where a repository is, in one of the forms of git-clone(1), "GIT
-// URLs". It is not changed after [ParseURL].
+// URL is the address of a repository, in one of the forms that git-clone(1) lists under "GIT URLs". It does not change
+// after [ParseURL].
 type URL struct {
 	Scheme string // http, https, ssh, git or file
 	User   string // of ssh; "" if the URL has none
 	Host   string // a name or an address without brackets; "" for file
-	Port   string // digits; "" for the scheme's own
+	Port   string // digits; "" for the scheme's default
 
-	// Path is the repository's: of file a path on this machine, of ssh and git what
-	// the server's command gets, which may be relative to its home (repo.git,
-	// ~user/repo.git). Of http and https it is for display.
+	// Path of the repository. For file it is a path on this machine; for ssh and git it is the argument of the command on
+	// the server, which may be relative to the home directory there (repo.git, ~user/repo.git); for http and https it is
+	// only displayed.
 	Path string
 
 	web *secret.URL // of http and https
 	scp bool        // written as HOST:PATH
 }
 
-// maxURL is longer than what any server takes for a path.
+// maxURL is the longest URL accepted, in bytes: more than any server accepts as a path.
 const maxURL = 8 << 10
 
-// ParseURL reads the URL of a repository: http, https, ssh (also as USER@HOST:PATH),
-// git, file, or an absolute path. That of an HTTP server may refer to secrets by
-// ${file:/PATH} and ${env:NAME}. The errors do not quote the URL, which may hold a
+// ParseURL parses the URL of a repository: http, https, ssh (also as USER@HOST:PATH), git, file, or an absolute path. An
+// HTTP URL may refer to secrets by ${file:/PATH} and ${env:NAME}. Errors do not quote the URL, which may contain a
 // password.
 func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	u, err := parse(text)
@@ -50,7 +49,7 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	return u, nil
 }
 
-// parse reads any URL but that of an HTTP server, for which it returns nil.
+// parse parses any URL but that of an HTTP server, for which it returns nil.
 func parse(text string) (*URL, error) {
 	switch {
 	case text == "":
@@ -58,7 +57,7 @@ func parse(text string) (*URL, error) {
 	case len(text) > maxURL:
 		return nil, fmt.Errorf("the URL is longer than %d bytes", maxURL)
 	case hasControl(text):
-		return nil, errors.New("the URL has a line break or another control character in it")
+		return nil, errors.New("the URL contains a line break or another control character")
 	case strings.HasPrefix(text, "-"):
 		return nil, errors.New("the URL begins with -, like an option")
 	case strings.HasPrefix(text, "/"):
@@ -71,7 +70,7 @@ func parse(text string) (*URL, error) {
 	return parseSCP(text)
 }
 
-// parseScheme reads what follows SCHEME://.
+// parseScheme parses rest, which follows SCHEME://.
 func parseScheme(scheme, rest string) (*URL, error) {
 	switch scheme {
 	case "http", "https":
@@ -83,10 +82,10 @@ func parseScheme(scheme, rest string) (*URL, error) {
 	case "ssh", "git+ssh", "ssh+git":
 		return parseHost("ssh", rest)
 	}
-	return nil, fmt.Errorf("the URL's scheme %s is none of http, https, ssh, git and file", strconv.Quote(failure.Printable(scheme)))
+	return nil, fmt.Errorf("the URL's scheme %s is not one of http, https, ssh, git and file", strconv.Quote(failure.Printable(scheme)))
 }
 
-// parseWeb reads the URL of an HTTP server.
+// parseWeb parses the URL of an HTTP server.
 func parseWeb(text string, getenv func(string) string) (*URL, error) {
 	web, err := secret.ParseURL(text, getenv)
 	if err != nil {
@@ -116,15 +115,15 @@ func parseFile(rest string) (*URL, error) {
 	return &URL{Scheme: "file", Path: path.Clean(name)}, nil
 }
 
-// parseHost reads [USER@]HOST[:PORT]/PATH.
+// parseHost parses [USER@]HOST[:PORT]/PATH.
 func parseHost(scheme, rest string) (*URL, error) {
 	switch {
 	case strings.Contains(rest, "${"):
 		return nil, errReference
 	case strings.Contains(rest, "#"):
-		return nil, errors.New("the URL has a # in it: give the revision with --ref, or write %23")
+		return nil, errors.New("the URL contains a #: give the revision with --ref, or write %23")
 	case strings.Contains(rest, "?"):
-		return nil, errors.New("the URL has a ? in it: give the revision with --ref, or write %3F")
+		return nil, errors.New("the URL contains a ?: give the revision with --ref, or write %3F")
 	}
 	authority, name, found := strings.Cut(rest, "/")
 	if !found || strings.Trim(name, "/") == "" {
@@ -135,9 +134,9 @@ func parseHost(scheme, rest string) (*URL, error) {
 		user := authority[:at]
 		switch {
 		case scheme == "git":
-			return nil, errors.New("the URL has a user, but git:// knows none: use ssh:// or https://")
+			return nil, errors.New("the URL has a user, which git:// does not support: use ssh:// or https://")
 		case strings.Contains(user, ":"):
-			return nil, errors.New("the URL has a password, but ssh takes keys: see --ssh-key-file")
+			return nil, errors.New("the URL has a password, but SSH needs a key: see --ssh-key-file")
 		}
 		u.User, authority = unescape(user), authority[at+1:]
 	}
@@ -148,14 +147,14 @@ func parseHost(scheme, rest string) (*URL, error) {
 	return u.finish()
 }
 
-// splitHost reads HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT.
+// splitHost parses HOST, HOST:PORT, [ADDRESS] or [ADDRESS]:PORT.
 func splitHost(text string) (host, port string, err error) {
 	parsed, err := url.Parse("ssh://" + text)
 	if err != nil || parsed.Host != text {
 		if problem := secret.AddressProblem("ssh://" + text); problem != nil {
 			return "", "", fmt.Errorf("the URL: %w", problem)
 		}
-		return "", "", errors.New("the URL's host is none")
+		return "", "", errors.New("the URL has an invalid host")
 	}
 	if problem := secret.HostProblem(parsed); problem != nil {
 		return "", "", fmt.Errorf("the URL: %w", problem)
@@ -163,7 +162,7 @@ func splitHost(text string) (host, port string, err error) {
 	return parsed.Hostname(), parsed.Port(), nil
 }
 
-// parseSCP reads [USER@]HOST:PATH, in which [HOST:PORT]:PATH gives a port.
+// parseSCP parses [USER@]HOST:PATH; with a port it is [USER@][HOST:PORT]:PATH.
 func parseSCP(text string) (*URL, error) {
 	slash := strings.IndexByte(text, '/')
 	if slash < 0 {
@@ -177,7 +176,7 @@ func parseSCP(text string) (*URL, error) {
 	case colon < 0 || colon > slash:
 		return nil, notURL(text)
 	case strings.HasPrefix(text[colon:], "::"):
-		return nil, errors.New("the URL is for a remote helper of git (NAME::ADDRESS), which initbox does not run")
+		return nil, errors.New("the URL is for a remote helper of git (NAME::ADDRESS), which initbox does not support")
 	case strings.Contains(text, "${"):
 		return nil, errReference
 	}
@@ -202,7 +201,7 @@ func parseSCP(text string) (*URL, error) {
 	return u.finish()
 }
 
-// finish checks a URL of ssh or git, and makes its path what the command gets.
+// finish checks a URL of ssh or git, and turns its path into the argument of the command.
 func (u *URL) finish() (*URL, error) {
 	if strings.HasPrefix(u.Path, "/~") { // as git does
 		u.Path = u.Path[1:]
@@ -211,15 +210,15 @@ func (u *URL) finish() (*URL, error) {
 	case hasControl(u.Path), hasControl(u.User):
 		return nil, errControl
 	case strings.HasPrefix(u.Path, "-"), strings.HasPrefix(u.User, "-"):
-		return nil, errors.New("the URL has a user or a path that begins with -, like an option")
+		return nil, errors.New("the user or the path in the URL begins with -, like an option")
 	}
 	return u, checkHost(u.Host)
 }
 
 var (
 	errNoPath    = errors.New("the URL names no repository: the path is missing")
-	errControl   = errors.New("the URL has an encoded line break or another control character in it")
-	errReference = errors.New("the URL has a ${…} in it, but only that of an HTTP server can refer to a secret")
+	errControl   = errors.New("the URL contains an encoded line break or another control character")
+	errReference = errors.New("the URL contains ${…}, but only the URL of an HTTP server can refer to a secret")
 )
 
 func checkHost(host string) error {
@@ -232,13 +231,13 @@ func checkHost(host string) error {
 	return nil
 }
 
-// notURL says what text may have been meant to be.
+// notURL returns the error for text that is not a URL, with what was probably meant.
 func notURL(text string) error {
 	first, _, more := strings.Cut(text, "/")
 	if more && strings.Contains(strings.Trim(first, "."), ".") && strings.Trim(first, hostCharacters) == "" {
 		return fmt.Errorf("the URL has no scheme: want https://%s/…, or %s:PATH for ssh", first, first)
 	}
-	return errors.New("the URL is none: want https://HOST/PATH, ssh://HOST/PATH, USER@HOST:PATH, git://HOST/PATH, file:///PATH or an absolute path")
+	return errors.New("not a repository URL: want https://HOST/PATH, ssh://HOST/PATH, USER@HOST:PATH, git://HOST/PATH, file:///PATH or an absolute path")
 }
 
 const hostCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-."
@@ -247,7 +246,7 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// unescape decodes %XX, and leaves what is malformed as it is, as git does.
+// unescape decodes %XX; like git, it leaves malformed text as it is.
 func unescape(s string) string {
 	if decoded, err := url.PathUnescape(s); err == nil {
 		return decoded
@@ -255,8 +254,8 @@ func unescape(s string) string {
 	return s
 }
 
-// String is the URL for people: without user information and query of HTTP, and
-// without what it refers to.
+// String returns the URL for display: without the user information and the query of HTTP, and without the secrets that it
+// refers to.
 func (u *URL) String() string {
 	switch {
 	case u.web != nil:
@@ -278,8 +277,8 @@ func (u *URL) String() string {
 	return u.Scheme + "://" + user + u.authority() + "/" + (&url.URL{Path: strings.TrimPrefix(u.Path, "/")}).EscapedPath()
 }
 
-// Plain is the URL for a file that others read, as for remote.origin.url: what
-// [URL.String] is, without a trace of the query.
+// Plain returns the URL for a file that others read, such as remote.origin.url in .git/config: like [URL.String], but
+// without any trace of the query.
 func (u *URL) Plain() string {
 	if u.web == nil {
 		return u.String()
@@ -288,7 +287,7 @@ func (u *URL) Plain() string {
 	return u.web.Hide(plain.String())
 }
 
-// authority is HOST or HOST:PORT, with brackets where they are needed.
+// authority returns HOST or HOST:PORT, with brackets where they are needed.
 func (u *URL) authority() string {
 	switch {
 	case u.Port != "":
@@ -299,7 +298,7 @@ func (u *URL) authority() string {
 	return u.Host
 }
 
-// Address is HOST:PORT, to connect to; "" for file.
+// Address returns HOST:PORT, to connect to; "" for file.
 func (u *URL) Address() string {
 	standard := map[string]string{"http": "80", "https": "443", "ssh": "22", "git": "9418"}[u.Scheme]
 	if standard == "" {
@@ -308,8 +307,7 @@ func (u *URL) Address() string {
 	return net.JoinHostPort(u.Host, cmp.Or(u.Port, standard))
 }
 
-// SameOrigin reports whether what proves to the server of u who asks may be sent
-// to that of v: scheme, host and port are the same.
+// SameOrigin returns whether credentials for u may be sent to v: whether scheme, host and port are the same.
 func (u *URL) SameOrigin(v *URL) bool {
 	if u.web != nil && v.web != nil {
 		return httpclient.SameOrigin(u.web.URL, v.web.URL)
@@ -317,7 +315,7 @@ func (u *URL) SameOrigin(v *URL) bool {
 	return u.Scheme == v.Scheme && u.Address() == v.Address()
 }
 
-// Secrets are what must not show in anything that the server says.
+// Secrets returns the secrets in the URL, which must be removed from text of the server before it is printed.
 func (u *URL) Secrets() []string {
 	if u.web == nil {
 		return nil

@@ -79,8 +79,8 @@ func TestParseURLRefuses(t *testing.T) {
 		"ssh://example.com/a%0ab":         "control character",
 		"git://example.com/a%00b":         "control character",
 		"file:///a%0d":                    "control character",
-		"git://me@example.com/r":          "knows none",
-		"ssh://me:hunter2@example.com/r":  "takes keys",
+		"git://me@example.com/r":          "does not support",
+		"ssh://me:hunter2@example.com/r":  "needs a key",
 		"ssh://example.com:99999/r":       "port",
 		"ssh://example.com:x/r":           "port",
 		"ssh://fd00::1/r":                 "brackets",
@@ -97,8 +97,8 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-// TestResolve has what git's own tests have of relative URLs (t0060-path-utils.sh,
-// "submodule relative url"), and what must not work.
+// TestResolve has the cases of git's own tests for relative URLs (t0060-path-utils.sh, "submodule relative url"), and URLs
+// that must be refused.
 func TestResolve(t *testing.T) {
 	for _, tt := range []struct{ base, relative, want string }{
 		{"https://host/a/b", "../c", "https://host/a/c"},
@@ -129,8 +129,8 @@ func TestResolve(t *testing.T) {
 		{"/srv/a", "/srv/c", "file:///srv/c"},
 		{"https://host/a", "https://other/b", "https://other/b"},
 		{"https://host/a", "git@other:b", "git@other:b"},
-		{"https://host/a", "/etc", "folder of this machine"},
-		{"git@host:a", "file:///etc", "folder of this machine"},
+		{"https://host/a", "/etc", "folder on this machine"},
+		{"git@host:a", "file:///etc", "folder on this machine"},
 		{"https://host/a", "https://other/${file:/etc/passwd}", "cannot refer to secrets"},
 		{"https://host/a", "ext::sh", "remote helper"},
 		{"https://host/a", "../b\nc", "control"},

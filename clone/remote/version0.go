@@ -9,7 +9,7 @@ import (
 	"initbox/clone/pktline"
 )
 
-// message0 asks for a pack in version 0.
+// message0 returns the request for a pack in version 0.
 func (s *server) message0(q Request) []byte {
 	b := []byte(nil)
 	features := " " + strings.Join(s.chosen(q), " ")
@@ -26,9 +26,8 @@ func (s *server) message0(q Request) []byte {
 	return pktline.Append(pktline.AppendFlush(b), "done\n")
 }
 
-// chosen are those of the features of version 0 that are made use of. Azure DevOps
-// wants to be told of one of the first two, which mean nothing where nothing is there
-// yet.
+// chosen returns the features of version 0 to request. Azure DevOps requires one of the first two, which have no effect in a
+// clone.
 func (s *server) chosen(q Request) (features []string) {
 	first := func(names ...string) {
 		for _, name := range names {
@@ -57,7 +56,7 @@ func (s *server) chosen(q Request) (features []string) {
 	return features
 }
 
-// answer0 reads what comes before the pack in version 0.
+// answer0 reads what precedes the pack in version 0.
 func (s *server) answer0(r *reply, q Request) (*Answer, error) {
 	var shallow []plumbing.Hash
 	for q.Depth > 0 {
@@ -79,7 +78,7 @@ func (s *server) answer0(r *reply, q Request) (*Answer, error) {
 		}
 		fields := strings.Fields(string(line))
 		switch {
-		case kind == pktline.Data && len(fields) == 3 && fields[0] == "ACK": // another is to follow
+		case kind == pktline.Data && len(fields) == 3 && fields[0] == "ACK": // another line follows
 			continue
 		case kind == pktline.Data && (len(fields) == 1 && fields[0] == "NAK" || len(fields) == 2 && fields[0] == "ACK"):
 		default:
