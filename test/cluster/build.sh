@@ -21,16 +21,16 @@ build() {
 	shift
 	out=$(built "$module")
 	[ ! -e "$out" ] || return 0
-	say "building $module: $# programs"
+	say "building $module"
 	rm -rf "$out".tmp
 	mkdir -p "$out".tmp/bin
 	# Caches of their own: they are large, and of no use when everything is built. Until then they stay: a build that was
 	# killed goes on where it was.
 	GOCACHE=$cache/gocache GOMODCACHE=$cache/gomodcache GOFLAGS="-trimpath -buildvcs=false -modcacherw" CGO_ENABLED=0 \
-		nice go build -C "$here/$module" -gcflags all=-dwarf=false -ldflags "-s -w ${stamps-}" -o "$out".tmp/bin/ "$@" &
+		nice go build -C "$here/$module" -gcflags all=-dwarf=false -ldflags "-s -w ${stamps-}" -o "$out".tmp/bin/ "$@" >"$out".tmp/log 2>&1 &
 	pid=$!
 	progress "$out".tmp/bin "$pid"
-	wait "$pid"
+	wait "$pid" || { grep -v '^go: downloading ' "$out".tmp/log >&2; fail "go build fails; its last words are above"; }
 	mv "$out".tmp "$out"
 }
 
