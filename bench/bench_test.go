@@ -88,6 +88,13 @@ func TestParseRefusesAReportThatIsNotWhole(t *testing.T) {
 	}
 }
 
+func TestWrap(t *testing.T) {
+	word := strings.Repeat("é", 59) // columns are characters, not bytes
+	if got, want := wrap(word+"  "+word+" a\nb c"), word+" "+word+"\na b c"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestReplaceReport(t *testing.T) {
 	page := "# Title\n\n" + beginMark + "\nold\n" + endMark + "\n\nEnd.\n"
 	want := "# Title\n\n" + beginMark + "\n\nnew\n\n" + endMark + "\n\nEnd.\n"

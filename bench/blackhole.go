@@ -80,8 +80,8 @@ func (b *bench) waitAtHole(ctx context.Context, ns *namespace, trials int, longe
 func blackHoleReport(b *bench, trials int, longest time.Duration, outcomes map[series][]outcome) *section {
 	s := &section{
 		title: "A black hole that opens",
-		about: fmt.Sprintf("In a network namespace, packets to a port vanish for 1 to %.0f s, then it answers; %d waits each, "+
-			"measured from just before it opens until the waiter has exited. A connection attempt from before is answered at the kernel's next retransmission.",
+		about: fmt.Sprintf("In a network namespace, packets to a port are dropped for 1 to %.0f s, then the port answers. There are %d waits each, "+
+			"measured from just before the port opens until the waiter has exited. An earlier connection attempt is answered at the kernel's next retransmission.",
 			longest.Seconds(), trials),
 	}
 	mine := reactions(outcomes[series{"tcp", ours}])

@@ -9,15 +9,15 @@ import (
 func (b *bench) cloneReport(all []*cloneCosts, busy string) *section {
 	s := &section{
 		title: "Git repositories to folders",
-		about: fmt.Sprintf("The HEAD of a repository with the least history, over HTTP from loopback, in a folder that is not there yet; medians of %d runs, interleaved, ", b.cloneRounds()) +
-			"each into a new folder, and each result compared with git's. *Replayed*: the server repeats its replies out of memory, in a process whose time does not count; *live*: git http-backend " +
+		about: fmt.Sprintf("The HEAD of a repository with the least history, over HTTP from loopback, into a new directory; medians of %d interleaved runs, ", b.cloneRounds()) +
+			"and each result is compared with git's. *Replayed*: the server repeats its replies from memory, in a process whose time does not count. *Live*: git http-backend " +
 			"packs what it sends, on the same processors. cpu is user and system time, with all children; resident is the peak of the largest process.",
 	}
 	s.tables = append(s.tables, repositoryTable(all), b.cloneTable(all, "in memory", false), b.cloneTable(all, "on the disk", true), b.againTable(all))
 	if t := b.withinTable(all); len(t) > 1 {
 		s.tables = append(s.tables, t)
 	} else {
-		s.notes = append(s.notes, "The limits of memory were not measured: that wants root, cgroups of version 2 and a disk.")
+		s.notes = append(s.notes, "The limits of memory were not measured: that needs root, cgroups of version 2 and a disk.")
 	}
 	s.notes = append(s.notes, b.cloneNotes(all)...)
 	s.notes = append(s.notes, busy)
@@ -110,7 +110,7 @@ func (b *bench) cloneNotes(all []*cloneCosts) (notes []string) {
 	for _, c := range all {
 		for _, s := range settings {
 			if c.of[s] == nil {
-				notes = append(notes, fmt.Sprintf("%s, %s: not measured, since there is no such place or no room.", c.name, s.where()))
+				notes = append(notes, fmt.Sprintf("%s, %s: not measured: the file system does not exist or is too small.", c.name, s.where()))
 			}
 			for _, cl := range b.clonersFor(s) {
 				if f := c.of[s][cl.name]; f != nil && f.err != nil {
@@ -125,7 +125,7 @@ func (b *bench) cloneNotes(all []*cloneCosts) (notes []string) {
 		}
 	}
 	if _, found := b.tools[gitSync]; !found {
-		notes = append(notes, "Not measured, since not found: git-sync.")
+		notes = append(notes, "Not measured, because it was not found: git-sync.")
 	}
 	return append(notes, "go-git is "+b.tools[goGit].version+".")
 }

@@ -12,8 +12,8 @@ func (b *bench) databaseWaits(ctx context.Context, all []kind) (*section, error)
 	s := &section{
 		title: "Databases",
 		about: "Real servers, and the loops of charts around their own clients. In front of each server is a gate, which refuses connections until 0.2 to 5 s after the waiter was started, " +
-			"the same times for every waiter; measured from just before it opens until the waiter has exited. *redis, starting* is a Redis of its own that is started a second before, and says LOADING until then: " +
-			"measured from its first PONG. cpu is user and system time of the whole wait with all its children.",
+			"the same times for every waiter. The time is measured from just before the gate opens until the waiter has exited. *redis, starting* is a separate Redis that is started a second earlier, and answers LOADING for that second: " +
+			"its time is measured from its first PONG. cpu is user and system time of the whole wait with all its children.",
 	}
 	busy := load()
 	few := *b

@@ -251,9 +251,9 @@ func summary(some []cacheOutcome) (late sample, queries int64, failed int) {
 func cacheReport(b *bench, minimum uint32, trials int, outcomes map[string][]cacheOutcome) *section {
 	s := &section{
 		title: "DNS through a caching server",
-		about: fmt.Sprintf("A name appears at a random time in a zone of its own, whose SOA lets caches repeat NXDOMAIN for %d s, "+
-			"behind unbound; %d waits each, all at the same time. Late is how long after the negative entry was last seen in the cache "+
-			"(or after the name appeared, if later) the waiter had exited. Queries are those that reached the cache, in all waits together.", minimum, trials),
+		about: fmt.Sprintf("Behind unbound, a name appears at a random time in its own zone, whose SOA lets caches repeat NXDOMAIN for %d s. "+
+			"There are %d waits each, all at the same time. Late is the time from when the negative entry was last seen in the cache "+
+			"(or from when the name appeared, if later) until the waiter had exited. Queries are those that reached the cache, in all waits together.", minimum, trials),
 	}
 	_, perLoop, _ := summary(outcomes["dig loop, sleep 1"])
 	t := table{{"waiter", "late: median", "late: max", "queries", "queries / dig loop's", "failed"}}

@@ -172,9 +172,9 @@ func watch(ctx context.Context, gates []*gate, procs []*proc, limit time.Duratio
 func herdReport(size stampede, pods, mine, theirs tally) *section {
 	s := &section{
 		title: "A herd",
-		about: fmt.Sprintf("Many clients register with a server at one moment; it answers 200 to so many requests a second and 503 to the others. "+
-			"Least is the time in which such a server can answer all. %d clients with the requests of initbox register in one process, then %d processes each "+
-			"of initbox register and curl at the same time, with a server each, for %.0f s at most.", size.pods, size.processes, size.limit.Seconds()),
+		about: fmt.Sprintf("Many clients register with a server at the same moment. It answers 200 to a fixed number of requests a second and 503 to the others. "+
+			"Least is the time that such a server needs to answer all. First %d clients send the requests of initbox register from one process, then %d processes each "+
+			"of initbox register and curl run at the same time, with a server each, for %.0f s at most.", size.pods, size.processes, size.limit.Seconds()),
 	}
 	t := table{{"clients", "answered a second", "registered", "most requests in a second after the first", "× what is answered", "last one registered", "× least", "requests for each"}}
 	add := func(name string, h tally) {

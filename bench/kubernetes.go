@@ -140,8 +140,8 @@ func (b *bench) objects(ctx context.Context, s *apiServer) (*section, error) {
 	}
 	report := &section{
 		title: "Objects of a Kubernetes cluster",
-		about: "A real API server, and nothing else of a cluster: the harness sets the status of objects, 0.2 to 5 s after the waiter was started, and measures " +
-			"until the waiter has exited. cpu is user and system time of the whole wait with all its children, resident the peak of its process; a loop runs one kubectl after the other, of kubectl's size. " +
+		about: "A real API server, without the rest of a cluster: the harness sets the status of objects, 0.2 to 5 s after the waiter was started, and measures " +
+			"until the waiter has exited. cpu is user and system time of the whole wait with all its children; resident is the peak of its process, for a loop that of one kubectl. " +
 			"kubectl starts without its discovery cache, as in a container.",
 	}
 	busy := load()

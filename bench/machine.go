@@ -89,7 +89,7 @@ func load() func() string {
 		b, t := cpuTicks()
 		everything := float64(b-busy) / float64(max(t-total, 1))
 		own := float64(ownCPU()-mine) / float64(time.Since(began)) / float64(runtime.NumCPU())
-		return fmt.Sprintf("Meanwhile the processors were busy for %.0f %% of the time, for %.0f %% with this benchmark.", 100*everything, 100*own)
+		return fmt.Sprintf("Meanwhile the processors were busy for %.0f %% of the time; this benchmark alone kept them busy for %.0f %%.", 100*everything, 100*own)
 	}
 }
 

@@ -31,7 +31,7 @@ func memory(ctx context.Context, b *bench) (*section, error) {
 	}
 	s := &section{
 		title: "Memory while waiting",
-		about: fmt.Sprintf("Resident memory after %.0f s of waiting for targets that all refuse, and the user and system time used until then.", after.Seconds()),
+		about: fmt.Sprintf("Resident memory after %.0f s of waiting for targets that all refuse connections, and the user and system time used until then.", after.Seconds()),
 	}
 	t := table{{"targets", "waiter", "VmHWM", "VmRSS", "cpu", "VmHWM × initbox"}}
 	for _, c := range crowds {

@@ -10,8 +10,8 @@ import (
 func reactionReport(b *bench, all []kind, outcomes map[series][]outcome) *section {
 	s := &section{
 		title: "Reaction: from ready to exited",
-		about: "A service appears some time after its waiter was started (0.2 to 5 s, the same times for every waiter); " +
-			"measured from just before it appears until the waiter has exited. " +
+		about: "A service appears 0.2 to 5 s after its waiter was started, at the same times for every waiter. " +
+			"The time is measured from just before the service appears until the waiter has exited. " +
 			"`× initbox` is the median divided by that of initbox.",
 	}
 	if b.quick {

@@ -51,9 +51,9 @@ func thousands(n int) string {
 func renderAll(ctx context.Context, b *bench) (*section, error) {
 	s := &section{
 		title: "Templates to files",
-		about: "What all tools can do: templates in their own languages, of which each result is compared with what it has to be. They see " +
+		about: "What all tools can do: templates in their own languages. Each result is compared with the expected one. The templates see " +
 			fmt.Sprintf("%d environment variables. ", len(renderVariables)) +
-			"initbox brings files to the disk before it replaces any, which is in its elapsed time; the others leave that to the kernel. cpu is user and system time, with all children.",
+			"initbox writes files to the disk before it replaces any, which its elapsed time includes; the others leave that to the kernel. cpu is user and system time, with all children.",
 	}
 	one := rendering{"one of 1 kB", 1, 0, b.trials}
 	costs, err := b.runRendering(ctx, one)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // A section is what one benchmark found.
@@ -44,15 +45,35 @@ func (t table) String() string {
 func (s *section) String() string {
 	parts := []string{"### " + s.title + "\n"}
 	if s.about != "" {
-		parts = append(parts, s.about+"\n")
+		parts = append(parts, wrap(s.about)+"\n")
 	}
 	for _, t := range s.tables {
 		parts = append(parts, t.String())
 	}
 	for _, n := range s.notes {
-		parts = append(parts, n+"\n")
+		parts = append(parts, wrap(n)+"\n")
 	}
 	return strings.Join(parts, "\n")
+}
+
+// wrap returns a paragraph with its lines broken at column 120, as all prose in Markdown has them.
+func wrap(paragraph string) string {
+	var s strings.Builder
+	column := 0
+	for _, word := range strings.Fields(paragraph) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case column+1+n > 120:
+			s.WriteByte('\n')
+			column = 0
+		case column > 0:
+			s.WriteByte(' ')
+			column++
+		}
+		s.WriteString(word)
+		column += n
+	}
+	return s.String()
 }
 
 // render puts the report together: what was promised first, then the measurements.

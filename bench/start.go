@@ -119,7 +119,7 @@ func startReport(b *bench, costs map[string]*cost) *section {
 	s := &section{
 		title: "Start to exit with everything ready",
 		about: fmt.Sprintf("%d runs each, one at a time and interleaved, medians; cpu is user and system time. "+
-			"A tcp target is ready once its connection was held for 20 ms (`--hold`), which is most of that row.", b.rounds()),
+			"A tcp target is ready once its connection has stayed open for 20 ms (`--hold`), which is most of that row.", b.rounds()),
 	}
 	bare := costs[hello].wall.median()
 	t := table{{"command", "wall", "wall p90", "× hello-world", "cpu"}}

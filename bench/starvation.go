@@ -31,7 +31,7 @@ func starvation(ctx context.Context, b *bench) (*section, error) {
 	s := &section{
 		title: "A thousand targets: none starved",
 		about: fmt.Sprintf("%d http targets in one process. Those that hang accept the connection and never answer; "+
-			"the others refuse for %.0f s, then answer 200. From just before they do until initbox has exited.", throngSize, delay.Seconds()),
+			"the others refuse for %.0f s, then answer 200. The time is measured from just before they do until initbox has exited.", throngSize, delay.Seconds()),
 	}
 	silent, err := net.Listen("tcp", net.JoinHostPort(loopback(serviceNet, 1), fmt.Sprint(b.port)))
 	if err != nil {
