@@ -67,7 +67,7 @@ func room(dir string) int64 {
 type memoryGroup struct{ dir string }
 
 // newMemoryGroup makes one, at the top of what this process sees: what is below
-// may belong to others. It wants root, and version 2 of cgroups.
+// may belong to others. It needs root, and version 2 of cgroups.
 func newMemoryGroup(limit int64) (*memoryGroup, error) {
 	const top = "/sys/fs/cgroup"
 	controllers, err := os.ReadFile(filepath.Join(top, "cgroup.controllers"))

@@ -217,8 +217,8 @@ const (
 	chartFiles    = 10 // of a version, each in a folder by kind
 )
 
-// writeCharts has a tree as repositories of Helm charts have it: many versions
-// of the same small files, of which each differs little from the one before. There
+// writeCharts writes a tree like those of Helm chart repositories: many versions
+// of the same small files, each of which differs little from the one before. There
 // are 110 files of each chart.
 func writeCharts(charts int) func(io.Writer) error {
 	return func(to io.Writer) error {

@@ -102,7 +102,7 @@ func TestCloneIn(t *testing.T) {
 		}
 	}
 	if err := server.sameAs(t.Context(), before); err == nil {
-		t.Error("nobody has asked for a repository, and it was cloned")
+		t.Error("a repository was cloned that no client had requested")
 	}
 	before, _ = server.fresh(t.Context())
 	if _, err := b.cloneIn(t.Context(), server, r, replayedOneCore, b.dir); err != nil || server.sameAs(t.Context(), before) != nil {
@@ -187,7 +187,7 @@ func TestLinkRepositories(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if _, err := linkRepositories(t.Context(), t.TempDir(), filepath.Dir(dir)); err == nil {
-		t.Error("a folder that is no repository was taken for one")
+		t.Error("a folder that is not a repository was accepted")
 	}
 }
 

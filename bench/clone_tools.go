@@ -94,7 +94,7 @@ type cloning struct {
 
 func (c *cloning) home() string { return filepath.Join(c.dir, "home") }
 
-// folder is that of the last run.
+// folder returns the folder of the last run.
 func (c *cloning) folder() string { return filepath.Join(c.dir, strconv.Itoa(c.runs)) }
 
 func (c *cloning) vars() map[string]string {

@@ -7,8 +7,8 @@ type kind struct {
 	waiters []waiter
 }
 
-// kinds lists them as the report does. Probes are those of the Kubernetes
-// documentation and of charts in use; {…} is filled in by waiter.argv.
+// kinds lists them as the report does. The probes come from the Kubernetes
+// documentation and from charts in use; {…} is filled in by waiter.argv.
 func kinds(names *authority) []kind {
 	return []kind{
 		{"tcp", tcpService, []waiter{

@@ -29,7 +29,7 @@ func kubernetes(ctx context.Context, b *bench) (*section, error) {
 }
 
 // An objectKind is a kind of object, and what makes one of it not ready, then
-// ready. The names of its fields are those of the Kubernetes API.
+// ready. Its fields have the names of the Kubernetes API.
 type objectKind struct {
 	path    string // of the collection
 	spec    any
@@ -126,7 +126,7 @@ func k8sWaitFor(kind string) waiter {
 		args: append([]string{"/usr/bin/env", "PATH={path}", "busybox", "sh", "{tool}", kind, "{name}"}, strings.Fields(kubectlFlags)...)}
 }
 
-// objectOrder is that of the report.
+// objectOrder is the order of the kinds in the report.
 var objectOrder = []string{"pod", "job", "deployment"}
 
 // objectReaction is what an API server's event may take to end a wait.
@@ -240,8 +240,8 @@ func (b *bench) objectCrowd(ctx context.Context, s *apiServer) (table, error) {
 	return t, nil
 }
 
-// crowdArgv puts all targets in the place of the one in initbox's command line,
-// and the Pods' label in that of the one name in k8s-wait-for's.
+// crowdArgv replaces the one target in initbox's command line by all of them,
+// and the one name in k8s-wait-for's by the Pods' label.
 func crowdArgv(argv []string, name string, targets []string) []string {
 	var all []string
 	for _, a := range argv {

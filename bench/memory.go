@@ -107,8 +107,8 @@ func kibibytesOf(pid, key string) int64 {
 
 func mebibytes(kib int64) string { return fmt.Sprintf("%.1f MiB", float64(kib)/1024) }
 
-// memoryTarget holds a footprint of initbox against its limit: 16 MiB as an init
-// container has it, with few targets, and 64 MiB for a thousand.
+// memoryTarget compares a footprint of initbox with its limit: 16 MiB with few
+// targets, as in an init container, and 64 MiB with a thousand.
 func memoryTarget(c crowd, f footprint) target {
 	limit := int64(16)
 	if c.count >= 1000 {

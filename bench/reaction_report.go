@@ -76,8 +76,8 @@ func overTable(all []kind, outcomes map[series][]outcome) table {
 	return t
 }
 
-// reactionTargets holds one kind against what the project promises. Files have
-// a promise of their own, as nobody needs to poll for those.
+// reactionTargets compares one kind with what the project promises. Files have
+// their own promise, as they need not be polled.
 func reactionTargets(k kind, outcomes map[series][]outcome) []target {
 	mine := outcomes[series{k.name, ours}]
 	median := reactions(mine).median()

@@ -373,7 +373,7 @@ func (b *bench) notMeasured() []string {
 	return []string{"Not measured, since not found: " + strings.Join(names, ", ") + "."}
 }
 
-// oneFileTargets are those of the start, which is most of what one file takes.
+// oneFileTargets returns the targets of the start, which is most of the time that one file takes.
 func oneFileTargets(costs map[string]*renderCost) []target {
 	cpu := costs[ours].cpu.median()
 	return []target{{"cpu, initbox render, one file of 1 kB", "4 ms", human(cpu), cpu <= 4*time.Millisecond}}

@@ -47,8 +47,8 @@ type renderer struct {
 	prepare  func(w *workload) error
 }
 
-// renderers lists them as the report does. envsubst knows no trees, so
-// whoever has one writes a loop.
+// renderers lists them as the report does. envsubst does not render
+// trees, so its users write a loop.
 var renderers = []renderer{
 	{name: ours, tool: ours, language: initboxGo, file: renderInOut, tree: renderInOut},
 	{name: "initbox, nothing changes", tool: ours, language: initboxGo, file: renderInOut, tree: renderInOut, again: true},
@@ -195,7 +195,7 @@ func numbered(text string, n int) string { return strings.Replace(text, "NUMBER"
 // lineText is what a loop writes, with its index: half a kilobyte.
 var lineText = "listener INDEX: " + strings.Repeat("half a kilobyte of text, ", 19) + "and no more\n"
 
-// template returns that of a case, the same for all files but for their NUMBER.
+// template returns the template of a case, the same for all files except for their NUMBER.
 func (l language) template(c rendering) string {
 	if c.lines == 0 {
 		return small(func(name string) string { return strings.Replace(l.variable, "NAME", name, 1) })

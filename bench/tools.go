@@ -112,8 +112,8 @@ func lookPath(name string) (string, error) {
 }
 
 // version returns the first line that t prints about itself. The exit status
-// says nothing: netcat's help ends with 1. Of a Go program that cannot be asked, it
-// is that of the module that it was built from.
+// says nothing: netcat's help ends with 1. For a Go program that does not print its version,
+// it is the version of the module that it was built from.
 func version(ctx context.Context, t tool) string {
 	if info, err := buildinfo.ReadFile(t.path); err == nil && t.versionArgs == nil {
 		return info.Main.Version
