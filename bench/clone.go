@@ -359,7 +359,7 @@ func (r *repository) memoryLimit() int64 {
 }
 
 // cloneWithin runs the cloners within the limit, on the disk: what is in memory
-// counts as memory. It returns what came of each.
+// counts as memory. It returns the result of each.
 func (b *bench) cloneWithin(ctx context.Context, server *gitServer, r *repository) (map[string]error, error) {
 	place := b.place(replayedOnDisk)
 	if place == "" {

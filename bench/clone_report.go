@@ -8,7 +8,7 @@ import (
 // cloneReport puts together what was measured of all repositories.
 func (b *bench) cloneReport(all []*cloneCosts, busy string) *section {
 	s := &section{
-		title: "Git repositories to folders",
+		title: "Git repositories to directories",
 		about: fmt.Sprintf("The HEAD of a repository with the least history, over HTTP from loopback, into a new directory; medians of %d interleaved runs, ", b.cloneRounds()) +
 			"and each result is compared with git's. *Replayed*: the server repeats its replies from memory, in a process whose time does not count. *Live*: git http-backend " +
 			"packs what it sends, on the same processors. cpu is user and system time, with all children; resident is the peak of the largest process.",
@@ -28,7 +28,7 @@ func (b *bench) cloneReport(all []*cloneCosts, busy string) *section {
 }
 
 func repositoryTable(all []*cloneCosts) table {
-	t := table{{"repository", "files", "folders", "size of the files"}}
+	t := table{{"repository", "files", "directories", "size of the files"}}
 	for _, c := range all {
 		t = append(t, []string{c.name, fmt.Sprint(c.tree.files), fmt.Sprint(c.tree.folders), megabytes(c.tree.bytes)})
 	}

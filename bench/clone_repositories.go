@@ -31,7 +31,7 @@ const largeTree = 10_000
 
 func (r *repository) large() bool { return r.tree.files > largeTree }
 
-// A census is what is told of a tree, without its .git.
+// A census describes a tree, without its .git.
 type census struct {
 	files, folders, links, programs int
 	bytes                           int64 // of the files

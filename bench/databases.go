@@ -120,7 +120,7 @@ func forward(l net.Listener, backend string) {
 			}
 			defer to.Close()
 			go func() {
-				// Either side may end without a word; the other is told so by Close.
+				// Either side may end without a word; Close ends the other.
 				_, _ = io.Copy(to, c)
 				to.(*net.TCPConn).CloseWrite()
 			}()

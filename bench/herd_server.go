@@ -78,7 +78,7 @@ func (c *gate) hold(r *http.Request, instance string) {
 	}
 }
 
-// A tally is what came of a herd.
+// A tally is the result of a herd.
 type tally struct {
 	size, capacity int
 	registered     int

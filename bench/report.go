@@ -25,7 +25,7 @@ type section struct {
 // A table is written as it stands: the first row is the header.
 type table [][]string
 
-// A target is a promise of the project, and what came of it.
+// A target is a promise of the project, and whether it was kept.
 type target struct {
 	what, limit, got string
 	met              bool

@@ -40,7 +40,7 @@ type event struct {
 	version  int
 }
 
-// User is who the server takes everybody for.
+// User is the user that every client is to the server.
 const User = "system:serviceaccount:default:myapp"
 
 // New returns a server without objects.

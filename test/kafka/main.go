@@ -36,7 +36,7 @@ func main() {
 	acls := flag.Bool("acls", false, "forbid what is not granted")
 	var topics, users list
 	flag.Var(&topics, "topic", "`name:partitions`; may be repeated")
-	flag.Var(&users, "user", "`mechanism:name:password[:topic]` of who may log in, and Describe that topic only; may be repeated")
+	flag.Var(&users, "user", "`mechanism:name:password[:topic]` of a user who may log in, and Describe only that topic; may be repeated")
 	flag.Parse()
 
 	conf, err := serverTLS(*cert, *key, *ca)
@@ -190,7 +190,7 @@ func (c *cluster) authenticate(r kmsg.Request) (kmsg.Response, error, bool) {
 }
 
 // metadata answers in place of kfake for a cluster without a controller, or one whose
-// brokers say that they are elsewhere. It knows no topics.
+// brokers say that they are elsewhere. It has no topics.
 func (c *cluster) metadata(r kmsg.Request) (kmsg.Response, error, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

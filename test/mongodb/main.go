@@ -1,5 +1,5 @@
 // Command mongodb is FerretDB with SQLite beneath: a server that speaks MongoDB's
-// protocol, and is to be had as a Go module. It is always the only one of its kind,
+// protocol, and is available as a Go module. It is always the only one of its kind,
 // a primary without a replica set.
 package main
 
