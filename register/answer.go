@@ -61,7 +61,7 @@ func (r *Registration) wantsAnswer() bool { return r.o.Output != "" || r.o.Extra
 // extract takes from the answer what the options ask for.
 func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
 	if a.Cut {
-		return nil, fmt.Errorf("%s: the answer is longer than a MiB", r.place())
+		return nil, fmt.Errorf("%s: the answer is longer than 1 MiB", r.place())
 	}
 	if r.o.Extract == "" {
 		return a.Body, nil

@@ -29,7 +29,7 @@ func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) 
 	o.Server, o.Protocol, o.Entry = old.Server, old.Protocol, old.Entry
 	before, err := Open(o)
 	if err != nil {
-		r.log.Warn(fmt.Sprintf("what was registered before stays: %v", err))
+		r.log.Warn(fmt.Sprintf("the earlier registration remains: %v", err))
 		return true
 	}
 	before.kept = old.Kept
@@ -43,11 +43,11 @@ func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) 
 	}
 	_, err = before.leave(ctx)
 	if errors.Is(err, ErrCannotLeave) {
-		r.log.Warn(fmt.Sprintf("%s: what was registered before, as something else, stays: %v", before.place(), err))
+		r.log.Warn(fmt.Sprintf("%s: the earlier, different registration remains: %v", before.place(), err))
 		return true
 	}
 	if err != nil {
-		r.log.Warn(fmt.Sprintf("%s: what was registered before, %s, stays: %v", before.place(), before.entry.shown(), err))
+		r.log.Warn(fmt.Sprintf("%s: the earlier registration %s remains: %v", before.place(), before.entry.shown(), err))
 		return false
 	}
 	return true
@@ -74,4 +74,4 @@ func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) er
 
 const leaveOldWithin = 5 * time.Second
 
-var errNoMoreTime = fmt.Errorf("there is no more time than %v for that", leaveOldWithin)
+var errNoMoreTime = fmt.Errorf("gave up after %v", leaveOldWithin)

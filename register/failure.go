@@ -64,9 +64,9 @@ func (r *Registration) refusal(doing string, c *call, a *httpclient.Answer) erro
 var refusalHints = map[int]string{
 	http.StatusUnauthorized:         credentialsHint,
 	http.StatusForbidden:            credentialsHint,
-	http.StatusNotFound:             "is the path right? if it will be there later, try again with --retry-status 404",
+	http.StatusNotFound:             "is the path right? if it will exist later, retry with --retry-status 404",
 	http.StatusMethodNotAllowed:     "does the server want another --method?",
-	http.StatusConflict:             "does it mean that the Pod is registered already? then take it for success with --success-status 409",
+	http.StatusConflict:             "if this means that the Pod is already registered, accept it with --success-status 409",
 	http.StatusUnsupportedMediaType: "does the server want a form (--field) or JSON (--json)? see also --content-type",
 }
 

@@ -19,7 +19,7 @@ const beatJitter = 0.1
 
 // Keep keeps the entry alive until ctx ends, at the pace that the registry wants,
 // and registers again what the registry has forgotten. It does nothing while the
-// state says that somebody else has taken the entry away, as [Load] and Leave do in
+// state says that another process has deregistered the entry, as [Load] and Leave do in
 // a preStop hook; if the Pod goes on, with a new container, another Register has the
 // state say otherwise.
 func (r *Registration) Keep(ctx context.Context) {
@@ -89,7 +89,7 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	r.forgotten++
 	r.log.Warn(fmt.Sprintf("%s: has forgotten %s, registering again", r.place(), r.entry.shown()))
 	if r.forgotten > 1 && r.o.Protocol.Custom != nil {
-		r.log.Warn(fmt.Sprintf("%s: that was %d times in a row: do --check-url and --heartbeat-url ask for what was registered?", r.place(), r.forgotten))
+		r.log.Warn(fmt.Sprintf("%s: %d times in a row: do --check-url and --heartbeat-url ask for the entry that was registered?", r.place(), r.forgotten))
 	}
 	identity, err := r.identity()
 	if err != nil {

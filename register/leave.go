@@ -9,7 +9,7 @@ import (
 )
 
 // ErrCannotLeave is the error of a protocol that has no way to take an entry away.
-var ErrCannotLeave = errors.New("this server was not told how to deregister: give --deregister-url when registering")
+var ErrCannotLeave = errors.New("no way to deregister is known: give --deregister-url when registering")
 
 // Load returns the registration that the state file o.State tells of. Of the other
 // options those count that say how to try.
@@ -19,7 +19,7 @@ func Load(o Options) (*Registration, error) {
 		return nil, err
 	}
 	if st == nil {
-		return nil, failure.WithHint(fmt.Errorf("there is no state file %s", o.State), "nothing was registered with this --state, or its volume is not mounted here")
+		return nil, failure.WithHint(fmt.Errorf("state file %s does not exist", o.State), "nothing was registered with this --state, or its volume is not mounted here")
 	}
 	o.Server, o.Protocol, o.Entry = st.Server, st.Protocol, st.Entry
 	r, err := Open(o)
@@ -41,7 +41,7 @@ func (r *Registration) Leave(ctx context.Context) error {
 	case err != nil:
 		r.log.Warn(err.Error()) // the entry can be taken away all the same
 	case st != nil && st.Done && st.Before == nil && !r.unsure:
-		r.log.Info(fmt.Sprintf("%s: %s was deregistered before", r.place(), r.entry.shown()))
+		r.log.Info(fmt.Sprintf("%s: %s was already deregistered", r.place(), r.entry.shown()))
 		return nil
 	}
 	found, err := r.leave(ctx)
@@ -50,7 +50,7 @@ func (r *Registration) Leave(ctx context.Context) error {
 	}
 	r.unsure = false
 	if found == gone {
-		r.log.Info(fmt.Sprintf("%s: %s was not there any more", r.place(), r.entry.shown()))
+		r.log.Info(fmt.Sprintf("%s: %s was already gone", r.place(), r.entry.shown()))
 	} else {
 		r.log.Info(fmt.Sprintf("%s: deregistered %s", r.place(), r.entry.shown()))
 	}
@@ -61,7 +61,7 @@ func (r *Registration) Leave(ctx context.Context) error {
 	r.before = st
 	r.leaveBefore(ctx, true)
 	if r.before == st {
-		return fmt.Errorf("%s: what was registered before stays", r.place())
+		return fmt.Errorf("%s: the earlier registration remains", r.place())
 	}
 	st.Done, st.Before = true, r.before
 	return st.write(r.o.State)

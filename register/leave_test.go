@@ -290,7 +290,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 	size++
 	o.options.State = filepath.Join(t.TempDir(), "state")
-	if _, err := o.open().Register(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than a MiB") {
+	if _, err := o.open().Register(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than 1 MiB") {
 		t.Error(err)
 	}
 }

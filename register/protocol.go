@@ -100,11 +100,11 @@ func (c *Custom) check() error {
 		}
 		for _, name := range inBraces().FindAllStringSubmatch(address, -1) {
 			if !strings.HasPrefix(name[1], "/") && (name[1] == "" || strings.ContainsAny(name[1], " /:")) {
-				return fmt.Errorf("%s: in braces stands a JSON Pointer, as in {/id}, or the name of a header, as in {Location}", address)
+				return fmt.Errorf("%s: want a JSON Pointer in braces, as in {/id}, or the name of a header, as in {Location}", address)
 			}
 		}
 		if _, err := url.Parse(inBraces().ReplaceAllString(address, "x")); err != nil {
-			return fmt.Errorf("%s: want a URL, or a path at the server", address)
+			return fmt.Errorf("%s: want a URL, or a path on the server", address)
 		}
 	}
 	return nil

@@ -139,7 +139,7 @@ func (r *Registration) mayBeThere(old *state) bool {
 func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, err error) {
 	r.kept, r.answer, r.resumed = old.Kept, old.Answer, true
 	if r.protocol.ask == nil {
-		r.log.Info(fmt.Sprintf("%s: registered before, as %s says; there is no way to ask the server", r.place(), r.o.State))
+		r.log.Info(fmt.Sprintf("%s: already registered according to %s, and the server cannot be asked", r.place(), r.o.State))
 		return true, r.writeAnswer()
 	}
 	found, _, err := r.do(ctx, r.protocol.ask, "ask for "+r.entry.shown())
@@ -151,7 +151,7 @@ func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, 
 		r.kept, r.answer, r.resumed = nil, nil, false
 		return false, nil
 	}
-	r.log.Info(fmt.Sprintf("%s: %s is registered already", r.place(), r.entry.shown()))
+	r.log.Info(fmt.Sprintf("%s: %s is already registered", r.place(), r.entry.shown()))
 	if old.Phase != registered {
 		old.Phase = registered
 		if err := old.write(r.o.State); err != nil {

@@ -33,7 +33,7 @@ func (r *Registration) request(c *call) (*request, error) {
 	}
 	ref, err := url.Parse(path)
 	if err != nil {
-		return nil, errors.New("what the answer has named is no part of a URL")
+		return nil, errors.New("the value taken from the answer is not valid in a URL")
 	}
 	query, err := expand(c.query, names, url.QueryEscape)
 	if err != nil {

@@ -225,7 +225,7 @@ func (r *Registration) keep(c *call, a *httpclient.Answer) error {
 		if from == "" || strings.HasPrefix(from, "/") {
 			var err error
 			if value, err = pointer(a.Body, from); err != nil {
-				return failure.WithHint(fmt.Errorf("%s: the answer: %w", r.place(), err), "what stands in braces in a URL is looked for in the answer: a JSON Pointer as in {/id}, or a header as in {Location}")
+				return failure.WithHint(fmt.Errorf("%s: the answer: %w", r.place(), err), "braces in a URL refer to the answer: a JSON Pointer as in {/id}, or a header as in {Location}")
 			}
 		}
 		if value == "" {

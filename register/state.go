@@ -84,11 +84,11 @@ func readState(name string) (*state, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, failure.WithHint(fmt.Errorf("read the state: %w", err), "may this user read it? it belongs to the one who registered, and others may not")
+		return nil, failure.WithHint(fmt.Errorf("read the state: %w", err), "may this user read it? only the user that registered the Pod may")
 	}
 	var st state
 	if err := json.Unmarshal(text, &st); err != nil || st.Version != stateVersion || st.Protocol.preset() == nil {
-		return nil, failure.WithHint(fmt.Errorf("%s is not a state file of this version of initbox register", name), "name a file of its own with --state; if this one was it, remove it")
+		return nil, failure.WithHint(fmt.Errorf("%s is not a state file of this version of initbox register", name), "name another file with --state; if this one is of another version, remove it")
 	}
 	return &st, nil
 }
@@ -108,7 +108,7 @@ func (st *state) writeUnlessLeft(name string) error {
 	return st.write(name)
 }
 
-var errLeft = errors.New("somebody else has taken the entry away")
+var errLeft = errors.New("another process has deregistered the entry")
 
 // markLeft has the state say that the entry is taken away, and returns it; nil if
 // there is none.

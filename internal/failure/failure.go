@@ -152,7 +152,7 @@ func classOf(err error) *Failure {
 		if hung.Doing != "" && !strings.HasPrefix(hung.Doing, "connecting to ") {
 			return withHint(f, "the server hangs, or something else listens there: is it the right port, with TLS or without as the server wants it? look at its log")
 		}
-		return withHint(f, "something swallows the packets or the server hangs: look for a NetworkPolicy, a firewall or an overloaded server")
+		return withHint(f, "packets are dropped or the server hangs: look for a NetworkPolicy, a firewall or an overloaded server")
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return withHint(New(Refused, "connection refused"), "nothing listens there yet: is the server running, and is it the right port?")
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH),
@@ -215,11 +215,11 @@ func ofLookup(lookup *resolver.Failure, err error) *Failure {
 			f.Hint += " " + words.Plural(len(names), "name") + " were tried: " + words.List(names)
 		}
 	case resolver.ServerFailure:
-		f.Hint = "the name server " + e.Server + " is there but cannot answer: look at its log"
+		f.Hint = "the name server " + e.Server + " is reachable but cannot answer: look at its log"
 	case resolver.Refused:
 		f.Hint = "nothing listens at " + e.Server + ": is the cluster's DNS running, and is the address right?"
 		if e.Detail == "REFUSED" {
-			f.Hint = "the name server " + e.Server + " is there but does not answer for this name: is it the cluster's, and may this Pod ask it?"
+			f.Hint = "the name server " + e.Server + " is reachable but refuses this name: is it the cluster's, and may this Pod query it?"
 		}
 	default:
 		f.Hint = "is the cluster's DNS running, and may this Pod reach " + e.Server + "?"

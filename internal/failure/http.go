@@ -52,7 +52,7 @@ func elsewhere(err error, host string, failed error) error {
 			return failed
 		}
 		f.Text = "redirected to another server: " + f.Text // not where to: it is the server's text, and may hold a token
-		f.Hint = "judge the redirect itself with --no-redirect, or look where it leads"
+		f.Hint = "check the redirect itself with --no-redirect, or look where it leads"
 	default:
 		return failed
 	}

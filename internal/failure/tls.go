@@ -58,7 +58,7 @@ func certificateNames(c *x509.Certificate) []string {
 		names = append(names, ip.String())
 	}
 	if len(names) == 0 {
-		names = append(names, "no name at all")
+		names = append(names, "no name")
 	}
 	return names
 }

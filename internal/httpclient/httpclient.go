@@ -135,14 +135,14 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 // ErrBodyElsewhere is the error of a redirect that would send the request's
 // body to another server, for which it is not meant.
 var ErrBodyElsewhere error = &failure.Failure{
-	Class: failure.Unexpected, Text: "redirected to another server, which must not get the request's body", Elsewhere: true,
-	Hint: "judge the redirect itself with --no-redirect, or give the target that it leads to",
+	Class: failure.Unexpected, Text: "redirected to another server, which must not receive the request's body", Elsewhere: true,
+	Hint: "check the redirect itself with --no-redirect, or give the target that it leads to",
 }
 
 // ErrRedirects is the error of a chain of redirects that is too long.
 var ErrRedirects error = &failure.Failure{
 	Class: failure.Unexpected, Text: fmt.Sprintf("redirected more than %d times", maxRedirects),
-	Hint: "the redirects probably form a loop; judge the first one with --no-redirect",
+	Hint: "the redirects probably form a loop; check the first one with --no-redirect",
 }
 
 // ErrMethodChanged is the error of a redirect that would turn a POST or PUT into
@@ -151,7 +151,7 @@ var ErrRedirects error = &failure.Failure{
 var ErrMethodChanged = errors.New("redirected to another method")
 
 func methodChanged(status int) error {
-	f := failure.New(failure.Unexpected, "the server answers with a redirect to another place (%d), which would drop the body", status)
+	f := failure.New(failure.Unexpected, "the server redirects the request (%d), which would drop its body", status)
 	f.Hint = "give the URL that it leads to"
 	f.Err, f.Elsewhere = ErrMethodChanged, true
 	return f

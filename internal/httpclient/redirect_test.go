@@ -57,7 +57,7 @@ func TestKeepMethod(t *testing.T) {
 		}
 		if !tt.keeps {
 			f := failure.Of(failure.HTTP(err, req.URL.Host))
-			if !errors.Is(err, ErrMethodChanged) || method.Load() != nil || !strings.Contains(f.Text, "redirect to another place") || f.Hint == "" || strings.Contains(f.Error()+f.Hint, "hunter2") {
+			if !errors.Is(err, ErrMethodChanged) || method.Load() != nil || !strings.Contains(f.Text, "redirects the request") || f.Hint == "" || strings.Contains(f.Error()+f.Hint, "hunter2") {
 				t.Errorf("%s, %d: %v, then %v", tt.method, tt.status, err, method.Load())
 			}
 		}

@@ -155,7 +155,7 @@ func TestKubeconfigErrors(t *testing.T) {
 		with(`{"server":"https://u:s3cr3t@a.test"}`, "{}"):                                  "has a user in it",
 		with(`{"server":"https://a.test","proxy-url":"s3cr3t"}`, "{}"):                      "proxy-url",
 		with(`{"server":"https://a.test","certificate-authority-data":"s3cr3t!"}`, "{}"):    "not the YAML of a kubeconfig",
-		with(server, `{"exec":{"command":"/bin/aws","args":["s3cr3t"]}}`):                   "none is run here",
+		with(server, `{"exec":{"command":"/bin/aws","args":["s3cr3t"]}}`):                   "which is not run here",
 		with(server, `{"auth-provider":{"name":"gcp","config":{"access-token":"s3cr3t"}}}`): "which Kubernetes 1.26 has removed",
 		with(server, `{"username":"u","password":"s3cr3t"}`):                                "it has a password",
 	} {

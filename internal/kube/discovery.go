@@ -22,7 +22,7 @@ type UnknownResource struct {
 }
 
 func (e *UnknownResource) Error() string {
-	text := fmt.Sprintf("the API server knows no kind %q", e.Name)
+	text := fmt.Sprintf("the API server has no kind %q", e.Name)
 	if e.Suggestion != "" {
 		text += fmt.Sprintf(", did you mean %s?", e.Suggestion)
 	}

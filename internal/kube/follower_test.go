@@ -426,7 +426,7 @@ func TestHostile(t *testing.T) {
 			io.WriteString(w, `{"items":[{"x":"`)
 			endless(w, strings.Repeat(secret, 1000))
 		}, nil, "an object is longer than 4 MiB"},
-		{"many objects", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"items":[`); endless(w, item) }, nil, "more than 64 MiB"},
+		{"many objects", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"items":[`); endless(w, item) }, nil, "exceed 64 MiB"},
 		{"nameless", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"metadata":{"resourceVersion":"1"},"items":[{"metadata":{}}]}`)
 		}, nil, "without a name"},
@@ -449,7 +449,7 @@ func TestHostile(t *testing.T) {
 					return
 				}
 			}
-		}, "more than 64 MiB"},
+		}, "exceed 64 MiB"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, f *fake, c *Client) {

@@ -226,7 +226,7 @@ func (r request) tried() StatusError {
 func (r request) url(server *url.URL) (string, error) {
 	for _, part := range append(r.path[1:len(r.path):len(r.path)], r.name) {
 		if part == "." || part == ".." || strings.ContainsAny(part, "/%") {
-			return "", poll.Permanent(fmt.Errorf("%q cannot be a name", part))
+			return "", poll.Permanent(fmt.Errorf("%q is not a valid name", part))
 		}
 	}
 	u := *server

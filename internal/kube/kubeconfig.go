@@ -241,11 +241,11 @@ func (u user) unsupported() error {
 	own := u.Token != "" || u.TokenFile != "" || u.CertFile != "" || len(u.CertData) > 0
 	switch {
 	case u.Exec != nil:
-		return errors.New("its credentials come from a program (exec), and none is run here: " + otherCredentials)
+		return errors.New("its credentials come from a program (exec), which is not run here: " + otherCredentials)
 	case u.Provider != nil:
 		return errors.New("its credentials come from an auth-provider, which Kubernetes 1.26 has removed: " + otherCredentials)
 	case u.Username != "" && !own:
-		return errors.New("it has a password, which Kubernetes takes no more since 1.19: " + otherCredentials)
+		return errors.New("it has a password, which Kubernetes no longer accepts since 1.19: " + otherCredentials)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ const (
 
 var (
 	errObjectTooLong = fmt.Errorf("an object is longer than %d MiB", maxObject>>20)
-	errTooMuch       = fmt.Errorf("the objects are more than %d MiB: narrow them down with a name or a selector", maxKept>>20)
+	errTooMuch       = fmt.Errorf("the objects exceed %d MiB: narrow them down with a name or a selector", maxKept>>20)
 )
 
 // AnswerError is the error of an answer that no Kubernetes API server gives.

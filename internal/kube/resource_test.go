@@ -83,7 +83,7 @@ func TestOldDiscovery(t *testing.T) {
 				}
 			}
 		}
-		if _, err := c.Resource(t.Context(), "thigns"); err == nil || err.Error() != `the API server knows no kind "thigns", did you mean things?` {
+		if _, err := c.Resource(t.Context(), "thigns"); err == nil || err.Error() != `the API server has no kind "thigns", did you mean things?` {
 			t.Error(err)
 		}
 		if _, err := c.Resource(t.Context(), "x.down.test"); !hasCode(err, 503) {
@@ -104,10 +104,10 @@ func TestOldDiscovery(t *testing.T) {
 func TestNames(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, c *Client) {
 		for _, name := range []string{"..", ".", "a/b", "%2e%2e"} {
-			if _, err := c.Get(t.Context(), pods, "default", name); err == nil || !strings.Contains(err.Error(), "cannot be a name") {
+			if _, err := c.Get(t.Context(), pods, "default", name); err == nil || !strings.Contains(err.Error(), "is not a valid name") {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := c.Get(t.Context(), pods, name, "a"); err == nil || !strings.Contains(err.Error(), "cannot be a name") {
+			if _, err := c.Get(t.Context(), pods, name, "a"); err == nil || !strings.Contains(err.Error(), "is not a valid name") {
 				t.Errorf("namespace %s: %v", name, err)
 			}
 		}

@@ -65,7 +65,7 @@ func newTrack(f *Follower, q Query) *track {
 // What a try of a track that nobody need know about ends with.
 var (
 	errEnded = errors.New("the watch has ended")
-	errAgain = errors.New("looked at, to be looked at again")
+	errAgain = errors.New("seen, to be listed again")
 )
 
 // until tries for as long as ctx lives: a track never succeeds, it goes on.

@@ -250,7 +250,7 @@ func parsePairs(text string) (map[string]string, error) {
 		key, quoted, found := strings.Cut(line, "=")
 		value, err := strconv.Unquote(quoted)
 		if !found || err != nil {
-			return nil, fmt.Errorf(`line %d is not as the downward API writes it, key="value"`, number)
+			return nil, fmt.Errorf(`line %d is not in the form of the downward API, key="value"`, number)
 		}
 		pairs[key] = value
 	}

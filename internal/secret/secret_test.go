@@ -114,7 +114,7 @@ func TestURLMistakes(t *testing.T) {
 		"http://api:hUnter2/":             "port must be a number",
 		"http://fd00::10:80/hUnter2":      "in brackets",
 		"http://api/#hUnter2":             "never sent",
-		"http://${env:USER}/":             "a secret where none can be",
+		"http://${env:USER}/":             "refers to a secret outside",
 		"http://api/${env:NOPE}":          "variable NOPE is not set, but the URL refers to it as ${env:NOPE}",
 		"http://api/${env:hUnter2/}":      "an environment variable",
 		"http://api/${env:USER":           "neither ${file:/PATH} nor ${env:NAME}",

@@ -34,7 +34,7 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 		if problem := AddressProblem(text); problem != nil {
 			return nil, fmt.Errorf("the URL: %w", problem)
 		}
-		return nil, errors.New("the URL is not one: percent-encode what is special in it (%40 for @, %2F for /, %23 for #)")
+		return nil, errors.New("not a valid URL: percent-encode special characters (%40 for @, %2F for /, %23 for #)")
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
@@ -42,7 +42,7 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	case strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@"): // a password with an unencoded / or # or ? in it ends the host early
 		return nil, errors.New("the URL has an @ after its host: write %40 for it, and percent-encode / ? # in a password")
 	case refs.In(u.Host) || refs.In(u.EscapedFragment()):
-		return nil, errors.New("the URL has a secret where none can be: only user, password, path and query may refer to one")
+		return nil, errors.New("the URL refers to a secret outside user, password, path and query")
 	case u.Fragment != "":
 		return nil, errors.New("the URL has a # in it, and what comes after that is never sent: write %23 for it")
 	}
@@ -67,7 +67,7 @@ func unexpanded(text string) error {
 	case !found || strings.Contains(text, "@"):
 		return nil
 	case !closed || name == "" || strings.Trim(name, nameCharacters) != "":
-		return errors.New("the URL has a $(…) for a host or a port, which is not replaced here")
+		return errors.New("the URL has $(…) as its host or port, which nothing replaces")
 	}
 	return fmt.Errorf("the URL has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable; that of a Service is there only if the Service was there before the Pod, in the same namespace", name)
 }
