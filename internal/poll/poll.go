@@ -250,7 +250,7 @@ func (u *until) launch(ctx context.Context) {
 	actx := a.begin(ctx, u.AttemptTimeout)
 	go func() {
 		err := u.try(actx)
-		if err != nil && u.AttemptTimeout > 0 && Ended(actx) && cutOff(err) {
+		if err != nil && Ended(actx) && cutOff(err) { // without a timeout, it does not count
 			err = a.hung(u.AttemptTimeout)
 		}
 		a.err, a.dropped = err, err != nil && actx.Err() == context.Canceled

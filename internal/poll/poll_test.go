@@ -115,6 +115,18 @@ func TestUntilEnds(t *testing.T) {
 	}
 }
 
+// TestNoTime pins that the end of a wait which had no time for an attempt is an error, too.
+func TestNoTime(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // whether there is one attempt is chance
+		var e *Error
+		if err := Until(ctx, Policy{}, func(context.Context) error { return errDown }); !errors.As(err, &e) || !errors.Is(err, context.Canceled) {
+			t.Fatalf("error is %v", err)
+		}
+	}
+}
+
 func TestErrorCountsAttempts(t *testing.T) {
 	for attempts, want := range map[int]string{1: "stopped after 1.5s and 1 attempt: down", 2: "stopped after 1.5s and 2 attempts: down"} {
 		err := &Error{Attempts: attempts, Waited: 1500 * time.Millisecond, Cause: errors.New("stopped"), Last: errDown}
@@ -305,6 +317,25 @@ func TestHangingAttempts(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a finding that is out of date does not count", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			said := map[string]bool{}
+			p.Notify = func(e Event) { said[e.Err.Error()] = true }
+			var n atomic.Int32
+			Until(ctx, p, func(context.Context) error {
+				if n.Add(1) > 1 {
+					return errDown
+				}
+				time.Sleep(1500 * time.Millisecond)
+				return errors.New("out of date")
+			})
+			if !said["down"] || said["out of date"] {
+				t.Errorf("said %v", said)
+			}
+		})
+	})
 	t.Run("the oldest that is left", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
@@ -384,6 +415,15 @@ func TestStableFor(t *testing.T) {
 			})
 			if err != nil {
 				t.Error(err)
+			}
+		})
+	})
+	t.Run("at its pace", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var n atomic.Int32
+			err := Until(t.Context(), Policy{StableFor: 10 * time.Second}, func(context.Context) error { n.Add(1); return nil })
+			if want := int32(10*time.Second/maxStablePause) + 1; err != nil || n.Load() != want {
+				t.Errorf("%d attempts in 10 s, want %d; error %v", n.Load(), want, err)
 			}
 		})
 	})
@@ -504,6 +544,7 @@ func TestRace(t *testing.T) {
 		takes time.Duration
 		err   error
 	}
+	const deaf = 2 * time.Hour // to the end of its context
 	fail, ok := errors.New("failed"), error(nil)
 	tests := []struct {
 		name    string
@@ -518,6 +559,7 @@ func TestRace(t *testing.T) {
 		{"the earlier is waited for", true, []runner{{2 * time.Second, ok}, {10 * time.Millisecond, ok}}, 0, 2 * time.Second},
 		{"the later wins when the earlier has failed", true, []runner{{2 * time.Second, fail}, {10 * time.Millisecond, ok}}, 1, 2 * time.Second},
 		{"the end of time makes the later win", true, []runner{{time.Hour, ok}, {10 * time.Millisecond, ok}}, 1, 10 * time.Second},
+		{"the end of time makes the later win over a deaf one", true, []runner{{deaf, ok}, {10 * time.Millisecond, ok}}, 1, 10 * time.Second},
 		{"all fail", false, []runner{{5 * time.Millisecond, fail}, {5 * time.Millisecond, fail}}, -1, 10 * time.Millisecond},
 	}
 	for _, tt := range tests {
@@ -527,6 +569,9 @@ func TestRace(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				winner, outcomes := Race(ctx, len(tt.runners), time.Second, tt.inOrder, func(ctx context.Context, i int) (int, error) {
+					if tt.runners[i].takes == deaf {
+						time.Sleep(deaf)
+					}
 					select {
 					case <-time.After(tt.runners[i].takes):
 						return i, tt.runners[i].err
@@ -540,6 +585,7 @@ func TestRace(t *testing.T) {
 				if winner >= 0 && outcomes[winner].Value != winner {
 					t.Errorf("outcome %+v", outcomes[winner])
 				}
+				time.Sleep(2 * deaf) // those are still there
 			})
 		})
 	}

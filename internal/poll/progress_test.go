@@ -55,3 +55,26 @@ func TestPartsThatHang(t *testing.T) {
 		})
 	}
 }
+
+// TestPartsThatOutlive pins that a part which runs on after its race has ended has no say in
+// what the attempt is doing.
+func TestPartsThatOutlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := Try(t.Context(), 10*time.Second, func(ctx context.Context) error {
+			Race(ctx, 2, time.Second, false, func(ctx context.Context, i int) (struct{}, error) {
+				if i == 0 {
+					time.Sleep(5 * time.Second)
+					Doing(ctx, "what is over")
+					Meanwhile(ctx, errDown)
+				}
+				return struct{}{}, nil
+			})
+			Doing(ctx, "what comes next")
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		if want := "what comes next: no answer within 10s"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	})
+}

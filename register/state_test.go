@@ -1,0 +1,118 @@
+package register
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestReadState pins which files are states, and that what is none is not overwritten.
+func TestReadState(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		`{"version": 1, "protocol": {"preset": "etcd"}, "phase": "registered"}`: true,
+		`{"version": 2, "protocol": {"preset": "etcd"}, "phase": "registered"}`: false,
+		`{"version": 1, "protocol": {"preset": "none"}, "phase": "registered"}`: false,
+		`{"version": 1, "phase": "registered"}`:                                 false,
+		`version: 1`:                                                            false,
+		``:                                                                      false,
+	} {
+		name := filepath.Join(t.TempDir(), "state")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := readState(name)
+		if ok && (err != nil || st == nil || st.Phase != registered) {
+			t.Errorf("%s: %+v, %v", text, st, err)
+		}
+		if !ok && (err == nil || !strings.Contains(err.Error(), "is not a state file")) {
+			t.Errorf("%s: %+v, %v", text, st, err)
+		}
+		if err := (&state{Version: stateVersion}).writeUnlessLeft(name); (err == nil) != ok {
+			t.Errorf("%s: written: %v", text, err)
+		}
+	}
+}
+
+// TestNoState pins that a registration without a state file is kept alive without one.
+func TestNoState(t *testing.T) {
+	t.Chdir(t.TempDir())
+	st, err := readState("")
+	if st != nil || err != nil {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if err := new(state).writeUnlessLeft(""); err != nil {
+		t.Error(err)
+	}
+	if st, err := markLeft(t.Context(), ""); st != nil || err != nil {
+		t.Errorf("%+v, %v", st, err)
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("files %v, %v", files, err)
+	}
+}
+
+// TestReport pins the log of one call: what changes, once, and a summary every 30 s.
+func TestReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		plain := slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key != slog.MessageKey {
+				return slog.Attr{}
+			}
+			return a
+		}})
+		r, err := Open(Options{Server: Server{URL: "http://registry:1"}, Protocol: Protocol{Preset: "etcd"}, Log: slog.New(plain)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := r.newReport(t.Context(), "register web-0")
+		time.Sleep(summaryEvery)
+		synctest.Wait()
+		report.attempt(1, nil, syscall.ECONNREFUSED, 999*time.Millisecond)
+		report.attempt(2, nil, syscall.ECONNREFUSED, time.Second)
+		report.attempt(3, nil, io.EOF, time.Second)
+		time.Sleep(summaryEvery)
+		synctest.Wait()
+		report.done()
+		report.close()
+		want := []string{
+			"register web-0: no answer for 30s",
+			"register web-0: connection refused",
+			"register web-0: connection closed by the server; again in 1s",
+			"register web-0: connection closed by the server, for 1m0s, 3 attempts; is it the right port",
+			"register web-0: answered after 1m0s, 4 attempts",
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != len(want) {
+			t.Fatalf("the log is\n%s", &log)
+		}
+		for i, line := range lines {
+			if !strings.HasPrefix(line, `msg="http://registry:1: `+want[i]) || i == 1 && strings.Contains(line, "again") {
+				t.Errorf("line %d is %s, want %s", i+1, line, want[i])
+			}
+		}
+	})
+}
+
+// TestErrLeftIsNoFailure pins that another process's deregistration is told from a disk that
+// cannot be read.
+func TestErrLeftIsNoFailure(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "state")
+	st := &state{Version: stateVersion, Protocol: Protocol{Preset: "etcd"}, Phase: left}
+	if err := st.write(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := st.writeUnlessLeft(name); !errors.Is(err, errLeft) {
+		t.Errorf("%v, want %v", err, errLeft)
+	}
+}
