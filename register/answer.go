@@ -73,8 +73,8 @@ func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
 	return []byte(value), nil
 }
 
-// checkOutput says that the answer could not be written, before there is one: a
-// server of one's own may have a new entry for each that is lost.
+// checkOutput fails if the answer could not be written, before there is one: a custom
+// server may have a stale entry for each answer that is lost.
 func (r *Registration) checkOutput() error {
 	if r.o.Output == "" {
 		return nil
@@ -99,8 +99,8 @@ func (r *Registration) writeAnswer() error {
 // saidLimit is how much of an answer a message quotes.
 const saidLimit = 512
 
-// said returns the beginning of an answer, for a message. What was sent to the
-// server and is secret is taken out: some quote the request.
+// said returns the beginning of an answer, for a message, without the secrets that were
+// sent: some servers quote the request.
 func (r *Registration) said(a *httpclient.Answer) string {
 	text := strings.TrimSpace(r.redact(string(a.Body)))
 	if text == "" {
@@ -113,7 +113,7 @@ func (r *Registration) said(a *httpclient.Answer) string {
 	return strconv.Quote(failure.Printable(text))
 }
 
-// hide takes a text for secret from now on.
+// hide treats a text as secret from now on.
 func (r *Registration) hide(text string) {
 	// A word of a letter or two is no secret, and is everywhere.
 	if text = strings.TrimSpace(text); len(text) < 3 {

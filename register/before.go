@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// leaveBefore takes away what earlier runs registered otherwise than this one
-// does, such as at the Pod's former address, unless this one's is in its place, or
-// will be. What could not be taken away stays in r.before, and so in the state, to be
-// tried again.
+// leaveBefore deregisters the different entries of earlier runs, such as one with the Pod's
+// former address, unless this run's entry replaces them. Those that could not be deregistered
+// stay in r.before, and so in the state, for the next attempt.
 func (r *Registration) leaveBefore(ctx context.Context, replaced bool) {
 	for p := &r.before; *p != nil; {
 		if r.leaveOld(ctx, *p, replaced) {
@@ -22,8 +21,8 @@ func (r *Registration) leaveBefore(ctx context.Context, replaced bool) {
 	}
 }
 
-// leaveOld takes away what old tells of, and reports whether nothing remains to be
-// done about it.
+// leaveOld deregisters the entry of an earlier state, and reports whether nothing remains
+// to be done about it.
 func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) (done bool) {
 	o := r.o
 	o.Server, o.Protocol, o.Entry = old.Server, old.Protocol, old.Entry
@@ -53,15 +52,14 @@ func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) 
 	return true
 }
 
-// replaces reports whether what registers puts the new entry in the place of one that
-// is taken away alike. A POST to a server of one's own makes one more, as far as
-// anybody knows.
+// replaces reports whether registering replaces an entry that is deregistered by the same
+// requests. A POST to a custom server has to be assumed to add one.
 func (r *Registration) replaces() bool {
 	return r.o.Protocol.Custom == nil || r.o.Protocol.Custom.Method == http.MethodPut
 }
 
-// leaveBeforeAgain tries again, now that the entry is registered, and has the state
-// forget what is gone.
+// leaveBeforeAgain repeats [Registration.leaveBefore] now that the entry is registered, and
+// records in the state what is gone.
 func (r *Registration) leaveBeforeAgain(ctx context.Context, identity string) error {
 	if r.before == nil {
 		return nil

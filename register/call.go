@@ -10,9 +10,9 @@ import (
 	"initbox/internal/httpclient"
 )
 
-// A call is one request of a protocol. Its path and query hold names in braces,
-// as in /apps/{service}/{id}, for what the entry says and what earlier answers
-// said (see keep); a value is escaped for where it stands.
+// A call is one request of a protocol. Its path and query may have names in braces, as in
+// /apps/{service}/{id}, which stand for fields of the entry and for values of earlier
+// answers (see keep). A value is escaped for its position.
 type call struct {
 	method string
 	path   string                                   // below the server's URL; or a whole URL
@@ -30,15 +30,14 @@ type call struct {
 type finding int
 
 const (
-	there   finding = iota // it is registered; after a call that removes it, that it is not
-	gone                   // the registry does not know it
+	there   finding = iota // it is registered; after a call that deregisters: it no longer is
+	gone                   // the registry does not have it
 	again                  // not now
-	refused                // not like this
+	refused                // this request will never succeed
 	stale                  // not with this token, but perhaps with a new one
 )
 
-// byStatus is what the statuses of HTTP mean where a registry has no words of its
-// own.
+// byStatus judges an answer by its HTTP status alone.
 func byStatus(a *httpclient.Answer) finding {
 	switch httpclient.ByStatus(a) {
 	case httpclient.Done:
@@ -77,8 +76,8 @@ const (
 	jsonType = "application/json"
 )
 
-// expand replaces the names in braces by their values, escaped. A name that has
-// no value is an error.
+// expand replaces names in braces by their escaped values. A name without a value is an
+// error.
 func expand(text string, values map[string]string, escape func(string) string) (string, error) {
 	var b strings.Builder
 	for {

@@ -10,10 +10,9 @@ import (
 	"initbox/internal/failure"
 )
 
-// Entry is what a registry is told of a Pod. It is stored in the state, and holds
-// no secret.
+// Entry describes a Pod to a registry. It is stored in the state, and has no secrets.
 type Entry struct {
-	Service string            `json:"service,omitempty"` // what the Pod is one instance of
+	Service string            `json:"service,omitempty"` // of which the Pod is an instance
 	ID      string            `json:"id,omitempty"`      // unique among them
 	Address string            `json:"address,omitempty"` // an IP address, or a name that others resolve
 	Port    int               `json:"port,omitempty"`
@@ -22,16 +21,16 @@ type Entry struct {
 	Meta    map[string]string `json:"meta,omitempty"`
 	Health  string            `json:"health,omitempty"` // URL that a registry may ask
 
-	// TTL is how long the entry lives without a heartbeat; 0 if there are to be
-	// none, because nobody stays to send them.
+	// TTL is how long the entry lives without a heartbeat; 0 if no process stays to
+	// send heartbeats.
 	TTL time.Duration `json:"ttl,omitempty"`
 
-	// Extra are members that the user adds to what the preset tells the registry,
-	// or puts in place of it.
+	// Extra are members that the user adds to the preset's request, or that replace
+	// those of the same name.
 	Extra map[string]any `json:"extra,omitempty"`
 }
 
-// names are the values that paths and queries may refer to.
+// names returns the values that paths and queries may refer to.
 func (e *Entry) names() map[string]string {
 	return map[string]string{
 		"service": e.Service,
@@ -41,7 +40,7 @@ func (e *Entry) names() map[string]string {
 	}
 }
 
-// scheme is that of the entry's own URLs.
+// scheme returns the scheme of the entry's own URLs.
 func (e *Entry) scheme() string {
 	if e.Secure {
 		return "https"
@@ -49,10 +48,10 @@ func (e *Entry) scheme() string {
 	return "http"
 }
 
-// shown is the entry's name in messages.
+// shown returns the entry's name for messages.
 func (e *Entry) shown() string { return failure.Printable(cmp.Or(e.ID, e.Address, "this Pod")) }
 
-// URL is a URL of the entry's own, with the path.
+// URL returns the entry's own URL with the path.
 func (e *Entry) URL(path string) string {
 	return (&url.URL{Scheme: e.scheme(), Host: net.JoinHostPort(e.Address, strconv.Itoa(e.Port)), Path: path}).String()
 }

@@ -11,7 +11,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// explain says what was being done, and why it failed, without secrets.
+// explain returns an error that says what was being done and why it failed, without
+// secrets.
 func (r *Registration) explain(doing string, c *call, err error) error {
 	var status *httpclient.StatusError
 	var ended *poll.Error
@@ -27,8 +28,7 @@ func (r *Registration) explain(doing string, c *call, err error) error {
 	return failure.WithHint(fmt.Errorf("%s: %s: %w", r.place(), doing, textError{r.redact(f.Error()), err}), hintOf(f, err))
 }
 
-// hintOf is the hint of f, which was made of err, as far as it names flags that
-// register has.
+// hintOf returns the hint of f, the failure of err, in terms of flags that register has.
 func hintOf(f *failure.Failure, err error) string {
 	switch {
 	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), strings.Contains(f.Hint, "--no-redirect"):
@@ -39,7 +39,7 @@ func hintOf(f *failure.Failure, err error) string {
 	return f.Hint
 }
 
-// textError is an error in words without secrets.
+// textError is err with a text without secrets.
 type textError struct {
 	text string
 	err  error
@@ -48,7 +48,7 @@ type textError struct {
 func (e textError) Error() string { return e.text }
 func (e textError) Unwrap() error { return e.err }
 
-// refusal is the error of an answer that will not be another one.
+// refusal is the error of an answer that a retry would not change.
 func (r *Registration) refusal(doing string, c *call, a *httpclient.Answer) error {
 	text := failure.Status(a.Status).Text
 	if r.o.Protocol.Custom == nil { // the path is not one that the user gave
@@ -60,7 +60,7 @@ func (r *Registration) refusal(doing string, c *call, a *httpclient.Answer) erro
 	return failure.WithHint(fmt.Errorf("%s: %s: %s", r.place(), doing, text), refusalHints[a.Status])
 }
 
-// refusalHints say what to do about a status that is not tried again.
+// refusalHints say what to do about a status that is not retried.
 var refusalHints = map[int]string{
 	http.StatusUnauthorized:         credentialsHint,
 	http.StatusForbidden:            credentialsHint,
@@ -72,5 +72,5 @@ var refusalHints = map[int]string{
 
 const credentialsHint = "are the credentials right? give them with --token-file, --user and --password-file, or --header-file"
 
-// volumeHint is what to do if a file cannot be written.
+// volumeHint says what to do if a file cannot be written.
 const volumeHint = "is the volume mounted, writable for this user and not full?"

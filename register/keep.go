@@ -10,18 +10,17 @@ import (
 	"initbox/internal/poll"
 )
 
-// A registry that has forgotten the entry again and again is told less and less
-// often: probably it is asked at the wrong place, and has more entries each time.
+// maxDoublings limits how far the pause grows while the registry loses the entry again and
+// again: probably the wrong URL is asked, and each registration adds an entry.
 const maxDoublings = 6
 
-// Heartbeats of Pods that started together must not come together.
+// beatJitter keeps the heartbeats of Pods that started together apart.
 const beatJitter = 0.1
 
-// Keep keeps the entry alive until ctx ends, at the pace that the registry wants,
-// and registers again what the registry has forgotten. It does nothing while the
-// state says that another process has deregistered the entry, as [Load] and Leave do in
-// a preStop hook; if the Pod goes on, with a new container, another Register has the
-// state say otherwise.
+// Keep sends heartbeats until ctx ends, at the interval that the registry wants, and
+// registers again whenever the registry has lost the entry. It pauses while the state says
+// that another process has deregistered, as a preStop hook does with [Load] and Leave. If
+// the Pod goes on, its new container's Register ends that.
 func (r *Registration) Keep(ctx context.Context) {
 	beat := r.heartbeat()
 	if beat == nil || r.pace() <= 0 {
@@ -29,8 +28,8 @@ func (r *Registration) Keep(ctx context.Context) {
 		return
 	}
 	random := rand.New(rand.NewPCG(r.o.Seed, 1))
-	told := ""        // of the last heartbeat, if it failed
-	soon := r.resumed // for a while nobody kept it alive
+	logged := ""      // the error of the last heartbeat, if it failed
+	soon := r.resumed // for a while, no heartbeats were sent
 	for {
 		pause := r.pace() << min(max(0, r.forgotten-1), maxDoublings)
 		pause += time.Duration((2*random.Float64() - 1) * beatJitter * float64(pause))
@@ -46,17 +45,17 @@ func (r *Registration) Keep(ctx context.Context) {
 		err := r.beat(ctx, beat)
 		r.unsure = r.leftByOther()
 		switch {
-		case err == nil && told != "":
-			told = ""
+		case err == nil && logged != "":
+			logged = ""
 			r.log.Info(fmt.Sprintf("%s: heartbeat of %s: answered again", r.place(), r.entry.shown()))
-		case err != nil && ctx.Err() == nil && err.Error() != told:
-			told = err.Error()
-			r.log.Error(told)
+		case err != nil && ctx.Err() == nil && err.Error() != logged:
+			logged = err.Error()
+			r.log.Error(logged)
 		}
 	}
 }
 
-// heartbeat is the call that keeps the entry alive; nil if there is none.
+// heartbeat returns the call that keeps the entry alive, or nil.
 func (r *Registration) heartbeat() *call {
 	if r.protocol.beat != nil {
 		return r.protocol.beat
@@ -64,7 +63,7 @@ func (r *Registration) heartbeat() *call {
 	return r.protocol.ask
 }
 
-// pace is the time between two heartbeats.
+// pace returns the time between two heartbeats.
 func (r *Registration) pace() time.Duration {
 	if r.o.Every > 0 {
 		return r.o.Every
@@ -98,26 +97,26 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	r.round++
 	ctx, cancel := outlast(ctx, r.answerWithin)
 	defer cancel()
-	err = r.tell(ctx, identity, func(st *state, name string) error {
+	err = r.enter(ctx, identity, func(st *state, name string) error {
 		err := st.writeUnlessLeft(name)
 		if err == nil || errors.Is(err, errLeft) {
 			return err
 		}
-		r.log.Warn(err.Error()) // a full disk is no reason not to be found any more
+		r.log.Warn(err.Error()) // a full disk must not end the registration
 		return nil
 	})
 	if errors.Is(err, errLeft) {
-		_, err = r.leave(ctx) // it may have been registered again after it was taken away
+		_, err = r.leave(ctx) // this run may have registered after the other deregistered
 	}
 	return err
 }
 
-// answerWithin is how long who is told to stop waits for the answer to what
-// registers: it may name what is needed to leave, and a server that has not answered
-// yet might register after it was told to deregister.
+// answerWithin is how long a stopped Keep waits for the answer to a registering request:
+// the answer may name what Leave needs, and a server that has not answered might process
+// the request after the one that deregisters.
 const answerWithin = time.Second
 
-// outlast returns a context that ends so long after ctx.
+// outlast returns a context that ends later than ctx by that long, with the same cause.
 func outlast(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -128,7 +127,7 @@ func outlast(ctx context.Context, by time.Duration) (context.Context, context.Ca
 	return longer, func() { stop(); cancel(nil) }
 }
 
-// leftByOther reports whether the state says that the entry was taken away.
+// leftByOther reports whether the state says that the entry was deregistered.
 func (r *Registration) leftByOther() bool {
 	st, err := readState(r.o.State)
 	return err == nil && st != nil && st.Phase == left

@@ -8,11 +8,11 @@ import (
 	"initbox/internal/failure"
 )
 
-// ErrCannotLeave is the error of a protocol that has no way to take an entry away.
+// ErrCannotLeave is the error of a protocol that cannot deregister.
 var ErrCannotLeave = errors.New("no way to deregister is known: give --deregister-url when registering")
 
-// Load returns the registration that the state file o.State tells of. Of the other
-// options those count that say how to try.
+// Load returns the registration that the state file o.State records. It ignores the
+// options that the state has, and uses those that say how to send requests.
 func Load(o Options) (*Registration, error) {
 	st, err := readState(o.State)
 	if err != nil {
@@ -29,17 +29,17 @@ func Load(o Options) (*Registration, error) {
 	return r, err
 }
 
-// Leave takes the entry away. That it is not there, or that the state says that it
-// was taken away before, is success. It tries again what may heal until ctx ends.
+// Leave deregisters. It succeeds if the registry no longer has the entry, or the state says
+// that it was already deregistered. It retries what can heal until ctx ends.
 func (r *Registration) Leave(ctx context.Context) error {
 	if len(r.protocol.leave) == 0 {
 		return ErrCannotLeave
 	}
-	// First, so that who keeps the entry alive does not bring it back.
+	// First, so that a process that keeps the entry alive does not restore it.
 	st, err := markLeft(ctx, r.o.State)
 	switch {
 	case err != nil:
-		r.log.Warn(err.Error()) // the entry can be taken away all the same
+		r.log.Warn(err.Error()) // deregistering does not need it
 	case st != nil && st.Done && st.Before == nil && !r.unsure:
 		r.log.Info(fmt.Sprintf("%s: %s was already deregistered", r.place(), r.entry.shown()))
 		return nil
@@ -57,7 +57,7 @@ func (r *Registration) Leave(ctx context.Context) error {
 	if st == nil {
 		return nil
 	}
-	// If this run has not come to registering anything, the state is that of another entry.
+	// If this run has not registered anything yet, the state is that of an earlier entry.
 	r.before = st
 	r.leaveBefore(ctx, true)
 	if r.before == st {
@@ -67,7 +67,7 @@ func (r *Registration) Leave(ctx context.Context) error {
 	return st.write(r.o.State)
 }
 
-// leave takes the entry away, and returns what the first call found: there or gone.
+// leave sends what deregisters, and returns what the first call found: there or gone.
 func (r *Registration) leave(ctx context.Context) (finding, error) {
 	if len(r.protocol.leave) == 0 {
 		return refused, ErrCannotLeave
@@ -89,8 +89,8 @@ func (r *Registration) leave(ctx context.Context) (finding, error) {
 	return first, nil
 }
 
-// leavesLike reports whether other takes away the same entry as r, so that it
-// takes the place of r's.
+// leavesLike reports whether r and other deregister by the same requests, so that the one
+// has replaced the other's entry.
 func (r *Registration) leavesLike(other *Registration) bool {
 	if r.o.Server.URL != other.o.Server.URL || len(r.protocol.leave) != len(other.protocol.leave) {
 		return false

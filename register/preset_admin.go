@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// adminInstance is the instance that Spring Boot Admin is told of, by what its own
-// client tells it, https://docs.spring-boot-admin.com.
+// adminInstance is the instance to register with Spring Boot Admin, as its own client sends
+// it, https://docs.spring-boot-admin.com.
 func adminInstance(e *Entry) map[string]any {
 	instance := map[string]any{
 		"name": e.Service, "healthUrl": e.Health,
@@ -25,8 +25,8 @@ func adminInstance(e *Entry) map[string]any {
 	return with(e.Extra, instance)
 }
 
-// adminNames has the ID that the server derives from the health URL, unless it was
-// told to do otherwise: who was killed before the answer can leave all the same.
+// adminNames has the ID that the server derives from the health URL, unless it is
+// configured otherwise: a run that was killed before the answer can deregister all the same.
 func adminNames(e *Entry) map[string]string {
 	health, _ := adminInstance(e)["healthUrl"].(string)
 	sum := sha1.Sum([]byte(health))

@@ -9,7 +9,7 @@ import (
 	"initbox/internal/httpclient"
 )
 
-// consulService is the service that an agent is told of, with a check that
+// consulService is the service to register with an agent, with a check that
 // heartbeats pass and one that asks the health URL,
 // https://developer.hashicorp.com/consul/api-docs/agent/service#register-service.
 func consulService(e *Entry) any {
@@ -22,7 +22,7 @@ func consulService(e *Entry) any {
 		})
 	}
 	if e.Health != "" {
-		// Nobody would register again what this check deregistered.
+		// No process would register again what this check deregistered.
 		checks = append(checks, map[string]any{
 			"CheckID": "service:" + e.ID + ":health", "Name": "Health", "HTTP": e.Health, "Interval": healthEvery, "Timeout": healthTimeout,
 		})
@@ -36,13 +36,13 @@ func consulService(e *Entry) any {
 // consulReap is the shortest time after which Consul deregisters what is critical.
 const consulReap = time.Minute
 
-// How a registry is to ask a health URL, where it wants to be told.
+// How a registry is to query a health URL, where it can be configured.
 const (
 	healthEvery   = "10s"
 	healthTimeout = "5s"
 )
 
-// consulNode is the node that the catalog is told of, with its one service,
+// consulNode is the node to register with the catalog, with its one service,
 // https://developer.hashicorp.com/consul/api-docs/catalog#register-entity. The
 // check and external-node are for consul-esm.
 func consulNode(e *Entry) any {
@@ -78,8 +78,8 @@ func consulKnows(_ *Entry, a *httpclient.Answer) finding {
 	return byStatus(a)
 }
 
-// consulTakes judges what the catalog says of a node that it is told of. What is wrong
-// with that it says by 500, too.
+// consulTakes judges the answer of the catalog to a registration: it reports an invalid
+// one by 500, too.
 func consulTakes(_ *Entry, a *httpclient.Answer) finding {
 	for _, words := range []string{"failed inserting service", "Must provide", "Invalid Service Meta"} {
 		if a.Status == http.StatusInternalServerError && bytes.Contains(a.Body, []byte(words)) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// eurekaInstance is the instance that Eureka is told of,
+// eurekaInstance is the instance to register with Eureka,
 // https://github.com/Netflix/eureka/wiki/Eureka-REST-operations. It bears no time:
 // Eureka takes that of the request's arrival, and the later of two is the one that
 // counts.
@@ -39,8 +39,8 @@ func eurekaInstance(e *Entry) any {
 	return map[string]any{"instance": with(e.Extra, instance)}
 }
 
-// eurekaPort is a port in the form that Eureka wants. Both kinds are told: of the
-// plain one it believes otherwise that it is open.
+// eurekaPort is a port in the form that Eureka wants. A registration has both kinds, since
+// Eureka assumes an open plain port otherwise.
 func eurekaPort(port int, enabled bool, otherwise int) any {
 	if !enabled {
 		port = otherwise

@@ -17,7 +17,7 @@ const nacosQuery = "serviceName={service}&ip={address}&port={port}"
 
 var nacosOwn = []string{"serviceName", "ip", "port", "ephemeral", "namespaceId", "groupName", "clusterName"}
 
-// nacosInstance is the instance that Nacos is told of,
+// nacosInstance is the instance to register with Nacos,
 // https://nacos.io/en/docs/open-api and, for 3.x,
 // https://nacos.io/en/docs/v3.2/manual/user/open-api.
 func nacosInstance(e *Entry) url.Values {

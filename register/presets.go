@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A Preset is how one kind of registry is spoken to.
+// A Preset is the protocol of one kind of registry.
 type Preset struct {
 	Name   string
 	About  string   // what it speaks to, and with what URL, for the help
-	Unheld string   // what becomes of an entry for which nobody sends heartbeats, if it does not stay
+	Unheld string   // what becomes of an entry without heartbeats, if it does not stay
 	Needs  []string // fields of the entry, as JSON names them, without which it cannot be registered
 
-	// Own are members of what the registry is told by which later calls name the
-	// entry, or which every call has to say: what is put in their place could not be
-	// kept alive, or taken away.
+	// Own are members of the registering request by which later calls name the entry, or
+	// which every call has to repeat. The user cannot replace them: the entry could not be
+	// kept alive or deregistered.
 	Own []string
 
 	login    *call  // with user and password, before the others; it keeps "token"
@@ -33,7 +33,7 @@ type Preset struct {
 	beatEvery func(*Entry) time.Duration     // nil: a third of the TTL
 }
 
-// Presets returns the registries that are known, sorted by name.
+// Presets returns all presets, sorted by name.
 func Presets() []*Preset { return presets }
 
 var presets = []*Preset{
@@ -139,13 +139,12 @@ var presets = []*Preset{
 	},
 }
 
-// held reports whether somebody stays to send heartbeats.
+// held reports whether a process stays to send heartbeats.
 func held(e *Entry) bool { return e.TTL > 0 }
 
 func unheld(e *Entry) bool { return !held(e) }
 
-// with returns the members that say something, with those that the user gave in
-// place of or besides them.
+// with returns the members that are not empty, and those of the user, which win.
 func with(extra, members map[string]any) map[string]any {
 	maps.DeleteFunc(members, func(_ string, v any) bool {
 		value := reflect.ValueOf(v)
@@ -195,6 +194,6 @@ func parameters(extra map[string]any, form url.Values) url.Values {
 	return form
 }
 
-// seconds returns d in seconds, rounded up: a registry that counts in seconds must
-// not wait less than it was told.
+// seconds returns d in seconds, rounded up: a registry that counts in seconds must not
+// wait for less than d.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

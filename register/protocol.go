@@ -13,8 +13,8 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// Server says where a registry is, and how to be let in. It names files with
-// secrets and holds none.
+// Server says where a registry is, with which credentials. It names files with secrets
+// and holds none itself.
 type Server struct {
 	URL         string                 `json:"url"` // may refer to secrets: ${file:/PATH}, ${env:NAME}
 	Credentials httpclient.Credentials `json:"credentials"`
@@ -22,29 +22,27 @@ type Server struct {
 	NoProxy     bool                   `json:"noProxy,omitempty"`
 }
 
-// Protocol says how a registry is spoken to: by the name of a [Preset], or as a
-// server of one's own.
+// Protocol is the name of a [Preset], or a [Custom] protocol.
 type Protocol struct {
 	Preset string  `json:"preset,omitempty"`
 	Custom *Custom `json:"custom,omitempty"`
 }
 
-// Custom is how a server without a preset is spoken to. URLs in it are whole ones
-// or paths below the server's, and may hold in braces what the server's answer to
-// the registration said: a JSON Pointer as in {/id}, or the name of a header as in
-// {Location}.
+// Custom is the protocol of a server without a preset. Its URLs are absolute or paths below
+// the server's, and may refer in braces to the answer to the registration: by a JSON
+// Pointer as in {/id}, or the name of a header as in {Location}.
 type Custom struct {
 	Method string `json:"method"` // of the registration
-	Body   *Body  `json:"-"`      // nil for none; it may be secret, and nobody else needs it
+	Body   *Body  `json:"-"`      // nil for none; not stored, since it may be secret
 
-	CheckURL         string `json:"checkURL,omitempty"`     // GET tells by 2xx that it is registered, by 404 or 410 that it is not; "" if there is no way to ask
+	CheckURL         string `json:"checkURL,omitempty"`     // GET returns 2xx for a registered entry, 404 or 410 for none; "" if the server cannot be asked
 	HeartbeatURL     string `json:"heartbeatURL,omitempty"` // "" for CheckURL
 	HeartbeatMethod  string `json:"heartbeatMethod,omitempty"`
-	DeregisterURL    string `json:"deregisterURL,omitempty"` // "" if there is no way to leave
+	DeregisterURL    string `json:"deregisterURL,omitempty"` // "" if there is no way to deregister
 	DeregisterMethod string `json:"deregisterMethod,omitempty"`
 }
 
-// preset returns the calls of the protocol.
+// preset returns the calls of the protocol, or nil if there is no such preset.
 func (p Protocol) preset() *Preset {
 	if p.Custom != nil {
 		return p.Custom.preset()
@@ -62,21 +60,21 @@ func PresetOf(name string) *Preset {
 	return nil
 }
 
-// defaultHeartbeat is the pace at which servers without a preset are told, or asked.
+// defaultHeartbeat is the time between two heartbeats to a server without a preset.
 const defaultHeartbeat = 10 * time.Second
 
 func (c *Custom) preset() *Preset {
 	p := &Preset{Name: "custom", beatEvery: func(*Entry) time.Duration { return defaultHeartbeat }}
-	tell := call{method: c.Method, raw: c.Body, keep: map[string]string{}}
+	announcement := call{method: c.Method, raw: c.Body, keep: map[string]string{}}
 	if queryOnly(c.Method) && c.Body != nil && c.Body.Type == formType {
-		tell.query, tell.raw = string(c.Body.Content), nil
+		announcement.query, announcement.raw = string(c.Body.Content), nil
 	}
 	for _, address := range []string{c.CheckURL, c.HeartbeatURL, c.DeregisterURL} {
 		for _, name := range inBraces().FindAllStringSubmatch(address, -1) {
-			tell.keep[name[1]] = name[1]
+			announcement.keep[name[1]] = name[1]
 		}
 	}
-	p.register = []call{tell}
+	p.register = []call{announcement}
 	if c.CheckURL != "" {
 		p.ask = &call{method: "GET", path: c.CheckURL}
 	}

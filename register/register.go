@@ -1,9 +1,10 @@
-// Package register announces a Pod to a remote server: once in effect, however
-// often it runs, and until it leaves.
+// Package register registers a Pod with a remote server, keeps the entry alive, and
+// removes it in the end. To register twice has the effect of registering once.
 //
-// What a registry is told, is asked, and is told at the end are the calls of a
-// [Preset], or of a [Custom] protocol for servers of one's own. A state file
-// remembers, across restarts of the container, what was told to whom.
+// [Open] prepares a [Registration]; Register, Keep and Leave are its three phases. The
+// requests of each are those of a [Preset], such as consul or eureka, or of a [Custom]
+// protocol. A state file keeps, across restarts of the container, what was sent to which
+// server, so that nothing is sent twice and [Load] can deregister in another process.
 package register
 
 import (
@@ -21,36 +22,36 @@ type Options struct {
 	Server   Server
 	Protocol Protocol
 	Entry    Entry
-	Pod      string // tells this Pod from all others, also later ones of its name: its UID
+	Pod      string // distinguishes this Pod from all others, also later ones of its name: its UID
 
-	State          string // the file that remembers; "" for none
+	State          string // the state file; "" for none
 	IdempotencyKey bool   // send the header Idempotency-Key with what registers
 	Output         string // the file for the answer, mode 0600; "" for none
 	Extract        string // the JSON Pointer (RFC 6901) of the value in the answer to take in its place
 
 	Success httpclient.Statuses // besides 2xx, for the call that registers
-	Again   httpclient.Statuses // besides the usual ones: to be tried again
+	Again   httpclient.Statuses // to be retried, besides the usual ones
 
 	AttemptTimeout time.Duration
 	Spread         time.Duration // see httpclient.Retry
 	RetryTLS       bool          // an untrusted certificate may be replaced
 	Seed           uint64        // of the jitter
-	Every          time.Duration // between heartbeats; 0 for the protocol's own pace
+	Every          time.Duration // between heartbeats; 0 for the protocol's interval
 	Resolver       *resolver.Resolver
 	Getenv         func(string) string // for ${env:NAME} in URLs
-	Secrets        []string            // what the protocol's body holds and must not be shown
+	Secrets        []string            // in the protocol's body; never shown
 	Log            *slog.Logger        // nil for none
 }
 
-// Result is what became of a registration.
+// Result is the outcome of a registration.
 type Result struct {
-	Before bool   // it was there already, and nothing was sent that registers
-	Answer []byte // what Output or Extract want of the registry's; nil if they want nothing
+	Before bool   // it was already registered, and no registering request was sent
+	Answer []byte // what Output or Extract take from the registry's answer; nil without them
 }
 
-// Register makes the registry hold the entry, unless the state says that it was
-// done before and the registry confirms it. It tries again what may heal until ctx
-// ends; the error wraps a [*poll.Error] then.
+// Register registers the entry, unless the state says that it is registered and the
+// registry confirms it. It retries what can heal until ctx ends; then the error wraps a
+// [*poll.Error].
 func (r *Registration) Register(ctx context.Context) (Result, error) {
 	identity, err := r.identity()
 	if err != nil {
@@ -73,14 +74,14 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 			return Result{Before: true, Answer: r.answer}, err
 		}
 	}
-	if err = r.tell(ctx, identity, (*state).write); err == nil {
+	if err = r.enter(ctx, identity, (*state).write); err == nil {
 		err = r.leaveBeforeAgain(ctx, identity)
 	}
 	return Result{Answer: r.answer}, err
 }
 
-// resume goes on from the state that an earlier run has left, and reports whether
-// there is nothing to do any more.
+// resume continues from the state of an earlier run, and reports whether nothing is left
+// to do.
 func (r *Registration) resume(ctx context.Context, old *state, identity string) (known bool, err error) {
 	r.round = old.Round
 	switch {
@@ -95,15 +96,15 @@ func (r *Registration) resume(ctx context.Context, old *state, identity string) 
 			return known, err
 		}
 	default:
-		return false, nil // to be sent again, as it was
+		return false, nil // sent again, unchanged
 	}
 	r.round++
 	return false, nil
 }
 
-// tell registers, and has the state say so before and after. It stops at an error of
-// write.
-func (r *Registration) tell(ctx context.Context, identity string, write func(st *state, name string) error) error {
+// enter sends what registers, and records that in the state before and after. It stops
+// at an error of write.
+func (r *Registration) enter(ctx context.Context, identity string, write func(st *state, name string) error) error {
 	if err := write(r.state(identity, registering), r.o.State); err != nil {
 		return err
 	}
@@ -123,10 +124,10 @@ func (r *Registration) tell(ctx context.Context, identity string, write func(st 
 	return r.writeAnswer()
 }
 
-// mayBeThere reports whether the state may be right, so that nothing has to be
-// sent: nothing that is wanted of an answer is missing in it. Where a run was killed
-// before the answer came, a registry is simply told again, as often as one likes;
-// for a server of one's own that is a second entry, and so it is asked if it can be.
+// mayBeThere reports whether the entry may already be registered and the state has all
+// that the options want of the answer. After a run that was killed before the answer came,
+// a preset's request is simply repeated; a custom server could make a second entry of it,
+// so that it is asked first, where it can be.
 func (r *Registration) mayBeThere(old *state) bool {
 	if r.wantsAnswer() && (old.Answer == nil || old.Extract != r.o.Extract) {
 		return false
@@ -134,8 +135,8 @@ func (r *Registration) mayBeThere(old *state) bool {
 	return old.Phase == registered || r.o.Protocol.Custom != nil && r.protocol.ask != nil && len(r.protocol.register[0].keep) == 0
 }
 
-// stillThere asks the registry for what the state says to be registered. A
-// registry that cannot be asked is believed to have kept it.
+// stillThere asks whether the registry has the entry that the state names. A registry that
+// cannot be asked is assumed to have it.
 func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, err error) {
 	r.kept, r.answer, r.resumed = old.Kept, old.Answer, true
 	if r.protocol.ask == nil {
@@ -161,7 +162,7 @@ func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, 
 	return true, r.writeAnswer()
 }
 
-// announce sends the calls that register. The answer is the last one's.
+// announce sends the calls that register, and returns the answer to the last one.
 func (r *Registration) announce(ctx context.Context, identity string) (answer *httpclient.Answer, err error) {
 	if r.o.IdempotencyKey {
 		r.key = idempotencyKey(identity, r.round)
@@ -190,6 +191,6 @@ func (r *Registration) announce(ctx context.Context, identity string) (answer *h
 	}
 }
 
-// maxRestarts is how often a registration of several calls begins anew because what
-// one of them has made, such as a lease, is gone at the next.
+// maxRestarts is how often a registration of several calls starts over because what one
+// of them created, such as a lease, is gone at the next.
 const maxRestarts = 3

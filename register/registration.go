@@ -14,8 +14,7 @@ import (
 	"initbox/internal/secret"
 )
 
-// Registration is an entry at a registry. Its methods are not to be called at
-// once.
+// Registration is an entry at a registry. Its methods must not be called concurrently.
 type Registration struct {
 	o        Options
 	protocol *Preset
@@ -24,24 +23,23 @@ type Registration struct {
 	log      *slog.Logger
 	client   httpclient.Options
 
-	answerWithin time.Duration // the constant, but in tests
+	answerWithin time.Duration // the constant, except in tests
 
 	kept      map[string]string // of answers, for later calls
 	token     string            // from the protocol's login, "" before it
 	resumed   bool              // an earlier run has registered it
 	forgotten int               // heartbeats in a row that found it gone
-	answer    []byte            // what is wanted of the registry's
+	answer    []byte            // as Output or Extract want it
 	round     int               // see state.Round
 	key       string            // the Idempotency-Key of what is being sent
 	before    *state            // see state.Before
-	unsure    bool              // a heartbeat was on its way while somebody else took the entry away, and may have brought it back
+	unsure    bool              // a heartbeat was in flight while another process deregistered, and may have restored the entry
 
 	mu      sync.Mutex
-	secrets map[string]bool // what has been sent and must not be shown
+	secrets map[string]bool // values sent so far that must not be shown
 }
 
-// Open returns a registration of which nothing has been sent yet. Its error tells
-// what is wrong with the options.
+// Open prepares a registration and sends nothing. Its error says which option is invalid.
 func Open(o Options) (*Registration, error) {
 	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, answerWithin: answerWithin, secrets: map[string]bool{}}
 	if r.protocol == nil {
@@ -71,10 +69,10 @@ func Open(o Options) (*Registration, error) {
 	return r, nil
 }
 
-// place is where the registration is, for messages.
+// place returns the URL of the server for messages, without secrets.
 func (r *Registration) place() string { return r.url.String() }
 
-// names are the values that paths and queries may refer to.
+// names returns the values that paths and queries may refer to.
 func (r *Registration) names() map[string]string {
 	names := r.entry.names()
 	if r.protocol.names != nil {

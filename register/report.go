@@ -11,11 +11,11 @@ import (
 	"initbox/internal/poll"
 )
 
-// summaryEvery is how often a log tells that there is still no answer.
+// summaryEvery is the time between two log lines of a call that is not answered.
 const summaryEvery = 30 * time.Second
 
-// report tells the story of one call: a line when what is found changes, and a
-// summary now and then.
+// report logs the course of one call: a line whenever the finding changes, and a summary
+// every [summaryEvery].
 type report struct {
 	r     *Registration
 	doing string
@@ -34,7 +34,7 @@ func (r *Registration) newReport(ctx context.Context, doing string) *report {
 	return t
 }
 
-// attempt is told of each attempt that has failed, and of the pause after it.
+// attempt logs a failed attempt, if it found something new, and the pause after it.
 func (t *report) attempt(attempt int, a *httpclient.Answer, err error, next time.Duration) {
 	f := failure.Of(err)
 	if a != nil {
@@ -71,7 +71,7 @@ func (t *report) summarise() {
 	t.r.log.Info(text)
 }
 
-// done tells that the call was answered, if it was in question.
+// done logs that the call was answered, if an attempt at it had failed.
 func (t *report) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

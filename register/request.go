@@ -64,8 +64,8 @@ func (q *request) resolve(server *url.URL) *url.URL {
 	return &u
 }
 
-// identity tells this registration from others: it is the same if the same Pod
-// tells the same server the same.
+// identity returns a hash that is the same whenever the same Pod registers the same entry
+// with the same server.
 func (r *Registration) identity() (string, error) {
 	h := sha256.New()
 	add := func(parts ...string) {
@@ -87,9 +87,9 @@ func (r *Registration) identity() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// idempotencyKey returns the same for the same registration, and another one when
-// it is made anew: a server that knows the key repeats its answer, and does nothing.
-// It has the form of a UUID (RFC 9562, version 8), which many servers want.
+// idempotencyKey returns the same key for the same registration, and another one for each
+// round: a server that knows the key repeats its answer and does nothing else. The key has
+// the form of a UUID (RFC 9562, version 8), which many servers require.
 func idempotencyKey(identity string, round int) string {
 	h := sha256.Sum256(fmt.Appendf(nil, "%s %d", identity, round))
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80

@@ -15,8 +15,8 @@ import (
 	"initbox/internal/secret"
 )
 
-// do sends a call until it is answered, or ctx ends. What is refused is an error,
-// and gone is not.
+// do sends a call until it is answered, or ctx ends. An answer that refuses is an error;
+// gone is not.
 func (r *Registration) do(ctx context.Context, c *call, doing string) (finding, *httpclient.Answer, error) {
 	for {
 		renewed, err := r.login(ctx)
@@ -51,7 +51,7 @@ func (r *Registration) logsIn() bool {
 	return r.protocol.login != nil && r.o.Server.Credentials.User != ""
 }
 
-// send sends a call as what is known of the token stands.
+// send sends a call with the token that there is, if any.
 func (r *Registration) send(ctx context.Context, c *call, doing string) (found finding, answer *httpclient.Answer, err error) {
 	q, err := r.request(c)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Registration) spread(c *call) time.Duration {
 	return r.o.Spread
 }
 
-// prepare sets what may have changed since the last attempt: the secrets.
+// prepare sets what may have changed since the last attempt: secrets.
 func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	if c.login == nil { // the last attempt may have lost the token
 		if _, err := r.login(req.Context()); err != nil {

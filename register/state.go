@@ -17,38 +17,38 @@ import (
 	"initbox/internal/readfile"
 )
 
-// phase is how far a registration has come.
+// phase is the progress of a registration.
 type phase string
 
 const (
 	registering phase = "registering" // the request may have been sent
 	registered  phase = "registered"
-	left        phase = "left" // or being taken away: who keeps it alive must not bring it back
+	left        phase = "left" // or about to be deregistered: a process that keeps it alive must not restore it
 )
 
-// state is what the state file remembers: enough to ask for the entry, and to
-// take it away. It names files with secrets and holds none but those that a
-// server's answer may have brought, so that its mode is 0600.
+// state is the content of the state file: enough to look the entry up, and to deregister
+// it. It names files with secrets and holds no secrets, except those that a server's
+// answer may have: therefore its mode is 0600.
 type state struct {
 	Version  int               `json:"version"`
 	Phase    phase             `json:"phase"`
 	Identity string            `json:"identity"`
-	Round    int               `json:"round,omitempty"` // how often it was registered anew, after it was gone or was taken away
-	Done     bool              `json:"done,omitempty"`  // in the phase left: the registry has confirmed it
+	Round    int               `json:"round,omitempty"` // how often it was registered again, after it was lost or deregistered
+	Done     bool              `json:"done,omitempty"`  // in phase left: the registry has confirmed it
 	Since    time.Time         `json:"since"`           // of the phase
 	Server   Server            `json:"server"`
 	Protocol Protocol          `json:"protocol"`
 	Entry    Entry             `json:"entry"`
-	Kept     map[string]string `json:"kept,omitempty"`   // of answers, for later calls
-	Answer   []byte            `json:"answer,omitempty"` // if it is wanted: what Extract takes of it
+	Kept     map[string]string `json:"kept,omitempty"`   // from answers, for later calls
+	Answer   []byte            `json:"answer,omitempty"` // if it is wanted: as Extract has it
 	Extract  string            `json:"extract,omitempty"`
-	Before   *state            `json:"before,omitempty"` // what an earlier run registered otherwise, and could not be taken away yet
+	Before   *state            `json:"before,omitempty"` // an earlier run's different entry that could not be deregistered yet
 }
 
 const stateVersion = 1
 
-// maxState is more than two answers of a MiB take, one of them in base64 and the
-// other a value of which each byte is escaped.
+// maxState is more than two answers of 1 MiB take, one in base64 and one a string in which
+// each byte is escaped.
 const maxState = 16 << 20
 
 func (r *Registration) state(identity string, p phase) *state {
@@ -58,7 +58,7 @@ func (r *Registration) state(identity string, p phase) *state {
 	}
 }
 
-// write stores the state, if there is a file for it.
+// write stores the state in the file name, unless that is empty.
 func (st *state) write(name string) error {
 	if name == "" {
 		return nil
@@ -74,7 +74,7 @@ func (st *state) write(name string) error {
 	return nil
 }
 
-// readState returns nil if there is no file.
+// readState returns the state in the file name, or nil if it does not exist.
 func readState(name string) (*state, error) {
 	if name == "" {
 		return nil, nil
@@ -93,8 +93,8 @@ func readState(name string) (*state, error) {
 	return &st, nil
 }
 
-// writeUnlessLeft is write for who keeps an entry alive. It fails with errLeft if
-// another process has taken the entry away meanwhile.
+// writeUnlessLeft is write for a process that keeps an entry alive. It fails with errLeft if
+// another process has deregistered meanwhile.
 func (st *state) writeUnlessLeft(name string) error {
 	if name == "" {
 		return nil
@@ -110,8 +110,8 @@ func (st *state) writeUnlessLeft(name string) error {
 
 var errLeft = errors.New("another process has deregistered the entry")
 
-// markLeft has the state say that the entry is taken away, and returns it; nil if
-// there is none.
+// markLeft sets the phase of the state in the file name to left, and returns that state,
+// or nil if there is no file.
 func markLeft(ctx context.Context, name string) (*state, error) {
 	if name == "" {
 		return nil, nil
@@ -125,25 +125,24 @@ func markLeft(ctx context.Context, name string) (*state, error) {
 	return st, st.write(name)
 }
 
-// A state is locked for as long as it takes to replace a small file.
+// A state stays locked for the time that it takes to replace a small file.
 const (
 	lockWithin = 2 * time.Second
 	lockPause  = 5 * time.Millisecond
 )
 
-// lock keeps others from the state file until unlock. The lock is the folder's:
-// the file is replaced whenever it is written. Where a file system has no locks,
-// and where somebody else keeps the lock, what remains is a moment in which two
-// processes can miss each other's state.
+// lock locks the state file until unlock is called. It locks the folder, since writing
+// replaces the file. It gives up after [lockWithin], and where the file system has no
+// locks: then two processes can, for a moment, miss each other's state.
 func lock(ctx context.Context, name string) (unlock func()) {
 	dir, err := os.Open(filepath.Dir(name))
 	if err != nil {
-		return func() {} // whoever writes will say why
+		return func() {} // writing will say why
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
 	for ctx.Err() == nil && errors.Is(syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
-		_ = poll.Sleep(ctx, lockPause) // to wait in flock would be to wait beyond any deadline
+		_ = poll.Sleep(ctx, lockPause) // a blocking flock would ignore the deadline
 	}
 	return func() { dir.Close() }
 }

@@ -1,4 +1,5 @@
-// Package dial connects to hosts by name, and tells why that does not work.
+// Package dial connects to hosts by name. Its errors say why a connection failed: package
+// failure classifies them.
 package dial
 
 import (
@@ -17,10 +18,10 @@ import (
 	"initbox/internal/resolver"
 )
 
-// Dialer connects to a host by name, with a resolver that tells why a name
-// does not resolve; package net's would not, and remembers resolv.conf for five
-// seconds. It remembers what name servers said of names that do not exist, and
-// for how long they will say so: one is for all attempts at one server.
+// Dialer connects to a host by name. Its resolver reports why a name does not resolve, which
+// package net's does not, and reads resolv.conf whenever that changes. It remembers for how
+// long name servers will repeat that a name does not exist: use one Dialer for all attempts
+// at a server.
 type Dialer struct {
 	resolver *resolver.Resolver
 	memory   *resolver.Memory
@@ -65,9 +66,9 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	return nil, mostTelling(host, outcomes)
 }
 
-// mostTelling picks the error that says most of those of a host's addresses. That
-// one address refuses does not prove that nobody is there while another hangs;
-// that the Pod has no route for a family says less than either.
+// mostTelling picks the most telling error of a host's addresses. While one address hangs,
+// another one's refusal does not prove that no server is there; that the Pod has no route for
+// a family says less than either.
 func mostTelling(host string, outcomes []poll.Outcome[net.Conn]) error {
 	rank := func(err error) int {
 		switch failure.Of(err).Class {

@@ -1,6 +1,8 @@
-// Package failure gives each way in which an attempt can fail a class, a text of
-// its own and a hint, so that the log of a stuck Pod reads like a diagnosis,
-// whatever was tried.
+// Package failure classifies the errors of attempts: each [Failure] has a class, a text and
+// a hint, so that the log of a stuck Pod reads like a diagnosis.
+//
+// [Of] makes a Failure of any error; [New] makes one that [Of] returns unchanged. [WithHint]
+// adds a hint to an error that needs no class.
 package failure
 
 import (
@@ -55,8 +57,8 @@ type Failure struct {
 	Hint  string // what to do about it; may be empty
 	Err   error  // the cause; may be nil
 
-	Urgent    bool // the hint is to be told at once, since it is for somebody else to act on
-	Elsewhere bool // it is of another server than the one that was meant: a proxy, or where a redirect leads
+	Urgent    bool // the hint is logged at once, not with the next summary
+	Elsewhere bool // another server failed than the target: a proxy, or the one that a redirect leads to
 }
 
 func (f *Failure) Error() string {
@@ -68,8 +70,7 @@ func (f *Failure) Error() string {
 
 func (f *Failure) Unwrap() error { return f.Err }
 
-// NoSpace reports whether err is that of a disk, or of what somebody may have of it,
-// that is full.
+// NoSpace reports whether err says that a disk or a quota is full.
 func NoSpace(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // New makes a failure of a class, with a text made as by fmt.Sprintf.
@@ -77,8 +78,8 @@ func New(class Class, format string, args ...any) *Failure {
 	return &Failure{Class: class, Text: fmt.Sprintf(format, args...)}
 }
 
-// Of makes a Failure of any error of a connection, a lookup, a file or a wait.
-// The texts are its own: what libraries say may quote the URL with its password.
+// Of returns the failure of any error of a connection, a lookup, a file or a wait. Its text
+// does not quote the error of a library, which may have a URL with a password.
 func Of(err error) *Failure {
 	f := *classOf(err)
 	f.Text, f.Note = Printable(f.Text), Printable(f.Note)
@@ -89,8 +90,8 @@ func Of(err error) *Failure {
 	return &f
 }
 
-// At is err, of the connection to addr, which is one of several that a host's
-// name stands for.
+// At returns err with addr, one of several addresses of a host, to which the connection
+// failed.
 func At(addr string, err error) error { return &addressError{err, addr} }
 
 // addressError is an error of the connection to one of a host's addresses.
@@ -101,8 +102,8 @@ type addressError struct {
 
 func (e *addressError) Unwrap() error { return e.error }
 
-// Printable makes a text with parts that others wrote fit for a log line: a
-// certificate's name may hold line breaks, terminal sequences or a novel.
+// Printable returns a text from outside in a form that is safe in a log line: a name in a
+// certificate may have line breaks or terminal sequences, or be very long.
 func Printable(s string) string {
 	const limit = 1000
 	if len(s) > limit {
@@ -187,16 +188,16 @@ func classOf(err error) *Failure {
 	return withHint(New(Unexpected, "%v", err), "")
 }
 
-// AcceptHint is what to do about a server that accepts a connection and then ends it.
+// AcceptHint is the hint for a server that accepts a connection and then closes it.
 const AcceptHint = "a proxy or load balancer accepts before its server is there: are there ready endpoints behind it?"
 
-// closedHint is what to do about one that was told something, and ends it then.
+// closedHint is the hint for a server that closes the connection after a request.
 const closedHint = "is it the right port, with TLS or without as the server wants it? " + AcceptHint
 
-// certificateHint is what to do about a server that ends the TLS handshake.
+// certificateHint is the hint for a server that ends the TLS handshake.
 const certificateHint = "does the server ask for a client certificate? see --cert-file and --key-file"
 
-// ofLookup takes the error of a lookup that says most.
+// ofLookup returns the failure of the most telling error of a lookup.
 func ofLookup(lookup *resolver.Failure, err error) *Failure {
 	e := lookup.Most()
 	f := &Failure{Class: Class(e.Kind), Text: e.Error(), Err: err}

@@ -1,7 +1,8 @@
 package failure
 
-// WithHint returns err with the way to fix it, which the program prints on a line of its own below the error. It is
-// found by errors.As with an interface{ Hint() string }, and wraps err.
+// WithHint returns err with a hint on how to fix it, which the program prints on a separate
+// line below the error. The result wraps err; errors.As finds the hint with an
+// interface{ Hint() string }.
 func WithHint(err error, hint string) error { return hintedError{err, hint} }
 
 type hintedError struct {

@@ -10,7 +10,7 @@ import (
 	"initbox/internal/lazy"
 )
 
-// Status is the failure of an answer with an HTTP status that does not count.
+// Status returns the failure of an answer with an HTTP status other than expected.
 func Status(status int) *Failure {
 	f := New(Unexpected, "status %d %s", status, http.StatusText(status))
 	switch {
@@ -30,12 +30,12 @@ func Status(status int) *Failure {
 	return f
 }
 
-// HTTP makes a failure of the error of a request to host, as in [url.URL.Host],
-// or of the reading of its answer. An error that [Of] knows is left to it.
+// HTTP returns the failure of a request to host, as in [url.URL.Host], or of reading its
+// answer. It returns an error that [Of] recognizes unchanged.
 func HTTP(err error, host string) error { return elsewhere(err, host, ofHTTP(err)) }
 
-// elsewhere marks the failure of a request that a proxy, or the server that a
-// redirect led to, has caused: it says nothing of the server at host.
+// elsewhere marks a failure that was caused by a proxy or by the server that a redirect led
+// to: it says nothing about the server at host.
 func elsewhere(err error, host string, failed error) error {
 	f := Of(failed)
 	var proxy *net.OpError
@@ -60,7 +60,7 @@ func elsewhere(err error, host string, failed error) error {
 	return f
 }
 
-// ofHTTP classes what net/http says in words of its own.
+// ofHTTP classifies the errors of net/http that have no type.
 func ofHTTP(err error) error {
 	var urlErr *url.Error
 	if errors.As(err, &urlErr) {
@@ -102,7 +102,7 @@ func ofHTTP(err error) error {
 	return f
 }
 
-// Texts of the failures of what cannot be told from another protocol.
+// Texts of failures that another protocol on the port may have caused.
 const (
 	NotHTTP    = "the answer is not HTTP"
 	LongHeader = "the answer's header is longer than 64 KiB"

@@ -9,8 +9,8 @@ import (
 	"initbox/internal/words"
 )
 
-// TLSFiles says that the files of TLS settings cannot be read. That may pass:
-// they are mounted from Secrets.
+// TLSFiles returns the failure to read the files of TLS settings. It can heal, since they
+// are mounted from Secrets.
 func TLSFiles(err error) *Failure {
 	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: "is the Secret or ConfigMap mounted, and may this user read it?"}
 }

@@ -23,8 +23,8 @@ const DefaultDir = "/etc/podinfo"
 // namespaceFile is mounted beside every service account's token.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Pod is what the downward API tells a Pod about itself. What it was not told
-// is empty.
+// Pod is what the downward API provides about a Pod. Fields that it does not provide are
+// empty.
 type Pod struct {
 	Name, Namespace, UID string
 	Node, ServiceAccount string
@@ -33,13 +33,13 @@ type Pod struct {
 	Limits, Requests     Resources
 }
 
-// Resources are those of a container, 0 where none was told.
+// Resources are those of a container; 0 means unknown.
 type Resources struct {
 	CPU    float64 // cores
 	Memory int64   // bytes
 }
 
-// A Field is something of a Pod, and how its manifest tells it.
+// A Field is a property of a Pod, and where the downward API provides it.
 type Field struct {
 	Name     string // as in .Pod.Name
 	Variable string // of the environment, or ""
@@ -65,7 +65,7 @@ var Fields = []Field{
 	{"Requests.memory", "MEMORY_REQUEST", "mem_request", "requests.memory"},
 }
 
-// HowToTell says what in the Pod's manifest would tell the field.
+// HowToTell returns what to change in the Pod's manifest to provide the field.
 func (f Field) HowToTell() string {
 	if f.Variable != "" {
 		return fmt.Sprintf("set $%s in the container's env from the %s %s", f.Variable, f.ref(), f.Path)
@@ -81,17 +81,17 @@ func (f Field) ref() string {
 	return "fieldRef"
 }
 
-// singular are the variables that tell one address of several.
+// singular are the variables that have one address of several.
 var singular = map[string]string{"IPs": "POD_IP", "HostIPs": "HOST_IP"}
 
-// Source is where to read what the downward API tells.
+// Source says where the downward API provides its data.
 type Source struct {
 	Dir       string            // where its volume is mounted; it may be missing
-	Variables map[string]string // by a field's name as in [Fields], the variable that tells it in place of its own
+	Variables map[string]string // by a field's name as in [Fields], the variable that replaces its default one
 }
 
-// Stanza returns the lines of a container's manifest that tell the field called
-// name, as in [Fields], where s reads it: to be copied.
+// Stanza returns the lines of a container's manifest that provide the field called name, as
+// in [Fields], where s reads it, for users to copy.
 func (s Source) Stanza(name string) string {
 	i := slices.IndexFunc(Fields, func(f Field) bool { return f.Name == name })
 	f := Fields[i]
@@ -131,7 +131,7 @@ func ParseVariable(text string) (field, variable string, err error) {
 	return "", "", fmt.Errorf("want NAME=VARIABLE, the name one of %s", strings.Join(known, ", "))
 }
 
-// Read returns what environment variables and the downward API volume tell; a
+// Read returns what environment variables and the downward API volume provide; a
 // variable wins. Without them the name is the host's, the namespace that of the
 // service account, and the limits those that cgroups set for this container: an
 // init container's, not the application's.

@@ -1,5 +1,5 @@
-// Package podinfo is the one reader of what the downward API tells a Pod about
-// itself.
+// Package podinfo reads what the downward API provides about the Pod itself, from environment
+// variables and files. No other package does.
 package podinfo
 
 import (
@@ -26,8 +26,8 @@ func Name() string {
 	return name
 }
 
-// Seed returns a number that tells this Pod from others, for jitter: web-0 of one
-// namespace must not come in step with web-0 of another.
+// Seed returns a number that differs between Pods, as a seed for jitter: web-0 of one
+// namespace must not act in step with web-0 of another.
 func Seed() uint64 {
 	h := fnv.New64a()
 	for _, part := range []string{Name(), namespace(), os.Getenv("POD_UID")} {
@@ -36,7 +36,7 @@ func Seed() uint64 {
 	return h.Sum64()
 }
 
-// namespace returns what $POD_NAMESPACE or the service account's volume tells.
+// namespace returns $POD_NAMESPACE, or the namespace in the service account's volume.
 func namespace() string {
 	if name := os.Getenv("POD_NAMESPACE"); name != "" {
 		return name
@@ -45,8 +45,7 @@ func namespace() string {
 	return strings.TrimSpace(string(text))
 }
 
-// Ordinal returns the number at the end of the name of a StatefulSet's Pod: 2
-// for "web-2".
+// Ordinal returns the number at the end of the name of a StatefulSet's Pod: 2 for "web-2".
 func Ordinal(name string) (int, error) {
 	i := strings.LastIndexByte(name, '-')
 	n, err := strconv.ParseUint(name[i+1:], 10, 31)

@@ -1,7 +1,9 @@
-// Package poll tries something again and again until it succeeds.
+// Package poll retries an attempt until it succeeds.
 //
-// It holds the only retry loop of initbox, [Until], and the only timers:
-// everything that waits, waits here.
+// [Until] is the only retry loop of initbox, and this package has the only timers. The
+// error of an attempt says how to go on: [Permanent] ends the wait, [After] and [Within]
+// set the next attempt's time. An attempt notes what it does with [Doing], for the message
+// if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
 package poll
 
 import (
@@ -14,49 +16,48 @@ import (
 	"time"
 )
 
-// The pause between attempts grows with the wait, so that a wait is prolonged
-// by about a twentieth whatever its length, and a fleet of Pods that waits for
-// hours asks once a second at most.
+// The pause between attempts grows with the time waited, so that it adds about 5 % to any
+// wait, and Pods that wait for hours still ask once a second at most.
 const (
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
 	fraction = 0.05 // of the time waited so far
-	jitter   = 0.2  // either way, so that Pods started together do not knock in step
+	jitter   = 0.2  // either way, so that Pods that started together do not ask in step
 )
 
 // A shorter interruption than this may go unseen while [Policy.StableFor] runs.
 const maxStablePause = 200 * time.Millisecond
 
-// A change wakes the loop so often at most: a file that is written to all the
-// time must not keep a processor busy.
+// minWake is the least time between two attempts that changes cause: a file that is written
+// to all the time must not keep a processor busy.
 const minWake = 20 * time.Millisecond
 
 // maxAttempts is how many attempts of one [Until] may run at once.
 const maxAttempts = 2
 
-// Policy says how [Until] tries. The zero value tries for as long as its
-// context lives and lets an attempt hang for as long.
+// Policy says how [Until] tries. The zero value tries until its context ends, and lets an
+// attempt hang until then.
 type Policy struct {
 	AttemptTimeout time.Duration // limit of one attempt; none if zero
 
 	// Patience is how long an attempt that hangs holds up the next one; zero
-	// means for ever. The hanging attempt goes on beside the next, since a slow
-	// answer is an answer too: a server that needs three seconds is found ready
-	// by the attempt that waited for them, one that came up behind a black hole
-	// by the attempt that started after. There are never more than two.
+	// means forever. The hanging attempt goes on beside the next, since a slow
+	// answer counts too: the attempt that waited three seconds finds the server that
+	// needs them, and the next attempt finds a server that came up behind a black
+	// hole. There are never more than two.
 	Patience time.Duration
 
-	// StableFor asks for success without interruption for that long. A slow
-	// success is no interruption; an attempt that times out is.
+	// StableFor is how long attempts must succeed without interruption. A slow
+	// success is no interruption; a timeout is.
 	StableFor time.Duration
 
 	Seed uint64 // of the jitter
 
 	// Watch, if set, is called after the first failure. A value in the channel
-	// it returns, if any, means: the world has changed, try now.
+	// it returns, if any, means that something changed, and starts an attempt.
 	Watch func(context.Context) <-chan struct{}
 
-	// Notify, if set, is told of every attempt that counts, in order.
+	// Notify, if set, is called for every attempt that counts, in order.
 	Notify func(Event)
 }
 
@@ -70,7 +71,7 @@ type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
 
-// Permanent marks err as one that another attempt cannot mend: [Until] stops.
+// Permanent marks err as one that no other attempt can heal: [Until] stops.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -89,12 +90,12 @@ type laterError struct {
 
 func (e laterError) Unwrap() error { return e.error }
 
-// After marks err with the time until the next attempt can find anything new,
-// in place of the policy's own pause.
+// After marks err with the pause before the next attempt, which replaces the policy's: an
+// earlier one would find nothing new.
 func After(pause time.Duration, err error) error { return laterError{err, pause, false} }
 
-// Within marks err with the time after which the next attempt may find
-// something new, if the policy's own pause is longer.
+// Within marks err with the longest pause before the next attempt, which is made earlier
+// if the policy's own pause is shorter.
 func Within(pause time.Duration, err error) error { return laterError{err, pause, true} }
 
 // Error is returned by [Until] when its context ends first.
@@ -231,8 +232,8 @@ type attempt struct {
 	dropped bool // it was cancelled to make room, and found nothing
 }
 
-// makeRoom cancels the newest of two attempts: it will be asked anew, while the
-// oldest may yet be answered.
+// makeRoom cancels the newest of two attempts, which the next one repeats, while the oldest
+// may yet be answered.
 func (u *until) makeRoom() {
 	if len(u.running) == maxAttempts {
 		u.running[maxAttempts-1].cancel()
@@ -280,8 +281,8 @@ func (u *until) finish(a *attempt) (newest bool) {
 	return a.number == u.started
 }
 
-// noticeHang takes an attempt that outlasts the policy's patience for a
-// finding: what is not answering now is not ready now.
+// noticeHang counts an attempt that outlasts the policy's patience as a failure: what does
+// not answer now is not ready now.
 func (u *until) noticeHang() {
 	if len(u.running) == 0 || u.Patience == 0 {
 		return
@@ -344,8 +345,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Pause returns the time from an attempt to the next one of what has been waited
-// for so long, with jitter from r.
+// Pause returns the time from a failed attempt to the next one, after a wait of that
+// length, with jitter from r.
 func Pause(waited time.Duration, r *rand.Rand) time.Duration {
 	pause := time.Duration(fraction * float64(waited))
 	pause = min(max(pause, minPause), maxPause)
@@ -360,7 +361,7 @@ func (u *until) gaveUp(ctx context.Context) error {
 	return &Error{Attempts: u.started, Waited: time.Since(u.start), Cause: context.Cause(ctx), Last: last}
 }
 
-// hung is the error of an attempt that has not ended for so long: what it has found so
+// hung returns the error of an attempt that has not ended within d: what it has found so
 // far, or a [Hung].
 func (a *attempt) hung(d time.Duration) error {
 	if found := a.found.Load(); found != nil {
@@ -384,17 +385,16 @@ func Ended(ctx context.Context) bool {
 
 // cutOff reports whether err is of the kind that the end of an attempt causes
 // itself: a timeout, a cancellation, or a read from a connection that was closed
-// on this side. What a server did is none of them, and stays the finding even if
-// it comes late.
+// on this side. What a server did is not one of these, and counts even if it comes
+// late.
 func cutOff(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||
 		errors.As(err, &t) && t.Timeout()
 }
 
-// Try makes one attempt as [Until] does, for a loop that is not ours. It may take
-// limit, if that is not zero. The error of an attempt that its limit or the end of
-// ctx cut off is a [Hung].
+// Try makes one attempt as [Until] does, for a loop elsewhere. It may take limit, unless
+// that is zero. The error of an attempt that limit or the end of ctx cut off is a [Hung].
 func Try(ctx context.Context, limit time.Duration, try func(context.Context) error) error {
 	a := &attempt{start: time.Now()}
 	actx := a.begin(ctx, limit)

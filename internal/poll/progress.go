@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// progress is how far an attempt has come, or a runner of a [Race] in it.
+// progress is what an attempt, or a runner of a [Race] in it, is doing.
 type progress struct {
 	doing  atomic.Pointer[string]
 	found  atomic.Pointer[error] // of the attempt
@@ -20,8 +20,8 @@ func progressOf(ctx context.Context) *progress {
 	return p
 }
 
-// Doing notes on the attempt that owns ctx what it is about to do, such as
-// "TLS handshake", for the message if that never ends.
+// Doing records what the attempt that owns ctx is about to do, such as "TLS handshake",
+// for the message if that never ends.
 func Doing(ctx context.Context, what string) { progressOf(ctx).does(&what) }
 
 func (p *progress) does(what *string) {
@@ -30,8 +30,8 @@ func (p *progress) does(what *string) {
 	}
 }
 
-// Meanwhile notes on the attempt that owns ctx what it has found of a part of what it
-// asks, such as one of several servers. If the rest hangs, that is what is told.
+// Meanwhile records what the attempt that owns ctx has found of a part of its target, such
+// as one of several servers. If the rest hangs, that becomes the attempt's error.
 func Meanwhile(ctx context.Context, err error) {
 	for p := progressOf(ctx); p != nil && !p.over.Load(); p = p.parent {
 		p.found.Store(&err)
@@ -47,7 +47,7 @@ func (p *progress) part(ctx context.Context) (context.Context, *progress) {
 	return context.WithValue(ctx, progressKey{}, part), part
 }
 
-// end lets the parts that still run have no say any more.
+// end makes the parts that still run record nothing more.
 func end(parts []*progress) {
 	for _, part := range parts {
 		if part != nil {
@@ -56,8 +56,8 @@ func end(parts []*progress) {
 	}
 }
 
-// resume notes what the first of the parts that are left is doing, once another has
-// ended: it is that one which hangs, if any does.
+// resume records what the first of the remaining parts is doing, once another has ended:
+// if the attempt hangs, that part does.
 func (p *progress) resume(parts []*progress) {
 	for _, part := range parts {
 		if part == nil {

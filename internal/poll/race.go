@@ -14,7 +14,7 @@ type Outcome[T any] struct {
 
 // Race runs try(0) to try(n-1). Each starts when the one before it fails, or
 // has not ended after the head start. It returns the index of the winner, -1 if
-// there is none, and what became of each.
+// there is none, and the outcome of each.
 //
 // The first success wins; with inOrder, only once every runner before it has
 // failed, or when ctx ends. The losers' contexts are cancelled when Race returns.

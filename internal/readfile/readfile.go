@@ -1,4 +1,5 @@
-// Package readfile reads the files that users name: they may be anything.
+// Package readfile reads files that users name, which may be of any size and kind: a wrong
+// path must not fill the memory, or block.
 package readfile
 
 import (
@@ -13,8 +14,8 @@ import (
 // what a wrong path such as /dev/zero would fill the memory with.
 const Limit = 1 << 20
 
-// All returns the content of the file, or an error if it is longer than
-// [Limit] bytes or one whose reading may never end, such as a pipe.
+// All returns the content of the file. It fails if that is longer than [Limit] bytes, or
+// could take forever to read, as with a pipe.
 func All(name string) ([]byte, error) { return Upto(name, Limit) }
 
 // Upto is [All] with another limit, in bytes.

@@ -1,5 +1,5 @@
-// Package resolver is a stub resolver (RFC 1034, section 5.3.1) that tells why
-// a name does not resolve.
+// Package resolver is a stub resolver (RFC 1034, section 5.3.1) that reports why a name does
+// not resolve: [Resolver.Lookup] returns a [Failure] with an [Error] for each name and type.
 //
 // It reads resolv.conf and hosts as the C library does, and differs where the
 // libraries of small images go wrong: a search name whose lookup fails does not
@@ -108,8 +108,8 @@ type Failure struct {
 	Tried []*Error
 }
 
-// Most returns the error that says most: first those that leave it open whether
-// the name exists, then a name without the data, then no such name.
+// Most returns the most telling error: first those that leave open whether the name exists,
+// then a name without the data, then no such name.
 func (f *Failure) Most() *Error {
 	rank := func(e *Error) int {
 		switch e.Kind {
@@ -191,7 +191,7 @@ func (r *Resolver) lookupName(ctx context.Context, c config, name string, q Quer
 	types := q.Types
 	failure := new(Failure)
 	if len(types) > 1 && q.Memory.noSuchName(name, types) {
-		// No such name means: of no type (RFC 8020). So one question tells
+		// "No such name" is about all types (RFC 8020), so that one question shows
 		// whether anything changed.
 		records, server, err := r.lookupType(ctx, c, name, types[0], q.Memory)
 		if err != nil && err.Kind == NoSuchName {

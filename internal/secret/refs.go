@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Refs are what the ${file:…} and ${env:…} of a text refer to.
+// Refs are the references ${file:…} and ${env:…} of a text.
 type Refs struct {
 	refs   []string // "file:/path" or "env:NAME", by the number in the placeholder
 	getenv func(string) string
@@ -15,9 +15,9 @@ type Refs struct {
 // The placeholder of a secret has to survive url.Parse unchanged anywhere.
 const placeholder = "initbox-secret-"
 
-// Extract replaces the references in text by placeholders. A variable must be set
-// already, for nothing can set it later. The errors call the text what, such as
-// "a target", and do not quote it.
+// Extract replaces the references in text by placeholders. A variable must be set, since
+// nothing can set it later. Errors call the text what, such as "a target", and do not
+// quote it.
 func Extract(text, what string, getenv func(string) string) (string, Refs, error) {
 	r := Refs{getenv: getenv}
 	var b strings.Builder
@@ -41,8 +41,8 @@ func Extract(text, what string, getenv func(string) string) (string, Refs, error
 	}
 }
 
-// nameCharacters are those of an environment variable's name in a Pod. What has
-// others may be a part of a password.
+// nameCharacters may be in the name of a Pod's environment variable. A text with other
+// characters may be part of a password.
 const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 func unsetError(name, what string) error {
@@ -61,12 +61,12 @@ func (r Refs) Hide(part string) string {
 	return hidden
 }
 
-// Value is part with what its placeholders refer to now.
+// Value returns part with the current values in place of its placeholders.
 func (r Refs) Value(part string) (string, error) {
 	return r.replace(part, r.value)
 }
 
-// expand replaces placeholders by what they refer to now.
+// expand replaces placeholders by their current values, escaped.
 func (r Refs) expand(part string, escape func(string) string) (string, error) {
 	return r.replace(part, func(ref string) (string, error) {
 		value, err := r.value(ref)
@@ -74,7 +74,7 @@ func (r Refs) expand(part string, escape func(string) string) (string, error) {
 	})
 }
 
-// value is what ref refers to now.
+// value returns the current value of ref.
 func (r Refs) value(ref string) (string, error) {
 	kind, name, _ := strings.Cut(ref, ":")
 	if kind == "file" {

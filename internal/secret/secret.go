@@ -1,6 +1,8 @@
-// Package secret reads secrets, and URLs that refer to some. Secrets come from
-// files, which are read anew for each attempt since they rotate, and from
-// environment variables.
+// Package secret reads secrets, and URLs that refer to secrets as ${file:/PATH} or
+// ${env:NAME}. A file is read again for each attempt, since secrets rotate.
+//
+// A [URL] never holds what it refers to: Expand returns the URL to send, String the one to
+// show, and Secrets what must be removed from anything that quotes the request.
 package secret
 
 import (
@@ -12,13 +14,13 @@ import (
 	"initbox/internal/readfile"
 )
 
-// Likely is the length, in bytes, from which a text of which nobody says whether it
-// is a secret is taken for one: a part of a header, a value in a query, a variable.
-// Shorter ones are in other words by chance.
+// Likely is the length, in bytes, from which a text that may be a secret is treated as one:
+// a part of a header, a value in a query, a variable. Shorter texts occur in other words
+// by chance.
 const Likely = 8
 
-// Read returns the content of a file without the line breaks that editors put at
-// its end. Its error is a [failure.Failure], for the file may be mounted late.
+// Read returns the content of a file without line breaks at its end, which editors add.
+// Its error is a [failure.Failure] of class Missing: the file may be mounted late.
 func Read(name string) (string, error) {
 	data, err := readfile.All(name)
 	if err != nil {

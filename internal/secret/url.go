@@ -16,8 +16,8 @@ type URL struct {
 	Refs
 }
 
-// ParseURL reads the URL of an HTTP server. A variable that it refers to must be
-// set. The errors do not quote the URL, which may hold a password.
+// ParseURL parses the URL of an HTTP server. A variable that it refers to must be set.
+// Errors do not quote the URL, which may have a password.
 func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	text, refs, err := Extract(text, "the URL", getenv)
 	if err != nil {
@@ -54,7 +54,7 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 
 var errNoURL = errors.New("want a URL such as http://HOST:PORT/PATH")
 
-// unexpanded says that host or port is still a reference to a variable: the
+// unexpanded returns an error if host or port is still a reference to a variable: the
 // kubelet leaves $(NAME) as it is when the container has no variable NAME.
 func unexpanded(text string) error {
 	_, host, _ := strings.Cut(text, "://")
@@ -72,8 +72,8 @@ func unexpanded(text string) error {
 	return fmt.Errorf("the URL has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable; that of a Service is there only if the Service was there before the Pod, in the same namespace", name)
 }
 
-// String is the URL without user information and query, and without what it
-// refers to: any of them may be a secret.
+// String returns the URL without user information, query and references, any of which may
+// be secret.
 func (u *URL) String() string {
 	s := u.Scheme + "://" + u.Host + u.Hide(u.Path)
 	if u.RawQuery != "" {
@@ -82,9 +82,8 @@ func (u *URL) String() string {
 	return s
 }
 
-// Secrets returns what must not show in anything that a server says back: what
-// the URL refers to, as far as that can be read now, and a password in it, each as
-// it is and as it is sent.
+// Secrets returns what must be hidden in a server's answer: the values that the URL refers
+// to, as far as they can be read now, and a password in it, each in plain and as sent.
 func (u *URL) Secrets() []string {
 	var values []string
 	add := func(secret, sent string) {
@@ -148,8 +147,7 @@ var (
 	ErrBrackets = errors.New("an IPv6 address stands in brackets, as in [fd00::10]:5432")
 )
 
-// HostProblem says what is wrong with host and port of u, or returns nil. Both
-// may be absent.
+// HostProblem returns what is wrong with host or port of u, or nil. Both may be absent.
 func HostProblem(u *url.URL) error {
 	port := u.Port()
 	n, _ := strconv.Atoi(port)
@@ -162,9 +160,9 @@ func HostProblem(u *url.URL) error {
 	return nil
 }
 
-// AddressProblem says what is wrong with host and port of what is not a URL, or
-// returns nil if that is not it. With an @ in text, what looks like a port may
-// be the beginning of a password.
+// AddressProblem returns what is wrong with host or port of a text that is not a URL, or nil
+// if the mistake is elsewhere. With an @ in the text, what looks like a port may be the
+// beginning of a password.
 func AddressProblem(text string) error {
 	_, addr, _ := strings.Cut(text, "://")
 	if end := strings.IndexAny(addr, "/?#"); end >= 0 {

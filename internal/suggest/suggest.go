@@ -1,10 +1,11 @@
-// Package suggest finds the name that somebody meant.
+// Package suggest finds the known name that a misspelt one stands for, for messages such as
+// "unknown flag --timeuot, did you mean --timeout?".
 package suggest
 
 import "strings"
 
-// Closest returns the one of the names known that was probably meant by name,
-// or "": at most two slips, in less than half of it, or the beginning of one.
+// Closest returns the one of the known names that name probably stands for, or "". They
+// differ in at most two characters, and fewer than half, or one begins with the other.
 func Closest(name string, known []string) string {
 	name = strings.ToLower(strings.ReplaceAll(name, "_", "-"))
 	best, least := "", 3

@@ -1,4 +1,5 @@
-// Package tlsconfig puts together the TLS settings of every client in initbox.
+// Package tlsconfig builds the TLS configuration of every client in initbox from the
+// settings that users give.
 package tlsconfig
 
 import (
@@ -23,21 +24,21 @@ type Options struct {
 	ServerName string `json:"serverName,omitempty"` // verified in place of the host's name
 	Insecure   bool   `json:"insecure,omitempty"`   // do not verify the server; a client certificate is sent all the same
 
-	// OnlyCA trusts CAFile alone, without the roots. AnyName verifies whose
-	// signature the certificate has, and not for which name it is: since anybody can
-	// have a certificate that the roots vouch for, it trusts CAFile alone, too.
+	// OnlyCA trusts CAFile alone, without the roots. AnyName verifies the signature of
+	// the certificate, and not its name. Since anyone can get a certificate that the
+	// roots vouch for, it trusts CAFile alone, too.
 	OnlyCA  bool `json:"-"`
 	AnyName bool `json:"-"`
 
 	// The same as PEM texts, in place of the files. CA is trusted alone, without
-	// the roots: it is that of a cluster, and nobody else vouches for its server.
+	// the roots: it is that of a cluster, whose server no other authority vouches for.
 	CA   string `json:"-"`
 	Cert string `json:"-"`
 	Key  string `json:"-"`
 }
 
 // Load reads the files, which may have changed since the last time, and
-// returns the configuration. Who connects with it calls [EmbedRoots] before.
+// returns the configuration. Call [EmbedRoots] before connecting with it.
 func (o Options) Load() (*tls.Config, error) {
 	c := &tls.Config{ServerName: o.ServerName, InsecureSkipVerify: o.Insecure}
 	if o.CAFile != "" {
@@ -83,7 +84,7 @@ func (o Options) Load() (*tls.Config, error) {
 	return c, nil
 }
 
-// verifyChain does what crypto/tls does, but for the name.
+// verifyChain verifies certs as crypto/tls does, except for the name.
 func verifyChain(certs []*x509.Certificate, roots *x509.CertPool) error {
 	if len(certs) == 0 {
 		return errors.New("the server shows no certificate")

@@ -1,5 +1,4 @@
-// Package words puts numbers and lists into messages for people, the same way
-// in all of them.
+// Package words formats durations, counts and lists, so that all messages look alike.
 package words
 
 import (
@@ -8,7 +7,7 @@ import (
 	"time"
 )
 
-// Seconds rounds a duration for people: 340ms, 1.2s, 4m58s.
+// Seconds returns a rounded duration: 340ms, 1.2s, 4m58s.
 func Seconds(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -19,7 +18,7 @@ func Seconds(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Plural counts what has a regular plural: 1 name, 2 names.
+// Plural returns a count of a noun with a regular plural: 1 name, 2 names.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -27,10 +26,10 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// MaxNamed is how many things a message names; the rest it counts.
+// MaxNamed is how many items a message lists; it counts the rest.
 const MaxNamed = 8
 
-// List joins words for a message and stops before it grows long.
+// List joins the first [MaxNamed] words, and counts the rest.
 func List(words []string) string {
 	if more := len(words) - MaxNamed; more > 0 {
 		return strings.Join(words[:MaxNamed], ", ") + fmt.Sprintf(" and %d more", more)
