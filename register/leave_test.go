@@ -19,7 +19,7 @@ import (
 	"initbox/test/registries"
 )
 
-// own is a server of somebody's own, at which each POST adds an entry.
+// own is a custom server, at which each POST adds an entry.
 type own struct {
 	*testing.T
 	registries.Management
@@ -47,7 +47,7 @@ func newOwn(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) 
 	return o
 }
 
-// tells has the Pod's address be another one.
+// tells changes the Pod's address.
 func (o *own) tells(ip string) {
 	custom := *o.options.Protocol.Custom
 	custom.Body = register.Form([]register.Field{{Name: "instance", Value: ip}})
@@ -77,10 +77,9 @@ func (o *own) holds(want ...string) {
 	}
 }
 
-// TestLeaveWhileTold: a preStop hook takes the entry away while the one who keeps it
-// alive tells it anew, and that one is stopped before it has an answer. What it told
-// does not stay.
-func TestLeaveWhileTold(t *testing.T) {
+// TestLeaveWhileRegistering: a preStop hook deregisters while the sidecar registers again,
+// and the sidecar is stopped before it has an answer. Its late request leaves no entry.
+func TestLeaveWhileRegistering(t *testing.T) {
 	t.Parallel()
 	var again atomic.Bool
 	arrived, late := make(chan struct{}), make(chan struct{})
@@ -115,9 +114,9 @@ func TestLeaveWhileTold(t *testing.T) {
 	o.holds()
 }
 
-// TestStopWhileTold: who is told to stop while it tells the entry anew waits for the
-// answer, without which it could not leave.
-func TestStopWhileTold(t *testing.T) {
+// TestStopWhileRegistering: a sidecar that is stopped while it registers again waits for the
+// answer, without which it could not deregister.
+func TestStopWhileRegistering(t *testing.T) {
 	t.Parallel()
 	var again, gaveUp atomic.Bool
 	arrived, stopped := make(chan struct{}), make(chan struct{})
@@ -152,7 +151,7 @@ func TestStopWhileTold(t *testing.T) {
 	close(stopped)
 	<-kept.done
 	if gaveUp.Load() {
-		t.Error("it did not wait for the answer")
+		t.Error("Keep did not wait for the answer")
 	}
 	o.holds("10.1.2.3")
 	if err := r.Leave(t.Context()); err != nil {
@@ -161,8 +160,8 @@ func TestStopWhileTold(t *testing.T) {
 	o.holds()
 }
 
-// TestKeepEnds: when Keep has returned, no heartbeat is under way any more, whose end
-// would come between what follows.
+// TestKeepEnds: when Keep has returned, no heartbeat is in flight that could disturb what
+// follows.
 func TestKeepEnds(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -188,9 +187,9 @@ func TestKeepEnds(t *testing.T) {
 	}
 }
 
-// TestLeaveTakesBoth: who is stopped before it has told anything takes away what the
-// state tells of, which was told otherwise.
-func TestLeaveTakesBoth(t *testing.T) {
+// TestLeaveBeforeRegister: a run that is stopped before it has registered anything
+// deregisters the different entry of the state.
+func TestLeaveBeforeRegister(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t, nil)
 	o.options.Protocol.Custom.DeregisterURL = "/register?instance=10.1.2.3"
@@ -205,9 +204,9 @@ func TestLeaveTakesBoth(t *testing.T) {
 	o.holds()
 }
 
-// TestLeaveBeforeLater: what was told before and cannot be taken away is not
-// forgotten, however often the container runs again.
-func TestLeaveBeforeLater(t *testing.T) {
+// TestEarlierEntriesStay: an earlier entry that could not be deregistered is remembered,
+// however often the container runs again.
+func TestEarlierEntriesStay(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
 		do   func(*own)
@@ -216,7 +215,7 @@ func TestLeaveBeforeLater(t *testing.T) {
 		"run again":   {(*own).register, []string{"10.1.2.5"}},
 		"deregister":  {func(o *own) { deregister(o, o.options) }, nil},
 		"hold's end":  {func(o *own) { o.leave() }, nil},
-		"told anew":   {func(o *own) { o.tells("10.1.2.6"); o.register() }, []string{"10.1.2.6"}},
+		"other again": {func(o *own) { o.tells("10.1.2.6"); o.register() }, []string{"10.1.2.6"}},
 		"as at first": {func(o *own) { o.tells("10.1.2.3"); o.register() }, []string{"10.1.2.3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +241,7 @@ func TestLeaveBeforeLater(t *testing.T) {
 	}
 }
 
-// leave is what a sidecar does that has found itself registered.
+// leave is what a sidecar does that finds the Pod registered.
 func (o *own) leave() {
 	o.Helper()
 	r := o.open()
@@ -254,9 +253,9 @@ func (o *own) leave() {
 	}
 }
 
-// TestAgainIsOfRegistering: 404 that is to be tried again when registering means, of
-// what is registered, that it is not there.
-func TestAgainIsOfRegistering(t *testing.T) {
+// TestRetryStatusIsForRegistering: a 404 that is retried when registering still means, for
+// a registered entry, that it is gone.
+func TestRetryStatusIsForRegistering(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t, nil)
 	var err error
@@ -270,8 +269,8 @@ func TestAgainIsOfRegistering(t *testing.T) {
 	o.leave()
 }
 
-// TestLargeAnswer: a state with the largest answer can be read again; what is larger
-// is not stored in part.
+// TestLargeAnswer: a state with the largest answer can be read again; a larger answer is
+// not stored in part.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	size := 1 << 20
@@ -295,8 +294,8 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestKeepWithoutState: who cannot write the state any more registers again what was
-// forgotten all the same, and takes it away.
+// TestKeepWithoutState: a sidecar that can no longer write the state still registers a lost
+// entry again, and deregisters.
 func TestKeepWithoutState(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t, nil)
@@ -312,7 +311,7 @@ func TestKeepWithoutState(t *testing.T) {
 	}
 	o.Forget()
 	kept := keeping(t, r)
-	registries.Await(t, "it is told again", func() bool { return len(o.Entries()) == 1 })
+	registries.Await(t, "a second registration", func() bool { return len(o.Entries()) == 1 })
 	kept.stop()
 	if err := r.Leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -320,8 +319,7 @@ func TestKeepWithoutState(t *testing.T) {
 	o.holds()
 }
 
-// TestLockedState: somebody who keeps the folder locked does not keep the deadline
-// from passing, or the entry from being taken away.
+// TestLockedState: a process that keeps the folder locked does not prevent deregistering.
 func TestLockedState(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t, nil)
@@ -338,7 +336,7 @@ func TestLockedState(t *testing.T) {
 	o.holds()
 }
 
-// TestRedirectHint: what to do is said in flags that register has.
+// TestRedirectHint: the hint names only flags that register has.
 func TestRedirectHint(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t, func(w http.ResponseWriter, r *http.Request) bool {

@@ -20,13 +20,13 @@ import (
 	"initbox/test/servers"
 )
 
-// kinds are the registries of which each goes through its life.
+// kinds are the registries; TestLifecycle runs with each.
 var kinds = []struct {
 	name, preset string
-	entry        string // as the registry names it
-	tells        string // the request that registers: its method, and a part of its path
-	keeps        string // the one that keeps alive
-	leased       bool   // the entry ends by itself
+	entry        string // the entry as the registry names it
+	tells        string // the registering request: its method, and a part of its path
+	keeps        string // the heartbeat, likewise
+	leased       bool   // the entry expires without heartbeats
 
 	start func(testing.TB) (registries.Registry, login)
 }{
@@ -51,7 +51,7 @@ const (
 	adminEntry = "febd24bf0e28" // of the health URL, SHA-1
 )
 
-// login is how a registry lets in.
+// login has the credentials for a registry.
 type login struct{ user, password, token string }
 
 func fake(of func() registries.Registry) func(testing.TB) (registries.Registry, login) {
@@ -89,7 +89,7 @@ func consul(tokens bool) func(testing.TB) (registries.Registry, login) {
 	}
 }
 
-// life is one Pod's at one registry.
+// life is one Pod's life at one registry.
 type life struct {
 	*testing.T
 	registry *registries.Faults
@@ -140,7 +140,7 @@ func (l *life) open() *register.Registration {
 	return r
 }
 
-// newPod begins with an empty volume.
+// newPod starts with an empty volume.
 func (l *life) newPod() { l.options.State = filepath.Join(l.TempDir(), "state") }
 
 func (l *life) register() register.Result {
@@ -161,7 +161,7 @@ func (l *life) holds(want ...string) {
 	}
 }
 
-// seen is how many requests there were that begin so.
+// seen returns the number of requests with the prefix.
 func (l *life) seen(prefix string) int {
 	n := 0
 	for _, request := range l.registry.Seen() {
@@ -172,30 +172,28 @@ func (l *life) seen(prefix string) int {
 	return n
 }
 
-// registerOnce: what is repeated is there once, and with the state nothing is
-// repeated.
+// registerOnce: a second registration adds no entry, and with the state it is not even sent.
 func (l *life) registerOnce(tells string) {
 	l.newPod()
 	if l.register().Before {
-		l.Error("it was there before anybody registered it")
+		l.Error("registered before the first registration")
 	}
 	told := l.seen(tells)
 	if !l.register().Before || l.seen(tells) != told {
-		l.Error("it was told again, though the state knows of it")
+		l.Error("registered again, though the state has it")
 	}
 	l.newPod()
 	if l.register().Before || l.seen(tells) == told {
-		l.Error("it was not told again, though no state knows of it")
+		l.Error("not registered again, though there is no state")
 	}
 	told = l.seen(tells)
 	l.registry.Forget()
 	if l.register().Before || l.seen(tells) == told {
-		l.Error("it was not told again, though the registry has forgotten it")
+		l.Error("not registered again, though the registry has lost it")
 	}
 }
 
-// leaveTwice: the second time, and after the registry has forgotten, there is
-// nothing to do.
+// leaveTwice: deregistering twice, or after the registry has lost the entry, succeeds.
 func (l *life) leaveTwice() {
 	for range 2 {
 		l.leave()
@@ -213,7 +211,7 @@ func (l *life) leave() {
 	l.holds()
 }
 
-// deregister takes away what the state tells of.
+// deregister removes the entry of the state.
 func deregister(t testing.TB, o register.Options) {
 	t.Helper()
 	r, err := register.Load(o)
@@ -231,7 +229,7 @@ func (l *life) loseTheAnswer(tells string) {
 	l.registry.LoseAnswers(1)
 	l.register()
 	if n := l.seen(tells) - told; n < 2 {
-		l.Errorf("it was told %d times, want two: the first answer was lost", n)
+		l.Errorf("%d registering requests, want two: the first answer was lost", n)
 	}
 	l.leave()
 	l.registry.Busy(1)
@@ -240,8 +238,8 @@ func (l *life) loseTheAnswer(tells string) {
 	l.leave()
 }
 
-// die: the one who registers is killed when the registry has done it and not yet
-// answered. Who is started again registers once; and who is not can be taken away.
+// die: the process is killed after the registry has registered the Pod and before it
+// answers. A restart registers once; without one, the entry can be deregistered.
 func (l *life) die() {
 	l.registerAndDie()
 	l.register()
@@ -263,16 +261,16 @@ func (l *life) registerAndDie() {
 	select {
 	case <-handled:
 	case err := <-ended:
-		l.Fatalf("it was not told: %v", err)
+		l.Fatalf("no registering request: %v", err)
 	}
 	kill()
 	if err := <-ended; err == nil {
-		l.Fatal("it has registered without an answer")
+		l.Fatal("registered without an answer")
 	}
 	l.holds(l.entry)
 }
 
-// keepAlive: the registry hears of the entry, and has it again when it has lost it.
+// keepAlive: the registry gets heartbeats, and gets the entry again after it has lost it.
 func (l *life) keepAlive(tells, keeps string, leased bool) {
 	l.newPod()
 	kept := l.keep()
@@ -289,15 +287,15 @@ func (l *life) keepAlive(tells, keeps string, leased bool) {
 	for _, lose := range lose {
 		told := l.seen(tells)
 		lose()
-		registries.Await(l, "it is told again", func() bool { return l.seen(tells) > told && len(l.registry.Entries()) > 0 })
+		registries.Await(l, "a second registration", func() bool { return l.seen(tells) > told && len(l.registry.Entries()) > 0 })
 		l.holds(l.entry)
 	}
 	kept.stop()
 	l.leave()
 }
 
-// leaveWhileKept: a preStop hook takes the entry away before the one who keeps it
-// alive is told to stop, and that one does not bring it back.
+// leaveWhileKept: a preStop hook deregisters before the sidecar is stopped, and the sidecar
+// does not restore the entry.
 func (l *life) leaveWhileKept(keeps string) {
 	l.newPod()
 	kept := l.keep()
@@ -378,14 +376,14 @@ func credentials(t *testing.T, who login) (c httpclient.Credentials) {
 	return c
 }
 
-// crash lets a client die between what it has done and the answer.
+// crash makes a client die between its effect and the answer.
 type crash struct {
 	http.Handler
 	of      func(*http.Request) bool
 	handled atomic.Pointer[chan struct{}] // nil unless the next such request is the last of its client
 }
 
-// arm returns what is closed when the next request has been handled.
+// arm returns a channel that is closed when the next request has been handled.
 func (c *crash) arm() <-chan struct{} {
 	handled := make(chan struct{})
 	c.handled.Store(&handled)

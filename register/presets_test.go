@@ -230,7 +230,7 @@ func TestPresetCalls(t *testing.T) {
 	}
 }
 
-// Names are escaped for where they stand, and what a call cannot be without is told.
+// TestPresetsEscapeNames pins that names are escaped for their position.
 func TestPresetsEscapeNames(t *testing.T) {
 	odd := Entry{Service: "a/b c", ID: "ä?#%1&=", Address: "fd00::7", Port: 80, Health: "http://[fd00::7]/health", TTL: time.Minute}
 	for _, p := range Presets() {

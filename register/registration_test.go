@@ -92,8 +92,8 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestStateOfTwo pins that who keeps an entry alive never forgets that another
-// process has taken it away.
+// TestStateOfTwo pins that a process that keeps an entry alive never overwrites the state of
+// another that has deregistered.
 func TestStateOfTwo(t *testing.T) {
 	t.Parallel()
 	for i := range 50 {

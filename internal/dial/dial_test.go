@@ -16,7 +16,7 @@ import (
 	"initbox/internal/resolver"
 )
 
-// refusedPort returns a port of loopback where nobody listens.
+// refusedPort returns a port of loopback where nothing listens.
 func refusedPort(t *testing.T) (port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// A connection of a [Client] takes no longer than this to be there. A Transport
-// goes on connecting when the request that wanted it has given up, which says
-// better what it was waiting for.
+// connectWithin is the longest time in which a [Client] connects. A Transport goes on
+// connecting after the request that wanted the connection has given up, whose error says
+// better what it waited for.
 const connectWithin = 15 * time.Second
 
-// An HTTP/2 connection on which nothing was heard for pingAfter is asked for a
-// sign of life, and given up with all its requests when there is none within
-// pingWithin: a server that is gone without a word does not answer by waiting.
+// An HTTP/2 connection that has been silent for pingAfter is pinged, and closed with all its
+// requests if there is no answer within pingWithin: the server may be gone without having
+// closed it.
 const (
 	pingAfter  = 10 * time.Second
 	pingWithin = 5 * time.Second
 )
 
-// idleFor is how long a connection that nobody uses is kept.
+// idleFor is how long an unused connection is kept.
 const idleFor = 30 * time.Second
 
-// Client sends requests over connections that it keeps, to a server that is
-// asked again and again. What kept connections cannot do is [Do]'s.
+// Client sends requests over connections that it keeps, to a server that it asks again and
+// again. Use [Do] where each request needs a new connection.
 type Client struct {
 	options   Options
 	transport *http.Transport
 }
 
-// New returns a client. It reads the certificate files once; a failure to do so
-// is a [ConfigError].
+// New returns a client. It reads the certificate files once; the error of one that cannot be
+// read is that of [failure.TLSFiles].
 func New(o Options) (*Client, error) {
 	t, err := o.transport()
 	if err != nil {
@@ -45,13 +45,13 @@ func New(o Options) (*Client, error) {
 	return &Client{o, t}, nil
 }
 
-// Do sends req. Its response's body is to be read to the end, or closed.
+// Do sends req. The caller reads the response's body to its end, or closes it.
 func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return c.options.send(req, c.transport)
 }
 
-// Close gives up the connections: now those that are idle, the others when
-// their last request is over and idleFor has passed.
+// Close closes idle connections at once, and the others when their last request is over and
+// idleFor has passed.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 // dialWithin bounds a dial, which a Transport does not end with the request

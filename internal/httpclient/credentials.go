@@ -12,9 +12,8 @@ import (
 	"initbox/internal/secret"
 )
 
-// Credentials are the headers of a request, and what proves who sends it. Header
-// and HeaderFiles add up; TokenFile or User with PasswordFile give the one
-// Authorization.
+// Credentials are the headers and credentials of a request. Header and HeaderFiles are
+// combined; TokenFile, or User with PasswordFile, sets Authorization.
 type Credentials struct {
 	Header       http.Header `json:"header,omitempty"`       // not secret
 	HeaderFiles  []string    `json:"headerFiles,omitempty"`  // files with headers, one per line
@@ -23,10 +22,10 @@ type Credentials struct {
 	TokenFile    string      `json:"tokenFile,omitempty"`    // file with a bearer token; "" for none
 }
 
-// Apply sets the headers of req in place of those that it has, and reads the
-// files anew for that: they rotate. It returns the values that came from files,
-// for whoever quotes an answer, since an answer may quote the request. An error is
-// a [failure.Failure], and holds no secret.
+// Apply sets the headers of req, replacing those of the same name. It reads the files again,
+// since secrets rotate, and returns the values that came from files: they must be hidden
+// where an answer is quoted, which may quote the request. An error is a [failure.Failure]
+// without secrets.
 func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	header := http.Header{}
 	for _, name := range c.HeaderFiles {
@@ -54,9 +53,9 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	return append(secrets, more...), nil
 }
 
-// partsOf returns what of a header's value is secret: the whole, and each part that
-// who answers may quote alone, such as the token of "Bearer …", the password of
-// "Basic …" or the values of a Cookie.
+// partsOf returns what is secret in a header's value: the whole, and each part that an answer
+// may quote alone, such as the token of "Bearer …", the password of "Basic …" or the values
+// of a Cookie.
 func partsOf(value string) []string {
 	parts := []string{value}
 	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" \t,;=", r) }) {
@@ -90,8 +89,7 @@ func addHeaderFile(h http.Header, name string) error {
 	return nil
 }
 
-// authorize sets the header that proves who sends the request, and returns what
-// of it is secret.
+// authorize sets the header Authorization, and returns its secrets.
 func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 	if c.PasswordFile != "" {
 		password, err := secret.Read(c.PasswordFile)
@@ -122,8 +120,8 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 	return secrets, nil
 }
 
-// oneLine is the failure of a password or a token of several lines: it is another
-// file that was meant.
+// oneLine is the failure of a password or a token with several lines, which probably is
+// another file.
 func oneLine(file string) error {
 	return &failure.Failure{Class: failure.Local, Text: "the password or token in " + file + " has a line break in it", Hint: "is it the right file? a line break at its end does no harm"}
 }

@@ -12,7 +12,7 @@ import (
 	"initbox/internal/failure"
 )
 
-// TestApply pins that the headers and files of a request are applied anew, however
+// TestApply pins that the headers and files of a request are applied again, however
 // often, and what of them is secret.
 func TestApply(t *testing.T) {
 	dir := t.TempDir()

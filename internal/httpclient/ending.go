@@ -15,14 +15,13 @@ import (
 // lets a connection attempt and a TLS handshake go on when the request that wanted
 // them is over, in the hope of another request; here there is none.
 //
-// What the Transport then makes of the closed connection is its own affair, and
-// depends on who notices first: the error may be the context's, net.ErrClosed,
-// "malformed HTTP response" for the half line that had come, or words that wrap
-// nothing. None of them is what the server did, so that all become the context's.
+// What error the Transport then returns depends on which of its goroutines notices first:
+// the context's, net.ErrClosed, "malformed HTTP response" for half a line, or a text that
+// wraps nothing. The server caused none of them, so that all become the context's.
 type ending struct {
 	ctx    context.Context
 	closed atomic.Bool // a connection was closed here, because ctx had ended
-	hungUp atomic.Bool // a server ended its connection without a word
+	hungUp atomic.Bool // a server closed its connection without having sent anything
 }
 
 // dialer returns dial with connections that end with the context.
@@ -33,14 +32,14 @@ func (e *ending) dialer(dial func(context.Context, string, string) (net.Conn, er
 			return nil, err
 		}
 		context.AfterFunc(e.ctx, func() {
-			e.closed.Store(true) // before an error can come of it
+			e.closed.Store(true) // before it can cause an error
 			conn.Close()
 		})
 		return &endingConn{Conn: conn, ending: e}, nil
 	}
 }
 
-// endingConn notices a server that hangs up without a word.
+// endingConn notices a server that closes the connection without having sent anything.
 type endingConn struct {
 	net.Conn
 	*ending

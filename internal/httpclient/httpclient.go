@@ -1,4 +1,8 @@
-// Package httpclient is the one HTTP client of initbox.
+// Package httpclient is the only HTTP client of initbox.
+//
+// [Do] sends one request over a connection of its own, as a readiness check needs it; a
+// [Client] keeps connections to one server, as the Kubernetes API needs it; [Retry] repeats a
+// request until the answer is final. [Credentials] are the headers that come from secrets.
 package httpclient
 
 import (
@@ -20,12 +24,12 @@ const (
 	Auto  Protocol = iota // HTTP/1.1, and HTTP/2 where TLS negotiates it
 	H2C                   // HTTP/2 without TLS, by prior knowledge (RFC 9113, section 3.3)
 	HTTP2                 // HTTP/2 over TLS only
-	HTTP1                 // HTTP/1.1 only: what a connection does not bring, no stream of it does
+	HTTP1                 // HTTP/1.1 only, so that each request has a connection of its own
 )
 
 // Options configures [Do].
 type Options struct {
-	// Dial connects to a host; its answer tells why a name does not resolve.
+	// Dial connects to a host; its error says why a name does not resolve.
 	Dial       func(ctx context.Context, network, addr string) (net.Conn, error)
 	TLS        tlsconfig.Options
 	Protocol   Protocol
@@ -46,10 +50,9 @@ const bufferSize = 1 << 10
 // maxRedirects is what browsers and curl's users are used to.
 const maxRedirects = 10
 
-// Do sends req with a client of its own, which reads certificate files anew and
-// keeps no connection: whoever asks whether a server is ready must not be
-// answered over a connection that proves it was. A failure to read those files
-// is as of [failure.TLSFiles].
+// Do sends req over a new connection, which it does not keep, after reading the certificate
+// files again: a connection that was kept proves only that the server was ready. The error
+// of a file that cannot be read is that of [failure.TLSFiles].
 func Do(req *http.Request, o Options) (*http.Response, error) {
 	t, err := o.transport()
 	if err != nil {
@@ -119,8 +122,8 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 		if req.Body != nil && req.Body != http.NoBody { // 307 and 308 repeat it
 			return ErrBodyElsewhere
 		}
-		// net/http takes away the headers that it knows to be secret, and only
-		// if the domain differs; a header from a file may have any name.
+		// net/http removes only the headers that it knows to be secret, and only
+		// for another domain; a header from a file may have any name.
 		for name := range req.Header {
 			switch name {
 			case "Accept", "Content-Type", "User-Agent":
@@ -157,5 +160,5 @@ func methodChanged(status int) error {
 	return f
 }
 
-// SameOrigin reports whether what is meant for a may be sent to b, credentials too.
+// SameOrigin reports whether credentials for a may be sent to b.
 func SameOrigin(a, b *url.URL) bool { return a.Scheme == b.Scheme && a.Host == b.Host }

@@ -40,12 +40,12 @@ const reserve = time.Second
 // pace chooses when the next attempt is made.
 //
 // Where nothing was reached, or what was reached did not answer, it is made as
-// those of a wait, see [poll.Pause]: nobody is burdened by it.
+// those of a wait, see [poll.Pause]: that is no load for any server.
 //
 // A server that says "not now" (503, 429, or Retry-After with any status) may be
 // one that starts, or one at which a herd of Pods has arrived: all that a node or a
-// cluster starts together. A Pod cannot tell, what is right for the one is wrong for
-// the other, and only the other can break the server; so it takes it for a herd.
+// cluster starts together. A Pod cannot know which, and what suits the one case is wrong for
+// the other. Only a herd can break the server, so that the Pod assumes a herd.
 // Time is divided into rounds, in each of which it makes one attempt, at a random
 // moment, so that the herd arrives evenly. The first round is the spread, about as
 // long as the server needs for all. Who is turned away in it was unlucky, and few
@@ -67,10 +67,10 @@ const reserve = time.Second
 // double the attempts of a herd just when they do harm; later ones cannot come
 // sooner without bringing all of a herd sooner.
 //
-// Retry-After is obeyed, as the beginning of the round: many servers tell everybody
-// the same, and if all obeyed to the second they would come back together.
+// Retry-After is obeyed, as the beginning of the round: many servers send the same value to
+// all clients, which would come back together if they obeyed to the second.
 //
-// Other failures of a server are asked about less and less often.
+// After other failures of a server, attempts become less and less frequent.
 //
 // A round or pause that would outlast the deadline is cut short, and if that
 // attempt fails too there is one more, the last, shortly before the deadline.

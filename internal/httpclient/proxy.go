@@ -18,12 +18,12 @@ func proxy(req *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(req)
 }
 
-// inCluster reports whether host is none that a proxy would reach better: a name
+// inCluster reports whether host should be reached without a proxy: a name
 // without a dot or with svc in the place that it has in a Service's (mydb,
 // mydb.ns.svc, mydb.ns.svc.cluster.local), one that ends in .local (RFC 6762), and
 // an address of a private network (RFC 1918, RFC 4193), of this host or of its
 // link, such as a Service's in $(MYDB_SERVICE_HOST). A Service's mydb.ns cannot be
-// told from a name of the internet.
+// distinguished from a name of the internet.
 func inCluster(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		addr = addr.Unmap()

@@ -21,8 +21,7 @@ import (
 // fill the memory.
 const maxAnswer = 1 << 20
 
-// Retry sends a request again until it is answered for good. The pauses are those
-// of [pace].
+// Retry repeats a request until its answer is final, with the pauses of [pace].
 //
 // Each attempt has a connection of its own, as [Do] makes them: behind the address
 // of a Service the next one may lead to another Pod, where a kept one leads back to
@@ -49,14 +48,13 @@ type Retry struct {
 	// be mounted late.
 	RetryTLS bool
 
-	// Notify, if set, is told of each attempt after which there is another: its
-	// number, counted from 1, the answer if there was one, why it did not do, and
-	// the pause before the next one. The pause after the last one is 0: there is no
-	// time for another before the deadline.
+	// Notify, if set, is called after each attempt that is not final: with its number,
+	// counted from 1, the answer if there was one, the error, and the pause before the
+	// next attempt. The pause is 0 if the deadline leaves no time for another.
 	Notify func(attempt int, a *Answer, err error, next time.Duration)
 }
 
-// Answer is what a server said.
+// Answer is the answer of a server.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -69,8 +67,8 @@ type Verdict int
 
 const (
 	Done   Verdict = iota
-	Again          // not now
-	Failed         // nor will it do any other time
+	Again          // to be retried
+	Failed         // final: a retry would not help
 )
 
 // ByStatus judges an answer by what its status means to every server.
@@ -86,10 +84,10 @@ func ByStatus(a *Answer) Verdict {
 
 func (a *Answer) success() bool { return a.Status >= 200 && a.Status <= 299 }
 
-// StatusError is the error of an answer that would be the same another time.
+// StatusError is the error of an answer that a retry would not change.
 type StatusError struct{ Answer }
 
-// Error tells the status, and not the body, which may hold what was sent.
+// Error returns the status without the body, which may quote the request.
 func (e *StatusError) Error() string { return failure.Status(e.Status).Text }
 
 // Do sends a request with these headers and this body, which may be nil, until
@@ -97,12 +95,12 @@ func (e *StatusError) Error() string { return failure.Status(e.Status).Text }
 //   - a [StatusError] for an answer that is [Failed], which is returned too,
 //   - a [poll.Error] when ctx ends, whose Last, if it is of an answer, wraps a
 //     [StatusError],
-//   - else what cannot heal, and is [poll.Permanent]: a URL or method that is none,
-//     a redirect that is not followed, a certificate that does not verify.
+//   - otherwise an error that cannot heal, marked [poll.Permanent]: an invalid URL or
+//     method, a redirect that is not followed, a certificate that does not verify.
 //
-// None quotes the URL, or what the server sent.
+// No error quotes the URL, or what the server sent.
 func (r *Retry) Do(ctx context.Context, method, address string, header http.Header, body []byte) (*Answer, error) {
-	var content any // a nil body is none
+	var content any // a nil []byte would be a body
 	if len(body) > 0 {
 		content = body
 	}

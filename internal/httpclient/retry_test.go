@@ -365,7 +365,7 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// TestPrepare pins that each attempt is prepared anew, from the request as it was
+// TestPrepare pins that each attempt is prepared again, from the request as it was
 // given, and that only what cannot heal ends the attempts.
 func TestPrepare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -433,7 +433,7 @@ func TestSameSeed(t *testing.T) {
 }
 
 // TestFaults sends to real servers that do what servers should not. Each is tried
-// again, for as long as there is time, and told without what the server sent.
+// again, for as long as there is time, and reported without what the server sent.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	read := func(c net.Conn) bool {
@@ -484,7 +484,7 @@ func TestFaults(t *testing.T) {
 		"trickles the body":     {forever("HTTP/1.1 200 OK\r\n\r\n", "h", 5*time.Millisecond), failure.TimedOut},
 		"endless header":        {forever("HTTP/1.1 200 OK\r\nX: ", long, 0), failure.Unexpected},
 		"endless headers":       {forever("HTTP/1.1 200 OK\r\n", "X: "+long+"\r\n", 0), failure.Unexpected},
-		"100 Continue for ever": {forever("", "HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), failure.TimedOut},
+		"100 Continue forever":  {forever("", "HTTP/1.1 100 Continue\r\n\r\n", time.Millisecond), failure.TimedOut},
 		"103 Early Hints, fast": {forever("", "HTTP/1.1 103 Early Hints\r\nLink: "+long+"\r\n\r\n", 0), failure.Unexpected},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// Config says where an API server is and who asks it.
+// Config is the address of an API server, and the credentials for it.
 type Config struct {
 	Server    *url.URL // scheme, host, and a path under which the API is; no user information
 	Namespace string   // the one meant where none is named
@@ -31,7 +31,7 @@ type Config struct {
 // DefaultNamespace is meant where neither the user nor a file names one.
 const DefaultNamespace = "default"
 
-// What there is to say for who would use a service account.
+// Errors of [InCluster].
 var (
 	ErrNotInCluster = errors.New("not in a Pod: KUBERNETES_SERVICE_HOST is not set")
 	ErrNoToken      = errors.New("the Pod has no service account token")
@@ -110,8 +110,8 @@ func readSecret(file string) (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// CredentialsError is the error of a request that was not made, since what it
-// would have been made with cannot be read.
+// CredentialsError is the error of a request that was not sent, since its credentials cannot
+// be read.
 type CredentialsError struct{ Err error }
 
 func (e *CredentialsError) Error() string { return "credentials: " + e.Err.Error() }

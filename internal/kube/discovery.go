@@ -31,7 +31,7 @@ func (e *UnknownResource) Error() string {
 
 // discovery remembers what the server said it has.
 type discovery struct {
-	turn  chan struct{} // held by who asks; made on first use
+	turn  chan struct{} // held while asking; made on first use
 	mu    sync.Mutex
 	found map[string]Resource
 	all   []known   // of the last time that everything was asked for
@@ -46,9 +46,9 @@ const askAllAfter = 2 * time.Second
 // about 1 MiB.
 const maxDiscovery = 16 << 20
 
-// Resource returns what kubectl would take name for (see [Lookup]), and asks the
-// server about what is not built in, once. The error is an [UnknownResource] if
-// there is none such.
+// Resource returns the resource that kubectl would take name for (see [Lookup]). For a name
+// that is not built in, it asks the server, once. The error is an [UnknownResource] if the
+// server has no such resource.
 func (c *Client) Resource(ctx context.Context, name string) (Resource, error) {
 	if r, ok := Lookup(name); ok {
 		return r, nil

@@ -101,9 +101,8 @@ func (f *Follower) join() {
 }
 
 // Object returns the object with the name, which is NAMESPACE/NAME in a query of
-// all namespaces. Without an error, nil means that there is none. The error says
-// why it is not known: the server has not answered yet, does not any more, or
-// refuses to tell.
+// all namespaces. Without an error, nil means that it does not exist. The error says why that
+// is unknown: the server has not answered yet, no longer answers, or refuses.
 func (f *Follower) Object(name string) (Object, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +119,8 @@ func (f *Follower) Object(name string) (Object, error) {
 	return t.objects[name].Object, nil
 }
 
-// Objects returns all objects of the query that there are, sorted by name; the
-// error is as that of [Follower.Object].
+// Objects returns all objects of the query, sorted by name. The error is that of
+// [Follower.Object].
 func (f *Follower) Objects() ([]Object, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,5 +1,10 @@
-// Package kube reads objects from a Kubernetes API server and follows their
-// changes, and does nothing else.
+// Package kube reads objects from a Kubernetes API server and follows their changes. It
+// writes nothing.
+//
+// [InCluster] or [Kubeconfig] returns the configuration for [New]. Get and List ask once;
+// Follow returns a [Follower], which keeps up with the objects by a list and watches, and
+// falls back to polling where a Role grants no watch. [Lookup] finds a built-in resource by
+// any name that kubectl accepts; [Client.Resource] asks the server for others.
 //
 // https://kubernetes.io/docs/reference/using-api/api-concepts/
 package kube
@@ -27,12 +32,12 @@ import (
 
 // Options configures [New].
 type Options struct {
-	// Dial connects to "host:port"; nil means package net's way.
+	// Dial connects to "host:port"; nil means a net.Dialer.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	Seed uint64 // of everything that is spread over time
+	Seed uint64 // of all jitter
 }
 
-// Client asks one API server as one user. It is used by many at once.
+// Client sends requests to one API server as one user. It is safe for concurrent use.
 type Client struct {
 	config *Config
 	http   httpclient.Options
@@ -89,10 +94,10 @@ func New(c *Config, o Options) *Client {
 	}
 }
 
-// Namespace is the one meant where none is named.
+// Namespace returns the namespace that is meant where none is named.
 func (c *Client) Namespace() string { return c.config.Namespace }
 
-// Query says which objects are meant.
+// Query selects objects.
 type Query struct {
 	Resource      Resource
 	Namespace     string   // empty means all of them, and is so for what has none
@@ -102,7 +107,7 @@ type Query struct {
 	Sparse        bool // of objects, keep what tells their state: see sparse
 }
 
-// Get returns the object. That there is none is a [StatusError] with Code 404.
+// Get returns the object. The error is a [StatusError] with Code 404 if it does not exist.
 func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (Object, error) {
 	var o Object
 	err := c.ask(ctx, request{verb: "get", resource: r, namespace: namespace, name: name, path: r.path(namespace, name)}, func(body io.Reader) error {
@@ -122,8 +127,7 @@ const pageSize = 500
 // maxPages is far above any namespace, and below a server that never ends.
 const maxPages = 10_000
 
-// List returns the objects of the query that there are, in the server's order:
-// by namespace and name.
+// List returns the objects of the query, in the server's order: by namespace and name.
 func (c *Client) List(ctx context.Context, q Query) ([]Object, error) {
 	var all []Object
 	_, err := c.list(ctx, q, func(o Object, _ int) { all = append(all, o) })
@@ -217,7 +221,7 @@ type request struct {
 	accept          string // media types; empty means JSON
 }
 
-// tried is the error of r, without what went wrong.
+// tried returns the error of r, without what went wrong.
 func (r request) tried() StatusError {
 	return StatusError{Verb: r.verb, Resource: r.resource, Namespace: r.namespace, Name: r.name, Path: "/" + strings.Join(r.path, "/")}
 }
@@ -387,8 +391,8 @@ func (c *Client) connections() (*kept, error) {
 	return c.kept, nil
 }
 
-// giveUp lets the next request have a new connection: that of the failed one
-// may be dead, and nobody tells.
+// giveUp makes the next request open a new connection: that of the failed one may be dead
+// without any sign of it.
 func (c *Client) giveUp(k *kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -79,7 +79,7 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
-// A CA that is another one is heeded at once, and nobody else is trusted.
+// A CA that is another one is heeded at once, and no other is trusted.
 func TestCAChanges(t *testing.T) {
 	s, connections := tlsServer(t, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"metadata":{"name":"a"}}`)

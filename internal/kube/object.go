@@ -252,7 +252,7 @@ func decode(data []byte) (Object, error) {
 	if !ok || o.Name() == "" {
 		return nil, &AnswerError{errors.New("an object without a name")}
 	}
-	delete(metadata, "managedFields") // bulk that nobody waits for
+	delete(metadata, "managedFields") // bulk that no wait is about
 	return o, nil
 }
 

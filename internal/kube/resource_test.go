@@ -95,7 +95,7 @@ func TestOldDiscovery(t *testing.T) {
 		time.Sleep(askAllAfter)
 		c.Resource(t.Context(), "bar")
 		if seen["/apis"] != 2 {
-			t.Errorf("everything was asked for %d times, and not anew", seen["/apis"])
+			t.Errorf("everything was asked for %d times, and not again", seen["/apis"])
 		}
 	})
 }

@@ -58,7 +58,7 @@ func (e *StatusError) tried() string {
 }
 
 // User returns who the server says the client is, such as
-// "system:serviceaccount:default:myapp", or "" if it does not say. It tells so
+// "system:serviceaccount:default:myapp", or "" if it does not say. It says so
 // to whom it refuses something.
 func (e *StatusError) User() string {
 	if m := userInMessage().FindStringSubmatch(e.Message); m != nil && e.Code == http.StatusForbidden {

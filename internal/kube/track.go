@@ -62,7 +62,7 @@ func newTrack(f *Follower, q Query) *track {
 	}
 }
 
-// What a try of a track that nobody need know about ends with.
+// Errors with which one try of a track ends, and that no caller sees.
 var (
 	errEnded = errors.New("the watch has ended")
 	errAgain = errors.New("seen, to be listed again")
@@ -198,8 +198,8 @@ func (t *track) follow(ctx context.Context) error {
 	return t.fail(err)
 }
 
-// doubt has the next look list anew if the watches have told nothing for a while:
-// something on the way may swallow what they tell, or not let them through.
+// doubt makes the next look list again if the watches have been silent for a while: a proxy
+// may hold their events back, or not let them through.
 func (t *track) doubt() {
 	if time.Since(t.heard) >= t.client.times.upgrade {
 		t.version = ""

@@ -22,12 +22,12 @@ const (
 	rfc8020 = 30 * time.Second       // how often NXDOMAIN for one type is verified for the others
 )
 
-// Memory is what one waiter has learnt of the negative answers it was given.
+// Memory is what one waiter has learnt from the negative answers that it got.
 //
 // A cache that says "no such name" repeats it for as long as the SOA record in
 // its answer says, and counts that time down from answer to answer; an
-// authoritative server says the same number every time. So two answers tell
-// them apart (the AA flag does not: CoreDNS sets it on cached answers too), and
+// authoritative server says the same number every time. So two answers distinguish
+// them (the AA flag does not: CoreDNS sets it on cached answers too), and
 // only a countdown that was seen is ever relied on.
 //
 // The number is in whole seconds, so one answer places the end of the countdown
@@ -101,7 +101,7 @@ func (e *entry) observe(ttl int, now time.Time) {
 		e.verdict = counting
 		e.full = now
 		e.narrow(ttl, now)
-	case ttl > e.ttl: // the cache has asked again and was told again
+	case ttl > e.ttl: // the cache has asked again, and got a new TTL
 		e.full = now
 		e.restart(ttl, now)
 	default:
@@ -144,12 +144,12 @@ func (e *entry) due() (at time.Time) {
 	case constant:
 		return time.Time{}
 	case unknown:
-		// Two answers a good second apart will tell. Until then a cache gains
+		// Two answers a good second apart will show. Until then a cache gains
 		// nothing from being asked, and an authoritative server might: double
 		// the pauses.
 		decided := e.since.Add(decision)
 		if !e.asked.Before(decided) {
-			return time.Time{} // they did not tell, as from a server that invents numbers
+			return time.Time{} // still unknown, as with a server that invents numbers
 		}
 		at = e.asked.Add(max(e.asked.Sub(e.since), 100*time.Millisecond))
 		if at.After(decided) {

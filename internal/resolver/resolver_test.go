@@ -288,7 +288,7 @@ func TestKinds(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody there", func(t *testing.T) {
+	t.Run("no server there", func(t *testing.T) {
 		r := &Resolver{Servers: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}, ResolvConf: os.DevNull, Hosts: os.DevNull}
 		wantKind(t, mustFail(t, r, "mydb."), Refused)
 	})
@@ -437,7 +437,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// What is not an answer is neither data nor proof that there is none.
+// TestNoAnswers: a reply that is no answer is neither data nor proof that there is none.
 func TestNoAnswers(t *testing.T) {
 	for name, handle := range map[string]handler{
 		"referral": func(q *dns.Msg, _ bool) *dns.Msg {

@@ -1,7 +1,6 @@
-// Package fakeapi is a Kubernetes API server of a test's own: it keeps the
-// objects that the test gives it, lists and watches them, and refuses what the
-// test forbids. It believes what we believe of API servers; test/e2e has real
-// ones.
+// Package fakeapi is a fake Kubernetes API server: it keeps the objects that a test applies,
+// serves gets, lists and watches of them, and refuses what the test denies. It does what we
+// believe of API servers; test/e2e has real ones.
 package fakeapi
 
 import (
@@ -40,7 +39,7 @@ type event struct {
 	version  int
 }
 
-// User is the user that every client is to the server.
+// User is the user that the server takes every client for.
 const User = "system:serviceaccount:default:myapp"
 
 // New returns a server without objects.
@@ -104,7 +103,7 @@ func (s *Server) Delete(kind, namespace, name string) error {
 		return fmt.Errorf("no such object: %s", key)
 	}
 	delete(s.objects, key)
-	s.tell(r, old, nil)
+	s.record(r, old, nil)
 	return nil
 }
 
@@ -151,10 +150,10 @@ func (s *Server) change(r kube.Resource, o object) {
 	key := strings.Join([]string{r.String(), at(o, "metadata", "namespace"), at(o, "metadata", "name")}, " ")
 	old := s.objects[key]
 	s.objects[key] = o
-	s.tell(r, old, o)
+	s.record(r, old, o)
 }
 
-func (s *Server) tell(r kube.Resource, old, now object) {
+func (s *Server) record(r kube.Resource, old, now object) {
 	s.version++
 	if now != nil {
 		now["metadata"].(map[string]any)["resourceVersion"] = strconv.Itoa(s.version)

@@ -104,7 +104,7 @@ const noData = `no data`
 func TestDNSNotReady(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNamed(t, zone("text TXT hello", "db A 192.0.2.10", "db A 192.0.2.11"))
-	nobody := servers.FreeAddr(t)
+	unused := servers.FreeAddr(t)
 	for name, c := range map[string]struct {
 		server string
 		args   []string
@@ -114,14 +114,14 @@ func TestDNSNotReady(t *testing.T) {
 		"no data":        {n.Addr, []string{"text.example.test"}, `text\.example\.test: ` + noData},
 		"server failure": {n.Addr, []string{"db." + servers.ZoneServfail}, `server failure`},
 		"refused":        {n.Addr, []string{"db." + servers.ZoneRefused}, `refused`},
-		"no server":      {nobody, []string{"db.example.test"}, nobody},
+		"no server":      {unused, []string{"db.example.test"}, unused},
 		"too few":        {n.Addr, []string{"--min-records=3", "db.example.test"}, `\b2\b.*\b3\b|\b3\b.*\b2\b`},
 		"not expected":   {n.Addr, []string{"--expect=198.51.100.1", "db.example.test"}, `no record is 198\.51\.100\.1 .*192\.0\.2\.10`},
 		"not gone":       {n.Addr, []string{"--gone", "db.example.test"}, `db\.example\.test`},
 		"gone is not SERVFAIL": {n.Addr, []string{"--gone", "db." + servers.ZoneServfail},
 			`server failure`},
 		"gone is not REFUSED": {n.Addr, []string{"--gone", "db." + servers.ZoneRefused}, `refused`},
-		"gone is not silence": {nobody, []string{"--gone", "db.example.test"}, nobody},
+		"gone is not silence": {unused, []string{"--gone", "db.example.test"}, unused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,8 +250,8 @@ func TestServiceNameAppears(t *testing.T) {
 	w.wantWithin(soon, ready)
 }
 
-// TestDNSThroughUnbound: the name appears just after a cache was told that it does not
-// exist. Nobody can have it before the cache forgets; asking meanwhile is for nothing.
+// TestDNSThroughUnbound: the name appears just after a cache has learnt that it does not
+// exist. No client can get it before the cache forgets; asking earlier is useless.
 func TestDNSThroughUnbound(t *testing.T) {
 	t.Parallel()
 	const name, ttl = "late.example.test", 8 * time.Second

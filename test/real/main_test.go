@@ -1,8 +1,8 @@
 // Package real_test runs the initbox program against real servers, as its users do.
 //
-// What the words of a message are is for the program's own tests to pin; here a message
-// has to hold the word of the error's class and what a person needs to find the cause.
-// Times are bounded from above very generously, so that a busy machine passes.
+// The program's own tests pin the wording of messages. Here, a message must have the word of
+// the error's class, and what a reader needs to find the cause. Upper bounds of times are
+// very generous, so that a busy machine passes.
 package real_test
 
 import (
@@ -140,9 +140,9 @@ func (w *waiter) want(status int, patterns ...string) result {
 	return r
 }
 
-// stuck waits until everything in patterns (regular expressions) is in the log and stops
-// initbox then, which must not have ended by itself: for what never gets ready. How soon
-// that is found does not matter so, as it would before a deadline.
+// stuck waits until everything in patterns (regular expressions) is in the log, and then
+// stops initbox, which must still be running: for targets that never get ready. Unlike a
+// deadline, it does not depend on how soon initbox logs that.
 func (w *waiter) stuck(patterns ...string) {
 	w.t.Helper()
 	for _, p := range patterns {
@@ -152,7 +152,7 @@ func (w *waiter) stuck(patterns ...string) {
 	w.want(128 + int(syscall.SIGTERM))
 }
 
-// wantWithin is want for something that has just become ready: not later than that.
+// wantWithin is want within d, for a target that has just become ready.
 func (w *waiter) wantWithin(d time.Duration, status int, patterns ...string) result {
 	w.t.Helper()
 	since := time.Now()

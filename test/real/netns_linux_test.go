@@ -238,7 +238,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// Routes that say no, and then are taken away.
+// TestRouteRefuses: routes that reject packets, until they are removed.
 func TestRouteRefuses(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"unreachable", "prohibit", "blackhole"} {

@@ -23,7 +23,7 @@ func TestTCPThroughProxy(t *testing.T) {
 }
 
 // A proxy that tries again before it closes holds the connection for longer than --hold:
-// by connecting alone, it cannot be told from the server. docs/wait-for-service.md says
+// by connecting alone, it cannot be distinguished from the server. docs/wait-for-service.md says
 // so; a longer hold, or asking the server something, is the way out.
 func TestTCPThroughProxyThatHolds(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestTCPThroughProxyThatHolds(t *testing.T) {
 	start(t, "wait-for-service", "tcp://"+proxy+"#hold=2s", "--timeout=60s").want(ready)
 }
 
-// --gone wants nobody to be there; a proxy that still accepts is somebody.
+// --gone waits until no server is there; a proxy that still accepts is one.
 func TestGoneNeedsRefused(t *testing.T) {
 	t.Parallel()
 	backend := servers.FreeAddr(t)

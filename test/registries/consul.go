@@ -25,7 +25,7 @@ import (
 // Consul does to those that it does not know. It asks no health URL, so that a check of
 // one stays critical; and no TTL ends by itself.
 type FakeConsul struct {
-	Token string // may do everything; "" if everybody may
+	Token string // may do everything; "" if every client may
 
 	requests atomic.Int64
 	mu       sync.Mutex
@@ -33,7 +33,7 @@ type FakeConsul struct {
 	nodes    map[string]*consulNode    // the catalog's besides the agent, by name
 }
 
-// consulService is a service as an agent is told of it. What is raw, here and below, is
+// consulService is a service as it is registered with an agent. What is raw, here and below, is
 // only known to be allowed.
 type consulService struct {
 	ID, Name, Address string
@@ -55,7 +55,7 @@ type consulCheck struct {
 	Body, Header, Method, Notes, TLSSkipVerify json.RawMessage
 }
 
-// consulNode is a node as the catalog is told of it.
+// consulNode is a node as it is registered with the catalog.
 type consulNode struct {
 	Node, Address string
 	NodeMeta      map[string]string

@@ -31,7 +31,7 @@ type eurekaInstance struct {
 		Duration int `json:"durationInSecs"`
 	} `json:"leaseInfo"`
 
-	sent json.RawMessage // what the client sent, to be told to others
+	sent json.RawMessage // what the client sent, for other clients
 }
 
 // eurekaPort is an attribute and a text, which the server's XML became in JSON.
@@ -147,7 +147,7 @@ func (e *Eureka) all(w http.ResponseWriter) {
 	answer(w, http.StatusOK, map[string]any{"applications": map[string]any{"application": listed}})
 }
 
-// isJSON tells whether the request says that its body is JSON.
+// isJSON reports whether the request says that its body is JSON.
 func isJSON(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/json"

@@ -13,7 +13,7 @@ import (
 // Faults stands before a [Registry] and does what networks and servers do. A fault is
 // for the requests to come, in the order of their arrival, and of those only for the
 // ones that Only takes; without faults, everything goes through. Requests counts what
-// has reached the registry, Seen tells all.
+// has reached the registry, Seen has all.
 type Faults struct {
 	Registry
 

@@ -18,7 +18,7 @@ import (
 // a lease if it is ephemeral.
 type Nacos struct {
 	Version  int
-	User     string // "" lets everybody do everything
+	User     string // "" lets every client do everything
 	Password string
 
 	list[nacosInstance] // by nacosInstance.key
@@ -221,7 +221,7 @@ func (n *Nacos) detail1(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no matched ip found!", http.StatusNotFound)
 }
 
-// shown is what others are told of an instance.
+// shown is an instance as other clients see it.
 func (i *nacosInstance) shown() map[string]any {
 	return map[string]any{"instanceId": i.id(), "ip": i.ip, "port": json.Number(i.port), "clusterName": i.cluster,
 		"weight": json.Number(i.weight), "healthy": true, "enabled": true, "ephemeral": i.ephemeral, "metadata": json.RawMessage(i.metadata)}
@@ -245,8 +245,8 @@ func (n *Nacos) list1(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"name": i.group + "@@" + i.service, "hosts": n.hosts(r)})
 }
 
-// beat1 is a heartbeat. Whoever describes itself in it, in "beat", is registered if it
-// is not; whoever does not is told.
+// beat1 is a heartbeat. It registers an instance that is unknown, if it describes that in
+// "beat"; otherwise the answer says that the instance is unknown.
 func (n *Nacos) beat1(w http.ResponseWriter, r *http.Request) {
 	i, missing := nacosInstanceOf(r)
 	if beat := r.Form.Get("beat"); beat != "" {

@@ -1,12 +1,11 @@
-// Package registries has the registries that Pods announce themselves to, for the
-// tests of register: Eureka, Nacos, Spring Boot Admin and a small management server as
-// HTTP handlers of a test's own, written from their documentation, and etcd and Consul
-// as they are, started by test/servers and reached through a proxy, so that every fault
-// of [Faults] can be had of them, too. Consul, which takes long to build, is there as a
-// handler besides.
+// Package registries has the registries with which Pods register, for the tests of register.
+// Eureka, Nacos, Spring Boot Admin and a small management server are HTTP handlers, written
+// from their documentation. etcd and Consul are real servers, started by test/servers and
+// reached through a proxy, so that [Faults] can stand before them, too. For Consul, which
+// takes long to build, there also is a handler.
 //
-// A handler believes what the documentation says of the server, and where that is
-// silent, what its source says; each names both.
+// A handler does what the server's documentation says, and where that is silent, what its
+// source does; each names both.
 package registries
 
 import (
@@ -87,7 +86,7 @@ func (l *list[E]) put(id string, e E) {
 	l.entries[id] = e
 }
 
-// drop removes the entry of that id, and tells whether there was one.
+// drop removes the entry with that id, and reports whether there was one.
 func (l *list[E]) drop(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,14 +106,13 @@ func (l *list[E]) expire(leased func(E) bool) {
 	}
 }
 
-// Await waits until something is so, and fails the test if it does not come to be. It
-// waits for as long as a machine can be busy.
+// Await waits until is returns true, and fails the test if it does not within a minute.
 func Await(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	giveUp := time.Now().Add(60 * time.Second)
 	for !is() {
 		if time.Now().After(giveUp) {
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting for: %s", what)
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

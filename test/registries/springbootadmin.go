@@ -10,7 +10,7 @@ import (
 
 // SpringBootAdmin is a Spring Boot Admin server
 // (https://docs.spring-boot-admin.com/; statuses as in its InstancesController, ids as in
-// its HashingInstanceUrlIdGenerator: of the health URL, whoever sends it). It asks the
+// its HashingInstanceUrlIdGenerator: of the health URL alone). It asks the
 // health URLs itself, which this one does not, and has no leases: who does not answer is
 // shown as offline and stays. An entry is its id.
 type SpringBootAdmin struct{ list[adminInstance] }
@@ -32,7 +32,7 @@ func (*SpringBootAdmin) Base() string { return "" }
 
 func (*SpringBootAdmin) Expire() {}
 
-// Entries leaves out those that were taken away: the server keeps their history.
+// Entries leaves out removed ones, of which the server keeps the history.
 func (s *SpringBootAdmin) Entries() []string {
 	ids := []string{}
 	for _, id := range s.list.Entries() {

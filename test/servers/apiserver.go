@@ -27,7 +27,7 @@ type APIServer struct {
 	AdminToken string // may do everything
 	UserToken  string // of User, who may do nothing but what the test grants
 
-	owner   testing.TB // with whose end the server ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	program string
 	args    []string
 	client  *http.Client
@@ -87,7 +87,7 @@ func (s *APIServer) Start(t testing.TB) {
 // do.
 const apiServerWithin = 120 * time.Second
 
-// Kill ends the server as a crash does.
+// Kill ends the server like a crash, by SIGKILL.
 func (s *APIServer) Kill(t testing.TB) {
 	t.Helper()
 	s.process.kill()

@@ -20,9 +20,9 @@ const ConsulNode = "agent"
 // all that it knows is in its memory.
 type Consul struct {
 	URL   string
-	Token string // may do everything; "" if everybody may
+	Token string // may do everything; "" if every client may
 
-	owner   testing.TB // with whose end it ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	program string
 	args    []string
 	client  *http.Client
@@ -81,7 +81,7 @@ func (c *Consul) Start(t testing.TB) {
 // consulWithin is generous: it takes a second on a machine with nothing else to do.
 const consulWithin = 120 * time.Second
 
-// Kill ends it as a crash does (SIGKILL).
+// Kill ends it like a crash, by SIGKILL.
 func (c *Consul) Kill(t testing.TB) { t.Helper(); c.process.kill() }
 
 // Reset makes it one that was never used.

@@ -21,10 +21,10 @@ const EtcdUser = "root"
 // JSON over HTTP (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/).
 type Etcd struct {
 	URL      string
-	Password string  // of EtcdUser; "" if everybody may do everything
+	Password string  // of EtcdUser; "" if every client may do everything
 	Client   KeyPair // whom it lets in over TLS; empty without TLS
 
-	owner   testing.TB // with whose end it ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	program string
 	args    []string
 	data    string
@@ -35,7 +35,7 @@ type Etcd struct {
 // EtcdOptions configures [StartEtcd].
 type EtcdOptions struct {
 	CA   *CA  // TLS with a certificate of it, for clients that have one of it; nil for plaintext
-	Auth bool // asks who it is
+	Auth bool // clients must log in
 }
 
 // StartEtcd starts Debian's etcd.
@@ -119,7 +119,7 @@ func StartEtcdPair(t testing.TB) (pair [2]*Etcd) {
 // etcdWithin is generous: it takes a second on a machine with nothing else to do.
 const etcdWithin = 120 * time.Second
 
-// Kill ends it as a crash does (SIGKILL). Its data stay, and its users' tokens with them.
+// Kill ends it like a crash, by SIGKILL. Its data stay, and its users' tokens with them.
 func (e *Etcd) Kill(t testing.TB) { t.Helper(); e.process.kill() }
 
 // Reset makes it one that was never used.
@@ -176,7 +176,7 @@ func do(client *http.Client, req *http.Request) (status int, answer string, err 
 	return resp.StatusCode, string(text), err
 }
 
-// enableAuth makes EtcdUser known, and nobody else.
+// enableAuth creates EtcdUser, the only user.
 func (e *Etcd) enableAuth(t testing.TB) {
 	t.Helper()
 	for _, c := range [][2]string{

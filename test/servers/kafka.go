@@ -19,7 +19,7 @@ type Kafka struct {
 type KafkaOptions struct {
 	Brokers  int         // 1 if zero
 	Topics   []string    // "name:partitions"
-	Users    []KafkaUser // who may log in; nobody has to if there are none
+	Users    []KafkaUser // who may log in; without any, no login is needed
 	ACLs     bool        // forbids what is not granted
 	Cert     KeyPair     // plaintext if empty
 	ClientCA string      // a file with the authority of the certificates that clients must have

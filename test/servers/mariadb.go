@@ -18,7 +18,7 @@ type MariaDB struct {
 	Socket   string
 	Password string // of app
 
-	owner   testing.TB // with whose end it ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	args    []string
 	process *process
 }
@@ -79,7 +79,7 @@ func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	return m
 }
 
-// Start starts it, also again after [MariaDB.Kill]. Everybody is let in when it returns.
+// Start starts it, also again after [MariaDB.Kill]. It accepts clients when this returns.
 func (m *MariaDB) Start(t testing.TB) {
 	t.Helper()
 	m.process = run(m.owner, Need(t, "mariadbd"), m.args...)
@@ -98,7 +98,7 @@ func (m *MariaDB) Start(t testing.TB) {
 // mariaDBWithin is generous: it takes a second on a machine with nothing else to do.
 const mariaDBWithin = 120 * time.Second
 
-// Kill ends it as a crash does (SIGKILL). Its data stay.
+// Kill ends it like a crash, by SIGKILL. Its data stay.
 func (m *MariaDB) Kill(t testing.TB) { t.Helper(); m.process.kill() }
 
 // SQL runs statements as root, and returns what they give, a line for each row.

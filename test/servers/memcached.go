@@ -22,7 +22,7 @@ func MemcachedTLS(pair KeyPair) []string {
 }
 
 // StartMemcachedSASL starts one that wants a login, and so speaks its binary protocol
-// alone. Nobody can log in.
+// alone. No client can log in.
 func StartMemcachedSASL(t testing.TB) string {
 	t.Helper()
 	program := Need(t, "memcached")

@@ -11,7 +11,7 @@ import (
 // kinds of zone that no server should have:
 const (
 	ZoneServfail = "broken.test."  // configured, but not loaded: SERVFAIL
-	ZoneRefused  = "refused.test." // may be queried by nobody: REFUSED
+	ZoneRefused  = "refused.test." // no client may query it: REFUSED
 )
 
 // Named also refuses every name outside its zones, as authoritative servers do.
@@ -28,7 +28,7 @@ func StartNamed(t testing.TB, zone Zone) *Named {
 	return StartNamedAt(t, FreeAddr(t), zone)
 }
 
-// StartNamedAt is StartNamed for those who have told others the address already.
+// StartNamedAt is StartNamed at an address that is already in use by clients.
 func StartNamedAt(t testing.TB, addr string, zone Zone) *Named {
 	t.Helper()
 	program, dir := unconfined(t, Need(t, "named")), t.TempDir()

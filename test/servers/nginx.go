@@ -84,7 +84,7 @@ func (n *NGINX) SetUnready(t testing.TB) {
 	}
 }
 
-// One process, because the workers of a master that is root are somebody else, who
+// One process, because the workers of a master that runs as root run as another user, who
 // may not enter the test's directory. "return" answers before authentication is looked
 // at, so the page that wants a password is a file.
 const nginxConf = `

@@ -20,7 +20,7 @@ type Postgres struct {
 	Socket   string // the folder of its socket
 	Password string // of app
 
-	owner   testing.TB // with whose end it ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	who     *syscall.Credential
 	dir     string
 	process *process
@@ -146,7 +146,7 @@ func (p *Postgres) quit(process *process) {
 	<-process.exited
 }
 
-// AwaitUp waits until it lets somebody in.
+// AwaitUp waits until it accepts clients.
 func (p *Postgres) AwaitUp(t testing.TB) {
 	t.Helper()
 	ready := Need(t, "pg_isready")

@@ -31,7 +31,7 @@ func (o *Output) String() string {
 }
 
 const (
-	upWithin   = 30 * time.Second // generous: machines that test are busy
+	upWithin   = 30 * time.Second // generous: test machines are busy
 	stopWithin = 5 * time.Second  // from SIGTERM to SIGKILL
 )
 
@@ -56,7 +56,7 @@ func runWith(t testing.TB, env []string, program string, args ...string) *proces
 	return runAs(t, nil, env, program, args...)
 }
 
-// runAs is runWith as somebody else; as who runs the test, if nil.
+// runAs is runWith as another user; nil means the user who runs the test.
 func runAs(t testing.TB, who *syscall.Credential, env []string, program string, args ...string) *process {
 	t.Helper()
 	Slow(t)
@@ -71,7 +71,7 @@ func runAs(t testing.TB, who *syscall.Credential, env []string, program string, 
 	p.cmd.SysProcAttr = DieWithParent()
 	p.cmd.SysProcAttr.Credential = who
 	if who != nil {
-		p.cmd.Dir = "/" // which everybody may be in
+		p.cmd.Dir = "/" // which every user may enter
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends it as a crash does.
+// kill ends it like a crash, by SIGKILL.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.exited

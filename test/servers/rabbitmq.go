@@ -92,7 +92,7 @@ func rabbitDefinitions(t testing.TB) string {
 	return string(data)
 }
 
-// Kill ends it as a crash does (SIGKILL).
+// Kill ends it like a crash, by SIGKILL.
 func (r *RabbitMQ) Kill(t testing.TB) { t.Helper(); r.process.kill() }
 
 // Control runs rabbitmqctl with the arguments, and returns what that says.

@@ -14,7 +14,7 @@ type Redis struct {
 	Socket string
 	Client KeyPair // whom it lets in over TLS; empty without TLS
 
-	owner   testing.TB // with whose end it ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	dir     string
 	ca      *CA
 	args    []string

@@ -1,11 +1,20 @@
-// Package servers starts the real servers that tests run against: each on free
-// loopback ports, configured in a temporary directory, up when the function that
-// starts it returns, and stopped by its process id when the test ends. It also gets what
-// else tests want of the machine, or skips them.
+// Package servers starts the real servers that tests run against. Each listens on free
+// loopback ports, is configured in a temporary directory, is up when the function that
+// starts it returns, and is stopped by its process id when the test ends:
 //
-// Debian's servers come from test/install-servers.sh; CoreDNS and the gRPC health
-// server are modules of their own beside this package and are built when wanted; so is
-// Consul, but only by make consul.
+//	func TestReady(t *testing.T) {
+//		t.Parallel()
+//		nginx := servers.StartNGINX(t, servers.NGINXOptions{})
+//		nginx.SetReady(t)
+//		resp, err := http.Get("http://" + nginx.HTTP + "/ready")
+//
+// A test that needs what the machine does not have is skipped ([Need], [Absent]), and so is,
+// under -short, one that starts a server ([Slow]). A package that mostly waits for servers
+// runs its tests with [Main].
+//
+// Debian's servers come from test/install-servers.sh. CoreDNS, the gRPC health server and
+// others are separate modules beside this package, built on first use. Consul is built by
+// make consul.
 package servers
 
 import (
@@ -50,7 +59,7 @@ var debian = map[string]string{
 	"wget":       "wget",
 }
 
-// Need returns the path of a program that Debian has. Without the program, the test
+// Need returns the path of a program from a Debian package. If it is not installed, the test
 // is skipped, see [Absent].
 func Need(t testing.TB, program string) string {
 	t.Helper()
@@ -80,8 +89,8 @@ func lookPath(program string) (string, error) {
 	return versions[len(versions)-1], nil
 }
 
-// Absent skips a test that wants what this machine has not, or fails it where CI=true:
-// there, a test that is not run is not noticed.
+// Absent skips a test that needs what this machine does not have, or fails it where CI=true:
+// there, a skipped test would not be noticed.
 func Absent(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -17,7 +17,7 @@ type Unbound struct {
 	proc *process
 }
 
-// StartUnbound starts Debian's unbound. It asks nobody but the authoritative server, and
+// StartUnbound starts Debian's unbound. It asks only the authoritative server, and
 // sends nothing that leaves the machine.
 func StartUnbound(t testing.TB, authority *Named) *Unbound {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 type ZooKeeper struct {
 	Addr string
 
-	owner   testing.TB // with whose end it ends, whoever starts it again
+	owner   testing.TB // the server ends with this test, whichever test starts it again
 	args    []string
 	process *process
 }
@@ -93,5 +93,5 @@ func (z *ZooKeeper) Start(t testing.TB) {
 	z.process.untilListening(t, z.Addr)
 }
 
-// Kill ends it as a crash does (SIGKILL).
+// Kill ends it like a crash, by SIGKILL.
 func (z *ZooKeeper) Kill(t testing.TB) { t.Helper(); z.process.kill() }
