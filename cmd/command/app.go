@@ -26,8 +26,7 @@ import (
 	"initbox/internal/suggest"
 )
 
-// subcommands lists every one of them. A new one is a line here and a file of its
-// own.
+// subcommands lists all subcommands, in the order of the help. A new one needs a line here and a file.
 var subcommands = []struct {
 	name string
 	new  func(*env) *cli.Command
@@ -59,7 +58,7 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	command string // that runs, for messages
+	command string // as typed, for messages
 
 	untilStopped context.Context // ends when a signal comes, but not at the deadline
 
@@ -79,7 +78,7 @@ const defaultTimeout = duration.Value(5 * time.Minute)
 // Run runs the subcommand that args[0], the name of a link to the program, or else args[1] names. It reports a failure on
 // stderr and in the Pod's termination message, and returns the exit status.
 func Run(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	log.SetOutput(io.Discard) // net/http writes there what a server says out of turn
+	log.SetOutput(io.Discard) // net/http logs there what a server sends unasked
 	ctx, release := withSignals(context.Background())
 	defer release()
 	end, endWrites := context.WithCancelCause(context.Background())
@@ -126,7 +125,7 @@ func (e *env) main(ctx context.Context, args []string) error {
 	for _, cmd := range app.Commands {
 		action, flags := cmd.Action, cmd.Flags
 		cmd.Before = func(*cli.Context) error {
-			cmd.Flags = nil // else the library compares each with each, for actions of flags, and none has one
+			cmd.Flags = nil // else the library looks for actions of flags, which none has
 			return nil
 		}
 		cmd.Action = func(c *cli.Context) error {
@@ -141,7 +140,7 @@ func (e *env) main(ctx context.Context, args []string) error {
 	return err
 }
 
-// start runs a subcommand's action with what the common flags ask for.
+// start runs the action of a subcommand, with the logger and the deadline that the common flags ask for.
 func (e *env) start(c *cli.Context, action cli.ActionFunc) error {
 	log, err := newLogger(e.stderr, e.logFormat, e.logLevel)
 	if err != nil {
@@ -168,8 +167,8 @@ func (d deadlinePassed) Error() string {
 }
 func (d deadlinePassed) Unwrap() error { return context.DeadlineExceeded }
 
-// newApp returns the program, of whose subcommands one is made if it is named, and else all:
-// what the help says of each, and its flags, take a while.
+// newApp returns the program with the named subcommand, or with all of them if named is empty:
+// making their flags and help takes a while.
 func (e *env) newApp(named string) *cli.App {
 	app := &cli.App{
 		Name:                      "initbox",
@@ -184,7 +183,7 @@ func (e *env) newApp(named string) *cli.App {
 		OnUsageError:              onUsageError,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "list", Usage: "print the names of the subcommands, for links to the binary"},
-			&cli.StringFlag{Name: "format", Usage: "`text|json`: with --list, print only names, or flags and kinds of targets too", Value: "text"},
+			&cli.StringFlag{Name: "format", Usage: "`text|json`: with --list, print only the names, or also the flags and the kinds of targets", Value: "text"},
 		},
 		Action: func(c *cli.Context) error {
 			switch {
@@ -214,8 +213,8 @@ func (e *env) newApp(named string) *cli.App {
 	return app
 }
 
-// setUp does what the library would at each start, and keeps the flags out of its
-// sight: it describes every flag of every subcommand, for a help that is not ours.
+// setUp sets app up as the library does at each start, but without the flags: it would describe each flag of each
+// subcommand for a help that is never printed.
 func setUp(app *cli.App) {
 	flags := map[*cli.Command][]cli.Flag{}
 	for _, cmd := range app.Commands {
@@ -244,15 +243,14 @@ type stopped struct{ syscall.Signal }
 
 func (s stopped) Error() string { return "stopped by signal: " + s.Signal.String() }
 
-// withSignals returns a context that ends when the process is told to stop.
-// The kernel delivers to PID 1, which a container's process is, only the
-// signals that it handles. From release on they do again what they do by
-// default; it returns the cause if one arrived before, so that none is lost.
+// withSignals returns a context that a signal ends. The kernel delivers to PID 1, which a container's process is, only
+// the signals that it handles. release restores their default effect; it returns the cause of the context if a signal
+// arrived before, so that none is lost.
 func withSignals(parent context.Context) (ctx context.Context, release func() error) {
 	ctx, cancel := context.WithCancelCause(parent)
 	ch := make(chan os.Signal, 1)
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(sig) { // from the start, as nohup has it
+		if !signal.Ignored(sig) { // it stays ignored, as under nohup
 			signal.Notify(ch, sig)
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// option is a flag as it stands on a command line.
+// option is a flag on a command line, with its value.
 type option struct {
 	flag  cli.Flag // nil if there is no such flag
 	name  string
-	words []string // a value may be a word of its own
+	words []string // one, or two if the value is a separate word
 	value string
-	bare  bool // has no value, though it takes one
+	bare  bool // needs a value and has none
 }
 
 // readOption reads the option that args begin with; ok is false if they begin
@@ -22,7 +22,7 @@ type option struct {
 func readOption(args []string, flags []cli.Flag) (o option, ok bool) {
 	word := args[0]
 	if len(word) < 2 || word[0] != '-' || word == "--" || '0' <= word[1] && word[1] <= '9' || word[1] == ':' {
-		return o, false // "-" is stdin by custom, also in "-:DST", and "-5" a number
+		return o, false // "-" stands for stdin, also in "-:DST", and "-5" is a number
 	}
 	name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	o = option{name: name, value: value, words: args[:1]}
@@ -44,10 +44,10 @@ func (o option) takesValue() bool {
 	return o.flag != nil && !isBool
 }
 
-// check refuses an option without a value where one is wanted. An empty one, as
-// of a variable that is not set, would pass for the option not being there.
+// check refuses an option that needs a value and has none. An empty value, such as that of a variable that is not set,
+// would look as if the option were absent.
 func (o option) check() error {
-	empty := o.takesValue() && o.value == "" && o.name != flagTerminationLog // where it means none
+	empty := o.takesValue() && o.value == "" && o.name != flagTerminationLog // where it means no file
 	if o.bare || empty {
 		value, _ := flagUsage(o.flag)
 		return usagef("--%s needs a value: --%s=%s", o.name, o.name, value)
@@ -55,15 +55,15 @@ func (o option) check() error {
 	return nil
 }
 
-// foreign reports whether what follows is the command line of another program.
+// foreign reports whether what follows is the command line of another tool.
 func (o option) foreign() bool {
 	return o.name == flagFromK8sWaitFor && o.value != "false" || o.name == flagCompat && o.value == compatGitSync
 }
 
 // permute moves the flags before the arguments, since people write flags last
 // and the library stops reading them at the first argument. The arguments
-// follow after "--". An "--" of the user's ends the flags; what follows it stays
-// together, and a second "--" marks where it begins.
+// follow after "--". A "--" that the user wrote ends the flags; what follows it
+// stays together, after a second "--".
 func permute(args []string, flags []cli.Flag) ([]string, error) {
 	var options, arguments []string
 	for len(args) > 0 {
@@ -98,9 +98,8 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 	return append(append(options, "--"), arguments...), nil
 }
 
-// setReporting reads the two flags that say how a failure is reported, and their
-// variables. They hold also when the command line is wrong before them, so that
-// this cannot be left to the library.
+// setReporting reads the two flags that say how a failure is reported, and their variables. They also count if the
+// command line has a mistake before them, so the library cannot read them.
 func (e *env) setReporting(args []string, flags []cli.Flag) {
 	for variable, value := range map[string]*string{variableLogFormat: &e.logFormat, variableTerminationLog: &e.terminationLog} {
 		if v := os.Getenv(variable); v != "" {

@@ -10,10 +10,10 @@ func deregister(e *env) *cli.Command {
 	var state string
 	var try tryFlags
 	return &cli.Command{
-		Usage: "take away what register has announced, as in a preStop hook",
-		Description: `Takes away the entry that initbox register with the same --state has made, at the
-same server and with the same credentials, whose files are read again. In a preStop
-hook it runs before the application is stopped, so that nobody is sent to it any more.
+		Usage: "remove what register has announced, as in a preStop hook",
+		Description: `Removes the entry that initbox register with the same --state has made, from the same
+server and with the same credentials, whose files are read again. In a preStop hook it
+runs before the application is stopped, so that the application gets no new requests.
 A register --hold that keeps the entry alive does not bring it back.
 
 Example:
@@ -23,7 +23,7 @@ Example:
 		}, try.flags()...),
 		Action: func(c *cli.Context) error {
 			if words := c.Args().Slice(); len(words) > 0 {
-				return usagef("no argument is wanted, got %s", words[0])
+				return usagef("unexpected argument: %s", words[0])
 			}
 			if state == "" {
 				return usagef("--state is missing").hint("as in: initbox deregister --state /state/registered")

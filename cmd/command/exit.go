@@ -26,7 +26,7 @@ import (
 const (
 	exitFailure = 1   // trying again the same way cannot help
 	exitUsage   = 2   // the command line is wrong; nothing was tried
-	exitTimeout = 124 // the deadline passed, as of timeout(1)
+	exitTimeout = 124 // the deadline passed, as with timeout(1)
 	exitSignal  = 128 // plus the signal's number
 )
 
@@ -38,7 +38,7 @@ const exitHelp = `Exit status:
   128+n  stopped by signal n (143 for SIGTERM)
 `
 
-// usageError is an error of the command line.
+// usageError is a mistake in the command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -63,8 +63,7 @@ func status(err error) int {
 	return exitFailure
 }
 
-// report is the one place where an error meets the user: on stderr, in the
-// Pod's status, and as the exit status.
+// report is the one place where an error reaches the user: on stderr, in the Pod's status, and as the exit status.
 func (e *env) report(err error) int {
 	if err == nil {
 		return 0
@@ -75,10 +74,10 @@ func (e *env) report(err error) int {
 	if hint != "" {
 		whole += "\nhint: " + hint
 	}
-	// First into the Pod's status: nobody may read stderr.
+	// The Pod's status comes first: a write to stderr may block.
 	termination := writeTerminationLog(e.terminationLog, whole)
 	if e.logFormat == "json" {
-		// The command line may be wrong before there is a logger, or in its level.
+		// There may be no logger yet: the command line may be wrong before its flags, or in them.
 		slog.New(slog.NewJSONHandler(e.stderr, nil)).Error(message, "hint", hint, "status", status(err))
 	} else {
 		fmt.Fprintf(e.stderr, "%s: %s\n", e.command, message)
@@ -93,7 +92,7 @@ func (e *env) report(err error) int {
 }
 
 // printable escapes what would move a terminal's cursor or change its colours:
-// messages quote what others have written, such as the text of a template's fail.
+// messages quote text from elsewhere, such as that of a template's fail.
 func printable(s string) string {
 	if !strings.ContainsFunc(s, unprintable) {
 		return s
@@ -119,16 +118,15 @@ func hintOf(err error) string {
 	return ""
 }
 
-// maxTerminationMessage is as much as the kubelet reads.
+// maxTerminationMessage is how many bytes the kubelet reads.
 const maxTerminationMessage = 4096
 
 // kubeletTerminationLog is where the kubelet looks unless the Pod says
 // otherwise (terminationMessagePath).
 const kubeletTerminationLog = "/dev/termination-log"
 
-// writeTerminationLog writes message where the kubelet looks for it; an empty
-// name is nowhere. The file is a mount: it is written in place, never replaced,
-// and never created.
+// writeTerminationLog writes message to the file where the kubelet looks for it, or nowhere if name is empty. The file is
+// a mount: it is written in place, and never replaced or created.
 func writeTerminationLog(name, message string) error {
 	if name == "" {
 		return nil
@@ -140,12 +138,12 @@ func writeTerminationLog(name, message string) error {
 		}
 		return err
 	}
-	_ = f.SetWriteDeadline(time.Now().Add(lastWord)) // of a full FIFO; a file has none
+	_ = f.SetWriteDeadline(time.Now().Add(lastWord)) // for a full FIFO; files have no deadlines
 	_, err = io.WriteString(f, cut(message, maxTerminationMessage))
 	return errors.Join(err, f.Close())
 }
 
-// cut returns at most n bytes of s, and no half of a character.
+// cut returns at most n bytes of s, without splitting a character.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -156,10 +154,10 @@ func cut(s string, n int) string {
 	return s[:n]
 }
 
-// helpHint says where the flags of a command are explained.
+// helpHint returns a hint that says where the flags of a command are explained.
 func helpHint(command string) string { return "run " + command + " --help for the flags" }
 
-// onUsageError puts what the flag library says into words of ours.
+// onUsageError replaces the messages of the flag library by the program's own.
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	help := helpHint(c.App.Name)
 	var flags []cli.Flag
@@ -186,9 +184,8 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	return usagef("no such flag: --%s", name).hint(help)
 }
 
-// wrongValue reads from the library's error which flag or variable has a wrong
-// value, and says so in the form of the program's own errors. An error that it
-// does not know stays as it is.
+// wrongValue finds in an error of the library which flag or variable has a wrong value, and returns one in the form of
+// the program's own errors. It returns other errors as they are.
 func wrongValue(err error, flags []cli.Flag) error {
 	const quoted = `("(?:[^"\\]|\\.)*")`
 	text := err.Error()
@@ -208,7 +205,7 @@ func wrongValue(err error, flags []cli.Flag) error {
 		case *cli.IntFlag:
 			reason = "want a whole number"
 		case *cli.BoolFlag:
-			reason = "want no value, true or false"
+			reason = "want true, false or no value"
 		}
 	}
 	return fmt.Errorf("--%s: %s, got %s", name, reason, value)

@@ -10,12 +10,13 @@ import (
 	"sync"
 	"testing"
 
+	"initbox/internal/words"
 	"initbox/waitfor"
 )
 
-// TestServersThatAreNotReady waits for targets of every scheme that is of a server, at servers with a fault, up to
-// the deadline: the program says of each what the fault is, and ends with the status that means so. What each kind
-// makes of more faults is tested in package waitfor.
+// TestServersThatAreNotReady waits for targets of every scheme of a server, at servers with a fault, up to the deadline.
+// The program names the fault of each, and ends with the status of a deadline. Package waitfor tests more faults of each
+// kind.
 func TestServersThatAreNotReady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for deadlines")
@@ -65,9 +66,8 @@ func testServersThatAreNotReady(t *testing.T, serve func(net.Conn), says string)
 			}
 		}
 	}
-	const told = 8 // targets in a message
 	var wg sync.WaitGroup
-	for some := range slices.Chunk(targets, told) {
+	for some := range slices.Chunk(targets, words.MaxNamed) { // a message names all of them
 		wg.Go(func() { requireSaid(t, some, says) })
 	}
 	wg.Wait()
@@ -93,6 +93,6 @@ func requireSaid(t *testing.T, targets []string, says string) {
 		t.Errorf("there is no hint:\n%s", message)
 	}
 	if strings.Contains(stderr.String(), "Unter2") || strings.Contains(stderr.String(), "mail.example") {
-		t.Errorf("a password, or what another server says, is told:\n%s", stderr.String())
+		t.Errorf("a password, or text from the server, is printed:\n%s", stderr.String())
 	}
 }

@@ -43,37 +43,35 @@ func durationFlag(name, usage, category string, dst *duration.Value, env ...stri
 	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: dst, EnvVars: env, DefaultText: dst.String()}
 }
 
-// textFlag returns a flag that takes a text and starts from the value in *dst.
+// textFlag returns a flag that takes a string and starts from the value in *dst.
 func textFlag(name, usage, category string, dst *string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: dst, Value: *dst}
 }
 
-// textsFlag returns a flag that takes a text each time that it is given.
+// textsFlag returns a flag that takes a string and may be repeated.
 func textsFlag(name, usage, category string, dst *cli.StringSlice) cli.Flag {
 	return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: dst}
 }
 
-// onFlag returns a flag without a value.
+// onFlag returns a flag that turns something on.
 func onFlag(name, usage, category string, dst *bool) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: dst}
 }
 
-// commonFlags belong to every subcommand: a link to the binary has no place for
-// global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT:
-// Kubernetes sets those for a Service called initbox. The values of two are
-// read by setReporting, and only checked and explained by the library.
+// commonFlags returns the flags of every subcommand: a command line that starts with a link to the binary has no place for
+// global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT: Kubernetes sets those for a Service called
+// initbox. setReporting reads the values of two of the flags; the library only checks and explains them.
 func (e *env) commonFlags(command string) []cli.Flag {
 	timeout := durationFlag("timeout", "deadline of the whole command, 0 for none", categoryCommon, &e.timeout, "INITBOX_TIMEOUT")
 	if command == "sleep" {
-		// Its argument says how long it takes; a variable that is meant for waits
-		// does not cut it short.
+		// Its argument says how long it takes; a variable that is meant for waits must not cut it short.
 		timeout.DefaultText, timeout.EnvVars = "none", nil // see start
 	}
 	return []cli.Flag{
 		timeout,
-		&cli.StringFlag{Name: flagLogFormat, Usage: "text or json", Category: categoryCommon, Value: "text", EnvVars: []string{variableLogFormat}},
-		&cli.StringFlag{Name: "log-level", Usage: "debug, info, warn or error", Category: categoryCommon, Value: "info", Destination: &e.logLevel, EnvVars: []string{"INITBOX_LOG_LEVEL"}},
-		&cli.StringFlag{Name: flagTerminationLog, Usage: "`FILE` for the reason of a failure, if it exists", Category: categoryCommon, Value: kubeletTerminationLog, EnvVars: []string{variableTerminationLog}},
+		&cli.StringFlag{Name: flagLogFormat, Usage: "`text|json`: format of the log", Category: categoryCommon, Value: "text", EnvVars: []string{variableLogFormat}},
+		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL` of the log: debug, info, warn or error", Category: categoryCommon, Value: "info", Destination: &e.logLevel, EnvVars: []string{"INITBOX_LOG_LEVEL"}},
+		&cli.StringFlag{Name: flagTerminationLog, Usage: "`FILE` to write the reason of a failure to, if it exists", Category: categoryCommon, Value: kubeletTerminationLog, EnvVars: []string{variableTerminationLog}},
 	}
 }
 
@@ -92,13 +90,13 @@ func (w *waitFlags) flags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "any", Usage: "one target is enough", Category: categoryWait, Destination: &w.any},
 		&cli.IntFlag{Name: "min", Usage: "`N` targets are enough", Category: categoryWait, Destination: &w.min},
-		&cli.BoolFlag{Name: "gone", Usage: "wait until targets are not there any more", Category: categoryWait, Destination: &w.gone},
-		durationFlag("stable-for", "targets have to be ready without interruption for so long", categoryWait, &w.stableFor),
+		&cli.BoolFlag{Name: "gone", Usage: "wait until the targets are gone", Category: categoryWait, Destination: &w.gone},
+		durationFlag("stable-for", "how long targets must stay ready without interruption", categoryWait, &w.stableFor),
 		attemptTimeoutFlag(&w.attemptTimeout),
 	}, w.names.flags()...)
 }
 
-// attemptTimeoutFlag is shared by the subcommands that try again.
+// attemptTimeoutFlag returns the flag of the subcommands that retry.
 func attemptTimeoutFlag(dst *duration.Value) cli.Flag {
 	*dst = duration.Value(10 * time.Second)
 	return durationFlag("attempt-timeout", "deadline of one attempt, 0 for none", categoryWait, dst, "INITBOX_ATTEMPT_TIMEOUT")
@@ -135,7 +133,7 @@ func (w *waitFlags) checkMin(set bool, n int) error {
 	case w.any:
 		return usagef("--any and --min exclude each other")
 	case w.min < 1:
-		return usagef("--min %d: no target would have to be ready", w.min).hint(hint)
+		return usagef("--min %d: that would wait for no target", w.min).hint(hint)
 	case w.min > n && n == 1:
 		return usagef("--min %d: there is only 1 target", w.min).hint(hint)
 	case w.min > n:
@@ -153,9 +151,9 @@ type resolverFlags struct {
 
 func (r *resolverFlags) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, in place of resolv.conf's; may be repeated", Category: categoryDNS, Destination: &r.servers},
-		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read in place of /etc/resolv.conf", Category: categoryDNS, Destination: &r.resolvConf},
-		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read in place of /etc/hosts", Category: categoryDNS, Destination: &r.hosts},
+		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, instead of those in resolv.conf; may be repeated", Category: categoryDNS, Destination: &r.servers},
+		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read instead of /etc/resolv.conf", Category: categoryDNS, Destination: &r.resolvConf},
+		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read instead of /etc/hosts", Category: categoryDNS, Destination: &r.hosts},
 	}
 }
 
@@ -169,7 +167,7 @@ func (r *resolverFlags) resolver() (*resolver.Resolver, error) {
 	return &resolver.Resolver{Servers: servers, ResolvConf: r.resolvConf, Hosts: r.hosts}, err
 }
 
-// podFlags say where the downward API is read.
+// podFlags say where to read the downward API.
 type podFlags struct {
 	dir       string
 	variables cli.StringSlice
@@ -178,7 +176,7 @@ type podFlags struct {
 func (p *podFlags) flags(category string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "pod-info", Usage: "`FOLDER` where the downward API is mounted", Category: category, Value: podinfo.DefaultDir, Destination: &p.dir},
-		&cli.StringSliceFlag{Name: "pod-env", Usage: "`NAME=VARIABLE` that tells a field of the Pod in place of its usual one, as in ip=MY_IP; may be repeated", Category: category, Destination: &p.variables},
+		&cli.StringSliceFlag{Name: "pod-env", Usage: "`NAME=VARIABLE`: the variable that holds a field of the Pod, if it is not the usual one, as in ip=MY_IP; may be repeated", Category: category, Destination: &p.variables},
 	}
 }
 
@@ -194,7 +192,7 @@ func (p *podFlags) source() (podinfo.Source, error) {
 	return s, nil
 }
 
-// checkFile returns why there is no file of the name, without the name.
+// checkFile returns why the file cannot be found, without its name.
 func checkFile(name string) error {
 	_, err := os.Stat(name)
 	var path *fs.PathError
@@ -276,7 +274,7 @@ func (ts takers) names() []string {
 	return names
 }
 
-// usage returns what the setting means; if that is not the same for all, with whom it means what.
+// usage returns what the setting means or, if that differs, what it means for each kind.
 func (ts takers) usage(setting string) string {
 	var usages []string
 	of := map[string]takers{}
@@ -318,8 +316,7 @@ func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
 	return values
 }
 
-// parseTargets makes checks of targets; a flag that none of them takes is a
-// mistake.
+// parseTargets returns the checks of targets. A flag that none of them takes is a mistake.
 func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 	var checks []waitfor.Check
 	for i, text := range texts {
@@ -334,19 +331,19 @@ func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 	}
 	if unused := waitfor.Unused(o.Settings, checks...); len(unused) > 0 {
 		schemes := strings.Join(kindsTaking(waitfor.Kinds())[unused[0]].names(), ", ")
-		return nil, usagef("--%s: none of the targets takes it, it is for %s targets", unused[0], schemes)
+		return nil, usagef("--%s applies to none of the targets: it is for %s targets", unused[0], schemes)
 	}
 	return checks, nil
 }
 
-// tlsFlags are those of a client of TLS.
+// tlsFlags returns the flags of a TLS client.
 func tlsFlags(category string, o *tlsconfig.Options) []cli.Flag {
 	return []cli.Flag{
-		textFlag("ca-file", "`FILE` with PEM certificates to trust besides the roots", category, &o.CAFile),
+		textFlag("ca-file", "`FILE` with PEM certificates to trust, besides the usual roots", category, &o.CAFile),
 		textFlag("cert-file", "`FILE` with a PEM client certificate", category, &o.CertFile),
 		textFlag("key-file", "`FILE` with the client certificate's key, if it is not in the same file", category, &o.KeyFile),
-		textFlag("server-name", "`NAME` to find in the server's certificate in place of the host's", category, &o.ServerName),
-		onFlag("insecure", "take any certificate of the server", category, &o.Insecure),
+		textFlag("server-name", "`NAME` to expect in the server's certificate instead of the host name", category, &o.ServerName),
+		onFlag("insecure", "accept any server certificate", category, &o.Insecure),
 	}
 }
 
@@ -377,7 +374,7 @@ var byteUnits = map[string]int64{
 func parseMode(text string) (fs.FileMode, error) {
 	n, err := strconv.ParseUint(text, 8, 32)
 	if err != nil || n > 0o777 {
-		return 0, errors.New("want an octal mode of up to 0777")
+		return 0, errors.New("want an octal mode up to 0777")
 	}
 	return fs.FileMode(n), nil
 }

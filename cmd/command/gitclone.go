@@ -29,12 +29,12 @@ import (
 // Categories of git-clone's flags.
 const (
 	categoryRevision    = "What is cloned"
-	categoryPlace       = "What becomes of DIR"
-	categoryLimits      = "What is refused"
+	categoryPlace       = "Destination"
+	categoryLimits      = "Limits and checks"
 	categoryCredentials = "Credentials, for http and https"
 	categorySSH         = "Credentials, for ssh"
 	categoryReach       = "Server"
-	categorySeveral     = "Several at once"
+	categorySeveral     = "Several clones"
 	categoryWatch       = "Staying up to date"
 )
 
@@ -49,15 +49,15 @@ func gitClone(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:     "put one revision of a Git repository into a folder",
 		ArgsUsage: "URL DIR",
-		Description: `Makes DIR the tree of a revision of the repository, whatever was there before and
-however often it runs: DIR is the old tree or the new one, whole, at every instant,
-also if the program is killed. What is there already is not fetched again.
+		Description: `Makes DIR the tree of a revision of the repository, whatever DIR held before and
+however often it runs. At every instant DIR is all of the old tree or all of the new
+one, even if the program is killed. What DIR already has is not fetched again.
 
 URL is one of
-  https://HOST/PATH, http://…    a secret in it is referred to, as in
+  https://HOST/PATH, http://…    refer to a secret in it, as in
                                  https://${file:/secrets/user}:${file:/secrets/token}@HOST/PATH
   ssh://[USER@]HOST[:PORT]/PATH
-  [USER@]HOST:PATH               the same, as git has it
+  [USER@]HOST:PATH               the same, in git's short form
   git://HOST/PATH
   file:///PATH, /PATH            a repository on a volume
 
@@ -74,12 +74,11 @@ Examples:
 	}
 }
 
-// clonePercent is how much garbage there may be to what is in use. Of what a clone
-// makes little stays, so to collect often costs little, and a third of its memory is
-// saved.
+// clonePercent is the limit of garbage, in percent of the memory in use. Little of what a clone allocates stays in use, so
+// frequent collection costs little and saves a third of the memory.
 const clonePercent = 30
 
-// gitClone does what the flags ask for.
+// gitClone clones as the flags say.
 func (e *env) gitClone(c *cli.Context, g *gitFlags) error {
 	url, dir, err := g.arguments(c, e)
 	if err != nil {
@@ -154,89 +153,88 @@ type gitFlags struct {
 	attemptTimeout                 duration.Value
 	names                          resolverFlags
 
-	deadline  *time.Duration // in place of --timeout's; nil for that
+	deadline  *time.Duration // instead of --timeout; nil for that
 	errorFile errorFile
 }
 
 func (g *gitFlags) flags() []cli.Flag {
 	g.webhookTimeout, g.attemptTimeout = duration.Value(defaultWebhookTimeout), duration.Value(defaultGitTimeout)
 	return slices.Concat(g.entryFlags(), []cli.Flag{
-		textFlag("config", "`FILE`, YAML or JSON, with a list of clones: each has url and dir, and any of the flags above as a key; flags hold for all that have no such key", categorySeveral, &g.config),
-		&cli.IntFlag{Name: "parallel", Usage: "`N` of them at once (default as many as there are processors)", Category: categorySeveral, Destination: &g.parallel},
+		textFlag("config", "`FILE`, YAML or JSON, with a list of clones, each with the keys url and dir and any of the flags above; flags hold for all clones without such a key", categorySeveral, &g.config),
+		&cli.IntFlag{Name: "parallel", Usage: "`N` clones at a time (default the number of processors)", Category: categorySeveral, Destination: &g.parallel},
 
 		textFlag("output", "`FILE` for what was cloned, as JSON: url, ref, sha, date, author, subject, bytes, seconds, changed; - is stdout", categoryResult, &g.output),
 		textFlag("touch", "`FILE` to write the commit's id to, and to touch, when DIR has changed", categoryResult, &g.touch),
-		textFlag("webhook-url", "`URL` to tell when DIR has changed, in a header Gitsync-Hash; may refer to secrets", categoryResult, &g.webhookURL),
+		textFlag("webhook-url", "`URL` to call when DIR has changed, with the commit in a header Gitsync-Hash; may refer to secrets", categoryResult, &g.webhookURL),
 		textFlag("webhook-method", "`METHOD` for --webhook-url (default POST)", categoryResult, &g.webhookMethod),
-		textFlag("webhook-success-status", "`LIST` of statuses that mean that it was received, as in 200,202 (default 2xx)", categoryResult, &g.webhookSuccess),
-		durationFlag("webhook-timeout", "limit of one attempt", categoryResult, &g.webhookTimeout),
+		textFlag("webhook-success-status", "`LIST` of statuses that mean success, as in 200,202 (default 2xx)", categoryResult, &g.webhookSuccess),
+		durationFlag("webhook-timeout", "deadline of one attempt to call it", categoryResult, &g.webhookTimeout),
 
-		durationFlag("watch", "keep running as a sidecar: look for something new each time that so long has passed", categoryWatch, &g.watch),
-		textFlag("startup-probe", "with --watch, `FILE` to make, or PORT to answer at, once DIR is there: for the sidecar's startupProbe", categoryWatch, &g.startupProbe),
+		durationFlag("watch", "keep running as a sidecar, and look for a new commit this often", categoryWatch, &g.watch),
+		textFlag("startup-probe", "with --watch, `FILE|PORT`: create FILE, or answer at PORT, once DIR is there, for the sidecar's startupProbe", categoryWatch, &g.startupProbe),
 
-		textFlag(flagCompat, "`git-sync`: what follows are the flags of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
+		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
-		onFlag("retry-auth", "try again also what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.retryAuth),
-		durationFlag("attempt-timeout", "give up an attempt that makes no progress for so long, 0 for never", categoryWait, &g.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
+		onFlag("retry-auth", "retry also what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.retryAuth),
+		durationFlag("attempt-timeout", "give up an attempt after so long without progress, 0 for never", categoryWait, &g.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
 	}, g.names.flags())
 }
 
-// entryFlags are those of one clone, which --config can say of each.
+// entryFlags returns the flags of one clone, which are keys in --config too.
 func (g *gitFlags) entryFlags() []cli.Flag {
 	g.depth, g.submodules, g.gitDir, g.mode = 1, string(clone.SubmodulesOff), clone.GitKeep, "0755"
 	return slices.Concat([]cli.Flag{
 		textFlag("ref", "`REF`: branch, tag, commit, refs/… or a range of versions such as '^1.2' (default the remote's HEAD)", categoryRevision, &g.ref),
 		&cli.IntFlag{Name: "depth", Usage: "`N` commits of history, 0 for all", Category: categoryRevision, Value: g.depth, Destination: &g.depth},
 		onFlag("single-branch", "with --depth 0, only the history of --ref", categoryRevision, &g.singleBranch),
-		textFlag("submodules", "`off|shallow|recursive`: clone submodules too; shallow leaves out theirs", categoryRevision, &g.submodules),
-		textsFlag("sparse", "`FOLDER` to have in DIR, with what is at the top, in place of everything", categoryRevision, &g.sparse),
-		textsFlag("sparse-pattern", "`PATTERN` of files to have in DIR, as in .gitignore", categoryRevision, &g.sparsePatterns),
-		textFlag("filter", "`blob:none`: of files, fetch only those that DIR has", categoryRevision, &g.filter),
-		onFlag("lfs", "fetch the files that Git LFS keeps elsewhere", categoryRevision, &g.lfs),
+		textFlag("submodules", "`off|shallow|recursive`: clone submodules too, with recursive also their own", categoryRevision, &g.submodules),
+		textsFlag("sparse", "`FOLDER` to check out, with the files at the top, instead of everything", categoryRevision, &g.sparse),
+		textsFlag("sparse-pattern", "`PATTERN` of files to check out, as in .gitignore", categoryRevision, &g.sparsePatterns),
+		textFlag("filter", "`blob:none`: fetch only the files that are checked out", categoryRevision, &g.filter),
+		onFlag("lfs", "fetch the files that Git LFS stores elsewhere", categoryRevision, &g.lfs),
 		textFlag("subdir", "`FOLDER` of the repository whose content becomes DIR; without .git", categoryRevision, &g.subdir),
 
 		textFlag("git-dir", "`keep|remove|FOLDER`: .git stays in DIR, is left out, or is that folder", categoryPlace, &g.gitDir),
-		textFlag("mode", "`MODE` that folders and programs have at most; other files without the x", categoryPlace, &g.mode),
-		onFlag("group-write", "the group may do what the owner may, as of a volume with fsGroup", categoryPlace, &g.groupWrite),
-		textFlag("owner", "`UID[:GID]` of the files; needs the right to give them away", categoryPlace, &g.owner),
-		textFlag("link", "`NAME` of a link in DIR to the tree, whose folder is new for each commit, as git-sync has it", categoryPlace, &g.link),
+		textFlag("mode", "`MODE` limit of folders and executable files; for other files, without the x", categoryPlace, &g.mode),
+		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.groupWrite),
+		textFlag("owner", "`UID[:GID]` of the files; needs the right to change owners", categoryPlace, &g.owner),
+		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new folder for each commit, as with git-sync", categoryPlace, &g.link),
 
-		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag has to be signed by one", categoryLimits, &g.signedBy),
+		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag must be signed by one of them", categoryLimits, &g.signedBy),
 		onFlag("reject-escaping-symlinks", "refuse a tree with symbolic links that lead out of it", categoryLimits, &g.rejectEscaping),
-		&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` of all files at most, as in 500Mi", Category: categoryLimits, Value: &g.maxSize},
+		&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` limit of all files together, as in 500Mi", Category: categoryLimits, Value: &g.maxSize},
 		&cli.IntFlag{Name: "max-files", Usage: "`N` files at most", Category: categoryLimits, Destination: &g.maxFiles},
 
-		textFlag("user", "`NAME` for basic authentication, with --password-file; servers that take tokens want any name, or one of their own", categoryCredentials, &g.user),
+		textFlag("user", "`NAME` for basic authentication, with --password-file; servers that take tokens accept any name, or expect a fixed one", categoryCredentials, &g.user),
 		textFlag("password-file", "`FILE` with the password, or with a personal access token", categoryCredentials, &g.passwordFile),
 		textFlag("token-file", "`FILE` with a bearer token", categoryCredentials, &g.tokenFile),
-		textsFlag("header-file", "`FILE` with headers of requests, one per line", categoryCredentials, &g.headerFiles),
+		textsFlag("header-file", "`FILE` with headers for requests, one per line", categoryCredentials, &g.headerFiles),
 		textFlag("cookie-file", "`FILE` with cookies, as curl writes it", categoryCredentials, &g.cookieFile),
 		textFlag("netrc", "`FILE` with logins by host, also for submodules and LFS on other hosts", categoryCredentials, &g.netrc),
-		textFlag("askpass-url", "`URL` that answers username=… and password=… in two lines", categoryCredentials, &g.askpassURL),
-		textFlag("github-app-id", "`ID` of a GitHub App, or its client ID, whose installation's token is used", categoryCredentials, &g.appID),
+		textFlag("askpass-url", "`URL` that answers username=… and password=… on two lines", categoryCredentials, &g.askpassURL),
+		textFlag("github-app-id", "`ID` or client ID of a GitHub App, to use a token of its installation", categoryCredentials, &g.appID),
 		textFlag("github-app-installation", "`ID` of the App's installation", categoryCredentials, &g.appInstallation),
 		textFlag("github-app-key-file", "`FILE` with the App's private key", categoryCredentials, &g.appKey),
 		textFlag("github-app-url", "`URL` of the API (default https://api.github.com)", categoryCredentials, &g.appURL),
 
 		textsFlag("ssh-key-file", "`FILE` with a private key", categorySSH, &g.sshKeys),
 		textFlag("ssh-passphrase-file", "`FILE` with the passphrase of the keys", categorySSH, &g.sshPassphrase),
-		textsFlag("known-hosts", "`FILE` with the keys of hosts, as ssh-keyscan prints it", categorySSH, &g.knownHosts),
+		textsFlag("known-hosts", "`FILE` with host keys, as ssh-keyscan prints them", categorySSH, &g.knownHosts),
 		textsFlag("known-hosts-key", "`LINE` of such a file, as in 'git.example ssh-ed25519 AAAA…'", categorySSH, &g.knownHostKeys),
-		onFlag("ssh-accept-new", "trust a host of which no key is known, and log its fingerprint", categorySSH, &g.sshAcceptNew),
+		onFlag("ssh-accept-new", "trust a host whose key is not known, and log its fingerprint", categorySSH, &g.sshAcceptNew),
 	}, tlsFlags(categoryReach, &g.tls), []cli.Flag{
-		textFlag("proxy", "`URL` of a proxy, http, https or socks5, in place of what HTTPS_PROXY and its kin say", categoryReach, &g.proxy),
+		textFlag("proxy", "`URL` of an http, https or socks5 proxy, instead of those in HTTPS_PROXY and similar variables", categoryReach, &g.proxy),
 	})
 }
 
-// gitNames are flags of git clone, and what they are called here.
+// gitNames are flags of git clone, and their names here.
 var gitNames = map[string]string{
 	"b": "ref", "branch": "ref", "revision": "ref", "tag": "ref",
 	"recurse-submodules": "submodules", "recursive": "submodules", "shallow-submodules": "submodules",
 	"separate-git-dir": "git-dir", "no-checkout": "sparse",
 }
 
-// arguments returns what the arguments name. Those of another program are
-// translated into flags before.
+// arguments returns URL and folder. It translates arguments of git-sync into flags first.
 func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error) {
 	before, after, ended := arguments(c)
 	if g.compat != "" {
@@ -244,7 +242,7 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 			return "", "", usagef("--%s: want %s, got %q", flagCompat, compatGitSync, g.compat)
 		}
 		if len(before) > 0 {
-			return "", "", usagef("no argument is wanted before --%s, got %s", flagCompat, before[0])
+			return "", "", usagef("unexpected argument before --%s: %s", flagCompat, before[0])
 		}
 		return g.fromGitSync(c, e, after)
 	}
@@ -254,7 +252,7 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 	const example = "as in: initbox git-clone https://github.com/kubernetes/examples /work"
 	switch {
 	case g.config != "" && len(before) > 0:
-		return "", "", usagef("no argument is wanted with --config, got %s", before[0]).hint("the file says url and dir of each clone")
+		return "", "", usagef("unexpected argument with --config: %s", before[0]).hint("the file has url and dir of each clone")
 	case g.config != "":
 		return "", "", nil
 	case len(before) == 0:
@@ -286,8 +284,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 	return line.Arguments[0], line.Arguments[1], nil
 }
 
-// within returns a context that ends at the deadline of git-sync's flags, if they
-// say one, in place of --timeout's.
+// within returns a context that ends at the deadline of git-sync's flags, if there is one, instead of at --timeout.
 func (g *gitFlags) within(ctx context.Context, e *env) (context.Context, context.CancelFunc) {
 	switch {
 	case g.deadline == nil:
@@ -298,11 +295,11 @@ func (g *gitFlags) within(ctx context.Context, e *env) (context.Context, context
 	return context.WithTimeoutCause(e.untilStopped, *g.deadline, deadlinePassed(*g.deadline))
 }
 
-// defaultGitTimeout is for how long a server may say nothing. It is longer than
-// that of other commands: a server says nothing while it looks for what to send.
+// defaultGitTimeout is how long a server may be silent. It is longer than in other subcommands, since a server is silent
+// while it looks for what to send.
 const defaultGitTimeout = 30 * time.Second
 
-// options returns what the flags say of one clone.
+// options returns the options of one clone.
 func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Options, error) {
 	o := clone.Options{
 		URL: url, Dir: dir,
@@ -323,7 +320,7 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 		o.Sparse, o.Patterns = patterns, true
 	}
 	if o.Subdir != "" && !c.IsSet("git-dir") {
-		o.GitDir = clone.GitRemove // it would call everything else deleted
+		o.GitDir = clone.GitRemove // git would report everything else as deleted
 	}
 	for _, check := range []func(*cli.Context, clone.Options) error{checkPlaces, g.checkRevision, g.checkCredentials} {
 		if err := check(c, o); err != nil {
@@ -345,11 +342,11 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	return o, err
 }
 
-// checkPlaces refuses a URL or a folder that is none, before anything is tried.
+// checkPlaces refuses an invalid URL or folder, before anything is tried.
 func checkPlaces(_ *cli.Context, o clone.Options) error {
 	for what, text := range map[string]string{"the URL": o.URL, "the folder": o.Dir, "--ref": o.Ref} {
 		if name := variableReference().FindStringSubmatch(text); name != nil {
-			return usagef("%s has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable", what, name[1]).
+			return usagef("%s contains $(%s), which Kubernetes did not replace: the container has no such variable", what, name[1]).
 				hint("set it in the container's env")
 		}
 	}
@@ -358,22 +355,22 @@ func checkPlaces(_ *cli.Context, o clone.Options) error {
 	}
 	if web, err := secret.ParseURL(o.URL, os.Getenv); err == nil && web.User != nil {
 		if password, set := web.User.Password(); set && !web.In(password) {
-			return usagef("a password in the URL shows in the Pod's specification").
+			return usagef("a password in the URL would show in the Pod's specification").
 				hint("refer to a file, as in https://user:${file:/secrets/password}@HOST/PATH, or use --user and --password-file")
 		}
 	}
 	switch dir := path.Clean(o.Dir); {
 	case o.Dir == "":
-		return usagef("the folder has no name")
+		return usagef("the name of the folder is empty")
 	case dir == "/":
-		return usagef("the folder cannot be /, where everything is")
+		return usagef("the folder cannot be /, which holds everything")
 	case strings.Contains(o.Dir, "://"):
 		return usagef("the folder %s looks like a URL", o.Dir).hint("the URL comes first, then the folder: initbox git-clone URL DIR")
 	}
 	return nil
 }
 
-// checkRevision refuses what does not go together of what is cloned.
+// checkRevision refuses flags of the revision that exclude each other, and values that cannot be right.
 func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	kinds := []string{string(clone.SubmodulesOff), string(clone.SubmodulesShallow), string(clone.SubmodulesRecursive)}
 	switch {
@@ -392,7 +389,7 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	case c.IsSet("max-size") && o.MaxSize == 0:
 		return usagef("--max-size 0: want a size such as 500Mi")
 	case o.Subdir != "" && o.GitDir != clone.GitRemove:
-		return usagef("--subdir and --git-dir %s exclude each other: git would call all other files deleted", o.GitDir).
+		return usagef("--subdir and --git-dir %s exclude each other: git would report all other files as deleted", o.GitDir).
 			hint("to have .git too, use --sparse " + o.Subdir)
 	}
 	if err := g.checkSparse(o); err != nil {
@@ -404,7 +401,7 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	return checkGitDir(o.GitDir)
 }
 
-// checkSparse refuses folders and patterns that are none.
+// checkSparse refuses invalid folders and patterns.
 func (g *gitFlags) checkSparse(o clone.Options) error {
 	for _, folder := range append(g.sparse.Value(), o.Subdir) {
 		if slices.Contains(strings.Split(folder, "/"), "..") {
@@ -432,7 +429,7 @@ func checkGitDir(text string) error {
 	return err
 }
 
-// checkCredentials refuses credentials that exclude each other, or miss a part.
+// checkCredentials refuses credentials that exclude each other, or are incomplete.
 func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
 	for _, pair := range [][2]string{
 		{"password-file", "user"}, {"user", "password-file"}, {"key-file", "cert-file"}, {"ssh-passphrase-file", "ssh-key-file"},
@@ -440,7 +437,7 @@ func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
 		{"github-app-installation", "github-app-id"}, {"github-app-key-file", "github-app-id"}, {"github-app-url", "github-app-id"},
 	} {
 		if c.IsSet(pair[0]) && !c.IsSet(pair[1]) {
-			return usagef("--%s wants a --%s", pair[0], pair[1])
+			return usagef("--%s needs --%s", pair[0], pair[1])
 		}
 	}
 	var ways []string
@@ -450,7 +447,7 @@ func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
 		}
 	}
 	if len(ways) > 1 {
-		return usagef("%s exclude each other: a request has one Authorization", strings.Join(ways, " and "))
+		return usagef("%s exclude each other: a request has one Authorization header", strings.Join(ways, " and "))
 	}
 	for flag, text := range map[string]string{"askpass-url": g.askpassURL, "github-app-url": g.appURL} {
 		if text == "" {
@@ -463,11 +460,11 @@ func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
 	return nil
 }
 
-// access returns what --mode and --group-write allow.
+// access returns the rights that --mode and --group-write allow.
 func (g *gitFlags) access() (access.Access, error) {
 	mode, err := parseMode(g.mode)
 	if err == nil && mode&0o700 != 0o700 {
-		err = errors.New("the owner has to be allowed everything, as in 0750")
+		err = errors.New("the owner needs all rights, as in 0750")
 	}
 	if err != nil {
 		return access.Access{}, usagef("--mode %s: %w", g.mode, err)
@@ -502,7 +499,7 @@ func (g *gitFlags) remote(e *env) (remote.Options, error) {
 	return o, err
 }
 
-// parseProxy reads --proxy. It does not quote it, since there may be a password.
+// parseProxy reads --proxy. Its errors do not quote it, since it may hold a password.
 func parseProxy(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil
@@ -512,7 +509,7 @@ func parseProxy(text string) (*url.URL, error) {
 	case err != nil || u.Hostname() == "" || !slices.Contains([]string{"http", "https", "socks5", "socks5h"}, u.Scheme):
 		return nil, usagef("--proxy: want a URL such as http://HOST:PORT or socks5://HOST:PORT")
 	case u.User != nil:
-		return nil, usagef("--proxy: a password in it shows in the Pod's specification").hint("set HTTPS_PROXY from a Secret: valueFrom: secretKeyRef")
+		return nil, usagef("--proxy: a password in it would show in the Pod's specification").hint("set HTTPS_PROXY from a Secret: valueFrom: secretKeyRef")
 	}
 	if problem := secret.HostProblem(u); problem != nil {
 		return nil, usagef("--proxy: %w", problem)

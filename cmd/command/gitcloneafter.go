@@ -28,16 +28,16 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// defaultWebhookTimeout is the limit of one attempt to tell --webhook-url.
+// defaultWebhookTimeout is the deadline of one attempt to call --webhook-url.
 const defaultWebhookTimeout = 10 * time.Second
 
-// aftermath is what is done when a clone is done.
+// aftermath is what follows a clone.
 type aftermath struct {
 	output, touch string
 	webhook       *webhook // nil for none
 }
 
-// after returns what the flags ask for.
+// after returns what is to follow the clone.
 func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 	a := aftermath{output: g.output, touch: g.touch}
 	if err := g.checkAfter(c); err != nil {
@@ -52,7 +52,7 @@ func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 	}
 	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout.Duration(), tls: tlsconfig.Options{CAFile: g.tls.CAFile}}
 	if strings.ContainsAny(a.webhook.method, " \t\r\n:/") {
-		return a, usagef("--webhook-method %s: want one such as POST or PUT", g.webhookMethod)
+		return a, usagef("--webhook-method %s: want a method such as POST or PUT", g.webhookMethod)
 	}
 	if a.webhook.success, err = httpclient.ParseStatuses(cmp.Or(g.webhookSuccess, "200-299")); err != nil {
 		return a, usagef("--webhook-success-status %s: %w", g.webhookSuccess, err)
@@ -61,7 +61,7 @@ func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 	return a, err
 }
 
-// checkAfter refuses flags that are of no use without another one.
+// checkAfter refuses flags that exclude each other or need another one.
 func (g *gitFlags) checkAfter(c *cli.Context) error {
 	for _, flag := range []string{"webhook-method", "webhook-success-status", "webhook-timeout"} {
 		if c.IsSet(flag) && g.webhookURL == "" {
@@ -70,9 +70,9 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	}
 	switch {
 	case g.config != "" && g.watch > 0:
-		return usagef("--config and --watch exclude each other").hint("give each repository that is to be watched a sidecar of its own")
+		return usagef("--config and --watch exclude each other").hint("give each repository to watch its own sidecar")
 	case g.config != "" && (g.touch != "" || g.webhookURL != ""):
-		return usagef("--touch and --webhook-url are told of one commit, and --config clones several").hint("--output lists what was cloned")
+		return usagef("--touch and --webhook-url are for one commit, and --config clones several").hint("--output lists what was cloned")
 	case c.IsSet("parallel") && g.config == "":
 		return usagef("--parallel: only with --config")
 	case c.IsSet("parallel") && g.parallel < 1:
@@ -85,8 +85,8 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	return checkProbe(g.startupProbe)
 }
 
-// checkOutside refuses files in the folder that is to be the tree and nothing else:
-// each run, and each look of --watch, would find it changed and make it anew.
+// checkOutside refuses files in the folder that becomes the tree and nothing else: each run, and each look of --watch,
+// would find it changed and clone again.
 func (g *gitFlags) checkOutside(o clone.Options) error {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil || o.Link != "" { // the tree is then in a folder of its own
@@ -99,19 +99,19 @@ func (g *gitFlags) checkOutside(o clone.Options) error {
 	}{{"output", g.output, g.output != "-"}, {"touch", g.touch, true}, {"startup-probe", g.startupProbe, notPort != nil}} {
 		file, err := filepath.Abs(f.file)
 		if err == nil && f.is && f.file != "" && strings.HasPrefix(file, dir+"/") {
-			return usagef("--%s %s is in %s, which becomes the tree and nothing else", f.flag, f.file, o.Dir).
-				hint("name a file beside it, or publish with --link")
+			return usagef("--%s %s is in %s, which holds the tree and nothing else", f.flag, f.file, o.Dir).
+				hint("choose a file outside, or publish with --link")
 		}
 	}
 	return nil
 }
 
-// done does it all. A webhook is tried until ctx ends.
+// done writes the files and calls the webhook, which is retried until ctx ends.
 func (a aftermath) done(ctx context.Context, e *env, r clone.Result) error {
 	if err := a.write(e, r); err != nil || a.webhook == nil {
 		return err
 	}
-	return a.webhook.tell(ctx, e, r.SHA)
+	return a.webhook.call(ctx, e, r.SHA)
 }
 
 // write writes the files.
@@ -150,7 +150,7 @@ func writeResult(e *env, output string, result any) error {
 	return nil
 }
 
-// webhook tells a server that there is another commit, as git-sync does.
+// webhook calls a server when there is another commit, as git-sync does.
 type webhook struct {
 	url     *secret.URL
 	method  string
@@ -160,16 +160,16 @@ type webhook struct {
 	names   *resolver.Resolver
 }
 
-// tell sends the commit's id until it is received, or ctx ends.
-func (w *webhook) tell(ctx context.Context, e *env, id string) error {
+// call sends the commit's id until the server has received it, or ctx ends.
+func (w *webhook) call(ctx context.Context, e *env, id string) error {
 	retry := &httpclient.Retry{
 		Options:        httpclient.Options{Dial: dial.New(w.names).DialContext, TLS: w.tls},
 		AttemptTimeout: w.timeout,
 		Seed:           podinfo.Seed(),
-		Spread:         time.Second, // it is a neighbour, and not asked by a herd
+		Spread:         time.Second, // it is a neighbour, which few Pods call
 		Notify: func(attempt int, _ *httpclient.Answer, err error, _ time.Duration) {
 			if attempt == 1 {
-				e.log.Info(fmt.Sprintf("%s: tell the webhook: %v", w.url, failure.Of(err)))
+				e.log.Info(fmt.Sprintf("%s: call the webhook: %v", w.url, failure.Of(err)))
 			}
 		},
 		Prepare: func(req *http.Request) (err error) {
@@ -187,12 +187,11 @@ func (w *webhook) tell(ctx context.Context, e *env, id string) error {
 	if _, err := retry.Do(ctx, w.method, w.url.URL.Redacted(), header, nil); err != nil {
 		return w.explain(err)
 	}
-	e.log.Info(fmt.Sprintf("%s: told of %s", w.url, id))
+	e.log.Info(fmt.Sprintf("%s: called with %s", w.url, id))
 	return nil
 }
 
-// explain says what was being done, and why it failed, without what the URL refers
-// to.
+// explain returns an error that says what was being done, and why it failed, without the secrets that the URL refers to.
 func (w *webhook) explain(err error) error {
 	var ended *poll.Error
 	var status *httpclient.StatusError
@@ -200,15 +199,15 @@ func (w *webhook) explain(err error) error {
 	case errors.As(err, &ended) && ended.Last != nil:
 		f := failure.Of(ended.Last)
 		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
-		return failure.WithHint(fmt.Errorf("%s: tell the webhook: %w", w.url, err), f.Hint)
+		return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.url, err), f.Hint)
 	case errors.As(err, &status):
-		return failure.WithHint(fmt.Errorf("%s: tell the webhook: %s", w.url, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list what it answers?")
+		return failure.WithHint(fmt.Errorf("%s: call the webhook: %s", w.url, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list this status?")
 	}
 	f := failure.Of(err)
-	return failure.WithHint(fmt.Errorf("%s: tell the webhook: %w", w.url, f), f.Hint)
+	return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.url, f), f.Hint)
 }
 
-// withHint gives an error the hint of the failure in it, if it has none.
+// withHint returns err with the hint of the failure in it, unless it has a hint.
 func withHint(err error) error {
 	var f *failure.Failure
 	if hintOf(err) == "" && errors.As(err, &f) && f.Hint != "" {
@@ -217,11 +216,11 @@ func withHint(err error) error {
 	return err
 }
 
-// minWatch is as often as a server has to be asked for something new.
+// minWatch is the shortest time between looks for a new commit.
 const minWatch = duration.Value(100 * time.Millisecond)
 
-// stay clones, and again whenever there is something new, until a signal comes.
-// The deadline is that of the first clone; what fails later is tried again.
+// stay clones, and clones again whenever there is a new commit, until a signal comes. The deadline applies to the first
+// clone; later failures are retried.
 func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after aftermath) error {
 	probe, err := openProbe(g.startupProbe)
 	if err != nil {
@@ -234,7 +233,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	defer lift()
 	var (
 		there   bool
-		useless error // to stay: nobody would know that it is there
+		useless error // makes it useless to stay: the first clone could not be announced
 	)
 	err = clone.Watch(ctx, o, g.watch.Duration(), func(ctx context.Context, r clone.Result) error {
 		err := after.write(e, r)
@@ -253,9 +252,9 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		if after.webhook == nil {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, after.webhook.timeout) // the next change must not wait for who listens to this one
+		ctx, cancel := context.WithTimeout(ctx, after.webhook.timeout) // the next change must not wait for the server that this one is announced to
 		defer cancel()
-		return after.webhook.tell(ctx, e, r.SHA)
+		return after.webhook.call(ctx, e, r.SHA)
 	})
 	switch {
 	case useless != nil:
@@ -269,8 +268,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 // errorFile is git-sync's --error-file: why the last run failed.
 type errorFile string
 
-// report writes err into the file, or removes that if there is none, and returns
-// err, or why the file cannot be written.
+// report writes err into the file, or removes the file if err is nil. It returns err, and why the file cannot be written.
 func (f errorFile) report(err error) error {
 	if f == "" || errors.As(err, new(usageError)) {
 		return err

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"go.yaml.in/yaml/v2" // sigs.k8s.io/yaml knows no places
+	"go.yaml.in/yaml/v2" // sigs.k8s.io/yaml has no line numbers
 
 	"initbox/clone"
 	"initbox/internal/failure"
@@ -23,7 +23,7 @@ import (
 	"initbox/render/format"
 )
 
-// several clones what --config lists.
+// several makes the clones that --config lists.
 func (g *gitFlags) several(c *cli.Context, e *env, after aftermath) error {
 	clones, err := g.readConfig(c, e)
 	if err != nil {
@@ -36,8 +36,7 @@ func (g *gitFlags) several(c *cli.Context, e *env, after aftermath) error {
 	return writeResult(e, after.output, results)
 }
 
-// readConfig reads what --config lists: of each clone a map of url, dir and the
-// names of flags to their values.
+// readConfig returns the clones that --config lists: for each, a map of url, dir and names of flags to their values.
 func (g *gitFlags) readConfig(c *cli.Context, e *env) ([]clone.Options, error) {
 	data, err := readfile.All(g.config)
 	if err != nil {
@@ -56,22 +55,21 @@ func (g *gitFlags) readConfig(c *cli.Context, e *env) ([]clone.Options, error) {
 		clones = append(clones, o)
 	}
 	if outer, inner := overlapping(clones); outer != "" {
-		return nil, usagef("--config %s: %s and %s are one in the other, and each replaces what is there", g.config, outer, inner)
+		return nil, usagef("--config %s: %s and %s overlap, and each clone replaces all of its folder", g.config, outer, inner)
 	}
 	return clones, nil
 }
 
 // configValue is a value in --config.
 type configValue struct {
-	line  int // where it stands, counted from 1
+	line  int // counted from 1
 	words []string
 	list  bool
 }
 
-// UnmarshalYAML takes scalars as they are written, so that 0750 and 1.10 stay
-// what they are.
+// UnmarshalYAML reads scalars as they are written, so that 0750 and 1.10 keep their text.
 func (v *configValue) UnmarshalYAML(unmarshal func(any) error) error {
-	// The library tells the line only of what it cannot decode.
+	// The library reports the line only of a value that it cannot decode.
 	v.line = lineOf(unmarshal(new(chan int)))
 	var word string
 	if unmarshal(&word) == nil {
@@ -80,7 +78,7 @@ func (v *configValue) UnmarshalYAML(unmarshal func(any) error) error {
 	}
 	v.list = true
 	if unmarshal(&v.words) != nil {
-		return configError{v.line, errors.New("want a text, or a list of texts")}
+		return configError{v.line, errors.New("want a string, or a list of strings")}
 	}
 	return nil
 }
@@ -99,10 +97,9 @@ func lineOf(err error) int {
 	return 0
 }
 
-// configError is what is wrong at a line of --config; its text follows the file's
-// name.
+// configError is a mistake at a line of --config. Its text follows the file's name.
 type configError struct {
-	line int // 0 if that is not known
+	line int // 0 if it is not known
 	error
 }
 
@@ -115,7 +112,7 @@ func (e configError) Error() string {
 	return fmt.Sprintf(":%d: %v", e.line, e.error)
 }
 
-// inEntry says in which of the clones err is, if it does not say the line.
+// inEntry adds to err which clone it is about, unless it has the line.
 func inEntry(i int, err error) error {
 	if errors.As(err, new(configError)) {
 		return err
@@ -143,13 +140,12 @@ func parseConfig(data []byte) ([]map[string]configValue, error) {
 	case err != nil:
 		return nil, configError{lineOf(err), errors.New("want a list of clones, each a map such as {url: …, dir: …}")}
 	case len(entries) == 0:
-		return nil, configError{0, errors.New("there is no clone in it")}
+		return nil, configError{0, errors.New("the list of clones is empty")}
 	}
 	return entries, nil
 }
 
-// entry returns one clone of --config. What it does not say, the flags on the
-// command line do.
+// entry returns one clone of --config. The flags on the command line hold for keys that it does not have.
 func (g *gitFlags) entry(c *cli.Context, e *env, entry map[string]configValue) (clone.Options, error) {
 	own := &gitFlags{names: g.names, attemptTimeout: g.attemptTimeout, retryAuth: g.retryAuth}
 	flags := own.entryFlags()
@@ -185,7 +181,7 @@ func (g *gitFlags) entry(c *cli.Context, e *env, entry map[string]configValue) (
 	return o, nil
 }
 
-// checkKeys refuses a key that is none.
+// checkKeys refuses unknown keys.
 func checkKeys(entry map[string]configValue, flags []cli.Flag) error {
 	known := []string{"url", "dir"}
 	for _, f := range flags {
@@ -205,8 +201,8 @@ func checkKeys(entry map[string]configValue, flags []cli.Flag) error {
 	return nil
 }
 
-// replaced reports whether the clone has credentials of its own of the kind of the
-// flag: those of the command line are not meant for its server then.
+// replaced reports whether the clone has its own credentials of the flag's kind. Those on the command line are then not
+// meant for its server.
 func replaced(f cli.Flag, flags []cli.Flag, entry map[string]configValue) bool {
 	category := categoryOf(f)
 	if category != categoryCredentials && category != categorySSH {
@@ -218,7 +214,7 @@ func replaced(f cli.Flag, flags []cli.Flag, entry map[string]configValue) bool {
 	})
 }
 
-// valuesOf returns what the command line says of a flag; nil if nothing.
+// valuesOf returns the values of a flag on the command line, or nil if it is not there.
 func valuesOf(c *cli.Context, f cli.Flag) []string {
 	name := f.Names()[0]
 	if !c.IsSet(name) {
@@ -246,7 +242,7 @@ func setFlag(set *flag.FlagSet, f cli.Flag, value configValue, flags []cli.Flag)
 	return nil
 }
 
-// overlapping returns two of the folders of which one is in the other, or the same.
+// overlapping returns two of the folders if one is in the other, or they are the same.
 func overlapping(clones []clone.Options) (outer, inner string) {
 	type place struct{ path, dir string }
 	var places []place

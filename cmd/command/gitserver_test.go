@@ -13,7 +13,7 @@ import (
 	"initbox/test/servers"
 )
 
-// git DIR arg… runs git in DIR, which is made, with nobody's configuration.
+// git DIR arg… runs git in DIR, which is created if it is missing, without the user's configuration.
 func cmdGit(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: git DIR arg…")

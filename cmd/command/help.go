@@ -9,8 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// printHelp writes the help of the program or of a subcommand. It takes the
-// place of the library's templates.
+// printHelp writes the help of the program or of a subcommand. It replaces the library's templates.
 func printHelp(w io.Writer, _ string, data any) {
 	switch data := data.(type) {
 	case *cli.Command:
@@ -21,7 +20,7 @@ func printHelp(w io.Writer, _ string, data any) {
 }
 
 func printAppHelp(w io.Writer, app *cli.App) {
-	fmt.Fprintf(w, "%s: %s\n\nUsage:\n  initbox SUBCOMMAND …\n  SUBCOMMAND …          through a link to the binary of that name\n\nSubcommands:\n", app.Name, app.Usage)
+	fmt.Fprintf(w, "%s: %s\n\nUsage:\n  initbox SUBCOMMAND …\n  SUBCOMMAND …          through a link of that name to the binary\n\nSubcommands:\n", app.Name, app.Usage)
 	for _, cmd := range app.VisibleCommands() {
 		fmt.Fprintf(w, "  %-18s  %s\n", cmd.Name, cmd.Usage)
 	}
@@ -52,7 +51,7 @@ func categoryOf(f cli.Flag) string {
 	c, ok := f.(cli.CategorizableFlag)
 	switch {
 	case f == cli.HelpFlag:
-		return categoryCommon // the library's, and in none
+		return categoryCommon // the library's, which has none
 	case ok:
 		return c.GetCategory()
 	}
@@ -131,8 +130,7 @@ func wrap(text string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-// flagUsage returns the name of a flag's value, which is empty for a switch, and
-// what the flag is for.
+// flagUsage returns the form of a flag's value, which is empty for a switch, and what the flag is for.
 func flagUsage(f cli.Flag) (value, usage string) {
 	d, ok := f.(cli.DocGenerationFlag)
 	if !ok {
@@ -148,8 +146,7 @@ func flagUsage(f cli.Flag) (value, usage string) {
 	return value, usage
 }
 
-// unquoteUsage takes the name of the value, which stands in back quotes, out of
-// a flag's usage.
+// unquoteUsage takes the form of the value, which stands in back quotes, out of a flag's usage.
 func unquoteUsage(usage string) (value, rest string) {
 	before, quoted, ok := strings.Cut(usage, "`")
 	value, after, closed := strings.Cut(quoted, "`")

@@ -20,8 +20,7 @@ import (
 	"initbox/internal/suggest"
 )
 
-// programName is what the program is called in the folder that it is installed
-// into, whatever it is called where it runs.
+// programName is the program's name in the folder that it is installed into, whatever its name where it runs.
 const programName = "initbox"
 
 func install(e *env) *cli.Command {
@@ -30,8 +29,8 @@ func install(e *env) *cli.Command {
 		Usage:     "copy this program to a volume, for containers whose image has no initbox",
 		ArgsUsage: "DIR [NAME…]",
 		Description: `Puts the program into the folder DIR, as DIR/initbox, and a link to it for each
-subcommand NAME. Done again, it changes nothing; another version is replaced,
-also while it runs.
+subcommand NAME. A second run changes nothing; another version is replaced, even
+while it runs.
 
 Examples:
   initbox install /tools                      # then /tools/initbox wait-for-service …
@@ -62,7 +61,7 @@ Examples:
 	}
 }
 
-// linkNames returns those of the links that are asked for, each once.
+// linkNames returns the names of the links to make, each once.
 func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
 	var known []string
 	for _, cmd := range app.Commands {
@@ -70,7 +69,7 @@ func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
 	}
 	if all {
 		if len(names) > 0 {
-			return nil, usagef("--all makes all links; there is none to name")
+			return nil, usagef("--all makes all links: give no names with it")
 		}
 		return known, nil
 	}
@@ -90,17 +89,15 @@ func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
 	return wanted, nil
 }
 
-// installInto copies the program into dir, and then makes the links, so that none
-// leads nowhere. They are symbolic: a hard link would keep the old program when
-// another version takes its place. They are relative: the volume may be mounted
-// elsewhere in another container.
+// installInto copies the program into dir and then makes the links, so that none dangles. They are symbolic: a hard link
+// would keep the old program when another version replaces it. They are relative: another container may mount the volume
+// elsewhere.
 func installInto(ctx context.Context, dir string, names []string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A folder that is missing is mostly a volume that is not mounted, or a path
-	// misspelt; created, it would lie in this container's own file system, where
-	// no other container finds it.
+	// If the folder is missing, the volume is probably not mounted, or the path is misspelt. A new folder would be in this
+	// container's own file system, where no other container finds it.
 	stat, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -108,7 +105,7 @@ func installInto(ctx context.Context, dir string, names []string) error {
 	if !stat.IsDir() {
 		return &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
-	self, err := os.Open("/proc/self/exe") // what runs, even if another file has its name by now
+	self, err := os.Open("/proc/self/exe") // the program that runs, even if its file was replaced
 	if err != nil {
 		return err
 	}
@@ -124,7 +121,7 @@ func installInto(ctx context.Context, dir string, names []string) error {
 	return nil
 }
 
-// ending is a file that cannot be read any more when ctx has ended.
+// ending is a file that can no longer be read when ctx has ended.
 type ending struct {
 	io.ReadSeeker
 	ctx context.Context
@@ -139,9 +136,8 @@ func (e ending) Read(p []byte) (int, error) {
 	return e.ReadSeeker.Read(p)
 }
 
-// untilDone returns what work returns, or soon after ctx has ended its cause: a
-// write to a volume whose server hangs is not to be interrupted. Work that is
-// left behind ends with the process, as if that had been killed.
+// untilDone returns what work returns or, soon after ctx has ended, the cause of that: a write to a volume whose server
+// hangs cannot be interrupted. Unfinished work ends with the process, as if the process had been killed.
 func untilDone(ctx context.Context, work func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- work() }()
@@ -160,7 +156,7 @@ func untilDone(ctx context.Context, work func() error) error {
 	}
 }
 
-// installFailure adds to err what was being done, and how to mend it.
+// installFailure adds to err what was being done, and a hint how to fix it.
 func installFailure(dir string, err error) error {
 	failed := fmt.Errorf("install initbox into %s: %w", dir, err)
 	for _, h := range []struct {
@@ -168,10 +164,10 @@ func installFailure(dir string, err error) error {
 		hint  string
 	}{
 		{fs.ErrNotExist, "is the volume mounted there (volumeMounts)? The folder is not created, since a wrong path would go unnoticed"},
-		{fs.ErrExist, "something else has that name, and is kept: remove it, choose another folder, or call initbox NAME"},
-		{syscall.ENOTDIR, "want the folder, not the file: initbox install /tools makes /tools/initbox"},
+		{fs.ErrExist, "something else has that name and is not replaced: remove it, choose another folder, or call initbox NAME"},
+		{syscall.ENOTDIR, "give the folder, not the file: initbox install /tools makes /tools/initbox"},
 		{syscall.EROFS, "is it a volume, and mounted without readOnly? The container's own file system may be read-only"},
-		{fs.ErrPermission, fmt.Sprintf("user %d may not write there: an emptyDir lets anyone, other volumes want fsGroup in the Pod's securityContext", os.Getuid())},
+		{fs.ErrPermission, fmt.Sprintf("user %d may not write there: an emptyDir is writable for every user, other volumes need fsGroup in the Pod's securityContext", os.Getuid())},
 		{syscall.ENOSPC, "the volume is full: is the sizeLimit of the emptyDir larger than the program?"},
 		{syscall.EDQUOT, "the volume's quota is used up"},
 	} {

@@ -10,19 +10,19 @@ import (
 	"initbox/internal/readfile"
 )
 
-// The flags that read the language of another program. What follows the first
-// is all of that program's, flags included; see [permute].
+// The flags that read the command line of another tool. All that follows the first belongs to that tool, flags included;
+// see [permute].
 const (
 	flagFromK8sWaitFor           = "from-k8s-wait-for"
 	flagFromKubernetesEntrypoint = "from-kubernetes-entrypoint"
 )
 
-const categoryFrom = "In place of other programs"
+const categoryFrom = "Replacing other tools"
 
 func fromFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: flagFromK8sWaitFor, Usage: "what follows are the arguments of groundnuty/k8s-wait-for, such as job migrate or pod -lapp=web", Category: categoryFrom},
-		&cli.BoolFlag{Name: flagFromKubernetesEntrypoint, Usage: "the variables DEPENDENCY_… and COMMAND of airshipit/kubernetes-entrypoint say what to wait for, and then run", Category: categoryFrom},
+		&cli.BoolFlag{Name: flagFromK8sWaitFor, Usage: "everything that follows is a command line of groundnuty/k8s-wait-for, such as job migrate or pod -lapp=web", Category: categoryFrom},
+		&cli.BoolFlag{Name: flagFromKubernetesEntrypoint, Usage: "wait for what the variables DEPENDENCY_… of airshipit/kubernetes-entrypoint say, and then run its COMMAND", Category: categoryFrom},
 	}
 }
 

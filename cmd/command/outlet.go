@@ -10,27 +10,26 @@ import (
 	"time"
 )
 
-// What is left to be said when the command is over is said within these times.
+// How long a write may take when the command is over.
 const (
 	signalGrace   = 80 * time.Millisecond // of the 100 in which a signal ends the program
 	deadlineGrace = time.Second
 	lastWord      = 100 * time.Millisecond // for a write that begins later
 )
 
-// outlet is stdout or stderr. Either may be a full pipe that nobody reads, as
-// when the log collector hangs, and a write to it block for ever; the deadline
-// and signals hold all the same.
+// outlet is stdout or stderr. Either may be a full pipe without a reader, as when the log collector hangs, so that a write
+// blocks forever. The deadline and signals still end the program.
 type outlet struct {
 	name string
 	w    io.Writer
-	end  context.Context // after it no write is waited for
+	end  context.Context // the end of waiting for writes
 
 	mu     sync.Mutex
 	gaveUp error
 }
 
-// Write is that of an [io.Writer], but gives up at the end. Nothing is written
-// after that: it would be a line without its beginning.
+// Write implements [io.Writer], but gives up when end has passed. Nothing is written after that: it would be a line
+// without its beginning.
 func (o *outlet) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -38,7 +37,7 @@ func (o *outlet) Write(p []byte) (int, error) {
 		return 0, o.gaveUp
 	}
 	end := o.end
-	if end.Err() != nil { // it is late, but the pipe need not be full
+	if end.Err() != nil { // too late to wait, but the pipe need not be full
 		var cancel context.CancelFunc
 		end, cancel = context.WithTimeout(context.Background(), lastWord)
 		defer cancel()
@@ -57,7 +56,7 @@ func (o *outlet) Write(p []byte) (int, error) {
 	case r := <-written:
 		return r.n, r.err
 	case <-end.Done():
-		o.gaveUp = fmt.Errorf("write to %s, which nobody reads: %w", o.name, context.Cause(o.end))
+		o.gaveUp = fmt.Errorf("write to %s, which is full and not being read: %w", o.name, context.Cause(o.end))
 		return 0, o.gaveUp
 	}
 }
@@ -80,7 +79,7 @@ func afterGrace(ctx context.Context, grace time.Duration, end context.CancelCaus
 	})
 }
 
-// isTerminal reports whether what is written to w is seen by somebody as it comes.
+// isTerminal reports whether w writes to a terminal.
 func isTerminal(w io.Writer) bool {
 	if out, ok := w.(*outlet); ok {
 		w = out.w

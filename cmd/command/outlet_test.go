@@ -19,8 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fullPipe returns the end to write to of a pipe that is full and that nobody
-// reads.
+// fullPipe returns the write end of a full pipe that is never read.
 func fullPipe(t *testing.T) *os.File {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -38,7 +37,7 @@ func fullPipe(t *testing.T) *os.File {
 	if !errors.Is(err, unix.EAGAIN) {
 		t.Fatal(err)
 	}
-	// A child would inherit that writes fail instead of blocking.
+	// Otherwise writes of the child would fail instead of blocking.
 	if err := unix.SetNonblock(fd, false); err != nil {
 		t.Fatal(err)
 	}
@@ -89,9 +88,9 @@ func (b *blocked) ends(t *testing.T, want int, reason string) {
 	}
 }
 
-// TestNobodyReads pins that a full pipe keeps neither signals nor the deadline
-// from ending the program, with the reason in the termination log.
-func TestNobodyReads(t *testing.T) {
+// TestFullPipe pins that signals and the deadline end the program, with the reason in the termination log, even if stdout
+// or stderr is a full pipe.
+func TestFullPipe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for deadlines")
 	}
@@ -134,7 +133,7 @@ func TestNobodyReads(t *testing.T) {
 	t.Run("the deadline, stdout full", func(t *testing.T) {
 		t.Parallel()
 		b := startBlocked(t, fullPipe(t), nil, "wait-for-dns", "mydb", "--hosts", hosts, "--print", "--timeout", "3s")
-		b.ends(t, 124, "print the records: write to stdout, which nobody reads: the deadline of 3s passed")
+		b.ends(t, 124, "print the records: write to stdout, which is full and not being read: the deadline of 3s passed")
 	})
 	t.Run("a signal, stdout full", func(t *testing.T) {
 		t.Parallel()
@@ -144,12 +143,12 @@ func TestNobodyReads(t *testing.T) {
 			<-more
 		}
 		b.Process.Signal(syscall.SIGTERM)
-		b.ends(t, 143, "write to stdout, which nobody reads: stopped by signal: terminated")
+		b.ends(t, 143, "write to stdout, which is full and not being read: stopped by signal: terminated")
 	})
 }
 
-// TestLastWord pins that what is said after the end still is where somebody
-// reads, and that nothing follows a write that was given up.
+// TestLastWord pins that what is written after the end still arrives if it can be
+// written at once, and that nothing follows a write that was given up.
 func TestLastWord(t *testing.T) {
 	end, cancel := context.WithCancelCause(context.Background())
 	cancel(stopped{syscall.SIGTERM})

@@ -25,7 +25,7 @@ type authority struct {
 }
 
 // pki returns the authority whose certificate is pki/ca.pem in every script;
-// stranger returns one that nobody knows.
+// stranger returns one that no client knows.
 var (
 	pki      = sync.OnceValue(func() *authority { return newAuthority("initbox test CA") })
 	stranger = sync.OnceValue(func() *authority { return newAuthority("unknown CA") })

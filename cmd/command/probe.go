@@ -15,15 +15,15 @@ import (
 	"initbox/internal/failure"
 )
 
-// startupProbe tells the kubelet that the sidecar has done what the containers
-// after it want, so that they may start.
+// startupProbe answers the kubelet's startup probe of a sidecar, so that the containers after it start once the sidecar
+// has done what they need.
 type startupProbe struct {
 	file     string
 	port     string
 	listener net.Listener
 }
 
-// checkProbe refuses what looks like a port, and is none.
+// checkProbe refuses a number that is not a port.
 func checkProbe(text string) error {
 	if port, err := strconv.Atoi(text); err == nil && (port < 1 || port > 65535) {
 		return usagef("--startup-probe %s: want a file, or a port from 1 to 65535", text)
@@ -31,8 +31,7 @@ func checkProbe(text string) error {
 	return nil
 }
 
-// openProbe removes the file that a killed run has left, for it says what is not
-// true yet.
+// openProbe removes the file that a killed run has left, since it would be wrong until ready is called.
 func openProbe(text string) (*startupProbe, error) {
 	p := &startupProbe{file: text}
 	if _, err := strconv.ParseUint(text, 10, 16); err == nil {
@@ -42,16 +41,16 @@ func openProbe(text string) (*startupProbe, error) {
 		return p, nil
 	}
 	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the --startup-probe of an earlier run: %w", err)
+		return nil, fmt.Errorf("remove the --startup-probe file of an earlier run: %w", err)
 	}
 	return p, nil
 }
 
-// ready makes the file, or answers at the port.
+// ready creates the file, or answers at the port.
 func (p *startupProbe) ready() (err error) {
 	if p.file != "" {
 		if err := atomicfile.Write(p.file, nil, 0o644); err != nil {
-			return failure.WithHint(fmt.Errorf("make the --startup-probe: %w", err), "is the volume mounted, and writable for this user?")
+			return failure.WithHint(fmt.Errorf("create the --startup-probe file: %w", err), "is the volume mounted, and writable for this user?")
 		}
 	}
 	if p.port == "" {
@@ -74,8 +73,8 @@ func (p *startupProbe) ready() (err error) {
 	return nil
 }
 
-// answerProbe answers one request of HTTP, whatever it asks for; a probe by TCP asks
-// for nothing. The server of net/http would be half a megabyte more.
+// answerProbe answers one HTTP request, whatever it asks for; a TCP probe sends none. The server of net/http would add half
+// a megabyte to the program.
 func answerProbe(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Second))

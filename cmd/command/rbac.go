@@ -14,18 +14,18 @@ func rbac(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:     "print the Role that a wait for Kubernetes objects needs",
 		ArgsUsage: "TARGET…",
-		Description: `Prints the smallest Role and RoleBinding with which wait-for-service may wait for
-every TARGET, for kubectl apply; a ClusterRole for objects that have no namespace.
-It asks no cluster. Targets of other kinds than k8s need nothing, and a command
-after -- is ignored, so that the arguments of a wait can be given as they are.
+		Description: `Prints the smallest Role and RoleBinding that let wait-for-service wait for every
+TARGET, for kubectl apply; for objects without a namespace, a ClusterRole. It does
+not contact the cluster. Targets of other kinds than k8s need no rights, and a command
+after -- is ignored, so you can give it the arguments of a wait as they are.
 
 Examples:
   initbox rbac k8s:job/migrate k8s:service/mydb | kubectl apply -f -
   initbox rbac k8s:pods?selector=app=web --namespace shop --service-account shop`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "name", Usage: "`NAME` of what is printed (default: initbox- and the service account)", Destination: &name},
+			&cli.StringFlag{Name: "name", Usage: "`NAME` of the printed objects (default: initbox- and the service account)", Destination: &name},
 			&cli.StringFlag{Name: "service-account", Usage: "`NAME` of the Pod's service account", Value: "default", Destination: &serviceAccount},
-			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the Pod, and of objects whose target names none", Value: "default", Destination: &namespace},
+			&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the Pod, and of targets that name none", Value: "default", Destination: &namespace},
 		}, fromFlags()...),
 		Action: func(c *cli.Context) error {
 			targets, _, err := e.targets(c, "k8s:job/migrate")

@@ -2,19 +2,22 @@ package command
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"initbox/waitfor"
 )
 
-// TestNoSecretIsPrinted runs the program on every form of a target with a
-// password or token in it, at every log level and in every log format, and looks
-// for them in all that it writes.
+// TestNoSecretIsPrinted pins that a password or a token in a target is never printed: in every form of a target, at every
+// log level and in every log format.
 func TestNoSecretIsPrinted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
@@ -28,8 +31,7 @@ func TestNoSecretIsPrinted(t *testing.T) {
 		for _, name := range []string{"INITBOX_TEST_VALUE", "PGPASSWORD", "MYSQL_PWD", "REDISCLI_AUTH"} {
 			t.Setenv(name, secret)
 		}
-		// Forms that are targets are waited for together, the others tried one by
-		// one: the first of them ends the program.
+		// The program waits for all valid targets at once. Each invalid one ends it, so they are tried one by one.
 		var targets []string
 		for i, form := range append(secretForms(t, addr, secret), wholeForms(t, addr, secret)...) {
 			if n > 0 && i%3 != n {
@@ -39,18 +41,22 @@ func TestNoSecretIsPrinted(t *testing.T) {
 			if _, err := waitfor.Parse(form, waitfor.Options{Getenv: os.Getenv}); err == nil {
 				targets = append(targets, form)
 			} else {
-				runWithSecret(t, exitUsage, append(variant, "wait-for-service", form))
+				runWithSecret(t, runHere, exitUsage, append(variant, "wait-for-service", form))
 			}
 			if form != secret {
-				runWithSecret(t, exitUsage, append(variant, "wait-for-dns", "--timeout", "1ms", "--type", "A", form, "10.0.0.1"))
+				runWithSecret(t, runHere, exitUsage, append(variant, "wait-for-dns", "--timeout", "1ms", "--type", "A", form, "10.0.0.1"))
 			}
 		}
 		if testing.Short() {
 			continue
 		}
+		var waits sync.WaitGroup
 		for _, variant := range logVariants {
-			runWithSecret(t, exitTimeout, append(append(variant, "wait-for-service", "--timeout", "150ms"), targets...))
+			waits.Go(func() {
+				runWithSecret(t, runProcess, exitTimeout, slices.Concat(variant, []string{"wait-for-service", "--timeout", "150ms"}, targets))
+			})
 		}
+		waits.Wait()
 	}
 }
 
@@ -60,29 +66,40 @@ var logVariants = [][]string{
 	{"debug", "json"}, {"info", "json"}, {"warn", "json"}, {"error", "json"},
 }
 
-// runWithSecret runs the program with a log level, a log format, and arguments.
-func runWithSecret(t *testing.T, want int, args []string) {
+// runHere runs the program in this process, which saves starting one.
+func runHere(line []string, stdout, stderr io.Writer) int {
+	return Run("devel", line, strings.NewReader(""), stdout, stderr)
+}
+
+// runProcess runs the program in a process of its own, several of which may run at a time.
+func runProcess(line []string, stdout, stderr io.Writer) int {
+	cmd := exec.Command(line[0], line[1:]...)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	_ = cmd.Run() // the status says it
+	return cmd.ProcessState.ExitCode()
+}
+
+// runWithSecret runs the program with a log level, a log format and arguments, and looks for the secret in its output.
+func runWithSecret(t *testing.T, run func(line []string, stdout, stderr io.Writer) int, want int, args []string) {
 	t.Helper()
 	termination := filepath.Join(t.TempDir(), "termination-log")
 	if err := os.WriteFile(termination, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Error(err)
+		return
 	}
 	line := append([]string{"initbox", args[2], "--log-level", args[0], "--log-format", args[1], "--termination-log", termination}, args[3:]...)
 	var stdout, stderr bytes.Buffer
-	if got := Run("devel", line, strings.NewReader(""), &stdout, &stderr); got != want {
+	if got := run(line, &stdout, &stderr); got != want {
 		t.Errorf("%q: status %d, want %d\n%s", args, got, want, stderr.String())
 	}
 	message, err := os.ReadFile(termination)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(message) == 0 || stderr.Len() == 0 {
-		t.Errorf("%q: said nothing", args)
+	if err != nil || len(message) == 0 || stderr.Len() == 0 {
+		t.Errorf("%q: no message on stderr or in the termination log (%v)", args, err)
 	}
 	for what, text := range map[string]string{"stdout": stdout.String(), "stderr": stderr.String(), "termination log": string(message)} {
 		for _, mark := range []string{"unter2", "iger9"} {
 			if i := strings.Index(strings.ToLower(text), mark); i >= 0 {
-				t.Errorf("%q: %s tells the secret: …%s…", args[:min(4, len(args))], what, text[max(0, i-200):min(len(text), i+50)])
+				t.Errorf("%q: %s shows the secret: …%s…", args[:min(4, len(args))], what, text[max(0, i-200):min(len(text), i+50)])
 			}
 		}
 	}
@@ -103,7 +120,7 @@ func wholeForms(t *testing.T, addr, secret string) []string {
 	}
 }
 
-// TestNoSecretInUsage gives a secret where it cannot be.
+// TestNoSecretInUsage pins that a secret in the wrong place of the command line is not printed.
 func TestNoSecretInUsage(t *testing.T) {
 	t.Setenv("PGPASSWORD", "hUnter2tIger9")
 	t.Setenv("INITBOX_TEST_VALUE", "hUnter2tIger9")
@@ -121,8 +138,7 @@ func TestNoSecretInUsage(t *testing.T) {
 	}
 }
 
-// secretForms reads the list that package waitfor is tested with, there with all
-// schemes.
+// secretForms returns the list that package waitfor is tested with, with some of the schemes.
 func secretForms(t *testing.T, addr, secret string) []string {
 	t.Helper()
 	data, err := os.ReadFile("../../waitfor/testdata/secret-forms.txt")

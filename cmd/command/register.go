@@ -34,8 +34,8 @@ const (
 	categoryRequest = "What is sent, without --preset"
 	categoryServer  = "Server"
 	categoryAnswer  = "Answer"
-	categoryOnce    = "Once, however often it runs"
-	categoryHold    = "Staying and leaving"
+	categoryOnce    = "Registering once"
+	categoryHold    = "Heartbeats and deregistration"
 	categoryPod     = "Pod"
 )
 
@@ -47,7 +47,7 @@ func registerCommand(e *env) *cli.Command {
 		Flags:       r.flags(),
 		Action: func(c *cli.Context) error {
 			if words := c.Args().Slice(); len(words) > 0 {
-				return usagef("no argument is wanted, got %s", words[0]).hint("as in: initbox register --url http://registry:8080/register")
+				return usagef("unexpected argument: %s", words[0]).hint("as in: initbox register --url http://registry:8080/register")
 			}
 			o, err := r.options(c, e)
 			if err != nil {
@@ -71,16 +71,16 @@ func registerCommand(e *env) *cli.Command {
 
 func describeRegister() string {
 	var b strings.Builder
-	b.WriteString(`Tells a server that this Pod is there; what it tells comes from the downward API.
+	b.WriteString(`Announces this Pod to a server, with what the downward API says of the Pod.
 Without --preset it sends the form instance=<Pod name>&ip=<Pod IP>, or the --field,
---json or --body-template given. With --preset it speaks to a registry:
+--json or --body-template given. With --preset it speaks the protocol of a registry:
 `)
 	for _, p := range register.Presets() {
 		fmt.Fprintf(&b, "  %-20s %s\n", p.Name, p.About)
 	}
 	b.WriteString(`
-What can heal is tried again: connection errors, 408, 425, 429 and 5xx. A --url may
-refer to secrets: http://app:${file:/secrets/password}@registry/
+Temporary failures are retried: connection errors, and status 408, 425, 429 and 5xx.
+A --url may refer to secrets: http://app:${file:/secrets/password}@registry/
 
 Examples:
   initbox register --url http://$(MANAGEMENT_SERVICE_HOST):$(MANAGEMENT_SERVICE_PORT)/register
@@ -123,44 +123,44 @@ func (r *registerFlags) flags() []cli.Flag {
 	r.ttl, r.leaveTimeout = duration.Value(30*time.Second), duration.Value(5*time.Second)
 	return slices.Concat([]cli.Flag{
 		textFlag("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.preset),
-		textFlag("service", "`NAME` of what the Pod is an instance of", categoryEntry, &r.service),
+		textFlag("service", "`NAME` of the service that the Pod is an instance of", categoryEntry, &r.service),
 		textFlag("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.id),
-		textFlag("address", "`ADDRESS` where others find it (default the Pod's IP)", categoryEntry, &r.address),
-		&cli.IntFlag{Name: "port", Usage: "`PORT` where others find it", Category: categoryEntry, Destination: &r.port},
+		textFlag("address", "`ADDRESS` at which clients reach the instance (default the Pod's IP)", categoryEntry, &r.address),
+		&cli.IntFlag{Name: "port", Usage: "`PORT` at which clients reach the instance", Category: categoryEntry, Destination: &r.port},
 		onFlag("secure", "the port speaks TLS", categoryEntry, &r.secure),
 		textsFlag("tag", "`TAG` of the instance", categoryEntry, &r.tags),
 		textsFlag("meta", "`KEY=VALUE` of the instance's metadata", categoryEntry, &r.meta),
-		textFlag("health", "`URL|PATH` that the registry may ask how the instance is", categoryEntry, &r.health),
+		textFlag("health", "`URL|PATH` for the registry's health checks", categoryEntry, &r.health),
 		durationFlag("ttl", "with --hold, how long the registry keeps the entry without a heartbeat", categoryEntry, &r.ttl),
 
 		textFlag("method", "`METHOD` of the request (default POST)", categoryRequest, &r.method),
-		textsFlag("field", "`NAME=VALUE` of a form", categoryRequest, &r.fields),
-		textsFlag("field-file", "`NAME=FILE` of a form, whose value is secret", categoryRequest, &r.fieldFiles),
-		textsFlag("json", "`NAME=TEXT|NAME:=JSON` of a JSON object; with --preset, a member of what the registry is told", categoryRequest, &r.json),
-		textFlag("body-template", "`FILE` that is rendered as the body: a Go template which sees .Pod and .Env, or another language of initbox render by its extension", categoryRequest, &r.bodyTemplate),
-		textFlag("content-type", "`TYPE` of --body-template (default application/json, if it is that)", categoryRequest, &r.contentType),
+		textsFlag("field", "`NAME=VALUE`: field of a form", categoryRequest, &r.fields),
+		textsFlag("field-file", "`NAME=FILE`: field of a form, whose value is the secret in FILE", categoryRequest, &r.fieldFiles),
+		textsFlag("json", "`NAME=TEXT|NAME:=JSON`: member of a JSON object; with --preset, of the entry", categoryRequest, &r.json),
+		textFlag("body-template", "`FILE` to render as the body: a Go template with .Pod and .Env, or, by its extension, another language of initbox render", categoryRequest, &r.bodyTemplate),
+		textFlag("content-type", "`TYPE` of --body-template (default application/json if the result is JSON)", categoryRequest, &r.contentType),
 	}, r.server.flags(), []cli.Flag{
-		textFlag("success-status", "`LIST` of statuses besides 2xx that mean that it is registered, as in 409", categoryAnswer, &r.success),
-		textFlag("retry-status", "`LIST` of statuses besides 408, 425, 429 and 5xx after which to try again, as in 404", categoryAnswer, &r.again),
+		textFlag("success-status", "`LIST` of statuses, besides 2xx, that mean success, as in 409", categoryAnswer, &r.success),
+		textFlag("retry-status", "`LIST` of statuses, besides 408, 425, 429 and 5xx, to retry after, as in 404", categoryAnswer, &r.again),
 		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.output),
-		textFlag("extract", "`POINTER`: of the answer only this value, a JSON Pointer as in /id; without --output, to stdout", categoryAnswer, &r.extract),
+		textFlag("extract", "`POINTER`: keep only this value of the answer, a JSON Pointer as in /id; it is printed if there is no --output", categoryAnswer, &r.extract),
 
-		textFlag("state", "`FILE` on a volume that remembers what was registered, so that a restart asks the server instead of telling it again", categoryOnce, &r.state),
-		onFlag("idempotency-key", "send a header Idempotency-Key, the same whenever the same is sent", categoryOnce, &r.idempotencyKey),
-		textFlag("check-url", "`URL`, without --preset: GET tells by 2xx that it is registered, by 404 or 410 that it is not", categoryOnce, &r.checkURL),
+		textFlag("state", "`FILE` on a volume that records what was registered, so that a restart checks with the server instead of registering again", categoryOnce, &r.state),
+		onFlag("idempotency-key", "send a header Idempotency-Key, which is the same for the same request", categoryOnce, &r.idempotencyKey),
+		textFlag("check-url", "`URL` to check with GET, without --preset: 2xx means registered, 404 or 410 means not registered", categoryOnce, &r.checkURL),
 
-		onFlag("hold", "keep running as a sidecar: send heartbeats, register again what the server has forgotten, deregister on SIGTERM", categoryHold, &r.hold),
-		durationFlag("heartbeat", "time between heartbeats (default the registry's pace; 10s without --preset)", categoryHold, &r.heartbeat),
-		textFlag("heartbeat-url", "`URL` to tell that the Pod is alive, without --preset (default --check-url is asked)", categoryHold, &r.heartbeatURL),
+		onFlag("hold", "keep running as a sidecar: send heartbeats, register again if the server has forgotten the entry, deregister on SIGTERM", categoryHold, &r.hold),
+		durationFlag("heartbeat", "time between heartbeats (default that of the registry; 10s without --preset)", categoryHold, &r.heartbeat),
+		textFlag("heartbeat-url", "`URL` for heartbeats, without --preset (default a GET of --check-url)", categoryHold, &r.heartbeatURL),
 		textFlag("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.heartbeatMethod),
-		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces take values of the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
+		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces refer to the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
 		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.leaveMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
-		textFlag("startup-probe", "with --hold, `FILE` to make, or PORT to answer at, once registered: for the sidecar's startupProbe", categoryHold, &r.startupProbe),
+		textFlag("startup-probe", "with --hold, `FILE|PORT`: create FILE, or answer at PORT, once registered, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
 	}, r.pod.flags(categoryPod), r.try.flags())
 }
 
-// serverFlags say where a server is, and how to be let in.
+// serverFlags say where a server is, and with which credentials to use it.
 type serverFlags struct {
 	url          string
 	header       cli.StringSlice
@@ -174,10 +174,10 @@ type serverFlags struct {
 
 func (s *serverFlags) flags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
-		textFlag("url", "`URL` of the server; with --preset of its API, see above", categoryServer, &s.url),
-		textsFlag("header", "`NAME:VALUE` of the request, not secret", categoryServer, &s.header),
+		textFlag("url", "`URL` of the server; with --preset, of its API, see above", categoryServer, &s.url),
+		textsFlag("header", "`NAME:VALUE`: header of the request, not secret", categoryServer, &s.header),
 		textsFlag("header-file", "`FILE` with headers of the request, one per line", categoryServer, &s.headerFiles),
-		textFlag("user", "`NAME` for basic authentication, or the registry's own, with --password-file", categoryServer, &s.user),
+		textFlag("user", "`NAME` for basic authentication or for the registry's own login, with --password-file", categoryServer, &s.user),
 		textFlag("password-file", "`FILE` with the password", categoryServer, &s.passwordFile),
 		textFlag("token-file", "`FILE` with a bearer token, such as a projected one of the service account", categoryServer, &s.tokenFile),
 	}, tlsFlags(categoryServer, &s.tls), []cli.Flag{
@@ -212,13 +212,13 @@ func (s *serverFlags) server() (register.Server, error) {
 		return o, usagef("--user and --token-file exclude each other")
 	}
 	if s.tls.KeyFile != "" && s.tls.CertFile == "" {
-		return o, usagef("--key-file wants a --cert-file")
+		return o, usagef("--key-file needs --cert-file")
 	}
 	o.Credentials = httpclient.Credentials{Header: header, HeaderFiles: s.headerFiles.Value(), User: s.user, PasswordFile: s.passwordFile, TokenFile: s.tokenFile}
 	return o, nil
 }
 
-// tryFlags say how requests are tried again.
+// tryFlags say how requests are retried.
 type tryFlags struct {
 	attemptTimeout duration.Value
 	spread         duration.Value
@@ -230,8 +230,8 @@ func (t *tryFlags) flags() []cli.Flag {
 	t.spread = duration.Value(httpclient.DefaultSpread)
 	return append([]cli.Flag{
 		attemptTimeoutFlag(&t.attemptTimeout),
-		durationFlag("spread", "within this time the next attempt comes after the server said 429 or 503: as long as a server needs for all Pods that may come at once", categoryWait, &t.spread),
-		&cli.BoolFlag{Name: "retry-tls", Usage: "try again also if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &t.retryTLS},
+		durationFlag("spread", "after status 429 or 503, retry at a random moment within this time: the time the server needs for all Pods that may arrive at once", categoryWait, &t.spread),
+		&cli.BoolFlag{Name: "retry-tls", Usage: "retry even if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &t.retryTLS},
 	}, t.names.flags()...)
 }
 
@@ -279,7 +279,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	}
 	pod, err := source.Read()
 	if err != nil {
-		return o, fmt.Errorf("read what the downward API tells: %w", err)
+		return o, fmt.Errorf("read the downward API: %w", err)
 	}
 	o.Pod = cmp.Or(pod.UID, pod.Namespace+"/"+pod.Name)
 	r.warn(e, pod)
@@ -298,7 +298,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	return o, err
 }
 
-// check refuses flags that do not go together.
+// check refuses flags that exclude each other, and values that cannot be right.
 func (r *registerFlags) check(c *cli.Context) error {
 	given := func(names ...string) (given []string) {
 		for _, name := range names {
@@ -318,18 +318,18 @@ func (r *registerFlags) check(c *cli.Context) error {
 			return usagef("--preset %s: want one of %s", r.preset, strings.Join(names, ", "))
 		}
 		if own := given("method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
-			return usagef("%s: the preset %s says so itself", strings.Join(own, ", "), r.preset).hint("what is registered is said with --service, --id, --address, --port, --tag, --meta and --json")
+			return usagef("%s: the preset %s sets this itself", strings.Join(own, ", "), r.preset).hint("describe the entry with --service, --id, --address, --port, --tag, --meta and --json")
 		}
 		if c.IsSet("port") && (r.port < 1 || r.port > 65535) {
 			return usagef("--port %d: want a number from 1 to 65535", r.port)
 		}
 		for _, need := range p.Needs {
 			if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
-				return usagef("the preset %s wants --%s", r.preset, need)
+				return usagef("the preset %s needs --%s", r.preset, need)
 			}
 		}
 	} else if own := given("service", "id", "address", "port", "secure", "tag", "meta", "health", "ttl"); own != nil {
-		return usagef("%s: only with --preset", strings.Join(own, ", ")).hint("a server without a preset is told what --field, --json or --body-template say")
+		return usagef("%s: only with --preset", strings.Join(own, ", ")).hint("without a preset, --field, --json or --body-template say what is sent")
 	}
 	if !r.hold {
 		if own := given("heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "startup-probe", "ttl"); own != nil {
@@ -349,7 +349,7 @@ func (r *registerFlags) check(c *cli.Context) error {
 		return usagef("--content-type: only with --body-template")
 	}
 	if c.IsSet("field-file") && given("json", "body-template") != nil {
-		return usagef("--field-file is of a form, and excludes --json and --body-template")
+		return usagef("--field-file is for a form, and excludes --json and --body-template")
 	}
 	for flag, url := range map[string]string{"heartbeat-method": r.heartbeatURL, "deregister-method": r.leaveURL} {
 		if c.IsSet(flag) && url == "" {
@@ -357,11 +357,11 @@ func (r *registerFlags) check(c *cli.Context) error {
 		}
 	}
 	if r.checkURL != "" && r.state == "" && !r.hold {
-		return usagef("--check-url: only with --state or --hold, for nothing remembers what was registered")
+		return usagef("--check-url: only with --state or --hold, since nothing else records what was registered")
 	}
 	for flag, method := range map[string]string{"method": r.method, "heartbeat-method": r.heartbeatMethod, "deregister-method": r.leaveMethod} {
 		if strings.ContainsAny(method, " \t\r\n:/") {
-			return usagef("--%s %s: want one such as POST or PUT", flag, method)
+			return usagef("--%s %s: want a method such as POST or PUT", flag, method)
 		}
 	}
 	if c.IsSet("heartbeat") && r.heartbeat < minHeartbeat {
@@ -373,28 +373,27 @@ func (r *registerFlags) check(c *cli.Context) error {
 	return nil
 }
 
-// minHeartbeat is as often as a server has to be asked for anything.
+// minHeartbeat is the shortest time between heartbeats.
 const minHeartbeat = duration.Value(100 * time.Millisecond)
 
-// warn tells what will not be as one may expect.
+// warn logs what may surprise the user.
 func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
 	if p := register.PresetOf(r.preset); p != nil && p.Unheld != "" && !r.hold {
 		e.log.Warn(p.Unheld + ": send some with --hold")
 	}
 	if r.preset != "" && r.id == "" && pod.Namespace == "" {
-		e.log.Warn("the namespace is not known, and a Pod of that name in another one would have the same --id: set $POD_NAMESPACE from the downward API")
+		e.log.Warn("the namespace is not known, so a Pod of the same name in another namespace would have the same --id: set $POD_NAMESPACE from the downward API")
 	}
 	if r.idempotencyKey && pod.UID == "" {
-		e.log.Warn("the Pod's UID is not known, and the next Pod of that name would have the same Idempotency-Key: set $POD_UID from the downward API")
+		e.log.Warn("the Pod's UID is not known, so the next Pod of the same name would have the same Idempotency-Key: set $POD_UID from the downward API")
 	}
 	if r.hold && r.preset == "" && r.checkURL == "" && r.heartbeatURL == "" && r.leaveURL == "" {
 		e.log.Warn("--hold has nothing to do: give --heartbeat-url or --check-url, and --deregister-url")
 	}
 }
 
-// unreplaced refuses what the kubelet has left as it is: in args it replaces $(NAME)
-// only if the container has the variable. Sent as it stands, it would be the name or
-// the address of every Pod.
+// unreplaced refuses $(NAME), which the kubelet replaces in args only if the container has the variable. If it were sent,
+// every Pod would have that name or address.
 func (r *registerFlags) unreplaced() error {
 	for _, flag := range []struct {
 		name   string
@@ -406,8 +405,8 @@ func (r *registerFlags) unreplaced() error {
 	} {
 		for _, value := range flag.values {
 			if name := variableReference().FindStringSubmatch(value); name != nil && !strings.Contains(value, "@") { // a password may have any characters
-				return usagef("--%s has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable", flag.name, name[1]).
-					hint("set it in the container's env; that of a Service is there only if the Service was there before the Pod, in the same namespace")
+				return usagef("--%s contains $(%s), which Kubernetes did not replace: the container has no such variable", flag.name, name[1]).
+					hint("set it in the container's env; the variables of a Service are set only if it existed before the Pod, in the same namespace")
 			}
 		}
 	}
@@ -416,7 +415,7 @@ func (r *registerFlags) unreplaced() error {
 
 var variableReference = lazy.Regexp(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
-// entry returns what a registry with a preset is told.
+// entry returns the entry for a registry with a preset.
 func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.Entry, error) {
 	entry := register.Entry{
 		Service: r.service, ID: r.id, Address: r.address, Port: r.port, Secure: r.secure,
@@ -457,7 +456,7 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 	entry.Health = r.health
 	if strings.HasPrefix(entry.Health, "/") {
 		if entry.Port == 0 {
-			return entry, usagef("--health %s: a path wants a --port; or give a whole URL", r.health)
+			return entry, usagef("--health %s: a path needs --port; or give a full URL", r.health)
 		}
 		entry.Health = entry.URL(entry.Health)
 	}
@@ -465,21 +464,21 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 	entry.Extra, err = jsonMembers(r.json.Value())
 	for _, name := range register.PresetOf(r.preset).Own {
 		if _, given := entry.Extra[name]; given {
-			return entry, usagef("--json %s: the preset %s names the entry by it", name, r.preset).hint("say it with --service, --id, --address or --port, or in the query of --url")
+			return entry, usagef("--json %s: the preset %s identifies the entry by it", name, r.preset).hint("give it with --service, --id, --address or --port, or in the query of --url")
 		}
 	}
 	return entry, err
 }
 
-// podIP returns the Pod's address, or says how to tell it.
+// podIP returns the Pod's address, or an error that says how to set it.
 func podIP(pod podinfo.Pod, source podinfo.Source, orFlag string) (netip.Addr, error) {
 	if len(pod.IPs) == 0 {
-		return netip.Addr{}, failure.WithHint(errors.New("the Pod's IP is not known"), "give it with "+orFlag+", or let the downward API tell it; in the container:\n"+source.Stanza("IPs"))
+		return netip.Addr{}, failure.WithHint(errors.New("the Pod's IP is not known"), "give it with "+orFlag+", or set it from the downward API; in the container:\n"+source.Stanza("IPs"))
 	}
 	return pod.IPs[0], nil
 }
 
-// body returns what a server without a preset is told, and what of it is secret.
+// body returns the body for a server without a preset, and the secrets in it.
 func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *register.Body, secrets []string, err error) {
 	switch {
 	case r.bodyTemplate != "":
@@ -521,8 +520,8 @@ func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, sourc
 	return register.Form(fields), secrets, nil
 }
 
-// renderBody renders --body-template as initbox render does. Of what it holds those
-// values of environment variables are taken for secret that are long enough.
+// renderBody renders --body-template as initbox render does. The values of environment variables count as secret if they
+// are long enough.
 func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *register.Body, secrets []string, err error) {
 	var text bytes.Buffer
 	_, err = render.Run(ctx, render.Options{
@@ -567,7 +566,7 @@ func jsonMembers(texts []string) (map[string]any, error) {
 		members[name] = value
 		if typed {
 			if !json.Valid([]byte(value)) {
-				return nil, usagef("--json %s: what follows := is not JSON", text).hint("a text is given as " + name + "=" + value)
+				return nil, usagef("--json %s: what follows := is not JSON", text).hint("write a text as " + name + "=" + value)
 			}
 			members[name] = json.RawMessage(value)
 		}
@@ -587,8 +586,7 @@ func (r *registerFlags) print(e *env, result register.Result) error {
 	return err
 }
 
-// stay registers, keeps the entry alive until a signal comes, and takes it away.
-// The deadline is that of the registration.
+// stay registers, keeps the entry alive until a signal comes, and deregisters. The deadline applies to the registration.
 func (r *registerFlags) stay(ctx context.Context, e *env, registration *register.Registration) error {
 	probe, err := openProbe(r.startupProbe)
 	if err != nil {
@@ -596,7 +594,7 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	}
 	defer probe.close()
 	result, err := registration.Register(ctx)
-	if errors.As(err, new(stopped)) { // the request may have been received all the same
+	if errors.As(err, new(stopped)) { // the server may have received the request
 		if err := r.leave(e, registration, min(r.leaveTimeout, unsureTimeout)); err != nil {
 			e.log.Warn(err.Error())
 		}
@@ -607,7 +605,7 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	if err = r.print(e, result); err == nil {
 		err = probe.ready()
 	}
-	if err != nil { // nobody stays to keep the entry alive and to take it away
+	if err != nil { // no process would keep the entry alive and remove it
 		if err := r.leave(e, registration, r.leaveTimeout); err != nil {
 			e.log.Warn(err.Error())
 		}
@@ -618,11 +616,10 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	return r.leave(e, registration, r.leaveTimeout)
 }
 
-// unsureTimeout is how long to try to take away what has probably not been
-// registered: there may be no server at all.
+// unsureTimeout is how long to try to deregister if the registration has probably failed: there may be no server at all.
 const unsureTimeout = duration.Value(time.Second)
 
-// leave deregisters after a signal. If that is done, the command is done.
+// leave deregisters after a signal. If that succeeds, so does the command.
 func (r *registerFlags) leave(e *env, registration *register.Registration, timeout duration.Value) error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout.Duration(), deadlinePassed(timeout))
 	defer cancel()

@@ -63,7 +63,7 @@ func TestRegisterKilled(t *testing.T) {
 	}
 }
 
-// killedRegistration is one Pod's, at one registry.
+// killedRegistration is the registration of a Pod at a registry.
 type killedRegistration struct {
 	*testing.T
 	registry registries.Registry
@@ -73,7 +73,7 @@ type killedRegistration struct {
 	held     bool // kill it only between the server's decision and its answer
 
 	url, state string
-	handled    atomic.Pointer[chan struct{}] // if set, answers are withheld: it tells that a request was handled
+	handled    atomic.Pointer[chan struct{}] // if set, answers are withheld, and it receives when a request was handled
 }
 
 func (k *killedRegistration) serve() {

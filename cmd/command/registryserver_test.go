@@ -31,7 +31,7 @@ func serveRegistry(kind func() registries.Registry) func(*server, net.Listener) 
 }
 
 // registry NAME FAULT [N] makes a registry lose the next N answers, or be busy for
-// as many requests, forget everything, or hold requests for ever.
+// as many requests, forget everything, or hold requests forever.
 func cmdRegistry(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: registry NAME lose N|busy N|refuse N STATUS|forget|hang")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/words"
 	"initbox/render"
 	"initbox/render/engine"
 	"initbox/render/envsubst"
@@ -24,7 +25,7 @@ const (
 	categoryTemplates = "Templates"
 	categoryFiles     = "Files"
 	categoryChecks    = "Checks"
-	categoryLook      = "Looking without writing"
+	categoryLook      = "Inspecting without writing"
 )
 
 func renderCommand(e *env) *cli.Command {
@@ -33,13 +34,13 @@ func renderCommand(e *env) *cli.Command {
 		Usage:     "make configuration files from templates and values, all or none",
 		ArgsUsage: "SRC:DST… [-- COMMAND ARG…]",
 		Description: `Renders each SRC, a template or a folder of them, to DST; "-" is stdin and stdout.
-If anything is missing or wrong, everything that is gets reported, and nothing is
-written. Files that are right already are not touched. Then, if a COMMAND is given,
-becomes it.
+If anything is missing or wrong, all of it is reported, and nothing is written. Files
+that are already right are not touched. Then it replaces itself with COMMAND, if there
+is one.
 
-Templates are Go's, with the functions of sprig and Helm; in folders those that end
-in .tmpl, .tpl or .gotmpl. Those that end in .j2 are Jinja. They see .Values, .Env,
-.Pod and .Files. Other files of a folder are copied.
+Templates are Go templates, with the functions of sprig and Helm; in a folder, files
+that end in .tmpl, .tpl or .gotmpl. Those that end in .j2 are Jinja templates. All see
+.Values, .Env, .Pod and .Files. Other files in a folder are copied.
 
 Examples:
   initbox render /templates:/config --values /values/app.yaml --set port=8080
@@ -56,7 +57,7 @@ Examples:
 				return err
 			}
 			if len(command) > 0 && r.looking(c) > 0 {
-				return usagef("a command is run after files are written, and with --dry-run, --diff, --list-inputs and --explain none is")
+				return usagef("--dry-run, --diff, --list-inputs and --explain write no files, after which a command could run")
 			}
 			if err := r.run(c.Context, e, o); err != nil {
 				return err
@@ -95,16 +96,16 @@ type renderFlags struct {
 func (r *renderFlags) flags() []cli.Flag {
 	r.missingKey = "error"
 	return append([]cli.Flag{
-		textsFlag("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; of a folder, as a ConfigMap or a Secret is mounted, each file is a value", categoryValues, &r.values),
-		textsFlag("secret-values", "`FILE|FOLDER|URL`: the same, and all of it is secret, as what is mounted from a Secret is anyway", categoryValues, &r.secretValues),
+		textsFlag("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; in a folder, such as a mounted ConfigMap or Secret, each file is a value", categoryValues, &r.values),
+		textsFlag("secret-values", "`FILE|FOLDER|URL` of values that are all secret; those of a mounted Secret are secret anyway", categoryValues, &r.secretValues),
 		textsFlag("set", "`KEY=VALUE` as in Helm: a.b[0]=v,c={x,y}", categoryValues, &r.set),
-		textsFlag("set-string", "`KEY=VALUE` that stays text", categoryValues, &r.setString),
+		textsFlag("set-string", "`KEY=VALUE` whose value stays text", categoryValues, &r.setString),
 		textsFlag("set-file", "`KEY=FILE` whose content is the value", categoryValues, &r.setFile),
-		textsFlag("set-json", "`KEY=JSON`", categoryValues, &r.setJSON),
+		textsFlag("set-json", "`KEY=JSON` whose value is JSON", categoryValues, &r.setJSON),
 		textFlag("values-token-file", "`FILE` with a bearer token for values from a URL", categoryValues, &r.tokenFile),
 		textFlag("values-ca-file", "`FILE` of certificates to trust for values from a URL", categoryValues, &r.caFile),
-		textFlag("values-schema", "`FILE` with a JSON Schema that the values have to fit", categoryValues, &r.valuesSchema),
-		textsFlag("env-allow", "`PATTERN` of variables that templates see, as in APP_*; without it they see all", categoryValues, &r.envAllow),
+		textFlag("values-schema", "`FILE` with a JSON Schema that the values must match", categoryValues, &r.valuesSchema),
+		textsFlag("env-allow", "`PATTERN` of the variables that templates see, as in APP_* (default all)", categoryValues, &r.envAllow),
 		textsFlag("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
 		textFlag("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
 
@@ -113,25 +114,25 @@ func (r *renderFlags) flags() []cli.Flag {
 		textsFlag("partials", "`FILE|FOLDER` of templates for others to include", categoryTemplates, &r.partials),
 		textFlag("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
 		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
-		textFlag("missing-key", "`error|zero`: what is missing is an error, or empty", categoryTemplates, &r.missingKey),
-		textFlag("compat", "`dockerize`: functions with its names and orders of arguments", categoryTemplates, &r.compat),
+		textFlag("missing-key", "`error|zero`: a missing value is an error, or empty", categoryTemplates, &r.missingKey),
+		textFlag("compat", "`dockerize`: functions with the names and argument orders of dockerize", categoryTemplates, &r.compat),
 		onFlag("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
 
-		onFlag("only-templates", "of folders, leave out what is no template", categoryFiles, &r.onlyTemplates),
-		onFlag("no-overwrite", "leave alone what is there already", categoryFiles, &r.noOverwrite),
-		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, and 0600 for what holds a secret)", categoryFiles, &r.mode),
+		onFlag("only-templates", "in folders, ignore files that are not templates", categoryFiles, &r.onlyTemplates),
+		onFlag("no-overwrite", "do not replace existing files", categoryFiles, &r.noOverwrite),
+		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, or 0600 for files that hold a secret)", categoryFiles, &r.mode),
 		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
-		onFlag("atomic-dir", "DST is a link to a folder, which is replaced as a whole", categoryFiles, &r.atomicDir),
-		onFlag("prune", "remove what an earlier run wrote, with this flag, and this one did not", categoryFiles, &r.prune),
-		textFlag("env-file", "`FILE` to write the values to, as Kubernetes' fileKeyRef reads them", categoryFiles, &r.envFile),
+		onFlag("atomic-dir", "make DST a link to a folder that is replaced as a whole", categoryFiles, &r.atomicDir),
+		onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &r.prune),
+		textFlag("env-file", "`FILE` to write the values to, in the format of Kubernetes' fileKeyRef", categoryFiles, &r.envFile),
 
 		onFlag("validate", "check the syntax of results by their extension", categoryChecks, &r.validate),
-		textsFlag("format", "`[PATTERN=]FORMAT` to check results for whose extension does not tell, as in '*.conf=nginx'", categoryChecks, &r.formats),
-		textsFlag("schema", "`[PATTERN=]FILE` with a JSON Schema that results have to fit", categoryChecks, &r.schema),
+		textsFlag("format", "`[PATTERN=]FORMAT` of results whose extension does not tell it, as in '*.conf=nginx'", categoryChecks, &r.formats),
+		textsFlag("schema", "`[PATTERN=]FILE` with a JSON Schema that results must match", categoryChecks, &r.schema),
 
 		onFlag("dry-run", "say what would change", categoryLook, &r.dryRun),
 		onFlag("diff", "print what would change, as diff -u does", categoryLook, &r.diff),
-		onFlag("exit-code", "with --diff or --dry-run, status 1 if anything would change", categoryLook, &r.exitCode),
+		onFlag("exit-code", "with --diff or --dry-run, exit with status 1 if anything would change", categoryLook, &r.exitCode),
 		onFlag("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
 		textFlag("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
 	}, r.pod.flags(categoryValues)...)
@@ -196,7 +197,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 	return o, errors.Join(r.check(c, o), r.templateOptions(c, &o), r.rules(&o))
 }
 
-// looking returns how many of the ways to look without writing are asked for.
+// looking returns how many of the flags that only inspect are given.
 func (r *renderFlags) looking(c *cli.Context) int {
 	n := 0
 	for _, on := range []bool{r.dryRun || r.diff, r.listInputs, c.IsSet("explain")} {
@@ -207,7 +208,7 @@ func (r *renderFlags) looking(c *cli.Context) int {
 	return n
 }
 
-// check refuses what does not go together.
+// check refuses flags that exclude each other.
 func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 	stdin := 0
 	for _, source := range o.Sources {
@@ -228,11 +229,11 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 	case r.looking(c) > 1:
 		return usagef("--list-inputs, --explain, and --dry-run or --diff exclude each other")
 	case r.exitCode && !r.dryRun && !r.diff:
-		return usagef("--exit-code is for --diff and --dry-run")
+		return usagef("--exit-code: only with --diff or --dry-run")
 	case r.atomicDir && r.prune:
-		return usagef("--atomic-dir writes a new folder, from which nothing has to be pruned")
+		return usagef("--atomic-dir and --prune exclude each other: each run writes a new folder")
 	case r.atomicDir && r.noOverwrite:
-		return usagef("--atomic-dir writes a new folder, in which nothing is there already")
+		return usagef("--atomic-dir and --no-overwrite exclude each other: each run writes a new folder")
 	}
 	return nil
 }
@@ -331,7 +332,7 @@ func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
 		e.log.Info("nothing to change")
 	}
 	if r.exitCode && len(changes) > 0 {
-		return fmt.Errorf("%s would change", count(len(changes), "file"))
+		return fmt.Errorf("%s would change", words.Plural(len(changes), "file"))
 	}
 	return nil
 }
@@ -346,7 +347,7 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 	}
 	for i, c := range changes {
 		if c.InPlace && !dry {
-			e.log.Warn(c.Path + " is a mount by itself (subPath), and was written in place: whoever reads it in that moment may see a part of it")
+			e.log.Warn(c.Path + " is itself a mount (subPath), so it was written in place: a reader may see part of it meanwhile")
 		}
 		if i == maxListed && !dry {
 			e.log.Info(fmt.Sprintf("and %d more", len(changes)-maxListed))
@@ -359,13 +360,6 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 			e.log.Info(c.Path + ": " + would + c.What + secret)
 		}
 	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // listInputs prints a line for each place where a template reads something.

@@ -120,8 +120,8 @@ type script struct {
 
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-// setupScript gives every script certificates in pki/, a termination log and a
-// deadline, so that a wait which should end, and does not, fails soon.
+// setupScript gives every script certificates in pki/, a termination log, and a deadline, so that a wait that does not end
+// as it should fails soon.
 func setupScript(e *testscript.Env, shared *sharedDatabases) error {
 	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}, shared: shared}
 	e.Setenv("INITBOX_TERMINATION_LOG", filepath.Join(e.WorkDir, "termination-log"))
@@ -161,9 +161,8 @@ func requireStatus(ts *testscript.TestScript, want string, err error) {
 	}
 }
 
-// stuck REGEX cmd args… runs cmd, which must not end by itself, until its stderr has
-// a match, and stops it then. So no machine is too busy for what a wait has to say of
-// its target, as it may be before a deadline, and none waits longer than it takes.
+// stuck REGEX cmd args… runs cmd, which must not end by itself, until its stderr has a match, and then stops it. Unlike a
+// deadline, this works on a busy machine, and waits no longer than needed.
 func cmdStuck(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: stuck REGEX cmd args…")
@@ -176,7 +175,7 @@ func cmdStuck(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // took [MIN] MAX requires that the last command run by status, or ended by end,
-// took so long. MAX has to leave room for a busy machine: it tells a wait that
+// took so long. MAX has to leave room for a busy machine: it distinguishes a wait that
 // noticed from one that slept on.
 func cmdTook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {

@@ -16,17 +16,17 @@ import (
 func sleep(e *env) *cli.Command {
 	var jitter, step duration.Value
 	return &cli.Command{
-		Usage:     "do nothing for a while, but stop at once when told to",
+		Usage:     "do nothing for a while, but stop at once on a signal",
 		ArgsUsage: "DURATION",
-		Description: `Sleeps for DURATION, such as 60 or 0.5 (seconds) or 1m30s; it is at most ten
-years, 87600h. Prefer waiting for what the sleep is meant to wait for.
+		Description: `Sleeps for DURATION, such as 60 or 0.5 (seconds) or 1m30s, at most ten years (87600h).
+If you sleep until something is ready, wait for that instead.
 
 Examples:
   initbox sleep 1m30s
   initbox sleep 0 --ordinal-step 10s --jitter 5s   # the Pods of a StatefulSet, one by one`,
 		Flags: []cli.Flag{
-			durationFlag("jitter", "sleep longer by a random part of that", "", &jitter),
-			durationFlag("ordinal-step", "sleep longer by that, times the ordinal of the StatefulSet's Pod", "", &step),
+			durationFlag("jitter", "sleep longer, by a random time up to this", "", &jitter),
+			durationFlag("ordinal-step", "sleep longer, by this times the ordinal of the StatefulSet's Pod", "", &step),
 		},
 		Action: func(c *cli.Context) error {
 			before, after, _ := arguments(c)
@@ -50,8 +50,7 @@ Examples:
 	}
 }
 
-// prolong adds to d the step, times the Pod's ordinal, and a random part of the
-// jitter.
+// prolong returns d plus step times the Pod's ordinal, plus a random time of up to jitter.
 func prolong(d, step, jitter time.Duration) (time.Duration, error) {
 	if step > 0 {
 		ordinal, err := podinfo.Ordinal(podinfo.Name())

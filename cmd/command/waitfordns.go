@@ -42,7 +42,7 @@ Examples:
 				return usagef("no name given").hint("as in: initbox wait-for-dns mydb")
 			}
 			if wait.gone && (printed || output != "") {
-				return usagef("--gone leaves nothing to print or to write")
+				return usagef("with --gone there is nothing to print or to write")
 			}
 			o, err := wait.options(c, e, len(names))
 			if err != nil {
@@ -55,7 +55,7 @@ Examples:
 			}
 			checks, err := parseTargets(targets, o)
 			if err != nil && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/") }) {
-				return failure.WithHint(err, "for what is not a name use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
+				return failure.WithHint(err, "wait-for-dns takes names only; for other targets use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
 			}
 			if err != nil {
 				return err
@@ -83,7 +83,7 @@ func writeAnswers(stdout io.Writer, printed bool, output string, checks []waitfo
 	}
 	if output != "" {
 		if err := atomicfile.Write(output, []byte(lines.String()), 0o644); err != nil {
-			return failure.WithHint(fmt.Errorf("write the records to %s: %w", output, err), "is the volume mounted, writable for this user and not full?")
+			return failure.WithHint(fmt.Errorf("write the records to %s: %w", output, err), writableHint)
 		}
 	}
 	return nil

@@ -46,9 +46,8 @@ func waitForService(e *env) *cli.Command {
 	}
 }
 
-// replaceProcess runs command in place of this process (execve), so that
-// signals and its exit status are its own. It returns only if that fails, or if
-// a signal came after the wait: this process was meant.
+// replaceProcess runs command in place of this process (execve), so that it gets the signals and gives the exit status.
+// It returns only if that fails, or if a signal came after the wait: it was meant for this process.
 func (e *env) replaceProcess(command []string) error {
 	path, err := exec.LookPath(command[0])
 	if err == nil {
@@ -57,13 +56,13 @@ func (e *env) replaceProcess(command []string) error {
 		}
 		err = syscall.Exec(path, command, os.Environ())
 	}
-	return failure.WithHint(fmt.Errorf("run %s: %w", command[0], err), "the image of initbox holds no other program: is the command on a volume, or in the image that initbox was copied into?")
+	return failure.WithHint(fmt.Errorf("run %s: %w", command[0], err), "the image of initbox has no other program: is the command on a volume, or in the image that initbox was copied into?")
 }
 
-// describeTargets is the table of targets for the help.
+// describeTargets returns the description of wait-for-service, with the table of targets.
 func describeTargets() string {
 	var b strings.Builder
-	b.WriteString("Waits until every TARGET is ready; then, if a COMMAND is given, becomes it.\n\nTargets, and when they are ready:\n")
+	b.WriteString("Waits until every TARGET is ready, and then replaces itself with COMMAND, if there is one.\n\nTargets, and when they are ready:\n")
 	for _, k := range waitfor.Kinds() {
 		usage := k.Usage
 		if len(k.Schemes) > 1 {
@@ -73,10 +72,10 @@ func describeTargets() string {
 		fmt.Fprintf(&b, "      %s\n", k.Ready)
 	}
 	b.WriteString(`
-What a target takes is a flag, for all targets of the kind, or stands in the
-target's own fragment: http://api/health#status=200,401-403&json=.status==UP
-Every target takes #gone: wait until it does not answer any more.
-A secret in a target is referred to: http://app:${file:/secrets/password}@api/
+A setting is a flag, which holds for all targets of the kind, or stands in the
+fragment of one target: http://api/health#status=200,401-403&json=.status==UP
+Every target takes #gone: wait until it no longer answers.
+Refer to a secret instead of writing it: http://app:${file:/secrets/password}@api/
 
 Examples:
   initbox wait-for-service tcp://cache:8080 http://api/healthz --timeout 10m
