@@ -14,6 +14,7 @@ import (
 
 	"initbox/render/engine"
 	"initbox/render/values"
+	"initbox/test/servers"
 )
 
 func TestParseSource(t *testing.T) {
@@ -183,6 +184,7 @@ func TestNothingIsWritten(t *testing.T) {
 // TestReplacedVolume replaces a mounted ConfigMap in the middle of a run: what is
 // written is of one of its versions.
 func TestReplacedVolume(t *testing.T) {
+	servers.Slow(t)
 	files := map[string]string{"..1/-first.tmpl": `{{ resolve "x" }}`}
 	for i := range 500 {
 		files[fmt.Sprintf("..1/%d.tmpl", i)] = "1"

@@ -18,7 +18,19 @@ import (
 
 	"initbox/clone/local"
 	"initbox/test/servers"
+	"initbox/test/soak"
 )
+
+// TestMain puts temporary files in memory where it can: git waits for the disk at every commit.
+func TestMain(m *testing.M) {
+	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
+		os.Setenv("TMPDIR", dir)
+		status := servers.Main(m)
+		os.RemoveAll(dir)
+		os.Exit(status)
+	}
+	os.Exit(servers.Main(m))
+}
 
 func write(t *testing.T, name, content string) {
 	t.Helper()
@@ -378,7 +390,7 @@ func TestBroken(t *testing.T) {
 	if len(names) != 2 {
 		t.Fatal(names)
 	}
-	r := rand.New(rand.NewPCG(1, 2))
+	r := soak.Rand(t)
 	for _, name := range names {
 		whole, err := os.ReadFile(name)
 		if err != nil {

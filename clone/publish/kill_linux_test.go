@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"initbox/test/servers"
+	"initbox/test/soak"
 )
 
 // TestMain is, with $PUBLISH_CHILD, a run that publishes a tree of generations:
@@ -40,7 +41,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(servers.Main(m))
 }
 
 const (
@@ -158,15 +159,10 @@ type killCase struct {
 	mount     string // what the folder is; "" for a real folder
 }
 
-// TestKilled kills runs at random moments. Whatever they were at, the folder is the
-// old tree or the new one; where it is a mount point it is that if there is a
-// marker. The next run leaves nothing but its tree. $INITBOX_TEST_KILLS is how
-// often.
+// TestKilled kills runs at many moments. Whatever they were doing, the folder is the old tree or the new one; where it
+// is a mount point that holds only if there is a marker. The next run leaves nothing but its tree.
 func TestKilled(t *testing.T) {
-	kills := 60
-	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
-		kills = n
-	}
+	servers.Slow(t)
 	cases := []killCase{
 		{name: "folder", git: true},
 		{name: "folder without .git"},
@@ -178,6 +174,7 @@ func TestKilled(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			top := t.TempDir()
 			k := &killing{T: t, killCase: c, o: Options{Dir: filepath.Join(top, "app")}, top: top}
 			if c.link {
@@ -186,7 +183,7 @@ func TestKilled(t *testing.T) {
 			if c.mount != "" {
 				servers.Tmpfs(t, k.o.Dir, "size=50m")
 			}
-			k.run(kills / len(cases))
+			k.run(8)
 		})
 	}
 }
@@ -202,22 +199,18 @@ type killing struct {
 func (k *killing) tree() string { return filepath.Join(k.o.Dir, k.o.Link) }
 
 func (k *killing) run(kills int) {
-	whole := time.Duration(0)
-	for _, g := range []string{"2", "1"} {
-		start := time.Now()
-		k.finish(g)
-		whole = max(whole, time.Since(start))
-	}
+	whole := min(k.finish("2"), k.finish("1"))
 	stop := k.readAllTheTime()
 	defer stop()
-	killed := 0
-	for i := range kills {
-		generation := []string{"2", "1"}[i%2]
+	killed, runs := 0, 0
+	for moment := range soak.Moments(k, kills) {
+		generation := []string{"2", "1"}[runs%2]
+		runs++
 		cmd := command(k.o, generation, k.git, k.how)
 		if err := cmd.Start(); err != nil {
 			k.Fatal(err)
 		}
-		time.Sleep(time.Duration(rand.Int64N(int64(whole))))
+		time.Sleep(time.Duration(moment * float64(whole)))
 		cmd.Process.Kill()
 		cmd.Wait()
 		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
@@ -226,7 +219,7 @@ func (k *killing) run(kills int) {
 		k.check()
 		k.finish(generation)
 	}
-	k.Logf("%d of %d runs were killed before their end; one takes %v", killed, kills, whole)
+	k.Logf("%d of %d runs were killed before their end; one takes %v", killed, runs, whole)
 }
 
 // check looks at what a killed run leaves.
@@ -250,13 +243,15 @@ func (k *killing) check() {
 }
 
 // finish lets a run come to its end, and looks whether it leaves its tree and
-// nothing else.
-func (k *killing) finish(generation string) {
+// nothing else. It returns how long the run took.
+func (k *killing) finish(generation string) time.Duration {
 	k.Helper()
 	cmd := command(k.o, generation, k.git, k.how)
+	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		k.Fatalf("%v: %s", err, cmd.Stdout)
 	}
+	took := time.Since(start)
 	if g, err := wholeGeneration(k.tree(), k.git); err != nil || g != generation {
 		k.Fatalf("generation %q, %v; want %s", g, err, generation)
 	}
@@ -274,6 +269,7 @@ func (k *killing) finish(generation string) {
 	if got := read(k, k.top); len(got) != want {
 		k.Fatalf("there is\n%v", got)
 	}
+	return took
 }
 
 // readAllTheTime looks at the tree until the function that it returns is called.
@@ -320,6 +316,8 @@ func (k *killing) look() error {
 // Runs at once each find the folder free or wait; one after the other publishes, or
 // has nothing to do.
 func TestAtOnce(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	for _, link := range []string{"", "current"} {
 		for range 3 {
 			o := Options{Dir: filepath.Join(t.TempDir(), "not/there/yet"), Link: link}
@@ -354,13 +352,15 @@ func TestAtOnce(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
 	first := open(t, o)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := Open(ctx, o)
-	host, _ := os.Hostname()
-	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another run, on "+host) {
-		t.Errorf("error %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err := Open(ctx, o)
+		host, _ := os.Hostname()
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another run, on "+host) {
+			t.Errorf("error %v", err)
+		}
+	})
 	first.Close()
 	open(t, o).Close()
 	requireTree(t, filepath.Dir(o.Dir), tree{})

@@ -18,6 +18,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"initbox/clone/pack"
+	"initbox/test/servers"
+	"initbox/test/soak"
 )
 
 // shapes is a repository with all that a tree can hold.
@@ -73,6 +75,8 @@ func shapes() []file {
 // TestIdentity compares what becomes of a pack, in whatever order its objects
 // come, with what git checkout makes of the repository, and has Git judge the index.
 func TestIdentity(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	repo := repository(t, shapes())
 	packed, top := revision(t, repo, "main")
 	want := checkout(t, repo)
@@ -86,11 +90,12 @@ func TestIdentity(t *testing.T) {
 		"as packed":   packed,
 		"not deltas":  packOf(t, all.objects...),
 		"reversed":    packOf(t, reversed...),
-		"blobs first": packOf(t, first(all.objects, plumbing.BlobObject)...),
-		"trees first": packOf(t, first(all.objects, plumbing.TreeObject)...),
+		"blobs first": packOf(t, first(t, all.objects, plumbing.BlobObject)...),
+		"trees first": packOf(t, first(t, all.objects, plumbing.TreeObject)...),
 	}
 	for name, order := range orders {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w, err := place(t, Options{Stat: true, Dir: openDir(t, "tree")}, order, top)
 			if err != nil {
 				t.Fatal(err)
@@ -127,10 +132,9 @@ func (c *collect) Add(_ int, o *pack.Object, content pack.Content) error {
 func (c *collect) Base(*pack.Object, []byte) ([]byte, bool) { return nil, false }
 
 // first puts the objects of a kind before the others, each part in a random order.
-func first(objects []plain, kind plumbing.ObjectType) []plain {
+func first(t *testing.T, objects []plain, kind plumbing.ObjectType) []plain {
 	objects = slices.Clone(objects)
-	random := rand.New(rand.NewPCG(3, 4))
-	random.Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
+	soak.Rand(t).Shuffle(len(objects), func(i, j int) { objects[i], objects[j] = objects[j], objects[i] })
 	slices.SortStableFunc(objects, func(a, b plain) int {
 		return cmp.Compare(b2i(a.kind != kind), b2i(b.kind != kind))
 	})

@@ -19,7 +19,19 @@ import (
 	"initbox/clone/access"
 	"initbox/clone/object"
 	"initbox/clone/pack"
+	"initbox/test/servers"
 )
+
+// TestMain puts temporary files in memory where it can: git waits for the disk at every commit.
+func TestMain(m *testing.M) {
+	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
+		os.Setenv("TMPDIR", dir)
+		status := servers.Main(m)
+		os.RemoveAll(dir)
+		os.Exit(status)
+	}
+	os.Exit(servers.Main(m))
+}
 
 // git runs git in a folder and returns what it says.
 func git(t testing.TB, dir string, stdin io.Reader, args ...string) string {

@@ -12,6 +12,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/test/servers"
 )
 
 // TestRefuses pins what is refused of a repository, for good, and that nothing
@@ -83,6 +84,8 @@ func TestRefuses(t *testing.T) {
 // TestBombs pins that trees which stand for 2⁶⁰ files, or for as many folders with
 // nothing in them, end at a limit. (The real one takes a minute to reach.)
 func TestBombs(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	x := blob("x")
 	for name, leaf := range map[string][]plain{
 		"files":   {tree(line{"100644", "f", x.id(t)}), x},

@@ -6,11 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // TestSparse compares with git sparse-checkout, in both of its modes: what is
 // there, what the index says, and the file that tells Git of it.
 func TestSparse(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	id := strings.Repeat("12", 20)
 	files := []file{{"120000", "link", "dir/a"}, {"120000", "dir/link", "a"}, {"160000", "module", id}, {"160000", "dir/module", id}}
 	for _, path := range []string{
@@ -44,6 +48,7 @@ func TestSparse(t *testing.T) {
 		{false, []string{"same/**", "many/*/file 1[0-9]*", "!many/3"}},
 	} {
 		t.Run(fmt.Sprint(test.cone, test.lines), func(t *testing.T) {
+			t.Parallel()
 			sparse, mode := Patterns, "--no-cone"
 			if test.cone {
 				sparse, mode = Cone, "--cone"

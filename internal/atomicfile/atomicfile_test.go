@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -16,18 +17,24 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/test/servers"
+	"initbox/test/soak"
 )
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv("ATOMICFILE_WRITE_FOR_EVER"); name != "" {
+	if name := os.Getenv("ATOMICFILE_WRITE_FOREVER"); name != "" {
 		for i := 0; ; i++ {
 			if err := Write(name, content(i), 0o640); err != nil {
 				fmt.Println(err)
 				os.Exit(1)
 			}
+			if i == 10 {
+				fmt.Println("writing")
+			}
 		}
 	}
-	if name := os.Getenv("ATOMICFILE_COPY_FOR_EVER"); name != "" {
+	if name := os.Getenv("ATOMICFILE_COPY_FOREVER"); name != "" {
 		program, err := os.ReadFile(name)
 		for i := 0; err == nil; i++ {
 			err = Copy(name, bytes.NewReader(append(program, byte(i))), 0o755) // an ELF file may be longer than it says
@@ -87,21 +94,23 @@ func TestUnchangedIsNotTouched(t *testing.T) {
 // Whenever the writer is killed, the file is whole, and the next writer leaves
 // nothing behind.
 func TestKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
-	for i := range 30 {
+	for moment := range soak.Moments(t, 20) {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "ATOMICFILE_WRITE_FOR_EVER="+name)
-		if err := cmd.Start(); err != nil {
+		cmd.Env = append(os.Environ(), "ATOMICFILE_WRITE_FOREVER="+name)
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		for giveUp := time.Now().Add(20 * time.Second); time.Now().Before(giveUp); { // until it writes; then for a moment that differs
-			if _, err := os.Stat(name); err == nil {
-				break
-			}
-			time.Sleep(5 * time.Millisecond)
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "writing\n" {
+			t.Fatalf("the writer said %q, %v", line, err)
 		}
-		time.Sleep(time.Duration(i) * 700 * time.Microsecond)
+		time.Sleep(time.Duration(moment * float64(20*time.Millisecond))) // it writes all the time
 		cmd.Process.Kill()
 		cmd.Wait()
 		got, err := os.ReadFile(name)
@@ -138,14 +147,8 @@ func TestSweepSparesTheLiving(t *testing.T) {
 
 // On a full disk the old file stays, and nothing else does.
 func TestFullDisk(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("mounting a small file system needs root")
-	}
 	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("cannot mount a tmpfs here: %v", err)
-	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
+	servers.Tmpfs(t, dir, "size=64k")
 	name := filepath.Join(dir, "f")
 	if err := Write(name, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
@@ -245,7 +248,7 @@ func TestCopyOfAProgram(t *testing.T) {
 	var writers [3]*exec.Cmd
 	for i := range writers {
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "ATOMICFILE_COPY_FOR_EVER="+name)
+		cmd.Env = append(os.Environ(), "ATOMICFILE_COPY_FOREVER="+name)
 		cmd.Stdout = &output[i]
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os/exec"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"initbox/render/engine"
 	"initbox/render/envsubst"
 	"initbox/test/servers"
+	"initbox/test/soak"
 )
 
 var data = &engine.Data{
@@ -165,7 +165,7 @@ func gnu(t *testing.T, text string, args ...string) string {
 func TestGNU(t *testing.T) {
 	parts := []string{"$", "${", "}", "A", "B_2", "EMPTY", "NO", "REF", "_", "1", "$A", "${A}", "$B_2", "${NO}", "$EMPTY", " ", "\n", "\\", "'", `"`, "#", "[0]", "ä", "\xff", "$$", "{", "%", "é$A", "$ä", "${A"}
 	texts := []string{"", "$", "$$", "${", "${A", "${A}", "$A$B_2", "${A}}", "${1x}", "$1", "${}", "$A\n", "${A ", "${A$A}", "$\n", "\\$A", "${ A}", "$A_", "$_A", "${A\n}"}
-	random := rand.New(rand.NewPCG(1, 2))
+	random := soak.Rand(t)
 	for range 5000 {
 		var b strings.Builder
 		for range 1 + random.IntN(12) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,13 +15,16 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"initbox/test/servers"
+	"initbox/test/soak"
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("STAGE_DIR"); dir != "" {
 		stageChild(dir, os.Getenv("STAGE_HOW"))
 	}
-	os.Exit(m.Run())
+	os.Exit(servers.Main(m))
 }
 
 // The two generations of files that writers put in the place of each other: each
@@ -124,10 +126,11 @@ func fastFolder(t *testing.T) string {
 	return dir
 }
 
-// Writers are killed at 500 random moments. Whenever that is, a reader finds each
-// file wholly old or new, and the same run again leaves exactly what it would have
-// left, and no more. A time bounds it where the machine is slow.
+// Writers are killed at many moments. Whenever that is, a reader finds each file wholly old or new, and the same run
+// again leaves exactly what it would have left, and no more.
 func TestStageKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	dir := filepath.Join(fastFolder(t), "x/conf")
 	check := func() error {
 		for i := range filesEach + only {
@@ -144,54 +147,41 @@ func TestStageKilledAtAnyMoment(t *testing.T) {
 		}
 		return nil
 	}
-	kill(t, dir, "stage", 500, 50*time.Second, check)
+	kill(t, dir, "stage", check)
 }
 
 // A writer that is killed while it makes the folder, and those above, leaves
 // nothing that the next one does not remove.
 func TestKilledWhileTheFolderIsMissing(t *testing.T) {
+	servers.Slow(t)
 	for _, how := range []string{"stage", "version"} {
-		top := fastFolder(t)
-		dir := filepath.Join(top, "x/y/conf")
-		var want map[string]string
-		var whole time.Duration
-		killed, start := 0, time.Now()
-		for i := 0; i < 40 && time.Since(start) < 10*time.Second; i++ {
-			if err := os.RemoveAll(filepath.Join(top, "x")); err != nil {
-				t.Fatal(err)
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			top := fastFolder(t)
+			dir := filepath.Join(top, "x/y/conf")
+			whole := max(run(t, dir, how+"0", nil), run(t, dir, how+"1", nil))
+			want := withoutIDs(tree(t, top))
+			killed := 0
+			for moment := range soak.Moments(t, 10) {
+				if err := os.RemoveAll(filepath.Join(top, "x")); err != nil {
+					t.Fatal(err)
+				}
+				after := time.Duration(moment * float64(whole))
+				if run(t, dir, how+"1", &after) == 0 {
+					killed++
+				}
+				finish(t, dir, how+"1")
+				same(t, want, withoutIDs(tree(t, top)))
 			}
-			w, begun := startWriter(t, dir, how+"1"), time.Now()
-			if i > 0 {
-				time.Sleep(rand.N(whole))
-				w.Process.Kill()
-			}
-			switch hit := w.end(t); {
-			case i == 0:
-				whole = time.Since(begun)
-			case hit:
-				killed++
-				whole = longer(whole)
-			default:
-				whole = shorter(whole)
-			}
-			s, err := openEither(dir, how == "version")
-			if err == nil {
-				err = putGeneration(s, 1)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i == 0 {
-				want = withoutIDs(tree(t, top))
-			}
-			same(t, want, withoutIDs(tree(t, top)))
-		}
-		t.Logf("%s: %d killed", how, killed)
+			t.Logf("%d killed", killed)
+		})
 	}
 }
 
 // Readers of a version find all files of one generation.
 func TestVersionKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	dir := filepath.Join(fastFolder(t), "x/conf")
 	check := func() error {
 		root, err := os.OpenRoot(dir)
@@ -228,46 +218,55 @@ func TestVersionKilledAtAnyMoment(t *testing.T) {
 		}
 		return nil
 	}
-	kill(t, dir, "version", 100, 20*time.Second, check)
+	kill(t, dir, "version", check)
 }
 
-// kill starts writers of alternating generations and kills them, at most so many
-// and for so long, while check runs all the time. $INITBOX_TEST_KILLS is how often
-// in place of most.
-func kill(t *testing.T, dir, how string, most int, longest time.Duration, check func() error) {
-	if n, err := strconv.Atoi(os.Getenv("INITBOX_TEST_KILLS")); err == nil {
-		most = n
+// run starts a writer, kills it after that time unless that is nil, and returns how long it took, or 0 if it was killed.
+func run(t *testing.T, dir, how string, after *time.Duration) time.Duration {
+	t.Helper()
+	w, start := startWriter(t, dir, how), time.Now()
+	if after != nil {
+		time.Sleep(*after)
+		w.Process.Kill()
 	}
-	again := func(generation int) {
-		s, err := openEither(dir, how == "version")
-		if err == nil {
-			err = putGeneration(s, generation)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	if killed := w.end(t); !killed {
+		return time.Since(start)
 	}
+	if after == nil {
+		t.Fatal("the writer failed")
+	}
+	return 0
+}
+
+// finish puts in place, in this process, what a writer does.
+func finish(t *testing.T, dir, how string) {
+	t.Helper()
+	s, err := openEither(dir, strings.HasPrefix(how, "version"))
+	if err == nil {
+		err = putGeneration(s, int(how[len(how)-1]-'0'))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kill starts writers of alternating generations and kills them, while check runs all the time.
+func kill(t *testing.T, dir, how string, check func() error) {
 	var want [generations]map[string]string
-	var whole time.Duration // a run that is not killed
+	whole := time.Duration(0) // of a run that is not killed; the longer, since this process may see late that it has begun
 	for generation := range generations {
-		w := startWriter(t, dir, how+strconv.Itoa(generation))
-		start := time.Now()
-		if w.end(t) {
-			t.Fatal("the writer failed")
-		}
-		whole = max(whole, time.Since(start))
-		again(generation)
+		whole = max(whole, run(t, dir, how+strconv.Itoa(generation), nil))
+		finish(t, dir, how+strconv.Itoa(generation))
 		want[generation] = withoutIDs(tree(t, filepath.Dir(dir)))
 	}
-	stop, stopped := make(chan struct{}), sync.WaitGroup{}
-	checks := 0
-	stopped.Go(func() {
-		for {
+	stop, checks := make(chan struct{}), 0
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for ; ; checks++ {
 			if err := check(); err != nil {
 				t.Errorf("a reader: %v", err)
 				return
 			}
-			checks++
 			select {
 			case <-stop:
 				return
@@ -275,31 +274,24 @@ func kill(t *testing.T, dir, how string, most int, longest time.Duration, check 
 			}
 		}
 	})
-	killed := 0
-	start := time.Now()
-	for i := 0; killed < most && time.Since(start) < longest && !t.Failed(); i++ {
-		w := startWriter(t, dir, how+strconv.Itoa(i%generations))
-		time.Sleep(rand.N(whole))
-		w.Process.Kill()
-		if w.end(t) {
+	killed, runs := 0, 0
+	for moment := range soak.Moments(t, 20) {
+		generation := runs % generations
+		runs++
+		after := time.Duration(moment * float64(whole))
+		if run(t, dir, how+strconv.Itoa(generation), &after) == 0 {
 			killed++
-			whole = longer(whole)
-		} else {
-			whole = shorter(whole)
 		}
-		again(i % generations)
-		same(t, want[i%generations], withoutIDs(tree(t, filepath.Dir(dir))))
+		finish(t, dir, how+strconv.Itoa(generation))
+		same(t, want[generation], withoutIDs(tree(t, filepath.Dir(dir))))
+		if t.Failed() {
+			break
+		}
 	}
 	close(stop)
-	stopped.Wait()
-	t.Logf("%d killed in %v, a whole run being %v; %d times all files read", killed, time.Since(start), whole, checks)
+	reader.Wait()
+	t.Logf("%d of %d killed, a whole run being %v; %d times all files read", killed, runs, whole, checks)
 }
-
-// A writer is killed at any moment of what a whole run takes, as far as one can
-// tell: that is too long a time if most come to their end, and too short if none
-// does.
-func longer(whole time.Duration) time.Duration  { return whole + whole/20 }
-func shorter(whole time.Duration) time.Duration { return max(whole-whole/10, time.Millisecond) }
 
 // withoutIDs takes the random part out of the names of versions.
 func withoutIDs(files map[string]string) map[string]string {

@@ -334,6 +334,7 @@ func TestSweepAreas(t *testing.T) {
 // Whatever stages do at once, all of them end well, and each file is one of
 // theirs.
 func TestStagesAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new/d")
 	const writers, files = 4, 20
 	text := func(writer, file int) string { return strings.Repeat(fmt.Sprint(writer, " ", file, "\n"), 100) }

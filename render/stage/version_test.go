@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // version puts files into a version and returns what changed.
@@ -128,6 +130,7 @@ func TestSweepVersions(t *testing.T) {
 
 // Versions that are made at once are each complete, and one of them stays.
 func TestVersionsAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	link := filepath.Join(dir, "conf")
 	const writers = 4
@@ -172,6 +175,8 @@ func TestVersionsAtOnce(t *testing.T) {
 
 // The folder of the link may be missing for all that begin at once.
 func TestVersionsAtOnceInNewFolder(t *testing.T) {
+	t.Parallel()
+	servers.Slow(t)
 	for range 10 {
 		dir := filepath.Join(t.TempDir(), "not", "there", "yet")
 		link := filepath.Join(dir, "conf")
