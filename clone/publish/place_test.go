@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"initbox/clone/access"
 	"initbox/internal/dirfd"
 )
@@ -147,17 +149,24 @@ func TestTemp(t *testing.T) {
 	requireTree(t, top, tree{"app/f": "x", ".app.initbox.json": "marker"})
 }
 
-// Where a whole file system cannot be brought to the disk, each file is.
+// Where a whole file system cannot be brought to the disk, each file is, and the error of one is not lost.
 func TestSyncAll(t *testing.T) {
-	top := t.TempDir()
-	withGit1.with(tree{"dangling": "-> nowhere"}).write(t, top)
-	dir, err := os.Open(top)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	if err := syncAll(dir); err != nil {
-		t.Error(err)
+	for _, fails := range []bool{false, true} {
+		top := t.TempDir()
+		withGit1.with(tree{"dangling": "-> nowhere"}).write(t, top)
+		if fails {
+			if err := unix.Mkfifo(filepath.Join(top, ".git/objects/pack/a"), 0o600); err != nil { // fsync(2) of it fails
+				t.Fatal(err)
+			}
+		}
+		dir, err := os.Open(top)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dir.Close()
+		if err := syncAll(dir); (err != nil) != fails {
+			t.Errorf("error %v", err)
+		}
 	}
 }
 

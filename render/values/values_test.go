@@ -3,11 +3,15 @@ package values
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/iotest"
+
+	"initbox/internal/readfile"
 )
 
 // write makes files in a new folder: name to content.
@@ -142,6 +146,26 @@ func TestStdinAndURLs(t *testing.T) {
 	cancel()
 	if _, err := Load(ctx, []Source{{Kind: Set, Text: "a=1"}}, o); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// What is read of standard input is all of it, or an error.
+func TestStdinThatCannotBeRead(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		stdin io.Reader
+		want  string
+	}{
+		{nil, "no standard input"},
+		{strings.NewReader(strings.Repeat("#", readfile.Limit)), ""},
+		{strings.NewReader(strings.Repeat("#", readfile.Limit+1)), "longer than"},
+		{io.MultiReader(strings.NewReader("a: 1\n"), iotest.ErrReader(broken)), "broken"},
+	} {
+		o := Options{Stdin: c.stdin, mounts: onDisk}
+		_, err := Load(context.Background(), []Source{{Text: "-"}}, o)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
 	}
 }
 
