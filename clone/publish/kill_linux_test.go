@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"initbox/clone/access"
 	"initbox/test/servers"
 	"initbox/test/soak"
 )
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 	}
 	if dir := os.Getenv("PUBLISH_CHILD"); dir != "" {
 		o := Options{Dir: dir, Link: os.Getenv("PUBLISH_LINK"), NoSync: true}
+		if uid, err := strconv.Atoi(os.Getenv("PUBLISH_OWNER")); err == nil {
+			o.Access.Owner = &access.Owner{UID: uid, GID: uid}
+		}
 		generation := os.Getenv("PUBLISH_GENERATION")
 		if err := child(o, generation, os.Getenv("PUBLISH_GIT") != "", os.Getenv("PUBLISH_HOW")); err != nil {
 			fmt.Println(err)

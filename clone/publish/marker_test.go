@@ -40,20 +40,3 @@ func TestMarkerAccess(t *testing.T) {
 		}
 	}
 }
-
-// A marker that cannot be given to the tree's owner is an error, and the old tree stays.
-func TestMarkerOwnerIsRefused(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root may give files to anyone")
-	}
-	s := &Stage{}
-	dir, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	s.dir, s.tree = dir, dir
-	if _, err := s.writeMarker(new(record), &access.Owner{UID: 1, GID: 1}); err == nil {
-		t.Error("no error")
-	}
-}

@@ -65,6 +65,40 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
+// A marker that cannot be given to the owner of the tree is an error, and not published.
+func TestMarkerOwnerIsRefused(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("becoming another user needs root")
+	}
+	top := t.TempDir()
+	os.Chmod(filepath.Dir(top), 0o755)
+	dir := filepath.Join(top, "app")
+	if err := makeWith(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(Options{Dir: dir}, "1", true, "")
+	cmd.Env = append(cmd.Env, "PUBLISH_UID=1000", "PUBLISH_OWNER=0")
+	if err := cmd.Run(); err == nil || !strings.Contains(cmd.Stdout.(*bytes.Buffer).String(), "initbox.json") {
+		t.Errorf("error %v, %s", err, cmd.Stdout)
+	}
+	requireTree(t, dir, tree{})
+}
+
+// A tree that cannot be written to the disk is not published.
+func TestUnsynced(t *testing.T) {
+	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
+	target := open(t, o)
+	defer target.Close()
+	s, err := target.Stage()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.dir.Close() // so that syncfs(2) and fsync(2) fail
+	if err := target.sync(s); err == nil {
+		t.Error("the error is lost")
+	}
+}
+
 func makeWith(dir string, mode os.FileMode) error {
 	return cmp.Or(os.Mkdir(dir, 0o755), os.Chmod(dir, mode))
 }
