@@ -11,14 +11,14 @@ import (
 	"initbox/internal/poll"
 )
 
-// refuse is an error that no other attempt mends.
+// refuse returns a permanent error: another attempt would fail in the same way.
 func refuse(format string, args ...any) error {
 	f := failure.New(failure.Local, format, args...)
 	f.Hint = "name a folder that may become the tree, such as one of its own in a volume"
 	return poll.Permanent(f)
 }
 
-// explain says what could not be done, why, and what to do about it.
+// explain returns err as a failure that names the operation, the reason and a hint.
 func explain(doing string, err error) error {
 	var known *failure.Failure
 	if err == nil || errors.As(err, &known) {

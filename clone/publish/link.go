@@ -13,7 +13,7 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// flip gives the tree its name, and has the link lead to it.
+// flip gives the tree its name, and makes the link point to it.
 func (w *swap) flip() error {
 	top, err := os.Open(w.path)
 	if err != nil {
@@ -45,8 +45,8 @@ func (w *swap) flip() error {
 	return nil
 }
 
-// place puts the tree where the link is to lead. One of the same commit that is
-// there was changed, or made with other options.
+// place moves the tree to the path that the link will point to. If a tree of the same
+// commit exists there, it has been changed or was made with other options.
 func (w *swap) place() error {
 	if !isHash(w.hash) {
 		return refuse("not the hash of a commit: %q", w.hash)
@@ -75,7 +75,7 @@ func isHash(name string) bool {
 	return err == nil && len(name) == 40 && name == strings.ToLower(name)
 }
 
-// linked returns the hash of the worktree that a link leads to, or "".
+// linked returns the hash of the worktree that a link points to, or "".
 func (t *Target) linked(top *os.File, name string) string {
 	to, err := dirfd.Readlink(top, name)
 	dir, hash := path.Split(path.Clean(to))
@@ -85,7 +85,7 @@ func (t *Target) linked(top *os.File, name string) string {
 	return hash
 }
 
-// sweepWorktrees removes the worktrees that no link leads to, but for one.
+// sweepWorktrees removes the worktrees that no link points to, except one.
 func (t *Target) sweepWorktrees(but string) {
 	top, err := os.Open(t.path)
 	if err != nil {
@@ -112,8 +112,8 @@ func (t *Target) sweepWorktrees(but string) {
 	}
 }
 
-// openTree opens the tree that there is. In link mode it is the one that the link
-// leads to, of which it returns the hash.
+// openTree opens the current tree. In link mode it also returns the hash in the name of
+// the worktree that the link points to.
 func (t *Target) openTree() (tree *os.File, hash string, err error) {
 	if !t.link() {
 		tree, err = openDir(t.base, t.name)

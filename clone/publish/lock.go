@@ -15,10 +15,9 @@ import (
 	"initbox/internal/poll"
 )
 
-// lock is held by whoever works on a folder. It is a file, since NFS has no locks
-// on folders, and beside the folder, which is replaced. The kernel ends the lock
-// with its process; the file that a killed one leaves is nobody's, and the next
-// takes it.
+// lock is held by the run that works on a folder. It is a file, because NFS has no locks
+// on folders, and it is beside the folder, because that is replaced. The kernel releases
+// the lock when the process ends; the next run locks the file that a killed one left.
 type lock struct {
 	dir  *os.File
 	name string
@@ -26,7 +25,7 @@ type lock struct {
 	none bool // the file system has no locks
 }
 
-// errLocked means that somebody else has the lock.
+// errLocked means that another run holds the lock.
 type errLocked struct{ holder string }
 
 func (e errLocked) Error() string {
@@ -36,13 +35,13 @@ func (e errLocked) Error() string {
 	return "another run, on " + e.holder + ", is at work on it"
 }
 
-// wait takes the lock as soon as it is free. tell is called once if it is not.
-func (l *lock) wait(ctx context.Context, tell func(error)) error {
+// wait takes the lock as soon as it is free. It calls report once if it has to wait.
+func (l *lock) wait(ctx context.Context, report func(error)) error {
 	err := l.try()
 	if !errors.As(err, new(errLocked)) {
 		return err
 	}
-	tell(err)
+	report(err)
 	var (
 		mu   sync.Mutex
 		over bool
@@ -62,14 +61,14 @@ func (l *lock) wait(ctx context.Context, tell func(error)) error {
 	mu.Lock()
 	defer mu.Unlock()
 	if over = true; err != nil {
-		l.release() // taken as the wait ended
+		l.release() // an attempt succeeded just as the wait ended
 	}
 	return err
 }
 
-// try takes the lock, or says who has it.
+// try takes the lock, or returns an errLocked that names the host of its holder.
 func (l *lock) try() error {
-	const tries = 100 // each is lost to another run that ends
+	const tries = 100 // each fails because another run ends just then
 	for range tries {
 		f, err := l.open()
 		if err != nil {
@@ -94,18 +93,18 @@ func (l *lock) try() error {
 			l.sign()
 			return nil
 		}
-		f.Close() // whoever had it has removed it; there may be a new one
+		f.Close() // its holder has removed it; there may be a new file
 	}
 	return errLocked{}
 }
 
-// open makes the file unless it is there. Everybody may take it: a volume may be
-// written to by several users.
+// open opens the file, and creates it if it is missing. Every user may lock it: several
+// users may write to a volume.
 func (l *lock) open() (*os.File, error) {
 	for {
 		f, err := openAt(l.dir, l.name, unix.O_RDWR, 0)
 		if errors.Is(err, unix.EACCES) {
-			f, err = openAt(l.dir, l.name, unix.O_RDONLY, 0) // does, but on NFS
+			f, err = openAt(l.dir, l.name, unix.O_RDONLY, 0) // enough, except on NFS
 		}
 		if err == nil {
 			return f, regular(f)
@@ -115,7 +114,7 @@ func (l *lock) open() (*os.File, error) {
 		}
 		f, err = openAt(l.dir, l.name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
 		if err == nil {
-			f.Chmod(0o666) // whatever the umask; at worst another user waits for an error
+			f.Chmod(0o666) // whatever the umask; at worst another user gets an error
 			return f, nil
 		}
 		if !errors.Is(err, unix.EEXIST) {
@@ -135,7 +134,7 @@ func regular(f *os.File) error {
 	return err
 }
 
-// is reports whether f is what has the lock's name: it may have been removed
+// is returns whether f is the file that has the lock's name: it may have been removed
 // between open and flock.
 func (l *lock) is(f *os.File) bool {
 	opened, err := dirfd.Stat(f)
@@ -146,8 +145,8 @@ func (l *lock) is(f *os.File) bool {
 	return err == nil && now.Dev == opened.Dev && now.Ino == opened.Ino
 }
 
-// sign says in the file who has the lock, for those who wait: unless somebody has
-// given another file that name too.
+// sign writes this host's name into the file, for the messages of runs that wait. It
+// does not write to a file with a second name: that may be a link to any file.
 func (l *lock) sign() {
 	if stat, err := dirfd.Stat(l.file); err != nil || stat.Nlink != 1 {
 		return
@@ -166,8 +165,8 @@ func holder(f *os.File) string {
 	return failure.Printable(string(name))
 }
 
-// release removes the file while it is locked: whoever has opened it meanwhile
-// finds that it is not the one of that name any more.
+// release removes the file while it is locked: a run that has opened it meanwhile finds
+// that it no longer has the lock's name.
 func (l *lock) release() {
 	if l.file == nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// record is what a marker's file holds.
+// record is the content of a marker file.
 type record struct {
 	Format int `json:"initbox"` // of this file
 	Marker
@@ -28,13 +28,13 @@ const (
 	longestMark  = 1 << 20
 )
 
-// hasGit reports whether the marker of a tree is in it, in a folder .git.
+// hasGit returns whether a tree has a .git folder, which then holds its marker.
 func hasGit(tree *os.File) bool {
 	s, err := dirfd.Lstat(tree, gitName)
 	return err == nil && dirfd.IsDir(s)
 }
 
-// openGitDir opens the .git of a tree, wherever it is.
+// openGitDir opens the .git of a tree: in the tree, or GitDir.
 func (t *Target) openGitDir(tree *os.File) (*os.File, error) {
 	if t.git != nil {
 		return openDir(t.git.base, t.git.name)
@@ -42,7 +42,7 @@ func (t *Target) openGitDir(tree *os.File) (*os.File, error) {
 	return openDir(tree, gitName)
 }
 
-// changed says how what is there differs from what was published; "" if it does not.
+// changed returns how the folder differs from what was published, or "".
 func (t *Target) changed(r *record, tree *os.File) (string, error) {
 	reason, err := r.Seal.changed(tree, whole, t.keeps)
 	if reason != "" || err != nil || t.git == nil {
@@ -59,8 +59,7 @@ func (t *Target) changed(r *record, tree *os.File) (string, error) {
 	return r.Git.changed(git, repository, t.git.keeps)
 }
 
-// outerMarker is the name, in the base folder, of a marker that is not in the
-// tree.
+// outerMarker returns the name, in the base folder, of a marker outside the tree.
 func (t *Target) outerMarker(hash string) string {
 	if t.link() {
 		return "." + hash + t.prefix + markerSuffix
@@ -68,7 +67,7 @@ func (t *Target) outerMarker(hash string) string {
 	return t.prefix + markerSuffix
 }
 
-// readMarker reads the marker of a tree. Without one the error is fs.ErrNotExist.
+// readMarker reads the marker of a tree. The error is fs.ErrNotExist if there is none.
 func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
 	dir, name := t.base, t.outerMarker(hash)
 	if t.git != nil || hasGit(tree) {
@@ -98,8 +97,8 @@ func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
 	return r, nil
 }
 
-// writeMarker writes the marker of a staged tree: in its .git, with which it will
-// be seen, or beside it.
+// writeMarker writes the marker of a staged tree: into its .git, with which it becomes
+// visible, or beside the tree. It returns whether it is beside the tree.
 func (s *Stage) writeMarker(r *record, owner *access.Owner) (outer bool, err error) {
 	content, err := json.Marshal(r)
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *Stage) writeMarker(r *record, owner *access.Owner) (outer bool, err err
 	}
 	_, err = f.Write(content)
 	if err == nil {
-		err = f.Chmod(0o644) // whatever the umask: who reads the tree may read it
+		err = f.Chmod(0o644) // whatever the umask: everyone who may read the tree may read it
 	}
 	if err == nil && owner != nil {
 		err = f.Chown(owner.UID, owner.GID)

@@ -7,8 +7,8 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// mountsBelow returns the names of the mounts right in a folder, and the path of
-// one that is further down, which would go with its folder.
+// mountsBelow returns the names of the mount points directly in a folder, and the path of
+// one further down, which would move with its parent folder.
 func mountsBelow(points []dirfd.MountPoint, path string) (direct []string, deep string) {
 	prefix := strings.TrimSuffix(path, "/") + "/"
 	for _, p := range points {
@@ -22,7 +22,7 @@ func mountsBelow(points []dirfd.MountPoint, path string) (direct []string, deep 
 			direct = append(direct, below)
 		}
 	}
-	// What is mounted in a mount stays with that.
+	// A mount point below another mount point stays with that.
 	if top, _, ok := strings.Cut(strings.TrimPrefix(deep, prefix), "/"); ok && slices.Contains(direct, top) {
 		deep = ""
 	}

@@ -15,10 +15,10 @@ import (
 	"initbox/internal/poll"
 )
 
-// place is where a folder stands, and what belongs to its replacement.
+// place is where a folder is, and where its lock, stage and outer marker are.
 type place struct {
-	path   string   // of the folder, links followed; in link mode of the one that holds the link
-	base   *os.File // the folder of the lock, of what is being made, and of some markers
+	path   string   // of the folder, links resolved; in link mode of the folder that holds the link
+	base   *os.File // the folder that holds the lock, the stage and some markers
 	prefix string   // of their names
 	name   string   // of the folder in base; "." if it is base itself; "" in link mode
 }
@@ -33,7 +33,7 @@ const (
 func (p *place) inside() bool { return p.name == "." }
 func (p *place) link() bool   { return p.name == "" }
 
-// find says where to work, and refuses what must not be replaced.
+// find returns the place of a folder, and refuses one that must not be replaced.
 func find(o Options) (p *place, err error) {
 	if o.Dir == "" {
 		return nil, poll.Permanent(failure.New(failure.Local, "no folder to clone into"))
@@ -92,8 +92,8 @@ func (p *place) findLink(o Options) error {
 	return nil
 }
 
-// follow returns the absolute path of a folder that may be missing. If it is a
-// symbolic link, what that leads to is meant, unless the link is another user's.
+// follow returns the absolute path of a folder that may be missing. It resolves symbolic
+// links, except another user's, which it refuses.
 func follow(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
 	if err != nil {
@@ -117,9 +117,10 @@ func follow(dir string) (string, error) {
 	return path, nil
 }
 
-// ownLinks refuses a path through a link that another user has put into a folder
-// which is not his: where all may write, he would have us replace what we may, and
-// he may not. It is the rule of fs.protected_symlinks (proc_sys_fs(5)).
+// ownLinks refuses a path through a link that a user has put into another user's folder.
+// In a folder that everyone may write to, such a link could make this run replace a
+// folder that the link's owner may not. The rule is that of fs.protected_symlinks, see
+// proc_sys_fs(5).
 func ownLinks(path string) error {
 	for ; path != "/"; path = filepath.Dir(path) {
 		var link, folder unix.Stat_t
@@ -133,7 +134,7 @@ func ownLinks(path string) error {
 	return nil
 }
 
-// followParent is follow for what is not there. Its parent is made.
+// followParent is follow for a missing folder. It creates the parent folders.
 func followParent(path string) (string, error) {
 	if to, err := os.Readlink(path); err == nil {
 		return "", refuse("%s is a symbolic link to %s, which is not there", path, failure.Printable(to))
@@ -146,8 +147,8 @@ func followParent(path string) (string, error) {
 	return filepath.Join(parent, filepath.Base(path)), err
 }
 
-// isInside reports whether the folder has to be filled where it is: something is
-// mounted there, or the folder that it is in cannot be written to.
+// isInside returns whether the content of the folder has to be replaced, not the folder
+// itself: because it is a mount point, or because its parent is not writable.
 func (p *place) isInside() (bool, error) {
 	if p.path == "/" {
 		return true, nil
@@ -169,8 +170,8 @@ func (p *place) isInside() (bool, error) {
 	return unix.Faccessat(int(p.base.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil, nil
 }
 
-// precious reports whether a folder is one that nobody means to have replaced by
-// a repository. A volume may be mounted in place of some of them.
+// precious returns whether a folder belongs to the system and must not be replaced by a
+// repository. Some of them may be replaced if a volume is mounted there.
 func precious(path string, mounted bool) bool {
 	never := []string{"/", "/dev", "/proc", "/sys"}
 	system := []string{
@@ -181,20 +182,20 @@ func precious(path string, mounted bool) bool {
 	return slices.Contains(never, path) || !mounted && slices.Contains(system, path)
 }
 
-// short is a name with room for what is put around it. Two long names that begin
-// alike would share their lock, and wait for each other.
+// short cuts a name so that a prefix and suffix fit. Two long names that begin alike
+// share their lock, so that one run waits for the other.
 func short(name string) string {
 	const longest = 255 - 60 // bytes, on most file systems
 	return name[:min(len(name), longest)]
 }
 
-// isStage reports whether a name is that of what is being made.
+// isStage returns whether a name is that of a stage.
 func (p *place) isStage(name string) bool {
 	id, ok := strings.CutPrefix(name, p.prefix+"-")
 	return ok && len(id) == idLength && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// reserved reports whether a name in base is one of ours.
+// reserved returns whether a name in base is one of initbox's own.
 func (p *place) reserved(name string) bool {
 	return name == p.prefix+lockSuffix || name == p.prefix+markerSuffix || p.isStage(name)
 }

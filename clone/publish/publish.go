@@ -1,11 +1,23 @@
-// Package publish puts a finished tree in the place of a folder. Whoever looks,
-// and whenever the program is killed, the folder is absent, the old tree or the
-// new one, and whole. Where the kernel cannot replace it at once, since something
-// is mounted there, the marker is whole: it is there only while the tree is.
+// Package publish replaces a folder with a finished tree. At every instant, and after a kill at any instant, the folder
+// is absent, or it is the complete old tree, or the complete new one. Where the kernel cannot replace the folder
+// atomically, because something is mounted on it, the marker keeps the promise: it exists only while the tree is
+// complete.
+//
+//	target, err := publish.Open(ctx, publish.Options{Dir: "/data/app"})
+//	...
+//	defer target.Close()
+//	if m := target.Current(); m != nil && m.SHA == sha {
+//		return nil // unchanged since an earlier run published it
+//	}
+//	stage, err := target.Stage()
+//	... // write the files below stage.Tree
+//	err = target.Publish(ctx, stage, publish.Marker{URL: url, Ref: ref, SHA: sha})
+//
+// The files, by the kind of folder:
 //
 //	a real folder   /data/app                the tree
-//	                /data/.app.initbox-lock  locked by whoever works on it
-//	                /data/.app.initbox-…     where the next one is made
+//	                /data/.app.initbox-lock  locked by the run that works on it
+//	                /data/.app.initbox-…     the stage, where the next tree is made
 //	a mount point   /app                     the tree
 //	                /app/.initbox-lock
 //	                /app/.initbox-…
@@ -14,8 +26,8 @@
 //	                /data/.worktrees/.initbox-lock
 //	                /data/.worktrees/.initbox-…
 //
-// The marker is .git/initbox.json, wherever .git is. Without a folder .git it stands
-// where the lock does: .app.initbox.json, .initbox.json or .HASH.initbox.json.
+// The marker is .git/initbox.json, wherever .git is. Without a .git folder it is beside
+// the lock: .app.initbox.json, .initbox.json or .HASH.initbox.json.
 package publish
 
 import (
@@ -25,36 +37,36 @@ import (
 	"initbox/clone/access"
 )
 
-// Options say what is to be replaced.
+// Options say which folder is replaced, and how.
 type Options struct {
-	// Dir becomes the tree. If it is a symbolic link, what it leads to does. What
-	// stands there already goes, except for what is mounted in it and an ext4
-	// volume's lost+found. Folders above it are made.
+	// Dir is replaced; if it is a symbolic link, the folder that it points to is. Its
+	// old content is removed, except for mount points in it and the lost+found of an
+	// ext4 volume. Missing parent folders are created.
 	Dir string
 
-	// Link, if not empty, is the name of a symbolic link in Dir that is to lead to
-	// .worktrees/HASH in Dir, as git-sync makes it. Nothing else in Dir is touched.
+	// Link, if not empty, is the name of a symbolic link in Dir that will point to
+	// .worktrees/HASH in Dir, as with git-sync. Nothing else in Dir is touched.
 	Link string
 
-	// GitDir, if not empty, is a folder outside of Dir that is replaced together with
-	// it, and last, by what is to be its .git. It holds the marker.
+	// GitDir, if not empty, is a folder outside Dir for the tree's .git. It is replaced
+	// together with Dir, after it, and holds the marker.
 	GitDir string
 
-	// Keep leaves the tree that a link led to before until the next Open, for
-	// those who still read it.
+	// Keep leaves the tree that the link pointed to before until the next Open, for
+	// programs that still read it.
 	Keep bool
 
-	Access access.Access // of the folder itself; that of a mount point stays
-	NoSync bool          // leave it to the kernel when the disk has it all: for measurements
+	Access access.Access // of the folder itself; a mount point keeps its own
+	NoSync bool          // let the kernel decide when to write to the disk: for measurements
 	Log    *slog.Logger
 }
 
-// Marker says what a folder holds. There is nothing secret in it: whoever can read
+// Marker records what a folder holds. It contains nothing secret: everyone who can read
 // the folder can read it.
 type Marker struct {
 	URL     string          `json:"url"` // without credentials
 	Ref     string          `json:"ref"`
 	SHA     string          `json:"sha"`     // the commit
-	Options string          `json:"options"` // a digest of those that shape the tree
+	Options string          `json:"options"` // a digest of the options that affect the tree
 	Result  json.RawMessage `json:"result,omitempty"`
 }

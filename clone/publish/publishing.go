@@ -11,10 +11,10 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Publish makes the staged tree the one that everybody sees, and removes the old
-// one. An error leaves the old one, but for folders of an image's lower layer, which
-// cannot be moved back, and a link that leads to the new tree already. Once it has
-// begun, the end of ctx does not stop it.
+// Publish replaces the folder with the staged tree, and removes the old one. On an
+// error the old tree stays, except for folders of an image's lower layer, which cannot
+// be moved back, and for a link that already points to the new tree. Once the
+// replacement has begun, the end of ctx does not stop it.
 func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 	if err := t.publish(ctx, s, m); err != nil {
 		return explain("publish "+t.options.Dir, err)
@@ -57,7 +57,8 @@ func (t *Target) publish(ctx context.Context, s *Stage, m Marker) error {
 	return tree.back(git.back(err))
 }
 
-// mark seals the staged tree and writes its marker.
+// mark seals the staged tree and writes its marker. It returns whether the marker is
+// outside the tree.
 func (t *Target) mark(s *Stage, m Marker) (outer bool, err error) {
 	r := &record{Format: recordFormat, Marker: m}
 	seal := func(root *os.File, of part, skip func(string) bool) *seal {
@@ -75,8 +76,8 @@ func (t *Target) mark(s *Stage, m Marker) (outer bool, err error) {
 	return s.writeMarker(r, t.options.Access.Owner)
 }
 
-// checkNames refuses a tree that has names which mean something to us where it
-// is to be.
+// checkNames refuses a tree whose names collide with initbox's own or with mount
+// points.
 func (t *Target) checkNames(s *Stage) error {
 	all, err := names(s.tree)
 	if err != nil {
@@ -93,16 +94,16 @@ func (t *Target) checkNames(s *Stage) error {
 	return nil
 }
 
-// sync brings the staged tree to the disk before it can be seen: without it, a
-// power cut may leave new names on empty files, and a marker that vouches for
-// them. One call for the file system takes a tenth of what an fsync of each file
-// takes, although it writes what others have left unwritten there, too.
+// sync writes the staged tree to the disk before it becomes visible. Without it, a
+// power cut could leave new names on empty files, with a marker that vouches for
+// them. One syncfs takes a tenth of the time of an fsync for each file, although it
+// also writes what other programs have left unwritten on the file system.
 func (t *Target) sync(s *Stage) error {
 	if t.options.NoSync {
 		return nil
 	}
-	// It tells of errors since Linux 5.8. Where it fails, on behalf of another's
-	// file perhaps, each file says how it is itself.
+	// syncfs reports errors since Linux 5.8, perhaps those of another program's file.
+	// After an error, an fsync of each file reports its own.
 	err := dirfd.Syncfs(s.dir)
 	if err != nil {
 		err = syncAll(s.dir)
@@ -113,7 +114,7 @@ func (t *Target) sync(s *Stage) error {
 	return err
 }
 
-// syncAll brings each file of a folder to the disk, and the names in it.
+// syncAll writes each file in a folder, and the names in it, to the disk.
 func syncAll(dir *os.File) error {
 	var all []string
 	err := dirfd.ReadDir(dir, make([]byte, 8<<10), func(name string, kind byte) {
@@ -132,7 +133,7 @@ func syncAll(dir *os.File) error {
 func syncOne(dir *os.File, name string) error {
 	f, err := openAt(dir, name, unix.O_RDONLY, 0)
 	if isAny(err, unix.ELOOP, unix.EACCES) {
-		return nil // a link, or a file that only others may read
+		return nil // a link, or a file that only other users may read
 	}
 	if err != nil {
 		return err

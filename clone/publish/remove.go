@@ -11,9 +11,8 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// removeAll removes a file, or a folder with all that is in it. It follows no link
-// and enters nothing that is mounted there: that is somebody's volume. A folder
-// that must not be written to is made one that may.
+// removeAll removes a file, or a folder with its content. It does not follow links, nor
+// enter mount points: those are volumes. It makes read-only folders writable first.
 func removeAll(dir *os.File, name string) error {
 	stat, err := dirfd.Lstat(dir, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -42,18 +41,18 @@ func removing(dir *os.File, name string, err error) error {
 	return named("remove", dir, name, err)
 }
 
-// remover removes folders of one mount.
+// remover removes folders on one mount.
 type remover struct {
 	mount dirfd.Mount
 	buf   []byte
 
-	top    *os.File // the outermost of the folders that it is in
-	depth  int      // how many these are; all are open
-	lifted []string // names in top of folders that were further down
+	top    *os.File // the outermost folder that is being removed
+	depth  int      // how many nested folders are open
+	lifted []string // names, in top, of folders that were moved up from further down
 }
 
-// deepest is how many folders are open at once: a tree may be deeper than a process
-// may have files open.
+// deepest is the largest number of nested folders that are open at once: a tree may be
+// deeper than the number of files that a process may have open.
 const deepest = 64
 
 func (r *remover) folder(parent *os.File, name string) error {
@@ -73,7 +72,7 @@ func (r *remover) folder(parent *os.File, name string) error {
 	return removing(parent, name, dirfd.RemoveDir(parent, name))
 }
 
-// lift moves a folder up to the top, if it can, to be removed there.
+// lift moves a folder up to the top, where it is removed later, and returns whether it could.
 func (r *remover) lift(parent *os.File, name string) bool {
 	as := strings.ToLower(rand.Text())
 	if rename(parent, name, r.top, as) != nil {
@@ -83,9 +82,9 @@ func (r *remover) lift(parent *os.File, name string) bool {
 	return true
 }
 
-// empty removes what is in a folder.
+// empty removes the content of a folder.
 func (r *remover) empty(parent *os.File, name string) error {
-	unlock := func() bool { // its owner may
+	unlock := func() bool { // only its owner may do that
 		return dirfd.Chmod(parent, name, 0o700) == nil
 	}
 	dir, err := openDir(parent, name)

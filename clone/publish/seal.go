@@ -20,34 +20,35 @@ import (
 	"initbox/internal/failure"
 )
 
-// seal tells whether a tree is as it was: which files there are, which of them
-// their owner may run, their size and time, and where links lead. It does not
-// cover what the kubelet changes at each mount (fsGroup: group, permissions, and
-// the inode's time with them), nor of .git what reading commands of git write.
+// seal is a digest by which a later run sees whether a tree has changed: the names of
+// files, their executable bits, sizes and modification times, and the targets of links.
+// It leaves out what the kubelet changes at each mount (fsGroup changes the group, the
+// permissions and the inode's time), and the parts of .git that even reading commands
+// such as git status write.
 type seal struct {
 	Digest string           `json:"digest"`
 	Files  int              `json:"files"`
-	Newest int64            `json:"newest"` // time of the file changed last, ns since 1970
+	Newest int64            `json:"newest"` // modification time of the newest file, ns since 1970
 	Packs  map[string]int64 `json:"packs,omitempty"`
 }
 
-// part says what of a folder is sealed.
+// part selects which entries of a folder are sealed.
 type part int
 
 const (
-	whole      part = iota // all of it
-	repository             // of .git and of .git/modules/*: where HEAD and the branches are
-	refs                   // of .git/refs: the branches
+	whole      part = iota // all
+	repository             // in .git and .git/modules/*: HEAD and the branches
+	refs                   // in .git/refs: the branches
 )
 
-// files of a repository that are sealed, beside locks, which keep git from its work
-// and may be a dead one's. Git status writes the index, and git fetch much else.
+// repositoryFiles are sealed, and so are locks, which block git and may be stale. Other
+// files are not: git status writes the index, and git fetch writes many more.
 var repositoryFiles = []string{"HEAD", "packed-refs", "shallow"}
 
-// folders of a repository in which there is nothing that matters.
+// repositorySkipped are the folders of a repository that are not sealed.
 var repositorySkipped = []string{"hooks", "info", "lfs", "logs", "objects", "worktrees"}
 
-// of returns what is sealed of an entry of a folder, if anything.
+// of returns which part of an entry is sealed, and whether any is.
 func (p part) of(at, name string, folder bool) (part, bool) {
 	switch p {
 	case repository:
@@ -67,7 +68,7 @@ func (p part) of(at, name string, folder bool) (part, bool) {
 	return whole, true
 }
 
-// walk makes a seal. Folders are read by several goroutines.
+// walk computes a seal. Several goroutines read folders.
 type walk struct {
 	root *os.File
 	skip func(name string) bool // at the top
@@ -79,7 +80,7 @@ type walk struct {
 	err     error
 	digests []digest
 	sum     seal
-	newest  string // path of the file changed last
+	newest  string // path of the newest file
 
 	repositories []string
 }
@@ -94,7 +95,7 @@ type digest struct {
 	sum  [sha256.Size]byte
 }
 
-// sealOf seals a tree, or a repository, as it is.
+// sealOf computes the seal of a tree or a repository.
 func sealOf(root *os.File, of part, skip func(name string) bool) (*walk, error) {
 	w := &walk{root: root, skip: skip, todo: []folder{{part: of}}}
 	w.more.L = &w.mu
@@ -136,7 +137,7 @@ func (w *walk) work() {
 	}
 }
 
-// take adds what was found in a folder.
+// take adds what a reader found in a folder.
 func (w *walk) take(r *reader, err error) {
 	if err != nil && w.err == nil {
 		w.err = err
@@ -157,7 +158,7 @@ func (w *walk) take(r *reader, err error) {
 	}
 }
 
-// reader reads one folder after the other.
+// reader reads one folder after another.
 type reader struct {
 	*walk
 	dirents []byte
@@ -182,7 +183,7 @@ type entry struct {
 
 func (r *reader) read(at folder) error {
 	r.at, r.folders, r.entries, r.files, r.newest, r.objects = at, r.folders[:0], r.entries[:0], 0, 0, false
-	// No os.File, which would be another two system calls, to no avail.
+	// An os.File would cost two more system calls for each folder.
 	dir, err := dirfd.OpenFD(r.root, cmp.Or(at.path, "."), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
@@ -203,7 +204,7 @@ func (r *reader) read(at folder) error {
 	return nil
 }
 
-// list finds the entries that are sealed.
+// list collects the entries that are sealed.
 func (r *reader) list(dir dirfd.FD) error {
 	var failed error
 	err := dirfd.ReadDir(dir, r.dirents, func(name string, kind byte) {
@@ -232,7 +233,7 @@ func (r *reader) add(dir dirfd.FD, e entry) error {
 	if e.kind == unix.DT_DIR {
 		r.folders = append(r.folders, folder{below(r.at.path, e.name), e.part})
 		if r.at.part == repository || e.part == repository {
-			return nil // it counts if there is something in it that does
+			return nil // it is recorded only if a file in it is
 		}
 	}
 	r.record = append(append(append(r.record, e.kind), e.name...), 0)
@@ -262,7 +263,7 @@ func (r *reader) add(dir dirfd.FD, e entry) error {
 	return nil
 }
 
-// below joins two clean paths, the first of which may be empty.
+// below joins two clean paths; the first may be empty.
 func below(dir, name string) string {
 	if dir == "" {
 		return name
@@ -270,8 +271,8 @@ func below(dir, name string) string {
 	return dir + "/" + name
 }
 
-// packs adds the sizes of the packs of the tree's repositories. They are not part
-// of the digest, since others may come.
+// packs adds the sizes of the packs of the tree's repositories. They are not part of the
+// digest, because git may add packs later.
 func (w *walk) packs() error {
 	w.sum.Packs = map[string]int64{}
 	for _, repo := range w.repositories {
@@ -282,7 +283,7 @@ func (w *walk) packs() error {
 	return nil
 }
 
-// packsOf adds those in one folder.
+// packsOf adds the packs in one folder.
 func (w *walk) packsOf(at string) error {
 	dir, err := openDir(w.root, at)
 	if errors.Is(err, unix.ENOENT) {
@@ -306,7 +307,7 @@ func (w *walk) packsOf(at string) error {
 	return nil
 }
 
-// changed says how a tree differs from what was sealed; "" if it does not.
+// changed returns how a tree differs from what was sealed, or "".
 func (s seal) changed(root *os.File, of part, skip func(name string) bool) (string, error) {
 	for pack, size := range s.Packs {
 		if stat, err := dirfd.Lstat(root, pack); err != nil || stat.Size != size {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stage is a folder, on the file system of the one that is to be replaced, in
-// which the new tree is made. Nobody else can enter it.
+// Stage is a folder in which the new tree is made, on the same file system as the folder
+// that is replaced. Other users cannot enter it.
 type Stage struct {
-	Path string // of the folder: for what is not part of the tree
-	Tree string // the path of the folder that becomes the tree, empty at first
-	Git  string // the path of the one that becomes Options.GitDir, if that is set
+	Path string // of the stage, for files that are not part of the tree
+	Tree string // path of the folder that becomes the tree, empty at first
+	Git  string // path of the folder that becomes Options.GitDir, if that is set
 
 	name  string
 	dir   *os.File
@@ -30,12 +30,12 @@ type Stage struct {
 const (
 	idLength  = 12
 	treeName  = "tree"
-	readyName = "marker" // the marker, until it may be seen
-	linkName  = "link"   // the link, until it may be seen
+	readyName = "marker" // the marker, until it becomes visible
+	linkName  = "link"   // the link, until it becomes visible
 )
 
-// Stage makes a folder for the new tree. There is one for each Open. It fails if
-// the new tree could not be published, as far as that can be known.
+// Stage makes a folder for the new tree, at most once for each Open. It fails if it is
+// already known that the new tree could not be published.
 func (t *Target) Stage() (*Stage, error) {
 	if t.denied != nil {
 		return nil, t.denied
@@ -71,14 +71,14 @@ func (t *Target) makeStage() (*Stage, error) {
 	}
 	if o := t.options.Access.Owner; o != nil && !t.inside() {
 		if err = s.tree.Chown(o.UID, o.GID); err == nil {
-			err = s.tree.Chmod(t.options.Access.Folder()) // a change of the owner may take the setgid bit
+			err = s.tree.Chmod(t.options.Access.Folder()) // chown may clear the setgid bit
 		}
 		if err != nil {
 			return nil, fmt.Errorf("give it to user %d, group %d: %w", o.UID, o.GID, err)
 		}
 	}
 	s.Path = filepath.Join(t.base.Name(), s.name)
-	// Whoever may write to the folder of the stage may give its name to another.
+	// A user who may write to the parent folder may give the name of the stage to another folder.
 	if own := fmt.Sprintf("/proc/self/fd/%d", s.dir.Fd()); isSame(s.dir, own) {
 		s.Path = own
 	}
@@ -86,9 +86,9 @@ func (t *Target) makeStage() (*Stage, error) {
 	return s, nil
 }
 
-// Temp makes a file in the stage, outside the tree, for reading and writing. The
-// caller closes it, and renames it to where it belongs, links it there or removes
-// it; what is left goes with the stage.
+// Temp creates a file in the stage, outside the tree, for reading and writing. The
+// caller closes it, and renames it into the tree, links it there or removes it. A file
+// that remains is removed with the stage.
 func (s *Stage) Temp() (*os.File, error) {
 	name := "temp-" + strconv.FormatInt(s.temps.Add(1), 10)
 	return openAt(s.dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
@@ -103,7 +103,7 @@ func (s *Stage) close() {
 	}
 }
 
-// isSame reports whether a path leads to the folder.
+// isSame returns whether a path is that of the folder.
 func isSame(dir *os.File, path string) bool {
 	there, err := os.Stat(path)
 	here, failed := dir.Stat()

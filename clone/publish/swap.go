@@ -11,14 +11,14 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// swap puts a staged tree in the place of an old one, step by step where it has
-// to be. Each step can be undone.
+// swap replaces an old tree with a staged one: atomically, or where that is impossible in
+// steps, each of which can be undone.
 type swap struct {
 	*Target
 	s     *Stage
 	hash  string // of the commit
 	outer bool   // the marker is neither in the tree nor in GitDir
-	last  string // the entry that comes last, since the marker is in it, or is it
+	last  string // the entry that is replaced last, because it is or contains the marker
 
 	freed int
 	undo  []func() error
@@ -51,7 +51,7 @@ func (w *swap) run() error {
 	return w.fill()
 }
 
-// back undoes what was done before err, if that is one.
+// back undoes what was done if err is not nil, and returns it.
 func (w *swap) back(err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +64,7 @@ func (w *swap) back(err error) error {
 	return err
 }
 
-// move gives something a name that is free, or that of an empty folder.
+// move renames an entry to a free name, or to that of an empty folder.
 func (w *swap) move(from *os.File, name string, to *os.File, as string) error {
 	err := rename(from, name, to, as)
 	if err == nil {
@@ -84,8 +84,8 @@ func (w *swap) exchange(a *os.File, name string, b *os.File, with string) error 
 	return err
 }
 
-// free moves what is called name in dir out of the way, and reports whether there
-// was anything.
+// free moves the entry called name in dir out of the way, and returns whether there was
+// one.
 func (w *swap) free(dir *os.File, name string) (bool, error) {
 	w.freed++
 	err := w.move(dir, name, w.s.dir, fmt.Sprintf("old-%d", w.freed))
@@ -93,13 +93,13 @@ func (w *swap) free(dir *os.File, name string) (bool, error) {
 		return false, nil
 	}
 	if errors.Is(err, unix.EXDEV) {
-		// A folder of an image's lower layer can only be removed.
+		// A folder of an image's lower layer cannot be renamed, only removed.
 		err = removeAll(dir, name)
 	}
 	return true, err
 }
 
-// showMarker shows a marker that is not in the tree.
+// showMarker makes an outer marker visible.
 func (w *swap) showMarker() error {
 	if !w.outer {
 		return nil
@@ -110,8 +110,8 @@ func (w *swap) showMarker() error {
 	return dirfd.Sync(w.base)
 }
 
-// replace gives the whole tree the folder's name: at once, so that whoever looks
-// sees the old one or the new one. It is not done where the file system cannot.
+// replace gives the staged tree the folder's name, atomically: a reader sees the old tree
+// or the new one. It returns false where the file system cannot do that.
 func (w *swap) replace() (done bool, err error) {
 	if _, err := w.free(w.base, w.outerMarker("")); err != nil { // before the tree it vouches for
 		return false, err
@@ -124,20 +124,20 @@ func (w *swap) replace() (done bool, err error) {
 	case isAny(err, unix.EINVAL, unix.ENOSYS, unix.ENOTSUP): // NFS, vfat, older kernels
 		return false, nil
 	case isAny(err, unix.EXDEV, unix.EBUSY, unix.EACCES, unix.EPERM):
-		// A folder of an image's lower layer; a mount of which the kernel did not
-		// tell; a folder that is another user's, in which this one may write.
+		// A folder of an image's lower layer; a mount that the kernel did not report;
+		// another user's folder, which this one may write to.
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	if err := dirfd.Sync(w.base); err != nil { // with it the new name is on the disk
+	if err := dirfd.Sync(w.base); err != nil { // so that the new name is on the disk before its marker
 		return true, err
 	}
 	return true, w.showMarker()
 }
 
-// fill swaps what is in the folder, entry by entry. While it does, there is no
-// marker; .git comes last, and with it the new one.
+// fill replaces the content of the folder, entry by entry. Meanwhile there is no marker;
+// .git comes last, and with it the new marker.
 func (w *swap) fill() error {
 	dir, err := w.open(w.base, w.name)
 	if err != nil {
@@ -177,7 +177,7 @@ func (w *swap) fill() error {
 	return err
 }
 
-// retire takes the markers of the old tree away, for good before anything else is.
+// retire removes the markers of the old tree, on the disk too, before anything else changes.
 func (w *swap) retire() error {
 	dir, err := w.open(w.base, w.name)
 	if errors.Is(err, unix.ENOENT) {
@@ -200,7 +200,7 @@ func (w *swap) retire() error {
 	return errors.Join(dirfd.Sync(dir), dirfd.Sync(w.base))
 }
 
-// put gives an entry of the staged tree its place.
+// put moves an entry of the staged tree to its place.
 func (w *swap) put(dir *os.File, name string) error {
 	err := w.exchange(w.s.tree, name, dir, name)
 	if err == nil {
@@ -214,7 +214,7 @@ func (w *swap) put(dir *os.File, name string) error {
 	return w.move(w.s.tree, name, dir, name)
 }
 
-// clear moves away what the new tree does not have.
+// clear moves entries that the new tree does not have out of the folder.
 func (w *swap) clear(dir *os.File, fresh []string) error {
 	all, err := names(dir)
 	if err != nil {
@@ -233,7 +233,7 @@ func (w *swap) clear(dir *os.File, fresh []string) error {
 	return nil
 }
 
-// keeps reports whether an entry of the folder is none of the tree's business.
+// keeps returns whether an entry of the folder is not part of the tree, and stays.
 func (t *Target) keeps(name string) bool {
 	return t.inside() && (t.reserved(name) || name == "lost+found") || slices.Contains(t.mounts, name)
 }

@@ -11,7 +11,7 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// named says in an error which file it is about.
+// named wraps err with the operation and the path of the file.
 func named(op string, dir *os.File, name string, err error) error {
 	if err == nil {
 		return nil
@@ -28,8 +28,8 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 	return openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-// makeDir makes a folder with exactly these permissions, but for a setgid bit that
-// it inherits, and opens it.
+// makeDir creates a folder with exactly these permissions, plus an inherited setgid bit,
+// and opens it.
 func makeDir(dir *os.File, name string, mode fs.FileMode) (*os.File, error) {
 	if err := dirfd.Mkdir(dir, name, uint32(mode.Perm())); err != nil {
 		return nil, named("make", dir, name, err)

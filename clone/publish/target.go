@@ -14,24 +14,23 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Target is a folder that this run, and no other, may replace.
+// Target is a folder that only this run may replace while it holds the lock.
 type Target struct {
 	*place
 	options Options
 	log     *slog.Logger
 	lock    lock
-	denied  error // why nothing can be written there; what is right already is no less right
+	denied  error // why nothing can be written there; the folder may still be up to date
 	stage   *Stage
 	git     *Target // of GitDir; nil without it
 
 	noExchange bool     // for tests: as on NFS
-	mounts     []string // names of what is mounted right in the folder: it stays
-	deep       string   // path of what is mounted further down, if anything
+	mounts     []string // names of the mount points directly in the folder: they stay
+	deep       string   // path of a mount point further down, if any
 }
 
-// Open takes the lock of a folder, and waits for it until ctx ends. It removes
-// what runs left that were killed. A folder that can only be read is opened too.
-// It has to be closed.
+// Open takes the lock of a folder, and waits for it until ctx ends. It removes what
+// killed runs left behind. It also opens a read-only folder. Callers close the Target.
 func Open(ctx context.Context, o Options) (*Target, error) {
 	p, err := find(o)
 	if err != nil {
@@ -71,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 	return t, nil
 }
 
-// openGit opens the folder that is to be .git.
+// openGit opens the folder that holds .git.
 func (t *Target) openGit(ctx context.Context) (err error) {
 	o := t.options
 	git, err := follow(o.GitDir)
@@ -85,8 +84,8 @@ func (t *Target) openGit(ctx context.Context) (err error) {
 	return err
 }
 
-// Current returns what the folder holds, if a run has published it and it is as it
-// was then; else nil.
+// Current returns what the folder holds if a run has published it and nothing has
+// changed since; otherwise nil.
 func (t *Target) Current() *Marker {
 	r, reason := t.current()
 	if reason != "" {
@@ -98,8 +97,8 @@ func (t *Target) Current() *Marker {
 	return &r.Marker
 }
 
-// current returns what the folder holds, or why that is not known; the reason is
-// empty if there is nothing.
+// current returns what the folder holds, or the reason why that is unknown. The reason
+// is empty if the folder is empty or missing.
 func (t *Target) current() (*record, string) {
 	tree, hash, err := t.openTree()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +131,7 @@ func (t *Target) current() (*record, string) {
 	return r, ""
 }
 
-// sweep removes what killed runs left: what is being made belongs to whoever has
-// the lock.
+// sweep removes the stages of killed runs. The lock is held, so no stage is in use.
 func (t *Target) sweep() {
 	all, err := names(t.base)
 	if err != nil {
@@ -149,14 +147,14 @@ func (t *Target) sweep() {
 	}
 }
 
-// discard removes something of ours in the base folder.
+// discard removes a stage or a worktree from the base folder.
 func (t *Target) discard(name string) {
 	if err := removeAll(t.base, name); err != nil {
 		t.log.Warn("something is left that is not needed", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
 	}
 }
 
-// drop removes the stage, with what was moved into it.
+// drop removes the stage, with the old files that were moved into it.
 func (t *Target) drop() {
 	if t.stage != nil {
 		t.stage.close()
@@ -165,7 +163,7 @@ func (t *Target) drop() {
 	}
 }
 
-// Close removes what was made and not published, and lets the folder go.
+// Close removes what was staged but not published, and releases the lock.
 func (t *Target) Close() error {
 	t.drop()
 	if t.git != nil {

@@ -1,5 +1,7 @@
-// Package atomicfile is the one writer of files that users see: a reader finds
-// the old file or the new one, whenever the writer is killed.
+// Package atomicfile writes single files that users see: a reader finds the old file or the new one, even if the writer
+// is killed at any instant. A file that is already right is not touched.
+//
+//	err := atomicfile.Write("/data/config.json", content, 0o644)
 package atomicfile
 
 import (
@@ -16,25 +18,25 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Write gives the file called name that content and those permission bits. A
-// file that is right already is left alone and keeps its modification time.
-// What an earlier, killed Write left beside it is removed. A symbolic link is
-// followed; what is there and not a regular file, such as a device, is refused.
+// Write writes content to the file called name, with those permission bits. A file that
+// already has both is left alone and keeps its modification time. Write removes what an
+// earlier, killed Write left beside the file. It follows a symbolic link, and refuses to
+// replace anything but a regular file, such as a device.
 func Write(name string, content []byte, perm fs.FileMode) error {
 	return Copy(name, bytes.NewReader(content), perm)
 }
 
-// Copy is [Write] for what is too large for memory. It reads content from its
-// start, and twice if there is a file already; an error of content's is
-// returned, and the old file kept. The file may be a program that runs, or is
-// run as soon as it is there.
+// Copy is [Write] for content that is too large for memory. It reads content from its
+// start, and twice if the file exists. If reading fails, it returns that error and keeps
+// the old file. The file may be a program that is running, or that is run as soon as it
+// exists.
 func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
 	}
 	stat, err := os.Lstat(name)
 	if err == nil && !stat.Mode().IsRegular() {
-		return &fs.PathError{Op: "write", Path: name, Err: errors.New("there is something that is not a regular file")}
+		return &fs.PathError{Op: "write", Path: name, Err: errors.New("it exists and is not a regular file")}
 	}
 	dir, base := filepath.Dir(name), filepath.Base(name)
 	if err := sweep(dir, base); err != nil {
@@ -55,10 +57,10 @@ func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	return syncDir(dir)
 }
 
-// replace puts a new file in the place of name. The file is closed before it
-// gets that name, since a program that somebody has open for writing cannot be
-// run (ETXTBSY). With it the lock is gone, and another process may sweep the
-// file away in the instant before the rename: then there is no such file.
+// replace replaces the file called name with a new one. It closes the new file before the
+// rename, because a program that is open for writing cannot be run (ETXTBSY). That
+// releases the lock, and another process may sweep the file away in the instant before
+// the rename, which then fails with [fs.ErrNotExist].
 func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	f, err := create(filepath.Dir(name), filepath.Base(name))
 	if err != nil {
@@ -74,8 +76,8 @@ func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	return err
 }
 
-// Link makes a symbolic link called name to target. One that is there is left
-// alone; anything else of that name is refused, with [fs.ErrExist].
+// Link makes a symbolic link called name to target. It leaves an existing link to target
+// alone, and fails with [fs.ErrExist] if anything else has that name.
 func Link(name, target string) error {
 	err := os.Symlink(target, name)
 	if errors.Is(err, fs.ErrExist) {
@@ -96,7 +98,7 @@ func unchanged(name string, content io.ReadSeeker, perm fs.FileMode) (bool, erro
 	}
 	old, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return false, nil // to be written, then; what is wrong shows there
+		return false, nil // then it is written, and writing returns the error
 	}
 	defer old.Close()
 	stat, err := old.Stat()
@@ -121,14 +123,14 @@ func unchanged(name string, content io.ReadSeeker, perm fs.FileMode) (bool, erro
 	}
 }
 
-// temporary matches the names of files that are still being written.
+// temporary returns the name of a file that is still being written.
 func temporary(base, random string) string {
 	const longest = 255 - 55 // bytes of a name, on most file systems
 	return "." + base[:min(len(base), longest)] + ".initbox-" + random
 }
 
-// create makes a temporary file that is locked for as long as its writer lives,
-// which tells it from one whose writer was killed.
+// create makes a temporary file, and holds its lock while the writer lives. A file that is
+// not locked was left by a writer that was killed.
 func create(dir, base string) (*os.File, error) {
 	for {
 		f, err := os.CreateTemp(dir, temporary(base, "*"))
@@ -140,7 +142,7 @@ func create(dir, base string) (*os.File, error) {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		// Another process may have swept it away before it was locked.
+		// Another process may have removed it before it was locked.
 		if stat, err := dirfd.Stat(f); err == nil && stat.Nlink > 0 {
 			return f, nil
 		}
@@ -167,7 +169,7 @@ func sweep(dir, base string) error {
 	return nil
 }
 
-// escape makes a name one that filepath.Glob takes literally.
+// escape returns a pattern by which filepath.Glob finds exactly this name.
 func escape(name string) string {
 	var b bytes.Buffer
 	for _, c := range []byte(name) {
@@ -179,8 +181,8 @@ func escape(name string) string {
 	return b.String()
 }
 
-// fill brings content to the disk before the rename makes it visible: without
-// fsync a crash may leave the new name on an empty file.
+// fill writes content to the disk before the rename makes it visible: without fsync, a
+// crash could leave the new name on an empty file.
 func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -188,15 +190,14 @@ func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
 	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
-	if err := f.Chmod(perm); err != nil { // CreateTemp's 0600 is subject to no umask, nor is this
+	if err := f.Chmod(perm); err != nil { // after CreateTemp's 0600; no umask applies to either
 		return err
 	}
 	return f.Sync()
 }
 
-// syncDir makes the rename itself survive a crash. Some file systems cannot
-// (EINVAL), and some folders can be written to but not opened; there is nothing
-// better to be done then.
+// syncDir makes the rename itself survive a crash. A folder that is writable but not
+// readable cannot be opened; then there is no way to do that.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {

@@ -1,6 +1,6 @@
 // Package dirfd works on files by their name in an open directory, as openat(2) and its relatives do. A program that
-// holds the descriptor of a directory keeps working in that directory, whoever renames it or replaces a part of its path
-// with a symbolic link meanwhile. No function follows a link that has the name itself.
+// holds the descriptor of a directory keeps working in that directory, even if another process renames it or replaces a
+// part of its path with a symbolic link. No function follows a link that has the name itself.
 //
 //	dir, err := os.Open("/data")
 //	...
@@ -219,7 +219,7 @@ type Info struct {
 func (i Info) Kind() uint32 { return i.Mode & unix.S_IFMT }
 
 // Mount identifies a mount. There is no rename(2) from one to another, even of the same file system (EXDEV). Where the
-// kernel does not tell the mount (before Linux 5.8, in gVisor, or where a seccomp profile forbids statx), it is the
+// kernel does not report the mount (before Linux 5.8, in gVisor, or where a seccomp profile forbids statx), it is the
 // device alone.
 type Mount struct{ dev, id uint64 }
 
