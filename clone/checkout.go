@@ -17,32 +17,31 @@ import (
 	"initbox/clone/worktree"
 )
 
-// checkout is one repository that becomes a folder below the stage: the one that was
-// asked for, or a submodule of it.
+// checkout is a repository that becomes a folder below the stage: the requested one, or a submodule of it.
 type checkout struct {
 	*cloning
 	url     *remote.URL
 	repo    remote.Repository
 	rev     revision
 	stage   *publish.Stage
-	name    string // of a submodule, its path; "" for the repository that was asked for
-	level   int    // how many repositories it is in
+	name    string // the path of a submodule; "" for the requested repository
+	level   int    // how many repositories contain it
 	folder  string // of the files
-	git     string // what is to be its .git; "" for none
-	gitName string // that of a submodule, below that of the repository
+	git     string // becomes its .git; "" for none
+	gitName string // of a submodule: the path of git below that of the requested repository
 
 	tree    *worktree.Tree
 	refs    []remote.Ref // to record
 	packs   []*pack.Pack
 	spools  []*os.File // of the packs; closed at the end
 	shallow []plumbing.Hash
-	filter  string // that the server has applied
+	filter  string // applied by the server
 	bytes   int64  // received
 	files   int
 
 	mu     sync.Mutex
 	commit *object.Commit
-	signed map[plumbing.Hash][]byte // the commit and all tags, if a signature is wanted
+	signed map[plumbing.Hash][]byte // the commit and all tags, if a signature is required
 	room   int                      // bytes in signed
 }
 
@@ -94,8 +93,7 @@ func (c *checkout) treeOptions(dir *os.File) worktree.Options {
 	return o
 }
 
-// verify checks that the tag or the commit is signed. Submodules are by their id
-// what the commit says.
+// verify checks that the tag or the commit is signed. That covers submodules: the commit contains their IDs.
 func (c *checkout) verify() error {
 	if len(c.Keys) == 0 || c.name != "" {
 		return nil
@@ -115,7 +113,7 @@ func (c *checkout) verify() error {
 	return err
 }
 
-// result is what is told of the clone.
+// result returns the Result of the clone.
 func (c *checkout) result() Result {
 	r := Result{URL: c.url.String(), Ref: c.rev.name(), SHA: c.rev.sha(), Bytes: c.bytes, Changed: true}
 	if c.commit != nil {

@@ -1,9 +1,17 @@
-// Package clone puts one revision of a Git repository into a folder: the tree as it
-// is in the commit, whatever stood there before, and whole at every instant.
+// Package clone puts one revision of a Git repository into a folder: the files of the commit, whatever was there before.
+// Readers see either the whole old tree or the whole new one.
 //
-// [Run] says in which order; the packages below do it: remote speaks to the server,
-// pack reads what it sends, worktree makes files of that as it arrives, gitdir adds
-// what git wants to find, publish puts it all in its place.
+//	result, err := clone.Run(ctx, clone.Options{
+//		URL:    "https://git.example.com/team/app.git",
+//		Dir:    "/data/app",
+//		Ref:    "v1.2.0",
+//		Depth:  1,
+//		Access: access.Access{Umask: 0o022},
+//	})
+//
+// [Run] retries until its context ends; [All] runs several clones at once; [Watch] keeps a clone up to date. They put the
+// packages below together: remote talks to the server, pack reads what it sends, worktree writes the files while it
+// arrives, gitdir writes .git, and publish puts all of it in place.
 package clone
 
 import (
@@ -31,8 +39,8 @@ import (
 	"initbox/internal/words"
 )
 
-// Run makes Dir the tree of the revision, unless it is that already. It tries again
-// what may heal until ctx ends; the error wraps a [*poll.Error] then.
+// Run makes Dir the tree of the revision, unless it is that already. It retries until ctx ends unless retrying cannot help;
+// if ctx ends, the error wraps a [*poll.Error].
 func Run(ctx context.Context, o Options) (Result, error) {
 	c, err := newCloning(o)
 	if err != nil {
@@ -41,15 +49,15 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return c.run(ctx)
 }
 
-// cloning is a clone that is to be made, once or again and again.
+// cloning is a clone to make, once or repeatedly.
 type cloning struct {
 	Options
 	url     *remote.URL
 	sparse  *worktree.Sparse
-	arrives *atomic.Pointer[pack.Progress] // of the last pack, which may be a submodule's
-	digest  string                         // of the options that shape the tree
-	watched bool                           // there will be more after this one
-	settled bool                           // the first is done: that nothing has changed is no news
+	arrives *atomic.Pointer[pack.Progress] // of the current pack, which may be that of a submodule
+	digest  string                         // of the options that affect the tree, see shape
+	watched bool                           // by Watch: more clones follow
+	settled bool                           // the first one is done: no change is no longer worth a log line
 	log     *slog.Logger
 }
 
@@ -81,7 +89,7 @@ func (c *cloning) sparseTree() (*worktree.Sparse, error) {
 	return worktree.Cone(c.Sparse)
 }
 
-// shape is a digest of all options that make another tree of the same commit.
+// shape returns a digest of the options that affect the tree of a commit.
 func (c *cloning) shape() (string, error) {
 	shape := struct {
 		Depth                  int
@@ -98,8 +106,8 @@ func (c *cloning) shape() (string, error) {
 	for _, name := range c.Keys {
 		content, err := readfile.All(name)
 		if err != nil {
-			f := failure.New(failure.Missing, "read the keys that may sign: %v", err)
-			f.Hint = "is the Secret or the ConfigMap mounted, and may this user read it?"
+			f := failure.New(failure.Missing, "read the trusted signing keys: %v", err)
+			f.Hint = "is the Secret or the ConfigMap mounted, and readable by this user?"
 			return "", f
 		}
 		shape.Keys = append(shape.Keys, string(content))
@@ -112,7 +120,7 @@ func (c *cloning) shape() (string, error) {
 	return hex.EncodeToString(sum[:8]), nil
 }
 
-// run is Run.
+// run implements Run.
 func (c *cloning) run(ctx context.Context) (Result, error) {
 	report := &report{place: c.Dir, log: c.log, start: time.Now()}
 	summaries, stop := context.WithCancel(ctx)
@@ -128,7 +136,7 @@ func (c *cloning) run(ctx context.Context) (Result, error) {
 	return last.result, nil
 }
 
-// attempt is one to make the target the revision, of which there is one at a time.
+// attempt makes attempts, one at a time.
 type attempt struct {
 	*cloning
 	busy   sync.Mutex // held as long as it lasts
@@ -145,14 +153,13 @@ func (a *attempt) make(ctx context.Context) (err error) {
 	return a.lasting(err)
 }
 
-// How long an attempt may take to remove what it has made when it is told to end. What
-// it does not come to, the next run does.
+// How long an attempt may take to clean up when it is stopped. The next run removes what is left.
 const (
-	graceAtEnd  = time.Second           // of the time that it was given
-	graceOfStop = 50 * time.Millisecond // by somebody who waits for the end
+	graceAtEnd  = time.Second           // after the deadline
+	graceOfStop = 50 * time.Millisecond // after a signal: the caller waits for the end
 )
 
-// wait is over when no attempt is under way, or has had its grace after ctx's end.
+// wait waits until no attempt is running, but not longer than its grace.
 func (a *attempt) wait(ctx context.Context) {
 	grace := graceOfStop
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
@@ -168,7 +175,7 @@ func (a *attempt) wait(ctx context.Context) {
 	<-over.Done()
 }
 
-// once makes one attempt to make the target the revision, unless it is that already.
+// once makes one attempt to make the target the tree of the revision, unless it is that already.
 func (c *cloning) once(ctx context.Context) (Result, error) {
 	start := time.Now()
 	var err error
@@ -208,7 +215,7 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if rev.commit.IsZero() {
-		c.log.Warn(fmt.Sprintf("%s: the repository is empty, and so is the folder", c.Dir))
+		c.log.Warn(fmt.Sprintf("%s: the repository is empty, and so the folder is, too", c.Dir))
 	}
 	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), bytesText(made.bytes), time.Since(start).Round(time.Millisecond)))
 	return result, nil
@@ -218,7 +225,7 @@ func (c *cloning) gitElsewhere() bool {
 	return c.GitDir != "" && c.GitDir != GitKeep && c.GitDir != GitRemove
 }
 
-// before reports whether that commit is in place already.
+// before returns the result of the clone that is in place, if it is of that commit and had the same options.
 func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
 	m := target.Current()
 	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {
@@ -233,12 +240,12 @@ func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
 	if c.settled {
 		level = slog.LevelDebug
 	}
-	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is there already", c.Dir, sha))
+	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is in place already", c.Dir, sha))
 	return result, true
 }
 
-// checkOut makes the new tree, beside the old one. With an error it returns how far it
-// has come.
+// checkOut makes the new tree beside the old one. With an error it also returns the checkout as far as it got, which may be
+// nil.
 func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revision, stage func() (*publish.Stage, error)) (*checkout, error) {
 	made := &checkout{cloning: c, url: c.url, repo: repo, rev: rev}
 	s, err := stage()
@@ -258,7 +265,7 @@ func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revi
 	return made, made.run(ctx)
 }
 
-// publish has the new tree take the place of the old one.
+// publish replaces the old tree by the new one.
 func (c *cloning) publish(ctx context.Context, target *publish.Target, made *checkout, result Result) error {
 	text, err := json.Marshal(result)
 	if err != nil {

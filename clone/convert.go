@@ -13,7 +13,7 @@ import (
 	"initbox/internal/failure"
 )
 
-// survey is what there is in a tree that more has to be done about.
+// survey lists the entries of a tree that need more work.
 type survey struct {
 	files      int             // and links
 	modules    *worktree.Entry // .gitmodules; nil if there is none
@@ -55,17 +55,15 @@ func isFile(e *worktree.Entry) bool {
 	return e.Mode == filemode.Regular || e.Mode == filemode.Executable
 }
 
-// content returns what the repository has for a file, which may be left out of the
-// folder.
+// content returns the content of a file in the repository, also if it is not in the folder.
 func (c *checkout) content(e *worktree.Entry) ([]byte, error) {
 	if o := c.find(e.ID); o != nil {
 		return o.Content(nil)
 	}
-	return nil, nil // with a filter, nobody has asked for it
+	return nil, nil // omitted by the filter
 }
 
-// convert makes of what the repository holds what the folder is to hold: as
-// .gitattributes say, and of Git LFS.
+// convert converts the files as .gitattributes demand, and replaces Git LFS pointers.
 func (c *checkout) convert(ctx context.Context, s survey) error {
 	var names []string
 	for name := range s.attributes {

@@ -13,31 +13,30 @@ import (
 	"initbox/internal/poll"
 )
 
-// check finds what is wrong with the options.
+// check returns an error if the options are wrong.
 func (c *cloning) check() error {
 	switch {
 	case c.Dir == "":
-		return errors.New("no folder to clone to")
+		return errors.New("no folder to clone into")
 	case c.Depth < 0:
 		return fmt.Errorf("the depth must be 0 or more commits, got %d", c.Depth)
 	case c.Filter != "" && c.Filter != "blob:none":
 		return fmt.Errorf("the filter must be blob:none, got %q", c.Filter)
 	case c.Subdir != "" && (path.IsAbs(c.Subdir) || path.Clean(c.Subdir) == ".." || strings.HasPrefix(path.Clean(c.Subdir), "../")):
-		return fmt.Errorf("the folder %q is not one in the repository", c.Subdir)
+		return fmt.Errorf("the folder %q is not inside the repository", c.Subdir)
 	case c.Subdir != "" && c.GitDir != GitRemove:
-		return errors.New("a folder of the repository alone has no .git that would fit it")
+		return errors.New("a clone of a folder of the repository cannot have a .git")
 	case strings.ContainsRune(c.Link, '/') || c.Link == "." || c.Link == ".." || c.Link == ".git" || c.Link == ".worktrees":
-		return fmt.Errorf("the link's name must be that of a file in the folder, got %q", c.Link)
+		return fmt.Errorf("the link must be a valid file name in the folder, got %q", c.Link)
 	}
 	return nil
 }
 
-// costlyPause is how long to wait for room on a disk that is full, and for a server to
-// send what makes sense, if each attempt moves the whole repository.
+// costlyPause is how long to wait before the next attempt if the disk is full, or if the server sent a damaged pack: each
+// attempt may transfer the whole repository.
 var costlyPause = 5 * time.Second
 
-// costly puts off an attempt that would receive as much as this one did, and fail as
-// it did.
+// costly delays the next attempt if it would receive as much as this one, and fail in the same way.
 func costly(received int64, err error) error {
 	if received > 0 && failure.Of(err).Class == failure.Unexpected {
 		return poll.After(costlyPause, err)
@@ -45,7 +44,7 @@ func costly(received int64, err error) error {
 	return err
 }
 
-// lasting marks what another attempt cannot mend.
+// lasting marks errors as permanent that another attempt cannot fix.
 func (c *cloning) lasting(err error) error {
 	if err == nil {
 		return nil
@@ -60,7 +59,7 @@ func (c *cloning) lasting(err error) error {
 		if !c.RetryAuth {
 			return poll.Permanent(err)
 		}
-		return &failure.Failure{Class: f.Class, Text: f.Text, Note: f.Note, Hint: f.Hint} // without the mark that it may have
+		return &failure.Failure{Class: f.Class, Text: f.Text, Note: f.Note, Hint: f.Hint} // which is not permanent
 	case failure.Local:
 		return poll.Permanent(err)
 	case failure.DiskFull:
@@ -69,43 +68,42 @@ func (c *cloning) lasting(err error) error {
 	return err
 }
 
-// within says what of the repository an error is about, and keeps its class and hint.
+// within says which part of the repository an error is about, and keeps its class and hint.
 func within(what string, err error) error {
 	f := failure.Of(err)
 	f.Text, f.Err = what+": "+f.Text, err
 	return f
 }
 
-// full makes one failure of all errors of a disk without room, whatever was to be
-// written there.
+// full turns every error of a full disk into the same failure, whatever was being written.
 func (c *cloning) full(err error) error {
 	if !failure.NoSpace(err) {
 		return err
 	}
 	what := failure.Of(err)
-	f := failure.New(failure.DiskFull, "no space is left for %s", c.Dir)
+	f := failure.New(failure.DiskFull, "no space left for %s", c.Dir)
 	f.Note, f.Hint, f.Err = what.Text, what.Hint, err
 	if f.Hint == "" {
-		f.Hint = "make the volume larger: it has to hold what is packed, the files, and what they were before"
+		f.Hint = "make the volume larger: it must hold the pack, the new files and the old files at the same time"
 	}
 	return f
 }
 
-// cutShort is the failure of a connection that ended when so much of a pack had come.
+// cutShort adds to the failure of a connection how much of the pack had been received.
 func cutShort(err error, received int64) error {
 	f := failure.Of(err)
 	if f.Class != failure.Reset || received == 0 {
 		return err
 	}
 	g := failure.New(failure.Reset, "%s, after %s of the pack", f.Text, bytesText(received))
-	g.Err, g.Hint = err, "does the server, or a proxy before it, end long answers? look at their limits and logs"
+	g.Err, g.Hint = err, "does the server, or a proxy in front of it, limit the duration or the size of answers? look at their settings and logs"
 	return g
 }
 
-// stillReceiving is the failure of an end of the time that came while a pack did.
+// stillReceiving returns the failure for a deadline that passed while a pack was being received.
 func stillReceiving(p *pack.Progress) *failure.Failure {
 	if p.Bytes.Load() == 0 {
-		f := failure.New(failure.TimedOut, "the server is still making the pack")
+		f := failure.New(failure.TimedOut, "the server is still preparing the pack")
 		f.Hint = "give it more time with --timeout"
 		return f
 	}
@@ -114,7 +112,7 @@ func stillReceiving(p *pack.Progress) *failure.Failure {
 	return f
 }
 
-// explain says what was being done, and why it failed.
+// explain adds to an error what was being done, and the hint.
 func (c *cloning) explain(err error) error {
 	if err == nil {
 		return nil

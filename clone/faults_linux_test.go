@@ -317,18 +317,18 @@ func TestDamaged(t *testing.T) {
 		text   string
 	}{
 		"a bit":             {func(p []byte) []byte { p[len(p)/2] ^= 4; return p }, "of the pack"},
-		"the checksum":      {func(p []byte) []byte { p[len(p)-1]++; return p }, "the pack has another checksum"},
+		"the checksum":      {func(p []byte) []byte { p[len(p)-1]++; return p }, "the checksum of the pack is wrong"},
 		"no checksum":       {func(p []byte) []byte { return p[:len(p)-20] }, "lacks 20 of the 20 bytes"},
 		"more":              {func(p []byte) []byte { return append(p, "more"...) }, "more bytes follow"},
 		"cut":               {func(p []byte) []byte { return p[:len(p)/2] }, "the pack"},
-		"nothing":           {func(p []byte) []byte { return nil }, "the pack ends before it has begun"},
-		"no pack":           {func(p []byte) []byte { return []byte("<html><body>502 Bad Gateway</body></html>") }, "not a pack"},
+		"nothing":           {func(p []byte) []byte { return nil }, "the pack ends within its header"},
+		"no pack":           {func(p []byte) []byte { return []byte("<html><body>502 Bad Gateway</body></html>") }, "other than a pack"},
 		"more objects":      {objects(1 << 20), "of the pack"},
 		"endless objects":   {objects(0xffffffff), "of the pack"},
 		"fewer objects":     {objects(2), "more bytes follow"},
 		"a longer object":   {resealed(12, 1), "of the pack"},
 		"another kind":      {resealed(12, 0x70), "the pack"},
-		"version":           {resealed(7, 4), "version 6"},
+		"version":           {resealed(7, 4), "unknown version 6"},
 		"a damaged deflate": {resealed(16, 0xff), "of the pack"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +362,7 @@ func noise(t *testing.T, dir, branch string) {
 	}
 }
 
-// TestEnded ends in the midst of a pack, and leaves nothing then.
+// TestEnded ends in the middle of a pack, and leaves nothing then.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, noise)
@@ -731,7 +731,7 @@ func TestBombs(t *testing.T) {
 		}}, failure.Unexpected, "the revision has"},
 		"no files":           {liar{refs, func(p *packer) { p.header(1); p.whole(gitCommit, commit) }}, failure.Unexpected, "the server left out 1 object"},
 		"no tree":            {liar{refs, func(p *packer) { p.header(2); p.whole(gitCommit, commit); p.whole(blob, x) }}, failure.Unexpected, "the server left out 1 object"},
-		"another commit":     {liar{nestedRefs, func(p *packer) { large(p, 0) }}, failure.Unexpected, "has left out"},
+		"another commit":     {liar{nestedRefs, func(p *packer) { large(p, 0) }}, failure.Unexpected, "the server omitted"},
 		"endless references": {liar{strings.Repeat(refs[:40]+" refs/heads/"+strings.Repeat("x", 40)+"\n", 600000), nil}, failure.Unexpected, "references"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,9 +18,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// fetch gets the objects, and has the tree placed as they come. With a filter it
-// asks twice: what files there are has to be known before it is known which are
-// wanted.
+// fetch receives the objects, and writes the files as they arrive. With a filter it fetches twice: the trees must be known
+// before the wanted files are.
 func (c *checkout) fetch(ctx context.Context) error {
 	request := remote.Request{Wants: []plumbing.Hash{c.rev.want()}, Depth: c.Depth}
 	if c.rev.ref.Name != "" {
@@ -30,7 +29,7 @@ func (c *checkout) fetch(ctx context.Context) error {
 		if c.repo.Capable(remote.Filter) && c.repo.Capable(remote.AnyID) {
 			request.Filter, c.filter = c.Filter, c.Filter
 		} else {
-			c.log.Warn(fmt.Sprintf("%s: the server knows no filters: all files are fetched", c.Dir))
+			c.log.Warn(fmt.Sprintf("%s: the server does not support filters: fetching all files", c.Dir))
 		}
 	}
 	history := c.Depth == 0 && c.name == ""
@@ -50,9 +49,9 @@ func (c *checkout) fetch(ctx context.Context) error {
 	switch {
 	case c.commit != nil:
 	case c.find(c.rev.commit) == nil:
-		return failure.New(failure.Unexpected, "the server has left out %s", c.rev)
+		return failure.New(failure.Unexpected, "the server omitted %s", c.rev)
 	default:
-		return poll.Permanent(failure.New(failure.NoRevision, "%s is no commit", c.rev.name()))
+		return poll.Permanent(failure.New(failure.NoRevision, "%s is not a commit", c.rev.name()))
 	}
 	if missing := c.tree.Missing(); c.filter != "" && len(missing) > 0 {
 		return c.receive(ctx, remote.Request{Wants: missing})
@@ -60,7 +59,7 @@ func (c *checkout) fetch(ctx context.Context) error {
 	return nil
 }
 
-// wantAll asks for all branches and tags, as git clone does.
+// wantAll requests all branches and tags, like git clone.
 func (c *checkout) wantAll(ctx context.Context, request *remote.Request) error {
 	refs, err := c.repo.Refs(ctx, "HEAD", "refs/heads/", "refs/tags/")
 	if err != nil {
@@ -95,7 +94,7 @@ func (c *checkout) followTags(ctx context.Context) error {
 	return nil
 }
 
-// find returns the object of that id, or nil.
+// find returns the object with that ID, or nil.
 func (c *checkout) find(id plumbing.Hash) *pack.Object {
 	for _, p := range c.packs {
 		if o := p.Find(id); o != nil {
@@ -114,7 +113,7 @@ func (c *checkout) receive(ctx context.Context, request remote.Request) error {
 		}
 	}
 	if errors.Is(err, remote.ErrMoved) && c.rev.ref.Name == "" {
-		return poll.Permanent(err) // an id does not move
+		return poll.Permanent(err) // an ID never moves
 	}
 	if err != nil {
 		return err
@@ -125,7 +124,7 @@ func (c *checkout) receive(ctx context.Context, request remote.Request) error {
 	if err != nil {
 		return err
 	}
-	c.spools = append(c.spools, spool) // objects of one pack may be wanted while the next is read
+	c.spools = append(c.spools, spool) // objects of one pack may be needed while the next is read
 	progress := new(pack.Progress)
 	c.arrives.Store(progress)
 	following, stop := context.WithCancel(ctx)
@@ -143,8 +142,8 @@ func (c *checkout) receive(ctx context.Context, request remote.Request) error {
 	return c.keepPack(p, spool)
 }
 
-// fetchEverything gets the history of all branches and tags, for a commit that has
-// no name, from a server that gives only what has one.
+// fetchEverything fetches the history of all branches and tags, to find a commit that no reference points to, from a server
+// that serves only references.
 func (c *checkout) fetchEverything(ctx context.Context, refusal error) (*remote.Answer, error) {
 	refs, err := c.repo.Refs(ctx, "refs/heads/", "refs/tags/")
 	if err != nil {
@@ -153,7 +152,7 @@ func (c *checkout) fetchEverything(ctx context.Context, refusal error) (*remote.
 	if len(refs) == 0 {
 		return nil, refusal
 	}
-	c.log.Warn(fmt.Sprintf("%s: the server gives no commit by its id: all history is fetched", c.Dir))
+	c.log.Warn(fmt.Sprintf("%s: the server does not serve commits by id: fetching all history", c.Dir))
 	request := remote.Request{}
 	for _, r := range refs {
 		request.Wants = append(request.Wants, r.ID)
@@ -161,7 +160,7 @@ func (c *checkout) fetchEverything(ctx context.Context, refusal error) (*remote.
 	return c.repo.Fetch(ctx, request)
 }
 
-// Add is that of [pack.Sink]: it looks for the commit.
+// Add implements [pack.Sink]: it looks for the commit.
 func (c *checkout) Add(worker int, o *pack.Object, content pack.Content) error {
 	if o.Kind == plumbing.TagObject || o.ID == c.rev.commit {
 		c.keep(o, content)
@@ -183,10 +182,10 @@ func (c *checkout) Add(worker int, o *pack.Object, content pack.Content) error {
 	return c.tree.Add(worker, o, content)
 }
 
-// maxSigned is how much is kept of the tags of a repository, in bytes.
+// maxSigned limits how much of the tags of a repository is kept, in bytes.
 const maxSigned = 16 << 20
 
-// keep keeps what may be signed.
+// keep keeps objects that may be signed.
 func (c *checkout) keep(o *pack.Object, content pack.Content) {
 	if len(c.Keys) == 0 || c.name != "" {
 		return
@@ -201,10 +200,10 @@ func (c *checkout) keep(o *pack.Object, content pack.Content) {
 	}
 }
 
-// Base is that of [pack.Sink].
+// Base implements [pack.Sink].
 func (c *checkout) Base(o *pack.Object, buf []byte) ([]byte, bool) { return c.tree.Base(o, buf) }
 
-// follow logs how far a pack is, until ctx ends.
+// follow logs the progress of a pack, until ctx ends.
 func (c *checkout) follow(ctx context.Context, p *pack.Progress) {
 	every := progressEvery
 	if c.Terminal {

@@ -12,7 +12,7 @@ import (
 	"initbox/clone/pack"
 )
 
-// spool makes the file for a pack: where the pack will be, or one without a name.
+// spool creates the file for a pack: in the folder where the pack belongs, or, without a .git, an unnamed file.
 func (c *checkout) spool() (*os.File, error) {
 	if c.git == "" {
 		return c.stage.Temp()
@@ -25,10 +25,10 @@ func (c *checkout) spool() (*os.File, error) {
 
 const (
 	packFolder = "objects/pack"
-	packMode   = 0o444 // as git's: a pack is never changed
+	packMode   = 0o444 // as in git: a pack never changes
 )
 
-// keepPack names a pack as git does, and adds its index.
+// keepPack gives a pack the name that git would, and writes its index.
 func (c *checkout) keepPack(p *pack.Pack, spool *os.File) error {
 	name := packFolder + "/pack-" + p.Checksum.String()
 	index, err := gitdir.Create(c.git, name+".idx", c.Access, packMode)
@@ -41,7 +41,7 @@ func (c *checkout) keepPack(p *pack.Pack, spool *os.File) error {
 	return unix.Rename(spool.Name(), filepath.Join(c.git, name+".pack"))
 }
 
-// writeGit makes the .git of the folder.
+// writeGit writes the .git of the folder.
 func (c *checkout) writeGit(modules []gitdir.Module) error {
 	if c.git == "" {
 		return nil
@@ -75,11 +75,11 @@ func (c *checkout) writeGit(modules []gitdir.Module) error {
 	return errors.Join(c.tree.WriteIndex(index), index.Close())
 }
 
-// link makes the file .git that leads to where it stands, and returns the way back.
+// link writes the file .git, which names the folder that is elsewhere, and returns the path from there to the work tree.
 func (c *checkout) link() (back string, err error) {
 	there := filepath.Join(c.GitDir, c.gitName)
 	if c.gitElsewhere() {
-		// Neither is yet where it will be.
+		// Neither is in its final place yet.
 		if there, err = filepath.Abs(there); err == nil {
 			back, err = filepath.Abs(filepath.Join(c.Dir, c.Link, c.name))
 		}
@@ -92,7 +92,7 @@ func (c *checkout) link() (back string, err error) {
 	return back, gitdir.Link(c.folder, there, c.Access)
 }
 
-// followed is what git fetch is to bring up to date.
+// followed returns the references that a later git fetch updates.
 func (c *checkout) followed() string {
 	if c.Depth == 0 && !c.SingleBranch && c.name == "" {
 		return "refs/heads/*"

@@ -12,8 +12,7 @@ import (
 	"initbox/clone/remote"
 )
 
-// commits fetches the history of all references, without files, and returns the
-// commits whose ids begin with prefix.
+// commits fetches the history of all references, without files, and returns the commits whose IDs begin with prefix.
 func commits(ctx context.Context, repo remote.Repository, refs []remote.Ref, prefix string, stage *publish.Stage) (map[plumbing.Hash]bool, error) {
 	request := remote.Request{Filter: "tree:0"}
 	asked := make(map[plumbing.Hash]bool)
@@ -38,7 +37,7 @@ func commits(ctx context.Context, repo remote.Repository, refs []remote.Ref, pre
 	return found.ids, err
 }
 
-// commitsNamed is a [pack.Sink] that looks at ids only.
+// commitsNamed is a [pack.Sink] that only looks at IDs.
 type commitsNamed struct {
 	prefix string
 	mu     sync.Mutex

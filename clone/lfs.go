@@ -15,7 +15,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// fetchLFS replaces the pointers of Git LFS by what they point to.
+// fetchLFS replaces Git LFS pointers by the files that they point to.
 func (c *checkout) fetchLFS(ctx context.Context, set *attributes.Set, s survey) error {
 	if !c.LFS || !set.LFS() {
 		return nil
@@ -48,12 +48,11 @@ func (c *checkout) fetchLFS(ctx context.Context, set *attributes.Set, s survey) 
 	if err != nil {
 		return fmt.Errorf("git lfs: %w", err)
 	}
-	c.log.Info(fmt.Sprintf("%s: %d files of Git LFS, %s received", filepath.Join(c.Dir, c.name), len(pointers), bytesText(received.Load())))
+	c.log.Info(fmt.Sprintf("%s: %d Git LFS files, %s received", filepath.Join(c.Dir, c.name), len(pointers), bytesText(received.Load())))
 	return nil
 }
 
-// pointers returns those that are to be replaced, and by their paths the files that
-// they are in.
+// pointers returns the pointers to replace, and the files that contain them, by path.
 func (c *checkout) pointers(set *attributes.Set, config []byte) ([]lfs.Pointer, map[string]*worktree.Entry, error) {
 	filter, err := lfs.ReadFilter(config)
 	if err != nil {
@@ -85,8 +84,8 @@ func (c *checkout) pointers(set *attributes.Set, config []byte) ([]lfs.Pointer, 
 		p.Path = name
 		pointers, files[name] = append(pointers, p), e
 		if size += p.Size; c.MaxSize > 0 && size > c.MaxSize {
-			f := failure.New(failure.Unexpected, "the files of Git LFS have more than %s together", bytesText(c.MaxSize))
-			f.Hint = "allow more with --max-size, or leave some out with lfs.fetchexclude in .lfsconfig"
+			f := failure.New(failure.Unexpected, "the Git LFS files have more than %s in all", bytesText(c.MaxSize))
+			f.Hint = "allow more with --max-size, or exclude some with lfs.fetchexclude in .lfsconfig"
 			return nil, nil, poll.Permanent(f)
 		}
 	}

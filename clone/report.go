@@ -14,11 +14,10 @@ import (
 const (
 	summaryEvery  = 30 * time.Second
 	progressEvery = 5 * time.Second
-	watchedEvery  = time.Second // a person sees it
+	watchedEvery  = time.Second // on a terminal
 )
 
-// report tells the story of a clone: a line when what is found changes, and now and
-// then how far it is.
+// report logs the attempts of a clone: a line when the reason for a failure changes, and a summary now and then.
 type report struct {
 	place string
 	log   *slog.Logger
@@ -29,7 +28,7 @@ type report struct {
 	failure  *failure.Failure // of the last attempt; nil before the first
 }
 
-// attempt is told of each attempt.
+// attempt is called after each attempt.
 func (r *report) attempt(e poll.Event) {
 	if e.Err == nil {
 		return
@@ -46,12 +45,12 @@ func (r *report) attempt(e poll.Event) {
 	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.place, f), "attempt", e.Attempt, "class", string(f.Class))
 }
 
-// summarise tells what has been waited for so far.
+// summarise logs why the clone has not succeeded so far.
 func (r *report) summarise() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failure == nil {
-		return // progress tells
+		return // progress is logged
 	}
 	text := fmt.Sprintf("%s: %v, for %v, %d attempts", r.place, r.failure, time.Since(r.start).Round(time.Second), r.attempts)
 	if r.failure.Hint != "" {
@@ -60,7 +59,7 @@ func (r *report) summarise() {
 	r.log.Info(text)
 }
 
-// bytesText is a number of bytes for people: 3.1 MB.
+// bytesText returns a number of bytes for display: 3.1 MB.
 func bytesText(n int64) string {
 	const unit = 1000
 	if n < unit {

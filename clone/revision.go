@@ -17,14 +17,14 @@ import (
 	"initbox/internal/suggest"
 )
 
-// revision is what Options.Ref means to the server now.
+// revision is what Options.Ref currently means on the server.
 type revision struct {
-	ref    remote.Ref    // the zero Ref for a commit that was asked for by its id
-	commit plumbing.Hash // zero: the repository is empty
-	asHead remote.Ref    // HEAD itself, if the branch is what it leads to
+	ref    remote.Ref    // zero for a commit given by its ID
+	commit plumbing.Hash // zero if the repository is empty
+	asHead remote.Ref    // HEAD, if ref is the branch that it points to
 }
 
-// name is the revision as the server calls it.
+// name returns the full name of the reference, or the ID of the commit.
 func (r revision) name() string {
 	if r.ref.Name == "" {
 		return r.commit.String()
@@ -32,7 +32,7 @@ func (r revision) name() string {
 	return r.ref.Name
 }
 
-// String is the revision in a log: refs/heads/main at 0123….
+// String returns the revision for the log: refs/heads/main at 0123….
 func (r revision) String() string {
 	switch {
 	case r.commit.IsZero():
@@ -43,7 +43,7 @@ func (r revision) String() string {
 	return r.name() + " at " + r.sha()
 }
 
-// head is the branch that HEAD is to name; "" for a detached HEAD.
+// head returns the branch that HEAD will point to; "" for a detached HEAD.
 func (r revision) head() string {
 	if strings.HasPrefix(r.ref.Name, "refs/heads/") {
 		return r.ref.Name
@@ -51,7 +51,7 @@ func (r revision) head() string {
 	return ""
 }
 
-// want is the object to ask for: of an annotated tag itself, which leads to the commit.
+// want returns the object to request: for an annotated tag the tag itself, which includes its commit.
 func (r revision) want() plumbing.Hash {
 	if r.ref.Name == "" {
 		return r.commit
@@ -59,17 +59,16 @@ func (r revision) want() plumbing.Hash {
 	return r.ref.ID
 }
 
-// pinned returns the commit that ref names whatever a server says.
+// pinned returns the commit if ref is a full ID, whose meaning does not depend on the server.
 func pinned(ref string) (plumbing.Hash, bool) {
 	id, err := object.ParseID(ref)
 	return id, err == nil
 }
 
-// resolve asks the repository what ref means. In order: a whole id; HEAD; a full
-// name; a branch; a tag; an abbreviated id; a range of versions. A branch comes
-// before a tag of its name, as with git clone --branch.
+// resolve asks the repository what ref means. It tries, in this order: a full ID; HEAD; a full name; a branch; a tag; an
+// abbreviated ID; a range of versions. A branch takes precedence over a tag of the same name, as with git clone --branch.
 //
-// The stage is for the history that an abbreviated id is looked for in.
+// The stage holds the history in which an abbreviated ID is searched.
 func resolve(ctx context.Context, repo remote.Repository, ref string, stage func() (*publish.Stage, error)) (revision, error) {
 	if id, ok := pinned(ref); ok {
 		return revision{commit: id}, nil
@@ -78,7 +77,7 @@ func resolve(ctx context.Context, repo remote.Repository, ref string, stage func
 		return resolveHead(ctx, repo)
 	}
 	if strings.ContainsFunc(ref, unicode.IsControl) {
-		return revision{}, poll.Permanent(failure.New(failure.NoRevision, "the revision %q has a control character in it", ref))
+		return revision{}, poll.Permanent(failure.New(failure.NoRevision, "the revision %q contains a control character", ref))
 	}
 	names := []string{"refs/heads/" + ref, "refs/tags/" + ref, "refs/" + ref}
 	if strings.HasPrefix(ref, "refs/") {
@@ -113,19 +112,18 @@ func resolveHead(ctx context.Context, repo remote.Repository) (revision, error) 
 	return r, nil
 }
 
-// headless tells an empty repository, which a clone is as good as any of, from one
-// whose HEAD names a branch that is not there.
+// headless distinguishes an empty repository, which can be cloned, from one whose HEAD names a branch that does not exist.
 func headless(ctx context.Context, repo remote.Repository, branch string) (revision, error) {
 	refs, err := repo.Refs(ctx, "refs/heads/", "refs/tags/")
 	if err != nil || len(refs) == 0 {
 		return revision{ref: remote.Ref{Name: branch}}, err
 	}
-	f := failure.New(failure.NoRevision, "its HEAD names a branch that it does not have")
+	f := failure.New(failure.NoRevision, "HEAD of the repository names a branch that does not exist")
 	f.Hint = "name a branch or a tag with --ref" + near("main", refs)
 	return revision{}, poll.Permanent(f)
 }
 
-// resolveOther reads ref as what is no name.
+// resolveOther resolves a ref that is not a name.
 func resolveOther(ctx context.Context, repo remote.Repository, ref string, stage func() (*publish.Stage, error)) (revision, error) {
 	refs, err := repo.Refs(ctx, "refs/heads/", "refs/tags/")
 	if err != nil {
@@ -138,13 +136,13 @@ func resolveOther(ctx context.Context, repo remote.Repository, ref string, stage
 		}
 	}
 	_, err = semver.NewVersion(ref)
-	isVersion := err == nil // and so a name: what was deleted must not become another
+	isVersion := err == nil // so it was meant as a tag; another version must not take its place
 	if constraint, err := semver.NewConstraint(ref); err == nil && !isVersion {
 		if r, ok := highest(refs, constraint); ok {
 			return revision{ref: r, commit: r.Commit()}, nil
 		}
 		f := failure.New(failure.NoRevision, "no tag is a version in the range %s", failure.Printable(ref))
-		f.Hint = "a version before a release, as in v1.0.0-rc1, is only in a range that names one"
+		f.Hint = "a pre-release such as v1.0.0-rc1 matches only a range that names a pre-release"
 		return revision{}, poll.Permanent(f)
 	}
 	return revision{}, noRevision(ref, refs)
@@ -152,11 +150,11 @@ func resolveOther(ctx context.Context, repo remote.Repository, ref string, stage
 
 func noRevision(ref string, refs []remote.Ref) error {
 	f := failure.New(failure.NoRevision, "no branch, tag or commit is named %s", failure.Printable(ref))
-	f.Hint = "git ls-remote lists what the server has" + near(ref, refs)
+	f.Hint = "git ls-remote lists the branches and tags of the server" + near(ref, refs)
 	return poll.Permanent(f)
 }
 
-// near returns what was probably meant by ref, for a hint.
+// near returns a suggestion for a mistyped ref, to append to a hint.
 func near(ref string, refs []remote.Ref) string {
 	known := make([]string, len(refs))
 	for i, r := range refs {
@@ -190,16 +188,14 @@ func highest(refs []remote.Ref, in *semver.Constraints) (best remote.Ref, found 
 	return best, highest != nil
 }
 
-// abbreviated reports whether ref can be the beginning of an id, of at least the
-// length that git asks for.
+// abbreviated reports whether ref can be an abbreviated ID, of at least the length that git requires.
 func abbreviated(ref string) bool {
 	const shortest = 4
 	return len(ref) >= shortest && len(ref) < len(plumbing.ZeroHash)*2 && strings.Trim(ref, "0123456789abcdefABCDEF") == ""
 }
 
-// expand finds the commit whose id begins with prefix: among those that have a name
-// and, since no server is asked for the beginning of an id, in the whole history,
-// without its files. The zero revision means that there is none.
+// expand finds the commit whose ID begins with prefix: among the references and, as no server resolves abbreviated IDs, in
+// the whole history without its files. It returns the zero revision if there is none.
 func expand(ctx context.Context, repo remote.Repository, refs []remote.Ref, prefix string, stage func() (*publish.Stage, error)) (revision, error) {
 	prefix = strings.ToLower(prefix)
 	found := make(map[plumbing.Hash]bool)
@@ -228,7 +224,7 @@ func expand(ctx context.Context, repo remote.Repository, refs []remote.Ref, pref
 	return revision{}, nil
 }
 
-// sha is the commit, for people; "" of an empty repository.
+// sha returns the ID of the commit; "" for an empty repository.
 func (r revision) sha() string {
 	if r.commit.IsZero() {
 		return ""

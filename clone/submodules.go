@@ -15,10 +15,10 @@ import (
 
 const modulesFile = ".gitmodules"
 
-// deepest is how many repositories may be nested. No sane one comes near.
+// deepest limits how many submodules may be nested.
 const deepest = 32
 
-// submodules checks out those of the repository, and returns them all.
+// submodules checks out the submodules of the repository, and returns them.
 func (c *checkout) submodules(ctx context.Context, s survey) ([]gitdir.Module, error) {
 	if c.Submodules == SubmodulesOff || c.Submodules == "" || c.level > 0 && c.Submodules != SubmodulesRecursive || len(s.submodules) == 0 {
 		return nil, nil
@@ -47,7 +47,7 @@ func (c *checkout) submodules(ctx context.Context, s survey) ([]gitdir.Module, e
 	return modules, nil
 }
 
-// modules reads .gitmodules, as far as it is about submodules at these paths.
+// modules reads the entries of .gitmodules for the submodules at these paths.
 func (c *checkout) modules(file *worktree.Entry, paths []string) (gitdir.Modules, error) {
 	var content []byte
 	if file != nil {
@@ -66,10 +66,10 @@ func (c *checkout) modules(file *worktree.Entry, paths []string) (gitdir.Modules
 	return modules, nil
 }
 
-// submodule checks out one.
+// submodule checks out one submodule.
 func (c *checkout) submodule(ctx context.Context, m gitdir.Module, u *remote.URL, commit plumbing.Hash) error {
 	if c.level == deepest {
-		return poll.Permanent(failure.New(failure.Unexpected, "nested more than %d deep", deepest))
+		return poll.Permanent(failure.New(failure.Unexpected, "nested more than %d levels deep", deepest))
 	}
 	own := *c.cloning
 	if !u.SameOrigin(c.cloning.url) {

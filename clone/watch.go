@@ -10,9 +10,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// All runs several clones, parallel of them at once (0: as many as there are
-// processors), and returns their results in the order given. The first error ends
-// the others; what they have published stays.
+// All runs several clones, parallel of them at a time (0: as many as there are processors), and returns their results in the
+// same order. The first error stops the others; what they have published stays.
 func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) {
 	if parallel <= 0 {
 		parallel = runtime.GOMAXPROCS(0)
@@ -39,14 +38,12 @@ func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) 
 	return results, nil
 }
 
-// firstError tells an error that has ended the other clones from the end that was
-// given to all.
+// firstError distinguishes an error that stopped the other clones from the end of the caller's context.
 type firstError struct{ error }
 
-// Watch runs a clone, and again after each period, until ctx ends; its error is that
-// of the first, or nil. each is called after the first and after each that changed
-// something; an error of it has it called again after the next period. What fails
-// after the first is logged, and tried again after the next period.
+// Watch runs a clone, and repeats it after each period until ctx ends. It returns the error of the first clone, or nil. It
+// calls each after the first clone and after each that changed something; if that fails, it calls it again after the next
+// period. Later failures are logged, and retried after the next period.
 func Watch(ctx context.Context, o Options, period time.Duration, each func(context.Context, Result) error) error {
 	c, err := newCloning(o)
 	if err != nil {
@@ -58,22 +55,22 @@ func Watch(ctx context.Context, o Options, period time.Duration, each func(conte
 		return err
 	}
 	c.settled = true
-	told, said := false, ""
-	warn := func(err error) { // once, and again when it is another
-		if text := err.Error(); text != said && !poll.Ended(ctx) {
-			said = text
-			c.log.Warn(fmt.Sprintf("%s; again in %v, and so on", text, period))
+	notified, logged := false, ""
+	warn := func(err error) { // once, and again if the text differs
+		if text := err.Error(); text != logged && !poll.Ended(ctx) {
+			logged = text
+			c.log.Warn(fmt.Sprintf("%s; retrying every %v", text, period))
 		}
 	}
 	for {
 		if result.Changed {
-			told = false
+			notified = false
 		}
-		if !told && each != nil {
+		if !notified && each != nil {
 			if err = each(ctx, result); err != nil {
 				warn(fmt.Errorf("%s: %w", o.Dir, err))
 			}
-			told = err == nil
+			notified = err == nil
 		}
 		if poll.Sleep(ctx, period) != nil {
 			return nil
@@ -85,17 +82,16 @@ func Watch(ctx context.Context, o Options, period time.Duration, each func(conte
 			continue
 		}
 		result = next
-		if told {
-			said = ""
+		if notified {
+			logged = ""
 		}
 	}
 }
 
-// againLimit is how long an attempt after the first may take: a server that dribbles
-// must not keep a sidecar from the next one for ever.
+// againLimit is how long an attempt after the first may take: a server that sends slowly must not block a sidecar forever.
 const againLimit = 30 * time.Minute
 
-// again makes one attempt, and does not wait for it after ctx's end, but for a moment.
+// again makes one attempt. After the end of ctx it waits for it only for a moment.
 func (c *cloning) again(ctx context.Context) (Result, error) {
 	a := &attempt{cloning: c}
 	if err := poll.Try(ctx, againLimit, a.make); err != nil {

@@ -1,19 +1,22 @@
-// Package access says who may do what with the files of a clone.
+// Package access computes the modes of the files and folders of a clone:
+//
+//	a := access.Access{Umask: 0o027, GroupWrite: true}
+//	os.Chmod("script.sh", a.File(true)) // 0770
 package access
 
 import "io/fs"
 
-// Access is that of the files and folders. The umask of the process has no say in it.
+// Access is the access to files and folders. It does not depend on the umask of the process.
 type Access struct {
-	Umask      fs.FileMode // taken away from 0777 of folders and executables, 0666 of others
-	GroupWrite bool        // the group may do what the owner may, and inherits in folders (setgid)
-	Owner      *Owner      // nil: whom the kernel makes it
+	Umask      fs.FileMode // removed from 0777 for folders and executables, from 0666 for other files
+	GroupWrite bool        // the group gets the permissions of the owner, and folders the setgid bit, so that files inherit it
+	Owner      *Owner      // nil to leave it to the kernel
 }
 
-// Owner of files. -1 leaves that one.
+// Owner of files. -1 leaves the user or the group unchanged.
 type Owner struct{ UID, GID int }
 
-// Folder is the mode of a folder: its permissions, and fs.ModeSetgid.
+// Folder returns the mode of a folder: its permissions, and fs.ModeSetgid with GroupWrite.
 func (a Access) Folder() fs.FileMode {
 	mode := a.File(true)
 	if a.GroupWrite {
@@ -22,7 +25,7 @@ func (a Access) Folder() fs.FileMode {
 	return mode
 }
 
-// File is the mode of a file, which may be one to run.
+// File returns the mode of a file.
 func (a Access) File(executable bool) fs.FileMode {
 	mode := fs.FileMode(0o666)
 	if executable {

@@ -1,9 +1,14 @@
-// Package gitconfig reads and writes files in the format of git-config(1), as
-// .git/config, .gitmodules and .lfsconfig are.
+// Package gitconfig reads and writes files in the format of git-config(1), such as .git/config, .gitmodules and .lfsconfig:
 //
-// The decoder of go-git takes text for UTF-8 and refuses some of what git
-// reads (a setting behind its section's name, names that are not UTF-8), and is
-// quadratic in the number of sections, which a hostile .gitmodules decides.
+//	for entry, err := range gitconfig.Parse(content) { ... }
+//
+//	var w gitconfig.Writer
+//	w.Section("remote", "origin")
+//	w.Set("url", "https://example.com/repo.git")
+//	content, err := w.Bytes()
+//
+// The decoder of go-git requires UTF-8, refuses some files that git accepts (a setting on the line of its section, names that
+// are not UTF-8), and takes quadratic time in the number of sections, which a hostile .gitmodules chooses.
 package gitconfig
 
 import (
@@ -13,14 +18,14 @@ import (
 	"strings"
 )
 
-// Entry is one setting. Section and Key are in lower case.
+// Entry is a setting. Section and Key are in lower case.
 type Entry struct {
 	Section, Subsection, Key, Value string
-	Bare                            bool // a key without =, which means true
+	Bare                            bool // a key without "=", which means true
 }
 
-// Parse reads the settings in their order: where a key is there twice, git goes
-// by the last one. An error is the last of the sequence, and names the line.
+// Parse parses the settings in their order: if a key is repeated, git uses the last one. An error ends the sequence, and
+// names the line.
 func Parse(content []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		p := &parser{rest: bytes.TrimPrefix(content, []byte("\ufeff")), line: 1}
@@ -44,7 +49,7 @@ type parser struct {
 	last bool // the last byte read ended a line
 }
 
-// read returns the next byte: a line's end for CR LF, and at the end.
+// read returns the next byte: a line feed for CR LF, and at the end of the file.
 func (p *parser) read() (c byte) {
 	if p.last {
 		p.line++
@@ -61,7 +66,7 @@ func (p *parser) read() (c byte) {
 	return c
 }
 
-// next finds the next setting, and reports what is wrong.
+// next parses up to the next setting, and returns what is wrong.
 func (p *parser) next() (more bool, problem string) {
 	for len(p.rest) > 0 {
 		switch c := p.read(); {
@@ -86,7 +91,7 @@ func (p *parser) next() (more bool, problem string) {
 	return false, ""
 }
 
-// section reads what follows a bracket: name], or name "subsection"].
+// section parses what follows a bracket: name], or name "subsection"].
 func (p *parser) section() (problem string) {
 	var name []byte
 	p.Subsection = ""
@@ -94,7 +99,7 @@ func (p *parser) section() (problem string) {
 		switch c := p.read(); {
 		case c == ']' && len(name) > 0:
 			p.Section = strings.ToLower(string(name))
-			// [section.subsection] is from long ago
+			// [section.subsection] is obsolete
 			p.Section, p.Subsection, _ = strings.Cut(p.Section, ".")
 			return ""
 		case isLetter(c), isDigit(c), c == '-', c == '.':
@@ -129,13 +134,13 @@ func (p *parser) subsection() (problem string) {
 			c = p.read()
 		}
 		if c == '\n' {
-			return "a section's name without end"
+			return "unterminated section name"
 		}
 		name = append(name, c)
 	}
 }
 
-// setting reads the key that begins with c, and its value.
+// setting parses the key that begins with c, and its value.
 func (p *parser) setting(c byte) (problem string) {
 	key := []byte{c}
 	for c = p.read(); isLetter(c) || isDigit(c) || c == '-'; c = p.read() {
@@ -159,12 +164,12 @@ var escapes = map[byte]byte{'t': '\t', 'b': '\b', 'n': '\n', '\\': '\\', '"': '"
 
 func (p *parser) value() (problem string) {
 	var value []byte
-	quoted, end := false, 0 // where unquoted spaces, which may be the last, begin
+	quoted, end := false, 0 // end of the value without trailing unquoted spaces
 	for {
 		c := p.read()
 		switch {
 		case c == '\n' && quoted:
-			return "a quote without end"
+			return "unterminated quote"
 		case c == '\n':
 			p.Value = string(value[:end])
 			return ""
@@ -183,11 +188,11 @@ func (p *parser) value() (problem string) {
 			quoted = !quoted
 		case c == '\\':
 			if c = p.read(); c == '\n' {
-				continue // the value goes on
+				continue // the value continues on the next line
 			}
 			plain, ok := escapes[c]
 			if !ok {
-				return "an unknown escape"
+				return "unknown escape sequence"
 			}
 			value = append(value, plain)
 		default:
@@ -201,13 +206,13 @@ func isSpace(c byte) bool  { return c == ' ' || c == '\t' || c == '\n' || c == '
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// A Writer makes a file of settings.
+// A Writer writes a file of settings.
 type Writer struct {
 	buf bytes.Buffer
 	err error
 }
 
-// Section begins a section; subsection may be "".
+// Section starts a section; subsection may be "".
 func (w *Writer) Section(name, subsection string) {
 	w.check(subsection)
 	if subsection == "" {
@@ -217,7 +222,7 @@ func (w *Writer) Section(name, subsection string) {
 	fmt.Fprintf(&w.buf, "[%s \"%s\"]\n", name, strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(subsection))
 }
 
-// Set adds a setting to the section.
+// Set adds a setting to the current section.
 func (w *Writer) Set(key, value string) {
 	w.check(value)
 	value = strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value)
@@ -227,15 +232,14 @@ func (w *Writer) Set(key, value string) {
 	fmt.Fprintf(&w.buf, "\t%s = %s\n", key, value)
 }
 
-// check refuses control characters, which nothing has that initbox writes, and
-// which could begin a line of their own.
+// check refuses control characters: initbox never needs them, and they could start a new line.
 func (w *Writer) check(text string) {
 	for _, c := range []byte(text) {
 		if (c < ' ' || c == 0x7f) && w.err == nil {
-			w.err = fmt.Errorf("%q has control characters", text)
+			w.err = fmt.Errorf("%q contains control characters", text)
 		}
 	}
 }
 
-// Bytes returns the file.
+// Bytes returns the content of the file.
 func (w *Writer) Bytes() ([]byte, error) { return w.buf.Bytes(), w.err }

@@ -69,7 +69,7 @@ func gitList(t *testing.T, content string) (string, bool) {
 	return string(out), err == nil
 }
 
-// FuzzParse writes what it has read, and reads it again.
+// FuzzParse writes the parsed settings, and parses them again.
 func FuzzParse(f *testing.F) {
 	for _, content := range files {
 		f.Add([]byte(content))

@@ -1,5 +1,10 @@
-// Package object reads and names Git objects: what they are is documented in
-// gitformat-pack(5) and in "Git Internals" of the Git book.
+// Package object parses Git objects and computes their IDs:
+//
+//	commit, err := object.ParseCommit(content)
+//	for entry, err := range object.Entries(tree) { ... }
+//	id, err := object.NewHasher().Of(plumbing.BlobObject, content)
+//
+// The formats are documented in gitformat-pack(5) and in "Git Internals" of the Git book.
 package object
 
 import (
@@ -17,23 +22,21 @@ import (
 	"github.com/pjbgf/sha1cd"
 )
 
-// ErrCollision means: made to have the same SHA-1 as another object
-// (https://shattered.io). Git refuses it too.
-var ErrCollision = errors.New("its content is made to collide with another object's SHA-1")
+// ErrCollision means that an object was made to have the same SHA-1 as another (https://shattered.io). Git refuses it, too.
+var ErrCollision = errors.New("its content was made to collide with the SHA-1 of another object")
 
-// A Hasher finds the id of one object as its content arrives. The zero value is
-// not usable; see [NewHasher].
+// A Hasher computes the ID of an object as its content arrives. The zero value is not usable; see [NewHasher].
 type Hasher struct {
 	sum sha1cd.CollisionResistantHash
 	buf []byte
 }
 
-// NewHasher returns a Hasher, to be used for one object after the other.
+// NewHasher returns a Hasher, which can be used for one object after another.
 func NewHasher() *Hasher {
 	return &Hasher{sum: sha1cd.New().(sha1cd.CollisionResistantHash)}
 }
 
-// Begin starts an object of that many bytes.
+// Begin starts an object of size bytes.
 func (h *Hasher) Begin(kind plumbing.ObjectType, size int64) {
 	h.sum.Reset()
 	h.buf = append(append(h.buf[:0], kind.Bytes()...), ' ')
@@ -44,7 +47,7 @@ func (h *Hasher) Begin(kind plumbing.ObjectType, size int64) {
 // Write adds content. It never fails.
 func (h *Hasher) Write(p []byte) (int, error) { return h.sum.Write(p) }
 
-// ID returns the id of what was written since Begin, or ErrCollision.
+// ID returns the ID of what was written since Begin, or ErrCollision.
 func (h *Hasher) ID() (id plumbing.Hash, err error) {
 	sum, collision := h.sum.CollisionResistantSum(h.buf[:0])
 	if collision {
@@ -54,14 +57,14 @@ func (h *Hasher) ID() (id plumbing.Hash, err error) {
 	return id, nil
 }
 
-// Of returns the id of an object with that content, or ErrCollision.
+// Of returns the ID of an object with that content, or ErrCollision.
 func (h *Hasher) Of(kind plumbing.ObjectType, content []byte) (plumbing.Hash, error) {
 	h.Begin(kind, int64(len(content)))
 	h.Write(content)
 	return h.ID()
 }
 
-// ParseID reads 40 hexadecimal digits.
+// ParseID parses an ID of 40 hexadecimal digits.
 func ParseID(text string) (id plumbing.Hash, err error) {
 	if len(text) != hex.EncodedLen(len(id)) {
 		return plumbing.ZeroHash, fmt.Errorf("not a SHA-1 of 40 hexadecimal digits: %q", text)
@@ -72,7 +75,7 @@ func ParseID(text string) (id plumbing.Hash, err error) {
 	return id, nil
 }
 
-// Commit is what initbox reads of a commit.
+// Commit holds the parts of a commit that initbox uses.
 type Commit struct {
 	Tree      plumbing.Hash
 	Parents   []plumbing.Hash
@@ -81,22 +84,22 @@ type Commit struct {
 	Message   string
 }
 
-// Subject is the first paragraph of the message, in one line.
+// Subject returns the first paragraph of the message, on one line.
 func (c *Commit) Subject() string {
 	subject, _, _ := strings.Cut(strings.TrimLeft(c.Message, "\n"), "\n\n")
 	return strings.Join(strings.Fields(subject), " ")
 }
 
-// Person is who did something, and when.
+// Person is the author, the committer or the tagger of an object.
 type Person struct {
 	Name, Email string
 	When        time.Time
 }
 
-// String is the person as a log shows it: NAME <EMAIL>.
+// String returns NAME <EMAIL>.
 func (p Person) String() string { return p.Name + " <" + p.Email + ">" }
 
-// ParseCommit reads the content of a commit.
+// ParseCommit parses the content of a commit.
 func ParseCommit(content []byte) (*Commit, error) {
 	c := new(Commit)
 	message, err := headers(content, func(key, value string) (err error) {
@@ -104,7 +107,7 @@ func ParseCommit(content []byte) (*Commit, error) {
 		switch key {
 		case "tree":
 			if !c.Tree.IsZero() {
-				return errTwice
+				return errDuplicate
 			}
 			c.Tree, err = ParseID(value)
 		case "parent":
@@ -127,11 +130,11 @@ func ParseCommit(content []byte) (*Commit, error) {
 	return c, nil
 }
 
-// errTwice is of an object that says twice what it is of. Git takes the first, but
-// who has signed it may have seen the other.
-var errTwice = errors.New("what it is of is there twice")
+// errDuplicate refuses an object with two trees or two tagged objects. Git uses the first, but the signer may have seen the
+// second.
+var errDuplicate = errors.New("duplicate header")
 
-// Tag is what initbox reads of an annotated tag.
+// Tag holds the parts of an annotated tag that initbox uses.
 type Tag struct {
 	Object plumbing.Hash
 	Kind   plumbing.ObjectType
@@ -139,14 +142,14 @@ type Tag struct {
 	Tagger Person
 }
 
-// ParseTag reads the content of an annotated tag.
+// ParseTag parses the content of an annotated tag.
 func ParseTag(content []byte) (*Tag, error) {
 	t := new(Tag)
 	_, err := headers(content, func(key, value string) (err error) {
 		switch key {
 		case "object":
 			if !t.Object.IsZero() {
-				return errTwice
+				return errDuplicate
 			}
 			t.Object, err = ParseID(value)
 		case "type":
@@ -167,8 +170,7 @@ func ParseTag(content []byte) (*Tag, error) {
 	return t, nil
 }
 
-// headers calls each for every header line of a commit or a tag, without those
-// that go on from the one before, and returns the message.
+// headers calls each for every header line of a commit or a tag, except continuation lines, and returns the message.
 func headers(content []byte, each func(key, value string) error) (message string, err error) {
 	for len(content) > 0 {
 		line, rest, _ := bytes.Cut(content, []byte("\n"))
@@ -187,8 +189,7 @@ func headers(content []byte, each func(key, value string) error) (message string
 	return "", nil
 }
 
-// parsePerson reads NAME <EMAIL> SECONDS ZONE. What is malformed, as old commits
-// are, is left out.
+// parsePerson parses NAME <EMAIL> SECONDS ZONE. It omits malformed parts, which old commits have.
 func parsePerson(text string) (p Person) {
 	name, rest, _ := strings.Cut(text, "<")
 	email, date, _ := strings.Cut(rest, ">")
@@ -205,16 +206,16 @@ func parsePerson(text string) (p Person) {
 	return p
 }
 
-// Entry is one line of a tree.
+// Entry is an entry of a tree.
 type Entry struct {
 	Mode filemode.FileMode
-	Name string // as in the tree: any bytes but NUL; nothing has been checked
+	Name string // any bytes but NUL, not validated
 	ID   plumbing.Hash
 }
 
 var errTree = errors.New("malformed tree")
 
-// Entries reads the content of a tree. An error is the last of the sequence.
+// Entries parses the content of a tree. An error ends the sequence.
 func Entries(content []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for len(content) > 0 {

@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// content is what an object holds, in memory or in a file. Several may use it; the
-// last of them to release it gives it back.
+// content is the content of an object, in memory or in a file. It is freed when its last user releases it.
 type content struct {
 	bytes []byte
-	file  *os.File // nil if bytes are meant
-	at    int64    // where in the file
-	lent  bool     // the file is somebody else's
+	file  *os.File // nil if the content is in bytes
+	at    int64    // where it begins in the file
+	lent  bool     // the file belongs to another owner
 	size  int64
 	users atomic.Int32
 }
@@ -22,7 +21,7 @@ type content struct {
 // classes are pools of buffers of about the same size, four for each power of two.
 var classes [4 * 64]sync.Pool
 
-// class returns the pool of buffers of at least n bytes, and how large they are.
+// class returns the pool of buffers of at least n bytes, and their size.
 func class(n int) (pool, size int) {
 	n = max(n, 64)
 	shift := bits.Len(uint(n-1)) - 3
@@ -30,7 +29,7 @@ func class(n int) (pool, size int) {
 	return 4*shift + quarters - 5, quarters << shift
 }
 
-// newContent returns one in memory of that size, to be filled.
+// newContent returns content in memory, of that size, for the caller to fill.
 func newContent(size int) *content {
 	pool, room := class(size)
 	c, ok := classes[pool].Get().(*content)
@@ -42,14 +41,14 @@ func newContent(size int) *content {
 	return c
 }
 
-// newFileContent returns one that is the whole of a file, which it owns.
+// newFileContent returns content that is a whole file, and owns the file.
 func newFileContent(f *os.File, size int64) *content {
 	c := &content{file: f, size: size}
 	c.users.Store(1)
 	return c
 }
 
-// use is for one more user.
+// use adds a user.
 func (c *content) use() *content {
 	c.users.Add(1)
 	return c
@@ -63,14 +62,13 @@ func (c *content) release() {
 		c.file.Close()
 	default:
 		pool, room := class(cap(c.bytes))
-		if room == cap(c.bytes) { // not one that a Sink has grown
+		if room == cap(c.bytes) { // unless a Sink has grown it
 			classes[pool].Put(c)
 		}
 	}
 }
 
-// cost is what it takes of memory, roughly; an open file takes its share of what
-// little there is of them.
+// cost is the memory that the content takes, in bytes. An open file counts as 1 MiB, because few may be open.
 func (c *content) cost() int {
 	if c.file != nil {
 		return 1 << 20
@@ -78,7 +76,7 @@ func (c *content) cost() int {
 	return cap(c.bytes)
 }
 
-// reader reads all of it.
+// reader returns a reader of the whole content.
 func (c *content) reader() io.Reader { return io.NewSectionReader(c, 0, c.size) }
 
 // ReadAt implements io.ReaderAt.
@@ -95,7 +93,7 @@ func (c *content) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// gate lets so much content through to the workers that memory stays small.
+// gate limits how much content is with the workers at a time.
 type gate struct {
 	mu     sync.Mutex
 	freed  sync.Cond
@@ -109,7 +107,7 @@ func newGate(limit int) *gate {
 	return g
 }
 
-// enter waits until there is room, or nothing inside.
+// enter waits until there is room, or nothing else inside.
 func (g *gate) enter(cost int) {
 	g.mu.Lock()
 	for g.inside > 0 && g.inside+cost > g.limit {

@@ -1,10 +1,9 @@
 package pack
 
-// cacheSize is how many bytes of content are kept for deltas on it. Most are on
-// something that came a little before.
+// cacheSize is how many bytes of content are kept as bases of deltas. Most bases are close before their deltas.
 const cacheSize = 4 << 20
 
-// cache keeps the content that was used last, by the offset of the object.
+// cache keeps the most recently used content, by the offset of its object.
 type cache struct {
 	by    map[int64]*cached
 	order []*cached // oldest first
@@ -14,7 +13,7 @@ type cache struct {
 type cached struct {
 	offset int64
 	*content
-	again bool // used since it was put in order
+	again bool // used since it was added to order
 }
 
 func (k *cache) get(offset int64) *content {
@@ -43,8 +42,7 @@ func (k *cache) put(offset int64, c *content) {
 	}
 }
 
-// drop gives up the oldest that has not been used again; what has been gets a
-// second chance.
+// drop removes the oldest content. Content that has been used again gets a second chance.
 func (k *cache) drop() {
 	for {
 		c := k.order[0]

@@ -10,16 +10,16 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// errFar means that it takes more deltas than the limit to make an object.
-var errFar = errors.New("its content is far away")
+// errFar means that reconstructing an object takes more deltas than the limit.
+var errFar = errors.New("delta chain too long to resolve now")
 
-// rereader makes objects of what is in the spool.
+// rereader reconstructs objects from the spool.
 type rereader struct {
 	inflater
 	in spooled
 }
 
-// reread returns a rereader, which is to be put back into p.rereaders.
+// reread returns a rereader, which must be put back into p.rereaders.
 func (p *Pack) reread() *rereader {
 	r, ok := p.rereaders.Get().(*rereader)
 	if !ok {
@@ -28,13 +28,13 @@ func (p *Pack) reread() *rereader {
 	return r
 }
 
-// entry reads what precedes the data of an object, which then follows.
+// entry reads the header of an object; its data follows.
 func (r *rereader) entry(o *Object) (entry, error) {
 	r.in.seek(o.Offset)
 	return readEntry(&r.in, o.Offset)
 }
 
-// baseOf returns the base of an object that is a delta, or false if that is not known.
+// baseOf returns the base of a delta, or false if that is not known.
 func (p *Pack) baseOf(o *Object, e entry) (*Object, bool) {
 	var i uint32
 	var ok bool
@@ -49,8 +49,8 @@ func (p *Pack) baseOf(o *Object, e entry) (*Object, bool) {
 	return p.at(i), true
 }
 
-// load makes the content of an object from the spool, and from the sink if there is
-// one: of what the object is a delta of, and so on, but at most limit deltas.
+// load reconstructs the content of an object from the spool, and from the sink if there is one, applying at most limit deltas
+// (-1 for any number).
 func (p *Pack) load(o *Object, sink Sink, limit int) (c *content, err error) {
 	r := p.reread()
 	defer p.rereaders.Put(r)
@@ -75,7 +75,7 @@ func (p *Pack) load(o *Object, sink Sink, limit int) (c *content, err error) {
 		deltas = append(deltas, at)
 		next, ok := p.baseOf(at, e)
 		if !ok {
-			return nil, corrupt("it is a delta of what is not in the pack")
+			return nil, corrupt("it is a delta of an object that is not in the pack")
 		}
 		at = next
 	}
@@ -90,7 +90,7 @@ func (p *Pack) load(o *Object, sink Sink, limit int) (c *content, err error) {
 	return c, nil
 }
 
-// fromSink asks the sink for content, or returns nil.
+// fromSink returns the content that the sink has, or nil.
 func (p *Pack) fromSink(o *Object, sink Sink) *content {
 	if sink == nil || o.Size > p.o.Large || o.Placed.Load() == 0 {
 		return nil
@@ -105,8 +105,8 @@ func (p *Pack) fromSink(o *Object, sink Sink) *content {
 	return c
 }
 
-// isLarge reports whether content goes through a file. Content that may not and is too large for memory is an error: a
-// permanent one only when the checksum at the end of the pack has shown that the size is what the server sent.
+// isLarge reports whether content goes through a file. For anything but a blob, which must fit in memory, it returns an error
+// if it is too large. The error is permanent only once the checksum at the end of the pack has proved the size genuine.
 func (p *Pack) isLarge(kind plumbing.ObjectType, size int64) (bool, error) {
 	if kind == plumbing.BlobObject {
 		return size > p.o.Large, nil
@@ -121,7 +121,7 @@ func (p *Pack) isLarge(kind plumbing.ObjectType, size int64) (bool, error) {
 	return false, err
 }
 
-// inflate reads an object that is no delta.
+// inflate reads an object that is not a delta.
 func (p *Pack) inflate(f *inflater, src source, e entry) (*content, error) {
 	large, err := p.isLarge(e.kind, e.size)
 	if err != nil {
@@ -146,7 +146,7 @@ func (p *Pack) inflate(f *inflater, src source, e entry) (*content, error) {
 	})
 }
 
-// cause returns why Read has to end, if it has not.
+// cause returns why Read must stop, if it is running.
 func (p *Pack) cause() error {
 	if p.finished.Load() {
 		return nil
@@ -154,7 +154,7 @@ func (p *Pack) cause() error {
 	return context.Cause(p.ctx)
 }
 
-// toFile makes a temporary file with content that write writes.
+// toFile makes a temporary file with the content that write writes.
 func (p *Pack) toFile(size int64, write func(*toWriter) error) (*content, error) {
 	file, err := p.o.Temp()
 	if err != nil {
@@ -172,7 +172,7 @@ func (p *Pack) toFile(size int64, write func(*toWriter) error) (*content, error)
 	return newFileContent(file, size), nil
 }
 
-// derive makes the content of a delta, of that kind, with the content of its base.
+// derive applies the delta o of that kind to the content of its base.
 func (p *Pack) derive(r *rereader, o *Object, base *content, kind plumbing.ObjectType) (*content, error) {
 	e, err := r.entry(o)
 	if err != nil {
@@ -192,14 +192,14 @@ func (p *Pack) derive(r *rereader, o *Object, base *content, kind plumbing.Objec
 	return p.apply(bytes.NewReader(delta.bytes), base, kind)
 }
 
-// apply makes the result of a delta, of that kind.
+// apply returns the result of a delta, which is of that kind.
 func (p *Pack) apply(delta instructions, base *content, kind plumbing.ObjectType) (*content, error) {
 	of, size, err := deltaSizes(delta)
 	if err != nil {
 		return nil, err
 	}
 	if of != base.size {
-		return nil, corrupt("it is a delta of %d bytes, and its base has %d", of, base.size)
+		return nil, corrupt("it is a delta of %d bytes, but its base has %d", of, base.size)
 	}
 	large, err := p.isLarge(kind, size)
 	if err != nil {
@@ -216,9 +216,8 @@ func (p *Pack) apply(delta instructions, base *content, kind plumbing.ObjectType
 	return c, nil
 }
 
-// Content returns the content of an object that has been added, in buf if that is
-// large enough. It may be called by any goroutine, during Read and afterwards as
-// long as the spool is open. It refuses blobs that are Large; see [Object.CopyTo].
+// Content returns the content of an object that has been added, in buf if that is large enough. Any goroutine may call it,
+// during Read, and afterwards as long as the spool is open. It fails for blobs larger than Large; see [Object.CopyTo].
 func (o *Object) Content(buf []byte) ([]byte, error) {
 	if large, err := o.pack.isLarge(o.Kind, o.Size); large || err != nil {
 		return nil, errors.Join(err, within(tooLarge(o.Kind, o.Size, o.pack.o.Large), "object %s", o.ID))
@@ -231,8 +230,7 @@ func (o *Object) Content(buf []byte) ([]byte, error) {
 	return append(buf[:0], c.bytes...), nil
 }
 
-// CopyTo writes the content of an object that has been added. It may be called as
-// Content may, and for objects of any size.
+// CopyTo writes the content of an object that has been added, of any size. It may be called whenever Content may.
 func (o *Object) CopyTo(w io.Writer) error {
 	c, err := o.pack.load(o, nil, -1)
 	if err != nil {

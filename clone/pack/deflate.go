@@ -6,28 +6,27 @@ import (
 	"math/bits"
 )
 
-// quick inflates what is in memory whole, before and after: most objects, in half
-// of the time that compress/flate takes, which is most of the time of a clone. It
-// gives up on whatever is not right, for compress/zlib to say what it is. A fuzz test
-// holds the two together. The format is RFC 1950's (zlib) and RFC 1951's (deflate).
+// quick inflates data that is in memory completely, with its result: that is most objects, in half the time of
+// compress/flate, which dominates the time of a clone. It gives up on invalid data, and leaves it to compress/zlib to report
+// the error. A fuzz test compares the two. The formats are those of RFC 1950 (zlib) and RFC 1951 (deflate).
 type quick struct {
 	src []byte
-	pos int    // in src; may be beyond its end, where there are zeros
-	acc uint64 // bits that have been read of src, the next one lowest
-	n   uint   // how many
+	pos int    // in src; may be beyond its end, where zeros are read
+	acc uint64 // bits read from src, the next one lowest
+	n   uint   // how many bits are in acc
 
 	dst []byte
 	out int // in dst
 
-	short bool // src has ended too early
+	short bool // src ended too early
 
 	lit, dist           huffman // of the block
-	lengths             huffman // of the lengths of those
-	fixedLit, fixedDist huffman // of blocks that have none of their own; made when needed
+	lengths             huffman // of the code lengths of these
+	fixedLit, fixedDist huffman // of blocks with fixed codes; built when needed
 }
 
-// A huffman has an entry for each value of the next bits; what is longer than that
-// goes on in a part of its own. See build.
+// A huffman is a table of codes with an entry for each value of the next bits. Longer codes continue in a second table. See
+// build.
 type huffman []uint32
 
 const (
@@ -36,27 +35,26 @@ const (
 	lenBits  = 7
 	maxBits  = 15
 
-	// What is in an entry: how many bits the code has, how many bits follow that
-	// are added to the value, a kind, and the value. 0 is no code.
+	// An entry consists of the length of the code in bits, the number of extra bits that are added to the value, a kind, and
+	// the value. 0 means that there is no such code.
 	codeBits   = 0xf
 	extraShift = 4
 	literal    = 1 << 8
 	length     = 2 << 8 // or distance
 	blockEnd   = 3 << 8
-	goesOn     = 4 << 8 // the value is where
+	goesOn     = 4 << 8 // the code continues; the value says where
 	kindBits   = 7 << 8
 	valueShift = 16
 )
 
-// Entries of the symbols, without the bits of their codes.
+// Entries of the symbols, without the lengths of their codes.
 var (
 	litSymbols  = symbols(257, 286, 3, 4)
 	distSymbols = symbols(0, 30, 1, 2)
 )
 
-// symbols are literals, the end of a block, and from first to before last lengths or
-// distances: each several values more than the one before it, as many as its extra
-// bits can tell apart. There is one bit more for each group of so many.
+// symbols returns the entries of literals, of the end of a block, and of lengths or distances, from first up to last. Each
+// length stands for as many values as its extra bits can distinguish; each group of symbols has one extra bit more.
 func symbols(first, last, value, group int) (s [288]uint32) {
 	for i := range first {
 		s[i] = literal | uint32(i)<<valueShift
@@ -66,7 +64,7 @@ func symbols(first, last, value, group int) (s [288]uint32) {
 	}
 	for i := first; i < last; i++ {
 		extra := max(0, (i-first)/group-1)
-		if i == 285 { // the longest has a code of its own
+		if i == 285 { // the greatest length has its own code
 			value, extra = 258, 0
 		}
 		s[i] = length | uint32(extra)<<extraShift | uint32(value)<<valueShift
@@ -75,8 +73,7 @@ func symbols(first, last, value, group int) (s [288]uint32) {
 	return s
 }
 
-// inflate inflates the beginning of src, which has to give all of dst, and returns
-// how many bytes of src that takes.
+// inflate inflates the beginning of src, which must yield all of dst, and returns how many bytes of src that takes.
 func (q *quick) inflate(src, dst []byte) (used int, ok bool) {
 	if len(src) < 2 || src[0]&0x8f != 8 || binary.BigEndian.Uint16(src)%31 != 0 || src[1]&0x20 != 0 {
 		return 0, false
@@ -96,8 +93,7 @@ func (q *quick) inflate(src, dst []byte) (used int, ok bool) {
 	return q.pos + 4, true
 }
 
-// missing is about how many bytes there have to be for the inflate that has failed,
-// or 0 if it would fail with more, too.
+// missing estimates how many bytes of input the failed inflate needs; 0 if it would fail with more, too.
 func (q *quick) missing(had, size int) int {
 	if !q.short {
 		return 0
@@ -120,7 +116,7 @@ func (q *quick) block(kind uint) bool {
 	return false
 }
 
-// fill makes sure that there are at least 48 bits: no code with its distance has more.
+// fill makes sure that acc has at least 48 bits: no length with its distance takes more.
 func (q *quick) fill() {
 	if q.n >= 48 {
 		return
@@ -150,13 +146,13 @@ func (q *quick) take(n uint) uint {
 	return v
 }
 
-// align goes to the end of the byte.
+// align skips to the end of the byte.
 func (q *quick) align() {
 	q.pos -= int(q.n / 8)
 	q.acc, q.n = 0, 0
 }
 
-// stored copies a block that is not compressed.
+// stored copies an uncompressed block.
 func (q *quick) stored() bool {
 	q.align()
 	if len(q.src)-q.pos < 4 {
@@ -180,7 +176,7 @@ func (q *quick) stored() bool {
 	return true
 }
 
-// fixed makes the codes that RFC 1951 gives in 3.2.6.
+// fixed builds the codes of RFC 1951, section 3.2.6.
 func (q *quick) fixed() {
 	var lens [288]uint8
 	for i := range lens {
@@ -241,7 +237,7 @@ func (q *quick) tables() bool {
 	return q.lit.build(litBits, all[:lits], &litSymbols) && q.dist.build(distBits, all[lits:], &distSymbols)
 }
 
-// symbol returns the next of the lengths of codes.
+// symbol returns the next symbol of the code lengths.
 func (q *quick) symbol() (uint32, bool) {
 	q.fill()
 	e := q.lengths[q.acc&(1<<lenBits-1)]
@@ -250,10 +246,8 @@ func (q *quick) symbol() (uint32, bool) {
 	return e >> valueShift, e != 0
 }
 
-// build makes the entries of a code, of which the lengths are known, each of the
-// symbol of its number; see 3.2.2 of RFC 1951. A code is refused if it is ambiguous,
-// or if there are bits that it does not tell what they mean; but it may be of one
-// symbol only, or of none, if it is not used.
+// build fills a table with codes of the given lengths, each for the symbol of its index; see RFC 1951, section 3.2.2. It
+// refuses codes that are ambiguous or incomplete, but accepts a single code, and none at all if it is not used.
 func (h *huffman) build(first uint, lens []uint8, symbols *[288]uint32) bool {
 	var count, next [maxBits + 1]int
 	for _, l := range lens {
@@ -303,14 +297,13 @@ func (h *huffman) build(first uint, lens []uint8, symbols *[288]uint32) bool {
 	return true
 }
 
-// compressed inflates the rest of a block. What is in q is in variables meanwhile:
-// they stay in registers.
+// compressed inflates the rest of a block. It copies the fields of q to variables, which stay in registers.
 func (q *quick) compressed(lit, dist huffman) bool {
 	litFirst, distFirst := (*[1 << litBits]uint32)(lit), (*[1 << distBits]uint32)(dist)
 	src, pos, acc, n := q.src, q.pos, q.acc, q.n
 	dst, out := q.dst, q.out
 	for {
-		if n < 48 { // as fill
+		if n < 48 { // like fill
 			if len(src)-pos >= 8 {
 				acc |= binary.LittleEndian.Uint64(src[pos:]) << (n & 63)
 				pos += int((63 - n) / 8)
@@ -362,7 +355,7 @@ func (q *quick) compressed(lit, dist huffman) bool {
 		if e&kindBits != length || back > out || times > len(dst)-out {
 			return false
 		}
-		if back >= 8 && len(dst)-out >= times+8 { // eight at once, and some too many
+		if back >= 8 && len(dst)-out >= times+8 { // eight at a time, possibly too many
 			for end := out + times; ; {
 				binary.LittleEndian.PutUint64(dst[out:], binary.LittleEndian.Uint64(dst[out-back:]))
 				if out += 8; out >= end {

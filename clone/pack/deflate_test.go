@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// plainZlib inflates the beginning of src by the standard library.
+// plainZlib inflates the beginning of src with the standard library.
 func plainZlib(src []byte, size int) (content []byte, used int, ok bool) {
 	r := bytes.NewReader(src)
 	z, err := zlib.NewReader(r)
@@ -58,8 +58,7 @@ func texts(n int) (all [][]byte) {
 	return all
 }
 
-// TestQuick inflates what is compressed in all ways, cut and damaged, as the
-// standard library does.
+// TestQuick compares with the standard library: data compressed in all ways, cut, and damaged.
 func TestQuick(t *testing.T) {
 	q := new(quick)
 	r := rand.New(rand.NewPCG(3, 4))
@@ -84,8 +83,7 @@ func TestQuick(t *testing.T) {
 	}
 }
 
-// FuzzQuick inflates whatever, as the standard library does. The checksum is put
-// right, where there is one.
+// FuzzQuick compares with the standard library on any data, also with its checksum corrected.
 func FuzzQuick(f *testing.F) {
 	for i, text := range texts(40) {
 		var b bytes.Buffer

@@ -5,14 +5,13 @@ import (
 	"io"
 )
 
-// instructions is a delta: the lengths of its base and of its result, then what to
-// copy and what to insert.
+// instructions is a delta: the lengths of its base and of its result, and then instructions to copy or to insert.
 type instructions interface {
 	io.Reader
 	io.ByteReader
 }
 
-// deltaSizes reads the beginning of a delta.
+// deltaSizes reads the lengths at the beginning of a delta.
 func deltaSizes(in io.ByteReader) (base, result int64, err error) {
 	if base, err = deltaSize(in); err == nil {
 		result, err = deltaSize(in)
@@ -23,18 +22,18 @@ func deltaSizes(in io.ByteReader) (base, result int64, err error) {
 func deltaSize(in io.ByteReader) (int64, error) {
 	n, err := binary.ReadUvarint(in)
 	if err == nil && n > 1<<60 || err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return 0, corrupt("its delta is of a length that cannot be")
+		return 0, corrupt("its delta has an impossible length")
 	}
-	return int64(n), cut(err, "its delta ends in the midst of a length")
+	return int64(n), cut(err, "its delta ends in the middle of a length")
 }
 
-// target is where the result of a delta goes, of which size bytes are still to come.
+// target receives the result of a delta.
 type target interface {
 	copy(base *content, off, n int64) error // n bytes of the base
 	insert(in io.Reader, n int64) error     // the next n bytes of the delta
 }
 
-// applyDelta reads the instructions that follow the lengths, and makes size bytes.
+// applyDelta executes the instructions that follow the lengths, which must produce size bytes.
 func applyDelta(in instructions, base *content, size int64, to target) error {
 	for {
 		op, err := in.ReadByte()
@@ -42,9 +41,9 @@ func applyDelta(in instructions, base *content, size int64, to target) error {
 		case err == io.EOF && size == 0:
 			return nil
 		case err != nil:
-			return cut(err, "its delta makes less than it should")
+			return cut(err, "its delta produces too few bytes")
 		case op == 0:
-			return corrupt("its delta has an instruction that is reserved")
+			return corrupt("its delta has a reserved instruction")
 		}
 		n := int64(op)
 		var off int64
@@ -53,11 +52,11 @@ func applyDelta(in instructions, base *content, size int64, to target) error {
 				return err
 			}
 			if off+n > base.size {
-				return corrupt("its delta copies what is not in its base")
+				return corrupt("its delta copies from beyond its base")
 			}
 		}
 		if n > size {
-			return corrupt("its delta makes more than it should")
+			return corrupt("its delta produces too many bytes")
 		}
 		if op&0x80 != 0 {
 			err = to.copy(base, off, n)
@@ -65,14 +64,14 @@ func applyDelta(in instructions, base *content, size int64, to target) error {
 			err = to.insert(in, n)
 		}
 		if err != nil {
-			return cut(err, "its delta ends in the midst of an instruction")
+			return cut(err, "its delta ends in the middle of an instruction")
 		}
 		size -= n
 	}
 }
 
-// copyRange reads what the instruction op says to copy: a bit of it for each byte of
-// the offset and of the length, low ones first, that is not zero.
+// copyRange reads the operands of the copy instruction op. Each bit of op says that a byte of the offset or the length follows,
+// low bytes first; the others are zero.
 func copyRange(in io.ByteReader, op byte) (off, n int64, err error) {
 	var number [7]byte
 	for i := range number {
@@ -80,7 +79,7 @@ func copyRange(in io.ByteReader, op byte) (off, n int64, err error) {
 			continue
 		}
 		if number[i], err = in.ReadByte(); err != nil {
-			return 0, 0, cut(err, "its delta ends in the midst of an instruction")
+			return 0, 0, cut(err, "its delta ends in the middle of an instruction")
 		}
 	}
 	off = int64(binary.LittleEndian.Uint32(number[:]))
@@ -91,7 +90,7 @@ func copyRange(in io.ByteReader, op byte) (off, n int64, err error) {
 	return off, n, nil
 }
 
-// inMemory makes a result in memory.
+// inMemory is a target in memory.
 type inMemory struct{ left []byte }
 
 func (m *inMemory) copy(base *content, off, n int64) error {
@@ -106,10 +105,10 @@ func (m *inMemory) insert(in io.Reader, n int64) error {
 	return err
 }
 
-// toWriter writes a result.
+// toWriter is a target that writes to a writer.
 type toWriter struct {
 	io.Writer
-	cause func() error // why to stop, if so
+	cause func() error // why to stop, or nil
 	buf   []byte
 }
 

@@ -6,17 +6,17 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// entry is what precedes the compressed data of an object in a pack.
+// entry is the header of an object in a pack, before its compressed data.
 type entry struct {
 	kind plumbing.ObjectType
-	size int64         // inflated: of the content, or of the delta
+	size int64         // of the inflated content or delta
 	back int64         // OFSDeltaObject: how many bytes before this entry its base begins
-	base plumbing.Hash // REFDeltaObject: the id of its base
+	base plumbing.Hash // REFDeltaObject: the ID of its base
 }
 
 func (e entry) isDelta() bool { return e.kind.IsDelta() }
 
-// readEntry reads what begins at the offset at of the pack.
+// readEntry reads the entry at the offset at of the pack.
 func readEntry(r io.ByteReader, at int64) (e entry, err error) {
 	b, err := r.ReadByte()
 	if err != nil {
@@ -26,7 +26,7 @@ func readEntry(r io.ByteReader, at int64) (e entry, err error) {
 	e.size = int64(b & 15)
 	for shift := 4; b&0x80 != 0; shift += 7 {
 		if shift > 60-7 { // 1 EiB
-			return e, corrupt("its length is a number of too many digits")
+			return e, corrupt("its length has too many digits")
 		}
 		if b, err = r.ReadByte(); err != nil {
 			return e, err
@@ -38,7 +38,7 @@ func readEntry(r io.ByteReader, at int64) (e entry, err error) {
 	case plumbing.OFSDeltaObject:
 		e.back, err = readBack(r)
 		if err == nil && (e.back <= 0 || e.back > at-headerSize) {
-			err = corrupt("it is a delta of something %d bytes before it", e.back)
+			err = corrupt("it is a delta of an object %d bytes before it", e.back)
 		}
 	case plumbing.REFDeltaObject:
 		for i := range e.base {
@@ -47,13 +47,12 @@ func readEntry(r io.ByteReader, at int64) (e entry, err error) {
 			}
 		}
 	default:
-		err = corrupt("there is no kind of object %d", e.kind)
+		err = corrupt("its kind is %d, which does not exist", e.kind)
 	}
 	return e, err
 }
 
-// readBack reads the distance of a base. Each byte but the last adds one, so that
-// there is one way only to write a number.
+// readBack reads the distance of a base. Each byte but the last adds one, so that every number has a single encoding.
 func readBack(r io.ByteReader) (n int64, err error) {
 	b, err := r.ReadByte()
 	if err != nil {
@@ -62,7 +61,7 @@ func readBack(r io.ByteReader) (n int64, err error) {
 	n = int64(b & 0x7f)
 	for b&0x80 != 0 {
 		if n > 1<<54 {
-			return 0, corrupt("the distance of its base is a number of too many digits")
+			return 0, corrupt("the distance of its base has too many digits")
 		}
 		if b, err = r.ReadByte(); err != nil {
 			return 0, err

@@ -39,8 +39,7 @@ func seeds() [][]byte {
 	return [][]byte{new(builder).pack(), plain.pack(), offset.pack(), id.pack(), later.pack(), twice.pack()}
 }
 
-// FuzzRead reads packs with a good beginning and a good checksum, beside go-git's
-// parser.
+// FuzzRead compares with go-git's parser, on packs with a valid header and a valid checksum.
 func FuzzRead(f *testing.F) {
 	for _, pack := range seeds() {
 		f.Add(pack[8:len(pack)-20], uint8(1), false)
@@ -80,7 +79,7 @@ func FuzzRead(f *testing.F) {
 			ids[o.ID] = true
 		}
 		if len(ids) < p.Len() || len(p.refDeltas.deltas) > 0 && theirErr != nil {
-			return // go-git does not take objects that are there twice, nor deltas on the id of what follows
+			return // go-git refuses objects that are in a pack twice, and deltas of objects that follow
 		}
 		if theirErr != nil {
 			t.Fatalf("go-git refuses: %v, we find %d objects", theirErr, p.Len())
@@ -104,9 +103,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// describe makes a pack of objects that data describes: for each a byte that says of
-// what sort it is and how long its content or its delta, one that says which of the
-// objects before it is the base, and that.
+// describe makes a pack of the objects that data describes: for each object a byte with its kind and the length of its content
+// or delta, a byte that selects its base among the objects before it, and the content.
 func describe(data []byte) []byte {
 	b := new(builder)
 	var offsets []int64
@@ -121,12 +119,12 @@ func describe(data []byte) []byte {
 		case sort < 3 || len(offsets) == 0:
 			at, id := b.whole(blob, string(content))
 			offsets, ids, sizes = append(offsets, at), append(ids, id), append(sizes, len(content))
-		case sort == 3: // a tree, whatever it says
+		case sort == 3: // a tree, of any content
 			at, id := b.whole(plumbing.TreeObject, string(content))
 			offsets, ids, sizes = append(offsets, at), append(ids, id), append(sizes, len(content))
 		case sort == 4:
 			b.onID(ids[which%len(ids)], content)
-		case sort == 5: // on what is there, with instructions that may be right
+		case sort == 5: // a delta of an earlier object, with instructions that may be valid
 			base := which % len(offsets)
 			d := delta(sizes[base], length+1, content)
 			if of, ok := plainly(bytes.Repeat([]byte{'a'}, sizes[base]), d); ok {
@@ -136,7 +134,7 @@ func describe(data []byte) []byte {
 		case sort == 6:
 			base := which % len(offsets)
 			b.onID(ids[base+2], delta(sizes[base], length, content))
-		default: // which lies about its length
+		default: // with a wrong length
 			b.begin(blob, length)
 			b.deflate(append(content[:len(content):len(content)], make([]byte, which%2)...))
 		}
@@ -151,7 +149,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// lenient reports whether an error is of what go-git lets pass.
+// lenient reports whether an error is one that go-git does not report.
 func lenient(err error) bool {
 	for _, what := range []string{
 		"more bytes follow",
@@ -180,8 +178,7 @@ func byGoGit(pack []byte) (found map[plumbing.Hash]plumbing.ObjectType, err erro
 	return found, nil
 }
 
-// FuzzDelta applies a delta in memory and through files, beside an implementation
-// that is as plain as can be.
+// FuzzDelta applies a delta in memory and through files, and compares with a simple implementation.
 func FuzzDelta(f *testing.F) {
 	base := strings.Repeat("0123456789", 10)
 	for _, d := range [][]byte{

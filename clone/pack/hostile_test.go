@@ -19,7 +19,7 @@ import (
 
 const blob = plumbing.BlobObject
 
-// TestHostile refuses packs with something wrong, and says what and where.
+// TestHostile pins the errors for malformed packs, which say what is wrong and where.
 func TestHostile(t *testing.T) {
 	absent := plumbing.Hash{1}
 	for _, tt := range []struct {
@@ -27,40 +27,40 @@ func TestHostile(t *testing.T) {
 		build func(b *builder)
 		want  string
 	}{
-		{"kind 0", func(b *builder) { b.begin(0, 1) }, "object 1 of 1, at byte 12 of the pack: there is no kind of object 0"},
-		{"kind 5", func(b *builder) { b.whole(blob, ""); b.begin(5, 1) }, "object 2 of 2, at byte 24 of the pack: there is no kind of object 5"},
-		{"endless length", func(b *builder) { b.begin(blob, 0); b.Truncate(headerSize); b.WriteString(strings.Repeat("\xb0", 99)) }, "number of too many digits"},
-		{"long length", func(b *builder) { b.begin(blob, math.MaxInt64); b.deflate(nil) }, "number of too many digits"},
+		{"kind 0", func(b *builder) { b.begin(0, 1) }, "object 1 of 1, at byte 12 of the pack: its kind is 0, which does not exist"},
+		{"kind 5", func(b *builder) { b.whole(blob, ""); b.begin(5, 1) }, "object 2 of 2, at byte 24 of the pack: its kind is 5, which does not exist"},
+		{"endless length", func(b *builder) { b.begin(blob, 0); b.Truncate(headerSize); b.WriteString(strings.Repeat("\xb0", 99)) }, "too many digits"},
+		{"long length", func(b *builder) { b.begin(blob, math.MaxInt64); b.deflate(nil) }, "too many digits"},
 		{"not compressed", func(b *builder) { b.begin(blob, 3); b.WriteString("abc") }, "cannot be inflated (zlib: invalid header)"},
 		{"bad compression", func(b *builder) { b.begin(blob, 3); b.WriteString("x\x9cabcabcabc") }, "cannot be inflated (flate: corrupt input"},
 		{"bad checksum", func(b *builder) { b.whole(blob, "abc"); b.Bytes()[b.Len()-1]++ }, "cannot be inflated (zlib: invalid checksum)"},
 		{"dictionary", func(b *builder) { b.begin(blob, 3); b.WriteString("\x78\xbb\x00\x00\x00\x02abc") }, "cannot be inflated (zlib: invalid dictionary)"},
-		{"too short", func(b *builder) { b.begin(blob, 4); b.deflate([]byte("abc")) }, "it inflates to fewer bytes than it says"},
-		{"too long", func(b *builder) { b.begin(blob, 2); b.deflate([]byte("abc")) }, "it inflates to more bytes than it says"},
-		{"not empty", func(b *builder) { b.begin(blob, 0); b.deflate([]byte("abc")) }, "it inflates to more bytes than it says"},
-		{"large, too short", func(b *builder) { b.begin(blob, 5<<20); b.deflate([]byte("abc")) }, "it inflates to fewer bytes than it says"},
-		{"large, too long", func(b *builder) { b.begin(blob, 5<<20); b.deflate(make([]byte, 5<<20+1)) }, "it inflates to more bytes than it says"},
+		{"too short", func(b *builder) { b.begin(blob, 4); b.deflate([]byte("abc")) }, "it inflates to fewer bytes than its header says"},
+		{"too long", func(b *builder) { b.begin(blob, 2); b.deflate([]byte("abc")) }, "it inflates to more bytes than its header says"},
+		{"not empty", func(b *builder) { b.begin(blob, 0); b.deflate([]byte("abc")) }, "it inflates to more bytes than its header says"},
+		{"large, too short", func(b *builder) { b.begin(blob, 5<<20); b.deflate([]byte("abc")) }, "it inflates to fewer bytes than its header says"},
+		{"large, too long", func(b *builder) { b.begin(blob, 5<<20); b.deflate(make([]byte, 5<<20+1)) }, "it inflates to more bytes than its header says"},
 		{"fewer objects", func(b *builder) { b.whole(blob, "abc"); b.objects++ }, "object 2 of 2, at byte 28 of the pack: "},
 		{"more objects", func(b *builder) { b.whole(blob, "abc"); b.whole(blob, "abc"); b.objects-- }, "more bytes follow"},
-		{"huge tree", func(b *builder) { b.begin(plumbing.TreeObject, 32<<20+1) }, "it is a tree of 33554433 bytes: 33554432 are allowed"},
+		{"huge tree", func(b *builder) { b.begin(plumbing.TreeObject, 32<<20+1) }, "it is a tree of 33554433 bytes; 33554432 are allowed"},
 		{"huge commit", func(b *builder) { b.begin(plumbing.CommitObject, 1<<58) }, "it is a commit of"},
 
-		{"base is itself", func(b *builder) { b.on(headerSize, delta(0, 1, insert("a"))) }, "it is a delta of something 0 bytes before it"},
-		{"base before all", func(b *builder) { b.on(headerSize-1, delta(0, 1, insert("a"))) }, "it is a delta of something 1 bytes before it"},
-		{"base between objects", func(b *builder) { at, _ := b.whole(blob, "abc"); b.on(at+1, delta(3, 3, copyOf(0, 3))) }, "at byte 13, where no object begins"},
+		{"base is itself", func(b *builder) { b.on(headerSize, delta(0, 1, insert("a"))) }, "it is a delta of an object 0 bytes before it"},
+		{"base before all", func(b *builder) { b.on(headerSize-1, delta(0, 1, insert("a"))) }, "it is a delta of an object 1 bytes before it"},
+		{"base between objects", func(b *builder) { at, _ := b.whole(blob, "abc"); b.on(at+1, delta(3, 3, copyOf(0, 3))) }, "a delta of byte 13, where no object begins"},
 		{"endless distance", func(b *builder) {
 			b.whole(blob, "abc")
 			b.begin(plumbing.OFSDeltaObject, 3)
 			b.WriteString(strings.Repeat("\xff", 99))
-		}, "the distance of its base is a number of too many digits"},
-		{"thin", func(b *builder) { b.onID(absent, delta(3, 3, copyOf(0, 3))) }, "the one at byte 12 is a delta of 0100000000000000000000000000000000000000, which is not there"},
-		{"on a thin one", func(b *builder) { b.on(b.onID(absent, delta(3, 3, copyOf(0, 3))), delta(3, 3, copyOf(0, 3))) }, "2 objects of the pack cannot be made"},
+		}, "the distance of its base has too many digits"},
+		{"thin", func(b *builder) { b.onID(absent, delta(3, 3, copyOf(0, 3))) }, "the one at byte 12 is a delta of 0100000000000000000000000000000000000000, which is missing"},
+		{"on a thin one", func(b *builder) { b.on(b.onID(absent, delta(3, 3, copyOf(0, 3))), delta(3, 3, copyOf(0, 3))) }, "2 objects of the pack cannot be reconstructed"},
 		{"a circle", func(b *builder) {
 			b.onID(plumbing.ComputeHash(blob, []byte("abc")), delta(3, 3, insert("xyz")))
 			b.onID(plumbing.ComputeHash(blob, []byte("xyz")), delta(3, 3, insert("abc")))
-		}, "2 objects of the pack cannot be made"},
-		{"other base", func(b *builder) { at, _ := b.whole(blob, "abc"); b.on(at, delta(4, 3, copyOf(0, 3))) }, "it is a delta of 4 bytes, and its base has 3"},
-		{"other base by id", func(b *builder) { _, id := b.whole(blob, "abc"); b.onID(id, delta(4, 3, copyOf(0, 3))) }, "the object at byte 28 of the pack: it is a delta of 4 bytes, and its base has 3"},
+		}, "2 objects of the pack cannot be reconstructed"},
+		{"other base", func(b *builder) { at, _ := b.whole(blob, "abc"); b.on(at, delta(4, 3, copyOf(0, 3))) }, "it is a delta of 4 bytes, but its base has 3"},
+		{"other base by id", func(b *builder) { _, id := b.whole(blob, "abc"); b.onID(id, delta(4, 3, copyOf(0, 3))) }, "the object at byte 28 of the pack: it is a delta of 4 bytes, but its base has 3"},
 		{"tree grows huge", func(b *builder) {
 			_, id := b.whole(plumbing.TreeObject, "abc")
 			b.onID(id, delta(3, 33<<20, copyOf(0, 3)))
@@ -120,7 +120,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// refused checks that a pack is.
+// refused checks that a pack is refused with an error that contains want.
 func refused(t *testing.T, pack []byte, want string) {
 	t.Helper()
 	_, _, err := read(t, pack)
@@ -131,26 +131,26 @@ func refused(t *testing.T, pack []byte, want string) {
 	}
 }
 
-// TestBadDelta refuses deltas that are wrong, whatever they are applied by.
+// TestBadDelta pins the errors for malformed deltas, in memory and through files.
 func TestBadDelta(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		delta []byte
 		want  string
 	}{
-		{"empty", nil, "its delta ends in the midst of a length"},
-		{"no result", []byte{3}, "its delta ends in the midst of a length"},
-		{"endless length", bytes.Repeat([]byte{0xff}, 20), "its delta is of a length that cannot be"},
-		{"huge length", binary.AppendUvarint(nil, math.MaxUint64), "its delta is of a length that cannot be"},
-		{"reserved", delta(3, 3, []byte{0}), "its delta has an instruction that is reserved"},
-		{"copy beyond", delta(3, 3, copyOf(1, 3)), "its delta copies what is not in its base"},
-		{"copy from beyond", delta(3, 3, copyOf(math.MaxUint32, 3)), "its delta copies what is not in its base"},
-		{"copy 64 KiB", delta(3, 3, []byte{0x80}), "its delta copies what is not in its base"},
-		{"copy cut", delta(3, 3, []byte{0x91, 0}), "its delta ends in the midst of an instruction"},
-		{"insert cut", delta(3, 3, []byte{3, 'a'}), "its delta ends in the midst of an instruction"},
-		{"less", delta(3, 3, copyOf(0, 2)), "its delta makes less than it should"},
-		{"more", delta(3, 3, copyOf(0, 2), insert("ab")), "its delta makes more than it should"},
-		{"too many", delta(3, 3, copyOf(0, 3), insert("a")), "its delta makes more than it should"},
+		{"empty", nil, "its delta ends in the middle of a length"},
+		{"no result", []byte{3}, "its delta ends in the middle of a length"},
+		{"endless length", bytes.Repeat([]byte{0xff}, 20), "its delta has an impossible length"},
+		{"huge length", binary.AppendUvarint(nil, math.MaxUint64), "its delta has an impossible length"},
+		{"reserved", delta(3, 3, []byte{0}), "its delta has a reserved instruction"},
+		{"copy beyond", delta(3, 3, copyOf(1, 3)), "its delta copies from beyond its base"},
+		{"copy from beyond", delta(3, 3, copyOf(math.MaxUint32, 3)), "its delta copies from beyond its base"},
+		{"copy 64 KiB", delta(3, 3, []byte{0x80}), "its delta copies from beyond its base"},
+		{"copy cut", delta(3, 3, []byte{0x91, 0}), "its delta ends in the middle of an instruction"},
+		{"insert cut", delta(3, 3, []byte{3, 'a'}), "its delta ends in the middle of an instruction"},
+		{"less", delta(3, 3, copyOf(0, 2)), "its delta produces too few bytes"},
+		{"more", delta(3, 3, copyOf(0, 2), insert("ab")), "its delta produces too many bytes"},
+		{"too many", delta(3, 3, copyOf(0, 3), insert("a")), "its delta produces too many bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := new(builder)
@@ -171,7 +171,7 @@ func TestBadDelta(t *testing.T) {
 	}
 }
 
-// TestCut refuses what is left of a pack when it is cut or damaged anywhere.
+// TestCut pins that a pack is refused if it is cut or damaged at any byte.
 func TestCut(t *testing.T) {
 	b := new(builder)
 	at, id := b.whole(blob, strings.Repeat("abc", 50))
@@ -194,14 +194,13 @@ func TestCut(t *testing.T) {
 		}
 	}
 	refused(t, append(pack, 0), "more bytes follow")
-	refused(t, append([]byte("ERR access denied"), pack...), "what was sent is not a pack")
-	refused(t, nil, "the pack ends before it has begun")
+	refused(t, append([]byte("ERR access denied"), pack...), "something other than a pack")
+	refused(t, nil, "the pack ends within its header")
 	pack[len(pack)-1]++
-	refused(t, pack, "another checksum")
+	refused(t, pack, "the checksum of the pack is wrong")
 }
 
-// TestLarge reads a blob of 64 MB, and deltas that make one of it and of it one,
-// with little memory.
+// TestLarge reads a blob of 64 MiB, and deltas with such a base or result, with little memory.
 func TestLarge(t *testing.T) {
 	const size = 64 << 20
 	b := new(builder)

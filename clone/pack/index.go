@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// WriteIndex writes the index of the pack, version 2, as git index-pack would.
+// WriteIndex writes the index of the pack, in version 2, exactly like git index-pack.
 func (p *Pack) WriteIndex(w io.Writer) error {
 	sum := sha1.New()
 	x := &indexWriter{Writer: bufio.NewWriterSize(io.MultiWriter(w, sum), chunkSize)}

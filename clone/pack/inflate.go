@@ -8,17 +8,16 @@ import (
 	"os"
 )
 
-// source is compressed data. It is read byte by byte, so that what follows is left.
+// source is compressed data. It is read byte by byte, so that nothing behind it is consumed.
 type source interface {
 	io.Reader
 	io.ByteReader
-	ahead() []byte // what is in memory of it, unread
-	skip(n int)    // n bytes of that
-	more() bool    // there is more in memory now; false if that is not to be
+	ahead() []byte // the unread bytes in memory
+	skip(n int)    // consumes n bytes of those
+	more() bool    // reads more into memory; false if there is no more, or no room
 }
 
-// inflater inflates one object after the other, each of a length that is known. The
-// zero value is ready for reset.
+// inflater inflates one object after another, each of a known length. Its zero value is ready for reset.
 type inflater struct {
 	quick quick
 	z     io.ReadCloser
@@ -26,7 +25,7 @@ type inflater struct {
 	next  [1]byte
 }
 
-// reset starts with data that inflates to size bytes.
+// reset starts to inflate data that inflates to size bytes.
 func (f *inflater) reset(src source, size int64) (err error) {
 	f.left = size
 	if f.z == nil {
@@ -37,27 +36,26 @@ func (f *inflater) reset(src source, size int64) (err error) {
 	return inflating(err)
 }
 
-// Read implements io.Reader. The end is only one if all was right: the length, and
-// the checksum of the data.
+// Read implements io.Reader. It returns io.EOF only if the length and the checksum of the data are right.
 func (f *inflater) Read(p []byte) (int, error) {
 	if f.left == 0 {
 		n, err := f.z.Read(f.next[:])
 		if n > 0 {
-			return 0, corrupt("it inflates to more bytes than it says")
+			return 0, corrupt("it inflates to more bytes than its header says")
 		}
 		return 0, inflating(err)
 	}
 	n, err := f.z.Read(p[:min(int64(len(p)), f.left)])
 	f.left -= int64(n)
 	if err == io.EOF && f.left > 0 {
-		return n, corrupt("it inflates to fewer bytes than it says")
+		return n, corrupt("it inflates to fewer bytes than its header says")
 	}
 	return n, inflating(err)
 }
 
 // all inflates data of len(dst) bytes.
 func (f *inflater) all(src source, dst []byte) error {
-	need := len(dst) / 4 // to begin with
+	need := len(dst) / 4 // at first
 	for range 3 {
 		for len(src.ahead()) < need && src.more() {
 		}
@@ -74,12 +72,12 @@ func (f *inflater) all(src source, dst []byte) error {
 		return err
 	}
 	if _, err := io.ReadFull(f, dst); err != nil {
-		return err // of Read: it knows how much there has to be
+		return err // of Read, which knows the length
 	}
 	return f.end()
 }
 
-// end checks that there is no more, and that it was right.
+// end checks that no more data follows, and the checksum.
 func (f *inflater) end() error {
 	if _, err := f.Read(nil); err != io.EOF {
 		return err
@@ -93,20 +91,20 @@ func inflating(err error) error {
 	case errors.As(err, &flaw), err == zlib.ErrHeader, err == zlib.ErrChecksum, err == zlib.ErrDictionary:
 		return corrupt("it cannot be inflated (%v)", err)
 	case err == io.ErrUnexpectedEOF:
-		return cut(err, "the pack ends in the midst of it")
+		return cut(err, "the pack ends in the middle of it")
 	}
 	return err
 }
 
-// spooled is the spool from some byte on, as a source.
+// spooled is a source that reads the spool from an offset on.
 type spooled struct {
 	file *os.File
-	at   int64 // of what follows buf
+	at   int64 // offset of the byte after buf
 	buf  []byte
 	room [64 << 10]byte
 }
 
-const few = 4 << 10 // bytes, that are enough for most objects
+const few = 4 << 10 // bytes: enough for most objects
 
 func (s *spooled) seek(offset int64) { s.at, s.buf = offset, nil }
 

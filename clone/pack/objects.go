@@ -12,14 +12,13 @@ import (
 
 const slab = 512
 
-// objects are those of a pack, in its order: by offset. One goroutine adds to
-// them while others look, at what was added before.
+// objects are the objects of a pack, by offset. One goroutine adds objects while others read those added before.
 type objects struct {
 	slabs atomic.Pointer[[]*[slab]Object]
 	count atomic.Uint32
 
-	byID   []uint32    // numbers of objects in the order of their ids; see sort
-	fanout [257]uint32 // where in byID the ids begin that begin with that byte
+	byID   []uint32    // numbers of objects, sorted by ID; see sort
+	fanout [257]uint32 // for each byte, where in byID the IDs that begin with it start
 }
 
 func (s *objects) len() int { return int(s.count.Load()) }
@@ -42,7 +41,7 @@ func (s *objects) add(p *Pack, offset int64) *Object {
 	return o
 }
 
-// find returns the number of the object that begins at the offset.
+// find returns the number of the object that starts at the offset.
 func (s *objects) find(offset int64) (uint32, bool) {
 	i, found := sort.Find(s.len(), func(i int) int {
 		switch at := s.at(uint32(i)).Offset; {
@@ -56,7 +55,7 @@ func (s *objects) find(offset int64) (uint32, bool) {
 	return uint32(i), found
 }
 
-// sort puts all objects but those that are skipped into byID.
+// sort fills byID with all objects that are not skipped.
 func (s *objects) sort(skip func(*Object) bool) {
 	s.fanout = [257]uint32{}
 	for i := range s.count.Load() {
@@ -82,7 +81,7 @@ func (s *objects) sort(skip func(*Object) bool) {
 	}
 }
 
-// lookup returns the number of the object of that id, among those that are sorted.
+// lookup returns the number of the object with that ID, among those in byID.
 func (s *objects) lookup(id plumbing.Hash) (uint32, bool) {
 	some := s.byID[s.fanout[id[0]]:s.fanout[int(id[0])+1]]
 	i, found := sort.Find(len(some), func(i int) int { return bytes.Compare(id[:], s.at(some[i]).ID[:]) })

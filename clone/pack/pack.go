@@ -1,9 +1,15 @@
-// Package pack reads a pack of Git objects as it arrives from a server, once: it
-// keeps a copy, resolves deltas, names every object and hands it on at once. Packs
-// and their indexes are documented in gitformat-pack(5).
+// Package pack reads a pack of Git objects in one pass, while it arrives from a server. It keeps a copy, applies deltas,
+// computes the ID of every object, and passes the objects to a [Sink] as soon as they are known:
 //
-// What arrives is not trusted: lengths are checked before they are believed, and
-// memory does not grow with the size of objects, only with their number.
+//	p, err := pack.Read(ctx, answer.Pack, pack.Options{Spool: file, Sink: sink, Temp: temp})
+//	...
+//	err = p.WriteIndex(index)
+//	content, err := p.Find(id).Content(nil)
+//
+// gitformat-pack(5) documents packs and their indexes.
+//
+// The input is not trusted: lengths are checked before they are used, and memory does not grow with the size of objects,
+// only with their number.
 package pack
 
 import (
@@ -18,95 +24,91 @@ import (
 
 // Options of [Read].
 type Options struct {
-	// Spool is an empty file. The pack is written there as it arrives, byte for
-	// byte, and read again for what is needed later.
+	// Spool is an empty file, to which the pack is copied as it arrives, and from which parts of it are read again.
 	Spool *os.File
 
-	// Sink takes the objects.
+	// Sink receives the objects.
 	Sink Sink
 
-	// Temp makes an empty temporary file, without a name or with one that the maker
-	// removes, for blobs that are Large. Read closes it.
+	// Temp creates an empty temporary file for blobs larger than Large. It is unnamed, or its creator removes it. Read
+	// closes it.
 	Temp func() (*os.File, error)
 
 	Workers   int       // goroutines that call Add; 0 for as many as there are processors
-	MaxSize   int64     // bytes of the pack; 0 for any
-	MaxObject int64     // bytes of a tree, a commit or a tag, which have to be in memory whole; 0 for 32 MiB
+	MaxSize   int64     // of the pack, in bytes; 0 for any
+	MaxObject int64     // of a tree, a commit or a tag, which must fit in memory, in bytes; 0 for 32 MiB
 	Large     int64     // blobs of more bytes go through temporary files; 0 for 4 MiB
 	Progress  *Progress // may be nil
 }
 
-// Progress says how far Read has come, while it runs.
+// Progress shows the progress of Read while it runs.
 type Progress struct {
 	Bytes   atomic.Int64 // received
-	Objects atomic.Int64 // handed to the Sink
-	Total   atomic.Int64 // objects in the pack; 0 until that is known
+	Objects atomic.Int64 // passed to the Sink
+	Total   atomic.Int64 // objects in the pack; 0 as long as that is unknown
 }
 
-// Sink takes the objects of a pack as they become known.
+// Sink receives the objects of a pack as they become known.
 type Sink interface {
-	// Add takes an object. It is called once for each, in any order, from several
-	// goroutines at once, each with a number of its own, 0 ≤ worker < Workers. An
-	// error ends Read, which returns it. A pack may hold the same object twice, as
-	// git allows: then it is called twice, at the same time perhaps.
+	// Add receives an object. It is called once for each, in any order, by several goroutines at a time, each with its own
+	// number worker, 0 ≤ worker < Workers. Read returns its error. A pack may contain an object twice, as in git: then Add
+	// is called twice, possibly at the same time.
 	Add(worker int, o *Object, c Content) error
 
-	// Base returns the content of an object that is Placed, in buf if that is large
-	// enough, or false: then it is read from the spool instead. It is asked for
-	// objects that are not Large, while Add runs for others.
+	// Base returns the content of an object that is Placed, in buf if that is large enough. If it returns false, the object
+	// is read from the spool. It is called only for objects that are not Large, possibly while Add runs for others.
 	Base(o *Object, buf []byte) ([]byte, bool)
 }
 
-// Object is one object of a pack. Its fields are set when Add is called for it.
+// Object is an object of a pack. Its fields are set before Add is called for it.
 type Object struct {
 	ID     plumbing.Hash
-	CRC    uint32 // of its bytes in the pack
+	CRC    uint32 // CRC-32 of its bytes in the pack
 	Offset int64  // in the pack
 	Size   int64  // of its content, in bytes
 
 	pack *Pack
 
-	// Placed is for the Sink: where it has put the object. It is 0 at first, and as
-	// long as Base cannot return the content.
+	// Placed is set by the Sink to say where it put the object. As long as it is 0, Base is not called for the object.
 	Placed atomic.Uint32
 
 	Kind  plumbing.ObjectType // commit, tree, blob or tag
-	flags uint8               // of the goroutine that reads
+	flags uint8               // used by the reading goroutine
 }
 
 const (
 	isDeferred = 1 << iota // its content is not known yet
-	isNeeded               // another one's content depends on it; see resolve
+	isNeeded               // the content of another object depends on it; see resolve
 )
 
-// Content of an object: Bytes, or File if the object is a blob that is Large.
+// Content is the content of an object: Bytes, or File if the object is a blob larger than Large.
 type Content struct {
-	Bytes []byte   // not to be kept or changed after Add has returned
-	File  *os.File // from Options.Temp, holds the content alone; to be read by ReadAt, or to be linked. Nil if Bytes are meant
+	Bytes []byte   // must not be changed, nor used after Add has returned
+	File  *os.File // from Options.Temp, with nothing but the content; may be linked, or read with ReadAt. Nil if Bytes is set
 	Size  int64
 }
 
-// Pack is what has been read.
+// Pack is a pack that has been read.
 type Pack struct {
 	Checksum plumbing.Hash // the last 20 bytes of the pack
-	Size     int64         // bytes
+	Size     int64         // in bytes
 
 	objects
 	refDeltas refDeltas
 
 	o         Options
-	ctx       context.Context // of Read, which is over when finished
+	ctx       context.Context // of Read, until finished
 	finished  atomic.Bool
 	rereaders sync.Pool
 }
 
-// Len returns how many objects there are.
+// Len returns the number of objects.
 func (p *Pack) Len() int { return p.len() }
 
 // Objects returns all objects, in the order of the pack.
 func (p *Pack) Objects() iter.Seq[*Object] { return p.all() }
 
-// Find returns the object of that id, or nil.
+// Find returns the object with that ID, or nil.
 func (p *Pack) Find(id plumbing.Hash) *Object {
 	if i, ok := p.lookup(id); ok {
 		return p.at(i)

@@ -16,13 +16,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// memorySink is a Sink that keeps everything.
+// memorySink is a Sink that keeps all objects.
 type memorySink struct {
 	mu     sync.Mutex
 	placed [][]byte // by Object.Placed, from 1 on
 	ids    map[plumbing.Hash][]byte
 	kinds  map[plumbing.Hash]plumbing.ObjectType
-	base   bool // it knows the bases of deltas
+	base   bool // Base returns the content of objects
 	asked  int
 	each   func(*Object, Content) error // may be nil
 }
@@ -62,7 +62,7 @@ func (m *memorySink) Base(o *Object, buf []byte) ([]byte, bool) {
 	return append(buf[:0], m.placed[o.Placed.Load()-1]...), true
 }
 
-// options are of a Read into that sink.
+// options returns the options of a Read into that sink.
 func options(t testing.TB, s Sink) Options {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,8 +92,8 @@ func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 	return out
 }
 
-// repository makes one in which files change a little from commit to commit, with
-// an annotated tag, and returns its folder.
+// repository makes a repository in which files change a little from commit to commit, with an annotated tag, and returns its
+// folder.
 func repository(t testing.TB, commits int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -123,7 +123,7 @@ func repository(t testing.TB, commits int) string {
 	return dir
 }
 
-// contents are all objects of a repository, as git has them.
+// contents returns the content of all objects of a repository, read by git.
 func contents(t testing.TB, dir string) map[plumbing.Hash][]byte {
 	t.Helper()
 	all := make(map[plumbing.Hash][]byte)
@@ -148,8 +148,7 @@ type builder struct {
 	z       *zlib.Writer
 }
 
-// begin writes the beginning of an entry, and returns its offset. With nothing
-// before it, that of the pack precedes.
+// begin writes the header of an entry, and returns its offset. The first one is preceded by the header of the pack.
 func (b *builder) begin(kind plumbing.ObjectType, size int) (offset int64) {
 	if b.Len() == 0 {
 		b.WriteString("PACK\x00\x00\x00\x02....")
@@ -174,14 +173,14 @@ func (b *builder) deflate(content []byte) {
 	b.z.Close()
 }
 
-// whole adds an object that is no delta.
+// whole adds an object that is not a delta.
 func (b *builder) whole(kind plumbing.ObjectType, content string) (offset int64, id plumbing.Hash) {
 	offset = b.begin(kind, len(content))
 	b.deflate([]byte(content))
 	return offset, plumbing.ComputeHash(kind, []byte(content))
 }
 
-// on adds a delta on what is at an offset.
+// on adds a delta of the object at an offset.
 func (b *builder) on(base int64, delta []byte) (offset int64) {
 	offset = b.begin(plumbing.OFSDeltaObject, len(delta))
 	back := offset - base
@@ -195,7 +194,7 @@ func (b *builder) on(base int64, delta []byte) (offset int64) {
 	return offset
 }
 
-// onID adds a delta on an id.
+// onID adds a delta of the object with an ID.
 func (b *builder) onID(base plumbing.Hash, delta []byte) (offset int64) {
 	offset = b.begin(plumbing.REFDeltaObject, len(delta))
 	b.Write(base[:])
@@ -222,7 +221,7 @@ func delta(base, result int, instructions ...[]byte) []byte {
 	return append(d, bytes.Join(instructions, nil)...)
 }
 
-// copyOf is an instruction, as is insert.
+// copyOf returns an instruction, as does insert.
 func copyOf(off, n int) []byte {
 	return []byte{0xff, byte(off), byte(off >> 8), byte(off >> 16), byte(off >> 24), byte(n), byte(n >> 8), byte(n >> 16)}
 }

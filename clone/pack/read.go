@@ -12,11 +12,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// maxFar is how many deltas are applied again to make a base while the pack is
-// arriving. What takes more waits until all is there, when each is made once.
+// maxFar is how many deltas are applied again to reconstruct a base while the pack arrives. Longer chains are resolved after
+// the whole pack has arrived, when each delta is applied once.
 const maxFar = 8
 
-// reader is a Read that is under way.
+// reader is the state of a running Read.
 type reader struct {
 	*Pack
 	in       stream
@@ -26,9 +26,8 @@ type reader struct {
 	deferred int // objects whose content is not known yet
 }
 
-// Read reads a pack until its end, and calls the Sink for every object in it. An
-// error of src is returned wrapped. If src is an io.Closer, it is closed when ctx
-// ends or something fails, so that nothing waits for a server any more.
+// Read reads a pack to its end, and calls the Sink for every object in it. It wraps an error of src. If src is an io.Closer,
+// Read closes it when ctx ends or an error occurs, so that it does not wait for the server.
 func Read(ctx context.Context, src io.Reader, o Options) (*Pack, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -50,7 +49,7 @@ func Read(ctx context.Context, src io.Reader, o Options) (*Pack, error) {
 	}
 	close(r.out.batches)
 	running.Wait()
-	if context.Cause(ctx) != nil { // the first failure, of whichever goroutine
+	if context.Cause(ctx) != nil { // the first failure of any goroutine
 		return nil, context.Cause(ctx)
 	}
 	r.finished.Store(true)
@@ -73,15 +72,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// More than manyObjects of fewBytes each, on average, are there to fill the memory:
-// what is kept of an object is more than it takes in such a pack. A repository has
-// some hundred bytes an object.
+// More than manyObjects objects of fewBytes each, on average, can only be an attempt to fill the memory: more is kept of each
+// object than it occupies in the pack. In real repositories an object takes some hundred bytes.
 const (
 	manyObjects = 1 << 20
 	fewBytes    = 24
 )
 
-// read reads all of the pack.
+// read reads the whole pack.
 func (r *reader) read() error {
 	total, err := r.header()
 	if err != nil {
@@ -97,7 +95,7 @@ func (r *reader) read() error {
 		case r.in.err != nil:
 			return r.in.err // not the pack's fault
 		case i >= manyObjects && at/i < fewBytes:
-			return corrupt("%d objects in %d bytes are not what a repository has", i, at)
+			return corrupt("%d objects in %d bytes cannot be a repository", i, at)
 		case err != nil:
 			return within(err, "object %d of %d, at byte %d of the pack", i+1, total, at)
 		}
@@ -116,17 +114,17 @@ func (r *reader) read() error {
 	return nil
 }
 
-// header reads what precedes the objects, and returns how many there are.
+// header reads the header of the pack, and returns the number of objects.
 func (r *reader) header() (objects int64, err error) {
 	var h [headerSize]byte
 	if _, err := io.ReadFull(&r.in, h[:]); err != nil {
-		return 0, cut(err, "the pack ends before it has begun")
+		return 0, cut(err, "the pack ends within its header")
 	}
 	if string(h[:4]) != "PACK" {
-		return 0, corrupt("what was sent is not a pack")
+		return 0, corrupt("the server sent something other than a pack")
 	}
-	if v := binary.BigEndian.Uint32(h[4:]); v != 2 && v != 3 { // as git: 3 is the same
-		return 0, corrupt("the pack is of version %d, which is unknown", v)
+	if v := binary.BigEndian.Uint32(h[4:]); v != 2 && v != 3 { // as in git: 3 is the same
+		return 0, corrupt("the pack has the unknown version %d", v)
 	}
 	return int64(binary.BigEndian.Uint32(h[8:])), nil
 }
@@ -137,7 +135,7 @@ func (r *reader) object() error {
 	r.in.begin()
 	e, err := readEntry(&r.in, at)
 	if err != nil {
-		return cut(err, "the pack ends in the midst of it")
+		return cut(err, "the pack ends in the middle of it")
 	}
 	o := r.add(r.Pack, at)
 	var c *content
@@ -161,14 +159,14 @@ func (r *reader) object() error {
 	return nil
 }
 
-// delta reads a delta of the stream and applies it. Nil means that this has to wait:
-// until ids are known, or files are to be read at leisure.
+// delta reads the next delta and applies it. It returns nil if the delta is deferred: until IDs are known, or because its base
+// or its result is large.
 func (r *reader) delta(o *Object, e entry) (*content, error) {
 	var base *Object
 	if e.kind == plumbing.OFSDeltaObject {
 		i, ok := r.find(o.Offset - e.back)
 		if !ok {
-			return nil, corrupt("it is a delta of what is at byte %d, where no object begins", o.Offset-e.back)
+			return nil, corrupt("it is a delta of byte %d, where no object begins", o.Offset-e.back)
 		}
 		base = r.at(i)
 	}
@@ -200,7 +198,7 @@ func (r *reader) delta(o *Object, e entry) (*content, error) {
 	return c, err
 }
 
-// skip inflates data for nothing but to see where it ends.
+// skip inflates data only to find its end.
 func (r *reader) skip(size int64) error {
 	if err := r.inflater.reset(&r.in, size); err != nil {
 		return err
@@ -209,7 +207,7 @@ func (r *reader) skip(size int64) error {
 	return err
 }
 
-// base returns the content of an object that was read before, or errFar.
+// base returns the content of an object read before, or errFar.
 func (r *reader) base(o *Object) (*content, error) {
 	if c := r.cache.get(o.Offset); c != nil {
 		return c.use(), nil

@@ -21,8 +21,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// TestAsGit reads packs that git has made in several ways, in several ways, and
-// finds what git finds.
+// TestAsGit reads packs that git has made in several ways, and finds the objects that git finds.
 func TestAsGit(t *testing.T) {
 	dir := repository(t, 20)
 	want := contents(t, dir)
@@ -105,7 +104,7 @@ var ways = []struct {
 	}},
 }
 
-// same checks what can be had of a pack after Read.
+// same checks the objects of a pack after Read.
 func same(t *testing.T, p *Pack, want map[plumbing.Hash][]byte) {
 	t.Helper()
 	n := 0
@@ -134,8 +133,8 @@ func same(t *testing.T, p *Pack, want map[plumbing.Hash][]byte) {
 	}
 }
 
-// chain is a pack of n objects, each a delta on the one before it, and what there is
-// in the end. In order, deltas are added as the order of their numbers says.
+// chain returns a pack of n deltas, each of the object before it, and the IDs of all objects. order says in which order the
+// deltas are in the pack; -1 is the object at the beginning of the chain.
 func chain(n int, order []int, byID bool) (pack []byte, ids map[plumbing.Hash]bool) {
 	b, ids := new(builder), make(map[plumbing.Hash]bool)
 	text := "chain"
@@ -145,7 +144,7 @@ func chain(n int, order []int, byID bool) (pack []byte, ids map[plumbing.Hash]bo
 		names[i] = plumbing.ComputeHash(plumbing.BlobObject, []byte(text))
 		ids[names[i]] = true
 		more := fmt.Sprintf("%05d", i)
-		if i%100 == 99 { // so that it does not grow too long
+		if i%100 == 99 { // so that the text does not grow too long
 			deltas[i] = delta(len(text), 5+len(more), copyOf(0, 5), insert(more))
 			text = text[:5] + more
 			continue
@@ -169,7 +168,7 @@ func chain(n int, order []int, byID bool) (pack []byte, ids map[plumbing.Hash]bo
 	return b.pack(), ids
 }
 
-// TestChain makes long chains of deltas, whatever their order.
+// TestChain reads long chains of deltas in several orders.
 func TestChain(t *testing.T) {
 	const n = 10_000
 	forth := make([]int, n+1)
@@ -206,8 +205,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestBush makes a long chain on each of whose objects there are others too, so
-// large that not all can be in memory until their turn comes.
+// TestBush reads a long chain of deltas in which each object has other deltas, too: so large that not all objects can stay in
+// memory until their turn comes.
 func TestBush(t *testing.T) {
 	const n, size = 100, 200_000
 	b := new(builder)
@@ -215,7 +214,7 @@ func TestBush(t *testing.T) {
 	_, id := b.whole(plumbing.BlobObject, string(text))
 	want := map[plumbing.Hash]bool{id: true}
 	for i := range n {
-		for side := range 2 { // that has one on it, too
+		for side := range 2 { // each with a delta of its own
 			twig := append([]byte(fmt.Sprintf("%d.%d", i, side)), text[5:]...)
 			name := plumbing.ComputeHash(plumbing.BlobObject, twig)
 			b.onID(id, delta(size, len(twig), insert(string(twig[:len(twig)-size+5])), copyOf(5, size-5)))
@@ -299,7 +298,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestNone reads an empty pack, as of a fetch that has all.
+// TestNone reads an empty pack.
 func TestNone(t *testing.T) {
 	p, _, err := read(t, new(builder).pack())
 	if err != nil || p.Len() != 0 || p.Find(plumbing.ZeroHash) != nil {
@@ -310,8 +309,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestTwice reads packs that have the same object twice, or many times, which git
-// allows.
+// TestTwice reads packs that contain the same object twice or more often, which git allows.
 func TestTwice(t *testing.T) {
 	b := new(builder)
 	b.whole(plumbing.BlobObject, "twice")
@@ -322,7 +320,7 @@ func TestTwice(t *testing.T) {
 		t.Fatal(p, len(m.ids), len(m.placed), err)
 	}
 	b = new(builder)
-	for range 50 { // from each object to itself, and to and fro
+	for range 50 { // deltas of each object that yield itself, and back and forth
 		_, id = b.whole(plumbing.BlobObject, "twice")
 		b.onID(id, delta(5, 5, copyOf(0, 5)))
 		b.onID(id, delta(5, 3, copyOf(0, 3)))
@@ -333,13 +331,13 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// endless is a source that never says anything, and ends when it is closed.
+// endless is a source that never sends anything, and ends when it is closed.
 type endless struct{ closed chan struct{} }
 
 func (e endless) Read([]byte) (int, error) { <-e.closed; return 0, errors.New("closed") }
 func (e endless) Close() error             { close(e.closed); return nil }
 
-// TestStops has what fails outside of the pack end Read, and be its error.
+// TestStops pins that a failure outside of the pack ends Read, which returns it.
 func TestStops(t *testing.T) {
 	b := new(builder)
 	for i := range 1000 {

@@ -17,7 +17,7 @@ import (
 
 const (
 	chunkSize   = 64 << 10
-	chunksAhead = 16 // that have been received and not parsed
+	chunksAhead = 16 // received but not parsed
 	joinSize    = 8 * chunkSize
 	headerSize  = 12 // of a pack: PACK, version, number of objects
 )
@@ -32,9 +32,9 @@ type receiver struct {
 	chunks chan []byte
 	free   chan []byte
 	size   int64
-	sum    hash.Hash // of all but the trailer; as the fields below, to be looked at when chunks is closed
+	sum    hash.Hash // of all but the trailer; like the fields below, valid once chunks is closed
 	tail   []byte    // the last 20 bytes
-	err    error     // why chunks ended; nil at the end of the source
+	err    error     // why chunks was closed; nil at the end of the source
 }
 
 func newReceiver(src io.Reader, o Options) *receiver {
@@ -57,7 +57,7 @@ func (r *receiver) run(ctx context.Context) {
 		if r.err != nil {
 			return
 		}
-		select { // also what is empty, at the end
+		select { // at the end, buf may be empty
 		case r.chunks <- buf:
 		case <-ctx.Done():
 			r.err = context.Cause(ctx)
@@ -66,13 +66,12 @@ func (r *receiver) run(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.err = fmt.Errorf("receiving the pack, after %d bytes of it: %w", r.size, err)
+			r.err = fmt.Errorf("receiving the pack, after %d bytes: %w", r.size, err)
 		}
 	}
 }
 
-// fill returns what the source has next: a little as long as somebody waits for
-// it, and a whole chunk while there is something else to do.
+// fill returns the next bytes of the source: what has arrived if the parser waits for it, or else a whole chunk.
 func (r *receiver) fill() (buf []byte, err error) {
 	select {
 	case buf = <-r.free:
@@ -93,8 +92,8 @@ func (r *receiver) fill() (buf []byte, err error) {
 func (r *receiver) keep(buf []byte) error {
 	r.size += int64(len(buf))
 	if r.max > 0 && r.size > r.max {
-		f := failure.New(failure.Unexpected, "the pack has more than the %d bytes that are allowed", r.max)
-		f.Hint = "allow more, or clone less of the repository: a smaller depth, a sparse checkout with a filter"
+		f := failure.New(failure.Unexpected, "the pack is larger than the allowed %d bytes", r.max)
+		f.Hint = "allow more, or clone less of the repository: use a smaller depth, or a sparse checkout with a filter"
 		return poll.Permanent(f)
 	}
 	if _, err := r.spool.Write(buf); err != nil {
@@ -104,7 +103,7 @@ func (r *receiver) keep(buf []byte) error {
 	return nil
 }
 
-// hash sums up all but the last 20 bytes, which are the sum, if they are the last.
+// hash adds all but the last 20 bytes to the checksum: at the end, these are the checksum itself.
 func (r *receiver) hash(buf []byte) {
 	if rest := len(buf) - len(plumbing.ZeroHash); rest >= 0 {
 		r.sum.Write(r.tail)
@@ -119,25 +118,25 @@ func (r *receiver) hash(buf []byte) {
 	}
 }
 
-// stream is a pack as it arrives, for the one goroutine that parses it.
+// stream is a pack as it arrives, for the goroutine that parses it.
 type stream struct {
 	from *receiver
-	buf  []byte // what has been received: chunk, or joined
-	pos  int    // how much of it has been read
+	buf  []byte // received bytes: chunk, or joined
+	pos  int    // how many bytes of buf have been read
 	done int64  // bytes before buf
-	err  error  // why there is no more, if not because it was all
+	err  error  // why receiving failed; nil at the end of the source
 
-	chunk  []byte // to be given back
-	joined []byte // what was unread of a chunk, and what came after it
+	chunk  []byte // to give back
+	joined []byte // the unread rest of a chunk, and the next chunk
 
 	crc  uint32 // of the entry, up to mark
 	mark int
 }
 
-// offset is how many bytes have been read.
+// offset returns how many bytes have been read.
 func (s *stream) offset() int64 { return s.done + int64(s.pos) }
 
-// begin starts an entry, and sum ends it: its CRC, as in an index.
+// begin starts the CRC of an entry, and sum returns it, as in an index.
 func (s *stream) begin() { s.crc, s.mark = 0, s.pos }
 
 func (s *stream) sum() uint32 {
@@ -174,7 +173,7 @@ func (s *stream) ahead() []byte { return s.buf[s.pos:] }
 
 func (s *stream) skip(n int) { s.pos += n }
 
-// more puts the next chunk behind what is unread, if there is room for both.
+// more appends the next chunk to the unread bytes, if there is room for both.
 func (s *stream) more() bool {
 	unread := s.buf[s.pos:]
 	if len(unread)+chunkSize > joinSize {
@@ -182,7 +181,7 @@ func (s *stream) more() bool {
 	}
 	chunk, err := s.receive()
 	if err != nil {
-		return false // and so is next's
+		return false // next will return the error
 	}
 	s.sum()
 	if s.joined == nil {
@@ -197,7 +196,7 @@ func (s *stream) more() bool {
 	return true
 }
 
-// next waits for more, when all has been read.
+// next waits for the next chunk, when all bytes have been read.
 func (s *stream) next() error {
 	chunk, err := s.receive()
 	if err != nil {
@@ -226,7 +225,7 @@ func (s *stream) receive() ([]byte, error) {
 	}
 }
 
-// giveBack is for the chunk of which nothing is needed any more, if there is one.
+// giveBack returns the chunk, if any, to the receiver.
 func (s *stream) giveBack() {
 	select {
 	case s.from.free <- s.chunk:
@@ -235,19 +234,19 @@ func (s *stream) giveBack() {
 	s.chunk = nil
 }
 
-// finish reads the end of the pack.
+// finish reads and verifies the checksum at the end of the pack.
 func (s *stream) finish() (checksum plumbing.Hash, err error) {
 	n, err := io.ReadFull(s, checksum[:])
 	if err != nil {
 		return checksum, cut(err, fmt.Sprintf("the pack lacks %d of the 20 bytes of its checksum", len(checksum)-n))
 	}
 	if _, err := s.ReadByte(); err == nil {
-		return checksum, corrupt("more bytes follow after the last object of the pack and its checksum")
+		return checksum, corrupt("more bytes follow the checksum at the end of the pack")
 	} else if err != io.EOF {
 		return checksum, err
 	}
 	if plumbing.Hash(s.from.sum.Sum(nil)) != checksum {
-		return checksum, corrupt("the pack has another checksum than the one at its end: it was damaged on its way")
+		return checksum, corrupt("the checksum of the pack is wrong: it was damaged in transit")
 	}
 	return checksum, nil
 }

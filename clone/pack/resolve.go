@@ -12,30 +12,29 @@ import (
 	"initbox/clone/object"
 )
 
-// When all of the pack is there, some deltas are left: those on an id, those whose
-// base was far away, those that are Large, and the deltas on them. Each is made
-// once, whatever their order and however long their chains: from the bases down,
-// depth first, as git index-pack does.
+// After the whole pack has arrived, some deltas remain: those that name their base by ID, those with long chains, those that
+// are Large, and deltas of these. Each is applied once, whatever their order and the length of their chains: from the bases
+// down, depth first, as in git index-pack.
 
-// link says which object is a delta on which.
+// link says which object is a delta of which.
 type link struct{ base, delta uint32 }
 
-// refDeltas are the deltas on an id. Their bases are apart from what is searched: that of an
-// object which has been added is known, but others' may be found meanwhile.
+// refDeltas are the deltas that name their base by ID. The bases are separate from the deltas, which are searched by other
+// goroutines: the base of an object that has been added does not change, while those of others are still being found.
 type refDeltas struct {
 	deltas []uint32 // ascending
-	bases  []uint32 // of each, by its slot; or unknown
+	bases  []uint32 // the base of each, by its slot, or unknown
 }
 
 const unknown = ^uint32(0)
 
-// add takes the next one, and returns its slot.
+// add appends a delta, and returns its slot.
 func (r *refDeltas) add(delta uint32) (slot uint32) {
 	r.deltas, r.bases = append(r.deltas, delta), append(r.bases, unknown)
 	return uint32(len(r.deltas) - 1)
 }
 
-// of returns the number of the base of an object that is such a delta.
+// of returns the number of the base of such a delta.
 func (r *refDeltas) of(p *Pack, o *Object) (uint32, bool) {
 	delta, _ := p.find(o.Offset)
 	slot, found := slices.BinarySearch(r.deltas, delta)
@@ -45,29 +44,29 @@ func (r *refDeltas) of(p *Pack, o *Object) (uint32, bool) {
 	return r.bases[slot], r.bases[slot] != unknown
 }
 
-// reference is a delta on an id.
+// reference is a delta that names its base by ID.
 type reference struct {
 	base plumbing.Hash
 	slot uint32 // of the Pack's refDeltas
 }
 
-// resolver makes what is left.
+// resolver applies the remaining deltas.
 type resolver struct {
 	*reader
 	r      *rereader
 	hasher *object.Hasher
 	buf    []byte
 
-	links      []link      // deltas on an offset, by base
-	references []reference // deltas on an id, by id
-	roots      []uint32    // where to begin: objects whose content can be had
+	links      []link      // deltas that name their base by offset, sorted by base
+	references []reference // deltas that name their base by ID, sorted by ID
+	roots      []uint32    // where to begin: objects whose content is available
 	stack      []frame
 	kept       keeper
 }
 
-// resolve makes the objects that are deferred.
+// resolve applies the deferred deltas.
 func (r *reader) resolve() error {
-	r.out.wait() // for ids
+	r.out.wait() // for the IDs
 	if r.cause() != nil {
 		return r.cause()
 	}
@@ -86,7 +85,7 @@ func (r *reader) resolve() error {
 	return v.unresolved()
 }
 
-// survey finds out what depends on what.
+// survey finds out which objects depend on which.
 func (v *resolver) survey() error {
 	for i := range uint32(v.len()) {
 		o := v.at(i)
@@ -101,7 +100,7 @@ func (v *resolver) survey() error {
 			v.references = append(v.references, reference{e.base, v.refDeltas.add(i)})
 			continue
 		}
-		base, _ := v.find(o.Offset - e.back) // seen by reader.delta
+		base, _ := v.find(o.Offset - e.back) // exists: checked by reader.delta
 		v.links = append(v.links, link{base, i})
 		if err := v.need(base); err != nil {
 			return err
@@ -119,13 +118,13 @@ func (v *resolver) survey() error {
 	return nil
 }
 
-// need notes that the content of an object is needed again, and on which way it is
-// had: so that what several objects depend on is made once.
+// need records that the content of an object is needed again, and its chain of deltas, so that an object on which several
+// depend is reconstructed once.
 func (v *resolver) need(i uint32) error {
 	for {
 		o := v.at(i)
 		if o.flags != 0 {
-			return nil // deferred itself, or noted before
+			return nil // deferred itself, or recorded before
 		}
 		o.flags |= isNeeded
 		if o.Placed.Load() != 0 && o.Size <= v.o.Large {
@@ -146,18 +145,18 @@ func (v *resolver) need(i uint32) error {
 	return nil
 }
 
-// frame is an object that others are deltas on, which are still to be made.
+// frame is an object with deltas of it that have not been applied yet.
 type frame struct {
 	object     *Object
 	number     uint32
-	content    *content // nil: is in kept
+	content    *content // nil if it is in the file of kept
 	links      []link
 	references []reference
-	at         int64 // in kept's file; -1 if it has never been there
+	at         int64 // offset in the file of kept; -1 if it has not been written there
 }
 
-// next takes the number of the next delta. Those on the id come first: so another
-// object that is the same sees that they are taken, see enter.
+// next removes the next delta, and returns its number. Those by ID come first, so that an identical object sees that they
+// are taken, see enter.
 func (f *frame) next(r *refDeltas) (delta uint32) {
 	if len(f.references) > 0 {
 		slot := f.references[0].slot
@@ -171,7 +170,7 @@ func (f *frame) next(r *refDeltas) (delta uint32) {
 
 func (f *frame) isDone() bool { return len(f.links)+len(f.references) == 0 }
 
-// enter puts an object on the stack if there are deltas on it. It takes c over.
+// enter pushes an object onto the stack if there are deltas of it. It takes over c.
 func (v *resolver) enter(i uint32, c *content) error {
 	f := frame{object: v.at(i), number: i, content: c, at: -1}
 	f.links = equal(v.links, func(l link) int { return cmp.Compare(l.base, i) })
@@ -187,14 +186,14 @@ func (v *resolver) enter(i uint32, c *content) error {
 	return v.kept.fit(v.stack)
 }
 
-// equal returns the part of something sorted that compares equal.
+// equal returns the part of a sorted slice that compares equal.
 func equal[T any](all []T, compare func(T) int) []T {
 	from := sort.Search(len(all), func(i int) bool { return compare(all[i]) >= 0 })
 	all = all[from:]
 	return all[:sort.Search(len(all), func(i int) bool { return compare(all[i]) > 0 })]
 }
 
-// from makes all that depends on a root.
+// from applies all deltas that depend on a root.
 func (v *resolver) from(root uint32) error {
 	c, err := v.load(v.at(root), v.o.Sink, -1)
 	if err != nil {
@@ -209,7 +208,7 @@ func (v *resolver) from(root uint32) error {
 	return err
 }
 
-// step makes one delta on what is on top of the stack.
+// step applies one delta of the object on top of the stack.
 func (v *resolver) step() error {
 	if err := v.cause(); err != nil {
 		return err
@@ -221,7 +220,7 @@ func (v *resolver) step() error {
 	delta := top.next(&v.refDeltas)
 	base, kind := top.content.use(), top.object.Kind
 	defer base.release()
-	if top.isDone() { // before its deltas: so a long chain does not pile up
+	if top.isDone() { // before its last delta, so that a long chain does not fill the stack
 		v.pop()
 	}
 	return v.make(delta, base, kind)
@@ -234,7 +233,7 @@ func (v *resolver) pop() {
 	v.stack = v.stack[:len(v.stack)-1]
 }
 
-// make makes a delta, for what depends on it, and for the Sink if it does not have it.
+// make applies a delta, for the deltas of its result, and for the Sink if that does not have it yet.
 func (v *resolver) make(i uint32, base *content, kind plumbing.ObjectType) error {
 	o := v.at(i)
 	c, err := v.derive(v.r, o, base, kind)
@@ -248,7 +247,7 @@ func (v *resolver) make(i uint32, base *content, kind plumbing.ObjectType) error
 	v.deferred--
 	o.Kind, o.Size = kind, c.size
 	j := job{object: o, content: c.use()}
-	if len(v.references) > 0 { // there may be some on it
+	if len(v.references) > 0 { // which may name it
 		if err := name(o, c, v.hasher, v.buf); err != nil {
 			return err
 		}
@@ -265,7 +264,7 @@ func (v *resolver) where(o *Object, err error) error {
 	return within(err, "the object at byte %d of the pack", o.Offset)
 }
 
-// drop gives back what an error leaves.
+// drop releases what remains after an error.
 func (v *resolver) drop() {
 	for len(v.stack) > 0 {
 		v.pop()
@@ -273,7 +272,7 @@ func (v *resolver) drop() {
 	v.kept.close()
 }
 
-// unresolved is the error if something is still left.
+// unresolved returns an error if some objects could not be reconstructed.
 func (v *resolver) unresolved() error {
 	if v.deferred == 0 {
 		return nil
@@ -283,23 +282,23 @@ func (v *resolver) unresolved() error {
 			return thin(v.deferred, v.at(v.refDeltas.deltas[ref.slot]).Offset, ref.base)
 		}
 	}
-	return corrupt("%d objects of the pack cannot be made", v.deferred)
+	return corrupt("%d objects of the pack cannot be reconstructed", v.deferred)
 }
 
-// keepSize is how many bytes of content are in memory for deltas still to be made.
+// keepSize is how many bytes of content are kept in memory as bases of deltas.
 const keepSize = 8 << 20
 
-// keeper puts content that is needed later into a file if there is too much of it.
-// It goes by the stack: what has been there for longest is needed last.
+// keeper writes content of the stack to a file if there is too much for memory, beginning at the bottom, which is needed
+// last.
 type keeper struct {
 	temp  func() (*os.File, error)
 	file  *os.File
-	end   int64 // of what is in the file
-	size  int   // of what is in memory
-	first int   // frame of the stack that is in memory
+	end   int64 // of the content in the file
+	size  int   // of the content in memory
+	first int   // lowest frame of the stack in memory
 }
 
-// fit takes in the top of the stack, and puts others away if need be.
+// fit adds the top of the stack, and writes lower frames to the file if there is too much in memory.
 func (k *keeper) fit(stack []frame) error {
 	k.size += stack[len(stack)-1].content.cost()
 	for ; k.size > keepSize && k.first < len(stack)-1; k.first++ {
@@ -316,7 +315,7 @@ func (k *keeper) fit(stack []frame) error {
 
 func (k *keeper) put(f *frame) (err error) {
 	if f.at >= 0 {
-		return nil // it is there since before
+		return nil // written before
 	}
 	if k.file == nil {
 		if k.file, err = k.temp(); err != nil {
@@ -339,7 +338,7 @@ func (k *keeper) put(f *frame) (err error) {
 	return nil
 }
 
-// back makes sure that the content of the frame on top is there.
+// back reads the content of the top frame back if it is not in memory.
 func (k *keeper) back(top *frame, depth int, large int64) (err error) {
 	if top.content != nil {
 		return nil
@@ -358,7 +357,7 @@ func (k *keeper) back(top *frame, depth int, large int64) (err error) {
 	return nil
 }
 
-// forget is for the frame on top, which leaves the stack.
+// forget releases the top frame before it leaves the stack.
 func (k *keeper) forget(top *frame, depth int) {
 	if top.content != nil {
 		k.size -= top.content.cost()

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	batchObjects = 32        // handed over at once, at most,
-	batchBytes   = 256 << 10 // or so many bytes
-	ahead        = 2 << 20   // bytes that wait for workers or are with them, at most, unless one object has more
+	batchObjects = 32        // limit for the objects of a batch
+	batchBytes   = 256 << 10 // limit for the bytes of a batch
+	ahead        = 2 << 20   // limit for the bytes of all batches, unless one object is larger
 )
 
 // job is an object for the Sink.
 type job struct {
 	object  *Object
 	content *content
-	named   bool // the object has its id already
+	named   bool // the object has its ID already
 }
 
 type batch struct {
@@ -27,7 +27,7 @@ type batch struct {
 	cost int
 }
 
-// workers name objects, if that is not done yet, and call the Sink.
+// workers compute the IDs of objects that do not have one yet, and call the Sink.
 type workers struct {
 	sink     Sink
 	progress *Progress
@@ -44,7 +44,7 @@ func newWorkers(o Options, fail context.CancelCauseFunc) *workers {
 	return &workers{sink: o.Sink, progress: o.Progress, fail: fail, batches: make(chan *batch, 4*o.Workers), gate: newGate(ahead)}
 }
 
-// emit hands over a job, soon.
+// emit adds a job to the next batch, and passes that on when it is full.
 func (w *workers) emit(j job) {
 	if w.next == nil {
 		w.next, _ = w.free.Get().(*batch)
@@ -69,13 +69,13 @@ func (w *workers) flush() {
 	w.next = nil
 }
 
-// wait is over when the Sink has all that was handed over.
+// wait waits until the Sink has received all objects.
 func (w *workers) wait() {
 	w.flush()
 	w.handed.Wait()
 }
 
-// work is one worker. After a failure it gives back what it gets.
+// work is one worker. After a failure it only releases what it gets.
 func (w *workers) work(ctx context.Context, number int) {
 	hasher, buf := object.NewHasher(), []byte(nil)
 	for b := range w.batches {
@@ -109,7 +109,7 @@ func (w *workers) add(number int, hasher *object.Hasher, j job, buf []byte) erro
 	return w.sink.Add(number, j.object, Content{Bytes: c.bytes, File: c.file, Size: c.size})
 }
 
-// name finds the id of an object.
+// name computes the ID of an object.
 func name(o *Object, c *content, hasher *object.Hasher, buf []byte) (err error) {
 	hasher.Begin(o.Kind, c.size)
 	if c.file == nil {

@@ -1,6 +1,8 @@
-// Package pktline reads and writes the packets of which Git's protocols are made
-// (gitprotocol-common(5), "pkt-line Format"; gitprotocol-v2(5), "Packet-Line
-// Framing").
+// Package pktline reads and writes the packets of Git's protocols (gitprotocol-common(5), "pkt-line Format";
+// gitprotocol-v2(5), "Packet-Line Framing"):
+//
+//	message := pktline.AppendFlush(pktline.Append(nil, "command=ls-refs\n"))
+//	kind, payload, err := pktline.NewReader(answer).Next()
 package pktline
 
 import (
@@ -9,7 +11,7 @@ import (
 	"io"
 )
 
-// Kind says what a packet is.
+// Kind is the kind of a packet.
 type Kind uint8
 
 const (
@@ -22,33 +24,31 @@ const (
 const (
 	header = 4
 
-	// MaxPayload is how many bytes Git puts into a packet.
+	// MaxPayload is the largest payload that Git sends in a packet, in bytes.
 	MaxPayload = 65520 - header
 
-	// maxRead is how many it takes: as many as fit into its buffer of 65520.
+	// maxRead is the largest payload that Git accepts: the size of its buffer.
 	maxRead = 65520
 )
 
-// ErrMalformed means: what was read is no packet. Whoever sends it speaks another
-// protocol.
+// ErrMalformed means that the data read is not a packet: the other side speaks another protocol.
 var ErrMalformed = errors.New("not a packet of Git's protocol")
 
 // A Reader reads packets.
 type Reader struct {
 	src        io.Reader
 	buf        []byte
-	start, end int // what has been read of src, and not been returned
+	start, end int // in buf: bytes read from src that have not been returned
 }
 
 // NewReader returns a Reader of src, from which it may read ahead.
 func NewReader(src io.Reader) *Reader { return &Reader{src: src} }
 
-// bufferSize holds a packet of any length and the beginning of the next one.
+// bufferSize has room for a packet of any length and the beginning of the next one.
 const bufferSize = 128 << 10
 
-// Next returns the next packet. The payload is valid until the next call. At the
-// end of the source, between two packets, the error is io.EOF; within one it is
-// io.ErrUnexpectedEOF.
+// Next returns the next packet. The payload is valid until the next call. At the end of the source it returns io.EOF, and
+// io.ErrUnexpectedEOF if that is within a packet.
 func (r *Reader) Next() (Kind, []byte, error) {
 	if err := r.need(header); err != nil {
 		return 0, nil, err
@@ -72,7 +72,7 @@ func (r *Reader) Next() (Kind, []byte, error) {
 	return Data, payload, nil
 }
 
-// need reads until n bytes are there. If there are none at all, the error is io.EOF.
+// need reads until n bytes are in the buffer. If there is none at all, it returns io.EOF.
 func (r *Reader) need(n int) error {
 	if r.end-r.start >= n {
 		return nil
@@ -96,7 +96,7 @@ func (r *Reader) need(n int) error {
 	return err
 }
 
-// length reads four hexadecimal digits.
+// length parses four hexadecimal digits.
 func length(b []byte) (n int, ok bool) {
 	for _, c := range b[:header] {
 		switch {
@@ -114,8 +114,7 @@ func length(b []byte) (n int, ok bool) {
 	return n, true
 }
 
-// Rest returns a reader of what follows the last packet, which is not made of
-// packets.
+// Rest returns a reader of the data after the last packet, which does not consist of packets.
 func (r *Reader) Rest() io.Reader { return (*rest)(r) }
 
 type rest Reader
@@ -129,8 +128,7 @@ func (r *rest) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Append adds a packet to a message. It panics if the payload is longer than
-// [MaxPayload].
+// Append appends a packet to a message. It panics if the payload is longer than [MaxPayload].
 func Append(b []byte, payload string) []byte {
 	if len(payload) > MaxPayload {
 		panic(fmt.Sprintf("pktline: a payload of %d bytes", len(payload)))
@@ -139,8 +137,8 @@ func Append(b []byte, payload string) []byte {
 	return append(b, payload...)
 }
 
-// AppendFlush ends a message.
+// AppendFlush appends the packet that ends a message.
 func AppendFlush(b []byte) []byte { return append(b, "0000"...) }
 
-// AppendDelimiter ends a section of a message.
+// AppendDelimiter appends the packet that ends a section of a message.
 func AppendDelimiter(b []byte) []byte { return append(b, "0001"...) }

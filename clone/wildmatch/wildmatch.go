@@ -1,20 +1,19 @@
-// Package wildmatch matches the patterns of .gitattributes, .gitignore and sparse
-// checkouts, byte for byte as git's wildmatch.c does.
+// Package wildmatch matches the patterns of .gitattributes, .gitignore and sparse checkouts, exactly like git's wildmatch.c:
+//
+//	wildmatch.Match("docs/**/*.md", "docs/a/b/index.md", true) // true
 package wildmatch
 
 import "bytes"
 
-// Special are the bytes that a pattern may hold and that do not stand for
-// themselves.
+// Special holds the bytes with a special meaning in a pattern.
 const Special = `*?[\`
 
-// maxSteps bounds the work of one match: with several ** it grows as a power of
-// the lengths, and who writes a repository chooses both.
+// maxSteps limits the work of a match: with several ** it grows as a power of the lengths, which a hostile repository
+// chooses.
 const maxSteps = 1 << 16
 
-// Match reports whether the whole text matches. With path, a single * and ? match
-// no slash, and ** does, where it stands between slashes. A pattern that takes
-// more than 65 536 steps does not match.
+// Match reports whether the whole text matches. With path, * and ? do not match a slash, but ** between slashes does. A
+// pattern that takes more than 65 536 steps does not match.
 func Match(pattern, text string, path bool) bool {
 	m := matcher{pattern: pattern, text: text, path: path, left: maxSteps}
 	return m.match(0, 0) == matched
@@ -25,8 +24,8 @@ type outcome int
 const (
 	matched outcome = iota
 	noMatch
-	abortAll      // no more of the text can help
-	abortStarStar // but a ** before may
+	abortAll      // no other part of the text can match
+	abortStarStar // as above, unless for a ** before
 )
 
 type matcher struct {
@@ -35,8 +34,7 @@ type matcher struct {
 	left          int // steps
 }
 
-// at returns the byte at i, or 0 at the end, as C has it. A NUL in a name or a
-// pattern does not come from git.
+// at returns the byte at i, or 0 at the end, as in C. Git never passes on a NUL in a name or a pattern.
 func at(s string, i int) byte {
 	if i < len(s) {
 		return s[i]
@@ -44,7 +42,7 @@ func at(s string, i int) byte {
 	return 0
 }
 
-// match matches the pattern from start on with the text from t on.
+// match matches the pattern from start with the text from t.
 func (m *matcher) match(start, t int) outcome {
 	for p := start; p < len(m.pattern); p, t = p+1, t+1 {
 		if m.left--; m.left < 0 {
@@ -89,8 +87,8 @@ func (m *matcher) match(start, t int) outcome {
 	return matched
 }
 
-// star matches what begins with the star at p. Where the match goes on after a
-// slash, it returns the places of the slash in pattern and text; else -1.
+// star matches the rest of the pattern, from the star at p. If the match continues after a slash, it returns the index of the
+// slash in the pattern and in the text; otherwise next is -1.
 func (m *matcher) star(start, p, t int) (result outcome, next, slash int) {
 	first := p
 	for p++; at(m.pattern, p) == '*'; p++ {
@@ -118,13 +116,13 @@ func (m *matcher) star(start, p, t int) (result outcome, next, slash int) {
 	return m.after(p, t, slashes), -1, 0
 }
 
-// endsName reports whether the pattern has the end of a name at p.
+// endsName reports whether a name in the pattern ends at p.
 func (m *matcher) endsName(p int) bool {
 	c := at(m.pattern, p)
 	return p >= len(m.pattern) || c == '/' || c == '\\' && at(m.pattern, p+1) == '/'
 }
 
-// after matches the pattern after a star, at p, with every end of the text.
+// after matches the pattern after a star, from p, with every suffix of the text.
 func (m *matcher) after(p, t int, slashes bool) outcome {
 	literal := bytes.IndexByte([]byte(Special), m.pattern[p]) < 0
 	for ; t < len(m.text); t++ {
@@ -160,8 +158,7 @@ func indexFrom(s string, from int, c byte) int {
 	return -1
 }
 
-// class matches c with the set that begins at p, and returns where it ends, or
-// false if it does not.
+// class matches c with the set that begins at p, and returns where the set ends; ok is false if it does not end.
 func (m *matcher) class(p int, c byte) (end int, in, ok bool) {
 	p++
 	negated := at(m.pattern, p) == '!' || at(m.pattern, p) == '^'
@@ -216,7 +213,7 @@ func (m *matcher) class(p int, c byte) (end int, in, ok bool) {
 	return p, in != negated, true
 }
 
-// named are the classes of characters, of ASCII alone.
+// named are the character classes, for ASCII.
 var named = map[string]func(byte) bool{
 	"alnum":  func(c byte) bool { return letter(c) || digit(c) },
 	"alpha":  letter,
