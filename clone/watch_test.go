@@ -161,8 +161,8 @@ func TestSigned(t *testing.T) {
 		{"v2", key, ""}, // the tag vouches for the commit
 		{unsigned, key, "not signed"},
 		{"main", key, "not signed"},
-		{signed, other, "none of the"},
-		{"v1", other, "none of the"},
+		{signed, other, "not among the"},
+		{"v1", other, "not among the"},
 	} {
 		t.Run(test.ref+" "+filepath.Base(test.key), func(t *testing.T) {
 			got := filepath.Join(t.TempDir(), "got")

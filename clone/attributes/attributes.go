@@ -1,6 +1,13 @@
-// Package attributes does to files what .gitattributes ask for when git writes
-// them: line ends, $Id$, encodings (gitattributes(5)). It reads the files and
-// matches the patterns as git's attr.c does, and knows which files are Git LFS's.
+// Package attributes converts files as .gitattributes demand when git writes them: line endings, $Id$ and encodings
+// (gitattributes(5)). It also knows which files may be Git LFS pointers:
+//
+//	set, err := attributes.Load([]string{".gitattributes"}, read)
+//	a := set.For("docs/readme.txt")
+//	if a.Converts() {
+//		content, warning, err := attributes.Convert(blob, a, id)
+//	}
+//
+// It parses the files and matches the patterns exactly like git's attr.c.
 package attributes
 
 import (
@@ -12,17 +19,16 @@ import (
 	"initbox/clone/wildmatch"
 )
 
-// FileName is that of files of attributes, which hold for the folder they are in.
+// FileName is the name of the files with attributes, each for the folder that contains it.
 const FileName = ".gitattributes"
 
-// maxTotal bounds all files of attributes of a tree, in bytes: a rule is compared
-// with every path.
+// maxTotal limits the size of all .gitattributes of a tree, in bytes: every rule is compared with every path.
 const maxTotal = 16 << 20
 
-// The attributes that count when a file is written.
+// The attributes that matter when a file is written.
 const (
 	attrText = iota
-	attrCRLF // what text was called before
+	attrCRLF // the old name of text
 	attrEOL
 	attrIdent
 	attrEncoding
@@ -32,23 +38,22 @@ const (
 
 var names = [firstMacro]string{"text", "crlf", "eol", "ident", "working-tree-encoding", "filter"}
 
-// Set is all attributes of a tree. The zero value has none. It may be used from
-// several goroutines at once.
+// Set holds all attributes of a tree. The zero value has none. Several goroutines may use it at a time.
 type Set struct {
 	folders  map[string][]rule // by the folder's path; "" is the top
-	index    map[string]int    // of attributes' names
+	index    map[string]int    // of the attributes, by name
 	macros   map[int][]state   // by the attribute's index
 	converts bool
 	lfs      bool
 }
 
-// rule is a line.
+// rule is a line of a .gitattributes.
 type rule struct {
 	pattern pattern
 	states  []state
 }
 
-// state is what a rule says of one attribute.
+// state is what a rule says about one attribute.
 type state struct {
 	attr  int
 	kind  kind
@@ -65,8 +70,8 @@ const (
 	valued           // text=auto
 )
 
-// Load reads the .gitattributes at these paths of a tree (those that are regular
-// files; git follows no links), with read for their content.
+// Load parses the .gitattributes at these paths of a tree; read returns their content. They must be regular files: git does
+// not follow links here.
 func Load(files []string, read func(path string) ([]byte, error)) (*Set, error) {
 	s := &Set{folders: map[string][]rule{}, index: map[string]int{}, macros: map[int][]state{}}
 	for i, name := range names {
@@ -74,7 +79,7 @@ func Load(files []string, read func(path string) ([]byte, error)) (*Set, error) 
 	}
 	builtin, _ := s.parse("[attr]binary -diff -merge -text", true, true) // gitattributes(5), BUILT-IN MACRO ATTRIBUTES
 	s.add("", builtin)
-	files = slices.Sorted(slices.Values(files)) // the top comes before the folders, whose rules may use its macros
+	files = slices.Sorted(slices.Values(files)) // the top folder first: the rules of others may use its macros
 	total := 0
 	if i := slices.Index(files, FileName); i > 0 {
 		files[0], files[i] = files[i], files[0]
@@ -96,7 +101,7 @@ func Load(files []string, read func(path string) ([]byte, error)) (*Set, error) 
 	return s, nil
 }
 
-// load takes one file: first its macros, of which the last of a name counts.
+// load parses one file: its macros first; the last definition of a macro counts.
 func (s *Set) load(dir string, content []byte) {
 	text := string(content)
 	if nul := strings.IndexByte(text, 0); nul >= 0 { // where git stops reading
@@ -113,7 +118,7 @@ func (s *Set) load(dir string, content []byte) {
 	}
 }
 
-// declare takes the macros of the top folder's file.
+// declare parses the macros of the file in the top folder.
 func (s *Set) declare(text string) {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -129,7 +134,7 @@ func (s *Set) declare(text string) {
 	}
 }
 
-// add keeps a rule that says something of what counts.
+// add keeps a rule if it has attributes that matter.
 func (s *Set) add(dir string, r *rule) {
 	if r == nil || len(r.states) == 0 {
 		return
@@ -137,7 +142,7 @@ func (s *Set) add(dir string, r *rule) {
 	s.folders[dir] = append(s.folders[dir], *r)
 }
 
-// note remembers whether anything asks for a conversion at all.
+// note records whether a rule may demand a conversion.
 func (s *Set) note(states []state) {
 	for _, st := range states {
 		switch st.attr {
@@ -153,34 +158,33 @@ func (s *Set) note(states []state) {
 	}
 }
 
-// Converts reports whether there may be a file that [Convert] changes. If not, For
-// need not be asked.
+// Converts reports whether [Convert] may change any file. If not, there is no need to call For.
 func (s *Set) Converts() bool { return s.converts }
 
-// LFS reports whether there may be a file that is Git LFS's.
+// LFS reports whether any file may be a Git LFS pointer.
 func (s *Set) LFS() bool { return s.lfs }
 
-// EOL is what becomes of line feeds.
+// EOL says how line feeds are converted.
 type EOL byte
 
 const (
 	Keep     EOL = iota
-	CRLF         // carriage returns are put before those that have none
-	AutoCRLF     // in what looks like text without any carriage return
+	CRLF         // to CR LF, unless preceded by a carriage return already
+	AutoCRLF     // to CR LF, if the file looks like text and has no carriage return
 )
 
-// Attributes are those of one file.
+// Attributes are the attributes of one file.
 type Attributes struct {
 	EOL      EOL
-	Ident    bool   // $Id$ is followed by the blob's id
-	Encoding string // what UTF-8 becomes; "" for nothing else
-	LFS      bool   // filter=lfs: if the blob is a pointer, it stands for what it points to
+	Ident    bool   // $Id$ is replaced by the ID of the blob
+	Encoding string // to which UTF-8 is converted; "" for none
+	LFS      bool   // filter=lfs: the blob may be a pointer to an object of Git LFS
 }
 
 // Converts reports whether [Convert] may change a file with these attributes.
 func (a Attributes) Converts() bool { return a.EOL != Keep || a.Ident || a.Encoding != "" }
 
-// For returns the attributes of a file, by its path in the tree.
+// For returns the attributes of the file at a path of the tree.
 func (s *Set) For(name string) Attributes {
 	if !s.converts && !s.lfs {
 		return Attributes{}
@@ -188,8 +192,8 @@ func (s *Set) For(name string) Attributes {
 	return s.find(name).attributes()
 }
 
-// find looks from the file's own folder up, in each from the last line up: what is
-// found first counts.
+// find searches from the folder of the file upwards, and in each .gitattributes from the last line upwards: the first state
+// found counts.
 func (s *Set) find(name string) *values {
 	v := &values{set: s}
 	for dir, base := name, path.Base(name); dir != ""; {
@@ -204,15 +208,14 @@ func (s *Set) find(name string) *values {
 	return v
 }
 
-// values are what was found of a file's attributes so far.
+// values are the states of a file's attributes that have been found so far.
 type values struct {
 	set   *Set
 	found [firstMacro]state
-	macro map[int]bool // those that were seen, whatever was said of them
+	macro map[int]bool // macros that have been seen, in any state
 }
 
-// fill takes the states of a rule, the last first; a macro that is set brings its
-// own.
+// fill adds the states of a rule, from the last to the first, and those of the macros that it sets.
 func (v *values) fill(states []state) {
 	for i := len(states) - 1; i >= 0; i-- {
 		st := states[i]
@@ -236,7 +239,7 @@ func (v *values) fill(states []state) {
 	}
 }
 
-// attributes is git's convert_attrs, with its configuration's defaults on Linux.
+// attributes implements git's convert_attrs, with the default configuration on Linux.
 func (v *values) attributes() (a Attributes) {
 	text := v.textual(attrText)
 	if text == "" {
@@ -258,7 +261,7 @@ func (v *values) attributes() (a Attributes) {
 	return a
 }
 
-// textual is git's git_path_check_crlf.
+// textual implements git's git_path_check_crlf.
 func (v *values) textual(attr int) string {
 	switch st := v.found[attr]; st.kind {
 	case set:
@@ -273,16 +276,16 @@ func (v *values) textual(attr int) string {
 	return ""
 }
 
-// pattern is where a rule holds.
+// pattern says to which files a rule applies.
 type pattern struct {
 	text    string
-	literal int  // bytes before the first that is special
-	name    bool // it has no slash, and is of names
-	suffix  bool // * and what is literal
+	literal int  // bytes before the first special one
+	name    bool // it has no slash, and matches file names
+	suffix  bool // it is * and literal text
 }
 
-// matches reports whether the pattern, of the file in a folder, matches a path,
-// the last part of which is base (path_matches).
+// matches reports whether the pattern, from the .gitattributes of a folder, matches a path whose last part is base
+// (path_matches).
 func (p *pattern) matches(name, base, folder string) bool {
 	switch {
 	case p.name && p.literal == len(p.text):
@@ -299,5 +302,5 @@ func (p *pattern) matches(name, base, folder string) bool {
 	if !ok || p.literal == len(p.text) {
 		return ok && rest == ""
 	}
-	return wildmatch.Match(p.text[p.literal:], rest, true) // without what was literal, as git does
+	return wildmatch.Match(p.text[p.literal:], rest, true) // like git, without the literal part
 }

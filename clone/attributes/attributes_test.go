@@ -207,7 +207,7 @@ func converted(t testing.TB, content []byte, a Attributes) ([]byte, string) {
 }
 
 func TestWarnings(t *testing.T) {
-	for encoding, want := range map[string]string{"klingon": "not in the encoding klingon, which is not known", "latin1": "does not fit", "UTF-16": ""} {
+	for encoding, want := range map[string]string{"klingon": "not converted to the encoding klingon, which is unknown", "latin1": "cannot represent the content", "UTF-16": ""} {
 		got, warning := converted(t, contents["utf8"], Attributes{Encoding: encoding})
 		if want == "" && warning != "" || !strings.Contains(warning, want) || want != "" && !bytes.Equal(got, contents["utf8"]) {
 			t.Errorf("%s: %q, %q", encoding, got, warning)

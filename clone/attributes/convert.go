@@ -10,19 +10,17 @@ import (
 	"initbox/internal/failure"
 )
 
-// Convert returns what git would write of a blob with that id and those
-// attributes, or nil for the blob as it is. It reads src once or twice from its
-// beginning, and with the returned content once more, a piece at a time.
+// Convert returns the content that git would write for a blob with that ID and these attributes, or nil for the unchanged
+// blob. It reads src once or twice from its beginning; reading the returned content reads it once more, in pieces.
 //
-// A warning says what git would say and go on: that the content cannot be had in
-// the encoding, and is left in UTF-8.
+// The warning, which does not stop git either, says that the content cannot be converted to the encoding, and stays in UTF-8.
 func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Reader, warning string, err error) {
 	if !a.Converts() {
 		return nil, "", nil
 	}
 	enc, known := encodings[normal(a.Encoding)]
 	if a.Encoding != "" && !known {
-		warning = leftAs(a.Encoding, "which is not known")
+		warning = leftAs(a.Encoding, "which is unknown")
 	}
 	seen := inspection{enc: enc}
 	identified := a.replacer(id, io.Discard)
@@ -34,7 +32,7 @@ func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Read
 		return nil, "", err
 	}
 	if enc != nil && seen.unencodable {
-		enc, warning = nil, leftAs(a.Encoding, "into which its content does not fit")
+		enc, warning = nil, leftAs(a.Encoding, "which cannot represent the content")
 	}
 	// The last step comes first.
 	p := &pipe{src: src}
@@ -62,7 +60,7 @@ func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Read
 }
 
 func leftAs(encoding, why string) string {
-	return "left in UTF-8, not in the encoding " + failure.Printable(encoding) + ", " + why
+	return "left in UTF-8, not converted to the encoding " + failure.Printable(encoding) + ", " + why
 }
 
 func reread(src io.ReadSeeker, dst io.Writer) error {
@@ -73,13 +71,13 @@ func reread(src io.ReadSeeker, dst io.Writer) error {
 	return err
 }
 
-// errChanged means that the source is not what it was when it was looked at.
-var errChanged = errors.New("the content has changed while it was converted")
+// errChanged means that the source has changed since it was inspected.
+var errChanged = errors.New("the content changed while it was being converted")
 
 // chunk is how much is read at a time, in bytes.
 const chunk = 64 << 10
 
-// pipe gives what comes out of the steps that its source is written to.
+// pipe reads the output of the steps to which its source is written.
 type pipe struct {
 	src   io.Reader
 	first io.Writer
@@ -110,7 +108,7 @@ func (p *pipe) Read(b []byte) (int, error) {
 	return 0, p.err
 }
 
-// end has the steps give what they hold back.
+// end makes the steps write what they hold back.
 func (p *pipe) end() {
 	if p.ident != nil {
 		if err := p.ident.close(); err != nil {
@@ -124,7 +122,7 @@ func (p *pipe) end() {
 	}
 }
 
-// inspection counts as git's gather_stats does.
+// inspection counts characters like git's gather_stats.
 type inspection struct {
 	enc         *encoding
 	unencodable bool
@@ -169,23 +167,23 @@ func (s *inspection) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end counts what was left open.
+// end counts what could not be decided before the end.
 func (s *inspection) end() {
 	if s.pendingCR {
 		s.cr++
 	}
-	if s.last == 0x1a { // the end of a text of DOS
+	if s.last == 0x1a { // the end-of-file mark of DOS
 		s.others--
 	}
 	s.unencodable = s.unencodable || len(s.partial) > 0
 }
 
-// binary is git's convert_is_binary.
+// binary implements git's convert_is_binary.
 func (s *inspection) binary() bool {
 	return s.cr > 0 || s.nul > 0 || s.printable>>7 < s.others
 }
 
-// liner puts a carriage return before every line feed that has none.
+// liner inserts a carriage return before every line feed without one.
 type liner struct {
 	next io.Writer
 	last byte

@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// encoding is what UTF-8 is written as.
+// encoding is a target of conversions from UTF-8.
 type encoding struct {
 	mark string            // at the beginning
 	fits func(r rune) bool // nil for all
 	put  func(to []byte, r rune) []byte
 }
 
-// encodings are those that a repository is likely to name, as iconv and git call
-// them. Like with the C library of Linux, UTF-16 and UTF-32 without a byte order
-// are little-endian, with a mark.
+// encodings are the encodings that a repository is likely to name, by their names in iconv and git. As in the C library of
+// Linux, UTF-16 and UTF-32 without a byte order are little-endian, with a mark.
 var encodings = map[string]*encoding{
 	"UTF-16":       {"\xff\xfe", nil, put16(binary.LittleEndian)},
 	"UTF-16LE":     {"", nil, put16(binary.LittleEndian)},
@@ -63,8 +62,8 @@ func isUTF8(name string) bool {
 	return name == "" || strings.EqualFold(name, "utf-8") || strings.EqualFold(name, "utf8")
 }
 
-// runes calls each for every character of data, which a part of one may precede in
-// partial, and returns the part at the end, or false if it is not UTF-8.
+// runes calls each for every character of data, the first of which may begin in partial. It returns the incomplete character
+// at the end, or false if data is not UTF-8.
 func runes(partial, data []byte, each func(rune)) ([]byte, bool) {
 	for len(partial) > 0 && len(data) > 0 {
 		partial = append(partial, data[0])
@@ -92,7 +91,7 @@ func runes(partial, data []byte, each func(rune)) ([]byte, bool) {
 	return partial, true
 }
 
-// check finds whether everything fits the encoding.
+// check finds out whether the encoding can represent the content.
 func (s *inspection) check(p []byte) {
 	if s.enc == nil || s.unencodable {
 		return
@@ -106,7 +105,7 @@ func (s *inspection) check(p []byte) {
 	s.unencodable = s.unencodable || !valid
 }
 
-// encoder writes UTF-8, which has been checked, in another encoding.
+// encoder converts checked UTF-8 to another encoding.
 type encoder struct {
 	encoding *encoding
 	next     io.Writer

@@ -7,16 +7,14 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// maxIdent bounds what is held back of an expanded $Id: …$, in bytes. Git knows no
-// bound, but what is longer, without a blank, is no id.
+// maxIdent limits how much of an expanded $Id: …$ is held back, in bytes. Git has no limit, but no ID is that long.
 const maxIdent = 64 << 10
 
-// identifier replaces $Id$ and $Id: HEX $ by $Id: ID $, as git does where it has
-// the whole content in memory (ident_to_worktree).
+// identifier replaces $Id$ and $Id: HEX $ by $Id: ID $, like git if it has the whole content in memory (ident_to_worktree).
 type identifier struct {
 	id    plumbing.Hash
 	next  io.Writer
-	held  []byte // begins with a dollar that may begin an id
+	held  []byte // starts with a dollar that may start an $Id$
 	count int
 }
 
@@ -30,7 +28,7 @@ type replacer interface {
 func (w *identifier) replaced() int { return w.count }
 func (w *streamer) replaced() int   { return w.count }
 
-// replacer returns what replaces ids in a file with these attributes.
+// replacer returns a writer that replaces $Id$ in a file with these attributes.
 func (a Attributes) replacer(id plumbing.Hash, next io.Writer) replacer {
 	if a.EOL == AutoCRLF || a.Encoding != "" {
 		return &identifier{id: id, next: next}
@@ -57,8 +55,7 @@ func (w *identifier) close() error {
 	return err
 }
 
-// replace writes data up to where an id may begin that more data decides upon; at
-// the end, all.
+// replace writes data up to a possible $Id$ that cannot be decided without more data; at the end it writes everything.
 func (w *identifier) replace(data []byte, end bool) (rest []byte, err error) {
 	for len(data) > 0 {
 		dollar := bytes.IndexByte(data, '$')
@@ -90,8 +87,7 @@ func (w *identifier) replace(data []byte, end bool) (rest []byte, err error) {
 	return nil, nil
 }
 
-// identAt returns the length of the id at the beginning of data, 0 if there is
-// none; open means that more data decides.
+// identAt returns the length of the $Id$ at the beginning of data, or 0; open means that more data is needed.
 func identAt(data []byte) (length int, open bool) {
 	const begin = "$Id"
 	if len(data) < len(begin)+1 {
@@ -113,7 +109,7 @@ func identAt(data []byte) (length int, open bool) {
 	if end >= 0 {
 		inside = body[:end]
 	}
-	// A blank other than the first and the last is of another system's id.
+	// A blank other than the first and the last belongs to the ID of another system.
 	if len(inside) > 1 {
 		if blank := bytes.IndexByte(inside[1:], ' '); blank >= 0 && blank+2 < len(inside) {
 			return 0, false
@@ -128,25 +124,24 @@ func identAt(data []byte) (length int, open bool) {
 	return len(begin) + 1 + end + 1, false
 }
 
-// streamer replaces ids as git does where it converts a file piece by piece
-// (ident_filter_fn), which is everywhere but where the whole content decides. It
-// differs from [identifier] in what begins like an id and is none, down to a
-// mistake: of $Idx$Id: … $ the beginning is lost.
+// streamer replaces $Id$ like git when it converts a file in pieces (ident_filter_fn), which it does unless a conversion
+// needs the whole content. It differs from [identifier] for text that only looks like $Id$, and has a bug of git: the
+// beginning of $Idx$Id: … $ is lost.
 type streamer struct {
 	id    plumbing.Hash
 	next  io.Writer
-	left  []byte // what is held back
-	state int    // how much of head was seen, or one of those below
+	left  []byte // held back
+	state int    // how much of head has been seen, or one of the states below
 	count int
 	out   []byte
 }
 
 const (
 	skipping = -1 - iota // up to a dollar or a line feed
-	passing              // the same, of what is too long for an id
+	passing              // the same, in text that is too long for an $Id$
 )
 
-const head = "$Id\x00" // git compares with the end of the string too
+const head = "$Id\x00" // git compares the terminating NUL, too
 
 func (w *streamer) Write(p []byte) (int, error) {
 	w.out = w.out[:0]
@@ -159,7 +154,7 @@ func (w *streamer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// put takes the next byte.
+// put processes the next byte.
 func (w *streamer) put(c byte) {
 	switch {
 	case w.state == passing:
@@ -188,7 +183,7 @@ func (w *streamer) put(c byte) {
 	}
 }
 
-// skip takes a byte of what may be an expanded id.
+// skip processes a byte of a possible expanded $Id$.
 func (w *streamer) skip(c byte) {
 	w.left = append(w.left, c)
 	switch {
@@ -214,8 +209,7 @@ func (w *streamer) drain() {
 	w.left, w.state = w.left[:0], 0
 }
 
-// foreign reports whether what was skipped is the id of another system: one with a
-// blank before its end (is_foreign_ident).
+// foreign reports whether the skipped text is the ID of another system: one with a blank before its end (is_foreign_ident).
 func foreign(left []byte) bool {
 	text, ok := bytes.CutPrefix(left, []byte("$Id: "))
 	if !ok {

@@ -14,8 +14,8 @@ const (
 	macroPrefix = "[attr]"
 )
 
-// parse reads a line, and returns nil for one that says nothing, or is malformed:
-// git warns of it and goes on. With define it is that of a macro, which is kept.
+// parse parses a line. It returns nil for one without effect, or a malformed one, which git skips with a warning. With define,
+// it keeps the definition of a macro.
 func (s *Set) parse(line string, atTop, define bool) (r *rule, macro bool) {
 	where, states, ok := cutLine(line)
 	if !ok {
@@ -56,7 +56,7 @@ func (s *Set) parse(line string, atTop, define bool) (r *rule, macro bool) {
 
 func isBlank(r rune) bool { return strings.ContainsRune(blank, r) }
 
-// cutLine cuts a line in its pattern and the attributes.
+// cutLine splits a line into the pattern and the attributes.
 func cutLine(line string) (where, states string, ok bool) {
 	line = strings.TrimLeft(line, blank)
 	if line == "" || line[0] == '#' || len(line) >= maxLine {
@@ -84,9 +84,8 @@ func macroName(line string) (string, bool) {
 	return name, ok && prefixed && validName(name)
 }
 
-// state reads ATTR, -ATTR, !ATTR or ATTR=VALUE. One of an attribute that does not
-// count has the index -1; false is one with a malformed name, which makes the
-// whole line void.
+// state parses ATTR, -ATTR, !ATTR or ATTR=VALUE. The index of attributes that do not matter is -1. It returns false for a
+// malformed name, which invalidates the whole line.
 func (s *Set) state(field string) (st state, valid bool) {
 	name, value, hasValue := strings.Cut(field, "=")
 	st = state{kind: set}
@@ -109,7 +108,7 @@ func (s *Set) state(field string) (st state, valid bool) {
 	return st, true
 }
 
-// validName is git's attr_name_valid.
+// validName implements git's attr_name_valid.
 func validName(name string) bool {
 	if name == "" || name[0] == '-' {
 		return false
@@ -125,8 +124,8 @@ func validName(name string) bool {
 	return true
 }
 
-// parsePattern reads a pattern. One that begins with ! means nothing here, and one
-// that ends with a slash is of folders, which have no content.
+// parsePattern parses a pattern. It ignores one that begins with !, which is invalid here, and one that ends with a slash,
+// which matches folders.
 func parsePattern(text string) (p pattern, ok bool) {
 	if strings.HasPrefix(text, "!") || strings.HasSuffix(text, "/") {
 		return p, false
@@ -145,8 +144,7 @@ func literal(text string) int {
 	return len(text)
 }
 
-// unquote reads a quoted pattern as C has strings (git's unquote_c_style), and
-// returns what follows it.
+// unquote parses a pattern quoted like a string in C (git's unquote_c_style), and returns the rest of the line.
 func unquote(line string) (text, rest string, ok bool) {
 	if line[0] != '"' {
 		return "", "", false

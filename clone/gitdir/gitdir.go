@@ -1,5 +1,13 @@
-// Package gitdir writes .git as git-clone(1) leaves it, but for the packs and the
-// index, and reads .gitmodules. What the files are is in gitrepository-layout(5).
+// Package gitdir writes .git as git-clone(1) would, except for the packs and the index, and parses .gitmodules:
+//
+//	err := gitdir.Write("/data/app/.git", gitdir.Options{
+//		Remote: "https://git.example.com/team/app.git",
+//		Head:   "refs/heads/main",
+//		Commit: commit,
+//		Packs:  []plumbing.Hash{checksum},
+//	})
+//
+// gitrepository-layout(5) documents the files.
 package gitdir
 
 import (
@@ -19,42 +27,40 @@ import (
 	"initbox/clone/remote"
 )
 
-// Options say what .git is to know.
+// Options say what .git contains.
 type Options struct {
 	Remote string        // URL without credentials, of the remote "origin"
 	Head   string        // the branch that HEAD is on, as refs/heads/main; "" for none
-	Commit plumbing.Hash // that HEAD leads to; zero if the branch has no commit yet
+	Commit plumbing.Hash // that HEAD points to; zero if the branch has no commit yet
 
-	// Refs are recorded: branches as refs/remotes/origin/*, tags as they are, HEAD,
-	// if it is symbolic, as refs/remotes/origin/HEAD; others not. Their objects
-	// have to be there.
+	// Refs are recorded: branches as refs/remotes/origin/*, tags under their names, and a symbolic HEAD as
+	// refs/remotes/origin/HEAD. Others are ignored. Their objects must exist.
 	Refs []remote.Ref
 
-	// Follow is the reference that git fetch is to bring up to date: refs/heads/main,
-	// refs/tags/v1, or refs/heads/* for all branches; "" for none.
+	// Follow is the reference that git fetch updates: refs/heads/main, refs/tags/v1, or refs/heads/* for all branches; ""
+	// for none.
 	Follow string
 
-	Shallow []plumbing.Hash // commits whose parents are not there
-	Filter  string          // "blob:none": git fetches what is missing when it needs it
+	Shallow []plumbing.Hash // commits without their parents
+	Filter  string          // "blob:none": git fetches missing objects when it needs them
 
-	// Packs are the checksums in the names of the packs. With a Filter they are
-	// marked as those of a remote that has what they lack.
+	// Packs are the checksums in the names of the packs. With a Filter they are marked as packs of a promisor remote, which
+	// has the missing objects.
 	Packs []plumbing.Hash
 
-	Sparse []string // folders, or patterns, of the files that are there; nil for all
+	Sparse []string // folders or patterns of the files in the work tree; nil for all
 	Cone   bool     // Sparse are folders
 
-	Worktree   string // where the files are, if not in the folder that has .git; may be relative to .git
+	Worktree   string // the folder of the files, unless it contains .git; may be relative to .git
 	Submodules []Module
 	Access     access.Access
 }
 
-// folders are those that git expects, or that people put files into without a look.
+// folders are the folders that git expects, or people expect to exist.
 var folders = []string{".", "hooks", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"}
 
-// Write makes dir a .git. The folder may be there, and so may those in it, with
-// the packs and the index, whose access is left to who made them. Nothing is
-// brought to the disk.
+// Write writes a .git into dir. The folder and those in it may exist, with the packs and the index, whose access it does not
+// change. It syncs nothing to the disk.
 func Write(dir string, o Options) error {
 	if err := write(dir, o); err != nil {
 		return fmt.Errorf("write the repository's .git: %w", err)
@@ -92,11 +98,11 @@ func write(dir string, o Options) error {
 	return w.err
 }
 
-// head writes HEAD: the name of a branch, or a commit's id.
+// head writes HEAD: the name of a branch, or the ID of a commit.
 func (w *writer) head(o Options) {
 	switch {
 	case o.Head == "" && o.Commit.IsZero():
-		w.check(errors.New("HEAD is neither on a branch nor at a commit"))
+		w.check(errors.New("HEAD has neither a branch nor a commit"))
 	case o.Head == "":
 		w.file("HEAD", []byte(o.Commit.String()+"\n"))
 	case !strings.HasPrefix(o.Head, branches):
@@ -108,13 +114,13 @@ func (w *writer) head(o Options) {
 
 func (w *writer) symbolic(name, target string) {
 	if err := plumbing.ReferenceName(target).Validate(); err != nil {
-		w.check(fmt.Errorf("%q is not a reference's name", target))
+		w.check(fmt.Errorf("%q is not a valid reference name", target))
 		return
 	}
 	w.file(name, []byte("ref: "+target+"\n"))
 }
 
-// shallow is sorted, as git leaves it.
+// shallow writes the file shallow, sorted as in git.
 func shallow(commits []plumbing.Hash) []byte {
 	var lines []string
 	for _, c := range commits {
@@ -124,9 +130,8 @@ func shallow(commits []plumbing.Hash) []byte {
 	return []byte(strings.Join(slices.Compact(lines), ""))
 }
 
-// Link makes the file .git of a working tree whose repository is elsewhere: at
-// gitdir, which may be relative to the working tree (gitrepository-layout(5),
-// "gitdir").
+// Link writes the file .git of a work tree whose repository is elsewhere, in the folder gitdir, which may be relative to the
+// work tree (gitrepository-layout(5), "gitdir").
 func Link(worktree, gitdir string, a access.Access) error {
 	root, err := os.OpenRoot(worktree)
 	if err != nil {
@@ -134,15 +139,14 @@ func Link(worktree, gitdir string, a access.Access) error {
 	}
 	defer root.Close()
 	if strings.ContainsAny(gitdir, "\n\r\x00") {
-		return fmt.Errorf("write .git: %q has control characters", gitdir)
+		return fmt.Errorf("write .git: %q contains control characters", gitdir)
 	}
 	w := &writer{root: root, Access: a}
 	w.file(".git", []byte("gitdir: "+gitdir+"\n"))
 	return w.err
 }
 
-// Folder makes a folder below dir, and those that it is in, for what others than Write
-// put there.
+// Folder creates a folder below dir, with its parents, for files that are not written by Write.
 func Folder(dir, name string, a access.Access) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -154,8 +158,7 @@ func Folder(dir, name string, a access.Access) error {
 	return w.err
 }
 
-// Create makes a file below dir, for what others than Write put there, with the
-// permissions of a if mode is 0.
+// Create creates a file below dir for content that is not written by Write. If mode is 0, it gets the permissions of a.
 func Create(dir, name string, a access.Access, mode fs.FileMode) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -170,7 +173,7 @@ func Create(dir, name string, a access.Access, mode fs.FileMode) (*os.File, erro
 	return f, nil
 }
 
-// A writer makes files in a folder, until something goes wrong.
+// A writer writes files in a folder, until the first error.
 type writer struct {
 	access.Access
 	root *os.Root
@@ -178,15 +181,14 @@ type writer struct {
 	err  error
 }
 
-// check remembers the first error.
+// check records the first error.
 func (w *writer) check(err error) {
 	if w.err == nil {
 		w.err = err
 	}
 }
 
-// folder makes a folder and those that it is in, and gives it its access, which no
-// umask has a say in.
+// folder creates a folder with its parents, and sets its access, regardless of the umask.
 func (w *writer) folder(name string) {
 	if w.err != nil || w.made[name] {
 		return
@@ -208,7 +210,7 @@ func (w *writer) folder(name string) {
 	w.check(f.Close())
 }
 
-// file makes a file that is not there yet.
+// file writes a file that must not exist.
 func (w *writer) file(name string, content []byte) {
 	if w.err != nil {
 		return
@@ -224,8 +226,7 @@ func (w *writer) file(name string, content []byte) {
 	w.check(f.Close())
 }
 
-// admit gives f its owner, then its mode: a change of the owner takes the setgid
-// bit away.
+// admit sets the owner of f and then its mode: changing the owner clears the setgid bit.
 func (w *writer) admit(f *os.File, mode fs.FileMode) {
 	if w.Owner != nil {
 		w.check(f.Chown(w.Owner.UID, w.Owner.GID))

@@ -10,31 +10,29 @@ import (
 	"initbox/internal/failure"
 )
 
-// Module is a submodule, as .gitmodules has it (gitmodules(5)). It comes from whoever
-// wrote the repository.
+// Module is an entry of .gitmodules (gitmodules(5)). Its content is not trusted.
 type Module struct {
 	Name    string // of the folder in .git/modules; may have slashes
 	Path    string // of the folder in the tree
 	URL     string // may be relative to that of the repository: ./ or ../
-	Branch  string // that git submodule update --remote goes by
+	Branch  string // for git submodule update --remote
 	Shallow bool   // recommended by the repository
-	Update  string // "none": not to be cloned; others say how git updates it
+	Update  string // "none" not to clone it; other values say how git updates it
 
-	// Err says why the submodule cannot be cloned, though others can. git reports it
-	// too only when it comes to that submodule.
+	// Err says why this submodule cannot be cloned, though others can. Git, too, reports it only when it reaches the
+	// submodule.
 	Err error
 }
 
-// Modules are in the order of their first mention.
+// Modules are submodules in the order in which .gitmodules first mentions them.
 type Modules []Module
 
-// Select returns the submodules at these paths of the tree, which are those of its
-// entries of mode 160000, in their order. Those that are not to be cloned (update =
-// none) are left out.
+// Select returns the submodules at these paths, which are the entries of the tree with mode 160000, in the same order. It
+// omits those that are not to be cloned (update = none).
 func (m Modules) Select(paths []string) (Modules, error) {
 	byPath := make(map[string]Module, len(m))
 	for _, module := range m {
-		byPath[module.Path] = module // of several, git takes the last
+		byPath[module.Path] = module // of several, git uses the last
 	}
 	var selected Modules
 	names := make(map[string]bool)
@@ -53,15 +51,14 @@ func (m Modules) Select(paths []string) (Modules, error) {
 	for _, module := range selected {
 		for outer := path.Dir(module.Name); outer != "."; outer = path.Dir(outer) {
 			if names[outer] {
-				return nil, module.errorf("its repository would be within that of the submodule %s", quote(outer))
+				return nil, module.errorf("its repository would be inside that of the submodule %s", quote(outer))
 			}
 		}
 	}
 	return selected, nil
 }
 
-// Dir returns where the repository of the submodule is, relative to the .git of the
-// one that it is a submodule of.
+// Dir returns the folder of the submodule's repository, relative to the .git of its parent.
 func (m Module) Dir() string { return "modules/" + m.Name }
 
 const (
@@ -69,8 +66,8 @@ const (
 	maxModulesFile = 16 << 20 // bytes
 )
 
-// ParseModules reads the content of .gitmodules. What is wrong with one submodule is
-// its Err; an error is of the whole file.
+// ParseModules parses the content of .gitmodules. It records errors of a submodule in its Err, and returns errors of the
+// file.
 func ParseModules(content []byte) (Modules, error) {
 	if len(content) > maxModulesFile {
 		return nil, fmt.Errorf("read .gitmodules: larger than %d bytes", maxModulesFile)
@@ -123,24 +120,24 @@ func isTrue(value string) bool {
 	return false
 }
 
-// check refuses what git refuses (CVE-2018-11235, CVE-2018-17456, CVE-2019-19604),
-// and names that are none on some file systems.
+// check refuses what git refuses (CVE-2018-11235, CVE-2018-17456, CVE-2019-19604), and names that are invalid on some file
+// systems.
 func (m Module) check() error {
 	switch {
 	case hasControl(m.Name) || hasControl(m.Path) || hasControl(m.URL) || hasControl(m.Branch):
 		return m.errorf("control characters in .gitmodules")
 	case !isRelative(m.Name) || len(m.Name) > 1<<10 || strings.HasPrefix(m.Name, "-"):
-		return m.errorf("its name leads out of .git/modules, or is no name for a folder")
+		return m.errorf("its name leads out of .git/modules, or is not a valid folder name")
 	case m.Path == "":
 		return m.errorf("it has no path in .gitmodules")
 	case !isRelative(m.Path) || strings.HasPrefix(m.Path, "-"):
-		return m.errorf("its path leads out of the repository, or is no path")
+		return m.errorf("its path leads out of the repository, or is invalid")
 	case m.URL == "":
 		return m.errorf("it has no URL in .gitmodules")
 	case strings.HasPrefix(m.URL, "-"):
 		return m.errorf("its URL looks like an option")
 	case strings.HasPrefix(m.Update, "!"):
-		return m.errorf("it would have a command run when it is updated")
+		return m.errorf("it would run a command when it is updated")
 	}
 	return nil
 }
@@ -151,8 +148,8 @@ func (m Module) errorf(format string, args ...any) error {
 
 func quote(text string) string { return `"` + failure.Printable(text) + `"` }
 
-// isRelative reports whether the name is a path without tricks: no empty parts, no
-// . and .., also as file systems of other systems would take them, no .git.
+// isRelative reports whether the name is a harmless relative path: without empty parts, ., .. and .git, also as the file
+// systems of other operating systems interpret them.
 func isRelative(name string) bool {
 	if name == "" || path.Clean(name) != name || strings.ContainsRune(name, '\\') {
 		return false

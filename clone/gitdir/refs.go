@@ -19,12 +19,11 @@ const (
 	origin   = "refs/remotes/origin/"
 )
 
-// packed is the first line of packed-refs: the lines are sorted, and one of a tag
-// without a line that begins with ^ is not an annotated tag.
+// packed is the first line of packed-refs. It says that the lines are sorted, and that a tag not followed by a line that
+// begins with ^ is not annotated.
 const packed = "# pack-refs with: peeled fully-peeled sorted \n"
 
-// refs writes packed-refs, where a reference is one line instead of a file, and
-// the only symbolic one.
+// refs writes packed-refs, in which each reference is a line instead of a file, and refs/remotes/origin/HEAD.
 func (w *writer) refs(o Options) {
 	known := make(map[string]remote.Ref)
 	for _, r := range o.Refs {
@@ -60,8 +59,7 @@ func (w *writer) refs(o Options) {
 	}
 }
 
-// local is the name under which a reference of the remote is recorded; "" if it is
-// not.
+// local returns the name under which a reference of the remote is recorded; "" if it is not.
 func local(name string) string {
 	if branch, ok := strings.CutPrefix(name, branches); ok && branch != "HEAD" { // which is refs/remotes/origin/HEAD
 		return origin + branch
@@ -72,13 +70,13 @@ func local(name string) string {
 	return ""
 }
 
-// config writes the file config, in the order that git does.
+// config writes the file config, in the same order as git.
 func (w *writer) config(o Options) {
 	var c gitconfig.Writer
 	c.Section("core", "")
 	version := "0"
 	if o.Filter != "" {
-		version = "1" // as git does: older versions would take what is missing for damage
+		version = "1" // like git: older versions would report missing objects as damage
 	}
 	c.Set("repositoryformatversion", version)
 	c.Set("filemode", "true")
@@ -118,8 +116,7 @@ func (w *writer) config(o Options) {
 	w.file("config", content)
 }
 
-// refspec says what git fetch does with what it follows: see git-fetch(1),
-// "CONFIGURED REMOTE-TRACKING BRANCHES".
+// refspec says which references git fetch updates: see git-fetch(1), "CONFIGURED REMOTE-TRACKING BRANCHES".
 func refspec(follow string) string {
 	if name := local(follow); name != "" {
 		return "+" + follow + ":" + name

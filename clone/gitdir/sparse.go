@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// sparse writes info/sparse-checkout, which says what git-sparse-checkout(1) leaves
-// in the working tree.
+// sparse writes info/sparse-checkout, which says which files are in the work tree (git-sparse-checkout(1)).
 func (w *writer) sparse(o Options) {
 	lines := o.Sparse
 	if o.Cone {
@@ -17,16 +16,15 @@ func (w *writer) sparse(o Options) {
 	}
 	for _, line := range lines {
 		if strings.ContainsAny(line, "\n\r\x00") {
-			w.check(fmt.Errorf("the sparse pattern %q has control characters", line))
+			w.check(fmt.Errorf("the sparse pattern %q contains control characters", line))
 			return
 		}
 	}
 	w.file("info/sparse-checkout", []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// cone returns the patterns of cone mode for folders: all of a folder, and of those
-// that it is in the files alone. See "INTERNALS - CONE PATTERN SET" in
-// git-sparse-checkout(1).
+// cone returns the patterns of cone mode for folders: everything in a folder, and only the files in its parents. See
+// git-sparse-checkout(1), "INTERNALS - CONE PATTERN SET".
 func cone(folders []string) []string {
 	whole, parents := make(map[string]bool), make(map[string]bool)
 	for _, f := range folders {
@@ -54,7 +52,7 @@ func cone(folders []string) []string {
 	return lines
 }
 
-// within reports whether f or a folder that it is in is in the set.
+// within reports whether f or one of its parents is in the set.
 func within(set map[string]bool, f string) bool {
 	for ; f != "/"; f = path.Dir(f) {
 		if set[f] {

@@ -16,10 +16,10 @@ import (
 	"initbox/internal/poll"
 )
 
-// mediaType is that of the API (docs/api/README.md of git-lfs).
+// mediaType is the media type of the API (docs/api/README.md of git-lfs).
 const mediaType = "application/vnd.git-lfs+json"
 
-// batchRequest and batchAnswer are those of docs/api/batch.md.
+// batchRequest and batchAnswer are documented in docs/api/batch.md.
 type batchRequest struct {
 	Operation string        `json:"operation"`
 	Transfers []string      `json:"transfers"`
@@ -55,7 +55,7 @@ type batchAnswer struct {
 	HashAlgo string        `json:"hash_algo"`
 }
 
-// batch asks where some objects are, and downloads them.
+// batch asks the server where some objects are, and downloads them.
 func (f *fetch) batch(ctx context.Context, targets []*target) error {
 	answer, err := f.ask(ctx, targets)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *fetch) batch(ctx context.Context, targets []*target) error {
 	for i, o := range answer.Objects {
 		found[o.OID] = &answer.Objects[i]
 	}
-	for _, t := range targets { // before anything is downloaded in vain
+	for _, t := range targets { // before any download, which would be in vain
 		if err := available(t, found[t.oid]); err != nil {
 			return err
 		}
@@ -73,17 +73,17 @@ func (f *fetch) batch(ctx context.Context, targets []*target) error {
 	return f.each(ctx, targets, func(ctx context.Context, t *target) error { return f.fetch(ctx, t, found[t.oid]) })
 }
 
-// available judges what the server says of an object. Its messages are not
-// quoted: they may hold what was sent.
+// available returns an error if the server's answer does not offer an object. It does not quote the server's messages, which
+// may contain what was sent.
 func available(t *target, o *batchObject) error {
 	switch {
 	case o == nil:
-		return permanent(failure.New(failure.Unexpected, "%v: the server's answer does not have it", t), "")
+		return permanent(failure.New(failure.Unexpected, "%v: missing from the server's answer", t), "")
 	case o.Error != nil && (o.Error.Code == http.StatusNotFound || o.Error.Code == http.StatusGone):
 		return missing(t)
 	case o.Error != nil:
 		s := failure.Status(o.Error.Code)
-		s.Text = fmt.Sprintf("%v: the server refuses it: %s", t, s.Text)
+		s.Text = fmt.Sprintf("%v: refused by the server: %s", t, s.Text)
 		return poll.Permanent(s)
 	case o.Actions.Download == nil:
 		return missing(t)
@@ -119,9 +119,9 @@ func (f *fetch) ask(ctx context.Context, targets []*target) (*batchAnswer, error
 	return decode(answer)
 }
 
-// refused names what the server has refused.
+// refused adds to an error of the batch API what was requested.
 func (f *fetch) refused(err error) error {
-	const doing = "ask for the objects of Git LFS"
+	const doing = "request the Git LFS objects"
 	var status *httpclient.StatusError
 	if !errors.As(err, &status) || errors.As(err, new(*poll.Error)) {
 		return fmt.Errorf("%s at %s: %w", doing, f.endpoint.url.Host, err)
@@ -130,9 +130,9 @@ func (f *fetch) refused(err error) error {
 	s.Text = doing + " at " + f.endpoint.url.Host + ": " + s.Text
 	switch {
 	case status.Status == http.StatusNotFound:
-		s.Hint = "does the server have Git LFS, and this repository? if the objects are elsewhere, " + ConfigFile + " has to say so (lfs.url)"
+		s.Hint = "does the server support Git LFS, and have this repository? if the objects are elsewhere, " + ConfigFile + " must say so (lfs.url)"
 	case s.Class == failure.Authentication && !f.endpoint.ours && f.endpoint.header == nil:
-		s.Hint = "the server is not that of the repository but one that " + ConfigFile + " names, which is not given the credentials"
+		s.Hint = "the server is not that of the repository, but one that " + ConfigFile + " names, to which no credentials are sent"
 	}
 	return poll.Permanent(s)
 }
@@ -141,17 +141,17 @@ func decode(a *httpclient.Answer) (*batchAnswer, error) {
 	answer := new(batchAnswer)
 	switch err := json.Unmarshal(a.Body, answer); {
 	case a.Cut || err != nil:
-		return nil, permanent(failure.New(failure.Unexpected, "ask for the objects of Git LFS: the answer is not one of its batch API"), "is it the right server?")
+		return nil, permanent(failure.New(failure.Unexpected, "request the Git LFS objects: the answer is not one of the batch API"), "is it the right server?")
 	case answer.Transfer != "" && answer.Transfer != "basic":
-		return nil, permanent(failure.New(failure.Unexpected, "ask for the objects of Git LFS: the server wants a transfer other than basic"), "")
+		return nil, permanent(failure.New(failure.Unexpected, "request the Git LFS objects: the server requires a transfer other than basic"), "")
 	case answer.HashAlgo != "" && answer.HashAlgo != "sha256":
-		return nil, permanent(failure.New(failure.Unexpected, "ask for the objects of Git LFS: the server has another hash than sha256"), "")
+		return nil, permanent(failure.New(failure.Unexpected, "request the Git LFS objects: the server uses a hash other than sha256"), "")
 	}
 	return answer, nil
 }
 
-// prepare completes a request: what proves who asks is for the repository's origin
-// alone, unless the headers that the server has given do it.
+// prepare adds credentials to a request: those given by the server, or else, only for the origin of the repository, those of
+// the repository.
 func (f *fetch) prepare(req *http.Request, given http.Header) error {
 	if given.Get("Authorization") == "" && f.Authorize != nil && f.Remote != nil && httpclient.SameOrigin(req.URL, f.Remote) {
 		if _, err := f.Authorize(req.Context(), req); err != nil {
@@ -166,11 +166,11 @@ func (f *fetch) prepare(req *http.Request, given http.Header) error {
 
 func (f *fetch) report(err error) {
 	if f.Log != nil {
-		f.Log.Warn("Git LFS: trying again", "error", failure.Of(err).Error())
+		f.Log.Warn("Git LFS: retrying", "error", failure.Of(err).Error())
 	}
 }
 
-// fetch downloads an object to a temporary file, and places it.
+// fetch downloads an object to a temporary file, and passes it to place.
 func (f *fetch) fetch(ctx context.Context, t *target, o *batchObject) error {
 	file, err := f.Temp()
 	if err != nil {
@@ -195,7 +195,7 @@ func (f *fetch) fetch(ctx context.Context, t *target, o *batchObject) error {
 func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *os.File) error {
 	href, err := parseWeb(o.Actions.Download.Href)
 	if err != nil {
-		return permanent(failure.New(failure.Unexpected, "%v: the server names no URL of http or https for it", t), "")
+		return permanent(failure.New(failure.Unexpected, "%v: the server names no http or https URL for it", t), "")
 	}
 	given, err := headers(o.Actions.Download.Header)
 	if err != nil {
@@ -203,10 +203,10 @@ func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *o
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, href.String(), nil)
 	if err != nil {
-		return permanent(failure.New(failure.Unexpected, "%v: the server names no URL of http or https for it", t), "")
+		return permanent(failure.New(failure.Unexpected, "%v: the server names no http or https URL for it", t), "")
 	}
 	req.Header.Set("User-Agent", "initbox")
-	req.Header.Set("Accept-Encoding", "identity") // the length is that of the object
+	req.Header.Set("Accept-Encoding", "identity") // so that the length is that of the object
 	if o.Authenticated {
 		for name, values := range given {
 			req.Header[name] = values
@@ -223,7 +223,7 @@ func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *o
 		return turned(t, resp)
 	}
 	if resp.ContentLength >= 0 && resp.ContentLength != t.size {
-		return wrong(t, "the server has %d bytes, not the %d that the pointer says", resp.ContentLength, t.size)
+		return wrong(t, "the server has %d bytes, but the pointer says %d", resp.ContentLength, t.size)
 	}
 	if err := restart(file); err != nil {
 		return poll.Permanent(err)
@@ -238,7 +238,7 @@ func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *o
 	return nil
 }
 
-// diskWriter remembers that it was the disk that failed, not the network.
+// diskWriter records errors of the disk, to distinguish them from those of the network.
 type diskWriter struct {
 	w   io.Writer
 	err error
@@ -258,7 +258,7 @@ func restart(file *os.File) error {
 	return err
 }
 
-// turned is the failure of a download that is answered with another status.
+// turned returns the failure for a download with an unexpected status.
 func turned(t *target, resp *http.Response) error {
 	s := failure.Status(resp.StatusCode)
 	s.Text = fmt.Sprintf("%v: %s", t, s.Text)
@@ -273,8 +273,7 @@ func turned(t *target, resp *http.Response) error {
 	return poll.Permanent(s)
 }
 
-// pause is what a server that says "not now" is left alone for: as long as it asks
-// for, and a minute at most.
+// pause returns how long to wait after a server was busy: as long as it says, but at most a minute.
 func pause(retryAfter string) time.Duration {
 	const least, most = time.Second, time.Minute
 	seconds, err := strconv.Atoi(retryAfter)

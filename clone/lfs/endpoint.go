@@ -13,18 +13,17 @@ import (
 	"initbox/internal/poll"
 )
 
-// ConfigFile is the file at the top of a tree that may say where its objects are.
+// ConfigFile is the name of the file in the top folder that may say where the objects are.
 const ConfigFile = ".lfsconfig"
 
-// endpoint is where the batch API is, and what its requests carry.
+// endpoint is the URL of the batch API, with the headers of its requests.
 type endpoint struct {
 	url    *url.URL
-	header http.Header // of the server that ssh has named; for it alone
-	ours   bool        // of the repository's origin: what proves who asks is for it
+	header http.Header // given over ssh, for that server only
+	ours   bool        // it has the origin of the repository: send its credentials
 }
 
-// endpoint finds the server, as git-lfs does: what .lfsconfig says, what the server
-// answers over ssh, or a path below the repository's.
+// endpoint finds the server like git-lfs: from .lfsconfig, from the answer over ssh, or below the URL of the repository.
 func (c *Client) endpoint(ctx context.Context) (*endpoint, error) {
 	named, err := configured(c.Config)
 	if err != nil {
@@ -43,7 +42,7 @@ func (c *Client) endpoint(ctx context.Context) (*endpoint, error) {
 		}
 	}
 	if c.Remote == nil {
-		return nil, permanent(failure.New(failure.Unexpected, "fetch the objects of Git LFS: it is not known where from"), "name the server in "+ConfigFile+" (lfs.url)")
+		return nil, permanent(failure.New(failure.Unexpected, "fetch the Git LFS objects: their server is not known"), "name the server in "+ConfigFile+" (lfs.url)")
 	}
 	u := *c.Remote
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), ""
@@ -54,8 +53,7 @@ func (c *Client) endpoint(ctx context.Context) (*endpoint, error) {
 	return &endpoint{url: &u, ours: true}, nil
 }
 
-// configured returns what .lfsconfig says of the server, or "". Git LFS goes by
-// lfs.url before that of the remote.
+// configured returns the server's URL in .lfsconfig, or "". Git LFS prefers lfs.url to that of the remote.
 func configured(content []byte) (address string, err error) {
 	ofRemote := ""
 	for e, err := range gitconfig.Parse(content) {
@@ -75,17 +73,16 @@ func configured(content []byte) (address string, err error) {
 	return address, nil
 }
 
-// elsewhere is the server that a file of the repository names. Who wrote that may
-// have any server asked, but has nothing secret sent to another than that of the
-// repository, and no password of the file's own.
+// elsewhere returns the endpoint that a file of the repository names. The file is not trusted: it may name any server, but
+// credentials are sent only to that of the repository, and a password in the file is ignored.
 func (c *Client) elsewhere(address string) (*endpoint, error) {
 	u, err := parseWeb(address)
 	if err != nil {
-		f := failure.New(failure.Unexpected, "%s of the repository names a server of Git LFS that is not one of http or https", ConfigFile)
+		f := failure.New(failure.Unexpected, "%s of the repository names a Git LFS server with a URL that is not http or https", ConfigFile)
 		return nil, permanent(f, "correct lfs.url in the file")
 	}
 	if c.Remote != nil && c.Remote.Scheme == "https" && u.Scheme == "http" {
-		f := failure.New(failure.Unexpected, "%s of the repository, which came over https, names a server of Git LFS without TLS", ConfigFile)
+		f := failure.New(failure.Unexpected, "%s of the repository, which was fetched over https, names a Git LFS server without TLS", ConfigFile)
 		return nil, permanent(f, "correct lfs.url in the file")
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
@@ -97,11 +94,11 @@ func (c *Client) elsewhere(address string) (*endpoint, error) {
 	return &endpoint{url: u, ours: ours}, nil
 }
 
-// authenticated is the server that git-lfs-authenticate has named over ssh.
+// authenticated returns the endpoint that git-lfs-authenticate has named over ssh.
 func authenticated(href string, header map[string]string) (*endpoint, error) {
 	u, err := parseWeb(href)
 	if err != nil {
-		return nil, permanent(failure.New(failure.Unexpected, "git-lfs-authenticate on the server names no URL of http or https"), "")
+		return nil, permanent(failure.New(failure.Unexpected, "git-lfs-authenticate on the server named no http or https URL"), "")
 	}
 	h, err := headers(header)
 	if err != nil {
@@ -114,21 +111,21 @@ func authenticated(href string, header map[string]string) (*endpoint, error) {
 func parseWeb(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("not a URL of http or https") // without the URL, which may hold a token
+		return nil, fmt.Errorf("not an http or https URL") // without the URL, which may contain a token
 	}
 	return u, nil
 }
 
-// headers takes those that a server gives for a request.
+// headers returns the headers that a server wants in a request.
 func headers(from map[string]string) (http.Header, error) {
 	h := http.Header{}
 	for name, value := range from {
 		switch http.CanonicalHeaderKey(name) {
 		case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Range":
-			continue // what net/http decides
+			continue // set by net/http
 		}
 		if httpclient.AddHeader(h, name+": "+value) != nil {
-			return nil, permanent(failure.New(failure.Unexpected, "the server of Git LFS names a header that is none"), "")
+			return nil, permanent(failure.New(failure.Unexpected, "the Git LFS server sent an invalid header name or value"), "")
 		}
 	}
 	return h, nil

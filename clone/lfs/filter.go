@@ -8,12 +8,11 @@ import (
 	"initbox/internal/failure"
 )
 
-// Filter says of which files .lfsconfig wants the pointers replaced:
-// lfs.fetchinclude and lfs.fetchexclude (git-lfs-fetch(1), INCLUDE AND EXCLUDE).
-// The zero value wants all.
+// Filter says which pointers to replace, according to lfs.fetchinclude and lfs.fetchexclude in .lfsconfig (git-lfs-fetch(1),
+// INCLUDE AND EXCLUDE). The zero value replaces all.
 type Filter struct{ include, exclude []string }
 
-// ReadFilter reads the content of .lfsconfig; nil is none.
+// ReadFilter parses the content of .lfsconfig, which may be nil.
 func ReadFilter(config []byte) (Filter, error) {
 	var f Filter
 	for e, err := range gitconfig.Parse(config) {
@@ -33,10 +32,10 @@ func ReadFilter(config []byte) (Filter, error) {
 
 func badConfig(err error) error {
 	f := failure.New(failure.Unexpected, "read %s of the repository: %v", ConfigFile, err)
-	return permanent(f, "correct the file in the repository, or do without --lfs")
+	return permanent(f, "fix the file in the repository, or omit --lfs")
 }
 
-// patterns splits a list at its commas.
+// patterns splits a list at commas.
 func patterns(list string) (found []string) {
 	for pattern := range strings.SplitSeq(list, ",") {
 		if pattern = strings.TrimSpace(pattern); pattern != "" {
@@ -46,12 +45,12 @@ func patterns(list string) (found []string) {
 	return found
 }
 
-// Wants reports whether the pointer at a path is to be replaced.
+// Wants reports whether to replace the pointer at a path.
 func (f Filter) Wants(path string) bool {
 	return (len(f.include) == 0 || matchesAny(f.include, path)) && !matchesAny(f.exclude, path)
 }
 
-// matchesAny reports whether a pattern is of the file or of a folder that it is in.
+// matchesAny reports whether a pattern matches the file or a folder that contains it.
 func matchesAny(patterns []string, path string) bool {
 	for _, pattern := range patterns {
 		for end := range len(path) + 1 {
@@ -66,8 +65,7 @@ func matchesAny(patterns []string, path string) bool {
 	return false
 }
 
-// matchesOne matches as in .gitignore, but knows no negation, and a slash at the
-// end says nothing.
+// matchesOne matches as in .gitignore, but without negation, and regardless of a slash at the end.
 func matchesOne(pattern, path string) bool {
 	pattern = strings.TrimSuffix(pattern, "/")
 	if !strings.Contains(pattern, "/") {

@@ -21,43 +21,40 @@ import (
 )
 
 const (
-	batchSize      = 100 // objects that are asked for at once, as git-lfs does
+	batchSize      = 100 // objects per request, as in git-lfs
 	defaultWorkers = 4
 )
 
 // Client fetches the objects of one repository.
 type Client struct {
-	// Remote is the repository's URL, of http or https; that of one that is reached
-	// over ssh or git:// is a guess (https://HOST/PATH). nil where there is none.
+	// Remote is the repository's URL, with http or https. For a repository reached over ssh or git:// it is a guess
+	// (https://HOST/PATH). It may be nil.
 	Remote *url.URL
 
-	// Authorize adds to a request what proves who asks, and returns what of it is
-	// secret. It is called only for requests to the origin of Remote, for each
-	// attempt anew. May be nil.
+	// Authorize adds credentials to a request, and returns the secrets among them. It is called only for requests to the
+	// origin of Remote, at each attempt. It may be nil.
 	Authorize func(ctx context.Context, req *http.Request) (secrets []string, err error)
 
-	// Authenticate runs git-lfs-authenticate PATH download over ssh, and returns
-	// what it answers: href and header. An empty href is a server that does not
-	// know the command. nil where the repository is not reached over ssh.
+	// Authenticate runs git-lfs-authenticate PATH download over ssh, and returns href and header of its answer. href is ""
+	// if the server does not have the command. Authenticate is nil for repositories not reached over ssh.
 	Authenticate func(ctx context.Context) (href string, header map[string]string, err error)
 
-	Folder string // of a repository on this machine: its .git, or itself if it is bare; "" for one on a server
+	Folder string // .git of a repository on this machine, or the bare repository; "" for one on a server
 	Config []byte // the content of .lfsconfig; nil for none
-	Ref    string // in full, for servers where who may read what depends on it; "" for none
+	Ref    string // full name, for servers whose permissions depend on it; "" for none
 
 	HTTP           httpclient.Options
-	AttemptTimeout time.Duration // of a request of the batch API; 0 for none. What stalls a download is for HTTP.Dial to end
-	Workers        int           // downloads at once; 0 for 4
+	AttemptTimeout time.Duration // of a request of the batch API; 0 for none. HTTP.Dial has to end a stalled download
+	Workers        int           // parallel downloads; 0 for 4
 	Seed           uint64        // of the jitter
 	Temp           func() (*os.File, error)
 	Received       *atomic.Int64 // counts bytes; may be nil
-	Log            *slog.Logger  // nil for none
+	Log            *slog.Logger  // nil to discard
 
 }
 
-// Fetch gets what the pointers point to. Each is given to place once its length
-// and SHA-256 have been verified, one at a time; content is an *os.File at its
-// beginning, which is closed after.
+// Fetch downloads the objects of the pointers. It calls place for each pointer, one at a time, after verifying length and
+// SHA-256. content is an *os.File at its beginning, which Fetch closes afterwards.
 func (c *Client) Fetch(ctx context.Context, pointers []Pointer, place func(p Pointer, content io.Reader) error) error {
 	wanted, err := group(pointers)
 	if err != nil {
@@ -87,7 +84,7 @@ func (c *Client) Fetch(ctx context.Context, pointers []Pointer, place func(p Poi
 	return nil
 }
 
-// target is an object, and where it belongs.
+// target is an object, with its pointers.
 type target struct {
 	oid      string
 	size     int64
@@ -95,20 +92,20 @@ type target struct {
 }
 
 func (t *target) String() string {
-	return "the object of Git LFS that " + failure.Printable(t.pointers[0].Path) + " points to (" + t.oid[:12] + "…)"
+	return "the Git LFS object of " + failure.Printable(t.pointers[0].Path) + " (" + t.oid[:12] + "…)"
 }
 
-// group finds the objects, in the order of their first pointers.
+// group returns the objects, in the order of their first pointers.
 func group(pointers []Pointer) ([]*target, error) {
 	byOID := map[string]*target{}
 	var targets []*target
 	for _, p := range pointers {
 		if !validOID(p.OID) || p.Size < 0 {
-			return nil, fmt.Errorf("%q is no pointer of Git LFS", p.Path)
+			return nil, fmt.Errorf("%q is not a Git LFS pointer", p.Path)
 		}
 		if p.Extended {
-			f := failure.New(failure.Unexpected, "%s is a pointer of Git LFS with extensions, which are not supported", failure.Printable(p.Path))
-			return nil, permanent(f, "do without --lfs")
+			f := failure.New(failure.Unexpected, "%s is a Git LFS pointer with extensions, which are not supported", failure.Printable(p.Path))
+			return nil, permanent(f, "omit --lfs")
 		}
 		t := byOID[p.OID]
 		if t == nil {
@@ -117,16 +114,16 @@ func group(pointers []Pointer) ([]*target, error) {
 			targets = append(targets, t)
 		}
 		if t.size != p.Size {
-			f := failure.New(failure.Unexpected, "%s and %s point to the same object of Git LFS and differ in its length",
+			f := failure.New(failure.Unexpected, "%s and %s point to the same Git LFS object, with different lengths",
 				failure.Printable(t.pointers[0].Path), failure.Printable(p.Path))
-			return nil, permanent(f, "correct the pointers in the repository")
+			return nil, permanent(f, "fix the pointers in the repository")
 		}
 		t.pointers = append(t.pointers, p)
 	}
 	return targets, nil
 }
 
-// fetch is one call of [Client.Fetch].
+// fetch is a call of [Client.Fetch].
 type fetch struct {
 	*Client
 	client   *httpclient.Client
@@ -135,7 +132,7 @@ type fetch struct {
 	place    func(Pointer, io.Reader) error
 }
 
-// empty places the object without content, which servers do not keep.
+// empty places the empty object, which servers do not store.
 func (f *fetch) empty(targets []*target) (rest []*target, err error) {
 	nothing := sha256.Sum256(nil)
 	for _, t := range targets {
@@ -156,7 +153,7 @@ func (f *fetch) empty(targets []*target) (rest []*target, err error) {
 	return rest, nil
 }
 
-// put gives a verified file to all who want it.
+// put passes a verified file to place, for each pointer.
 func (f *fetch) put(t *target, file *os.File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +168,7 @@ func (f *fetch) put(t *target, file *os.File) error {
 	return nil
 }
 
-// each calls do for all targets, some at once, until one fails.
+// each calls do for all targets, several at a time, until one fails.
 func (f *fetch) each(ctx context.Context, targets []*target, do func(context.Context, *target) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -205,8 +202,7 @@ func (f *fetch) each(ctx context.Context, targets []*target, do func(context.Con
 	return first
 }
 
-// verified copies what is as long as the object, and no longer, and compares the
-// SHA-256.
+// verified copies as many bytes as the object has, and compares length and SHA-256.
 func (f *fetch) verified(t *target, dst io.Writer, src io.Reader) error {
 	sum := sha256.New()
 	dst = io.MultiWriter(dst, sum)
@@ -222,16 +218,16 @@ func (f *fetch) verified(t *target, dst io.Writer, src io.Reader) error {
 	case err != nil:
 		return err
 	case longer:
-		return wrong(t, "what the server sends is longer than the %d bytes that the pointer says", t.size)
+		return wrong(t, "it has more than the %d bytes in the pointer", t.size)
 	case n < t.size:
-		return wrong(t, "what the server sends is %d bytes long, not the %d that the pointer says", n, t.size)
+		return wrong(t, "it has %d bytes, but the pointer says %d", n, t.size)
 	case hex.EncodeToString(sum.Sum(nil)) != t.oid:
-		return wrong(t, "what the server sends has another SHA-256 than the pointer")
+		return wrong(t, "the SHA-256 of its content differs from the pointer")
 	}
 	return nil
 }
 
-// more reports whether there is another byte.
+// more reports whether another byte follows.
 func more(src io.Reader) (bool, error) {
 	n, err := io.ReadFull(src, make([]byte, 1))
 	if err == io.EOF {
@@ -242,7 +238,7 @@ func more(src io.Reader) (bool, error) {
 
 func wrong(t *target, format string, args ...any) error {
 	f := failure.New(failure.Unexpected, "%v: "+format, append([]any{t}, args...)...)
-	return permanent(f, "the object is damaged where it is kept: push it again (git lfs push --all)")
+	return permanent(f, "the object on the server is damaged: push it again (git lfs push --all)")
 }
 
 type counter struct{ n *atomic.Int64 }
@@ -252,8 +248,8 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// missing is the failure to find an object.
+// missing returns the failure for an object that is not on the server.
 func missing(t *target) error {
 	f := failure.New(failure.Missing, "%v is not on the server", t)
-	return poll.Permanent(&failure.Failure{Class: f.Class, Text: f.Text, Hint: "push it (git lfs push --all), or do without --lfs"})
+	return poll.Permanent(&failure.Failure{Class: f.Class, Text: f.Text, Hint: "push it (git lfs push --all), or omit --lfs"})
 }

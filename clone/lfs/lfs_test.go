@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 		want   string
 		class  failure.Class
 	}{
-		"missing":  {func(s *server, c *Client) { delete(s.objects, oidOf(one)) }, "that file0 points to (" + oidOf(one)[:12] + "…) is not on the server", failure.Missing},
+		"missing":  {func(s *server, c *Client) { delete(s.objects, oidOf(one)) }, "of file0 (" + oidOf(one)[:12] + "…) is not on the server", failure.Missing},
 		"password": {func(s *server, c *Client) { c.Authorize = nil }, "401 Unauthorized", failure.Authentication},
 		"no LFS":   {func(s *server, c *Client) { c.Remote.Path = "/other" }, "status 404 Not Found", failure.Unexpected},
 		"forbidden": {func(s *server, c *Client) {
@@ -145,13 +145,13 @@ func TestRefused(t *testing.T) {
 				first(a)["error"] = map[string]any{"code": 403}
 				return false
 			}
-		}, "refuses it: status 403", failure.Authentication},
+		}, "refused by the server: status 403", failure.Authentication},
 		"others": {func(s *server, c *Client) {
 			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
 				first(a)["oid"] = oidOf(two)
 				return false
 			}
-		}, "does not have it", failure.Unexpected},
+		}, "missing from the server's answer", failure.Unexpected},
 		"no action": {func(s *server, c *Client) {
 			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
 				delete(first(a), "actions")
@@ -169,36 +169,36 @@ func TestRefused(t *testing.T) {
 				a["hash_algo"] = "md5"
 				return false
 			}
-		}, "another hash", failure.Unexpected},
+		}, "a hash other than sha256", failure.Unexpected},
 		"HTML": {func(s *server, c *Client) {
 			s.batch = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
 				io.WriteString(w, "<html>")
 				return true
 			}
-		}, "not one of its batch API", failure.Unexpected},
+		}, "not one of the batch API", failure.Unexpected},
 		"endless answer": {func(s *server, c *Client) {
 			s.batch = func(w http.ResponseWriter, _ *http.Request, _ map[string]any) bool {
 				endless(w)
 				return true
 			}
-		}, "not one of its batch API", failure.Unexpected},
-		"href": {func(s *server, c *Client) { s.href = func(string) string { return "file:///etc/passwd" } }, "no URL of http", failure.Unexpected},
+		}, "not one of the batch API", failure.Unexpected},
+		"href": {func(s *server, c *Client) { s.href = func(string) string { return "file:///etc/passwd" } }, "no http or https URL", failure.Unexpected},
 		"header": {func(s *server, c *Client) {
 			s.batch = func(_ http.ResponseWriter, _ *http.Request, a map[string]any) bool {
 				first(a)["actions"].(map[string]any)["download"].(map[string]any)["header"] = map[string]string{"X": "a\r\nY: b"}
 				return false
 			}
-		}, "names a header that is none", failure.Unexpected},
+		}, "invalid header name", failure.Unexpected},
 		"gone":        {func(s *server, c *Client) { s.href = func(string) string { return s.URL + "/objects/x" } }, "is not on the server", failure.Missing},
-		"longer":      {func(s *server, c *Client) { s.objects[oidOf(one)] = append(bytes.Clone(one), 'x') }, "has 17 bytes, not the 16", failure.Unexpected},
-		"shorter":     {func(s *server, c *Client) { s.objects[oidOf(one)] = one[1:] }, "has 15 bytes, not the 16", failure.Unexpected},
-		"other bytes": {func(s *server, c *Client) { s.objects[oidOf(one)] = bytes.ToUpper(one) }, "has another SHA-256", failure.Unexpected},
+		"longer":      {func(s *server, c *Client) { s.objects[oidOf(one)] = append(bytes.Clone(one), 'x') }, "has 17 bytes, but the pointer says 16", failure.Unexpected},
+		"shorter":     {func(s *server, c *Client) { s.objects[oidOf(one)] = one[1:] }, "has 15 bytes, but the pointer says 16", failure.Unexpected},
+		"other bytes": {func(s *server, c *Client) { s.objects[oidOf(one)] = bytes.ToUpper(one) }, "the SHA-256 of its content differs", failure.Unexpected},
 		"endless": {func(s *server, c *Client) {
 			s.download = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
 				endless(w)
 				return true
 			}
-		}, "is longer than the", failure.Unexpected},
+		}, "has more than the", failure.Unexpected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t, one, two)
@@ -232,9 +232,9 @@ func TestPointersRefused(t *testing.T) {
 	s := newServer(t, one)
 	good := pointersTo(one)[0]
 	for want, change := range map[string]func(p *Pointer){
-		"is no pointer":        func(p *Pointer) { p.OID = "../../" + p.OID[6:] },
+		"is not a Git LFS pointer":        func(p *Pointer) { p.OID = "../../" + p.OID[6:] },
 		"extensions":           func(p *Pointer) { p.Extended = true },
-		"differ in its length": func(p *Pointer) { p.Size++ },
+		"with different lengths": func(p *Pointer) { p.Size++ },
 	} {
 		p := good
 		change(&p)
@@ -343,7 +343,7 @@ func TestCredentials(t *testing.T) {
 	err := fetch(s, func(c *Client) {
 		c.Config = []byte("[lfs]\n\turl = " + strings.Replace(real.URL, "://", "://u:p@", 1) + repoPath + "/info/lfs\n")
 	})
-	if err == nil || !strings.Contains(failure.Of(err).Hint, "is not given the credentials") || real.saw("Basic") > 0 || real.saw("POST") != 1 || len(s.requests) > 0 {
+	if err == nil || !strings.Contains(failure.Of(err).Hint, "to which no credentials are sent") || real.saw("Basic") > 0 || real.saw("POST") != 1 || len(s.requests) > 0 {
 		t.Errorf("%v; the other server saw %q", err, real.requests)
 	}
 	if err := fetch(s, func(c *Client) {
@@ -359,8 +359,8 @@ func TestCredentials(t *testing.T) {
 		t.Errorf("lfsurl: %v", err)
 	}
 	for config, want := range map[string]string{
-		"[lfs]\nurl = ssh://git@host/x":  "not one of http or https",
-		"[lfs]\nurl = file:///etc":       "not one of http or https",
+		"[lfs]\nurl = ssh://git@host/x":  "that is not http or https",
+		"[lfs]\nurl = file:///etc":       "that is not http or https",
 		"[lfs\nurl":                      "read .lfsconfig of the repository: line 1",
 		"[lfs]\nurl = http://127.0.0.1/": "without TLS",
 	} {
@@ -393,12 +393,12 @@ func TestSSH(t *testing.T) {
 		t.Errorf("the header is for the batch API alone: %q", s.requests)
 	}
 	c.Authenticate = func(context.Context) (string, map[string]string, error) { return "ssh://x", nil, nil }
-	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "names no URL") {
+	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "named no http or https URL") {
 		t.Error(err)
 	}
 	c.Authenticate = func(context.Context) (string, map[string]string, error) { return "", nil, nil }
 	c.Remote = nil
-	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "not known where from") {
+	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "their server is not known") {
 		t.Error(err)
 	}
 }
@@ -421,7 +421,7 @@ func TestFolder(t *testing.T) {
 	put(damaged, func(name string) error { return os.WriteFile(name, []byte("dAmaged"), 0o644) })
 	put(pipe, func(name string) error { return syscall.Mkfifo(name, 0o644) })
 	c := &Client{Folder: dir}
-	for want, content := range map[string][]byte{"has another SHA-256": damaged, "not a file": pipe, "is not in the repository": one} {
+	for want, content := range map[string][]byte{"the SHA-256 of its content differs": damaged, "not a file": pipe, "is not in the repository": one} {
 		err := c.Fetch(t.Context(), pointersTo(content), placed{}.place)
 		if err == nil || !strings.Contains(err.Error(), want) || !poll.IsPermanent(err) {
 			t.Errorf("%v, want %q", err, want)

@@ -1,6 +1,10 @@
-// Package lfs replaces the pointers that Git LFS leaves in a repository by what
-// they point to: it asks the server for the objects over the batch API and
-// downloads them (https://github.com/git-lfs/git-lfs/tree/main/docs).
+// Package lfs parses Git LFS pointers, and downloads the objects that they point to, over the batch API
+// (https://github.com/git-lfs/git-lfs/tree/main/docs):
+//
+//	pointer, ok := lfs.Parse(blob)
+//	pointer.Path = "models/large.bin"
+//	client := &lfs.Client{Remote: repository, Temp: temp}
+//	err := client.Fetch(ctx, []lfs.Pointer{pointer}, func(p lfs.Pointer, content io.Reader) error { ... })
 package lfs
 
 import (
@@ -12,18 +16,18 @@ import (
 	"initbox/internal/lazy"
 )
 
-// MaxPointer is the length, in bytes, from which a blob is no pointer.
+// MaxPointer is the length, in bytes, from which a blob is not a pointer.
 const MaxPointer = 1024
 
-// Pointer is what a blob says of the object that it stands for.
+// Pointer is a blob that stands for an object of Git LFS.
 type Pointer struct {
-	OID      string // its SHA-256, in 64 lower-case hexadecimal digits
-	Size     int64  // in bytes
-	Path     string // of the file, for messages and for who places it
-	Extended bool   // programs named in it would have to convert the object
+	OID      string // the SHA-256 of the object: 64 lower-case hexadecimal digits
+	Size     int64  // of the object, in bytes
+	Path     string // of the file, for messages and for the caller
+	Extended bool   // it has extensions: programs would have to convert the object
 }
 
-// versions are the names that the first version of the format has had.
+// versions are the names of the first version of the format.
 var versions = map[string]bool{
 	"https://git-lfs.github.com/spec/v1": true,
 	"https://hawser.github.com/spec/v1":  true,
@@ -32,8 +36,7 @@ var versions = map[string]bool{
 
 var extension = lazy.Regexp(`^ext-[0-9]-[0-9A-Za-z_]+$`)
 
-// Parse reads the content of a blob. False is one that is no pointer, which Git LFS
-// leaves as it is.
+// Parse parses the content of a blob. It returns false for a blob that is not a pointer, which Git LFS does not change.
 func Parse(blob []byte) (p Pointer, ok bool) {
 	if len(blob) >= MaxPointer {
 		return p, false
@@ -77,7 +80,7 @@ func (p *Pointer) take(key, value string) bool {
 	return err == nil && size >= 0
 }
 
-// validOID keeps what becomes part of a path and of a request to digits.
+// validOID reports whether oid is a SHA-256, and so harmless as a part of paths and requests.
 func validOID(oid string) bool {
 	if len(oid) != hex.EncodedLen(32) {
 		return false

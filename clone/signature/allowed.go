@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// sshKey is a line of a file of SSH keys.
+// sshKey is a line in a file of SSH keys.
 type sshKey struct {
 	key           ssh.PublicKey
 	name          string   // principals, or the comment
@@ -19,7 +19,7 @@ type sshKey struct {
 	after, before time.Time
 }
 
-// allowed finds the key among those that may sign for git at that time.
+// allowed returns an error unless the key may sign for git at that time.
 func (k Keys) allowed(key ssh.PublicKey, when time.Time) (*sshKey, error) {
 	blob := key.Marshal()
 	problem := k.unknown("the SSH key " + ssh.FingerprintSHA256(key))
@@ -30,7 +30,7 @@ func (k Keys) allowed(key ssh.PublicKey, when time.Time) (*sshKey, error) {
 		}
 		switch named := "is signed by the SSH key " + ssh.FingerprintSHA256(key); {
 		case !a.mayGit():
-			problem = hinted(named+", which is not for git", "its line names other namespaces")
+			problem = hinted(named+", which is not permitted for git", "its line names other namespaces")
 		case !a.after.IsZero() && when.Before(a.after):
 			problem = hinted(named+" on "+day(when)+", which is valid only after "+day(a.after), "")
 		case !a.before.IsZero() && !when.Before(a.before):
@@ -56,7 +56,7 @@ func (a *sshKey) mayGit() bool {
 	return may
 }
 
-// addSSH adds the keys of a text with one per line.
+// addSSH adds the keys of a text, one per line.
 func (k *Keys) addSSH(content []byte) error {
 	before := len(k.ssh)
 	number := 0
@@ -87,7 +87,7 @@ func parseAllowed(line string) (*sshKey, error) {
 	for fields := 0; ; fields++ {
 		word, after := cutField(rest)
 		if after == "" {
-			return nil, errors.New("no public key in it")
+			return nil, errors.New("no public key on the line")
 		}
 		blob, comment := cutField(after)
 		if key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(word + " " + blob)); err == nil && key.Type() == word {
@@ -107,8 +107,8 @@ func parseAllowed(line string) (*sshKey, error) {
 	}
 }
 
-// prefix takes what stands before the type of the key: the first of two fields,
-// or the only one, if it holds no options, are principals.
+// prefix parses a field before the type of the key. The first of two fields, or a single one without options, holds the
+// principals.
 func (a *sshKey) prefix(word string, field int) error {
 	options := splitOptions(word)
 	isOptions := true
@@ -121,7 +121,7 @@ func (a *sshKey) prefix(word string, field int) error {
 		a.name = strings.Trim(word, `"`)
 		return nil
 	case field > 1 || !isOptions:
-		return errors.New("no public key in it")
+		return errors.New("no public key on the line")
 	}
 	for _, o := range options {
 		if err := a.option(o); err != nil {
@@ -131,7 +131,7 @@ func (a *sshKey) prefix(word string, field int) error {
 	return nil
 }
 
-// knownOption are the options of sshd(8) and of ssh-keygen(1).
+// knownOption holds the options of sshd(8) and ssh-keygen(1).
 var knownOption = map[string]bool{
 	"agent-forwarding": true, "cert-authority": true, "command": true, "environment": true, "expiry-time": true, "from": true,
 	"no-agent-forwarding": true, "no-port-forwarding": true, "no-pty": true, "no-user-rc": true, "no-x11-forwarding": true,
@@ -140,7 +140,7 @@ var knownOption = map[string]bool{
 	"namespaces": true, "valid-after": true, "valid-before": true,
 }
 
-// option takes one option. Those that say what a login may do say nothing here.
+// option parses an option. Those that restrict logins have no meaning here.
 func (a *sshKey) option(o string) (err error) {
 	name, value, _ := strings.Cut(o, "=")
 	value = strings.Trim(value, `"`)
@@ -157,7 +157,7 @@ func (a *sshKey) option(o string) (err error) {
 	return err
 }
 
-// sshTime reads YYYYMMDD[HHMM[SS]][Z], without Z in the zone of this machine.
+// sshTime parses YYYYMMDD[HHMM[SS]][Z]; without Z it is in the time zone of this machine.
 func sshTime(text string) (time.Time, error) {
 	digits, utc := strings.CutSuffix(strings.ToUpper(text), "Z")
 	zone := time.Local
@@ -171,10 +171,10 @@ func sshTime(text string) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: want YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, with Z for UTC", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: want YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, with Z for UTC", text)
 }
 
-// cutField cuts a line after its first field: quotes hold blanks.
+// cutField cuts a line after its first field, in which quotes may enclose blanks.
 func cutField(line string) (field, rest string) {
 	quoted := false
 	for i := 0; i < len(line); i++ {

@@ -13,22 +13,19 @@ import (
 	"initbox/internal/readfile"
 )
 
-// maxKeyFile is the length, in bytes, up to which a file of keys is read: the
-// keyring of a large distribution has a few million.
+// maxKeyFile limits a file of keys, in bytes: the keyring of a large distribution has a few million.
 const maxKeyFile = 16 << 20
 
-// Keys are those that may sign.
+// Keys are the trusted keys.
 type Keys struct {
 	pgp openpgp.EntityList
 	ssh []sshKey
 }
 
-// ReadKeys reads files of keys, each with one or more: OpenPGP public keys,
-// armored or not; SSH public keys as in authorized_keys or id_*.pub; or
-// ssh-keygen's allowed signers (ssh-keygen(1), ALLOWED SIGNERS).
+// ReadKeys reads files of keys, each with one or more OpenPGP public keys, armored or not, SSH public keys as in
+// authorized_keys or id_*.pub, or allowed signers (ssh-keygen(1), ALLOWED SIGNERS).
 //
-// A file that cannot be read may be mounted late. One that has no key in it is a
-// permanent failure.
+// A file that cannot be read is not a permanent failure, as it may be mounted late. A file without keys is one.
 func ReadKeys(files []string) (Keys, error) {
 	var k Keys
 	for _, name := range files {
@@ -38,12 +35,12 @@ func ReadKeys(files []string) (Keys, error) {
 			if !errors.As(err, new(*os.PathError)) {
 				f.Text = "read the keys in " + name + ": " + err.Error()
 			}
-			f.Hint, f.Err = "is the Secret or ConfigMap mounted, and may this user read it?", err
+			f.Hint, f.Err = "is the Secret or ConfigMap mounted, and readable by this user?", err
 			return Keys{}, f
 		}
 		if err := k.add(content); err != nil {
 			f := failure.New(failure.Local, "read the keys in %s: %v", name, err)
-			f.Hint = "give OpenPGP public keys (gpg --armor --export), SSH public keys (id_ed25519.pub), or a file of allowed signers as ssh-keygen has it"
+			f.Hint = "give OpenPGP public keys (gpg --armor --export), SSH public keys (id_ed25519.pub), or a file of allowed signers of ssh-keygen"
 			return Keys{}, poll.Permanent(f)
 		}
 	}
@@ -51,8 +48,8 @@ func ReadKeys(files []string) (Keys, error) {
 }
 
 var (
-	errNoKey   = errors.New("there is no key in it")
-	errPrivate = errors.New("it holds a private key, which does not belong here")
+	errNoKey   = errors.New("it contains no key")
+	errPrivate = errors.New("it contains a private key, which does not belong here")
 )
 
 // add adds the keys of one file.
@@ -70,7 +67,7 @@ func (k *Keys) add(content []byte) error {
 	return k.addSSH(content)
 }
 
-// addArmored adds the keys of one or more armored blocks, whatever is between them.
+// addArmored adds the keys of one or more armored blocks, and ignores text between them.
 func (k *Keys) addArmored(content []byte) error {
 	const begin = "-----BEGIN PGP "
 	for {
@@ -88,7 +85,7 @@ func (k *Keys) addArmored(content []byte) error {
 			return errors.New("its armor is damaged")
 		}
 		if block.Type != openpgp.PublicKeyType {
-			return errors.New("it holds a " + failure.Printable(block.Type) + ", not public keys")
+			return errors.New("it contains a " + failure.Printable(block.Type) + ", not public keys")
 		}
 		packets, err := readAtMost(block.Body, maxKeyFile)
 		if err != nil {
@@ -101,8 +98,7 @@ func (k *Keys) addArmored(content []byte) error {
 	}
 }
 
-// addPGP adds the keys of OpenPGP packets. Those that this implementation does not
-// understand are left out.
+// addPGP adds the keys of OpenPGP packets, except those that the library does not support.
 func (k *Keys) addPGP(packets []byte) error {
 	list, err := openpgp.ReadKeyRing(bytes.NewReader(packets))
 	if err != nil {
@@ -121,8 +117,8 @@ func (k *Keys) addPGP(packets []byte) error {
 	return nil
 }
 
-// usable drops the user ids that no signature of the key itself is for, only a
-// revocation: the library counts on one. It reports whether there is one left.
+// usable removes user IDs without a self-signature, which have only a revocation: the library requires a self-signature. It
+// reports whether a user ID is left.
 func usable(e *openpgp.Entity) bool {
 	for name, id := range e.Identities {
 		if id.SelfSignature == nil {

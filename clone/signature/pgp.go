@@ -18,8 +18,8 @@ import (
 	"initbox/internal/failure"
 )
 
-// verifyPGP checks an OpenPGP signature as gpg --verify does, with the time now:
-// a key that has expired since does not count, as for git.
+// verifyPGP verifies an OpenPGP signature like gpg --verify, at the current time: as in git, a key that has expired since the
+// signature is not accepted.
 func (k Keys) verifyPGP(s *signed) (Signer, error) {
 	packets, err := dearmor(s.signature)
 	if err != nil {
@@ -39,7 +39,7 @@ func (k Keys) verifyPGP(s *signed) (Signer, error) {
 		return Signer{}, pgpProblem(err, sig, known[0])
 	}
 	who := Signer{Fingerprint: fingerprint(known[0].PublicKey), Time: sig.CreationTime.UTC()}
-	if len(known) > 1 { // of several with the same id, the one that it was
+	if len(known) > 1 { // with the same ID; use the one that signed
 		who.Fingerprint = fingerprint(entity.PrimaryKey)
 	}
 	if identity := entity.PrimaryIdentity(); identity != nil {
@@ -52,17 +52,17 @@ func fingerprint(key *packet.PublicKey) string {
 	return strings.ToUpper(hex.EncodeToString(key.Fingerprint))
 }
 
-// unknown is the problem of a signature by a key that is none of the given.
+// unknown returns the problem of a signature by a key that was not given.
 func (k Keys) unknown(key string) error {
-	return hinted("is signed by "+key+", which is none of the given keys", "if that key is to be trusted, add it to the files of --verify-signature")
+	return hinted("is signed by "+key+", which is not among the given keys", "if you trust that key, add it to the files of --verify-signature")
 }
 
-// dearmor returns the packets of one armored block, and nothing but that block.
+// dearmor returns the packets of an armored block, which must be the whole text.
 func dearmor(text []byte) ([]byte, error) {
 	_, after, ended := bytes.Cut(text, []byte("-----END "))
 	_, after, _ = bytes.Cut(after, []byte("-----"))
 	if !ended || len(bytes.TrimSpace(after)) > 0 {
-		return nil, errors.New("its armor does not end with the object")
+		return nil, errors.New("its armor is not the end of the object")
 	}
 	block, err := armor.Decode(bytes.NewReader(text))
 	if err != nil {
@@ -83,8 +83,7 @@ func readAtMost(r io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// onlySignature returns the one packet there may be: of two, git could not say
-// whose signature it has verified: it refuses them too.
+// onlySignature returns the only packet. Like git, it refuses several: it would not be clear which one was verified.
 func onlySignature(packets []byte) (*packet.Signature, error) {
 	reader := packet.NewReader(bytes.NewReader(packets))
 	first, err := reader.Next()
@@ -93,22 +92,22 @@ func onlySignature(packets []byte) (*packet.Signature, error) {
 	}
 	sig, ok := first.(*packet.Signature)
 	if !ok || sig.IssuerKeyId == nil {
-		return nil, bad("it does not say which key it is by")
+		return nil, bad("it does not name its key")
 	}
 	if _, err := reader.Next(); err != io.EOF {
-		return nil, bad("more than one in the same place")
+		return nil, bad("several signatures in one armor")
 	}
 	if sig.SigType != packet.SigTypeBinary && sig.SigType != packet.SigTypeText {
-		return nil, bad("it is not of a document")
+		return nil, bad("it does not sign a document")
 	}
 	switch sig.Hash {
 	case crypto.MD5, crypto.SHA1, crypto.RIPEMD160:
-		return nil, hinted("has a signature over "+sig.Hash.String()+", for which others can be made up", "sign it again, with SHA-256")
+		return nil, hinted("has a signature over "+sig.Hash.String()+", which can be forged", "sign it again, with SHA-256")
 	}
 	return sig, nil
 }
 
-// pgpProblem says why a signature by that key does not do.
+// pgpProblem explains why a signature by that key is not accepted.
 func pgpProblem(err error, sig *packet.Signature, key openpgp.Key) error {
 	name := "the OpenPGP key " + fingerprint(key.PublicKey)
 	now := time.Now()
@@ -120,30 +119,30 @@ func pgpProblem(err error, sig *packet.Signature, key openpgp.Key) error {
 			when = latestExpiry(key.PublicKey, key.SelfSignature)
 		}
 		if when.IsZero() {
-			return hinted("is signed by "+name+", which is not valid before "+day(key.PublicKey.CreationTime), "compare the clocks")
+			return hinted("is signed by "+name+", which is not valid before "+day(key.PublicKey.CreationTime), "are the clocks right?")
 		}
-		return hinted("is signed by "+name+", which expired on "+day(when), "if its owner has prolonged it, export it anew")
+		return hinted("is signed by "+name+", which expired on "+day(when), "if its owner has extended it, export it again")
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
 		text := "is signed by " + name + ", which was revoked"
 		for _, r := range append(key.Revocations, key.Entity.Revocations...) {
-			return hinted(text+" on "+day(r.CreationTime), "choose what was signed by another key")
+			return hinted(text+" on "+day(r.CreationTime), "choose a revision signed by another key")
 		}
-		return hinted(text, "choose what was signed by another key")
+		return hinted(text, "choose a revision signed by another key")
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
 		if sig.CreationTime.After(now) {
-			return hinted("has a signature of the future, "+day(sig.CreationTime), "compare the clocks")
+			return hinted("has a signature from the future, "+day(sig.CreationTime), "are the clocks right?")
 		}
 		if sig.SigLifetimeSecs == nil || !sig.SigExpired(now) {
-			return hinted("is signed by "+name+", whose own signatures have expired", "export the key anew")
+			return hinted("is signed by "+name+", whose self-signatures have expired", "export the key again")
 		}
 		return hinted("has a signature that expired on "+day(sig.CreationTime.Add(time.Duration(*sig.SigLifetimeSecs)*time.Second)), "sign it again")
 	case errors.Is(err, pgperrors.ErrUnknownIssuer):
 		return hinted("is signed by "+name+", which is not for signing", "")
 	}
-	return bad("it does not fit the content and " + name)
+	return bad("it does not match the content and " + name)
 }
 
-// latestExpiry returns when a key expires by its own word, or zero.
+// latestExpiry returns when a key expires according to its self-signatures, or zero.
 func latestExpiry(key *packet.PublicKey, self *packet.Signature) time.Time {
 	if self == nil || self.KeyLifetimeSecs == nil || *self.KeyLifetimeSecs == 0 {
 		return time.Time{}

@@ -10,24 +10,22 @@ import (
 	"initbox/internal/poll"
 )
 
-// Revision is a commit, and the annotated tags that lead to it.
+// Revision is a commit, with the annotated tags that point to it.
 type Revision struct {
-	Start  plumbing.Hash // what the reference has: a tag, or the commit
-	Commit plumbing.Hash // what is checked out
-	Tag    string        // the name by which a tag was asked for, as in v1.2; "" for none
+	Start  plumbing.Hash // the object that the reference points to: a tag, or the commit
+	Commit plumbing.Hash // to be checked out
+	Tag    string        // the name of the requested tag, such as v1.2; "" for none
 
-	// Objects are the bytes of those that were received, by the id that they were
-	// found to have, not by the one that the server has said.
+	// Objects are the contents of the objects received, by their computed IDs, not by those that the server claims.
 	Objects map[plumbing.Hash][]byte
 }
 
-// maxTags is how many tags may lead to one another.
+// maxTags limits chains of tags.
 const maxTags = 16
 
-// VerifyRevision checks that a commit is signed, or a tag that leads to it, and
-// says which. Where a server says that a tag leads, or what its name is, counts for
-// nothing: a signed tag of another commit, or one of an older release under the
-// name of a newer one, does not do.
+// VerifyRevision verifies that a commit, or a tag that points to it, is signed, and returns which. It does not trust what the
+// server says about a tag: it refuses a signed tag of another commit, and a tag of an older release under the name of a newer
+// one.
 func VerifyRevision(r Revision, keys Keys) (s Signer, kind plumbing.ObjectType, err error) {
 	id := r.Start
 	for range maxTags {
@@ -41,10 +39,10 @@ func VerifyRevision(r Revision, keys Keys) (s Signer, kind plumbing.ObjectType, 
 		}
 		s, tagErr := Verify(raw, plumbing.TagObject, keys)
 		if tagErr == nil && id == r.Start && r.Tag != "" && tag.Name != r.Tag {
-			tagErr = refused(plumbing.TagObject, hinted("was made as "+failure.Printable(tag.Name)+", not as "+failure.Printable(r.Tag), "somebody has given the name to another tag: do not trust it"))
+			tagErr = refused(plumbing.TagObject, hinted("was made as "+failure.Printable(tag.Name)+", not as "+failure.Printable(r.Tag), "another tag was renamed: do not trust it"))
 		}
 		if tagErr == nil && !r.leads(tag.Object) {
-			tagErr = refused(plumbing.TagObject, hinted("leads to another commit than the server says", "do not trust the server"))
+			tagErr = refused(plumbing.TagObject, hinted("points to a commit other than the server says", "do not trust the server"))
 		}
 		if tagErr == nil {
 			return s, plumbing.TagObject, nil
@@ -63,7 +61,7 @@ func VerifyRevision(r Revision, keys Keys) (s Signer, kind plumbing.ObjectType, 
 	return s, plumbing.CommitObject, nil
 }
 
-// leads reports whether an object is the commit, or a tag that leads to it.
+// leads reports whether an object is the commit, or a tag that points to it.
 func (r *Revision) leads(id plumbing.Hash) bool {
 	for range maxTags {
 		if id == r.Commit {
@@ -78,8 +76,7 @@ func (r *Revision) leads(id plumbing.Hash) bool {
 	return false
 }
 
-// worse returns which of two failures is told: that a signature does not do before
-// that there is none.
+// worse returns which of two failures to report: a bad signature is worse than none.
 func worse(a, b error) error {
 	if a == nil || errors.Is(a, errUnsigned) && !errors.Is(b, errUnsigned) {
 		return b

@@ -1,6 +1,10 @@
-// Package signature verifies who signed a commit or an annotated tag, over the
-// bytes of the object as they came, with OpenPGP and SSH keys that the user
-// gives. What a signature covers is as git has it (gitformat-signature(5)).
+// Package signature verifies the signatures of commits and annotated tags with OpenPGP and SSH keys:
+//
+//	keys, err := signature.ReadKeys([]string{"/etc/keys/alice.asc"})
+//	signer, err := signature.Verify(plumbing.CommitObject, content, keys)
+//
+// It verifies the bytes of the object as they were received. A signature covers what it covers in git
+// (gitformat-signature(5)).
 package signature
 
 import (
@@ -13,14 +17,14 @@ import (
 	"initbox/internal/poll"
 )
 
-// Class is that of all failures to verify.
+// Class is the class of all failures to verify a signature.
 const Class failure.Class = "signature"
 
-// Signer is who made a signature that verifies.
+// Signer describes the key of a valid signature.
 type Signer struct {
-	Fingerprint string    // of the key: SHA256:… of SSH, hexadecimal digits of OpenPGP
-	Name        string    // the user id of OpenPGP; the principals or the comment beside an SSH key; may be empty
-	Time        time.Time // when it was made: what an OpenPGP signature says, or an SSH-signed object of itself
+	Fingerprint string    // of the key: SHA256:… for SSH, hexadecimal digits for OpenPGP
+	Name        string    // the user ID of an OpenPGP key; the principals or the comment of an SSH key; may be empty
+	Time        time.Time // of the signature, according to an OpenPGP signature, or to the object for SSH
 }
 
 func (s Signer) String() string {
@@ -30,10 +34,9 @@ func (s Signer) String() string {
 	return failure.Printable(s.Name) + " (" + s.Fingerprint + ")"
 }
 
-// Verify checks the signature of a commit or an annotated tag of these bytes. Its
-// error is permanent, of [Class], and says what is wrong: there is none, it is by
-// a key that is none of the given, or by one that has expired or was revoked, or
-// it is not of these bytes.
+// Verify verifies the signature of a commit or an annotated tag with that content. Its error is permanent, of [Class], and
+// says what is wrong: there is no signature, it does not match the content, its key is not among the given ones, or the key
+// has expired or was revoked.
 func Verify(raw []byte, kind plumbing.ObjectType, keys Keys) (Signer, error) {
 	signed, err := split(raw, kind)
 	if err != nil {
@@ -50,7 +53,7 @@ func Verify(raw []byte, kind plumbing.ObjectType, keys Keys) (Signer, error) {
 	case formatX509:
 		err = hinted("is signed with an X.509 certificate, which is not supported", "sign with OpenPGP or SSH keys: see gpg.format in git-config(1)")
 	default:
-		err = hinted("is signed in a way that is not known", "")
+		err = hinted("has an unknown kind of signature", "")
 	}
 	if err != nil {
 		return Signer{}, refused(kind, err)
@@ -58,18 +61,18 @@ func Verify(raw []byte, kind plumbing.ObjectType, keys Keys) (Signer, error) {
 	return s, nil
 }
 
-// problem is what is wrong, to follow "the commit" or "the tag".
+// problem says what is wrong; it follows "the commit" or "the tag".
 type problem struct{ text, hint string }
 
 func (p *problem) Error() string { return p.text }
 
-var errUnsigned = hinted("is not signed", "choose a signed tag or commit, or do without --verify-signature")
+var errUnsigned = hinted("is not signed", "choose a signed tag or commit, or omit --verify-signature")
 
 func hinted(text, hint string) error { return &problem{text, hint} }
 
 func problemf(format string, args ...any) error { return &problem{fmt.Sprintf(format, args...), ""} }
 
-// bad is the problem of a signature that does not verify.
+// bad returns the problem of a signature that is not valid.
 func bad(why string) error {
 	return hinted("has a bad signature: "+failure.Printable(why), "it was changed after it was signed, or the signature is damaged: do not trust it")
 }

@@ -64,7 +64,7 @@ func TestPGP(t *testing.T) {
 	accepted(t, both, tagged, tagKind, a, alice)
 	accepted(t, concatenated, byAlice, commitKind, a, alice)
 	accepted(t, onlyBob, r.commit(g.signWith(b)...), commitKind, b, bob)
-	refusedWith(t, onlyBob, byAlice, commitKind, "the commit is signed by the OpenPGP key "+a[len(a)-16:]+", which is none of the given keys")
+	refusedWith(t, onlyBob, byAlice, commitKind, "the commit is signed by the OpenPGP key "+a[len(a)-16:]+", which is not among the given keys")
 	refusedWith(t, both, r.commit(append(g.signWith(b, "--digest-algo", "SHA1"), "-c", "x.y=z")...), commitKind, "SHA-1")
 	refusedWith(t, both, r.commit(), commitKind, "is not signed")
 	r.git("tag", "-a", "-m", "unsigned", "plain")
@@ -80,7 +80,7 @@ func TestPGP(t *testing.T) {
 			t.Errorf("tag, %s: accepted", name)
 		}
 	}
-	refusedWith(t, both, bytes.Replace(byAlice, []byte("subject"), []byte("Subject"), 1), commitKind, "has a bad signature: it does not fit the content")
+	refusedWith(t, both, bytes.Replace(byAlice, []byte("subject"), []byte("Subject"), 1), commitKind, "has a bad signature: it does not match the content")
 }
 
 // tampered returns changes of an object that must not verify.
@@ -131,7 +131,7 @@ func TestPGPExpired(t *testing.T) {
 
 	refusedWith(t, keys, byExpired, commitKind, expired+", which expired on 2020-01-02T00:00:00Z")
 	refusedWith(t, keys, byRevoked, commitKind, revoked+", which was revoked on 20")
-	refusedWith(t, keys, shortLived, commitKind, "has a signature of the future, 2040-01-01T00:00:00Z")
+	refusedWith(t, keys, shortLived, commitKind, "has a signature from the future, 2040-01-01T00:00:00Z")
 }
 
 func TestSSH(t *testing.T) {
@@ -151,8 +151,8 @@ func TestSSH(t *testing.T) {
 	if _, err := Verify(r.commit(sshWith(ecdsa)...), commitKind, keys); err != nil {
 		t.Error(err)
 	}
-	refusedWith(t, keys, r.commit(sshWith(other)...), commitKind, "is signed by the SSH key "+otherPrint+", which is none of the given")
-	refusedWith(t, keys, bytes.Replace(commit, []byte("subject"), []byte("Subject"), 1), commitKind, "does not fit the content")
+	refusedWith(t, keys, r.commit(sshWith(other)...), commitKind, "is signed by the SSH key "+otherPrint+", which is not among the given")
+	refusedWith(t, keys, bytes.Replace(commit, []byte("subject"), []byte("Subject"), 1), commitKind, "does not match the content")
 	for name, raw := range tampered(commit) {
 		if _, err := Verify(raw, commitKind, keys); err == nil {
 			t.Errorf("%s: accepted", name)
@@ -188,7 +188,7 @@ func TestAllowedSigners(t *testing.T) {
 		{`"alice@example.org" ` + public, ""},
 		{`a namespaces="git" ` + public, ""},
 		{`a namespaces="file,git" ` + public, ""},
-		{`a namespaces="file" ` + public, "is not for git"},
+		{`a namespaces="file" ` + public, "is not permitted for git"},
 		{`a valid-after="20231114Z",valid-before="20231115Z" ` + public, ""},
 		{`a valid-after="20231115Z" ` + public, "is valid only after 2023-11-15"},
 		{`a valid-before="20231114Z" ` + public, "was valid only before 2023-11-14"},
@@ -212,11 +212,11 @@ func TestAllowedSigners(t *testing.T) {
 		"from=\"10.0.0.0/8\" " + public:                 "",
 		"cert-authority " + public:                      "cert-authority",
 		"expiry-time=\"20200101\" " + public:            "was valid only before 20",
-		"a valid-after=\"soon\" " + public:              `line 1: "soon" is no time`,
+		"a valid-after=\"soon\" " + public:              `line 1: "soon" is not a time`,
 		"hello world":                                   "line 1: no public key",
 		"a b c " + public:                               "line 1: no public key",
-		"# nothing":                                     "there is no key in it",
-		"":                                              "there is no key in it",
+		"# nothing":                                     "it contains no key",
+		"":                                              "it contains no key",
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nAAA":      "private key",
 		"-----BEGIN PGP PUBLIC KEY BLOCK-----\n\n!!!":   "damaged",
 		"-----BEGIN PGP MESSAGE-----\n\nAAAA\n-----END": "not public keys",
@@ -264,7 +264,7 @@ func TestSplit(t *testing.T) {
 	for raw, want := range map[string]string{
 		"tree t\ngpgsig " + pgp + "\n x\ngpgsig " + pgp + "\n y\n\nm":                  "has 2 signatures",
 		"tree t\ngpgsig -----BEGIN SIGNED MESSAGE-----\n x\n\nm":                       "X.509 certificate, which is not supported",
-		"tree t\ngpgsig hello\n\nm":                                                    "in a way that is not known",
+		"tree t\ngpgsig hello\n\nm":                                                    "an unknown kind of signature",
 		"tree t\ngpgsig " + pgp + strings.Repeat("\n "+strings.Repeat("A", 1000), 300): "more than",
 	} {
 		refusedWith(t, Keys{}, []byte(raw), commitKind, want)

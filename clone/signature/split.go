@@ -9,10 +9,10 @@ import (
 	"initbox/clone/object"
 )
 
-// maxSignature is far above any signature, in bytes: a post-quantum one has 50 kB.
+// maxSignature limits a signature, in bytes: even post-quantum ones have only 50 kB.
 const maxSignature = 256 << 10
 
-// format is the kind of a signature, by the first line of its armor.
+// format is the format of a signature, given by the first line of its armor.
 type format int
 
 const (
@@ -43,22 +43,22 @@ func formatOf(text []byte) format {
 	return formatUnknown
 }
 
-// signed is an object that has been taken apart.
+// signed is an object, split into its signature and what that covers.
 type signed struct {
 	format    format
-	payload   []byte // what the signature is of
+	payload   []byte // covered by the signature
 	signature []byte // armored
 	when      time.Time
 }
 
-// split takes an object apart as git does before it asks gpg or ssh-keygen.
+// split splits an object like git does for gpg or ssh-keygen.
 func split(raw []byte, kind plumbing.ObjectType) (*signed, error) {
 	s := new(signed)
 	switch kind {
 	case plumbing.CommitObject:
 		payload, signatures := cutHeaders(raw, true)
 		if len(signatures) > 1 {
-			return nil, problemf("has %d signatures, of which git would make one", len(signatures))
+			return nil, problemf("has %d signatures, which git would join into one", len(signatures))
 		}
 		s.payload = payload
 		if len(signatures) == 1 {
@@ -87,15 +87,14 @@ func split(raw []byte, kind plumbing.ObjectType) (*signed, error) {
 	return s, nil
 }
 
-// cutHeaders takes the signatures out of the header of an object. That of gpgsig
-// is of the object in a repository of SHA-1, that of gpgsig-sha256 of the other
-// kind; neither covers the other. Of a commit git leaves out whatever begins with
-// gpgsig (parse_buffer_signed_by_header), of a tag those two (remove_signature).
+// cutHeaders removes the signatures from the header of an object. gpgsig signs the object in a SHA-1 repository,
+// gpgsig-sha256 in a SHA-256 repository; neither covers the other. Git removes every header that begins with gpgsig from a
+// commit (parse_buffer_signed_by_header), but only these two from a tag (remove_signature).
 func cutHeaders(raw []byte, all bool) (payload []byte, signatures [][]byte) {
 	const (
 		outside = iota
 		inside  // of gpgsig
-		other   // of a header like it
+		other   // of a similar header
 	)
 	state := outside
 	payload = make([]byte, 0, len(raw))
@@ -107,7 +106,7 @@ func cutHeaders(raw []byte, all bool) (payload []byte, signatures [][]byte) {
 		rest = rest[len(line):]
 		value, ours := bytes.CutPrefix(line, []byte("gpgsig "))
 		switch {
-		case line[0] == '\n': // the header is over
+		case line[0] == '\n': // end of the header
 			return append(append(payload, line...), rest...), signatures
 		case line[0] == ' ' && state == inside:
 			last := &signatures[len(signatures)-1]
@@ -126,8 +125,8 @@ func cutHeaders(raw []byte, all bool) (payload []byte, signatures [][]byte) {
 	return payload, signatures
 }
 
-// trailing returns where the last line is that a signature may begin with, or the
-// length of the text, as git's parse_signed_buffer does for tags.
+// trailing returns where the last line that can begin a signature starts, or the length of the text, like git's
+// parse_signed_buffer for tags.
 func trailing(raw []byte) int {
 	at := len(raw)
 	for i := 0; i < len(raw); {

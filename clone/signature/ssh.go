@@ -12,13 +12,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// magic and namespace are those of OpenSSH's PROTOCOL.sshsig, and of git.
+// magic is that of OpenSSH's PROTOCOL.sshsig, namespace that of git.
 const (
 	magic     = "SSHSIG"
 	namespace = "git"
 )
 
-// sshSignature is the blob of a signature, after the magic (PROTOCOL.sshsig).
+// sshSignature is a signature after the magic (PROTOCOL.sshsig).
 type sshSignature struct {
 	Version   uint32
 	PublicKey []byte
@@ -28,7 +28,7 @@ type sshSignature struct {
 	Signature []byte
 }
 
-// sshMessage is what the key has signed, after the magic.
+// sshMessage is the message that the key signs, after the magic.
 type sshMessage struct {
 	Namespace string
 	Reserved  string
@@ -36,8 +36,7 @@ type sshMessage struct {
 	Sum       []byte
 }
 
-// verifySSH checks an SSH signature as ssh-keygen -Y verify does for git, at the
-// time that the object names.
+// verifySSH verifies an SSH signature like ssh-keygen -Y verify for git, at the time that the object names.
 func (k Keys) verifySSH(s *signed) (Signer, error) {
 	blob, err := sshBlob(s.signature)
 	if err != nil {
@@ -57,7 +56,7 @@ func (k Keys) verifySSH(s *signed) (Signer, error) {
 		return Signer{}, bad("it is malformed")
 	}
 	if made.Format == ssh.KeyAlgoRSA {
-		return Signer{}, hinted("has a signature over SHA-1, for which others can be made up", "sign it again, with an OpenSSH of today")
+		return Signer{}, hinted("has a signature over SHA-1, which can be forged", "sign it again, with a current OpenSSH")
 	}
 	sum, err := sshSum(sig.Hash, s.payload)
 	if err != nil {
@@ -65,18 +64,18 @@ func (k Keys) verifySSH(s *signed) (Signer, error) {
 	}
 	message := append([]byte(magic), ssh.Marshal(sshMessage{sig.Namespace, sig.Reserved, sig.Hash, sum})...)
 	if err := key.Verify(message, made); err != nil {
-		return Signer{}, bad("it does not fit the content and the SSH key " + print)
+		return Signer{}, bad("it does not match the content and the SSH key " + print)
 	}
 	return Signer{Fingerprint: print, Name: allowed.name, Time: s.when.UTC()}, nil
 }
 
-// sshBlob returns what the armor holds, and nothing may follow.
+// sshBlob decodes the armor, which nothing may follow.
 func sshBlob(text []byte) ([]byte, error) {
 	const begin, end = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
 	body, ok := bytes.CutPrefix(text, []byte(begin))
 	body, after, ended := bytes.Cut(body, []byte(end))
 	if !ok || !ended || len(bytes.TrimSpace(after)) > 0 {
-		return nil, errors.New("its armor does not end with the object")
+		return nil, errors.New("its armor is not the end of the object")
 	}
 	blob := make([]byte, base64.StdEncoding.DecodedLen(len(body)))
 	n, err := base64.StdEncoding.Decode(blob, bytes.Join(bytes.Fields(body), nil))
@@ -86,25 +85,25 @@ func sshBlob(text []byte) ([]byte, error) {
 	return blob[:n], nil
 }
 
-// parseSSH reads the blob of a signature.
+// parseSSH parses a decoded signature.
 func parseSSH(blob []byte) (*sshSignature, ssh.PublicKey, error) {
 	rest, ok := bytes.CutPrefix(blob, []byte(magic))
 	if !ok {
-		return nil, nil, bad("it is not one of SSH")
+		return nil, nil, bad("it is not an SSH signature")
 	}
 	sig := new(sshSignature)
 	if err := ssh.Unmarshal(rest, sig); err != nil {
 		return nil, nil, bad("it is malformed")
 	}
 	if sig.Version != 1 {
-		return nil, nil, problemf("has an SSH signature of version %d, where 1 is known", sig.Version)
+		return nil, nil, problemf("has an SSH signature of the unknown version %d", sig.Version)
 	}
 	if sig.Namespace != namespace {
 		return nil, nil, bad(fmt.Sprintf("it was made for %q, not for git", sig.Namespace))
 	}
 	key, err := ssh.ParsePublicKey(sig.PublicKey)
 	if err != nil {
-		return nil, nil, bad("its key is of no kind that is known")
+		return nil, nil, bad("its key has an unknown type")
 	}
 	if _, isCert := key.(*ssh.Certificate); isCert {
 		return nil, nil, hinted("is signed with an SSH certificate, which is not supported", "sign with the key itself")
