@@ -4,15 +4,20 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 FUZZTIME ?= 10s
 
 # The same flags as in the Dockerfile: the program there and the one here are the same bytes.
-BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_docs \
+BUILD = go build -tags urfave_cli_no_docs \
 	-ldflags "-s -w -buildid= -X main.version=$(VERSION)"
+
+# One set of flags for all that is compiled, so that building, testing, vet and staticcheck compile a package once.
+export GOFLAGS := -trimpath -buildvcs=false $(GOFLAGS)
+export CGO_ENABLED = 0
 
 # Modules of their own, so that what they need stays out of the product's go.mod. Not test/consul: that is one file, and
 # a tool that reads it wants hundreds of modules compiled.
 TEST_MODULES = test/coredns test/grpchealth test/helm test/kafka test/mongodb
 # Two packages at once: they wait for most of their time. Ten minutes for each, as go test would have it, are not enough
 # where others take the machine's.
-TEST = go test -p 2 -timeout 30m
+TEST = go test -p 2 -timeout 30m $(TESTFLAGS)
+TESTFLAGS ?=
 # Tools that read the sources, at the versions that test/tools/go.mod pins.
 TOOL = go tool -modfile=test/tools/go.mod
 
@@ -29,21 +34,27 @@ build: ## bin/initbox: static, and from the same sources the same bytes (VERSION
 demo: build ## the Kubernetes documentation's init containers, without a cluster
 	go run ./test/demo -initbox bin/initbox
 
+.PHONY: check
+check: build gofmt vet staticcheck ## what to run after each edit, within a minute: reads the sources, and runs the tests that want no real server
+	go test -short -vet=off ./...
+
+# The compiler is busy while packages are installed. What it makes, the tests use: those of test/servers build the
+# servers of the other modules.
 .PHONY: test
 test: ## all tests; installs the real servers they want, where it may (root and apt)
-	test/install-servers.sh
-	$(TEST) ./...
-	@for module in $(TEST_MODULES); do echo "go test: $$module"; (cd $$module && $(TEST) ./...) || exit; done
+	@test/install-servers.sh & \
+		for module in . $(TEST_MODULES); do go -C $$module list -test -deps -export ./... >/dev/null || break; done; wait $$!
+	$(TEST) -vet=off ./...
+	cd test/helm && $(TEST) -vet=off ./...
 
 .PHONY: consul
 consul: ## a real Consul for the tests, which do with a handler where there is none; four minutes or more, once
 	test/consul/build.sh
 
-# Not test/: what it adds runs in processes of their own, which the race detector does not see. Nor as many kills as
-# elsewhere: where one strikes is as random without it.
+# Not test/: what it adds runs in processes of their own, which the race detector does not see.
 .PHONY: race
-race: ## the tests under the race detector (needs a C compiler)
-	INITBOX_TEST_KILLS=20 CGO_ENABLED=1 $(TEST) -race $$(go list ./... | grep -v '^initbox/test/')
+race: ## the tests of the packages that start goroutines, under the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(TEST) -race -short -vet=off $$(test/goroutines.sh)
 
 # Not test/helm: where Helm reads nonsense in another way than we do, nothing is to be mended.
 .PHONY: fuzz
@@ -54,6 +65,10 @@ fuzz: ## every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x)
 			go test $$package -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) </dev/null || exit; \
 		done || exit; \
 	done
+
+.PHONY: soak
+soak: ## what is random, for DURATION (20m), drawn from SEED: fuzzing, kills, races, mutants (of the lines changed since CHANGED)
+	test/soak/run.sh
 
 .PHONY: bench
 bench: build ## measures initbox beside other tools, and keeps the report in docs/benchmarks.md
@@ -103,10 +118,14 @@ vet:
 staticcheck:
 	$(TOOL) staticcheck ./...
 
-# A machine without a way to the database of vulnerabilities can still build and test.
+# A machine without a way to the database of vulnerabilities can still build and test. It is asked for the database first,
+# before the tool is compiled and finds out by itself, where there is a curl to do so.
 .PHONY: govulncheck
 govulncheck:
-	@found=$$($(TOOL) govulncheck -tags urfave_cli_no_docs ./... 2>&1) && failed= || failed=1; \
+	@if command -v curl >/dev/null && ! curl -fsS -m 20 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
+		echo "govulncheck: skipped, its database cannot be reached"; exit; \
+	fi; \
+	found=$$($(TOOL) govulncheck -tags urfave_cli_no_docs ./... 2>&1) && failed= || failed=1; \
 	case "$$found" in \
 	*"fetching vulnerabilities"*) echo "govulncheck: skipped, its database cannot be reached" ;; \
 	*) echo "$$found"; [ -z "$$failed" ] ;; \

@@ -1,0 +1,242 @@
+// Command mutants changes one operator at a time in the product's code and runs the package's own tests, which should
+// fail. It prints the mutants that survive, and exits with 1 if fewer than 95 % are killed.
+//
+//	go run ./test/mutants -for 4m -seed 7
+//	go run ./test/mutants -changed v1.2.0            # of the lines that have changed since, in any package
+//	go run ./test/mutants -for 10m ./clone/publish
+//
+// The sources stay as they are: a mutant is compiled through go's -overlay. One that does not compile is not counted. But
+// code that removes files, with a condition negated, may remove others: run it where nothing can be lost, and not as root.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Where files are written or secrets are handled: what a test does not notice there costs most.
+var critical = []string{
+	"./clone/access", "./clone/gitdir", "./clone/publish", "./clone/worktree", "./internal/atomicfile", "./internal/secret", "./render",
+}
+
+// least is the share of the mutants that have to be killed, in per cent.
+const least = 95
+
+func main() {
+	limit := flag.Duration("for", 4*time.Minute, "start no mutant after this `DURATION`")
+	seed := flag.Uint64("seed", 1, "the `NUMBER` that decides which mutants come first")
+	changed := flag.String("changed", "", "only lines that have changed since this `REVISION`")
+	flag.Parse()
+	if err := run(flag.Args(), *changed, *seed, time.Now().Add(*limit)); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(patterns []string, changed string, seed uint64, end time.Time) error {
+	if len(patterns) == 0 {
+		patterns = critical
+		if changed != "" {
+			patterns = []string{"./..."}
+		}
+	}
+	mutants, err := find(patterns, changed)
+	if err != nil {
+		return err
+	}
+	rand.New(rand.NewPCG(seed, 0)).Shuffle(len(mutants), func(i, j int) { mutants[i], mutants[j] = mutants[j], mutants[i] })
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	trial := trial{dir: dir, allowed: map[string]time.Duration{}}
+	count := map[outcome]int{}
+	for _, m := range mutants {
+		if time.Now().After(end) {
+			break
+		}
+		result, err := trial.of(m)
+		if err != nil {
+			return err
+		}
+		count[result]++
+		if result == survived {
+			fmt.Printf("survived: %s\n", m)
+		}
+	}
+	tried := count[killed] + count[survived]
+	fmt.Printf("mutants: %d of %d killed, out of %d there are; %d more did not compile; seed %d\n",
+		count[killed], tried, len(mutants), count[broken], seed)
+	if count[killed]*100 < tried*least {
+		return fmt.Errorf("less than %d %% are killed", least)
+	}
+	return nil
+}
+
+// find returns the mutants of the packages' files, or of those of their lines that have changed since a revision.
+func find(patterns []string, changed string) ([]mutant, error) {
+	out, err := output("go", append([]string{"list", "-json=Dir,ImportPath,GoFiles,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	if err != nil {
+		return nil, err
+	}
+	var all []mutant
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var p struct {
+			Dir, ImportPath                    string
+			GoFiles, TestGoFiles, XTestGoFiles []string
+		}
+		if err := d.Decode(&p); err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(p.ImportPath, "initbox/test/") || len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			path := filepath.Join(p.Dir, name)
+			lines, err := changedLines(path, changed)
+			if err != nil {
+				return nil, err
+			}
+			found, err := mutantsOf(path, p.ImportPath, lines)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, nil
+}
+
+// changedLines returns which lines of a file have changed since a revision: a function that always holds if there is no revision.
+func changedLines(path, since string) (func(line int) bool, error) {
+	if since == "" {
+		return func(int) bool { return true }, nil
+	}
+	diff, err := output("git", "diff", "--unified=0", "--no-color", since, "--", path)
+	if err != nil {
+		return nil, err
+	}
+	lines := map[int]bool{}
+	for text := range strings.Lines(string(diff)) {
+		// @@ -10,2 +12,3 @@: three lines, from the twelfth
+		_, after, ok := strings.Cut(text, " +")
+		if !strings.HasPrefix(text, "@@ ") || !ok {
+			continue
+		}
+		after, _, _ = strings.Cut(after, " ")
+		from, number, several := strings.Cut(after, ",")
+		first, err := strconv.Atoi(from)
+		n := 1
+		if several && err == nil {
+			n, err = strconv.Atoi(number)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("git diff says %q: %w", text, err)
+		}
+		for i := range n {
+			lines[first+i] = true
+		}
+	}
+	return func(line int) bool { return lines[line] }, nil
+}
+
+type outcome int
+
+const (
+	killed outcome = iota
+	survived
+	broken // it does not compile
+)
+
+// trial runs tests against mutants.
+type trial struct {
+	dir     string
+	allowed map[string]time.Duration // how long a package's tests may take, by import path
+}
+
+// of tries one mutant.
+func (t trial) of(m mutant) (outcome, error) {
+	allowed, err := t.allowedFor(m.pkg)
+	if err != nil {
+		return 0, err
+	}
+	overlay, err := t.overlay(m)
+	if err != nil {
+		return 0, err
+	}
+	binary := filepath.Join(t.dir, "mutant.test")
+	if err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, m.pkg).Run(); err != nil {
+		return broken, ignoreExit(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), allowed)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.failfast")
+	cmd.Dir = filepath.Dir(m.path)
+	cmd.WaitDelay = time.Second // a child of the test may hold its output
+	if err := cmd.Run(); err != nil {
+		return killed, nil // also by not ending
+	}
+	return survived, nil
+}
+
+// allowedFor returns how long the tests of a mutant of the package may take: ten times as long as without one. Without one
+// they have to pass, or every mutant would seem to be killed.
+func (t trial) allowedFor(pkg string) (time.Duration, error) {
+	if d, ok := t.allowed[pkg]; ok {
+		return d, nil
+	}
+	began := time.Now()
+	if out, err := exec.Command("go", "test", "-vet=off", "-count=1", pkg).CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("the tests of %s fail without a mutant: %w\n%s", pkg, err, out)
+	}
+	t.allowed[pkg] = 10*time.Since(began) + 10*time.Second
+	return t.allowed[pkg], nil
+}
+
+// overlay writes the mutant's file, and the one that tells go to compile it instead of the original.
+func (t trial) overlay(m mutant) (string, error) {
+	source, err := os.ReadFile(m.path)
+	if err != nil {
+		return "", err
+	}
+	changed := filepath.Join(t.dir, "mutant.go")
+	text := string(source[:m.start]) + m.text + string(source[m.end:])
+	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {m.path: changed}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(t.dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, replace, 0o600)
+}
+
+// output runs a program and returns what it prints; what it says of a failure is in the error.
+func output(name string, args ...string) ([]byte, error) {
+	out, err := exec.Command(name, args...).Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil, fmt.Errorf("%s %s: %w: %s", name, args[0], err, exit.Stderr)
+	}
+	return out, err
+}
+
+// ignoreExit returns nil for a program that ran and failed.
+func ignoreExit(err error) error {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}

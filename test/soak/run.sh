@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# run.sh is make soak: what is random, and therefore not in .ci/run. It goes on for about $DURATION (20m), and draws from
+# $SEED, which it prints; given again, the kills, the order of tests and the mutants are the same. Fuzzing has no seed: what it
+# finds it writes into the package's testdata/fuzz, where every go test finds it from then on.
+#
+#   make soak
+#   make soak DURATION=2h SEED=7
+#   make soak CHANGED=v1.2.0     # mutants only of lines that have changed since
+#
+# Each part does its share of the work whatever has failed before. PARTS="kills mutants" runs only some.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+say() { echo "soak: $*"; }
+
+# seconds DURATION prints a duration of the form 90s, 20m or 2h as seconds.
+seconds() {
+	case $1 in
+	*[0-9]h) echo $((${1%h} * 3600)) ;;
+	*[0-9]m) echo $((${1%m} * 60)) ;;
+	*[0-9]s) echo "${1%s}" ;;
+	*)
+		say "DURATION=$1 is not of the form 90s, 20m or 2h" >&2
+		return 1
+		;;
+	esac
+}
+
+total=$(seconds "${DURATION:-20m}")
+seed=${SEED:-$((RANDOM * 32768 + RANDOM))}
+parts=${PARTS:-fuzz kills races mutants}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=""
+say "SEED=$seed, for $total s: $parts"
+
+# shuffled prints the lines of its input in an order that follows from the seed.
+shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | sort | cut -f 2-; }
+
+# tests PACKAGE-FOLDER PATTERN prints the tests in those of its files that match.
+tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p'; }
+
+# --- parts: each has $share seconds, and returns whether nothing was found ---
+
+# fuzz runs every target of the product for an equal part of the time. Not those of test/helm: where Helm reads
+# nonsense in another way than we do, nothing has to be fixed.
+fuzz() {
+	local folder target each done=0 bad=0 end=$((SECONDS + share))
+	grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | while read -r file; do
+		sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
+	done | shuffled >"$work/targets"
+	while read -r folder target; do
+		each=$(((end - SECONDS) / ($(wc -l <"$work/targets") - done)))
+		[ "$each" -gt 0 ] || each=1
+		done=$((done + 1))
+		# The end of the time is sometimes taken for a failure, "context deadline exceeded". A real one names its input.
+		if ! go test "$folder" -run '^$' -fuzz "^$target\$" -fuzztime "${each}s" -fuzzminimizetime 10s </dev/null >"$work/log" 2>&1 &&
+			{ grep -q 'Failing input written to\|panic:' "$work/log" || ! grep -q 'context deadline exceeded' "$work/log"; }; then
+			cat "$work/log"
+			bad=$((bad + 1))
+			continue
+		fi
+		say "fuzz: $folder $target: $(grep -o 'execs: [0-9]*' "$work/log" | tail -n 1)"
+	done <"$work/targets"
+	say "fuzz: $done targets, $bad of them failed"
+	[ "$bad" = 0 ]
+}
+
+# kills has the tests that strike at moments do so at random ones: test/soak has the package.
+kills() {
+	local folder names number bad=0
+	grep -rl --include='*_test.go' 'soak\.Moments(' . | grep -v '^./test/soak/' | xargs -r -n 1 dirname | sort -u >"$work/folders"
+	number=$(while read -r folder; do tests "$folder" 'soak\.Moments\('; done <"$work/folders" | wc -l)
+	[ "$number" -gt 0 ] || { say "kills: no test strikes at moments"; return 1; }
+	while read -r folder; do
+		names=$(tests "$folder" 'soak\.Moments\(' | paste -s -d '|')
+		say "kills: $folder: $names"
+		INITBOX_SOAK=$((share / number + 1))s INITBOX_SEED=$seed \
+			go test -count=1 -timeout $((share + 1800))s -run "^($names)\$" "$folder" || bad=$((bad + 1))
+	done <"$work/folders"
+	say "kills: $number tests in $(wc -l <"$work/folders") packages, $bad packages failed"
+	[ "$bad" = 0 ]
+}
+
+# races runs the tests of all packages under the race detector, one package after the other and in another order each time,
+# without -short, until the time is over.
+races() {
+	local package round=0 bad=0 runs=0 end=$((SECONDS + share))
+	go list ./... | grep -v '^initbox/test/' | shuffled >"$work/packages"
+	while [ "$SECONDS" -lt "$end" ]; do
+		round=$((round + 1))
+		while read -r package && [ "$SECONDS" -lt "$end" ]; do
+			CGO_ENABLED=1 go test -race -count=1 -timeout 30m -vet=off -shuffle "$((seed + round))" "$package" </dev/null || bad=$((bad + 1))
+			runs=$((runs + 1))
+		done <"$work/packages"
+	done
+	say "races: $runs runs of $(wc -l <"$work/packages") packages, $bad of them failed"
+	[ "$bad" = 0 ]
+}
+
+# mutants changes one operator at a time and expects a test to notice: test/mutants.
+mutants() { go run ./test/mutants -for "${share}s" -seed "$seed" ${CHANGED:+-changed "$CHANGED"}; }
+
+for part in $parts; do
+	case $part in # what each is worth, of ten
+	fuzz) weight=4 ;;
+	kills | races | mutants) weight=2 ;;
+	*) say "no part $part" >&2 && exit 1 ;;
+	esac
+	weights=$((${weights:-0} + weight))
+	plan="${plan-} $part:$weight"
+done
+for part in $plan; do
+	share=$((total * ${part#*:} / weights))
+	began=$SECONDS
+	say "==> ${part%:*}: $share s"
+	"${part%:*}" || failed="$failed ${part%:*}"
+	say "<== ${part%:*}: $((SECONDS - began)) s"
+done
+[ -z "$failed" ] || { say "FAILED with SEED=$seed:$failed"; exit 1; }
+say "nothing found in $SECONDS s, SEED=$seed"
