@@ -13,6 +13,7 @@ func TestDatabase(t *testing.T) {
 	n.apply("databases.yaml")
 	status := n.watchPod("web")
 	n.wait("condition=Ready", "pod/redis")
+	n.apply("databases-stuck.yaml") // it has its own deadline
 	status.until(` Init:0/2 `)
 	wait := n.followLog("web", "env")
 	t.Logf("the log: %s", wait.until(`redis://redis/0: MASTERDOWN Link with MASTER is down`).text)
@@ -22,7 +23,6 @@ func TestDatabase(t *testing.T) {
 	shown := status.until(` Running `)
 	t.Logf("%s; kubectl showed Running %v after", ready.text, shown.at.Sub(timeOf(t, ready)))
 
-	n.apply("databases-stuck.yaml")
 	n.watchPod("stuck").until(` Init:Error `)
 	contains(t, "kubectl logs", n.logs("stuck", "wait"), `redis://redis:6379/0: WRONGPASS `, `^initbox wait-for-service: not ready within 2\d(\.\d+)?s: redis://redis:6379/0: WRONGPASS `)
 	describe := n.kubectl("describe", "pod", "stuck")

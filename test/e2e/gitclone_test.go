@@ -245,7 +245,7 @@ func TestGitCloneStuck(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
 	n.newGitServer().push("app.git", "main", map[string]string{"settings.txt": "first\n"})
-	for _, c := range []struct {
+	cases := []struct {
 		pod, url, args string
 		status         int
 		message        []string // patterns; the first is one of its first line
@@ -255,8 +255,11 @@ func TestGitCloneStuck(t *testing.T) {
 		{"no-token", "git/private/app.git", "--ref, main", 1, []string{`cloning http://git/private/app.git: .*401`, `^hint: .*--password-file`}},
 		{"old-token", "git/private/app.git", "--user, ci, --password-file, /secrets/token", 1, []string{`cloning http://git/private/app.git: .*401`, `^hint: `}},
 		{"no-server", "gti/app.git", "--timeout, 5s", 124, []string{`cloning http://gti/app.git: .*no such name`, `^hint: `}},
-	} {
+	}
+	for _, c := range cases { // all at once: they wait for the kubelet, and one for its deadline
 		n.apply("gitclone-stuck.yaml", "NAME", c.pod, "URL", c.url, "ARGS", c.args)
+	}
+	for _, c := range cases {
 		n.watchPod(c.pod).until(` Init:Error `)
 		describe := n.kubectl("describe", "pod", c.pod)
 		contains(t, "kubectl describe", describe, fmt.Sprintf(`Exit Code: +%d$`, c.status), `Message: +`+c.message[0])

@@ -2,12 +2,13 @@ package e2e_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"initbox/test/soak"
 )
 
 // The documentation's example, as it says what kubectl shows: Init:0/2, Init:1/2, Running.
@@ -162,7 +163,7 @@ func TestDeletion(t *testing.T) {
 func TestRestricted(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	user := fmt.Sprint(100_000 + rand.IntN(1_000_000_000))
+	user := fmt.Sprint(100_000 + soak.Rand(t).IntN(1_000_000_000))
 	n.apply("restricted.yaml", "1234567", user)
 	n.watchPod("restricted").until(` Running `)
 	for _, c := range n.pod("restricted").Status.InitContainerStatuses {

@@ -189,6 +189,13 @@ func TestRegister(t *testing.T) {
 	if len(pods) != 20 {
 		t.Errorf("%d Pods, want 20", len(pods))
 	}
+	if ours != "" { // the suite runs in the network of test/cluster, where a Service's address leads to its Pods
+		ip := n.kubectl("get", "service", "management", "-o", "jsonpath={.spec.clusterIP}")
+		wait := n.await("tcp://" + ip + ":80")
+		if status, _ := wait.exit(); status != 0 {
+			t.Errorf("the wait for the Service's address: exit status %d:\n%s", status, wait)
+		}
+	}
 	t.Logf("%d of %d Pods are registered, once each, within %v", len(server.registered()), len(pods), last.At.Sub(first.At).Round(time.Millisecond))
 }
 

@@ -44,7 +44,7 @@ done
 part "images"
 
 # suite FLAG…: many cases at a time, since they mostly wait for the kubelet.
-suite() { "${enter[@]}" "$work/e2e.test" -test.v -test.timeout 20m -test.parallel 6 "$@"; }
+suite() { "${enter[@]}" "$work/e2e.test" -test.v -test.timeout 20m -test.parallel 10 "$@"; }
 
 cd test/e2e
 if [ $# -gt 0 ]; then

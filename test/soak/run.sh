@@ -38,7 +38,7 @@ say "SEED=$seed, for $total s: $parts"
 shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | sort | cut -f 2-; }
 
 # tests PACKAGE-FOLDER PATTERN prints the tests in those of its files that match.
-tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p'; }
+tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p'; }
 
 # --- parts: each has $share seconds, and returns whether nothing was found ---
 
@@ -49,6 +49,7 @@ fuzz() {
 	grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | while read -r file; do
 		sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
 	done | shuffled >"$work/targets"
+	[ -s "$work/targets" ] || { say "fuzz: no target found"; return 1; }
 	while read -r folder target; do
 		each=$(((end - SECONDS) / ($(wc -l <"$work/targets") - done)))
 		[ "$each" -gt 0 ] || each=1
