@@ -191,7 +191,7 @@ func TestRegister(t *testing.T) {
 	}
 	if ours != "" { // the suite runs in the network of test/cluster, where a Service's address leads to its Pods
 		ip := n.kubectl("get", "service", "management", "-o", "jsonpath={.spec.clusterIP}")
-		wait := n.await("tcp://" + ip + ":80")
+		wait := n.await("k8s:service/management", "tcp://"+ip+":80")
 		if status, _ := wait.exit(); status != 0 {
 			t.Errorf("the wait for the Service's address: exit status %d:\n%s", status, wait)
 		}
