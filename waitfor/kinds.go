@@ -3,40 +3,63 @@ package waitfor
 import (
 	"maps"
 	"slices"
+
+	"initbox/waitfor/amqp"
+	"initbox/waitfor/cassandra"
+	"initbox/waitfor/clickhouse"
+	"initbox/waitfor/dns"
+	"initbox/waitfor/elasticsearch"
+	"initbox/waitfor/etcd"
+	"initbox/waitfor/file"
+	"initbox/waitfor/grpc"
+	"initbox/waitfor/http"
+	"initbox/waitfor/influxdb"
+	"initbox/waitfor/k8s"
+	"initbox/waitfor/kafka"
+	"initbox/waitfor/memcached"
+	"initbox/waitfor/mongodb"
+	"initbox/waitfor/mysql"
+	"initbox/waitfor/nats"
+	"initbox/waitfor/postgres"
+	"initbox/waitfor/redis"
+	"initbox/waitfor/socket"
+	"initbox/waitfor/target"
+	"initbox/waitfor/temporal"
+	"initbox/waitfor/zookeeper"
 )
 
 // kinds lists every kind of target. A new one is a line here and a package.
-var kinds = kindList{
-	&dnsKind,
-	&tcpKind,
-	&tlsKind,
-	&httpKind,
-	&grpcKind,
-	&unixKind,
-	&fileKind,
-	&k8sKind,
-	&postgresKind,
-	&mysqlKind,
-	&memcachedKind,
-	&zookeeperKind,
-	&redisKind,
-	&natsKind,
-	&amqpKind,
-	&kafkaKind,
-	&mongoKind,
-	&cassandraKind,
-	&etcdKind,
-	&elasticsearchKind,
-	&clickhouseKind,
-	&influxdbKind,
-	&temporalKind,
+var kinds = target.Kinds{
+	&dns.Kind,
+	&socket.TCP,
+	&socket.TLS,
+	&http.Kind,
+	&grpc.Kind,
+	&socket.Unix,
+	&file.Kind,
+	&k8s.Kind,
+	&postgres.Kind,
+	&mysql.Kind,
+	&memcached.Kind,
+	&zookeeper.Kind,
+	&redis.Kind,
+	&nats.Kind,
+	&amqp.Kind,
+	&kafka.Kind,
+	&mongodb.Kind,
+	&cassandra.Kind,
+	&etcd.Kind,
+	&elasticsearch.Kind,
+	&clickhouse.Kind,
+	&influxdb.Kind,
+	&temporal.Kind,
 }
 
 // Kinds returns every kind of target, in the order of the documentation.
-func Kinds() kindList { return kinds }
+func Kinds() target.Kinds { return kinds }
 
 // KindOf returns the kind of target with the scheme, or nil.
-func KindOf(scheme string) *Kind { return kinds.Of(scheme) }
+func KindOf(scheme string) *target.Kind { return kinds.Of(scheme) }
 
 // Schemes returns the schemes that [Parse] accepts, sorted.
 func Schemes() []string { return kinds.Schemes() }
@@ -48,32 +71,20 @@ func Schemes() []string { return kinds.Schemes() }
 // A target may refer to a secret, in the user information, the path or the
 // query: ${file:/path}, which is read again at each attempt, and ${env:NAME},
 // which must be set, because nothing can set it later.
-func Parse(text string, o Options) (Check, error) {
-	check, err := kinds.Parse(text, o)
-	if t := parsedOf(check); err == nil && t != nil && t.gone {
-		return gone{check}, nil
-	}
-	return check, err
+func Parse(text string, o target.Options) (target.Check, error) {
+	return kinds.Parse(text, o)
 }
 
 // Unused returns those of the settings, sorted, that none of the checks takes:
 // flags without an effect.
-func Unused(s Settings, checks ...Check) []string {
+func Unused(s target.Settings, checks ...target.Check) []string {
 	unused := maps.Clone(s)
 	for _, c := range checks {
-		if t := parsedOf(c); t != nil {
-			for _, name := range t.kind.names() {
+		if t := target.Of(c); t != nil {
+			for _, name := range t.Kind.Names() {
 				delete(unused, name)
 			}
 		}
 	}
 	return slices.Sorted(maps.Keys(unused))
-}
-
-// parsedOf returns the target that c was parsed from, or nil.
-func parsedOf(c Check) *target {
-	if p, ok := c.(interface{ Parsed() *target }); ok {
-		return p.Parsed()
-	}
-	return nil
 }

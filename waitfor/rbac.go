@@ -3,13 +3,16 @@ package waitfor
 import (
 	"fmt"
 	"io"
+
+	"initbox/waitfor/k8s"
+	"initbox/waitfor/target"
 )
 
 // RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings with
 // which a service account may wait for the targets; see [WriteRBAC]. The error
 // is also that of a target which [Parse] does not take.
-func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o Options) error {
-	var checks []Check
+func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o target.Options) error {
+	var checks []target.Check
 	for i, text := range targets {
 		check, err := kinds.Parse(text, o)
 		if err != nil && len(targets) > 1 {
@@ -20,5 +23,5 @@ func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string,
 		}
 		checks = append(checks, check)
 	}
-	return WriteRBAC(w, checks, name, serviceAccount, namespace)
+	return k8s.WriteRBAC(w, checks, name, serviceAccount, namespace)
 }

@@ -13,6 +13,8 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
+
+	"initbox/waitfor/target"
 )
 
 // report tells the story of a wait: a line when a target's state changes, a
@@ -54,7 +56,7 @@ const maxChanges = 10
 // The last word gives so many different hints.
 const maxHints = 3
 
-func newReport(o Options, need int, checks []Check) *report {
+func newReport(o target.Options, need int, checks []target.Check) *report {
 	r := &report{log: o.Log, start: time.Now(), need: need, stable: o.StableFor}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -65,7 +67,7 @@ func newReport(o Options, need int, checks []Check) *report {
 		if same[t.name]++; same[t.name] > 1 {
 			t.name = fmt.Sprintf("%s (%d)", t.name, same[t.name])
 		}
-		if _, ok := c.(gone); ok {
+		if parsed := target.Of(c); parsed != nil && parsed.Gone {
 			t.goal = "gone"
 		}
 		r.targets = append(r.targets, t)

@@ -16,6 +16,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+
+	"initbox/waitfor/target"
 )
 
 // patience is how long an attempt that hangs holds up the next one.
@@ -27,7 +29,7 @@ const summaryPeriod = 30 * time.Second
 // All waits, at once, until every check (or [Options.Need] of them) is ready.
 // Else it returns a [NotReady]: when ctx ends, whose cause it unwraps to, or as
 // soon as too few can become ready, which is [poll.Permanent].
-func All(ctx context.Context, o Options, checks ...Check) error {
+func All(ctx context.Context, o target.Options, checks ...target.Check) error {
 	need := o.Need
 	if need <= 0 || need > len(checks) {
 		need = len(checks)
@@ -35,9 +37,9 @@ func All(ctx context.Context, o Options, checks ...Check) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	report := newReport(o, need, checks)
-	together := NewShared(o)
+	together := target.NewShared(o)
 	for _, c := range checks {
-		if j, ok := c.(Sharer); ok {
+		if j, ok := c.(target.Sharer); ok {
 			j.Share(together)
 		}
 	}
@@ -101,7 +103,7 @@ func patiently(check func(context.Context) error) func(context.Context) error {
 	}
 }
 
-func policy(o Options, c Check, t *targetState) poll.Policy {
+func policy(o target.Options, c target.Check, t *targetState) poll.Policy {
 	h := fnv.New64a()
 	h.Write([]byte(c.String()))
 	p := poll.Policy{
@@ -111,7 +113,7 @@ func policy(o Options, c Check, t *targetState) poll.Policy {
 		Seed:           o.Seed ^ h.Sum64(),
 		Notify:         t.found,
 	}
-	if w, ok := c.(Watcher); ok {
+	if w, ok := c.(target.Watcher); ok {
 		p.Watch = w.Watch
 	}
 	return p

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,8 +16,10 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-	"initbox/internal/resolver"
 	"initbox/test/servers"
+
+	"initbox/test/kindtest"
+	"initbox/waitfor/target"
 )
 
 // checkFunc is a check of a test.
@@ -31,7 +32,7 @@ func (c checkFunc) String() string                  { return c.name }
 func (c checkFunc) Check(ctx context.Context) error { return c.f(ctx) }
 
 // readyAfter returns a check that fails until so much time has passed.
-func readyAfter(name string, d time.Duration) Check {
+func readyAfter(name string, d time.Duration) target.Check {
 	start := time.Now()
 	return checkFunc{name, func(context.Context) error {
 		if time.Since(start) < d {
@@ -43,14 +44,14 @@ func readyAfter(name string, d time.Duration) Check {
 
 var errGone = errors.New("gone for good")
 
-func hopeless(name string) Check {
+func hopeless(name string) target.Check {
 	return checkFunc{name, func(context.Context) error { return poll.Permanent(errGone) }}
 }
 
 func TestAllNeedsAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		err := All(t.Context(), Options{}, readyAfter("a", time.Second), readyAfter("b", 10*time.Second), readyAfter("c", 0))
+		err := All(t.Context(), target.Options{}, readyAfter("a", time.Second), readyAfter("b", 10*time.Second), readyAfter("c", 0))
 		if took := time.Since(start); err != nil || took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("%v after %v, want ready within a twentieth of 10s", err, took)
 		}
@@ -60,7 +61,7 @@ func TestAllNeedsAll(t *testing.T) {
 func TestAllNeedsSome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		err := All(t.Context(), Options{Need: 2}, readyAfter("a", time.Second), readyAfter("b", time.Hour), readyAfter("c", 0))
+		err := All(t.Context(), target.Options{Need: 2}, readyAfter("a", time.Second), readyAfter("b", time.Hour), readyAfter("c", 0))
 		if took := time.Since(start); err != nil || took > 2*time.Second {
 			t.Errorf("%v after %v, want ready after two of three", err, took)
 		}
@@ -73,7 +74,7 @@ func TestRefusedLoginIsNotHurried(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
 		defer cancel()
 		attempts := 0
-		All(ctx, Options{}, checkFunc{"a", func(context.Context) error {
+		All(ctx, target.Options{}, checkFunc{"a", func(context.Context) error {
 			attempts++
 			return failure.New(failure.Authentication, "WRONGPASS")
 		}})
@@ -88,7 +89,7 @@ func TestTargetsOfOneNameAreNumbered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		late := readyAfter("redis://a", time.Hour)
-		err := All(ctx, Options{}, late, readyAfter("redis://a", 0), readyAfter("redis://b", time.Hour), late)
+		err := All(ctx, target.Options{}, late, readyAfter("redis://a", 0), readyAfter("redis://b", time.Hour), late)
 		if said := fmt.Sprint(err); !strings.Contains(said, "redis://a: connection refused") || !strings.Contains(said, "redis://a (3): connection refused") {
 			t.Error(said)
 		}
@@ -97,15 +98,15 @@ func TestTargetsOfOneNameAreNumbered(t *testing.T) {
 
 func TestAllEndsWhenHopeless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		err := All(t.Context(), Options{}, readyAfter("a", time.Hour), hopeless("b"))
+		err := All(t.Context(), target.Options{}, readyAfter("a", time.Hour), hopeless("b"))
 		if !poll.IsPermanent(err) || !strings.Contains(err.Error(), "cannot become ready") || !strings.Contains(err.Error(), "b: ") {
 			t.Errorf("%v, want that it cannot become ready", err)
 		}
 		// One that is hopeless does not matter where others are enough.
-		if err := All(t.Context(), Options{Need: 1}, readyAfter("a", time.Minute), hopeless("b")); err != nil {
+		if err := All(t.Context(), target.Options{Need: 1}, readyAfter("a", time.Minute), hopeless("b")); err != nil {
 			t.Error(err)
 		}
-		if err := All(t.Context(), Options{Need: 2}, readyAfter("a", 0), hopeless("b"), hopeless("c")); !poll.IsPermanent(err) {
+		if err := All(t.Context(), target.Options{Need: 2}, readyAfter("a", 0), hopeless("b"), hopeless("c")); !poll.IsPermanent(err) {
 			t.Errorf("%v, want that it cannot become ready", err)
 		}
 	})
@@ -118,7 +119,7 @@ func TestAllSaysWhy(t *testing.T) {
 		cause := errors.New("told to stop")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(90*time.Second, func() { cancel(cause) })
-		err := All(ctx, Options{}, readyAfter("tcp://a:1", time.Hour), readyAfter("tcp://b:1", 0))
+		err := All(ctx, target.Options{}, readyAfter("tcp://a:1", time.Hour), readyAfter("tcp://b:1", 0))
 		if !errors.Is(err, cause) || !strings.Contains(err.Error(), "told to stop after 1m30s: 1 of 2 targets left") ||
 			!strings.Contains(err.Error(), "tcp://a:1: connection refused, for 1m30s, ") || strings.Contains(err.Error(), "tcp://b:1") {
 			t.Errorf("%v", err)
@@ -131,7 +132,7 @@ func TestAllSaysWhy(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		err = All(ctx2, Options{AttemptTimeout: 10 * time.Second}, hang)
+		err = All(ctx2, target.Options{AttemptTimeout: 10 * time.Second}, hang)
 		if !errors.Is(err, context.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "not ready within 1m0s: http://c/: TLS handshake: no answer (for ") {
 			t.Errorf("%v", err)
 		}
@@ -139,7 +140,7 @@ func TestAllSaysWhy(t *testing.T) {
 		// A wait that ends before the first attempt does says what that was doing.
 		ctx3, cancel3 := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel3()
-		err = All(ctx3, Options{}, hang)
+		err = All(ctx3, target.Options{}, hang)
 		if err == nil || !strings.Contains(err.Error(), "http://c/: TLS handshake: no answer (for 100ms), for 100ms, 1 attempt") {
 			t.Errorf("%v", err)
 		}
@@ -151,7 +152,7 @@ func TestAllSaysWhy(t *testing.T) {
 func TestLogHasChangesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs servers.Output
-		o := Options{Log: slog.New(slog.NewTextHandler(&logs, nil))}
+		o := target.Options{Log: slog.New(slog.NewTextHandler(&logs, nil))}
 		if err := All(t.Context(), o, readyAfter("a", 100*time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestLogHasChangesOnly(t *testing.T) {
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), 65*time.Second)
 		defer cancel()
-		err := All(ctx, Options{Log: slog.New(slog.NewTextHandler(&flaps, nil))}, flapping)
+		err := All(ctx, target.Options{Log: slog.New(slog.NewTextHandler(&flaps, nil))}, flapping)
 		if err == nil {
 			t.Fatal("ready")
 		}
@@ -193,7 +194,7 @@ func TestStableFor(t *testing.T) {
 			}
 			return nil
 		}}
-		if err := All(t.Context(), Options{StableFor: 2 * time.Second}, flapping); err != nil {
+		if err := All(t.Context(), target.Options{StableFor: 2 * time.Second}, flapping); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took < 21*time.Second || took > 24*time.Second {
@@ -206,29 +207,29 @@ func TestStableFor(t *testing.T) {
 // one that comes up when each of the others has had its turns: none of them has many
 // more before it is seen. (In turns, not seconds: the machine may be busy.)
 func TestNoneOfAThousandStarves(t *testing.T) {
-	refused := refusedAddr(t)
-	hangs := servers.Serve(t, hang)
+	refused := kindtest.RefusedAddr(t)
+	hangs := servers.Serve(t, kindtest.Hang)
 	late := t.TempDir() + "/late.sock"
 	const first = 4 // turns of each before the late one comes up
 	var turns sync.WaitGroup
 	attempts := make([]atomic.Int64, 1000)
-	var checks []Check
+	var checks []target.Check
 	for i := range attempts {
-		target := "tcp://" + refused
+		text := "tcp://" + refused
 		switch {
 		case i == 500:
-			target = "unix://" + late
+			text = "unix://" + late
 		case i%4 == 0:
-			target = "http://" + hangs + "/"
+			text = "http://" + hangs + "/"
 			turns.Add(1)
 		default:
 			turns.Add(first)
 		}
-		check, err := Parse(target, Options{})
+		check, err := Parse(text, target.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		checks = append(checks, checkFunc{target, func(ctx context.Context) error {
+		checks = append(checks, checkFunc{text, func(ctx context.Context) error {
 			if n := attempts[i].Add(1); i != 500 && (n == 1 || n <= first && i%4 != 0) {
 				defer turns.Done()
 			}
@@ -253,7 +254,7 @@ func TestNoneOfAThousandStarves(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	if err := All(ctx, Options{Need: 1, AttemptTimeout: 10 * time.Second}, checks...); err != nil {
+	if err := All(ctx, target.Options{Need: 1, AttemptTimeout: 10 * time.Second}, checks...); err != nil {
 		t.Fatal(err)
 	}
 	<-up
@@ -268,38 +269,9 @@ func TestNoneOfAThousandStarves(t *testing.T) {
 	}
 }
 
-// TestGoneProvesIt pins which failures prove that a target is not there.
-func TestGoneProvesIt(t *testing.T) {
-	for _, test := range []struct {
-		err  error
-		gone bool
-	}{
-		{nil, false},
-		{failure.New(failure.Refused, "connection refused"), true},
-		{&resolver.Failure{Tried: []*resolver.Error{{Kind: resolver.NoSuchName}, {Kind: resolver.NoData}}}, true},
-		{&resolver.Failure{Tried: []*resolver.Error{{Kind: resolver.NoSuchName}, {Kind: resolver.ServerFailure}}}, false},
-		{&failure.Failure{Class: failure.Refused, Text: "the proxy: connection refused", Elsewhere: true}, false},
-		{&failure.Failure{Class: failure.Missing, Text: "no such file", Err: errNotThere}, true},
-		{&failure.Failure{Class: failure.Missing, Text: "cannot read secret file", Err: os.ErrNotExist}, false},
-		{failure.New(failure.ServerFailure, "SERVFAIL"), false},
-		{failure.New(failure.TimedOut, "no answer"), false},
-		{failure.New(failure.Unreachable, "no route"), false},
-		{failure.New(failure.Reset, "reset"), false},
-		{failure.New(failure.TLS, "certificate"), false},
-		{failure.New(failure.Unexpected, "status 500"), false},
-		{failure.New(failure.Authentication, "status 401"), false},
-		{failure.New(failure.Local, "permission denied"), false},
-	} {
-		g := gone{checkFunc{"x", func(context.Context) error { return test.err }}}
-		if err := g.Check(t.Context()); (err == nil) != test.gone {
-			t.Errorf("%v: %v, want gone %t", test.err, err, test.gone)
-		}
-	}
-}
-
 // TestKinds pins what the documentation and the flags are made from.
 func TestKinds(t *testing.T) {
-	first := map[string]Setting{}
+	first := map[string]target.Setting{}
 	seen := map[string]bool{}
 	for _, k := range Kinds() {
 		if k.Usage == "" || k.Ready == "" || len(k.Schemes) == 0 {

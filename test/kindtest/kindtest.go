@@ -1,0 +1,328 @@
+package kindtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+	"initbox/waitfor/wire/httpapi"
+)
+
+// Hang reads until the client has enough.
+func Hang(c net.Conn) { io.Copy(io.Discard, c) }
+
+// Check makes one attempt at target.
+func Check(t *testing.T, kinds target.Kinds, target string, o target.Options) error {
+	t.Helper()
+	c, err := kinds.Parse(target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return c.Check(ctx)
+}
+
+// secret is a password in some form, and what of it may not be printed.
+type Secret struct{ Text, Marks string }
+
+// Secrets have in them, unencoded, what ends one part of a URL and begins
+// another. In some the parts are numbers, which can pass for a port.
+var Secrets = []Secret{
+	{"hUnter2tIger9", "Unter2 Iger9"},
+	{"hUnter2/tIger9", "Unter2 Iger9"},
+	{"hUnter2?tIger9", "Unter2 Iger9"},
+	{"hUnter2#tIger9", "Unter2 Iger9"},
+	{"hUnter2@tIger9", "Unter2 Iger9"},
+	{"hUnter2:tIger9", "Unter2 Iger9"},
+	{"hUnter2%40tIger9", "Unter2 Iger9"},
+	{"hUnter2%2FtIger9", "Unter2 Iger9"},
+	{"hUnter2%tIger9", "Unter2 Iger9"},
+	{"hUnter2 tIger9", "Unter2 Iger9"},
+	{"hUnter2&tIger9=", "Unter2 Iger9"},
+	{"hUnter2;tIger9", "Unter2 Iger9"},
+	{"hUnter2\\tIger9", "Unter2 Iger9"},
+	{"hUnter2\"tIger9", "Unter2 Iger9"},
+	{"hUnter2\ntIger9", "Unter2 Iger9"},
+	{"hUnter2é\x01tIger9", "Unter2 Iger9"},
+	{"hUnter2}${tIger9", "Unter2 Iger9"},
+	{"[hUnter2]tIger9", "Unter2 Iger9"},
+	{"%68Unter2%74Iger9", "Unter2 Iger9"},
+	{"73191380/40287130", "73191380 40287130"},
+	{"7319?40287130", "40287130"},
+	{"7319#40287130", "40287130"},
+	{"7319@40287130", "40287130"},
+}
+
+// In returns what of the secret is in s.
+func (secret Secret) In(s string) string {
+	marks := strings.Fields(secret.Marks)
+	for _, sent := range []string{secret.Text, "app:" + secret.Text, "\x00app\x00" + secret.Text} {
+		marks = append(marks, base64.StdEncoding.EncodeToString([]byte(sent)))
+	}
+	for _, mark := range marks {
+		if strings.Contains(strings.ToLower(s), strings.ToLower(mark)) {
+			return mark
+		}
+	}
+	return ""
+}
+
+// RefusedAddr returns an address that refuses connections until the test ends: a
+// socket that is bound to the port, but does not listen, keeps others from it.
+func RefusedAddr(t testing.TB) string {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
+}
+
+// Repeated is what a server may make of the secret, if it was sent to it in some way.
+func (secret Secret) Repeated(received []byte) string {
+	plain, basic := secret.Text, base64.StdEncoding.EncodeToString([]byte("app:"+secret.Text))
+	var said []string
+	for _, sent := range []string{plain, url.QueryEscape(plain), url.PathEscape(plain), basic} {
+		if bytes.Contains(received, []byte(sent)) {
+			said = append(said, "'"+sent[:min(128, len(sent))]+"'", sent, url.QueryEscape(sent), url.PathEscape(sent))
+		}
+	}
+	return strings.Join(said, " ")
+}
+
+// Attempt makes an attempt at a target, and returns why it is not ready, or nil.
+func Attempt(t testing.TB, kinds target.Kinds, text string, env ...string) *failure.Failure {
+	t.Helper()
+	check, err := kinds.Parse(text, target.Options{Getenv: func(name string) string {
+		for i := 0; i+1 < len(env); i += 2 {
+			if env[i] == name {
+				return env[i+1]
+			}
+		}
+		return ""
+	}})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	if err = poll.Try(t.Context(), 20*time.Second, check.Check); err == nil {
+		return nil
+	}
+	f := failure.Of(err)
+	if f.Hint != "" && strings.Contains(f.Hint, "hUnter2") || strings.Contains(f.Error(), "hUnter2") {
+		t.Errorf("%s: %v (%s) tells the password", text, f, f.Hint)
+	}
+	return f
+}
+
+// Ready fails the test if the target is not ready.
+func Ready(t testing.TB, kinds target.Kinds, target string, env ...string) {
+	t.Helper()
+	if f := Attempt(t, kinds, target, env...); f != nil {
+		t.Errorf("%s: %s: %v", target, f.Class, f)
+	}
+}
+
+// NotReady fails the test if the target is ready, or not for a reason of the class with the
+// words.
+func NotReady(t testing.TB, kinds target.Kinds, target string, class failure.Class, words string, env ...string) {
+	t.Helper()
+	f := Attempt(t, kinds, target, env...)
+	switch {
+	case f == nil:
+		t.Errorf("%s is ready, want %s: %s", target, class, words)
+	case f.Class != class || !strings.Contains(f.Error(), words):
+		t.Errorf("%s: %s: %v; want %s: %s", target, f.Class, f, class, words)
+	case f.Hint == "":
+		t.Errorf("%s: %v has no hint", target, f)
+	}
+}
+
+// BecomesReady waits for a target.
+func BecomesReady(t testing.TB, kinds target.Kinds, target string) {
+	t.Helper()
+	end := time.Now().Add(60 * time.Second)
+	for {
+		f := Attempt(t, kinds, target)
+		if f == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", target, f)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// AttemptWith makes one attempt. What it may not say is secret.
+func AttemptWith(t *testing.T, kinds target.Kinds, text, secret string, env map[string]string) error {
+	t.Helper()
+	o := target.Options{Getenv: func(name string) string { return env[name] }}
+	check, err := kinds.Parse(text, o)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err = check.Check(ctx)
+	if f := failure.Of(err); err != nil && secret != "" && strings.Contains(f.Error()+f.Hint+err.Error(), secret) {
+		t.Errorf("%s tells %s", text, secret)
+	}
+	return err
+}
+
+// RequireSays requires that an attempt failed in the words, or did not if there are none.
+func RequireSays(t *testing.T, target string, err error, class failure.Class, words string) {
+	t.Helper()
+	if words == "" {
+		if err != nil {
+			t.Errorf("%s: %v, want ready", target, err)
+		}
+		return
+	}
+	if f := failure.Of(err); err == nil || f.Class != class || !strings.Contains(f.Error(), words) || f.Hint == "" {
+		t.Errorf("%s: %v, want %s: %s, and a hint", target, err, class, words)
+	}
+}
+
+// Replayed is a conversation with a server that said all it has to say.
+func Replayed(ctx context.Context, said []byte) *wire.Conversation {
+	return wire.Converse(ctx, RecordedConn{bytes.NewReader(said)}, "127.0.0.1:1")
+}
+
+func Target(t testing.TB, kinds target.Kinds, text string) *target.Target {
+	t.Helper()
+	parsed, err := kinds.Target(text, target.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+// RecordedConn is a connection to a server that says something, whatever it is asked.
+type RecordedConn struct{ io.Reader }
+
+func (RecordedConn) Write(p []byte) (int, error) { return len(p), nil }
+
+func (RecordedConn) Close() error { return nil }
+
+func (RecordedConn) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+func (RecordedConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+func (RecordedConn) SetDeadline(time.Time) error { return nil }
+
+func (RecordedConn) SetReadDeadline(time.Time) error { return nil }
+
+func (RecordedConn) SetWriteDeadline(time.Time) error { return nil }
+
+// Recorded is a conversation with a server that says answer.
+func Recorded(answer []byte) *wire.Conversation {
+	return wire.Converse(context.Background(), RecordedConn{bytes.NewReader(answer)}, "recorded:1")
+}
+
+// SaysPlainly checks that an error is one of a server, and fit for a log.
+func SaysPlainly(t *testing.T, err error, secrets ...string) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	f := failure.Of(err)
+	if said := f.Error() + f.Hint; f.Text == "" || len(said) > 1500 || strings.ContainsAny(said, "\r\n\x00\x1b") {
+		t.Errorf("%q, hint %q", f, f.Hint)
+	}
+	for _, s := range secrets {
+		if strings.Contains(f.Error()+f.Hint, s) {
+			t.Errorf("%q tells %q", f, s)
+		}
+	}
+}
+
+// attempt makes one attempt at a target.
+func Failure(t testing.TB, kinds target.Kinds, target string, o target.Options) *failure.Failure {
+	t.Helper()
+	check, err := kinds.Parse(target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if err := check.Check(ctx); err != nil {
+		return failure.Of(err)
+	}
+	return nil
+}
+
+func RequireFailure(t testing.TB, got *failure.Failure, class failure.Class, text string) {
+	t.Helper()
+	switch {
+	case text == "" && got == nil:
+	case text == "" || got == nil:
+		t.Errorf("%v, want %q", got, text)
+	case got.Class != class || !strings.Contains(got.Text, text) || got.Hint == "":
+		t.Errorf("%s: %s; hint: %s; want %s: %s, and a hint", got.Class, got.Error(), got.Hint, class, text)
+	}
+}
+
+// Fuzzed returns the check of a target, which is never made.
+func Fuzzed[T target.Check](f *testing.F, kinds target.Kinds, text string) T {
+	f.Helper()
+	check, err := kinds.Parse(text, target.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return check.(T)
+}
+
+// Answer is what a server says; a secret is in it.
+func Answer(status uint16, body []byte) *httpapi.Answer {
+	return &httpapi.Answer{Status: int(status), Header: http.Header{}, Body: body, Secrets: []string{"hUnter2"}}
+}
+
+// RequireQuiet requires that a failure is one of ours, without a secret.
+func RequireQuiet(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	if f := failure.Of(err); f.Text == "" || strings.Contains(f.Error(), "hUnter2") || strings.ContainsAny(f.Error(), "\n\x1b") {
+		t.Errorf("%q", f.Error())
+	}
+}
+
+// A ScriptedConn is a connection to a server that has said everything already.
+type ScriptedConn struct {
+	net.Conn
+	Server *bytes.Reader
+	Said   io.Writer
+}
+
+func (c ScriptedConn) Read(p []byte) (int, error) { return c.Server.Read(p) }
+
+func (c ScriptedConn) Write(p []byte) (int, error) { return c.Said.Write(p) }
+
+func (c ScriptedConn) SetDeadline(time.Time) error { return nil }
+
+func (c ScriptedConn) Close() error { return nil }

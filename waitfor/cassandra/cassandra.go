@@ -1,0 +1,215 @@
+package cassandra
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/forms"
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"cassandra", "scylla"},
+	Usage:   "cassandra://[USER:PASSWORD@]HOST[:PORT][,HOST…][/KEYSPACE]",
+	Ready:   "a node begins a session, and has the keyspace if there is one in the target",
+	Settings: slices.Concat([]target.Setting{
+		{Name: "keyspace", Value: "NAME", Usage: "the keyspace exists, as in the path; asking for it takes a login if the cluster wants one"},
+	}, wire.ServerSettings),
+	Protocol: "Cassandra's native protocol",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check begins a session. A node that then wants to know who it is
+// (AUTHENTICATE) is as ready as one that does not (READY).
+//
+// https://github.com/apache/cassandra/blob/trunk/doc/native_protocol_v4.spec
+type check struct{ wire.Server }
+
+func parse(t *target.Target) (target.Check, error) {
+	if err := t.Only("user path query"); err != nil {
+		return nil, err
+	}
+	if t.Settings.On("keyspace") && strings.Trim(t.URL.Path, "/") != "" {
+		return nil, errors.New("keyspace: the target has one in its path already")
+	}
+	s, err := wire.NewServer(t, "9042")
+	s.Encrypted = s.Encrypted || forms.Yes(t.Param("ssl", "tls"))
+	return check{s}, err
+}
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	s := session{Server: c.Server, version: 4} // of Cassandra since 2.2, and of ScyllaDB
+	for {
+		err := s.run(ctx, addr)
+		if s.spoken >= s.version || !errors.Is(err, errCassandraVersion) {
+			return err
+		}
+		s.version = s.spoken // which makes an end of this: it falls
+	}
+}
+
+// Opcodes of the protocol.
+const (
+	cqlError        = 0x00
+	cqlStartup      = 0x01
+	cqlReady        = 0x02
+	cqlAuthenticate = 0x03
+	cqlOptions      = 0x05
+	cqlSupported    = 0x06
+	cqlQuery        = 0x07
+	cqlResult       = 0x08
+	cqlAuthResponse = 0x0F
+	cqlAuthSuccess  = 0x10
+)
+
+// session is one, in one version of the protocol.
+type session struct {
+	wire.Server
+	conn            *wire.Conversation
+	version, spoken byte // ours; the node's in its last answer
+	secrets         []string
+}
+
+// run connects to the node at addr, and talks with it.
+func (s *session) run(ctx context.Context, addr string) (err error) {
+	if s.conn, err = s.Connect(ctx, addr); err != nil {
+		return err
+	}
+	defer s.conn.Close()
+	return s.talk(ctx)
+}
+
+// talk begins a session, and asks for the keyspace.
+func (s *session) talk(ctx context.Context) error {
+	s.secrets = s.URL.Secrets()
+	poll.Doing(ctx, "asking for the options")
+	if _, err := s.call(cqlOptions, nil, cqlSupported); err != nil {
+		return err
+	}
+	poll.Doing(ctx, "beginning a session")
+	options := slices.Concat([]byte{0, 1}, cqlString("CQL_VERSION"), cqlString("3.0.0"))
+	answer, err := s.call(cqlStartup, options, cqlReady, cqlAuthenticate)
+	if err != nil {
+		return err
+	}
+	keyspace, err := s.keyspace()
+	if err != nil || keyspace == "" {
+		return err
+	}
+	if answer == cqlAuthenticate {
+		if err := s.logIn(ctx); err != nil {
+			return err
+		}
+	}
+	poll.Doing(ctx, "asking for the keyspace")
+	use := cqlLong(`USE "` + strings.ReplaceAll(keyspace, `"`, `""`) + `"`)
+	_, err = s.call(cqlQuery, append(use, 0, 1, 0), cqlResult) // consistency ONE, no flags
+	return err
+}
+
+// keyspace returns the one that is asked for, or "".
+func (s *session) keyspace() (string, error) {
+	if s.Settings.On("keyspace") {
+		return s.Settings.Get("keyspace"), nil
+	}
+	u, err := s.URL.Expand()
+	if err != nil {
+		return "", err
+	}
+	return strings.Trim(u.Path, "/"), nil
+}
+
+// logIn answers AUTHENTICATE, as PasswordAuthenticator wants it (RFC 4616).
+func (s *session) logIn(ctx context.Context) error {
+	user, password, err := s.Login("", "")
+	if err != nil {
+		return err
+	}
+	if user == "" {
+		f := failure.New(failure.Authentication, "the cluster does not tell its keyspaces without a login")
+		f.Hint = "put user and password into the target, or leave out the keyspace"
+		return f
+	}
+	s.secrets = append(s.secrets, password)
+	poll.Doing(ctx, "logging in")
+	_, err = s.call(cqlAuthResponse, cqlLong("\x00"+user+"\x00"+password), cqlAuthSuccess)
+	return err
+}
+
+// cqlString and cqlLong are a text after its length, of two bytes or four.
+func cqlString(s string) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(s))), s...)
+}
+
+func cqlLong(s string) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
+}
+
+// call sends a request, and returns the opcode of its answer, which is one of wanted.
+func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
+	frame := binary.BigEndian.AppendUint32([]byte{s.version, 0, 0, 0, opcode}, uint32(len(body))) // no flags, stream 0
+	if _, err := s.conn.Write(append(frame, body...)); err != nil {
+		return 0, err
+	}
+	header, err := s.conn.Next(9)
+	if err != nil {
+		return 0, err
+	}
+	s.spoken = header[0] &^ 0x80
+	if header[0]&0x80 == 0 || s.spoken == 0 || s.spoken > 0x10 || header[2] != 0 || header[3] != 0 || header[4] > cqlAuthSuccess {
+		return 0, s.OtherProtocol()
+	}
+	if s.spoken < 3 { // whose frames differ
+		f := failure.New(failure.Unexpected, "the node speaks the native protocol no later than in version %d", s.spoken)
+		f.Hint = "versions 3 and 4 are spoken here, as Cassandra does since 2.1"
+		return 0, f
+	}
+	answer, err := s.conn.Next(uint64(binary.BigEndian.Uint32(header[5:])))
+	switch {
+	case err != nil:
+		return 0, err
+	case header[4] == cqlError:
+		return 0, s.refusal(header[1], answer)
+	case s.spoken != s.version || !slices.Contains(wanted, header[4]):
+		return 0, s.OtherProtocol()
+	}
+	return header[4], nil
+}
+
+// errCassandraVersion is that a node does not speak our version of the protocol.
+var errCassandraVersion = errors.New("protocol version")
+
+// refusal is the failure that a message ERROR tells: a code and a text, after what
+// the flags announce.
+func (s *session) refusal(flags byte, body []byte) error {
+	if flags != 0 {
+		return failure.New(failure.Unexpected, "the node answers with an error")
+	}
+	if len(body) < 6 || int(binary.BigEndian.Uint16(body[4:])) > len(body)-6 {
+		return s.OtherProtocol()
+	}
+	code := binary.BigEndian.Uint32(body)
+	text := strings.TrimSuffix(string(body[6:6+binary.BigEndian.Uint16(body[4:])]), ".")
+	f := failure.New(failure.Unexpected, "the node says %s", wire.Quote(text, s.secrets...))
+	switch code {
+	case 0x000A: // a protocol error
+		f.Err = errCassandraVersion
+	case 0x0100, 0x2100: // bad credentials, unauthorized
+		f.Class, f.Hint = failure.Authentication, "are user and password right, and are they in the cluster already?"
+	case 0x1000, 0x1001, 0x1002, 0x0000: // unavailable, overloaded, bootstrapping, a server error
+		f.Hint = "the node is there, but not in service yet: see nodetool status, and its log"
+	case 0x2200: // invalid
+		f.Hint = "keyspaces are created by migrations: did they run? the name is case-sensitive"
+	}
+	return f
+}

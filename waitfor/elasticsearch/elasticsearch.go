@@ -1,0 +1,159 @@
+package elasticsearch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/words"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+	"initbox/waitfor/wire/httpapi"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"elasticsearch", "opensearch"},
+	Usage:   "elasticsearch://HOST[:PORT][,HOST…][/PATH]",
+	Ready:   "the cluster's status is yellow or green: every primary shard is there",
+	Settings: slices.Concat([]target.Setting{
+		{Name: "status", Value: "STATUS", Usage: "green, yellow or red, or a better one (default yellow)"},
+		{Name: "index", Value: "NAME", Usage: "the index is there, and the status is its"},
+		{Name: "api-key-file", Value: "FILE", Usage: "file with an API key, encoded, as the server gave it"},
+		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
+	}, wire.ServerSettings),
+	Protocol: "that of Elasticsearch or OpenSearch",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks for the cluster's health. The server could hold the answer
+// until the status is reached (wait_for_status), but it would not say meanwhile what the
+// status is, and a server that hangs would look like one that holds; so it is asked to
+// answer at once, which also a cluster without a master then does.
+//
+// https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-cluster-health
+// https://docs.opensearch.org/latest/api-reference/cluster-api/cluster-health/
+type check struct {
+	httpapi.Server
+	status string // that is good enough
+	index  string
+}
+
+// clusterStatuses are those that there are, the best first.
+var clusterStatuses = []string{"green", "yellow", "red"}
+
+func parse(t *target.Target) (target.Check, error) {
+	s, err := httpapi.New(t, "9200")
+	if err != nil {
+		return nil, err
+	}
+	c := check{s, strings.ToLower(cmp.Or(t.Settings.Get("status"), "yellow")), t.Settings.Get("index")}
+	switch {
+	case !slices.Contains(clusterStatuses, c.status):
+		return nil, fmt.Errorf("status: want green, yellow or red")
+	case c.index == "." || c.index == "..":
+		return nil, fmt.Errorf("index: no index can have this name")
+	case t.Settings.On("api-key-file") && t.Settings.On("token-file"):
+		return nil, fmt.Errorf("api-key-file and token-file exclude each other")
+	}
+	return c, nil
+}
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	header, secrets, err := c.authorize()
+	if err != nil {
+		return err
+	}
+	u, err := c.URL.Expand()
+	if err != nil {
+		return err
+	}
+	path := (&url.URL{Path: "/"}).JoinPath(u.EscapedPath(), "_cluster/health", url.PathEscape(c.index))
+	a, err := c.Do(ctx, addr, httpapi.Call{
+		Doing: "asking for the cluster's health", Path: path.EscapedPath(), Query: url.Values{"timeout": {"0s"}},
+		Header: header, Secret: secrets,
+	})
+	if err != nil {
+		return err
+	}
+	return c.judge(a)
+}
+
+// authorize returns the header that says who asks, if that is known.
+func (c check) authorize() (http.Header, []string, error) {
+	for _, way := range []struct{ setting, scheme string }{{"api-key-file", "ApiKey"}, {"token-file", "Bearer"}} {
+		if c.Settings.On(way.setting) {
+			token, err := c.Token(way.setting, "")
+			if err != nil {
+				return nil, nil, err
+			}
+			return httpapi.Authorization(way.scheme, token)
+		}
+	}
+	user, password, err := c.Login("ELASTIC_USERNAME", "ELASTIC_PASSWORD")
+	if user == "" && password != "" {
+		user = "elastic" // as the charts that set the variable alone have it
+	}
+	header, secrets := httpapi.Basic(user, password)
+	return header, secrets, err
+}
+
+// clusterHealth is what the server says.
+type clusterHealth struct {
+	Status       any  `json:"status"`
+	TimedOut     bool `json:"timed_out"` // of an index alone: it is not there
+	Primaries    *int `json:"active_primary_shards"`
+	Unassigned   int  `json:"unassigned_shards"`
+	Initializing int  `json:"initializing_shards"`
+}
+
+func (c check) judge(a *httpapi.Answer) error {
+	var h clusterHealth
+	a.JSON(&h)
+	status, _ := h.Status.(string) // of an error it is the number of the HTTP status
+	status = strings.ToLower(status)
+	switch said := a.Words(); {
+	case strings.Contains(said, "index_not_found"):
+		return c.noIndex()
+	case a.Status != http.StatusOK && a.Status != http.StatusRequestTimeout, !slices.Contains(clusterStatuses, status):
+		return c.refused(a)
+	case h.TimedOut && c.index != "" && status == "red",
+		c.index != "" && status != "red" && h.Primaries != nil && *h.Primaries == 0: // a pattern that matches none is green
+		return c.noIndex()
+	case slices.Index(clusterStatuses, status) <= slices.Index(clusterStatuses, c.status):
+		return nil
+	}
+	f := failure.New(failure.Unexpected, "status %s", status)
+	if c.status == "green" && status == "yellow" {
+		f.Hint = "yellow stays where there are fewer nodes than copies of a shard: then wait for #status=yellow"
+	} else {
+		f.Hint = "primary shards are missing: right after a start they are being recovered; if it stays, see _cluster/allocation/explain"
+	}
+	f.Note = words.Plural(h.Unassigned, "shard") + " unassigned, " + fmt.Sprint(h.Initializing) + " initializing"
+	return f
+}
+
+func (c check) noIndex() error {
+	f := failure.New(failure.Unexpected, "no index %s", wire.Quote(c.index, c.URL.Secrets()...))
+	f.Hint = "what should create it?"
+	return f
+}
+
+func (c check) refused(a *httpapi.Answer) error {
+	f := c.Failure(a)
+	switch {
+	case f.Class == failure.Authentication:
+		f.Hint = "it wants to know who asks: give a user who may monitor the cluster, as in elasticsearch://USER:${file:/PATH}@HOST, or --api-key-file"
+	case strings.Contains(f.Text, "master_not_discovered"):
+		f.Hint = "there is no elected master: are enough of the nodes that can be one running, and do they find each other?"
+	}
+	return f
+}

@@ -1,0 +1,186 @@
+package etcd
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"initbox/internal/failure"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+	"initbox/waitfor/wire/httpapi"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"etcd"},
+	Usage:   "etcd://HOST[:PORT][,HOST…]",
+	Ready:   "one of its members says that it is healthy: there is a leader, and no alarm",
+	Settings: slices.Concat([]target.Setting{
+		{Name: "key", Value: "KEY", Usage: "the key is there", Multi: true},
+	}, wire.ServerSettings),
+	Protocol: "that of etcd",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks for the health, which every version tells without a login: a member is
+// healthy if there is a leader, it can read what a majority agrees on, and there is no
+// alarm. The newer /readyz ignores the alarm for a lack of space, with which nothing
+// can be written.
+//
+// https://etcd.io/docs/v3.5/op-guide/monitoring/#health-check
+// https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
+type check struct{ httpapi.Server }
+
+func parse(t *target.Target) (target.Check, error) {
+	if err := t.Only("user, query"); err != nil {
+		return nil, err
+	}
+	s, err := httpapi.New(t, "2379")
+	return check{s}, err
+}
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	a, err := c.Do(ctx, addr, httpapi.Call{Doing: "asking for its health", Path: "/health"})
+	if err != nil {
+		return err
+	}
+	if err := c.healthy(a); err != nil {
+		return c.reason(ctx, addr, err)
+	}
+	header, secrets, err := c.authenticate(ctx, addr)
+	if err != nil {
+		return err
+	}
+	for _, key := range c.Settings["key"] {
+		if err := c.hasKey(ctx, addr, key, header, secrets); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errUnhealthy is what members before version 3.5 say, without a reason.
+var errUnhealthy = unhealthy(`etcd says {"health":"false"}`)
+
+// healthy judges the answer to /health.
+func (c check) healthy(a *httpapi.Answer) error {
+	var said struct {
+		Health any    `json:"health"`
+		Reason string `json:"reason"`
+	}
+	isJSON := a.JSON(&said)
+	isHealthy := said.Health == "true" || said.Health == true
+	switch {
+	case !isJSON || said.Health == nil, isHealthy && a.Status != http.StatusOK:
+		return c.Failure(a)
+	case isHealthy:
+		return nil
+	case strings.TrimSpace(said.Reason) == "":
+		return errUnhealthy
+	}
+	return unhealthy(a.Quote(said.Reason))
+}
+
+// unhealthy is the failure of a member that says so, in its words.
+func unhealthy(reason string) error {
+	f := failure.New(failure.Unexpected, "%s", reason)
+	switch {
+	case strings.Contains(reason, "NOSPACE"):
+		f.Hint = "its disk quota is used up: compact and defragment it, then end the alarm (etcdctl alarm disarm)"
+	case strings.Contains(reason, "CORRUPT"):
+		f.Hint = "a member's data differ from the others': replace the member"
+	default:
+		f.Hint = "is a majority of its members running, and do they reach each other? look at their logs"
+	}
+	return f
+}
+
+// reason returns err, or if that is [errUnhealthy] what the member's status has for a
+// reason, if anything.
+func (c check) reason(ctx context.Context, addr string, err error) error {
+	if err != errUnhealthy {
+		return err
+	}
+	a, statusErr := c.Do(ctx, addr, httpapi.Call{Doing: "asking for its status", Path: "/v3/maintenance/status", Body: "{}"})
+	var said struct {
+		Errors []string `json:"errors"`
+	}
+	if statusErr != nil || !a.JSON(&said) {
+		return err
+	}
+	if why := a.Quote(strings.Join(said.Errors, ", ")); why != "" {
+		return unhealthy(why)
+	}
+	return err
+}
+
+// authenticate logs in if a user is given, and returns the header that says who asks.
+func (c check) authenticate(ctx context.Context, addr string) (http.Header, []string, error) {
+	user, password, err := c.Login("ETCDCTL_USER", "ETCDCTL_PASSWORD")
+	if err != nil || user == "" {
+		return nil, nil, err
+	}
+	if password == "" { // etcdctl's --user is NAME:PASSWORD
+		user, password, _ = strings.Cut(user, ":")
+	}
+	body, err := json.Marshal(map[string]string{"name": user, "password": password})
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := c.Do(ctx, addr, httpapi.Call{Doing: "logging in", Path: "/v3/auth/authenticate", Body: string(body), Secret: []string{password}})
+	if err != nil {
+		return nil, nil, err
+	}
+	var said struct {
+		Token string `json:"token"`
+	}
+	switch {
+	case a.Status == http.StatusOK && a.JSON(&said) && said.Token != "":
+		return http.Header{"Authorization": {said.Token}}, []string{password, said.Token}, nil
+	case strings.Contains(a.Words(), "authentication is not enabled"): // everybody may do everything
+		return nil, nil, nil
+	}
+	return nil, nil, c.refused(a)
+}
+
+func (c check) hasKey(ctx context.Context, addr, key string, header http.Header, secrets []string) error {
+	body := fmt.Sprintf(`{"key": %q, "count_only": true}`, base64.StdEncoding.EncodeToString([]byte(key)))
+	a, err := c.Do(ctx, addr, httpapi.Call{Doing: "looking for the key", Path: "/v3/kv/range", Header: header, Body: body, Secret: secrets})
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Header map[string]any `json:"header"`
+		Count  string         `json:"count"` // a number of 64 bits, which JSON of protobuf has as a text; absent if 0
+	}
+	switch {
+	case a.Status != http.StatusOK || !a.JSON(&said) || said.Header == nil:
+		return c.refused(a)
+	case said.Count == "" || said.Count == "0":
+		f := failure.New(failure.Unexpected, "no key %s", wire.Quote(key, c.URL.Secrets()...))
+		f.Hint = "what should write it? keys are whole: /config is not config"
+		return f
+	}
+	return nil
+}
+
+// refused is the failure of what the v3 API does not do, as which it is often not clear
+// from the status that it wants to know who asks.
+func (c check) refused(a *httpapi.Answer) error {
+	f := c.Failure(a)
+	for _, word := range []string{"auth", "user name is empty", "user not found", "permission denied"} {
+		if strings.Contains(a.Words(), word) {
+			f.Class = failure.Authentication
+			f.Hint = "are user and password right, and may the user read the key? give them as in etcd://USER:${file:/PATH}@HOST"
+		}
+	}
+	return f
+}

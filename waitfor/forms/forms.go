@@ -1,0 +1,364 @@
+package forms
+
+import (
+	"cmp"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+
+	"initbox/internal/secret"
+)
+
+// Resolve replaces a target that is nothing but a reference, and perhaps settings after
+// it, by what it refers to: ${env:DATABASE_URL}, as charts have it in a Secret. A connection
+// string may have its kind before it: mysql:${env:ConnectionStrings__App}.
+func Resolve(text string, getenv func(string) string) (string, error) {
+	ref, settings, _ := strings.Cut(text, "#")
+	_, bare := cutPrefix(ref)
+	if !strings.HasPrefix(bare, "${") || strings.IndexByte(bare, '}') != len(bare)-1 {
+		return text, nil
+	}
+	placeholder, refs, err := secret.Extract(bare, "a target", getenv)
+	if err != nil {
+		return "", err
+	}
+	value, err := refs.Value(placeholder)
+	if err != nil {
+		return "", err
+	}
+	value = strings.TrimSpace(value)
+	if strings.Contains(value, "${") { // is not ours to follow
+		return "", errors.New("what the target refers to has a ${…} in it, which is not replaced there")
+	}
+	scheme, _, isURL := strings.Cut(value, "://")
+	isURL = isURL && strings.Trim(scheme, NameCharacters+"+:") == ""
+	if kind, _ := cutPrefix(value); kind == "" && !isURL {
+		value = strings.TrimSuffix(ref, bare) + value
+	}
+	if settings != "" {
+		if isURL { // else a # is as good as any other character
+			url, own, _ := strings.Cut(value, "#")
+			if strings.Contains(own, "@") {
+				return "", errors.New("what the target refers to has an @ after a #: percent-encode what is special in a password (%40 for @, %23 for #)")
+			}
+			value = url
+		}
+		value += "#" + settings
+	}
+	return value, nil
+}
+
+// KubeletProblem says what is wrong with a target that is, or has as its host, a $(NAME)
+// that the kubelet would have replaced, or one that it replaced by what Kubernetes makes of
+// a Service: REDIS_PORT=tcp://10.96.0.1:6379.
+func KubeletProblem(text string) error {
+	host := text
+	if _, after, ok := strings.Cut(text, "://"); ok && !strings.HasPrefix(text, "$(") {
+		if end := strings.IndexAny(after, "/?#"); end >= 0 {
+			after = after[:end]
+		}
+		host = after[strings.LastIndexByte(after, '@')+1:]
+		if host == "tcp:" || strings.HasSuffix(host, ":tcp:") {
+			return errors.New("a target has tcp:// where its host or port belongs: a variable such as REDIS_PORT is made of the Service redis by Kubernetes, and the port is in REDIS_SERVICE_PORT")
+		}
+		host = host[max(0, strings.Index(host, "$(")):]
+	}
+	name, ok := strings.CutPrefix(host, "$(")
+	name, _, closed := strings.Cut(name, ")")
+	if ok && closed && Harmless(name) {
+		return errors.New("a target has a $(NAME) that nobody has replaced: the kubelet does, in args and in env, if the container has the variable, in env before it")
+	}
+	return nil
+}
+
+// A Table knows the kinds of targets, by their schemes.
+type Table interface {
+	Has(scheme string) bool
+	HasHosts(scheme string) bool // its URL may name several hosts, joined by commas
+	HasSetting(scheme, name string) bool
+}
+
+// URL returns the URL of a target that is given as other programs want it. Its
+// errors do not quote the text, which may hold a password.
+func URL(text string, kinds Table) (string, error) {
+	if u, ok := goDSN(text); ok {
+		return u, nil
+	}
+	if u, ok := kafkaList(text); ok {
+		return u, nil
+	}
+	if u, ok, err := ConnectionString(text, kinds); ok {
+		return u, err
+	}
+	text = oneURL(text, kinds)
+	rest, isJDBC := cutPrefixFold(text, "jdbc:")
+	for _, reactive := range []string{"r2dbc:", "vertx-reactive:"} { // r2dbc:pool:postgresql://
+		if after, ok := cutPrefixFold(text, reactive); ok {
+			rest, isJDBC = after, true
+		}
+	}
+	if isJDBC {
+		// jdbc:mysql:replication://, jdbc:aws-wrapper:postgresql://, jdbc:postgresql:app
+		if scheme, after, ok := strings.Cut(rest, "://"); ok {
+			for part := range strings.SplitSeq(strings.ToLower(scheme), ":") {
+				if kinds.HasHosts(part) {
+					return encrypted(part+"://"+after, scheme), nil
+				}
+			}
+		} else if scheme, database, ok := strings.Cut(rest, ":"); ok {
+			name, _, _ := strings.Cut(database, "?")
+			if kinds.HasHosts(strings.ToLower(scheme)) && Harmless(name) {
+				return scheme + "://localhost/" + database, nil
+			}
+		}
+		return "", errors.New("no such kind of JDBC URL: those of postgresql, mysql, mariadb and clickhouse are known")
+	}
+	// SQLAlchemy's dialect+driver://
+	if scheme, after, ok := strings.Cut(text, "://"); ok && !kinds.Has(strings.ToLower(scheme)) {
+		dialect, driver, _ := strings.Cut(strings.ToLower(scheme), "+")
+		dialect = kindNamed(dialect)
+		if dialect == "redis+sentinel" {
+			after = pathAsDatabase(after)
+		}
+		if kinds.HasHosts(dialect) {
+			return encrypted(socketHost(dialect+"://"+after), driver), nil
+		}
+	}
+	return socketHost(text), nil
+}
+
+// kindNamed returns the scheme here of a kind of server that other programs call so in
+// their URLs: Rails, Django, Doctrine, golang-migrate, Celery.
+func kindNamed(name string) string {
+	switch name {
+	case "mysql2", "mysqli", "trilogy", "pdo-mysql", "mysqlgis":
+		return "mysql"
+	case "pgsql", "pdo-pgsql", "psql", "postgis", "pgx", "pgx4", "pgx5", "cockroach", "cockroachdb", "timescaledb":
+		return "postgres"
+	case "pyamqp", "librabbitmq":
+		return "amqp"
+	case "rediscache":
+		return "redis"
+	case "sentinel": // whose path is the database, not the master's name
+		return "redis+sentinel"
+	case "memcache", "pymemcache":
+		return "memcached"
+	case "zk":
+		return "zookeeper"
+	}
+	return name
+}
+
+// encrypted adds the setting tls to a URL if what stood beside its kind asks for that, as in
+// elasticsearch+https:// and jdbc:clickhouse:https://.
+func encrypted(text, driver string) string {
+	last := driver[strings.LastIndexAny(driver, ":+")+1:]
+	if !IsOneOf(last, "https", "tls", "ssl") {
+		return text
+	}
+	return withTLS(text)
+}
+
+// withTLS adds the setting tls to a URL that does not have it.
+func withTLS(text string) string {
+	rest, settings, _ := strings.Cut(text, "#")
+	if slices.Contains(strings.Split(settings, "&"), "tls") {
+		return text
+	}
+	return strings.TrimSuffix(rest+"#tls&"+settings, "&")
+}
+
+// oneURL joins a list of URLs of one kind to one URL with several hosts: as clients of NATS
+// take it, nats://app:pw@a:4222,nats://app:pw@b:4222, or Celery, amqp://a//;amqp://b//. The
+// login of the first counts, and what follows the hosts of the last.
+func oneURL(text string, kinds Table) string {
+	scheme, _, ok := strings.Cut(text, "://")
+	name := strings.ToLower(scheme)
+	dialect, _, _ := strings.Cut(name, "+")
+	if !kinds.Has(name) {
+		name = kindNamed(dialect)
+	}
+	if !ok || !kinds.HasHosts(name) {
+		return text
+	}
+	next := scheme + "://"
+	text = strings.NewReplacer(", "+next, ","+next, "; "+next, ","+next, ";"+next, ","+next).Replace(text)
+	parts := strings.Split(text[len(next):], ","+next)
+	for i, part := range parts {
+		begin, end := Authority(part)
+		if i == 0 {
+			begin = 0
+		}
+		if i == len(parts)-1 || strings.Contains(part[end:], "@") { // which is refused
+			end = len(part)
+		}
+		parts[i] = part[begin:end]
+	}
+	return next + strings.Join(parts, ",")
+}
+
+// pathAsDatabase makes ?db=0 of the path /0, in what follows "://".
+func pathAsDatabase(after string) string {
+	_, end := Authority(after)
+	rest, settings, fragment := strings.Cut(after[end:], "#")
+	path, query, _ := strings.Cut(rest, "?")
+	if path = strings.Trim(path, "/"); path != "" {
+		query = strings.TrimSuffix("db="+path+"&"+query, "&")
+	}
+	after = after[:end] + "/"
+	if query != "" {
+		after += "?" + query
+	}
+	if fragment {
+		after += "#" + settings
+	}
+	return after
+}
+
+func cutPrefixFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// kafkaList makes a URL of a list of bootstrap servers each of which has its security
+// protocol before it, as in SASL_SSL://b1:9093,SASL_SSL://b2:9093 or, of Heroku,
+// kafka+ssl://b1:9096,…; kafka:// may stand before the list.
+func kafkaList(text string) (string, bool) {
+	rest, named := cutPrefixFold(text, "kafka://")
+	end := strings.IndexAny(rest, "?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	list, rest := rest[:end], rest[end:]
+	user := ""
+	if at := strings.LastIndexByte(list, '@') + 1; named {
+		user, list = list[:at], list[at:]
+	}
+	for _, p := range kafkaPrefixes {
+		if _, ok := cutPrefixFold(list, p.text); !ok || p.common && !named {
+			continue
+		}
+		var servers []string
+		for server := range strings.SplitSeq(list, ",") {
+			server, _ = cutPrefixFold(server, p.text)
+			servers = append(servers, server)
+		}
+		text = "kafka://" + user + strings.Join(servers, ",") + rest
+		if p.tls {
+			text = withTLS(text)
+		}
+		return text, true
+	}
+	return "", false
+}
+
+// kafkaPrefixes are what a bootstrap server may have before it. A common one is a
+// scheme of others, too.
+var kafkaPrefixes = []struct {
+	text        string
+	tls, common bool
+}{
+	{"PLAINTEXT://", false, false},
+	{"SASL_PLAINTEXT://", false, false},
+	{"SASL_SSL://", true, false},
+	{"SSL://", true, true},
+	{"kafka+ssl://", true, false},
+}
+
+// goDSN reads the data source name of Go's MySQL driver, user:password@tcp(host:port)/db?…,
+// which is no URL: in user and password nothing is encoded, and the last @ before the
+// address counts (https://github.com/go-sql-driver/mysql#dsn-data-source-name).
+func goDSN(text string) (string, bool) {
+	text = strings.TrimPrefix(strings.TrimPrefix(text, "mysql://"), "mysql:")
+	for end := len(text); end > 0; {
+		end = strings.LastIndex(text[:end], ")/")
+		if end < 0 {
+			return "", false
+		}
+		begin := strings.LastIndexByte(text[:end], '(')
+		for _, network := range []string{"tcp", "tcp4", "tcp6", "unix"} {
+			login, ok := strings.CutSuffix(text[:max(begin, 0)], network)
+			if ok && (login == "" || strings.HasSuffix(login, "@")) && !strings.Contains(text[begin:end], "@") {
+				return goDSNURL(network, strings.TrimSuffix(login, "@"), text[begin+1:end], text[end+2:]), true
+			}
+		}
+	}
+	return "", false
+}
+
+func goDSNURL(network, login, address, rest string) string {
+	u := url.URL{Scheme: "mysql", Host: cmp.Or(address, "localhost")}
+	if user, password, set := strings.Cut(login, ":"); set {
+		u.User = url.UserPassword(user, password)
+	} else if user != "" {
+		u.User = url.User(user)
+	}
+	rest, settings, _ := strings.Cut(rest, "#")
+	database, query, _ := strings.Cut(rest, "?")
+	if name, err := url.PathUnescape(database); err == nil {
+		database = name
+	}
+	u.Path, u.RawQuery = "/"+database, query
+	if network == "unix" {
+		u.Host = "localhost"
+		u.RawQuery = strings.Trim("socket="+url.QueryEscape(address)+"&"+query, "&")
+	}
+	if settings != "" {
+		settings = "#" + settings
+	}
+	return u.String() + settings
+}
+
+// socketHost makes postgres:///db?host=/run/pg of postgres://%2Frun%2Fpg/db, whose host
+// package url would not have.
+func socketHost(text string) string {
+	scheme, after, ok := strings.Cut(text, "://")
+	if !ok || !strings.HasPrefix(strings.ToLower(scheme), "postgres") {
+		return text
+	}
+	begin, end := Authority(after)
+	if host := after[begin:end]; len(host) > 3 && strings.EqualFold(host[:3], "%2f") {
+		socket, port, _ := strings.Cut(host, ":")
+		query := "host=" + socket
+		if port != "" {
+			query += "&port=" + port
+		}
+		rest, settings, fragment := strings.Cut(after[end:], "#")
+		path, given, _ := strings.Cut(rest, "?")
+		text = scheme + "://" + after[:begin] + path + "?" + strings.TrimSuffix(query+"&"+given, "&")
+		if fragment {
+			text += "#" + settings
+		}
+	}
+	return text
+}
+
+// Authority says where, in what follows "://", the hosts begin, after the login, and where
+// they end.
+func Authority(after string) (begin, end int) {
+	if end = strings.IndexAny(after, "/?#"); end < 0 {
+		end = len(after)
+	}
+	return strings.LastIndexByte(after[:end], '@') + 1, end
+}
+
+// CutHosts returns the hosts of a URL, which package url would not have if there are
+// several, and the URL with the first alone.
+func CutHosts(text string) (rest string, hosts []string) {
+	scheme, after, ok := strings.Cut(text, "://")
+	if !ok {
+		return text, nil
+	}
+	begin, end := Authority(after)
+	if begin == end {
+		return text, nil
+	}
+	hosts = strings.Split(after[begin:end], ",")
+	for i := range hosts {
+		hosts[i] = strings.TrimSpace(hosts[i]) // as lists are often written
+	}
+	return scheme + "://" + after[:begin] + hosts[0] + after[end:], hosts
+}

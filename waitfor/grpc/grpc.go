@@ -1,0 +1,52 @@
+package grpc
+
+import (
+	"context"
+	"strings"
+
+	"initbox/internal/dial"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire/rpc"
+)
+
+var Kind = target.Kind{
+	Schemes:  []string{"grpc", "grpcs"},
+	Usage:    "grpc://HOST:PORT[/SERVICE]",
+	Ready:    "the gRPC health service says SERVING",
+	Settings: target.TLSSettings,
+	Parse:    parse,
+}
+
+// check asks the gRPC health checking protocol, version 1.
+//
+// https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+type check struct {
+	*target.Target
+	client  rpc.Client
+	addr    string
+	service string // "" is the whole server
+}
+
+func parse(t *target.Target) (target.Check, error) {
+	if err := t.Only("path"); err != nil {
+		return nil, err
+	}
+	addr, err := t.Addr()
+	if err != nil {
+		return nil, err
+	}
+	client := rpc.New(dial.New(t.Resolver), t.Settings.TLS(), t.Scheme == "grpcs")
+	return check{t, client, addr, strings.TrimPrefix(t.URL.Path, "/")}, nil
+}
+
+func (c check) Check(ctx context.Context) error {
+	a, err := c.client.Call(ctx, c.addr, rpc.HealthMethod, rpc.HealthRequest(c.service), nil)
+	if err != nil {
+		return err
+	}
+	if err := rpc.Failure(a.Status); err != nil {
+		return err
+	}
+	return a.Serving()
+}

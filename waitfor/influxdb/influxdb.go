@@ -1,0 +1,177 @@
+package influxdb
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"initbox/internal/failure"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+	"initbox/waitfor/wire/httpapi"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"influxdb"},
+	Usage:   "influxdb://HOST[:PORT][,HOST…][/DATABASE]",
+	Ready:   "says that its health is a pass; with a database of version 1, that is there",
+	Settings: slices.Concat([]target.Setting{
+		{Name: "bucket", Value: "NAME", Usage: "the bucket is there; needs a token"},
+		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
+	}, wire.ServerSettings),
+	Protocol: "that of InfluxDB",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks for the health, which version 2, and version 1 from 1.8 on, tell
+// without a login; before, there is a ping. Version 3 wants a token for either unless it
+// is told otherwise, and does not say whether it is healthy without.
+//
+// https://docs.influxdata.com/influxdb/v2/api/#operation/GetHealth
+// https://docs.influxdata.com/influxdb/v1/tools/api/
+// https://docs.influxdata.com/influxdb3/core/api/
+type check struct{ httpapi.Server }
+
+func parse(t *target.Target) (target.Check, error) {
+	s, err := httpapi.New(t, "8086")
+	return check{s}, err
+}
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	header, secrets, err := c.authorize()
+	if err != nil {
+		return err
+	}
+	get := func(doing, path string, query url.Values) (*httpapi.Answer, error) {
+		return c.Do(ctx, addr, httpapi.Call{Doing: doing, Path: path, Query: query, Header: header, Secret: secrets})
+	}
+	a, err := get("asking for its health", "/health", nil)
+	if err != nil {
+		return err
+	}
+	if a.Status == http.StatusNotFound {
+		if a, err = get("asking for a ping", "/ping", nil); err != nil {
+			return err
+		}
+	}
+	if err := c.healthy(a); err != nil {
+		return err
+	}
+	u, err := c.URL.Expand()
+	if err != nil {
+		return err
+	}
+	if database := strings.Trim(u.Path, "/"); database != "" {
+		if a, err = get("asking for its databases", "/query", url.Values{"q": {"SHOW DATABASES"}}); err != nil {
+			return err
+		}
+		if err := c.hasDatabase(a, database); err != nil {
+			return err
+		}
+	}
+	if bucket := c.Settings.Get("bucket"); bucket != "" {
+		if a, err = get("asking for the bucket", "/api/v2/buckets", url.Values{"name": {bucket}}); err != nil {
+			return err
+		}
+		return c.hasBucket(a, bucket)
+	}
+	return nil
+}
+
+// authorize returns the header that says who asks, if that is known.
+func (c check) authorize() (http.Header, []string, error) {
+	token, err := c.Token("token-file", "INFLUX_TOKEN")
+	if err != nil {
+		return nil, nil, err
+	}
+	if token != "" {
+		return httpapi.Authorization("Token", token) // version 3 takes that for Bearer
+	}
+	user, password, err := c.Login("INFLUX_USERNAME", "INFLUX_PASSWORD")
+	header, secrets := httpapi.Basic(user, password)
+	return header, secrets, err
+}
+
+// healthy judges the answer to /health, or to /ping of which the header tells whose it is.
+func (c check) healthy(a *httpapi.Answer) error {
+	var said struct {
+		Name    string `json:"name"`
+		Status  string `json:"status"`
+		Message string `json:"message"`
+	}
+	isJSON := a.JSON(&said) && said.Status != ""
+	influx := said.Name == "influxdb" || a.Header.Get("X-Influxdb-Version") != "" || a.Header.Get("X-Influxdb-Build") != ""
+	switch {
+	case isJSON && !influx: // others have a health of the same shape
+		return c.OtherProtocol()
+	case isJSON && a.Status == http.StatusOK && said.Status == "pass":
+		return nil
+	case isJSON && said.Status == "fail":
+		f := failure.New(failure.Unexpected, "%s", a.Quote("health: fail: "+said.Message))
+		f.Hint = "the server runs but does not call itself healthy: look at its log"
+		return f
+	case a.Status == http.StatusNoContent && influx:
+		return nil
+	case a.Status == http.StatusOK && (influx || strings.TrimSpace(string(a.Body)) == "OK"): // version 3
+		return nil
+	}
+	return c.refused(a)
+}
+
+func (c check) hasDatabase(a *httpapi.Answer, database string) error {
+	var said struct {
+		Results []struct {
+			Series []struct {
+				Values [][]any `json:"values"`
+			} `json:"series"`
+		} `json:"results"`
+	}
+	if a.Status != http.StatusOK || !a.JSON(&said) || len(said.Results) == 0 {
+		return c.refused(a)
+	}
+	for _, series := range said.Results[0].Series {
+		if slices.ContainsFunc(series.Values, func(row []any) bool { return slices.Contains(row, any(database)) }) {
+			return nil
+		}
+	}
+	f := failure.New(failure.Unexpected, "database %s does not exist", a.Quote(database))
+	f.Hint = "what should create it? a user only sees those that it may use"
+	return f
+}
+
+func (c check) hasBucket(a *httpapi.Answer, bucket string) error {
+	type named struct {
+		Name string `json:"name"`
+	}
+	var said struct {
+		Buckets []named `json:"buckets"`
+	}
+	isJSON := a.JSON(&said)
+	switch {
+	case isJSON && slices.Contains(said.Buckets, named{bucket}):
+		return nil
+	case a.Status == http.StatusNotFound && !isJSON:
+		f := failure.New(failure.Unexpected, "the server has no buckets")
+		f.Hint = "version 1 has databases: influxdb://HOST/DATABASE"
+		return f
+	case a.Status != http.StatusNotFound && a.Status != http.StatusOK, !isJSON:
+		return c.refused(a)
+	}
+	f := failure.New(failure.Unexpected, "bucket %s does not exist", a.Quote(bucket))
+	f.Hint = "what should create it? a token only sees those that it may use"
+	return f
+}
+
+func (c check) refused(a *httpapi.Answer) error {
+	f := c.Failure(a)
+	if f.Class == failure.Authentication {
+		f.Hint = "it wants to know who asks: give --token-file, or for version 1 a user, as in influxdb://USER:${file:/PATH}@HOST; version 3 tells its health to everybody with --disable-authz=health,ping"
+	}
+	return f
+}

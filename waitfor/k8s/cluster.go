@@ -1,0 +1,465 @@
+package k8s
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/forms"
+	"initbox/waitfor/target"
+)
+
+// clusterKey tells the clusters of a wait apart.
+type clusterKey struct{ kubeconfig, context string }
+
+// Share joins the other checks of a wait that are about the same cluster.
+func (c *check) Share(s *target.Shared) {
+	key := clusterKey{c.Settings.Get("kubeconfig"), c.Settings.Get("context")}
+	k := s.Part(key, func() target.Part {
+		return &cluster{o: s.Options, kubeconfig: key.kubeconfig, context: key.context, followers: map[string]*kube.Follower{}}
+	}).(*cluster)
+	c.cluster = k
+	k.checks = append(k.checks, c)
+}
+
+// cluster follows the objects that the targets of one wait are about, with
+// one list and one watch for each kind and namespace, however many targets
+// there are.
+type cluster struct {
+	o                   target.Options
+	kubeconfig, context string
+	checks              []*check
+	ctx                 context.Context // of the wait, which outlives each attempt
+
+	// Set by connect, before any check's source.
+	client    *kube.Client
+	namespace string // where objects are whose target says nothing
+
+	mu        sync.Mutex
+	followers map[string]*kube.Follower // by query
+	grant     string                    // what would grant what is forbidden; see grants
+}
+
+// origin is where a check's objects come from, or why they do not.
+type origin struct {
+	err       error
+	resource  kube.Resource
+	namespace string // empty if the kind has none
+	objects   *kube.Follower
+	slices    *kube.Follower // the EndpointSlices of Services
+}
+
+// settle tells c where its objects come from.
+func (c *check) settle(s origin) {
+	c.mu.Lock()
+	first := c.source.err == nil && c.source.objects == nil
+	c.source = s
+	c.mu.Unlock()
+	if first {
+		close(c.settled)
+	}
+	c.poke()
+}
+
+// Run connects and starts to follow, until ctx ends.
+func (k *cluster) Run(ctx context.Context) {
+	k.ctx = ctx
+	err := k.until(k.checks, 0, func(context.Context) error { return k.connect() })
+	if err != nil {
+		return // the wait is over, or the checks were told that it is hopeless
+	}
+	kinds := map[string][]*check{}
+	for _, c := range k.checks {
+		kind := strings.ToLower(c.KindName)
+		if c.lookedUp {
+			kind = c.resource.String() // by whichever name it was called
+		}
+		kinds[kind] = append(kinds[kind], c)
+	}
+	for _, checks := range kinds {
+		go k.followKind(checks)
+	}
+}
+
+// until tries again and again, telling the checks of each failure. A pause above
+// zero is that between attempts, in place of the policy's.
+func (k *cluster) until(checks []*check, pause time.Duration, try func(context.Context) error) error {
+	return poll.Until(k.ctx, poll.Policy{AttemptTimeout: k.o.AttemptTimeout, Seed: k.o.Seed}, func(ctx context.Context) error {
+		err := try(ctx)
+		if err == nil || k.ctx.Err() != nil {
+			return err
+		}
+		for _, c := range checks {
+			c.settle(origin{err: err})
+		}
+		if pause > 0 && !poll.IsPermanent(err) {
+			return poll.After(pause, err)
+		}
+		return err
+	})
+}
+
+// connect finds out where the API server is. It asks nothing of it.
+func (k *cluster) connect() error {
+	config, err := k.config()
+	if err != nil {
+		return err
+	}
+	k.client = kube.New(config, kube.Options{Dial: dial.New(k.o.Resolver).DialContext, Seed: k.o.Seed})
+	k.namespace = cmp.Or(config.Namespace, kube.DefaultNamespace)
+	return nil
+}
+
+// config looks where kubectl looks: in the kubeconfig file that was given, or
+// that $KUBECONFIG names; then, in a Pod, in what the kubelet mounts there.
+func (k *cluster) config() (*kube.Config, error) {
+	getenv := k.o.Getenv
+	if getenv == nil {
+		getenv = func(string) string { return "" }
+	}
+	file := k.kubeconfig
+	if file == "" {
+		file = getenv("KUBECONFIG")
+	}
+	if home := getenv("HOME"); file == "" && home != "" && getenv("KUBERNETES_SERVICE_HOST") == "" {
+		file = filepath.Join(home, ".kube", "config")
+		if _, err := os.Stat(file); err != nil {
+			file = ""
+		}
+	}
+	switch {
+	case file != "":
+		config, err := kube.Kubeconfig(file, k.context)
+		if err != nil {
+			return nil, kubeconfigFailure(file, err)
+		}
+		return config, nil
+	case getenv("KUBERNETES_SERVICE_HOST") == "":
+		f := failure.New(failure.Local, "there is no cluster here, and no kubeconfig file")
+		f.Hint = "a Pod knows its cluster by $KUBERNETES_SERVICE_HOST; elsewhere give a file with --kubeconfig or $KUBECONFIG"
+		return nil, poll.Permanent(f)
+	case k.context != "":
+		return nil, poll.Permanent(failure.New(failure.Local, "context needs a kubeconfig file: give one with --kubeconfig"))
+	}
+	config, err := kube.InCluster(getenv)
+	if errors.Is(err, kube.ErrNoToken) {
+		return nil, poll.Permanent(noToken(err)) // the kubelet mounts it before it starts a container
+	}
+	return config, err
+}
+
+// kubeconfigFailure is that of a file that may be mounted late, or be mended.
+func kubeconfigFailure(file string, err error) *failure.Failure {
+	f := &failure.Failure{Class: failure.Local, Text: failure.Printable(err.Error()), Err: err, Elsewhere: true}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		f.Text = failure.Printable("kubeconfig " + file + ": " + path.Err.Error())
+		f.Hint = "is the file mounted, and may this user read it?"
+	}
+	return f
+}
+
+// noToken is the failure of a Pod without the credentials of its service account.
+func noToken(err error) *failure.Failure {
+	return &failure.Failure{Class: failure.Local, Text: "this Pod has no token of its service account", Err: err, Elsewhere: true,
+		Hint: "set automountServiceAccountToken: true in the Pod's spec, which wins over the service account's; in a container without the mount, add it"}
+}
+
+// followKind finds out what the kind of the checks is, and follows their objects.
+func (k *cluster) followKind(checks []*check) {
+	resource := checks[0].resource
+	if !checks[0].lookedUp {
+		err := k.until(checks, discoveryPause, func(ctx context.Context) (err error) {
+			resource, err = k.client.Resource(ctx, checks[0].KindName)
+			return err
+		})
+		if err != nil {
+			return
+		}
+	}
+	type group struct{ namespace, selector, fields string }
+	groups := map[group][]*check{}
+	for _, c := range checks {
+		g := group{selector: c.Selector, fields: c.Fields}
+		if resource.Namespaced {
+			g.namespace = c.inNamespace(k.namespace)
+		}
+		if c.Name == "" && g.selector == "" && g.fields == "" {
+			g.fields = everything // not together with those that name objects
+		}
+		groups[g] = append(groups[g], c)
+	}
+	for g, checks := range groups {
+		k.followGroup(resource, g.namespace, checks)
+	}
+}
+
+// discoveryPause is that between two questions for a kind that the server
+// does not know, whose answer is long.
+const discoveryPause = 2 * time.Second
+
+// everything stands for the selectors of a target with ?all.
+const everything = "?all"
+
+func (c *check) inNamespace(otherwise string) string {
+	if c.Namespace != "" {
+		return c.Namespace
+	}
+	return otherwise
+}
+
+// followGroup follows the objects of checks of one kind and namespace that name
+// their objects, or select them in the same way.
+func (k *cluster) followGroup(resource kube.Resource, namespace string, checks []*check) {
+	q := kube.Query{Resource: resource, Namespace: namespace, LabelSelector: checks[0].Selector, FieldSelector: checks[0].Fields, Sparse: true}
+	names := map[string]bool{}
+	slicesOf := map[string]bool{} // of the Services with these names
+	for _, c := range checks {
+		if c.Name != "" {
+			names[c.Name] = true
+		}
+		if c.needsSlices(resource) {
+			slicesOf[c.Name] = true
+		}
+		q.Sparse = q.Sparse && len(c.expect.paths)+len(c.expect.keys) == 0
+	}
+	q.Names = slices.Sorted(maps.Keys(names))
+	objects := k.follower(q)
+	var endpointSlices *kube.Follower
+	if len(slicesOf) > 0 {
+		endpointSlices = k.follower(kube.Query{Resource: sliceResource(), Namespace: namespace, LabelSelector: sliceSelector(slicesOf)})
+	}
+	for _, c := range checks {
+		s := origin{resource: resource, namespace: namespace, objects: objects}
+		c.listen(objects, c.Name)
+		if c.needsSlices(resource) {
+			s.slices = endpointSlices
+			c.listen(endpointSlices, "")
+		}
+		c.settle(s)
+	}
+}
+
+// needsSlices reports whether the target is judged by EndpointSlices.
+func (c *check) needsSlices(r kube.Resource) bool {
+	e := c.expect
+	return r.String() == "services" && !c.Gone && !e.exists && !e.address && len(e.conditions)+len(e.paths) == 0
+}
+
+// sliceSelector selects the EndpointSlices of the Services named. So many names
+// fit into a request; of more Services, or of those behind a selector, the
+// slices of the whole namespace are taken.
+func sliceSelector(services map[string]bool) string {
+	const label, most = "kubernetes.io/service-name", 100
+	names := slices.Sorted(maps.Keys(services))
+	switch {
+	case services[""] || len(names) > most:
+		return label
+	case len(names) == 1:
+		return label + "=" + names[0]
+	}
+	return label + " in (" + strings.Join(names, ",") + ")"
+}
+
+// follower returns the one that follows q, which it starts if there is none yet.
+func (k *cluster) follower(q kube.Query) *kube.Follower {
+	key := fmt.Sprintf("%q", []any{q.Resource.String(), q.Namespace, q.Names, q.LabelSelector, q.FieldSelector, q.Sparse})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f := k.followers[key]
+	if f == nil {
+		f = k.client.Follow(q)
+		k.followers[key] = f
+		go f.Run(k.ctx)
+	}
+	return f
+}
+
+// follow returns a follower of q, whose changes c is told of.
+func (c *check) follow(q kube.Query, name string) *kube.Follower {
+	f := c.cluster.follower(q)
+	c.listen(f, name)
+	return f
+}
+
+// listen wakes c at each change of the object, or of any if name is empty.
+func (c *check) listen(f *kube.Follower, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.watched[f] {
+		return
+	}
+	if c.watched == nil {
+		c.watched = map[*kube.Follower]bool{}
+	}
+	c.watched[f] = true
+	ctx := c.cluster.ctx
+	changes := f.Changes(ctx, name)
+	go func() {
+		for {
+			select {
+			case <-changes:
+				c.poke()
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+func podResource() kube.Resource   { r, _ := kube.Lookup("pods"); return r }
+func sliceResource() kube.Resource { r, _ := kube.Lookup("endpointslices.discovery.k8s.io"); return r }
+
+// failure says why the API server does not tell what is asked of it. None of it
+// says anything of the target itself.
+func (k *cluster) failure(err error) error {
+	var (
+		known   *failure.Failure
+		unknown *kube.UnknownResource
+		status  *kube.StatusError
+	)
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &unknown):
+		f := failure.New(failure.Missing, "the API server has no kind of that name")
+		f.Hint = "is its CustomResourceDefinition installed? kubectl api-resources lists all kinds"
+		if unknown.Suggestion != "" {
+			f.Hint = "did you mean " + failure.Printable(unknown.Suggestion) + "? " + f.Hint
+		}
+		f.Err, f.Elsewhere = err, true
+		return f
+	case errors.As(err, &status):
+		return k.statusFailure(status)
+	case errors.Is(err, kube.ErrNoToken):
+		return noToken(err)
+	case errors.As(err, new(*kube.CredentialsError)):
+		return &failure.Failure{Class: failure.Local, Text: failure.Printable(err.Error()), Err: err, Elsewhere: true}
+	}
+	f := failure.Of(err)
+	f.Elsewhere = true
+	f.Text = "API server: " + f.Text
+	switch f.Class {
+	case failure.Refused:
+		f.Hint = "is the API server running, and is its address right?"
+	case failure.TLS:
+		f.Hint = "is the kubeconfig file, or the CA that the kubelet mounts, that of this API server?"
+	case failure.TimedOut, failure.Unreachable:
+		f.Hint = "may this Pod reach the API server? look for a NetworkPolicy; with a service mesh, exclude the API server's address"
+	}
+	return f
+}
+
+func (k *cluster) statusFailure(s *kube.StatusError) error {
+	f := &failure.Failure{Class: failure.Unexpected, Err: s, Elsewhere: true}
+	f.Text = fmt.Sprintf("API server: status %d", s.Code)
+	if s.Reason != "" {
+		f.Text += " " + failure.Printable(s.Reason)
+	}
+	f.Note = shortText(s.Message)
+	switch s.Code {
+	case 400:
+		f.Hint = "is the selector one that kubectl takes?"
+		if s.Reason != "" { // in a Status, and so from the API server itself: no other attempt makes it right
+			return poll.Permanent(f)
+		}
+	case 401:
+		f.Class, f.Text = failure.Authentication, "the API server does not accept the credentials (401 Unauthorized)"
+		f.Hint = "has the token expired, and is it of this cluster?"
+	case 403:
+		k.forbidden(f, s)
+	case 429:
+		f.Hint = "the API server has too much to do: kubectl get --raw /metrics | grep apiserver_flowcontrol"
+	}
+	return f
+}
+
+// forbidden says who may not do what, and what would grant it.
+func (k *cluster) forbidden(f *failure.Failure, s *kube.StatusError) {
+	who := accountOf(s.User())
+	f.Class = failure.Authentication
+	if who != (Account{}) {
+		f.Note = "" // it says the same
+	}
+	switch {
+	case who.User == "system:anonymous": // a Role for it would be for everybody
+		f.Text = "the API server was not told who asks, and refuses (403 Forbidden, system:anonymous)"
+		f.Hint = "no credentials were sent: has the context of the kubeconfig file a user, and that one a token or a certificate?"
+	case s.Verb == "":
+		f.Text = fmt.Sprintf("%s may not get %s, which tells what kinds there are", who, failure.Printable(s.Path))
+		f.Hint = "the ClusterRole system:discovery grants it, and usually to all: kubectl describe clusterrolebinding system:discovery"
+	default:
+		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, failure.Printable(s.Resource.String()), in(failure.Printable(s.Namespace)))
+		f.Hint, f.Urgent = k.grants(who), true
+	}
+}
+
+// Account is who asks, as an API server's refusal has it.
+type Account struct {
+	namespace, name string // of a service account
+	User            string // else
+}
+
+func (a Account) String() string {
+	switch {
+	case a.name != "":
+		return "the service account " + a.namespace + "/" + a.name
+	case a.User != "":
+		return "the user " + failure.Printable(a.User)
+	}
+	return "this account"
+}
+
+// accountOf takes apart the name of a user, such as
+// system:serviceaccount:default:myapp.
+func accountOf(user string) Account {
+	if whole, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
+		if namespace, name, ok := strings.Cut(whole, ":"); ok && strings.Trim(namespace+name, forms.NameCharacters) == "" {
+			return Account{namespace: namespace, name: name}
+		}
+	}
+	return Account{User: user}
+}
+
+// grants returns a hint with all that the wait's targets need, the same for each
+// of them.
+func (k *cluster) grants(who Account) string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.grant == "" {
+		var needs []Rule
+		for _, c := range k.checks {
+			needs = append(needs, c.needs(k.namespace)...)
+		}
+		grant := "what would grant all that this wait needs, for kubectl apply -f -\n" + RbacYAML(mergeRules(needs), who, "", k.namespace)
+		if slices.ContainsFunc(needs, func(r Rule) bool { return r.Comment == guessed }) {
+			return grant // until it is known
+		}
+		k.grant = grant
+	}
+	return k.grant
+}
+
+// shortText makes a text of the API server's fit for a line.
+func shortText(s string) string {
+	const limit = 300
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "") + "…"
+	}
+	return failure.Printable(s)
+}

@@ -1,0 +1,243 @@
+package k8s
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/client-go/util/jsonpath"
+
+	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/words"
+
+	"initbox/waitfor/expect"
+)
+
+// condition is a condition that an object has to have, as kubectl wait
+// --for=condition=NAME=VALUE has it.
+type condition struct{ name, value string }
+
+func parseK8sCondition(text string) (condition, error) {
+	name, value, valued := strings.Cut(text, "=")
+	if !valued {
+		value = "True"
+	}
+	if name == "" || value == "" {
+		return condition{}, errors.New("want NAME or NAME=VALUE, as in Ready or Degraded=False")
+	}
+	return condition{name, value}, nil
+}
+
+// stated is a condition as an object has it. The zero value is one it has not.
+type stated struct {
+	name, status, reason, message string
+	observed                      int64 // the generation it is about; 0 if it does not say
+}
+
+// why is what the condition says of itself.
+func (s stated) why() string {
+	why := shortText(s.reason)
+	if s.message != "" {
+		why = strings.TrimPrefix(why+": "+shortText(s.message), ": ")
+	}
+	return why
+}
+
+func conditionsOf(o kube.Object) []stated {
+	var all []stated
+	for _, c := range objectsAt(o, "status", "conditions") {
+		all = append(all, stated{text(c, "type"), text(c, "status"), text(c, "reason"), text(c, "message"), number(c, "observedGeneration")})
+	}
+	return all
+}
+
+// conditionOf returns the condition of the name, in whichever case.
+func conditionOf(o kube.Object, name string) stated {
+	for _, c := range conditionsOf(o) {
+		if strings.EqualFold(c.name, name) {
+			return c
+		}
+	}
+	return stated{}
+}
+
+// check follows kubectl wait: cases do not count, and what is said of an older
+// generation than the present one says nothing.
+func (c condition) check(v view) error {
+	s := conditionOf(v.Object, c.name)
+	name := failure.Printable(c.name)
+	if s.name == "" {
+		f := v.is(v.describe(), "no condition %s yet", name)
+		var there []string
+		for _, other := range conditionsOf(v.Object) {
+			there = append(there, failure.Printable(other.name))
+		}
+		if len(there) > 0 {
+			f.Note = "there is " + words.List(there)
+		}
+		return f
+	}
+	observed := s.observed
+	if observed == 0 {
+		observed = numberOr(number(v.Object, "metadata", "generation"), v.Object, "status", "observedGeneration")
+	}
+	if observed < number(v.Object, "metadata", "generation") {
+		return v.is(v.describe(), "condition %s is of before the latest change", name)
+	}
+	if strings.EqualFold(s.status, c.value) {
+		return nil
+	}
+	f := v.is(v.describe(), "condition %s is %s", name, wordOr(s.status, "empty"))
+	f.Note = s.why()
+	return f
+}
+
+// jsonPath is a JSONPath, as kubectl has it, and what an object has to have
+// there.
+type jsonPath struct {
+	path  string // without braces, for messages
+	op    string // "=", "!=", ">=", or none: something that is not empty
+	value expect.Matcher
+	least float64
+}
+
+const wantPath = "want a JSONPath as kubectl takes it, then nothing, =VALUE, !=VALUE, >=NUMBER or =/REGEX/, as in {.status.phase}=Running"
+
+// parseK8sPath takes a path in each of kubectl wait's forms: {.status.phase},
+// .status.phase and status.phase.
+func parseK8sPath(text string) (*jsonPath, error) {
+	path, rest := cutPath(strings.TrimSpace(text))
+	p := &jsonPath{path: expect.PlainPath(strings.TrimSpace(path))}
+	if p.path != "" && p.path[0] != '.' && p.path[0] != '[' {
+		p.path = "." + p.path
+	}
+	if p.path == "" || strings.ContainsAny(p.path, "{}") || jsonpath.New("").Parse("{"+p.path+"}") != nil {
+		return nil, errors.New(wantPath)
+	}
+	for _, op := range []string{"!=", ">=", "==", "="} {
+		value, ok := strings.CutPrefix(rest, op)
+		if !ok {
+			continue
+		}
+		p.op = strings.Replace(op, "==", "=", 1)
+		value = unquoted(strings.TrimSpace(value))
+		var err error
+		if p.op == ">=" {
+			if p.least, err = strconv.ParseFloat(value, 64); err != nil {
+				return nil, errors.New(">= wants a number")
+			}
+		}
+		p.value, err = expect.ParseMatcher(value)
+		return p, err
+	}
+	if rest != "" {
+		return nil, errors.New(wantPath)
+	}
+	return p, nil
+}
+
+// unquoted is value without the quotes around it, which kubectl wait takes off
+// too: a manifest's arguments have no shell that would.
+func unquoted(value string) string {
+	if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
+		return value[1 : n-1]
+	}
+	return value
+}
+
+// cutPath returns the path that text begins with and what follows it. What is
+// between brackets or quotes belongs to the path, so that of a filter too:
+// .conditions[?(@.type=="Ready")].status=True.
+func cutPath(text string) (path, rest string) {
+	depth := 0
+	var quote byte
+	for i := range len(text) {
+		switch c := text[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '[' || c == '(' || c == '{':
+			depth++
+		case c == ']' || c == ')' || c == '}':
+			depth--
+		case depth == 0 && (c == '=' || c == '!' || c == '>'):
+			return text[:i], text[i:]
+		}
+	}
+	return text, ""
+}
+
+// check judges an object. Where the path leads to several places, all of them
+// count. Of a Secret no value is told.
+func (p *jsonPath) check(v view) error {
+	found, err := p.find(v.Object)
+	if err != nil || len(found) == 0 {
+		look := "get " + strings.ToLower(v.resource.Kind) + " " + v.Name() + " -o yaml"
+		if v.resource.Name == "secrets" { // whose values nobody need see
+			look = v.describe()
+		}
+		return v.is(look, "has no %s", failure.Printable(p.path))
+	}
+	for _, value := range found {
+		if p.met(value) {
+			continue
+		}
+		f := v.is("", "%s is %s", failure.Printable(p.path), failure.Printable(expect.Shorten(expect.Text(value))))
+		if v.resource.Name == "secrets" {
+			f.Text = failure.Printable(p.path) + " is not what is expected"
+		}
+		return f
+	}
+	return nil
+}
+
+func (p *jsonPath) find(o kube.Object) (found []any, err error) {
+	defer func() {
+		if r := recover(); r != nil { // the library leans on package reflect
+			err = fmt.Errorf("JSONPath: %v", r)
+		}
+	}()
+	j := jsonpath.New("").AllowMissingKeys(true) // it has a state: one for each search
+	if err := j.Parse("{" + p.path + "}"); err != nil {
+		return nil, err
+	}
+	results, err := j.FindResults(map[string]any(o))
+	if err != nil {
+		return nil, err
+	}
+	for _, result := range results {
+		for _, value := range result {
+			if value.IsValid() && value.CanInterface() {
+				found = append(found, value.Interface())
+			}
+		}
+	}
+	return found, nil
+}
+
+func (p *jsonPath) met(value any) bool {
+	s := expect.Text(value)
+	switch p.op {
+	case "=":
+		return p.value.Whole(s)
+	case "!=":
+		return !p.value.Whole(s)
+	case ">=":
+		n, err := strconv.ParseFloat(s, 64)
+		return err == nil && n >= p.least
+	}
+	switch value := value.(type) {
+	case nil:
+		return false
+	case []any:
+		return len(value) > 0
+	case map[string]any:
+		return len(value) > 0
+	}
+	return s != ""
+}

@@ -1,0 +1,534 @@
+package k8s
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/poll"
+	"initbox/internal/suggest"
+	"initbox/internal/words"
+
+	"initbox/waitfor/forms"
+	"initbox/waitfor/target"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"k8s"},
+	Usage:   "k8s:KIND[.GROUP]/NAME",
+	Ready:   "the object is ready, as its kind has it; with ?selector=LABELS, all that match are",
+	Settings: []target.Setting{
+		{Name: "condition", Value: "NAME[=VALUE]", Usage: "the object has the condition, with that status (default True)", Multi: true},
+		{Name: "jsonpath", Value: "PATH[=VALUE]", Usage: "the object has something at the JSONPath, as in {.status.phase}=Running; =, != and >= compare", Multi: true},
+		{Name: "exists", Usage: "the object exists, ready or not"},
+		{Name: "endpoints", Value: "N|all", Usage: "so many endpoints of a Service are ready (default 1)"},
+		{Name: "address", Usage: "a load balancer has given the Service or Ingress an address"},
+		{Name: "key", Value: "KEY", Usage: "the Secret or ConfigMap has the key, and it is not empty", Multi: true},
+		{Name: "completions", Value: "N", Usage: "so many Pods of the Job have succeeded (default: it is complete)"},
+		{Name: "count", Value: "N", Usage: "with a selector: so many are ready, whatever the others are"},
+		{Name: "same-node", Value: "[NAMESPACE/]POD", Usage: "only Pods on the node of that Pod count, of a selector or of a DaemonSet"},
+		{Name: "if-missing", Value: "wait|ok|fail", Usage: "what it means that the object does not exist (default wait)"},
+		{Name: "if-failed", Value: "fail|wait|ok|some", Usage: "what a failed Job or Pod means: the end, not yet, ready, or ready if one of its Pods succeeded"},
+		{Name: "namespace", Value: "NAMESPACE", Usage: "namespace of the object; ?namespace= in a target wins (default: the Pod's own)"},
+		{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the API server is (default: that of the Pod's own cluster)"},
+		{Name: "context", Value: "NAME", Usage: "context of the kubeconfig file"},
+	},
+	Filters: true,
+	Show:    show,
+	Parse:   parse,
+}
+
+// Query is which objects a target means.
+type Query struct {
+	KindName  string // as written
+	Name      string // of one object; empty with a selector
+	Namespace string // empty: that of the Pod
+	Selector  string // labels
+	Fields    string
+	All       bool
+}
+
+// check is a target of kind k8s. It asks nothing itself: what it judges is
+// what its cluster, which all of a wait's targets share, knows by now.
+type check struct {
+	*target.Target
+	Query
+	resource kube.Resource // if it is known without asking, which lookedUp says
+	lookedUp bool
+	expect   expectations
+
+	cluster *cluster      // nil outside [All]
+	wake    chan struct{} // gets a value when there may be something new to judge
+
+	mu      sync.Mutex
+	source  origin
+	settled chan struct{} // closed when source is set
+	watched map[*kube.Follower]bool
+	missing time.Time // since when it is known not to exist
+}
+
+// expectations are what the settings of a target ask for.
+type expectations struct {
+	conditions  []condition
+	paths       []*jsonPath
+	exists      bool
+	address     bool
+	endpoints   int64 // at least 1
+	everyone    bool  // every endpoint
+	keys        []string
+	completions int64 // 0: the Job is complete
+	count       int64 // 0: all that match
+	node        [2]string
+	ifMissing   string
+	ifFailed    string // empty: as the rule of the kind has it
+}
+
+func parse(t *target.Target) (target.Check, error) {
+	q, err := queryOf(t)
+	if err != nil {
+		return nil, err
+	}
+	if q.Namespace == "" {
+		q.Namespace = t.Settings.Get("namespace")
+	}
+	c := &check{Target: t, Query: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
+	c.resource, c.lookedUp = kube.Lookup(q.KindName)
+	if c.expect, err = parseK8sExpectations(t.Settings); err != nil {
+		return nil, err
+	}
+	return c, c.consistentK8s()
+}
+
+// The keys of a target's query.
+var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
+
+const wantK8s = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
+
+// queryOf reads the target. Its errors do not quote what may be anything.
+func queryOf(t *target.Target) (q Query, err error) {
+	if t.URL.Opaque == "" {
+		return q, errors.New(wantK8s + ", without // after the colon")
+	}
+	if t.URL.In(t.URL.Opaque) || t.URL.In(t.URL.RawQuery) {
+		return q, errors.New("names and selectors of objects are not secret: " + wantK8s)
+	}
+	kind, name, named := strings.Cut(t.URL.Opaque, "/")
+	if q.KindName, err = url.PathUnescape(kind); err != nil || q.KindName == "" || strings.Trim(q.KindName, forms.NameCharacters) != "" {
+		return q, errors.New("the kind is one that kubectl takes, such as pod, deploy or jobs.batch: " + wantK8s)
+	}
+	if strings.Contains(name, "/") {
+		return q, errors.New("a namespace stands behind: k8s:KIND/NAME?namespace=NAMESPACE")
+	}
+	if q.Name, err = url.PathUnescape(name); err != nil || named && (q.Name == "" || strings.Trim(q.Name, forms.NameCharacters+":") != "") {
+		return q, errors.New("the name after the kind is not one that an object can have; is a variable not set? " + wantK8s)
+	}
+	for part := range strings.SplitSeq(t.URL.RawQuery, "&") {
+		if err := q.set(part); err != nil {
+			return q, err
+		}
+	}
+	several := q.Selector != "" || q.Fields != "" || q.All
+	switch {
+	case named && several:
+		return q, errors.New("a name and a selector exclude each other")
+	case !named && !several:
+		return q, errors.New("which objects? " + wantK8s)
+	case q.All && (q.Selector != "" || q.Fields != ""):
+		return q, errors.New("?all and a selector exclude each other")
+	}
+	return q, nil
+}
+
+// set reads one part of the query, such as selector=app=web.
+func (q *Query) set(part string) error {
+	if part == "" {
+		return nil
+	}
+	key, value, valued := strings.Cut(part, "=")
+	value, err := url.PathUnescape(value)
+	switch {
+	case err != nil:
+		return errors.New("the percent-encoding after ? is wrong")
+	case !slices.Contains(queryKeys, key):
+		meant := suggest.Closest(key, queryKeys)
+		if meant != "" {
+			meant = "did you mean ?" + meant + "= ? "
+		}
+		return errors.New("what stands after ? is unknown: " + meant + "possible are " + strings.Join(queryKeys, ", ") + "; expectations stand after #")
+	case key == "all" && valued:
+		return errors.New("?all takes no value")
+	case key == "selector" && q.Selector != "", key == "field-selector" && q.Fields != "", key == "namespace" && q.Namespace != "":
+		return fmt.Errorf("?%s= is given twice", key)
+	case key != "all" && value == "":
+		return fmt.Errorf("?%s= needs a value; is a variable not set?", key)
+	}
+	switch key {
+	case "all":
+		q.All = true
+	case "selector":
+		q.Selector = value
+	case "field-selector":
+		q.Fields = value
+	case "namespace":
+		if strings.Trim(value, forms.NameCharacters) != "" {
+			return errors.New("?namespace= is not a name that a namespace can have")
+		}
+		q.Namespace = value
+	}
+	return nil
+}
+
+// show is the target as written but for its settings, or nothing of what is
+// not one.
+func show(t *target.Target) string {
+	q, err := queryOf(t)
+	if err != nil {
+		return "k8s:…"
+	}
+	return q.Text(failure.Printable)
+}
+
+// Text writes which objects are meant as a target does, its values escaped.
+func (q Query) Text(escape func(string) string) string {
+	s := "k8s:" + q.KindName
+	if q.Name != "" {
+		s += "/" + q.Name
+	}
+	var query []string
+	for _, part := range [][2]string{{"selector", q.Selector}, {"field-selector", q.Fields}, {"namespace", q.Namespace}} {
+		if part[1] != "" {
+			query = append(query, part[0]+"="+escape(part[1]))
+		}
+	}
+	if q.All {
+		query = append(query, "all")
+	}
+	if len(query) > 0 {
+		s += "?" + strings.Join(query, "&")
+	}
+	return s
+}
+
+func parseK8sExpectations(s target.Settings) (e expectations, err error) {
+	for _, text := range s["condition"] {
+		c, err := parseK8sCondition(text)
+		if err != nil {
+			return e, fmt.Errorf("condition: %w", err)
+		}
+		e.conditions = append(e.conditions, c)
+	}
+	for _, text := range s["jsonpath"] {
+		p, err := parseK8sPath(text)
+		if err != nil {
+			return e, fmt.Errorf("jsonpath: %w", err)
+		}
+		e.paths = append(e.paths, p)
+	}
+	e.exists, e.address, e.keys = s.On("exists"), s.On("address"), s["key"]
+	e.everyone = s.Get("endpoints") == "all"
+	e.endpoints = 1
+	for _, number := range []struct {
+		name string
+		n    *int64
+	}{{"endpoints", &e.endpoints}, {"completions", &e.completions}, {"count", &e.count}} {
+		if !s.On(number.name) || number.name == "endpoints" && e.everyone {
+			continue
+		}
+		if *number.n, err = s.Count(number.name, 0); err != nil || *number.n < 1 {
+			return e, fmt.Errorf("%s: want a whole number from 1", number.name)
+		}
+	}
+	if e.ifMissing, err = oneOf(s, "if-missing", "wait", "ok", "fail"); err != nil {
+		return e, err
+	}
+	if e.ifFailed, err = oneOf(s, "if-failed", "fail", "wait", "ok", "some"); err != nil {
+		return e, err
+	}
+	if node := s.Get("same-node"); node != "" {
+		namespace, pod, both := strings.Cut(node, "/")
+		if !both {
+			namespace, pod = "", node
+		}
+		if pod == "" || strings.Trim(namespace+pod, forms.NameCharacters) != "" {
+			return e, errors.New("same-node: want the name of a Pod, or NAMESPACE/POD; is a variable not set?")
+		}
+		e.node = [2]string{namespace, pod}
+	}
+	return e, nil
+}
+
+// oneOf returns the value of a setting that has to be one of words; it is empty
+// if not given.
+func oneOf(s target.Settings, name string, words ...string) (string, error) {
+	value := s.Get(name)
+	if !s.On(name) || slices.Contains(words, value) {
+		return value, nil
+	}
+	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(words, ", "))
+}
+
+// settingsOf are the settings that are of some kinds only.
+var settingsOf = []struct {
+	setting   string
+	resources []string
+	kinds     string // for people
+}{
+	{"endpoints", []string{"services"}, "Services"},
+	{"address", []string{"services", "ingresses.networking.k8s.io", "gateways.gateway.networking.k8s.io"}, "Services, Ingresses and Gateways"},
+	{"key", []string{"secrets", "configmaps"}, "Secrets and ConfigMaps"},
+	{"completions", []string{"jobs.batch"}, "Jobs"},
+	{"if-failed", []string{"jobs.batch", "pods"}, "Jobs and Pods"},
+	{"same-node", []string{"pods", "daemonsets.apps"}, "Pods and DaemonSets"},
+}
+
+// consistentK8s refuses settings that cannot be meant together, or not of this
+// kind of object.
+func (c *check) consistentK8s() error {
+	s := c.Settings
+	for _, of := range settingsOf {
+		if s.On(of.setting) && !slices.Contains(of.resources, c.resource.String()) {
+			return fmt.Errorf("%s: is for %s", of.setting, of.kinds)
+		}
+	}
+	instead := []string{"exists", "condition", "jsonpath", "endpoints", "address", "completions", "key"}
+	for i, a := range instead {
+		if c.Gone && s.On(a) {
+			return fmt.Errorf("gone and %s exclude each other", a)
+		}
+		for _, b := range instead[i+1:] {
+			if s.On(a) && s.On(b) && a+b != "conditionjsonpath" {
+				return fmt.Errorf("%s and %s exclude each other", a, b)
+			}
+		}
+	}
+	switch {
+	case c.Gone && s.On("if-missing"):
+		return errors.New("gone and if-missing exclude each other")
+	case s.On("count") && c.Name != "":
+		return errors.New("count: is for a selector, as in k8s:pods?selector=app=web#count=2")
+	case s.On("same-node") && c.resource.String() == "pods" && c.Name != "":
+		return errors.New("same-node: is for Pods by a selector, or for a DaemonSet by its name")
+	case s.On("same-node") && c.resource.String() == "daemonsets.apps" && c.Name == "":
+		return errors.New("same-node: is for Pods by a selector, or for a DaemonSet by its name")
+	}
+	return nil
+}
+
+// period is how often a check is repeated without a change to the objects.
+const period = 10 * time.Second
+
+// Check judges what is known of the objects by now, and waits for the first
+// answer of the API server.
+func (c *check) Check(ctx context.Context) error {
+	if c.cluster == nil { // alone, outside a wait: for this attempt only
+		return c.alone(ctx)
+	}
+	err := c.check(ctx)
+	if err == nil || poll.IsPermanent(err) || ctx.Err() != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if since := time.Since(c.missing); !c.missing.IsZero() && since < missingLong {
+		return poll.After(missingLong-since, err) // for there is more to say then
+	}
+	return poll.After(period, err)
+}
+
+func (c *check) alone(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	one := &check{Target: c.Target, Query: c.Query, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
+		wake: make(chan struct{}, 1), settled: make(chan struct{})}
+	s := target.NewShared(target.Options{Getenv: c.Getenv})
+	one.Share(s)
+	s.Start(ctx)
+	return one.check(ctx)
+}
+
+// Watch tells of changes to the objects.
+func (c *check) Watch(context.Context) <-chan struct{} { return c.wake }
+
+func (c *check) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // an attempt is due already
+	}
+}
+
+// check judges, without a word on when to judge again.
+func (c *check) check(ctx context.Context) error {
+	select {
+	case <-c.settled:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	source := c.source
+	c.mu.Unlock()
+	if source.err != nil {
+		return c.cluster.failure(source.err)
+	}
+	objects, err := c.objects(ctx, source)
+	if err != nil {
+		return err
+	}
+	if c.expect.node[1] != "" && c.Name == "" {
+		if objects, err = c.onNode(ctx, objects); err != nil {
+			return err
+		}
+	}
+	if len(objects) == 0 {
+		return c.notThere(source)
+	}
+	c.setMissing(time.Time{})
+	if c.Gone {
+		return stillThere(objects)
+	}
+	return c.judge(ctx, source, objects)
+}
+
+// objects returns those that the target means, once they are known.
+func (c *check) objects(ctx context.Context, source origin) ([]kube.Object, error) {
+	poll.Doing(ctx, "listing "+source.resource.String()+" at the API server")
+	if source.objects.Synced(ctx); ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if c.Name == "" {
+		objects, err := source.objects.Objects()
+		if err != nil {
+			return nil, c.cluster.failure(err)
+		}
+		return objects, nil
+	}
+	object, err := source.objects.Object(c.Name)
+	switch {
+	case err != nil:
+		return nil, c.cluster.failure(err)
+	case object == nil:
+		return nil, nil
+	}
+	return []kube.Object{object}, nil
+}
+
+// stillThere says of objects that are to go, at least one, whether that has begun.
+func stillThere(objects []kube.Object) error {
+	f := failure.New(failure.Unexpected, "nobody has deleted it")
+	if len(objects) > 1 {
+		f.Text = words.Plural(len(objects), "object")
+	}
+	for _, o := range objects {
+		if o.At("metadata", "deletionTimestamp") == nil {
+			continue
+		}
+		f.Text = "being deleted"
+		if finalizers, _ := o.At("metadata", "finalizers").([]any); len(finalizers) > 0 {
+			f.Text += ", but for its finalizer " + failure.Printable(fmt.Sprint(finalizers[0]))
+		}
+		if len(objects) > 1 {
+			f.Text = words.Plural(len(objects), "object") + "; " + failure.Printable(o.Name()) + " is " + f.Text
+		}
+		break
+	}
+	return f
+}
+
+// onNode returns the Pods among objects that run on the node of the Pod that the
+// target names.
+func (c *check) onNode(ctx context.Context, objects []kube.Object) ([]kube.Object, error) {
+	node, err := c.node(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(objects), func(o kube.Object) bool { return text(o, "spec", "nodeName") != node }), nil
+}
+
+// node returns the name of the node of the Pod that the target names.
+func (c *check) node(ctx context.Context) (string, error) {
+	namespace, pod := c.expect.node[0], c.expect.node[1]
+	if namespace == "" {
+		namespace = c.cluster.namespace
+	}
+	f := c.follow(kube.Query{Resource: podResource(), Namespace: namespace, Names: []string{pod}, Sparse: true}, pod)
+	if f.Synced(ctx); ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	o, err := f.Object(pod)
+	switch node := text(o, "spec", "nodeName"); {
+	case err != nil:
+		return "", c.cluster.failure(err)
+	case node == "":
+		f := failure.New(failure.Missing, "Pod %s, whose node counts, is not on a node", pod)
+		if o == nil {
+			f.Text = fmt.Sprintf("no such Pod %s%s, whose node counts", pod, in(namespace))
+		}
+		f.Hint = "same-node takes the name of a Pod that runs: the Pod's own comes from the field metadata.name, by an environment variable"
+		return "", f
+	default:
+		return node, nil
+	}
+}
+
+// missingLong is after how long a missing object is one that may never come.
+const missingLong = 10 * time.Second
+
+// setMissing notes since when the object is not there, or that it is, and
+// returns the former.
+func (c *check) setMissing(now time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.IsZero() || c.missing.IsZero() {
+		c.missing = now
+	}
+	return c.missing
+}
+
+// notThere is the finding that no object is what the target means.
+func (c *check) notThere(source origin) error {
+	f := &failure.Failure{Class: failure.Missing, Err: target.ErrNotThere}
+	if c.Name != "" {
+		f.Text = "no such " + source.resource.Kind + in(source.namespace)
+	} else {
+		f.Text = "no " + source.resource.Kind + " matches" + in(source.namespace)
+	}
+	if c.Gone {
+		return f
+	}
+	switch c.expect.ifMissing {
+	case "ok":
+		return nil
+	case "fail":
+		return poll.Permanent(f)
+	}
+	switch {
+	case c.Name == "" && source.namespace == "":
+		f.Hint = "are the labels right?"
+	case c.Name == "":
+		f.Hint = "are the labels right, and the namespace (?namespace=)?"
+	case source.namespace == "":
+		f.Hint = "has it another name?"
+	default:
+		f.Hint = "has it another name, or is it in another namespace (?namespace=)?"
+	}
+	if source.resource.String() == "jobs.batch" {
+		f.Hint = "may it have finished already, and its TTL have removed it? then add #if-missing=ok. Else: " + f.Hint
+	}
+	if time.Since(c.setMissing(time.Now())) >= missingLong {
+		f.Note = "and it may never come: " + f.Hint // said at once, not only with the next summary
+	}
+	return f
+}
+
+func in(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace
+}

@@ -1,0 +1,203 @@
+package k8s
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"initbox/internal/kube"
+	"initbox/internal/lazy"
+
+	"initbox/waitfor/target"
+)
+
+// Rule is what a Role has to allow for a wait to work.
+type Rule struct {
+	Namespace string // of the Role; empty for a ClusterRole
+	Group     string // of the API; empty for the core
+	Resource  string // plural
+	Names     []string
+	Verbs     []string
+	Comment   string // what it is for, if it may be left out or is a guess; may be empty
+}
+
+// Every wait lists, and then watches.
+var follow = []string{"list", "watch"}
+
+// needs returns what the target needs, where namespace is that of targets which
+// name none. Of a kind that is known to the API server only, it guesses.
+func (c *check) needs(namespace string) []Rule {
+	r, guess := c.resource, ""
+	c.mu.Lock()
+	resolved := c.source.resource
+	c.mu.Unlock()
+	switch {
+	case c.lookedUp:
+	case resolved.Name != "":
+		r = resolved
+	default:
+		r, guess = kube.Guess(c.KindName), guessed
+	}
+	n := Rule{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
+	if r.Namespaced {
+		n.Namespace = c.inNamespace(namespace)
+	}
+	if c.Name != "" {
+		n.Names = []string{c.Name}
+	}
+	needs := []Rule{n}
+	if c.needsSlices(r) { // whose names are made up
+		needs = append(needs, Rule{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
+	}
+	if plain := len(c.expect.conditions)+len(c.expect.paths) == 0 && !c.expect.exists && !c.Gone; plain && r.String() == "jobs.batch" && c.expect.ifFailed != "ok" {
+		needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "for the reason of a failed Job; may be left out"})
+	}
+	if pod := c.expect.node; pod[1] != "" {
+		needs = append(needs, Rule{Namespace: cmp.Or(pod[0], namespace), Resource: "pods", Names: pod[1:], Verbs: follow})
+		if r.Kind == "DaemonSet" {
+			needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow})
+		}
+	}
+	return needs
+}
+
+// guessed is the comment on a rule for a kind that no server was asked about.
+const guessed = "a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace"
+
+// mergeRules makes the fewest rules of what several targets need, in the order
+// of namespace, group and resource.
+func mergeRules(needs []Rule) []Rule {
+	var rules []Rule
+	for _, n := range needs {
+		i := slices.IndexFunc(rules, func(r Rule) bool {
+			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && (len(r.Names) == 0) == (len(n.Names) == 0)
+		})
+		if i < 0 {
+			n.Names = slices.Clone(n.Names)
+			rules = append(rules, n)
+			continue
+		}
+		r := &rules[i]
+		r.Names = append(r.Names, n.Names...)
+		slices.Sort(r.Names)
+		r.Names = slices.Compact(r.Names)
+		if len(n.Verbs) > len(r.Verbs) || len(n.Verbs) == len(r.Verbs) && n.Comment == "" {
+			r.Verbs, r.Comment = n.Verbs, n.Comment // more, or as much for good
+		}
+	}
+	// What is allowed of all needs no names.
+	rules = slices.DeleteFunc(rules, func(n Rule) bool {
+		return len(n.Names) > 0 && slices.ContainsFunc(rules, func(r Rule) bool {
+			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && len(r.Names) == 0 && len(r.Verbs) >= len(n.Verbs)
+		})
+	})
+	slices.SortStableFunc(rules, func(a, b Rule) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	})
+	return rules
+}
+
+// Rules returns the least that a wait for the checks has to be allowed, in the
+// order of namespaces; checks of other kinds than k8s need nothing. Objects of
+// targets that name no namespace are in the one given.
+func Rules(checks []target.Check, namespace string) []Rule {
+	var needs []Rule
+	for _, parsed := range checks {
+		if g, ok := parsed.(interface{ Unwrap() target.Check }); ok { // of #gone
+			parsed = g.Unwrap()
+		}
+		if c, ok := parsed.(*check); ok {
+			needs = append(needs, c.needs(namespace)...)
+		}
+	}
+	return mergeRules(needs)
+}
+
+// WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or
+// ClusterRole and ClusterRoleBinding, for what has no namespace) that let a
+// service account wait for the checks. They are all called name,
+// or if it is empty initbox- and the service account. The namespace
+// is that of the service account, and of targets which name none.
+func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespace string) error {
+	rules := Rules(checks, namespace)
+	if len(rules) == 0 {
+		return errors.New("none of the targets is of kind k8s: only those need a Role")
+	}
+	_, err := io.WriteString(w, RbacYAML(rules, Account{namespace: namespace, name: serviceAccount}, name, namespace))
+	return err
+}
+
+// RbacYAML writes rules for the account. One that is not known is the service
+// account called default.
+func RbacYAML(rules []Rule, who Account, name, namespace string) string {
+	if who == (Account{}) {
+		who = Account{namespace: namespace, name: "default"}
+	}
+	if name == "" { // two accounts of a namespace do not share a Role
+		name = strings.TrimSuffix("initbox-"+who.name, "-")
+	}
+	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", yamlWord(who.name), yamlWord(who.namespace))
+	if who.User != "" {
+		subject = fmt.Sprintf("{kind: User, apiGroup: rbac.authorization.k8s.io, name: %s}", yamlWord(who.User))
+	}
+	var b strings.Builder
+	for len(rules) > 0 {
+		ns := rules[0].Namespace
+		end := slices.IndexFunc(rules, func(r Rule) bool { return r.Namespace != ns })
+		if end < 0 {
+			end = len(rules)
+		}
+		kind, metadata := "Role", fmt.Sprintf("{name: %s, namespace: %s}", yamlWord(name), yamlWord(ns))
+		if ns == "" {
+			kind, metadata = "ClusterRole", fmt.Sprintf("{name: %s}", yamlWord(name))
+		}
+		if b.Len() > 0 {
+			b.WriteString("---\n")
+		}
+		fmt.Fprintf(&b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata: %s\nrules:\n", kind, metadata)
+		for _, r := range rules[:end] {
+			b.WriteString(r.yaml())
+		}
+		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata: %s\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}\nsubjects: [%s]\n",
+			kind, metadata, kind, yamlWord(name), subject)
+		rules = rules[end:]
+	}
+	return b.String()
+}
+
+func (r Rule) yaml() string {
+	names := ""
+	if len(r.Names) > 0 {
+		names = ", resourceNames: " + yamlList(r.Names)
+	}
+	line := fmt.Sprintf("- {apiGroups: %s, resources: %s%s, verbs: %s}", yamlList([]string{r.Group}), yamlList([]string{r.Resource}), names, yamlList(r.Verbs))
+	if r.Comment != "" {
+		line += " # " + r.Comment
+	}
+	return line + "\n"
+}
+
+func yamlList(words []string) string {
+	var quoted []string
+	for _, w := range words {
+		quoted = append(quoted, yamlWord(w))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+var (
+	yamlPlain   = lazy.Regexp(`^[a-z][a-z0-9.-]*$`)
+	yamlKeyword = lazy.Regexp(`^(y|n|yes|no|on|off|true|false|null)$`)
+)
+
+// yamlWord quotes a word that YAML would take for something else.
+func yamlWord(s string) string {
+	if yamlPlain().MatchString(s) && !yamlKeyword().MatchString(s) {
+		return s
+	}
+	return strconv.QuoteToASCII(s) // whose escapes are YAML's too
+}

@@ -1,0 +1,720 @@
+package k8s
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/lazy"
+	"initbox/internal/words"
+)
+
+// view is what a rule may look at. Rules are functions of it alone.
+type view struct {
+	kube.Object
+	resource kube.Resource
+	expect   expectations
+	alone    bool // the target names it; it is none of several behind a selector
+
+	slices []kube.Object        // of a Service: its EndpointSlices
+	pods   func() []kube.Object // of a Job that failed: its Pods, as far as they can be had; nil: not to be asked for
+}
+
+// rules say when an object is ready: nil, or why it is not, a [*failure.Failure] or a
+// [*endedError]. What is not in the table goes by [genericReady].
+var rules = map[string]func(view) error{
+	"pods":                               podReady,
+	"jobs.batch":                         jobReady,
+	"deployments.apps":                   deploymentReady,
+	"statefulsets.apps":                  statefulSetReady,
+	"daemonsets.apps":                    daemonSetReady,
+	"replicasets.apps":                   replicasReady,
+	"replicationcontrollers":             replicasReady,
+	"services":                           serviceReady,
+	"ingresses.networking.k8s.io":        addressReady,
+	"gateways.gateway.networking.k8s.io": gatewayReady,
+	"persistentvolumeclaims":             claimReady,
+	"persistentvolumes":                  phaseReady("Bound", "Available"),
+	"namespaces":                         phaseReady("Active"),
+	"nodes":                              conditionsReady("Ready"),
+	"customresourcedefinitions.apiextensions.k8s.io":                 conditionsReady("NamesAccepted", "Established"),
+	"apiservices.apiregistration.k8s.io":                             conditionsReady("Available"),
+	"horizontalpodautoscalers.autoscaling":                           conditionsReady("AbleToScale", "ScalingActive"),
+	"certificatesigningrequests.certificates.k8s.io":                 certificateReady,
+	"poddisruptionbudgets.policy":                                    budgetReady,
+	"volumeattachments.storage.k8s.io":                               attachmentReady,
+	"configmaps":                                                     existsReady,
+	"controllerrevisions.apps":                                       existsReady,
+	"cronjobs.batch":                                                 existsReady, // it is its Jobs that get done
+	"csidrivers.storage.k8s.io":                                      existsReady,
+	"csinodes.storage.k8s.io":                                        existsReady,
+	"csistoragecapacities.storage.k8s.io":                            existsReady,
+	"clusterrolebindings.rbac.authorization.k8s.io":                  existsReady,
+	"clusterroles.rbac.authorization.k8s.io":                         existsReady,
+	"endpoints":                                                      existsReady,
+	"endpointslices.discovery.k8s.io":                                existsReady,
+	"events":                                                         existsReady,
+	"events.events.k8s.io":                                           existsReady,
+	"ingressclasses.networking.k8s.io":                               existsReady,
+	"leases.coordination.k8s.io":                                     existsReady,
+	"limitranges":                                                    existsReady,
+	"mutatingwebhookconfigurations.admissionregistration.k8s.io":     existsReady,
+	"networkpolicies.networking.k8s.io":                              existsReady,
+	"podtemplates":                                                   existsReady,
+	"priorityclasses.scheduling.k8s.io":                              existsReady,
+	"resourcequotas":                                                 existsReady,
+	"rolebindings.rbac.authorization.k8s.io":                         existsReady,
+	"roles.rbac.authorization.k8s.io":                                existsReady,
+	"runtimeclasses.node.k8s.io":                                     existsReady,
+	"secrets":                                                        existsReady,
+	"serviceaccounts":                                                existsReady,
+	"storageclasses.storage.k8s.io":                                  existsReady,
+	"validatingadmissionpolicies.admissionregistration.k8s.io":       existsReady,
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io": existsReady,
+	"validatingwebhookconfigurations.admissionregistration.k8s.io":   existsReady,
+}
+
+// endedError is the failure of what has ended, and will not be ready any more:
+// a Job or a Pod. What that means is up to the target.
+type endedError struct {
+	*failure.Failure
+	partly bool // some of it succeeded
+}
+
+func (e *endedError) Unwrap() error { return e.Failure }
+
+func existsReady(view) error { return nil }
+
+// text returns the string at the path, or "".
+func text(o kube.Object, path ...string) string {
+	s, _ := o.At(path...).(string)
+	return s
+}
+
+// number returns the whole number at the path, or 0.
+func number(o kube.Object, path ...string) int64 {
+	n, _ := o.At(path...).(int64)
+	return n
+}
+
+// numberOr is for what a server fills in with a default, should it not have.
+func numberOr(otherwise int64, o kube.Object, path ...string) int64 {
+	if n, ok := o.At(path...).(int64); ok {
+		return n
+	}
+	return otherwise
+}
+
+// objectsAt returns the objects in the list at the path.
+func objectsAt(o kube.Object, path ...string) []kube.Object {
+	var all []kube.Object
+	list, _ := o.At(path...).([]any)
+	for _, v := range list {
+		if m, ok := v.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// is makes a finding about the object, with what to ask kubectl for more.
+func (v view) is(kubectl, format string, args ...any) *failure.Failure {
+	f := failure.New(failure.Unexpected, format, args...)
+	if kubectl != "" {
+		f.Hint = v.kubectl(kubectl)
+	}
+	return f
+}
+
+// kubectl is a command line about the object's namespace.
+func (v view) kubectl(command string) string {
+	if ns := v.Namespace(); ns != "" {
+		command += " -n " + ns
+	}
+	return failure.Printable("kubectl " + command)
+}
+
+func (v view) describe() string {
+	return "describe " + strings.ToLower(v.resource.Kind) + " " + v.Name()
+}
+
+// stale is the finding that the controller has not seen the object as it is now:
+// what its status says is of another specification.
+func (v view) stale() error {
+	if number(v.Object, "metadata", "generation") > number(v.Object, "status", "observedGeneration") {
+		return v.is(v.describe(), "its controller has not seen the latest change yet")
+	}
+	return nil
+}
+
+// podReady: Ready or Succeeded. One that is being deleted stays Ready until its
+// containers end, and is no endpoint of a Service any more.
+func podReady(v view) error {
+	phase := text(v.Object, "status", "phase")
+	stays := v.At("metadata", "deletionTimestamp") == nil
+	if phase == "Succeeded" || stays && conditionOf(v.Object, "Ready").status == "True" {
+		return nil
+	}
+	problem, note := podProblem(v.Object)
+	f := v.is("describe pod "+v.Name(), "%s", problem)
+	f.Note = note
+	if strings.Contains(problem, "CrashLoopBackOff") || strings.Contains(problem, "exited") {
+		f.Hint = v.kubectl("logs " + v.Name() + " --all-containers")
+	}
+	switch {
+	case phase != "Failed":
+		return f
+	case v.alone && hasController(v.Object): // which may make it anew, under the same name
+		return f
+	}
+	f.Text = "failed: " + f.Text
+	return &endedError{Failure: f}
+}
+
+func hasController(o kube.Object) bool {
+	return slices.ContainsFunc(objectsAt(o, "metadata", "ownerReferences"), func(owner kube.Object) bool { return owner.At("controller") == true })
+}
+
+// podProblem says why a Pod is not ready, as kubectl get has it, with a note on
+// what changes from time to time.
+func podProblem(o kube.Object) (problem, note string) {
+	if c := conditionOf(o, "PodScheduled"); c.status == "False" {
+		return wordOr(c.reason, "not scheduled"), shortText(c.message)
+	}
+	init := objectsAt(o, "status", "initContainerStatuses")
+	done := 0
+	for _, s := range init {
+		state, message := containerProblem(s)
+		if text(s, "state", "terminated", "reason") == "Completed" || s.At("ready") == true || s.At("started") == true {
+			done++
+			continue
+		}
+		if s.At("state", "terminated") != nil {
+			return "Init:Error", state
+		}
+		if state == containerRuns || state == containerWaits {
+			return fmt.Sprintf("Init:%d/%d", done, len(init)), "init container " + failure.Printable(text(s, "name")) + " has not ended"
+		}
+		return "Init:" + state, message
+	}
+	worst := ""
+	for _, s := range objectsAt(o, "status", "containerStatuses") {
+		if state, message := containerProblem(s); severity(state) > severity(worst) {
+			worst, note = state, message
+		}
+	}
+	switch {
+	case severity(worst) == 3:
+		return worst, note
+	case text(o, "status", "reason") != "": // Evicted, NodeLost, …
+		return shortText(text(o, "status", "reason")), shortText(text(o, "status", "message"))
+	case o.At("metadata", "deletionTimestamp") != nil:
+		return "terminating", ""
+	case worst != "":
+		return worst, note
+	}
+	if c := conditionOf(o, "Ready"); c.reason == "ReadinessGatesNotReady" {
+		return "readiness gates are not passed", shortText(c.message)
+	}
+	return wordOr(text(o, "status", "phase"), "Pending"), ""
+}
+
+// States of a container in which nothing is wrong yet.
+const (
+	containerRuns  = "not ready"
+	containerWaits = "containers are being created"
+)
+
+// severity says which of several containers is the one to name.
+func severity(state string) int {
+	switch state {
+	case "":
+		return 0
+	case containerRuns:
+		return 1
+	case containerWaits:
+		return 2
+	}
+	return 3
+}
+
+var containerInMessage = lazy.Regexp(`container=(\S+) pod=\S+`)
+
+// containerProblem says what is wrong with a container, or returns "".
+func containerProblem(s kube.Object) (problem, note string) {
+	name := failure.Printable(text(s, "name"))
+	waiting, terminated := text(s, "state", "waiting", "reason"), s.At("state", "terminated")
+	switch {
+	case waiting == "ContainerCreating", waiting == "PodInitializing":
+		return containerWaits, ""
+	case waiting != "":
+		note = shortText(containerInMessage().ReplaceAllString(text(s, "state", "waiting", "message"), "container $1"))
+		if exit := exitText(s, "lastState"); exit != "" {
+			note = strings.TrimPrefix(note+"; "+exit, "; ")
+		}
+		return shortText(waiting), note
+	case terminated != nil:
+		if number(s, "state", "terminated", "exitCode") == 0 {
+			return "", ""
+		}
+		return exitText(s, "state"), ""
+	case s.At("state", "running") != nil && s.At("ready") != true:
+		return containerRuns, "container " + name + " runs, and its readiness probe does not succeed"
+	}
+	return "", ""
+}
+
+// exitText says how a container ended, by its state or its lastState.
+func exitText(s kube.Object, state string) string {
+	if s.At(state, "terminated") == nil {
+		return ""
+	}
+	at := func(key string) string { return text(s, state, "terminated", key) }
+	t := fmt.Sprintf("container %s exited with status %d", failure.Printable(text(s, "name")), number(s, state, "terminated", "exitCode"))
+	if reason := at("reason"); reason != "" && reason != "Error" && reason != "Completed" {
+		t += " (" + shortText(reason) + ")" // OOMKilled, …
+	}
+	if message := at("message"); message != "" {
+		t += ": " + shortText(message)
+	}
+	return t
+}
+
+func wordOr(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return shortText(s)
+}
+
+// jobReady: Complete. A Job that failed has ended.
+func jobReady(v view) error {
+	succeeded := number(v.Object, "status", "succeeded")
+	failed := conditionOf(v.Object, "Failed")
+	if conditionOf(v.Object, "Complete").status == "True" || v.expect.completions > 0 && succeeded >= v.expect.completions {
+		return nil
+	}
+	if failed.status == "True" {
+		f := v.is("logs job/"+v.Name()+" --all-containers", "failed: %s", wordOr(failed.reason, "for no reason given"))
+		if v.alone {
+			f.Text = "Job " + v.Name() + " " + f.Text
+		}
+		if why := lastPod(v); why != "" {
+			f.Text += "; its last Pod " + why
+		} else if failed.message != "" {
+			f.Text += ": " + shortText(failed.message)
+		}
+		return &endedError{f, succeeded > 0}
+	}
+	want := numberOr(1, v.Object, "spec", "completions")
+	if v.expect.completions > 0 {
+		want = v.expect.completions
+	}
+	f := v.is(v.describe(), "%d of %s", succeeded, words.Plural(int(want), "completion"))
+	active, fails := number(v.Object, "status", "active"), number(v.Object, "status", "failed")
+	switch {
+	case v.At("spec", "suspend") == true:
+		f.Text = "suspended"
+	case conditionOf(v.Object, "FailureTarget").status == "True":
+		f.Text = "is about to fail: " + wordOr(conditionOf(v.Object, "FailureTarget").reason, "no reason given")
+	case fails > 0:
+		f.Note = fmt.Sprintf("%s active, %d failed so far", words.Plural(int(active), "Pod"), fails)
+		f.Hint = v.kubectl("logs job/" + v.Name() + " --all-containers")
+	case active == 0:
+		f.Note = "none of its Pods runs"
+	}
+	return f
+}
+
+// lastPod says which Pod of a failed Job was the last to fail, and how.
+func lastPod(v view) string {
+	if v.pods == nil {
+		return ""
+	}
+	var last kube.Object
+	for _, pod := range v.pods() {
+		if owners := objectsAt(pod, "metadata", "ownerReferences"); len(owners) > 0 && text(owners[0], "uid") != text(v.Object, "metadata", "uid") {
+			continue // of a Job of the same name before this one
+		}
+		if text(pod, "status", "phase") != "Succeeded" && (last == nil || text(pod, "metadata", "creationTimestamp") >= text(last, "metadata", "creationTimestamp")) {
+			last = pod
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	problem, note := podProblem(last)
+	if note != "" {
+		problem += " (" + note + ")"
+	}
+	return failure.Printable(last.Name()) + ": " + problem
+}
+
+// deploymentReady is kubectl rollout status.
+func deploymentReady(v view) error {
+	if err := v.stale(); err != nil {
+		return err
+	}
+	want := numberOr(1, v.Object, "spec", "replicas")
+	all, updated, available := number(v.Object, "status", "replicas"), number(v.Object, "status", "updatedReplicas"), number(v.Object, "status", "availableReplicas")
+	var f *failure.Failure
+	switch {
+	case updated < want:
+		f = v.is(v.describe(), "%d of %s updated", updated, words.Plural(int(want), "replica"))
+	case all > updated:
+		f = v.is(v.describe(), "%s still to be ended", words.Plural(int(all-updated), "old replica"))
+	case available < updated:
+		f = v.is("", "%d of %s available", available, words.Plural(int(updated), "replica"))
+		f.Hint = v.podsOf()
+	default:
+		return nil
+	}
+	if v.At("spec", "paused") == true {
+		f.Text += "; it is paused"
+		f.Hint = v.kubectl("rollout resume deployment/" + v.Name())
+	}
+	if c := conditionOf(v.Object, "Progressing"); c.reason == "ProgressDeadlineExceeded" {
+		f.Text += "; ProgressDeadlineExceeded"
+		f.Hint = v.podsOf()
+	}
+	if c := conditionOf(v.Object, "ReplicaFailure"); c.status == "True" { // a quota, an admission webhook
+		f.Note = shortText(c.message)
+	}
+	return f
+}
+
+// podsOf is how to look at the Pods that the object selects.
+func (v view) podsOf() string {
+	return v.kubectl("get pods -l '" + labelSelector(v.Object) + "'")
+}
+
+// labelSelector writes the object's selector as kubectl takes it: that of a
+// Service, or a LabelSelector.
+func labelSelector(o kube.Object) string {
+	match, _ := o.At("spec", "selector", "matchLabels").(map[string]any)
+	expressions := objectsAt(o, "spec", "selector", "matchExpressions")
+	if match == nil && expressions == nil {
+		match, _ = o.At("spec", "selector").(map[string]any)
+	}
+	var parts []string
+	for label, value := range match {
+		parts = append(parts, fmt.Sprintf("%s=%v", label, value))
+	}
+	for _, e := range expressions {
+		var values []string
+		list, _ := e.At("values").([]any)
+		for _, value := range list {
+			values = append(values, fmt.Sprint(value))
+		}
+		key, among := text(e, "key"), " ("+strings.Join(values, ",")+")"
+		switch text(e, "operator") {
+		case "In":
+			parts = append(parts, key+" in"+among)
+		case "NotIn":
+			parts = append(parts, key+" notin"+among)
+		case "Exists":
+			parts = append(parts, key)
+		case "DoesNotExist":
+			parts = append(parts, "!"+key)
+		}
+	}
+	slices.Sort(parts)
+	return failure.Printable(strings.Join(parts, ","))
+}
+
+// statefulSetReady is kubectl rollout status, which knows no strategy but
+// RollingUpdate; with OnDelete, the replicas have to be ready, whatever their
+// revision.
+func statefulSetReady(v view) error {
+	if number(v.Object, "status", "observedGeneration") == 0 {
+		return v.is(v.describe(), "its controller has not seen it yet")
+	}
+	if err := v.stale(); err != nil {
+		return err
+	}
+	want, ready := numberOr(1, v.Object, "spec", "replicas"), number(v.Object, "status", "readyReplicas")
+	partition, updated := number(v.Object, "spec", "updateStrategy", "rollingUpdate", "partition"), number(v.Object, "status", "updatedReplicas")
+	var f *failure.Failure
+	switch current := text(v.Object, "status", "currentRevision"); {
+	case ready < want:
+		f = v.is("", "%d of %s ready", ready, words.Plural(int(want), "replica"))
+	case text(v.Object, "spec", "updateStrategy", "type") == "OnDelete":
+		return nil
+	case updated < want-partition:
+		f = v.is("", "%d of %s updated", updated, words.Plural(int(want-partition), "replica"))
+	case v.At("spec", "updateStrategy", "rollingUpdate") == nil && current != "" && text(v.Object, "status", "updateRevision") != current:
+		f = v.is("", "%s updated, and the update has not ended", words.Plural(int(updated), "replica"))
+	default:
+		return nil
+	}
+	f.Hint = v.podsOf()
+	return f
+}
+
+// daemonSetReady is kubectl rollout status; with OnDelete, the Pods have to be
+// available, whatever their revision. With same-node, only the Pod there counts.
+func daemonSetReady(v view) error {
+	if err := v.stale(); err != nil {
+		return err
+	}
+	want, updated, available := number(v.Object, "status", "desiredNumberScheduled"), number(v.Object, "status", "updatedNumberScheduled"), number(v.Object, "status", "numberAvailable")
+	var f *failure.Failure
+	switch {
+	case v.expect.node[1] != "":
+		return daemonReady(v)
+	case updated < want && text(v.Object, "spec", "updateStrategy", "type") != "OnDelete":
+		f = v.is("", "%d of %s updated", updated, words.Plural(int(want), "Pod"))
+	case available < want:
+		f = v.is("", "%d of %s available", available, words.Plural(int(want), "Pod"))
+	default:
+		return nil
+	}
+	f.Hint = v.podsOf()
+	return f
+}
+
+// daemonReady is for the Pod of a DaemonSet on one node: v.pods are those there.
+// During an update, or after an eviction, there may be an old one beside it.
+func daemonReady(v view) error {
+	var first *failure.Failure
+	for _, pod := range v.pods() {
+		err := podReady(view{Object: pod, resource: podResource()})
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = failure.Of(err)
+			first.Text = "its Pod " + failure.Printable(pod.Name()) + " on this node: " + first.Text
+		}
+	}
+	if first != nil {
+		return first
+	}
+	if scheduled, want := number(v.Object, "status", "currentNumberScheduled"), number(v.Object, "status", "desiredNumberScheduled"); scheduled < want {
+		return v.is(v.describe(), "no Pod of it on this node yet")
+	}
+	return nil // every node that is to have one has one: this is none of them
+}
+
+func replicasReady(v view) error {
+	if err := v.stale(); err != nil {
+		return err
+	}
+	want, available := numberOr(1, v.Object, "spec", "replicas"), number(v.Object, "status", "availableReplicas")
+	if available < want {
+		f := v.is("", "%d of %s available", available, words.Plural(int(want), "replica"))
+		f.Hint = v.podsOf()
+		return f
+	}
+	return nil
+}
+
+// serviceReady: it has ready endpoints.
+func serviceReady(v view) error {
+	if v.expect.address {
+		return addressReady(v)
+	}
+	if text(v.Object, "spec", "type") == "ExternalName" {
+		name := failure.Printable(text(v.Object, "spec", "externalName"))
+		f := v.is("", "an ExternalName Service, another name for %s, has no endpoints", name)
+		f.Hint = "wait for the name or its port instead (dns:" + name + "), or add #exists"
+		return f
+	}
+	ready, others := countEndpoints(v.slices)
+	want := v.expect.endpoints
+	if v.expect.everyone {
+		want = max(1, ready+others)
+	}
+	if ready >= want {
+		return nil
+	}
+	f := v.is("", "no ready endpoint")
+	if want > 1 {
+		f.Text = fmt.Sprintf("%d of %d endpoints ready", ready, want)
+	}
+	selector := labelSelector(v.Object)
+	switch {
+	case others > 0:
+		f.Note = fmt.Sprintf("%d not ready", others)
+		f.Hint = "are the Pods ready? " + v.podsOf()
+	case selector == "":
+		f.Hint = "the Service has no selector: who makes its EndpointSlices?"
+	case ready == 0:
+		f.Note = "none at all: no Pod with " + selector + " has an address"
+		f.Hint = "are there such Pods, in this namespace? " + v.podsOf()
+	default:
+		f.Hint = v.podsOf()
+	}
+	return f
+}
+
+// countEndpoints counts what is behind a Service. In a cluster with two address
+// families, each endpoint is in a slice of either.
+func countEndpoints(endpointSlices []kube.Object) (ready, others int64) {
+	type family struct{ ready, others map[string]bool }
+	families := map[string]family{}
+	for _, s := range endpointSlices {
+		kind := text(s, "addressType")
+		f, ok := families[kind]
+		if !ok {
+			f = family{map[string]bool{}, map[string]bool{}}
+			families[kind] = f
+		}
+		for _, e := range objectsAt(s, "endpoints") {
+			addresses, _ := e.At("addresses").([]any)
+			if len(addresses) == 0 {
+				continue
+			}
+			id := fmt.Sprint(addresses[0])
+			// Unknown is to be taken for ready (EndpointConditions, discovery.k8s.io/v1).
+			if e.At("conditions", "ready") == nil || e.At("conditions", "ready") == true {
+				f.ready[id] = true
+			} else {
+				f.others[id] = true
+			}
+		}
+	}
+	for _, f := range families {
+		for id := range f.ready {
+			delete(f.others, id) // while it moves from one slice to another it is in both
+		}
+		if int64(len(f.ready)) > ready || int64(len(f.ready)) == ready && int64(len(f.others)) > others {
+			ready, others = int64(len(f.ready)), int64(len(f.others))
+		}
+	}
+	return ready, others
+}
+
+// addressReady: a load balancer or ingress controller has given it an address.
+func addressReady(v view) error {
+	for _, i := range objectsAt(v.Object, "status", "loadBalancer", "ingress") {
+		if text(i, "ip") != "" || text(i, "hostname") != "" {
+			return nil
+		}
+	}
+	f := v.is(v.describe(), "no address yet")
+	if kind := text(v.Object, "spec", "type"); v.resource.Kind == "Service" && kind != "LoadBalancer" {
+		f.Text = "no address, which only a Service of type LoadBalancer gets"
+		f.Note = "its type is " + wordOr(kind, "ClusterIP")
+	}
+	return f
+}
+
+func gatewayReady(v view) error {
+	if !v.expect.address {
+		if err := conditionsReady("Programmed")(v); err != nil {
+			return err
+		}
+	}
+	if len(objectsAt(v.Object, "status", "addresses")) == 0 {
+		return v.is(v.describe(), "no address yet")
+	}
+	return nil
+}
+
+// phaseReady is the rule of kinds that have a phase.
+func phaseReady(phases ...string) func(view) error {
+	return func(v view) error {
+		phase := text(v.Object, "status", "phase")
+		if slices.Contains(phases, phase) {
+			return nil
+		}
+		f := v.is(v.describe(), "%s, not %s", wordOr(phase, "without a phase"), strings.Join(phases, " or "))
+		f.Note = shortText(text(v.Object, "status", "message"))
+		return f
+	}
+}
+
+func claimReady(v view) error {
+	err := phaseReady("Bound")(v)
+	if f, ok := err.(*failure.Failure); ok && text(v.Object, "status", "phase") == "Pending" {
+		f.Hint = "with a StorageClass of volumeBindingMode WaitForFirstConsumer it is bound only once a Pod that uses it is scheduled; " + f.Hint
+	}
+	return err
+}
+
+// conditionsReady is the rule of kinds that have these conditions.
+func conditionsReady(names ...string) func(view) error {
+	return func(v view) error {
+		for _, name := range names {
+			if err := (condition{name, "True"}).check(v); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func certificateReady(v view) error {
+	for _, name := range []string{"Denied", "Failed"} {
+		if c := conditionOf(v.Object, name); c.status == "True" {
+			f := v.is(v.describe(), "%s", strings.ToLower(name))
+			f.Note = shortText(c.message)
+			return f
+		}
+	}
+	switch {
+	case conditionOf(v.Object, "Approved").status != "True":
+		return v.is(v.describe(), "not approved yet")
+	case text(v.Object, "status", "certificate") == "":
+		return v.is(v.describe(), "approved, without a certificate yet")
+	}
+	return nil
+}
+
+func budgetReady(v view) error {
+	if err := v.stale(); err != nil {
+		return err
+	}
+	if healthy, want := number(v.Object, "status", "currentHealthy"), number(v.Object, "status", "desiredHealthy"); healthy < want {
+		return v.is(v.describe(), "%d of %s healthy", healthy, words.Plural(int(want), "Pod"))
+	}
+	return nil
+}
+
+func attachmentReady(v view) error {
+	if v.At("status", "attached") == true {
+		return nil
+	}
+	f := v.is(v.describe(), "not attached yet")
+	f.Note = shortText(text(v.Object, "status", "attachError", "message"))
+	return f
+}
+
+// genericReady is for what has no rule of its own, custom resources above all:
+// the conditions that most of them have. That of kstatus to be Reconciling, or
+// Stalled, says that it is not ready, whatever else there is.
+//
+// https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
+func genericReady(v view) error {
+	if observed, ok := v.At("status", "observedGeneration").(int64); ok && observed < number(v.Object, "metadata", "generation") {
+		return v.is(v.describe(), "its controller has not seen the latest change yet")
+	}
+	if v.At("metadata", "deletionTimestamp") != nil {
+		return v.is(v.describe(), "is being deleted")
+	}
+	for _, name := range []string{"Stalled", "Reconciling"} {
+		if c := conditionOf(v.Object, name); c.status == "True" {
+			f := v.is(v.describe(), "%s", strings.ToLower(name))
+			f.Note = c.why()
+			return f
+		}
+	}
+	var there []string
+	for _, c := range conditionsOf(v.Object) {
+		there = append(there, failure.Printable(c.name))
+	}
+	for _, name := range []string{"Ready", "Available"} {
+		if conditionOf(v.Object, name).name != "" {
+			return condition{name, "True"}.check(v)
+		}
+	}
+	f := v.is("", "has no condition Ready or Available")
+	f.Hint = "say what ready means: #condition=NAME, #jsonpath={.status.…}=VALUE, or #exists"
+	if len(there) > 0 {
+		f.Note = "there is " + words.List(there)
+	}
+	return f
+}

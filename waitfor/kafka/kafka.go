@@ -1,0 +1,272 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/words"
+
+	"initbox/waitfor/forms"
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"kafka"},
+	Usage:   "kafka://HOST[:PORT][,HOST…][/TOPIC]",
+	Ready:   "a broker knows the cluster's controller; its topics have leaders",
+	Settings: slices.Concat([]target.Setting{
+		{Name: "topic", Value: "TOPIC", Usage: "the topic exists and each of its partitions has a leader", Multi: true},
+		{Name: "brokers", Value: "N", Usage: "so many brokers are in the cluster"},
+		{Name: "advertised", Usage: "each broker can be connected to where it says that it is"},
+		{Name: "mechanism", Value: "MECHANISM", Usage: "SASL mechanism, if not the strongest that is offered: " + strings.Join(mechanisms, ", ")},
+		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
+	}, wire.ServerSettings),
+	Protocol: "Kafka's",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks one of the bootstrap servers for the cluster, as every client of
+// Kafka does first. A broker that wants a login says nothing without.
+//
+// https://kafka.apache.org/protocol.html
+type check struct {
+	wire.Server
+	brokers   int64
+	topics    []string // those of the settings; see named
+	mechanism string   // "": the strongest that is offered
+	offered   *atomic.Pointer[string]
+}
+
+func parse(t *target.Target) (target.Check, error) {
+	s, err := wire.NewServer(t, "9092")
+	if err != nil {
+		return nil, err
+	}
+	c := check{Server: s, topics: t.Settings["topic"], offered: new(atomic.Pointer[string])}
+	c.brokers, err = t.Settings.Count("brokers", 0)
+	for _, topic := range c.topics {
+		err = cmp.Or(err, topicProblem(topic))
+	}
+	if path := strings.Trim(t.URL.Path, "/"); path != "" && !t.URL.In(path) {
+		err = cmp.Or(err, topicProblem(path))
+	}
+	return c, cmp.Or(err, c.parseSecurity())
+}
+
+// topicProblem says what is wrong with the name of a topic, or returns nil.
+//
+// https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
+func topicProblem(name string) error {
+	if name == "" || len(name) > 249 || name == "." || name == ".." || strings.Trim(name, forms.NameCharacters) != "" {
+		return errors.New("a topic has a name of letters, digits, '.', '_' and '-', 249 at most")
+	}
+	return nil
+}
+
+// user are the names that librdkafka and kafka-python have for who logs in.
+var user = []string{"sasl.username", "sasl_plain_username"}
+
+// parseSecurity reads how to speak to the brokers, also from parameters of the query
+// that have the names of librdkafka's and kafka-python's options.
+func (c *check) parseSecurity() error {
+	switch protocol := c.Param("security.protocol", "security_protocol"); strings.ToUpper(protocol) {
+	case "SSL", "SASL_SSL":
+		c.Encrypted = true
+	case "", "PLAINTEXT", "SASL_PLAINTEXT":
+	default:
+		return errors.New("security.protocol: want PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
+	}
+	if err := c.Certificates([]string{"ssl.ca.location", "ssl_cafile"}, []string{"ssl.certificate.location", "ssl_certfile"}, []string{"ssl.key.location", "ssl_keyfile"}); err != nil {
+		return err
+	}
+	c.mechanism = strings.ToUpper(cmp.Or(c.Settings.Get("mechanism"), c.Param("sasl.mechanism", "sasl.mechanisms", "sasl_mechanism", "mechanism")))
+	hasUser := c.URL.User != nil || c.Param("user") != "" || c.Param(user...) != "" || c.Settings.On("user")
+	switch {
+	case c.mechanism == "" && !hasUser && c.Settings.On("token-file"):
+		if !c.Encrypted {
+			return errors.New("token-file needs tls, or mechanism=OAUTHBEARER if the token is to be sent as it is")
+		}
+		c.mechanism = oauthBearer
+	case c.mechanism == "":
+	case !slices.Contains(mechanisms, c.mechanism):
+		return fmt.Errorf("mechanism: want %s", words.List(mechanisms))
+	case c.mechanism == oauthBearer && !c.Settings.On("token-file"):
+		return errors.New("mechanism OAUTHBEARER needs token-file")
+	case c.mechanism != oauthBearer && !hasUser:
+		return fmt.Errorf("mechanism %s needs a user: write kafka://USER@HOST, with password-file", c.mechanism)
+	}
+	return nil
+}
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	topics, err := c.named()
+	if err != nil {
+		return err
+	}
+	cluster, err := c.cluster(ctx, addr, topics)
+	if err != nil {
+		return err
+	}
+	if err := cluster.ready(c.brokers); err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		if err := cluster.topics[topic.name].ready(topic.shown); err != nil {
+			return err
+		}
+	}
+	if c.Settings.On("advertised") {
+		return c.connectToEach(ctx, cluster.brokers)
+	}
+	return nil
+}
+
+// A topicName is that of a topic that is asked for, and what of it may be shown.
+type topicName struct{ name, shown string }
+
+// named returns the topics that are asked for. The one in the path may be in a file,
+// or in a variable.
+func (c check) named() ([]topicName, error) {
+	var topics []topicName
+	for _, topic := range c.topics {
+		topics = append(topics, topicName{topic, topic})
+	}
+	if path := strings.Trim(c.URL.Path, "/"); path != "" {
+		u, err := c.URL.Expand()
+		if err != nil {
+			return nil, err
+		}
+		name := strings.Trim(u.Path, "/")
+		if topicProblem(name) != nil {
+			return nil, failure.New(failure.Local, "what the path refers to is not the name of a topic")
+		}
+		topics = append(topics, topicName{name, c.URL.Hide(path)})
+	}
+	return topics, nil
+}
+
+// connectToEach connects to the brokers where they say that they are: a client is sent
+// there, whatever address it began with.
+func (c check) connectToEach(ctx context.Context, brokers []broker) error {
+	login, err := c.currentLogin()
+	if err != nil {
+		return err
+	}
+	for _, b := range brokers {
+		addr, err := wire.ToldAddr(b.host, strconv.Itoa(int(b.port)))
+		if err != nil {
+			return c.OtherProtocol()
+		}
+		conn, err := c.Connect(ctx, addr)
+		if err == nil {
+			conn.Close()
+			continue
+		}
+		f := failure.Of(err)
+		if f.Class == failure.TimedOut {
+			return err // and poll says what it was about to do
+		}
+		f.Text = wire.Quote(fmt.Sprintf("broker %d, advertised as %s: %s", b.id, addr, f.Text), c.secrets(login)...)
+		f.Hint = "clients are sent to that address: advertised.listeners must name what this Pod can reach"
+		f.Elsewhere, f.Err = true, err
+		return f
+	}
+	return nil
+}
+
+// A clusterState is what a broker says of the cluster.
+type clusterState struct {
+	brokers    []broker // those that are alive
+	controller int32    // the broker that is to be taken for the controller, -1 for none
+	topics     map[string]*topic
+}
+
+type broker struct {
+	id, port int32
+	host     string
+}
+
+type topic struct {
+	code       int16
+	partitions int
+	leaderless int
+}
+
+// ready judges all but the topics. The administrative clients of Kafka also wait for a
+// controller that is among the brokers.
+func (k *clusterState) ready(brokers int64) error {
+	switch there := slices.ContainsFunc(k.brokers, func(b broker) bool { return b.id == k.controller }); {
+	case k.controller < 0:
+		f := failure.New(failure.Unexpected, "no controller yet")
+		f.Hint = "the cluster has yet to elect one, or this broker to hear of it: is there a majority of the controllers, or of ZooKeeper? look at the brokers' logs"
+		return f
+	case !there:
+		f := failure.New(failure.Unexpected, "the controller, broker %d, is not in the cluster", k.controller)
+		f.Hint = "is its Pod running? the cluster has yet to elect another"
+		return f
+	case int64(len(k.brokers)) < brokers:
+		f := failure.New(failure.Unexpected, "%d of %s", len(k.brokers), words.Plural(int(brokers), "broker"))
+		f.Hint = "are the Pods of the others running? look at their logs"
+		return f
+	}
+	return nil
+}
+
+func (t *topic) ready(name string) error {
+	f := failure.New(failure.Unexpected, "topic %s does not exist", name)
+	switch {
+	case t == nil, t.code == unknownTopic:
+		f.Hint = "who creates it? a wait does not, whatever auto.create.topics.enable says"
+	case t.code == topicAuthorization:
+		f = failure.New(failure.Authentication, "topic %s: not authorized", name)
+		f.Hint = "the user needs an ACL that allows to Describe the topic"
+	case t.code == leaderNotAvailable:
+		f.Text = "topic " + name + " has no leaders yet"
+		f.Hint = "it is being created"
+	case t.code != 0:
+		f.Text = "topic " + name + ": " + errorText(t.code)
+		f.Hint = "look at the log of the broker"
+	case t.partitions == 0:
+		f.Text = "topic " + name + " has no partitions yet"
+		f.Hint = "it is being created"
+	case t.leaderless > 0:
+		have := "have"
+		if t.leaderless == 1 {
+			have = "has"
+		}
+		f.Text = fmt.Sprintf("topic %s: %d of %s %s no leader", name, t.leaderless, words.Plural(t.partitions, "partition"), have)
+		f.Hint = "are the brokers that have replicas of them running? look at their logs"
+	default:
+		return nil
+	}
+	return f
+}
+
+// cluster asks the broker at addr, after a login if there is one.
+func (c check) cluster(ctx context.Context, addr string, topics []topicName) (*clusterState, error) {
+	conn, err := c.session(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	poll.Doing(ctx, "asking for the cluster")
+	cluster, err := conn.metadata(topics)
+	if err != nil && !conn.loggedIn && failure.Of(err).Class == failure.Reset {
+		f := failure.New(failure.Authentication, "the broker closes the connection to who asks without a login")
+		f.Hint, f.Err = "if it wants a login (SASL), give --user and --password-file, or kafka://USER@HOST", err
+		return nil, f
+	}
+	return cluster, err
+}

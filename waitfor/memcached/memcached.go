@@ -1,0 +1,102 @@
+package memcached
+
+import (
+	"context"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Kind = target.Kind{
+	Schemes:  []string{"memcached"},
+	Usage:    "memcached://HOST[:PORT][,HOST…]",
+	Ready:    "tells its version; of several, each does",
+	Settings: wire.EncryptionSettings,
+	Protocol: "memcached",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks for the version, which is answered without a login.
+//
+// https://github.com/memcached/memcached/blob/master/doc/protocol.txt
+type check struct{ wire.Server }
+
+func parse(t *target.Target) (target.Check, error) {
+	if err := t.Only(""); err != nil {
+		return nil, err
+	}
+	s, err := wire.NewServer(t, "11211")
+	return check{s}, err
+}
+
+func (c check) Check(ctx context.Context) error {
+	return c.Every(ctx, c.ask) // a key is on one of them, so none can be spared
+}
+
+func (c check) ask(ctx context.Context, addr string) error {
+	err := c.talk(ctx, addr, c.text)
+	if err == nil || poll.Ended(ctx) || failure.Of(err).Class != failure.Reset {
+		return err
+	}
+	if c.talk(ctx, addr, c.binary) == nil { // one with SASL (-S), or for its own protocol alone (-B binary), hangs up on text
+		return nil
+	}
+	return err
+}
+
+func (c check) talk(ctx context.Context, addr string, version func(*wire.Conversation) error) error {
+	conn, err := c.Connect(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	poll.Doing(ctx, "asking for the version")
+	return version(conn)
+}
+
+func (c check) text(conn *wire.Conversation) error {
+	// As long as a header of the binary protocol: a server that speaks no other waits for one, and then sees that it is none.
+	if _, err := conn.Write([]byte("version\r\nversion\r\nquit\r\n")); err != nil {
+		return err
+	}
+	line, err := conn.Line()
+	switch {
+	case err != nil:
+		return err
+	case strings.HasPrefix(line, "VERSION "):
+		return nil
+	case line == "CLIENT_ERROR unauthenticated": // whatever it is asked (-Y): it is there, and has nothing to get ready
+		return nil
+	case strings.HasPrefix(line, "SERVER_ERROR "), strings.HasPrefix(line, "CLIENT_ERROR "), line == "ERROR", strings.HasPrefix(line, "ERROR "):
+		f := failure.New(failure.Unexpected, "memcached says %s", wire.Quote(line))
+		if strings.HasSuffix(line, "Too many open connections") {
+			f.Hint = "too many clients are connected: look for one that leaks connections, or raise -c"
+		}
+		return f
+	}
+	return c.OtherProtocol()
+}
+
+// binary asks in the binary protocol, whose version needs no login either.
+//
+// https://github.com/memcached/memcached/wiki/BinaryProtocolRevamped
+func (c check) binary(conn *wire.Conversation) error {
+	const request, response, version, headerLength = 0x80, 0x81, 0x0b, 24
+	header := [headerLength]byte{request, version}
+	if _, err := conn.Write(header[:]); err != nil {
+		return err
+	}
+	answer, err := conn.Next(headerLength)
+	if err != nil {
+		return err
+	}
+	if answer[0] != response || answer[1] != version || answer[6] != 0 || answer[7] != 0 { // the last two are the status
+		return c.OtherProtocol()
+	}
+	return nil
+}

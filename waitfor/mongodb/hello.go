@@ -1,0 +1,307 @@
+package mongodb
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+
+	"initbox/waitfor/wire"
+)
+
+// status is what a server says of itself.
+type status struct {
+	writable, secondary, arbiter, uninitialised bool
+
+	set         string // of replicas; "" if it is a mongos, or on its own
+	me, primary string
+	hosts       []string
+
+	ok   bool
+	code int64
+	says string // why not ok
+}
+
+// word is what the member of a replica set is.
+func (s status) word() string {
+	switch {
+	case s.writable:
+		return "the primary"
+	case s.secondary:
+		return "a secondary"
+	case s.arbiter:
+		return "an arbiter"
+	}
+	return "neither primary nor secondary" // starting, recovering, rolling back, removed
+}
+
+// noSuchCommand is CommandNotFound: servers before 4.4 know isMaster only.
+const noSuchCommand = 59
+
+// hello asks the server at addr.
+func (c check) hello(ctx context.Context, addr string) (status, error) {
+	conn, err := c.Connect(ctx, addr)
+	if err != nil {
+		return status{}, err
+	}
+	defer conn.Close()
+	return c.talk(ctx, conn)
+}
+
+// talk asks in the words that the server knows.
+func (c check) talk(ctx context.Context, conn *wire.Conversation) (state status, err error) {
+	for id, command := range []string{"hello", "isMaster"} {
+		poll.Doing(ctx, "asking for "+command)
+		if _, err := conn.Write(request(uint32(id+1), command, c.balanced)); err != nil {
+			return state, err
+		}
+		reply, err := readReply(conn, uint32(id+1))
+		if err == nil {
+			state, err = readMongoState(reply)
+		}
+		switch {
+		case errors.Is(err, errNotMongo):
+			return state, c.OtherProtocol()
+		case err != nil:
+			return state, err
+		case state.ok:
+			return state, nil
+		case state.code != noSuchCommand:
+			return state, c.refusal(state)
+		}
+	}
+	return state, c.refusal(state)
+}
+
+// refusal is the failure of a server that answers with an error.
+func (c check) refusal(state status) error {
+	f := failure.New(failure.Unexpected, "mongodb says %s", wire.Quote(state.says, c.URL.Secrets()...))
+	if state.says == "" {
+		f.Text = "mongodb answers with error " + strconv.FormatInt(state.code, 10)
+	}
+	f.Hint = "the server is there, but does not do what it is asked: look at its log"
+	if state.code == 13 || state.code == 18 { // Unauthorized, AuthenticationFailed
+		f.Class = failure.Authentication
+		f.Hint = "hello wants no login: is something between here and the server that does?"
+	}
+	return f
+}
+
+// opMsg is the kind of message that requests and replies are
+// (https://github.com/mongodb/specifications/blob/master/source/message/OP_MSG.md).
+const opMsg = 2013
+
+// request returns the message with {command: 1, $db: "admin"}.
+func request(id uint32, command string, balanced bool) []byte {
+	le := binary.LittleEndian
+	doc := append([]byte{0, 0, 0, 0, bsonInt32}, command+"\x00\x01\x00\x00\x00"...)
+	if balanced {
+		doc = append(doc, "\x08loadBalanced\x00\x01"...)
+	}
+	doc = append(doc, "\x02$db\x00\x06\x00\x00\x00admin\x00\x00"...)
+	le.PutUint32(doc, uint32(len(doc)))
+	message := le.AppendUint32(nil, uint32(16+4+1+len(doc)))
+	message = le.AppendUint32(message, id)
+	message = le.AppendUint32(message, 0) // is no response
+	message = le.AppendUint32(message, opMsg)
+	message = append(message, 0, 0, 0, 0, 0) // no flags; a section with one document
+	return append(message, doc...)
+}
+
+// errNotMongo is that an answer is not what MongoDB would say.
+var errNotMongo = errors.New("not MongoDB's protocol")
+
+// readReply reads the document that answers the request with the id.
+func readReply(c *wire.Conversation, id uint32) ([]byte, error) {
+	le := binary.LittleEndian
+	header, err := c.Next(16)
+	if err != nil {
+		return nil, err
+	}
+	size := le.Uint32(header)
+	if size < 16+5+5 || le.Uint32(header[8:]) != id || le.Uint32(header[12:]) != opMsg {
+		return nil, errNotMongo
+	}
+	body, err := c.Next(uint64(size) - 16)
+	if err != nil {
+		return nil, err
+	}
+	if body[4] != 0 { // kind of the first section
+		return nil, errNotMongo
+	}
+	return body[5:], nil
+}
+
+// Types of values in BSON (https://bsonspec.org/spec.html).
+const (
+	bsonDouble = 0x01
+	bsonString = 0x02
+	bsonArray  = 0x04
+	bsonBool   = 0x08
+	bsonInt32  = 0x10
+	bsonInt64  = 0x12
+)
+
+// readMongoState reads a document that answers hello or isMaster.
+func readMongoState(doc []byte) (status, error) {
+	var s status
+	err := eachBSON(doc, func(kind byte, name string, value []byte) {
+		switch name {
+		case "ok":
+			s.ok = bsonNumber(kind, value) == 1
+		case "code":
+			s.code = bsonNumber(kind, value)
+		case "errmsg":
+			s.says = bsonText(kind, value)
+		case "isWritablePrimary", "ismaster":
+			s.writable = s.writable || bsonNumber(kind, value) == 1
+		case "secondary":
+			s.secondary = bsonNumber(kind, value) == 1
+		case "arbiterOnly":
+			s.arbiter = bsonNumber(kind, value) == 1
+		case "isreplicaset":
+			s.uninitialised = bsonNumber(kind, value) == 1
+		case "setName":
+			s.set = bsonText(kind, value)
+		case "primary":
+			s.primary = bsonText(kind, value)
+		case "me":
+			s.me = bsonText(kind, value)
+		case "hosts", "passives":
+			if kind == bsonArray {
+				eachBSON(value, func(kind byte, _ string, value []byte) { s.hosts = append(s.hosts, bsonText(kind, value)) })
+			}
+		}
+	})
+	return s, err
+}
+
+// eachBSON calls f with each element of a document or an array, without those
+// inside of one. What comes after the document does not matter.
+func eachBSON(doc []byte, f func(kind byte, name string, value []byte)) error {
+	le := binary.LittleEndian
+	if len(doc) < 5 || le.Uint32(doc) < 5 || uint64(le.Uint32(doc)) > uint64(len(doc)) {
+		return errNotMongo
+	}
+	for rest := doc[4:le.Uint32(doc)]; len(rest) > 0; {
+		kind := rest[0]
+		if kind == 0 { // the end of the document
+			return nil
+		}
+		end := bytes.IndexByte(rest[1:min(len(rest), 1+bsonName)], 0)
+		if end < 0 {
+			return errNotMongo
+		}
+		name := string(rest[1 : 1+end])
+		rest = rest[1+end+1:]
+		size, ok := bsonSize(kind, rest)
+		if !ok || size > uint64(len(rest)) {
+			return errNotMongo
+		}
+		f(kind, name, rest[:size])
+		rest = rest[size:]
+	}
+	return errNotMongo
+}
+
+// bsonName is as long as the name of an element may be.
+const bsonName = 256
+
+// bsonSize returns how many bytes the value at the front of p has.
+func bsonSize(kind byte, p []byte) (size uint64, ok bool) {
+	length := uint64(math.MaxUint32)
+	if len(p) >= 4 {
+		length = uint64(binary.LittleEndian.Uint32(p))
+	}
+	switch kind {
+	case 0x06, 0x0A, 0x7F, 0xFF: // undefined, null, the largest and the smallest key
+		return 0, true
+	case bsonBool:
+		return 1, true
+	case bsonInt32:
+		return 4, true
+	case bsonDouble, 0x09, 0x11, bsonInt64: // a date, a timestamp
+		return 8, true
+	case 0x07: // an ObjectId
+		return 12, true
+	case 0x13: // a decimal number
+		return 16, true
+	case bsonString, 0x0D, 0x0E: // code, a symbol
+		return 4 + length, true
+	case 0x05: // bytes
+		return 5 + length, true
+	case 0x03, bsonArray, 0x0F: // a document, code with one: their length counts itself
+		return length, length >= 5
+	}
+	return 0, false
+}
+
+// bsonNumber returns a number or a truth value (1) as a whole number.
+func bsonNumber(kind byte, value []byte) int64 {
+	switch kind {
+	case bsonBool:
+		return int64(value[0])
+	case bsonInt32:
+		return int64(int32(binary.LittleEndian.Uint32(value)))
+	case bsonInt64:
+		return int64(binary.LittleEndian.Uint64(value))
+	case bsonDouble:
+		return int64(math.Float64frombits(binary.LittleEndian.Uint64(value)))
+	}
+	return 0
+}
+
+// bsonText returns a string, or "".
+func bsonText(kind byte, value []byte) string {
+	if kind != bsonString {
+		return ""
+	}
+	return strings.TrimSuffix(string(value[4:]), "\x00")
+}
+
+// discover finds, for mongodb+srv://, the hosts in the records of the name's SRV type,
+// and options in one of its TXT type.
+func (c *check) discover(ctx context.Context) error {
+	if c.seeds == nil {
+		return nil
+	}
+	query := *c.seeds
+	query.Types = []uint16{dns.TypeSRV}
+	answer, err := c.Resolver.Lookup(ctx, query)
+	if err != nil {
+		return err
+	}
+	c.Addrs = nil
+	for _, rr := range answer.Records {
+		if srv, ok := rr.(*dns.SRV); ok && len(c.Addrs) < members {
+			c.Addrs = append(c.Addrs, net.JoinHostPort(strings.TrimSuffix(srv.Target, "."), strconv.Itoa(int(srv.Port))))
+		}
+	}
+	if len(c.Addrs) == 0 {
+		return failure.New(failure.NoData, "no SRV record for %s", c.seeds.Name)
+	}
+	answer, err = c.Resolver.Lookup(ctx, resolver.Query{Name: c.URL.Hostname(), Types: []uint16{dns.TypeTXT}})
+	var none *resolver.Failure
+	switch {
+	case errors.As(err, &none) && none.Gone():
+	case err != nil:
+		return err
+	default:
+		for _, rr := range answer.Records {
+			if txt, ok := rr.(*dns.TXT); ok {
+				c.take(strings.Join(txt.Txt, ""))
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,409 @@
+package mysql
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/tlsconfig"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+// A session is a conversation in MySQL's protocol, in which each side sends packets:
+// three bytes of length, the lowest first, one that counts them, then the payload.
+//
+// It is our own, though there is a driver: in answer to a query, a dozen bytes of a
+// server make that one ask for 2^40 columns' memory, which ends the process.
+//
+// https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html
+// https://mariadb.com/kb/en/clientserver-protocol/
+type session struct {
+	*wire.Conversation
+	kind     *target.Target
+	user     string
+	password string
+	database string // none if empty
+	secrets  []string
+	local    bool // over a socket, which nobody listens to
+	noKey    bool // see [check]
+
+	encrypted bool
+	verified  bool   // the server is who it should be
+	keyAsked  bool   // the next packet is a public key
+	count     byte   // of the next packet
+	number    uint16 // of the error that the server ended the login with
+}
+
+// Capabilities of client and server.
+const (
+	longPassword    = 1 << 0 // from which a MariaDB tells clients of MySQL's
+	withDatabase    = 1 << 3
+	protocol41      = 1 << 9
+	capabilityTLS   = 1 << 11
+	transactions    = 1 << 13
+	securePasswords = 1 << 15 // passwords since MySQL 4.1
+	multiResults    = 1 << 17 // of procedures
+	pluginAuth      = 1 << 19
+	longPluginData  = 1 << 21
+
+	ofEveryLogin = longPassword | protocol41 | transactions | securePasswords |
+		multiResults | pluginAuth | longPluginData
+)
+
+const (
+	utf8            = 45   // utf8mb4_general_ci, which every server knows since 5.5.3
+	maxColumns      = 4096 // of a table, and so many are enough
+	maxError        = 1024 // bytes of an error
+	maxLoginPackets = 8    // of a server, twice as many as any login takes
+)
+
+// First bytes of payloads.
+const (
+	okPacket        = 0x00
+	moreData        = 0x01 // of a login
+	nextFactor      = 0x02 // wants another login beside
+	localInfile     = 0xfb // wants a file; in a row, NULL
+	eofPacket       = 0xfe
+	switchPlugin    = 0xfe // wants a login of another kind
+	errorPacket     = 0xff
+	protocolVersion = 10 // of a greeting
+
+	quitCommand  = 0x01
+	queryCommand = 0x03
+)
+
+// packet returns the next payload, of one byte at least.
+func (m *session) packet() ([]byte, error) {
+	header, err := m.Next(4)
+	if err != nil {
+		return nil, err
+	}
+	n := uint64(header[0]) | uint64(header[1])<<8 | uint64(header[2])<<16
+	if n == 0 {
+		return nil, m.kind.OtherProtocol()
+	}
+	if header[3] == m.count {
+		m.count++
+		return m.Next(n)
+	}
+	// What another protocol begins with; or an error, for which servers begin to count anew.
+	if n <= maxError {
+		if p, err := m.Next(n); err != nil || p[0] == errorPacket {
+			return p, err
+		}
+	}
+	return nil, m.kind.OtherProtocol()
+}
+
+func (m *session) send(payload []byte) error {
+	n := len(payload)
+	packet := append([]byte{byte(n), byte(n >> 8), byte(n >> 16), m.count}, payload...)
+	m.count++
+	_, err := m.Write(packet)
+	return err
+}
+
+// failed reads an error packet.
+func (m *session) failed(p []byte) error {
+	if len(p) < 3 {
+		return m.kind.OtherProtocol()
+	}
+	m.number = binary.LittleEndian.Uint16(p[1:])
+	message := p[3:]
+	if len(message) >= 6 && message[0] == '#' { // the SQLSTATE
+		message = message[6:]
+	}
+	return m.failure(m.number, string(message))
+}
+
+// handshake is what a server says first.
+type handshake struct {
+	capabilities uint32
+	nonce        []byte
+	plugin       string // how it would have a user log in
+}
+
+func (m *session) greeting() (handshake, error) {
+	var g handshake
+	p, err := m.packet()
+	switch {
+	case err != nil:
+		return g, err
+	case p[0] == errorPacket:
+		return g, m.failed(p)
+	case p[0] != protocolVersion:
+		return g, m.kind.OtherProtocol()
+	}
+	_, p, ok := bytes.Cut(p[1:], []byte{0}) // the version
+	// thread id, nonce, 0, capabilities, character set, status, capabilities, length of the nonce, reserved
+	if !ok || len(p) < 4+8+1+2+1+2+2+1+10 {
+		return g, m.kind.OtherProtocol()
+	}
+	g.nonce = append(g.nonce, p[4:12]...)
+	g.capabilities = uint32(binary.LittleEndian.Uint16(p[13:])) | uint32(binary.LittleEndian.Uint16(p[18:]))<<16
+	rest := max(13, int(p[20])-8)
+	if p = p[31:]; len(p) < rest || g.capabilities&protocol41 == 0 {
+		return g, m.kind.OtherProtocol()
+	}
+	g.nonce = append(g.nonce, bytes.TrimSuffix(p[:rest], []byte{0})...)
+	plugin, _, _ := bytes.Cut(p[rest:], []byte{0})
+	g.plugin = string(plugin)
+	return g, nil
+}
+
+// login lets the server greet, speaks TLS if that is wanted, and logs in. Whatever
+// stands against it, the server is given the time to say its last word.
+func (m *session) login(mode tlsMode, o tlsconfig.Options) error {
+	poll.Doing(m.Ctx, "waiting for the greeting")
+	g, err := m.greeting()
+	if err != nil {
+		return err
+	}
+	var refused error
+	offered := g.capabilities&capabilityTLS != 0
+	switch {
+	case mode == tlsRequired && !offered:
+		f := failure.New(failure.TLS, "TLS: the server does not offer it")
+		f.Hint = "is TLS set up in the server? see SHOW VARIABLES LIKE 'have_ssl'"
+		refused = f
+		m.user, m.password, m.database = nobody, "", ""
+	case mode != tlsPlain && offered:
+		if err := m.send(m.hello(g, capabilityTLS)); err != nil {
+			return err
+		}
+		if err := m.Encrypt(o); err != nil {
+			return err
+		}
+		m.encrypted, m.verified = true, !o.Insecure
+	}
+	poll.Doing(m.Ctx, "logging in")
+	answer, err := m.answerTo(g.plugin, g.nonce)
+	if errors.Is(err, errMySQLPlugin) { // the user's may be another
+		g.plugin = "mysql_native_password"
+		answer, err = m.answerTo(g.plugin, g.nonce)
+	}
+	if err != nil && refused == nil {
+		refused = err
+	}
+	p := m.hello(g, 0)
+	p = append(append(p, m.user...), 0)
+	p = append(appendLength(p, len(answer)), answer...)
+	if m.database != "" {
+		p = append(append(p, m.database...), 0)
+	}
+	if err := m.send(append(append(p, g.plugin...), 0)); err != nil {
+		return err
+	}
+	return m.admitted(g, refused)
+}
+
+// hello is the beginning of a login, which is all of it before TLS.
+func (m *session) hello(g handshake, more uint32) []byte {
+	capabilities := uint32(ofEveryLogin) | more
+	if m.encrypted {
+		capabilities |= capabilityTLS
+	}
+	if m.database != "" {
+		capabilities |= withDatabase
+	}
+	capabilities &= g.capabilities | longPassword // which a MariaDB does not have, and wants to hear
+	p := binary.LittleEndian.AppendUint32(nil, capabilities)
+	p = binary.LittleEndian.AppendUint32(p, wire.ConversationLimit)
+	p = append(p, utf8)
+	return append(p, make([]byte, 23)...)
+}
+
+// appendLength appends a length in as many bytes as it needs.
+func appendLength(p []byte, n int) []byte {
+	switch {
+	case n < 0xfb:
+		return append(p, byte(n))
+	case n < 1<<16:
+		return append(p, 0xfc, byte(n), byte(n>>8))
+	}
+	return append(p, 0xfd, byte(n), byte(n>>8), byte(n>>16))
+}
+
+// admitted goes on until the server lets the user in or does not. Once this side has
+// refused to go on, it only says nothing to the purpose, for the server to end it.
+func (m *session) admitted(g handshake, refused error) error {
+	plugin, nonce := g.plugin, g.nonce
+	for range maxLoginPackets {
+		p, err := m.packet()
+		if err != nil {
+			return cmp.Or(refused, err)
+		}
+		var answer []byte
+		switch p[0] {
+		case okPacket:
+			if refused != nil {
+				m.quit()
+			}
+			return refused
+		case errorPacket:
+			if err := m.failed(p); refused == nil {
+				return err
+			}
+			m.number = 0
+			return refused
+		case switchPlugin:
+			name, data, _ := bytes.Cut(p[1:], []byte{0})
+			plugin, nonce = string(name), bytes.TrimSuffix(data, []byte{0})
+			if len(name) == 0 {
+				plugin = "mysql_old_password"
+			}
+			answer, err = m.answerTo(plugin, nonce)
+		case moreData:
+			var wanted bool
+			if answer, wanted, err = m.more(plugin, nonce, p[1:]); !wanted && err == nil {
+				continue
+			}
+		case nextFactor:
+			err = refusedLogin("the server wants a second password, or a device")
+		default:
+			return cmp.Or(refused, error(m.kind.OtherProtocol()))
+		}
+		if err != nil {
+			refused, answer, m.password = cmp.Or(refused, err), nil, ""
+		}
+		if err := m.send(answer); err != nil {
+			return cmp.Or(refused, err)
+		}
+	}
+	return cmp.Or(refused, error(m.kind.OtherProtocol()))
+}
+
+// ask runs the query, or one that is true if it is "", and reads the answer to its end.
+func (m *session) ask(query string) (wire.QueryAnswer, error) {
+	if query == "" {
+		poll.Doing(m.Ctx, "asking for an answer")
+		return m.run("SELECT 1")
+	}
+	poll.Doing(m.Ctx, "running the query")
+	if limits := limitHints(m.Ctx); limits != "" {
+		m.number = 0
+		if _, err := m.run(limits); err != nil && m.number == 0 { // a server that does not know them has none
+			return wire.QueryAnswer{}, err
+		}
+	}
+	if _, err := m.run("SET sql_select_limit=1"); err != nil { // the first row is all that counts
+		return wire.QueryAnswer{}, err
+	}
+	return m.run(query)
+}
+
+// limitHints has the server end a query soon after its attempt has ended. It would not
+// notice that nobody waits for the answer, and soon have no place for others, were the
+// query of each attempt to wait for the same lock. MariaDB and MySQL have names of their
+// own for the time that a query takes, and comments for what only one of them reads.
+//
+// https://mariadb.com/kb/en/comment-syntax/
+func limitHints(ctx context.Context) string {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return ""
+	}
+	seconds := max(0, int(time.Until(end).Seconds())) + 1
+	return fmt.Sprintf("SET lock_wait_timeout=%d /*M!100101 , max_statement_time=%[1]d */ /*!50708 , max_execution_time=%[1]d000 */", seconds)
+}
+
+func (m *session) run(query string) (wire.QueryAnswer, error) {
+	var answer wire.QueryAnswer
+	m.count = 0
+	if err := m.send(append([]byte{queryCommand}, query...)); err != nil {
+		return answer, err
+	}
+	p, err := m.packet()
+	if err != nil {
+		return answer, err
+	}
+	switch p[0] {
+	case okPacket:
+		return answer, nil
+	case errorPacket:
+		return answer, m.failed(p)
+	case localInfile:
+		return answer, failure.New(failure.Unexpected, "the server asks for a file of this host, which it does not get")
+	}
+	columns, _, ok := cutLength(p)
+	if !ok || columns == 0 || columns > maxColumns {
+		return answer, m.kind.OtherProtocol()
+	}
+	for range columns + 1 { // and the end of them
+		if p, err = m.packet(); err != nil {
+			return answer, err
+		}
+	}
+	if p[0] != eofPacket {
+		return answer, m.kind.OtherProtocol()
+	}
+	for {
+		if p, err = m.packet(); err != nil && answer.Row {
+			return answer, nil // there was more than is read
+		} else if err != nil {
+			return answer, err
+		}
+		switch {
+		case p[0] == errorPacket:
+			return answer, m.failed(p)
+		case p[0] == eofPacket && len(p) < 9:
+			return answer, nil
+		case answer.Row:
+			continue
+		}
+		answer.Row = true
+		if answer.Null = p[0] == localInfile; answer.Null {
+			continue
+		}
+		n, rest, ok := cutLength(p)
+		if !ok || n > uint64(len(rest)) {
+			return wire.QueryAnswer{}, m.kind.OtherProtocol()
+		}
+		answer.Value = string(rest[:n])
+	}
+}
+
+// cutLength reads what appendLength writes.
+func cutLength(p []byte) (n uint64, rest []byte, ok bool) {
+	size := 0
+	switch {
+	case len(p) == 0:
+		return 0, nil, false
+	case p[0] < 0xfb:
+		return uint64(p[0]), p[1:], true
+	case p[0] == 0xfc:
+		size = 2
+	case p[0] == 0xfd:
+		size = 3
+	case p[0] == 0xfe:
+		size = 8
+	}
+	if size == 0 || len(p) < 1+size {
+		return 0, nil, false
+	}
+	for i := size; i > 0; i-- {
+		n = n<<8 | uint64(p[i])
+	}
+	return n, p[1+size:], true
+}
+
+// quit says good-bye, without which the server counts an aborted connection.
+func (m *session) quit() {
+	m.count = 0
+	m.send([]byte{quitCommand})
+}
+
+// refusedLogin is a login that this side does not go on with.
+func refusedLogin(text string) *failure.Failure {
+	f := failure.New(failure.Authentication, "%s", text)
+	f.Hint = "wait as another user, or without one, which needs no login"
+	return f
+}

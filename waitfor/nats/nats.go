@@ -1,0 +1,298 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Kind = target.Kind{
+	Schemes: []string{"nats"},
+	Usage:   "nats://HOST[:PORT][,HOST…]",
+	Ready:   "answers PING; of several, one does",
+	Settings: slices.Concat(wire.ServerSettings, []target.Setting{
+		{Name: "token-file", Value: "FILE", Usage: "file with the token"},
+		{Name: "creds-file", Value: "FILE", Usage: "file with the user's JWT and seed"},
+		{Name: "nkey-file", Value: "FILE", Usage: "file with the user's seed"},
+		{Name: "tls-first", Usage: "speak TLS from the first byte (handshake_first)"},
+		{Name: "jetstream", Usage: "JetStream answers"},
+		{Name: "stream", Value: "NAME", Usage: "JetStream has the stream"},
+	}),
+	Protocol: "NATS",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks one of several servers whether it is there, and JetStream if that is
+// wanted.
+//
+// https://docs.nats.io/reference/reference-protocols/nats-protocol
+type check struct {
+	wire.Server
+	wantTLS   bool // as the server offers it, after its first line
+	jetstream bool
+	stream    string // "" for none
+}
+
+func parse(t *target.Target) (target.Check, error) {
+	if err := t.Only("user query"); err != nil {
+		return nil, err
+	}
+	s, err := wire.NewServer(t, "4222")
+	if err != nil {
+		return nil, err
+	}
+	c := check{Server: s, wantTLS: s.Encrypted || t.TLSOwn != "", jetstream: t.Settings.On("jetstream"), stream: t.Settings.Get("stream")}
+	c.Encrypted = t.Settings.On("tls-first")
+	if strings.ContainsFunc(c.stream, func(r rune) bool { return r <= ' ' || strings.ContainsRune(".*>/\\\x7f", r) }) {
+		return nil, errors.New("stream: a stream's name has no spaces, dots, slashes, * or > in it")
+	}
+	given := 0
+	for _, name := range []string{"password-file", "token-file", "creds-file", "nkey-file"} {
+		if t.Settings.On(name) {
+			given++
+		}
+	}
+	if given > 1 {
+		return nil, errors.New("password-file, token-file, creds-file and nkey-file are four ways to log in: choose one")
+	}
+	return c, nil
+}
+
+func (c check) Plaintext() bool { return false } // the server may ask for TLS
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	conn, err := c.Connect(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	n := session{Conversation: conn, target: c.Target, secrets: c.URL.Secrets()}
+	info, err := n.hello()
+	if err != nil {
+		return err
+	}
+	offered := info.TLSRequired || info.TLSAvailable
+	switch {
+	case c.Encrypted:
+	case c.wantTLS && !offered:
+		f := failure.New(failure.TLS, "TLS: the server does not offer it")
+		f.Hint = "leave out #tls, or configure the server's tls; with handshake_first it wants #tls-first"
+		return f
+	case c.wantTLS || info.TLSRequired:
+		if err := conn.Encrypt(c.TLS); err != nil {
+			return err
+		}
+	}
+	hello, err := c.natsLogin(info.Nonce)
+	if err != nil {
+		return err
+	}
+	n.secrets = hello.secrets
+	if info.AuthRequired && !hello.login && !c.jetstream && c.stream == "" {
+		return n.open() // it is up, and says that one has to log in
+	}
+	hello.TLSRequired = c.Encrypted || c.wantTLS || info.TLSRequired
+	text, err := json.Marshal(hello)
+	if err != nil {
+		return err
+	}
+	if err := n.ping(string(text)); err != nil {
+		return err
+	}
+	if c.jetstream || c.stream != "" {
+		return n.jetstream(c.stream)
+	}
+	return nil
+}
+
+// A session is a conversation in NATS's protocol.
+type session struct {
+	*wire.Conversation
+	target  *target.Target
+	secrets []string // that the server may repeat
+}
+
+// info is what of a server's first line matters.
+type info struct {
+	TLSRequired  bool   `json:"tls_required"`
+	TLSAvailable bool   `json:"tls_available"`
+	AuthRequired bool   `json:"auth_required"`
+	LameDuck     bool   `json:"ldm"`
+	Nonce        string `json:"nonce"` // to be signed, by who has a key
+}
+
+// hello reads the server's first line.
+func (n session) hello() (info info, err error) {
+	poll.Doing(n.Ctx, "waiting for the server's first line")
+	line, err := n.Line()
+	if err != nil {
+		return info, err
+	}
+	verb, rest, _ := strings.Cut(line, " ")
+	switch {
+	case verb == "-ERR":
+		return info, n.refused(rest)
+	case verb != "INFO" || json.Unmarshal([]byte(rest), &info) != nil:
+		return info, n.target.OtherProtocol()
+	case info.LameDuck:
+		f := failure.New(failure.Unexpected, "the server is in lame duck mode")
+		f.Hint = "it is about to end, and sends its clients to others"
+		return info, f
+	}
+	return info, nil
+}
+
+// open is ready if the server does not end the conversation at once: it says for whom
+// it has no place, or whose certificate it refuses, after its first line.
+func (n session) open() error {
+	poll.Doing(n.Ctx, "holding the connection")
+	n.Conn.SetReadDeadline(time.Now().Add(wire.DefaultHold))
+	line, err := n.Line()
+	switch rest, refused := strings.CutPrefix(line, "-ERR "); {
+	case errors.Is(err, os.ErrDeadlineExceeded) && n.Ctx.Err() == nil:
+		return nil
+	case refused:
+		return n.refused(rest)
+	}
+	return err
+}
+
+// lines is as many lines as a server may say before the one that is waited for.
+const lines = 64
+
+// ping presents the client by connect, in JSON, and waits for the answer to PING.
+func (n session) ping(connect string) error {
+	poll.Doing(n.Ctx, "waiting for the answer to PING")
+	_, sent := n.Write([]byte("CONNECT " + connect + "\r\nPING\r\n"))
+	line, err := n.next()
+	switch {
+	case err != nil && sent != nil && failure.Of(err).Class == failure.Reset:
+		return sent
+	case err != nil:
+		return err
+	case line != "PONG":
+		return n.target.OtherProtocol()
+	}
+	return nil
+}
+
+// next returns the next line that is not one of those that a server may send at any
+// time. An error that it sends is one.
+func (n session) next() (string, error) {
+	for range lines {
+		line, err := n.Line()
+		if err != nil {
+			return "", err
+		}
+		verb, rest, _ := strings.Cut(line, " ")
+		switch verb {
+		case "+OK", "INFO":
+		case "PING":
+			if _, err := n.Write([]byte("PONG\r\n")); err != nil {
+				return "", err
+			}
+		case "-ERR":
+			return "", n.refused(rest)
+		default:
+			return line, nil
+		}
+	}
+	return "", n.target.OtherProtocol()
+}
+
+// refused is the failure of a server that says -ERR 'and why'.
+func (n session) refused(text string) error {
+	f := failure.New(failure.Unexpected, "%s", cmp.Or(wire.Quote(strings.Trim(text, "' "), n.secrets...), wire.Wordless))
+	lower := strings.ToLower(text)
+	switch {
+	case strings.Contains(lower, "authorization violation"):
+		f.Class = failure.Authentication
+		f.Hint = "is it the present password, token or key, and does the server know this user?"
+		if !slices.ContainsFunc(n.secrets, func(s string) bool { return s != "" }) {
+			f.Hint = "the server wants a login, and the target has none: nats://USER:PASSWORD@HOST, nats://TOKEN@HOST or --creds-file"
+		}
+	case strings.Contains(lower, "permissions violation"):
+		f.Class = failure.Authentication
+		f.Hint = "the user needs the right to publish to $JS.API.INFO or $JS.API.STREAM.INFO.NAME, and to subscribe to _INBOX.>"
+	case strings.Contains(lower, "auth"): // timeout, expired, revoked
+		f.Class = failure.Authentication
+	case strings.Contains(lower, "maximum"):
+		f.Hint = "too many clients are connected: look for one that leaks connections, or raise max_connections"
+	case strings.Contains(lower, "tls required"):
+		f.Hint = "write #tls"
+	}
+	return f
+}
+
+// jetstream asks JetStream for the account, or for one of its streams.
+//
+// https://docs.nats.io/reference/reference-protocols/nats_api_reference
+func (n session) jetstream(stream string) error {
+	poll.Doing(n.Ctx, "asking JetStream")
+	subject, inbox := "$JS.API.INFO", "_INBOX."+rand.Text()
+	if stream != "" {
+		subject = "$JS.API.STREAM.INFO." + stream
+	}
+	if _, err := fmt.Fprintf(n, "SUB %s 1\r\nPUB %s %s 0\r\n\r\n", inbox, subject, inbox); err != nil {
+		return err
+	}
+	line, err := n.next()
+	if err != nil {
+		return err
+	}
+	// MSG SUBJECT SID SIZE, or with a header HMSG SUBJECT SID HEADER-SIZE SIZE
+	words := strings.Fields(line)
+	if len(words) < 4 || words[0] != "MSG" && words[0] != "HMSG" {
+		return n.target.OtherProtocol()
+	}
+	size, err := strconv.ParseUint(words[len(words)-1], 10, 63)
+	if err != nil {
+		return n.target.OtherProtocol()
+	}
+	text, err := n.Next(size)
+	if err != nil {
+		return err
+	}
+	if words[0] == "HMSG" && strings.HasPrefix(string(text), "NATS/1.0 503") {
+		f := failure.New(failure.Unexpected, "JetStream does not answer: no responders")
+		f.Hint = "is JetStream enabled, for this account, and has the cluster elected its leader?"
+		return f
+	}
+	return n.judge(text, stream)
+}
+
+func (n session) judge(text []byte, stream string) error {
+	var answer struct {
+		Type  string
+		Error *struct{ Description string }
+	}
+	if json.Unmarshal(text, &answer) != nil || !strings.HasPrefix(answer.Type, "io.nats.jetstream.api.") {
+		return n.target.OtherProtocol()
+	}
+	if answer.Error == nil {
+		return nil
+	}
+	f := failure.New(failure.Unexpected, "JetStream: %s", wire.Quote(answer.Error.Description, n.secrets...))
+	if stream != "" {
+		f.Text = "stream " + wire.Quote(stream) + ": " + strings.TrimPrefix(f.Text, "JetStream: ")
+		f.Hint = "who makes the stream, and in this account?"
+	}
+	return f
+}

@@ -1,0 +1,270 @@
+package redis
+
+import (
+	"bytes"
+	"cmp"
+	"math"
+	"net"
+	"strconv"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+// A session is a conversation in RESP2, which every server speaks until it is told
+// otherwise.
+type session struct {
+	*wire.Conversation
+	target  *target.Target
+	secrets []string // that the server may repeat
+	replies int      // so many were read, with those in arrays
+}
+
+// A answer is what a server says: a simple string '+', an error '-', a number ':',
+// a string '$' or an array '*'.
+type answer struct {
+	kind  byte
+	text  string
+	null  bool
+	items []answer
+}
+
+// How much a server may say: what it is asked has a few items, and arrays in an array.
+const (
+	maxReplies = 1000
+	maxDepth   = 4
+)
+
+// do sends a command, and returns the answer, which may be an error of the server's.
+func (r *session) do(args ...string) (answer, error) {
+	poll.Doing(r.Ctx, "waiting for the answer to "+args[0])
+	var b bytes.Buffer
+	b.WriteString("*" + strconv.Itoa(len(args)) + "\r\n")
+	for _, arg := range args {
+		b.WriteString("$" + strconv.Itoa(len(arg)) + "\r\n" + arg + "\r\n")
+	}
+	_, sent := r.Write(b.Bytes())
+	reply, err := r.reply(0) // a server that has no place for another client says so at once, and reads nothing
+	if sent != nil && err != nil && failure.Of(err).Class == failure.Reset {
+		return reply, sent
+	}
+	return reply, err
+}
+
+// want sends a command to which there is one good answer.
+func (r *session) want(answer string, args ...string) error {
+	reply, err := r.do(args...)
+	switch {
+	case err != nil:
+		return err
+	case reply.kind == '-' && args[0] == "AUTH":
+		return r.failed(unrepeated(reply.text))
+	case reply.kind == '-':
+		return r.failed(reply.text)
+	case reply.kind != '+' || reply.text != answer:
+		return r.target.OtherProtocol()
+	}
+	return nil
+}
+
+// reply reads an answer.
+func (r *session) reply(depth int) (answer, error) {
+	if r.replies++; r.replies > maxReplies || depth > maxDepth {
+		return answer{}, r.target.OtherProtocol()
+	}
+	line, err := r.Line()
+	if err != nil {
+		return answer{}, err
+	}
+	if line == "" {
+		return answer{}, r.target.OtherProtocol()
+	}
+	reply := answer{kind: line[0], text: line[1:]}
+	switch reply.kind {
+	case '+', '-', ':':
+		return reply, nil
+	case '$', '*':
+	default:
+		return reply, r.target.OtherProtocol()
+	}
+	n, err := strconv.ParseInt(reply.text, 10, 64)
+	switch {
+	case err != nil || n < -1 || n > math.MaxInt64-2:
+		return reply, r.target.OtherProtocol()
+	case n < 0:
+		reply.text, reply.null = "", true
+		return reply, nil
+	case reply.kind == '$':
+		text, err := r.Next(uint64(n) + 2)
+		if err == nil && string(text[n:]) != "\r\n" {
+			err = r.target.OtherProtocol()
+		}
+		if err != nil {
+			return reply, err
+		}
+		reply.text = string(text[:n])
+		return reply, nil
+	}
+	reply.text = ""
+	for range n {
+		item, err := r.reply(depth + 1)
+		if err != nil {
+			return reply, err
+		}
+		reply.items = append(reply.items, item)
+	}
+	return reply, nil
+}
+
+// unrepeated cuts off what a server repeats of a command that has a password in it,
+// which may be a part of the password, or the password with other characters in the
+// place of some: ERR unknown command 'AUTH', with args beginning with: 'hunter2'.
+func unrepeated(text string) string {
+	if i := strings.IndexAny(text, "'`\""); i >= 0 {
+		return text[:i]
+	}
+	return text
+}
+
+// hints say what to do, by the word with which the server's error begins.
+var hints = map[string]string{
+	"LOADING":     "the server reads its data from the disk; it is ready when it is through",
+	"MASTERDOWN":  "the replica has lost its master, and may not answer from old data (replica-serve-stale-data): is the master running?",
+	"BUSY":        "a script or function runs for longer than it may: it ends by itself, or by SCRIPT KILL or FUNCTION KILL",
+	"NOAUTH":      "the server says nothing, not even whether it still loads, to who does not log in: redis://:${file:/secrets/password}@HOST, --password-file or REDISCLI_AUTH",
+	"WRONGPASS":   "is it the present password, and does the server's ACL have the user, enabled?",
+	"NOPERM":      "the user needs the right to what is asked: ACL SETUSER NAME +ping +role +exists +get ~KEY",
+	"DENIED":      "the server has no password and takes connections from its own host only: give it a password (requirepass), or set protected-mode no",
+	"MISCONF":     "the server cannot save its data: look at its log and its volume",
+	"CLUSTERDOWN": "are all masters of the cluster running, and are all slots assigned?",
+	"MOVED":       "the cluster is being changed",
+	"WRONGTYPE":   "the value of a string is compared: of another type, #key=KEY alone asks whether there is one",
+}
+
+// failed is the failure of a server that says no, in its words.
+func (r *session) failed(text string) error {
+	text, _, _ = strings.Cut(text, ", with args beginning with")
+	code, _, _ := strings.Cut(text, " ")
+	if code == "DENIED" { // and five sentences of advice
+		text, _, _ = strings.Cut(text, ". ")
+	}
+	f := failure.New(failure.Unexpected, "%s", cmp.Or(wire.Quote(text, r.secrets...), wire.Wordless))
+	f.Hint = hints[code]
+	switch {
+	case code == "LOADING":
+		f.Note = r.loaded()
+	case code == "NOAUTH", code == "WRONGPASS", code == "NOPERM", strings.HasPrefix(text, "ERR invalid password"):
+		f.Class = failure.Authentication
+	case strings.Contains(text, "without any password configured"), strings.HasPrefix(text, "ERR Client sent AUTH"):
+		f.Class = failure.Authentication
+		f.Hint = "the target has a password, and the server wants none: take it out, or give the server one"
+	case f.Text == wire.Wordless:
+		f.Hint = "so the server itself says: look at its log"
+	case strings.HasPrefix(text, "ERR max number of clients"):
+		f.Hint = "too many clients are connected: look for one that leaks connections, or raise maxclients"
+	case strings.HasPrefix(text, "ERR DB index"):
+		f.Hint = "the server has fewer databases: see its setting databases, and the end of the URL, redis://HOST/DATABASE"
+	case strings.HasPrefix(text, "ERR This instance has cluster support disabled"):
+		f.Hint = "the server is no part of a cluster: leave out #cluster, or set cluster-enabled yes"
+	}
+	return f
+}
+
+// loaded is how much of its data the server has loaded, if it tells.
+func (r *session) loaded() string {
+	reply, err := r.do("INFO", "persistence")
+	if err != nil || reply.kind != '$' {
+		return ""
+	}
+	part, err := strconv.ParseFloat(infoField(reply.text, "loading_loaded_perc"), 64)
+	if err != nil || !(part >= 0 && part <= 100) {
+		return ""
+	}
+	return strconv.Itoa(int(part)) + " %"
+}
+
+// infoField returns the value of a field in what INFO or CLUSTER INFO says.
+func infoField(text, name string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// role returns "master", or "replica" and the state of its link to the master:
+// "connect", "connecting", "sync" or "connected", or as INFO has it "up" or "down".
+func (r *session) role() (role, link string, err error) {
+	reply, err := r.do("ROLE")
+	if err != nil {
+		return "", "", err
+	}
+	if reply.kind == '-' { // before Redis 2.8.12, or not for this user
+		info, err := r.do("INFO", "replication")
+		switch {
+		case err != nil:
+			return "", "", err
+		case info.kind == '-':
+			return "", "", r.failed(reply.text)
+		}
+		role, link = infoField(info.text, "role"), infoField(info.text, "master_link_status")
+	} else {
+		if len(reply.items) > 0 {
+			role = reply.items[0].text
+		}
+		if len(reply.items) > 3 {
+			link = reply.items[3].text
+		}
+	}
+	if role == "slave" {
+		role = "replica"
+	}
+	return role, wire.Quote(link, r.secrets...), nil
+}
+
+func (r *session) clusterState() error {
+	reply, err := r.do("CLUSTER", "INFO")
+	if err != nil {
+		return err
+	}
+	if reply.kind == '-' {
+		return r.failed(reply.text)
+	}
+	state := infoField(reply.text, "cluster_state")
+	switch state {
+	case "ok":
+		return nil
+	case "":
+		return r.target.OtherProtocol()
+	}
+	f := failure.New(failure.Unexpected, "the cluster's state is %s", wire.Quote(state, r.secrets...))
+	f.Hint = hints["CLUSTERDOWN"]
+	if slots, err := strconv.Atoi(infoField(reply.text, "cluster_slots_ok")); err == nil && slots >= 0 {
+		f.Note = strconv.Itoa(slots) + " of 16384 slots are served"
+	}
+	return f
+}
+
+// movedTo returns the address of the server of the cluster that has the key which was
+// asked for: MOVED 3999 10.0.0.7:6379, or :6379 for another port of the same host.
+func (r *session) movedTo(reply answer) (addr string, moved bool) {
+	words := strings.Fields(reply.text)
+	if reply.kind != '-' || len(words) != 3 || words[0] != "MOVED" {
+		return "", false
+	}
+	colon := strings.LastIndexByte(words[2], ':')
+	if colon < 0 {
+		return "", false
+	}
+	host, port := strings.Trim(words[2][:colon], "[]"), words[2][colon+1:]
+	if host == "" {
+		host, _, _ = net.SplitHostPort(r.Addr)
+	}
+	addr, err := wire.ToldAddr(host, port)
+	return addr, err == nil
+}

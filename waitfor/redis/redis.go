@@ -1,0 +1,301 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/expect"
+	"initbox/waitfor/forms"
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Kind = target.Kind{
+	Schemes:  []string{"redis", "rediss", "valkey", "valkeys", "redis+sentinel", "rediss+sentinel", "redis+socket"},
+	Usage:    "redis://HOST[:PORT][,HOST…][/DATABASE]",
+	Ready:    "answers PING, and not that it is loading its data; of several, one does",
+	Settings: settings,
+	Protocol: "Redis",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+var settings = slices.Concat(wire.ServerSettings, []target.Setting{
+	{Name: "key", Value: "KEY[=VALUE]", Usage: "the key exists, or its string is VALUE or matches /REGEX/", Multi: true},
+	{Name: "role", Value: "ROLE", Usage: "the server is master, or replica with a link to its master that is up"},
+	{Name: "cluster", Usage: "the cluster's state is ok"},
+	{Name: "sentinel", Value: "NAME", Usage: "the hosts are sentinels, and the master of this name is waited for"},
+	{Name: "sentinel-user", Value: "NAME", Usage: "user to log in to the sentinels as, with --sentinel-password-file"},
+	{Name: "sentinel-password-file", Value: "FILE", Usage: "file with the sentinels' password"},
+})
+
+// check asks one of several servers, or the master that one of several sentinels
+// names.
+//
+// https://redis.io/docs/latest/develop/reference/protocol-spec/
+type check struct {
+	wire.Server
+	database string // its number; "" for the first
+	role     string // "master", "replica" or ""
+	cluster  bool
+	keys     []expectedKey
+	sentinel string // the name of the master; "" where addrs are no sentinels
+}
+
+// A expectedKey is a key that has to be there, with a value if that is not nil.
+type expectedKey struct {
+	name  string
+	value *expect.Matcher
+}
+
+func parse(t *target.Target) (target.Check, error) {
+	c := check{role: t.Settings.Get("role"), cluster: t.Settings.On("cluster"), sentinel: t.Settings.Get("sentinel")}
+	base, form, _ := strings.Cut(t.Scheme, "+")
+	path := strings.Trim(t.URL.Path, "/")
+	port := "6379"
+	c.sentinel = cmp.Or(c.sentinel, t.Param("sentinelMasterId", "master_name")) // as lettuce and go-redis have it, also of redis://
+	if form == "sentinel" && c.sentinel == "" {                                 // redis+sentinel://HOST/NAME[/DATABASE]
+		c.sentinel, path, _ = strings.Cut(path, "/")
+	}
+	if form == "sentinel" && c.sentinel == "" || t.URL.In(c.sentinel) {
+		return nil, errors.New("the name of the master is missing, want " + t.Scheme + "://HOST[:PORT][,HOST…]/NAME[/DATABASE], or the setting sentinel")
+	}
+	if c.sentinel != "" {
+		port = "26379"
+	}
+	socket := t.Param("socket")
+	if form == "socket" {
+		socket, path = t.URL.Host+t.URL.Path, ""
+	}
+	var err error
+	if socket == "" {
+		if c.Server, err = wire.NewServer(t, port); err != nil {
+			return nil, err
+		}
+	} else if c.Server, err = socketOf(t, socket); err != nil {
+		return nil, err
+	}
+	if err := c.redisTLS(base); err != nil {
+		return nil, err
+	}
+	if c.database = cmp.Or(path, t.Param("db", "database")); c.database != "" {
+		if _, err := strconv.ParseUint(c.database, 10, 31); err != nil {
+			return nil, errors.New("the database is a number, as in redis://HOST/0")
+		}
+	}
+	err = c.expectations()
+	return c, err
+}
+
+// socketOf is a server behind a Unix socket.
+func socketOf(t *target.Target, path string) (wire.Server, error) {
+	s := wire.Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: t.Settings.On("tls"), Addrs: []string{path}}
+	switch {
+	case !strings.HasPrefix(path, "/") || t.URL.In(path):
+		return s, errors.New("the path of the socket must be absolute, as in redis+socket:///run/redis.sock")
+	case t.Settings.On("sentinel"):
+		return s, errors.New("sentinels have hosts, and no socket")
+	}
+	return s, nil
+}
+
+// redisTLS reads what the URLs of redis-py (ssl_…), go-redis (skip_verify) and others
+// say of TLS.
+func (c *check) redisTLS(scheme string) error {
+	c.Encrypted = c.Encrypted || scheme == "rediss" || scheme == "valkeys" || forms.Yes(c.Param("ssl")) || forms.Yes(c.Param("tls"))
+	c.TLS.Insecure = c.TLS.Insecure || forms.IsOneOf(c.Param("ssl_cert_reqs"), "none", "cert_none") || forms.Yes(c.Param("skip_verify"))
+	c.TLS.AnyName = forms.No(c.Param("ssl_check_hostname"))
+	return c.Certificates([]string{"ssl_ca_certs"}, []string{"ssl_certfile"}, []string{"ssl_keyfile"})
+}
+
+func (c *check) expectations() error {
+	for _, text := range c.Settings["key"] {
+		name, value, valued := strings.Cut(text, "=")
+		key := expectedKey{name: name}
+		if valued {
+			m, err := expect.ParseMatcher(value)
+			if err != nil {
+				return fmt.Errorf("key: %w", err)
+			}
+			key.value = &m
+		}
+		if name == "" {
+			return errors.New("key: want KEY, KEY=VALUE or KEY=/REGEX/")
+		}
+		c.keys = append(c.keys, key)
+	}
+	switch c.role {
+	case "slave":
+		c.role = "replica"
+	case "", "master", "replica":
+	default:
+		return errors.New("role: want master or replica")
+	}
+	switch {
+	case c.sentinel != "" && c.role == "replica":
+		return errors.New("role: sentinels are asked for the master")
+	case c.sentinel != "" && c.cluster:
+		return errors.New("cluster and sentinel: a cluster has no sentinels")
+	case c.sentinel == "" && (c.Settings.On("sentinel-user") || c.Settings.On("sentinel-password-file")):
+		return errors.New("sentinel-user and sentinel-password-file need sentinels: redis+sentinel://HOST/NAME")
+	case c.Settings.On("sentinel-user") && !c.Settings.On("sentinel-password-file"):
+		return errors.New("sentinel-user needs sentinel-password-file")
+	}
+	return nil
+}
+
+func (c check) Check(ctx context.Context) error {
+	if c.sentinel != "" {
+		return c.Any(ctx, c.askSentinel)
+	}
+	return c.Any(ctx, c.ask)
+}
+
+func (c check) ask(ctx context.Context, addr string) error {
+	user, password, err := c.Login("", "REDISCLI_AUTH")
+	if err != nil {
+		return err
+	}
+	r, err := c.open(ctx, addr, user, password)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if c.database != "" && strings.Trim(c.database, "0") != "" {
+		if err := r.want("OK", "SELECT", c.database); err != nil {
+			return err
+		}
+	}
+	if err := r.want("PONG", "PING"); err != nil {
+		return err
+	}
+	if c.role != "" || c.sentinel != "" {
+		if err := c.checkRole(r); err != nil {
+			return err
+		}
+	}
+	if c.cluster {
+		if err := r.clusterState(); err != nil {
+			return err
+		}
+	}
+	for _, key := range c.keys {
+		if err := c.checkKey(ctx, r, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// open connects, and logs in if there is a password.
+func (c check) open(ctx context.Context, addr, user, password string) (*session, error) {
+	conn, err := c.Connect(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	r := &session{Conversation: conn, target: c.Target, secrets: []string{password}}
+	if password == "" {
+		return r, nil
+	}
+	login := []string{"AUTH", password}
+	if user != "" {
+		login = []string{"AUTH", user, password}
+	}
+	if err := r.want("OK", login...); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// checkRole asks what the server is. A user who may not know is not told: of what a
+// sentinel names, that is good enough.
+func (c check) checkRole(r *session) error {
+	role, link, err := r.role()
+	if err != nil && c.role == "" && failure.Of(err).Class == failure.Authentication {
+		return nil
+	}
+	var f *failure.Failure
+	switch {
+	case err != nil:
+		return err
+	case role != "master" && role != "replica":
+		return c.OtherProtocol()
+	case c.role == "replica" && role == "master":
+		f = failure.New(failure.Unexpected, "the server is the master, not a replica")
+		f.Hint = "is it the Service of the replicas? it becomes one by REPLICAOF"
+	case c.role != "replica" && role == "replica":
+		f = failure.New(failure.Unexpected, "the server is a replica, not the master")
+		f.Hint = "is it the Service of the master? after a failover, its label or the sentinels' word comes later"
+	case role == "replica" && link != "connected" && link != "up":
+		f = failure.New(failure.Unexpected, "the replica's link to its master is down")
+		f.Note = "state: " + link
+		f.Hint = "does the master run, and does the replica know its password (masterauth)? see the replica's log"
+	default:
+		return nil
+	}
+	return f
+}
+
+// askThere asks another server of the cluster.
+func (c check) askThere(ctx context.Context, addr string, command ...string) (answer, error) {
+	user, password, err := c.Login("", "REDISCLI_AUTH")
+	if err != nil {
+		return answer{}, err
+	}
+	there, err := c.open(ctx, addr, user, password)
+	if err != nil {
+		return answer{}, err
+	}
+	defer there.Close()
+	return there.do(command...)
+}
+
+// checkKey asks for a key, where the cluster has it.
+func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error {
+	poll.Doing(ctx, "asking for the key")
+	command := "EXISTS"
+	if key.value != nil {
+		command = "GET"
+	}
+	reply, err := r.do(command, key.name)
+	if err != nil {
+		return err
+	}
+	if addr, moved := r.movedTo(reply); moved {
+		reply, err = c.askThere(ctx, addr, command, key.name)
+		if err != nil && !poll.Ended(ctx) {
+			f := *failure.Of(err)
+			f.Text = wire.Quote("the key is at "+addr+": "+f.Text, r.secrets...)
+			f.Elsewhere, f.Err = true, err
+			return &f
+		}
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case reply.kind == '-':
+		return r.failed(reply.text)
+	case reply.kind == ':' && reply.text == "1", reply.kind == '$' && !reply.null && key.value != nil && key.value.Whole(reply.text):
+		return nil
+	case reply.kind == ':', reply.null:
+		f := failure.New(failure.Unexpected, "key %q does not exist", wire.Quote(key.name))
+		f.Hint = "who writes it, and into this database? the number is in the URL: redis://HOST/0"
+		return f
+	case reply.kind == '$':
+		f := failure.New(failure.Unexpected, "key %q has another value", wire.Quote(key.name)) // which is not told: it may be a secret
+		f.Hint = "redis-cli GET tells which"
+		return f
+	}
+	return c.OtherProtocol()
+}

@@ -1,0 +1,58 @@
+package socket
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"initbox/internal/dial"
+	"initbox/internal/words"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var TCP = target.Kind{
+	Schemes: []string{"tcp", "tcp4", "tcp6"},
+	Usage:   "tcp://HOST:PORT",
+	Ready:   "connects, and is not closed or reset within 20 ms",
+	Settings: []target.Setting{
+		{Name: "hold", Value: "DURATION", Usage: "how long a connection must stay open to count (default 20ms)"},
+	},
+	Parse: parseTCP,
+}
+
+type tcpCheck struct {
+	*target.Target
+	*dial.Dialer
+	addr string
+	hold time.Duration
+}
+
+func parseTCP(t *target.Target) (target.Check, error) {
+	if err := t.Only(""); err != nil {
+		return nil, err
+	}
+	addr, err := t.Addr()
+	if err != nil {
+		return nil, err
+	}
+	if ip, err := netip.ParseAddr(t.URL.Hostname()); err == nil && t.Scheme != "tcp" && ip.Unmap().Is4() != (t.Scheme == "tcp4") {
+		return nil, fmt.Errorf("the address is not one that %s:// can connect to: write tcp://, which connects to either family", t.Scheme)
+	}
+	hold, err := t.Settings.Duration("hold", wire.DefaultHold)
+	if err == nil && t.AttemptTimeout > 0 && hold >= t.AttemptTimeout {
+		err = fmt.Errorf("hold: an attempt takes at most %s (attempt-timeout), so no connection can be held for %s", words.Seconds(t.AttemptTimeout), words.Seconds(hold))
+	}
+	return tcpCheck{t, dial.New(t.Resolver), addr, hold}, err
+}
+
+func (c tcpCheck) Check(ctx context.Context) error {
+	conn, err := c.DialContext(ctx, c.Scheme, c.addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return wire.Hold(ctx, conn, c.hold)
+}

@@ -1,0 +1,72 @@
+package socket
+
+import (
+	"context"
+	"crypto/tls"
+	"time"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/tlsconfig"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var TLS = target.Kind{
+	Schemes:  []string{"tls"},
+	Usage:    "tls://HOST:PORT",
+	Ready:    "completes a TLS handshake with a certificate that verifies",
+	Settings: target.TLSSettings,
+	Parse:    parseTLS,
+}
+
+type tlsCheck struct {
+	*target.Target
+	*dial.Dialer
+	addr string
+}
+
+func parseTLS(t *target.Target) (target.Check, error) {
+	if err := t.Only(""); err != nil {
+		return nil, err
+	}
+	addr, err := t.Addr()
+	return tlsCheck{t, dial.New(t.Resolver), addr}, err
+}
+
+func (c tlsCheck) Check(ctx context.Context) error {
+	conf, err := c.Settings.TLS().Load()
+	if err != nil {
+		return failure.TLSFiles(err)
+	}
+	tlsconfig.EmbedRoots()
+	if conf.ServerName == "" {
+		conf.ServerName = c.URL.Hostname()
+	}
+	conn, err := c.DialContext(ctx, "tcp", c.addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	hold := wire.DefaultHold
+	if len(conf.Certificates) == 0 {
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			hold = refusalHold
+			return new(tls.Certificate), nil // none
+		}
+	}
+	poll.Doing(ctx, "TLS handshake")
+	client := tls.Client(conn, conf)
+	if err := client.HandshakeContext(ctx); err != nil {
+		return err
+	}
+	// In TLS 1.3 the handshake is over for the client before the server has
+	// judged the client's certificate (RFC 8446, section 4.4.2.4).
+	return wire.Hold(ctx, client, hold)
+}
+
+// refusalHold is how long a server that asked for a client certificate, and got
+// none, is given to refuse that, however busy it is.
+const refusalHold = 500 * time.Millisecond

@@ -1,0 +1,34 @@
+package socket
+
+import (
+	"context"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Unix = target.Kind{
+	Schemes: []string{"unix"},
+	Usage:   "unix:///PATH",
+	Ready:   "connects",
+	File:    true,
+	Parse:   parseUnix,
+}
+
+type unixCheck struct {
+	*target.Target
+	path string
+}
+
+func parseUnix(t *target.Target) (target.Check, error) {
+	path, err := t.Path()
+	return unixCheck{t, path}, err
+}
+
+func (c unixCheck) Check(ctx context.Context) error {
+	conn, err := wire.DialUnix(ctx, c.path)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

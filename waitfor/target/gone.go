@@ -1,0 +1,69 @@
+package target
+
+import (
+	"context"
+	"errors"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+)
+
+// gone turns a check around: it is ready when its target is known not to be
+// there. Only a refused connection, a name that does not exist and a missing
+// file prove that; a hang or an error prove nothing.
+type gone struct{ check Check }
+
+// Gone returns the check that is ready when c's target is known not to be there.
+func Gone(c Check) Check { return gone{c} }
+
+// Unwrap returns the check that is turned around.
+func (g gone) Unwrap() Check { return g.check }
+
+func (g gone) String() string { return g.check.String() }
+
+// Parsed returns the target that the check was parsed from.
+func (g gone) Parsed() *Target { return Of(g.check) }
+
+func (g gone) Check(ctx context.Context) error {
+	err := g.check.Check(ctx)
+	if err == nil {
+		return &failure.Failure{Class: failure.Unexpected, Text: "still there", Hint: "what should stop it? look at its Pods and its owner"}
+	}
+	if poll.IsPermanent(err) {
+		return err
+	}
+	var lookup *resolver.Failure
+	f := failure.Of(err)
+	switch {
+	case f.Elsewhere: // another server than the target is not there
+		return err
+	case errors.As(err, &lookup): // of the search names, each must be known not to exist
+		if lookup.Gone() {
+			return nil
+		}
+		return err
+	case f.Class == failure.Refused, f.Class == failure.Missing && f.Err == ErrNotThere:
+		return nil
+	}
+	switch f.Class {
+	case failure.Unexpected, failure.Authentication, failure.TLS, failure.Reset:
+		return &failure.Failure{Class: f.Class, Text: "still there: " + f.Text, Note: f.Note, Err: err}
+	}
+	return err
+}
+
+// Share passes on what the check it turns around is told.
+func (g gone) Share(s *Shared) {
+	if j, ok := g.check.(Sharer); ok {
+		j.Share(s)
+	}
+}
+
+// Watch passes on what the check it turns around is told.
+func (g gone) Watch(ctx context.Context) <-chan struct{} {
+	if w, ok := g.check.(Watcher); ok {
+		return w.Watch(ctx)
+	}
+	return nil
+}

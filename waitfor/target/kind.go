@@ -1,0 +1,75 @@
+package target
+
+import (
+	"slices"
+	"strings"
+)
+
+// A Kind is one kind of target.
+type Kind struct {
+	Schemes  []string
+	Usage    string // how a target of the kind is written
+	Ready    string // what ready means
+	Settings []Setting
+	Protocol string // what the servers of the kind speak, for messages; "" where that is not named
+
+	// How the kind's targets differ from a plain URL.
+	Hosts   bool   // the URL may name several hosts, joined by commas
+	Name    bool   // a name follows the colon, in which any character may stand
+	File    bool   // the path is that of a file, which is shown whole
+	Filters bool   // settings may have an @ in them, as a JSONPath filter has
+	Socket  string // the scheme whose host is the percent-encoded path of a socket; "" if there is none
+
+	// Parse returns the check that waits for t. Its errors do not quote what may be a
+	// password; the caller puts the target before them.
+	Parse func(t *Target) (Check, error)
+	// Show returns the target without credentials; nil means the URL without user,
+	// query and fragment.
+	Show func(t *Target) string
+}
+
+// Kinds is a table of kinds of target.
+type Kinds []*Kind
+
+// Of returns the kind with the scheme, or nil.
+func (l Kinds) Of(scheme string) *Kind {
+	for _, k := range l {
+		if slices.Contains(k.Schemes, scheme) {
+			return k
+		}
+	}
+	return nil
+}
+
+// Has reports whether a kind has the scheme.
+func (l Kinds) Has(scheme string) bool { return l.Of(scheme) != nil }
+
+// HasHosts reports whether the scheme is that of a kind whose URL may name several hosts.
+func (l Kinds) HasHosts(scheme string) bool {
+	k := l.Of(scheme)
+	return k != nil && k.Hosts
+}
+
+// HasSetting reports whether the kind with the scheme takes the setting.
+func (l Kinds) HasSetting(scheme, name string) bool {
+	k := l.Of(scheme)
+	return k != nil && k.setting(name) != nil
+}
+
+// Schemes returns the schemes of all kinds, sorted.
+func (l Kinds) Schemes() []string {
+	var all []string
+	for _, k := range l {
+		all = append(all, k.Schemes...)
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// firstSchemes lists the kinds by the first of their schemes.
+func (l Kinds) firstSchemes() string {
+	var names []string
+	for _, k := range l {
+		names = append(names, k.Schemes[0])
+	}
+	return strings.Join(names, ", ")
+}

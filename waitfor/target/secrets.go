@@ -1,0 +1,38 @@
+package target
+
+import (
+	"initbox/internal/failure"
+	"initbox/internal/secret"
+)
+
+// Variable returns the value of an environment variable, or the content of the file
+// that the variable NAME_FILE names, or "".
+func (t *Target) Variable(name string) (string, error) {
+	if name == "" || t.Getenv == nil {
+		return "", nil
+	}
+	if value := t.Getenv(name); value != "" {
+		return value, nil
+	}
+	if file := t.Getenv(name + "_FILE"); file != "" {
+		return secret.Read(file)
+	}
+	return "", nil
+}
+
+// Token returns the content of the file that the setting names, or else what the
+// environment's variable has. It is "" if there is neither.
+func (t *Target) Token(setting, variable string) (string, error) {
+	if !t.Settings.On(setting) {
+		return t.Variable(variable)
+	}
+	name := t.Settings.Get(setting)
+	token, err := secret.Read(name)
+	switch {
+	case err != nil:
+		return "", err
+	case token == "":
+		return "", &failure.Failure{Class: failure.Missing, Text: "the token file " + name + " is empty", Hint: "is the Secret filled in?"}
+	}
+	return token, nil
+}

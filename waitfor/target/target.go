@@ -1,0 +1,329 @@
+package target
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/resolver"
+	"initbox/internal/secret"
+	"initbox/internal/suggest"
+
+	"initbox/waitfor/forms"
+)
+
+// Target is what the targets of all kinds have in common.
+type Target struct {
+	Kind           *Kind
+	Scheme         string
+	URL            *secret.URL
+	Hosts          []string // as in the URL, with their ports; of a kind with Hosts
+	Socket         string   // of the scheme that the kind has for that
+	Settings       Settings
+	TLSOwn         string // the first of TLSSettings that the target itself has; "" if none
+	Gone           bool   // ready means: not there any more
+	AttemptTimeout time.Duration
+	Resolver       *resolver.Resolver
+	Getenv         func(string) string // may be nil
+}
+
+// Of returns the target that c was parsed from, or nil if it was not parsed.
+func Of(c Check) *Target {
+	if p, ok := c.(interface{ Parsed() *Target }); ok {
+		return p.Parsed()
+	}
+	return nil
+}
+
+// Parsed returns t. A [Check] that embeds a target has it: what it was parsed from.
+func (t *Target) Parsed() *Target { return t }
+
+// Parse turns a target into the check of its kind. Its errors never quote the
+// target, which may hold a password.
+func (l Kinds) Parse(text string, o Options) (Check, error) {
+	t, err := l.Target(text, o)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range TLSSettings {
+		if t.Settings.On(s.Name) {
+			t.TLSOwn = cmp.Or(t.TLSOwn, s.Name)
+		}
+	}
+	t.Settings.take(t.Kind, o.Settings)
+	t.Gone = o.Gone || t.Settings.On("gone")
+	if err := t.consistent(); err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	check, err := t.Kind.Parse(t)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	if p, ok := check.(interface{ Plaintext() bool }); ok && t.TLSOwn != "" && p.Plaintext() {
+		return nil, fmt.Errorf("%s: %s has no effect without TLS: add #tls, or write the scheme with TLS", t, t.TLSOwn)
+	}
+	if t.Gone {
+		return Gone(check), nil
+	}
+	return check, nil
+}
+
+// Target reads a target in the order in which its parts may hold each other: what it
+// refers to, the form of another program that this may be, the URL, its settings.
+func (l Kinds) Target(text string, o Options) (*Target, error) {
+	t := &Target{AttemptTimeout: o.AttemptTimeout, Resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), Getenv: o.Getenv}
+	referring := strings.HasPrefix(text, "${")
+	text, err := forms.Resolve(text, o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if err := forms.KubeletProblem(text); err != nil {
+		return nil, err
+	}
+	text, secrets, err := secret.Extract(text, "a target", o.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	text, err = forms.URL(text, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.parseKind(t, text); err != nil {
+		if referring && secrets.In(text) {
+			err = errors.New("a target that begins with ${…} is that and nothing else but settings after a #, or has its kind before it, as in postgres://${…}")
+		}
+		return nil, err
+	}
+	if err := t.parseURL(text, secrets); err != nil {
+		return nil, err
+	}
+	t.Settings, err = parseSettings(t.fragment(), t.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return t, nil
+}
+
+// fragment returns what stands after #, as it was written. EscapedFragment would
+// decode it where it has characters that a URL should have encoded, such as {,
+// and so lose what tells an & in a value from one between settings.
+func (t *Target) fragment() string { return cmp.Or(t.URL.RawFragment, t.URL.EscapedFragment()) }
+
+// parseKind sets the kind and the scheme of t by the beginning of its URL.
+func (l Kinds) parseKind(t *Target, text string) error {
+	scheme, rest, ok := strings.Cut(text, ":")
+	t.Scheme = strings.ToLower(scheme)
+	t.Kind = l.Of(t.Scheme)
+	switch {
+	case t.Kind != nil:
+		return nil
+	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, forms.NameCharacters+"+") == "": // else it may be anything
+		if meant := suggest.Closest(scheme, l.Schemes()); meant != "" {
+			return fmt.Errorf("no such kind of target: %s://; did you mean %s://?", scheme, meant)
+		}
+		return fmt.Errorf("no such kind of target: %s://; the kinds are %s", scheme, l.firstSchemes())
+	}
+	if kind, _, named := strings.Cut(text, "/"); named {
+		if _, known := kube.Lookup(kind); known {
+			return fmt.Errorf("a target starts with its kind: write k8s:%s/NAME for a Kubernetes object", kind)
+		}
+	}
+	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + l.firstSchemes())
+}
+
+// parseURL does not pass on the errors of package url, which quote what may be
+// a password.
+func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
+	if t.Kind.Socket == t.Scheme {
+		if text, err = t.cutSocket(text); err != nil {
+			return err
+		}
+	}
+	if t.Kind.Hosts {
+		text, t.Hosts = forms.CutHosts(text)
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		if problem := secret.AddressProblem(text); problem != nil {
+			return fmt.Errorf("a target of kind %s://: %w", t.Scheme, problem)
+		}
+		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode what is special in it (%%40 for @, %%2F for /, %%23 for #)", t.Scheme)
+	}
+	t.URL = &secret.URL{URL: u, Refs: secrets}
+	// A password with an unencoded / or # or ? in it ends the host early.
+	after := t.URL.EscapedPath() + t.URL.RawQuery
+	if !t.Kind.Filters { // as in [?(@.name=="app")]
+		after += t.fragment()
+	}
+	if !t.Kind.Name { // which is checked and hidden as a name
+		after += t.URL.Opaque
+	}
+	if strings.Contains(after, "@") {
+		return fmt.Errorf("a target of kind %s:// has an @ after its host: write %%40 for it, and percent-encode / ? # in a password", t.Scheme)
+	}
+	if t.Kind.Hosts && strings.Contains(t.URL.EscapedPath(), ";") { // as of SQL Server's JDBC URLs: …/app;user=app;password=…
+		return fmt.Errorf("a target of kind %s:// has a ; in its path: parameters stand after a ?, several hosts are joined by commas; write %%3B for one in a name", t.Scheme)
+	}
+	for _, host := range t.Hosts {
+		if strings.Trim(host, forms.NameCharacters+":[]%") != "" { // as of jdbc:mysql://(host=mydb,password=…)/
+			return fmt.Errorf("a target of kind %s:// has a host with a character in it that none has: write USER:PASSWORD@HOST:PORT, percent-encoded", t.Scheme)
+		}
+		if port := host[strings.LastIndexByte(host, ':')+1:]; port != host && host[0] != '[' && strings.Trim(port, "0123456789") != "" && strings.Count(host, ":") == 1 {
+			return fmt.Errorf("a target of kind %s://: %w", t.Scheme, secret.ErrPort) // which may be a part of a password
+		}
+	}
+	if t.URL.In(t.URL.Host) || t.URL.In(strings.Join(t.Hosts, ",")) || t.URL.In(t.URL.EscapedFragment()) {
+		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one; as a host, write $(NAME), which the kubelet replaces", t.Scheme)
+	}
+	if t.Kind.Hosts && t.URL.In(t.Param("host")+t.Param("hostaddr")+t.Param("port")+t.Param("socket", "unix_socket", "localSocket")) {
+		return fmt.Errorf("a target of kind %s:// has a secret in its query where none can be: write $(NAME) for a host, a port or a socket, which the kubelet replaces", t.Scheme)
+	}
+	return nil
+}
+
+// cutSocket takes the percent-encoded path of a socket from the place of the
+// host, where package url would not have it.
+func (t *Target) cutSocket(text string) (string, error) {
+	rest := strings.TrimPrefix(text[len(t.Scheme):], "://")
+	user, end := forms.Authority(rest)
+	path, err := url.PathUnescape(rest[user:end])
+	if err != nil || !strings.HasPrefix(path, "/") {
+		return "", errors.New("the socket of a target of kind " + t.Scheme + ":// is a percent-encoded absolute path, as in " + t.Scheme + "://%2Frun%2Fapi.sock/healthz")
+	}
+	t.Socket = path
+	return t.Scheme + "://" + rest[:user] + "localhost" + rest[end:], nil
+}
+
+// String is the target without user information, query and fragment: any of
+// them may hold a secret.
+func (t *Target) String() string {
+	if t.Kind.Show != nil {
+		return t.Kind.Show(t)
+	}
+	return t.Plain()
+}
+
+// Plain is the target as a URL without user information, query and fragment.
+func (t *Target) Plain() string {
+	host := t.URL.Host
+	if len(t.Hosts) > 0 {
+		host = strings.Join(t.Hosts, ",")
+	}
+	if t.Socket != "" {
+		host = url.PathEscape(t.Socket)
+	}
+	s := t.Scheme + "://" + host + t.URL.Hide(t.shownPath())
+	if t.URL.Opaque != "" {
+		s = t.Scheme + ":…"
+	}
+	if t.URL.RawQuery != "" {
+		s += "?…"
+	}
+	return s
+}
+
+// shownPath is the path up to where some have parameters in it, as in
+// jdbc:sqlserver://host/app;user=app;password=…
+func (t *Target) shownPath() string {
+	path := t.URL.Path
+	if i := strings.IndexAny(path, ";&"); i >= 0 && !t.Kind.File {
+		path = path[:i] + "…"
+	}
+	return path
+}
+
+// HostPort returns the target's host and port and requires both.
+func (t *Target) HostPort() (host, port string, err error) {
+	host, port = t.URL.Hostname(), t.URL.Port()
+	problem := secret.HostProblem(t.URL.URL)
+	switch {
+	case host == "":
+		return "", "", fmt.Errorf("host missing, want %s", t.Kind.Usage)
+	case problem != nil:
+		return "", "", problem
+	case port == "":
+		return "", "", fmt.Errorf("port missing, want %s", t.Kind.Usage)
+	}
+	return host, port, nil
+}
+
+// Addr joins host and port as net.Dial wants them.
+func (t *Target) Addr() (string, error) {
+	host, port, err := t.HostPort()
+	if err != nil {
+		return "", err
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Only refuses the parts of a URL that the kind has no use for. It does not
+// quote them: they may be the end of a password.
+func (t *Target) Only(parts string) error {
+	for _, part := range []struct {
+		name    string
+		present bool
+	}{
+		{"user", t.URL.User != nil},
+		{"path", strings.Trim(t.URL.Path, "/") != ""},
+		{"query", t.URL.RawQuery != "" || t.URL.ForceQuery},
+	} {
+		if part.present && !strings.Contains(parts, part.name) {
+			return fmt.Errorf("has a %s, which %s:// has no use for, want %s", part.name, t.Scheme, t.Kind.Usage)
+		}
+	}
+	return nil
+}
+
+// Path returns the path of a target that has nothing else.
+func (t *Target) Path() (string, error) {
+	switch {
+	case t.URL.Host != "":
+		return "", errors.New("path must be absolute: write three slashes, as in " + t.Kind.Usage)
+	case t.URL.Opaque != "" || t.URL.Path == "":
+		return "", errors.New("path missing or not absolute, want " + t.Kind.Usage)
+	}
+	return t.URL.Path, t.Only("path")
+}
+
+// Param returns the first of the parameters in the target's query that is given,
+// whatever the case of its name. It may have a secret in it: see [secret.URL.Expand].
+func (t *Target) Param(names ...string) string {
+	query := t.URL.Query()
+	for _, name := range names {
+		for given, values := range query {
+			if strings.EqualFold(given, name) {
+				return values[len(values)-1]
+			}
+		}
+	}
+	return ""
+}
+
+// OtherProtocol is the failure of a server that says what servers of the kind do not.
+func (t *Target) OtherProtocol() *failure.Failure {
+	f := failure.New(failure.Unexpected, "the answer is not %s", t.Kind.Protocol)
+	f.Hint = OtherPortHint
+	return f
+}
+
+// OtherPortHint is what to do about a server that says what nobody asked it for.
+const OtherPortHint = "is it the right port, with TLS or without as the server wants it?"
+
+// ErrNotThere is the cause of a [Missing] failure of the target itself.
+var ErrNotThere = errors.New("not there")
+
+// consistent refuses a setting without the one that it needs.
+func (t *Target) consistent() error {
+	for _, s := range t.Kind.Settings {
+		if s.Needs != "" && t.Settings.On(s.Name) && !t.Settings.On(s.Needs) {
+			return fmt.Errorf("%s needs %s", s.Name, s.Needs)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+
+	"initbox/waitfor/target"
+)
+
+// Any is ready as soon as one of the server's addresses is, by what ask says. Else its
+// error is the one that says most.
+func (s Server) Any(ctx context.Context, ask func(ctx context.Context, addr string) error) error {
+	if len(s.Addrs) == 1 {
+		return ask(ctx, s.Addrs[0])
+	}
+	winner, outcomes := poll.Race(ctx, len(s.Addrs), hostDelay, false, func(ctx context.Context, i int) (struct{}, error) {
+		err := ask(ctx, s.Addrs[i])
+		if err != nil && telling(err) == 0 {
+			poll.Meanwhile(ctx, failure.At(s.Addrs[i], err)) // which may hang while others have spoken
+		}
+		return struct{}{}, err
+	})
+	if winner >= 0 {
+		return nil
+	}
+	return mostTelling(s.Addrs, outcomes)
+}
+
+// Every is ready when each of the server's addresses is; the server is gone when none is
+// left.
+func (s Server) Every(ctx context.Context, ask func(ctx context.Context, addr string) error) error {
+	if s.Gone {
+		return s.Any(ctx, ask)
+	}
+	for _, addr := range s.Addrs {
+		if err := ask(ctx, addr); err != nil && len(s.Addrs) > 1 {
+			return failure.At(addr, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostDelay is the pause before the next of several hosts is tried as well.
+const hostDelay = 250 * time.Millisecond
+
+// mostTelling picks the error of several servers that says most: what one said
+// itself, rather than that another is not there or hangs.
+func mostTelling(addrs []string, outcomes []poll.Outcome[struct{}]) error {
+	worst, at := error(nil), ""
+	hangs := false
+	for i, o := range outcomes {
+		switch {
+		case !o.Finished:
+			hangs = true
+		case worst == nil || telling(o.Err) < telling(worst):
+			worst, at = o.Err, addrs[i]
+		}
+	}
+	if hangs && (worst == nil || telling(worst) > 0) {
+		return context.DeadlineExceeded
+	}
+	return failure.At(at, worst)
+}
+
+// telling is 0 for what a server said itself, and more for what says less. That one
+// server is known not to be there proves nothing of the others, so it says least.
+func telling(err error) int {
+	var lookup *resolver.Failure
+	switch f := failure.Of(err); {
+	case f.Elsewhere, f.Class == failure.Unexpected, f.Class == failure.Authentication:
+		return 0
+	case f.Class == failure.Refused, f.Err == target.ErrNotThere, errors.As(err, &lookup) && lookup.Gone():
+		return 2
+	}
+	return 1
+}

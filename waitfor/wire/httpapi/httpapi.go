@@ -1,0 +1,172 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/forms"
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+// An Server is a server whose protocol is HTTP underneath. It is asked itself: not
+// through a proxy, and not where a redirect leads.
+type Server struct {
+	wire.Server
+	Client httpclient.Options
+}
+
+func New(t *target.Target, port string) (Server, error) {
+	s, err := wire.NewServer(t, port)
+	s.Encrypted = s.Encrypted || forms.Yes(t.Param("tls", "ssl", "secure", "use_ssl"))
+	s.TLS.Insecure = s.TLS.Insecure || forms.Yes(t.Param("skip_verify", "insecure")) || forms.No(t.Param("verify_certs"))
+	return Server{s, httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, s.Dialer.DialContext), TLS: s.TLS, NoProxy: true, NoRedirect: true}}, err
+}
+
+// An Call is one request to an Server.
+type Call struct {
+	Doing  string // for the message if there is no answer
+	Path   string // percent-encoded
+	Query  url.Values
+	Header http.Header
+	Body   string // with one it is a POST, else a GET
+	Secret []string
+}
+
+// Answer is what the server said.
+type Answer struct {
+	Status  int
+	Header  http.Header
+	Body    []byte
+	Secrets []string // what of the request must not be told
+}
+
+// answerLimit is as much of an answer as is read.
+const answerLimit = 256 << 10
+
+func (s Server) Do(ctx context.Context, addr string, c Call) (*Answer, error) {
+	u := &url.URL{Scheme: "http", Host: addr, Path: "/", RawQuery: c.Query.Encode()}
+	if s.Encrypted {
+		u.Scheme = "https"
+	}
+	u = u.JoinPath(c.Path)
+	method, body := http.MethodGet, io.Reader(nil)
+	if c.Body != "" {
+		method, body = http.MethodPost, strings.NewReader(c.Body)
+	}
+	poll.Doing(ctx, c.Doing)
+	req, err := NewRequest(ctx, method, u, body)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(req.Header, c.Header)
+	resp, err := httpclient.Do(req, s.Client)
+	if err != nil {
+		return nil, Failure(s.Target, err, addr)
+	}
+	defer resp.Body.Close()
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Secrets: append(s.URL.Secrets(), c.Secret...)}
+	if a.Body, err = io.ReadAll(io.LimitReader(resp.Body, answerLimit)); err != nil {
+		return nil, Failure(s.Target, err, addr)
+	}
+	return a, nil
+}
+
+// Failure is the failure of a request without an answer.
+func Failure(t *target.Target, err error, addr string) error {
+	err = failure.HTTP(err, addr)
+	if text := failure.Of(err).Text; text == failure.NotHTTP || text == failure.LongHeader {
+		return t.OtherProtocol()
+	}
+	return err
+}
+
+// NewRequest returns a request of a check.
+func NewRequest(ctx context.Context, method string, u *url.URL, body io.Reader) (*http.Request, error) {
+	// The phases of a request, for the message if one of them never ends, are
+	// noted by the dialer and here.
+	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, "http://placeholder.invalid", body)
+	if err != nil {
+		return nil, poll.Permanent(errors.New("method or body is not valid"))
+	}
+	req.URL, req.Host = u, u.Host
+	req.Header.Set("User-Agent", "initbox")
+	return req, nil
+}
+
+// JSON decodes the answer, and reports whether it is JSON of the shape of v.
+func (a *Answer) JSON(v any) bool { return json.Unmarshal(a.Body, v) == nil }
+
+// Quote is [quote] of what the server said.
+func (a *Answer) Quote(text string) string { return wire.Quote(text, a.Secrets...) }
+
+// Words returns what a server says in JSON of why it does not do what it was asked to,
+// or "". The servers have it in an error that is a text or has a type and a reason, or
+// in a message.
+func (a *Answer) Words() string {
+	var said struct {
+		Error   any `json:"error"`
+		Message any `json:"message"`
+		Err     any `json:"err"`
+	}
+	if !a.JSON(&said) {
+		return ""
+	}
+	text := func(v any) string { s, _ := v.(string); return s }
+	words := cmp.Or(text(said.Error), text(said.Message), text(said.Err))
+	if object, ok := said.Error.(map[string]any); ok {
+		words = strings.Trim(text(object["type"])+": "+text(object["reason"]), ": ")
+	}
+	return a.Quote(words)
+}
+
+// Failure is that of an answer with a status that is not of one which is ready. An
+// answer that the servers of the kind do not give is another protocol's.
+func (s Server) Failure(a *Answer) *failure.Failure {
+	f := failure.Status(a.Status)
+	words := a.Words()
+	switch {
+	case words != "":
+		f.Text, f.Note = words, fmt.Sprintf("status %d", a.Status)
+	case a.Status < 300, a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed:
+		return s.OtherProtocol()
+	}
+	switch {
+	case a.Status == http.StatusBadRequest:
+		f.Hint = "does the server want TLS on this port? then add #tls"
+	case a.Status >= 300 && a.Status < 400:
+		f.Hint = "redirects are not followed: does it lead to TLS? then add #tls; else give the server that it leads to"
+	}
+	return f
+}
+
+// Basic is the header of basic authentication, and what of it is secret. It is empty
+// without a user and a password.
+func Basic(user, password string) (http.Header, []string) {
+	if user == "" && password == "" {
+		return nil, nil
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
+	return http.Header{"Authorization": {"Basic " + encoded}}, []string{password, encoded}
+}
+
+// Authorization is the header with a token of a scheme, as in "Bearer …".
+func Authorization(scheme, token string) (http.Header, []string, error) {
+	if strings.ContainsAny(token, "\r\n\x00") {
+		return nil, nil, &failure.Failure{Class: failure.Local, Text: "the token has a line break in it", Hint: "is it the right file? a line break at its end does no harm"}
+	}
+	return http.Header{"Authorization": {scheme + " " + token}}, []string{token}, nil
+}

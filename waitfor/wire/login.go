@@ -1,0 +1,36 @@
+package wire
+
+import (
+	"cmp"
+
+	"initbox/internal/secret"
+)
+
+// Login returns the user and the password as they are now: those in the target,
+// else those of its settings, else those of the environment's variables. Both may
+// be empty.
+func (s Server) Login(userVariable, passwordVariable string) (user, password string, err error) {
+	u, err := s.URL.Expand()
+	if err != nil {
+		return "", "", err
+	}
+	query := u.Query()
+	user = cmp.Or(u.User.Username(), query.Get("user"), s.Settings.Get("user"))
+	password, set := u.User.Password()
+	if !set && query.Has("password") { // as JDBC and libpq have it
+		password, set = query.Get("password"), true
+	}
+	if user == "" {
+		if user, err = s.Variable(userVariable); err != nil {
+			return "", "", err
+		}
+	}
+	switch {
+	case set:
+	case s.Settings.On("password-file"):
+		password, err = secret.Read(s.Settings.Get("password-file"))
+	default:
+		password, err = s.Variable(passwordVariable)
+	}
+	return user, password, err
+}

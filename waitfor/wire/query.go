@@ -1,0 +1,50 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"initbox/internal/failure"
+
+	"initbox/waitfor/target"
+)
+
+// QuerySetting is that of every kind of server that runs SQL.
+var QuerySetting = target.Setting{Name: "query", Value: "SQL", Usage: "query of which the first column of the first row has to be true: not NULL, 0, false or empty"}
+
+// A QueryAnswer is what a query gives: the first column of the first row.
+type QueryAnswer struct {
+	Value string // as text
+	Null  bool
+	Row   bool // there is one
+}
+
+// Judge returns why the answer is not ready, or nil. The secrets are not to be shown.
+func (a QueryAnswer) Judge(secrets ...string) error {
+	found := "no row"
+	switch {
+	case a.Row && a.Null:
+		found = "NULL"
+	case a.Row && truthy(a.Value):
+		return nil
+	case a.Row && strings.Trim(a.Value, "\x00 ") == "":
+		found = "nothing but an empty text"
+	case a.Row:
+		found = Quote(a.Value, secrets...)
+	}
+	f := failure.New(failure.Unexpected, "the query gives %s", found)
+	f.Hint = "it is ready when the first column of the first row is neither NULL nor 0 nor false nor empty"
+	return f
+}
+
+// truthy reports whether a value of SQL, as text, is one that a query is ready with:
+// any but false, 0 (of whatever type, a bit too) and the empty text.
+func truthy(value string) bool {
+	value = strings.ToLower(strings.Trim(value, "\x00 \t\r\n")) // a BIT of MySQL is a byte 0
+	switch value {
+	case "", "f", "false":
+		return false
+	}
+	n, err := strconv.ParseFloat(value, 64)
+	return err != nil || n != 0
+}

@@ -1,0 +1,151 @@
+package scram
+
+import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/base64"
+	"hash"
+	"strconv"
+	"strings"
+
+	"initbox/internal/failure"
+
+	"initbox/waitfor/wire"
+)
+
+// maxIterations is how often a server may have the password hashed, which takes a
+// second of a processor's time at most. Servers ask for 4096, or some hundred thousand.
+const maxIterations = 1_000_000
+
+// A Client is the client's side of one login with SCRAM (RFC 5802, RFC 7677), which
+// proves that each side knows the password without telling it.
+//
+// Of SASLprep (RFC 4013), by which different spellings of a password are the same,
+// nothing is done: what is in use, ASCII and composed letters, is as it is.
+type Client struct {
+	hash           func() hash.Hash
+	user, password string
+	nonce          string
+	header         string // of GS2: who binds the login to the channel
+	binding        []byte // what the channel is known by; nil if it is not bound
+	signature      []byte // that the server has to prove itself with
+}
+
+// New begins a login with the hash given: sha256.New or sha512.New.
+func New(hash func() hash.Hash, user, password string) *Client {
+	return &Client{hash: hash, user: user, password: password, nonce: rand.Text(), header: "n,,"}
+}
+
+// Bind makes it a login of a -PLUS mechanism, for no other TLS channel than that to
+// the server with the certificate. It reports whether that can be.
+func (s *Client) Bind(cert *x509.Certificate) bool {
+	if s.binding = serverEndPoint(cert); s.binding == nil {
+		return false
+	}
+	s.header = "p=tls-server-end-point,,"
+	return true
+}
+
+// Unoffered says that the channel could be bound, but that the server did not offer it:
+// a server that did knows then that somebody in between left it out.
+func (s *Client) Unoffered() { s.header = "y,," }
+
+// serverEndPoint is the channel binding tls-server-end-point (RFC 5929, section 4.1),
+// or nil where that is not defined.
+func serverEndPoint(cert *x509.Certificate) []byte {
+	var h hash.Hash
+	switch cert.SignatureAlgorithm {
+	case x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1,
+		x509.SHA256WithRSA, x509.SHA256WithRSAPSS, x509.DSAWithSHA256, x509.ECDSAWithSHA256:
+		h = sha256.New()
+	case x509.SHA384WithRSA, x509.SHA384WithRSAPSS, x509.ECDSAWithSHA384:
+		h = sha512.New384()
+	case x509.SHA512WithRSA, x509.SHA512WithRSAPSS, x509.ECDSAWithSHA512:
+		h = sha512.New()
+	default:
+		return nil
+	}
+	h.Write(cert.Raw)
+	return h.Sum(nil)
+}
+
+// First is the client's first message.
+func (s *Client) First() string { return s.header + s.firstBare() }
+
+func (s *Client) firstBare() string {
+	return "n=" + strings.NewReplacer("=", "=3D", ",", "=2C").Replace(s.user) + ",r=" + s.nonce
+}
+
+// Final is the client's answer to the server's first message. Its errors are of class
+// unexpected answer.
+func (s *Client) Final(serverFirst string) (string, error) {
+	nonce, salt, iterations := "", []byte(nil), 0
+	for attribute := range strings.SplitSeq(serverFirst, ",") {
+		name, value, _ := strings.Cut(attribute, "=")
+		switch name {
+		case "r":
+			nonce = value
+		case "s":
+			salt, _ = base64.StdEncoding.DecodeString(value)
+		case "i":
+			iterations, _ = strconv.Atoi(value)
+		case "m":
+			return "", unexpected("the server wants an extension of SCRAM that is not known")
+		}
+	}
+	switch {
+	case len(nonce) <= len(s.nonce) || !strings.HasPrefix(nonce, s.nonce) || len(salt) == 0 || iterations < 1:
+		return "", unexpected("the server's part of the login is not SCRAM")
+	case iterations > maxIterations:
+		return "", unexpected("the server wants the password hashed %d times, more than %d", iterations, maxIterations)
+	}
+	salted, err := pbkdf2.Key(s.hash, s.password, salt, iterations, s.hash().Size())
+	if err != nil {
+		return "", failure.New(failure.Local, "SCRAM: %v", err)
+	}
+	bare := "c=" + base64.StdEncoding.EncodeToString(append([]byte(s.header), s.binding...)) + ",r=" + nonce
+	message := s.firstBare() + "," + serverFirst + "," + bare
+	clientKey := s.mac(salted, "Client Key")
+	stored := s.hash()
+	stored.Write(clientKey)
+	proof := s.mac(stored.Sum(nil), message)
+	subtle.XORBytes(proof, proof, clientKey)
+	s.signature = s.mac(s.mac(salted, "Server Key"), message)
+	return bare + ",p=" + base64.StdEncoding.EncodeToString(proof), nil
+}
+
+func unexpected(format string, args ...any) error {
+	f := failure.New(failure.Unexpected, format, args...)
+	f.Hint = "is it the server that was meant, or something that passes for it?"
+	return f
+}
+
+// Verify reads the server's last message, which proves that it knows the password, too,
+// or says why the login has failed. Its errors are of class authentication.
+func (s *Client) Verify(serverFinal string) error {
+	name, value, _ := strings.Cut(serverFinal, "=")
+	value, _, _ = strings.Cut(value, ",")
+	signature, err := base64.StdEncoding.DecodeString(value)
+	switch {
+	case name == "e":
+		f := failure.New(failure.Authentication, "the login has failed: %s", wire.Quote(value, s.password))
+		f.Hint = "are user and password right?"
+		return f
+	case name != "v" || err != nil || s.signature == nil || !hmac.Equal(signature, s.signature):
+		f := failure.New(failure.Authentication, "the server does not know the password either")
+		f.Hint = "is it the server that was meant, or something that passes for it?"
+		return f
+	}
+	return nil
+}
+
+func (s *Client) mac(key []byte, text string) []byte {
+	h := hmac.New(s.hash, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}

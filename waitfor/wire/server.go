@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/secret"
+	"initbox/internal/tlsconfig"
+	"initbox/internal/words"
+
+	"initbox/waitfor/target"
+)
+
+// A Server is what those kinds of target have in common that speak to one, or to
+// one of several, in a protocol of its own.
+type Server struct {
+	*target.Target
+	Dialer *dial.Dialer
+	Addrs  []string // "host:port", or the absolute path of a Unix socket; in the target's order
+
+	TLS       tlsconfig.Options
+	Encrypted bool // speaks TLS from the first byte
+}
+
+// ServerSettings are those of every kind of server that may want TLS and a login.
+var ServerSettings = slices.Concat(LoginSettings, EncryptionSettings)
+
+// LoginSettings are those of every kind of server that may want a login.
+var LoginSettings = []target.Setting{
+	{Name: "user", Value: "NAME", Usage: "user to log in as, with --password-file"},
+	{Name: "password-file", Value: "FILE", Usage: "file with the user's password"},
+}
+
+// EncryptionSettings are those of every kind of server that speaks its protocol with TLS
+// or without.
+var EncryptionSettings = append([]target.Setting{{Name: "tls", Usage: "speak TLS"}}, target.TLSSettings...)
+
+// NewServer reads the hosts of the target, any of which may leave out its port.
+func NewServer(t *target.Target, port string) (Server, error) {
+	s := Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: t.Settings.On("tls")}
+	for _, host := range t.Hosts {
+		addr, err := JoinHostPort(host, port)
+		if err != nil {
+			return s, err
+		}
+		s.Addrs = append(s.Addrs, addr)
+	}
+	if len(s.Addrs) == 0 {
+		return s, fmt.Errorf("host missing, want %s", t.Kind.Usage)
+	}
+	return s, nil
+}
+
+// Certificates takes the files that the target's query names, as the clients of such a
+// server call them, where the settings name none.
+func (s *Server) Certificates(ca, cert, key []string) error {
+	for _, p := range []struct {
+		to    *string
+		names []string
+	}{{&s.TLS.CAFile, ca}, {&s.TLS.CertFile, cert}, {&s.TLS.KeyFile, key}} {
+		file, err := s.URL.Value(s.Param(p.names...))
+		if err != nil {
+			return err
+		}
+		*p.to = cmp.Or(*p.to, strings.TrimPrefix(file, "file:"))
+	}
+	if s.TLS.KeyFile != "" && s.TLS.CertFile == "" {
+		return fmt.Errorf("%s needs %s", key[0], cert[0])
+	}
+	return nil
+}
+
+// Plaintext reports whether TLS is not spoken, whatever the server says.
+func (s Server) Plaintext() bool { return !s.Encrypted }
+
+// JoinHostPort joins one of several hosts, "host", "host:port", "[::1]" or "[::1]:port",
+// with its port as net.Dial wants them.
+func JoinHostPort(host, port string) (string, error) {
+	u := &url.URL{Host: host}
+	if problem := secret.HostProblem(u); problem != nil && strings.Count(host, ":") > 1 {
+		return "", problem
+	}
+	if p := u.Port(); p != "" {
+		port = p
+	}
+	switch n, err := strconv.ParseUint(port, 10, 16); {
+	case u.Hostname() == "":
+		return "", errors.New("a host is missing between two commas, or before a port")
+	case strings.Contains(u.Hostname(), "/"):
+		return "", errors.New("a host has no / in it")
+	case err != nil, n == 0, strings.Contains(u.Hostname(), ":") && host[0] != '[':
+		return "", secret.ErrPort
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// ToldAddr joins host and port of a server as another server tells them.
+func ToldAddr(host, port string) (string, error) {
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || host == "" || host != Quote(host) || strings.Contains(host, "/") { // which would be a socket of this host
+		return "", errors.New("not an address")
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// Connect begins a conversation with the server at addr, over TLS if that is asked for.
+func (s Server) Connect(ctx context.Context, addr string) (*Conversation, error) {
+	var conn net.Conn
+	var err error
+	if strings.HasPrefix(addr, "/") {
+		conn, err = DialUnix(ctx, addr)
+	} else {
+		conn, err = s.Dialer.DialContext(ctx, "tcp", addr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := Converse(ctx, conn, addr)
+	if s.Encrypted {
+		if err := c.Encrypt(s.TLS); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Wordless is what is told of a server that says no, and not why.
+const Wordless = "the server says that it has failed, and not why"
+
+// TooLong is the failure of a server that announces so many bytes.
+func TooLong(n uint64) error {
+	f := failure.New(failure.Unexpected, "the server announces a message that is too long for an answer to what it was asked")
+	f.Note, f.Hint = words.Plural(int(min(n, 1<<53)), "byte"), target.OtherPortHint
+	return f
+}

@@ -1,0 +1,201 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+
+	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
+)
+
+var Kind = target.Kind{
+	Schemes:  []string{"zookeeper"},
+	Usage:    "zookeeper://HOST[:PORT][,HOST…]",
+	Ready:    "one of the servers serves requests, as a leader, follower, observer or standalone",
+	Settings: wire.EncryptionSettings,
+	Protocol: "ZooKeeper",
+	Hosts:    true,
+	Parse:    parse,
+}
+
+// check asks for the server's mode by the command srvr, the one of the
+// four-letter words that is allowed by default since 3.5. Where it is not, a session
+// that the server grants is as good. Neither needs a login.
+//
+// https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw
+type check struct{ wire.Server }
+
+// parse takes a path, since clients' connection strings have one, and has no
+// use for it: it may be made by who waits.
+func parse(t *target.Target) (target.Check, error) {
+	if err := t.Only("path"); err != nil {
+		return nil, err
+	}
+	s, err := wire.NewServer(t, "2181")
+	return check{s}, err
+}
+
+func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+
+func (c check) ask(ctx context.Context, addr string) error {
+	answer, err := c.command(ctx, addr, "srvr")
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(answer, forbids) {
+		return c.session(ctx, addr)
+	}
+	return c.judge(answer)
+}
+
+// command returns the answer to a four-letter word, after which the server hangs up.
+func (c check) command(ctx context.Context, addr, word string) (string, error) {
+	conn, err := c.Connect(ctx, addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	poll.Doing(ctx, "asking for its mode")
+	if _, err := conn.Write([]byte(word)); err != nil {
+		return "", err
+	}
+	answer := make([]byte, 0, answerLimit)
+	for {
+		n, err := conn.Read(answer[len(answer):cap(answer)])
+		answer = answer[:len(answer)+n]
+		switch {
+		case err == io.EOF && len(answer) == 0:
+			return "", err
+		case err == io.EOF || err == nil && (len(answer) == cap(answer) || !begins(string(answer))):
+			return string(answer), nil // it is all, or nothing that has to be heard to the end
+		case err != nil:
+			return "", err
+		}
+	}
+}
+
+// answerLimit is many times what srvr says.
+const answerLimit = 16 << 10
+
+// What a server says to srvr begins with one of these.
+const (
+	serves    = "Zookeeper version: "
+	servesNot = "This ZooKeeper instance is not currently serving requests"
+	forbids   = "srvr is not executed because it is not in the whitelist."
+)
+
+// begins reports whether an answer can still become one of a ZooKeeper's.
+func begins(answer string) bool {
+	for _, s := range []string{serves, servesNot, forbids} {
+		if n := min(len(s), len(answer)); s[:n] == answer[:n] {
+			return true
+		}
+	}
+	return false
+}
+
+func (c check) judge(answer string) error {
+	if strings.HasPrefix(answer, servesNot) {
+		return notServing()
+	}
+	if !strings.HasPrefix(answer, serves) {
+		return c.OtherProtocol()
+	}
+	_, mode, _ := strings.Cut(answer, "\nMode: ")
+	mode, _, ended := strings.Cut(mode, "\n")
+	switch mode {
+	case "leader", "follower", "observer", "standalone":
+		return nil
+	}
+	if !ended {
+		return c.OtherProtocol()
+	}
+	f := failure.New(failure.Unexpected, "the server's mode is %s", wire.Quote(mode)) // read-only
+	f.Hint = "has the ensemble a quorum? more than half of its servers have to be up, and to see each other"
+	return f
+}
+
+func notServing() error {
+	f := failure.New(failure.Unexpected, "this ZooKeeper instance is not currently serving requests")
+	f.Hint = "it is starting, or has no quorum: more than half of the ensemble's servers have to be up, and to see each other"
+	return f
+}
+
+// session begins a session of a client, and ends it.
+func (c check) session(ctx context.Context, addr string) error {
+	conn, err := c.Connect(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	poll.Doing(ctx, "asking for a session")
+	if _, err := conn.Write(framed(connectRequest())); err != nil {
+		return err
+	}
+	granted, err := c.granted(conn)
+	switch {
+	case errors.Is(err, io.EOF): // as a server does that has no quorum
+		return notServing()
+	case err != nil:
+		return err
+	case !granted:
+		f := failure.New(failure.Unexpected, "the server grants no session")
+		f.Hint = "look at its log"
+		return f
+	}
+	if _, err := conn.Write(framed(closeRequest())); err == nil {
+		c.frame(conn) // so that the server finds nobody gone
+	}
+	return nil
+}
+
+// connectRequest is a ConnectRequest: version, last transaction seen, timeout in ms,
+// session, password, and whether a server that is read-only will do
+// (https://github.com/apache/zookeeper/blob/master/zookeeper-jute/src/main/resources/zookeeper.jute).
+func connectRequest() []byte {
+	p := make([]byte, 4+8)
+	p = binary.BigEndian.AppendUint32(p, 4000)
+	p = append(p, make([]byte, 8)...)
+	p = binary.BigEndian.AppendUint32(p, 16)
+	return append(p, make([]byte, 16+1)...)
+}
+
+// closeRequest is the header of a request: its number, and the type closeSession.
+func closeRequest() []byte {
+	closeSession := int32(-11)
+	p := binary.BigEndian.AppendUint32(nil, 1)
+	return binary.BigEndian.AppendUint32(p, uint32(closeSession))
+}
+
+func framed(p []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...)
+}
+
+// frame reads a message.
+func (c check) frame(conn *wire.Conversation) ([]byte, error) {
+	header, err := conn.Next(4)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Next(uint64(binary.BigEndian.Uint32(header)))
+}
+
+// granted reads a ConnectResponse: version, timeout, session, password, and, since 3.4,
+// whether the server is read-only. Those of a session that is not granted are 0.
+func (c check) granted(conn *wire.Conversation) (bool, error) {
+	p, err := c.frame(conn)
+	if err != nil {
+		return false, err
+	}
+	if len(p) < 4+4+8+4+16 || binary.BigEndian.Uint32(p) != 0 || binary.BigEndian.Uint32(p[16:]) != 16 {
+		return false, c.OtherProtocol()
+	}
+	return binary.BigEndian.Uint32(p[4:]) > 0 && !bytes.Equal(p[8:16], make([]byte, 8)), nil
+}
