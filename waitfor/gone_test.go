@@ -8,7 +8,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

@@ -13,7 +13,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
-
 	"initbox/waitfor/target"
 )
 

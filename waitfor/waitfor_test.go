@@ -16,9 +16,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 	"initbox/waitfor/target"
 )
 

@@ -1,3 +1,11 @@
+// Package kindtest helps to test kinds of targets: attempts at a target and what is required of
+// their failures, servers that hang, refuse or say what was recorded, and passwords with all that
+// ends a part of a URL.
+//
+//	var kinds = target.Kinds{&Kind} // the kinds under test
+//
+//	kindtest.Ready(t, kinds, "memcached://"+addr)
+//	kindtest.NotReady(t, kinds, "memcached://"+addr, failure.Unexpected, "not memcached")
 package kindtest
 
 import (
@@ -16,7 +24,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
@@ -26,9 +33,9 @@ import (
 func Hang(c net.Conn) { io.Copy(io.Discard, c) }
 
 // Check makes one attempt at target.
-func Check(t *testing.T, kinds target.Kinds, target string, o target.Options) error {
+func Check(t *testing.T, kinds target.Kinds, text string, o target.Options) error {
 	t.Helper()
-	c, err := kinds.Parse(target, o)
+	c, err := kinds.Parse(text, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +44,7 @@ func Check(t *testing.T, kinds target.Kinds, target string, o target.Options) er
 	return c.Check(ctx)
 }
 
-// secret is a password in some form, and what of it may not be printed.
+// Secret is a password in some form, and what of it may not be printed.
 type Secret struct{ Text, Marks string }
 
 // Secrets have in them, unencoded, what ends one part of a URL and begins
@@ -138,39 +145,39 @@ func Attempt(t testing.TB, kinds target.Kinds, text string, env ...string) *fail
 }
 
 // Ready fails the test if the target is not ready.
-func Ready(t testing.TB, kinds target.Kinds, target string, env ...string) {
+func Ready(t testing.TB, kinds target.Kinds, text string, env ...string) {
 	t.Helper()
-	if f := Attempt(t, kinds, target, env...); f != nil {
-		t.Errorf("%s: %s: %v", target, f.Class, f)
+	if f := Attempt(t, kinds, text, env...); f != nil {
+		t.Errorf("%s: %s: %v", text, f.Class, f)
 	}
 }
 
 // NotReady fails the test if the target is ready, or not for a reason of the class with the
 // words.
-func NotReady(t testing.TB, kinds target.Kinds, target string, class failure.Class, words string, env ...string) {
+func NotReady(t testing.TB, kinds target.Kinds, text string, class failure.Class, words string, env ...string) {
 	t.Helper()
-	f := Attempt(t, kinds, target, env...)
+	f := Attempt(t, kinds, text, env...)
 	switch {
 	case f == nil:
-		t.Errorf("%s is ready, want %s: %s", target, class, words)
+		t.Errorf("%s is ready, want %s: %s", text, class, words)
 	case f.Class != class || !strings.Contains(f.Error(), words):
-		t.Errorf("%s: %s: %v; want %s: %s", target, f.Class, f, class, words)
+		t.Errorf("%s: %s: %v; want %s: %s", text, f.Class, f, class, words)
 	case f.Hint == "":
-		t.Errorf("%s: %v has no hint", target, f)
+		t.Errorf("%s: %v has no hint", text, f)
 	}
 }
 
 // BecomesReady waits for a target.
-func BecomesReady(t testing.TB, kinds target.Kinds, target string) {
+func BecomesReady(t testing.TB, kinds target.Kinds, text string) {
 	t.Helper()
 	end := time.Now().Add(60 * time.Second)
 	for {
-		f := Attempt(t, kinds, target)
+		f := Attempt(t, kinds, text)
 		if f == nil {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: %v", target, f)
+			t.Fatalf("%s: %v", text, f)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -194,16 +201,16 @@ func AttemptWith(t *testing.T, kinds target.Kinds, text, secret string, env map[
 }
 
 // RequireSays requires that an attempt failed in the words, or did not if there are none.
-func RequireSays(t *testing.T, target string, err error, class failure.Class, words string) {
+func RequireSays(t *testing.T, text string, err error, class failure.Class, words string) {
 	t.Helper()
 	if words == "" {
 		if err != nil {
-			t.Errorf("%s: %v, want ready", target, err)
+			t.Errorf("%s: %v, want ready", text, err)
 		}
 		return
 	}
 	if f := failure.Of(err); err == nil || f.Class != class || !strings.Contains(f.Error(), words) || f.Hint == "" {
-		t.Errorf("%s: %v, want %s: %s, and a hint", target, err, class, words)
+		t.Errorf("%s: %v, want %s: %s, and a hint", text, err, class, words)
 	}
 }
 
@@ -212,6 +219,7 @@ func Replayed(ctx context.Context, said []byte) *wire.Conversation {
 	return wire.Converse(ctx, RecordedConn{bytes.NewReader(said)}, "127.0.0.1:1")
 }
 
+// Target returns a target that was parsed, but for what its kind demands.
 func Target(t testing.TB, kinds target.Kinds, text string) *target.Target {
 	t.Helper()
 	parsed, err := kinds.Target(text, target.Options{})
@@ -224,18 +232,12 @@ func Target(t testing.TB, kinds target.Kinds, text string) *target.Target {
 // RecordedConn is a connection to a server that says something, whatever it is asked.
 type RecordedConn struct{ io.Reader }
 
-func (RecordedConn) Write(p []byte) (int, error) { return len(p), nil }
-
-func (RecordedConn) Close() error { return nil }
-
-func (RecordedConn) LocalAddr() net.Addr { return &net.TCPAddr{} }
-
-func (RecordedConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
-
-func (RecordedConn) SetDeadline(time.Time) error { return nil }
-
-func (RecordedConn) SetReadDeadline(time.Time) error { return nil }
-
+func (RecordedConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (RecordedConn) Close() error                     { return nil }
+func (RecordedConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (RecordedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (RecordedConn) SetDeadline(time.Time) error      { return nil }
+func (RecordedConn) SetReadDeadline(time.Time) error  { return nil }
 func (RecordedConn) SetWriteDeadline(time.Time) error { return nil }
 
 // Recorded is a conversation with a server that says answer.
@@ -260,10 +262,10 @@ func SaysPlainly(t *testing.T, err error, secrets ...string) {
 	}
 }
 
-// attempt makes one attempt at a target.
-func Failure(t testing.TB, kinds target.Kinds, target string, o target.Options) *failure.Failure {
+// Failure makes one attempt at a target.
+func Failure(t testing.TB, kinds target.Kinds, text string, o target.Options) *failure.Failure {
 	t.Helper()
-	check, err := kinds.Parse(target, o)
+	check, err := kinds.Parse(text, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,6 +277,7 @@ func Failure(t testing.TB, kinds target.Kinds, target string, o target.Options) 
 	return nil
 }
 
+// RequireFailure requires a failure of the class with the text and a hint; none if text is "".
 func RequireFailure(t testing.TB, got *failure.Failure, class failure.Class, text string) {
 	t.Helper()
 	switch {
@@ -319,10 +322,7 @@ type ScriptedConn struct {
 	Said   io.Writer
 }
 
-func (c ScriptedConn) Read(p []byte) (int, error) { return c.Server.Read(p) }
-
+func (c ScriptedConn) Read(p []byte) (int, error)  { return c.Server.Read(p) }
 func (c ScriptedConn) Write(p []byte) (int, error) { return c.Said.Write(p) }
-
 func (c ScriptedConn) SetDeadline(time.Time) error { return nil }
-
-func (c ScriptedConn) Close() error { return nil }
+func (c ScriptedConn) Close() error                { return nil }

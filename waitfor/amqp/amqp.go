@@ -1,3 +1,5 @@
+// Package amqp waits for servers of AMQP 0-9-1, such as RabbitMQ: for a login, a virtual host,
+// queues and exchanges.
 package amqp
 
 import (
@@ -10,11 +12,11 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the schemes amqp and amqps.
 var Kind = target.Kind{
 	Schemes: []string{"amqp", "amqps"},
 	Usage:   "amqp://[USER:PASSWORD@]HOST[:PORT][,HOST…][/VHOST]",

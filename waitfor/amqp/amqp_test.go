@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
-
 	"initbox/test/kindtest"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"

@@ -11,7 +11,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

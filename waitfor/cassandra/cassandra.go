@@ -1,3 +1,5 @@
+// Package cassandra waits for Cassandra and ScyllaDB in the CQL protocol, versions 4 and 5: for a
+// login and a keyspace.
 package cassandra
 
 import (
@@ -9,12 +11,12 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the schemes cassandra and scylla.
 var Kind = target.Kind{
 	Schemes: []string{"cassandra", "scylla"},
 	Usage:   "cassandra://[USER:PASSWORD@]HOST[:PORT][,HOST…][/KEYSPACE]",

@@ -1,3 +1,5 @@
+// Package clickhouse waits for ClickHouse, over HTTP or in its native protocol: for a login, a
+// query and replicas that keep up.
 package clickhouse
 
 import (
@@ -12,13 +14,13 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
 )
 
+// Kind is that of targets with the scheme clickhouse.
 var Kind = target.Kind{
 	Schemes: []string{"clickhouse"},
 	Usage:   "clickhouse://[USER@]HOST[:PORT][,HOST…][/DATABASE]",

@@ -23,9 +23,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"

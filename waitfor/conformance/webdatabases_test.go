@@ -13,10 +13,9 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
+	"initbox/test/kindtest"
 	"initbox/test/servers"
 	"initbox/test/webdatabases"
-
-	"initbox/test/kindtest"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
 )

@@ -1,3 +1,5 @@
+// Package dns waits for records of domain names. Its resolver is [resolver.Resolver], which asks
+// again when a negative cache ends.
 package dns
 
 import (
@@ -20,12 +22,12 @@ import (
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
 	"initbox/internal/words"
-
 	"initbox/waitfor/expect"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )
 
+// Kind is that of targets with the scheme dns.
 var Kind = target.Kind{
 	Schemes: []string{"dns"},
 	Usage:   "dns:NAME",

@@ -13,7 +13,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )

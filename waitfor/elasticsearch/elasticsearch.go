@@ -1,3 +1,5 @@
+// Package elasticsearch waits for Elasticsearch and OpenSearch: for the health of a cluster and for
+// indices.
 package elasticsearch
 
 import (
@@ -11,12 +13,12 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/words"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
 )
 
+// Kind is that of targets with the schemes elasticsearch and opensearch.
 var Kind = target.Kind{
 	Schemes: []string{"elasticsearch", "opensearch"},
 	Usage:   "elasticsearch://HOST[:PORT][,HOST…][/PATH]",

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"initbox/test/kindtest"
-
 	"initbox/waitfor/target"
 )
 

@@ -1,3 +1,4 @@
+// Package etcd waits for etcd: for a member that is healthy, and for keys.
 package etcd
 
 import (
@@ -10,12 +11,12 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
 )
 
+// Kind is that of targets with the scheme etcd.
 var Kind = target.Kind{
 	Schemes: []string{"etcd"},
 	Usage:   "etcd://HOST[:PORT][,HOST…]",

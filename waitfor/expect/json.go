@@ -24,6 +24,7 @@ type JSON struct {
 	value Matcher
 }
 
+// ParseJSON reads PATH, PATH==VALUE or PATH!=VALUE, where the value may be a /REGEX/.
 func ParseJSON(text string) (*JSON, error) {
 	text = PlainPath(text)
 	steps, rest, err := parseSteps(text)

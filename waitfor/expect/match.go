@@ -1,3 +1,8 @@
+// Package expect has what a target may expect of a text, a text or a /REGEX/, and of a JSON
+// document, a path and perhaps a value.
+//
+//	e, err := expect.ParseJSON(".status==UP")
+//	err = e.Check(body) // why the document is not what was expected, or nil
 package expect
 
 import (
@@ -15,6 +20,7 @@ type Matcher struct {
 	Regexp *regexp.Regexp // nil: text is meant literally
 }
 
+// ParseMatcher reads a text, or a regular expression between slashes.
 func ParseMatcher(text string) (Matcher, error) {
 	m := Matcher{Text: text}
 	if len(text) >= 2 && text[0] == '/' && text[len(text)-1] == '/' {

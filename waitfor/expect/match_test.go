@@ -1,8 +1,6 @@
 package expect
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestMatcher(t *testing.T) {
 	for _, test := range []struct {

@@ -1,3 +1,5 @@
+// Package file waits for files: that they exist, are long enough, or contain a text. The kernel
+// tells of changes where it can (inotify).
 package file
 
 import (
@@ -11,11 +13,11 @@ import (
 	"regexp"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/expect"
 	"initbox/waitfor/target"
 )
 
+// Kind is that of targets with the scheme file.
 var Kind = target.Kind{
 	Schemes: []string{"file"},
 	Usage:   "file:///PATH",

@@ -1,3 +1,9 @@
+// Package forms makes URLs of targets that are written as other programs want them: JDBC and
+// SQLAlchemy URLs, lists of URLs and of brokers, connection strings of libpq, ADO.NET, PDO and
+// StackExchange.Redis, data source names of Go's MySQL driver.
+//
+// A target goes through [Resolve], which replaces a target that is a reference as a whole, and
+// then through [URL]. What those do not know passes unchanged.
 package forms
 
 import (

@@ -16,10 +16,13 @@ func Harmless(name string) bool {
 	return strings.Trim(name, NameCharacters) == "" || err == nil && addr.Zone() == ""
 }
 
-// Yes and no read the ways in which the URLs of drivers say that.
+// Yes reports whether s is one of the words for yes in the URLs of drivers.
 func Yes(s string) bool { return IsOneOf(s, "1", "true", "yes", "on") }
-func No(s string) bool  { return IsOneOf(s, "0", "false", "no", "off") }
 
+// No reports whether s is one of the words for no in the URLs of drivers.
+func No(s string) bool { return IsOneOf(s, "0", "false", "no", "off") }
+
+// IsOneOf reports whether s is one of the words, whatever its case.
 func IsOneOf(s string, words ...string) bool {
 	for _, word := range words {
 		if strings.EqualFold(s, word) {

@@ -1,3 +1,4 @@
+// Package grpc waits for servers that speak the gRPC health checking protocol.
 package grpc
 
 import (
@@ -5,11 +6,11 @@ import (
 	"strings"
 
 	"initbox/internal/dial"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire/rpc"
 )
 
+// Kind is that of targets with the schemes grpc and grpcs.
 var Kind = target.Kind{
 	Schemes:  []string{"grpc", "grpcs"},
 	Usage:    "grpc://HOST:PORT[/SERVICE]",

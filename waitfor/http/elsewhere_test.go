@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
-
 	"initbox/test/kindtest"
 	"initbox/waitfor/target"
 )

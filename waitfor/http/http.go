@@ -1,3 +1,4 @@
+// Package http waits for HTTP servers: for a status, a body, headers or values in JSON.
 package http
 
 import (
@@ -17,13 +18,13 @@ import (
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
-
 	"initbox/waitfor/expect"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
 )
 
+// Kind is that of targets with the schemes http, https and http+unix.
 var Kind = target.Kind{
 	Schemes: []string{"http", "https", "http+unix"},
 	Usage:   "http://HOST[:PORT]/PATH",

@@ -1,3 +1,5 @@
+// Package influxdb waits for InfluxDB: for its health, a bucket of version 2 or a database of
+// version 1.
 package influxdb
 
 import (
@@ -8,12 +10,12 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
 )
 
+// Kind is that of targets with the scheme influxdb.
 var Kind = target.Kind{
 	Schemes: []string{"influxdb"},
 	Usage:   "influxdb://HOST[:PORT][,HOST…][/DATABASE]",

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"initbox/test/kindtest"
-
 	"initbox/waitfor/target"
 )
 

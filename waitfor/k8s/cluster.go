@@ -18,7 +18,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )

@@ -11,7 +11,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/words"
-
 	"initbox/waitfor/expect"
 )
 

@@ -1,3 +1,8 @@
+// Package k8s waits for Kubernetes objects: that they are ready, as their kind has it, exist,
+// have a condition or a value, or are gone. The checks of a wait that are about one cluster
+// share one list and one watch for each kind and namespace.
+//
+// [Rules] and [WriteRBAC] say what a service account must be allowed for that.
 package k8s
 
 import (
@@ -15,11 +20,11 @@ import (
 	"initbox/internal/poll"
 	"initbox/internal/suggest"
 	"initbox/internal/words"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )
 
+// Kind is that of targets with the scheme k8s.
 var Kind = target.Kind{
 	Schemes: []string{"k8s"},
 	Usage:   "k8s:KIND[.GROUP]/NAME",

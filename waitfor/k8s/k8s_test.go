@@ -8,7 +8,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
-
 	"initbox/waitfor/target"
 )
 

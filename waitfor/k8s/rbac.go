@@ -11,7 +11,6 @@ import (
 
 	"initbox/internal/kube"
 	"initbox/internal/lazy"
-
 	"initbox/waitfor/target"
 )
 

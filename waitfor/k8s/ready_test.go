@@ -9,7 +9,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
-
 	"initbox/waitfor/target"
 )
 

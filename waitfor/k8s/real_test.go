@@ -14,7 +14,6 @@ import (
 
 	"initbox/internal/poll"
 	"initbox/test/servers"
-
 	"initbox/waitfor"
 	"initbox/waitfor/k8s"
 	"initbox/waitfor/target"

@@ -18,7 +18,6 @@ import (
 	"initbox/internal/poll"
 	"initbox/test/fakeapi"
 	"initbox/test/servers"
-
 	"initbox/waitfor"
 	"initbox/waitfor/target"
 )

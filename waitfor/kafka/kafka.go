@@ -1,3 +1,5 @@
+// Package kafka waits for Kafka: for a controller, brokers that can be reached at their advertised
+// addresses, and topics with leaders.
 package kafka
 
 import (
@@ -13,12 +15,12 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the scheme kafka.
 var Kind = target.Kind{
 	Schemes: []string{"kafka"},
 	Usage:   "kafka://HOST[:PORT][,HOST…][/TOPIC]",

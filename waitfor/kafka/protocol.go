@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/wire"
 )
 

@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"initbox/internal/failure"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
 )

@@ -13,7 +13,6 @@ import (
 	"initbox/internal/poll"
 	"initbox/internal/secret"
 	"initbox/internal/words"
-
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/scram"
 )

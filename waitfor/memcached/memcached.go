@@ -1,3 +1,4 @@
+// Package memcached waits for memcached, in the text protocol or the binary one.
 package memcached
 
 import (
@@ -6,11 +7,11 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the scheme memcached.
 var Kind = target.Kind{
 	Schemes:  []string{"memcached"},
 	Usage:    "memcached://HOST[:PORT][,HOST…]",

@@ -1,9 +1,6 @@
 package memcached
 
 import (
-	"initbox/waitfor/nats"
-	"initbox/waitfor/redis"
-
 	"io"
 	"net"
 	"os"
@@ -12,9 +9,10 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
+	"initbox/waitfor/nats"
+	"initbox/waitfor/redis"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

@@ -15,7 +15,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
-
 	"initbox/waitfor/wire"
 )
 

@@ -1,3 +1,5 @@
+// Package mongodb waits for MongoDB: for a member of a replica set that takes writes, a router, or
+// a server alone.
 package mongodb
 
 import (
@@ -10,12 +12,12 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the schemes mongodb and mongodb+srv.
 var Kind = target.Kind{
 	Schemes: []string{"mongodb", "mongodb+srv"},
 	Usage:   "mongodb://HOST[:PORT][,HOST…][/?replicaSet=NAME] or mongodb+srv://NAME",

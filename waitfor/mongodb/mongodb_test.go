@@ -17,9 +17,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 	"initbox/waitfor/target"
 )
 

@@ -14,7 +14,6 @@ import (
 	"filippo.io/edwards25519"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/wire"
 )
 

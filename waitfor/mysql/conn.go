@@ -12,7 +12,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

@@ -1,3 +1,5 @@
+// Package mysql waits for MySQL and MariaDB: for a login, a database and the answer of a query. It
+// has the part of the protocol that this takes.
 package mysql
 
 import (
@@ -10,11 +12,11 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the schemes mysql and mariadb.
 var Kind = target.Kind{
 	Schemes:  []string{"mysql", "mariadb"},
 	Usage:    "mysql://[USER@]HOST[:PORT][,HOST…][/DATABASE]",

@@ -22,9 +22,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/tlsconfig"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

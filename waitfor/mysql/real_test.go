@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"initbox/internal/failure"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
 )

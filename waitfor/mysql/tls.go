@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"

@@ -1,3 +1,4 @@
+// Package nats waits for NATS: for a login, for JetStream and its streams.
 package nats
 
 import (
@@ -15,11 +16,11 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the scheme nats.
 var Kind = target.Kind{
 	Schemes: []string{"nats"},
 	Usage:   "nats://HOST[:PORT][,HOST…]",

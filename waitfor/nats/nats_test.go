@@ -1,8 +1,6 @@
 package nats
 
 import (
-	"initbox/waitfor/redis"
-
 	"bufio"
 	"crypto/tls"
 	"io"
@@ -12,9 +10,9 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
+	"initbox/waitfor/redis"
 	"initbox/waitfor/target"
 )
 

@@ -14,7 +14,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/scram"

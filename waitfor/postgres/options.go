@@ -11,7 +11,6 @@ import (
 
 	"initbox/internal/secret"
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"

@@ -1,3 +1,5 @@
+// Package postgres waits for PostgreSQL: for a login, a database, a server that takes writes, and
+// the answer of a query. Its targets mean what they mean to libpq.
 package postgres
 
 import (
@@ -10,12 +12,12 @@ import (
 	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the schemes postgres and postgresql.
 var Kind = target.Kind{
 	Schemes:  []string{"postgres", "postgresql"},
 	Usage:    "postgres://[USER@]HOST[:PORT][,HOST…][/DATABASE]",

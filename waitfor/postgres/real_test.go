@@ -13,7 +13,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/test/servers"
-
 	"initbox/waitfor/target"
 )
 

@@ -10,7 +10,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

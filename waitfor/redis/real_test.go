@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	"initbox/internal/failure"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
 )
 
 func TestServer(t *testing.T) {

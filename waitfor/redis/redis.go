@@ -1,3 +1,5 @@
+// Package redis waits for Redis, Valkey and the like: for a login, a primary, a cluster that is
+// whole, and keys; directly or through Sentinel.
 package redis
 
 import (
@@ -12,13 +14,14 @@ import (
 	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/expect"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the schemes redis, rediss, valkey, valkeys, redis+sentinel,
+// rediss+sentinel and redis+socket.
 var Kind = target.Kind{
 	Schemes:  []string{"redis", "rediss", "valkey", "valkeys", "redis+sentinel", "rediss+sentinel", "redis+socket"},
 	Usage:    "redis://HOST[:PORT][,HOST…][/DATABASE]",

@@ -1,8 +1,6 @@
 package redis
 
 import (
-	"initbox/waitfor/memcached"
-
 	"bufio"
 	"io"
 	"net"
@@ -13,9 +11,9 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/tlsconfig"
-	"initbox/test/servers"
-
 	"initbox/test/kindtest"
+	"initbox/test/servers"
+	"initbox/waitfor/memcached"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )

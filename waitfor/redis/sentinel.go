@@ -7,7 +7,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/secret"
-
 	"initbox/waitfor/wire"
 )
 

@@ -1,3 +1,5 @@
+// Package socket waits for servers of which nothing but a connection is asked: over TCP,
+// with TLS, or at a Unix socket.
 package socket
 
 import (
@@ -8,11 +10,11 @@ import (
 
 	"initbox/internal/dial"
 	"initbox/internal/words"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// TCP is the kind of targets with the schemes tcp, tcp4 and tcp6.
 var TCP = target.Kind{
 	Schemes: []string{"tcp", "tcp4", "tcp6"},
 	Usage:   "tcp://HOST:PORT",

@@ -9,11 +9,11 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// TLS is the kind of targets with the scheme tls.
 var TLS = target.Kind{
 	Schemes:  []string{"tls"},
 	Usage:    "tls://HOST:PORT",

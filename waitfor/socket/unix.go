@@ -7,6 +7,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
+// Unix is the kind of targets with the scheme unix.
 var Unix = target.Kind{
 	Schemes: []string{"unix"},
 	Usage:   "unix:///PATH",

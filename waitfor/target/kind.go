@@ -1,3 +1,9 @@
+// Package target has the syntax of targets: their kinds, their URLs, the settings after #, and
+// the secrets that they refer to.
+//
+// A kind of target is a [Kind]: how its URL differs from a plain one, which settings it takes,
+// and the function that makes a [Check] of a parsed [Target]. [Kinds.Parse] does that for a
+// table of kinds; package waitfor has the table of all.
 package target
 
 import (

@@ -67,6 +67,7 @@ func parseSettings(fragment string, k *Kind) (Settings, error) {
 	return s, nil
 }
 
+// Names returns the names of the settings that the kind takes.
 func (k *Kind) Names() []string {
 	var names []string
 	for _, s := range slices.Concat(k.Settings, common) {
@@ -93,8 +94,10 @@ func (s Settings) take(k *Kind, defaults Settings) {
 	}
 }
 
+// On reports whether the setting is given.
 func (s Settings) On(name string) bool { _, ok := s[name]; return ok }
 
+// Get returns the last value of the setting, or "".
 func (s Settings) Get(name string) string {
 	if v := s[name]; len(v) > 0 {
 		return v[len(v)-1]
@@ -118,6 +121,7 @@ func (s Settings) Duration(name string, otherwise time.Duration) (time.Duration,
 	return d, nil
 }
 
+// Count reads a whole number.
 func (s Settings) Count(name string, otherwise int64) (int64, error) {
 	if !s.On(name) {
 		return otherwise, nil

@@ -14,7 +14,6 @@ import (
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
 	"initbox/internal/suggest"
-
 	"initbox/waitfor/forms"
 )
 

@@ -11,6 +11,7 @@ var TLSSettings = []Setting{
 	{Name: "insecure", Usage: "do not verify the certificate"},
 }
 
+// TLS returns the options of TLS that the settings have.
 func (s Settings) TLS() tlsconfig.Options {
 	return tlsconfig.Options{
 		CAFile:     s.Get("ca-file"),

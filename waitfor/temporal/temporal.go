@@ -1,3 +1,5 @@
+// Package temporal waits for Temporal: for its health service, namespaces, and workers on task
+// queues.
 package temporal
 
 import (
@@ -9,7 +11,6 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -17,6 +18,7 @@ import (
 	"initbox/waitfor/wire/rpc"
 )
 
+// Kind is that of targets with the scheme temporal.
 var Kind = target.Kind{
 	Schemes: []string{"temporal"},
 	Usage:   "temporal://HOST[:PORT][,HOST…]",

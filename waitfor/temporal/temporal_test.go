@@ -4,9 +4,8 @@ import (
 	"testing"
 
 	"initbox/test/kindtest"
-	"initbox/waitfor/wire/rpc"
-
 	"initbox/waitfor/target"
+	"initbox/waitfor/wire/rpc"
 )
 
 // kinds has the kind of the package alone.

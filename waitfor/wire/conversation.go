@@ -12,7 +12,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/target"
 )
 
@@ -32,6 +31,7 @@ type Conversation struct {
 	stop func() bool
 }
 
+// Converse begins a conversation over conn, whose address is addr. It ends with ctx.
 func Converse(ctx context.Context, conn net.Conn, addr string) *Conversation {
 	c := &Conversation{Conn: conn, Addr: addr, Ctx: ctx}
 	c.left = &io.LimitedReader{R: &plain{Reader: conn}, N: ConversationLimit}

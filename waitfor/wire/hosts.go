@@ -8,7 +8,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
-
 	"initbox/waitfor/target"
 )
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/target"
 )
 

@@ -1,8 +1,6 @@
 package wire
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestTruthy(t *testing.T) {
 	for value, want := range map[string]bool{

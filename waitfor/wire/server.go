@@ -1,3 +1,16 @@
+// Package wire has what the checks of several protocols share: the addresses, credentials and
+// TLS settings of a [Server], the [Conversation] with one of its addresses, with bounds on what is
+// read, the judgement on a query's answer, and [Quote], which hides secrets in what a server says.
+//
+//	s, err := wire.NewServer(t, "6379") // the default port
+//	err = s.Any(ctx, func(ctx context.Context, addr string) error {
+//		c, err := s.Connect(ctx, addr)
+//		if err != nil {
+//			return err
+//		}
+//		defer c.Close()
+//		…
+//	})
 package wire
 
 import (
@@ -16,7 +29,6 @@ import (
 	"initbox/internal/secret"
 	"initbox/internal/tlsconfig"
 	"initbox/internal/words"
-
 	"initbox/waitfor/target"
 )
 

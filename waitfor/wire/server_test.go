@@ -12,7 +12,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/test/servers"
-
 	"initbox/waitfor/target"
 )
 

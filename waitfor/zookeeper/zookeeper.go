@@ -1,3 +1,5 @@
+// Package zookeeper waits for ZooKeeper: for a member of a quorum, by the command srvr or by a
+// session.
 package zookeeper
 
 import (
@@ -10,11 +12,11 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
 
+// Kind is that of targets with the scheme zookeeper.
 var Kind = target.Kind{
 	Schemes:  []string{"zookeeper"},
 	Usage:    "zookeeper://HOST[:PORT][,HOST…]",

@@ -1,3 +1,5 @@
+// Package httpapi makes the requests of checks whose protocol is HTTP underneath: to the server
+// itself, through no proxy and along no redirect, and with bounds on what is read.
 package httpapi
 
 import (
@@ -16,7 +18,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
-
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -29,6 +30,7 @@ type Server struct {
 	Client httpclient.Options
 }
 
+// New returns the server of a target, any of whose hosts may leave out its port.
 func New(t *target.Target, port string) (Server, error) {
 	s, err := wire.NewServer(t, port)
 	s.Encrypted = s.Encrypted || forms.Yes(t.Param("tls", "ssl", "secure", "use_ssl"))
@@ -57,6 +59,7 @@ type Answer struct {
 // answerLimit is as much of an answer as is read.
 const answerLimit = 256 << 10
 
+// Do makes a request to the server at addr.
 func (s Server) Do(ctx context.Context, addr string, c Call) (*Answer, error) {
 	u := &url.URL{Scheme: "http", Host: addr, Path: "/", RawQuery: c.Query.Encode()}
 	if s.Encrypted {

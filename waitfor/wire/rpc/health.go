@@ -6,6 +6,7 @@ import (
 	"initbox/internal/failure"
 )
 
+// HealthMethod asks for the health of a service.
 const HealthMethod = "/grpc.health.v1.Health/Check"
 
 // Serving is nil if the health service's answer is that.

@@ -1,3 +1,6 @@
+// Package rpc calls methods of gRPC servers, and their health service, without a library for
+// gRPC: messages of a few fields are written and read with [AppendText], [AppendNumber] and
+// [Fields].
 package rpc
 
 import (
@@ -14,7 +17,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/tlsconfig"
-
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
 )
@@ -28,6 +30,7 @@ type Client struct {
 	scheme  string
 }
 
+// New returns a client that speaks HTTP/2, with TLS if encrypted is set.
 func New(d *dial.Dialer, tls tlsconfig.Options, encrypted bool) Client {
 	g := Client{httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, d.DialContext), TLS: tls, NoProxy: true, NoRedirect: true, Protocol: httpclient.H2C}, "http"}
 	if encrypted {

@@ -1,3 +1,10 @@
+// Package scram is the client's side of a login with SCRAM (RFC 5802, RFC 7677):
+//
+//	c := scram.New(sha256.New, user, password)
+//	send(c.First())
+//	final, err := c.Final(receive())
+//	send(final)
+//	err = c.Verify(receive())
 package scram
 
 import (
@@ -14,7 +21,6 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-
 	"initbox/waitfor/wire"
 )
 
