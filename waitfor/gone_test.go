@@ -31,7 +31,7 @@ func TestGoneOfSeveral(t *testing.T) {
 	} {
 		s := wire.Server{Addrs: []string{"a:1", "b:1"}}
 		check := target.Gone(checkFunc{"", func(ctx context.Context) error {
-			return s.Any(ctx, func(_ context.Context, addr string) error { return test.errs[slices.Index(s.Addrs, addr)] })
+			return wire.Any(ctx, s, func(_ context.Context, addr string) error { return test.errs[slices.Index(s.Addrs, addr)] })
 		}})
 		if err := check.Check(t.Context()); (err == nil) != test.gone {
 			t.Errorf("%v: %v, gone is %t", test.errs, err, test.gone)

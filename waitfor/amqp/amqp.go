@@ -42,7 +42,7 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("user path query"); err != nil {
+	if err := target.Only(t, "user path query"); err != nil {
 		return nil, err
 	}
 	port, encrypted := "5672", t.Scheme == "amqps" || t.Settings.On("tls")
@@ -66,19 +66,19 @@ func parse(t *target.Target) (target.Check, error) {
 // parameters reads those of RabbitMQ's URLs that say how to connect
 // (https://www.rabbitmq.com/docs/uri-query-parameters).
 func (c *check) parameters() error {
-	switch mechanism := strings.ToLower(c.Param("auth_mechanism")); mechanism {
+	switch mechanism := strings.ToLower(c.URL.Param("auth_mechanism")); mechanism {
 	case "external":
 		c.external = true
 	case "", "plain", "amqplain":
 	default:
 		return errors.New("auth_mechanism: want plain or external")
 	}
-	c.TLS.ServerName = cmp.Or(c.TLS.ServerName, c.Param("server_name_indication"))
-	c.TLS.Insecure = c.TLS.Insecure || c.Param("verify") == "verify_none"
+	c.TLS.ServerName = cmp.Or(c.TLS.ServerName, c.URL.Param("server_name_indication"))
+	c.TLS.Insecure = c.TLS.Insecure || c.URL.Param("verify") == "verify_none"
 	return c.Certificates([]string{"cacertfile"}, []string{"certfile"}, []string{"keyfile"})
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 // credentials is what a broker is told of who asks.
 type credentials struct {
@@ -89,7 +89,7 @@ type credentials struct {
 
 // account returns the login as it is now, or nil if there is none and none is needed.
 func (c check) account() (*credentials, error) {
-	user, password, err := c.Login("", "")
+	user, password, err := wire.Login(c.Server, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return err
 	}

@@ -65,12 +65,12 @@ func (a *session) begin() (mechanisms string, err error) {
 		return "", err
 	}
 	if len(args) < 2 || args[0] != 0 || args[1] != 9 {
-		return "", a.target.OtherProtocol()
+		return "", a.target.Kind.OtherProtocol()
 	}
 	_, rest, ok := cutLong(args[2:]) // the server's properties
 	text, _, ok2 := cutLong(rest)
 	if !ok || !ok2 {
-		return "", a.target.OtherProtocol()
+		return "", a.target.Kind.OtherProtocol()
 	}
 	return string(text), nil
 }
@@ -111,7 +111,7 @@ func (a *session) logIn(l *credentials, leaveUnanswered bool) error {
 		return err
 	}
 	if len(tune) < 8 { // channels, bytes of a frame, heartbeat
-		return a.target.OtherProtocol()
+		return a.target.Kind.OtherProtocol()
 	}
 	binary.BigEndian.PutUint16(tune[6:], 0)
 	if leaveUnanswered {
@@ -182,7 +182,7 @@ func (a *session) expect(method uint32) ([]byte, error) {
 			return args, nil
 		case methodBlocked:
 			if len(args) == 0 || int(args[0]) > len(args)-1 {
-				return nil, a.target.OtherProtocol()
+				return nil, a.target.Kind.OtherProtocol()
 			}
 			f := failure.New(failure.Unexpected, "the broker takes no messages: %s", wire.Quote(string(args[1:1+int(args[0])]), a.secrets...))
 			f.Hint = "a memory or disk alarm blocks who publishes: see rabbitmq-diagnostics alarms"
@@ -193,7 +193,7 @@ func (a *session) expect(method uint32) ([]byte, error) {
 		case methodSecure:
 			return nil, failure.New(failure.Authentication, "the broker wants more than one exchange for the login")
 		default:
-			return nil, a.target.OtherProtocol()
+			return nil, a.target.Kind.OtherProtocol()
 		}
 	}
 }
@@ -210,18 +210,18 @@ func (a *session) next() (method uint32, args []byte, err error) {
 		}
 		kind, size := header[0], binary.BigEndian.Uint32(header[3:])
 		if kind != methodFrame && kind != heartbeatFrame {
-			return 0, nil, a.target.OtherProtocol()
+			return 0, nil, a.target.Kind.OtherProtocol()
 		}
 		payload, err := a.Next(uint64(size) + 1)
 		switch {
 		case err != nil:
 			return 0, nil, err
 		case payload[size] != frameEnd:
-			return 0, nil, a.target.OtherProtocol()
+			return 0, nil, a.target.Kind.OtherProtocol()
 		case kind == heartbeatFrame:
 			continue
 		case size < 4:
-			return 0, nil, a.target.OtherProtocol()
+			return 0, nil, a.target.Kind.OtherProtocol()
 		}
 		return binary.BigEndian.Uint32(payload), payload[4:size], nil
 	}
@@ -244,7 +244,7 @@ const loginHint = "are user and password right, and may the user log in from her
 // refusal is the failure that connection.close or channel.close tells.
 func (a *session) refusal(method uint32, args []byte) error {
 	if len(args) < 3 || int(args[2]) > len(args)-3 {
-		return a.target.OtherProtocol()
+		return a.target.Kind.OtherProtocol()
 	}
 	code, text := binary.BigEndian.Uint16(args), strings.TrimSuffix(string(args[3:3+int(args[2])]), ".")
 	if method == methodClose {

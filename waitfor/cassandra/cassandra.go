@@ -36,18 +36,18 @@ var Kind = target.Kind{
 type check struct{ wire.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("user path query"); err != nil {
+	if err := target.Only(t, "user path query"); err != nil {
 		return nil, err
 	}
 	if t.Settings.On("keyspace") && strings.Trim(t.URL.Path, "/") != "" {
 		return nil, errors.New("keyspace: the target has one in its path already")
 	}
 	s, err := wire.NewServer(t, "9042")
-	s.Encrypted = s.Encrypted || forms.Yes(t.Param("ssl", "tls"))
+	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("ssl", "tls"))
 	return check{s}, err
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
 	s := session{Server: c.Server, version: 4} // of Cassandra since 2.2, and of ScyllaDB
@@ -84,7 +84,7 @@ type session struct {
 
 // run connects to the node at addr, and talks with it.
 func (s *session) run(ctx context.Context, addr string) (err error) {
-	if s.conn, err = s.Connect(ctx, addr); err != nil {
+	if s.conn, err = wire.Connect(ctx, s.Server, addr); err != nil {
 		return err
 	}
 	defer s.conn.Close()
@@ -133,7 +133,7 @@ func (s *session) keyspace() (string, error) {
 
 // logIn answers AUTHENTICATE, as PasswordAuthenticator wants it (RFC 4616).
 func (s *session) logIn(ctx context.Context) error {
-	user, password, err := s.Login("", "")
+	user, password, err := wire.Login(s.Server, "", "")
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 	}
 	s.spoken = header[0] &^ 0x80
 	if header[0]&0x80 == 0 || s.spoken == 0 || s.spoken > 0x10 || header[2] != 0 || header[3] != 0 || header[4] > cqlAuthSuccess {
-		return 0, s.OtherProtocol()
+		return 0, s.Kind.OtherProtocol()
 	}
 	if s.spoken < 3 { // whose frames differ
 		f := failure.New(failure.Unexpected, "the node speaks the native protocol no later than in version %d", s.spoken)
@@ -183,7 +183,7 @@ func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 	case header[4] == cqlError:
 		return 0, s.refusal(header[1], answer)
 	case s.spoken != s.version || !slices.Contains(wanted, header[4]):
-		return 0, s.OtherProtocol()
+		return 0, s.Kind.OtherProtocol()
 	}
 	return header[4], nil
 }
@@ -198,7 +198,7 @@ func (s *session) refusal(flags byte, body []byte) error {
 		return failure.New(failure.Unexpected, "the node answers with an error")
 	}
 	if len(body) < 6 || int(binary.BigEndian.Uint16(body[4:])) > len(body)-6 {
-		return s.OtherProtocol()
+		return s.Kind.OtherProtocol()
 	}
 	code := binary.BigEndian.Uint32(body)
 	text := strings.TrimSuffix(string(body[6:6+binary.BigEndian.Uint16(body[4:])]), ".")

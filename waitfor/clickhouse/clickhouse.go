@@ -51,7 +51,7 @@ func parse(t *target.Target) (target.Check, error) {
 		return nil, err
 	}
 	c := check{s}
-	if strings.EqualFold(t.Param("sslmode"), "none") { // as JDBC has it
+	if strings.EqualFold(t.URL.Param("sslmode"), "none") { // as JDBC has it
 		c.TLS.Insecure, c.Client.TLS.Insecure = true, true
 	}
 	if (t.Settings.On("query") || t.Settings.On("replicas")) && slices.ContainsFunc(c.Addrs, c.native) {
@@ -60,11 +60,11 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, nil
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 
 // native reports whether the native protocol is to be spoken at addr.
 func (c check) native(addr string) bool {
-	if protocol := c.Param("protocol"); protocol != "" {
+	if protocol := c.URL.Param("protocol"); protocol != "" {
 		return forms.IsOneOf(protocol, "native", "tcp", "grpc")
 	}
 	_, port, _ := net.SplitHostPort(addr)
@@ -77,7 +77,7 @@ type login struct{ user, password, database string }
 // overTLS reports whether addr is at one of the ports that are for TLS.
 func (c check) overTLS(addr string) bool {
 	_, port, _ := net.SplitHostPort(addr)
-	return !forms.No(c.Param("secure", "ssl")) && (port == "8443" || port == "9440")
+	return !forms.No(c.URL.Param("secure", "ssl")) && (port == "8443" || port == "9440")
 }
 
 func (c check) Plaintext() bool {
@@ -128,7 +128,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 
 // who reads the login anew. Drivers have it in the query, too.
 func (c check) who() (w login, err error) {
-	if w.user, w.password, err = c.Login("CLICKHOUSE_USER", "CLICKHOUSE_PASSWORD"); err != nil {
+	if w.user, w.password, err = wire.Login(c.Server.Server, "CLICKHOUSE_USER", "CLICKHOUSE_PASSWORD"); err != nil {
 		return w, err
 	}
 	u, err := c.URL.Expand()

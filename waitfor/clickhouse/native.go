@@ -25,7 +25,7 @@ const (
 // greet logs in with the native protocol: what is not answered by a greeting in turn is
 // by an exception.
 func (c check) greet(ctx context.Context, addr string, who login) error {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server.Server, addr)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c check) greeted(conn *wire.Conversation, secrets []string) error {
 		r.number()
 		revision := r.number()
 		if r.err == nil && (name == "" || revision == 0) {
-			return c.OtherProtocol()
+			return c.Kind.OtherProtocol()
 		}
 		return r.err
 	case packet == exceptionPacket:
@@ -74,11 +74,11 @@ func (c check) greeted(conn *wire.Conversation, secrets []string) error {
 		words := reason(message)
 		return failed(int(int32(binary.LittleEndian.Uint32(p))), wire.Quote(cmp.Or(words, name), secrets...))
 	case packet == 'H': // HTTP/1.1 400 Bad Request
-		f := c.OtherProtocol()
+		f := c.Kind.OtherProtocol()
 		f.Hint = "it may be the port for HTTP: leave out protocol=native"
 		return f
 	}
-	return c.OtherProtocol()
+	return c.Kind.OtherProtocol()
 }
 
 // A reader reads the numbers and texts of ClickHouse's native protocol up to the

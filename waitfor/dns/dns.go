@@ -132,7 +132,7 @@ func text(t *target.Target) string {
 	case t.URL.Opaque == "" && t.URL.Host == "" && t.URL.Path == "":
 		name = `""` // which is empty
 	default:
-		return t.Plain()
+		return target.Plain(t)
 	}
 	if t.URL.RawQuery != "" {
 		name += "?…"

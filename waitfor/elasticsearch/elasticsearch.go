@@ -67,7 +67,7 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, nil
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
 	header, secrets, err := c.authorize()
@@ -93,14 +93,14 @@ func (c check) ask(ctx context.Context, addr string) error {
 func (c check) authorize() (http.Header, []string, error) {
 	for _, way := range []struct{ setting, scheme string }{{"api-key-file", "ApiKey"}, {"token-file", "Bearer"}} {
 		if c.Settings.On(way.setting) {
-			token, err := c.Token(way.setting, "")
+			token, err := target.Token(c.Target, way.setting, "")
 			if err != nil {
 				return nil, nil, err
 			}
 			return httpapi.Authorization(way.scheme, token)
 		}
 	}
-	user, password, err := c.Login("ELASTIC_USERNAME", "ELASTIC_PASSWORD")
+	user, password, err := wire.Login(c.Server.Server, "ELASTIC_USERNAME", "ELASTIC_PASSWORD")
 	if user == "" && password != "" {
 		user = "elastic" // as the charts that set the variable alone have it
 	}

@@ -39,14 +39,14 @@ var Kind = target.Kind{
 type check struct{ httpapi.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("user, query"); err != nil {
+	if err := target.Only(t, "user, query"); err != nil {
 		return nil, err
 	}
 	s, err := httpapi.New(t, "2379")
 	return check{s}, err
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
 	a, err := c.Do(ctx, addr, httpapi.Call{Doing: "asking for its health", Path: "/health"})
@@ -125,7 +125,7 @@ func (c check) reason(ctx context.Context, addr string, err error) error {
 
 // authenticate logs in if a user is given, and returns the header that says who asks.
 func (c check) authenticate(ctx context.Context, addr string) (http.Header, []string, error) {
-	user, password, err := c.Login("ETCDCTL_USER", "ETCDCTL_PASSWORD")
+	user, password, err := wire.Login(c.Server.Server, "ETCDCTL_USER", "ETCDCTL_PASSWORD")
 	if err != nil || user == "" {
 		return nil, nil, err
 	}

@@ -38,7 +38,7 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	path, err := t.Path()
+	path, err := target.Path(t)
 	if err != nil {
 		return nil, err
 	}

@@ -275,7 +275,7 @@ func TestConnectionStringPasswords(t *testing.T) {
 				continue
 			}
 			s := wire.Server{Target: given}
-			if user, got, err := s.Login("", ""); user != "app" || got != password || err != nil {
+			if user, got, err := wire.Login(s, "", ""); user != "app" || got != password || err != nil {
 				t.Errorf("%q: user %q, password %q, %v", form, user, got, err)
 			}
 		}

@@ -30,10 +30,10 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("path"); err != nil {
+	if err := target.Only(t, "path"); err != nil {
 		return nil, err
 	}
-	addr, err := t.Addr()
+	addr, err := target.Addr(t)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func parse(t *target.Target) (target.Check, error) {
 		return nil, errors.New("host missing, want " + t.Kind.Usage)
 	}
 	if port := t.URL.Port(); port != "" {
-		if _, _, err := t.HostPort(); err != nil {
+		if _, _, err := target.HostPort(t); err != nil {
 			return nil, err
 		}
 	}

@@ -43,7 +43,7 @@ func parse(t *target.Target) (target.Check, error) {
 	return check{s}, err
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
 	header, secrets, err := c.authorize()
@@ -88,14 +88,14 @@ func (c check) ask(ctx context.Context, addr string) error {
 
 // authorize returns the header that says who asks, if that is known.
 func (c check) authorize() (http.Header, []string, error) {
-	token, err := c.Token("token-file", "INFLUX_TOKEN")
+	token, err := target.Token(c.Target, "token-file", "INFLUX_TOKEN")
 	if err != nil {
 		return nil, nil, err
 	}
 	if token != "" {
 		return httpapi.Authorization("Token", token) // version 3 takes that for Bearer
 	}
-	user, password, err := c.Login("INFLUX_USERNAME", "INFLUX_PASSWORD")
+	user, password, err := wire.Login(c.Server.Server, "INFLUX_USERNAME", "INFLUX_PASSWORD")
 	header, secrets := httpapi.Basic(user, password)
 	return header, secrets, err
 }
@@ -111,7 +111,7 @@ func (c check) healthy(a *httpapi.Answer) error {
 	influx := said.Name == "influxdb" || a.Header.Get("X-Influxdb-Version") != "" || a.Header.Get("X-Influxdb-Build") != ""
 	switch {
 	case isJSON && !influx: // others have a health of the same shape
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	case isJSON && a.Status == http.StatusOK && said.Status == "pass":
 		return nil
 	case isJSON && said.Status == "fail":

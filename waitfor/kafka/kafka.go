@@ -81,7 +81,7 @@ var user = []string{"sasl.username", "sasl_plain_username"}
 // parseSecurity reads how to speak to the brokers, also from parameters of the query
 // that have the names of librdkafka's and kafka-python's options.
 func (c *check) parseSecurity() error {
-	switch protocol := c.Param("security.protocol", "security_protocol"); strings.ToUpper(protocol) {
+	switch protocol := c.URL.Param("security.protocol", "security_protocol"); strings.ToUpper(protocol) {
 	case "SSL", "SASL_SSL":
 		c.Encrypted = true
 	case "", "PLAINTEXT", "SASL_PLAINTEXT":
@@ -91,8 +91,8 @@ func (c *check) parseSecurity() error {
 	if err := c.Certificates([]string{"ssl.ca.location", "ssl_cafile"}, []string{"ssl.certificate.location", "ssl_certfile"}, []string{"ssl.key.location", "ssl_keyfile"}); err != nil {
 		return err
 	}
-	c.mechanism = strings.ToUpper(cmp.Or(c.Settings.Get("mechanism"), c.Param("sasl.mechanism", "sasl.mechanisms", "sasl_mechanism", "mechanism")))
-	hasUser := c.URL.User != nil || c.Param("user") != "" || c.Param(user...) != "" || c.Settings.On("user")
+	c.mechanism = strings.ToUpper(cmp.Or(c.Settings.Get("mechanism"), c.URL.Param("sasl.mechanism", "sasl.mechanisms", "sasl_mechanism", "mechanism")))
+	hasUser := c.URL.User != nil || c.URL.Param("user") != "" || c.URL.Param(user...) != "" || c.Settings.On("user")
 	switch {
 	case c.mechanism == "" && !hasUser && c.Settings.On("token-file"):
 		if !c.Encrypted {
@@ -110,7 +110,7 @@ func (c *check) parseSecurity() error {
 	return nil
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
 	topics, err := c.named()
@@ -169,9 +169,9 @@ func (c check) connectToEach(ctx context.Context, brokers []broker) error {
 	for _, b := range brokers {
 		addr, err := wire.ToldAddr(b.host, strconv.Itoa(int(b.port)))
 		if err != nil {
-			return c.OtherProtocol()
+			return c.Kind.OtherProtocol()
 		}
-		conn, err := c.Connect(ctx, addr)
+		conn, err := wire.Connect(ctx, c.Server, addr)
 		if err == nil {
 			conn.Close()
 			continue

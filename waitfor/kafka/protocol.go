@@ -75,7 +75,7 @@ func (c *session) call(key, version int16, request []byte) (*reader, error) {
 	}
 	n := binary.BigEndian.Uint32(length)
 	if n < 4 || n > maxKafkaFrame {
-		return nil, c.check.OtherProtocol()
+		return nil, c.check.Kind.OtherProtocol()
 	}
 	answer, err := c.Next(uint64(n))
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *session) call(key, version int16, request []byte) (*reader, error) {
 	}
 	r := &reader{rest: answer}
 	if r.int32() != c.last {
-		return nil, c.check.OtherProtocol()
+		return nil, c.check.Kind.OtherProtocol()
 	}
 	return r, nil
 }
@@ -104,7 +104,7 @@ func (c *session) askVersions() error {
 	})
 	switch {
 	case r.short:
-		return c.check.OtherProtocol()
+		return c.check.Kind.OtherProtocol()
 	case code != 0:
 		return failure.New(failure.Unexpected, "%s", errorText(code))
 	}
@@ -138,7 +138,7 @@ func (c *session) metadata(topics []topicName) (*clusterState, error) {
 	}
 	k.read(r, version)
 	if r.short {
-		return nil, c.check.OtherProtocol()
+		return nil, c.check.Kind.OtherProtocol()
 	}
 	return k, nil
 }

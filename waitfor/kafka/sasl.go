@@ -31,14 +31,14 @@ func (c check) currentLogin() (l login, err error) {
 		l.token, err = secret.Read(c.Settings.Get("token-file"))
 		return l, err
 	}
-	l.user, l.password, err = c.Login("", "") // Kafka's clients know no variables
+	l.user, l.password, err = wire.Login(c.Server, "", "") // Kafka's clients know no variables
 	if err != nil || l.user != "" {
 		return l, err
 	}
-	if l.user, err = c.URL.Value(c.Param(user...)); err != nil {
+	if l.user, err = c.URL.Value(c.URL.Param(user...)); err != nil {
 		return l, err
 	}
-	if password := c.Param("sasl.password", "sasl_plain_password"); password != "" {
+	if password := c.URL.Param("sasl.password", "sasl_plain_password"); password != "" {
 		l.password, err = c.URL.Value(password)
 	}
 	return l, err
@@ -106,7 +106,7 @@ func (c check) choose(offered []string, l login) (string, error) {
 // begin connects and logs in with the mechanism, or returns those that the broker
 // offers instead. Without a user or a token there is no login.
 func (c check) begin(ctx context.Context, addr string, l login, mechanism string) (conn *session, offered []string, err error) {
-	plain, err := c.Connect(ctx, addr)
+	plain, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -142,7 +142,7 @@ func (c *session) handshake(mechanism string) (offered []string, err error) {
 	r.each(func() { offered = append(offered, r.text()) })
 	switch {
 	case r.short:
-		return nil, c.check.OtherProtocol()
+		return nil, c.check.Kind.OtherProtocol()
 	case code == 0:
 		return nil, nil
 	case code == unsupportedMechanism && len(offered) > 0:
@@ -199,7 +199,7 @@ func (c *session) sasl(l login, mechanism, text string) (string, error) {
 	code, message, answer := r.int16(), r.text(), r.bytes()
 	switch {
 	case r.short:
-		return "", c.check.OtherProtocol()
+		return "", c.check.Kind.OtherProtocol()
 	case code != 0:
 		message = wire.Quote(message, c.check.secrets(l)...)
 		if code == saslFailed {

@@ -28,7 +28,7 @@ var Kind = target.Kind{
 type check struct{ wire.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only(""); err != nil {
+	if err := target.Only(t, ""); err != nil {
 		return nil, err
 	}
 	s, err := wire.NewServer(t, "11211")
@@ -36,7 +36,7 @@ func parse(t *target.Target) (target.Check, error) {
 }
 
 func (c check) Check(ctx context.Context) error {
-	return c.Every(ctx, c.ask) // a key is on one of them, so none can be spared
+	return wire.Every(ctx, c.Server, c.ask) // a key is on one of them, so none can be spared
 }
 
 func (c check) ask(ctx context.Context, addr string) error {
@@ -51,7 +51,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 }
 
 func (c check) talk(ctx context.Context, addr string, version func(*wire.Conversation) error) error {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (c check) text(conn *wire.Conversation) error {
 		}
 		return f
 	}
-	return c.OtherProtocol()
+	return c.Kind.OtherProtocol()
 }
 
 // binary asks in the binary protocol, whose version needs no login either.
@@ -97,7 +97,7 @@ func (c check) binary(conn *wire.Conversation) error {
 		return err
 	}
 	if answer[0] != response || answer[1] != version || answer[6] != 0 || answer[7] != 0 { // the last two are the status
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ const noSuchCommand = 59
 
 // hello asks the server at addr.
 func (c check) hello(ctx context.Context, addr string) (status, error) {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return status{}, err
 	}
@@ -70,7 +70,7 @@ func (c check) talk(ctx context.Context, conn *wire.Conversation) (state status,
 		}
 		switch {
 		case errors.Is(err, errNotMongo):
-			return state, c.OtherProtocol()
+			return state, c.Kind.OtherProtocol()
 		case err != nil:
 			return state, err
 		case state.ok:

@@ -49,7 +49,7 @@ type options struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("user path query"); err != nil {
+	if err := target.Only(t, "user path query"); err != nil {
 		return nil, err
 	}
 	s, err := wire.NewServer(t, "27017")
@@ -75,12 +75,12 @@ func parse(t *target.Target) (target.Check, error) {
 // parameters reads those of MongoDB's URLs that say how to connect, and to whom
 // (https://www.mongodb.com/docs/manual/reference/connection-string-options/).
 func (c *check) parameters() error {
-	on := func(names ...string) bool { return forms.Yes(c.Param(names...)) }
-	c.set = c.Param("replicaSet")
+	on := func(names ...string) bool { return forms.Yes(c.URL.Param(names...)) }
+	c.set = c.URL.Param("replicaSet")
 	c.direct, c.balanced = on("directConnection"), on("loadBalanced")
-	c.role = readRole(c.Param("readPreference"))
+	c.role = readRole(c.URL.Param("readPreference"))
 	c.Encrypted = c.Encrypted || on("tls", "ssl")
-	if c.Scheme == "mongodb+srv" && !forms.No(c.Param("tls", "ssl")) {
+	if c.Scheme == "mongodb+srv" && !forms.No(c.URL.Param("tls", "ssl")) {
 		c.Encrypted = true
 	}
 	c.TLS.Insecure = c.TLS.Insecure || on("tlsInsecure") || on("tlsAllowInvalidCertificates")
@@ -103,7 +103,7 @@ func (c check) Check(ctx context.Context) error {
 	if err := c.discover(ctx); err != nil {
 		return err
 	}
-	return c.Any(ctx, c.ask)
+	return wire.Any(ctx, c.Server, c.ask)
 }
 
 // ask asks a server and, if that is not the one that is wanted, whom it names: so
@@ -122,7 +122,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	if len(others.Addrs) == 0 {
 		return problem
 	}
-	err = others.Any(ctx, func(ctx context.Context, other string) error {
+	err = wire.Any(ctx, others, func(ctx context.Context, other string) error {
 		state, err := c.hello(ctx, other)
 		if err == nil {
 			err, _ = c.judge(state)
@@ -200,7 +200,7 @@ func (c *check) parseSeeds() error {
 	if len(c.Addrs) != 1 || c.URL.Port() != "" {
 		return errors.New("mongodb+srv:// takes one name, without a port: its SRV records have hosts and ports")
 	}
-	service := cmp.Or(c.Param("srvServiceName"), "mongodb")
+	service := cmp.Or(c.URL.Param("srvServiceName"), "mongodb")
 	if strings.Trim(service, forms.NameCharacters) != "" || c.URL.In(service) {
 		return errors.New("srvServiceName: want the name of a service")
 	}

@@ -69,7 +69,7 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 		answer, err = m.encryptPassword(nonce, data)
 		return answer, true, err
 	case plugin != "caching_sha2_password" || len(data) != 1:
-		return nil, false, m.kind.OtherProtocol()
+		return nil, false, m.kind.Kind.OtherProtocol()
 	case data[0] == 3: // it remembers the password
 		return nil, false, nil
 	case data[0] == 4 && (m.encrypted || m.local): // it does not, and has to see it
@@ -78,7 +78,7 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 		answer, err = m.askForKey(2)
 		return answer, true, err
 	}
-	return nil, false, m.kind.OtherProtocol()
+	return nil, false, m.kind.Kind.OtherProtocol()
 }
 
 // askForKey asks for the server's public key, by the plugin's word for that.
@@ -98,12 +98,12 @@ const keyLimit = 8192
 func (m *session) encryptPassword(nonce, key []byte) ([]byte, error) {
 	block, _ := pem.Decode(key)
 	if block == nil || len(nonce) == 0 {
-		return nil, m.kind.OtherProtocol()
+		return nil, m.kind.Kind.OtherProtocol()
 	}
 	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 	public, ok := parsed.(*rsa.PublicKey)
 	if err != nil || !ok || public.N.BitLen() > keyLimit {
-		return nil, m.kind.OtherProtocol()
+		return nil, m.kind.Kind.OtherProtocol()
 	}
 	plain := append([]byte(m.password), 0)
 	for i := range plain {

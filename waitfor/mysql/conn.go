@@ -87,7 +87,7 @@ func (m *session) packet() ([]byte, error) {
 	}
 	n := uint64(header[0]) | uint64(header[1])<<8 | uint64(header[2])<<16
 	if n == 0 {
-		return nil, m.kind.OtherProtocol()
+		return nil, m.kind.Kind.OtherProtocol()
 	}
 	if header[3] == m.count {
 		m.count++
@@ -99,7 +99,7 @@ func (m *session) packet() ([]byte, error) {
 			return p, err
 		}
 	}
-	return nil, m.kind.OtherProtocol()
+	return nil, m.kind.Kind.OtherProtocol()
 }
 
 func (m *session) send(payload []byte) error {
@@ -113,7 +113,7 @@ func (m *session) send(payload []byte) error {
 // failed reads an error packet.
 func (m *session) failed(p []byte) error {
 	if len(p) < 3 {
-		return m.kind.OtherProtocol()
+		return m.kind.Kind.OtherProtocol()
 	}
 	m.number = binary.LittleEndian.Uint16(p[1:])
 	message := p[3:]
@@ -139,18 +139,18 @@ func (m *session) greeting() (handshake, error) {
 	case p[0] == errorPacket:
 		return g, m.failed(p)
 	case p[0] != protocolVersion:
-		return g, m.kind.OtherProtocol()
+		return g, m.kind.Kind.OtherProtocol()
 	}
 	_, p, ok := bytes.Cut(p[1:], []byte{0}) // the version
 	// thread id, nonce, 0, capabilities, character set, status, capabilities, length of the nonce, reserved
 	if !ok || len(p) < 4+8+1+2+1+2+2+1+10 {
-		return g, m.kind.OtherProtocol()
+		return g, m.kind.Kind.OtherProtocol()
 	}
 	g.nonce = append(g.nonce, p[4:12]...)
 	g.capabilities = uint32(binary.LittleEndian.Uint16(p[13:])) | uint32(binary.LittleEndian.Uint16(p[18:]))<<16
 	rest := max(13, int(p[20])-8)
 	if p = p[31:]; len(p) < rest || g.capabilities&protocol41 == 0 {
-		return g, m.kind.OtherProtocol()
+		return g, m.kind.Kind.OtherProtocol()
 	}
 	g.nonce = append(g.nonce, bytes.TrimSuffix(p[:rest], []byte{0})...)
 	plugin, _, _ := bytes.Cut(p[rest:], []byte{0})
@@ -268,7 +268,7 @@ func (m *session) admitted(g handshake, refused error) error {
 		case nextFactor:
 			err = refusedLogin("the server wants a second password, or a device")
 		default:
-			return cmp.Or(refused, error(m.kind.OtherProtocol()))
+			return cmp.Or(refused, error(m.kind.Kind.OtherProtocol()))
 		}
 		if err != nil {
 			refused, answer, m.password = cmp.Or(refused, err), nil, ""
@@ -277,7 +277,7 @@ func (m *session) admitted(g handshake, refused error) error {
 			return cmp.Or(refused, err)
 		}
 	}
-	return cmp.Or(refused, error(m.kind.OtherProtocol()))
+	return cmp.Or(refused, error(m.kind.Kind.OtherProtocol()))
 }
 
 // ask runs the query, or one that is true if it is "", and reads the answer to its end.
@@ -334,7 +334,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 	}
 	columns, _, ok := cutLength(p)
 	if !ok || columns == 0 || columns > maxColumns {
-		return answer, m.kind.OtherProtocol()
+		return answer, m.kind.Kind.OtherProtocol()
 	}
 	for range columns + 1 { // and the end of them
 		if p, err = m.packet(); err != nil {
@@ -342,7 +342,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 		}
 	}
 	if p[0] != eofPacket {
-		return answer, m.kind.OtherProtocol()
+		return answer, m.kind.Kind.OtherProtocol()
 	}
 	for {
 		if p, err = m.packet(); err != nil && answer.Row {
@@ -364,7 +364,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 		}
 		n, rest, ok := cutLength(p)
 		if !ok || n > uint64(len(rest)) {
-			return wire.QueryAnswer{}, m.kind.OtherProtocol()
+			return wire.QueryAnswer{}, m.kind.Kind.OtherProtocol()
 		}
 		answer.Value = string(rest[:n])
 	}

@@ -38,9 +38,9 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	c := check{query: t.Settings.Get("query"), database: cmp.Or(strings.Trim(t.URL.Path, "/"), t.Param("database"))}
+	c := check{query: t.Settings.Get("query"), database: cmp.Or(strings.Trim(t.URL.Path, "/"), t.URL.Param("database"))}
 	s, err := wire.NewServer(t, "3306")
-	if socket := t.Param("socket", "unix_socket", "localSocket"); socket != "" {
+	if socket := t.URL.Param("socket", "unix_socket", "localSocket"); socket != "" {
 		if socket, err = t.URL.Value(socket); err == nil && !strings.HasPrefix(socket, "/") {
 			err = errors.New("the path of the socket must be absolute")
 		}
@@ -50,10 +50,10 @@ func parse(t *target.Target) (target.Check, error) {
 		return nil, err
 	}
 	c.Server = s
-	if c.query != "" && t.URL.User.Username() == "" && t.Param("user") == "" && !t.Settings.On("user") {
+	if c.query != "" && t.URL.User.Username() == "" && t.URL.Param("user") == "" && !t.Settings.On("user") {
 		return nil, errors.New("query needs a user: mysql://USER@HOST, or the setting user")
 	}
-	c.noKey = strings.EqualFold(t.Param("allowPublicKeyRetrieval"), "false")
+	c.noKey = strings.EqualFold(t.URL.Param("allowPublicKeyRetrieval"), "false")
 	c.mode, c.TLS, err = tlsOf(t, s)
 	c.Encrypted = false // only after the greeting
 	return c, err
@@ -61,10 +61,10 @@ func parse(t *target.Target) (target.Check, error) {
 
 func (c check) Plaintext() bool { return c.mode == tlsPlain }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
-	user, password, err := c.Login("", "MYSQL_PWD")
+	user, password, err := wire.Login(c.Server, "", "MYSQL_PWD")
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return err
 	}

@@ -74,12 +74,12 @@ func tlsOf(t *target.Target, s wire.Server) (tlsMode, tlsconfig.Options, error) 
 // modeOf is what the parameters ask for, as a value of ssl-mode or of tls; "" if
 // that is nothing.
 func modeOf(t *target.Target) string {
-	on := func(names ...string) bool { return forms.Yes(t.Param(names...)) }
-	off := func(names ...string) bool { return forms.No(t.Param(names...)) }
-	if mode := t.Param("ssl-mode", "ssl_mode", "sslMode"); mode != "" {
+	on := func(names ...string) bool { return forms.Yes(t.URL.Param(names...)) }
+	off := func(names ...string) bool { return forms.No(t.URL.Param(names...)) }
+	if mode := t.URL.Param("ssl-mode", "ssl_mode", "sslMode"); mode != "" {
 		return mode
 	}
-	if mode := t.Param("tls"); mode != "" {
+	if mode := t.URL.Param("tls"); mode != "" {
 		return mode
 	}
 	switch {
@@ -95,7 +95,7 @@ func modeOf(t *target.Target) string {
 		return "required"
 	case on("useSSL") && on("disableSslHostnameVerification"):
 		return "verify-ca"
-	case on("useSSL", "ssl") && t.Scheme == "mariadb", t.Param("serverSslCert") != "":
+	case on("useSSL", "ssl") && t.Scheme == "mariadb", t.URL.Param("serverSslCert") != "":
 		return "verify-identity" // of MariaDB's
 	case on("useSSL", "ssl"):
 		return "required"

@@ -10,6 +10,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/secret"
+	"initbox/waitfor/wire"
 )
 
 // hello is what a client says of itself.
@@ -38,7 +39,7 @@ type hello struct {
 // has a key.
 func (c check) natsLogin(nonce string) (hello, error) {
 	h := hello{Name: "initbox", Lang: "go", Version: "1", Protocol: 1, Headers: true, NoResponders: true}
-	user, password, err := c.Login("NATS_USER", "NATS_PASSWORD")
+	user, password, err := wire.Login(c.Server, "NATS_USER", "NATS_PASSWORD")
 	if err != nil {
 		return h, err
 	}
@@ -82,7 +83,7 @@ func (c check) natsSecrets(user string) (token, keys string, err error) {
 		case user != "" || c.Settings.On("token-file") || c.Settings.On("creds-file") || c.Settings.On("nkey-file"):
 			continue
 		default:
-			if value, err = c.Variable(from.variable); err == nil && from.file && value != "" {
+			if value, err = c.Getenv.Variable(from.variable); err == nil && from.file && value != "" {
 				value, err = secret.Read(value)
 			}
 		}

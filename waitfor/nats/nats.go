@@ -50,7 +50,7 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("user query"); err != nil {
+	if err := target.Only(t, "user query"); err != nil {
 		return nil, err
 	}
 	s, err := wire.NewServer(t, "4222")
@@ -76,10 +76,10 @@ func parse(t *target.Target) (target.Check, error) {
 
 func (c check) Plaintext() bool { return false } // the server may ask for TLS
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (n session) hello() (info info, err error) {
 	case verb == "-ERR":
 		return info, n.refused(rest)
 	case verb != "INFO" || json.Unmarshal([]byte(rest), &info) != nil:
-		return info, n.target.OtherProtocol()
+		return info, n.target.Kind.OtherProtocol()
 	case info.LameDuck:
 		f := failure.New(failure.Unexpected, "the server is in lame duck mode")
 		f.Hint = "it is about to end, and sends its clients to others"
@@ -189,7 +189,7 @@ func (n session) ping(connect string) error {
 	case err != nil:
 		return err
 	case line != "PONG":
-		return n.target.OtherProtocol()
+		return n.target.Kind.OtherProtocol()
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func (n session) next() (string, error) {
 			return line, nil
 		}
 	}
-	return "", n.target.OtherProtocol()
+	return "", n.target.Kind.OtherProtocol()
 }
 
 // refused is the failure of a server that says -ERR 'and why'.
@@ -261,11 +261,11 @@ func (n session) jetstream(stream string) error {
 	// MSG SUBJECT SID SIZE, or with a header HMSG SUBJECT SID HEADER-SIZE SIZE
 	words := strings.Fields(line)
 	if len(words) < 4 || words[0] != "MSG" && words[0] != "HMSG" {
-		return n.target.OtherProtocol()
+		return n.target.Kind.OtherProtocol()
 	}
 	size, err := strconv.ParseUint(words[len(words)-1], 10, 63)
 	if err != nil {
-		return n.target.OtherProtocol()
+		return n.target.Kind.OtherProtocol()
 	}
 	text, err := n.Next(size)
 	if err != nil {
@@ -285,7 +285,7 @@ func (n session) judge(text []byte, stream string) error {
 		Error *struct{ Description string }
 	}
 	if json.Unmarshal(text, &answer) != nil || !strings.HasPrefix(answer.Type, "io.nats.jetstream.api.") {
-		return n.target.OtherProtocol()
+		return n.target.Kind.OtherProtocol()
 	}
 	if answer.Error == nil {
 		return nil

@@ -93,7 +93,7 @@ func client(t testing.TB, addr string) session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := s.Connect(t.Context(), addr)
+	conn, err := wire.Connect(t.Context(), s, addr)
 	if err != nil {
 		t.Fatal(err)
 	}

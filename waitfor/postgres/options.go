@@ -69,7 +69,7 @@ func (m tlsMode) tries(addr string) try {
 
 func (c check) options() (*options, error) {
 	o := &options{Target: c.Target, tls: c.TLS}
-	user, _, err := c.Login("", "")
+	user, _, err := wire.Login(c.Server, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +116,13 @@ func (c check) options() (*options, error) {
 // value is that of the first of the parameters that the target has, or the service's, or
 // that of the variable, or "".
 func (o *options) value(variable string, names ...string) (string, error) {
-	if value := o.Param(names...); value != "" {
+	if value := o.URL.Param(names...); value != "" {
 		return o.URL.Value(value)
 	}
 	if value := o.service[names[0]]; value != "" {
 		return value, nil
 	}
-	return o.Variable(variable)
+	return o.Getenv.Variable(variable)
 }
 
 // sessionAttrs also knows the words of JDBC's targetServerType. Several servers are asked
@@ -210,14 +210,14 @@ func (o *options) readTLS(negotiation string) error {
 // ssl=true and a factory.
 func (o *options) sslMode(rootCert string) (string, error) {
 	mode, err := o.value("", "sslmode")
-	ssl := o.Param("ssl")
+	ssl := o.URL.Param("ssl")
 	switch {
 	case o.Settings.On("tls") && (mode == "allow" || mode == "prefer"):
 		mode = "verify-full"
 	case o.Settings.On("tls") && mode == "disable":
 		err = errors.New("sslmode=disable and the setting tls contradict each other")
 	case mode != "" || err != nil:
-	case strings.HasSuffix(o.Param("sslfactory"), ".NonValidatingFactory"):
+	case strings.HasSuffix(o.URL.Param("sslfactory"), ".NonValidatingFactory"):
 		mode = "require"
 	case forms.Yes(ssl):
 		mode = "verify-full"
@@ -230,7 +230,7 @@ func (o *options) sslMode(rootCert string) (string, error) {
 	case o.TLSOwn != "":
 		mode = "require"
 	default:
-		mode, err = o.Variable("PGSSLMODE")
+		mode, err = o.Getenv.Variable("PGSSLMODE")
 	}
 	if mode == "" && rootCert == "system" {
 		mode = "verify-full"
@@ -311,14 +311,14 @@ func (o *options) host(addr string) string {
 // password is that of the user at a server: the target's, the settings', the service's,
 // the environment's, or that in a password file; "" if there is none.
 func (o *options) password(addr, host string) (string, error) {
-	_, password, err := wire.Server{Target: o.Target}.Login("", "")
+	_, password, err := wire.Login(wire.Server{Target: o.Target}, "", "")
 	if password != "" || err != nil {
 		return password, err
 	}
 	if password = o.service["password"]; password != "" {
 		return password, nil
 	}
-	if password, err = o.Variable("PGPASSWORD"); password != "" || err != nil {
+	if password, err = o.Getenv.Variable("PGPASSWORD"); password != "" || err != nil {
 		return password, err
 	}
 	file, err := o.value("", "passfile")

@@ -74,7 +74,7 @@ func (c check) Check(ctx context.Context) error {
 	}
 	s := c.Server
 	s.Addrs = o.addrs()
-	return s.Any(ctx, func(ctx context.Context, addr string) error { return c.ask(ctx, o, addr) })
+	return wire.Any(ctx, s, func(ctx context.Context, addr string) error { return c.ask(ctx, o, addr) })
 }
 
 // ask tries one server with TLS and without, as sslmode says.
@@ -99,7 +99,7 @@ func (c check) ask(ctx context.Context, o *options, addr string) error {
 
 // attempt reports whether the same without TLS, or with it, may end otherwise.
 func (c check) attempt(ctx context.Context, o *options, addr string, try try) (again bool, err error) {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return false, err
 	}
@@ -143,7 +143,7 @@ func (c check) cancel(addr string, key []byte) {
 	if len(key) != 8 {
 		return
 	}
-	if conn, err := c.Connect(ctx, addr); err == nil {
+	if conn, err := wire.Connect(ctx, c.Server, addr); err == nil {
 		conn.Write(message(0, append([]byte{4, 210, 22, 46}, key...))) // 80877102
 		conn.Next(1)                                                   // nothing, but the server has it then
 		conn.Close()

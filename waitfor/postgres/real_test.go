@@ -14,6 +14,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/test/servers"
 	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
 )
 
 // within bounds an attempt, on however busy a machine.
@@ -196,7 +197,7 @@ func testPostgresFull(t *testing.T, p *servers.Postgres) {
 		t.Fatal(err)
 	}
 	for range 20 { // the server has 12
-		conn, err := c.Connect(t.Context(), p.Addr)
+		conn, err := wire.Connect(t.Context(), c.Server, p.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}

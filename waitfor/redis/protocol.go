@@ -65,7 +65,7 @@ func (r *session) want(answer string, args ...string) error {
 	case reply.kind == '-':
 		return r.failed(reply.text)
 	case reply.kind != '+' || reply.text != answer:
-		return r.target.OtherProtocol()
+		return r.target.Kind.OtherProtocol()
 	}
 	return nil
 }
@@ -73,14 +73,14 @@ func (r *session) want(answer string, args ...string) error {
 // reply reads an answer.
 func (r *session) reply(depth int) (answer, error) {
 	if r.replies++; r.replies > maxReplies || depth > maxDepth {
-		return answer{}, r.target.OtherProtocol()
+		return answer{}, r.target.Kind.OtherProtocol()
 	}
 	line, err := r.Line()
 	if err != nil {
 		return answer{}, err
 	}
 	if line == "" {
-		return answer{}, r.target.OtherProtocol()
+		return answer{}, r.target.Kind.OtherProtocol()
 	}
 	reply := answer{kind: line[0], text: line[1:]}
 	switch reply.kind {
@@ -88,19 +88,19 @@ func (r *session) reply(depth int) (answer, error) {
 		return reply, nil
 	case '$', '*':
 	default:
-		return reply, r.target.OtherProtocol()
+		return reply, r.target.Kind.OtherProtocol()
 	}
 	n, err := strconv.ParseInt(reply.text, 10, 64)
 	switch {
 	case err != nil || n < -1 || n > math.MaxInt64-2:
-		return reply, r.target.OtherProtocol()
+		return reply, r.target.Kind.OtherProtocol()
 	case n < 0:
 		reply.text, reply.null = "", true
 		return reply, nil
 	case reply.kind == '$':
 		text, err := r.Next(uint64(n) + 2)
 		if err == nil && string(text[n:]) != "\r\n" {
-			err = r.target.OtherProtocol()
+			err = r.target.Kind.OtherProtocol()
 		}
 		if err != nil {
 			return reply, err
@@ -239,7 +239,7 @@ func (r *session) clusterState() error {
 	case "ok":
 		return nil
 	case "":
-		return r.target.OtherProtocol()
+		return r.target.Kind.OtherProtocol()
 	}
 	f := failure.New(failure.Unexpected, "the cluster's state is %s", wire.Quote(state, r.secrets...))
 	f.Hint = hints["CLUSTERDOWN"]

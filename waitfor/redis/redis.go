@@ -65,8 +65,8 @@ func parse(t *target.Target) (target.Check, error) {
 	base, form, _ := strings.Cut(t.Scheme, "+")
 	path := strings.Trim(t.URL.Path, "/")
 	port := "6379"
-	c.sentinel = cmp.Or(c.sentinel, t.Param("sentinelMasterId", "master_name")) // as lettuce and go-redis have it, also of redis://
-	if form == "sentinel" && c.sentinel == "" {                                 // redis+sentinel://HOST/NAME[/DATABASE]
+	c.sentinel = cmp.Or(c.sentinel, t.URL.Param("sentinelMasterId", "master_name")) // as lettuce and go-redis have it, also of redis://
+	if form == "sentinel" && c.sentinel == "" {                                     // redis+sentinel://HOST/NAME[/DATABASE]
 		c.sentinel, path, _ = strings.Cut(path, "/")
 	}
 	if form == "sentinel" && c.sentinel == "" || t.URL.In(c.sentinel) {
@@ -75,7 +75,7 @@ func parse(t *target.Target) (target.Check, error) {
 	if c.sentinel != "" {
 		port = "26379"
 	}
-	socket := t.Param("socket")
+	socket := t.URL.Param("socket")
 	if form == "socket" {
 		socket, path = t.URL.Host+t.URL.Path, ""
 	}
@@ -90,7 +90,7 @@ func parse(t *target.Target) (target.Check, error) {
 	if err := c.redisTLS(base); err != nil {
 		return nil, err
 	}
-	if c.database = cmp.Or(path, t.Param("db", "database")); c.database != "" {
+	if c.database = cmp.Or(path, t.URL.Param("db", "database")); c.database != "" {
 		if _, err := strconv.ParseUint(c.database, 10, 31); err != nil {
 			return nil, errors.New("the database is a number, as in redis://HOST/0")
 		}
@@ -114,9 +114,9 @@ func socketOf(t *target.Target, path string) (wire.Server, error) {
 // redisTLS reads what the URLs of redis-py (ssl_…), go-redis (skip_verify) and others
 // say of TLS.
 func (c *check) redisTLS(scheme string) error {
-	c.Encrypted = c.Encrypted || scheme == "rediss" || scheme == "valkeys" || forms.Yes(c.Param("ssl")) || forms.Yes(c.Param("tls"))
-	c.TLS.Insecure = c.TLS.Insecure || forms.IsOneOf(c.Param("ssl_cert_reqs"), "none", "cert_none") || forms.Yes(c.Param("skip_verify"))
-	c.TLS.AnyName = forms.No(c.Param("ssl_check_hostname"))
+	c.Encrypted = c.Encrypted || scheme == "rediss" || scheme == "valkeys" || forms.Yes(c.URL.Param("ssl")) || forms.Yes(c.URL.Param("tls"))
+	c.TLS.Insecure = c.TLS.Insecure || forms.IsOneOf(c.URL.Param("ssl_cert_reqs"), "none", "cert_none") || forms.Yes(c.URL.Param("skip_verify"))
+	c.TLS.AnyName = forms.No(c.URL.Param("ssl_check_hostname"))
 	return c.Certificates([]string{"ssl_ca_certs"}, []string{"ssl_certfile"}, []string{"ssl_keyfile"})
 }
 
@@ -158,13 +158,13 @@ func (c *check) expectations() error {
 
 func (c check) Check(ctx context.Context) error {
 	if c.sentinel != "" {
-		return c.Any(ctx, c.askSentinel)
+		return wire.Any(ctx, c.Server, c.askSentinel)
 	}
-	return c.Any(ctx, c.ask)
+	return wire.Any(ctx, c.Server, c.ask)
 }
 
 func (c check) ask(ctx context.Context, addr string) error {
-	user, password, err := c.Login("", "REDISCLI_AUTH")
+	user, password, err := wire.Login(c.Server, "", "REDISCLI_AUTH")
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 
 // open connects, and logs in if there is a password.
 func (c check) open(ctx context.Context, addr, user, password string) (*session, error) {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func (c check) checkRole(r *session) error {
 	case err != nil:
 		return err
 	case role != "master" && role != "replica":
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	case c.role == "replica" && role == "master":
 		f = failure.New(failure.Unexpected, "the server is the master, not a replica")
 		f.Hint = "is it the Service of the replicas? it becomes one by REPLICAOF"
@@ -251,7 +251,7 @@ func (c check) checkRole(r *session) error {
 
 // askThere asks another server of the cluster.
 func (c check) askThere(ctx context.Context, addr string, command ...string) (answer, error) {
-	user, password, err := c.Login("", "REDISCLI_AUTH")
+	user, password, err := wire.Login(c.Server, "", "REDISCLI_AUTH")
 	if err != nil {
 		return answer{}, err
 	}
@@ -300,5 +300,5 @@ func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error 
 		f.Hint = "redis-cli GET tells which"
 		return f
 	}
-	return c.OtherProtocol()
+	return c.Kind.OtherProtocol()
 }

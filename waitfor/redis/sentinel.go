@@ -68,11 +68,11 @@ func (c check) masterAt(ctx context.Context, addr, password string) (string, err
 		f.Hint = "is it the name that sentinel monitor has? redis-cli -p 26379 SENTINEL MASTERS tells which there are"
 		return "", f
 	case len(reply.items) != 2:
-		return "", c.OtherProtocol()
+		return "", c.Kind.OtherProtocol()
 	}
 	master, err := wire.ToldAddr(reply.items[0].text, reply.items[1].text)
 	if err != nil {
-		return "", c.OtherProtocol()
+		return "", c.Kind.OtherProtocol()
 	}
 	return master, nil
 }

@@ -33,10 +33,10 @@ type tcpCheck struct {
 }
 
 func parseTCP(t *target.Target) (target.Check, error) {
-	if err := t.Only(""); err != nil {
+	if err := target.Only(t, ""); err != nil {
 		return nil, err
 	}
-	addr, err := t.Addr()
+	addr, err := target.Addr(t)
 	if err != nil {
 		return nil, err
 	}

@@ -29,10 +29,10 @@ type tlsCheck struct {
 }
 
 func parseTLS(t *target.Target) (target.Check, error) {
-	if err := t.Only(""); err != nil {
+	if err := target.Only(t, ""); err != nil {
 		return nil, err
 	}
-	addr, err := t.Addr()
+	addr, err := target.Addr(t)
 	return tlsCheck{t, dial.New(t.Resolver), addr}, err
 }
 

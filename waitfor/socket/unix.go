@@ -22,7 +22,7 @@ type unixCheck struct {
 }
 
 func parseUnix(t *target.Target) (target.Check, error) {
-	path, err := t.Path()
+	path, err := target.Path(t)
 	return unixCheck{t, path}, err
 }
 

@@ -5,16 +5,19 @@ import (
 	"initbox/internal/secret"
 )
 
+// Env looks up variables of the environment. It may be nil: no variables.
+type Env func(name string) string
+
 // Variable returns the value of an environment variable, or the content of the file
 // that the variable NAME_FILE names, or "".
-func (t *Target) Variable(name string) (string, error) {
-	if name == "" || t.Getenv == nil {
+func (getenv Env) Variable(name string) (string, error) {
+	if name == "" || getenv == nil {
 		return "", nil
 	}
-	if value := t.Getenv(name); value != "" {
+	if value := getenv(name); value != "" {
 		return value, nil
 	}
-	if file := t.Getenv(name + "_FILE"); file != "" {
+	if file := getenv(name + "_FILE"); file != "" {
 		return secret.Read(file)
 	}
 	return "", nil
@@ -22,9 +25,9 @@ func (t *Target) Variable(name string) (string, error) {
 
 // Token returns the content of the file that the setting names, or else what the
 // environment's variable has. It is "" if there is neither.
-func (t *Target) Token(setting, variable string) (string, error) {
+func Token(t *Target, setting, variable string) (string, error) {
 	if !t.Settings.On(setting) {
-		return t.Variable(variable)
+		return t.Getenv.Variable(variable)
 	}
 	name := t.Settings.Get(setting)
 	token, err := secret.Read(name)

@@ -21,7 +21,7 @@ import (
 type Target struct {
 	Kind           *Kind
 	Scheme         string
-	URL            *secret.URL
+	URL            URL
 	Hosts          []string // as in the URL, with their ports; of a kind with Hosts
 	Socket         string   // of the scheme that the kind has for that
 	Settings       Settings
@@ -29,8 +29,11 @@ type Target struct {
 	Gone           bool   // ready means: not there any more
 	AttemptTimeout time.Duration
 	Resolver       *resolver.Resolver
-	Getenv         func(string) string // may be nil
+	Getenv         Env
 }
+
+// A URL is that of a target, which may refer to secrets.
+type URL struct{ *secret.URL }
 
 // Of returns the target that c was parsed from, or nil if it was not parsed.
 func Of(c Check) *Target {
@@ -154,7 +157,7 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 		}
 		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode what is special in it (%%40 for @, %%2F for /, %%23 for #)", t.Scheme)
 	}
-	t.URL = &secret.URL{URL: u, Refs: secrets}
+	t.URL = URL{&secret.URL{URL: u, Refs: secrets}}
 	// A password with an unencoded / or # or ? in it ends the host early.
 	after := t.URL.EscapedPath() + t.URL.RawQuery
 	if !t.Kind.Filters { // as in [?(@.name=="app")]
@@ -180,7 +183,7 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 	if t.URL.In(t.URL.Host) || t.URL.In(strings.Join(t.Hosts, ",")) || t.URL.In(t.URL.EscapedFragment()) {
 		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one; as a host, write $(NAME), which the kubelet replaces", t.Scheme)
 	}
-	if t.Kind.Hosts && t.URL.In(t.Param("host")+t.Param("hostaddr")+t.Param("port")+t.Param("socket", "unix_socket", "localSocket")) {
+	if t.Kind.Hosts && t.URL.In(t.URL.Param("host")+t.URL.Param("hostaddr")+t.URL.Param("port")+t.URL.Param("socket", "unix_socket", "localSocket")) {
 		return fmt.Errorf("a target of kind %s:// has a secret in its query where none can be: write $(NAME) for a host, a port or a socket, which the kubelet replaces", t.Scheme)
 	}
 	return nil
@@ -205,11 +208,11 @@ func (t *Target) String() string {
 	if t.Kind.Show != nil {
 		return t.Kind.Show(t)
 	}
-	return t.Plain()
+	return Plain(t)
 }
 
 // Plain is the target as a URL without user information, query and fragment.
-func (t *Target) Plain() string {
+func Plain(t *Target) string {
 	host := t.URL.Host
 	if len(t.Hosts) > 0 {
 		host = strings.Join(t.Hosts, ",")
@@ -238,9 +241,9 @@ func (t *Target) shownPath() string {
 }
 
 // HostPort returns the target's host and port and requires both.
-func (t *Target) HostPort() (host, port string, err error) {
+func HostPort(t *Target) (host, port string, err error) {
 	host, port = t.URL.Hostname(), t.URL.Port()
-	problem := secret.HostProblem(t.URL.URL)
+	problem := secret.HostProblem(t.URL.URL.URL)
 	switch {
 	case host == "":
 		return "", "", fmt.Errorf("host missing, want %s", t.Kind.Usage)
@@ -253,8 +256,8 @@ func (t *Target) HostPort() (host, port string, err error) {
 }
 
 // Addr joins host and port as net.Dial wants them.
-func (t *Target) Addr() (string, error) {
-	host, port, err := t.HostPort()
+func Addr(t *Target) (string, error) {
+	host, port, err := HostPort(t)
 	if err != nil {
 		return "", err
 	}
@@ -263,7 +266,7 @@ func (t *Target) Addr() (string, error) {
 
 // Only refuses the parts of a URL that the kind has no use for. It does not
 // quote them: they may be the end of a password.
-func (t *Target) Only(parts string) error {
+func Only(t *Target, parts string) error {
 	for _, part := range []struct {
 		name    string
 		present bool
@@ -280,20 +283,20 @@ func (t *Target) Only(parts string) error {
 }
 
 // Path returns the path of a target that has nothing else.
-func (t *Target) Path() (string, error) {
+func Path(t *Target) (string, error) {
 	switch {
 	case t.URL.Host != "":
 		return "", errors.New("path must be absolute: write three slashes, as in " + t.Kind.Usage)
 	case t.URL.Opaque != "" || t.URL.Path == "":
 		return "", errors.New("path missing or not absolute, want " + t.Kind.Usage)
 	}
-	return t.URL.Path, t.Only("path")
+	return t.URL.Path, Only(t, "path")
 }
 
 // Param returns the first of the parameters in the target's query that is given,
 // whatever the case of its name. It may have a secret in it: see [secret.URL.Expand].
-func (t *Target) Param(names ...string) string {
-	query := t.URL.Query()
+func (u URL) Param(names ...string) string {
+	query := u.Query()
 	for _, name := range names {
 		for given, values := range query {
 			if strings.EqualFold(given, name) {
@@ -305,8 +308,8 @@ func (t *Target) Param(names ...string) string {
 }
 
 // OtherProtocol is the failure of a server that says what servers of the kind do not.
-func (t *Target) OtherProtocol() *failure.Failure {
-	f := failure.New(failure.Unexpected, "the answer is not %s", t.Kind.Protocol)
+func (k *Kind) OtherProtocol() *failure.Failure {
+	f := failure.New(failure.Unexpected, "the answer is not %s", k.Protocol)
 	f.Hint = OtherPortHint
 	return f
 }

@@ -46,21 +46,21 @@ type check struct {
 const workflowService = "temporal.api.workflowservice.v1.WorkflowService"
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("query"); err != nil {
+	if err := target.Only(t, "query"); err != nil {
 		return nil, err
 	}
 	s, err := wire.NewServer(t, "7233")
-	s.Encrypted = s.Encrypted || forms.Yes(t.Param("tls"))
+	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("tls"))
 	return check{
 		s, rpc.New(s.Dialer, s.TLS, s.Encrypted),
-		cmp.Or(t.Settings.Get("namespace"), t.Param("namespace")), t.Settings.Get("task-queue"),
+		cmp.Or(t.Settings.Get("namespace"), t.URL.Param("namespace")), t.Settings.Get("task-queue"),
 	}, err
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
-	token, err := c.Token("token-file", "TEMPORAL_API_KEY")
+	token, err := target.Token(c.Target, "token-file", "TEMPORAL_API_KEY")
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c check) polled(a rpc.Answer) error {
 			pollers++
 		}
 	}) {
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	}
 	if pollers > 0 {
 		return nil
@@ -168,7 +168,7 @@ func (c check) registered(a rpc.Answer) error {
 			})
 		}
 	}) || !wellFormed {
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	}
 	if state == 1 || state == 2 { // what runs in a deprecated one goes on
 		return nil

@@ -13,7 +13,7 @@ import (
 
 // Any is ready as soon as one of the server's addresses is, by what ask says. Else its
 // error is the one that says most.
-func (s Server) Any(ctx context.Context, ask func(ctx context.Context, addr string) error) error {
+func Any(ctx context.Context, s Server, ask func(ctx context.Context, addr string) error) error {
 	if len(s.Addrs) == 1 {
 		return ask(ctx, s.Addrs[0])
 	}
@@ -32,9 +32,9 @@ func (s Server) Any(ctx context.Context, ask func(ctx context.Context, addr stri
 
 // Every is ready when each of the server's addresses is; the server is gone when none is
 // left.
-func (s Server) Every(ctx context.Context, ask func(ctx context.Context, addr string) error) error {
+func Every(ctx context.Context, s Server, ask func(ctx context.Context, addr string) error) error {
 	if s.Gone {
-		return s.Any(ctx, ask)
+		return Any(ctx, s, ask)
 	}
 	for _, addr := range s.Addrs {
 		if err := ask(ctx, addr); err != nil && len(s.Addrs) > 1 {

@@ -9,7 +9,7 @@ import (
 // Login returns the user and the password as they are now: those in the target,
 // else those of its settings, else those of the environment's variables. Both may
 // be empty.
-func (s Server) Login(userVariable, passwordVariable string) (user, password string, err error) {
+func Login(s Server, userVariable, passwordVariable string) (user, password string, err error) {
 	u, err := s.URL.Expand()
 	if err != nil {
 		return "", "", err
@@ -21,7 +21,7 @@ func (s Server) Login(userVariable, passwordVariable string) (user, password str
 		password, set = query.Get("password"), true
 	}
 	if user == "" {
-		if user, err = s.Variable(userVariable); err != nil {
+		if user, err = s.Getenv.Variable(userVariable); err != nil {
 			return "", "", err
 		}
 	}
@@ -30,7 +30,7 @@ func (s Server) Login(userVariable, passwordVariable string) (user, password str
 	case s.Settings.On("password-file"):
 		password, err = secret.Read(s.Settings.Get("password-file"))
 	default:
-		password, err = s.Variable(passwordVariable)
+		password, err = s.Getenv.Variable(passwordVariable)
 	}
 	return user, password, err
 }

@@ -3,8 +3,8 @@
 // read, the judgement on a query's answer, and [Quote], which hides secrets in what a server says.
 //
 //	s, err := wire.NewServer(t, "6379") // the default port
-//	err = s.Any(ctx, func(ctx context.Context, addr string) error {
-//		c, err := s.Connect(ctx, addr)
+//	err = wire.Any(ctx, s, func(ctx context.Context, addr string) error {
+//		c, err := wire.Connect(ctx, s, addr)
 //		if err != nil {
 //			return err
 //		}
@@ -79,7 +79,7 @@ func (s *Server) Certificates(ca, cert, key []string) error {
 		to    *string
 		names []string
 	}{{&s.TLS.CAFile, ca}, {&s.TLS.CertFile, cert}, {&s.TLS.KeyFile, key}} {
-		file, err := s.URL.Value(s.Param(p.names...))
+		file, err := s.URL.Value(s.URL.Param(p.names...))
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func ToldAddr(host, port string) (string, error) {
 }
 
 // Connect begins a conversation with the server at addr, over TLS if that is asked for.
-func (s Server) Connect(ctx context.Context, addr string) (*Conversation, error) {
+func Connect(ctx context.Context, s Server, addr string) (*Conversation, error) {
 	var conn net.Conn
 	var err error
 	if strings.HasPrefix(addr, "/") {

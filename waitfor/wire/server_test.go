@@ -37,7 +37,7 @@ func testServer(t testing.TB, text string) Server {
 func talkTo(t testing.TB, ctx context.Context, handle func(net.Conn)) *Conversation {
 	t.Helper()
 	addr := servers.Serve(t, handle)
-	c, err := testServer(t, "memcached://"+addr).Connect(ctx, addr)
+	c, err := Connect(ctx, testServer(t, "memcached://"+addr), addr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestAny(t *testing.T) {
 		{[]string{"a:1", "b:1"}, map[string]error{"a:1": failure.New(failure.TimedOut, "no answer"), "b:1": failure.New(failure.Refused, "refused")}, "no answer (at a:1)"},
 		{[]string{"a:1"}, map[string]error{"a:1": failure.New(failure.Refused, "refused")}, "refused"},
 	} {
-		err := Server{Addrs: test.addrs}.Any(t.Context(), func(_ context.Context, addr string) error { return test.errs[addr] })
+		err := Any(t.Context(), Server{Addrs: test.addrs}, func(_ context.Context, addr string) error { return test.errs[addr] })
 		got := ""
 		if err != nil {
 			got = failure.Of(err).Error()
@@ -148,7 +148,7 @@ func TestAny(t *testing.T) {
 // TestAnyHanging pins that a host which hangs does not hold up the others, and that what
 // another says is told while it does.
 func TestAnyHanging(t *testing.T) {
-	if err := testServer(t, "memcached://127.0.0.1:1,127.0.0.1:2").Any(t.Context(), func(ctx context.Context, addr string) error {
+	if err := Any(t.Context(), testServer(t, "memcached://127.0.0.1:1,127.0.0.1:2"), func(ctx context.Context, addr string) error {
 		if addr == "127.0.0.1:1" {
 			<-ctx.Done()
 			return ctx.Err()
@@ -219,7 +219,7 @@ func TestLogin(t *testing.T) {
 		if test.settings != nil {
 			text.Settings = test.settings
 		}
-		user, password, err := Server{Target: text}.Login("THE_USER", "THE_PASSWORD")
+		user, password, err := Login(Server{Target: text}, "THE_USER", "THE_PASSWORD")
 		if got := user + " " + password; got != test.want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", test.target, got, err, test.want)
 		}

@@ -37,14 +37,14 @@ type check struct{ wire.Server }
 // parse takes a path, since clients' connection strings have one, and has no
 // use for it: it may be made by who waits.
 func parse(t *target.Target) (target.Check, error) {
-	if err := t.Only("path"); err != nil {
+	if err := target.Only(t, "path"); err != nil {
 		return nil, err
 	}
 	s, err := wire.NewServer(t, "2181")
 	return check{s}, err
 }
 
-func (c check) Check(ctx context.Context) error { return c.Any(ctx, c.ask) }
+func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
 	answer, err := c.command(ctx, addr, "srvr")
@@ -59,7 +59,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 
 // command returns the answer to a four-letter word, after which the server hangs up.
 func (c check) command(ctx context.Context, addr, word string) (string, error) {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return "", err
 	}
@@ -108,7 +108,7 @@ func (c check) judge(answer string) error {
 		return notServing()
 	}
 	if !strings.HasPrefix(answer, serves) {
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	}
 	_, mode, _ := strings.Cut(answer, "\nMode: ")
 	mode, _, ended := strings.Cut(mode, "\n")
@@ -117,7 +117,7 @@ func (c check) judge(answer string) error {
 		return nil
 	}
 	if !ended {
-		return c.OtherProtocol()
+		return c.Kind.OtherProtocol()
 	}
 	f := failure.New(failure.Unexpected, "the server's mode is %s", wire.Quote(mode)) // read-only
 	f.Hint = "has the ensemble a quorum? more than half of its servers have to be up, and to see each other"
@@ -132,7 +132,7 @@ func notServing() error {
 
 // session begins a session of a client, and ends it.
 func (c check) session(ctx context.Context, addr string) error {
-	conn, err := c.Connect(ctx, addr)
+	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (c check) granted(conn *wire.Conversation) (bool, error) {
 		return false, err
 	}
 	if len(p) < 4+4+8+4+16 || binary.BigEndian.Uint32(p) != 0 || binary.BigEndian.Uint32(p[16:]) != 16 {
-		return false, c.OtherProtocol()
+		return false, c.Kind.OtherProtocol()
 	}
 	return binary.BigEndian.Uint32(p[4:]) > 0 && !bytes.Equal(p[8:16], make([]byte, 8)), nil
 }

@@ -33,8 +33,8 @@ type Server struct {
 // New returns the server of a target, any of whose hosts may leave out its port.
 func New(t *target.Target, port string) (Server, error) {
 	s, err := wire.NewServer(t, port)
-	s.Encrypted = s.Encrypted || forms.Yes(t.Param("tls", "ssl", "secure", "use_ssl"))
-	s.TLS.Insecure = s.TLS.Insecure || forms.Yes(t.Param("skip_verify", "insecure")) || forms.No(t.Param("verify_certs"))
+	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("tls", "ssl", "secure", "use_ssl"))
+	s.TLS.Insecure = s.TLS.Insecure || forms.Yes(t.URL.Param("skip_verify", "insecure")) || forms.No(t.URL.Param("verify_certs"))
 	return Server{s, httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, s.Dialer.DialContext), TLS: s.TLS, NoProxy: true, NoRedirect: true}}, err
 }
 
@@ -92,7 +92,7 @@ func (s Server) Do(ctx context.Context, addr string, c Call) (*Answer, error) {
 func Failure(t *target.Target, err error, addr string) error {
 	err = failure.HTTP(err, addr)
 	if text := failure.Of(err).Text; text == failure.NotHTTP || text == failure.LongHeader {
-		return t.OtherProtocol()
+		return t.Kind.OtherProtocol()
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (s Server) Failure(a *Answer) *failure.Failure {
 	case words != "":
 		f.Text, f.Note = words, fmt.Sprintf("status %d", a.Status)
 	case a.Status < 300, a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed:
-		return s.OtherProtocol()
+		return s.Kind.OtherProtocol()
 	}
 	switch {
 	case a.Status == http.StatusBadRequest:
