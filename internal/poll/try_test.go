@@ -3,10 +3,11 @@ package poll
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"initbox/test/soak"
 )
 
 // TestTry pins what becomes of the error of an attempt, and when it ends.
@@ -49,7 +50,7 @@ func TestTry(t *testing.T) {
 }
 
 func TestPause(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 0))
+	r := soak.Rand(t)
 	for waited, want := range map[time.Duration]time.Duration{
 		0: 50 * time.Millisecond, time.Second: 50 * time.Millisecond, 10 * time.Second: 500 * time.Millisecond,
 		20 * time.Second: time.Second, time.Hour: time.Second,
