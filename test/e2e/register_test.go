@@ -336,7 +336,7 @@ func TestRegisterRestarted(t *testing.T) {
 	server.untilInstant("a question", func(i instant) bool { return i.What == "ask" && i.Status == 200 })
 	server.requireOnce()
 	server.requireLive(n.livePods("app=web"))
-	contains(t, "the sidecar's log", n.logs(name, "register"), `is registered already`)
+	contains(t, "the sidecar's log", n.logs(name, "register"), `is already registered`)
 	step("the sidecar killed")
 
 	if ours != "" { // only test/cluster lets a test kill a Pod's sandbox
