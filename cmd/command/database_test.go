@@ -120,7 +120,7 @@ func startZooKeeper(t testing.TB, _ []string) map[string]string {
 	return map[string]string{"": z.Addr}
 }
 
-// startRedis starts a Redis; with the option password one that wants a password, with
+// startRedis starts a Redis; with the option password one that needs a password, with
 // loading one that needs a long time for its data, and with sentinel HOST:PORT a sentinel
 // that calls the server there mymaster.
 func startRedis(t testing.TB, options []string) map[string]string {

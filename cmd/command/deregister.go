@@ -14,7 +14,7 @@ func deregister(e *env) *cli.Command {
 		Description: `Removes the entry that initbox register with the same --state has made, from the same
 server and with the same credentials, whose files are read again. In a preStop hook it
 runs before the application is stopped, so that the application gets no new requests.
-A register --hold that keeps the entry alive does not bring it back.
+A register --hold that keeps the entry alive does not restore it.
 
 Example:
   initbox deregister --state /state/registered --timeout 10s`,

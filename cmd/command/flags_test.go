@@ -63,7 +63,7 @@ func TestFlagsOfEveryCommand(t *testing.T) {
 		}
 		slices.Sort(names)
 		if len(slices.Compact(slices.Clone(names))) != len(names) {
-			t.Errorf("%s: a flag is there twice: %s", cmd.Name, names)
+			t.Errorf("%s: duplicate flag: %s", cmd.Name, names)
 		}
 	}
 }

@@ -69,8 +69,8 @@ func TestInstallKilled(t *testing.T) {
 	}
 }
 
-// TestInstallIntoSmallVolume pins what is said of a volume that is too small,
-// that nothing is left there, and that what was there stays.
+// TestInstallIntoSmallVolume pins the message for a volume that is too small, and that the volume keeps what it held and
+// nothing else.
 func TestInstallIntoSmallVolume(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root")
@@ -91,7 +91,7 @@ func TestInstallIntoSmallVolume(t *testing.T) {
 		t.Errorf("status %d: %s", status, stderr)
 	}
 	if got, _ := os.ReadFile(name); string(got) != "old" {
-		t.Errorf("%d bytes in the place of the old ones", len(got))
+		t.Errorf("the old program was replaced by %d bytes", len(got))
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
 		t.Errorf("the folder holds %v", entries)

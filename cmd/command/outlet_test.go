@@ -162,7 +162,7 @@ func TestLastWord(t *testing.T) {
 	o = &outlet{name: "stderr", w: w, end: end}
 	for range 2 {
 		if _, err := o.Write([]byte("x")); status(err) != 128+int(syscall.SIGTERM) || o.failure() != err {
-			t.Errorf("to a pipe that nobody reads: %v, then %v", err, o.failure())
+			t.Errorf("to a pipe that is not read: %v, then %v", err, o.failure())
 		}
 	}
 }

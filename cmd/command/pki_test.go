@@ -73,8 +73,8 @@ func sign(template *x509.Certificate, a *authority) (*x509.Certificate, *ecdsa.P
 }
 
 // serverCertificate returns what a server shows: one that is good for loopback,
-// or expired, or wrong-name (for other.example), or unknown (signed by nobody
-// known).
+// or expired, or wrong-name (for other.example), or unknown (of an unknown
+// authority).
 func serverCertificate(name string) (*tls.Config, error) {
 	template := certificateTemplate(name)
 	template.DNSNames = []string{"localhost"}

@@ -55,7 +55,7 @@ func requireFlags(t *testing.T, s Subcommand, flags []cli.Flag) {
 	for i, f := range flags {
 		d := s.Flags[i]
 		if !slices.Equal(append([]string{d.Name}, d.Aliases...), f.Names()) {
-			t.Errorf("%s --%s: described in the place of %v", s.Name, d.Name, f.Names())
+			t.Errorf("%s --%s: want %v here", s.Name, d.Name, f.Names())
 		}
 		if d.Usage == "" || (d.Type == "bool") != (d.Value == "") {
 			t.Errorf("%s --%s: %+v", s.Name, d.Name, d)
