@@ -33,7 +33,7 @@ import (
 	"initbox/test/servers"
 )
 
-// attempts is a log that calls a function after each attempt that has failed.
+// attempts is a log that calls a function after each failed attempt.
 type attempts struct {
 	slog.Handler
 	failed func(message string)
@@ -49,7 +49,7 @@ func (a attempts) Handle(ctx context.Context, r slog.Record) error {
 	return a.Handler.Handle(ctx, r)
 }
 
-// runOnce makes one attempt, of which it returns the error.
+// runOnce makes one attempt, and returns its error.
 func runOnce(ctx context.Context, o clone.Options, log slog.Handler) (clone.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func try(t *testing.T, o clone.Options) error {
 	return err
 }
 
-// requireFailure fails unless an error is of a class, says something, and may heal.
+// requireFailure fails unless an error has that class and contains text, and is not permanent.
 func requireFailure(t *testing.T, err error, class failure.Class, text string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) || failure.Of(err).Class != class || poll.IsPermanent(err) {
@@ -83,8 +83,7 @@ func requireFailure(t *testing.T, err error, class failure.Class, text string) {
 	}
 }
 
-// TestFullDisk runs out of space at every stage of a clone. The old tree stays whole,
-// and nothing else is left.
+// TestFullDisk runs out of disk space at every stage of a clone. The old tree stays intact, and nothing else is left behind.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, func(t *testing.T, dir, branch string) {
@@ -158,7 +157,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// leave writes a file that leaves so many bytes of its disk.
+// leave fills the disk with a file, except for free bytes.
 func leave(t *testing.T, name string, free int) {
 	t.Helper()
 	f, err := os.Create(name)
@@ -178,7 +177,7 @@ func leave(t *testing.T, name string, free int) {
 	}
 }
 
-// TestRoomAgain goes on by itself when there is room.
+// TestRoomAgain pins that a clone continues by itself when there is disk space again.
 func TestRoomAgain(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
@@ -203,7 +202,7 @@ func TestRoomAgain(t *testing.T) {
 	requireNames(t, top, "app")
 }
 
-// faulty is a server that does something else to the first answers that have a pack.
+// faulty is a server that manipulates the first answers with a pack.
 type faulty struct {
 	next  http.Handler
 	do    func(w http.ResponseWriter, r *http.Request, answer []byte)
@@ -247,7 +246,7 @@ func withPack(answer []byte, change func(pack []byte) []byte) []byte {
 	return append(bytes.Clone(answer[:at]), inBands(change(pack))...)
 }
 
-// inBands makes packets of a pack, with the end of the answer after them.
+// inBands returns the packets of an answer with that pack.
 func inBands(pack []byte) []byte {
 	var b []byte
 	for part := range slices.Chunk(pack, 60000) {
@@ -256,8 +255,8 @@ func inBands(pack []byte) []byte {
 	return pktline.AppendFlush(b)
 }
 
-// faultsOf starts a server of a repository that does something else to all answers,
-// or the first few, and returns its URL. The other revision is there already.
+// faultsOf starts a server of the repository that manipulates its first answers, and returns the options of a clone of branch
+// two into a folder with branch one.
 func (r *twoRevisions) faultsOf(t *testing.T, first int, do func(w http.ResponseWriter, req *http.Request, answer []byte)) clone.Options {
 	t.Helper()
 	target := strings.TrimSuffix(r.url, "/origin")
@@ -293,8 +292,8 @@ func (r *twoRevisions) faultsOf(t *testing.T, first int, do func(w http.Response
 	return o
 }
 
-// TestDamaged has what servers, or what is between, make of packs. None of it
-// becomes the tree; the old one stays.
+// TestDamaged pins that packs that a server, or something in between, has damaged are refused, and retried. The old tree
+// stays.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
@@ -343,7 +342,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// requireOnly fails unless a folder is of that branch, and stands alone.
+// requireOnly fails unless a folder has the tree of that branch, with nothing beside it.
 func (r *twoRevisions) requireOnly(t *testing.T, dir, branch string) {
 	t.Helper()
 	if is, err := digest(dir); err != nil || r.branch(is) != branch {
@@ -352,7 +351,7 @@ func (r *twoRevisions) requireOnly(t *testing.T, dir, branch string) {
 	requireNames(t, filepath.Dir(dir), filepath.Base(dir))
 }
 
-// noise is a repository whose packs take several packets.
+// noise makes a repository whose packs take several packets.
 func noise(t *testing.T, dir, branch string) {
 	random := rand.NewChaCha8([32]byte{branch[0]})
 	for i := range 20 {
@@ -362,7 +361,7 @@ func noise(t *testing.T, dir, branch string) {
 	}
 }
 
-// TestEnded ends in the middle of a pack, and leaves nothing then.
+// TestEnded pins that a clone that is stopped in the middle of a pack leaves nothing behind.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, noise)
@@ -381,7 +380,7 @@ func TestEnded(t *testing.T) {
 	r.requireOnly(t, o.Dir, "one")
 }
 
-// TestHeals has a server fail once, in the ways that another attempt mends.
+// TestHeals has a server fail once, in ways that another attempt overcomes.
 func TestHeals(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, noise)
@@ -446,7 +445,7 @@ func TestHeals(t *testing.T) {
 	}
 }
 
-// TestPageInPlaceOfPack pins what is said of a login page.
+// TestPageInPlaceOfPack pins the error for a login page in place of a pack.
 func TestPageInPlaceOfPack(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
@@ -461,8 +460,7 @@ func TestPageInPlaceOfPack(t *testing.T) {
 	r.requireOnly(t, o.Dir, "one")
 }
 
-// TestMoved has a branch move, and its commit go, between the list of the references
-// and the fetch.
+// TestMoved has a branch move, and its old commit disappear, between the list of references and the fetch.
 func TestMoved(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -492,10 +490,10 @@ func TestMoved(t *testing.T) {
 	sound(t, got)
 }
 
-// liar is a server that says what it likes.
+// liar is a server that sends arbitrary answers.
 type liar struct {
 	refs string          // lines of the list
-	pack func(p *packer) // what it sends
+	pack func(p *packer) // writes the pack
 }
 
 func (l liar) start(t *testing.T) string {
@@ -529,7 +527,7 @@ func (l liar) start(t *testing.T) string {
 	return s.URL + "/repository"
 }
 
-// packer writes a pack, true or not.
+// packer writes a pack, valid or not.
 type packer struct {
 	w    io.Writer
 	sum  hash.Hash
@@ -561,7 +559,7 @@ func (p *packer) header(objects int) {
 	p.Write(binary.BigEndian.AppendUint32([]byte("PACK\x00\x00\x00\x02"), uint32(objects)))
 }
 
-// object writes one that says it has size bytes, and returns where it begins.
+// object writes an object that claims to have size bytes, and returns its offset.
 func (p *packer) object(kind plumbing.ObjectType, size int64, content io.Reader) int64 {
 	at := p.size
 	p.Write(head7(kind, size))
@@ -573,7 +571,7 @@ func (p *packer) whole(kind plumbing.ObjectType, content string) int64 {
 	return p.object(kind, int64(len(content)), strings.NewReader(content))
 }
 
-// delta writes one of what is at byte base.
+// delta writes a delta of the object at byte base.
 func (p *packer) delta(base int64, delta []byte) int64 {
 	return p.longDelta(base, int64(len(delta)), bytes.NewReader(delta))
 }
@@ -609,7 +607,7 @@ func head7(kind plumbing.ObjectType, size int64) []byte {
 
 func uvarint(n int64) []byte { return binary.AppendUvarint(nil, uint64(n)) }
 
-// zeros are so many bytes.
+// zeros returns a reader of n zero bytes.
 func zeros(n int64) io.Reader { return io.LimitReader(endless{}, n) }
 
 type endless struct{}
@@ -620,23 +618,23 @@ func id(kind plumbing.ObjectType, content string) plumbing.Hash {
 	return plumbing.ComputeHash(kind, []byte(content))
 }
 
-// commitOf returns a commit of a tree, and the list of references that leads to it.
+// commitOf returns a commit of a tree, and a list of references to it.
 func commitOf(tree plumbing.Hash) (commit, refs string) {
 	commit = fmt.Sprintf("tree %s\nauthor A <a@example.com> 1700000000 +0000\ncommitter C <c@example.com> 1700000000 +0000\n\nsubject\n", tree)
 	sha := id(plumbing.CommitObject, commit)
 	return commit, fmt.Sprintf("%s HEAD symref-target:refs/heads/main\n%s refs/heads/main\n", sha, sha)
 }
 
-// line is an entry of a tree.
+// line returns an entry of a tree.
 func line(mode, name string, id plumbing.Hash) string {
 	return mode + " " + name + "\x00" + string(id[:])
 }
 
-// most is as much memory as a repository may have a clone take, in bytes.
+// most is how much memory a clone of any repository may take, in bytes.
 const most = 350 << 20
 
-// TestBombs has a server send what is small on its way and large here. What is
-// refused, or runs into the end of the disk, takes neither memory nor the old tree.
+// TestBombs has a server send packs that are small on the wire and large when unpacked. They must not take much memory, nor
+// damage the old tree, whether they are refused or fill the disk.
 func TestBombs(t *testing.T) {
 	skipIfShort(t)
 	if raced {
@@ -755,8 +753,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestLongChain has a pack in which each of ten thousand blobs is a delta of the one
-// before, and what says which are wanted comes last.
+// TestLongChain has a pack in which each of ten thousand blobs is a delta of the one before, and the tree that names them
+// comes last.
 func TestLongChain(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

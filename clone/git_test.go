@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// gitEnv keeps the settings of who runs the tests out of git.
+// gitEnv isolates git from the settings of the user who runs the tests.
 var gitEnv = []string{
 	"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C", "HOME=/nonexistent",
 	"GIT_AUTHOR_NAME=A U Thor", "GIT_AUTHOR_EMAIL=author@example.com", "GIT_AUTHOR_DATE=1700000000 +0100",
@@ -44,14 +44,14 @@ func tryGit(dir string, stdin []byte, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// newRepository makes a repository with a branch main, for files to be committed to.
+// newRepository makes an empty repository with the branch main.
 func newRepository(t testing.TB, dir string, options ...string) string {
 	t.Helper()
 	git(t, "", append(append([]string{"init", "-q", "-b", "main"}, options...), dir)...)
 	return dir
 }
 
-// commit commits all that is in the folder, and returns the id.
+// commit commits all files in the folder, and returns the ID of the commit.
 func commit(t testing.TB, dir, message string, options ...string) string {
 	t.Helper()
 	git(t, dir, "add", "-A")
@@ -64,7 +64,7 @@ func head(t testing.TB, dir string) string {
 	return strings.TrimSpace(git(t, dir, "rev-parse", "HEAD"))
 }
 
-// put writes a file, and the folders it is in.
+// put writes a file, and creates its folders.
 func put(t testing.TB, dir, name, content string) {
 	t.Helper()
 	name = filepath.Join(dir, name)
@@ -76,7 +76,7 @@ func put(t testing.TB, dir, name, content string) {
 	}
 }
 
-// fastImport makes commits of what git add would refuse, or take long for.
+// fastImport makes commits that git add would refuse, or be slow for.
 func fastImport(t testing.TB, dir, stream string) {
 	t.Helper()
 	if out, err := tryGit(dir, []byte(stream), "fast-import", "--quiet"); err != nil {
@@ -157,8 +157,7 @@ func listing(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// sound asks git whether it is content with a clone: with the folder, the objects,
-// the index and, where there is a server still, the way to it.
+// sound has git check a clone: the folder, the objects and the index.
 func sound(t testing.TB, dir string) {
 	t.Helper()
 	if out := git(t, dir, "status", "--porcelain=v2", "--ignored"); out != "" {

@@ -14,7 +14,7 @@ import (
 	"initbox/test/servers"
 )
 
-// hostile is a repository that somebody makes to get out of the folder.
+// hostile is a repository made to write outside of the clone's folder.
 type hostile struct {
 	*testing.T
 	repo string
@@ -36,7 +36,7 @@ func (h hostile) tree(lines ...string) plumbing.Hash {
 	return h.store("tree", strings.Join(lines, ""))
 }
 
-// publish has the branch main lead to a tree.
+// publish makes the branch main a commit of the tree, and returns its ID.
 func (h hostile) publish(tree plumbing.Hash) string {
 	h.Helper()
 	commit, _ := commitOf(tree)
@@ -45,7 +45,7 @@ func (h hostile) publish(tree plumbing.Hash) string {
 	return sha
 }
 
-// modules returns .gitmodules with one submodule, and a tree that has it at a path.
+// modules returns a tree with a submodule and a .gitmodules.
 func (h hostile) modules(name, path, url string, more ...string) plumbing.Hash {
 	content := fmt.Sprintf("[submodule %q]\n\tpath = %s\n\turl = %s\n%s", name, path, url, strings.Join(more, ""))
 	file := line("100644", ".gitmodules", h.blob(content))
@@ -53,8 +53,8 @@ func (h hostile) modules(name, path, url string, more ...string) plumbing.Hash {
 	return h.tree(file, line("160000", "module", commit))
 }
 
-// TestHostile has repositories that no git makes. They are refused, with the old tree
-// left, or contained: nothing appears outside the folder.
+// TestHostile clones repositories that git would never make. Either they are refused, and the old tree stays, or they are
+// contained: nothing appears outside of the folder.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -221,8 +221,7 @@ func TestHostile(t *testing.T) {
 	t.Cleanup(func() { requireNames(t, outside, "canary") })
 }
 
-// TestNamesOfOurs has files where a mount point has the lock, the marker and what is
-// being made.
+// TestNamesOfOurs clones into a mount point files with the names of the lock, the marker and the new tree.
 func TestNamesOfOurs(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -244,8 +243,8 @@ func TestNamesOfOurs(t *testing.T) {
 	}
 }
 
-// TestManyNames has a tree with a million entries, and folders in folders up to the
-// limit of Linux and beyond it. Few files may be open.
+// TestManyNames clones a tree with a million entries, and nested folders up to the limit of Linux and beyond, with a low
+// limit for open files.
 func TestManyNames(t *testing.T) {
 	skipIfShort(t)
 	if raced {
@@ -281,7 +280,7 @@ func TestManyNames(t *testing.T) {
 				requireNames(t, dir)
 				return
 			}
-			if again := c.run(t); again.Error != "" || again.Changed { // it can be looked at,
+			if again := c.run(t); again.Error != "" || again.Changed { // it can be read,
 				t.Errorf("again: %+v", again)
 			}
 			c.URL = ofTrees(nested(1)).start(t)
@@ -294,7 +293,7 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
-// nested returns trees that are in each other, with a file x in the last.
+// nested returns nested trees, with a file x in the innermost.
 func nested(folders int) []string {
 	trees := []string{line("100644", "x", id(plumbing.BlobObject, "x"))}
 	for i := range folders {
@@ -304,7 +303,7 @@ func nested(folders int) []string {
 	return trees
 }
 
-// ofTrees is a server of a commit of the first of these trees.
+// ofTrees returns a server of a commit of the first of these trees.
 func ofTrees(trees []string) liar {
 	commit, refs := commitOf(id(plumbing.TreeObject, trees[0]))
 	return liar{refs, func(p *packer) {
@@ -317,8 +316,7 @@ func ofTrees(trees []string) liar {
 	}}
 }
 
-// TestHostileReferences has a server list what git cannot store, or takes for
-// something else.
+// TestHostileReferences has a server list references that git cannot store, or would misinterpret.
 func TestHostileReferences(t *testing.T) {
 	t.Parallel()
 	x := "x"

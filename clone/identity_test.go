@@ -17,13 +17,12 @@ import (
 	"initbox/test/servers"
 )
 
-// shapes are repositories of all kinds, by what is special about them. Each makes
-// one in a folder.
+// shapes are repositories of all kinds, each named after what is special about it.
 var shapes = []struct {
 	name string
 	make func(t *testing.T, dir string)
-	run  func(o *clone.Options) // what to ask for
-	git  []string               // the same of git clone; nil: depth 1
+	run  func(o *clone.Options) // sets options; nil for none
+	git  []string               // the same options of git clone; nil for --depth 1
 }{
 	{name: "small", make: small},
 	{name: "whole history", make: history, run: func(o *clone.Options) { o.Depth = 0 }, git: []string{}},
@@ -47,7 +46,7 @@ var shapes = []struct {
 	{name: "submodules left out", make: withSubmodules},
 }
 
-// TestIdentity compares what Run makes with what git clone makes.
+// TestIdentity compares the results of Run and of git clone.
 func TestIdentity(t *testing.T) {
 	skipIfShort(t)
 	for _, shape := range shapes {

@@ -78,19 +78,19 @@ func runInside(m *testing.M) int {
 	return m.Run()
 }
 
-// child is what a process of its own is to clone.
+// child describes a clone to be made by another process.
 type child struct {
 	URL, Dir, Ref, GitDir, Link string
 	Submodules                  clone.Submodules
 	Depth, MaxFiles             int
-	Once                        bool // no attempt after the first
+	Once                        bool // only one attempt
 
-	UID          int    // who it is; 0 for who runs the tests
-	ReadOnlyRoot bool   // nothing can be written to but what is mounted in /
-	OpenFiles    uint64 // limit; 0 for that of the tests
+	UID          int    // of the process; 0 for that of the tests
+	ReadOnlyRoot bool   // only mounts below / are writable
+	OpenFiles    uint64 // limit for open files; 0 for that of the tests
 }
 
-// outcome is what became of it.
+// outcome is the result of a child.
 type outcome struct {
 	clone.Result
 	Error, Class, Hint string
@@ -98,7 +98,7 @@ type outcome struct {
 	Peak               int64 // of its memory, in bytes
 }
 
-// runChild is the process.
+// runChild is the main function of a child.
 func runChild(text string) int {
 	var c child
 	err := json.Unmarshal([]byte(text), &c)
@@ -133,7 +133,7 @@ func (c child) options() clone.Options {
 	}
 }
 
-// become makes the process what it is to be.
+// become sets the user, the mounts and the limits of the process.
 func (c child) become() error {
 	var err error
 	if c.ReadOnlyRoot { // in a mount namespace of its own
@@ -148,7 +148,7 @@ func (c child) become() error {
 	return err
 }
 
-// peak is the most memory that the process has had, in bytes.
+// peak returns the peak memory of the process, in bytes.
 func peak() int64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	_, text, _ := strings.Cut(string(status), "VmHWM:")
@@ -156,7 +156,7 @@ func peak() int64 {
 	return kilobytes << 10
 }
 
-// command returns the process, which is not yet started.
+// command returns the command of the child, not started.
 func (c child) command(t testing.TB) *exec.Cmd {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -177,7 +177,7 @@ func (c child) command(t testing.TB) *exec.Cmd {
 	return cmd
 }
 
-// run has the process come to its end.
+// run runs the child to its end.
 func (c child) run(t testing.TB) outcome {
 	t.Helper()
 	cmd := c.command(t)
@@ -192,7 +192,7 @@ func (c child) run(t testing.TB) outcome {
 	return out
 }
 
-// digest tells trees apart, without their .git and what is ours at the top.
+// digest returns a digest of a tree, without .git and the files of initbox in the top folder.
 func digest(dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(dir+"/", func(name string, d fs.DirEntry, err error) error {
@@ -227,8 +227,7 @@ func digest(dir string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// twoRevisions are a repository with branches one and two, served out of memory, and
-// the digests of their trees, as git makes them.
+// twoRevisions is a repository with branches one and two, served from memory, with the digests of their trees, made by git.
 type twoRevisions struct {
 	url     string
 	digests map[string]string // by branch
@@ -330,7 +329,7 @@ func TestKilled(t *testing.T) {
 type killCase struct {
 	gitDir, link string
 	mount        bool
-	leaves       []string // names beside the folder, and its own
+	leaves       []string // names of the folder and of what belongs beside it
 }
 
 type killing struct {
@@ -407,10 +406,10 @@ func (k *killing) clear() {
 	}
 }
 
-// tree is where readers look.
+// tree returns the path that readers use.
 func (k *killing) tree() string { return filepath.Join(k.child.Dir, k.link) }
 
-// marked returns the commit that a marker says is there.
+// marked returns the commit that the marker names, or "" without a marker.
 func (k *killing) marked() string {
 	name := filepath.Join(k.tree(), ".git/initbox.json")
 	switch {
@@ -430,8 +429,7 @@ func (k *killing) marked() string {
 	return marker.SHA
 }
 
-// check looks at what a killed run leaves, and reports whether it is a tree that can
-// be relied on.
+// check checks what a killed run has left, and reports whether that is a complete tree.
 func (k *killing) check(absent bool) bool {
 	k.Helper()
 	sha := k.marked()
@@ -450,12 +448,12 @@ func (k *killing) check(absent bool) bool {
 		k.Fatalf("the tree is neither the old one nor the new one")
 	}
 	if sha != "" && sha != k.shas[branch] {
-		k.Fatalf("the marker is of %s, the tree that of branch %s", sha, branch)
+		k.Fatalf("the marker names %s, the tree is that of branch %s", sha, branch)
 	}
 	return true
 }
 
-// branch is the one that a tree is of.
+// branch returns the branch whose tree has that digest.
 func (r *twoRevisions) branch(digest string) string {
 	for branch, d := range r.digests {
 		if d == digest {
@@ -465,8 +463,7 @@ func (r *twoRevisions) branch(digest string) string {
 	return ""
 }
 
-// finish lets a run come to its end, and looks whether it leaves its tree and
-// nothing else.
+// finish runs a clone to its end, and checks that it leaves its tree and nothing else.
 func (k *killing) finish(branch string, ask bool) {
 	k.Helper()
 	k.child.Ref = branch
@@ -501,7 +498,7 @@ func (k *killing) requireNames(dir string, want ...string) {
 	requireNames(k, dir, want...)
 }
 
-// requireNames fails if there are others in a folder than these.
+// requireNames fails unless a folder contains exactly these names.
 func requireNames(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -514,9 +511,8 @@ func requireNames(t testing.TB, dir string, want ...string) {
 	}
 }
 
-// TestAtOnce has several processes clone into one folder. Of those that want the same
-// revision one does, and the others find it done; whichever they want, a reader
-// finds it whole at every instant.
+// TestAtOnce has several processes clone into one folder. Of those that want the same revision, one makes it and the others
+// find it in place. In any case, a reader finds a complete tree at every instant.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
@@ -586,7 +582,7 @@ func (r *twoRevisions) read(t *testing.T, dir string) (stop func()) {
 	}
 }
 
-// look reads the tree once. It may be replaced, and the old one removed, meanwhile.
+// look reads the tree once, while it may be replaced, and the old one removed.
 func (r *twoRevisions) look(dir string) error {
 	opened, err := os.Open(dir)
 	if err != nil {
@@ -611,8 +607,7 @@ func (r *twoRevisions) look(dir string) error {
 	return err
 }
 
-// TestAnyUser clones as a user who is not in /etc/passwd into an emptyDir, with
-// nothing else to write to.
+// TestAnyUser clones as a user without an entry in /etc/passwd into an emptyDir, with everything else read-only.
 func TestAnyUser(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)

@@ -9,7 +9,7 @@ import (
 	"initbox/test/servers"
 )
 
-// TestLFS compares with what git-lfs makes of a repository on this machine.
+// TestLFS compares with the result of git-lfs, for a repository on this machine.
 func TestLFS(t *testing.T) {
 	t.Parallel()
 	servers.Need(t, "git-lfs")

@@ -11,7 +11,7 @@ import (
 	"initbox/clone/access"
 )
 
-// monorepo is a repository of which nobody wants all.
+// monorepo starts a server of a repository with several projects.
 func monorepo(t *testing.T, dir string) string {
 	t.Helper()
 	origin := newRepository(t, filepath.Join(dir, "origin"))
@@ -22,7 +22,7 @@ func monorepo(t *testing.T, dir string) string {
 	return serve(t, dir) + "/origin"
 }
 
-// TestSparse compares with what git sparse-checkout leaves.
+// TestSparse compares with git sparse-checkout.
 func TestSparse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestSparse(t *testing.T) {
 						t.Error("nothing was left out of the pack")
 					}
 				}
-				// What was left out can be had later.
+				// The omitted files can be fetched later.
 				git(t, got, "sparse-checkout", "disable")
 				whole := filepath.Join(dir, "whole")
 				git(t, dir, "clone", "-q", at, whole)
@@ -73,7 +73,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestSubdir has a folder of the repository become the whole.
+// TestSubdir clones a folder of the repository.
 func TestSubdir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -90,7 +90,7 @@ func TestSubdir(t *testing.T) {
 	sameTree(t, got, filepath.Join(dir, "origin/apps/shop"))
 }
 
-// TestGitDir keeps .git, puts it elsewhere, or leaves it out.
+// TestGitDir keeps .git, puts it elsewhere, or omits it.
 func TestGitDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestGitDir(t *testing.T) {
 	}
 }
 
-// TestWhatIsThere finds the folder in every state that it may be in.
+// TestWhatIsThere clones into folders in every state.
 func TestWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ func TestWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestAccess looks at the modes of everything.
+// TestAccess pins the modes of files and folders.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -2,6 +2,5 @@
 
 package clone_test
 
-// raced is for tests of how much memory a clone takes: the race detector takes several
-// times as much.
+// raced is for tests that limit the memory of a clone: the race detector takes several times as much.
 const raced = true

@@ -15,7 +15,7 @@ import (
 	"initbox/test/servers"
 )
 
-// run clones with a deadline, and the log in that of the test.
+// run clones with a deadline, and logs to the test.
 func run(t *testing.T, o clone.Options) (clone.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -27,7 +27,7 @@ func run(t *testing.T, o clone.Options) (clone.Result, error) {
 	return clone.Run(ctx, o)
 }
 
-// TestRef asks for the same repository by every form of a revision.
+// TestRef clones with every form of a revision.
 func TestRef(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

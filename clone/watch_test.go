@@ -15,7 +15,7 @@ import (
 	"initbox/test/servers"
 )
 
-// TestWatch follows a branch, with a link that is flipped.
+// TestWatch follows a branch, with a link.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -27,21 +27,21 @@ func TestWatch(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var told []string
+	var seen []string
 	err := clone.Watch(ctx, o, 10*time.Millisecond, func(_ context.Context, r clone.Result) error {
-		told = append(told, r.SHA)
+		seen = append(seen, r.SHA)
 		link, err := os.Readlink(filepath.Join(o.Dir, "current"))
 		if err != nil || link != filepath.Join(".worktrees", r.SHA) {
 			t.Errorf("the link leads to %s, %v", link, err)
 		}
 		sameTree(t, filepath.Join(o.Dir, link), origin)
 		sound(t, filepath.Join(o.Dir, "current"))
-		switch len(told) {
+		switch len(seen) {
 		case 1:
 			put(t, origin, "version", "2")
 			ids = append(ids, commit(t, origin, "2"))
 		case 2:
-			return errors.New("not yet") // and so to be told again
+			return errors.New("not yet") // so each is called again
 		case 3:
 			cancel()
 		}
@@ -50,8 +50,8 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{ids[0], ids[1], ids[1]}; strings.Join(told, " ") != strings.Join(want, " ") {
-		t.Errorf("told of %v, want %v", told, want)
+	if want := []string{ids[0], ids[1], ids[1]}; strings.Join(seen, " ") != strings.Join(want, " ") {
+		t.Errorf("called for %v, want %v", seen, want)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestWatchGoesOn(t *testing.T) {
 	}
 }
 
-// TestAll clones several at once; one that fails ends the others.
+// TestAll runs several clones at once; one that fails stops the others.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -136,7 +136,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestSigned asks for the signature of a key.
+// TestSigned requires a signature by a key.
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	servers.Need(t, "ssh-keygen")

@@ -3,7 +3,6 @@ package attributes
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,9 +11,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"initbox/clone/object"
+
+	"initbox/test/soak"
 )
 
-// value is how git check-attr writes what was found.
+// value returns a state as git check-attr prints it.
 func (v *values) value(attr int) string {
 	switch st := v.found[attr]; st.kind {
 	case set:
@@ -27,7 +28,7 @@ func (v *values) value(attr int) string {
 	return "unspecified"
 }
 
-// asGit compares what is found for paths with git check-attr.
+// asGit compares the attributes of paths with git check-attr.
 func asGit(t testing.TB, files map[string][]byte, paths []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +53,7 @@ func asGit(t testing.TB, files map[string][]byte, paths []string) {
 	}
 }
 
-// TestMatching pins the rules of gitattributes(5), against git itself.
+// TestMatching compares the rules of gitattributes(5) with git.
 func TestMatching(t *testing.T) {
 	files := map[string][]byte{
 		".gitattributes": []byte(strings.Join([]string{
@@ -72,9 +73,9 @@ func TestMatching(t *testing.T) {
 	})
 }
 
-// TestMatchingAtRandom compares with git what is made up of the same few letters.
+// TestMatchingAtRandom compares random patterns and paths of a few letters with git.
 func TestMatchingAtRandom(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
+	r := soak.Rand(t)
 	pick := func(from []string, most int) string {
 		var b strings.Builder
 		for range 1 + r.IntN(most) {
@@ -134,8 +135,7 @@ var contents = map[string][]byte{
 	"large":  bytes.Repeat([]byte("line with $Id$ and ü\n"), 20000),
 }
 
-// TestConversions compares what is written with what git writes, for every content
-// and all kinds of attributes.
+// TestConversions compares with the files that git writes, for every content and all kinds of attributes.
 func TestConversions(t *testing.T) {
 	attrs := []string{
 		"text", "eol=crlf", "text eol=crlf", "text=auto eol=crlf", "text=auto", "-text eol=crlf", "text eol=lf", "crlf", "crlf eol=crlf", "-crlf eol=crlf", "text=input eol=crlf",
@@ -170,7 +170,7 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// TestNUL pins where git stops reading a file of attributes.
+// TestNUL pins that a .gitattributes ends at a NUL, as in git.
 func TestNUL(t *testing.T) {
 	files := map[string][]byte{FileName: []byte("*.a eol=crlf\n\x00\n*.b eol=crlf\n"), "x.a": contents["lf"], "x.b": contents["lf"], "sub/" + FileName: []byte("\xef\xbb\xbf*.b eol=crlf\n*.a eol=lf"), "sub/x.b": contents["lf"], "sub/x.a": contents["lf"]}
 	dir := checkoutMany(t, files)

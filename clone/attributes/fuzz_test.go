@@ -9,7 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// FuzzLoad feeds the reader of .gitattributes, and the patterns.
+// FuzzLoad pins that no .gitattributes breaks the parser.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte("[attr]m eol=crlf ident\n*.txt m -text\n\"a\\001\" !eol\n**/a[!b]* binary"), "a/b.txt")
 	f.Add([]byte("a/**/b[[:alpha:]-] crlf=input filter=lfs"), "a/x/bc")
@@ -25,8 +25,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzConvert looks for content of which another partition into reads makes
-// another result.
+// FuzzConvert pins that the result does not depend on how the content is split into reads.
 func FuzzConvert(f *testing.F) {
 	f.Add([]byte("$Id$ \r\n$Id: a $\n"), byte(2), true, "")
 	f.Add([]byte("gr\xc3\xbc\xe2\x82\xac\n"), byte(1), false, "utf-16")
@@ -48,7 +47,7 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// slow gives a byte at a time.
+// slow returns a byte at a time.
 type slow struct{ io.ReadSeeker }
 
 func (s slow) Read(p []byte) (int, error) { return s.ReadSeeker.Read(p[:min(1, len(p))]) }

@@ -12,7 +12,7 @@ import (
 	"initbox/test/servers"
 )
 
-// git runs git in a folder, with nothing of this machine's configuration.
+// git runs git in a folder, without this machine's configuration.
 func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(servers.Need(t, "git"), args...)
@@ -28,8 +28,7 @@ func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 	return out
 }
 
-// checkoutMany has git write files, the way it does for a clone: the attributes
-// are those of the index.
+// checkoutMany has git write files as in a clone: with the attributes of the index.
 func checkoutMany(t testing.TB, files map[string][]byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

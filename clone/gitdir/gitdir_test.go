@@ -49,7 +49,7 @@ func source(t *testing.T) string {
 	return dir
 }
 
-// refs are what a server would tell of the repository.
+// refs returns the references that a server of the repository would list.
 func refs(t *testing.T, dir string) (all []remote.Ref) {
 	t.Helper()
 	for line := range strings.SplitSeq(servers.RunGit(t, dir, "for-each-ref", "--format=%(refname) %(objectname) %(*objectname)"), "\n") {
@@ -68,8 +68,7 @@ func id(t *testing.T, dir, revision string) plumbing.Hash {
 	return plumbing.NewHash(servers.RunGit(t, dir, "rev-parse", revision))
 }
 
-// cloned has git clone the source, and then has Write make a .git of its own, with
-// git's packs and index.
+// cloned has git clone the source, and then replaces its .git by that of Write, with git's packs and index.
 func cloned(t *testing.T, o gitdir.Options, args ...string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "clone")
@@ -96,7 +95,7 @@ func replace(t *testing.T, dir string, o gitdir.Options) {
 	}
 }
 
-// clean fails unless git has nothing to say about the repository.
+// clean fails if git reports anything about the repository.
 func clean(t *testing.T, dir string) {
 	t.Helper()
 	if out := servers.RunGit(t, dir, "status", "--porcelain"); out != "" {
@@ -285,8 +284,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestOwner has git run by the user to whom the files are given: it asks for no
-// safe.directory then.
+// TestOwner runs git as the owner of the files, for whom it requires no safe.directory.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -320,7 +318,7 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestElsewhere has .git where the files are not.
+// TestElsewhere puts .git outside of the work tree.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	src := source(t)

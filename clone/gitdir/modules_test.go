@@ -44,7 +44,7 @@ func TestParseModules(t *testing.T) {
 	}
 }
 
-// TestHostileModules has what was a vulnerability of git, or could have been.
+// TestHostileModules has entries that exploited vulnerabilities of git, and similar ones.
 func TestHostileModules(t *testing.T) {
 	for name, settings := range map[string]string{
 		"../x":                          "path = a\nurl = https://example.org/",

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestFilter compares with git-lfs, which lists by the same patterns what it would
-// fetch.
+// TestFilter compares with the files that git-lfs would fetch with the same patterns.
 func TestFilter(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

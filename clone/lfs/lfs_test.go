@@ -51,8 +51,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestGitLFS has git-lfs fetch from the server of the tests, which proves it right,
-// and initbox fetch what git-lfs has fetched.
+// TestGitLFS has git-lfs fetch from the server of the tests, to prove that it is one, and initbox fetch the same.
 func TestGitLFS(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -97,7 +96,7 @@ func TestGitLFS(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce pins that objects are asked for in batches.
+// TestManyAtOnce pins that objects are requested in batches.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	var contents [][]byte
@@ -117,7 +116,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestEmpty pins that what is empty is not asked for.
+// TestEmpty pins that the empty object is not requested.
 func TestEmpty(t *testing.T) {
 	t.Parallel()
 	s, got := newServer(t), placed{}
@@ -128,7 +127,7 @@ func TestEmpty(t *testing.T) {
 
 var one, two = []byte("the first object"), []byte("the second object, which is longer")
 
-// TestRefused pins what is said of servers that do not give what the pointers say.
+// TestRefused pins the errors for servers whose answers do not match the pointers.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	first := func(answer map[string]any) map[string]any { return answer["objects"].([]map[string]any)[0] }
@@ -217,7 +216,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// endless writes until the client has had enough.
+// endless writes until the client closes the connection.
 func endless(w http.ResponseWriter) {
 	for {
 		if _, err := w.Write(make([]byte, 64<<10)); err != nil {
@@ -226,15 +225,15 @@ func endless(w http.ResponseWriter) {
 	}
 }
 
-// TestPointersRefused pins what is not asked for.
+// TestPointersRefused pins the errors for invalid pointers.
 func TestPointersRefused(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, one)
 	good := pointersTo(one)[0]
 	for want, change := range map[string]func(p *Pointer){
-		"is not a Git LFS pointer":        func(p *Pointer) { p.OID = "../../" + p.OID[6:] },
-		"extensions":           func(p *Pointer) { p.Extended = true },
-		"with different lengths": func(p *Pointer) { p.Size++ },
+		"is not a Git LFS pointer": func(p *Pointer) { p.OID = "../../" + p.OID[6:] },
+		"extensions":               func(p *Pointer) { p.Extended = true },
+		"with different lengths":   func(p *Pointer) { p.Size++ },
 	} {
 		p := good
 		change(&p)
@@ -247,7 +246,7 @@ func TestPointersRefused(t *testing.T) {
 	}
 }
 
-// TestRetries pins that what can heal is tried again, from the beginning.
+// TestRetries pins that temporary failures are retried, from the beginning.
 func TestRetries(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -289,8 +288,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestCredentials pins to whom they are sent: the repository's own server, and not
-// where another proof was given.
+// TestCredentials pins that credentials are sent only to the server of the repository, and not if the server gave others.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	var leaked atomic.Int32
@@ -371,7 +369,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestSSH pins what becomes of the answer of git-lfs-authenticate.
+// TestSSH pins how the answer of git-lfs-authenticate is used.
 func TestSSH(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, one)
@@ -403,7 +401,7 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestFolder pins what is not taken from a folder.
+// TestFolder pins the errors for objects in a folder.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -429,7 +427,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestPlaceFails pins that an error of the disk is not the server's.
+// TestPlaceFails pins that an error of the disk is not reported as one of the server.
 func TestPlaceFails(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, one)
@@ -463,7 +461,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzAnswer feeds the reader of a server's answers.
+// FuzzAnswer pins that no answer of a server breaks the client.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"transfer":"basic","objects":[{"oid":"x","size":1,"actions":{"download":{"href":"http://a/","header":{"A":"b"}}}},{"oid":"y","error":{"code":404}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {

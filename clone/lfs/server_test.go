@@ -31,14 +31,14 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// server is one of Git LFS: the batch API and basic transfers, behind basic
-// authentication. TestGitLFS proves with git-lfs that it is one.
+// server is a Git LFS server: the batch API and basic transfers, with basic authentication. TestGitLFS proves with git-lfs
+// that it works.
 type server struct {
 	*httptest.Server
 	t       testing.TB
 	objects map[string][]byte
 
-	// What it does otherwise, if set.
+	// Replace its behaviour if set.
 	batch    func(w http.ResponseWriter, r *http.Request, answer map[string]any) bool // true: answered
 	download func(w http.ResponseWriter, r *http.Request, content []byte) bool
 	href     func(oid string) string
@@ -143,7 +143,7 @@ func (s *server) object(w http.ResponseWriter, r *http.Request, oid string) {
 	w.Write(content)
 }
 
-// saw returns the requests that had something in them.
+// saw returns how many requests contained a text.
 func (s *server) saw(part string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *server) saw(part string) (n int) {
 	return n
 }
 
-// client returns one for the repository of the server.
+// client returns a client for the repository of the server.
 func (s *server) client() *Client {
 	remote, err := url.Parse(s.URL + repoPath)
 	if err != nil {

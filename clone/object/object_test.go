@@ -21,7 +21,7 @@ const (
 	emptyBlob = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 )
 
-// TestHasher names objects as git does, one after the other and in pieces.
+// TestHasher compares IDs with git's, for one object after another, written in pieces.
 func TestHasher(t *testing.T) {
 	h := NewHasher()
 	for _, tt := range []struct {
@@ -82,7 +82,7 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-// TestParseCommit reads what git writes, and what others have written.
+// TestParseCommit parses commits by git and by other programs.
 func TestParseCommit(t *testing.T) {
 	const a, b = "1111111111111111111111111111111111111111", "2222222222222222222222222222222222222222"
 	at := time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)
@@ -167,7 +167,7 @@ func TestParseTag(t *testing.T) {
 	}
 }
 
-// entry is a line of a tree.
+// entry returns an entry of a tree.
 func entry(mode, name string) []byte {
 	return append([]byte(mode+" "+name+"\x00"), bytes.Repeat([]byte{7}, 20)...)
 }
@@ -265,7 +265,7 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// FuzzEntries reads trees, and writes them again to see what was read.
+// FuzzEntries parses trees, writes the entries again, and compares.
 func FuzzEntries(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(append(entry("100644", "a"), entry("40000", "b")...))

@@ -55,7 +55,7 @@ func TestReaderErrors(t *testing.T) {
 	}
 }
 
-// TestLongest reads packets of the greatest lengths, one after the other.
+// TestLongest reads packets of the greatest lengths, one after another.
 func TestLongest(t *testing.T) {
 	long := strings.Repeat("x", MaxPayload)
 	var b []byte
@@ -85,8 +85,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// FuzzReader reads what it is given as go-git does, as far as go-git can: to it,
-// a delimiter, an end and an empty packet are malformed, and ERR is the end.
+// FuzzReader compares with go-git, which refuses delimiters, ends and empty packets, and stops at ERR.
 func FuzzReader(f *testing.F) {
 	for _, seed := range []string{"0006a\n0000", "0004", "00010002", "fff0", "FFF4x", "0009ERR a0000", "0005\x01", "0032want 0a53e9ddeaddad63ad106860237bbf53411d11a7\n"} {
 		f.Add([]byte(seed))

@@ -82,11 +82,11 @@ func askSSH(ctx context.Context, u *URL, o Options) (address string, header map[
 	}
 	defer st.Close()
 	answer, err := io.ReadAll(io.LimitReader(st, maxAccess))
-	var told *failure.Failure
+	var reported *failure.Failure
 	switch {
 	case ctx.Err() != nil:
 		return "", nil, ctx.Err()
-	case err != nil && errors.As(err, &told) && told.Class == failure.Authentication:
+	case err != nil && errors.As(err, &reported) && reported.Class == failure.Authentication:
 		return "", nil, err
 	case err != nil:
 		return "", nil, nil // most servers without LFS do not have the command

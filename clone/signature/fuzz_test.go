@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// FuzzSplit looks for a payload that has more or less in it than the object.
+// FuzzSplit pins that a payload contains no more and no less than the object.
 func FuzzSplit(f *testing.F) {
 	const pgp = "-----BEGIN PGP SIGNATURE-----"
 	f.Add([]byte("tree t\ngpgsig "+pgp+"\n x\ngpgsig-sha256 a\n\nm\n"), true)
@@ -35,7 +35,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// FuzzSSH feeds the reader of SSH signatures; nothing made up verifies.
+// FuzzSSH pins that no text breaks the parser of SSH signatures, and that forgeries do not verify.
 func FuzzSSH(f *testing.F) {
 	armored, err := os.ReadFile("testdata/ssh-signature")
 	if err != nil {
@@ -64,7 +64,7 @@ func FuzzSSH(f *testing.F) {
 	})
 }
 
-// FuzzKeys feeds the readers of keys and of OpenPGP signatures.
+// FuzzKeys pins that no text breaks the parsers of keys and OpenPGP signatures.
 func FuzzKeys(f *testing.F) {
 	line, err := os.ReadFile("testdata/ssh-key.pub")
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package signature verifies the signatures of commits and annotated tags with OpenPGP and SSH keys:
 //
 //	keys, err := signature.ReadKeys([]string{"/etc/keys/alice.asc"})
-//	signer, err := signature.Verify(plumbing.CommitObject, content, keys)
+//	signer, err := signature.Verify(content, plumbing.CommitObject, keys)
 //
 // It verifies the bytes of the object as they were received. A signature covers what it covers in git
 // (gitformat-signature(5)).

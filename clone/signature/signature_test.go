@@ -27,7 +27,7 @@ func mustRead(t testing.TB, files ...string) Keys {
 	return k
 }
 
-// refusedWith checks that an object is refused, for good, for that reason.
+// refusedWith checks that an object is refused permanently, for that reason.
 func refusedWith(t *testing.T, k Keys, raw []byte, kind plumbing.ObjectType, want string) {
 	t.Helper()
 	_, err := Verify(raw, kind, k)
@@ -106,8 +106,7 @@ func tampered(raw []byte) map[string][]byte {
 	}
 }
 
-// TestPGPExpired pins what is said of keys that do not count any more, which is
-// what git says of them too.
+// TestPGPExpired pins that keys that are no longer valid are refused, as by git.
 func TestPGPExpired(t *testing.T) {
 	r := newRepo(t)
 	g := newGPG(t, r)
@@ -177,8 +176,7 @@ func withSignature(payload, armored []byte) []byte {
 	return []byte(string(header) + "\ngpgsig " + lines + "\n\n" + string(message))
 }
 
-// TestAllowedSigners pins whom a line allows what, as for ssh-keygen, which is
-// asked through git where it takes the same line.
+// TestAllowedSigners pins what a line permits, and compares with ssh-keygen, through git, where it accepts the same line.
 func TestAllowedSigners(t *testing.T) {
 	r := newRepo(t)
 	file, public := sshKeygen(t, r, "-t", "ed25519")
@@ -239,7 +237,7 @@ func gitVerify(r *gitRepo, config []string) (out []byte, err error) {
 	return command(r, append(config, "verify-commit", "HEAD")...).CombinedOutput()
 }
 
-// TestSplit pins which bytes a signature is of, as git's.
+// TestSplit pins which bytes a signature covers, as in git.
 func TestSplit(t *testing.T) {
 	const pgp = "-----BEGIN PGP SIGNATURE-----"
 	for _, tt := range []struct {

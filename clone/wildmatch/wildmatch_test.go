@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMatch has the less obvious of git's own cases (t/t3070-wildmatch.sh). That
-// attributes match as git's do is tested against git, in package attributes.
+// TestMatch has the less obvious cases of git's own tests (t/t3070-wildmatch.sh). Package attributes compares with git
+// itself.
 func TestMatch(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, text string
@@ -73,7 +73,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestBound pins that no pattern takes for ever.
+// TestBound pins that the work of a match is bounded.
 func TestBound(t *testing.T) {
 	if Match(strings.Repeat("**/a*", 400)+"b", strings.Repeat("a/a", 1300), true) {
 		t.Error("matches")
