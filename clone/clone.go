@@ -240,7 +240,7 @@ func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
 	if c.settled {
 		level = slog.LevelDebug
 	}
-	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is in place already", c.Dir, sha))
+	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is there already", c.Dir, sha))
 	return result, true
 }
 

@@ -157,7 +157,7 @@ func TestHostile(t *testing.T) {
 		"folder of this machine": {submodule("m", "module", "file://"+module), "the submodule module", nil},
 		"path of this machine":   {submodule("m", "module", module), "the submodule module", nil},
 		"line break in URL":      {submodule("m", "module", `"http://127.0.0.1/x\nHost: y"`), "control characters", nil},
-		"command as update":      {submodule("m", "module", "../module", "\tupdate = !touch "+outside+"/updated\n"), "command run", nil},
+		"command as update":      {submodule("m", "module", "../module", "\tupdate = !touch "+outside+"/updated\n"), "run a command", nil},
 		"name that leads out":    {submodule("../../hooks", "module", "../module"), "its name leads out", nil},
 		"name that is absolute":  {submodule(outside, "module", "../module"), "its name leads out", nil},
 		"name that is .git":      {submodule("a/.git/hooks", "module", "../module"), "its name leads out", nil},
@@ -168,7 +168,7 @@ func TestHostile(t *testing.T) {
 			commit := plumbing.NewHash(head(h, module))
 			file := "[submodule \"m\"]\n\tpath = a\n\turl = ../module\n[submodule \"m/hooks\"]\n\tpath = b\n\turl = ../module\n"
 			return h.tree(line("100644", ".gitmodules", h.blob(file)), line("160000", "a", commit), line("160000", "b", commit))
-		}, "within that of", nil},
+		}, "inside that of", nil},
 		"module through a link": {func(h hostile) plumbing.Hash {
 			commit := plumbing.NewHash(head(h, module))
 			file := "[submodule \"m\"]\n\tpath = a/module\n\turl = ../module\n"

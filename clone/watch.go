@@ -59,7 +59,7 @@ func Watch(ctx context.Context, o Options, period time.Duration, each func(conte
 	warn := func(err error) { // once, and again if the text differs
 		if text := err.Error(); text != logged && !poll.Ended(ctx) {
 			logged = text
-			c.log.Warn(fmt.Sprintf("%s; retrying every %v", text, period))
+			c.log.Warn(fmt.Sprintf("%s; trying again in %v", text, period))
 		}
 	}
 	for {
