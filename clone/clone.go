@@ -1,5 +1,5 @@
-// Package clone puts one revision of a Git repository into a folder: the files of the commit, whatever was there before.
-// Readers see either the whole old tree or the whole new one.
+// Package clone puts one revision of a Git repository into a folder: the files of the commit, whatever was there
+// before. Readers see either the whole old tree or the whole new one.
 //
 //	result, err := clone.Run(ctx, clone.Options{
 //		URL:    "https://git.example.com/team/app.git",
@@ -9,8 +9,8 @@
 //		Access: access.Access{Umask: 0o022},
 //	})
 //
-// [Run] retries until its context ends; [All] runs several clones at once; [Watch] keeps a clone up to date. They put the
-// packages below together: remote talks to the server, pack reads what it sends, worktree writes the files while it
+// [Run] retries until its context ends; [All] runs several clones at once; [Watch] keeps a clone up to date. They put
+// the packages below together: remote talks to the server, pack reads what it sends, worktree writes the files while it
 // arrives, gitdir writes .git, and publish puts all of it in place.
 package clone
 
@@ -39,8 +39,8 @@ import (
 	"initbox/internal/words"
 )
 
-// Run makes Dir the tree of the revision, unless it is that already. It retries until ctx ends unless retrying cannot help;
-// if ctx ends, the error wraps a [*poll.Error].
+// Run makes Dir the tree of the revision, unless it is that already. It retries until ctx ends unless retrying cannot
+// help; if ctx ends, the error wraps a [*poll.Error].
 func Run(ctx context.Context, o Options) (Result, error) {
 	c, err := newCloning(o)
 	if err != nil {
@@ -244,8 +244,8 @@ func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
 	return result, true
 }
 
-// checkOut makes the new tree beside the old one. With an error it also returns the checkout as far as it got, which may be
-// nil.
+// checkOut makes the new tree beside the old one. With an error it also returns the checkout as far as it got, which
+// may be nil.
 func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revision, stage func() (*publish.Stage, error)) (*checkout, error) {
 	made := &checkout{cloning: c, url: c.url, repo: repo, rev: rev}
 	s, err := stage()

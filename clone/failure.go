@@ -32,8 +32,8 @@ func (c *cloning) check() error {
 	return nil
 }
 
-// costlyPause is how long to wait before the next attempt if the disk is full, or if the server sent a damaged pack: each
-// attempt may transfer the whole repository.
+// costlyPause is how long to wait before the next attempt if the disk is full, or if the server sent a damaged pack:
+// each attempt may transfer the whole repository.
 var costlyPause = 5 * time.Second
 
 // costly delays the next attempt if it would receive as much as this one, and fail in the same way.

@@ -83,7 +83,8 @@ func requireFailure(t *testing.T, err error, class failure.Class, text string) {
 	}
 }
 
-// TestFullDisk runs out of disk space at every stage of a clone. The old tree stays intact, and nothing else is left behind.
+// TestFullDisk runs out of disk space at every stage of a clone. The old tree stays intact, and nothing else is left
+// behind.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, func(t *testing.T, dir, branch string) {
@@ -255,8 +256,8 @@ func inBands(pack []byte) []byte {
 	return pktline.AppendFlush(b)
 }
 
-// faultsOf starts a server of the repository that manipulates its first answers, and returns the options of a clone of branch
-// two into a folder with branch one.
+// faultsOf starts a server of the repository that manipulates its first answers, and returns the options of a clone of
+// branch two into a folder with branch one.
 func (r *twoRevisions) faultsOf(t *testing.T, first int, do func(w http.ResponseWriter, req *http.Request, answer []byte)) clone.Options {
 	t.Helper()
 	target := strings.TrimSuffix(r.url, "/origin")
@@ -292,8 +293,8 @@ func (r *twoRevisions) faultsOf(t *testing.T, first int, do func(w http.Response
 	return o
 }
 
-// TestDamaged pins that packs that a server, or something in between, has damaged are refused, and retried. The old tree
-// stays.
+// TestDamaged pins that packs that a server, or something in between, has damaged are refused, and retried. The old
+// tree stays.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)
@@ -633,8 +634,8 @@ func line(mode, name string, id plumbing.Hash) string {
 // most is how much memory a clone of any repository may take, in bytes.
 const most = 350 << 20
 
-// TestBombs has a server send packs that are small on the wire and large when unpacked. They must not take much memory, nor
-// damage the old tree, whether they are refused or fill the disk.
+// TestBombs has a server send packs that are small on the wire and large when unpacked. They must not take much memory,
+// nor damage the old tree, whether they are refused or fill the disk.
 func TestBombs(t *testing.T) {
 	skipIfShort(t)
 	if raced {
@@ -753,8 +754,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestLongChain has a pack in which each of ten thousand blobs is a delta of the one before, and the tree that names them
-// comes last.
+// TestLongChain has a pack in which each of ten thousand blobs is a delta of the one before, and the tree that names
+// them comes last.
 func TestLongChain(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

@@ -18,8 +18,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// fetch receives the objects, and writes the files as they arrive. With a filter it fetches twice: the trees must be known
-// before the wanted files are.
+// fetch receives the objects, and writes the files as they arrive. With a filter it fetches twice: the trees must be
+// known before the wanted files are.
 func (c *checkout) fetch(ctx context.Context) error {
 	request := remote.Request{Wants: []plumbing.Hash{c.rev.want()}, Depth: c.Depth}
 	if c.rev.ref.Name != "" {
@@ -142,8 +142,8 @@ func (c *checkout) receive(ctx context.Context, request remote.Request) error {
 	return c.keepPack(p, spool)
 }
 
-// fetchEverything fetches the history of all branches and tags, to find a commit that no reference points to, from a server
-// that serves only references.
+// fetchEverything fetches the history of all branches and tags, to find a commit that no reference points to, from a
+// server that serves only references.
 func (c *checkout) fetchEverything(ctx context.Context, refusal error) (*remote.Answer, error) {
 	refs, err := c.repo.Refs(ctx, "refs/heads/", "refs/tags/")
 	if err != nil {

@@ -75,7 +75,8 @@ func (c *checkout) writeGit(modules []gitdir.Module) error {
 	return errors.Join(c.tree.WriteIndex(index), index.Close())
 }
 
-// link writes the file .git, which names the folder that is elsewhere, and returns the path from there to the work tree.
+// link writes the file .git, which names the folder that is elsewhere, and returns the path from there to the work
+// tree.
 func (c *checkout) link() (back string, err error) {
 	there := filepath.Join(c.GitDir, c.gitName)
 	if c.gitElsewhere() {

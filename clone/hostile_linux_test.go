@@ -53,8 +53,8 @@ func (h hostile) modules(name, path, url string, more ...string) plumbing.Hash {
 	return h.tree(file, line("160000", "module", commit))
 }
 
-// TestHostile clones repositories that git would never make. Either they are refused, and the old tree stays, or they are
-// contained: nothing appears outside of the folder.
+// TestHostile clones repositories that git would never make. Either they are refused, and the old tree stays, or they
+// are contained: nothing appears outside of the folder.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -243,8 +243,8 @@ func TestNamesOfOurs(t *testing.T) {
 	}
 }
 
-// TestManyNames clones a tree with a million entries, and nested folders up to the limit of Linux and beyond, with a low
-// limit for open files.
+// TestManyNames clones a tree with a million entries, and nested folders up to the limit of Linux and beyond, with a
+// low limit for open files.
 func TestManyNames(t *testing.T) {
 	skipIfShort(t)
 	if raced {

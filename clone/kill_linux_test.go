@@ -227,7 +227,8 @@ func digest(dir string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// twoRevisions is a repository with branches one and two, served from memory, with the digests of their trees, made by git.
+// twoRevisions is a repository with branches one and two, served from memory, with the digests of their trees, made by
+// git.
 type twoRevisions struct {
 	url     string
 	digests map[string]string // by branch
@@ -511,8 +512,8 @@ func requireNames(t testing.TB, dir string, want ...string) {
 	}
 }
 
-// TestAtOnce has several processes clone into one folder. Of those that want the same revision, one makes it and the others
-// find it in place. In any case, a reader finds a complete tree at every instant.
+// TestAtOnce has several processes clone into one folder. Of those that want the same revision, one makes it and the
+// others find it in place. In any case, a reader finds a complete tree at every instant.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newTwoRevisions(t, smallHistory)

@@ -13,8 +13,8 @@ type Options struct {
 	URL string // see remote.ParseURL
 	Dir string // becomes the tree of the revision; with Link, the folder that contains the link
 
-	// Ref is a branch, a tag, the ID of a commit (full or abbreviated), a name that begins with refs/, HEAD, or a range of
-	// semantic versions, which means the highest tag in it. "" means HEAD.
+	// Ref is a branch, a tag, the ID of a commit (full or abbreviated), a name that begins with refs/, HEAD, or a range
+	// of semantic versions, which means the highest tag in it. "" means HEAD.
 	Ref          string
 	Depth        int  // of the history, in commits; 0 for all of it
 	SingleBranch bool // with Depth 0: only the history of Ref

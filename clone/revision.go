@@ -65,8 +65,9 @@ func pinned(ref string) (plumbing.Hash, bool) {
 	return id, err == nil
 }
 
-// resolve asks the repository what ref means. It tries, in this order: a full ID; HEAD; a full name; a branch; a tag; an
-// abbreviated ID; a range of versions. A branch takes precedence over a tag of the same name, as with git clone --branch.
+// resolve asks the repository what ref means. It tries, in this order: a full ID; HEAD; a full name; a branch; a tag;
+// an abbreviated ID; a range of versions. A branch takes precedence over a tag of the same name, as with git clone
+// --branch.
 //
 // The stage holds the history in which an abbreviated ID is searched.
 func resolve(ctx context.Context, repo remote.Repository, ref string, stage func() (*publish.Stage, error)) (revision, error) {
@@ -112,7 +113,8 @@ func resolveHead(ctx context.Context, repo remote.Repository) (revision, error) 
 	return r, nil
 }
 
-// headless distinguishes an empty repository, which can be cloned, from one whose HEAD names a branch that does not exist.
+// headless distinguishes an empty repository, which can be cloned, from one whose HEAD names a branch that does not
+// exist.
 func headless(ctx context.Context, repo remote.Repository, branch string) (revision, error) {
 	refs, err := repo.Refs(ctx, "refs/heads/", "refs/tags/")
 	if err != nil || len(refs) == 0 {
@@ -194,8 +196,8 @@ func abbreviated(ref string) bool {
 	return len(ref) >= shortest && len(ref) < len(plumbing.ZeroHash)*2 && strings.Trim(ref, "0123456789abcdefABCDEF") == ""
 }
 
-// expand finds the commit whose ID begins with prefix: among the references and, as no server resolves abbreviated IDs, in
-// the whole history without its files. It returns the zero revision if there is none.
+// expand finds the commit whose ID begins with prefix: among the references and, as no server resolves abbreviated IDs,
+// in the whole history without its files. It returns the zero revision if there is none.
 func expand(ctx context.Context, repo remote.Repository, refs []remote.Ref, prefix string, stage func() (*publish.Stage, error)) (revision, error) {
 	prefix = strings.ToLower(prefix)
 	found := make(map[plumbing.Hash]bool)

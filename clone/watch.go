@@ -10,8 +10,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// All runs several clones, parallel of them at a time (0: as many as there are processors), and returns their results in the
-// same order. The first error stops the others; what they have published stays.
+// All runs several clones, parallel of them at a time (0: as many as there are processors), and returns their results
+// in the same order. The first error stops the others; what they have published stays.
 func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) {
 	if parallel <= 0 {
 		parallel = runtime.GOMAXPROCS(0)
@@ -41,9 +41,9 @@ func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) 
 // firstError distinguishes an error that stopped the other clones from the end of the caller's context.
 type firstError struct{ error }
 
-// Watch runs a clone, and repeats it after each period until ctx ends. It returns the error of the first clone, or nil. It
-// calls each after the first clone and after each that changed something; if that fails, it calls it again after the next
-// period. Later failures are logged, and retried after the next period.
+// Watch runs a clone, and repeats it after each period until ctx ends. It returns the error of the first clone, or nil.
+// It calls each after the first clone and after each that changed something; if that fails, it calls it again after the
+// next period. Later failures are logged, and retried after the next period.
 func Watch(ctx context.Context, o Options, period time.Duration, each func(context.Context, Result) error) error {
 	c, err := newCloning(o)
 	if err != nil {
@@ -88,7 +88,8 @@ func Watch(ctx context.Context, o Options, period time.Duration, each func(conte
 	}
 }
 
-// againLimit is how long an attempt after the first may take: a server that sends slowly must not block a sidecar forever.
+// againLimit is how long an attempt after the first may take: a server that sends slowly must not block a sidecar
+// forever.
 const againLimit = 30 * time.Minute
 
 // again makes one attempt. After the end of ctx it waits for it only for a moment.

@@ -70,8 +70,8 @@ const (
 	valued           // text=auto
 )
 
-// Load parses the .gitattributes at these paths of a tree; read returns their content. They must be regular files: git does
-// not follow links here.
+// Load parses the .gitattributes at these paths of a tree; read returns their content. They must be regular files: git
+// does not follow links here.
 func Load(files []string, read func(path string) ([]byte, error)) (*Set, error) {
 	s := &Set{folders: map[string][]rule{}, index: map[string]int{}, macros: map[int][]state{}}
 	for i, name := range names {
@@ -192,8 +192,8 @@ func (s *Set) For(name string) Attributes {
 	return s.find(name).attributes()
 }
 
-// find searches from the folder of the file upwards, and in each .gitattributes from the last line upwards: the first state
-// found counts.
+// find searches from the folder of the file upwards, and in each .gitattributes from the last line upwards: the first
+// state found counts.
 func (s *Set) find(name string) *values {
 	v := &values{set: s}
 	for dir, base := name, path.Base(name); dir != ""; {

@@ -10,10 +10,12 @@ import (
 	"initbox/internal/failure"
 )
 
-// Convert returns the content that git would write for a blob with that ID and these attributes, or nil for the unchanged
-// blob. It reads src once or twice from its beginning; reading the returned content reads it once more, in pieces.
+// Convert returns the content that git would write for a blob with that ID and these attributes, or nil for the
+// unchanged blob. It reads src once or twice from its beginning; reading the returned content reads it once more, in
+// pieces.
 //
-// The warning, which does not stop git either, says that the content cannot be converted to the encoding, and stays in UTF-8.
+// The warning, which does not stop git either, says that the content cannot be converted to the encoding, and stays in
+// UTF-8.
 func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Reader, warning string, err error) {
 	if !a.Converts() {
 		return nil, "", nil

@@ -15,8 +15,8 @@ type encoding struct {
 	put  func(to []byte, r rune) []byte
 }
 
-// encodings are the encodings that a repository is likely to name, by their names in iconv and git. As in the C library of
-// Linux, UTF-16 and UTF-32 without a byte order are little-endian, with a mark.
+// encodings are the encodings that a repository is likely to name, by their names in iconv and git. As in the C library
+// of Linux, UTF-16 and UTF-32 without a byte order are little-endian, with a mark.
 var encodings = map[string]*encoding{
 	"UTF-16":       {"\xff\xfe", nil, put16(binary.LittleEndian)},
 	"UTF-16LE":     {"", nil, put16(binary.LittleEndian)},
@@ -62,8 +62,8 @@ func isUTF8(name string) bool {
 	return name == "" || strings.EqualFold(name, "utf-8") || strings.EqualFold(name, "utf8")
 }
 
-// runes calls each for every character of data, the first of which may begin in partial. It returns the incomplete character
-// at the end, or false if data is not UTF-8.
+// runes calls each for every character of data, the first of which may begin in partial. It returns the incomplete
+// character at the end, or false if data is not UTF-8.
 func runes(partial, data []byte, each func(rune)) ([]byte, bool) {
 	for len(partial) > 0 && len(data) > 0 {
 		partial = append(partial, data[0])

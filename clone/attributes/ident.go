@@ -10,7 +10,8 @@ import (
 // maxIdent limits how much of an expanded $Id: …$ is held back, in bytes. Git has no limit, but no ID is that long.
 const maxIdent = 64 << 10
 
-// identifier replaces $Id$ and $Id: HEX $ by $Id: ID $, like git if it has the whole content in memory (ident_to_worktree).
+// identifier replaces $Id$ and $Id: HEX $ by $Id: ID $, like git if it has the whole content in memory
+// (ident_to_worktree).
 type identifier struct {
 	id    plumbing.Hash
 	next  io.Writer
@@ -124,9 +125,9 @@ func identAt(data []byte) (length int, open bool) {
 	return len(begin) + 1 + end + 1, false
 }
 
-// streamer replaces $Id$ like git when it converts a file in pieces (ident_filter_fn), which it does unless a conversion
-// needs the whole content. It differs from [identifier] for text that only looks like $Id$, and has a bug of git: the
-// beginning of $Idx$Id: … $ is lost.
+// streamer replaces $Id$ like git when it converts a file in pieces (ident_filter_fn), which it does unless a
+// conversion needs the whole content. It differs from [identifier] for text that only looks like $Id$, and has a bug of
+// git: the beginning of $Idx$Id: … $ is lost.
 type streamer struct {
 	id    plumbing.Hash
 	next  io.Writer
@@ -209,7 +210,8 @@ func (w *streamer) drain() {
 	w.left, w.state = w.left[:0], 0
 }
 
-// foreign reports whether the skipped text is the ID of another system: one with a blank before its end (is_foreign_ident).
+// foreign reports whether the skipped text is the ID of another system: one with a blank before its end
+// (is_foreign_ident).
 func foreign(left []byte) bool {
 	text, ok := bytes.CutPrefix(left, []byte("$Id: "))
 	if !ok {

@@ -14,8 +14,8 @@ const (
 	macroPrefix = "[attr]"
 )
 
-// parse parses a line. It returns nil for one without effect, or a malformed one, which git skips with a warning. With define,
-// it keeps the definition of a macro.
+// parse parses a line. It returns nil for one without effect, or a malformed one, which git skips with a warning. With
+// define, it keeps the definition of a macro.
 func (s *Set) parse(line string, atTop, define bool) (r *rule, macro bool) {
 	where, states, ok := cutLine(line)
 	if !ok {
@@ -84,8 +84,8 @@ func macroName(line string) (string, bool) {
 	return name, ok && prefixed && validName(name)
 }
 
-// state parses ATTR, -ATTR, !ATTR or ATTR=VALUE. The index of attributes that do not matter is -1. It returns false for a
-// malformed name, which invalidates the whole line.
+// state parses ATTR, -ATTR, !ATTR or ATTR=VALUE. The index of attributes that do not matter is -1. It returns false for
+// a malformed name, which invalidates the whole line.
 func (s *Set) state(field string) (st state, valid bool) {
 	name, value, hasValue := strings.Cut(field, "=")
 	st = state{kind: set}
@@ -124,8 +124,8 @@ func validName(name string) bool {
 	return true
 }
 
-// parsePattern parses a pattern. It ignores one that begins with !, which is invalid here, and one that ends with a slash,
-// which matches folders.
+// parsePattern parses a pattern. It ignores one that begins with !, which is invalid here, and one that ends with a
+// slash, which matches folders.
 func parsePattern(text string) (p pattern, ok bool) {
 	if strings.HasPrefix(text, "!") || strings.HasSuffix(text, "/") {
 		return p, false

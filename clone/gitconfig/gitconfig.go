@@ -1,4 +1,5 @@
-// Package gitconfig reads and writes files in the format of git-config(1), such as .git/config, .gitmodules and .lfsconfig:
+// Package gitconfig reads and writes files in the format of git-config(1), such as .git/config, .gitmodules and
+// .lfsconfig:
 //
 //	for entry, err := range gitconfig.Parse(content) { ... }
 //
@@ -7,8 +8,8 @@
 //	w.Set("url", "https://example.com/repo.git")
 //	content, err := w.Bytes()
 //
-// The decoder of go-git requires UTF-8, refuses some files that git accepts (a setting on the line of its section, names that
-// are not UTF-8), and takes quadratic time in the number of sections, which a hostile .gitmodules chooses.
+// The decoder of go-git requires UTF-8, refuses some files that git accepts (a setting on the line of its section,
+// names that are not UTF-8), and takes quadratic time in the number of sections, which a hostile .gitmodules chooses.
 package gitconfig
 
 import (
@@ -24,8 +25,8 @@ type Entry struct {
 	Bare                            bool // a key without "=", which means true
 }
 
-// Parse parses the settings in their order: if a key is repeated, git uses the last one. An error ends the sequence, and
-// names the line.
+// Parse parses the settings in their order: if a key is repeated, git uses the last one. An error ends the sequence,
+// and names the line.
 func Parse(content []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		p := &parser{rest: bytes.TrimPrefix(content, []byte("\ufeff")), line: 1}

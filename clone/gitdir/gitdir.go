@@ -37,15 +37,15 @@ type Options struct {
 	// refs/remotes/origin/HEAD. Others are ignored. Their objects must exist.
 	Refs []remote.Ref
 
-	// Follow is the reference that git fetch updates: refs/heads/main, refs/tags/v1, or refs/heads/* for all branches; ""
-	// for none.
+	// Follow is the reference that git fetch updates: refs/heads/main, refs/tags/v1, or refs/heads/* for all branches;
+	// "" for none.
 	Follow string
 
 	Shallow []plumbing.Hash // commits without their parents
 	Filter  string          // "blob:none": git fetches missing objects when it needs them
 
-	// Packs are the checksums in the names of the packs. With a Filter they are marked as packs of a promisor remote, which
-	// has the missing objects.
+	// Packs are the checksums in the names of the packs. With a Filter they are marked as packs of a promisor remote,
+	// which has the missing objects.
 	Packs []plumbing.Hash
 
 	Sparse []string // folders or patterns of the files in the work tree; nil for all
@@ -59,8 +59,8 @@ type Options struct {
 // folders are the folders that git expects, or people expect to exist.
 var folders = []string{".", "hooks", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"}
 
-// Write writes a .git into dir. The folder and those in it may exist, with the packs and the index, whose access it does not
-// change. It syncs nothing to the disk.
+// Write writes a .git into dir. The folder and those in it may exist, with the packs and the index, whose access it
+// does not change. It syncs nothing to the disk.
 func Write(dir string, o Options) error {
 	if err := write(dir, o); err != nil {
 		return fmt.Errorf("write the repository's .git: %w", err)
@@ -130,8 +130,8 @@ func shallow(commits []plumbing.Hash) []byte {
 	return []byte(strings.Join(slices.Compact(lines), ""))
 }
 
-// Link writes the file .git of a work tree whose repository is elsewhere, in the folder gitdir, which may be relative to the
-// work tree (gitrepository-layout(5), "gitdir").
+// Link writes the file .git of a work tree whose repository is elsewhere, in the folder gitdir, which may be relative
+// to the work tree (gitrepository-layout(5), "gitdir").
 func Link(worktree, gitdir string, a access.Access) error {
 	root, err := os.OpenRoot(worktree)
 	if err != nil {

@@ -27,8 +27,8 @@ type Module struct {
 // Modules are submodules in the order in which .gitmodules first mentions them.
 type Modules []Module
 
-// Select returns the submodules at these paths, which are the entries of the tree with mode 160000, in the same order. It
-// omits those that are not to be cloned (update = none).
+// Select returns the submodules at these paths, which are the entries of the tree with mode 160000, in the same order.
+// It omits those that are not to be cloned (update = none).
 func (m Modules) Select(paths []string) (Modules, error) {
 	byPath := make(map[string]Module, len(m))
 	for _, module := range m {
@@ -66,8 +66,8 @@ const (
 	maxModulesFile = 16 << 20 // bytes
 )
 
-// ParseModules parses the content of .gitmodules. It records errors of a submodule in its Err, and returns errors of the
-// file.
+// ParseModules parses the content of .gitmodules. It records errors of a submodule in its Err, and returns errors of
+// the file.
 func ParseModules(content []byte) (Modules, error) {
 	if len(content) > maxModulesFile {
 		return nil, fmt.Errorf("read .gitmodules: larger than %d bytes", maxModulesFile)
@@ -120,8 +120,8 @@ func isTrue(value string) bool {
 	return false
 }
 
-// check refuses what git refuses (CVE-2018-11235, CVE-2018-17456, CVE-2019-19604), and names that are invalid on some file
-// systems.
+// check refuses what git refuses (CVE-2018-11235, CVE-2018-17456, CVE-2019-19604), and names that are invalid on some
+// file systems.
 func (m Module) check() error {
 	switch {
 	case hasControl(m.Name) || hasControl(m.Path) || hasControl(m.URL) || hasControl(m.Branch):
@@ -148,8 +148,8 @@ func (m Module) errorf(format string, args ...any) error {
 
 func quote(text string) string { return `"` + failure.Printable(text) + `"` }
 
-// isRelative reports whether the name is a harmless relative path: without empty parts, ., .. and .git, also as the file
-// systems of other operating systems interpret them.
+// isRelative reports whether the name is a harmless relative path: without empty parts, ., .. and .git, also as the
+// file systems of other operating systems interpret them.
 func isRelative(name string) bool {
 	if name == "" || path.Clean(name) != name || strings.ContainsRune(name, '\\') {
 		return false

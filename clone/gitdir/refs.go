@@ -19,8 +19,8 @@ const (
 	origin   = "refs/remotes/origin/"
 )
 
-// packed is the first line of packed-refs. It says that the lines are sorted, and that a tag not followed by a line that
-// begins with ^ is not annotated.
+// packed is the first line of packed-refs. It says that the lines are sorted, and that a tag not followed by a line
+// that begins with ^ is not annotated.
 const packed = "# pack-refs with: peeled fully-peeled sorted \n"
 
 // refs writes packed-refs, in which each reference is a line instead of a file, and refs/remotes/origin/HEAD.

@@ -73,8 +73,8 @@ func (f *fetch) batch(ctx context.Context, targets []*target) error {
 	return f.each(ctx, targets, func(ctx context.Context, t *target) error { return f.fetch(ctx, t, found[t.oid]) })
 }
 
-// available returns an error if the server's answer does not offer an object. It does not quote the server's messages, which
-// may contain what was sent.
+// available returns an error if the server's answer does not offer an object. It does not quote the server's messages,
+// which may contain what was sent.
 func available(t *target, o *batchObject) error {
 	switch {
 	case o == nil:
@@ -150,8 +150,8 @@ func decode(a *httpclient.Answer) (*batchAnswer, error) {
 	return answer, nil
 }
 
-// prepare adds credentials to a request: those given by the server, or else, only for the origin of the repository, those of
-// the repository.
+// prepare adds credentials to a request: those given by the server, or else, only for the origin of the repository,
+// those of the repository.
 func (f *fetch) prepare(req *http.Request, given http.Header) error {
 	if given.Get("Authorization") == "" && f.Authorize != nil && f.Remote != nil && httpclient.SameOrigin(req.URL, f.Remote) {
 		if _, err := f.Authorize(req.Context(), req); err != nil {

@@ -23,7 +23,8 @@ type endpoint struct {
 	ours   bool        // it has the origin of the repository: send its credentials
 }
 
-// endpoint finds the server like git-lfs: from .lfsconfig, from the answer over ssh, or below the URL of the repository.
+// endpoint finds the server like git-lfs: from .lfsconfig, from the answer over ssh, or below the URL of the
+// repository.
 func (c *Client) endpoint(ctx context.Context) (*endpoint, error) {
 	named, err := configured(c.Config)
 	if err != nil {
@@ -73,8 +74,8 @@ func configured(content []byte) (address string, err error) {
 	return address, nil
 }
 
-// elsewhere returns the endpoint that a file of the repository names. The file is not trusted: it may name any server, but
-// credentials are sent only to that of the repository, and a password in the file is ignored.
+// elsewhere returns the endpoint that a file of the repository names. The file is not trusted: it may name any server,
+// but credentials are sent only to that of the repository, and a password in the file is ignored.
 func (c *Client) elsewhere(address string) (*endpoint, error) {
 	u, err := parseWeb(address)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"initbox/internal/failure"
 )
 
-// Filter says which pointers to replace, according to lfs.fetchinclude and lfs.fetchexclude in .lfsconfig (git-lfs-fetch(1),
-// INCLUDE AND EXCLUDE). The zero value replaces all.
+// Filter says which pointers to replace, according to lfs.fetchinclude and lfs.fetchexclude in .lfsconfig
+// (git-lfs-fetch(1), INCLUDE AND EXCLUDE). The zero value replaces all.
 type Filter struct{ include, exclude []string }
 
 // ReadFilter parses the content of .lfsconfig, which may be nil.

@@ -31,12 +31,12 @@ type Client struct {
 	// (https://HOST/PATH). It may be nil.
 	Remote *url.URL
 
-	// Authorize adds credentials to a request, and returns the secrets among them. It is called only for requests to the
-	// origin of Remote, at each attempt. It may be nil.
+	// Authorize adds credentials to a request, and returns the secrets among them. It is called only for requests to
+	// the origin of Remote, at each attempt. It may be nil.
 	Authorize func(ctx context.Context, req *http.Request) (secrets []string, err error)
 
-	// Authenticate runs git-lfs-authenticate PATH download over ssh, and returns href and header of its answer. href is ""
-	// if the server does not have the command. Authenticate is nil for repositories not reached over ssh.
+	// Authenticate runs git-lfs-authenticate PATH download over ssh, and returns href and header of its answer. href is
+	// "" if the server does not have the command. Authenticate is nil for repositories not reached over ssh.
 	Authenticate func(ctx context.Context) (href string, header map[string]string, err error)
 
 	Folder string // .git of a repository on this machine, or the bare repository; "" for one on a server
@@ -53,8 +53,8 @@ type Client struct {
 
 }
 
-// Fetch downloads the objects of the pointers. It calls place for each pointer, one at a time, after verifying length and
-// SHA-256. content is an *os.File at its beginning, which Fetch closes afterwards.
+// Fetch downloads the objects of the pointers. It calls place for each pointer, one at a time, after verifying length
+// and SHA-256. content is an *os.File at its beginning, which Fetch closes afterwards.
 func (c *Client) Fetch(ctx context.Context, pointers []Pointer, place func(p Pointer, content io.Reader) error) error {
 	wanted, err := group(pointers)
 	if err != nil {

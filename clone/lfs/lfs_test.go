@@ -288,7 +288,8 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestCredentials pins that credentials are sent only to the server of the repository, and not if the server gave others.
+// TestCredentials pins that credentials are sent only to the server of the repository, and not if the server gave
+// others.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	var leaked atomic.Int32

@@ -31,8 +31,8 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// server is a Git LFS server: the batch API and basic transfers, with basic authentication. TestGitLFS proves with git-lfs
-// that it works.
+// server is a Git LFS server: the batch API and basic transfers, with basic authentication. TestGitLFS proves with
+// git-lfs that it works.
 type server struct {
 	*httptest.Server
 	t       testing.TB

@@ -22,7 +22,8 @@ import (
 	"github.com/pjbgf/sha1cd"
 )
 
-// ErrCollision means that an object was made to have the same SHA-1 as another (https://shattered.io). Git refuses it, too.
+// ErrCollision means that an object was made to have the same SHA-1 as another (https://shattered.io). Git refuses it,
+// too.
 var ErrCollision = errors.New("its content was made to collide with the SHA-1 of another object")
 
 // A Hasher computes the ID of an object as its content arrives. The zero value is not usable; see [NewHasher].
@@ -130,8 +131,8 @@ func ParseCommit(content []byte) (*Commit, error) {
 	return c, nil
 }
 
-// errDuplicate refuses an object with two trees or two tagged objects. Git uses the first, but the signer may have seen the
-// second.
+// errDuplicate refuses an object with two trees or two tagged objects. Git uses the first, but the signer may have seen
+// the second.
 var errDuplicate = errors.New("duplicate header")
 
 // Tag holds the parts of an annotated tag that initbox uses.

@@ -49,8 +49,8 @@ func (p *Pack) baseOf(o *Object, e entry) (*Object, bool) {
 	return p.at(i), true
 }
 
-// load reconstructs the content of an object from the spool, and from the sink if there is one, applying at most limit deltas
-// (-1 for any number).
+// load reconstructs the content of an object from the spool, and from the sink if there is one, applying at most limit
+// deltas (-1 for any number).
 func (p *Pack) load(o *Object, sink Sink, limit int) (c *content, err error) {
 	r := p.reread()
 	defer p.rereaders.Put(r)
@@ -105,8 +105,9 @@ func (p *Pack) fromSink(o *Object, sink Sink) *content {
 	return c
 }
 
-// isLarge reports whether content goes through a file. For anything but a blob, which must fit in memory, it returns an error
-// if it is too large. The error is permanent only once the checksum at the end of the pack has proved the size genuine.
+// isLarge reports whether content goes through a file. For anything but a blob, which must fit in memory, it returns an
+// error if it is too large. The error is permanent only once the checksum at the end of the pack has proved the size
+// genuine.
 func (p *Pack) isLarge(kind plumbing.ObjectType, size int64) (bool, error) {
 	if kind == plumbing.BlobObject {
 		return size > p.o.Large, nil
@@ -216,8 +217,9 @@ func (p *Pack) apply(delta instructions, base *content, kind plumbing.ObjectType
 	return c, nil
 }
 
-// Content returns the content of an object that has been added, in buf if that is large enough. Any goroutine may call it,
-// during Read, and afterwards as long as the spool is open. It fails for blobs larger than Large; see [Object.CopyTo].
+// Content returns the content of an object that has been added, in buf if that is large enough. Any goroutine may call
+// it, during Read, and afterwards as long as the spool is open. It fails for blobs larger than Large; see
+// [Object.CopyTo].
 func (o *Object) Content(buf []byte) ([]byte, error) {
 	if large, err := o.pack.isLarge(o.Kind, o.Size); large || err != nil {
 		return nil, errors.Join(err, within(tooLarge(o.Kind, o.Size, o.pack.o.Large), "object %s", o.ID))

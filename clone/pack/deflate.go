@@ -7,8 +7,8 @@ import (
 )
 
 // quick inflates data that is in memory completely, with its result: that is most objects, in half the time of
-// compress/flate, which dominates the time of a clone. It gives up on invalid data, and leaves it to compress/zlib to report
-// the error. A fuzz test compares the two. The formats are those of RFC 1950 (zlib) and RFC 1951 (deflate).
+// compress/flate, which dominates the time of a clone. It gives up on invalid data, and leaves it to compress/zlib to
+// report the error. A fuzz test compares the two. The formats are those of RFC 1950 (zlib) and RFC 1951 (deflate).
 type quick struct {
 	src []byte
 	pos int    // in src; may be beyond its end, where zeros are read
@@ -25,8 +25,8 @@ type quick struct {
 	fixedLit, fixedDist huffman // of blocks with fixed codes; built when needed
 }
 
-// A huffman is a table of codes with an entry for each value of the next bits. Longer codes continue in a second table. See
-// build.
+// A huffman is a table of codes with an entry for each value of the next bits. Longer codes continue in a second table.
+// See build.
 type huffman []uint32
 
 const (
@@ -35,8 +35,8 @@ const (
 	lenBits  = 7
 	maxBits  = 15
 
-	// An entry consists of the length of the code in bits, the number of extra bits that are added to the value, a kind, and
-	// the value. 0 means that there is no such code.
+	// An entry consists of the length of the code in bits, the number of extra bits that are added to the value, a
+	// kind, and the value. 0 means that there is no such code.
 	codeBits   = 0xf
 	extraShift = 4
 	literal    = 1 << 8
@@ -53,8 +53,9 @@ var (
 	distSymbols = symbols(0, 30, 1, 2)
 )
 
-// symbols returns the entries of literals, of the end of a block, and of lengths or distances, from first up to last. Each
-// length stands for as many values as its extra bits can distinguish; each group of symbols has one extra bit more.
+// symbols returns the entries of literals, of the end of a block, and of lengths or distances, from first up to last.
+// Each length stands for as many values as its extra bits can distinguish; each group of symbols has one extra bit
+// more.
 func symbols(first, last, value, group int) (s [288]uint32) {
 	for i := range first {
 		s[i] = literal | uint32(i)<<valueShift
@@ -246,8 +247,8 @@ func (q *quick) symbol() (uint32, bool) {
 	return e >> valueShift, e != 0
 }
 
-// build fills a table with codes of the given lengths, each for the symbol of its index; see RFC 1951, section 3.2.2. It
-// refuses codes that are ambiguous or incomplete, but accepts a single code, and none at all if it is not used.
+// build fills a table with codes of the given lengths, each for the symbol of its index; see RFC 1951, section 3.2.2.
+// It refuses codes that are ambiguous or incomplete, but accepts a single code, and none at all if it is not used.
 func (h *huffman) build(first uint, lens []uint8, symbols *[288]uint32) bool {
 	var count, next [maxBits + 1]int
 	for _, l := range lens {

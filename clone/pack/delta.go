@@ -70,8 +70,8 @@ func applyDelta(in instructions, base *content, size int64, to target) error {
 	}
 }
 
-// copyRange reads the operands of the copy instruction op. Each bit of op says that a byte of the offset or the length follows,
-// low bytes first; the others are zero.
+// copyRange reads the operands of the copy instruction op. Each bit of op says that a byte of the offset or the length
+// follows, low bytes first; the others are zero.
 func copyRange(in io.ByteReader, op byte) (off, n int64, err error) {
 	var number [7]byte
 	for i := range number {

@@ -65,8 +65,8 @@ func writing(f *os.File, err error) error {
 	return err
 }
 
-// cut returns the failure for a pack or an object that ends too early. An error of the source stays as it is, even if it wraps
-// io.EOF, as that of a connection may.
+// cut returns the failure for a pack or an object that ends too early. An error of the source stays as it is, even if
+// it wraps io.EOF, as that of a connection may.
 func cut(err error, what string) error {
 	if err != io.EOF && err != io.ErrUnexpectedEOF {
 		return err

@@ -103,8 +103,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// describe makes a pack of the objects that data describes: for each object a byte with its kind and the length of its content
-// or delta, a byte that selects its base among the objects before it, and the content.
+// describe makes a pack of the objects that data describes: for each object a byte with its kind and the length of its
+// content or delta, a byte that selects its base among the objects before it, and the content.
 func describe(data []byte) []byte {
 	b := new(builder)
 	var offsets []int64

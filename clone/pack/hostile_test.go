@@ -75,8 +75,8 @@ func TestHostile(t *testing.T) {
 }
 
 // TestTooLarge refuses a tree that is too large for memory. Another attempt can help unless the pack is known to be
-// undamaged: a flipped bit, or the checksum taken for an object because the number of objects is wrong, reads as a size,
-// too.
+// undamaged: a flipped bit, or the checksum taken for an object because the number of objects is wrong, reads as a
+// size, too.
 func TestTooLarge(t *testing.T) {
 	whole, late := new(builder), new(builder)
 	whole.begin(plumbing.TreeObject, 33<<20)

@@ -1,5 +1,5 @@
-// Package pack reads a pack of Git objects in one pass, while it arrives from a server. It keeps a copy, applies deltas,
-// computes the ID of every object, and passes the objects to a [Sink] as soon as they are known:
+// Package pack reads a pack of Git objects in one pass, while it arrives from a server. It keeps a copy, applies
+// deltas, computes the ID of every object, and passes the objects to a [Sink] as soon as they are known:
 //
 //	p, err := pack.Read(ctx, answer.Pack, pack.Options{Spool: file, Sink: sink, Temp: temp})
 //	...
@@ -8,8 +8,8 @@
 //
 // gitformat-pack(5) documents packs and their indexes.
 //
-// The input is not trusted: lengths are checked before they are used, and memory does not grow with the size of objects,
-// only with their number.
+// The input is not trusted: lengths are checked before they are used, and memory does not grow with the size of
+// objects, only with their number.
 package pack
 
 import (
@@ -50,13 +50,14 @@ type Progress struct {
 
 // Sink receives the objects of a pack as they become known.
 type Sink interface {
-	// Add receives an object. It is called once for each, in any order, by several goroutines at a time, each with its own
-	// number worker, 0 ≤ worker < Workers. Read returns its error. A pack may contain an object twice, as in git: then Add
-	// is called twice, possibly at the same time.
+	// Add receives an object. It is called once for each, in any order, by several goroutines at a time, each with its
+	// own number worker, 0 ≤ worker < Workers. Read returns its error. A pack may contain an object twice, as in git:
+	// then Add is called twice, possibly at the same time.
 	Add(worker int, o *Object, c Content) error
 
-	// Base returns the content of an object that is Placed, in buf if that is large enough. If it returns false, the object
-	// is read from the spool. It is called only for objects that are not Large, possibly while Add runs for others.
+	// Base returns the content of an object that is Placed, in buf if that is large enough. If it returns false, the
+	// object is read from the spool. It is called only for objects that are not Large, possibly while Add runs for
+	// others.
 	Base(o *Object, buf []byte) ([]byte, bool)
 }
 

@@ -92,8 +92,8 @@ func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 	return out
 }
 
-// repository makes a repository in which files change a little from commit to commit, with an annotated tag, and returns its
-// folder.
+// repository makes a repository in which files change a little from commit to commit, with an annotated tag, and
+// returns its folder.
 func repository(t testing.TB, commits int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,8 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// maxFar is how many deltas are applied again to reconstruct a base while the pack arrives. Longer chains are resolved after
-// the whole pack has arrived, when each delta is applied once.
+// maxFar is how many deltas are applied again to reconstruct a base while the pack arrives. Longer chains are resolved
+// after the whole pack has arrived, when each delta is applied once.
 const maxFar = 8
 
 // reader is the state of a running Read.
@@ -26,8 +26,8 @@ type reader struct {
 	deferred int // objects whose content is not known yet
 }
 
-// Read reads a pack to its end, and calls the Sink for every object in it. It wraps an error of src. If src is an io.Closer,
-// Read closes it when ctx ends or an error occurs, so that it does not wait for the server.
+// Read reads a pack to its end, and calls the Sink for every object in it. It wraps an error of src. If src is an
+// io.Closer, Read closes it when ctx ends or an error occurs, so that it does not wait for the server.
 func Read(ctx context.Context, src io.Reader, o Options) (*Pack, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -72,8 +72,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// More than manyObjects objects of fewBytes each, on average, can only be an attempt to fill the memory: more is kept of each
-// object than it occupies in the pack. In real repositories an object takes some hundred bytes.
+// More than manyObjects objects of fewBytes each, on average, can only be an attempt to fill the memory: more is kept
+// of each object than it occupies in the pack. In real repositories an object takes some hundred bytes.
 const (
 	manyObjects = 1 << 20
 	fewBytes    = 24
@@ -159,8 +159,8 @@ func (r *reader) object() error {
 	return nil
 }
 
-// delta reads the next delta and applies it. It returns nil if the delta is deferred: until IDs are known, or because its base
-// or its result is large.
+// delta reads the next delta and applies it. It returns nil if the delta is deferred: until IDs are known, or because
+// its base or its result is large.
 func (r *reader) delta(o *Object, e entry) (*content, error) {
 	var base *Object
 	if e.kind == plumbing.OFSDeltaObject {

@@ -133,8 +133,8 @@ func same(t *testing.T, p *Pack, want map[plumbing.Hash][]byte) {
 	}
 }
 
-// chain returns a pack of n deltas, each of the object before it, and the IDs of all objects. order says in which order the
-// deltas are in the pack; -1 is the object at the beginning of the chain.
+// chain returns a pack of n deltas, each of the object before it, and the IDs of all objects. order says in which order
+// the deltas are in the pack; -1 is the object at the beginning of the chain.
 func chain(n int, order []int, byID bool) (pack []byte, ids map[plumbing.Hash]bool) {
 	b, ids := new(builder), make(map[plumbing.Hash]bool)
 	text := "chain"
@@ -205,8 +205,8 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// TestBush reads a long chain of deltas in which each object has other deltas, too: so large that not all objects can stay in
-// memory until their turn comes.
+// TestBush reads a long chain of deltas in which each object has other deltas, too: so large that not all objects can
+// stay in memory until their turn comes.
 func TestBush(t *testing.T) {
 	const n, size = 100, 200_000
 	b := new(builder)

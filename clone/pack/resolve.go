@@ -12,15 +12,16 @@ import (
 	"initbox/clone/object"
 )
 
-// After the whole pack has arrived, some deltas remain: those that name their base by ID, those with long chains, those that
-// are Large, and deltas of these. Each is applied once, whatever their order and the length of their chains: from the bases
-// down, depth first, as in git index-pack.
+// After the whole pack has arrived, some deltas remain: those that name their base by ID, those with long chains, those
+// that are Large, and deltas of these. Each is applied once, whatever their order and the length of their chains: from
+// the bases down, depth first, as in git index-pack.
 
 // link says which object is a delta of which.
 type link struct{ base, delta uint32 }
 
-// refDeltas are the deltas that name their base by ID. The bases are separate from the deltas, which are searched by other
-// goroutines: the base of an object that has been added does not change, while those of others are still being found.
+// refDeltas are the deltas that name their base by ID. The bases are separate from the deltas, which are searched by
+// other goroutines: the base of an object that has been added does not change, while those of others are still being
+// found.
 type refDeltas struct {
 	deltas []uint32 // ascending
 	bases  []uint32 // the base of each, by its slot, or unknown
@@ -118,8 +119,8 @@ func (v *resolver) survey() error {
 	return nil
 }
 
-// need records that the content of an object is needed again, and its chain of deltas, so that an object on which several
-// depend is reconstructed once.
+// need records that the content of an object is needed again, and its chain of deltas, so that an object on which
+// several depend is reconstructed once.
 func (v *resolver) need(i uint32) error {
 	for {
 		o := v.at(i)
@@ -155,8 +156,8 @@ type frame struct {
 	at         int64 // offset in the file of kept; -1 if it has not been written there
 }
 
-// next removes the next delta, and returns its number. Those by ID come first, so that an identical object sees that they
-// are taken, see enter.
+// next removes the next delta, and returns its number. Those by ID come first, so that an identical object sees that
+// they are taken, see enter.
 func (f *frame) next(r *refDeltas) (delta uint32) {
 	if len(f.references) > 0 {
 		slot := f.references[0].slot
@@ -288,8 +289,8 @@ func (v *resolver) unresolved() error {
 // keepSize is how many bytes of content are kept in memory as bases of deltas.
 const keepSize = 8 << 20
 
-// keeper writes content of the stack to a file if there is too much for memory, beginning at the bottom, which is needed
-// last.
+// keeper writes content of the stack to a file if there is too much for memory, beginning at the bottom, which is
+// needed last.
 type keeper struct {
 	temp  func() (*os.File, error)
 	file  *os.File

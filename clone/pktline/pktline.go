@@ -47,8 +47,8 @@ func NewReader(src io.Reader) *Reader { return &Reader{src: src} }
 // bufferSize has room for a packet of any length and the beginning of the next one.
 const bufferSize = 128 << 10
 
-// Next returns the next packet. The payload is valid until the next call. At the end of the source it returns io.EOF, and
-// io.ErrUnexpectedEOF if that is within a packet.
+// Next returns the next packet. The payload is valid until the next call. At the end of the source it returns io.EOF,
+// and io.ErrUnexpectedEOF if that is within a packet.
 func (r *Reader) Next() (Kind, []byte, error) {
 	if err := r.need(header); err != nil {
 		return 0, nil, err

@@ -58,8 +58,8 @@ func (a *advert) shallow() bool {
 	return a.has("shallow")
 }
 
-// readAdvert reads the advertisement of a server. In version 0 that includes the first reference, whose packet it returns
-// without the features; the other references follow. first is nil if there are none.
+// readAdvert reads the advertisement of a server. In version 0 that includes the first reference, whose packet it
+// returns without the features; the other references follow. first is nil if there are none.
 func (s *server) readAdvert(r *reply) (a *advert, first []byte, err error) {
 	kind, line, err := s.next(r)
 	if err == nil && bytes.HasPrefix(line, []byte("# service=")) { // of HTTP

@@ -16,8 +16,8 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// authorize adds credentials to req, which must be to the origin of the repository's URL. It reads all files again, because
-// they rotate. It returns the secrets that were added, which must be removed from text of the server.
+// authorize adds credentials to req, which must be to the origin of the repository's URL. It reads all files again,
+// because they rotate. It returns the secrets that were added, which must be removed from text of the server.
 //
 // Headers and cookies are always sent. Of the rest, the first one given is used:
 //   - the Authorization of a header file, the password file (the user may be in the URL), or the token file
@@ -91,8 +91,8 @@ func (o Options) login(ctx context.Context, u *url.URL, user *url.Userinfo) (*lo
 	return nil, nil
 }
 
-// elsewhere returns the TLS settings for servers other than the repository's: with the same trusted CAs, but without the
-// client certificate.
+// elsewhere returns the TLS settings for servers other than the repository's: with the same trusted CAs, but without
+// the client certificate.
 func (o Options) elsewhere() tlsconfig.Options {
 	return tlsconfig.Options{CAFile: o.HTTP.TLS.CAFile, CA: o.HTTP.TLS.CA, Insecure: o.HTTP.TLS.Insecure}
 }
@@ -100,8 +100,8 @@ func (o Options) elsewhere() tlsconfig.Options {
 // maxAnswer limits the answer of servers that are asked for credentials, in bytes.
 const maxAnswer = 64 << 10
 
-// ask sends a request to a server other than the repository's, without the credentials for that, and returns the status and
-// the body of the answer. Errors begin with what.
+// ask sends a request to a server other than the repository's, without the credentials for that, and returns the status
+// and the body of the answer. Errors begin with what.
 func (o Options) ask(req *http.Request, what string, proxy *url.URL) (int, []byte, error) {
 	ctx := req.Context()
 	poll.Doing(ctx, "asking "+what)

@@ -115,8 +115,8 @@ func refusedApp(what string, status int, body []byte) error {
 	return f
 }
 
-// jwt returns the token by which the App itself authenticates (RFC 7519). As clocks differ, it is valid from a minute ago,
-// and for less than the ten minutes that GitHub allows.
+// jwt returns the token by which the App itself authenticates (RFC 7519). As clocks differ, it is valid from a minute
+// ago, and for less than the ten minutes that GitHub allows.
 func (a GitHubApp) jwt(now time.Time) (string, error) {
 	text, err := secret.Read(a.KeyFile)
 	if err != nil {

@@ -49,8 +49,8 @@ type cookie struct {
 }
 
 // parseCookies parses a cookie file in the format of Netscape, curl and git config http.cookieFile: lines of domain,
-// subdomains, path, secure, expires, name and value, separated by tabs, or Set-Cookie headers. Like curl, it skips lines
-// that it cannot parse.
+// subdomains, path, secure, expires, name and value, separated by tabs, or Set-Cookie headers. Like curl, it skips
+// lines that it cannot parse.
 func parseCookies(text string) []cookie {
 	var cookies []cookie
 	for line := range strings.Lines(text) {

@@ -2,8 +2,8 @@ package remote
 
 import "strings"
 
-// netrcLogin returns the first entry of a netrc file that is for the host, or default, has a password, and is for the user,
-// if one is given. The format is that of curl, and therefore of git.
+// netrcLogin returns the first entry of a netrc file that is for the host, or default, has a password, and is for the
+// user, if one is given. The format is that of curl, and therefore of git.
 func netrcLogin(text, host, user string) *login {
 	for _, e := range parseNetrc(text) {
 		switch {
@@ -89,8 +89,8 @@ func (t *netrcTokens) value() string {
 	return word
 }
 
-// quoted returns the text up to the next quote. \n, \r and \t are control characters; any other character after a backslash
-// stands for itself.
+// quoted returns the text up to the next quote. \n, \r and \t are control characters; any other character after a
+// backslash stands for itself.
 func (t *netrcTokens) quoted(rest string) string {
 	var b strings.Builder
 	for i := 0; i < len(rest); i++ {

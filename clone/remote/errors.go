@@ -10,12 +10,12 @@ import (
 	"initbox/internal/poll"
 )
 
-// ErrMoved is wrapped by the error of [Repository.Fetch] if the server does not have an object, or no longer serves it: a
-// reference has moved since it was listed, or the object never existed.
+// ErrMoved is wrapped by the error of [Repository.Fetch] if the server does not have an object, or no longer serves it:
+// a reference has moved since it was listed, or the object never existed.
 var ErrMoved = errors.New("the server does not serve the object")
 
-// ErrNotAdvertised is wrapped, with ErrMoved, if the server serves only objects that a reference points to: the object may
-// be in the history of one.
+// ErrNotAdvertised is wrapped, with ErrMoved, if the server serves only objects that a reference points to: the object
+// may be in the history of one.
 var ErrNotAdvertised = fmt.Errorf("%w: no reference points to it", ErrMoved)
 
 // maxQuoted is how much of a server's message is quoted, in bytes.

@@ -150,8 +150,8 @@ func (w *web) do(ctx context.Context, path string, b *body) (*http.Response, err
 	return resp, nil
 }
 
-// target returns the URL of a path below that of the repository. If the repository's URL has a query, the path is appended
-// to the query, as git does.
+// target returns the URL of a path below that of the repository. If the repository's URL has a query, the path is
+// appended to the query, as git does.
 func (w *web) target(path string) (*url.URL, error) {
 	x, err := w.url.web.Expand()
 	if err != nil {

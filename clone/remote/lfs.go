@@ -20,12 +20,12 @@ type Store struct {
 	Folder string   // the .git of a repository on this machine; "" for others
 	HTTP   httpclient.Options
 
-	// Authorize adds credentials to a request to the origin of URL, and returns the secrets among them. It is nil if there
-	// are no credentials.
+	// Authorize adds credentials to a request to the origin of URL, and returns the secrets among them. It is nil if
+	// there are no credentials.
 	Authorize func(ctx context.Context, req *http.Request) (secrets []string, err error)
 
-	// Authenticate asks over SSH where the objects are, and which headers to send there. It is nil for a repository that is
-	// not reached over SSH. The address is "" if the server does not know the command.
+	// Authenticate asks over SSH where the objects are, and which headers to send there. It is nil for a repository
+	// that is not reached over SSH. The address is "" if the server does not know the command.
 	Authenticate func(ctx context.Context) (address string, header map[string]string, err error)
 }
 

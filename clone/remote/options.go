@@ -51,8 +51,8 @@ type SSH struct {
 }
 
 // Elsewhere returns the options for an origin other than the one they were given for, such as that of a submodule. They
-// hold no credentials but those that name their host themselves (cookies, netrc), and the keys of SSH, which do not leave
-// this machine.
+// hold no credentials but those that name their host themselves (cookies, netrc), and the keys of SSH, which do not
+// leave this machine.
 func (o Options) Elsewhere() Options {
 	tls := o.HTTP.TLS
 	o.HTTP = HTTP{

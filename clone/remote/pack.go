@@ -24,8 +24,8 @@ const (
 	bandError    = 3
 )
 
-// packReader reads the pack in a server's answer, in one goroutine. Any other may close it meanwhile, which ends a Read that
-// is waiting.
+// packReader reads the pack in a server's answer, in one goroutine. Any other may close it meanwhile, which ends a Read
+// that is waiting.
 type packReader struct {
 	s    *server
 	r    *reply

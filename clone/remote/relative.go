@@ -9,9 +9,9 @@ import (
 	"initbox/internal/secret"
 )
 
-// Resolve parses the URL of a submodule of the repository at u. A URL that begins with ./ or ../ is relative to u, as in
-// git-submodule(1). URLs in a repository are not trusted: they cannot refer to secrets, nor to a folder on this machine
-// unless u is one.
+// Resolve parses the URL of a submodule of the repository at u. A URL that begins with ./ or ../ is relative to u, as
+// in git-submodule(1). URLs in a repository are not trusted: they cannot refer to secrets, nor to a folder on this
+// machine unless u is one.
 func (u *URL) Resolve(text string) (*URL, error) {
 	if text == "." || text == ".." || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") {
 		return u.relative(text)

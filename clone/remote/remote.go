@@ -20,8 +20,8 @@ import (
 // A Repository is a repository on a server, or in a folder. Only one goroutine at a time may call its methods.
 type Repository interface {
 	// Refs returns the references whose full names begin with one of the prefixes, or all without prefixes. HEAD is
-	// among them if it is requested by name. An empty repository has no references. A HEAD that names a branch that does
-	// not exist has no ID; not all servers list it.
+	// among them if it is requested by name. An empty repository has no references. A HEAD that names a branch that
+	// does not exist has no ID; not all servers list it.
 	Refs(ctx context.Context, prefixes ...string) ([]Ref, error)
 
 	// Fetch requests a pack, which ends with ctx. It must be read to its end, or closed, before the next call. If the
@@ -76,8 +76,8 @@ type Request struct {
 
 // Answer is the server's answer to a [Request].
 type Answer struct {
-	// Pack is the pack, without the protocol around it. Read returns an error if the server reports one in the middle of
-	// the pack, or if the answer ends early.
+	// Pack is the pack, without the protocol around it. Read returns an error if the server reports one in the middle
+	// of the pack, or if the answer ends early.
 	Pack io.ReadCloser
 
 	// Shallow are the commits whose parents are not in the pack.

@@ -74,8 +74,8 @@ func foreign(line []byte) bool {
 	return len(id) == 64
 }
 
-// next returns the next packet. If that is an error message of the server, it is returned as an error. Any error ends the
-// reply.
+// next returns the next packet. If that is an error message of the server, it is returned as an error. Any error ends
+// the reply.
 func (s *server) next(r *reply) (pktline.Kind, []byte, error) {
 	kind, line, err := r.Next()
 	switch {

@@ -48,8 +48,8 @@ func (s *sshServer) dial(ctx context.Context) (stream, error) {
 	return s.start(ctx, command)
 }
 
-// start starts a command. Some servers close the connection after the first command, or refuse a second session in it: then
-// it connects again.
+// start starts a command. Some servers close the connection after the first command, or refuse a second session in it:
+// then it connects again.
 func (s *sshServer) start(ctx context.Context, command string) (_ stream, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

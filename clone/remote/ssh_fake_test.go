@@ -205,8 +205,8 @@ func TestSSHLost(t *testing.T) {
 	mustFail(t, err, failure.Reset)
 }
 
-// TestSSHStallIsTheServers pins that a pause of the reader does not count as a stall of the server, and that large output
-// arrives intact.
+// TestSSHStallIsTheServers pins that a pause of the reader does not count as a stall of the server, and that large
+// output arrives intact.
 func TestSSHStallIsTheServers(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20 // four times what is under way at once

@@ -164,9 +164,9 @@ func wildcardMatches(pattern, s string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// of returns the lines for the server at HOST:PORT. If there are none, it returns those for the host without a port (byHost).
-// They may verify a key, but another key is then unknown, not changed: another server may listen on the port. OpenSSH does
-// the same.
+// of returns the lines for the server at HOST:PORT. If there are none, it returns those for the host without a port
+// (byHost). They may verify a key, but another key is then unknown, not changed: another server may listen on the port.
+// OpenSSH does the same.
 func (k *knownHosts) of(address string) (lines []knownHost, byHost bool) {
 	find := func(name string) (found []knownHost) {
 		for _, h := range k.lines {
@@ -184,10 +184,10 @@ func (k *knownHosts) of(address string) (lines []knownHost, byHost bool) {
 	return find(strings.ToLower(host)), true
 }
 
-// algorithms returns the accepted algorithms of the host key, in order of preference. The kinds by which the host is known
-// come first: otherwise it would present another of its keys, and look like an impostor
-// (https://github.com/go-git/go-git/issues/1551). The others follow, so that the error shows the key that a server without
-// these has.
+// algorithms returns the accepted algorithms of the host key, in order of preference. The kinds by which the host is
+// known come first: otherwise it would present another of its keys, and look like an impostor
+// (https://github.com/go-git/go-git/issues/1551). The others follow, so that the error shows the key that a server
+// without these has.
 func (k *knownHosts) algorithms(address string) []string {
 	lines, _ := k.of(address)
 	certified := false
@@ -216,7 +216,8 @@ func (k *knownHosts) algorithms(address string) []string {
 	return slices.Concat(certificates, known, others)
 }
 
-// preferred returns all algorithms, in the order of OpenSSH: if any key of a server is published, it is the Ed25519 one.
+// preferred returns all algorithms, in the order of OpenSSH: if any key of a server is published, it is the Ed25519
+// one.
 func preferred() []string {
 	rank := func(algorithm string) int {
 		for i, kind := range []string{"ssh-ed25519", "ecdsa-", "rsa-sha2-512", "rsa-sha2-256"} {

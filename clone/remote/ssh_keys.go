@@ -84,8 +84,8 @@ func readKey(file, passphraseFile string) (ssh.Signer, error) {
 	return nil, badKey(file, text, passphraseFile, err)
 }
 
-// tidy removes spaces and carriage returns at the ends of lines, which come from YAML and from Windows, and ends the last
-// line, as OpenSSH requires, too.
+// tidy removes spaces and carriage returns at the ends of lines, which come from YAML and from Windows, and ends the
+// last line, as OpenSSH requires, too.
 func tidy(text string) []byte {
 	var b bytes.Buffer
 	for line := range strings.Lines(text) {
@@ -94,8 +94,8 @@ func tidy(text string) []byte {
 	return b.Bytes()
 }
 
-// parseKey parses a key in the format of OpenSSH (PROTOCOL.key), PKCS #1, PKCS #8 or SEC 1, and reads the passphrase if the
-// key is encrypted.
+// parseKey parses a key in the format of OpenSSH (PROTOCOL.key), PKCS #1, PKCS #8 or SEC 1, and reads the passphrase if
+// the key is encrypted.
 func parseKey(text []byte, passphraseFile string) (any, error) {
 	passphrase := func() ([]byte, error) {
 		if passphraseFile == "" {

@@ -19,8 +19,8 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// reach connects to addr, through the proxy if there is one. Like OpenSSH and git, it ignores the proxy of the environment,
-// which is for HTTP.
+// reach connects to addr, through the proxy if there is one. Like OpenSSH and git, it ignores the proxy of the
+// environment, which is for HTTP.
 func (o Options) reach(ctx context.Context, dial dialFunc, addr string) (net.Conn, error) {
 	if o.Proxy == nil {
 		return dial(ctx, "tcp", addr)

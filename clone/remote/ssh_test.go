@@ -52,8 +52,8 @@ func sshURL(t *testing.T, s *servers.SSHD, path string) *URL {
 	return &URL{Scheme: "ssh", User: s.User, Host: host, Port: port, Path: path}
 }
 
-// converse runs git-upload-pack, reads the first line of its advertisement, and ends it. It returns that line, and the error
-// of the step that failed.
+// converse runs git-upload-pack, reads the first line of its advertisement, and ends it. It returns that line, and the
+// error of the step that failed.
 func converse(ctx context.Context, d dialer) (string, error) {
 	s, err := d.dial(ctx)
 	if err != nil {
@@ -370,8 +370,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// TestSSHEnds pins that nothing lasts longer than the context or the stall limit, with a server that accepts connections
-// and is silent, and one that stops halfway.
+// TestSSHEnds pins that nothing lasts longer than the context or the stall limit, with a server that accepts
+// connections and is silent, and one that stops halfway.
 func TestSSHEnds(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
@@ -471,7 +471,8 @@ func TestSSHProxy(t *testing.T) {
 	}
 }
 
-// TestSSHRepository pins that references and a pack are fetched over one SSH connection, in both versions of Git's protocol.
+// TestSSHRepository pins that references and a pack are fetched over one SSH connection, in both versions of Git's
+// protocol.
 func TestSSHRepository(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

@@ -31,8 +31,8 @@ func (o Options) dialer() dialFunc {
 	}
 }
 
-// stallConn is a connection that fails when the other side sends or accepts nothing for as long as limit. The time counts
-// from the last Read or Write, as a server has nothing to send before it is asked.
+// stallConn is a connection that fails when the other side sends or accepts nothing for as long as limit. The time
+// counts from the last Read or Write, as a server has nothing to send before it is asked.
 type stallConn struct {
 	net.Conn
 	limit time.Duration

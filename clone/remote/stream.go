@@ -15,8 +15,8 @@ type stream interface {
 	io.Reader
 	io.Writer
 
-	// Close ends the command, which may still be running. If it had ended by itself and failed, the error says why, as far
-	// as the server reported it (exit status, standard error).
+	// Close ends the command, which may still be running. If it had ended by itself and failed, the error says why, as
+	// far as the server reported it (exit status, standard error).
 	Close() error
 }
 
@@ -29,8 +29,8 @@ type dialer interface {
 }
 
 // commands is the transport to git-upload-pack over ssh or git://. A command answers messages up to the first one that
-// requests a pack. A message after that needs a new command: in version 0 the old one has ended, and in version 2 git 2.39
-// answers wrongly if the second depth differs from the first.
+// requests a pack. A message after that needs a new command: in version 0 the old one has ended, and in version 2 git
+// 2.39 answers wrongly if the second depth differs from the first.
 type commands struct {
 	dialer dialer
 	now    *conversation // nil if there is none

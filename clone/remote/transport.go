@@ -8,8 +8,8 @@ import (
 
 // A transport carries messages to and from git-upload-pack on a server.
 type transport interface {
-	// advertise starts git-upload-pack, and returns the first thing that it sends: the advertisement. A command that was
-	// started before is abandoned.
+	// advertise starts git-upload-pack, and returns the first thing that it sends: the advertisement. A command that
+	// was started before is abandoned.
 	advertise(ctx context.Context) (*reply, error)
 
 	// live reports whether a message may be sent without a new advertisement.

@@ -23,9 +23,9 @@ type URL struct {
 	Host   string // a name or an address without brackets; "" for file
 	Port   string // digits; "" for the scheme's default
 
-	// Path of the repository. For file it is a path on this machine; for ssh and git it is the argument of the command on
-	// the server, which may be relative to the home directory there (repo.git, ~user/repo.git); for http and https it is
-	// only displayed.
+	// Path of the repository. For file it is a path on this machine; for ssh and git it is the argument of the command
+	// on the server, which may be relative to the home directory there (repo.git, ~user/repo.git); for http and https
+	// it is only displayed.
 	Path string
 
 	web *secret.URL // of http and https
@@ -35,8 +35,8 @@ type URL struct {
 // maxURL is the longest URL accepted, in bytes: more than any server accepts as a path.
 const maxURL = 8 << 10
 
-// ParseURL parses the URL of a repository: http, https, ssh (also as USER@HOST:PATH), git, file, or an absolute path. An
-// HTTP URL may refer to secrets by ${file:/PATH} and ${env:NAME}. Errors do not quote the URL, which may contain a
+// ParseURL parses the URL of a repository: http, https, ssh (also as USER@HOST:PATH), git, file, or an absolute path.
+// An HTTP URL may refer to secrets by ${file:/PATH} and ${env:NAME}. Errors do not quote the URL, which may contain a
 // password.
 func ParseURL(text string, getenv func(string) string) (*URL, error) {
 	u, err := parse(text)
@@ -254,8 +254,8 @@ func unescape(s string) string {
 	return s
 }
 
-// String returns the URL for display: without the user information and the query of HTTP, and without the secrets that it
-// refers to.
+// String returns the URL for display: without the user information and the query of HTTP, and without the secrets that
+// it refers to.
 func (u *URL) String() string {
 	switch {
 	case u.web != nil:

@@ -97,8 +97,8 @@ func TestParseURLRefuses(t *testing.T) {
 	}
 }
 
-// TestResolve has the cases of git's own tests for relative URLs (t0060-path-utils.sh, "submodule relative url"), and URLs
-// that must be refused.
+// TestResolve has the cases of git's own tests for relative URLs (t0060-path-utils.sh, "submodule relative url"), and
+// URLs that must be refused.
 func TestResolve(t *testing.T) {
 	for _, tt := range []struct{ base, relative, want string }{
 		{"https://host/a/b", "../c", "https://host/a/c"},

@@ -26,8 +26,8 @@ func (s *server) message0(q Request) []byte {
 	return pktline.Append(pktline.AppendFlush(b), "done\n")
 }
 
-// chosen returns the features of version 0 to request. Azure DevOps requires one of the first two, which have no effect in a
-// clone.
+// chosen returns the features of version 0 to request. Azure DevOps requires one of the first two, which have no effect
+// in a clone.
 func (s *server) chosen(q Request) (features []string) {
 	first := func(names ...string) {
 		for _, name := range names {

@@ -117,8 +117,8 @@ func (k *Keys) addPGP(packets []byte) error {
 	return nil
 }
 
-// usable removes user IDs without a self-signature, which have only a revocation: the library requires a self-signature. It
-// reports whether a user ID is left.
+// usable removes user IDs without a self-signature, which have only a revocation: the library requires a
+// self-signature. It reports whether a user ID is left.
 func usable(e *openpgp.Entity) bool {
 	for name, id := range e.Identities {
 		if id.SelfSignature == nil {

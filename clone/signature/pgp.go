@@ -18,8 +18,8 @@ import (
 	"initbox/internal/failure"
 )
 
-// verifyPGP verifies an OpenPGP signature like gpg --verify, at the current time: as in git, a key that has expired since the
-// signature is not accepted.
+// verifyPGP verifies an OpenPGP signature like gpg --verify, at the current time: as in git, a key that has expired
+// since the signature is not accepted.
 func (k Keys) verifyPGP(s *signed) (Signer, error) {
 	packets, err := dearmor(s.signature)
 	if err != nil {

@@ -23,9 +23,9 @@ type Revision struct {
 // maxTags limits chains of tags.
 const maxTags = 16
 
-// VerifyRevision verifies that a commit, or a tag that points to it, is signed, and returns which. It does not trust what the
-// server says about a tag: it refuses a signed tag of another commit, and a tag of an older release under the name of a newer
-// one.
+// VerifyRevision verifies that a commit, or a tag that points to it, is signed, and returns which. It does not trust
+// what the server says about a tag: it refuses a signed tag of another commit, and a tag of an older release under the
+// name of a newer one.
 func VerifyRevision(r Revision, keys Keys) (s Signer, kind plumbing.ObjectType, err error) {
 	id := r.Start
 	for range maxTags {

@@ -9,8 +9,8 @@ import (
 	"initbox/clone/object"
 )
 
-// TestRevision pins that a signed tag does not vouch for a commit that it does not point to, whatever the server says, nor
-// under another name.
+// TestRevision pins that a signed tag does not vouch for a commit that it does not point to, whatever the server says,
+// nor under another name.
 func TestRevision(t *testing.T) {
 	r := newRepo(t)
 	file, public := sshKeygen(t, r, "-t", "ed25519")

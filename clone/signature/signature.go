@@ -34,9 +34,9 @@ func (s Signer) String() string {
 	return failure.Printable(s.Name) + " (" + s.Fingerprint + ")"
 }
 
-// Verify verifies the signature of a commit or an annotated tag with that content. Its error is permanent, of [Class], and
-// says what is wrong: there is no signature, it does not match the content, its key is not among the given ones, or the key
-// has expired or was revoked.
+// Verify verifies the signature of a commit or an annotated tag with that content. Its error is permanent, of [Class],
+// and says what is wrong: there is no signature, it does not match the content, its key is not among the given ones, or
+// the key has expired or was revoked.
 func Verify(raw []byte, kind plumbing.ObjectType, keys Keys) (Signer, error) {
 	signed, err := split(raw, kind)
 	if err != nil {

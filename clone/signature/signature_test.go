@@ -176,7 +176,8 @@ func withSignature(payload, armored []byte) []byte {
 	return []byte(string(header) + "\ngpgsig " + lines + "\n\n" + string(message))
 }
 
-// TestAllowedSigners pins what a line permits, and compares with ssh-keygen, through git, where it accepts the same line.
+// TestAllowedSigners pins what a line permits, and compares with ssh-keygen, through git, where it accepts the same
+// line.
 func TestAllowedSigners(t *testing.T) {
 	r := newRepo(t)
 	file, public := sshKeygen(t, r, "-t", "ed25519")

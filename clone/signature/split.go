@@ -88,8 +88,8 @@ func split(raw []byte, kind plumbing.ObjectType) (*signed, error) {
 }
 
 // cutHeaders removes the signatures from the header of an object. gpgsig signs the object in a SHA-1 repository,
-// gpgsig-sha256 in a SHA-256 repository; neither covers the other. Git removes every header that begins with gpgsig from a
-// commit (parse_buffer_signed_by_header), but only these two from a tag (remove_signature).
+// gpgsig-sha256 in a SHA-256 repository; neither covers the other. Git removes every header that begins with gpgsig
+// from a commit (parse_buffer_signed_by_header), but only these two from a tag (remove_signature).
 func cutHeaders(raw []byte, all bool) (payload []byte, signatures [][]byte) {
 	const (
 		outside = iota

@@ -1,4 +1,5 @@
-// Package wildmatch matches the patterns of .gitattributes, .gitignore and sparse checkouts, exactly like git's wildmatch.c:
+// Package wildmatch matches the patterns of .gitattributes, .gitignore and sparse checkouts, exactly like git's
+// wildmatch.c:
 //
 //	wildmatch.Match("docs/**/*.md", "docs/a/b/index.md", true) // true
 package wildmatch
@@ -87,8 +88,8 @@ func (m *matcher) match(start, t int) outcome {
 	return matched
 }
 
-// star matches the rest of the pattern, from the star at p. If the match continues after a slash, it returns the index of the
-// slash in the pattern and in the text; otherwise next is -1.
+// star matches the rest of the pattern, from the star at p. If the match continues after a slash, it returns the index
+// of the slash in the pattern and in the text; otherwise next is -1.
 func (m *matcher) star(start, p, t int) (result outcome, next, slash int) {
 	first := p
 	for p++; at(m.pattern, p) == '*'; p++ {
