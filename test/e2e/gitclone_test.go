@@ -224,7 +224,7 @@ func TestGitCloneWatch(t *testing.T) {
 
 	sidecar := n.follow("logs", "synced", "--container", "config", "--follow")
 	n.kubectl("delete", "pod", "git")
-	sidecar.until(`cloning http://git/config.git: .*; again in 2s`)
+	sidecar.until(`cloning http://git/config.git: .*; trying again in 2s`)
 	server = n.newGitServer()
 	id = push("after")
 	app.until(`^found "after"$`)
