@@ -358,9 +358,7 @@ func newKilling(t *testing.T, r *twoRevisions, c killCase) *killing {
 func (k *killing) run(i int) {
 	whole := time.Minute
 	for range 2 {
-		start := time.Now()
-		k.finish(k.wanted(i), false)
-		whole = min(whole, time.Since(start))
+		whole = min(whole, k.finish(k.wanted(i), false))
 		i++
 	}
 	kills, killed, missing := 0, 0, 0
@@ -464,11 +462,14 @@ func (r *twoRevisions) branch(digest string) string {
 	return ""
 }
 
-// finish runs a clone to its end, and checks that it leaves its tree and nothing else.
-func (k *killing) finish(branch string, ask bool) {
+// finish runs a clone to its end, checks that it leaves its tree and nothing else, and returns how long the clone took.
+func (k *killing) finish(branch string, ask bool) (took time.Duration) {
 	k.Helper()
 	k.child.Ref = branch
-	if out := k.child.run(k); out.Error != "" || out.SHA != k.shas[branch] {
+	start := time.Now()
+	out := k.child.run(k)
+	took = time.Since(start)
+	if out.Error != "" || out.SHA != k.shas[branch] {
 		k.Fatalf("%+v, want %s", out, k.shas[branch])
 	}
 	if is, err := digest(k.tree()); err != nil || is != k.digests[branch] {
@@ -492,6 +493,7 @@ func (k *killing) finish(branch string, ask bool) {
 	if ask && k.gitDir != clone.GitRemove {
 		sound(k, k.tree())
 	}
+	return took
 }
 
 func (k *killing) requireNames(dir string, want ...string) {
