@@ -206,6 +206,7 @@ func TestStableFor(t *testing.T) {
 // one that comes up when each of the others has had its turns: none of them has many
 // more before it is seen. (In turns, not seconds: the machine may be busy.)
 func TestNoneOfAThousandStarves(t *testing.T) {
+	servers.Slow(t)
 	refused := kindtest.RefusedAddr(t)
 	hangs := servers.Serve(t, kindtest.Hang)
 	late := t.TempDir() + "/late.sock"

@@ -34,6 +34,9 @@ import (
 // announce what nobody could read, speak something else, or nothing at all. A new kind needs a line in
 // [dialects], and is in all of these tests.
 
+// TestMain runs more tests at once than there are processors: most of them wait.
+func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
+
 // A dialect is what a fault needs to know of a kind's protocol.
 type dialect struct {
 	first    bool   // the server speaks first
@@ -463,8 +466,9 @@ func servingKinds() []*target.Kind {
 	return slices.DeleteFunc(slices.Clone(waitfor.Kinds()), func(k *target.Kind) bool { return !k.Hosts })
 }
 
-// Not parallel: it counts goroutines and file descriptors, and what is allocated.
+// TestFaults is not parallel: it counts goroutines and file descriptors, and what is allocated.
 func TestFaults(t *testing.T) {
+	servers.Slow(t)
 	certificate := servers.NewCA(t).Server(t, "127.0.0.1")
 	pair, err := tls.LoadX509KeyPair(certificate.CertFile, certificate.KeyFile)
 	if err != nil {

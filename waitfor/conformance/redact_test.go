@@ -59,6 +59,11 @@ func secretVariables(t testing.TB, secret kindtest.Secret, files bool, form stri
 }
 
 func TestNoSecretInErrorsOfParse(t *testing.T) {
+	t.Parallel()
+	secrets := kindtest.Secrets
+	if testing.Short() {
+		secrets = secrets[:3]
+	}
 	parsed, refused := 0, 0
 	try := func(form string, secret kindtest.Secret, getenv func(string) string) {
 		check, err := waitfor.Parse(form, target.Options{Getenv: getenv})
@@ -74,7 +79,7 @@ func TestNoSecretInErrorsOfParse(t *testing.T) {
 			t.Errorf("%q: %q tells %q", form, said, mark)
 		}
 	}
-	for n, secret := range kindtest.Secrets {
+	for n, secret := range secrets {
 		file := filepath.Join(t.TempDir(), "target")
 		for i, form := range secretForms(t, "127.0.0.1:1", secret) {
 			getenv := secretVariables(t, secret, false, form)
@@ -110,11 +115,14 @@ func TestNoSecretInFailures(t *testing.T) {
 				addr = server.Listener.Addr().String()
 			}
 			secrets := kindtest.Secrets
-			if handler != nil {
+			if handler != nil || testing.Short() {
 				secrets = secrets[:1] // what Parse makes of the others does not depend on the server
 			}
 			for i, secret := range secrets {
 				every := []int{1, 3, 5, 7, 11}[min(i, 4)] // what Parse makes of them is all tested
+				if testing.Short() {
+					every = 11
+				}
 				testNoSecretInFailures(t, addr, secret, i%2 > 0, every)
 			}
 		})

@@ -47,6 +47,7 @@ func startWeb(t testing.TB, handler http.Handler, pair servers.KeyPair) string {
 }
 
 func TestWebDatabases(t *testing.T) {
+	t.Parallel()
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("a2V5\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -135,6 +136,7 @@ func TestWebDatabases(t *testing.T) {
 func schemeOf(target string) string { scheme, _, _ := strings.Cut(target, ":"); return scheme }
 
 func TestWebDatabasesTLS(t *testing.T) {
+	t.Parallel()
 	ca := servers.NewCA(t)
 	pair := ca.Server(t, "127.0.0.1")
 	for _, scheme := range []string{"elasticsearch", "clickhouse", "influxdb", "temporal"} {
@@ -157,6 +159,7 @@ func TestWebDatabasesTLS(t *testing.T) {
 
 // What is wrong in the target itself is said at once.
 func TestWebDatabasesUsage(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"elasticsearch://h#status=200":                  "status: want green, yellow or red",
 		"elasticsearch://h#index=..":                    "index: no index can have this name",
@@ -177,6 +180,7 @@ func TestWebDatabasesUsage(t *testing.T) {
 
 // A variable that the servers' own clients read is who asks.
 func TestWebDatabasesVariables(t *testing.T) {
+	t.Parallel()
 	safe := webdatabases.Options{"user": "elastic", "password": "hUnter2", "token": "a2V5", "namespace": "shop", "bucket": "shop"}
 	for text, environment := range map[string]string{
 		"elasticsearch://ADDR":           "ELASTIC_PASSWORD=hUnter2",
@@ -201,6 +205,7 @@ func TestWebDatabasesVariables(t *testing.T) {
 
 // Who is redirected stays, and tells nobody else who asks.
 func TestWebDatabasesDoNotFollow(t *testing.T) {
+	t.Parallel()
 	reached := false
 	other := startWeb(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }), servers.KeyPair{})
 	addr := startWeb(t, http.RedirectHandler("http://"+other+"/", http.StatusTemporaryRedirect), servers.KeyPair{})
@@ -217,6 +222,7 @@ func TestWebDatabasesDoNotFollow(t *testing.T) {
 
 // Of several servers one that is ready is enough, and else what one says itself is told.
 func TestWebDatabasesSeveral(t *testing.T) {
+	t.Parallel()
 	red := startWeb(t, webdatabases.Kinds["elasticsearch"](webdatabases.Options{"status": "red"}), servers.KeyPair{})
 	green := startWeb(t, webdatabases.Kinds["elasticsearch"](nil), servers.KeyPair{})
 	nobody := kindtest.RefusedAddr(t)
@@ -232,6 +238,7 @@ func TestWebDatabasesSeveral(t *testing.T) {
 // TestWebDatabasesNotQuite pins that what looks like a good answer is none if the status, the
 // headers or the name of the server say otherwise.
 func TestWebDatabasesNotQuite(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		target string
 		status int
