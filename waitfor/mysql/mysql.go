@@ -20,7 +20,7 @@ import (
 var Kind = target.Kind{
 	Schemes:  []string{"mysql", "mariadb"},
 	Usage:    "mysql://[USER@]HOST[:PORT][,HOST…][/DATABASE]",
-	Ready:    "answers; with a user, lets it in and answers a query; of several, one does",
+	Ready:    "answers; with a user, accepts the login and answers a query; of several hosts, one is enough",
 	Settings: slices.Concat(wire.ServerSettings, []target.Setting{wire.QuerySetting}),
 	Protocol: "MySQL",
 	Hosts:    true,
@@ -140,7 +140,7 @@ func (m *session) failure(number uint16, message string) error {
 		}
 	case 1044, 1142, 1143, 1227, 1370:
 		f.Class = failure.Authentication
-		f.Hint = "GRANT the user what it needs"
+		f.Hint = "GRANT the user the privileges that it needs"
 	case 1049:
 		f.Text = "unknown database " + `"` + wire.Quote(m.database, m.secrets...) + `"`
 		f.Hint = "create it; the server may also still be initialising"

@@ -25,15 +25,16 @@ type session struct {
 	kind    *target.Target
 	options *options
 	host    string   // as the target names the server
-	secrets []string // not to be shown
+	secrets []string // never shown
 
-	offered bool              // the server has TLS
-	status  map[string]string // what the server says of itself (ParameterStatus)
-	key     []byte            // to cancel a query: of the process, and of the session
+	offered bool              // the server supports TLS
+	status  map[string]string // the server's parameters (ParameterStatus)
+	key     []byte            // to cancel a query: process ID and secret key
 	state   string            // SQLSTATE of the server's last error
 }
 
-// message is a message of a kind, or, if that is 0, one without, as the first is.
+// message returns a message of the given kind; if that is 0, one without a kind, as the first message of a connection
+// is.
 func message(kind byte, body []byte) []byte {
 	message := binary.BigEndian.AppendUint32([]byte{kind}, uint32(4+len(body)))
 	message = append(message, body...)
@@ -48,7 +49,7 @@ func (p *session) send(kind byte, body string) error {
 	return err
 }
 
-// secure goes on over TLS, if it should and the server will.
+// secure starts TLS, if the try demands it and the server supports it.
 func (p *session) secure(try try) error {
 	o := p.options.tls
 	if o.ServerName == "" {
@@ -78,11 +79,11 @@ func (p *session) secure(try try) error {
 		return nil
 	}
 	f := failure.New(failure.TLS, "TLS: the server does not offer it")
-	f.Hint = "set ssl = on and a certificate on the server, or do without: sslmode=disable"
+	f.Hint = "set ssl = on and a certificate on the server, or connect without TLS: sslmode=disable"
 	return f
 }
 
-// startup tells who is there and what for.
+// startup sends the startup message, with the user, the database and the session's parameters.
 func (p *session) startup(user string) error {
 	var b bytes.Buffer
 	b.WriteString("\x00\x03\x00\x00") // version 3.0
@@ -101,13 +102,13 @@ func (p *session) startup(user string) error {
 	return p.send(0, b.String())
 }
 
-// longestGreeting is longer than whatever a server says before it has let somebody in.
+// longestGreeting is longer than any message that a server sends before it has accepted a login.
 const longestGreeting = 30000
 
-// lastAuthentication is the highest number of the messages that ask who is there.
+// lastAuthentication is the highest type of an authentication message.
 const lastAuthentication = 12
 
-// begin returns the server's next message while it asks who is there, 'R', or its error.
+// begin returns the server's next authentication message, of kind 'R', or its error.
 func (p *session) begin() (kind byte, body []byte, err error) {
 	for {
 		head, err := p.Next(5)
@@ -134,7 +135,7 @@ func (p *session) begin() (kind byte, body []byte, err error) {
 	}
 }
 
-// next returns the server's next message that is an answer, or its error.
+// next returns the server's next answer, without the asynchronous messages before it, or its error.
 func (p *session) next() (kind byte, body []byte, err error) {
 	for {
 		head, err := p.Next(5)
@@ -168,7 +169,7 @@ func (p *session) next() (kind byte, body []byte, err error) {
 	}
 }
 
-// failure makes a failure of an error of the server's, in its own words.
+// failure converts an error message of the server, and keeps its text.
 //
 // https://www.postgresql.org/docs/current/protocol-error-fields.html
 func (p *session) failure(body []byte) error {
@@ -185,12 +186,11 @@ func (p *session) failure(body []byte) error {
 	}
 	f := failure.New(class, "%s", cmp.Or(fields['M'], wire.Wordless))
 	f.Note = fields['D']
-	f.Hint = cmp.Or(hints[p.state], hints[p.state[:min(2, len(p.state))]], fields['H'], "so the server itself says: look at its log")
+	f.Hint = cmp.Or(hints[p.state], hints[p.state[:min(2, len(p.state))]], fields['H'], "the server reported this error: look at its log")
 	return f
 }
 
-// login proves who is there, as the server asks for it, and returns when the server is
-// ready for a query.
+// login logs in, and returns when the server is ready for a query.
 func (p *session) login() error {
 	poll.Doing(p.Ctx, "logging in")
 	if err := p.startup(p.options.user); err != nil {
@@ -207,7 +207,7 @@ func (p *session) login() error {
 	}
 }
 
-// authenticate answers what the server asks for, and returns when it is content.
+// authenticate logs in by the method that the server asks for.
 func (p *session) authenticate() error {
 	_, body, err := p.begin()
 	if err != nil {
@@ -217,12 +217,12 @@ func (p *session) authenticate() error {
 	binding := p.options.binding == "require" && method != "scram-sha-256"
 	switch {
 	case !ok || method == "gss" || method == "sspi":
-		f := failure.New(failure.Authentication, "the server wants a login that is not known here (%s)", cmp.Or(method, "an old one"))
-		f.Hint = "known are password, md5 and scram-sha-256; without a user, the target is asked whether it is ready, without a login"
+		f := failure.New(failure.Authentication, "the server requires an unsupported login method (%s)", cmp.Or(method, "an old one"))
+		f.Hint = "supported methods are password, md5 and scram-sha-256; for a target without a user, readiness is checked without a login"
 		return f
 	case !p.options.allows(method) || binding:
-		f := failure.New(failure.Authentication, "the server wants a login that the target does not allow (%s)", method)
-		f.Hint = "see require_auth and channel_binding in the target; or is it not the server that was meant?"
+		f := failure.New(failure.Authentication, "the server requires a login method that the target does not allow (%s)", method)
+		f.Hint = "see require_auth and channel_binding in the target; or is this the wrong server?"
 		return f
 	case method == "none":
 		return nil
@@ -258,23 +258,22 @@ func md5Hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// password is asked for when the server asks for it.
+// password returns the password, which is only read when the server asks for it.
 func (p *session) password() (string, error) {
 	password, err := p.options.password(p.Addr, p.host)
 	if err != nil {
 		return "", err
 	}
 	if password == "" {
-		f := failure.New(failure.Authentication, "the server wants a password, and there is none")
-		f.Hint = "give one with ${file:…} or ${env:…} in the target, --password-file, PGPASSWORD or PGPASSFILE; without a user, the target is asked whether it is ready, without a login"
+		f := failure.New(failure.Authentication, "the server requires a password, and the target has no password")
+		f.Hint = "set one with ${file:…} or ${env:…} in the target, --password-file, PGPASSWORD or PGPASSFILE; for a target without a user, readiness is checked without a login"
 		return "", f
 	}
 	p.secrets = append(p.secrets, password)
 	return password, nil
 }
 
-// scram proves that the password is known by one of the mechanisms, and that the server
-// knows it, too.
+// scram logs in by one of the mechanisms, and verifies that the server knows the password, too.
 func (p *session) scram(mechanisms []string, password string) error {
 	const plus = "SCRAM-SHA-256-PLUS"
 	s := scram.New(sha256.New, "", password) // the server has the user's name already
@@ -289,12 +288,12 @@ func (p *session) scram(mechanisms []string, password string) error {
 	}
 	switch {
 	case p.options.binding == "require" && mechanism != plus:
-		f := failure.New(failure.Authentication, "the login cannot be bound to the TLS channel, which the target requires")
-		f.Hint = "channel_binding=require needs TLS to the server itself, and a certificate with a usual signature"
+		f := failure.New(failure.Authentication, "the target requires a login that is bound to the TLS channel, which is not possible here")
+		f.Hint = "channel_binding=require needs TLS that ends at the server itself, and a certificate with a common signature algorithm"
 		return f
 	case !slices.Contains(mechanisms, mechanism):
-		f := failure.New(failure.Authentication, "the server offers no login by SCRAM-SHA-256")
-		f.Hint = "known are password, md5 and scram-sha-256"
+		f := failure.New(failure.Authentication, "the server does not offer a login by SCRAM-SHA-256")
+		f.Hint = "supported methods are password, md5 and scram-sha-256"
 		return f
 	}
 	first := s.First()
@@ -318,7 +317,7 @@ func (p *session) scram(mechanisms []string, password string) error {
 	return s.Verify(answer)
 }
 
-// sasl returns the server's next message of a login, of the kind.
+// sasl returns the content of the server's next authentication message, which must be of the given type.
 func (p *session) sasl(kind uint32) (string, error) {
 	_, body, err := p.begin()
 	if err == nil && binary.BigEndian.Uint32(body) != kind {
@@ -342,7 +341,7 @@ func (p *session) ask(query string) (answer wire.QueryAnswer, err error) {
 		kind, body, err := p.next()
 		switch {
 		case err != nil && answer.Row && kind == 0 && p.Ctx.Err() == nil:
-			return answer, nil // that there is more than can be read does not matter
+			return answer, nil // the first row is enough
 		case err != nil:
 			return answer, err
 		case kind == 'D' && !answer.Row:
@@ -351,7 +350,7 @@ func (p *session) ask(query string) (answer wire.QueryAnswer, err error) {
 			}
 		case kind == 'G' || kind == 'H' || kind == 'W':
 			f := failure.New(failure.Unexpected, "the query is a COPY, which has no rows")
-			f.Hint = "ask with a SELECT"
+			f.Hint = "use a SELECT"
 			return answer, f
 		case kind == 'Z':
 			return answer, nil
@@ -381,7 +380,7 @@ func (p *session) column(row []byte) (wire.QueryAnswer, error) {
 	return wire.QueryAnswer{Value: string(rest[:n]), Row: true}, nil
 }
 
-// terminate says good-bye, so that the server does not log that somebody hung up.
+// terminate ends the session, so that the server does not log a lost connection.
 func (p *session) terminate() {
 	p.Conn.SetWriteDeadline(time.Now().Add(cancelWithin))
 	p.send('X', "")

@@ -9,9 +9,9 @@ import (
 	"initbox/internal/secret"
 )
 
-// passwordOf looks for a password in the text of a password file: that of the first line
-// HOST:PORT:DATABASE:USER:PASSWORD that fits, with * for any, and a backslash before a
-// colon or a backslash. Who may read the file is not looked at: Secrets are mounted for all.
+// passwordOf returns the password in the first matching line HOST:PORT:DATABASE:USER:PASSWORD of a password file's
+// text, or "". A field may be *, for any value; a backslash escapes a colon or a backslash. Unlike libpq, it accepts a
+// file that others may read: Secrets are mounted that way.
 //
 // https://www.postgresql.org/docs/current/libpq-pgpass.html
 func passwordOf(text string, want ...string) string {
@@ -34,7 +34,8 @@ lines:
 	return ""
 }
 
-// passwordField returns what is before the next colon, and whether there is one.
+// passwordField returns the field before the next colon, without its backslashes, and the rest of the line. It is ok if
+// there is a colon, or if no further field is needed.
 func passwordField(line string, more bool) (field, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(line); i++ {
@@ -51,8 +52,7 @@ func passwordField(line string, more bool) (field, rest string, ok bool) {
 	return b.String(), "", !more
 }
 
-// readService reads the parameters of the service that the target or the environment
-// names.
+// readService reads the parameters of the service named by the target or the environment.
 //
 // https://www.postgresql.org/docs/current/libpq-pgservice.html
 func (o *options) readService() error {
@@ -90,7 +90,7 @@ func (o *options) readService() error {
 		return err
 	}
 	f := failure.New(failure.Missing, "there is no such PostgreSQL service in %s", cmp.Or(strings.Join(files, ", "), "any file"))
-	f.Hint = "PGSERVICEFILE names the file, and [NAME] in it begins a service"
+	f.Hint = "PGSERVICEFILE names the file; in it, a service starts with a line [NAME]"
 	return f
 }
 

@@ -16,8 +16,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// options are what target, settings, service file and environment say, as they
-// are now; in this order, as libpq has it. The names are libpq's:
+// options are the parameters from the target, settings, service file and environment, in libpq's order of precedence,
+// as they are at this attempt. The names are libpq's:
 // https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 type options struct {
 	*target.Target
@@ -35,13 +35,13 @@ type options struct {
 	tls         tlsconfig.Options
 }
 
-// server is one of the servers.
+// server is the address of one server, and its name in the target.
 type server struct{ addr, host string }
 
-// tlsMode is sslmode, or one beyond it.
+// tlsMode is a value of sslmode, or "direct".
 type tlsMode string
 
-// try is how one connection speaks.
+// try is how one connection uses TLS.
 type try string
 
 const (
@@ -52,7 +52,7 @@ const (
 	tryDirect     try = "TLS from the first byte"
 )
 
-// tries says how to begin. Over a socket, there is no TLS.
+// tries returns how to start. A Unix socket has no TLS.
 func (m tlsMode) tries(addr string) try {
 	switch {
 	case m == "disable", strings.HasPrefix(addr, "/"):
@@ -113,8 +113,8 @@ func (c check) options() (*options, error) {
 	return o, o.readServers()
 }
 
-// value is that of the first of the parameters that the target has, or the service's, or
-// that of the variable, or "".
+// value returns the first of the named parameters that the target has, else the service's, else the variable's value,
+// else "".
 func (o *options) value(variable string, names ...string) (string, error) {
 	if value := o.URL.Param(names...); value != "" {
 		return o.URL.Value(value)
@@ -125,8 +125,8 @@ func (o *options) value(variable string, names ...string) (string, error) {
 	return o.Getenv.Variable(variable)
 }
 
-// sessionAttrs also knows the words of JDBC's targetServerType. Several servers are asked
-// at once, and the first that is ready will do: one that is only preferred is not waited for.
+// sessionAttrs returns libpq's value of target_session_attrs. It also accepts JDBC's targetServerType. Several servers
+// are tried at the same time, and the first that is ready is enough: there is no wait for one that is only preferred.
 func sessionAttrs(value string) (string, error) {
 	switch strings.ToLower(value) {
 	case "", "any", "prefer-standby", "preferprimary", "prefersecondary", "preferslave":
@@ -141,8 +141,8 @@ func sessionAttrs(value string) (string, error) {
 	return "", errors.New("target_session_attrs: want any, read-write, read-only, primary, standby or prefer-standby")
 }
 
-// allows reports whether require_auth has the method: a list, of those that may be, or,
-// with !, of those that may not be.
+// allows reports whether require_auth permits the method. It lists the permitted methods, or, with !, the forbidden
+// ones.
 func (o *options) allows(method string) bool {
 	if o.auth == "" {
 		return true
@@ -156,10 +156,9 @@ func (o *options) allows(method string) bool {
 	return listed != negative
 }
 
-// readTLS reads sslmode and what belongs to it. A CA file is reason enough to verify who
-// signed the certificate, whatever the mode; one that the target itself has is for
-// verify-full, if no mode is given. Without one, verify-ca is verify-full: a
-// certificate for another name is easily had of those CAs that everybody trusts.
+// readTLS reads sslmode and the parameters of certificates. With a CA file, the certificate's signature is verified in
+// every mode; a CA file from the target's own settings means verify-full if there is no mode. Without a CA file,
+// verify-ca means verify-full: any CA among the public roots issues certificates for other names.
 func (o *options) readTLS(negotiation string) error {
 	var rootCert, cert, key string
 	for _, p := range []struct {
@@ -178,7 +177,7 @@ func (o *options) readTLS(negotiation string) error {
 	case err != nil:
 		return err
 	case rootCert == "system" && mode != "verify-full":
-		return errors.New("sslrootcert=system needs sslmode=verify-full: anybody can have a certificate that the system's roots vouch for")
+		return errors.New("sslrootcert=system needs sslmode=verify-full: any server can get a certificate from one of the system's roots")
 	case rootCert != "" && rootCert != "system" && o.tls.CAFile == "":
 		o.tls.CAFile, o.tls.OnlyCA = rootCert, true
 	}
@@ -206,8 +205,8 @@ func (o *options) readTLS(negotiation string) error {
 	return nil
 }
 
-// sslMode is what target, settings, service and environment say, in libpq's words: JDBC has
-// ssl=true and a factory.
+// sslMode returns libpq's value of sslmode from target, settings, service and environment. It converts JDBC's ssl=true
+// and sslfactory.
 func (o *options) sslMode(rootCert string) (string, error) {
 	mode, err := o.value("", "sslmode")
 	ssl := o.URL.Param("ssl")
@@ -223,7 +222,7 @@ func (o *options) sslMode(rootCert string) (string, error) {
 		mode = "verify-full"
 	case forms.No(ssl):
 		mode = "disable"
-	case ssl != "": // as others have it
+	case ssl != "": // a mode, in other clients
 		mode = ssl
 	case o.Settings.On("tls"), o.TLSOwn != "" && o.tls.CAFile != "":
 		mode = "verify-full"
@@ -238,9 +237,9 @@ func (o *options) sslMode(rootCert string) (string, error) {
 	return cmp.Or(strings.ToLower(mode), "prefer"), err
 }
 
-// readServers reads who there is: in the place of the URL's host, in its query, where a
-// host may be the folder of a socket, or in the service. Lists of hosts, of their
-// addresses and of their ports belong together; one port is for all.
+// readServers reads the servers' addresses: from the URL's host, else from its query, where a host may be the directory
+// of a socket, else from the service. Lists of hosts, of their addresses and of their ports belong together; a single
+// port counts for all hosts.
 func (o *options) readServers() error {
 	hosts := o.Hosts
 	if len(hosts) == 0 {
@@ -298,7 +297,7 @@ func (o *options) addrs() []string {
 	return addrs
 }
 
-// host is what the server at addr is called.
+// host returns the target's name for the server at addr.
 func (o *options) host(addr string) string {
 	for _, s := range o.servers {
 		if s.addr == addr {
@@ -308,8 +307,8 @@ func (o *options) host(addr string) string {
 	return ""
 }
 
-// password is that of the user at a server: the target's, the settings', the service's,
-// the environment's, or that in a password file; "" if there is none.
+// password returns the user's password at a server: from the target, the settings, the service, the environment, or a
+// password file; "" if there is none.
 func (o *options) password(addr, host string) (string, error) {
 	_, password, err := wire.Login(wire.Server{Target: o.Target}, "", "")
 	if password != "" || err != nil {
@@ -339,11 +338,11 @@ func (o *options) password(addr, host string) (string, error) {
 	if err != nil && meant {
 		return "", err
 	}
-	port := strings.TrimPrefix(path.Ext(addr), ".") // of a socket's file
+	port := strings.TrimPrefix(path.Ext(addr), ".") // from a socket's file
 	if !strings.HasPrefix(addr, "/") {
 		_, port, _ = net.SplitHostPort(addr)
 	} else if host == "/var/run/postgresql" || host == "/tmp" {
-		host = "localhost" // where libpq looks if it is not told
+		host = "localhost" // libpq's default directories
 	}
 	return passwordOf(text, host, port, cmp.Or(o.database, o.user), o.user), nil
 }

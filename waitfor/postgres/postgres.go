@@ -1,5 +1,5 @@
-// Package postgres waits for PostgreSQL: for a login, a database, a server that takes writes, and
-// the answer of a query. Its targets mean what they mean to libpq.
+// Package postgres waits for PostgreSQL: for a login, a database, a server that accepts writes, and the answer to a
+// query. The parts of a target mean the same as in libpq.
 package postgres
 
 import (
@@ -17,21 +17,20 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the schemes postgres and postgresql.
+// Kind is the kind of targets with the schemes postgres and postgresql.
 var Kind = target.Kind{
 	Schemes:  []string{"postgres", "postgresql"},
 	Usage:    "postgres://[USER@]HOST[:PORT][,HOST…][/DATABASE]",
-	Ready:    "answers; with a user, lets it in and answers a query; of several, one does",
+	Ready:    "answers; with a user, accepts the login and answers a query; of several hosts, one is enough",
 	Settings: slices.Concat(wire.ServerSettings, []target.Setting{wire.QuerySetting}),
 	Protocol: "PostgreSQL",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check logs in, as libpq would, and runs a query. Without a user it does as
-// pg_isready: a server that asks who is there, or refuses to let nobody in, is ready.
-//
-// It speaks version 3.0 of the protocol, which any server since 7.4 does:
+// check logs in as libpq would, and runs a query. Without a user it does what pg_isready does: a server that asks for
+// credentials, or refuses a login without any, is ready. It speaks version 3.0 of the protocol, which every server
+// since 7.4 supports:
 // https://www.postgresql.org/docs/current/protocol-message-formats.html
 type check struct {
 	wire.Server
@@ -54,9 +53,9 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, err
 }
 
-func (c check) Plaintext() bool { return false } // which sslmode says, at each attempt
+func (c check) Plaintext() bool { return false } // sslmode decides, at each attempt
 
-// String also tells what a target without a host in its place has in the query.
+// String also shows the host or service in the query of a target without a host before the path.
 func (c check) String() string {
 	s := c.Target.String()
 	for _, name := range []string{"host", "service"} {
@@ -77,7 +76,7 @@ func (c check) Check(ctx context.Context) error {
 	return wire.Any(ctx, s, func(ctx context.Context, addr string) error { return c.ask(ctx, o, addr) })
 }
 
-// ask tries one server with TLS and without, as sslmode says.
+// ask tries one server with TLS, without it, or both, as sslmode demands.
 func (c check) ask(ctx context.Context, o *options, addr string) error {
 	first, second, err := o.mode.tries(addr), try(""), error(nil)
 	switch first {
@@ -97,7 +96,7 @@ func (c check) ask(ctx context.Context, o *options, addr string) error {
 	return other
 }
 
-// attempt reports whether the same without TLS, or with it, may end otherwise.
+// attempt makes one connection. It returns whether the other try, with TLS or without, may end differently.
 func (c check) attempt(ctx context.Context, o *options, addr string, try try) (again bool, err error) {
 	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
@@ -112,13 +111,13 @@ func (c check) attempt(ctx context.Context, o *options, addr string, try try) (a
 		return false, p.ping()
 	}
 	if err := p.login(); err != nil {
-		return p.state == "28000" && (p.offered || try == tryPlain), err // what pg_hba.conf has no entry for
+		return p.state == "28000" && (p.offered || try == tryPlain), err // pg_hba.conf has no entry for it
 	}
 	defer p.terminate()
 	if err := p.session(); err != nil {
 		return false, err
 	}
-	if c.query == "" { // a pooler lets in without a server behind it
+	if c.query == "" { // a pooler accepts logins without a server behind it
 		poll.Doing(ctx, "asking for an answer")
 		_, err := p.ask("SELECT 1")
 		return false, err
@@ -130,13 +129,12 @@ func (c check) attempt(ctx context.Context, o *options, addr string, try try) (a
 	return false, err
 }
 
-// cancelWithin bounds how long the server is asked to stop.
+// cancelWithin limits the time spent on a request to stop a query, or on a farewell.
 const cancelWithin = time.Second
 
-// cancel asks the server to stop the query of a session: it would not notice that
-// nobody waits for the answer, and soon have no place for others, were the query of each
-// attempt to wait for the same lock. It asks without TLS, as psql does, and is no part of
-// the attempt, whose message is of the query.
+// cancel asks the server to stop the query of a session. The server does not notice that the client has gone: if the
+// query of each attempt waited for the same lock, they would soon use up its connections. The request is sent without
+// TLS, as psql does, and is not part of the attempt, whose error is about the query.
 func (c check) cancel(addr string, key []byte) {
 	ctx, done := context.WithTimeout(context.Background(), cancelWithin)
 	defer done()
@@ -145,32 +143,30 @@ func (c check) cancel(addr string, key []byte) {
 	}
 	if conn, err := wire.Connect(ctx, c.Server, addr); err == nil {
 		conn.Write(message(0, append([]byte{4, 210, 22, 46}, key...))) // 80877102
-		conn.Next(1)                                                   // nothing, but the server has it then
+		conn.Next(1)                                                   // the server sends nothing, and closes the connection when it has read the request
 		conn.Close()
 	}
 }
 
-// unavailable are the beginnings of those of the server's error codes with which
-// it does not let anybody in: insufficient resources, operator intervention (it is
-// starting up), system errors, internal errors.
+// unavailable are prefixes of the SQLSTATE codes of a server that accepts no login at all: insufficient resources,
+// operator intervention (including startup), system errors, internal errors.
 //
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
 var unavailable = []string{"53", "57", "58", "XX"}
 
-// nobody is the user whom the server is asked to let in if there is none. It is
-// in the log of a server that trusts everybody.
-const nobody = "initbox"
+// noUser is the name in the login of a target without a user. The log of a server that trusts every user shows it.
+const noUser = "initbox"
 
-// ping begins a login and does not go on with it.
+// ping starts a login, and ends it when the server asks for credentials.
 func (p *session) ping() error {
 	poll.Doing(p.Ctx, "asking whether it is ready")
-	if err := p.startup(nobody); err != nil {
+	if err := p.startup(noUser); err != nil {
 		return err
 	}
 	kind, body, err := p.begin()
 	switch {
 	case kind == 'R' && len(body) >= 4 && body[3] == 0:
-		p.terminate() // which it logs as an error while it still asks
+		p.terminate() // not while it waits for credentials, when it would log this as an error
 		return nil
 	case kind == 'R', err != nil && len(p.state) == 5 && !slices.Contains(unavailable, p.state[:2]):
 		return nil
@@ -178,8 +174,8 @@ func (p *session) ping() error {
 	return err
 }
 
-// session judges what kind of server it is by what it has said of itself, or, if it is
-// older than 14 or there is a pooler in between, by what it is asked for.
+// session checks target_session_attrs against the parameters that the server reported at login, or, if it is older than
+// 14 or behind a pooler, against the answer to a query.
 func (p *session) session() error {
 	want := p.options.session
 	if want == "any" {
@@ -206,14 +202,14 @@ func (p *session) session() error {
 	}
 	found := map[string]string{"primary": "a standby", "standby": "a primary", "read-write": "read-only", "read-only": "not read-only"}[want]
 	f := failure.New(failure.Unexpected, "the server is %s", found)
-	f.Hint = "target_session_attrs=" + want + " is asked for: list each of the servers, or wait until one is promoted"
+	f.Hint = "target_session_attrs=" + want + " is required: list all servers, or wait until one is promoted"
 	if want == "standby" || want == "read-only" {
-		f.Hint = "target_session_attrs=" + want + " is asked for: is there a standby, and is it listed?"
+		f.Hint = "target_session_attrs=" + want + " is required: is there a standby, and is it listed?"
 	}
 	return f
 }
 
-// judge runs the query, and returns why its answer is not ready.
+// judge runs the query, and returns an error that says why its answer does not count as ready.
 func (p *session) judge(query string) error {
 	const enough = 60
 	poll.Doing(p.Ctx, "running the query")
@@ -231,20 +227,20 @@ func (p *session) judge(query string) error {
 	return err
 }
 
-// hints say what to do about some of the server's errors, by their code or its
-// first two characters. A text cannot decide: it may be in any language.
+// hints say what to do about an error of the server, by its SQLSTATE code or the first two characters of that. The
+// server's text cannot be used: it may be in any language.
 var hints = map[string]string{
-	"28P01": "is the password right? the server may also still be initialising: it makes its users last",
-	"28000": "does the user exist, and does the server's pg_hba.conf let it in from here, into this database, with TLS or without as it says?",
-	"3D000": "create it; the server may also still be initialising, or its name be wrong in the target",
-	"42501": "GRANT the user what it needs",
-	"53300": "who holds the connections? see pg_stat_activity; raise max_connections, or put a pooler in between",
-	"53":    "the server has run out of something: look at its log",
-	"57P03": "the server starts, recovers from a crash or a backup, or stops: its log says how far it is",
-	"57":    "somebody is stopping the server, or the query: look at its log",
+	"28P01": "is the password right? the server may also still be initialising: it creates its users last",
+	"28000": "does the user exist, and does the server's pg_hba.conf allow it to connect from this host to this database, with or without TLS?",
+	"3D000": "create the database, or correct its name in the target; the server may also still be initialising",
+	"42501": "GRANT the user the privileges that it needs",
+	"53300": "which clients hold the connections? see pg_stat_activity; raise max_connections, or put a pooler in front of the server",
+	"53":    "the server has run out of a resource: look at its log",
+	"57P03": "the server is starting, recovering from a crash or a backup, or stopping: its log shows the progress",
+	"57":    "an administrator is stopping the server or the query: look at the server's log",
 	"42P01": "has the migration run? is the table in another schema (search_path)?",
 	"42":    "is the query right? has the migration run?",
 	"3F000": "has the migration run?",
 	"25006": "the server is a standby: target_session_attrs=read-write waits for one that is not",
-	"08P01": "a pooler says so of its own server, or what is in between is none: look at its log",
+	"08P01": "a pooler reports this of the server behind it, or a proxy in between does not speak the protocol: look at its log",
 }

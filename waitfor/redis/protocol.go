@@ -162,7 +162,7 @@ func (r *session) failed(text string) error {
 		f.Class = failure.Authentication
 		f.Hint = "the target has a password, and the server wants none: take it out, or give the server one"
 	case f.Text == wire.Wordless:
-		f.Hint = "so the server itself says: look at its log"
+		f.Hint = "the server reported this error: look at its log"
 	case strings.HasPrefix(text, "ERR max number of clients"):
 		f.Hint = "too many clients are connected: look for one that leaks connections, or raise maxclients"
 	case strings.HasPrefix(text, "ERR DB index"):
