@@ -7,7 +7,7 @@ import (
 	"initbox/render/format"
 )
 
-// checks are what results, and values, have to pass.
+// checks are the checks of results and values.
 type checks struct {
 	validate bool // by extension
 	formats  []Rule[*format.Format]
@@ -57,15 +57,15 @@ func (c *checks) values(all map[string]any) error {
 	return nil
 }
 
-// file checks a result, of which a schema needs a format that has documents.
+// file checks a result. A schema needs a format that has documents.
 func (c *checks) file(name string, content []byte) error {
-	f, told := lastMatch(c.formats, name)
+	f, given := lastMatch(c.formats, name)
 	schema, checked := lastMatch(c.schemas, name)
-	if !told && (c.validate || checked) {
+	if !given && (c.validate || checked) {
 		f = format.For(name)
 	}
 	if f == nil && checked {
-		return fmt.Errorf("a schema is for JSON, YAML and TOML, and the name %s says none of them", name)
+		return fmt.Errorf("a schema needs JSON, YAML or TOML, and the name %s is of another format", name)
 	}
 	if f == nil {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"initbox/render/values"
 )
 
-// hidden stands for a line with a secret in it.
+// hidden replaces a line that contains a secret.
 const hidden = "[a line with a secret]"
 
-// diff notes the difference that a result makes.
+// diff records how a result differs from the existing file.
 func (out *output) diff(name string, res result) error {
 	old, attr, err := out.stage.Old(name)
 	existed := err == nil
@@ -33,9 +33,9 @@ func (out *output) diff(name string, res result) error {
 	return nil
 }
 
-// unified returns the difference in the unified format. Of a file with secrets
-// the lines that hold one are hidden: of the old content, whose secrets nobody
-// knows any more, all that are gone.
+// unified returns the difference in the unified format. In a file with secrets it hides the
+// lines that contain one. Which lines of the old content did is unknown, so it hides all
+// removed lines.
 func unified(name string, existed bool, old []byte, res result, oldSecret bool) string {
 	if bytes.IndexByte(old, 0) >= 0 || bytes.IndexByte(res.content, 0) >= 0 {
 		return fmt.Sprintf("Binary files %s differ\n", name)
@@ -45,7 +45,7 @@ func unified(name string, existed bool, old []byte, res result, oldSecret bool) 
 		before = "/dev/null"
 	}
 	text := string(diff.Diff(before, old, name, res.content))
-	_, text, _ = strings.Cut(text, "\n") // "diff old new", which is no part of the format
+	_, text, _ = strings.Cut(text, "\n") // "diff old new", which is not part of the format
 	secret := secretLines(res)
 	var b strings.Builder
 	header := true
@@ -64,8 +64,8 @@ func unified(name string, existed bool, old []byte, res result, oldSecret bool) 
 	return b.String()
 }
 
-// secretLines returns a function that tells which lines of a result hold a
-// secret: those that are others with other secrets, or all if it cannot tell.
+// secretLines returns a function that returns whether a line of a result contains a secret:
+// a line that differs when the secrets differ, or every line if that is unknown.
 func secretLines(res result) func(line string) bool {
 	if !res.secret {
 		return func(string) bool { return false }
@@ -83,7 +83,7 @@ func secretLines(res result) func(line string) bool {
 	return func(line string) bool { return secret[line] }
 }
 
-// writeDiff writes the noted differences in the order of the names.
+// writeDiff writes the recorded differences in the order of the names.
 func (out *output) writeDiff(w io.Writer, redact func(string) string) error {
 	for _, name := range inOrder(out.diffs) {
 		if _, err := io.WriteString(w, redactOld(out.diffs[name], redact)); err != nil {
@@ -93,10 +93,10 @@ func (out *output) writeDiff(w io.Writer, redact func(string) string) error {
 	return nil
 }
 
-// redactOld takes the secrets out of the lines that go: a template may have had
-// one in it, in a file for all to read, and has it no longer.
+// redactOld removes the secrets from removed lines: an earlier template may have written one
+// to a file that everyone can read.
 func redactOld(diff string, redact func(string) string) string {
-	header, rest, _ := strings.Cut(diff, "@@") // which has a line with --- itself
+	header, rest, _ := strings.Cut(diff, "@@") // the header has a line with --- too
 	var b strings.Builder
 	b.WriteString(header)
 	if rest != "" {

@@ -24,10 +24,10 @@ const (
 	Envsubst   = "envsubst"
 )
 
-// Engines lists them. The first is that of a file whose extension says nothing.
+// Engines lists them. The first one is for files whose extension names no language.
 var Engines = []string{GoTemplate, Jinja, Envsubst}
 
-// newEngine makes one that renders templates with data.
+// newEngine returns an engine that renders templates with data.
 func newEngine(language string, data *engine.Data, o engine.Options) engine.Engine {
 	switch language {
 	case Jinja:
@@ -38,11 +38,11 @@ func newEngine(language string, data *engine.Data, o engine.Options) engine.Engi
 	return gotemplate.New(data, o)
 }
 
-// marks are what a name has to hold to be a template.
+// marks are the texts that make a name a template.
 var marks = map[string][]string{GoTemplate: {"{{"}, Jinja: {"{{", "{%"}, Envsubst: {"$"}}
 
-// engines makes engines when they are wanted: most runs want one. Each is a
-// pair, of which the second has other secrets.
+// engines creates engines when they are needed: most runs need one. Each is a pair; the
+// second has other secrets.
 type engines struct {
 	o        Options
 	in       *inputs
@@ -54,7 +54,7 @@ type engines struct {
 
 type pair struct{ real, shadow engine.Engine }
 
-// partial is a template for others to include.
+// partial is a template that others can include.
 type partial struct {
 	language, name, text string
 	secret               bool // the file is
@@ -64,7 +64,7 @@ func newEngines(o Options, in *inputs) *engines {
 	return &engines{o: o, in: in, pairs: map[string]func() (*pair, error){}}
 }
 
-// get returns the engine of a language. All partials have to be known before.
+// get returns the engine of a language. All partials have to be added before.
 func (e *engines) get(language string) (*pair, error) {
 	e.mu.Lock()
 	once := e.pairs[language]
@@ -76,7 +76,7 @@ func (e *engines) get(language string) (*pair, error) {
 	return once()
 }
 
-// forget makes get return engines that see the data as it is now.
+// forget makes get return engines with the current data.
 func (e *engines) forget() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -104,8 +104,7 @@ func (e *engines) make(language string) (*pair, error) {
 	return p, nil
 }
 
-// languageOf returns the language of a template, whose extension asks for one or
-// for none.
+// languageOf returns the language of a template, by its extension if that names one.
 func (o Options) languageOf(extension string) string {
 	switch {
 	case o.Engine != "":
@@ -116,7 +115,7 @@ func (o Options) languageOf(extension string) string {
 	return Engines[0]
 }
 
-// addPartials reads what --partials names: a file, or a folder of files.
+// addPartials reads the files and folders of --partials.
 func (e *engines) addPartials(name string) error {
 	return filepath.WalkDir(name, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

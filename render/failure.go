@@ -16,16 +16,15 @@ import (
 	"initbox/render/engine"
 )
 
-// failures collects what is wrong with the templates: whoever mends one place
-// wants to know of the others.
+// failures collects the errors of all templates, so that users can fix them together.
 type failures struct {
 	mu      sync.Mutex
 	missing []engine.Input
 	others  []error
 }
 
-// maxOthers is how many errors are told that are no missing inputs; the first
-// one may be the cause of all.
+// maxOthers is how many errors other than missing inputs are reported; the first one may be
+// the cause of all.
 const maxOthers = 10
 
 func (f *failures) add(err error) {
@@ -34,7 +33,7 @@ func (f *failures) add(err error) {
 	}
 	var missing *engine.MissingError
 	found := errors.As(err, &missing)
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && found { // as of envsubst, which goes on after ${X:?text}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && found { // such as envsubst, which continues after ${X:?text}
 		for _, part := range joined.Unwrap() {
 			f.add(part)
 		}
@@ -49,7 +48,7 @@ func (f *failures) add(err error) {
 	}
 }
 
-// enough reports whether there is no use in going on.
+// enough returns whether to stop rendering.
 func (f *failures) enough() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +73,7 @@ func (f *failures) err(in *inputs) error {
 	return &missingError{slices.Compact(f.missing), f.others, in}
 }
 
-// severalError is about several files.
+// severalError is an error for several files.
 type severalError struct{ errs []error }
 
 func (e *severalError) Error() string {
@@ -94,7 +93,7 @@ func indented(errs []error) string {
 	return b.String()
 }
 
-// missingError tells which inputs are missing, and what else is wrong.
+// missingError names the missing inputs, and other errors.
 type missingError struct {
 	missing []engine.Input
 	others  []error
@@ -114,19 +113,19 @@ func (e *missingError) Error() string {
 		fmt.Fprintf(&b, "%d inputs are missing:", len(e.missing))
 	}
 	for i, m := range e.missing {
-		if i == maxListed { // the termination message has room for no more, and the hint is to be in it
+		if i == maxListed { // the termination message has no more room, and needs the hint
 			fmt.Fprintf(&b, "\n  and %d more", len(e.missing)-maxListed)
 			break
 		}
 		fmt.Fprintf(&b, "\n  %s: %s%s", m.Position, m.Name, because(m))
 	}
 	if len(e.others) > 0 {
-		fmt.Fprintf(&b, "\nand there is more:\n%s", indented(e.others))
+		fmt.Fprintf(&b, "\nand there are other errors:\n%s", indented(e.others))
 	}
 	return b.String()
 }
 
-// maxListed is how many missing inputs are told by name.
+// maxListed is how many missing inputs are named.
 const maxListed = 40
 
 func because(m engine.Input) string {
@@ -136,24 +135,24 @@ func because(m engine.Input) string {
 	return ": " + m.Why
 }
 
-// Hint says how each kind of input is given.
+// Hint returns how to give each kind of missing input.
 func (e *missingError) Hint() string {
 	var hints []string
-	told := map[string]bool{} // the kinds that are given all in one way
+	done := map[string]bool{} // kinds whose inputs are all given in the same way
 	for _, m := range e.missing {
 		_, language := cut(m.File)
 		hint, kind := e.in.hint(m.Name, language)
-		if hint == "" || told[kind] || slices.Contains(hints, hint) {
+		if hint == "" || done[kind] || slices.Contains(hints, hint) {
 			continue
 		}
 		hints = append(hints, hint)
-		told[kind] = kind != ""
+		done[kind] = kind != ""
 	}
 	return strings.Join(append(hints, "nothing was written"), "; ")
 }
 
-// hint says how an input is given that is missing. If others of its kind are
-// given alike, it names the kind.
+// hint returns how to give a missing input. If others of its kind are given in the same way,
+// it also returns the kind.
 func (in *inputs) hint(name, language string) (hint, kind string) {
 	root, rest, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
 	switch {
@@ -172,19 +171,19 @@ func (in *inputs) hint(name, language string) (hint, kind string) {
 			return fmt.Sprintf("did you mean .Values.%s in place of %s?", near, name), ""
 		}
 		if language == Jinja {
-			return "give values with --values FILE or --set KEY=VALUE, or say in the template what is to be there instead, as in {{ " + rest + " | default('x') }}", root
+			return "give values with --values FILE or --set KEY=VALUE, or write a default in the template, as in {{ " + rest + " | default('x') }}", root
 		}
-		return "give values with --values FILE or --set KEY=VALUE, or say in the template what is to be there instead, as in {{ " + name + ` | default "x" }}`, root
+		return "give values with --values FILE or --set KEY=VALUE, or write a default in the template, as in {{ " + name + ` | default "x" }}`, root
 	case root == "Files" && in.files == nil:
 		return "name the folder of .Files with --files", root
 	case strings.HasPrefix(name, "$") && !strings.Contains(name, "."): // a Go template's variable has a field that is missing
-		return "set the variables in the container's env, or say in the template what is to be there instead, as in ${" + name[1:] + ":-x}", "$"
+		return "set the variables in the container's env, or write a default in the template, as in ${" + name[1:] + ":-x}", "$"
 	}
 	return "", ""
 }
 
-// near returns the key of a value that looks like one that is missing. There is
-// none for an item of a list, nor for a key that has to be asked for by index.
+// near returns the existing key that is most similar to a missing one. It returns "" for an
+// item of a list, and for a key that templates can only read with index.
 func (in *inputs) near(key string) string {
 	at := in.values.Map()
 	if _, there := at[key]; there || strings.ContainsAny(key, "[]") {
@@ -209,11 +208,11 @@ func (in *inputs) near(key string) string {
 	return ""
 }
 
-// withHint says what to do about a destination that cannot be written.
+// withHint adds a hint to the error of a destination that cannot be written.
 func withHint(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return failure.WithHint(err, "raise the sizeLimit of the volume: while it is rendered, what changes is there twice")
+		return failure.WithHint(err, "raise the sizeLimit of the volume: during rendering, changed files exist twice")
 	case errors.Is(err, syscall.EROFS):
 		return failure.WithHint(err, "is a volume mounted there, and without readOnly?")
 	case errors.Is(err, fs.ErrPermission):

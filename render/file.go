@@ -19,7 +19,7 @@ import (
 	"initbox/render/stage"
 )
 
-// renderAll renders all items, and lays the results beside their destinations.
+// renderAll renders all items, and stages the results.
 func (r *run) renderAll(ctx context.Context) error {
 	for _, p := range r.engines.partials {
 		r.data.mayWant([]byte(p.text))
@@ -40,7 +40,7 @@ func (r *run) renderAll(ctx context.Context) error {
 	return r.envFile()
 }
 
-// renderItems renders as many at a time as there are processors.
+// renderItems renders one item per processor at a time.
 func (r *run) renderItems(ctx context.Context, items []*item) {
 	jobs := make(chan *item)
 	var workers sync.WaitGroup
@@ -63,8 +63,8 @@ func (r *run) renderItems(ctx context.Context, items []*item) {
 	workers.Wait()
 }
 
-// takePostponed returns what could not be rendered before files were read that
-// variables name, and reads them.
+// takePostponed returns the items that need files which variables name, and reads those
+// files.
 func (r *run) takePostponed() []*item {
 	items := r.postponed
 	r.postponed = nil
@@ -75,7 +75,7 @@ func (r *run) takePostponed() []*item {
 	return items
 }
 
-// postpone reports whether an item is to wait for the content of such files.
+// postpone returns whether an item has to wait for the content of such files.
 func (r *run) postpone(it *item, text []byte) bool {
 	wants := it.language != "" && r.data.mayWant(text)
 	for _, name := range append(slices.Clip(it.folders), it.base) {
@@ -89,7 +89,7 @@ func (r *run) postpone(it *item, text []byte) bool {
 	return wants
 }
 
-// atWork says what is being rendered.
+// atWork describes what is being rendered.
 func (r *run) atWork() string {
 	var names []string
 	r.busy.Range(func(name, _ any) bool {
@@ -129,7 +129,7 @@ func (r *run) render(ctx context.Context, it *item) error {
 	return r.put(it.out, name, it.shown, res, 0o644|executable(it.mode))
 }
 
-// put checks a result, and lays it beside its destination.
+// put checks and stages a result.
 func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) error {
 	if err := r.checks.file(name, res.content); err != nil {
 		if res.shadow != nil {
@@ -140,8 +140,8 @@ func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) 
 	return out.put(name, res, r.attr(name, res.secret, mode))
 }
 
-// attr returns the mode and the owner of a file. What holds a secret is its
-// owner's alone, unless the user says otherwise.
+// attr returns the mode and the owner of a file. Only its owner may read a file with a
+// secret, unless the user sets another mode.
 func (r *run) attr(name string, secret bool, mode fs.FileMode) stage.Attr {
 	if secret {
 		mode &^= 0o077
@@ -156,7 +156,7 @@ func (r *run) attr(name string, secret bool, mode fs.FileMode) stage.Attr {
 	return stage.Attr{Mode: mode, UID: owner.UID, GID: owner.GID}
 }
 
-// claim refuses two sources of one file.
+// claim refuses two sources of the same file.
 func (r *run) claim(out *output, name, shown string) error {
 	if other, taken := r.claimed.LoadOrStore(path.Join(out.real, name), shown); taken {
 		return fmt.Errorf("%s and %s would both be written to %s", min(shown, other.(string)), max(shown, other.(string)), out.path(name))
@@ -196,15 +196,15 @@ func (it *item) read(stdin io.Reader) ([]byte, error) {
 // maxSource bounds what is read of one file, in bytes.
 const maxSource = 64 << 20
 
-// result is what a template gave.
+// result is the output of a template.
 type result struct {
 	content []byte
 	secret  bool
-	shadow  []byte // the same with other secrets; nil if there are none, or if it failed
+	shadow  []byte // the same with other secrets; nil without secrets, or if it failed
 }
 
-// execute renders a template, and finds out whether the result holds a secret:
-// then it is another one with another secret, however it was transformed.
+// execute renders a template, and finds out whether the result contains a secret: then the
+// result differs when the secret differs, however the template transformed it.
 func (r *run) execute(ctx context.Context, language, name, text string) (result, error) {
 	engines, err := r.engines.get(language)
 	if err != nil {
@@ -221,7 +221,7 @@ func (r *run) execute(ctx context.Context, language, name, text string) (result,
 	switch {
 	case err != nil:
 		return result{}, masked(err, otherErr)
-	case otherErr != nil: // another secret does not even pass, so this one has a part in it
+	case otherErr != nil: // another secret fails, so the result depends on it
 		return result{content: content, secret: true}, nil
 	}
 	return result{content, !bytes.Equal(content, shadow), shadow}, nil
@@ -243,18 +243,18 @@ func (r *run) executeWith(ctx context.Context, e engine.Engine, name, text strin
 	return w.Bytes(), nil
 }
 
-// warnUnsteady says which functions make a file another one at each run: a Pod
-// that restarts would find another configuration.
+// warnUnsteady logs which functions make the result differ at each run: a Pod that restarts
+// would find another configuration.
 func (r *run) warnUnsteady(t engine.Template, name string) {
 	for _, function := range t.Unsteady() {
 		if _, warned := r.warned.LoadOrStore(function, true); !warned {
-			r.Log.Warn(fmt.Sprintf("%s uses %s: the result is another one at each run, also when the Pod only restarts", name, function))
+			r.Log.Warn(fmt.Sprintf("%s uses %s: the result differs at each run, even when the Pod only restarts", name, function))
 		}
 	}
 }
 
-// bounded takes so many bytes and no more. It keeps them in pieces: a buffer that
-// grows copies a large result again and again, and holds it twice or more.
+// bounded is a writer with a limit. It stores pieces: a growing buffer would copy a large
+// result several times, and need more than twice the memory.
 type bounded struct {
 	limit  int64
 	size   int64
@@ -292,8 +292,8 @@ func (b *bounded) Bytes() []byte {
 	return slices.Concat(b.pieces...)
 }
 
-// nameOf returns the name of an item's result below its output's folder; it is
-// "" if a part of it renders to nothing, which leaves the file out.
+// nameOf returns the name of an item's result below the output's folder, or "" if a part of
+// the name renders to nothing, which leaves the file out.
 func (r *run) nameOf(ctx context.Context, it *item) (string, error) {
 	if it.named {
 		return it.base, nil
@@ -313,8 +313,8 @@ func (r *run) nameOf(ctx context.Context, it *item) (string, error) {
 	return path.Join(name, base), nil
 }
 
-// folderName renders the name of the i-th folder above an item. Its siblings
-// have it too, and what is wrong with it is told once.
+// folderName renders the name of the i-th folder above an item. Siblings share it, and its
+// error is reported once.
 func (r *run) folderName(ctx context.Context, it *item, i int, folder string) (string, error) {
 	if !mayBeTemplate(r.languageOf(""), folder) {
 		return folder, nil

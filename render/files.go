@@ -13,8 +13,8 @@ import (
 	"initbox/render/values"
 )
 
-// files is what .Files reads: a folder, or one of the versions of a mounted
-// ConfigMap or Secret. A file in it is secret as one of values would be.
+// files is the folder of .Files, or one version of a mounted ConfigMap or Secret. The rules
+// for which files are secret are those of values.
 type files struct {
 	root    *os.Root
 	mounted bool // from a Secret
@@ -35,7 +35,7 @@ func openFiles(dir string) (*files, error) {
 	}
 	err = fs.WalkDir(f.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // who reads it is told
+			return nil // reading it returns the error
 		}
 		if stat, err := f.root.Stat(name); err == nil && f.isSecret(stat) {
 			f.secret = true
@@ -50,7 +50,7 @@ func (f *files) isSecret(stat fs.FileInfo) bool {
 	return stat.Mode().IsRegular() && (f.mounted || values.Private(stat.Mode()))
 }
 
-// secrets returns what was read and is secret.
+// secrets returns the secrets that were read.
 func (f *files) secrets() []string {
 	if f == nil {
 		return nil
@@ -60,7 +60,7 @@ func (f *files) secrets() []string {
 	return slices.Clone(f.known)
 }
 
-// view is the folder as templates see it, or with other secrets in it.
+// view is the folder as templates see it, or with other secrets.
 type view struct {
 	*files
 	shaded bool

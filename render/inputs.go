@@ -17,13 +17,13 @@ import (
 	"initbox/render/values"
 )
 
-// inputs is what templates see, and the same with other secrets in it: what is
-// rendered alike from both tells no secret.
+// inputs is the data that templates see, and the same data with other secrets: a result that
+// is the same for both contains no secret.
 type inputs struct {
 	values    *values.Values
 	env       map[string]any
 	envFiles  map[string]string // by variable that is not set, the file that may hold its value
-	wanted    sync.Map          // those of them that a template may ask for
+	wanted    sync.Map          // those that a template may read
 	envSecret []string          // the secret values of env
 	envFailed map[string]string // by variable, why its file cannot be read
 	pod       map[string]any
@@ -53,8 +53,8 @@ func readInputs(ctx context.Context, o Options) (*inputs, error) {
 // another variable, as in the images of databases: DB_PASSWORD_FILE.
 const fileSuffix = "_FILE"
 
-// readEnv fills in.env with the variables that templates may see, and in.envFiles
-// with those that are not set, while one of that name with _FILE is.
+// readEnv fills in.env with the variables that templates may see, and in.envFiles with
+// variables that are not set, but whose name with _FILE is.
 func (in *inputs) readEnv(o Options) {
 	one := func(patterns []string, name string) bool {
 		return slices.ContainsFunc(patterns, func(pattern string) bool { ok, _ := path.Match(pattern, name); return ok })
@@ -77,9 +77,9 @@ func (in *inputs) readEnv(o Options) {
 	}
 }
 
-// mayWant reports whether text holds the name of a variable that a file may have
-// the value of. Many a variable's name ends in _FILE, such as SSL_CERT_FILE, and no
-// template asks for what that holds; so a file is read only if one may.
+// mayWant returns whether text contains the name of a variable whose value may be in a file.
+// Names such as SSL_CERT_FILE end in _FILE too, and no template reads SSL_CERT, so a file is
+// read only if a template may need it.
 func (in *inputs) mayWant(text []byte) bool {
 	wants := false
 	for name := range in.envFiles {
@@ -91,8 +91,8 @@ func (in *inputs) mayWant(text []byte) bool {
 	return wants
 }
 
-// readEnvFiles reads the files that are wanted. Their content without the last line
-// break is the variables' value, and secret.
+// readEnvFiles reads the files that are needed. Their content, without the last line break,
+// is the value of the variable, and secret.
 func (in *inputs) readEnvFiles() {
 	in.wanted.Range(func(key, _ any) bool {
 		name := key.(string)
@@ -118,12 +118,12 @@ func (in *inputs) redactor() *values.Redactor {
 	return values.NewRedactor(slices.Concat(in.values.Secrets(), in.envSecret, in.files.secrets()))
 }
 
-// secret reports whether there is any secret among the inputs.
+// secret returns whether any input is secret.
 func (in *inputs) secret() bool {
 	return len(in.envSecret) > 0 || in.files != nil && in.files.secret || len(in.values.Secrets()) > 0
 }
 
-// data returns what templates see.
+// data returns the data that templates see.
 func (in *inputs) data(o Options) *engine.Data {
 	data := &engine.Data{Values: in.values.Map(), Env: in.env, Pod: in.pod, Resolve: o.Resolve}
 	if in.files != nil {
@@ -132,7 +132,7 @@ func (in *inputs) data(o Options) *engine.Data {
 	return data
 }
 
-// shadow returns what templates see, with other secrets.
+// shadow returns the data that templates see, with other secrets.
 func (in *inputs) shadow(o Options) *engine.Data {
 	data := in.data(o)
 	data.Values = in.values.Shadow()
@@ -148,7 +148,7 @@ func (in *inputs) shadow(o Options) *engine.Data {
 	return data
 }
 
-// podMap is .Pod. What was not told is not in it, and so missing.
+// podMap is .Pod. What the downward API does not provide is missing in it.
 func podMap(p podinfo.Pod) map[string]any {
 	m := map[string]any{}
 	for name, value := range map[string]string{"Name": p.Name, "Namespace": p.Namespace, "UID": p.UID, "Node": p.Node, "ServiceAccount": p.ServiceAccount} {

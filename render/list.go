@@ -9,8 +9,8 @@ import (
 	"initbox/render/values"
 )
 
-// ListInputs returns what the templates of o read, by name and position, as far
-// as their text tells. It renders and writes nothing.
+// ListInputs returns the inputs that the templates of o read, with name and position, as far
+// as their text shows that. It renders and writes nothing.
 func ListInputs(ctx context.Context, o Options) ([]engine.Input, error) {
 	o.DryRun = true
 	r, err := prepare(ctx, o)
@@ -71,8 +71,8 @@ func (r *run) inputsOf(it *item) (all []engine.Input, err error) {
 	return all, parse(it.language, it.shown, string(text))
 }
 
-// Explain returns where the value of a key came from: all that set it, in order;
-// the last one won. Secret values are not told.
+// Explain returns where the value of a key came from: every source that set it, in order;
+// the last one wins. It hides secret values.
 func Explain(ctx context.Context, o Options, key string) ([]values.Origin, error) {
 	v, err := values.Load(ctx, o.Values, values.Options{Stdin: o.Stdin, Fetch: o.Fetch})
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"initbox/render/values"
 )
 
-// masked is an error of a template without what depends on a secret, however it
-// was transformed: what other, the error with other secrets, says otherwise.
-// Other is nil if there was none.
+// masked returns an error of a template without the words that depend on a secret, however
+// it was transformed: those that differ in other, the error with other secrets. other is nil
+// if there was no such error.
 func masked(err, other error) error {
 	if err == nil || other != nil && err.Error() == other.Error() {
 		return err
@@ -34,7 +34,7 @@ func masked(err, other error) error {
 	return &engine.Error{Position: placed.Position, Text: mask(placed.Text, otherPlaced.Text), Fix: mask(placed.Fix, otherPlaced.Fix)}
 }
 
-// maskMissing masks the names that are others with other secrets.
+// maskMissing masks the names that differ with other secrets.
 func maskMissing(err, other *engine.MissingError) error {
 	if other == nil {
 		other = &engine.MissingError{}
@@ -53,8 +53,7 @@ func maskMissing(err, other *engine.MissingError) error {
 	return result
 }
 
-// mask hides the words of text from the first to the last that are not those of
-// other.
+// mask hides the words of text from the first to the last that differs from other.
 func mask(text, other string) string {
 	if text == other {
 		return text

@@ -25,9 +25,9 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// Fetcher gets values from HTTP servers, which may come up later than the Pod.
+// Fetcher reads values from HTTP servers, which may start later than the Pod.
 type Fetcher struct {
-	TokenFile string // a bearer token, read anew for each attempt; "" for none
+	TokenFile string // a bearer token, read again for each attempt; "" for none
 	CAFile    string // certificates trusted besides the roots; "" for none
 	Log       *slog.Logger
 }
@@ -35,9 +35,9 @@ type Fetcher struct {
 // attemptTimeout is the limit of one request.
 const attemptTimeout = 10 * time.Second
 
-// Fetch returns the answer's body and media type. It tries again until ctx ends:
-// a server that is not there, or does not know the file or the token yet, may do
-// so later. Its errors hold no query, in which there may be a token.
+// Fetch returns the response's body and media type. It retries until ctx ends: a server may
+// be unreachable at first, or not know the file or the token yet. Its errors do not contain
+// the query, which may hold a token.
 func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaType string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -58,7 +58,7 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 		}
 	}}
 	options := httpclient.Options{Dial: dial.New(nil).DialContext, TLS: tlsconfig.Options{CAFile: f.CAFile}}
-	var got atomic.Pointer[answer] // an attempt may go on when the time is up
+	var got atomic.Pointer[answer] // an attempt may continue after the deadline
 	err = poll.Until(ctx, policy, func(ctx context.Context) error {
 		a, err := f.get(ctx, u, options)
 		if err == nil {
@@ -76,14 +76,14 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 	return got.Load().body, got.Load().mediaType, nil
 }
 
-// answer is what a server says.
+// answer is a server's response.
 type answer struct {
 	body      []byte
 	mediaType string
 }
 
-// gaveUp is the error of an end that came before the answer. The hints that name
-// flags, on credentials, certificates and proxies, name those of other commands.
+// gaveUp returns the error for a deadline or signal before the response. It drops hints about
+// credentials, certificates and proxies, which name flags of other commands.
 func gaveUp(cause error, last *failure.Failure) error {
 	err := fmt.Errorf("%w; the last attempt: %v", cause, last) // which may be a deadline, but not the one that ended it
 	switch last.Class {
@@ -122,8 +122,8 @@ func (f Fetcher) get(ctx context.Context, u *url.URL, o httpclient.Options) (*an
 	return &answer{body, resp.Header.Get("Content-Type")}, nil
 }
 
-// Resolve returns the addresses of a host name, sorted, so that an answer in
-// another order makes no other file.
+// Resolve returns the addresses of a host name, sorted, so that the result does not depend
+// on the order in the DNS response.
 func Resolve(ctx context.Context, host string) ([]string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []string{addr.String()}, nil

@@ -17,7 +17,7 @@ import (
 // output is a folder that results are written to, or stdout.
 type output struct {
 	dir   string       // "" is stdout
-	real  string       // the same by the name that all its names share
+	real  string       // the same without links
 	stage *stage.Stage // nil for stdout
 
 	stdout io.Writer
@@ -46,7 +46,7 @@ func (r *run) outputOf(to, base string) (out *output, name string, err error) {
 	return out, filepath.Base(to), err
 }
 
-// output returns the one for a folder, or for stdout if dir is empty.
+// output returns the output for a folder, or for stdout if dir is empty.
 func (r *run) output(dir string) (*output, error) {
 	if dir != "" {
 		dir = filepath.Clean(dir)
@@ -71,8 +71,8 @@ func (r *run) output(dir string) (*output, error) {
 	return out, nil
 }
 
-// identity returns the name of a folder without links. Two stages of one folder
-// would each prune what the other has put there.
+// identity returns the name of a folder without links. Two stages for the same folder would
+// prune each other's files.
 func (r *run) identity(dir string) string {
 	if dir == "" {
 		return ""
@@ -107,7 +107,7 @@ func (r *run) stage(dir string) (*stage.Stage, error) {
 // path returns the name of a result as a user would write it.
 func (out *output) path(name string) string { return filepath.Join(out.dir, filepath.FromSlash(name)) }
 
-// exists reports whether there is a file of that name already.
+// exists returns whether a file of that name exists.
 func (out *output) exists(name string) bool {
 	if out.stage == nil {
 		return false
@@ -116,7 +116,7 @@ func (out *output) exists(name string) bool {
 	return err == nil
 }
 
-// put lays a result beside its destination.
+// put stages a result.
 func (out *output) put(name string, res result, attr stage.Attr) error {
 	if out.stage == nil {
 		out.text = res.content
@@ -138,7 +138,7 @@ func (out *output) put(name string, res result, attr stage.Attr) error {
 	return nil
 }
 
-// commit puts all results in place, unless nothing is to be changed.
+// commit puts all results in place, except in a dry run.
 func (out *output) commit(dryRun bool) ([]Change, error) {
 	if out.stage == nil {
 		if dryRun {

@@ -1,9 +1,7 @@
-// Package render makes configuration files from templates and values: all of
-// them, or none.
+// Package render makes configuration files from templates and values: all of them, or none.
 //
-// Everything is rendered, checked and laid beside its destination first; only
-// then is anything replaced, and each file at once. What is right already is not
-// touched.
+// [Run] first renders and checks everything, and stages it beside its destination. Only then does it replace files, each
+// atomically. Files that are already right are not touched.
 package render
 
 import (
@@ -23,7 +21,7 @@ import (
 	"initbox/render/values"
 )
 
-// Options says what to render, from what, and where to.
+// Options says what to render, from which sources, and where to.
 type Options struct {
 	Sources  []Source
 	Inline   []Inline
@@ -33,34 +31,34 @@ type Options struct {
 	ValuesSchema string   // a file; "" for none
 	Environ      []string // as os.Environ gives it
 	EnvAllow     []string // patterns (path.Match) of the variables that templates see; nil for all
-	SecretEnv    []string // patterns of those whose value is secret
+	SecretEnv    []string // patterns of variables whose values are secret
 	Pod          podinfo.Source
 	Files        string // the folder of .Files; "" for none
 
-	// Fetch gets values of a URL, and their media type, as [Fetcher] does.
+	// Fetch returns the values at a URL, and their media type, as [Fetcher] does.
 	Fetch func(ctx context.Context, url string) (body []byte, mediaType string, err error)
 
-	// Resolve is for templates that look up host names, as [Resolve] does; nil
-	// means that they may not.
+	// Resolve looks up host names for templates, as [Resolve] does; nil means that
+	// they may not.
 	Resolve func(ctx context.Context, host string) (addrs []string, err error)
 
-	Engine string // for all templates: one of [Engines]; "" for that of their extension
+	Engine string // for all templates: one of [Engines]; "" means by their extension
 	engine.Options
 
-	OnlyTemplates bool // in trees, leave out what is no template
-	NoOverwrite   bool // leave files alone that are there already
+	OnlyTemplates bool // in trees, leave out files that are not templates
+	NoOverwrite   bool // leave existing files alone
 	AtomicDir     bool // see stage.OpenVersion
 	Prune         bool // remove what an earlier run wrote and this one did not
 	Modes         []Rule[fs.FileMode]
 	Owners        []Rule[Owner]
 
-	Validate bool                   // by the extension of what is written
-	Formats  []Rule[*format.Format] // of what has no such extension; it is validated
+	Validate bool                   // by the extension of the result
+	Formats  []Rule[*format.Format] // of results without such an extension; they are validated
 	Schemas  []Rule[string]         // files of JSON Schemas
 
 	EnvFile string // where to write the values for Kubernetes' fileKeyRef; "" for nowhere
 
-	DryRun bool      // change nothing, and tell what would change
+	DryRun bool      // change nothing, and return what would change
 	Diff   io.Writer // for the differences; nil for none
 
 	Stdin  io.Reader
@@ -68,12 +66,12 @@ type Options struct {
 	Log    *slog.Logger // nil discards
 }
 
-// Owner is who is to own a file; -1 leaves the user or the group as it comes.
+// Owner is the owner of a file; -1 leaves the user or the group to the kernel.
 type Owner struct{ UID, GID int }
 
-// Run renders what o says. It returns what changed, or would have with DryRun.
-// The error tells all inputs that are missing, and nothing was written then; it
-// holds no value that came from a Secret.
+// Run renders the sources in o. It returns what changed, or with DryRun what would change.
+// If inputs are missing, the error names all of them, and nothing was written. Errors
+// contain no value that came from a Secret.
 func Run(ctx context.Context, o Options) ([]Change, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -88,8 +86,8 @@ func Run(ctx context.Context, o Options) ([]Change, error) {
 	}
 }
 
-// once is one try of [Run]. Replaced reports that it failed since a volume was
-// replaced, and what was read of it is not there any more.
+// once is one try of [Run]. Replaced means that it failed because a volume was replaced, so
+// that files that were being read are gone.
 func once(ctx context.Context, o Options) (changes []Change, replaced bool, err error) {
 	r, err := prepare(ctx, o)
 	if err != nil {
@@ -107,8 +105,8 @@ func once(ctx context.Context, o Options) (changes []Change, replaced bool, err 
 	return changes, false, r.redacted(err)
 }
 
-// replaced reports whether a volume was replaced since it was opened. Stdin cannot
-// be read again, so it does not count then.
+// replaced returns whether a volume was replaced since it was opened. It returns false if
+// stdin was read, which cannot be read again.
 func (r *run) replaced() bool {
 	if slices.ContainsFunc(r.Sources, func(s Source) bool { return s.From == "-" }) {
 		return false
@@ -121,12 +119,12 @@ func (r *run) replaced() bool {
 	return false
 }
 
-// A Change is a file that is written, removed, or would be.
+// Change is a file that was written or removed, or with DryRun would be.
 type Change struct {
 	Path    string
 	What    string // "created", "changed" or "removed"
 	Secret  bool   // it holds a value that came from a Secret
-	InPlace bool   // it is a mount by itself, and could not be replaced at once
+	InPlace bool   // it is a mount point, and could not be replaced atomically
 }
 
 // run is one call of [Run].
@@ -140,11 +138,11 @@ type run struct {
 	roots   []*os.Root          // of the sources
 	volumes map[string]*os.Root // the folders among them, by name
 
-	// What workers share.
+	// Shared by the workers.
 	failures  failures
 	mu        sync.Mutex // of postponed
 	postponed []*item    // see postpone
-	claimed   sync.Map   // what is written, and the source that it is made of
+	claimed   sync.Map   // destinations, each with its source
 	folders   sync.Map   // see folderName
 	warned    sync.Map   // see warnUnsteady
 	busy      sync.Map   // names of the items that are being rendered
@@ -179,7 +177,7 @@ func prepare(ctx context.Context, o Options) (r *run, err error) {
 	return r, nil
 }
 
-// redacted takes the secrets out of what an error says.
+// redacted removes the secrets from the text of an error.
 func (r *run) redacted(err error) error {
 	if err == nil || r.data == nil || !r.data.secret() {
 		return err
@@ -187,7 +185,7 @@ func (r *run) redacted(err error) error {
 	return redactedError{err, r.data.redactor()}
 }
 
-// redactedError is an error without the secrets that it quotes.
+// redactedError is an error whose text has no secrets.
 type redactedError struct {
 	error
 	redactor *values.Redactor

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Rule gives the files whose name matches Pattern a Value. The pattern is
+// Rule gives the files whose name matches Pattern a Value. The pattern is
 // path.Match's, for the whole name below the destination, or for its last part
 // if the pattern has no slash; "" matches every file.
 type Rule[T any] struct {
@@ -40,6 +40,6 @@ func matches(pattern, name string) bool {
 	if !strings.Contains(pattern, "/") {
 		name = path.Base(name)
 	}
-	ok, _ := path.Match(pattern, name) // ParseRule refused what is malformed
+	ok, _ := path.Match(pattern, name) // ParseRule refuses malformed patterns
 	return ok || pattern == ""
 }

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Source is something to render, and where to: files, folders, or "-" for stdin
-// and stdout.
+// Source is a source and its destination: files, folders, or "-" for stdin and stdout.
 type Source struct{ From, To string }
 
 // ParseSource reads SRC:DST. SRC alone is written to stdout.
@@ -39,7 +38,7 @@ func ParseInline(text string) (Inline, error) {
 	return Inline{to, text}, nil
 }
 
-// extensions are those of templates, which their results do not have.
+// extensions are the extensions of templates, which are removed from the names of results.
 var extensions = map[string]string{
 	".tmpl":   GoTemplate,
 	".tpl":    GoTemplate,
@@ -47,8 +46,8 @@ var extensions = map[string]string{
 	".j2":     Jinja,
 }
 
-// cut returns the name of a template's result, and the engine that its extension
-// asks for; "" for what is no template.
+// cut returns the name of a template's result, and the engine for its extension, or "" if it
+// is not a template.
 func cut(name string) (result, engine string) {
 	ext := path.Ext(name)
 	engine = extensions[ext]
@@ -58,20 +57,20 @@ func cut(name string) (result, engine string) {
 	return strings.TrimSuffix(name, ext), engine
 }
 
-// isPartial reports whether a template in a tree is there for others to include,
-// as in Helm's charts.
+// isPartial returns whether a template in a tree exists only for others to include, as in
+// Helm's charts.
 func isPartial(base string) bool {
 	_, engine := cut(base)
 	return engine != "" && strings.HasPrefix(base, "_")
 }
 
-// checkName refuses a name, made by a template, that would lead elsewhere.
+// checkName refuses a rendered name that would lead to another folder.
 func checkName(name string) error {
 	switch {
 	case strings.ContainsAny(name, "/\x00"):
 		return errors.New("the name holds a slash or a NUL byte")
 	case strings.HasPrefix(name, ".."), name == ".":
-		return errors.New("a name cannot start with two dots, or be one") // .. and what the kubelet's volumes keep for themselves
+		return errors.New("a name cannot start with two dots, or be one") // .. and the names that the kubelet reserves in volumes
 	case strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
 		return errors.New("the name holds a control character, such as a line break")
 	case len(name) > maxName:
@@ -83,6 +82,6 @@ func checkName(name string) error {
 // maxName is Linux's NAME_MAX.
 const maxName = 255
 
-// executable returns the bits of mode that let a file be run: a script that was
-// a template stays one that can be run.
+// executable returns the executable bits of mode, so that a script that was a template stays
+// executable.
 func executable(mode fs.FileMode) fs.FileMode { return mode & 0o111 }

@@ -15,24 +15,24 @@ import (
 	"initbox/render/values"
 )
 
-// item is one file to be made.
+// item is one file to render.
 type item struct {
 	out      *output
-	root     *os.Root // nil for stdin, and what is in line
+	root     *os.Root // nil for stdin and inline templates
 	name     string   // of the source, below root
 	shown    string   // the same as a user would write it
 	folders  []string // of the result, below the output's; they may be templates
-	base     string   // of the result; may be a template, too
-	named    bool     // base is as the user gave it
-	language string   // of the template; "" for what is copied
+	base     string   // of the result; may be a template too
+	named    bool     // the user gave base
+	language string   // of the template; "" for a file that is copied
 	mode     fs.FileMode
-	size     int64 // of the source, as far as it is known
+	size     int64 // of the source, if known
 	secret   bool  // the source is a Secret's
 
-	text []byte // of what is in line; of stdin, once it is read
+	text []byte // of an inline template, or of stdin once it is read
 }
 
-// maxFolders is how deep a tree may be: links within it can lead back.
+// maxFolders is how deep a tree may be: links within it can form a loop.
 const maxFolders = 100
 
 // walk lists the files of all sources.
@@ -95,8 +95,8 @@ func (r *run) walkSource(ctx context.Context, source Source) error {
 	return err
 }
 
-// walkFile adds a source that is a file by itself: it is a template, whatever its
-// name says. The name may be a link that leads anywhere: the user named it.
+// walkFile adds a source that is a single file. It is a template, whatever its name. The name
+// may be a link to anywhere, because the user chose it.
 func (r *run) walkFile(source Source) error {
 	target, err := filepath.EvalSymlinks(source.From)
 	if err != nil {
@@ -132,8 +132,8 @@ type walker struct {
 	secret bool
 }
 
-// snapshot walks a folder, which is closed with the others in the end; of a volume
-// of the kubelet's one version, so that all files are of one moment.
+// snapshot walks a folder, which is closed at the end of the run. In a volume of the kubelet
+// it walks one version, so that all files belong together.
 func (w walker) snapshot(root *os.Root, shown string, folders []string) (err error) {
 	if w.root, err = values.Version(root); err != nil {
 		return fmt.Errorf("read the templates in %s: %w", shown, linkAway(err))
@@ -154,7 +154,7 @@ func (w walker) folder(name, shown string, folders []string) error {
 	if err != nil {
 		return fmt.Errorf("read the templates: %w", err)
 	}
-	defer d.Close() // its entries ask it, when they are asked
+	defer d.Close() // its entries read from it
 	entries, err := d.ReadDir(-1)
 	if err != nil {
 		return fmt.Errorf("read the templates: %w", err)
@@ -162,7 +162,7 @@ func (w walker) folder(name, shown string, folders []string) error {
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), "..") {
-			continue // the kubelet's own
+			continue // used by the kubelet
 		}
 		if err := w.entry(entry, path.Join(name, entry.Name()), filepath.Join(shown, entry.Name()), folders); err != nil {
 			return err
@@ -216,11 +216,11 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 	return nil
 }
 
-// linkAway says of a link that os.Root refuses what is wrong with it.
+// linkAway explains why os.Root refuses a link.
 func linkAway(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) && strings.Contains(pathErr.Err.Error(), "escapes") {
-		return errors.New("a link leads out of the folder; only what is in it is read")
+		return errors.New("a link points outside the folder; only files in it are read")
 	}
 	return err
 }

@@ -70,14 +70,14 @@ func (p *packFile) open(index string) error {
 	return nil
 }
 
-// layout finds what is where in the index, of version 1 or 2.
+// layout finds the tables of an index of version 1 or 2.
 func (p *packFile) layout() error {
 	size := len(p.index)
 	fanout := 0
 	two := bytes.HasPrefix(p.index, []byte("\xfftOc"))
 	if two {
 		if binary.BigEndian.Uint32(p.index[4:]) != 2 || size < 8+256*4 {
-			return errors.New("an index of a version that initbox does not read")
+			return errors.New("an index of an unsupported version")
 		}
 		fanout = 8
 	}

@@ -1,6 +1,12 @@
-// Package local reads a repository in a folder of this machine, without git: its
-// references, and its objects as a pack. Where things are is in
-// gitrepository-layout(5).
+// Package local reads a Git repository in a folder on this machine, without git: its references, and its objects as a
+// pack. The layout is that of gitrepository-layout(5).
+//
+//	repo, err := local.Open("/srv/git/app.git")
+//	...
+//	defer repo.Close()
+//	refs, err := repo.Refs("refs/heads/")
+//	...
+//	pack, shallow, err := repo.Pack(ctx, local.Request{Wants: []plumbing.Hash{refs[0].ID}, Depth: 1})
 package local
 
 import (
@@ -24,10 +30,10 @@ import (
 // ErrNone means that there is no repository.
 var ErrNone = errors.New("not a Git repository")
 
-// ErrFormat means that there is one of a kind that this package does not read.
+// ErrFormat means that the repository has a format that this package does not read.
 var ErrFormat = errors.New("which initbox does not read")
 
-// Repository is one in a folder. Its methods are for one goroutine at a time.
+// Repository is a repository in a folder. Only one goroutine may call its methods at a time.
 type Repository struct {
 	dir    string // has HEAD
 	common string // has the rest: differs from dir in a worktree's (git-worktree(1))
@@ -36,8 +42,8 @@ type Repository struct {
 	sent   chan struct{} // closed when it has ended
 }
 
-// Open finds the repository at a path as git does: a bare one, or the .git of a
-// working tree, or where a file .git says that it is.
+// Open finds the repository at a path as git does: a bare one, the .git folder of a working
+// tree, or the folder that a .git file names.
 func Open(path string) (*Repository, error) {
 	dir, err := locate(path)
 	if err != nil {
@@ -56,11 +62,11 @@ func Open(path string) (*Repository, error) {
 	return r, nil
 }
 
-// Folder is where what belongs to the repository is beside its objects: its .git, or
-// itself if it is bare.
+// Folder returns the folder with the repository's other files, such as hooks: .git, or the
+// bare repository itself.
 func (r *Repository) Folder() string { return r.common }
 
-// Close ends a pack that is still being made, too.
+// Close also ends a pack that is still being made.
 func (r *Repository) Close() error {
 	r.end()
 	r.store.close()
@@ -103,7 +109,7 @@ func locate(path string) (string, error) {
 
 func isNotFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
-// follow reads a file .git that says where the folder is.
+// follow reads a .git file, which names the folder.
 func follow(file string) (string, error) {
 	text, err := readFile(file, maxSmall)
 	if err != nil {
@@ -123,7 +129,7 @@ func relative(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// isRepository reports whether there is what git takes for the sign of one.
+// isRepository returns whether a folder has what git requires of a repository.
 func isRepository(dir string) (bool, error) {
 	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
 		return false, unless(err)
@@ -140,7 +146,7 @@ func isRepository(dir string) (bool, error) {
 	return true, nil
 }
 
-// unless returns the error, unless it says that there is no such file.
+// unless returns err, or nil if it means that the file does not exist.
 func unless(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || isNotFolder(err) {
 		return nil
@@ -172,9 +178,9 @@ func (r *Repository) readable() error {
 	return nil
 }
 
-// Pack selects what is wanted, and returns it as a pack that is made as it is read.
-// It ends when anything else is asked. Shallow are the commits whose parents are not in
-// it. What is not there is a [MissingError].
+// Pack selects the wanted objects, and returns them as a pack that is made while it is read.
+// It ends at the next call of another method. Shallow are the commits whose parents are not
+// in it. If an object is missing, the error is a [MissingError].
 func (r *Repository) Pack(ctx context.Context, q Request) (pack io.ReadCloser, shallow []plumbing.Hash, err error) {
 	r.end()
 	grafts, err := r.grafts()
@@ -216,8 +222,8 @@ func (r *Repository) grafts() (map[plumbing.Hash]bool, error) {
 	return grafts, err
 }
 
-// guard makes an error of the fault that reading a mapped index is when the file
-// has been cut meanwhile, or its disk fails.
+// guard returns an error for the fault that occurs when a mapped index is read after the
+// file was truncated, or when its disk fails.
 func guard(do func() error) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)

@@ -381,7 +381,7 @@ func TestMissing(t *testing.T) {
 }
 
 // TestBroken changes bytes of the repository: there is an error, or the pack is of
-// something else, which whoever reads it notices, but no more.
+// something else, which a reader notices, but nothing worse.
 func TestBroken(t *testing.T) {
 	dir := source(t)
 	servers.RunGit(t, dir, "repack", "-qadf")
@@ -489,7 +489,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestPipe has pipes that nobody writes to where files should be.
+// TestPipe has pipes without a writer where files should be.
 func TestPipe(t *testing.T) {
 	for _, name := range []string{"HEAD", "config", "packed-refs", "shallow", "objects/info/alternates", "commondir", "refs/heads/main"} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // Ref is one reference.
 type Ref struct {
 	Name   string        // in full: HEAD, refs/heads/main
-	ID     plumbing.Hash // what it points to; zero for a HEAD whose branch is not there
+	ID     plumbing.Hash // what it points to; zero for a HEAD whose branch does not exist
 	Peeled plumbing.Hash // what an annotated tag marks in the end; zero for others
 	Target string        // of a symbolic reference, the name of the other; or ""
 }
@@ -26,8 +26,8 @@ type Ref struct {
 // maxRefs is more references than a repository has.
 const maxRefs = 1 << 20
 
-// Refs returns the references whose full names begin with one of the prefixes, all
-// if there are none, HEAD among them.
+// Refs returns the references whose full names begin with one of the prefixes; without a
+// prefix it returns all, including HEAD.
 func (r *Repository) Refs(prefixes ...string) ([]Ref, error) {
 	r.end()
 	found := make(map[string]Ref)
@@ -61,8 +61,8 @@ func (r *Repository) Refs(prefixes ...string) ([]Ref, error) {
 	return r.finishRefs(found, peeled)
 }
 
-// filedRefs finds the references that have files. The slash is for a folder that is a
-// link, as git-new-workdir makes it.
+// filedRefs finds the references that have files. The slash makes WalkDir follow a folder
+// that is a link, as git-new-workdir makes it.
 func (r *Repository) filedRefs(found map[string]Ref, prefixes []string, wanted func(string) bool) error {
 	return filepath.WalkDir(filepath.Join(r.common, "refs")+"/", func(file string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(r.common, file)
@@ -84,7 +84,7 @@ func (r *Repository) filedRefs(found map[string]Ref, prefixes []string, wanted f
 	})
 }
 
-// mayHold reports whether a name in a folder can begin with one of the prefixes.
+// mayHold returns whether a name in a folder can begin with one of the prefixes.
 func mayHold(folder string, prefixes []string) bool {
 	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool {
 		return strings.HasPrefix(folder, p) || strings.HasPrefix(p, folder)
@@ -113,8 +113,8 @@ func (r *Repository) finishRefs(found map[string]Ref, peeled map[string]bool) ([
 	return refs, nil
 }
 
-// peel returns what an annotated tag marks in the end; zero if the object is none. An
-// object that cannot be read is reported when it is asked for.
+// peel returns the object that an annotated tag finally points to, or zero if id is not a
+// tag. An object that cannot be read is reported when it is requested.
 func (r *Repository) peel(id plumbing.Hash) (marked plumbing.Hash) {
 	for range 100 { // a tag of a tag of …
 		where, err := r.store.find(id)
@@ -137,10 +137,10 @@ func (r *Repository) peel(id plumbing.Hash) (marked plumbing.Hash) {
 	return plumbing.ZeroHash
 }
 
-// maxSymbolic is as deep as git follows symbolic references.
+// maxSymbolic is how many symbolic references git follows.
 const maxSymbolic = 5
 
-// resolve returns what a reference points to in the end; zero if it is not there.
+// resolve returns what a reference finally points to, or zero if it does not exist.
 func (r *Repository) resolve(name string) (plumbing.Hash, error) {
 	for range maxSymbolic {
 		ref, ok, err := r.readRef(name)
@@ -167,8 +167,7 @@ func (r *Repository) findPacked(name string) (plumbing.Hash, error) {
 	return plumbing.ZeroHash, nil
 }
 
-// readRef reads a reference that has a file. One that is malformed is not there, as
-// for git.
+// readRef reads a reference that has a file. Like git, it treats a malformed one as missing.
 func (r *Repository) readRef(name string) (ref Ref, ok bool, err error) {
 	if plumbing.ReferenceName(name).Validate() != nil {
 		return Ref{}, false, nil
@@ -228,7 +227,7 @@ func (r *Repository) packedRefs() iter.Seq2[packedRef, error] {
 		}
 		defer file.Close()
 		var last packedRef
-		fully := false // every tag has a line with what it marks
+		fully := false // every tag is followed by a line with what it points to
 		lines := bufio.NewScanner(file)
 		for lines.Scan() {
 			line := lines.Text()

@@ -19,8 +19,8 @@ type Request struct {
 	Filter string // "blob:none", "tree:0"; "" for all objects
 }
 
-// selection is the set of objects that a request leads to, and finds them. What it
-// holds of an object in a pack is one bit.
+// selection is the set of objects that a request reaches, and finds them. It holds one bit
+// for each object in a pack.
 type selection struct {
 	*store
 	ctx     context.Context
@@ -29,7 +29,7 @@ type selection struct {
 	depth   int
 	grafts  map[plumbing.Hash]bool // commits whose parents the repository lacks
 	packed  map[*packFile][]uint64 // by the place in the index
-	files   []plumbing.Hash        // of objects in files of their own
+	files   []plumbing.Hash        // of loose objects
 	inFile  map[plumbing.Hash]bool
 	count   int
 	shallow []plumbing.Hash // commits whose parents are not selected
@@ -37,7 +37,7 @@ type selection struct {
 	trees   []plumbing.Hash // to be read
 }
 
-// choose finds all that the request leads to.
+// choose finds all objects that the request reaches.
 func (s *selection) choose(r Request) error {
 	switch r.Filter {
 	case "":
@@ -46,7 +46,7 @@ func (s *selection) choose(r Request) error {
 	case "tree:0":
 		s.noBlobs, s.noTrees = true, true
 	default:
-		return fmt.Errorf("the filter %q is none of blob:none and tree:0", r.Filter)
+		return fmt.Errorf("the filter %q is neither blob:none nor tree:0", r.Filter)
 	}
 	s.depth = r.Depth
 	for _, id := range r.Wants {
@@ -70,7 +70,7 @@ func (s *selection) choose(r Request) error {
 	return s.readTrees()
 }
 
-// want selects what was asked for by its id, and what a tag marks.
+// want selects an object by its id, and the object that a tag points to.
 func (s *selection) want(id plumbing.Hash) error {
 	for {
 		fresh, where, err := s.mark(id)
@@ -140,7 +140,7 @@ func (s *selection) commit(id plumbing.Hash, depth int) error {
 	return s.readTrees()
 }
 
-// readTrees selects what is in trees, and in those, until there is none left.
+// readTrees selects the entries of trees, recursively.
 func (s *selection) readTrees() error {
 	for len(s.trees) > 0 {
 		id := s.trees[len(s.trees)-1]
@@ -175,12 +175,12 @@ func (s *selection) readAs(id plumbing.Hash, kind plumbing.ObjectType) ([]byte, 
 	}
 	is, content, err := s.read(id, maxObject)
 	if err == nil && is != kind {
-		err = fmt.Errorf("%s is a %s where a %s belongs", id, is, kind)
+		err = fmt.Errorf("%s is a %s instead of a %s", id, is, kind)
 	}
 	return content, err
 }
 
-// mark selects an object. It is fresh if it was not selected before.
+// mark selects an object, and returns whether it was not selected before.
 func (s *selection) mark(id plumbing.Hash) (fresh bool, where place, err error) {
 	if s.inFile[id] {
 		return false, place{}, nil

@@ -15,8 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A sender writes a pack of selected objects. What is in a pack is copied as it is,
-// deflated, and so are deltas whose base is sent too; only others are deflated anew.
+// sender writes a pack of selected objects. It copies deflated data from packs as it is, and
+// so it does deltas whose base is sent too; it deflates only other objects again.
 type sender struct {
 	*selection
 	out      *output
@@ -27,7 +27,7 @@ type sender struct {
 // entry is an object of a pack that is sent.
 type entry struct {
 	from, to int64 // in that pack
-	sent     int64 // where it begins in the pack that is written; 0 if it does not yet
+	sent     int64 // where it begins in the pack that is written; 0 if it has not been sent
 }
 
 func (s *sender) run(w io.Writer) error {
@@ -50,8 +50,8 @@ func (s *sender) run(w io.Writer) error {
 	return s.out.finish()
 }
 
-// pack sends what is selected of a pack, in its order, in which the bases of deltas
-// come first and what is used together is close.
+// pack sends the selected objects of a pack, in the order of that pack: bases come before
+// their deltas, and objects that are used together are close.
 func (s *sender) pack(p *packFile) error {
 	entries, err := s.entries(p)
 	if err != nil {
@@ -72,8 +72,8 @@ func (s *sender) pack(p *packFile) error {
 	return nil
 }
 
-// entries finds where the selected objects of a pack are. Where one ends, the next
-// one begins, selected or not, which only a look at all offsets tells.
+// entries finds where the selected objects of a pack are. An entry ends where the next one
+// begins, selected or not, so all offsets are needed.
 func (s *sender) entries(p *packFile) ([]entry, error) {
 	var entries []entry
 	for word, set := range s.packed[p] {
@@ -129,7 +129,7 @@ func (s *sender) entry(p *packFile, entries []entry, i int) error {
 		base := before(entries, at+1)
 		switch sent := base >= 0 && entries[base].from == at; {
 		case !sent:
-			return s.anew(p, e.from)
+			return s.whole(p, e.from)
 		case entries[base].sent > 0 && base != i:
 			skip = int(h.data - e.from)
 			s.out.header(plumbing.OFSDeltaObject, h.size)
@@ -143,8 +143,8 @@ func (s *sender) entry(p *packFile, entries []entry, i int) error {
 	return nil
 }
 
-// anew sends an object without its delta.
-func (s *sender) anew(p *packFile, offset int64) error {
+// whole sends an object, not a delta.
+func (s *sender) whole(p *packFile, offset int64) error {
 	kind, content, err := s.object(p, offset, maxWhole)
 	if err != nil {
 		return err
@@ -158,19 +158,19 @@ func (s *sender) anew(p *packFile, offset int64) error {
 	return w.Close()
 }
 
-// maxWhole is the size of the largest object that is put together from deltas, which
-// takes memory for it and for its base: git makes no deltas of blobs that are larger
+// maxWhole is the size of the largest object that is assembled from deltas, which takes
+// memory for the object and its base. Git does not store larger blobs as deltas
 // (core.bigFileThreshold).
 const maxWhole = 512 << 20
 
-// file sends an object from a file of its own.
+// file sends a loose object.
 func (s *sender) file(id plumbing.Hash) error {
 	where, err := s.find(id)
 	if err != nil {
 		return err
 	}
-	if where.pack != nil { // it has been packed meanwhile
-		return s.anew(where.pack, where.pack.offset(where.at))
+	if where.pack != nil { // it has been packed since it was selected
+		return s.whole(where.pack, where.pack.offset(where.at))
 	}
 	l, err := s.openLoose(where.file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,8 +191,7 @@ func (s *sender) file(id plumbing.Hash) error {
 	return w.Close()
 }
 
-// deflate begins to deflate. It is for a reader on this machine, so fast rather than
-// small.
+// deflate begins to deflate. The reader is on this machine, so speed matters more than size.
 func (s *sender) deflate() (*zlib.Writer, error) {
 	if s.deflater != nil {
 		s.deflater.Reset(s.out)
@@ -206,7 +205,7 @@ func (s *sender) deflate() (*zlib.Writer, error) {
 const (
 	outputSize = 256 << 10
 	windowSize = 256 << 10
-	windowGap  = 16 << 10 // what is read to no purpose rather than to read twice
+	windowGap  = 16 << 10 // bytes that are read and dropped rather than reading twice
 )
 
 // window reads a pack ahead.
@@ -218,8 +217,8 @@ type window struct {
 
 func (w *window) reset(p *packFile) { w.pack, w.buf, w.from = p, w.buf[:0], 0 }
 
-// bytes returns the first of the entries, or as much of it as fits. What is closely
-// behind it is read with it.
+// bytes returns the first of the entries, or as much of it as fits. It also reads the
+// entries that follow closely.
 func (w *window) bytes(entries []entry) ([]byte, error) {
 	from, to := entries[0].from, min(entries[0].to, entries[0].from+windowSize)
 	if from < w.from || to > w.from+int64(len(w.buf)) {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// store is what a repository's objects are in: packs and files, its own and those of
-// the repositories that it borrows from.
+// store reads a repository's objects: from packs and files, its own and those of the
+// repositories that it borrows from.
 type store struct {
 	dirs  []string        // of objects
 	packs []*packFile     // never reordered, so that an object is always found in the same one
@@ -26,7 +26,7 @@ type store struct {
 	delta []byte // the instructions that are being applied
 }
 
-// maxAlternates is as deep as git follows repositories that borrow objects.
+// maxAlternates is how many alternates git follows from one repository to the next.
 const maxAlternates = 5
 
 func openStore(dir string) (*store, error) {
@@ -44,15 +44,15 @@ func (s *store) close() {
 	s.packs = nil
 }
 
-// release gives back the memory of the indexes, which comes again when it is needed:
-// most of what was read to find the objects is not read to send them.
+// release returns the memory of the indexes to the kernel, which maps it again when needed:
+// sending objects reads little of what finding them has read.
 func (s *store) release() {
 	for _, p := range s.packs {
 		unix.Madvise(p.index, unix.MADV_DONTNEED)
 	}
 }
 
-// borrow adds a folder of objects, and those that it names: see info/alternates in
+// borrow adds a folder of objects, and the folders that its info/alternates names, see
 // gitrepository-layout(5).
 func (s *store) borrow(dir string, depth int) error {
 	if slices.Contains(s.dirs, dir) {
@@ -71,7 +71,7 @@ func (s *store) borrow(dir string, depth int) error {
 			continue
 		}
 		if depth == maxAlternates {
-			return fmt.Errorf("%s borrows objects over more than %d repositories", s.dirs[0], maxAlternates)
+			return fmt.Errorf("%s borrows objects through more than %d repositories", s.dirs[0], maxAlternates)
 		}
 		if !filepath.IsAbs(line) {
 			line = filepath.Join(dir, line)
@@ -98,7 +98,7 @@ func (s *store) scan() error {
 			}
 			p, err := openPack(index)
 			if errors.Is(err, fs.ErrNotExist) {
-				continue // of a pack that has just been replaced, or is not complete yet
+				continue // the pack has just been replaced, or is not complete yet
 			}
 			if err != nil {
 				return err
@@ -107,7 +107,7 @@ func (s *store) scan() error {
 			found = append(found, p)
 		}
 	}
-	// What is wanted is most likely in the largest.
+	// The largest pack most likely has the wanted objects.
 	slices.SortStableFunc(found, func(a, b *packFile) int { return b.count - a.count })
 	s.packs = append(s.packs, found...)
 	return nil
@@ -154,22 +154,21 @@ func (s *store) look(id plumbing.Hash) (place, bool) {
 // MissingError says that a repository does not have an object.
 type MissingError struct {
 	ID     plumbing.Hash
-	Wanted bool // it was asked for; others are missing to what was asked for
+	Wanted bool // the request named it; otherwise a requested object refers to it
 }
 
 func (e *MissingError) Error() string {
 	if e.Wanted {
 		return "there is no object " + e.ID.String()
 	}
-	return "the repository is not whole: there is no object " + e.ID.String()
+	return "the repository is incomplete: there is no object " + e.ID.String()
 }
 
-// maxSmall is more than what files of a repository have that are read whole, but
-// packed-refs.
+// maxSmall is larger than every file of a repository that is read whole.
 const maxSmall = 1 << 20
 
-// openFile opens a file to read it. Whoever else writes to the volume may have put a
-// pipe in its place, which would have us wait for ever, or a device.
+// openFile opens a regular file to read it. Another program that writes to the volume may
+// have replaced it with a pipe, where opening would block forever, or with a device.
 func openFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

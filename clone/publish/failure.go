@@ -14,7 +14,7 @@ import (
 // refuse returns a permanent error: another attempt would fail in the same way.
 func refuse(format string, args ...any) error {
 	f := failure.New(failure.Local, format, args...)
-	f.Hint = "name a folder that may become the tree, such as one of its own in a volume"
+	f.Hint = "name a folder that may be replaced by the tree, such as a subfolder of a volume"
 	return poll.Permanent(f)
 }
 
@@ -29,7 +29,7 @@ func explain(doing string, err error) error {
 	permanent := false
 	switch {
 	case failure.NoSpace(err):
-		class, hint = failure.DiskFull, "the old tree and the new one are both there for a moment: raise the volume's size, or its sizeLimit"
+		class, hint = failure.DiskFull, "the old tree and the new one exist at the same time for a moment: raise the volume's size, or its sizeLimit"
 	case errors.Is(err, unix.EROFS):
 		permanent, hint = true, "is a volume mounted there, and without readOnly?"
 	case errors.Is(err, fs.ErrPermission):

@@ -45,7 +45,7 @@ func TestGitDir(t *testing.T) {
 				t.Errorf("current %q", got)
 			}
 			putGit(t, o, sha1, bare1)
-			os.WriteFile(filepath.Join(where, "a"), []byte("by somebody"), 0o644)
+			os.WriteFile(filepath.Join(where, "a"), []byte("by another program"), 0o644)
 			if got := current(t, o); got != "" {
 				t.Errorf("current %q", got)
 			}

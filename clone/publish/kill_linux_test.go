@@ -352,7 +352,7 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever waits gives up when its time is over, and says for whom it waited.
+// A run that waits gives up at its deadline, and names the host that it waited for.
 func TestWaiting(t *testing.T) {
 	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
 	first := open(t, o)
@@ -369,7 +369,7 @@ func TestWaiting(t *testing.T) {
 	open(t, o).Close()
 	requireTree(t, filepath.Dir(o.Dir), tree{})
 
-	// A sibling is nobody's concern.
+	// A sibling has another lock.
 	one, two := open(t, o), open(t, Options{Dir: o.Dir + "2"})
 	one.Close()
 	two.Close()

@@ -30,9 +30,9 @@ type errLocked struct{ holder string }
 
 func (e errLocked) Error() string {
 	if e.holder == "" {
-		return "another run is at work on it"
+		return "another run holds its lock"
 	}
-	return "another run, on " + e.holder + ", is at work on it"
+	return "another run, on " + e.holder + ", holds its lock"
 }
 
 // wait takes the lock as soon as it is free. It calls report once if it has to wait.

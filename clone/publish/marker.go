@@ -67,7 +67,7 @@ func (t *Target) outerMarker(hash string) string {
 	return t.prefix + markerSuffix
 }
 
-// readMarker reads the marker of a tree. The error is fs.ErrNotExist if there is none.
+// readMarker reads the marker of a tree. Without one the error is fs.ErrNotExist.
 func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
 	dir, name := t.base, t.outerMarker(hash)
 	if t.git != nil || hasGit(tree) {
@@ -92,7 +92,7 @@ func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
 	}
 	r := new(record)
 	if len(content) > longestMark || json.Unmarshal(content, r) != nil || r.Format != recordFormat {
-		return nil, errors.New("its marker is not one of this version")
+		return nil, errors.New("its marker has the format of another version")
 	}
 	return r, nil
 }
@@ -105,7 +105,7 @@ func (s *Stage) writeMarker(r *record, owner *access.Owner) (outer bool, err err
 		return false, err
 	}
 	if len(content) > longestMark {
-		return false, fmt.Errorf("the marker has %d bytes, and may have %d", len(content), longestMark)
+		return false, fmt.Errorf("the marker has %d bytes; the limit is %d", len(content), longestMark)
 	}
 	dir, name := s.dir, readyName
 	if s.git != nil {

@@ -52,7 +52,7 @@ func find(o Options) (p *place, err error) {
 	p.base, p.name = parent, filepath.Base(p.path)
 	inside, err := p.isInside()
 	if err == nil && (precious(p.path, inside)) {
-		err = refuse("%s is part of the system, and not replaced", o.Dir)
+		err = refuse("%s is part of the system and must not be replaced", o.Dir)
 	}
 	if err != nil {
 		parent.Close()
@@ -72,7 +72,7 @@ func find(o Options) (p *place, err error) {
 // findLink finds the folder of the worktrees.
 func (p *place) findLink(o Options) error {
 	if o.Link != filepath.Base(o.Link) || o.Link == "." || o.Link == ".." || o.Link == "/" || o.Link == worktrees {
-		return refuse("the link's name, %q, is not that of a file", o.Link)
+		return refuse("the link's name, %q, is not a file name", o.Link)
 	}
 	path := filepath.Join(p.path, worktrees)
 	if s, err := os.Lstat(filepath.Join(p.path, o.Link)); err == nil && s.Mode().Type() != fs.ModeSymlink {
@@ -104,7 +104,7 @@ func follow(dir string) (string, error) {
 	}
 	stat, err := os.Stat(path)
 	if err == nil && !stat.IsDir() {
-		return "", refuse("%s is there, and not a folder", dir)
+		return "", refuse("%s exists and is not a folder", dir)
 	}
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
@@ -137,7 +137,7 @@ func ownLinks(path string) error {
 // followParent is follow for a missing folder. It creates the parent folders.
 func followParent(path string) (string, error) {
 	if to, err := os.Readlink(path); err == nil {
-		return "", refuse("%s is a symbolic link to %s, which is not there", path, failure.Printable(to))
+		return "", refuse("%s is a symbolic link to %s, which does not exist", path, failure.Printable(to))
 	}
 	parent := filepath.Dir(path)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

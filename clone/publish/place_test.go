@@ -28,7 +28,7 @@ func TestNotAFolder(t *testing.T) {
 	dir := t.TempDir()
 	tree{"file": "x", "dangling": "-> nowhere", "loop": "-> loop"}.write(t, dir)
 	before := read(t, dir)
-	for name, text := range map[string]string{"file": "not a folder", "dangling": "nowhere, which is not there"} {
+	for name, text := range map[string]string{"file": "not a folder", "dangling": "nowhere, which does not exist"} {
 		_, err := Open(t.Context(), Options{Dir: filepath.Join(dir, name)})
 		requireRefused(t, err, text)
 	}

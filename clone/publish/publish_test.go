@@ -42,7 +42,7 @@ func (t tree) write(tb testing.TB, dir string) {
 	}
 }
 
-// read describes what is in dir, but for markers' content.
+// read describes what is in dir, except the content of markers.
 func read(tb testing.TB, dir string) tree {
 	tb.Helper()
 	t := tree{}

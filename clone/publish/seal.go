@@ -311,7 +311,7 @@ func (w *walk) packsOf(at string) error {
 func (s seal) changed(root *os.File, of part, skip func(name string) bool) (string, error) {
 	for pack, size := range s.Packs {
 		if stat, err := dirfd.Lstat(root, pack); err != nil || stat.Size != size {
-			return pack + " is not as it was", nil
+			return pack + " has changed", nil
 		}
 	}
 	w, err := sealOf(root, of, skip)
@@ -324,7 +324,7 @@ func (s seal) changed(root *os.File, of part, skip func(name string) bool) (stri
 	case now.Newest > s.Newest:
 		return failure.Printable(w.newest) + " was written", nil
 	case now.Files != s.Files:
-		return fmt.Sprintf("there are %d files, and were %d", now.Files, s.Files), nil
+		return fmt.Sprintf("it has %d files instead of %d", now.Files, s.Files), nil
 	}
 	return "a file was removed, renamed or made executable", nil
 }

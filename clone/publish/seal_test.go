@@ -18,7 +18,7 @@ func TestChanged(t *testing.T) {
 	}{
 		"content":          {func(dir string) error { return os.WriteFile(dir+"/a", []byte("2"), 0o644) }, "a was written"},
 		"content deep":     {func(dir string) error { return os.WriteFile(dir+"/sub/b", []byte("longer"), 0o644) }, "sub/b was written"},
-		"removed":          {func(dir string) error { return os.Remove(dir + "/sub/b") }, "there are"},
+		"removed":          {func(dir string) error { return os.Remove(dir + "/sub/b") }, "instead of"},
 		"folder removed":   {func(dir string) error { return os.Remove(dir + "/empty") }, "removed"},
 		"added":            {func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }, "new was written"},
 		"added with\nline": {func(dir string) error { return os.WriteFile(dir+"/new\nline", nil, 0o644) }, `new\nline was written`},
@@ -36,12 +36,12 @@ func TestChanged(t *testing.T) {
 		"branch of a submodule": {func(dir string) error {
 			return os.WriteFile(dir+"/.git/modules/x/y/refs/heads/new", []byte("x"), 0o644)
 		}, "modules/x/y/refs/heads/new"},
-		"pack":                {func(dir string) error { return os.Remove(dir + "/.git/objects/pack/pack-1.pack") }, "pack-1.pack is not"},
-		"pack cut":            {func(dir string) error { return os.Truncate(dir+"/.git/objects/pack/pack-1.pack", 1) }, "pack-1.pack is not"},
-		"pack of a submodule": {func(dir string) error { return os.Remove(dir + "/.git/modules/x/y/objects/pack/pack-3.pack") }, "pack-3.pack is not"},
-		"marker":              {func(dir string) error { return os.WriteFile(dir+"/.git/initbox.json", []byte("{}"), 0o644) }, "not one of this version"},
+		"pack":                {func(dir string) error { return os.Remove(dir + "/.git/objects/pack/pack-1.pack") }, "pack-1.pack has changed"},
+		"pack cut":            {func(dir string) error { return os.Truncate(dir+"/.git/objects/pack/pack-1.pack", 1) }, "pack-1.pack has changed"},
+		"pack of a submodule": {func(dir string) error { return os.Remove(dir + "/.git/modules/x/y/objects/pack/pack-3.pack") }, "pack-3.pack has changed"},
+		"marker":              {func(dir string) error { return os.WriteFile(dir+"/.git/initbox.json", []byte("{}"), 0o644) }, "another version"},
 		"marker gone":         {func(dir string) error { return os.Remove(dir + "/.git/initbox.json") }, "is from elsewhere"},
-		"marker huge":         {func(dir string) error { return os.Truncate(dir+"/.git/initbox.json", 1<<30) }, "not one of this version"},
+		"marker huge":         {func(dir string) error { return os.Truncate(dir+"/.git/initbox.json", 1<<30) }, "another version"},
 		"marker a link": {func(dir string) error {
 			os.Rename(dir+"/.git/initbox.json", dir+"/../m")
 			return os.Symlink("../../m", dir+"/.git/initbox.json")
@@ -70,7 +70,7 @@ var withModules = withGit1.with(tree{
 	".git/modules/x/y/HEAD": "3", ".git/modules/x/y/refs/heads/m": "3", ".git/modules/x/y/objects/pack/pack-3.pack": "p3", ".git/modules/x/y/index": "i",
 })
 
-// What does not change the tree is none of our business.
+// What does not change the tree is ignored.
 func TestUnchanged(t *testing.T) {
 	for what, do := range map[string]func(dir string) error{
 		"nothing":             func(string) error { return nil },

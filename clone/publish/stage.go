@@ -103,7 +103,7 @@ func (s *Stage) close() {
 	}
 }
 
-// isSame returns whether a path is that of the folder.
+// isSame returns whether path names the folder.
 func isSame(dir *os.File, path string) bool {
 	there, err := os.Stat(path)
 	here, failed := dir.Stat()

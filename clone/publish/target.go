@@ -78,7 +78,7 @@ func (t *Target) openGit(ctx context.Context) (err error) {
 		return err
 	}
 	if strings.HasPrefix(t.path+"/", git+"/") || strings.HasPrefix(git+"/", t.path+"/") {
-		return refuse("of %s and %s, one is in the other", o.Dir, o.GitDir)
+		return refuse("one of %s and %s is inside the other", o.Dir, o.GitDir)
 	}
 	t.git, err = Open(ctx, Options{Dir: git, Access: o.Access, NoSync: o.NoSync, Log: o.Log})
 	return err
@@ -89,7 +89,7 @@ func (t *Target) openGit(ctx context.Context) (err error) {
 func (t *Target) Current() *Marker {
 	r, reason := t.current()
 	if reason != "" {
-		t.log.Info(fmt.Sprintf("%s: not as a run left it, and made anew: %s", t.options.Dir, reason))
+		t.log.Info(fmt.Sprintf("%s: not as a run left it, so it is replaced: %s", t.options.Dir, reason))
 	}
 	if r == nil {
 		return nil
@@ -113,13 +113,13 @@ func (t *Target) current() (*record, string) {
 		if all, err := names(tree); err == nil && !slices.ContainsFunc(all, func(name string) bool { return !t.keeps(name) }) {
 			return nil, ""
 		}
-		return nil, "what is there is from elsewhere"
+		return nil, "its content is from elsewhere"
 	}
 	if err != nil {
 		return nil, err.Error()
 	}
 	if t.link() && r.SHA != hash {
-		return nil, "its marker is of another commit"
+		return nil, "its marker names another commit"
 	}
 	reason, err := t.changed(r, tree)
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *Target) sweep() {
 // discard removes a stage or a worktree from the base folder.
 func (t *Target) discard(name string) {
 	if err := removeAll(t.base, name); err != nil {
-		t.log.Warn("something is left that is not needed", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
+		t.log.Warn("cannot remove a leftover", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
 	}
 }
 

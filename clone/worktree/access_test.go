@@ -77,7 +77,7 @@ func TestAccess(t *testing.T) {
 }
 
 // TestSetgidStays pins that what a volume with an fsGroup gives to its folders
-// is not taken away.
+// is not removed.
 func TestSetgidStays(t *testing.T) {
 	dir := openDir(t, "tree")
 	if err := os.Chmod(dir.Name(), 0o700|fs.ModeSetgid); err != nil {

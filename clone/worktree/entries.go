@@ -27,7 +27,7 @@ func (t *Tree) parse(f *folder, content []byte) error {
 	if err := t.afford(int64(count)*entrySize + int64(len(content))); err != nil {
 		return err
 	}
-	f.entries = make([]Entry, 0, count) // never to grow, since there will be pointers to its elements
+	f.entries = make([]Entry, 0, count) // must not grow, because there are pointers to its elements
 	files, last := 0, Entry{}
 	for c, err := range object.Entries(content) {
 		if err != nil {
@@ -48,7 +48,7 @@ func (t *Tree) parse(f *folder, content []byte) error {
 	return t.countFiles(files)
 }
 
-// enter adds an entry to its folder, unless nobody will ask for it.
+// enter adds an entry to its folder if it is placed or belongs in the index, and returns whether it did.
 func (t *Tree) enter(f *folder, e Entry) bool {
 	verdict := f.verdict
 	if !verdict.final() {
@@ -66,7 +66,7 @@ func (t *Tree) enter(f *folder, e Entry) bool {
 	return true
 }
 
-// check refuses an entry of f that no tree of Git's has, or that cannot be placed.
+// check refuses an entry of f that Git would not write, or that cannot be placed.
 func (f *folder) check(e, last *Entry, mode filemode.FileMode) error {
 	if err := checkName(e.name, e.Mode); err != nil {
 		return refuse("%s has the name %s, which is refused: %v", f.printable(), printable(e.name), err)
@@ -75,13 +75,13 @@ func (f *folder) check(e, last *Entry, mode filemode.FileMode) error {
 	case e.Mode == filemode.Empty:
 		return refuse("%s has the mode %06o, which Git does not know", e.printable(), uint32(mode))
 	case len(e.name) > maxName:
-		return refuse("%s has a name of %d bytes; file systems take %d", e.printable(), len(e.name), maxName)
+		return refuse("%s has a name of %d bytes; file systems allow %d", e.printable(), len(e.name), maxName)
 	case f.length+len(e.name) > maxPath:
-		return refuse("%s has a path of %d bytes; Linux takes %d", e.printable(), f.length+len(e.name), maxPath)
+		return refuse("%s has a path of %d bytes; Linux allows %d", e.printable(), f.length+len(e.name), maxPath)
 	case last.name != "" && compare(last.name, last.Mode, e.name, e.Mode) >= 0:
-		return refuse("%s is twice in its folder, or not in the order of Git", e.printable())
+		return refuse("%s is a duplicate in its folder, or not in Git's order", e.printable())
 	}
-	if e.Mode == filemode.Dir { // a file of that name is further up, after a.b perhaps
+	if e.Mode == filemode.Dir { // a file of that name would come earlier, perhaps before a.b
 		_, found := slices.BinarySearchFunc(f.entries, e.name, func(e Entry, name string) int {
 			return compare(e.name, e.Mode, name, filemode.Regular)
 		})
@@ -92,8 +92,8 @@ func (f *folder) check(e, last *Entry, mode filemode.FileMode) error {
 	return nil
 }
 
-// compare gives entries the order that they have in a tree: that of the bytes of
-// their names, with a slash after those of folders.
+// compare orders entries as in a tree object: by the bytes of their names, with a slash
+// after the names of folders.
 func compare(a string, aMode filemode.FileMode, b string, bMode filemode.FileMode) int {
 	n := min(len(a), len(b))
 	if c := strings.Compare(a[:n], b[:n]); c != 0 {
@@ -102,7 +102,7 @@ func compare(a string, aMode filemode.FileMode, b string, bMode filemode.FileMod
 	return cmp.Compare(after(a[n:], aMode), after(b[n:], bMode))
 }
 
-// after is the next byte of a name.
+// after returns the next byte of a name.
 func after(rest string, mode filemode.FileMode) byte {
 	switch {
 	case rest != "":
@@ -113,7 +113,7 @@ func after(rest string, mode filemode.FileMode) byte {
 	return 0
 }
 
-// canonical is what Git makes of a mode, or Empty for one that is unknown.
+// canonical returns the mode that Git uses for a mode in a tree, or Empty for an unknown one.
 func canonical(mode filemode.FileMode) filemode.FileMode {
 	const kind, executable = 0o170000, 0o100
 	switch {

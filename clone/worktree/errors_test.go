@@ -12,7 +12,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// TestLocal pins what is said of what a volume does not allow, and that only what
+// TestLocal pins what is reported for what a volume does not allow, and that only what
 // cannot heal is permanent.
 func TestLocal(t *testing.T) {
 	e := &Entry{name: "a\nb", in: &folder{entry: &Entry{}}}
@@ -26,7 +26,7 @@ func TestLocal(t *testing.T) {
 		{fmt.Errorf("copy: %w", unix.EDQUOT), failure.DiskFull, "quota", false},
 		{unix.EROFS, failure.Local, "read-only", false},
 		{unix.EACCES, failure.Local, "fsGroup", false},
-		{unix.EILSEQ, failure.Local, "does not take this name", false},
+		{unix.EILSEQ, failure.Local, "does not allow this name", false},
 		{unix.EEXIST, failure.Local, "ignore the case", true},
 		{unix.EIO, failure.Local, "", false},
 	} {

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	maxHeld   = 8 << 20 // bytes of content that is kept until it is known to be wanted
-	maxReread = 1 << 20 // bytes of a blob that is read again into memory, not copied
+	maxHeld   = 8 << 20 // bytes of content that are kept until it is known whether they are wanted
+	maxReread = 1 << 20 // bytes of a blob that is read into memory again, not copied from a file
 )
 
-// emptyTree exists in every repository, whether somebody has stored it or not.
+// emptyTree exists in every repository, whether it is stored or not.
 var emptyTree = plumbing.NewHash("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 
-// Root says which tree is wanted, once: before, during or after pack.Read.
+// Root sets which tree is wanted. Call it once: before, during or after pack.Read.
 func (t *Tree) Root(tree plumbing.Hash) error {
 	top := &Entry{ID: tree, Mode: filemode.Dir}
 	top.sub = &folder{entry: top, verdict: t.Sparse.top()}
@@ -34,15 +34,15 @@ func (t *Tree) Root(tree plumbing.Hash) error {
 	return t.takeAll(ready)
 }
 
-// Add takes an object of a pack: it places a blob everywhere it belongs, or makes
-// what a tree names wanted. It refuses, for good:
+// Add takes an object of a pack: it writes a blob to every file that has it, or requests
+// the entries of a tree. It fails, with a permanent error, for:
 //   - names that Git refuses (see checkName) or that no file system takes;
-//   - what is twice in a tree, or not in order;
+//   - entries that are duplicate, or not in order;
 //   - unknown modes; targets of symbolic links that are empty, longer than 4095
 //     bytes or hold a NUL;
 //   - more than MaxSize, MaxFiles or the memory for entries allow: a tree of
 //     1 kB can stand for any number of files;
-//   - an object of another kind than the tree says.
+//   - an object whose kind differs from the one in the tree.
 func (t *Tree) Add(_ int, o *pack.Object, c pack.Content) error {
 	if o.Kind != plumbing.TreeObject && o.Kind != plumbing.BlobObject {
 		return nil
@@ -61,11 +61,11 @@ func (t *Tree) Add(_ int, o *pack.Object, c pack.Content) error {
 	return t.take(waiting, o, c)
 }
 
-// take does what is to be done with an object for all entries that waited for it.
+// take processes an object for all entries that waited for it.
 func (t *Tree) take(waiting *Entry, o *pack.Object, c pack.Content) error {
 	var ready []arrival
 	for e := waiting; e != nil; {
-		next := e.next // which expand may set anew
+		next := e.next // expand may set it again
 		e.next = nil
 		if err := e.check(o); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (t *Tree) take(waiting *Entry, o *pack.Object, c pack.Content) error {
 	return t.takeAll(ready)
 }
 
-// check refuses an object that is none of the kind that the entry is for.
+// check refuses an object whose kind is not the one that the entry has in the tree.
 func (e *Entry) check(o *pack.Object) error {
 	if (e.sub != nil) != (o.Kind == plumbing.TreeObject) {
 		return refuse("%s is a %s, which is not what the tree says", e.printable(), o.Kind)
@@ -96,10 +96,10 @@ func (e *Entry) check(o *pack.Object) error {
 type arrival struct {
 	entry   *Entry
 	object  *pack.Object // nil for the empty tree
-	content []byte       // nil if it is to be read again
+	content []byte       // nil if it has to be read again
 }
 
-// want has an entry wait for its object, or appends it to ready if that has come.
+// want makes an entry wait for its object, or appends it to ready if the object has arrived.
 // t.mu is locked.
 func (t *Tree) want(e *Entry, ready []arrival) []arrival {
 	if e.sub != nil {
@@ -115,15 +115,15 @@ func (t *Tree) want(e *Entry, ready []arrival) []arrival {
 		return ready
 	}
 	content := t.held[e.ID]
-	if e.sub == nil { // trees stay: they are small, and nowhere else but in the pack
+	if e.sub == nil { // trees stay: they are small, and otherwise only in the pack
 		delete(t.held, e.ID)
 		t.holds -= len(content)
 	}
 	return append(ready, arrival{e, o, content})
 }
 
-// takeAll takes what came before it was wanted: trees first, so that the blobs
-// that are still to come find their entries waiting.
+// takeAll processes objects that arrived before they were wanted: trees first, so that the
+// entries of blobs that arrive later are waiting.
 func (t *Tree) takeAll(ready []arrival) (err error) {
 	ready, blobs := setApart(ready, 0, nil)
 	for len(ready) > 0 {
@@ -142,8 +142,8 @@ func (t *Tree) takeAll(ready []arrival) (err error) {
 	return nil
 }
 
-// setApart moves the blobs from that place on to a list of their own, in their
-// order: the first for an object has its content.
+// setApart moves the blobs from that index on to another list, in order: the first one for
+// an object has its content.
 func setApart(ready []arrival, from int, blobs []arrival) (trees, _ []arrival) {
 	trees = ready[:from]
 	for _, a := range ready[from:] {
@@ -156,7 +156,7 @@ func setApart(ready []arrival, from int, blobs []arrival) (trees, _ []arrival) {
 	return trees, blobs
 }
 
-// expandAgain expands a tree that came before it was wanted, or was wanted before.
+// expandAgain expands a tree that arrived before it was wanted, or that was wanted before.
 func (t *Tree) expandAgain(a arrival, ready []arrival) (_ []arrival, err error) {
 	if a.object == nil {
 		return t.expand(a.entry, nil, ready)
@@ -172,8 +172,8 @@ func (t *Tree) expandAgain(a arrival, ready []arrival) (_ []arrival, err error) 
 	return t.expand(a.entry, a.content, ready)
 }
 
-// placeAgain places a blob whose content is in a file already, or in the pack. It
-// returns a buffer for the next.
+// placeAgain places a blob whose content is already in a file, or in the pack. It returns a
+// buffer for the next call.
 func (t *Tree) placeAgain(a arrival, buf []byte) (_ []byte, err error) {
 	o := a.object
 	if err := a.entry.check(o); err != nil {
@@ -192,8 +192,8 @@ func (t *Tree) placeAgain(a arrival, buf []byte) (_ []byte, err error) {
 	return buf, t.place(a.entry, o, pack.Content{Bytes: a.content, Size: o.Size})
 }
 
-// expand makes entries of the content of the tree that e stands for, and has them
-// wait for their objects. What has come is appended to ready.
+// expand makes entries from the tree object of e, and makes them wait for their objects. It
+// appends those whose objects have arrived to ready.
 func (t *Tree) expand(e *Entry, content []byte, ready []arrival) ([]arrival, error) {
 	if e.in == nil && t.depth < len(t.subdir) {
 		return t.descend(e, content, ready)
@@ -216,15 +216,15 @@ func (t *Tree) expand(e *Entry, content []byte, ready []arrival) ([]arrival, err
 	return ready, nil
 }
 
-// expanded is called when the entries of a wanted tree are waiting themselves.
-// After the last, what is not waited for is not wanted. t.mu is locked.
+// expanded counts a wanted tree whose entries are waiting. After the last one, objects that
+// no entry waits for are not wanted. t.mu is locked.
 func (t *Tree) expanded() {
 	if t.expected--; t.expected == 0 {
 		t.arrived, t.held, t.holds = nil, nil, 0
 	}
 }
 
-// descend goes on from the tree at the top to the next folder of Subdir.
+// descend moves top to the next folder of Subdir.
 func (t *Tree) descend(top *Entry, content []byte, ready []arrival) ([]arrival, error) {
 	name := t.subdir[t.depth]
 	var near []string
@@ -258,8 +258,8 @@ func (t *Tree) descend(top *Entry, content []byte, ready []arrival) ([]arrival, 
 	return nil, poll.Permanent(f)
 }
 
-// prefix is the path from the root of the tree to what top stands for, with a
-// slash after it; "" for the root.
+// prefix returns the path from the root of the tree to top, with a slash after it, or "" for
+// the root.
 func (t *Tree) prefix() string {
 	if t.depth == 0 {
 		return ""

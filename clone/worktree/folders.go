@@ -9,8 +9,8 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// makeFolders makes a folder, unless it holds folders alone or nothing (Git makes
-// no empty folders), and the folders of submodules in it, which are empty.
+// makeFolders makes a folder if it contains files (Git makes no empty folders), and the
+// empty folders of submodules in it.
 func (t *Tree) makeFolders(f *folder) error {
 	needed := f.entry.in == nil
 	for i := range f.entries {
@@ -32,12 +32,11 @@ func (t *Tree) makeFolders(f *folder) error {
 	return nil
 }
 
-// makeFolder makes a folder, and those that it is in, unless that has been done.
-// Several goroutines may ask for the same.
+// makeFolder makes a folder and its parents, once. Several goroutines may call it.
 func (t *Tree) makeFolder(f *folder) error {
 	f.made.Do(func() {
 		if f.entry.in == nil { // the top exists
-			t.addCrooked(f)
+			t.deferMode(f)
 			return
 		}
 		if f.err = t.makeFolder(f.entry.in); f.err == nil {
@@ -47,8 +46,8 @@ func (t *Tree) makeFolder(f *folder) error {
 	return f.err
 }
 
-// mkdir makes a folder that was not there. Its owner, and a mode that may keep us
-// from writing in it, have to wait.
+// mkdir makes a folder that must not exist. Its owner, and a mode that may prevent writing
+// to it, are set later.
 func (t *Tree) mkdir(f *folder) error {
 	path := f.entry.Path()
 	mode := modeOf(t.Access, filemode.Dir)
@@ -59,27 +58,26 @@ func (t *Tree) mkdir(f *folder) error {
 	if err != nil {
 		return local("look at", f.entry, err)
 	}
-	if uint32(s.Mode)&0o700 != 0o700 { // the process's umask is odd
+	if uint32(s.Mode)&0o700 != 0o700 { // because of an unusual umask
 		if err := dirfd.Chmod(t.root, path, mode&0o777|0o700); err != nil && !hasNoModes(err) {
 			return local("change the mode of", f.entry, err)
 		}
 	}
 	if uint32(s.Mode)&0o7777 != mode|uint32(s.Mode)&unix.S_ISGID || gives(t.Access, s) {
-		t.addCrooked(f)
+		t.deferMode(f)
 	}
 	return nil
 }
 
-func (t *Tree) addCrooked(f *folder) {
+func (t *Tree) deferMode(f *folder) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.crooked = append(t.crooked, f)
+	t.deferred = append(t.deferred, f)
 }
 
-// straighten gives the folders that need it their modes and owners, those deep
-// down first.
-func (t *Tree) straighten() error {
-	for _, f := range slices.Backward(t.crooked) {
+// setModes sets the deferred modes and owners of folders, the deepest first.
+func (t *Tree) setModes() error {
+	for _, f := range slices.Backward(t.deferred) {
 		path := f.entry.Path()
 		if path == "" {
 			path = "."
@@ -88,7 +86,7 @@ func (t *Tree) straighten() error {
 		if err != nil {
 			return local("look at", f.entry, err)
 		}
-		// The setgid bit that a folder has from the volume, as with fsGroup, stays.
+		// The setgid bit that a folder inherits from the volume, as with fsGroup, stays.
 		mode := modeOf(t.Access, filemode.Dir) | uint32(s.Mode)&unix.S_ISGID
 		if uint32(s.Mode)&0o7777 != mode {
 			err := dirfd.Chmod(t.root, path, mode)
@@ -96,13 +94,13 @@ func (t *Tree) straighten() error {
 				return local("change the mode of", f.entry, err)
 			}
 		}
-		if gives(t.Access, s) { // which takes no setgid away from folders
+		if gives(t.Access, s) { // chown does not clear the setgid bit of folders
 			o := t.Access.Owner
 			if err := dirfd.Chown(t.root, path, o.UID, o.GID); err != nil {
 				return t.notGiven(f.entry, err)
 			}
 		}
 	}
-	t.crooked = nil
+	t.deferred = nil
 	return nil
 }

@@ -72,7 +72,7 @@ func shapes() []file {
 	return files
 }
 
-// TestIdentity compares what becomes of a pack, in whatever order its objects
+// TestIdentity compares the files made from a pack, in whatever order its objects
 // come, with what git checkout makes of the repository, and has Git judge the index.
 func TestIdentity(t *testing.T) {
 	t.Parallel()

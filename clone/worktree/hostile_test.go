@@ -48,8 +48,8 @@ func TestRefuses(t *testing.T) {
 		"mode":             {one("20644", "device"), "has the mode 020644"},
 		"mode 0":           {one("0", "none"), "has the mode 000000"},
 		"mode beyond":      {one("777777", "x"), "has the mode 777777"},
-		"twice":            {[]plain{tree(line{"100644", "a", id}, line{"100644", "a", id}), x}, "a is twice in its folder"},
-		"order":            {[]plain{tree(line{"100644", "b", id}, line{"100644", "a", id}), x}, "not in the order of Git"},
+		"twice":            {[]plain{tree(line{"100644", "a", id}, line{"100644", "a", id}), x}, "a is a duplicate in its folder"},
+		"order":            {[]plain{tree(line{"100644", "b", id}, line{"100644", "a", id}), x}, "not in Git's order"},
 		"file and folder":  {[]plain{tree(line{"100644", "a", id}, line{"100644", "a.b", id}, line{"40000", "a", inner.id(t)}), inner, x}, "a is a file and a folder"},
 		"link and folder":  {[]plain{tree(line{"120000", "a", id}, line{"40000", "a", inner.id(t)}), inner, x}, "a is"},
 		"blob as tree":     {[]plain{tree(line{"40000", "a", id}), x}, "a is a blob, which is not what the tree says"},
@@ -164,7 +164,7 @@ func TestCollision(t *testing.T) {
 			}
 			top := tree(lines...)
 			_, err := place(t, Options{Dir: dir}, packOf(t, top, x, tree(line{"100644", "x", x.id(t)})), top.id(t))
-			if err == nil || !strings.Contains(err.Error(), "taken: it collides with what is there already") || !errors.Is(err, unix.EEXIST) {
+			if err == nil || !strings.Contains(err.Error(), "taken: it collides with an existing file") || !errors.Is(err, unix.EEXIST) {
 				t.Errorf("%v", err)
 			}
 			if list, _ := os.ReadDir(outside); len(list) > 0 {
@@ -220,7 +220,7 @@ func TestEscapingLinks(t *testing.T) {
 		{"b/c/l ../.., a b/c/l/x", ""},      // the top, and x in it
 		{"b/c/l ../.., a b/c/l/../x", "a"},
 		{"d .., e d/x", "d"},
-		{"a a", "a"}, {"a b, b a", "a"}, {"a a/x", "a"}, // nobody knows
+		{"a a", "a"}, {"a b, b a", "a"}, {"a a/x", "a"}, // unknown
 		{"a ...", ""}, {"a ..x/..", ""},
 	} {
 		var files []file
@@ -233,7 +233,7 @@ func TestEscapingLinks(t *testing.T) {
 		switch {
 		case test.escapes == "" && err != nil:
 			t.Errorf("%s: %v", test.links, err)
-		case test.escapes != "" && (err == nil || !strings.HasPrefix(err.Error(), test.escapes+" is a symbolic link that leads out of the folder, to ")):
+		case test.escapes != "" && (err == nil || !strings.HasPrefix(err.Error(), test.escapes+" is a symbolic link that points outside the folder, to ")):
 			t.Errorf("%s: %v, want %s to be refused", test.links, err, test.escapes)
 		case err != nil && strings.Contains(listing(t, w.Dir.Name()), "->"):
 			t.Errorf("%s: links were made before", test.links)

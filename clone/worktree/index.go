@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat is what the index keeps of lstat(2), each cut to 32 bits as Git does, by
-// which Git tells without reading that a file is as it was.
+// stat is the part of lstat(2) that the index stores, each field cut to 32 bits as Git does.
+// By it, Git sees that a file has not changed without reading it.
 type stat struct {
 	ctime, ctimeNano, mtime, mtimeNano, dev, ino, uid, gid, size uint32
 }
@@ -33,9 +33,9 @@ const (
 	flagSkipWorktree = 0x4000 // of the extended ones
 )
 
-// WriteIndex writes the index of the tree after Finish: version 2, or 3 where
-// entries are skipped, with the ids of the trees, by which git status is spared
-// from making them (extension TREE). It takes Options.Stat.
+// WriteIndex writes the index of the tree after Finish: version 2, or 3 if entries are
+// skipped. It includes the ids of the trees (extension TREE), so that git status need not
+// compute them. It needs Options.Stat.
 func (t *Tree) WriteIndex(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	x := &indexWriter{sum: sha1.New()}
@@ -99,16 +99,16 @@ func (x *indexWriter) entry(e *Entry) {
 		x.buf = binary.BigEndian.AppendUint16(x.buf, flagSkipWorktree)
 	}
 	x.buf = e.appendPath(x.buf)
-	x.buf = append(x.buf, "\x00\x00\x00\x00\x00\x00\x00\x00"[:8-len(x.buf)%8]...) // one at least
+	x.buf = append(x.buf, "\x00\x00\x00\x00\x00\x00\x00\x00"[:8-len(x.buf)%8]...) // at least one
 	x.flush()
 }
 
-// trees writes the extension TREE: for each folder its name, how many entries and
-// how many folders there are in it, and its id.
+// trees writes the extension TREE: for each folder its name, its numbers of entries and of
+// folders, and its id.
 func (x *indexWriter) trees(top *folder) {
 	var body bytes.Buffer
 	if _, empty := appendTree(&body, top); empty && top.entry.ID != emptyTree {
-		return // an empty tree in a tree: no index can say so
+		return // an index cannot represent an empty tree in a tree
 	}
 	x.buf = append(x.buf, "TREE"...)
 	x.buf = binary.BigEndian.AppendUint32(x.buf, uint32(body.Len()))

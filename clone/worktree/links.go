@@ -14,7 +14,7 @@ import (
 	"initbox/internal/words"
 )
 
-// link is a symbolic link that is to be made.
+// link is a symbolic link that Finish makes.
 type link struct {
 	entry  *Entry
 	target string
@@ -22,11 +22,11 @@ type link struct {
 
 const maxTarget = 4095 // bytes, PATH_MAX less the NUL
 
-// addLink remembers the target of a link.
+// addLink records the target of a link.
 func (t *Tree) addLink(e *Entry, c pack.Content) error {
 	switch {
 	case c.Size > maxTarget:
-		return refuse("%s is a symbolic link with a target of %d bytes; Linux takes %d", e.printable(), c.Size, maxTarget)
+		return refuse("%s is a symbolic link with a target of %d bytes; Linux allows %d", e.printable(), c.Size, maxTarget)
 	case c.Size == 0:
 		return refuse("%s is a symbolic link without a target", e.printable())
 	case bytes.IndexByte(c.Bytes, 0) >= 0:
@@ -41,13 +41,13 @@ func (t *Tree) addLink(e *Entry, c pack.Content) error {
 	return nil
 }
 
-// Finish makes the symbolic links, and gives folders their modes. It fails if
-// objects are missing.
+// Finish makes the symbolic links, and sets the modes of folders. It fails if objects are
+// missing.
 //
-// With RejectEscapingSymlinks it fails before it makes any link if one is absolute
-// or leads out of the folder, through other links of the tree too; one that leads
-// through more than 255 links, as one that leads to itself does, counts as such,
-// since nobody can tell where to. Whether there is something does not matter.
+// With RejectEscapingSymlinks it fails, before it makes any link, if one is absolute or
+// points outside the folder, also by way of other links of the tree. A chain of more than
+// 255 links, such as a link to itself, counts as pointing outside. Whether the target
+// exists does not matter.
 func (t *Tree) Finish() error {
 	if err := t.complete(); err != nil {
 		return err
@@ -63,13 +63,13 @@ func (t *Tree) Finish() error {
 		}
 	}
 	t.links = nil
-	return t.straighten()
+	return t.setModes()
 }
 
-// complete fails if something has not come.
+// complete fails if an object has not arrived.
 func (t *Tree) complete() error {
 	if t.top == nil {
-		return errors.New("no tree was asked for")
+		return errors.New("no tree was requested")
 	}
 	missing := t.Missing()
 	if len(missing) == 0 {
@@ -117,11 +117,11 @@ func (t *Tree) makeLink(l link) error {
 
 const (
 	maxHops  = 255
-	maxSteps = 50_000_000 // of all links together: a second
+	maxSteps = 50_000_000 // of all links together: about a second
 )
 
-// rejectEscaping resolves the links by their text alone: a name that is no link of
-// the tree is taken for a folder.
+// rejectEscaping resolves the links by their text alone: it assumes that a name that is not
+// a link of the tree is a folder.
 func rejectEscaping(links []link) error {
 	targets := make(map[string]string, len(links))
 	for _, l := range links {
@@ -130,7 +130,7 @@ func rejectEscaping(links []link) error {
 	steps := 0
 	for _, l := range links {
 		if !stays(l.entry.Path(), targets, &steps) {
-			f := failure.New(failure.Unexpected, "%s is a symbolic link that leads out of the folder, to %s", l.entry.printable(), printable(l.target))
+			f := failure.New(failure.Unexpected, "%s is a symbolic link that points outside the folder, to %s", l.entry.printable(), printable(l.target))
 			f.Hint = "--reject-escaping-symlinks refuses it"
 			return poll.Permanent(f)
 		}
@@ -138,10 +138,10 @@ func rejectEscaping(links []link) error {
 	return nil
 }
 
-// stays reports whether the link at a path leads to something in the folder.
+// stays returns whether the link at a path points to something in the folder.
 func stays(path string, targets map[string]string, steps *int) bool {
 	var at []string // where we are: names from the top
-	rest := path    // names yet to be followed
+	rest := path    // names that are still to be followed
 	for hops := 0; rest != ""; {
 		var name string
 		name, rest, _ = strings.Cut(rest, "/")

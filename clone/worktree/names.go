@@ -10,7 +10,7 @@ import (
 
 var (
 	errNoName     = errors.New("it is not the name of a file")
-	errRepository = errors.New("some file system takes it for .git")
+	errRepository = errors.New("some file systems treat it as .git")
 	errModules    = errors.New("it is a symbolic link, which .gitmodules must not be")
 )
 
@@ -40,13 +40,13 @@ func checkName(name string, mode filemode.FileMode) error {
 	return nil
 }
 
-// isHFSName reports whether HFS+ takes name for the one that is wanted, in lower
-// case: it ignores case and some code points.
+// isHFSName returns whether HFS+ treats name as equal to wanted, which is in lower case: it
+// ignores case and some code points.
 func isHFSName(name, wanted string) bool {
 	for len(name) > 0 {
 		r, size := utf8.DecodeRuneInString(name)
 		if r == utf8.RuneError && size == 1 {
-			return wanted == "" // as Git has it: the name ends there
+			return wanted == "" // like Git, which ends the name there
 		}
 		name = name[size:]
 		if isIgnoredByHFS(r) {

@@ -8,7 +8,7 @@ import (
 
 // pattern is a line in the form of gitignore(5).
 type pattern struct {
-	glob    string // without what the fields below tell of
+	glob    string // without the parts that the other fields record
 	negated bool   // had "!" before it
 	folders bool   // had "/" after it: matches folders alone
 	rooted  bool   // had another "/": matches paths, not names
@@ -28,7 +28,7 @@ func parsePattern(line string) (p pattern, ok bool) {
 	return p, p.glob != "" || p.rooted
 }
 
-// trimSpaces takes spaces off the end, but one that is escaped.
+// trimSpaces removes trailing spaces, except an escaped one.
 func trimSpaces(line string) string {
 	trimmed := strings.TrimRight(line, " ")
 	slashes := len(trimmed) - len(strings.TrimRight(trimmed, `\`))
@@ -38,7 +38,7 @@ func trimSpaces(line string) string {
 	return trimmed
 }
 
-// matches reports whether the pattern is for that path, which ends in base.
+// matches returns whether the pattern matches a path, which ends in base.
 func (p *pattern) matches(path, base string, folder bool) bool {
 	if p.folders && !folder {
 		return false

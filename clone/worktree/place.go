@@ -20,7 +20,7 @@ import (
 	"initbox/internal/words"
 )
 
-// modeOf is the mode of a file, or of a folder.
+// modeOf returns the mode of a file or folder.
 func modeOf(a access.Access, of filemode.FileMode) uint32 {
 	if of != filemode.Dir {
 		return uint32(a.File(of == filemode.Executable))
@@ -33,14 +33,14 @@ func modeOf(a access.Access, of filemode.FileMode) uint32 {
 	return bits
 }
 
-// gives reports whether a file with that state is to have another owner.
+// gives returns whether the owner of a file with that state has to be changed.
 func gives(a access.Access, s unix.Stat_t) bool {
 	o := a.Owner
 	return o != nil && (o.UID != -1 && uint32(o.UID) != s.Uid || o.GID != -1 && uint32(o.GID) != s.Gid)
 }
 
-// place writes a blob to a file, or remembers it as the target of a symbolic link.
-// Without Bytes and File in c, the content is in the pack.
+// place writes a blob to a file, or records it as the target of a symbolic link. If c has
+// neither Bytes nor File, the content is in the pack.
 func (t *Tree) place(e *Entry, o *pack.Object, c pack.Content) error {
 	if e.Mode == filemode.Symlink {
 		return t.addLink(e, c)
@@ -72,7 +72,7 @@ func (t *Tree) place(e *Entry, o *pack.Object, c pack.Content) error {
 
 const copySize = 128 << 10
 
-// remember has Base find the content of o where e has been written.
+// remember lets Base find the content of o in the file of e.
 func (t *Tree) remember(e *Entry, o *pack.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *Tree) remember(e *Entry, o *pack.Object) {
 	o.Placed.Store(uint32(len(t.bases)))
 }
 
-// Base returns the content of a blob from the file that it became.
+// Base returns the content of a blob from the file that it was written to.
 func (t *Tree) Base(o *pack.Object, buf []byte) ([]byte, bool) {
 	n := o.Placed.Load()
 	if n == 0 || t.replaced.Load() {
@@ -97,13 +97,13 @@ func (t *Tree) Base(o *pack.Object, buf []byte) ([]byte, bool) {
 	if int64(cap(buf)) <= o.Size {
 		buf = make([]byte, max(o.Size+1, 16<<10))
 	}
-	buf = buf[:o.Size+1] // one more, to see that the file ends
+	buf = buf[:o.Size+1] // one more, to see whether the file ends
 	got, _ := io.ReadFull(fd, buf)
 	return buf[:got], int64(got) == o.Size
 }
 
-// create makes the file of an entry, which must not be there, and has fill write
-// its content: openat, write, fstat and close, if the umask suits.
+// create makes the file of an entry, which must not exist, and calls fill to write its
+// content. If the umask suits, that is openat, write, fstat and close.
 func (t *Tree) create(e *Entry, fill func(fd dirfd.FD) error) error {
 	fd, err := t.openat(e, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, modeOf(t.Access, e.Mode))
 	if err == nil {
@@ -119,7 +119,7 @@ func (t *Tree) create(e *Entry, fill func(fd dirfd.FD) error) error {
 	return err
 }
 
-// settle gives a file its mode and owner, and notes its state for the index.
+// settle sets the mode and owner of a file, and records its state for the index.
 func (t *Tree) settle(e *Entry, fd dirfd.FD) error {
 	s, err := dirfd.Stat(fd)
 	if err != nil {
@@ -143,8 +143,7 @@ func (t *Tree) settle(e *Entry, fd dirfd.FD) error {
 	return nil
 }
 
-// adjust changes the owner, then the mode, since a change of the owner takes bits
-// of the mode away.
+// adjust changes the owner, then the mode, because chown clears bits of the mode.
 func (t *Tree) adjust(e *Entry, fd dirfd.FD, s unix.Stat_t, mode uint32) error {
 	if gives(t.Access, s) {
 		o := t.Access.Owner
@@ -159,8 +158,8 @@ func (t *Tree) adjust(e *Entry, fd dirfd.FD, s unix.Stat_t, mode uint32) error {
 	return err
 }
 
-// hasNoModes reports whether a file system has refused a mode since it has none
-// (vfat) or since the mount says what they are (SMB).
+// hasNoModes returns whether a file system has refused a mode because it does not store
+// modes (vfat), or because the mount defines them (SMB).
 func hasNoModes(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS)
 }
@@ -171,26 +170,24 @@ func (t *Tree) notGiven(e *Entry, err error) error {
 	return f
 }
 
-// adopt gives the file with the content of a large blob a name in the tree. It
-// fails where /proc is missing, or where the temporary file is on another file
-// system or cannot be linked.
+// adopt links the temporary file of a large blob into the tree. It fails where /proc is
+// missing, or where the temporary file is on another file system or cannot be linked.
 func (t *Tree) adopt(e *Entry, f *os.File) error {
 	return dirfd.Retry(func() error {
 		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), int(t.root), e.Path(), unix.AT_SYMLINK_FOLLOW)
 	})
 }
 
-// Replace writes the file of an entry anew, with what a filter or LFS makes of its
-// content. It may be called from several goroutines, for different entries, after
-// pack.Read.
+// Replace replaces the file of an entry with the output of a filter or LFS. Several
+// goroutines may call it after pack.Read, for different entries.
 func (t *Tree) Replace(e *Entry, content io.Reader) error {
 	if e.Skipped || e.Mode != filemode.Regular && e.Mode != filemode.Executable {
-		return fmt.Errorf("replace %s: it is no file", e.printable())
+		return fmt.Errorf("replace %s: it is not a file", e.printable())
 	}
 	t.replaced.Store(true)
 	path := e.Path()
 	old, err := dirfd.Lstat(t.root, path)
-	if err == nil { // not in place: a large file may share its inode with what it came in
+	if err == nil { // not in place: a large file may share its inode with its temporary file
 		err = dirfd.Remove(t.root, path)
 	}
 	if err == nil {
@@ -206,7 +203,7 @@ func (t *Tree) Replace(e *Entry, content io.Reader) error {
 	})
 }
 
-// Open opens the file of an entry to read it.
+// Open opens the file of an entry for reading.
 func (t *Tree) Open(e *Entry) (*os.File, error) {
 	fd, err := t.openat(e, unix.O_RDONLY, 0)
 	if err != nil {
@@ -215,7 +212,7 @@ func (t *Tree) Open(e *Entry) (*os.File, error) {
 	return os.NewFile(uintptr(fd), e.Path()), nil
 }
 
-// openat opens the file of an entry itself, whatever links there are.
+// openat opens the file of an entry. It does not follow a link of that name.
 func (t *Tree) openat(e *Entry, flags int, mode uint32) (dirfd.FD, error) {
 	var buf [256]byte
 	return dirfd.OpenFD(t.root, string(e.appendPath(buf[:0])), flags, mode)
@@ -250,7 +247,7 @@ func (t *Tree) countFiles(n int) error {
 	return poll.Permanent(f)
 }
 
-// afford counts memory of entries.
+// afford counts memory of entries against the limit.
 func (t *Tree) afford(n int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -263,7 +260,7 @@ func (t *Tree) afford(n int64) error {
 	return poll.Permanent(f)
 }
 
-// writer writes to a descriptor, and counts with charge if there is one.
+// writer writes to a descriptor, and calls charge, if set, with the number of bytes first.
 type writer struct {
 	fd     dirfd.FD
 	charge func(int64) error

@@ -12,28 +12,28 @@ import (
 	"initbox/internal/failure"
 )
 
-// Sparse says which part of a tree is placed, as git sparse-checkout does. A nil
-// Sparse is all of it.
+// Sparse selects the part of a tree that is placed, as git sparse-checkout does. A nil
+// Sparse selects all of it.
 type Sparse struct {
 	// Cone mode: paths of folders with a slash before them, and "" for the top.
-	whole  map[string]bool // with all that is in them
-	partly map[string]bool // with the files in them, since a whole one is further down
+	whole  map[string]bool // with their whole content
+	partly map[string]bool // only with the files in them, because a whole one is below
 
 	patterns []pattern // the other mode, if whole is nil
 	lines    []string  // that they came from
 }
 
-// Cone places whole folders, the files (but not the folders) that are in those on
-// the way there, and those at the top.
+// Cone places whole folders, and the files (not the folders) in their parents and at the
+// top.
 func Cone(folders []string) (*Sparse, error) {
 	s := &Sparse{whole: make(map[string]bool), partly: map[string]bool{"": true}}
 	for _, f := range folders {
 		clean := path.Clean("/" + f)
 		if strings.Contains("/"+f+"/", "/../") || strings.ContainsAny(f, "\n\x00") {
-			return nil, fmt.Errorf("%s is no folder of a tree", failure.Printable(f))
+			return nil, fmt.Errorf("%s is not a folder of a tree", failure.Printable(f))
 		}
 		if clean == "/" {
-			continue // its files are placed anyway
+			continue // its files are always placed
 		}
 		s.whole[clean] = true
 		for up := path.Dir(clean); up != "/"; up = path.Dir(up) {
@@ -43,13 +43,14 @@ func Cone(folders []string) (*Sparse, error) {
 	return s, nil
 }
 
-// Patterns places what the last matching line of those says, each in the form of
-// gitignore(5), where "!" leaves out; what none matches goes with its folder.
+// Patterns selects by lines in the form of gitignore(5). The last line that matches a path
+// decides: with "!" it is left out, otherwise placed. A path that no line matches is treated
+// like its folder.
 func Patterns(lines []string) (*Sparse, error) {
 	s := &Sparse{lines: lines}
 	for _, line := range lines {
 		if strings.ContainsAny(line, "\n\x00") {
-			return nil, fmt.Errorf("%s is no pattern: it has a line break or a NUL", failure.Printable(line))
+			return nil, fmt.Errorf("%s is not a pattern: it has a line break or a NUL", failure.Printable(line))
 		}
 		if p, ok := parsePattern(line); ok {
 			s.patterns = append(s.patterns, p)
@@ -58,7 +59,7 @@ func Patterns(lines []string) (*Sparse, error) {
 	return s, nil
 }
 
-// File returns the content of Git's file info/sparse-checkout that means the same.
+// File returns the equivalent content of Git's file info/sparse-checkout.
 func (s *Sparse) File() string {
 	if s.whole == nil {
 		return strings.Join(s.lines, "\n") + "\n"
@@ -78,12 +79,12 @@ func (s *Sparse) File() string {
 	return b.String()
 }
 
-// escape makes a pattern that matches a path alone.
+// escape returns a pattern that matches only that path.
 func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// inWhole reports whether a folder, or one that it is in, is placed whole.
+// inWhole returns whether a folder, or one of its parents, is placed whole.
 func (s *Sparse) inWhole(f string) bool {
 	for ; f != "/" && f != ""; f = path.Dir(f) {
 		if s.whole[f] {
@@ -93,21 +94,21 @@ func (s *Sparse) inWhole(f string) bool {
 	return false
 }
 
-// verdict is what becomes of a path: of a file, or of what is in a folder unless
-// its own path says otherwise.
+// verdict says whether a path is placed: a file, or the entries of a folder unless their own
+// paths decide otherwise.
 type verdict uint8
 
 const (
-	none      verdict = 0 // not placed, but something in the folder may be
-	all       verdict = 1 // placed, but something in the folder may not be
+	none      verdict = 0 // not placed, but entries of the folder may be
+	all       verdict = 1 // placed, but entries of the folder may not be
 	noneBelow verdict = 2 // nothing in the folder is placed
-	allBelow  verdict = 3 // all in the folder is placed
+	allBelow  verdict = 3 // everything in the folder is placed
 )
 
 func (v verdict) placed() bool { return v == all || v == allBelow }
 func (v verdict) final() bool  { return v >= noneBelow }
 
-// top is the verdict on the top of the tree.
+// top returns the verdict on the top of the tree.
 func (s *Sparse) top() verdict {
 	switch {
 	case s == nil:
@@ -118,8 +119,8 @@ func (s *Sparse) top() verdict {
 	return none
 }
 
-// verdict judges a path from the top of the tree, with no slash before it, whose
-// folder has been judged.
+// verdict judges a path from the top of the tree, without a leading slash. in is the verdict
+// on its folder.
 func (s *Sparse) verdict(path string, mode filemode.FileMode, in verdict) verdict {
 	if in.final() {
 		return in
@@ -128,14 +129,14 @@ func (s *Sparse) verdict(path string, mode filemode.FileMode, in verdict) verdic
 		switch path = "/" + path; {
 		case s.whole[path]:
 			return allBelow
-		case mode != filemode.Dir || s.partly[path]: // submodules are files here
+		case mode != filemode.Dir || s.partly[path]: // submodules count as files
 			return all
 		}
 		return noneBelow
 	}
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	for _, p := range slices.Backward(s.patterns) {
-		if p.matches(path, base, mode == filemode.Dir) { // to Git a submodule is none until it is there
+		if p.matches(path, base, mode == filemode.Dir) { // Git treats a submodule as a folder only once it is cloned
 			if p.negated {
 				return none
 			}

@@ -1,9 +1,18 @@
-// Package worktree makes the files of a revision out of its objects, in whatever
-// order they arrive, and the index that Git keeps of them.
+// Package worktree makes the files of a revision from its objects, in whatever order they arrive, and Git's index of
+// them.
 //
-// Nothing in a repository is trusted: see [Tree.Add] for what is refused. Files
-// are made relative to the descriptor of one folder, each in a name that was free;
-// symbolic links are made last of all, so that nothing can be written through one.
+//	tree := worktree.New(worktree.Options{Dir: dir})
+//	if err := tree.Root(commit.Tree); err != nil {
+//		return err
+//	}
+//	if _, err := pack.Read(ctx, server, pack.Options{Sink: tree, ...}); err != nil {
+//		return err
+//	}
+//	return tree.Finish() // makes the symbolic links
+//
+// The content of a repository is not trusted: see [Tree.Add] for what is refused. Files are created relative to the
+// descriptor of one folder, under names that did not exist. Symbolic links are made last, so that nothing can be
+// written through one.
 package worktree
 
 import (
@@ -24,71 +33,71 @@ import (
 
 // Options of [New].
 type Options struct {
-	// Dir is an open folder. What is in it is left alone; what the tree would put
-	// in its place is refused.
+	// Dir is an open folder. Existing files in it are left alone; a tree that has a
+	// file of the same name is refused.
 	Dir *os.File
 
-	Subdir                 string  // of the tree: only the content of that folder is placed, in Dir
-	Sparse                 *Sparse // what is placed, by its path from the root of the tree; nil for all
+	Subdir                 string  // of the tree: only the content of that folder is placed in Dir
+	Sparse                 *Sparse // which files are placed, by path from the root of the tree; nil for all
 	Access                 access.Access
-	RejectEscapingSymlinks bool  // refuse links that lead out of Dir; see [Tree.Finish]
+	RejectEscapingSymlinks bool  // refuse links that point outside Dir; see [Tree.Finish]
 	MaxSize                int64 // bytes of all files; 0 for any
-	MaxFiles               int   // files and links; 0 for as many as fit into 256 MiB of memory, which is more than a million
-	Stat                   bool  // gather what [Tree.WriteIndex] needs
+	MaxFiles               int   // files and links; 0 for as many as fit into 256 MiB of memory: more than a million
+	Stat                   bool  // collect what [Tree.WriteIndex] needs
 }
 
-// Tree is the tree of a revision that is being placed. It is the Sink of
-// [pack.Read], of one pack or of several, one after the other.
+// Tree is the tree of a revision that is being placed. It is the Sink of [pack.Read], for
+// one pack or for several, one after another.
 type Tree struct {
 	Options
 	root   dirfd.FD // of Dir
 	subdir []string // names of the folders
 	limit  int64    // of memory
 
-	mu       sync.Mutex                     // guards what follows, down to size
+	mu       sync.Mutex                     // guards the fields down to size
 	top      *Entry                         // the tree that Dir becomes; nil until Root
-	depth    int                            // of what top stands for now, in folders of Subdir
-	pending  map[plumbing.Hash]*Entry       // what waits for an object: a list, by next
-	arrived  map[plumbing.Hash]*pack.Object // what may be wanted yet; nil when it is known what is
+	depth    int                            // of top, in folders of Subdir
+	pending  map[plumbing.Hash]*Entry       // entries that wait for an object: lists, linked by next
+	arrived  map[plumbing.Hash]*pack.Object // objects that may be wanted later; nil when all wanted ones are known
 	held     map[plumbing.Hash][]byte       // the content of some of those
 	holds    int                            // bytes in held
-	expected int                            // trees that are wanted, and not expanded
-	bases    []*Entry                       // what Object.Placed, less 1, stands for
+	expected int                            // trees that are wanted and not yet expanded
+	bases    []*Entry                       // indexed by Object.Placed - 1
 	links    []link
-	crooked  []*folder // which have yet to get their mode and owner; those above come first
-	memory   int64     // about what the entries take
+	deferred []*folder // whose mode and owner are set at the end; parents come first
+	memory   int64     // estimate of the memory for entries
 	files    int
 	size     int64
 
-	replaced atomic.Bool // what is on disk need not be what is in the repository
+	replaced atomic.Bool // files on disk may differ from the repository
 	modeless atomic.Bool // the file system does not keep modes
 }
 
-// Entry is one file, symbolic link or submodule of the tree; folders have one
-// too, which is not told of.
+// Entry is a file, symbolic link or submodule of the tree. Folders have entries too, which
+// are not exported.
 type Entry struct {
 	ID      plumbing.Hash
 	Mode    filemode.FileMode // Regular, Executable, Symlink or Submodule (or Dir)
 	Skipped bool              // sparse: it is in the index, but not in Dir
 
 	name string
-	in   *folder // that it is in; nil for the top
-	sub  *folder // that it is; nil if it is no folder
-	next *Entry  // that waits for the same object
+	in   *folder // its parent; nil for the top
+	sub  *folder // nil unless it is a folder
+	next *Entry  // waits for the same object
 	stat stat
 }
 
-// folder is what a tree became.
+// folder is the folder of a tree object.
 type folder struct {
 	entry   *Entry
 	entries []Entry // as in the tree
 	length  int     // of the path, with the slash after it; 0 at the top
 	verdict verdict // of Sparse
 	made    sync.Once
-	err     error // of that
+	err     error // of making it
 }
 
-// New returns a Tree that is to be placed in o.Dir.
+// New returns a Tree for o.Dir.
 func New(o Options) *Tree {
 	t := &Tree{
 		Options: o,
@@ -106,7 +115,7 @@ func New(o Options) *Tree {
 	return t
 }
 
-// Path of the entry in Dir: names and slashes, any bytes but NUL.
+// Path returns the path of the entry in Dir: names and slashes, of any bytes except NUL.
 func (e *Entry) Path() string { return string(e.appendPath(nil)) }
 
 func (e *Entry) appendPath(path []byte) []byte {
@@ -124,8 +133,8 @@ func (f *folder) appendPath(path []byte) []byte {
 	return append(f.entry.appendPath(path), '/')
 }
 
-// Entries returns what the tree has but folders, in the order of an index, which
-// is that of the bytes of the paths.
+// Entries returns the entries except folders, in the order of an index: by the bytes of
+// their paths.
 func (t *Tree) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		if t.top != nil && t.top.sub != nil {
@@ -144,8 +153,8 @@ func (f *folder) each(yield func(*Entry) bool) bool {
 	return true
 }
 
-// Missing returns the ids of the objects that the tree has yet to get, in their
-// order, after pack.Read: where a filter was asked for, blobs to be fetched next.
+// Missing returns the sorted ids of the objects that the tree still needs after pack.Read:
+// with a filter, the blobs to be fetched next.
 func (t *Tree) Missing() []plumbing.Hash {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,6 +166,6 @@ func (t *Tree) Missing() []plumbing.Hash {
 	return ids
 }
 
-// KeepsModes reports, after Finish, whether the file system knows which files are
-// executable. Where it does not, Git wants core.fileMode to be false.
+// KeepsModes returns, after Finish, whether the file system stores which files are
+// executable. Where it does not, core.fileMode should be false.
 func (t *Tree) KeepsModes() bool { return !t.modeless.Load() }

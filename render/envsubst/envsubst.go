@@ -6,13 +6,13 @@
 //	${VAR:+text} ${VAR+text}   text if VAR is set (and not empty), else nothing
 //	${VAR:?text} ${VAR?text}   fail with text if VAR is unset (or empty)
 //
-// The text may hold such forms itself; \} in it is a brace that does not end it.
-// A $ that begins none of these stays, and so do all names but those of
-// [engine.Options].Vars: nginx's $host, a script's $1, ${x[0]}. There is no
-// escape: GNU has none.
+// The text may contain such forms too; \} in it is a brace that does not end it. A $ that
+// does not begin one of these forms stays, and with [engine.Options].Vars so do all names
+// that are not listed: nginx's $host, a script's $1, ${x[0]}. As in GNU envsubst, there is no
+// escape.
 //
-// A name is that of a scalar among the values' top-level keys, or else of an
-// environment variable. One that is set to nothing is there; null is not.
+// A name refers to a scalar among the top-level keys of the values, or else to an environment
+// variable. An empty one is set; null is not.
 package envsubst
 
 import (
@@ -28,8 +28,8 @@ import (
 	"initbox/render/engine"
 )
 
-// New returns an engine for templates that see data. Of o, it heeds Limits,
-// MissingZero and Vars. Partials are not known to it: nothing can include them.
+// New returns an engine for templates that see data. It uses Limits, MissingZero and Vars of
+// o. It ignores partials: templates of this language cannot include them.
 func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &envsubst{data: data, o: o}
 	if o.Vars != nil {
@@ -58,7 +58,7 @@ func ParseVars(list string) ([]string, error) {
 	}
 	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(", \t\n", r) }) {
 		if nameLen(name) != len(name) {
-			return nil, fmt.Errorf("%q is no name of a variable", name)
+			return nil, fmt.Errorf("%q is not the name of a variable", name)
 		}
 		vars = append(vars, name)
 	}
@@ -126,8 +126,8 @@ func (t *template) Execute(ctx context.Context, w io.Writer) error {
 	return errors.Join(x.failed...)
 }
 
-// execution is one run: it writes until something is missing, and then looks
-// for what else is.
+// execution is one run: it writes until an input is missing, and then looks for other
+// missing inputs.
 type execution struct {
 	walker
 	ctx     context.Context
@@ -170,7 +170,7 @@ func (x *execution) flush() error {
 	return err
 }
 
-// expand writes what a reference stands for.
+// expand writes the expansion of a reference.
 func (x *execution) expand(r reference) error {
 	v, set := x.e.lookup(r.name)
 	there := set && (v != "" || !strings.HasPrefix(r.op, ":"))
@@ -196,7 +196,7 @@ func (x *execution) expand(r reference) error {
 	return x.write(v)
 }
 
-// fail notes the failure that a template asks for, with its own message.
+// fail records the failure of ${VAR:?text}, with the text.
 func (x *execution) fail(r reference) error {
 	var b bytes.Buffer
 	m := &execution{ctx: x.ctx, w: &b}
@@ -244,7 +244,7 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
-// walker finds the references in a text, and calls for what lies between.
+// walker finds the references in a text, and reports them and the text between them.
 type walker struct {
 	e *envsubst
 	places
@@ -310,7 +310,7 @@ func (w *walker) walk(text string, offset int, word bool) error {
 	}
 }
 
-// reference reads what begins at text's $.
+// reference reads the reference that begins at text's $.
 func (w *walker) reference(text string, offset int) (r reference, ok bool, err error) {
 	r, ok = plain(text)
 	if r.name == "" || w.e.only != nil && !w.e.only[r.name] {
@@ -336,8 +336,8 @@ func (w *walker) reference(text string, offset int) (r reference, ok bool, err e
 	return r, true, nil
 }
 
-// plain reads $VAR or ${VAR} at the beginning of text. If it is none, the name
-// may be one all the same, behind "${", of size bytes together.
+// plain reads $VAR or ${VAR} at the beginning of text. If it returns false, r may still have
+// the name after "${", with the size of both.
 func plain(text string) (r reference, ok bool) {
 	if strings.HasPrefix(text, "${") {
 		n := nameLen(text[2:])
@@ -352,7 +352,7 @@ func plain(text string) (r reference, ok bool) {
 	return reference{name: text[1 : 1+n], size: 1 + n}, n > 0
 }
 
-// wordLen is how long the word is that ends at a }, or -1.
+// wordLen returns the length of the word that ends at a }, or -1.
 func (w *walker) wordLen(text string, offset int) (int, error) {
 	open := 1
 	for i := 0; i < len(text); i++ {
@@ -373,7 +373,7 @@ func (w *walker) wordLen(text string, offset int) (int, error) {
 	return -1, nil
 }
 
-// nameLen is how long the name is that text begins with.
+// nameLen returns the length of the name that text begins with.
 func nameLen(text string) int {
 	n := 0
 	for n < len(text) && (text[n] == '_' || text[n]|0x20 >= 'a' && text[n]|0x20 <= 'z' || n > 0 && text[n] >= '0' && text[n] <= '9') {
@@ -382,7 +382,7 @@ func nameLen(text string) int {
 	return n
 }
 
-// places counts lines, forward only unless asked for an earlier place.
+// places counts lines: forward, unless an earlier position is requested.
 type places struct {
 	name, text   string
 	offset, line int

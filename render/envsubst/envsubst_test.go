@@ -34,7 +34,7 @@ func render(text string, o engine.Options) (string, error) {
 	return b.String(), err
 }
 
-// TestForms pins every form, and what is none.
+// TestForms pins every form, and text that is not a form.
 func TestForms(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"$A ${A}", "a a"},

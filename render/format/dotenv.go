@@ -14,7 +14,7 @@ var envKey = lazy.Regexp(`^(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \
 // follows a space. In single quotes everything stands for itself; in double
 // quotes \n, \r, \t, \", \\ and \$ are what they are in a shell, and other
 // backslashes stand for themselves; both may span lines. Nothing is expanded:
-// $HOME stays. Of a key that is there twice the last counts.
+// $HOME stays. The last of duplicate keys counts.
 func parseEnv(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func parseEnv(data []byte) (any, error) {
 	return values, nil
 }
 
-// envUnquoted is the value that follows before, up to a comment.
+// envUnquoted returns the value that follows before, up to a comment.
 func envUnquoted(s, before string) string {
 	for i := range s {
 		if s[i] == '#' && strings.IndexByte(" \t", (before + s)[len(before)+i-1]) >= 0 {

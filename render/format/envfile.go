@@ -19,16 +19,16 @@ const (
 	envValueMax = 32 << 10
 )
 
-// envName is what the API takes for the name of an environment variable
+// envName is what the API accepts as the name of an environment variable
 // (IsEnvVarName in k8s.io/apimachinery); the kubelet finds each of these.
 var envName = lazy.Regexp(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 
 // WriteEnvFile writes values as a file that a container's fileKeyRef can refer
 // to: lines of NAME='value', sorted by name, as the kubelet reads them
 // (KEP-3721; pkg/kubelet/util/env). Between the quotes everything stands for
-// itself, so that a shell reads the same. Values are strings, booleans or
-// numbers. What the format cannot express is refused, with the name but not the
-// value in the error, and nothing is written.
+// itself, so that a shell reads the same. Values are strings, booleans or numbers. If the
+// format cannot express a value, the error has its name, not the value, and nothing is
+// written.
 func WriteEnvFile(w io.Writer, values map[string]any) error {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -82,7 +82,7 @@ type envError string
 
 func (e envError) Error() string { return string(e) }
 
-// checkEnv says what of the variable the kubelet would refuse or change.
+// checkEnv returns why the kubelet would refuse or change a variable.
 func checkEnv(name, value string) error {
 	cr := strings.Index(value, "\r\n")
 	switch {

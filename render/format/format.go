@@ -1,5 +1,8 @@
-// Package format knows the formats of configuration files: it reads those that
-// values are written in, and says what is wrong with one that was rendered.
+// Package format knows the formats of configuration files. It parses the formats of values, and validates rendered
+// files.
+//
+//	f := format.For("values.yaml")
+//	data, err := f.Parse(content) // an *Error has the line and column, and quotes no value
 package format
 
 import (
@@ -27,8 +30,8 @@ type Format struct {
 	parse func(data []byte) (any, error) // nil: values cannot be written in it
 }
 
-// formats is every format there is. There is none for .conf and .cfg, which
-// are a different language for each program, but for one file whose name says it.
+// formats lists every format. It has no .conf and .cfg, which are a different language for
+// each program, except for one file that is known by its name.
 var formats = []*Format{
 	{Name: "json", Extensions: []string{".json"}, check: checkJSON, parse: parseJSON},
 	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML},
@@ -40,8 +43,8 @@ var formats = []*Format{
 	{Name: "nginx", Files: []string{"nginx.conf"}, check: checkNginx},
 }
 
-// For returns the format of a file with that name, or nil if the name does not
-// tell. Endings such as .tmpl are not part of the name.
+// For returns the format of a file with that name, or nil if it is unknown. The name does not
+// include endings such as .tmpl.
 func For(name string) *Format {
 	base := strings.ToLower(path.Base(name))
 	for _, f := range formats {
@@ -95,18 +98,18 @@ func (f *Format) Validate(data []byte) error {
 	})
 }
 
-// Parse returns what data says: maps (map[string]any), lists ([]any), strings,
-// booleans, numbers (int64, or float64 if it is no integer or none that fits)
-// and nil, of which the whole file may be any. It fails with an [*Error].
+// Parse returns the values in data: maps (map[string]any), lists ([]any), strings,
+// booleans, numbers (int64, or float64 if it is not an integer or does not
+// fit) and nil. The whole file may be any of these. It fails with an [*Error].
 //
 // Integers are int64, as after Helm's --set, and so 1000000 is printed as
 // 1000000. In Helm's values files all numbers are float64, and {{ .Values.x }}
 // prints 1e+06. A YAML or JSON number without a fraction is an integer, however
 // it is written.
 //
-// What .env and .properties files say is one map of strings, whose keys are
-// taken as they are: a dot does not nest. YAML is that of sigs.k8s.io/yaml, and
-// so version 1.1: y, no and on without quotes are booleans, as keys, too.
+// A .env or .properties file is one map of strings, whose keys are literal: a dot does not
+// nest. YAML is read as sigs.k8s.io/yaml does, and so as version 1.1: y, no and on without
+// quotes are booleans, also as keys.
 func (f *Format) Parse(data []byte) (v any, err error) {
 	if f.parse == nil {
 		return nil, &Error{Text: "values cannot be written as " + f.Name}
@@ -121,7 +124,7 @@ func (f *Format) Parse(data []byte) (v any, err error) {
 	return v, nil
 }
 
-// guard makes an error of a panic: parsers of others read what anyone wrote.
+// guard turns a panic into an error: libraries parse untrusted files.
 func (f *Format) guard(do func() error) (err error) {
 	defer func() {
 		if recover() != nil { // its text may quote the file
@@ -131,8 +134,8 @@ func (f *Format) guard(do func() error) (err error) {
 	return do()
 }
 
-// Error is where and why a file is not what it should be. Its text has nothing
-// of the file but keys, since the rest may be secret.
+// Error is where and why a file is malformed. Its text contains nothing of the file except
+// keys, because the rest may be secret.
 type Error struct {
 	Line, Column int // from 1, Column in bytes; 0 means unknown
 	Text         string
@@ -158,8 +161,8 @@ func at(data []byte, offset int, text string, args ...any) *Error {
 	}
 }
 
-// checkText refuses what no text format allows, with its place, which the
-// parsers do not all know.
+// checkText refuses characters that no text format allows, with their position, which some
+// parsers do not report.
 func checkText(data []byte) error {
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])
@@ -174,5 +177,5 @@ func checkText(data []byte) error {
 	return nil
 }
 
-// tooDeep is the error for nesting beyond [MaxDepth].
+// tooDeep returns the error for nesting beyond [MaxDepth].
 func tooDeep() *Error { return &Error{Text: fmt.Sprintf("nested deeper than %d levels", MaxDepth)} }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 )
 
-// checkINI finds what no reader of INI files takes: a section that is not
+// checkINI finds what no reader of INI files accepts: a section that is not
 // closed, and a value without a key. Readers differ in the rest: what a value
-// may be, whether a key may stand alone (as in my.cnf) or twice (php.ini), and
-// how a value goes on in the next line.
+// may be, whether a key needs a value (not in my.cnf) or may be repeated (php.ini), and
+// how a value continues in the next line.
 func checkINI(data []byte) error {
 	if err := checkText(data); err != nil {
 		return err
@@ -28,7 +28,7 @@ func checkINI(data []byte) error {
 				return at(data, start, "a section without a name")
 			}
 			rest := bytes.TrimSpace(text[end+1:])
-			// A list that goes on from the line before may begin with [, too.
+			// A list that continues from the previous line may begin with [ too.
 			if len(rest) > 0 && rest[0] != ';' && rest[0] != '#' && start == offset-len(line) {
 				return at(data, start+end+1, "something follows the section's name")
 			}

@@ -22,8 +22,8 @@ func parseJSON(data []byte) (any, error) {
 	return jsonNumbers(v)
 }
 
-// checkJSON wants one value, and no key twice in a map: which of the two counts
-// depends on the reader (RFC 8259, section 4).
+// checkJSON requires one value, without duplicate keys: which of them counts depends on the
+// reader (RFC 8259, section 4).
 func checkJSON(data []byte) error {
 	if err := checkText(data); err != nil {
 		return err
@@ -71,7 +71,7 @@ func checkKeys(data []byte) error {
 			key := token.(string)
 			if open[in].keys[key] {
 				start += bytes.IndexByte(data[start:], '"')
-				return at(data, start, "the key %q is there twice", key)
+				return at(data, start, "duplicate key %q", key)
 			}
 			open[in].keys[key], open[in].key = true, false
 		case in >= 0:
@@ -83,8 +83,7 @@ func checkKeys(data []byte) error {
 	}
 }
 
-// jsonCauses says what the messages of encoding/json mean. They quote a
-// character of the file.
+// jsonCauses translates the messages of encoding/json, which quote a character of the file.
 var jsonCauses = []struct{ contains, text string }{
 	{"unexpected end", "the file ends in the middle of a value"},
 	{"looking for beginning of value", "a value is expected here"},
@@ -147,7 +146,7 @@ func jsonNumbers(v any) (any, error) {
 	return v, nil
 }
 
-// number is f, as an integer if it is one that a float64 holds exactly.
+// number returns f, as an integer if a float64 represents it exactly.
 func number(f float64) any {
 	const exact = 1 << 53
 	if f == math.Trunc(f) && math.Abs(f) <= exact {

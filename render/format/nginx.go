@@ -3,9 +3,8 @@ package format
 import "strings"
 
 // checkNginx checks what every configuration in nginx's language has: directives
-// that end in ; or a block in braces, quotes that close, comments. It knows no
-// directives, but that the code in blocks such as content_by_lua_block is not
-// nginx's.
+// that end in ; or a block in braces, quotes that close, comments. It does not know the
+// directives, except that blocks such as content_by_lua_block contain another language.
 func checkNginx(data []byte) error {
 	if err := checkText(data); err != nil {
 		return err
@@ -72,8 +71,8 @@ func checkNginx(data []byte) error {
 	return nil
 }
 
-// nginxWord is the length of the word that s begins with, or what is wrong
-// after that many bytes.
+// nginxWord returns the length of the word that s begins with, or the offset and text of an
+// error.
 func nginxWord(s string) (n int, wrong string) {
 	if s[0] == '"' || s[0] == '\'' {
 		for i := 1; i < len(s); i++ {
@@ -103,7 +102,7 @@ func nginxWord(s string) (n int, wrong string) {
 	return len(s), ""
 }
 
-// luaBlock is the length of the block of Lua that s begins with, or -1. Braces
+// luaBlock returns the length of the block of Lua that s begins with, or -1. Braces
 // in its strings and comments do not count.
 func luaBlock(s string) int {
 	depth := 0

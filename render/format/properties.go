@@ -8,8 +8,8 @@ import (
 )
 
 // parseProperties reads a file as java.util.Properties.load does. A file that
-// is not UTF-8 is ISO-8859-1, as in Java's resource bundles (JEP 226). Of a key
-// that is there twice the last counts.
+// is not UTF-8 is ISO-8859-1, as in Java's resource bundles (JEP 226). The last of
+// duplicate keys counts.
 func parseProperties(data []byte) (any, error) {
 	s := string(data)
 	if !utf8.ValidString(s) {
@@ -46,12 +46,12 @@ func parseProperties(data []byte) (any, error) {
 	return values, nil
 }
 
-// continues reports whether a line ends in an odd number of backslashes.
+// continues returns whether a line ends in an odd number of backslashes.
 func continues(s string) bool {
 	return (len(s)-len(strings.TrimRight(s, `\`)))%2 == 1
 }
 
-// cutProperty divides a line at the first =, : or blank that is not escaped.
+// cutProperty splits a line at the first =, : or blank that is not escaped.
 func cutProperty(s string) (key, value string) {
 	i := 0
 	for i < len(s) && strings.IndexByte("=: \t\f", s[i]) < 0 {
@@ -121,7 +121,7 @@ func unescapeProperty(s string) (string, bool) {
 	return b.String(), true
 }
 
-// latin1 is what ISO-8859-1 means by data.
+// latin1 decodes ISO-8859-1.
 func latin1(data []byte) string {
 	runes := make([]rune, len(data))
 	for i, c := range data {

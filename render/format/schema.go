@@ -20,14 +20,14 @@ import (
 // several goroutines.
 type Schema struct {
 	resolved *jsonschema.Resolved
-	raw      any // the schema itself, to say what is wrong and where
+	raw      any // the schema itself, to find violations
 }
 
-// ReadSchema reads a schema, in JSON or YAML. It fails with an [*Error] if the
-// schema is none, or refers to another file: none is read or fetched.
+// ReadSchema reads a schema, in JSON or YAML. It fails with an [*Error] if data is not a
+// schema, or if it refers to another file: it never reads or fetches one.
 func ReadSchema(data []byte) (s *Schema, err error) {
 	defer func() {
-		if recover() != nil { // the library asserts what it believes of a schema
+		if recover() != nil { // the library makes unchecked type assertions
 			s, err = nil, &Error{Text: "not a JSON Schema"}
 		}
 	}()
@@ -46,7 +46,7 @@ func ReadSchema(data []byte) (s *Schema, err error) {
 		return nil, &Error{Text: "the schema has " + at + ", which means nothing: did you mean " + word + "?"}
 	}
 	if at := endless(raw); at != "" {
-		return nil, &Error{Text: "the schema at " + at + " refers to itself without end"}
+		return nil, &Error{Text: "the schema at " + at + " refers to itself endlessly"}
 	}
 	text, err := json.Marshal(raw)
 	if err != nil {
@@ -66,13 +66,13 @@ func ReadSchema(data []byte) (s *Schema, err error) {
 	return &Schema{resolved, raw}, nil
 }
 
-// Violation is one place where a document is not as its schema wants it.
+// Violation is one violation of a schema.
 type Violation struct {
-	Pointer string // of the document, as in RFC 6901; "" is the whole
+	Pointer string // into the document, as in RFC 6901; "" is the whole
 	Text    string // without values of the document
 }
 
-// SchemaError tells how a document violates its schema.
+// SchemaError lists how a document violates its schema.
 type SchemaError struct {
 	Violations []Violation // by Pointer; at least one, at most [maxViolations]
 }
@@ -93,9 +93,9 @@ func (e *SchemaError) Error() string {
 	return b.String()
 }
 
-// Validate returns nil if doc, as [Format.Parse] returns it, is as the schema
-// wants it, or a [*SchemaError]. The verdict is the library's; since that stops
-// at the first violation, and quotes values, our own walk says what is wrong.
+// Validate returns nil if doc, as [Format.Parse] returns it, conforms to the schema, or else
+// a [*SchemaError]. The library decides whether it conforms. Because the library stops at
+// the first violation, and quotes values, a walk of our own finds the violations.
 func (s *Schema) Validate(doc any) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -115,8 +115,8 @@ func (s *Schema) Validate(doc any) (err error) {
 	return &SchemaError{slices.Compact(w.found)}
 }
 
-// keywordOf tells which part of the schema the library found to be violated,
-// which its error says before the value.
+// keywordOf returns which keyword the library found to be violated. Its error names the
+// keyword before the value.
 func keywordOf(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -129,7 +129,7 @@ func keywordOf(err error) string {
 	return "it violates the schema"
 }
 
-// schemaWalk finds the violations that it can be sure of.
+// schemaWalk finds violations, as far as it is sure of them.
 type schemaWalk struct {
 	root  any
 	found []Violation
@@ -158,7 +158,7 @@ func (w *schemaWalk) check(schema, doc any, pointer string, depth int) {
 		}
 	}
 	if !w.checkType(s, doc, pointer) {
-		return // what follows would only repeat it
+		return // further keywords would only repeat it
 	}
 	w.checkEqual(s, doc, pointer)
 	switch doc := doc.(type) {
@@ -209,7 +209,7 @@ func (w *schemaWalk) checkType(s map[string]any, doc any, pointer string) bool {
 func (w *schemaWalk) checkEqual(s map[string]any, doc any, pointer string) {
 	if enum, ok := s["enum"].([]any); ok && !slices.ContainsFunc(enum, func(e any) bool { return jsonschema.Equal(e, doc) }) {
 		shown, _ := json.Marshal(enum)
-		w.add(pointer, "is none of %.200s", shown)
+		w.add(pointer, "is not one of %.200s", shown)
 	}
 	if c, ok := s["const"]; ok && !jsonschema.Equal(c, doc) {
 		shown, _ := json.Marshal(c)
@@ -299,7 +299,7 @@ func (w *schemaWalk) checkList(s map[string]any, doc []any, pointer string, dept
 	}
 }
 
-// checkAny adds one violation if doc matches none of a list of schemas.
+// checkAny adds a violation if doc matches no schema of a list.
 func (w *schemaWalk) checkAny(s map[string]any, word string, doc any, pointer string, depth int) {
 	list, ok := s[word].([]any)
 	if !ok {
@@ -320,7 +320,7 @@ func (w *schemaWalk) checkAny(s map[string]any, word string, doc any, pointer st
 	w.add(pointer, "matches none of the %d alternatives of %s", len(list), word)
 }
 
-// typeOf is the name that JSON Schema has for the type of v.
+// typeOf returns the name of the type of v in JSON Schema.
 func typeOf(v any) string {
 	switch v.(type) {
 	case nil:
@@ -339,7 +339,7 @@ func typeOf(v any) string {
 	return "object"
 }
 
-// refersTo finds what a $ref within the file means, or nil.
+// refersTo returns the target of a $ref within the file, or nil.
 func refersTo(root any, ref string) any {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	switch {
@@ -369,7 +369,7 @@ func refersTo(root any, ref string) any {
 	return v
 }
 
-// anchored finds the schema in v that calls itself name.
+// anchored finds the schema in v with the anchor name.
 func anchored(v any, name string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -396,7 +396,7 @@ func matches(pattern, s string) bool {
 	return err == nil && re.MatchString(s)
 }
 
-// keywords are those that the library knows, by their lower case.
+// keywords are the keywords that the library knows, by their names in lower case.
 var keywords = sync.OnceValue(func() map[string]string {
 	words := map[string]string{"type": "type", "items": "items", "dependencies": "dependencies"} // which it reads itself
 	for field := range reflect.TypeFor[jsonschema.Schema]().Fields() {
@@ -407,9 +407,9 @@ var keywords = sync.OnceValue(func() map[string]string {
 	return words
 })
 
-// misspelt returns the pointer to a key in the schema that is a keyword but for
-// upper and lower case, and the keyword. It means nothing; but the library takes
-// it for the keyword, and so it would be followed unseen by endless.
+// misspelt returns the pointer to a key in the schema that differs from a keyword only in
+// case, and the keyword. Such a key has no meaning, but the library treats it as the
+// keyword, so endless would miss a loop through it.
 func misspelt(schema any) (pointer, word string) {
 	var inSchema func(v any, pointer string) (string, string)
 	inMap := func(v any, pointer string) (string, string) {
@@ -451,13 +451,13 @@ func misspelt(schema any) (pointer, word string) {
 	return inSchema(schema, "")
 }
 
-// inPlace are the keywords whose schemas look at the same value as the one that
-// they stand in.
+// inPlace are the keywords whose schemas apply to the same value as the schema that contains
+// them.
 var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// endless returns where in the schema, if anywhere, a chain of references and
-// [inPlace] keywords comes back to itself: the library would follow it until
-// its stack overflows, which ends the process.
+// endless returns where in the schema, if anywhere, a chain of references and [inPlace]
+// keywords forms a loop. The library would follow it until the stack overflows, which ends
+// the process.
 func endless(root any) string {
 	const visiting, done = 1, 2
 	state := map[uintptr]int{}

@@ -44,7 +44,7 @@ func TestSchema(t *testing.T) {
 		{"{name: abc, db: {host: x, port: 80.0}}", ""},
 		{"{}", `the key "db" is missing; the key "name" is missing`},
 		{"{name: A1, db: {host: 1, port: 70000, mode: hunter2, password: hunter2}, extra: hunter2, either: hunter2, list: [1, hunter2, 3]}",
-			`/db/host: is of type integer, not string; /db/mode: is none of ["ro","rw"]; /db/password: is more than 4 characters; /db/port: is more than 65535; ` +
+			`/db/host: is of type integer, not string; /db/mode: is not one of ["ro","rw"]; /db/password: is more than 4 characters; /db/port: is more than 65535; ` +
 				`/either: matches none of the 2 alternatives of anyOf; /extra: the schema has no such key; /list: is more than 2 items; ` +
 				`/list/1: is of type string, not integer or null; /name: is less than 3 characters; /name: does not match ^[a-z]+$`},
 		{"{name: abc, db: {host: x, port: 80}, tree: {a: {b/c~d: 1}}}", "/tree/a/b~1c~0d: is of type integer, not object"},
@@ -106,9 +106,9 @@ func TestReadSchema(t *testing.T) {
 		{`{"$ref": "other.json"}`, "not a JSON Schema"},
 		{`{"$schema": "http://json-schema.org/draft-04/schema#"}`, "supported versions"},
 		{`{"pattern": "("}`, "not a JSON Schema"},
-		{`{"$ref": "#"}`, "the schema at # refers to itself without end"},
-		{`{"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}}`, "without end"},
-		{`{"$defs": {"a": {"$anchor": "x", "anyOf": [{"$ref": "#x"}]}}}`, "without end"},
+		{`{"$ref": "#"}`, "the schema at # refers to itself endlessly"},
+		{`{"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}}}`, "endlessly"},
+		{`{"$defs": {"a": {"$anchor": "x", "anyOf": [{"$ref": "#x"}]}}}`, "endlessly"},
 		{`{"properties": {"a": {"$ref": "#"}}}`, ""},
 		{`{"items": {"$ref": "#"}}`, ""},
 	} {

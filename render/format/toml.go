@@ -9,10 +9,10 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// maxKeyParts bounds dotted keys: the library's work grows with their square.
+// maxKeyParts bounds dotted keys: the library takes time that grows with their square.
 const maxKeyParts = 100
 
-// parseTOML gives dates and times as the text that TOML has for them.
+// parseTOML returns dates and times as their text in TOML.
 func parseTOML(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -27,8 +27,8 @@ func parseTOML(data []byte) (any, error) {
 	return tomlPlain(m), nil
 }
 
-// checkTOMLDepth bounds what the library recurses on. It knows of strings and
-// comments, and leaves what is wrong with them to the library.
+// checkTOMLDepth bounds the library's recursion. It skips strings and comments, and leaves
+// errors in them to the library.
 func checkTOMLDepth(data []byte) error {
 	s := string(data)
 	depth, parts := 0, 0
@@ -97,7 +97,7 @@ func tomlPlain(v any) any {
 		}
 		return list
 	case time.Time:
-		// The library tells the local kinds by the names of their zones.
+		// The library distinguishes the local kinds by the names of their zones.
 		switch v.Location().String() {
 		case "datetime-local":
 			return v.Format("2006-01-02T15:04:05.999999999")
@@ -111,14 +111,14 @@ func tomlPlain(v any) any {
 	return v
 }
 
-// tomlCauses says what the library's messages mean, which quote the file.
+// tomlCauses translates the library's messages, which quote the file.
 var tomlCauses = []struct{ contains, text string }{
 	{"expected value but found", "not a value: text needs quotes"},
 	{"expected value", "a value is expected here"},
 	{"cannot contain newlines", "a string is not closed on its line"},
-	{"already been defined", "it is there twice"},
-	{"already created", "it is there already, and something else"},
-	{"is not a table", "it is there already, and no table"},
+	{"already been defined", "duplicate key"},
+	{"already created", "the key exists already, with another type"},
+	{"is not a table", "the key exists already, and is not a table"},
 	{"to end table name", "a ] that ends the name of a table is missing"},
 	{"table array name", "]] that end the name of a table are missing"},
 	{"table names cannot be empty", "the name of a table is empty"},

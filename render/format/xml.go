@@ -11,8 +11,8 @@ import (
 	"initbox/internal/lazy"
 )
 
-// checkXML wants a well-formed document: one root, its elements closed, no
-// attribute twice. It reads no DTD and no other file.
+// checkXML requires a well-formed document: one root, closed elements, no duplicate
+// attributes. It reads no DTD and no other file.
 func checkXML(data []byte) error {
 	type element struct {
 		name xml.Name
@@ -39,7 +39,7 @@ func checkXML(data []byte) error {
 			case len(open) == MaxDepth:
 				return tooDeep()
 			case hasTwice(token.Attr):
-				wrong = "an attribute is there twice"
+				wrong = "duplicate attribute"
 			}
 			root = true
 			open = append(open, element{token.Name, line})
@@ -73,7 +73,7 @@ func checkXML(data []byte) error {
 
 var xmlEntity = lazy.Regexp(`<!ENTITY\s+([^\s%]+)\s`)
 
-// xmlDecoder reads data. The entities that it declares are as good as empty.
+// xmlDecoder reads data. It treats declared entities as empty.
 func xmlDecoder(data []byte) *xml.Decoder {
 	dec := xml.NewDecoder(bytes.NewReader(data))
 	dec.CharsetReader = charset
@@ -95,7 +95,7 @@ func hasTwice(attrs []xml.Attr) bool {
 	return false
 }
 
-// charset reads what is as good as ASCII here: only markup matters.
+// charset reads other encodings as if they were ASCII: only markup matters.
 func charset(name string, r io.Reader) (io.Reader, error) {
 	switch strings.ToLower(name) {
 	case "us-ascii", "ascii":
@@ -107,7 +107,7 @@ func charset(name string, r io.Reader) (io.Reader, error) {
 	return nil, errors.New("unknown encoding")
 }
 
-// xmlCauses says what the messages of encoding/xml mean, which quote the file.
+// xmlCauses translates the messages of encoding/xml, which quote the file.
 var xmlCauses = []struct{ contains, text string }{
 	{"unexpected EOF in CDATA", "a CDATA section is not closed"},
 	{"unexpected EOF", "the file ends in the middle of an element"},

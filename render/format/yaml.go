@@ -9,12 +9,12 @@ import (
 	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v2" // under sigs.k8s.io/yaml, which reads but one document of a file, and knows no places
+	"go.yaml.in/yaml/v2" // under sigs.k8s.io/yaml, which reads only one document of a file, and reports no positions
 
 	"initbox/internal/lazy"
 )
 
-// maxExpanded bounds the text that aliases can make of a file.
+// maxExpanded bounds the size of a file after its aliases are expanded.
 const maxExpanded = 64 << 20
 
 // checkYAML accepts several documents.
@@ -31,8 +31,8 @@ func checkYAML(data []byte) error {
 	return nil
 }
 
-// parseYAML gives what sigs.k8s.io/yaml gives, and so Helm, but for the types
-// of numbers; and it refuses duplicate keys.
+// parseYAML returns the same as sigs.k8s.io/yaml, and so Helm, except for the types of
+// numbers. It refuses duplicate keys.
 func parseYAML(data []byte) (any, error) {
 	docs, err := yamlDocuments(data)
 	if err != nil {
@@ -113,9 +113,8 @@ func hasDuplicates(v any) bool {
 	return false
 }
 
-// yamlTree turns what the library decodes into what JSON could hold, as
-// sigs.k8s.io/yaml does by way of JSON. That way costs as much memory as
-// aliases can ask for.
+// yamlTree converts the decoded document to types that JSON has. sigs.k8s.io/yaml converts it
+// to JSON for that, which takes unbounded memory with aliases.
 type yamlTree struct {
 	left int // bytes of strings
 }
@@ -133,7 +132,7 @@ func (t *yamlTree) plain(v any, depth int) (any, error) {
 				return nil, err
 			}
 			if _, ok := m[key]; ok {
-				return nil, &Error{Text: fmt.Sprintf("the key %q is there twice, written differently", key)}
+				return nil, &Error{Text: fmt.Sprintf("duplicate key %q, written differently", key)}
 			}
 			if m[key], err = t.plain(e, depth+1); err != nil {
 				return nil, err
@@ -161,14 +160,14 @@ func (t *yamlTree) plain(v any, depth int) (any, error) {
 		return float64(v), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, &Error{Text: "a number is infinite or none at all; put it in quotes if it is text"}
+			return nil, &Error{Text: "a number is infinite or NaN; put it in quotes if it is text"}
 		}
 		return number(v), nil
 	}
 	return v, nil
 }
 
-// yamlKey is the text of a key, as sigs.k8s.io/yaml has it.
+// yamlKey returns the text of a key as in sigs.k8s.io/yaml.
 func yamlKey(k any) (string, error) {
 	switch k := k.(type) {
 	case string:
@@ -190,9 +189,9 @@ func yamlKey(k any) (string, error) {
 	return "", &Error{Text: "a key that is neither text, number nor boolean"}
 }
 
-// yamlCauses says what the library's messages mean, which quote the file. After
-// is how many lines they are off; -1 is for those without a line, and in the
-// others none means the first.
+// yamlCauses translates the library's messages, which quote the file. The number is how many
+// lines they are off; -1 is for messages without a line. A message of another kind without
+// a line is about the first line.
 var yamlCauses = []struct {
 	contains, text string
 	after          int
@@ -236,7 +235,7 @@ func yamlError(data []byte, err error) error {
 		for _, text := range twice.Errors {
 			if m := yamlTwice().FindStringSubmatch(text); m != nil {
 				line, _ := strconv.Atoi(m[1])
-				return &Error{Line: line, Text: "the key " + m[2] + " is there twice"}
+				return &Error{Line: line, Text: "duplicate key " + m[2]}
 			}
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"initbox/render/engine"
 )
 
-// boundedFuncs returns those functions of sprig and text/template whose results
-// may be much longer than what they are given: they look before they leap.
+// boundedFuncs returns the functions of sprig and text/template whose results may be much
+// longer than their arguments. They check the size first.
 func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 	funcs := template.FuncMap{
 		"repeat": func(n int, s string) (string, error) {
@@ -106,7 +106,7 @@ func cmpSign(n int) int {
 	return 1
 }
 
-// product checks a size that is one.
+// product checks a size that is a product.
 func (w *worker) product(n, size int) error {
 	if size > 0 && n > 0 && int64(n) > w.e.options.Bytes/int64(size) {
 		return w.allow(-1)
@@ -158,8 +158,7 @@ func (w *worker) join(f func(string, any) string) any {
 	}
 }
 
-// sprint bounds the functions that print what they are given. When strict, that
-// is not null.
+// sprint bounds the functions that print their arguments. When strict, null is an error.
 func (w *worker) sprint(name string, f func(...any) string, args []any) (string, error) {
 	if err := w.arguments(name, args); err != nil {
 		return "", err
@@ -297,7 +296,7 @@ func (w *worker) concat(lists ...any) (any, error) {
 	return result, nil
 }
 
-// dict's keys are printed, if they are no texts.
+// dict prints keys that are not strings.
 func (w *worker) dict(f func(...any) map[string]any) any {
 	return func(args ...any) (map[string]any, error) {
 		for i := 0; i < len(args); i += 2 {
@@ -382,8 +381,8 @@ func (w *worker) merging(f any) any {
 	}
 }
 
-// decoding bounds the functions that read a format: what they make takes some
-// ten times the memory of the text.
+// decoding bounds the functions that parse a format: their results take about ten times the
+// memory of the text.
 func (w *worker) decoding(f any) any {
 	check := func(s string) error {
 		if err := w.allow(int64(len(s)) * 2); err != nil {
@@ -415,8 +414,8 @@ func (w *worker) decoding(f any) any {
 	}
 }
 
-// regexps adds the functions of regular expressions that make something: a
-// match and what replaces it may be many times as long as the text.
+// regexps adds the functions of regular expressions that return text: matches and
+// replacements may be many times as long as the text.
 func (w *worker) regexps(funcs template.FuncMap) {
 	findAll := func(regex, s string, n int) ([]string, error) {
 		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) {
@@ -454,8 +453,8 @@ func (w *worker) regexps(funcs template.FuncMap) {
 	})
 }
 
-// many bounds how many matches are looked for: one more than what elements
-// allows, which is an error then.
+// many bounds the number of matches to one more than elements allows, which is then an
+// error.
 func (w *worker) many(n int) int {
 	if most := int(w.e.options.Bytes / 16); n < 0 || n > most {
 		return most + 1
@@ -489,8 +488,8 @@ func matching[T string | []string](w *worker, regex, s string, f func(*regexp.Re
 	return result, w.grow(len(result))
 }
 
-// replaces checks how long a text may be after all matches are replaced; each
-// byte of a match may come as often as copies says.
+// replaces checks how long a text may be after all matches are replaced. Each byte of a match
+// may appear copies times.
 func (w *worker) replaces(re *regexp.Regexp, s, by string, copies int) error {
 	if int64(len(s)+1)*int64(len(by)+copies) <= w.e.options.Bytes {
 		return nil
@@ -505,7 +504,7 @@ func (w *worker) replaces(re *regexp.Regexp, s, by string, copies int) error {
 	return w.product(copies, len(s))
 }
 
-// await calls f, and does not wait for it any longer when the context ends.
+// await calls f, and stops waiting for it when the context ends.
 func (w *worker) await(cost int64, f func() (reflect.Value, error)) (reflect.Value, error) {
 	type outcome struct {
 		value reflect.Value

@@ -71,7 +71,7 @@ func kindOf(v any) string {
 	return typeName(reflect.TypeOf(v))
 }
 
-// typeName names a type as those who write templates know it.
+// typeName names a type as authors of templates know it.
 func typeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:

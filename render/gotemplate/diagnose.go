@@ -6,9 +6,9 @@ import (
 	"text/template"
 )
 
-// tolerant returns the functions for a worker that diagnoses: given something
-// that is missing, a function is not called, and its result is missing, too,
-// without another report; and one that fails does not end the execution.
+// tolerant returns the functions for a worker that diagnoses. If an argument is missing, the
+// function is not called and its result is missing too, without another report. A function
+// that fails does not end the execution.
 func (w *worker) tolerant(funcs template.FuncMap) template.FuncMap {
 	for name, f := range builtinFuncs() {
 		if funcs[name] == nil {
@@ -54,15 +54,14 @@ func (w *worker) tolerate(name string, f reflect.Value, values []reflect.Value) 
 	return result, nil
 }
 
-// asksAbout reports whether a function may be given what is missing. Where it
-// must not, there is no gap that was not reported, but for eq and ne: with a nil
-// in the text they ask, too.
+// asksAbout returns whether an argument of a function may be missing. Where it may not, every
+// gap has been reported, except for eq and ne, which may compare with a nil in the text.
 func asksAbout(name string, i, n int) bool {
 	return name == "eq" || name == "ne" || isOptional(name, nil, i, n)
 }
 
 // builtinFuncs are some of text/template's functions, which it does not export.
-// They decide where a diagnosis goes on, not what is printed.
+// They decide where a diagnosis continues, not what is printed.
 func builtinFuncs() template.FuncMap {
 	return template.FuncMap{
 		"not":   func(v any) bool { truth, _ := template.IsTrue(v); return !truth },
@@ -88,7 +87,7 @@ func anyOf(values []any, is func(any) bool) bool {
 	return false
 }
 
-// compare compares numbers as such, and all else as text.
+// compare compares numbers as numbers, and other values as text.
 func compare(a, b any) int {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	switch {

@@ -13,8 +13,8 @@ import (
 	"initbox/render/engine"
 )
 
-// dockerize is the [engine.Options].Compat that takes dockerize's functions
-// where it and sprig have others by the same name.
+// dockerize is the [engine.Options].Compat that selects dockerize's functions where sprig has
+// different ones of the same name.
 const dockerize = "dockerize"
 
 // dockerizeFuncs returns dockerize's functions, by the source of v0.9.
@@ -37,7 +37,7 @@ func dockerizeFuncs(data *engine.Data) map[string]any {
 	}
 }
 
-// containsKey reports whether a map has the key: {{if contains .Env "NAME"}}.
+// containsKey returns whether a map has the key: {{if contains .Env "NAME"}}.
 func containsKey(m any, key string) (bool, error) {
 	v := reflect.ValueOf(m)
 	if v.Kind() != reflect.Map || v.Type().Key().Kind() != reflect.String {
@@ -74,7 +74,7 @@ func replaceText(s, old, new string, n int) (string, error) {
 	return strings.Replace(s, old, new, n), nil
 }
 
-// defaultText returns its first argument if it is a text, else the second one.
+// defaultText returns its first argument if it is a string, otherwise the second one.
 func defaultText(args ...any) (string, error) {
 	if len(args) == 0 {
 		return "", errors.New("default: want a value and what to use instead")
@@ -123,7 +123,7 @@ func loop(args ...int) ([]int, error) {
 	return list, nil
 }
 
-// jsonQuery returns what a JSON text has at a path such as services.[0].port.
+// jsonQuery returns the value in a JSON text at a path such as services.[0].port.
 func jsonQuery(text, path string) (any, error) {
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {

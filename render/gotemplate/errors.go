@@ -9,8 +9,8 @@ import (
 	"initbox/internal/suggest"
 )
 
-// plain makes a message of text/template, of sprig or of Go's runtime one for
-// those who write templates, and says what to do about it, if that is known.
+// plain rewrites a message of text/template, sprig or Go's runtime for authors of templates,
+// and returns a hint if there is one.
 func plain(message string) (text, fix string) {
 	message = strings.TrimSpace(message)
 	if m := patterns().calling.FindStringSubmatch(message); m != nil {
@@ -27,13 +27,13 @@ func plain(message string) (text, fix string) {
 	return message, ""
 }
 
-// message is one of text/template that needs other words.
+// message is a message of text/template that is rewritten.
 type message struct {
 	is        *regexp.Regexp
 	text, fix string
 }
 
-// patterns are made when the first error needs them: most runs have none.
+// patterns are compiled at the first error: most runs have none.
 var patterns = sync.OnceValue(func() (p struct {
 	execution *regexp.Regexp // place, context and message in an error of text/template, which has them as text only
 	calling   *regexp.Regexp
@@ -51,7 +51,7 @@ var patterns = sync.OnceValue(func() (p struct {
 	return p
 })
 
-// similar suggests a template for one that is not there.
+// similar suggests an existing template for a missing one.
 func (w *worker) similar(name string) string {
 	var names []string
 	for _, t := range w.set.Templates() {

@@ -11,16 +11,15 @@ import (
 	"strings"
 )
 
-// files is .Files: the files that templates may read. They are read when they
-// are asked for.
+// files is .Files: the files that templates may read. They are read on demand.
 type files struct{ w *worker }
 
-// fileMissing is the error for a file that is not there. In Helm it is empty.
+// fileMissing is the error for a missing file. In Helm such a file is empty.
 type fileMissing struct{ name string }
 
 func (e *fileMissing) Error() string { return "there is no file " + e.name }
 
-// String keeps the struct out of what is printed.
+// String prevents that the struct is printed.
 func (f files) String() string { return "" }
 
 // GetBytes returns what a file holds.
@@ -167,7 +166,7 @@ func (s fileSet) yaml(encode func([]byte) string) string {
 		return ""
 	}
 	m := map[string]string{}
-	for _, name := range sortedKeys(s) { // of two files of one name, always the same one
+	for _, name := range sortedKeys(s) { // of two files with the same name, always the same one
 		m[path.Base(name)] = encode(s[name])
 	}
 	return toYAML(m)
@@ -210,7 +209,7 @@ func globPattern(pattern string) (*regexp.Regexp, error) {
 	b.WriteString(`\z`)
 	match, err := regexp.Compile(b.String())
 	if err != nil {
-		return nil, fmt.Errorf("%q is no pattern for files", pattern)
+		return nil, fmt.Errorf("%q is not a pattern for files", pattern)
 	}
 	return match, nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// libraryFuncs returns the functions that need no worker: sprig's, but for those
-// that look at the machine, and Helm's. Their results are not bounded yet.
+// libraryFuncs returns the functions that need no worker: Helm's, and sprig's except those
+// that read from the machine. Their results are not bounded yet.
 func libraryFuncs() map[string]any {
 	funcs := map[string]any(sprig.TxtFuncMap())
 	for _, name := range []string{"env", "expandenv", "getHostByName"} {
@@ -90,7 +90,7 @@ func (w *worker) internals() template.FuncMap {
 	}
 }
 
-// printable reports whether all that a function returns can be printed as it is.
+// printable returns whether every result of a function can be printed directly.
 func printable(f any) bool {
 	if f == nil {
 		return false
@@ -102,9 +102,8 @@ func printable(f any) bool {
 	return false
 }
 
-// bound returns a function whose result is counted, by its type: the results of
-// those that are not in boundedFuncs are not much longer than what they are
-// given.
+// bound returns a function whose result is counted, by its type. The results of functions
+// that are not in boundedFuncs are not much longer than their arguments.
 func (w *worker) bound(name string, f any) any {
 	if cost := slowness(name); cost > 0 {
 		return w.interruptible(f, cost)
@@ -183,9 +182,8 @@ func (w *worker) bound(name string, f any) any {
 	return w.measured(f)
 }
 
-// isShallow reports whether a function looks at no element of a map or a list
-// that it is given, or at those of the first level only. Others may print what
-// they are given, if only in an error that nobody sees.
+// isShallow returns whether a function reads no elements of its maps and lists, or only those
+// of the first level. Others may print their arguments, if only in an error that is dropped.
 func isShallow(name string) bool {
 	switch name {
 	case "default", "empty", "coalesce", "all", "any", "ternary", "list", "tuple", "get", "set", "dig", "hasKey",
@@ -264,9 +262,8 @@ func (w *worker) list2(l []any, err error) ([]any, error) {
 	return l, w.madeList(len(l))
 }
 
-// slowness returns how many steps a call of a function counts that may take
-// long, or 0 for others: keys take a second or more, hashes of passwords some
-// 50 ms, regular expressions it depends.
+// slowness returns how many steps a call of a slow function counts, or 0 for other functions.
+// Keys take a second or more, password hashes about 50 ms, and regular expressions vary.
 func slowness(name string) int64 {
 	switch name {
 	case "genPrivateKey", "genCA", "genCAWithKey", "genSelfSignedCert", "genSelfSignedCertWithKey", "genSignedCert", "genSignedCertWithKey":
@@ -279,8 +276,8 @@ func slowness(name string) int64 {
 	return 0
 }
 
-// interruptible returns a function that fails when the context ends; what it
-// has begun goes on without anybody waiting.
+// interruptible returns a function that fails when the context ends. A call that has begun
+// continues in the background.
 func (w *worker) interruptible(f any, cost int64) any {
 	return w.around(f, func(f func() (reflect.Value, error)) (reflect.Value, error) { return w.await(cost, f) })
 }
@@ -315,7 +312,7 @@ func (w *worker) around(f any, call func(func() (reflect.Value, error)) (reflect
 	}).Interface()
 }
 
-// spread makes the last of args, a slice, arguments of their own.
+// spread replaces the last of args, a slice, by its elements.
 func spread(args []reflect.Value) []reflect.Value {
 	last := args[len(args)-1]
 	args = args[:len(args)-1]
@@ -325,7 +322,7 @@ func spread(args []reflect.Value) []reflect.Value {
 	return args
 }
 
-// safely calls a function, whose panic is an error.
+// safely calls a function, and returns its panic as an error.
 func safely(f reflect.Value, args []reflect.Value) (result reflect.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {

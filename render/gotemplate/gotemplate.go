@@ -1,12 +1,17 @@
 // Package gotemplate is render's engine of Go templates: text/template with the
 // functions of sprig and Helm, so that a template of a chart gives the same
-// bytes. What it adds is strictness (nothing that is missing gets into a file),
-// bounds (a template neither hangs a Pod nor eats its memory), and errors that
-// name the input that is missing and its place in the text.
+// bytes. It adds strictness (a missing input never gets into a file as "<no value>"), bounds
+// (a template can neither hang a Pod nor exhaust its memory), and errors that name the
+// missing input and its position in the text.
 //
-// It rewrites the tree that text/template/parse makes of a template: each chain
-// of fields becomes the call of a function of ours, which knows the place, and
-// each loop and template gets a call that counts. See rewrite.go.
+//	engine := gotemplate.New(data, engine.Options{Limits: engine.DefaultLimits})
+//	template, err := engine.Parse("app.conf", text)
+//	...
+//	err = template.Execute(ctx, out)
+//
+// It rewrites the tree that text/template/parse makes of a template: each chain of fields
+// becomes a call of a function of ours, which knows the position, and each loop and template
+// gets a call that counts steps. See rewrite.go.
 package gotemplate
 
 import (
@@ -22,8 +27,8 @@ import (
 	"initbox/render/helpers"
 )
 
-// New returns an engine of templates that see data. It costs as much as the
-// parsing of some files; what is expensive is made at the first Parse.
+// New returns an engine for templates that see data. It defers expensive work to the first
+// Parse.
 func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &goEngine{data: data, options: o, strict: !o.MissingZero}
 	e.options.Bytes = cmp.Or(o.Bytes, engine.DefaultLimits.Bytes)
@@ -50,17 +55,17 @@ type goEngine struct {
 	data      *engine.Data
 	options   engine.Options
 	strict    bool
-	library   func() map[string]any // the functions that know no run; see worker.funcs for the others
+	library   func() map[string]any // the functions that do not depend on a run; see worker.funcs for the others
 	functions func() map[string]any // those and the ones of Compat, as templates see them
 	partials  []*unit
 
 	mu        sync.Mutex
 	idle      []*worker
-	diagnoser []*worker // idle ones that look for all that is missing
+	diagnoser []*worker // idle ones that look for all missing inputs
 }
 
-// AddPartial makes the templates that the text defines known to all others, and
-// the text itself by its name, as Helm does.
+// AddPartial makes the text, under its name, and the templates that it defines available to
+// all others, as Helm does.
 func (e *goEngine) AddPartial(name, text string) error {
 	u, err := e.parse(name, text, int64(len(e.partials)+1))
 	if err != nil {
@@ -85,8 +90,8 @@ type parsed struct {
 	u *unit
 }
 
-// Execute renders the template, and once more if an input is missing: this time
-// to see what else is.
+// Execute renders the template. If an input is missing, it executes the template again to
+// find the other missing inputs.
 func (t *parsed) Execute(ctx context.Context, out io.Writer) error {
 	w := t.e.take(false)
 	err := w.execute(ctx, t.u, out)
@@ -105,8 +110,8 @@ func (t *parsed) Execute(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// take returns a worker that nobody else uses. Workers are kept, since the table
-// of some 250 functions costs more than a small file.
+// take returns an idle worker. Workers are kept, because building the table of about 250
+// functions takes longer than rendering a small file.
 func (e *goEngine) take(diagnose bool) *worker {
 	e.mu.Lock()
 	defer e.mu.Unlock()

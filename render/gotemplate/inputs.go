@@ -36,7 +36,7 @@ func (l *lister) add(u *unit) {
 }
 
 func (l *lister) walk(name string, dot ref, depth int) {
-	const plenty = 10_000 // of templates that call each other in ever new ways
+	const plenty = 10_000 // of templates that call each other in many ways
 	key := fmt.Sprintf("%q %v", name, dot)
 	if l.seen[key] || depth < 0 || len(l.seen) > plenty {
 		return
@@ -53,7 +53,7 @@ func (l *lister) walk(name string, dot ref, depth int) {
 	}
 }
 
-// read adds what the site reads.
+// read adds the input that the site reads.
 func (l *lister) read(s *site, of ref) {
 	var names []string
 	switch s.function {
@@ -83,7 +83,7 @@ func (l *lister) read(s *site, of ref) {
 	}
 }
 
-// Unsteady looks at the template and, if it composes, at all partials.
+// Unsteady checks the template and, if it includes others, all partials.
 func (t *parsed) Unsteady() []string {
 	names := slices.Clone(t.u.unsteady)
 	if t.u.composes {

@@ -10,9 +10,9 @@ import (
 	"initbox/render/engine"
 )
 
-// gap is what a worker that diagnoses has in place of a value that is missing:
-// a list without elements, which is false, and over which range and with do
-// nothing. What it stands for is beyond its length; see newGap.
+// gap is what a worker that diagnoses uses instead of a missing value: an empty list, which is
+// false, and over which range and with do nothing. The missing input is stored beyond its
+// length; see newGap.
 type gap []absence
 
 type absence struct {
@@ -26,10 +26,10 @@ func newGap(input engine.Input, reported bool) gap {
 
 func (g gap) absence() *absence { return &g[:1][0] }
 
-// nothing is a gap that needs no report: what it follows from has one.
+// nothing is a gap that is not reported, because its cause has been.
 func nothing() gap { return newGap(engine.Input{}, true) }
 
-// report adds an input to those that are missing, each place once.
+// report adds a missing input, each position once.
 func (w *worker) report(in engine.Input) {
 	const plenty = 1000
 	if len(w.missing) >= plenty {
@@ -43,7 +43,7 @@ func (w *worker) report(in engine.Input) {
 	w.missing = append(w.missing, in)
 }
 
-// use reports what is missing, if a value is: it is needed now.
+// use reports a missing value when it is needed.
 func (w *worker) use(v any) (isGap bool) {
 	g, ok := v.(gap)
 	if !ok {
@@ -56,8 +56,8 @@ func (w *worker) use(v any) (isGap bool) {
 	return true
 }
 
-// miss returns the value of what is missing: nil where that will do, an error
-// for the first one, a gap to find the others.
+// miss returns the value of a missing input: nil where that is enough, an error for the
+// first one, and a gap when looking for the others.
 func (w *worker) miss(s *site, name, why string) (any, error) {
 	in := engine.Input{Position: s.position(), Name: name, Why: why}
 	switch {
@@ -73,7 +73,7 @@ func (w *worker) miss(s *site, name, why string) (any, error) {
 	return g, nil
 }
 
-// instead returns the error, or a gap to go on with.
+// instead returns the error, or a gap with which a diagnosis continues.
 func (w *worker) instead(err error) (any, error) {
 	if w.diagnose && !w.fatal(err) {
 		return nothing(), nil
@@ -81,8 +81,7 @@ func (w *worker) instead(err error) (any, error) {
 	return nil, err
 }
 
-// fatal reports whether an execution ends with the error, even if it diagnoses:
-// bounds are such errors.
+// fatal returns whether the error ends even a diagnosis, as an exceeded bound does.
 func (w *worker) fatal(err error) bool {
 	stop := (*stopError)(nil)
 	return errors.As(err, &stop) || w.steps > w.e.options.Steps || len(w.dots) >= w.e.options.Depth
@@ -141,7 +140,7 @@ func (w *worker) chain(id int64, value any) (any, error) {
 	return value, nil
 }
 
-// foreign says why there is nothing by a name that Helm gives and render does not.
+// foreign explains why a name that Helm provides does not exist in render.
 func foreign(s *site, i int) string {
 	if i == 0 && s.ref.known && len(s.ref.keys) == len(s.keys) {
 		switch s.keys[0] {
@@ -152,8 +151,8 @@ func foreign(s *site, i int) string {
 	return ""
 }
 
-// field returns what text/template would for value.key: a method's result, a
-// field, or what a map has.
+// field returns the same as text/template for value.key: the result of a method, a field, or
+// an element of a map.
 func field(value any, key string) (result any, ok bool, err error) {
 	v := reflect.ValueOf(value)
 	if !v.IsValid() {
@@ -221,7 +220,7 @@ func (w *worker) index(id int64, args ...any) (any, error) {
 	return value, nil
 }
 
-// keyName returns a key as refs have it.
+// keyName returns a key in the form of refs.
 func keyName(key any) string {
 	switch key := key.(type) {
 	case string:
@@ -232,7 +231,7 @@ func keyName(key any) string {
 	return "[?]"
 }
 
-// element returns what a map has by the key, or a list or a string at the index.
+// element returns the element of a map by key, or of a list or a string by index.
 func element(value, key any) (any, bool, error) {
 	v, k := reflect.Indirect(reflect.ValueOf(value)), reflect.ValueOf(key)
 	switch v.Kind() {
@@ -336,7 +335,7 @@ func (w *worker) expandenv(id int64, args ...any) (result any, err error) {
 	return expanded, nil
 }
 
-// expand replaces $NAME and ${NAME} by what .Env has.
+// expand replaces $NAME and ${NAME} by the values of .Env.
 func (w *worker) expand(text string, missing *[]string) (string, error) {
 	size := int64(len(text))
 	value := func(name string) string {

@@ -11,9 +11,8 @@ import (
 // function walks all of them: fmt has no bound for a map that contains itself.
 const maxNesting = 1000
 
-// measure returns about how many bytes a value is as a text, and an error if
-// those are more than the limit: a list may have the same list many times, and
-// be short in memory only.
+// measure returns approximately how many bytes a value has as text, and an error if they
+// exceed the limit: a list may contain the same list many times, and be small only in memory.
 func (w *worker) measure(values ...any) (int64, error) {
 	left := w.e.options.Bytes
 	for _, v := range values {
@@ -108,8 +107,8 @@ func (w *worker) elements(n int) error {
 	return nil
 }
 
-// madeList counts a list that was made. Loops that add to a list make a new one
-// each time, which the garbage collector takes: hence the low rate.
+// madeList counts a new list. The rate is low, because loops that append to a list make a new
+// one each time, and the old ones are garbage.
 func (w *worker) madeList(n int) error {
 	if err := w.elements(n); err != nil {
 		return err

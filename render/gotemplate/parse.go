@@ -11,13 +11,13 @@ import (
 	"initbox/render/engine"
 )
 
-// unit is a text that is parsed: a file, a partial, or what tpl was given.
+// unit is a text that is parsed: a file, a partial, or the argument of tpl.
 type unit struct {
 	name, text  string
 	right       string             // the delimiter that ends an action
-	given       *site              // to tpl, there
+	given       *site              // the call of tpl
 	number      int64              // of the unit among those of a run; the file's is 0
-	main        *parse.Tree        // nil if there is nothing but definitions
+	main        *parse.Tree        // nil if the text has only definitions
 	definitions []*parse.Tree      // by define and block
 	sites       []*site            // by the number that the tree has
 	bodies      map[string][]*site // of each template, in the order of its text
@@ -40,7 +40,7 @@ func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
 		return nil, &engine.Error{Position: u.position(at), Text: fmt.Sprintf("blocks are nested deeper than %d", maxBlocks)}
 	}
 	tree, trees := parse.New(name), map[string]*parse.Tree{}
-	tree.Mode = parse.SkipFuncCheck // rewrite says the place, too
+	tree.Mode = parse.SkipFuncCheck // rewrite reports the position too
 	if _, err := tree.Parse(text, left, right, trees); err != nil {
 		return nil, u.syntaxError(err)
 	}
@@ -57,8 +57,8 @@ func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
 	return u, nil
 }
 
-// maxBlocks keeps the recursion of the parser, and of those who walk its tree,
-// far from the end of the stack, which no program survives.
+// maxBlocks bounds the recursion of the parser, and of functions that walk its tree: a stack
+// overflow ends the process.
 const maxBlocks = 10_000
 
 // deepBlocks returns where the blocks are nested too deeply, or -1.
@@ -155,7 +155,8 @@ func (u *unit) position(at int) engine.Position {
 	}
 }
 
-// syntaxError says what is wrong with a text. The parser's error tells the line only.
+// syntaxError returns the error of a text with its position. The parser's error has only the
+// line.
 func (u *unit) syntaxError(err error) *engine.Error {
 	text := strings.TrimPrefix(err.Error(), "template: ")
 	e := &engine.Error{Position: engine.Position{File: u.name}, Text: text, Err: err}

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ref says of what data a value in a template is: it is followed through with,
-// range, variables and the templates that are included, so that an input that is
-// missing has the name that the user gave it. The zero ref is of unknown origin.
+// ref is the input that a value in a template comes from. It is tracked through with, range,
+// variables and included templates, so that a missing input is reported by the name that the
+// user gave it. The zero ref is of unknown origin.
 type ref struct {
 	known  bool
 	keys   []string       // from the dot with which the template was called
@@ -17,8 +17,8 @@ type ref struct {
 // each stands in keys for any element of a list or a map.
 const each = "[*]"
 
-// maxKeys is how long a name may be, in keys. What is longer is of unknown origin:
-// a chain of a million fields, or blocks in each other, would cost its square.
+// maxKeys is how many keys a name may have. A longer one is of unknown origin: a chain of a
+// million fields, or nested blocks, would take quadratic time.
 const maxKeys = 256
 
 // child returns what a value has by that key.

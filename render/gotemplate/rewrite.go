@@ -11,8 +11,8 @@ import (
 	"initbox/render/engine"
 )
 
-// What a tree becomes, with N the number of a site, from which the function has
-// the place and the name:
+// The rewritten forms, with N the number of a site, by which the function finds the position
+// and the name:
 //
 //	.a.b, $x.a, (…).a       _chain N . — when strict; nil if it is optional there
 //	.Files.Get "x"          _method N .Files "x" — when strict
@@ -23,25 +23,25 @@ import (
 //	the body of a template  {{_enter}}…{{_leave}}
 //	{{template "x" .a}}     {{template "x" .a | _dot N}}
 //
-// The same tree is executed by workers that stop at what is missing and by those
-// that look for all of it: they differ in their functions.
+// Workers that stop at a missing input execute the same tree as workers that look for all
+// missing inputs: only their functions differ.
 
-// site is a place in a text where something is read, called or printed.
+// site is a position in a text where a value is read or printed, or a function called.
 type site struct {
 	source   *unit
 	pos      int      // byte offset
 	head     string   // of a chain, as written: "" for dot, "$x", "(…)"
-	keys     []string // of a chain: what to look up, one in the other
-	ref      ref      // of the value, from the dot of the template; of an index, that of what is indexed
-	reads    bool     // it reads ref: an input, if it is of the data
-	constant []string // of an index: the keys, as far as the text tells
-	function string   // the template's name for what the site calls
-	optional bool     // nil will do
+	keys     []string // of a chain: the keys to look up, each in the previous value
+	ref      ref      // of the value, from the dot of the template; for an index, of the indexed value
+	reads    bool     // it reads ref: an input, if it is in the data
+	constant []string // of an index: the keys, if they are literals
+	function string   // the name of the called function in the template
+	optional bool     // nil is allowed
 	print    bool     // its value is printed
-	calls    string   // the template that is called with ref as its dot, if the text tells
+	calls    string   // the template that is called with ref as its dot, if its name is a literal
 }
 
-// text returns how the place reads in the template, cut where it is long.
+// text returns the source of the site, shortened if it is long.
 func (s *site) text() string {
 	const most = 200
 	text := s.whole()
@@ -62,7 +62,7 @@ func (s *site) whole() string {
 	return strings.TrimSpace(strings.TrimSuffix(text, "-"))
 }
 
-// position is that of the site, or of the tpl whose text it is in.
+// position returns the position of the site, or of the call of tpl whose text it is in.
 func (s *site) position() engine.Position {
 	if s.source.given != nil {
 		return s.source.given.position()
@@ -70,7 +70,7 @@ func (s *site) position() engine.Position {
 	return s.source.position(s.pos)
 }
 
-// rewriter walks one tree. It fails by a panic with an *engine.Error.
+// rewriter walks one tree. On an error it panics with an *engine.Error.
 type rewriter struct {
 	*unit
 	e    *goEngine
@@ -113,7 +113,7 @@ func (r *rewriter) add(s site) *site {
 	return &s
 }
 
-// id returns the node that tells a function of ours the last site.
+// id returns the node with the number of the last site, the argument of our functions.
 func (r *rewriter) id(pos parse.Pos) parse.Node {
 	n := r.number<<32 | int64(len(r.sites)-1)
 	return &parse.NumberNode{NodeType: parse.NodeNumber, Pos: pos, IsInt: true, Int64: n, Text: strconv.FormatInt(n, 10)}
@@ -178,7 +178,7 @@ func (r *rewriter) node(n parse.Node) {
 	}
 }
 
-// block walks a node that has two lists; inner says what the first one sees.
+// block walks a node with two lists; inner is the dot of the first one.
 func (r *rewriter) block(n *parse.BranchNode, inner func(ref)) {
 	defer func(dot ref, n int) { r.dot, r.vars = dot, r.vars[:n] }(r.dot, len(r.vars))
 	dot := r.dot
@@ -211,7 +211,7 @@ func (r *rewriter) variable(name string) ref {
 	return ref{}
 }
 
-// printed has what an action prints checked: it may be null, or without end.
+// printed adds a check to an action that prints: the value may be null, or endless.
 func (r *rewriter) printed(n *parse.ActionNode) {
 	last := n.Pipe.Cmds[len(n.Pipe.Cmds)-1]
 	switch first := last.Args[0].(type) {
@@ -230,7 +230,7 @@ func (r *rewriter) printed(n *parse.ActionNode) {
 	n.Pipe.Cmds = append(n.Pipe.Cmds, command(n.Pos, ident(n.Pos, "_print"), r.id(n.Pos)))
 }
 
-// pipe walks a pipeline; optional says that nil will do for its value.
+// pipe walks a pipeline; optional means that its value may be nil.
 func (r *rewriter) pipe(p *parse.PipeNode, optional bool) ref {
 	var of ref
 	for i, cmd := range p.Cmds {
@@ -248,7 +248,7 @@ func (r *rewriter) pipe(p *parse.PipeNode, optional bool) ref {
 	return of
 }
 
-// command walks one command of a pipeline; before is of what it is given last.
+// command walks one command of a pipeline; before is the ref of its last argument.
 func (r *rewriter) command(cmd *parse.CommandNode, optional, piped bool, before ref) ref {
 	args := cmd.Args
 	switch first := args[0].(type) {
@@ -271,7 +271,7 @@ func (r *rewriter) command(cmd *parse.CommandNode, optional, piped bool, before 
 	return ref{}
 }
 
-// value walks an operand, and returns what to put in its place.
+// value walks an operand, and returns its replacement.
 func (r *rewriter) value(n parse.Node, optional bool) (parse.Node, ref) {
 	switch n := n.(type) {
 	case *parse.DotNode:
@@ -302,9 +302,9 @@ func pipeOf(cmd *parse.CommandNode) *parse.PipeNode {
 	return &parse.PipeNode{NodeType: parse.NodePipe, Pos: cmd.Pos, Cmds: []*parse.CommandNode{cmd}}
 }
 
-// receiver takes a chain of fields apart: what it begins with, that one's ref,
-// the fields, how the beginning reads, and where. The parser's own position is
-// that of the second field, if there is one.
+// receiver splits a chain of fields: its first node, the ref of that node, the fields, the
+// source of the first node, and its position. The parser reports the position of the second
+// field, if there is one.
 func (r *rewriter) receiver(n parse.Node, optional bool) (recv parse.Node, of ref, keys []string, head string, pos parse.Pos) {
 	pos = n.Position()
 	switch n := n.(type) {
@@ -345,7 +345,7 @@ func (r *rewriter) chain(n parse.Node, optional bool) (parse.Node, ref) {
 	return pipeOf(command(pos, ident(pos, "_chain"), r.id(pos), recv)), of
 }
 
-// method rewrites a chain that has arguments: its last name is a method's.
+// method rewrites a chain that has arguments: its last name is a method.
 func (r *rewriter) method(cmd *parse.CommandNode, optional bool) ref {
 	n := cmd.Args[0]
 	recv, of, keys, head, pos := r.receiver(n, optional)
@@ -357,7 +357,7 @@ func (r *rewriter) method(cmd *parse.CommandNode, optional bool) ref {
 		arg, _ = r.value(arg, false)
 		rest = append(rest, arg)
 	}
-	if len(keys) == 0 { // a variable with arguments: the executor says what is wrong
+	if len(keys) == 0 { // a variable with arguments: the executor reports the error
 		cmd.Args = append(cmd.Args[:1], rest...)
 		return ref{}
 	}
@@ -429,7 +429,7 @@ func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optiona
 	return result
 }
 
-// replace makes the command one of a function of ours, with the last site.
+// replace makes the command a call of our function, with the last site.
 func (r *rewriter) replace(cmd *parse.CommandNode, function string) {
 	pos := cmd.Args[0].Position()
 	cmd.Args = slices.Concat([]parse.Node{ident(pos, function), r.id(pos)}, cmd.Args[1:])
@@ -450,7 +450,7 @@ func (r *rewriter) index(cmd *parse.CommandNode, refs []ref, pos parse.Pos, opti
 		s.constant = append(s.constant, key)
 		result = result.child(key)
 	}
-	if len(s.constant) > 0 { // the input is this one, not what it is of
+	if len(s.constant) > 0 { // the input is the element, not the indexed value
 		s.reads = true
 		if before := len(r.body) - 2; before >= 0 && r.body[before].ref.name() == s.ref.name() {
 			r.body[before].reads = false
@@ -462,8 +462,8 @@ func (r *rewriter) index(cmd *parse.CommandNode, refs []ref, pos parse.Pos, opti
 	return result
 }
 
-// asks notes the input of a function that asks for it by keys: the arguments
-// from first to last, of the one at index of.
+// asks records the input of a function that looks it up by keys: the arguments from first to
+// last, in the argument at index of.
 func (r *rewriter) asks(cmd *parse.CommandNode, refs []ref, of, first, last int) {
 	s := site{pos: int(cmd.Pos), function: "index", optional: true, reads: true}
 	for i := first; i <= last; i++ {
@@ -516,7 +516,7 @@ func constantOf(args []parse.Node, i int) (string, bool) {
 	return "", false
 }
 
-// known notes the use of a function, and fails if there is none of that name.
+// known records the use of a function, and fails if the name is unknown.
 func (r *rewriter) known(name string, pos parse.Pos) {
 	if isUnsteady(name) && !slices.Contains(r.unsteady, name) {
 		r.unsteady = append(r.unsteady, name)
@@ -532,7 +532,7 @@ func (r *rewriter) known(name string, pos parse.Pos) {
 	}
 	slices.Sort(names)
 	fix := ""
-	lower := make([]string, len(names)) // of suggest, only the name is in small letters
+	lower := make([]string, len(names)) // suggest lowers only the case of the name
 	for i, n := range names {
 		lower[i] = strings.ToLower(n)
 	}
@@ -550,8 +550,8 @@ var builtins = []string{
 	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println", "slice", "urlquery",
 }
 
-// isOptional reports whether nil will do for the i-th of n arguments of a
-// function, because it is what the function asks about.
+// isOptional returns whether the i-th of n arguments of a function may be nil, because the
+// function tests for that.
 func isOptional(name string, cmd *parse.CommandNode, i, n int) bool {
 	switch name {
 	case "default", "coalesce", "empty", "all", "any":
@@ -574,7 +574,7 @@ func isOptional(name string, cmd *parse.CommandNode, i, n int) bool {
 	return false
 }
 
-// isUnsteady reports whether the function has another result each time.
+// isUnsteady returns whether the results of the function differ from call to call.
 func isUnsteady(name string) bool {
 	switch name {
 	case "now", "ago", "shuffle", "uuidv4", "htpasswd", "bcrypt", "encryptAES":
@@ -583,7 +583,7 @@ func isUnsteady(name string) bool {
 	return strings.HasPrefix(name, "rand") || strings.HasPrefix(name, "gen")
 }
 
-// isMutator reports whether the function changes a map that it is given.
+// isMutator returns whether the function changes a map that is its argument.
 func isMutator(name string) bool {
 	return name == "set" || name == "unset" || strings.HasPrefix(name, "merge") || strings.HasPrefix(name, "mustMerge")
 }

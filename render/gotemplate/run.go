@@ -16,11 +16,11 @@ import (
 	"initbox/render/engine"
 )
 
-// worker executes templates, one after the other: it has text/template's table
-// of functions, which is too expensive to make for each file.
+// worker executes templates, one after another. It has text/template's table of functions,
+// which is too expensive to build for each file.
 type worker struct {
 	e        *goEngine
-	diagnose bool               // go on after what is missing, and collect it
+	diagnose bool               // continue after a missing input, and collect all of them
 	base     *template.Template // with the partials
 	run
 }
@@ -29,11 +29,11 @@ type worker struct {
 type run struct {
 	ctx     context.Context
 	file    *unit
-	units   []*unit            // that of the file, those of the partials, those of tpl
+	units   []*unit            // of the file, the partials, and the texts of tpl
 	set     *template.Template // the templates that can be included now
 	texts   map[string]*unit   // of tpl
 	root    map[string]any
-	dots    []ref // of the templates that are being executed
+	dots    []ref // of the templates that are running
 	next    ref   // of the template that is about to be
 	steps   int64
 	checked int64 // steps at the last look at ctx
@@ -42,7 +42,7 @@ type run struct {
 	missing []engine.Input
 }
 
-// main is the name under which a file is executed; no definition has it.
+// main is the name under which a file is executed; no definition can have it.
 const mainName = "\x00main"
 
 func newWorker(e *goEngine, diagnose bool) *worker {
@@ -88,7 +88,7 @@ func (w *worker) execute(ctx context.Context, u *unit, out io.Writer) (err error
 	if u.main == nil {
 		return ctx.Err()
 	}
-	if len(u.definitions) > 0 { // they are not for other files
+	if len(u.definitions) > 0 { // other files must not see them
 		if w.set, err = w.base.Clone(); err != nil {
 			return w.wrap(err)
 		}
@@ -105,7 +105,7 @@ func (w *worker) execute(ctx context.Context, u *unit, out io.Writer) (err error
 	return w.wrap(err)
 }
 
-// mayMutate reports whether the template may change the data that it sees.
+// mayMutate returns whether the template may change its data.
 func (w *worker) mayMutate() bool {
 	mutates := w.file.mutates
 	if w.file.composes {
@@ -117,7 +117,7 @@ func (w *worker) mayMutate() bool {
 	return mutates
 }
 
-// usesTpl reports whether the file executes texts that nobody has seen.
+// usesTpl returns whether the file executes texts that are unknown before it runs.
 func (w *worker) usesTpl() bool {
 	for _, s := range w.file.sites {
 		if s.function == "tpl" {
@@ -157,8 +157,8 @@ func (w *worker) dot() ref {
 	return w.dots[len(w.dots)-1]
 }
 
-// wrap makes the error of an execution one for the user: the innermost place
-// counts, not those that include it.
+// wrap rewrites the error of an execution for the user, with the innermost position, not that
+// of the including templates.
 func (w *worker) wrap(err error) error {
 	if err == nil {
 		return nil
@@ -200,7 +200,7 @@ func (e *missError) Error() string { return e.input.Name + " is missing" }
 
 // Bounds.
 
-// enter begins a template that is executed, leave ends it.
+// enter begins the execution of a template, leave ends it.
 func (w *worker) enter() (string, error) {
 	if len(w.dots) >= w.e.options.Depth {
 		return "", &engine.Error{Text: fmt.Sprintf("templates include each other deeper than %d", w.e.options.Depth), Fix: "is there one that includes itself?"}
@@ -217,7 +217,7 @@ func (w *worker) leave() string {
 
 func (w *worker) tick() (string, error) { return "", w.charge(1) }
 
-// charge counts steps, and looks at the context from time to time.
+// charge counts steps, and checks the context from time to time.
 func (w *worker) charge(n int64) error {
 	w.steps += n
 	if w.steps > w.e.options.Steps {
@@ -232,7 +232,7 @@ func (w *worker) charge(n int64) error {
 	return nil
 }
 
-// allow checks a size before something of so many bytes is made.
+// allow checks a size before a value of that size is made.
 func (w *worker) allow(bytes int64) error {
 	if bytes < 0 || bytes > w.e.options.Bytes {
 		return &engine.Error{Text: fmt.Sprintf("makes more than %d bytes", w.e.options.Bytes)}
@@ -240,16 +240,16 @@ func (w *worker) allow(bytes int64) error {
 	return nil
 }
 
-// wasteful is how many bytes a template may make before somebody looks whether
-// they are still in use, and hopeless how many may be, garbage included: of that
-// there is as much as of the rest, at most.
+// wasteful is how many bytes a template may allocate before the worker checks how many are
+// still in use. hopeless is how many may be in use including garbage, which is at most half
+// of them.
 const (
 	wasteful = 256 << 20
 	hopeless = 1 << 30
 )
 
-// grow counts bytes that were made. Each string is bounded, but a template can
-// keep many of them; most keep none, whatever they make on the way.
+// grow counts allocated bytes. Each string is bounded, but a template can keep many of them;
+// most templates keep none of their intermediate strings.
 func (w *worker) grow(bytes int) error {
 	w.made += int64(bytes)
 	if err := w.allow(int64(bytes)); err != nil {
@@ -265,7 +265,7 @@ func (w *worker) grow(bytes int) error {
 	return w.charge(int64(bytes) >> 12)
 }
 
-// Templates that execute others.
+// Functions that execute other templates.
 
 // include returns the result of the template of that name.
 func (w *worker) include(id int64, args ...any) (any, error) {
@@ -325,10 +325,10 @@ func (w *worker) tpl(id int64, args ...any) (any, error) {
 	return w.outcome(string(result), within(s, w.wrap(err)))
 }
 
-// textName is the name of texts that tpl is given: they have no file.
+// textName is the name of the texts of tpl, which have no file.
 const textName = "\x00tpl"
 
-// within makes an error in a text that tpl is given one at the place of tpl.
+// within moves an error in a text of tpl to the position of tpl.
 func within(s *site, err error) error {
 	if e := (*engine.Error)(nil); errors.As(err, &e) && e.File == textName {
 		at := ""
@@ -364,7 +364,7 @@ func (w *worker) text(s *site, text string) (*unit, error) {
 	return u, nil
 }
 
-// outcome is that of a template executed by another.
+// outcome is the result of a template executed by another.
 func (w *worker) outcome(result string, err error) (any, error) {
 	if err != nil {
 		return w.instead(w.wrap(err))
@@ -388,7 +388,7 @@ func (b *textBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// sink is where the template's own result goes. The pieces are small, and out
+// sink receives the template's own result. It buffers, because the pieces are small and out
 // may be a file.
 type sink struct {
 	w       *worker
@@ -411,7 +411,7 @@ func (s *sink) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	ready, rest := s.pending, 0
-	if s.zero { // what goes on may be removed, but not what removing brings together
+	if s.zero { // remove each occurrence once; text that becomes one by removing stays
 		rest = beginning(s.pending, noValue)
 		ready = bytes.ReplaceAll(s.pending[:len(s.pending)-rest], []byte(noValue), nil)
 	}
@@ -422,7 +422,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// beginning returns how many bytes at the end of text begin the word.
+// beginning returns how many bytes at the end of text are the beginning of the word.
 func beginning(text []byte, word string) int {
 	for n := min(len(word)-1, len(text)); n > 0; n-- {
 		if string(text[len(text)-n:]) == word[:n] {

@@ -10,8 +10,8 @@ import (
 	"github.com/mitchellh/copystructure"
 )
 
-// Functions of sprig that are other ones here: the same template and data must
-// give the same bytes, and a template must end.
+// Functions of sprig that differ here: the same template and data must give the same bytes,
+// and every template must end.
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -33,7 +33,7 @@ func values(dict map[string]any) []any {
 	return all
 }
 
-// dig is sprig's, but what is null on the way is what is missing.
+// dig is sprig's, but treats a null on the way as missing.
 func dig(args ...any) (any, error) {
 	if len(args) < 3 {
 		return nil, errors.New("dig: want at least three arguments")
@@ -58,7 +58,7 @@ func dig(args ...any) (any, error) {
 	return value, nil
 }
 
-// uniq is sprig's, but not of quadratic time for texts and numbers.
+// uniq is sprig's, but does not take quadratic time for strings and numbers.
 func uniq(list any) ([]any, error) {
 	v := reflect.ValueOf(list)
 	if v.Kind() != reflect.Slice && v.Kind() != reflect.Array {
@@ -87,7 +87,7 @@ func uniq(list any) ([]any, error) {
 
 func mustUniq(list any) ([]any, error) { return uniq(list) }
 
-// basic reports whether == is deep equality.
+// basic returns whether == is deep equality.
 func basic(v any) bool {
 	switch v.(type) {
 	case nil, string, bool, int, int64, float64:
@@ -96,7 +96,7 @@ func basic(v any) bool {
 	return false
 }
 
-// copyValue copies what a template may change.
+// copyValue copies data that a template may change.
 func copyValue(v any) any {
 	switch v := v.(type) {
 	case nil, string, bool, int, int64, float64:

@@ -23,19 +23,18 @@ const (
 	lockName   = "lock"
 )
 
-// area is a folder of files that are to be renamed to where they belong. The
-// file lock in it is locked for as long as its writer lives, which tells it from
-// the area of one that was killed. (A file, since NFS has no locks on folders
-// that other machines see.)
+// area is a folder with staged files, which are renamed to their destinations later. Its
+// writer holds the lock of the file called lock; an area that is not locked was left by a
+// writer that was killed. (A file, because on NFS other machines do not see locks of folders.)
 type area struct {
-	parent *os.File // the folder that it is in
+	parent *os.File // the parent folder
 	name   string
 	dir    *os.File
 	lock   *os.File // nil where the file system has no locks
 	files  atomic.Int64
 }
 
-// newArea makes an area in the folder at of root.
+// newArea makes an area in the folder called at, below root.
 func newArea(root *os.Root, at string) (a *area, err error) {
 	for {
 		name := path.Join(at, areaPrefix+strings.ToLower(rand.Text()[:idLength]))
@@ -55,7 +54,7 @@ func newArea(root *os.Root, at string) (a *area, err error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("make %s: %w", name, err)
 		}
-		// Another process swept it away before it was locked.
+		// Another process removed it before it was locked.
 	}
 }
 
@@ -68,7 +67,7 @@ func (a *area) open() (err error) {
 	}
 	switch err := dirfd.Lock(a.lock, unix.LOCK_EX); {
 	case errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS):
-		return nil // then nobody else can lock it either, and it is never swept away
+		return nil // then no other process can lock it either, and none removes it
 	case err != nil:
 		return err
 	}
@@ -76,8 +75,8 @@ func (a *area) open() (err error) {
 	return err
 }
 
-// write makes a file of the area and returns its name. What it does not do is
-// bring it to the disk: see sync.
+// write creates a file in the area and returns its name. It does not sync the file: see
+// sync.
 func (a *area) write(content []byte, attr Attr) (string, error) {
 	name := strconv.FormatInt(a.files.Add(1), 10)
 	f, err := dirfd.Open(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
@@ -91,8 +90,8 @@ func (a *area) write(content []byte, attr Attr) (string, error) {
 	return name, bare(errors.Join(err, f.Close()))
 }
 
-// set gives f the owner, then the mode, since a change of the owner takes the
-// set-user-ID bits away. No umask has a say in it.
+// set changes the owner of f, then the mode, because chown clears the set-user-ID bits. The
+// umask does not apply.
 func (a Attr) set(f *os.File) error {
 	if a.UID != -1 || a.GID != -1 {
 		if err := f.Chown(a.UID, a.GID); err != nil {
@@ -105,8 +104,8 @@ func (a Attr) set(f *os.File) error {
 	return nil
 }
 
-// sync brings these files of the area to the disk, before a rename makes them
-// visible: without it, a power cut may leave a new name on an empty file.
+// sync writes these files of the area to the disk before a rename makes them visible.
+// Without it, a power cut could leave a new name on an empty file.
 //
 // Measured on a virtual disk with ext4 and two cores, files of 1 kB, in ms:
 //
@@ -117,15 +116,14 @@ func (a Attr) set(f *os.File) error {
 //	fsync, as dpkg does   0.5  1.4  4.3    13    60     584
 //	syncfs                0.4  0.5  0.8   2.3   6.7      63
 //
-// (On tmpfs fsync takes below 6 µs, and syncfs nothing. One by one, with the
-// writing, 10 000 take 4.5 s, and 0.2 s without fsync.) So syncfs is ten times as
-// fast, but it writes what others have left unwritten on the same file system,
-// too, which on a busy node may be gigabytes. Few files are therefore synced each,
-// and only many that way.
+// (On tmpfs an fsync takes less than 6 µs, and syncfs no time. Written and synced one by
+// one, 10 000 files take 4.5 s, and 0.2 s without fsync.) syncfs is ten times as fast, but
+// it also writes what other programs have left unwritten on the file system, which may be
+// gigabytes on a busy node. So it is used only for many files.
 func (a *area) sync(files []string) error {
 	if len(files) > fewFiles {
-		// It tells of errors since Linux 5.8; and where it fails, on behalf of
-		// another's file perhaps, each file says how it is itself.
+		// syncfs reports errors since Linux 5.8, perhaps those of another program's file.
+		// After an error, an fsync of each file reports its own.
 		if err := dirfd.Syncfs(a.dir); err == nil {
 			return nil
 		}
@@ -151,7 +149,7 @@ func (a *area) syncFile(name string) error {
 	if errors.Is(err, fs.ErrPermission) {
 		f, err = dirfd.Open(a.dir, name, unix.O_WRONLY, 0)
 	}
-	if errors.Is(err, fs.ErrPermission) { // such a mode is odd, but what was asked for
+	if errors.Is(err, fs.ErrPermission) { // an unusual mode, but the user chose it
 		return dirfd.Syncfs(a.dir)
 	}
 	if err == nil {
@@ -160,7 +158,7 @@ func (a *area) syncFile(name string) error {
 	return bare(err)
 }
 
-// remove removes the area, its lock last: what has none is empty.
+// remove removes the area, and its lock last: an area without a lock is empty.
 func (a *area) remove() {
 	if a.dir != nil {
 		empty(a.dir)
@@ -175,7 +173,7 @@ func (a *area) remove() {
 	}
 }
 
-// empty removes the files of an area, which has no folders; the lock comes last.
+// empty removes the files of an area, which contains no folders. The lock comes last.
 func empty(dir *os.File) {
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
@@ -186,13 +184,13 @@ func empty(dir *os.File) {
 	dirfd.Remove(dir, lockName)
 }
 
-// sweepAreas removes the areas in dir whose writers were killed. What cannot be
-// removed, in a folder that cannot be written to perhaps, stays.
+// sweepAreas removes the areas in dir whose writers were killed. An area that cannot be
+// removed, perhaps because dir is not writable, stays.
 func sweepAreas(dir *os.File) {
 	each(dir, areaPrefix, func(name string) { sweepArea(dir, name) })
 }
 
-// sweepArea reports whether there is no such area any more.
+// sweepArea removes an area whose writer was killed, and returns whether it is gone.
 func sweepArea(dir *os.File, name string) (gone bool) {
 	a, err := dirfd.OpenDir(dir, name)
 	if err != nil {
@@ -210,12 +208,12 @@ func sweepArea(dir *os.File, name string) (gone bool) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return false
 	}
-	// One without a lock is being made or removed: it goes if it is empty.
+	// An area without a lock is being created or removed: it is removed if it is empty.
 	err = dirfd.RemoveDir(dir, name)
 	return err == nil || errors.Is(err, fs.ErrNotExist)
 }
 
-// each calls do for the names in dir that begin so, whose number may be large.
+// each calls do for the names in dir that begin with prefix.
 func each(dir *os.File, prefix string, do func(name string)) {
 	list, err := dirfd.OpenDir(dir, ".") // with a position of its own
 	if err != nil {
@@ -233,8 +231,8 @@ func each(dir *os.File, prefix string, do func(name string)) {
 	}
 }
 
-// bare takes the name of a staged file out of an error: the user knows the file
-// by another.
+// bare removes the name of a staged file from an error: the user knows the file by another
+// name.
 func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

@@ -21,31 +21,30 @@ type commit struct {
 	top     *os.Root // base, which exists now
 	root    *os.Root // the folder of the files: base, or the new version in it
 	version string   // the new version's name
-	guard   *area    // beside the new version, whose lock shows that it is being written
+	guard   *area    // beside the new version; its lock shows that the version is being written
 	stale   []string // files to be removed
 	list    list
 
 	have    map[string]bool // folders of root that exist
-	touched map[string]bool // folders of root that hold other names now
+	touched map[string]bool // folders of root whose names have changed since they were synced
 	dir     *os.File        // the last one that was opened
 	dirName string
 
 	overwrites []*overwrite
 	undo       []func()
-	begun      bool // something old is replaced: there is no way back
+	begun      bool // an old file has been replaced: this cannot be undone
 	done       []Change
 }
 
 // Commit puts everything in place, and returns what changed, sorted by name.
 //
-// What can fail is done first, and undone if it does: the contents are brought
-// to the disk, folders made, and files that are new get their names, for which a
-// full disk may have no room. Then files are replaced, which needs none. If that
-// fails all the same (somebody has made a folder of that name since, or the disk
-// fails), the error tells how far it came; the next Commit goes on from there.
-// To keep a second name of each old file for the way back would not help: a
-// process that is killed cannot take it, nor one whose disk fails. For all or
-// nothing even then, there is [OpenVersion].
+// The steps that are likely to fail come first, and are undone if one fails: syncing the
+// contents, making folders, and giving new files their names, for which a full disk may
+// have no room. Replacing files, which needs no room, comes after that. If it fails all the
+// same (because another process has made a folder of that name, or the disk fails), the
+// error says how many files were done; the next Commit does the rest. Keeping a second name
+// of each old file in order to go back would not help: a killed process cannot go back, nor
+// can one whose disk fails. [OpenVersion] is all or nothing even then.
 func (s *Stage) Commit() ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +92,7 @@ func (c *commit) steps() []func() error {
 	}
 }
 
-// close removes what waited; what Commit has opened is closed.
+// close removes the staged files, and closes what Commit has opened.
 func (c *commit) close() {
 	for _, o := range c.overwrites {
 		o.file.Close()
@@ -111,7 +110,7 @@ func (c *commit) close() {
 	}
 }
 
-// settle makes the folder if it is missing, and those above.
+// settle makes the folder if it is missing, and its parents.
 func (c *commit) settle() error {
 	if len(c.changes) == 0 && c.home.Name() != c.base {
 		return errNothingToDo
@@ -142,7 +141,7 @@ func (c *commit) settle() error {
 	return nil
 }
 
-// sync brings the contents to the disk.
+// sync writes the staged contents to the disk.
 func (c *commit) sync() error {
 	files := map[*area][]string{}
 	for _, ch := range c.changes {
@@ -152,13 +151,13 @@ func (c *commit) sync() error {
 	}
 	for a, names := range files {
 		if err := a.sync(names); err != nil {
-			return fmt.Errorf("bring the files for %s to the disk: %w", c.base, err)
+			return fmt.Errorf("sync the files for %s: %w", c.base, err)
 		}
 	}
 	return nil
 }
 
-// makeFolders makes the folders that files will be in.
+// makeFolders makes the folders of the files.
 func (c *commit) makeFolders() error {
 	for _, ch := range c.changes {
 		if err := c.ensure(path.Dir(ch.Name), ch.attr); err != nil {
@@ -184,8 +183,8 @@ func (c *commit) ensure(name string, a Attr) error {
 	return c.makeFolder(c.root, name, a)
 }
 
-// makeFolder makes a folder of root, and those above. One that is there is left
-// as it is; a new one keeps the set-group-ID bit that it got from the one above.
+// makeFolder makes a folder of root, and its parents. An existing one is left as it is; a
+// new one keeps the set-group-ID bit that it inherits from its parent.
 func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
 	err := root.Mkdir(name, 0o755)
 	if errors.Is(err, fs.ErrNotExist) && name != "." {
@@ -204,7 +203,7 @@ func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
 	}
 	defer dir.Close()
 	if err != nil {
-		return nil // there already
+		return nil // it exists
 	}
 	c.undo = append(c.undo, func() { removeFolder(root, name) })
 	i, err := dirfd.Inspect(dir, ".")
@@ -240,7 +239,7 @@ func (c *commit) create() error {
 	return nil
 }
 
-// replace puts files in the places of old ones.
+// replace replaces old files.
 func (c *commit) replace() error {
 	for _, ch := range c.changes {
 		if ch.Kind != Changed || ch.area == nil {
@@ -248,7 +247,7 @@ func (c *commit) replace() error {
 		}
 		err := c.rename(ch)
 		if inTheWay(err) && c.link == "" {
-			err = c.openOne(ch) // the kernel did not tell before; see lstat
+			err = c.openOne(ch) // the kernel did not report it before; see dirfd.Mount
 		} else if err == nil {
 			c.begun = true
 			c.done = append(c.done, ch.Change)
@@ -260,8 +259,8 @@ func (c *commit) replace() error {
 	return nil
 }
 
-// inTheWay reports whether a file cannot be replaced, but perhaps written to:
-// something is mounted there, or on its folder, or the folder is sticky.
+// inTheWay returns whether a file cannot be replaced, but can perhaps be written to:
+// something is mounted on it or its folder, or the folder is sticky.
 func inTheWay(err error) bool {
 	for _, e := range []error{unix.EBUSY, unix.EXDEV, unix.EPERM, unix.EACCES} {
 		if errors.Is(err, e) {
@@ -275,7 +274,7 @@ func (c *commit) failed(ch *change, err error) error {
 	return &fs.PathError{Op: "write", Path: c.shown(ch.Name), Err: bare(err)}
 }
 
-// rename puts one file in its place.
+// rename moves one staged file to its destination.
 func (c *commit) rename(ch *change) error {
 	name := path.Dir(ch.Name)
 	for tries := 0; ; tries++ {
@@ -311,8 +310,8 @@ func (c *commit) open(name string) (*os.File, error) {
 	return dir, nil
 }
 
-// syncFolders makes the new names survive a power cut, with the reckoning of
-// area.sync.
+// syncFolders makes the new names survive a power cut. Like area.sync, it uses syncfs for
+// many folders.
 func (c *commit) syncFolders() error {
 	synced := map[dirfd.Mount]bool{}
 	for name := range c.touched {
@@ -349,8 +348,8 @@ func syncFolder(root *os.Root, name string) error {
 	return dirfd.Sync(dir)
 }
 
-// openDir opens what should be a folder; were it a pipe, nobody would wait for
-// its other end.
+// openDir opens what should be a folder. If it is a pipe, it does not wait for the other
+// end.
 func openDir(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }

@@ -15,11 +15,11 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// present is what there is of a file.
+// present describes the existing file at a destination.
 type present struct {
 	dirfd.Info
 	missing bool
-	dir     *os.File // the folder; nil if that is missing, too
+	dir     *os.File // the folder; nil if that is missing too
 	base    string
 }
 
@@ -29,8 +29,8 @@ func (p present) close() {
 	}
 }
 
-// lookUp finds the file called name, whose folder is f. There is an error if a
-// file cannot be put in its place.
+// lookUp finds the file called name, whose folder is f. It fails if the file cannot be
+// replaced with another.
 func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
 	p = present{base: path.Base(name), missing: true}
 	if !f.exists {
@@ -38,7 +38,7 @@ func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
 	}
 	p.dir, err = openDir(s.old, path.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil // since f was made
+		return p, nil // removed after f was read
 	}
 	if err != nil {
 		return p, err
@@ -49,11 +49,11 @@ func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
 		return p, nil
 	case err != nil:
 	case s.link != "" && p.Kind() != unix.S_IFREG:
-		return p, nil // it will not be in the new folder
+		return p, nil // it is not copied to the new version
 	case p.Kind() == unix.S_IFDIR:
-		err = errors.New("there is a folder of that name")
+		err = errors.New("it is a folder")
 	case p.Kind() != unix.S_IFREG && p.Kind() != unix.S_IFLNK:
-		err = errors.New("there is something that is not a regular file")
+		err = errors.New("it exists and is not a regular file")
 	}
 	if err != nil {
 		p.close()
@@ -62,7 +62,7 @@ func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
 	return p, err
 }
 
-// compare says what the new content and attributes change.
+// compare returns what the new content and attributes change.
 func (p present) compare(content []byte, a Attr) (Kind, error) {
 	switch {
 	case p.missing:
@@ -72,7 +72,7 @@ func (p present) compare(content []byte, a Attr) (Kind, error) {
 	}
 	f, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
 	if err != nil {
-		return Changed, nil // it may be one that only others can read
+		return Changed, nil // perhaps only other users can read it
 	}
 	defer f.Close()
 	same, err := equal(f, content)
@@ -85,14 +85,14 @@ func (p present) compare(content []byte, a Attr) (Kind, error) {
 	return Changed, nil
 }
 
-// isOf reports whether a file has these attributes.
+// isOf returns whether a file has these attributes.
 func (a Attr) isOf(i dirfd.Info) bool {
 	return i.Mode&0o7777 == uint32(a.Mode.Perm()) && (a.UID == -1 || a.UID == i.UID) && (a.GID == -1 || a.GID == i.GID)
 }
 
 func attrOf(i dirfd.Info) Attr { return Attr{fs.FileMode(i.Mode & 0o777), i.UID, i.GID} }
 
-// writable says why the file cannot be written in place; denied is why it cannot
+// writable returns why the file cannot be written in place, or nil; denied is why it cannot
 // be replaced.
 func (p present) writable(denied error) error {
 	if p.missing || p.Kind() != unix.S_IFREG {
@@ -103,7 +103,7 @@ func (p present) writable(denied error) error {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// equal reads f, without having it in memory.
+// equal returns whether f has that content, without reading all of it into memory.
 func equal(f io.Reader, content []byte) (bool, error) {
 	buffer := buffers.Get().(*[32 << 10]byte)
 	defer buffers.Put(buffer)
@@ -122,12 +122,12 @@ func equal(f io.Reader, content []byte) (bool, error) {
 	}
 }
 
-// largestOld bounds what Old reads: the most that render writes.
+// largestOld bounds what Old reads: as much as render writes at most.
 const largestOld = 64 << 20
 
-// Old returns what there is of a file now. The error is [fs.ErrNotExist] if there
-// is none, or a link that would be replaced, and another if the file is longer
-// than 64 MiB.
+// Old returns the current content and attributes of a file. The error is [fs.ErrNotExist]
+// if the file is missing, or is a link that would be replaced. A file longer than 64 MiB is
+// another error.
 func (s *Stage) Old(name string) ([]byte, Attr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,8 +17,8 @@ type overwrite struct {
 	file *os.File
 }
 
-// openInPlace opens the files that are to be overwritten: what may fail does so
-// before anything is.
+// openInPlace opens the files that will be overwritten, so that opening fails before any
+// file is changed.
 func (c *commit) openInPlace() error {
 	for _, ch := range c.changes {
 		if !ch.InPlace {
@@ -31,8 +31,7 @@ func (c *commit) openInPlace() error {
 	return nil
 }
 
-// openOne sets mode and owner before there is anything secret in the file, and
-// asks for room.
+// openOne sets mode and owner, before the file holds anything secret, and reserves room.
 func (c *commit) openOne(ch *change) error {
 	ch.InPlace = true
 	dir, err := openDir(c.root, path.Dir(ch.Name))
@@ -50,7 +49,7 @@ func (c *commit) openOne(ch *change) error {
 		return err
 	}
 	if old.Kind() != unix.S_IFREG {
-		return errors.New("there is something that is not a regular file")
+		return errors.New("it exists and is not a regular file")
 	}
 	if !ch.attr.isOf(old) {
 		c.undo = append(c.undo, func() { c.restore(ch, attrOf(old)) })
@@ -67,13 +66,13 @@ func (c *commit) openOne(ch *change) error {
 		size = staged.Size
 	}
 	if err := reserve(f, size); err != nil {
-		f.Truncate(old.Size) // some of it may have been had
+		f.Truncate(old.Size) // part of the room may have been reserved
 		return err
 	}
 	return nil
 }
 
-// restore gives a file its mode and owner back.
+// restore restores the mode and owner of a file.
 func (c *commit) restore(ch *change, a Attr) {
 	dir, err := openDir(c.root, path.Dir(ch.Name))
 	if err != nil {
@@ -86,8 +85,8 @@ func (c *commit) restore(ch *change, a Attr) {
 	}
 }
 
-// overwrite writes the files that cannot be replaced. Their old content is cut
-// off last: a reader that comes between sees the beginning of the new one.
+// overwrite writes the files that cannot be replaced. It truncates them last: a reader in
+// between sees the beginning of the new content, not an empty file.
 func (c *commit) overwrite() error {
 	for _, o := range c.overwrites {
 		c.begun = true

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
-// The two generations of files that writers put in the place of each other: each
-// has 200, of which 20 are not in the other.
+// The two generations of files with which writers replace each other: each has 200 files, of which 20 are not in the
+// other.
 const (
 	generations = 2
 	filesEach   = 200
@@ -115,8 +115,8 @@ func (w writer) end(t *testing.T) (killed bool) {
 	return err != nil
 }
 
-// fastFolder is in memory, if that can be had: what a killed process leaves is the
-// same there, and a disk would have to write it all each time.
+// fastFolder is in memory where possible: a killed process leaves the same there, and a disk would have to write it all
+// each time.
 func fastFolder(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "initbox")
 	if err != nil {

@@ -213,7 +213,7 @@ func TestMountedFolders(t *testing.T) {
 	}
 }
 
-// readOnlyBelow makes dir read-only, but for what is mounted in it from rw.
+// readOnlyBelow makes dir read-only, except for what is mounted in it from rw.
 func readOnlyBelow(t *testing.T, dir, rw string) {
 	t.Helper()
 	readOnly(t, dir)

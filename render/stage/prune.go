@@ -17,23 +17,22 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// listName is the file that tells what stages with Prune put into a folder. It
-// holds a name a line, quoted as in Go. While files are changed it tells both
-// what was there and what will be, so that whoever is killed, or cut from power,
-// forgets none.
+// listName is the file with the list of files that stages with Prune put into a folder: one
+// name a line, quoted as in Go. While files are being changed, the list has both the old and
+// the new names, so that a kill or a power cut loses none.
 const listName = ".initbox-files"
 
-// listHeader is a remark, as all lines that begin so.
+// listHeader is a comment, as is every line that begins with #.
 const listHeader = "# Files that initbox put here; --prune removes what it puts here no longer.\n"
 
 const longestList = 64 << 20
 
 type list struct {
-	was  []string // what the file says
-	want []string // what it is to say: the names that were Put
+	was  []string // the names in the file
+	want []string // the names that were Put
 }
 
-// readList reads the list of the folder root; no file is an empty list.
+// readList reads the list of the folder root. A missing file is an empty list.
 func readList(root *os.Root) ([]string, error) {
 	dir, err := openDir(root, ".")
 	if err != nil {
@@ -58,8 +57,8 @@ func readList(root *os.Root) ([]string, error) {
 	return parseList(data), err
 }
 
-// parseList returns the names, sorted. Whoever can write to the folder can write
-// the list; what could not be a file of ours is not a name.
+// parseList returns the names, sorted. Every program that can write to the folder can write
+// the list, so names that a stage refuses are ignored.
 func parseList(data []byte) (names []string) {
 	for line := range bytes.Lines(data) {
 		name, err := strconv.Unquote(string(bytes.TrimSuffix(line, []byte("\n"))))
@@ -71,7 +70,7 @@ func parseList(data []byte) (names []string) {
 	return slices.Compact(names)
 }
 
-// ours reports whether a name is that of the folder, or of what only a stage
+// ours returns whether a name is the folder itself, or a list or an area, which only a stage
 // makes.
 func ours(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
@@ -90,7 +89,7 @@ func formatList(names []string) []byte {
 	return b
 }
 
-// compareLists finds out whether there is anything to do.
+// compareLists finds out whether any file has to be changed or removed.
 func (c *commit) compareLists() (err error) {
 	if c.options.Prune {
 		if c.list.was, err = readList(c.root); err != nil {
@@ -112,7 +111,7 @@ func (c *commit) compareLists() (err error) {
 	return nil
 }
 
-// stale returns what of the list is there and was not Put.
+// stale returns the listed files that exist and were not Put.
 func (s *Stage) stale(list []string) (names []string) {
 	for _, name := range list {
 		if s.names[name] {
@@ -131,8 +130,8 @@ func (s *Stage) stale(list []string) (names []string) {
 	return names
 }
 
-// realFolder opens a folder, and follows no link on the way: what lies behind one
-// may have another name that is not listed.
+// realFolder opens a folder without following links: a file behind a link may be one that
+// is not listed.
 func realFolder(root *os.Root, name string) (*os.File, error) {
 	dir, err := openDir(root, ".")
 	if err != nil || name == "." {
@@ -149,7 +148,7 @@ func realFolder(root *os.Root, name string) (*os.File, error) {
 	return dir, nil
 }
 
-// listAll writes the list of what was there and what will be.
+// listAll writes the list of old and new names.
 func (c *commit) listAll() error {
 	if !c.options.Prune {
 		return nil
@@ -161,14 +160,14 @@ func (c *commit) listAll() error {
 	return c.writeList(slices.Compact(union))
 }
 
-// prune removes the files that were not Put, and the folders that are empty then.
-// A file on which something is mounted stays, and stays listed.
+// prune removes the files that were not Put, and then the folders that have become empty. A
+// file on which something is mounted stays, and stays listed.
 func (c *commit) prune() error {
 	for _, name := range c.stale {
 		c.begun = true
 		dir, err := realFolder(c.root, path.Dir(name))
 		if err != nil {
-			continue // gone since
+			continue // removed meanwhile
 		}
 		err = dirfd.Remove(dir, path.Base(name))
 		dir.Close()
@@ -202,7 +201,7 @@ func (c *commit) removeEmpty(name string) {
 	}
 }
 
-// listExactly writes the list of what is there, last.
+// listExactly writes the list of the new names, last.
 func (c *commit) listExactly() error {
 	if !c.options.Prune {
 		return nil
@@ -211,7 +210,7 @@ func (c *commit) listExactly() error {
 	return c.writeList(c.list.want)
 }
 
-// writeList writes the list, if it is not that already. An empty one is no file.
+// writeList writes the list if it has changed. It removes the file if the list is empty.
 func (c *commit) writeList(names []string) error {
 	if slices.Equal(names, c.list.was) {
 		return nil

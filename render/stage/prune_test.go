@@ -23,7 +23,7 @@ func TestPrune(t *testing.T) {
 		t.Errorf("done %s", got)
 	}
 	same(t, all, tree(t, dir))
-	if err := os.Remove(dir + "/b"); err != nil { // by somebody else
+	if err := os.Remove(dir + "/b"); err != nil { // by another program
 		t.Fatal(err)
 	}
 	if got, want := write(t, dir, prune, "a"), "new/deep/d removed, odd\n\"é removed, sub/c removed, unlisted2 removed"; got != want {

@@ -26,29 +26,28 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Stage takes new contents of the files below one folder, and puts them there
-// together: nothing is changed before [Stage.Commit], and a reader finds each
-// file old or new. Contents wait on the disk, not in memory, and what is right
-// already (bytes, permission bits and, if given, owner) is not touched.
+// Stage collects new contents of the files below one folder, and puts them there together:
+// nothing changes before [Stage.Commit], and a reader finds each file old or new. Contents
+// wait on the disk, not in memory. A file that already has the right bytes, permission bits
+// and, if given, owner is not touched.
 //
-// Names are slash-separated and relative to the folder. Nothing leads out of
-// it: neither "..", nor a symbolic link. A link to another folder inside is
-// followed; one that stands where a file is to be is replaced, never followed. A
-// device, a pipe or a folder there is an error.
+// Names are slash-separated and relative to the folder. Neither ".." nor a symbolic link
+// leads out of it. A link to another folder inside is followed. A link with the name of a
+// file is replaced, not followed. A device, a pipe or a folder with that name is an error.
 //
-// A file that cannot be replaced is written in place, and a reader may see half
-// of it: one on which something is mounted (a subPath of Kubernetes), or one that
-// can be written to in a folder that cannot. It waits in memory.
+// A file that cannot be replaced is written in place, and a reader may see half of it: a
+// file that is a mount point (a subPath of Kubernetes), or a writable file in a read-only
+// folder. Its content waits in memory.
 //
-// Of two that commit to one folder at once, the last wins, file by file; with
-// [OpenVersion], as a whole.
+// If two stages commit to one folder at the same time, the last wins: file by file, or with
+// [OpenVersion] as a whole.
 type Stage struct {
 	options Options
-	base    string // the folder, or for a version the one that the link is in
-	link    string // a version's link; "" if there is none
+	base    string // the folder, or for a version the folder of the link
+	link    string // a version's link, or ""
 
-	home    *os.Root // base, or if that is missing the nearest folder above it
-	old     *os.Root // what is there now; nil if nothing is
+	home    *os.Root // base, or its nearest parent that exists
+	old     *os.Root // the existing folder or version; nil without one
 	oldLock *os.File // for a version, keeps it from being removed
 
 	mu      sync.Mutex
@@ -64,21 +63,20 @@ type Stage struct {
 type Options struct {
 	DryRun bool // only compare: nothing is written, not even beside the files, and Commit is an error
 
-	// Prune makes Commit remove the files that earlier ones with Prune put there
-	// and this one does not, and the folders that are empty then. The file
-	// .initbox-files in the folder tells their names. A version needs no Prune: it
-	// holds what was put there, and nothing else.
+	// Prune makes Commit remove the files that an earlier Commit with Prune put there
+	// and this one does not, and folders that become empty. The file .initbox-files in
+	// the folder lists them. A version needs no Prune: it holds only what was Put.
 	Prune bool
 }
 
-// Attr is how a file is to be. A folder that is made for it has the mode 0755,
-// and the same owner.
+// Attr is the mode and owner of a file. A folder that is made for it has the mode 0755 and
+// the same owner.
 type Attr struct {
 	Mode     fs.FileMode // permission bits, whatever the umask
-	UID, GID int         // -1: as it comes
+	UID, GID int         // -1: as the kernel sets it
 }
 
-// Kind says what becomes of a file.
+// Kind is how a file changes.
 type Kind string
 
 const (
@@ -88,7 +86,7 @@ const (
 	Removed   Kind = "removed"
 )
 
-// Change is what becomes of one file.
+// Change is how one file changes.
 type Change struct {
 	Name    string
 	Kind    Kind
@@ -108,13 +106,13 @@ type change struct {
 type folder struct {
 	exists bool
 	mount  dirfd.Mount
-	area   string // the folder of home where files wait; "" if there is none
+	area   string // the folder of home where files wait, or ""
 	denied error  // why names in it cannot be changed
 	gid    int    // the group that its set-group-ID bit gives to new files; -1 without
 }
 
-// Open is for the files below dir. If dir is missing, Commit makes it and
-// what is missing above. What killed stages left is removed.
+// Open returns a stage for the files below dir. If dir is missing, Commit makes it and its
+// parents. Open removes what killed stages left behind.
 func Open(dir string, o Options) (*Stage, error) {
 	s, err := nearest(dir, o)
 	if err != nil {
@@ -129,7 +127,7 @@ func Open(dir string, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// nearest finds the folder base, or the nearest one above it.
+// nearest opens the folder base, or its nearest parent that exists.
 func nearest(base string, o Options) (*Stage, error) {
 	base, err := filepath.Abs(base)
 	if err != nil {
@@ -200,8 +198,8 @@ func look(dir *os.File) (*folder, error) {
 	return f, nil
 }
 
-// folder returns what is known of the folder called name. Its files wait in the
-// topmost folder of the same mount that can be written to.
+// folder describes the folder called name. Its files wait in the topmost writable folder of
+// the same mount.
 func (s *Stage) folder(name string) (*folder, error) {
 	if f := s.folders[name]; f != nil {
 		return f, nil
@@ -235,7 +233,7 @@ func (s *Stage) below(above *folder, name string, dir *os.File) (*folder, error)
 	if err != nil {
 		return nil, err
 	}
-	if s.link != "" { // what is there is not what files will be put in
+	if s.link != "" { // files go into a new version
 		f := *above
 		f.exists = i.IsDir()
 		return &f, nil
@@ -259,9 +257,8 @@ func (s *Stage) below(above *folder, name string, dir *os.File) (*folder, error)
 	return f, nil
 }
 
-// Put takes the content of the file called name, and says what becomes of it. It
-// may be called from several goroutines, once for each name. After an error
-// there is nothing but Close.
+// Put stages the content of the file called name, and returns how the file will change.
+// Several goroutines may call it, once for each name. After an error, only Close may follow.
 func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
 	c := &change{Change: Change{Name: name}, attr: a}
 	err := s.put(c, content)
@@ -281,7 +278,7 @@ func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
 	return c.Change, err
 }
 
-// shown is a name as users know it.
+// shown returns a name as users know it.
 func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
 
 func (s *Stage) put(c *change, content []byte) error {
@@ -326,17 +323,17 @@ func (s *Stage) put(c *change, content []byte) error {
 	return err
 }
 
-// claim takes a name, which can be a file or a folder, and only once.
+// claim reserves a name: only once, and not as both a file and a folder.
 func (s *Stage) claim(name string) (*folder, error) {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
 		return nil, errors.New("not a name below the folder")
 	}
 	if ours(name) {
-		return nil, errors.New("the name is one of initbox's own")
+		return nil, errors.New("the name is reserved for initbox")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > longestName {
-			return nil, unix.ENAMETOOLONG // now, not when half is done
+			return nil, unix.ENAMETOOLONG // now, not when half of the files are in place
 		}
 	}
 	s.mu.Lock()
@@ -365,7 +362,7 @@ func (s *Stage) claim(name string) (*folder, error) {
 	return f, nil
 }
 
-// area returns the area in the folder called at, which is made when it is needed.
+// area returns the area in the folder called at, and creates it if needed.
 func (s *Stage) area(at string) (*area, error) {
 	if a := s.areas[at]; a != nil {
 		return a, nil
@@ -377,7 +374,7 @@ func (s *Stage) area(at string) (*area, error) {
 	return a, err
 }
 
-// groupIsOurs reports whether this process may give its files to the group.
+// groupIsOurs returns whether this process may give its files to the group.
 func groupIsOurs(gid int) bool {
 	if os.Geteuid() == 0 || os.Getegid() == gid {
 		return true
@@ -386,8 +383,7 @@ func groupIsOurs(gid int) bool {
 	return err == nil && slices.Contains(groups, gid)
 }
 
-// Plan returns what Commit is to change, sorted by name; what does not change is
-// not there.
+// Plan returns what Commit will change, sorted by name.
 func (s *Stage) Plan() ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -427,7 +423,7 @@ func (s *Stage) gone() ([]string, error) {
 	return s.stale(list), nil
 }
 
-// Close removes what waits to be committed. After Commit it does nothing.
+// Close removes what was not committed.
 func (s *Stage) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

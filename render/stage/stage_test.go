@@ -226,10 +226,10 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"/etc/x":                                 "not a name",
 		"a\x00b":                                 "not a name",
 		"a/":                                     "not a name",
-		listName:                                 "initbox's own",
-		areaPrefix + "x/f":                       "initbox's own",
+		listName:                                 "reserved for initbox",
+		areaPrefix + "x/f":                       "reserved for initbox",
 		"file/f":                                 "not a folder",
-		"folder":                                 "a folder of that name",
+		"folder":                                 "it is a folder",
 		"pipe":                                   "not a regular file",
 		"pipe/f":                                 "not a folder",
 		"out/f":                                  "escapes",
@@ -265,7 +265,7 @@ func TestNamesThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
-// Links in the place of a file are replaced, and nobody else's file is written.
+// Links that have a file's name are replaced, and the files that they point to are not written.
 func TestPlantedLinks(t *testing.T) {
 	top := t.TempDir()
 	dir, secret := filepath.Join(top, "d"), filepath.Join(top, "secret")
@@ -494,7 +494,7 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// asUser runs do as somebody who is not root. The thread with that identity ends
+// asUser runs do as a user who is not root. The thread with that identity ends
 // with it.
 func asUser(t *testing.T, do func()) {
 	t.Helper()

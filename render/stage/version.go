@@ -14,28 +14,28 @@ import (
 	"initbox/internal/failure"
 )
 
-// versionPrefix begins the names of the versions that a link may lead to; what
-// follows is what their area's name ends in.
+// versionPrefix begins the names of the versions that a link may point to. The identifier of
+// their area follows.
 func versionPrefix(link string) string { return "." + link + ".initbox-" }
 
 const longestName = 255 // bytes, on most file systems
 
-// isVersion reports whether a name is that of a version of link, not of another
-// link whose name begins so.
+// isVersion returns whether a name is that of a version of link, and not of another link
+// whose name begins in the same way.
 func isVersion(link, name string) bool {
 	id, ok := strings.CutPrefix(name, versionPrefix(link))
 	return ok && len(id) == idLength && path.Base(id) == id
 }
 
-// OpenVersion is for the files below link, which is a symbolic link to a folder
-// beside it, .NAME.initbox-ID. Commit makes a new folder, with the new files and
-// those that stay (as further links to the same ones), and changes the link, so
-// that a reader finds all files old or all new; the old folder is removed then.
-// Files that are not Put are not in the new one. If nothing changes, nothing is
-// touched. Anything else of that name is refused.
+// OpenVersion returns a stage for the files below link, a symbolic link to a folder beside
+// it, .NAME.initbox-ID. Commit makes a new folder with the new files and, as hard links, the
+// unchanged ones, and switches the link to it, so that a reader finds all files old or all
+// new. Then it removes the old folder. Files that are not Put are not in the new folder. If
+// nothing changes, nothing is touched. If link exists and is not such a link, OpenVersion
+// fails.
 //
-// It is safe against a power cut too: the folder and all in it are on the disk
-// before the link is changed, and the old ones go after that.
+// A power cut does no harm either: the new folder is on the disk before the link is
+// switched, and the old one is removed after that.
 func OpenVersion(link string, o Options) (*Stage, error) {
 	link, err := filepath.Abs(link)
 	if err != nil {
@@ -74,8 +74,8 @@ func refused(link, why string) error {
 	)
 }
 
-// current returns the name of the folder in base that the link leads to; "" if
-// there is no link.
+// current returns the name of the folder in base that the link points to, or "" without a
+// link.
 func (s *Stage) current(base *os.Root) (string, error) {
 	dir, err := openDir(base, ".")
 	if err != nil {
@@ -100,8 +100,8 @@ func (s *Stage) current(base *os.Root) (string, error) {
 	return target, err
 }
 
-// openCurrent opens the version that there is, and locks it: it stays as long as
-// somebody compares with it.
+// openCurrent opens the current version, and locks it so that no other stage removes it
+// while this one compares with it.
 func (s *Stage) openCurrent() error {
 	for {
 		name, err := s.current(s.home)
@@ -111,7 +111,7 @@ func (s *Stage) openCurrent() error {
 		root, err := s.home.OpenRoot(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			if now, _ := s.current(s.home); now == name {
-				return nil // a link that leads nowhere
+				return nil // a dangling link
 			}
 			continue
 		}
@@ -123,7 +123,7 @@ func (s *Stage) openCurrent() error {
 			root.Close()
 			return err
 		}
-		dirfd.Lock(dir, unix.LOCK_SH) // where there are no locks there is no harm but an error later
+		dirfd.Lock(dir, unix.LOCK_SH) // without locks, the worst is an error later
 		if now, err := s.current(s.home); now == name && err == nil {
 			s.old, s.oldLock = root, dir
 			return nil
@@ -133,7 +133,7 @@ func (s *Stage) openCurrent() error {
 	}
 }
 
-// dropped returns the files of the version that the new one does not have.
+// dropped returns the files of the old version that the new one does not have.
 func (s *Stage) dropped() (names []string, err error) {
 	err = fs.WalkDir(s.old.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && !s.names[name] {
@@ -151,7 +151,7 @@ func (c *commit) versionSteps() []func() error {
 	}
 }
 
-// needed ends the commit if the version that there is will do.
+// needed ends the commit if the current version is right.
 func (c *commit) needed() (err error) {
 	if c.stale, err = c.gone(); err != nil {
 		return err
@@ -162,9 +162,9 @@ func (c *commit) needed() (err error) {
 	return nil
 }
 
-// makeVersion makes the new folder. It has the identifier of an area beside it,
-// whose lock shows that its writer lives. (The files wait in another area if there
-// was no folder for the link until now.)
+// makeVersion makes the new folder. It shares its identifier with an area beside it, whose
+// lock shows that the writer lives. (The files wait in another area if the folder of the
+// link was missing.)
 func (c *commit) makeVersion() (err error) {
 	if c.guard, err = newArea(c.top, "."); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (c *commit) makeVersion() (err error) {
 	return err
 }
 
-// moveChanged is replace for a new folder, where there is nothing to be replaced.
+// moveChanged is replace for a new folder, which is empty.
 func (c *commit) moveChanged() error {
 	for _, ch := range c.changes {
 		if ch.Kind != Changed {
@@ -197,7 +197,7 @@ func (c *commit) moveChanged() error {
 	return nil
 }
 
-// keep brings the files that do not change to the new folder.
+// keep links the unchanged files into the new folder.
 func (c *commit) keep() error {
 	for _, name := range c.kept {
 		err := c.ensure(path.Dir(name), Attr{UID: -1, GID: -1})
@@ -205,7 +205,7 @@ func (c *commit) keep() error {
 			err = c.keepOne(name)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("another process has removed it meanwhile")
+			err = errors.New("another process has removed it")
 		}
 		if err != nil {
 			return &fs.PathError{Op: "keep", Path: c.shown(name), Err: bare(err)}
@@ -229,8 +229,8 @@ func (c *commit) keepOne(name string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// No links on this file system, too many, or not to another's file (the sysctl
-	// protected_hardlinks): then a copy.
+	// The file system has no hard links, the file has too many, or it belongs to another
+	// user (the sysctl protected_hardlinks): copy it.
 	content, attr, err := c.read(name)
 	if err != nil {
 		return err
@@ -249,10 +249,10 @@ func (c *commit) keepOne(name string) error {
 	return err
 }
 
-// switchLink makes the new folder the one that readers find.
+// switchLink makes the link point to the new folder.
 func (c *commit) switchLink() error {
 	if _, err := c.current(c.top); err != nil {
-		return err // somebody has put something else there
+		return err // another program has replaced the link
 	}
 	base, err := openDir(c.top, ".")
 	if err != nil {
@@ -282,7 +282,7 @@ func (c *commit) switchLink() error {
 	return nil
 }
 
-// unguard lets others judge the new folder by whether the link leads to it.
+// unguard releases the lock of the new folder: from then on only the link protects it.
 func (c *commit) unguard() {
 	if c.guard != nil {
 		c.guard.remove()
@@ -290,8 +290,8 @@ func (c *commit) unguard() {
 	}
 }
 
-// releaseOld ends the comparison with the old folder, and removes those that are
-// not wanted: the last one that held one does.
+// releaseOld releases the old folder, and removes the unused versions:
+// the last stage that compared with one does that.
 func (s *Stage) releaseOld(base *os.Root) {
 	if s.oldLock != nil {
 		s.oldLock.Close()
@@ -302,8 +302,8 @@ func (s *Stage) releaseOld(base *os.Root) {
 	}
 }
 
-// sweepVersions removes the folders that the link does not lead to, and whose
-// writers and readers of our kind are gone.
+// sweepVersions removes the versions that the link does not point to and that no stage
+// writes or compares with.
 func (s *Stage) sweepVersions(base *os.Root) {
 	dir, err := openDir(base, ".")
 	if err != nil {
@@ -319,12 +319,12 @@ func (s *Stage) sweepVersions(base *os.Root) {
 			if now, err := s.current(base); err != nil || now == name {
 				return
 			}
-			// It was replaced just now, and who did that found it locked.
+			// It was replaced just now, by a stage that found it locked.
 		}
 	})
 }
 
-// sweepVersion reports whether the folder stays since the link leads to it.
+// sweepVersion removes a version, and returns whether it stays because the link points to it.
 func (s *Stage) sweepVersion(base *os.Root, dir *os.File, name string) (current bool) {
 	version, err := dirfd.OpenDir(dir, name)
 	if err != nil {
@@ -332,10 +332,10 @@ func (s *Stage) sweepVersion(base *os.Root, dir *os.File, name string) (current 
 	}
 	defer version.Close()
 	if errors.Is(dirfd.Lock(version, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
-		return false // being compared with: who does will come here
+		return false // a stage compares with it, and will remove it
 	}
-	// Only its writer makes a folder the current one, and it has no writer any
-	// more: what is not current now never will be.
+	// Only its writer makes a version the current one, and its writer has ended: a
+	// version that is not current now never will be.
 	now, err := s.current(base)
 	if err == nil && now != name {
 		base.RemoveAll(name)

@@ -73,10 +73,10 @@ func TestVersion(t *testing.T) {
 
 func TestVersionIsRefused(t *testing.T) {
 	for what, make := range map[string]func(link string) error{
-		"a folder":         func(link string) error { return os.Mkdir(link, 0o755) },
-		"a file":           func(link string) error { return os.WriteFile(link, nil, 0o644) },
-		"somebody's link":  func(link string) error { return os.Symlink("elsewhere", link) },
-		"a link to a path": func(link string) error { return os.Symlink("../x/.conf.initbox-aaaaaaaaaaaa", link) },
+		"a folder":               func(link string) error { return os.Mkdir(link, 0o755) },
+		"a file":                 func(link string) error { return os.WriteFile(link, nil, 0o644) },
+		"another program's link": func(link string) error { return os.Symlink("elsewhere", link) },
+		"a link to a path":       func(link string) error { return os.Symlink("../x/.conf.initbox-aaaaaaaaaaaa", link) },
 	} {
 		dir := t.TempDir()
 		link := filepath.Join(dir, "conf")

@@ -12,16 +12,16 @@ import (
 
 // Origin is a source that set, or removed, a key.
 type Origin struct {
-	Key     string // as --set wants it: a.b[0]
+	Key     string // in the syntax of --set: a.b[0]
 	Source  string // a file's name, a URL, or a flag such as --set
 	Value   string // as JSON, cut where it is long; "a map" or "a list" that another value replaced; […] if it is secret; "" if Removed
 	Removed bool   // by a null
 }
 
 // Explain returns where the value of key comes from: each source that set it,
-// in the order in which they were applied, so that the last is in force. The
-// key is written as for --set (a.b[0]), or as in a template (.Values.a.b). Of a
-// map or a list it explains all that is in it.
+// in the order in which they were applied, so that the last one wins. The key is written as
+// for --set (a.b[0]), or as in a template (.Values.a.b). For a map or a list, it explains
+// everything in it.
 func (v *Values) Explain(key string) ([]Origin, error) {
 	text := strings.TrimPrefix(key, ".")
 	text = strings.TrimPrefix(text, "Values.")
@@ -46,7 +46,7 @@ func (v *Values) Explain(key string) ([]Origin, error) {
 	return origins, nil
 }
 
-// at is what the step leads to, or nil.
+// at returns the node that the step leads to, or nil.
 func (n *node) at(s step) *node {
 	if s.index < 0 {
 		return n.keys[s.key]
@@ -57,7 +57,7 @@ func (n *node) at(s step) *node {
 	return nil
 }
 
-// lacks says why n, which the steps led to, has no such s.
+// lacks explains why n, to which the steps led, has no s.
 func (n *node) lacks(steps []step, s step) string {
 	at := pathOf(steps)
 	switch {
@@ -80,7 +80,7 @@ func (n *node) lacks(steps []step, s step) string {
 	return text
 }
 
-// history lists who set n, the earliest first.
+// history lists the sources that set n, the earliest first.
 func (n *node) history(path string) []Origin {
 	var origins []Origin
 	for ; n != nil; n = n.prev {
@@ -94,7 +94,7 @@ func (n *node) history(path string) []Origin {
 	return origins
 }
 
-// shown is n's value for a person.
+// shown returns n's value in a form for people.
 func (n *node) shown() string {
 	const most = 200
 	switch {

@@ -28,9 +28,9 @@ const (
 // k8s.io/kubernetes/pkg/volume/util).
 const dataLink = "..data"
 
-// Version returns the folder with the files of a mounted ConfigMap or Secret, so
-// that what is read is all of one version, and closes root; root itself if it is
-// no such mount. The link to it cannot lead out of root.
+// Version returns the folder with the current version of a mounted ConfigMap or Secret, so
+// that all files belong together, and closes root. If root is not such a mount, it returns
+// root. The link to the version cannot lead out of root.
 func Version(root *os.Root) (*os.Root, error) {
 	if stat, err := root.Lstat(dataLink); err != nil || stat.Mode()&fs.ModeSymlink == 0 {
 		return root, nil
@@ -39,8 +39,8 @@ func Version(root *os.Root) (*os.Root, error) {
 	return root.OpenRoot(dataLink)
 }
 
-// IsVersion reports whether root is what [Version] gives now of the folder called
-// dir: another may have taken its place.
+// IsVersion returns whether root is still the folder that [Version] returns for dir: another
+// version may have replaced it.
 func IsVersion(root *os.Root, dir string) bool {
 	if stat, err := os.Lstat(filepath.Join(dir, dataLink)); err == nil && stat.Mode()&fs.ModeSymlink != 0 {
 		dir = filepath.Join(dir, dataLink)
@@ -50,18 +50,18 @@ func IsVersion(root *os.Root, dir string) bool {
 	return err == nil && openErr == nil && os.SameFile(opened, now)
 }
 
-// tries is how often something is read that may be replaced meanwhile. The
-// kubelet does so once a minute at most.
+// tries is how often a mount is read that may be replaced meanwhile. The kubelet replaces it
+// once a minute at most.
 const tries = 10
 
-// swappedError says that a mount got another version while it was read.
+// swappedError means that a mount was replaced while it was read.
 type swappedError struct{ cause error } // may be nil
 
 func (e *swappedError) Error() string {
 	if e.cause != nil {
 		return e.cause.Error()
 	}
-	return "it is replaced again and again while it is read"
+	return "it was replaced each time while it was being read"
 }
 
 func (e *swappedError) Unwrap() error { return e.cause }
@@ -79,8 +79,8 @@ func (l *loader) folder(s Source) (*node, error) {
 	}
 }
 
-// snapshot reads one version of a folder. It fails with a swappedError if that
-// was removed meanwhile: then keys may be missing without another sign.
+// snapshot reads one version of a folder. It fails with a swappedError if the version was
+// removed meanwhile, because keys may be missing then without an error.
 func (l *loader) snapshot(s Source) (*node, error) {
 	root, err := os.OpenRoot(s.Text)
 	if err == nil {
@@ -99,8 +99,8 @@ func (l *loader) snapshot(s Source) (*node, error) {
 	return n, err
 }
 
-// missing is err, and a swappedError if it may come of a link that was replaced
-// between reading and following it.
+// missing returns err, as a swappedError if the cause may be a link that was replaced between
+// reading and following it.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &swappedError{err}

@@ -9,31 +9,30 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// mounts tells what is mounted where.
+// mounts knows what is mounted where.
 type mounts struct {
 	isTmpfs func(name string) bool // whether the file is on a tmpfs
-	roots   map[string]string      // of each place where a tmpfs is mounted, the folder or file of the tmpfs that is seen there
+	roots   map[string]string      // by mount point of a tmpfs, the folder or file of the tmpfs that is mounted there
 }
 
-// OnSecretMount reports whether the file or folder is a mounted Secret or lies
-// in one, as far as can be seen, see [Load].
+// OnSecretMount returns whether the file or folder is, or is in, a mounted Secret, as far as
+// that can be determined, see [Load].
 func OnSecretMount(name string) bool { return machineMounts().inSecret(name) }
 
-// isSecret reports whether the file's content is to be kept secret: others may
-// not read it, or it is on a mounted Secret.
+// isSecret returns whether the file's content is secret: other users may not read it, or it
+// is in a mounted Secret.
 func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
 	return Private(stat.Mode()) || m.inSecret(name)
 }
 
-// Private reports whether a file of that mode is kept from others.
+// Private returns whether other users may not read a file of that mode.
 func Private(mode fs.FileMode) bool { return mode&0o004 == 0 }
 
-// inSecret reports whether name is, or lies in, a mounted Secret. The kubelet
-// keeps Secrets in a tmpfs and swaps them by a link, and ConfigMaps on the
-// disk; an emptyDir in memory has no link. Of a Secret mounted by subPath the
-// link is not to be seen, but what is mounted is a file in the folder of a
-// version, whose name begins with "..". Projected volumes and the downward API
-// are kept as Secrets are, and so taken for some.
+// inSecret returns whether name is, or is in, a mounted Secret. The kubelet keeps Secrets in
+// a tmpfs and switches versions by a link. ConfigMaps are on the disk, and an emptyDir in
+// memory has no such link. With subPath the link is invisible, but the mounted file is in
+// the folder of a version, whose name begins with "..". Projected volumes and the downward
+// API look like Secrets, and are treated as such.
 func (m *mounts) inSecret(name string) bool {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -52,7 +51,7 @@ func (m *mounts) inSecret(name string) bool {
 	}
 }
 
-// machineMounts tells of the mounts that this process sees. Without /proc there are only the links.
+// machineMounts returns the mounts that this process sees. Without /proc, only the links count.
 func machineMounts() *mounts {
 	return &mounts{isTmpfs: dirfd.OnTmpfs, roots: tmpfsRoots(dirfd.MountPoints())}
 }

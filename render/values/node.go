@@ -21,7 +21,7 @@ type node struct {
 	prev    *node  // what was at this place before the source set it
 }
 
-// build is the tree of v, which format.Parse returned.
+// build returns the tree of v, which format.Parse returned.
 func build(v any, source string, secret bool) *node {
 	n := &node{source: source}
 	switch v := v.(type) {
@@ -45,7 +45,7 @@ func (n *node) isMap() bool  { return n != nil && n.keys != nil }
 func (n *node) isList() bool { return n != nil && n.list }
 func (n *node) isNull() bool { return n.keys == nil && !n.list && n.leaf == nil }
 
-// kind is what n is, as a person would say.
+// kind returns what n is, in words.
 func (n *node) kind() string {
 	switch {
 	case n.isMap():
@@ -64,8 +64,8 @@ func (n *node) kind() string {
 	return "a number"
 }
 
-// merge returns what is at a place where old was, and a later source says later:
-// two maps are one with the keys of both.
+// merge returns old, overridden by a later source: two maps become one with the keys of
+// both.
 func merge(old, later *node) *node {
 	if !old.isMap() || !later.isMap() {
 		return replace(old, later)
@@ -76,7 +76,7 @@ func merge(old, later *node) *node {
 	return old
 }
 
-// replace returns later with the memory of old. A null removes what was there.
+// replace returns later with the history of old. A null removes the old value.
 func replace(old, later *node) *node {
 	if old == nil || old.hole {
 		return later
@@ -86,7 +86,7 @@ func replace(old, later *node) *node {
 	return later
 }
 
-// remember notes for n and what is in it what was there before.
+// remember records the previous values of n and of everything in it.
 func (n *node) remember(old *node) {
 	n.prev = old
 	for i := range min(len(n.items), len(old.items)) {
@@ -99,7 +99,7 @@ func (n *node) remember(old *node) {
 	}
 }
 
-// plain is n as templates see it, with or without secrets.
+// plain returns n as templates see it, with or without secrets.
 func (n *node) plain(shaded bool) any {
 	switch {
 	case n.isMap():

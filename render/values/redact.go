@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Redacted stands where a secret was.
+// Redacted replaces a secret.
 const Redacted = "[…]"
 
-// shortest is how long a secret must be to be removed wherever it stands, even
-// in a word: "db" is part of too many.
+// shortest is the least length of a secret that is removed even inside a word: a shorter one
+// such as "db" is part of too many words.
 const shortest = 4
 
 // Redactor removes secrets from text. It may be used by several goroutines.
@@ -25,9 +25,9 @@ type Redactor struct {
 }
 
 // NewRedactor prepares to remove the secrets, in each form that they have in
-// messages and in rendered files: as they are, quoted, escaped for JSON, XML
-// and URLs, in base64, and of those with several lines each line. Those of less
-// than four bytes are removed only where they stand as whole words.
+// messages and in rendered files: literally, quoted, escaped for JSON, XML and URLs, in
+// base64, and each line of those with several lines. Secrets of less than four bytes are
+// removed only as whole words.
 func NewRedactor(secrets []string) *Redactor {
 	all := map[string]bool{}
 	for _, s := range secrets {
@@ -54,7 +54,7 @@ func NewRedactor(secrets []string) *Redactor {
 	return r
 }
 
-// forms lists what of a secret may show up in text.
+// forms lists the forms in which a secret may appear in text.
 func forms(secret string) []string {
 	trimmed := strings.TrimSpace(secret)
 	list := []string{}
@@ -69,7 +69,7 @@ func forms(secret string) []string {
 	}
 	if lines := strings.FieldsFunc(trimmed, func(r rune) bool { return r == '\n' || r == '\r' }); len(lines) > 1 {
 		for _, line := range lines {
-			if line = strings.TrimSpace(line); len(line) >= shortest { // a lone brace tells nothing
+			if line = strings.TrimSpace(line); len(line) >= shortest { // a lone brace reveals nothing
 				list = append(list, line, inside(strconv.Quote(line)))
 			}
 		}
@@ -77,7 +77,7 @@ func forms(secret string) []string {
 	return list
 }
 
-// inside is what stands between quotes.
+// inside returns the text between quotes.
 func inside(quoted string) string { return quoted[1 : len(quoted)-1] }
 
 // Redact returns text with [Redacted] for each secret.

@@ -65,7 +65,7 @@ type step struct {
 	index int // -1 for a key
 }
 
-// assignment reads one, and does it.
+// assignment reads and applies one.
 func (p *setParser) assignment(root *node) error {
 	steps, end, err := p.path()
 	if err != nil {
@@ -101,8 +101,8 @@ func (p *setParser) assignment(root *node) error {
 	return err
 }
 
-// assign puts something at the place that the steps lead to, of which i led to
-// n, and makes the maps and lists on the way. It returns what takes n's place.
+// assign sets the node that the steps lead to, of which i led to
+// n, and makes the maps and lists on the way. It returns what replaces n.
 func assign(n *node, steps []step, i int, source string, put func(old *node, inList bool) (*node, error)) (*node, error) {
 	inList := i > 0 && steps[i-1].index >= 0
 	if i == len(steps) {
@@ -132,7 +132,7 @@ func assign(n *node, steps []step, i int, source string, put func(old *node, inL
 	return n, err
 }
 
-// asList is an empty list in the place of n, if that says nothing.
+// asList returns an empty list if n is empty, instead of n.
 func asList(n *node, steps []step, i int, source string) (*node, error) {
 	if n != nil && !n.isNull() {
 		return nil, fmt.Errorf("%s is %s: a list was expected, to set item %d of it", pathOf(steps[:i]), n.kind(), steps[i].index)
@@ -195,8 +195,8 @@ func (p *setParser) index(steps []step) (int, error) {
 	return i, nil
 }
 
-// until reads up to one of the characters in stops, which it tells, or 0 at the
-// end. A backslash takes the meaning of the next character.
+// until reads up to one of the characters in stops, which it returns, or 0 at the end. A
+// backslash escapes the next character.
 func (p *setParser) until(stops string) (string, byte) {
 	var b strings.Builder
 	escaped := false
@@ -263,7 +263,7 @@ func (p *setParser) scalar(text string) (*node, error) {
 	return n, nil
 }
 
-// typed is what --set makes of text.
+// typed returns the value of text as --set reads it.
 func typed(text string) any {
 	switch {
 	case strings.EqualFold(text, "true"):
@@ -307,7 +307,7 @@ func (p *setParser) jsonValue() (*node, error) {
 	return build(doc, p.source.Kind.String(), p.source.Secret), nil
 }
 
-// unlessHole is n, or nil if it says nothing.
+// unlessHole returns n, or nil if it is a hole.
 func (n *node) unlessHole() *node {
 	if n != nil && n.hole {
 		return nil

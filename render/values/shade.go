@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Shade returns a text of the shape of s, and another one wherever possible: of
-// the same length, with another letter for each letter and another digit for
-// each digit, and all else as it is. The same s always gives the same. A text
-// without letters and digits gets another character of its kind instead.
+// Shade returns a text of the same shape as s that differs from it wherever possible: of the
+// same length, with another letter for each letter and another digit for each digit. The
+// result depends only on s. In a text without letters and digits, another character changes
+// to a similar one.
 func Shade(s string) string {
 	shaded := []byte(s)
 	changed := false
@@ -20,7 +20,7 @@ func Shade(s string) string {
 		case 'A' <= r && r <= 'Z':
 			shaded[i] = 'A' + (s[i]-'A'+1)%26
 		case '0' <= r && r <= '9':
-			shaded[i] = '1' + (s[i]-'0')%9 // never 0, which at the beginning means something else
+			shaded[i] = '1' + (s[i]-'0')%9 // never 0, which has a meaning at the beginning
 		case r >= utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)):
 			other = neighbour(r)
 			copy(shaded[i:], string(other))

@@ -1,6 +1,12 @@
-// Package values reads the values that templates are given: from files, folders,
-// URLs and the command line, merged as Helm does, each with where it came from
-// and whether it is secret.
+// Package values reads the values for templates from files, folders, URLs and the command line, and merges them as Helm
+// does. It records where each value came from, and whether it is secret.
+//
+//	v, err := values.Load(ctx, []values.Source{
+//		{Kind: values.File, Text: "values.yaml"},
+//		{Kind: values.Set, Text: "server.port=8080"},
+//	}, values.Options{})
+//	...
+//	data := v.Map()
 package values
 
 import (
@@ -19,14 +25,14 @@ import (
 	"initbox/render/format"
 )
 
-// Kind says what the text of a source is.
+// Kind is how the text of a source is read.
 type Kind int
 
 // The kinds of sources, in the order in which they are applied, which is Helm's.
 const (
 	File      Kind = iota // a file, a folder, a URL (http, https) or "-" for standard input
 	SetJSON               // key=JSON,…, or one JSON object to merge
-	Set                   // key=value,… where true, null and integers are what they look like
+	Set                   // key=value,… where true, null and integers are typed
 	SetString             // key=value,… where every value is a string
 	SetFile               // key=FILE,… where the file's content is the value, a string
 )
@@ -40,18 +46,18 @@ func (k Kind) String() string { return flags[k] }
 type Source struct {
 	Kind   Kind
 	Text   string
-	Secret bool // whatever it looks like
+	Secret bool // even if its file is not private
 }
 
-// Options is what sources need beside the file system.
+// Options is what sources need besides the file system.
 type Options struct {
-	Stdin io.Reader // for "-"; nil means that there is none
+	Stdin io.Reader // for "-"; nil means no standard input
 
-	// Fetch returns what is at a URL, and its Content-Type. Nil means that URLs
-	// are not allowed. Its errors must not hold what is secret in the URL.
+	// Fetch returns the content at a URL, and its Content-Type. Nil means that URLs
+	// are not allowed. Its errors must not contain secrets of the URL.
 	Fetch func(ctx context.Context, url string) (data []byte, contentType string, err error)
 
-	mounts *mounts // nil means the machine's own
+	mounts *mounts // nil means this machine's
 }
 
 // Values are merged values.
@@ -61,14 +67,13 @@ type Values struct{ root *node }
 // constants, and within a kind in the order given. The later wins; maps are
 // merged, lists replaced; null removes a key that an earlier source set.
 //
-// A file's format is told by its name, and is YAML if that tells nothing. Of a
-// folder each file is a key, its name, and the value is its content as it is;
-// folders in it are maps. Names that begin with ".." are left out. A mounted
-// ConfigMap or Secret is read from one of its versions, even while the kubelet
-// replaces it.
+// A file's format follows from its name; the default is YAML. In a folder, each file is a
+// key, with its content as the value; folders in it are maps. Names that begin with ".."
+// are left out. A mounted ConfigMap or Secret is read from a single version, even while the
+// kubelet replaces it.
 //
-// Values are secret if the source says so, if the file cannot be read by
-// others, or if it is on a mounted Secret.
+// Values are secret if the source says so, if other users cannot read the file, or if it is
+// in a mounted Secret.
 func Load(ctx context.Context, sources []Source, o Options) (*Values, error) {
 	l := &loader{ctx: ctx, Options: o}
 	if l.mounts == nil {
@@ -96,8 +101,8 @@ func (v *Values) Map() map[string]any { return v.root.plain(false).(map[string]a
 // shape, see [Shade]. The map is the caller's own.
 func (v *Values) Shadow() map[string]any { return v.root.plain(true).(map[string]any) }
 
-// Secrets returns the secret values as text, the longest first, each once, no
-// empty ones. Booleans are not among them: their text tells nothing.
+// Secrets returns the secret values as text, longest first, without duplicates and empty
+// ones. Booleans are left out: their text reveals nothing.
 func (v *Values) Secrets() []string {
 	var secrets []string
 	v.root.walk("", func(_ string, n *node) {
@@ -113,10 +118,10 @@ func (v *Values) Secrets() []string {
 type loader struct {
 	ctx context.Context
 	Options
-	stdin bool // is used up
+	stdin bool // has been read
 }
 
-// apply adds what a source says to root.
+// apply merges a source into root.
 func (l *loader) apply(root *node, s Source) error {
 	if s.Kind == File {
 		n, err := l.file(s)
@@ -168,7 +173,7 @@ func (l *loader) file(s Source) (*node, error) {
 	return fromFile(doc, shown, secret)
 }
 
-// fromFile is the tree of what a file says, which must be a map, or nothing.
+// fromFile returns the tree of a file, which must be a map or empty.
 func fromFile(doc any, shown string, secret bool) (*node, error) {
 	switch doc.(type) {
 	case nil:
@@ -177,7 +182,7 @@ func fromFile(doc any, shown string, secret bool) (*node, error) {
 	case []any:
 		return nil, fmt.Errorf("reading values from %s: it is a list, but values are a map of keys", shown)
 	default:
-		return nil, fmt.Errorf("reading values from %s: it is no map of keys; to use its text as a value, say --set-file KEY=%s, or name its folder", shown, shown)
+		return nil, fmt.Errorf("reading values from %s: it is not a map of keys; to use its text as a value, say --set-file KEY=%s, or name its folder", shown, shown)
 	}
 	return build(doc, shown, secret), nil
 }
@@ -201,7 +206,7 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://")
 }
 
-// withoutSecrets leaves out of a URL what may be secret.
+// withoutSecrets returns a URL without the parts that may be secret.
 func withoutSecrets(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -210,7 +215,7 @@ func withoutSecrets(s string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// contentTypes tells formats where the URL's path does not.
+// contentTypes has the formats for URLs whose path has no known extension.
 var contentTypes = []struct{ contains, format string }{
 	{"json", "json"}, {"yaml", "yaml"}, {"toml", "toml"}, {"java-properties", "properties"},
 }
@@ -241,9 +246,8 @@ func (l *loader) fetch(text string) ([]byte, *format.Format, error) {
 	return data, nil, nil
 }
 
-// read returns the content of a file, and whether it is secret. A file that a
-// link of a mount leads to may be gone in the instant of its replacement, and
-// is looked for again.
+// read returns the content of a file, and whether it is secret. A file behind a link of a
+// mount may disappear while the kubelet replaces it, so read tries again.
 func (l *loader) read(name string) (data []byte, secret bool, err error) {
 	for range tries {
 		var stat os.FileInfo
@@ -258,7 +262,7 @@ func (l *loader) read(name string) (data []byte, secret bool, err error) {
 	return data, secret, err
 }
 
-// text reads the file of a --set-file, and tells whether it is secret.
+// text reads the file of a --set-file, and returns whether it is secret.
 func (l *loader) text(name string) (string, bool, error) {
 	if name == "-" {
 		data, err := l.readStdin()

@@ -222,7 +222,7 @@ func TestSet(t *testing.T) {
 		{Set, "a=\xff", "--set: not UTF-8"},
 		{SetJSON, "a=hunter2", "--set-json: a: the value is not JSON"},
 		{SetJSON, `{"a": hunter2}`, "--set-json: line 1, column 7: a value is expected"},
-		{SetJSON, `a={"x": 1, "x": 2}`, `--set-json: a: line 1, column 10: the key "x" is there twice`},
+		{SetJSON, `a={"x": 1, "x": 2}`, `--set-json: a: line 1, column 10: duplicate key "x"`},
 	} {
 		v, err := Load(context.Background(), []Source{{Kind: test.kind, Text: test.text}}, Options{mounts: onDisk})
 		if want, ok := test.want.(string); ok {
