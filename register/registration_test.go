@@ -138,7 +138,7 @@ func TestOutlast(t *testing.T) {
 		if synctest.Wait(); longer.Err() != nil {
 			t.Errorf("ended too soon: %v", context.Cause(longer))
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if synctest.Wait(); context.Cause(longer) != reason {
 			t.Errorf("ended with %v, want %v", context.Cause(longer), reason)
 		}

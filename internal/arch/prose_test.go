@@ -80,10 +80,12 @@ var phrases = []struct{ pattern, instead string }{
 // cleanDirs are the directories whose Go files, with those below, have none of the phrases. It grows until it is the
 // whole repository.
 var cleanDirs = []string{
-	"bench", "clone/access", "clone/attributes", "clone/gitconfig", "clone/gitdir", "clone/pack", "clone/wildmatch", "cmd",
-	"internal/arch", "internal/atomicfile", "internal/dirfd", "internal/lazy", "internal/readfile", "internal/suggest",
-	"internal/words", "render/engine", "render/helpers", "test/cluster", "test/consul", "test/fakeapi", "test/grpchealth",
-	"test/kafka", "test/mongodb", "test/mutants", "test/soak", "waitfor/grpc", "waitfor/socket", "waitfor/wire/httpapi",
+	"bench", "clone/access", "clone/attributes", "clone/gitconfig", "clone/gitdir", "clone/local", "clone/pack",
+	"clone/publish", "clone/wildmatch", "clone/worktree", "cmd", "internal/arch", "internal/atomicfile",
+	"internal/dirfd", "internal/lazy", "internal/readfile", "internal/suggest", "internal/words", "render/engine",
+	"render/envsubst", "render/format", "render/gotemplate", "render/helpers", "render/stage", "render/values",
+	"test/cluster", "test/consul", "test/fakeapi", "test/grpchealth", "test/kafka", "test/mongodb", "test/mutants",
+	"test/soak", "waitfor/grpc", "waitfor/socket", "waitfor/wire/httpapi",
 }
 
 // TestPhrases pins that phrases which were edited out of pages, comments and messages do not come back.
