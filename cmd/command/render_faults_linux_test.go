@@ -42,7 +42,7 @@ func TestRenderFaults(t *testing.T) {
 		{"read-only", "mount -t tmpfs none $D; RO=1", []string{templates + ":$D", "--set", "size=10,letter=y"}, "0", "read-only file system"},
 		{"not allowed", "mount -t tmpfs -o mode=755 none $D", []string{templates + ":$D", "--set", "size=10,letter=y"}, "65534", "permission denied"},
 		{"unreadable template", "mount -t tmpfs -o mode=777 none $D", []string{templates + ":$D", secret + ":$D/", "--set", "size=10,letter=y"}, "65534", "secret.tmpl: permission denied"},
-		{"a folder in the way", "mount -t tmpfs none $D; mkdir $D/b.conf", []string{templates + ":$D", "--set", "size=10,letter=y"}, "0", "b.conf: there is a folder of that name"},
+		{"a folder in the way", "mount -t tmpfs none $D; mkdir $D/b.conf", []string{templates + ":$D", "--set", "size=10,letter=y"}, "0", "b.conf: it is a folder"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := filepath.Join(everyonesDir(t), "config")
