@@ -1,5 +1,5 @@
-// Package engine is what render and its template engines agree on: what
-// templates see, what they may use up, and how they fail.
+// Package engine defines the interface between render and its template engines: the data that templates see, the limits
+// that they have, and their errors. Package gotemplate shows how an engine is used.
 package engine
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// An Engine parses templates that see the same data. Its methods may be called
-// from several goroutines, AddPartial only before the first Parse.
+// Engine parses templates that see the same data. Several goroutines may call its methods,
+// AddPartial only before the first Parse.
 type Engine interface {
 	// AddPartial makes a template known to all others, without output of its
 	// own: what it defines can be included, and in Jinja itself by its name.
@@ -46,11 +46,11 @@ type Data struct {
 	Files  fs.FS          // .Files: may be nil
 
 	// Resolve looks up the addresses of a host name, for the function resolve. It
-	// is nil unless the user allowed it.
+	// is nil unless the user has allowed that.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 }
 
-// Options says how templates are read and what they may use up.
+// Options says how templates are read, and which limits they have.
 type Options struct {
 	Limits
 	MissingZero bool     // what is missing is empty instead of an error, as in Helm
@@ -91,7 +91,7 @@ func (p Position) String() string {
 type Input struct {
 	Position
 	Name     string // as in a Go template: .Values.db.host, .Env.HOME, or $VAR for envsubst
-	Optional bool   // the template says what is to be there instead
+	Optional bool   // the template has a default
 	Why      string // more about what is missing, such as the message of required; may be empty
 }
 
@@ -108,7 +108,7 @@ func (e *Error) Error() string { return e.Position.String() + ": " + e.Text }
 func (e *Error) Unwrap() error { return e.Err }
 func (e *Error) Hint() string  { return e.Fix }
 
-// MissingError tells which inputs are missing.
+// MissingError lists the missing inputs.
 type MissingError struct {
 	Missing []Input // in the order in which they were missed, each place once
 }
