@@ -11,14 +11,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"initbox/test/servers"
 	"initbox/test/soak"
 )
 
@@ -142,26 +140,6 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	}
 	if _, err := os.Stat(f.Name()); err != nil {
 		t.Error(err)
-	}
-}
-
-// On a full disk the old file stays, and nothing else does.
-func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	servers.Tmpfs(t, dir, "size=64k")
-	name := filepath.Join(dir, "f")
-	if err := Write(name, []byte("old"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	err := Write(name, make([]byte, 1<<20), 0o644)
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("error %v, want no space left", err)
-	}
-	if got, _ := os.ReadFile(name); string(got) != "old" {
-		t.Errorf("file is %d bytes, want the old ones", len(got))
-	}
-	if left := names(t, dir); len(left) != 1 {
-		t.Errorf("folder holds %q", left)
 	}
 }
 
