@@ -1,32 +1,34 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
-	"reflect"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
+	"unicode/utf8"
 )
 
-// method is a method of a value, on its way to being called.
-type method struct {
-	of   value.Value
-	name string
-	fn
-}
+// object is a value with attributes of its own.
+type object interface{ attr(name string) (any, bool) }
 
-func (m *method) GetAttr(string) value.Value { return value.Undefined() }
-func (m *method) String() string             { return "<method " + m.name + ">" }
-func (m *method) Call(st value.State, args []value.Value, named map[string]value.Value) (value.Value, error) {
-	o := &op{name: m.name, do: m.fn.call, lax: m.lax}
-	r := st.Context().(*run)
-	o.at = r.at
-	return o.Call(st, append([]value.Value{m.of}, args...), named)
+// attr returns v.name, for what is not a method.
+func attr(v any, name string) (any, bool) {
+	switch d := v.(type) {
+	case *dict:
+		return d.get(name)
+	case *list:
+		switch {
+		case d.group && name == "grouper":
+			return d.v[0], true
+		case d.group && name == "list":
+			return d.v[1], true
+		}
+	case object:
+		return d.attr(name)
+	}
+	return nil, false
 }
 
 // methodsOf returns Python's methods of v.
-func (e *jinja) methodsOf(v value.Value) map[string]fn {
-	switch d := v.Raw().(type) {
+func (e *jinja) methodsOf(v any) map[string]fn {
+	switch d := v.(type) {
 	case *dict:
 		return e.dicts
 	case *list:
@@ -35,71 +37,40 @@ func (e *jinja) methodsOf(v value.Value) map[string]fn {
 		}
 		return e.lists
 	}
-	if _, ok := v.AsString(); ok {
+	if _, ok := asString(v); ok {
 		return e.strings
 	}
 	return nil
 }
 
-// getAttr is a.name: as in Python a method first, then, in a mapping, a key. A
-// method that is not called is none, so that a mapping's key "items" is found.
-func getAttr(name, missed string, called bool) operator {
-	return func(c *call) (value.Value, error) {
-		v := c.args[0]
-		if name == "changed" && called && reflect.TypeOf(v.Raw()).String() == "*minijinja.loopObject" {
-			return value.FromObject(&op{at: c.at, name: "loop.changed", do: changedIn(c.op, v), lax: true}), nil
+// getAttr is a.name. A method that is not called is not found, so that a
+// mapping's key "items" is.
+func getAttr(name, missed string) operator {
+	return func(c *call) any {
+		if got, ok := attr(c.args[0], name); ok {
+			return got
 		}
-		if f, ok := c.e.methodsOf(v)[name]; ok && called {
-			return value.FromObject(&method{of: v, name: name, fn: f}), nil
-		}
-		if got := v.GetAttr(name); !got.IsUndefined() {
-			return got, nil
-		}
-		if called && c.e.methodsOf(v) != nil {
-			return value.Undefined(), fmt.Errorf("a %s has no method %s", typeName(v), name)
-		}
-		return c.missed(missed), nil
-	}
-}
-
-// compared is what loop.changed was called with, and in which round.
-type compared struct {
-	round int64
-	with  value.Value
-}
-
-// changedIn is loop.changed: whether its arguments are others than at the last
-// time. The library would compare what it does not know, and with nothing: it
-// makes a new object for each round. So what was before belongs to the place.
-func changedIn(place *op, loop value.Value) operator {
-	round, _ := loop.GetAttr("index").AsInt()
-	return func(c *call) (value.Value, error) {
-		if c.last == nil {
-			c.last = map[*op]compared{}
-		}
-		before, now := c.last[place], compared{round, newList(c.args)}
-		c.last[place] = now
-		return truth(before.round == 0 || before.round >= round || !equal(before.with, now.with))
+		return c.missed(missed)
 	}
 }
 
 // getItem is a[key].
 func getItem(missed string) operator {
-	return func(c *call) (value.Value, error) {
+	return func(c *call) any {
 		v, key := c.args[0], c.args[1]
 		if got, ok := index(v, key); ok {
-			return got, nil
+			return got
 		}
-		if _, ok := key.AsString(); !ok {
-			if n, isNumber := number(key); isNumber && !n.real && v.Kind() != value.KindMap {
-				return c.missed(fmt.Sprintf("%s (%d of %d)", missed, n.i, length(v))), nil
+		if _, ok := asString(key); !ok {
+			if n, isNumber := number(key); isNumber && !n.real && !isMapping(v) {
+				return c.missed(fmt.Sprintf("%s (%d of %d)", missed, n.i, length(v)))
 			}
 		}
-		return c.missed(missed), nil
+		return c.missed(missed)
 	}
 }
 
-func index(v, key value.Value) (value.Value, bool) {
+func index(v, key any) (any, bool) {
 	n, isNumber := number(key)
 	at := func(length int) (int, bool) {
 		if n.i < 0 {
@@ -107,71 +78,66 @@ func index(v, key value.Value) (value.Value, bool) {
 		}
 		return int(n.i), isNumber && !n.real && n.i >= 0 && n.i < int64(length)
 	}
-	switch d := v.Raw().(type) {
+	switch d := v.(type) {
 	case *dict:
 		return d.get(key)
 	case *list:
 		if i, ok := at(len(d.all())); ok {
 			return d.v[i], true
 		}
-		if name, ok := key.AsString(); ok && d.group {
-			got := d.GetAttr(name)
-			return got, !got.IsUndefined()
+		if name, ok := asString(key); ok {
+			return attr(d, name)
 		}
-		return value.Value{}, false
+		return nil, false
 	}
-	if s, ok := v.AsString(); ok {
+	if s, ok := asString(v); ok {
 		runes := []rune(s)
 		if i, ok := at(len(runes)); ok {
-			return newString(string(runes[i])), true
+			return string(runes[i]), true
 		}
-		return value.Value{}, false
+		return nil, false
 	}
-	if name, ok := key.AsString(); ok {
-		got := v.GetAttr(name)
-		return got, !got.IsUndefined()
+	if name, ok := asString(key); ok {
+		return attr(v, name)
 	}
-	return value.Value{}, false
+	return nil, false
 }
 
 // length is how many items or characters v has, -1 if it has none.
-func length(v value.Value) int {
-	switch d := v.Raw().(type) {
+func length(v any) int {
+	switch d := v.(type) {
 	case *dict:
 		return len(d.list())
 	case *list:
 		return len(d.all())
 	}
-	if n, ok := v.Len(); ok {
-		return n
+	if s, ok := asString(v); ok {
+		return utf8.RuneCountInString(s)
 	}
 	return -1
 }
 
 // slice is v[start:stop:step].
-func slice(c *call) (value.Value, error) {
+func slice(c *call) any {
 	var bounds [3]*int64
 	for i, v := range c.args[1:] {
-		if v.IsNone() {
+		if v == none {
 			continue
 		}
 		n, ok := number(v)
-		if !ok || n.real {
-			return value.Undefined(), errors.New("the bounds of a slice are whole numbers")
-		}
+		failIf(!ok || n.real, "the bounds of a slice are whole numbers")
 		bounds[i] = &n.i
 	}
-	if bounds[2] != nil && *bounds[2] == 0 {
-		return value.Undefined(), errors.New("the step of a slice cannot be 0")
-	}
+	failIf(bounds[2] != nil && *bounds[2] == 0, "the step of a slice cannot be 0")
 	v := c.args[0]
-	if l, ok := v.Raw().(*list); ok {
-		return value.FromObject(&list{v: cut(l.all(), bounds), tuple: l.tuple}), c.growItems(int64(len(l.v)), 1)
+	if l, ok := v.(*list); ok {
+		c.growItems(int64(len(l.v)), 1)
+		return &list{v: cut(l.all(), bounds), tuple: l.tuple}
 	}
-	if s, ok := v.AsString(); ok {
-		return c.sized(string(cut([]rune(s), bounds)), nil)
+	if s, ok := asString(v); ok {
+		return c.sized(string(cut([]rune(s), bounds)))
 	}
-	return value.Undefined(), fmt.Errorf("a %s cannot be sliced", typeName(v))
+	panic(failure{fmt.Errorf("a %s cannot be sliced", typeName(v))})
 }
 
 func cut[T any](all []T, bounds [3]*int64) []T {

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
 // filters are Jinja's, of the list of built-in filters in its documentation for
@@ -20,10 +18,10 @@ import (
 func filters() map[string]fn {
 	return map[string]fn{
 		"abs":            {do: absolute},
-		"attr":           {params: "name!", do: func(c *call) (value.Value, error) { return attribute(c.run, c.args[0], c.args[1]), nil }},
+		"attr":           {params: "name!", do: func(c *call) any { return attribute(c.run, c.args[0], c.args[1]) }},
 		"batch":          {params: "linecount! fill_with", do: batch},
 		"capitalize":     {do: onText(capitalize)},
-		"center":         {params: "width", do: func(c *call) (value.Value, error) { return c.pad(c.int(1, 80), centered, " ") }},
+		"center":         {params: "width", do: func(c *call) any { return c.pad(c.int(1, 80), centered, " ") }},
 		"count":          {do: count},
 		"d":              {params: "default_value boolean", do: defaultTo, lax: true},
 		"default":        {params: "default_value boolean", do: defaultTo, lax: true},
@@ -31,30 +29,30 @@ func filters() map[string]fn {
 		"e":              {do: escape},
 		"escape":         {do: escape},
 		"filesizeformat": {params: "binary", do: fileSize},
-		"first":          {do: func(c *call) (value.Value, error) { return c.oneOf("first", func(n int) int { return 0 }) }},
+		"first":          {do: func(c *call) any { return c.oneOf("first", func(n int) int { return 0 }) }},
 		"float":          {params: "default", do: toFloat},
 		"forceescape":    {do: forceEscape},
 		"format":         {params: "**", do: formatFilter},
 		"groupby":        {params: "attribute! default case_sensitive", do: groupBy},
 		"indent":         {params: "width first blank", do: indent},
 		"int":            {params: "default base", do: toInt},
-		"items":          {do: func(c *call) (value.Value, error) { return newList(c.dict(0).items()), nil }},
+		"items":          {do: func(c *call) any { return newList(c.dict(0).items()) }},
 		"join":           {params: "d attribute", do: join},
-		"last":           {do: func(c *call) (value.Value, error) { return c.oneOf("last", func(n int) int { return n - 1 }) }},
+		"last":           {do: func(c *call) any { return c.oneOf("last", func(n int) int { return n - 1 }) }},
 		"length":         {do: count},
-		"list":           {do: func(c *call) (value.Value, error) { return newList(slices.Clone(c.items(0))), nil }},
+		"list":           {do: func(c *call) any { return newList(slices.Clone(c.items(0))) }},
 		"lower":          {do: onText(strings.ToLower)},
 		"map":            {params: "**", do: mapFilter},
 		"max":            {params: "case_sensitive attribute", do: extreme("max", 1)},
 		"min":            {params: "case_sensitive attribute", do: extreme("min", -1)},
-		"pprint":         {do: func(c *call) (value.Value, error) { return newString(repr(c.args[0])), nil }},
-		"random":         {do: func(c *call) (value.Value, error) { return c.oneOf("random", rand.IntN) }, unsteady: true},
+		"pprint":         {do: func(c *call) any { return repr(c.args[0]) }},
+		"random":         {do: func(c *call) any { return c.oneOf("random", rand.IntN) }, unsteady: true},
 		"reject":         {params: "**", do: selection(false, false), lax: true},
 		"rejectattr":     {params: "**", do: selection(true, false)},
 		"replace":        {params: "old! new! count", do: replace},
 		"reverse":        {do: reverse},
 		"round":          {params: "precision method", do: round},
-		"safe":           {do: func(c *call) (value.Value, error) { return value.FromSafeString(str(c.args[0])), nil }},
+		"safe":           {do: func(c *call) any { return safe(str(c.args[0])) }},
 		"select":         {params: "**", do: selection(false, true), lax: true},
 		"selectattr":     {params: "**", do: selection(true, true)},
 		"slice":          {params: "slices! fill_with", do: slicesFilter},
@@ -64,7 +62,7 @@ func filters() map[string]fn {
 		"sum":            {params: "attribute start", do: sum},
 		"title":          {do: onText(title)},
 		"tojson":         {params: "indent", do: toJSONFilter},
-		"trim":           {params: "chars", do: func(c *call) (value.Value, error) { return newString(strip(str(c.args[0]), c, 1, true, true)), nil }},
+		"trim":           {params: "chars", do: func(c *call) any { return strip(str(c.args[0]), c, 1, true, true) }},
 		"truncate":       {params: "length killwords end leeway", do: truncate},
 		"unique":         {params: "case_sensitive attribute", do: unique},
 		"upper":          {do: onText(strings.ToUpper)},
@@ -111,29 +109,29 @@ func filters() map[string]fn {
 
 // onText makes a filter of a function of a string.
 func onText(f func(string) string) operator {
-	return func(c *call) (value.Value, error) { return c.sized(f(str(c.args[0])), nil) }
+	return func(c *call) any { return c.sized(f(str(c.args[0]))) }
 }
 
-func absolute(c *call) (value.Value, error) {
+func absolute(c *call) any {
 	n, ok := number(c.args[0])
 	if ok && !n.real && n.i >= 0 || n.real && n.f >= 0 {
-		return c.args[0], nil
+		return c.args[0]
 	}
 	return negate(c)
 }
 
 // attribute finds a path like a.b.0 in v, as the attribute arguments of filters do.
-func attribute(r *run, v, path value.Value) value.Value {
-	if n, ok := path.Raw().(int64); ok {
-		if got, ok := index(v, value.FromInt(n)); ok {
+func attribute(r *run, v, path any) any {
+	if n, ok := path.(int64); ok {
+		if got, ok := index(v, int64(n)); ok {
 			return got
 		}
 		return r.missed(fmt.Sprintf("item %d", n))
 	}
 	for part := range strings.SplitSeq(str(path), ".") {
-		key := newString(part)
+		var key any = part
 		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
-			key = value.FromInt(n)
+			key = int64(n)
 		}
 		got, ok := index(v, key)
 		if !ok {
@@ -144,51 +142,48 @@ func attribute(r *run, v, path value.Value) value.Value {
 	return v
 }
 
-// by returns v, or its attribute that argument i names.
-func (c *call) by(i int) func(v value.Value) value.Value {
+// by returns a function that returns its argument or, if argument i names an
+// attribute, that attribute.
+func (c *call) by(i int) func(v any) any {
 	if !c.has(i) {
-		return func(v value.Value) value.Value { return v }
+		return func(v any) any { return v }
 	}
 	path := c.args[i]
-	return func(v value.Value) value.Value { return attribute(c.run, v, path) }
+	return func(v any) any { return attribute(c.run, v, path) }
 }
 
 // folded is v for comparisons that ignore case.
-func folded(v value.Value, caseSensitive bool) value.Value {
-	if s, ok := v.AsString(); ok && !caseSensitive {
-		return newString(strings.ToLower(s))
+func folded(v any, caseSensitive bool) any {
+	if s, ok := asString(v); ok && !caseSensitive {
+		return strings.ToLower(s)
 	}
 	return v
 }
 
-func batch(c *call) (value.Value, error) {
+func batch(c *call) any {
 	n, all := c.int(1, 0), c.items(0)
-	if n < 1 {
-		return value.Undefined(), errors.New("a batch has one item at least")
-	}
-	var batches []value.Value
+	failIf(n < 1, "the size of a batch must be at least 1")
+	var batches []any
 	for len(all) > 0 {
 		part := slices.Clone(all[:min(n, int64(len(all)))])
 		all = all[len(part):]
 		if c.has(2) {
-			must(0, c.growItems(n, 1))
+			c.growItems(n, 1)
 			for int64(len(part)) < n {
 				part = append(part, c.args[2])
 			}
 		}
 		batches = append(batches, newList(part))
 	}
-	return newList(batches), nil
+	return newList(batches)
 }
 
-func slicesFilter(c *call) (value.Value, error) {
+func slicesFilter(c *call) any {
 	n, all := c.int(1, 0), c.items(0)
-	if n < 1 {
-		return value.Undefined(), errors.New("there has to be one slice at least")
-	}
-	must(0, c.growItems(n, 2))
+	failIf(n < 1, "the number of slices must be at least 1")
+	c.growItems(n, 2)
 	size, longer := int64(len(all))/n, int64(len(all))%n
-	var parts []value.Value
+	var parts []any
 	for i := range n {
 		take := size
 		if i < longer {
@@ -201,7 +196,7 @@ func slicesFilter(c *call) (value.Value, error) {
 		}
 		parts = append(parts, newList(part))
 	}
-	return newList(parts), nil
+	return newList(parts)
 }
 
 func capitalize(s string) string {
@@ -232,33 +227,29 @@ func title(s string) string {
 	return b.String()
 }
 
-func count(c *call) (value.Value, error) {
+func count(c *call) any {
 	n := length(c.args[0])
-	if n < 0 {
-		return value.Undefined(), fmt.Errorf("a %s has no length", typeName(c.args[0]))
-	}
-	return value.FromInt(int64(n)), nil
+	failIf(n < 0, "a %s has no length", typeName(c.args[0]))
+	return int64(n)
 }
 
-func defaultTo(c *call) (value.Value, error) {
+func defaultTo(c *call) any {
 	v := c.args[0]
-	if !isMissing(v) && (v.IsTrue() || !c.bool(2, false)) {
-		return v, nil
+	if !isMissing(v) && (isTrue(v) || !c.bool(2, false)) {
+		return v
 	}
 	if absent(c.args[1]) {
-		return newString(""), nil
+		return ""
 	}
-	return c.args[1], nil
+	return c.args[1]
 }
 
-func dictSort(c *call) (value.Value, error) {
+func dictSort(c *call) any {
 	by := c.text(2, "key")
-	if by != "key" && by != "value" {
-		return value.Undefined(), errors.New("sort by key or by value")
-	}
+	failIf(by != "key" && by != "value", "sort by key or by value")
 	pairs := slices.Clone(c.dict(0).items())
-	return c.sorted(pairs, c.bool(3, false), func(v value.Value) value.Value {
-		pair, _ := v.Raw().(*list)
+	return c.sorted(pairs, c.bool(3, false), func(v any) any {
+		pair, _ := v.(*list)
 		if by == "key" {
 			return folded(pair.v[0], c.bool(1, false))
 		}
@@ -267,43 +258,39 @@ func dictSort(c *call) (value.Value, error) {
 }
 
 // sorted sorts items, in place, by what key returns for each.
-func (c *call) sorted(items []value.Value, reverse bool, key func(value.Value) value.Value) (value.Value, error) {
-	type keyed struct{ key, v value.Value }
+func (c *call) sorted(items []any, reverse bool, key func(any) any) any {
+	type keyed struct{ key, v any }
 	all := make([]keyed, len(items))
 	for i, v := range items {
-		if all[i] = (keyed{key(v), v}); firstMissing([]value.Value{all[i].key}, nil) != nil {
-			firstMissing([]value.Value{all[i].key}, nil).tell()
+		all[i] = keyed{key(v), v}
+		if m, ok := all[i].key.(*missing); ok {
+			m.report()
 		}
 	}
-	must(0, c.step(len(items)))
-	var failed error
+	c.step(len(items))
 	slices.SortStableFunc(all, func(a, b keyed) int {
-		n, err := compare(a.key, b.key)
-		if err != nil && failed == nil {
-			failed = err
-		}
 		if reverse {
-			return -n
+			return -compare(a.key, b.key)
 		}
-		return n
+		return compare(a.key, b.key)
 	})
 	for i := range all {
 		items[i] = all[i].v
 	}
-	return newList(items), failed
+	return newList(items)
 }
 
-func sortFilter(c *call) (value.Value, error) {
+func sortFilter(c *call) any {
 	items := slices.Clone(c.items(0))
 	sensitive := c.bool(2, false)
 	if !c.has(3) {
-		return c.sorted(items, c.bool(1, false), func(v value.Value) value.Value { return folded(v, sensitive) })
+		return c.sorted(items, c.bool(1, false), func(v any) any { return folded(v, sensitive) })
 	}
 	paths := strings.Split(str(c.args[3]), ",")
-	return c.sorted(items, c.bool(1, false), func(v value.Value) value.Value {
-		var keys []value.Value
+	return c.sorted(items, c.bool(1, false), func(v any) any {
+		var keys []any
 		for _, p := range paths {
-			keys = append(keys, folded(attribute(c.run, v, newString(p)), sensitive))
+			keys = append(keys, folded(attribute(c.run, v, p), sensitive))
 		}
 		if len(keys) == 1 {
 			return keys[0]
@@ -316,68 +303,75 @@ func htmlEscaper() *strings.Replacer {
 	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 }
 
-func escape(c *call) (value.Value, error) {
-	if c.args[0].IsSafe() {
-		return c.args[0], nil
+// escaped is the text of v, for HTML.
+func escaped(v any) string {
+	if s, ok := v.(safe); ok {
+		return string(s)
+	}
+	return htmlEscaper().Replace(str(v))
+}
+
+func escape(c *call) any {
+	if isSafe(c.args[0]) {
+		return c.args[0]
 	}
 	return forceEscape(c)
 }
 
-func forceEscape(c *call) (value.Value, error) {
+func forceEscape(c *call) any {
 	s := htmlEscaper().Replace(str(c.args[0]))
-	return value.FromSafeString(s), c.grow(int64(len(s)))
+	c.grow(int64(len(s)))
+	return safe(s)
 }
 
-func fileSize(c *call) (value.Value, error) {
+func fileSize(c *call) any {
 	n, ok := number(c.args[0])
-	if s, isText := c.args[0].AsString(); isText {
+	if s, isText := asString(c.args[0]); isText {
 		f, err := strconv.ParseFloat(s, 64)
 		n, ok = num{f: f}, err == nil
 	}
-	if !ok {
-		return value.Undefined(), errors.New("want a number of bytes")
-	}
+	failIf(!ok, "want a number of bytes")
 	base, units := 1000.0, []string{"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"}
 	if c.bool(1, false) {
 		base, units = 1024, []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"}
 	}
 	if n.f == 1 {
-		return newString("1 Byte"), nil
+		return "1 Byte"
 	}
 	if n.f < base {
-		return newString(fmt.Sprintf("%d Bytes", int64(n.f))), nil
+		return fmt.Sprintf("%d Bytes", int64(n.f))
 	}
 	unit := base
 	for i, name := range units {
 		unit = math.Pow(base, float64(i+2))
 		if n.f < unit || i == len(units)-1 {
-			return newString(fmt.Sprintf("%.1f %s", base*n.f/unit, name)), nil
+			return fmt.Sprintf("%.1f %s", base*n.f/unit, name)
 		}
 	}
-	return value.Undefined(), nil
+	return nil
 }
 
-func (c *call) oneOf(which string, choose func(n int) int) (value.Value, error) {
+func (c *call) oneOf(which string, choose func(n int) int) any {
 	items := c.items(0)
 	if len(items) == 0 {
-		return c.missed("the " + which + " item of an empty list"), nil
+		return c.missed("the " + which + " item of an empty list")
 	}
-	return items[choose(len(items))], nil
+	return items[choose(len(items))]
 }
 
-func toFloat(c *call) (value.Value, error) {
+func toFloat(c *call) any {
 	if n, ok := number(c.args[0]); ok {
-		return value.FromFloat(n.f), nil
+		return n.f
 	}
-	if s, ok := c.args[0].AsString(); ok {
+	if s, ok := asString(c.args[0]); ok {
 		if f, ok := parseFloat(s); ok {
-			return value.FromFloat(f), nil
+			return f
 		}
 	}
 	if absent(c.args[1]) {
-		return value.FromFloat(0), nil
+		return float64(0)
 	}
-	return c.args[1], nil
+	return c.args[1]
 }
 
 func parseFloat(s string) (float64, bool) {
@@ -386,17 +380,17 @@ func parseFloat(s string) (float64, bool) {
 	return f, (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(s, "xXpP")
 }
 
-func toInt(c *call) (value.Value, error) {
+func toInt(c *call) any {
 	if n, ok := number(c.args[0]); ok {
 		if n.real {
 			if math.Abs(n.f) >= 1<<63 || math.IsNaN(n.f) {
-				return value.Undefined(), errTooLarge
+				panic(failure{errTooLarge})
 			}
-			return value.FromInt(int64(n.f)), nil
+			return int64(n.f)
 		}
-		return value.FromInt(n.i), nil
+		return n.i
 	}
-	if s, ok := c.args[0].AsString(); ok {
+	if s, ok := asString(c.args[0]); ok {
 		base := int(c.int(2, 10))
 		text := strings.ToLower(strings.TrimSpace(s))
 		for prefix, b := range map[string]int{"0x": 16, "0o": 8, "0b": 2} {
@@ -405,74 +399,72 @@ func toInt(c *call) (value.Value, error) {
 			}
 		}
 		if i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), base, 64); err == nil {
-			return value.FromInt(i), nil
+			return int64(i)
 		}
 		if f, ok := parseFloat(s); ok && math.Abs(f) < 1<<63 {
-			return value.FromInt(int64(f)), nil
+			return int64(f)
 		}
 	}
 	if absent(c.args[1]) {
-		return value.FromInt(0), nil
+		return int64(0)
 	}
-	return c.args[1], nil
+	return c.args[1]
 }
 
-func formatFilter(c *call) (value.Value, error) {
+func formatFilter(c *call) any {
 	if len(c.named) > 0 {
 		d := newDict()
-		for _, name := range sortedKeys(c.named) {
-			d.set(newString(name), c.named[name])
+		for _, name := range c.names {
+			d.set(name, c.named[name])
 		}
-		return c.sized(c.percentFormat(str(c.args[0]), fromDict(d)))
+		return c.sized(c.percentFormat(str(c.args[0]), d))
 	}
 	return c.sized(c.percentFormat(str(c.args[0]), tuple(c.args[1:]...)))
 }
 
-func groupBy(c *call) (value.Value, error) {
+func groupBy(c *call) any {
 	items, sensitive := slices.Clone(c.items(0)), c.bool(3, false)
-	key := func(v value.Value) value.Value {
+	key := func(v any) any {
 		got := attribute(c.run, v, c.args[1])
 		if isMissing(got) && !absent(c.args[2]) {
 			got = c.args[2]
 		}
 		return got
 	}
-	same := func(v value.Value) value.Value { return folded(key(v), sensitive) }
-	if _, err := c.sorted(items, false, same); err != nil {
-		return value.Undefined(), err
-	}
-	var groups []value.Value
+	same := func(v any) any { return folded(key(v), sensitive) }
+	c.sorted(items, false, same)
+	var groups []any
 	for len(items) > 0 {
 		n := 1
 		for n < len(items) && equal(same(items[0]), same(items[n])) {
 			n++
 		}
-		groups = append(groups, value.FromObject(&list{v: []value.Value{key(items[0]), newList(items[:n:n])}, tuple: true, group: true}))
+		groups = append(groups, &list{v: []any{key(items[0]), newList(items[:n:n])}, tuple: true, group: true})
 		items = items[n:]
 	}
-	return newList(groups), nil
+	return newList(groups)
 }
 
-func indent(c *call) (value.Value, error) {
+func indent(c *call) any {
 	prefix := ""
-	if s, ok := c.args[1].AsString(); ok {
+	if s, ok := asString(c.args[1]); ok {
 		prefix = s
 	} else {
 		width := c.int(1, 4)
-		must(0, c.grow(max(0, width)))
+		c.grow(max(0, width))
 		prefix = strings.Repeat(" ", max(0, int(width)))
 	}
 	lines := splitLines(str(c.args[0])+"\n", false)
-	c.mustGrow(int64(len(lines)) * int64(len(prefix)))
+	c.grow(int64(len(lines)) * int64(len(prefix)))
 	for i := range lines {
 		if i == 0 && c.bool(2, false) || i > 0 && (lines[i] != "" || c.bool(3, false)) {
 			lines[i] = prefix + lines[i]
 		}
 	}
-	return c.sized(strings.Join(lines, "\n"), nil)
+	return c.sized(strings.Join(lines, "\n"))
 }
 
-func join(c *call) (value.Value, error) {
+func join(c *call) any {
 	sep, by, items := "", c.by(2), c.items(0)
 	if c.has(1) {
 		sep = str(c.args[1])
@@ -482,21 +474,21 @@ func join(c *call) (value.Value, error) {
 	for i, v := range items {
 		parts[i] = str(by(v))
 		if total += int64(len(parts[i]) + len(sep)); total > c.e.o.Bytes+int64(len(sep)) {
-			return value.Undefined(), c.grow(total)
+			c.grow(total)
 		}
 	}
-	return c.sized(strings.Join(parts, sep), nil)
+	return c.sized(strings.Join(parts, sep))
 }
 
-// sub calls a filter or a test by its name, for map and select.
-func (c *call) sub(f fn, args []value.Value, named map[string]value.Value) (value.Value, error) {
+// sub calls a filter or a test, for map and select.
+func (c *call) sub(f fn, args ...any) any {
 	o := &op{at: c.at, name: c.op.name, do: f.call, lax: f.lax}
-	return o.Call(c.state, args, named)
+	return c.apply(o, arguments{args, c.named, c.names, c.escape})
 }
 
-func mapFilter(c *call) (value.Value, error) {
+func mapFilter(c *call) any {
 	items := c.items(0)
-	mapped := make([]value.Value, len(items))
+	mapped := make([]any, len(items))
 	if path, ok := c.named["attribute"]; ok {
 		instead, hasDefault := c.named["default"]
 		for i, v := range items {
@@ -504,138 +496,116 @@ func mapFilter(c *call) (value.Value, error) {
 				mapped[i] = instead
 			}
 		}
-		return newList(mapped), nil
+		return newList(mapped)
 	}
-	if len(c.args) < 2 {
-		return value.Undefined(), errors.New("map needs a filter's name or an attribute")
-	}
+	failIf(len(c.args) < 2, "map needs a filter's name or an attribute")
 	f, ok := c.e.filter(str(c.args[1]))
-	if !ok {
-		return value.Undefined(), fmt.Errorf("there is no filter %s", str(c.args[1]))
-	}
+	failIf(!ok, "there is no filter %s", str(c.args[1]))
 	for i, v := range items {
-		var err error
-		if mapped[i], err = c.sub(f, append([]value.Value{v}, c.args[2:]...), c.named); err != nil {
-			return value.Undefined(), err
-		}
+		mapped[i] = c.sub(f, append([]any{v}, c.args[2:]...)...)
 	}
-	return newList(mapped), nil
+	return newList(mapped)
 }
 
 // selection makes select, reject, selectattr and rejectattr.
 func selection(byAttribute, want bool) operator {
-	return func(c *call) (value.Value, error) {
+	return func(c *call) any {
 		args := c.args[1:]
-		key := func(v value.Value) value.Value { return v }
+		key := func(v any) any { return v }
 		if byAttribute {
-			if len(args) == 0 {
-				return value.Undefined(), errors.New("want the name of an attribute")
-			}
+			failIf(len(args) == 0, "want the name of an attribute")
 			path := args[0]
-			key, args = func(v value.Value) value.Value { return attribute(c.run, v, path) }, args[1:]
+			key, args = func(v any) any { return attribute(c.run, v, path) }, args[1:]
 		}
-		test := fn{do: func(c *call) (value.Value, error) { return truth(c.args[0].IsTrue()) }}
+		test := fn{do: func(c *call) any { return isTrue(c.args[0]) }}
 		if len(args) > 0 {
 			t, ok := c.e.tests[str(args[0])]
-			if !ok {
-				return value.Undefined(), fmt.Errorf("there is no test %s", str(args[0]))
-			}
+			failIf(!ok, "there is no test %s", str(args[0]))
 			test, args = t, args[1:]
 		}
-		var kept []value.Value
+		var kept []any
 		for _, v := range c.items(0) {
-			got, err := c.sub(test, append([]value.Value{key(v)}, args...), c.named)
-			if err != nil {
-				return value.Undefined(), err
-			}
-			if got.IsTrue() == want {
+			if isTrue(c.sub(test, append([]any{key(v)}, args...)...)) == want {
 				kept = append(kept, v)
 			}
 		}
-		return newList(kept), nil
+		return newList(kept)
 	}
 }
 
 func extreme(name string, sign int) operator {
-	return func(c *call) (value.Value, error) {
+	return func(c *call) any {
 		items, by := c.items(0), c.by(2)
 		if len(items) == 0 {
-			return c.missed("the " + name + " of an empty list"), nil
+			return c.missed("the " + name + " of an empty list")
 		}
 		best := items[0]
 		for _, v := range items[1:] {
-			n, err := compare(folded(by(v), c.bool(1, false)), folded(by(best), c.bool(1, false)))
-			if err != nil {
-				return value.Undefined(), err
-			}
+			n := compare(folded(by(v), c.bool(1, false)), folded(by(best), c.bool(1, false)))
 			if n*sign > 0 {
 				best = v
 			}
 		}
-		return best, nil
+		return best
 	}
 }
 
-func replace(c *call) (value.Value, error) {
+func replace(c *call) any {
 	return c.replaced(str(c.args[0]), str(c.args[1]), str(c.args[2]), c.int(3, -1))
 }
 
-func (c *call) replaced(s, old, with string, n int64) (value.Value, error) {
+func (c *call) replaced(s, old, with string, n int64) any {
 	found := int64(strings.Count(s, old))
 	if n >= 0 {
 		found = min(found, n)
 	}
-	if err := c.grow(int64(len(s)) + found*int64(len(with)-len(old))); err != nil {
-		return value.Undefined(), err
-	}
-	return newString(strings.Replace(s, old, with, int(found))), nil
+	c.grow(int64(len(s)) + found*int64(len(with)-len(old)))
+	return strings.Replace(s, old, with, int(found))
 }
 
-func reverse(c *call) (value.Value, error) {
-	if s, ok := c.args[0].AsString(); ok {
+func reverse(c *call) any {
+	if s, ok := asString(c.args[0]); ok {
 		runes := []rune(s)
 		slices.Reverse(runes)
-		return newString(string(runes)), nil
+		return string(runes)
 	}
 	items := slices.Clone(c.items(0))
 	slices.Reverse(items)
-	return newList(items), nil
+	return newList(items)
 }
 
-func round(c *call) (value.Value, error) {
+func round(c *call) any {
 	n, ok := number(c.args[0])
-	if !ok {
-		return value.Undefined(), fmt.Errorf("a %s cannot be rounded", typeName(c.args[0]))
-	}
+	failIf(!ok, "a %s cannot be rounded", typeName(c.args[0]))
 	digits := c.int(1, 0)
 	if digits > 300 || digits < -300 {
-		return value.Undefined(), errTooLarge
+		panic(failure{errTooLarge})
 	}
 	scale := math.Pow(10, float64(digits))
 	switch method := c.text(2, "common"); method {
 	case "ceil":
-		return value.FromFloat(math.Ceil(n.f*scale) / scale), nil
+		return math.Ceil(n.f*scale) / scale
 	case "floor":
-		return value.FromFloat(math.Floor(n.f*scale) / scale), nil
+		return math.Floor(n.f*scale) / scale
 	case "common":
 	default:
-		return value.Undefined(), errors.New("round in the way common, ceil or floor")
+		panic(failure{errors.New("unknown rounding method: use common, ceil or floor")})
 	}
 	if digits < 0 {
 		f := math.RoundToEven(n.f*scale) / scale
 		if !n.real {
-			return value.FromInt(int64(f)), nil
+			return int64(f)
 		}
-		return value.FromFloat(f), nil
+		return f
 	}
 	if !n.real {
-		return value.FromInt(n.i), nil
+		return n.i
 	}
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', int(digits), 64), 64) // exact, ties to even
-	return value.FromFloat(f), nil
+	return f
 }
 
-func stripTags(c *call) (value.Value, error) {
+func stripTags(c *call) any {
 	var b strings.Builder
 	s := str(c.args[0])
 	for s != "" {
@@ -644,78 +614,70 @@ func stripTags(c *call) (value.Value, error) {
 		_, s, _ = strings.Cut(after, ">")
 	}
 	text := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&").Replace(b.String())
-	return newString(strings.Join(strings.Fields(text), " ")), nil
+	return strings.Join(strings.Fields(text), " ")
 }
 
-func sum(c *call) (value.Value, error) {
+func sum(c *call) any {
 	by := c.by(1)
-	total := value.FromInt(0)
+	var total any = int64(0)
 	if c.has(2) {
 		total = c.args[2]
 	}
+	plus := &op{at: c.at, name: c.op.name, do: add}
 	for _, v := range c.items(0) {
-		var err error
-		if total, err = c.sub(fn{params: "other!", do: add}, []value.Value{total, by(v)}, nil); err != nil {
-			return value.Undefined(), err
-		}
+		total = c.apply(plus, arguments{args: []any{total, by(v)}})
 	}
-	return total, nil
+	return total
 }
 
-func truncate(c *call) (value.Value, error) {
+func truncate(c *call) any {
 	runes, end := []rune(str(c.args[0])), c.text(3, "...")
 	n := c.int(1, 255)
 	keep := n - int64(utf8.RuneCountInString(end))
-	if keep < 0 {
-		return value.Undefined(), errors.New("the length is shorter than the end")
-	}
+	failIf(keep < 0, "the length is less than that of the end")
 	if int64(len(runes)) <= n+c.int(4, 5) {
-		return newString(string(runes)), nil
+		return string(runes)
 	}
 	cutOff := string(runes[:keep])
 	if i := strings.LastIndexByte(cutOff, ' '); i >= 0 && !c.bool(2, false) {
 		cutOff = cutOff[:i]
 	}
-	return newString(cutOff + end), nil
+	return cutOff + end
 }
 
-func unique(c *call) (value.Value, error) {
+func unique(c *call) any {
 	by, seen := c.by(2), newDict()
-	var kept []value.Value
+	var kept []any
 	for _, v := range c.items(0) {
 		key := folded(by(v), c.bool(1, false))
 		if _, ok := seen.get(key); ok {
 			continue
 		}
-		if err := seen.set(key, v); err != nil {
-			return value.Undefined(), err
-		}
+		check(seen.set(key, v))
 		kept = append(kept, v)
 	}
-	return newList(kept), nil
+	return newList(kept)
 }
 
 // urlEncode encodes a string, with its slashes, or a mapping as a query.
-func urlEncode(c *call) (value.Value, error) {
+func urlEncode(c *call) any {
 	v := c.args[0]
-	var pairs []value.Value
-	switch d := v.Raw().(type) {
+	var pairs []any
+	switch d := v.(type) {
 	case *dict:
 		pairs = d.items()
 	case *list:
 		pairs = d.all()
 	default:
-		return c.sized(percentEncode(str(v), "/"), nil)
+		return c.sized(percentEncode(str(v), "/"))
 	}
 	var parts []string
 	for _, p := range pairs {
 		kv := must(iterate(p))
-		if len(kv) != 2 {
-			return value.Undefined(), errors.New("want pairs of keys and values")
-		}
+		failIf(len(kv) != 2, "want pairs of keys and values")
 		parts = append(parts, queryEncode(str(kv[0]))+"="+queryEncode(str(kv[1])))
 	}
-	return c.sized(strings.Join(parts, "&"), nil)
+	return c.sized(strings.Join(parts, "&"))
 }
 
 func queryEncode(s string) string { return strings.ReplaceAll(percentEncode(s, ""), "%20", "+") }
@@ -734,25 +696,21 @@ func percentEncode(s, safe string) string {
 
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }
 
-func wordCount(c *call) (value.Value, error) {
+func wordCount(c *call) any {
 	words := strings.FieldsFunc(str(c.args[0]), func(r rune) bool { return !isWord(r) })
-	return value.FromInt(int64(len(words))), nil
+	return int64(len(words))
 }
 
-func wordWrap(c *call) (value.Value, error) {
+func wordWrap(c *call) any {
 	width, end := int(min(c.int(1, 79), math.MaxInt32)), c.text(3, "\n")
-	if width < 1 {
-		return value.Undefined(), errors.New("the width is 1 at least")
-	}
-	if err := c.growItems(int64(len(str(c.args[0]))), 1); err != nil { // as many lines, or words
-		return value.Undefined(), err
-	}
+	failIf(width < 1, "the width must be at least 1")
+	c.growItems(int64(len(str(c.args[0]))), 1)
 	var lines []string
 	for _, line := range splitLines(str(c.args[0]), false) {
 		wrapped := wrapLine(chunks(line, c.bool(4, true)), width, c.bool(2, true))
 		lines = append(lines, strings.Join(wrapped, end))
 	}
-	return c.sized(strings.Join(lines, end), nil)
+	return c.sized(strings.Join(lines, end))
 }
 
 // chunks are the words of a line and the spaces between them; a word may be
@@ -802,12 +760,12 @@ func wrapLine(chunks [][]rune, width int, breakWords bool) (lines []string) {
 	return lines
 }
 
-func xmlAttributes(c *call) (value.Value, error) {
+func xmlAttributes(c *call) any {
 	var parts []string
 	d := c.dict(0)
 	escape := htmlEscaper()
 	for _, k := range d.list() {
-		if v, _ := d.get(k); !v.IsNone() && !isMissing(v) {
+		if v, _ := d.get(k); v != none && !isMissing(v) {
 			parts = append(parts, escape.Replace(str(k))+`="`+escape.Replace(str(v))+`"`)
 		}
 	}
@@ -815,5 +773,5 @@ func xmlAttributes(c *call) (value.Value, error) {
 	if s != "" && c.bool(1, true) {
 		s = " " + s
 	}
-	return value.FromSafeString(s), nil
+	return safe(s)
 }

@@ -2,15 +2,12 @@ package jinja
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"strings"
 
 	"initbox/render/engine"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
 // fn is a filter, a test, a method or a function of templates. The tables of
@@ -25,60 +22,54 @@ type fn struct {
 	// parameter, of which those not given are absent, then what * stands for.
 	do operator
 
-	lax      bool // do looks itself at what is missing
-	unsteady bool // the result is another one each time
+	lax      bool // do handles missing arguments itself
+	unsteady bool // the result differs from call to call
 }
 
 // call calls a filter, a test or a method: the first argument is its value.
-func (f fn) call(c *call) (value.Value, error) {
-	args, err := f.bind(c.args[1:], c.named)
-	if err != nil {
-		return value.Undefined(), err
-	}
-	c.args = append([]value.Value{c.args[0]}, args...)
+func (f fn) call(c *call) any {
+	c.args = f.bind(c, 1)
 	return f.do(c)
 }
 
 // function calls a function.
-func (f fn) function(c *call) (v value.Value, err error) {
-	if c.args, err = f.bind(c.args, c.named); err != nil {
-		return value.Undefined(), err
-	}
+func (f fn) function(c *call) any {
+	c.args = f.bind(c, 0)
 	return f.do(c)
 }
 
-func (f fn) bind(args []value.Value, named map[string]value.Value) ([]value.Value, error) {
+// bind returns c's arguments, the first of them as they are, then one for each
+// parameter.
+func (f fn) bind(c *call, first int) []any {
+	if f.params == "" && len(c.args) == first && len(c.names) == 0 {
+		return c.args
+	}
 	params := strings.Fields(f.params)
-	rest, any := false, false
+	rest, extra := false, false
 	if n := len(params) - 1; n >= 0 && strings.HasPrefix(params[n], "*") {
-		rest, any, params = true, params[n] == "**", params[:n]
+		rest, extra, params = true, params[n] == "**", params[:n]
 	}
-	if len(args) > len(params) && !rest {
-		return nil, fmt.Errorf("%d arguments are given, where %d may be", len(args), len(params))
-	}
-	bound := make([]value.Value, max(len(args), len(params)))
-	copy(bound, args)
+	given := len(c.args) - first
+	failIf(given > len(params) && !rest, "%s takes at most %d arguments, got %d", c.op.name, len(params), given)
+	bound := make([]any, max(len(c.args), first+len(params)))
+	copy(bound, c.args)
 	taken := 0
 	for i, p := range params {
 		name := strings.TrimSuffix(p, "!")
-		if v, ok := named[name]; ok {
-			if i < len(args) {
-				return nil, fmt.Errorf("the argument %s is given twice", name)
-			}
-			bound[i] = v
+		if v, ok := c.named[name]; ok {
+			failIf(i < given, "the argument %s is given twice", name)
+			bound[first+i] = v
 			taken++
 		}
-		if absent(bound[i]) && name != p {
-			return nil, fmt.Errorf("the argument %s is needed", name)
-		}
+		failIf(absent(bound[first+i]) && name != p, "the argument %s is required", name)
 	}
-	if taken < len(named) && !any {
-		return nil, fmt.Errorf("there is no argument %s", strings.Join(unknown(named, f.params), " or "))
+	if taken < len(c.named) && !extra {
+		failf("there is no argument %s", strings.Join(unknown(c.named, f.params), " or "))
 	}
-	return bound, nil
+	return bound
 }
 
-func unknown(named map[string]value.Value, params string) (names []string) {
+func unknown(named map[string]any, params string) (names []string) {
 	for _, n := range sortedKeys(named) {
 		if !strings.Contains(" "+strings.ReplaceAll(params, "!", "")+" ", " "+n+" ") {
 			names = append(names, n)
@@ -87,14 +78,11 @@ func unknown(named map[string]value.Value, params string) (names []string) {
 	return names
 }
 
-func absent(v value.Value) bool { return v.Raw() == nil }
-
-// argError is how the readers of arguments below fail: op.Call recovers it.
-type argError struct{ error }
+func absent(v any) bool { return v == nil }
 
 // has reports whether argument i is given, and not None.
 func (c *call) has(i int) bool {
-	return i < len(c.args) && !absent(c.args[i]) && !c.args[i].IsNone()
+	return i < len(c.args) && !absent(c.args[i]) && c.args[i] != none
 }
 
 // text is argument i, a string.
@@ -102,10 +90,8 @@ func (c *call) text(i int, instead string) string {
 	if !c.has(i) {
 		return instead
 	}
-	s, ok := c.args[i].AsString()
-	if !ok {
-		panic(argError{fmt.Errorf("want a string, got a %s", typeName(c.args[i]))})
-	}
+	s, ok := asString(c.args[i])
+	failIf(!ok, "want a string, got a %s", typeName(c.args[i]))
 	return s
 }
 
@@ -115,9 +101,7 @@ func (c *call) int(i int, instead int64) int64 {
 		return instead
 	}
 	n, ok := number(c.args[i])
-	if !ok || n.real {
-		panic(argError{fmt.Errorf("want a whole number, got a %s", typeName(c.args[i]))})
-	}
+	failIf(!ok || n.real, "want a whole number, got a %s", typeName(c.args[i]))
 	return n.i
 }
 
@@ -126,41 +110,20 @@ func (c *call) bool(i int, instead bool) bool {
 	if !c.has(i) {
 		return instead
 	}
-	return c.args[i].IsTrue()
+	return isTrue(c.args[i])
 }
 
 // items is argument i, something to iterate over.
-func (c *call) items(i int) []value.Value {
-	items, err := iterate(c.args[i])
-	if err == nil {
-		err = c.step(len(items) / 8)
-	}
-	if err != nil {
-		panic(argError{err})
-	}
+func (c *call) items(i int) []any {
+	items := must(iterate(c.args[i]))
+	c.step(len(items) / 8)
 	return items
 }
 
 func (c *call) dict(i int) *dict {
-	d, ok := c.args[i].Raw().(*dict)
-	if !ok {
-		panic(argError{fmt.Errorf("want a mapping, got a %s", typeName(c.args[i]))})
-	}
+	d, ok := c.args[i].(*dict)
+	failIf(!ok, "want a mapping, got a %s", typeName(c.args[i]))
 	return d
-}
-
-// must turns an error into a failure of the call.
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(argError{err})
-	}
-	return v
-}
-
-func (c *call) mustGrow(n int64) {
-	if err := c.grow(n); err != nil {
-		panic(argError{err})
-	}
 }
 
 // filter finds a filter: Jinja's, Ansible's, or a function for Pods.
@@ -184,18 +147,16 @@ func (e *jinja) function(name string) (fn, bool) {
 // as a filter, with the value as its first argument.
 func helper(name string, f any) fn {
 	v := reflect.ValueOf(f)
-	return fn{params: "*", do: func(c *call) (value.Value, error) {
+	return fn{params: "*", do: func(c *call) any {
 		in, err := goArguments(c, v.Type())
-		if err != nil {
-			return value.Undefined(), fmt.Errorf("%s: %w", name, err)
-		}
+		failIf(err != nil, "%s: %w", name, err)
 		out := v.Call(in)
 		if n := len(out) - 1; n > 0 {
 			if err, _ := out[n].Interface().(error); err != nil {
-				return value.Undefined(), fmt.Errorf("%s: %w", name, err)
+				panic(failure{fmt.Errorf("%s: %w", name, err)})
 			}
 		}
-		return toValue(out[0].Interface()), nil
+		return toValue(out[0].Interface())
 	}}
 }
 
@@ -232,7 +193,7 @@ func goArguments(c *call, t reflect.Type) (in []reflect.Value, err error) {
 	return in, nil
 }
 
-// functions are those of Jinja that make sense in files, and resolve.
+// functions are those of Jinja that are useful in files, and resolve.
 func functions() map[string]fn {
 	return map[string]fn{
 		"range":     {params: "start! stop step", do: makeRange},
@@ -244,26 +205,22 @@ func functions() map[string]fn {
 	}
 }
 
-func makeRange(c *call) (value.Value, error) {
+func makeRange(c *call) any {
 	start, stop, step := int64(0), c.int(0, 0), c.int(2, 1)
 	if c.has(1) {
 		start, stop = c.int(0, 0), c.int(1, 0)
 	}
-	if step == 0 {
-		return value.Undefined(), errors.New("the step of a range cannot be 0")
-	}
+	failIf(step == 0, "the step of a range cannot be 0")
 	if step == math.MinInt64 || start > 1<<62 || start < -1<<62 || stop > 1<<62 || stop < -1<<62 {
-		return value.Undefined(), errTooLarge
+		panic(failure{errTooLarge})
 	}
 	n := max(0, (stop-start+step-sign(step))/step)
-	if err := c.growItems(n, 1); err != nil {
-		return value.Undefined(), err
-	}
-	numbers := make([]value.Value, n)
+	c.growItems(n, 1)
+	numbers := make([]any, n)
 	for i := range numbers {
-		numbers[i] = value.FromInt(start + int64(i)*step)
+		numbers[i] = int64(start + int64(i)*step)
 	}
-	return newList(numbers), nil
+	return newList(numbers)
 }
 
 func sign(n int64) int64 {
@@ -273,102 +230,88 @@ func sign(n int64) int64 {
 	return 1
 }
 
-// mapping is what dict and namespace are made from: a mapping or pairs, then
-// named arguments in their order.
+// mapping returns what dict and namespace are made from: a mapping or pairs, then
+// the named arguments in their order.
 func (c *call) mapping() *dict {
 	d := newDict()
 	if c.has(0) {
-		if from, ok := c.args[0].Raw().(*dict); ok {
+		if from, ok := c.args[0].(*dict); ok {
 			d.update(from)
 		} else {
 			for _, pair := range c.items(0) {
 				kv := must(iterate(pair))
-				if len(kv) != 2 {
-					panic(argError{errors.New("want pairs of keys and values")})
-				}
+				failIf(len(kv) != 2, "want pairs of keys and values")
 				must(0, d.set(kv[0], kv[1]))
 			}
 		}
 	}
-	for _, name := range c.op.names {
-		d.set(newString(name), c.named[name])
-	}
-	for _, name := range sortedKeys(c.named) { // of f(**mapping)
-		if _, ok := d.get(newString(name)); !ok {
-			d.set(newString(name), c.named[name])
-		}
+	for _, name := range c.names {
+		d.set(name, c.named[name])
 	}
 	return d
 }
 
-func newMapping(c *call) (value.Value, error) { return fromDict(c.mapping()), nil }
+func newMapping(c *call) any { return c.mapping() }
 
 // namespace is an object whose attributes can be set.
 type namespace struct{ attributes *dict }
 
-func (n *namespace) GetAttr(name string) value.Value { return n.attributes.GetAttr(name) }
-func (n *namespace) SetAttr(name string, v value.Value) {
-	n.attributes.set(newString(name), v)
-}
-func (n *namespace) String() string { return "<Namespace " + repr(fromDict(n.attributes)) + ">" }
+func (n *namespace) attr(name string) (any, bool) { return n.attributes.get(name) }
+func (n *namespace) String() string               { return "<Namespace " + repr(n.attributes) + ">" }
 
-func newNamespace(c *call) (value.Value, error) {
-	return value.FromObject(&namespace{c.mapping()}), nil
+func newNamespace(c *call) any {
+	return &namespace{c.mapping()}
 }
 
-// cycler goes round through items.
+// cycler returns its items in turn, again and again.
 type cycler struct {
-	items []value.Value
+	items []any
 	at    int
 }
 
 func (y *cycler) String() string { return "<cycler>" }
-func (y *cycler) GetAttr(name string) value.Value {
-	step := func(do func()) value.Value {
-		return value.FromObject(&op{name: "cycler." + name, lax: true, do: func(*call) (value.Value, error) {
+func (y *cycler) attr(name string) (any, bool) {
+	step := func(do func()) (any, bool) {
+		return &op{name: "cycler." + name, lax: true, do: func(*call) any {
 			v := y.items[y.at]
 			do()
-			return v, nil
-		}})
+			return v
+		}}, true
 	}
 	switch name {
 	case "current":
-		return y.items[y.at]
+		return y.items[y.at], true
 	case "next":
 		return step(func() { y.at = (y.at + 1) % len(y.items) })
 	case "reset":
 		return step(func() { y.at = 0 })
 	}
-	return value.Undefined()
+	return nil, false
 }
 
-func newCycler(c *call) (value.Value, error) {
-	if len(c.args) == 0 {
-		return value.Undefined(), errors.New("a cycler needs items")
-	}
-	return value.FromObject(&cycler{items: c.args}), nil
+func newCycler(c *call) any {
+	failIf(len(c.args) == 0, "a cycler needs items")
+	return &cycler{items: c.args}
 }
 
 // newJoiner makes a function that returns nothing once, then a separator.
-func newJoiner(c *call) (value.Value, error) {
+func newJoiner(c *call) any {
 	sep, used := c.text(0, ", "), false
-	return value.FromObject(&op{name: "joiner", do: func(*call) (value.Value, error) {
+	return &op{name: "joiner", do: func(*call) any {
 		if used {
-			return newString(sep), nil
+			return sep
 		}
 		used = true
-		return newString(""), nil
-	}}), nil
+		return ""
+	}}
 }
 
 // resolve looks up a host's addresses, where the user allowed it.
-func resolve(c *call) (value.Value, error) {
+func resolve(c *call) any {
 	if c.e.data.Resolve == nil {
-		return value.Undefined(), &engine.Error{Position: c.at, Text: "resolve is not allowed", Fix: "allow templates to look up names with --resolve"}
+		panic(failure{&engine.Error{Position: c.at, Text: "resolve is not allowed", Fix: "allow templates to look up names with --resolve"}})
 	}
 	addrs, err := c.e.data.Resolve(context.Context(c.run), c.text(0, ""))
-	if err != nil {
-		return value.Undefined(), fmt.Errorf("looking up %s: %w", c.text(0, ""), err)
-	}
-	return toValue(addrs), nil
+	failIf(err != nil, "looking up %s: %w", c.text(0, ""), err)
+	return toValue(addrs)
 }

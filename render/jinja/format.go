@@ -6,11 +6,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
-// spec is how a value is to be written, by "%-08.3f" or "{:*>8.3f}".
+// spec is a parsed format such as "%-08.3f" or "{:*>8.3f}": how a value is written.
 type spec struct {
 	fill      string
 	align     rune // < > ^ = or 0
@@ -24,18 +22,18 @@ type spec struct {
 }
 
 // percentFormat is format % arg: of a tuple's items, of a mapping's, or of one value.
-func (c *call) percentFormat(format string, arg value.Value) (string, error) {
-	args := []value.Value{arg}
-	if l, ok := arg.Raw().(*list); ok && l.tuple {
+func (c *call) percentFormat(format string, arg any) string {
+	args := []any{arg}
+	if l, ok := arg.(*list); ok && l.tuple {
 		args = l.all()
 	}
-	mapping, _ := arg.Raw().(*dict)
+	mapping, _ := arg.(*dict)
 	used := 0
-	next := func() (value.Value, error) {
+	next := func() any {
 		if used++; used > len(args) {
-			return value.Value{}, errors.New("there are fewer values than the format has places for")
+			panic(failure{errors.New("too few values for the format")})
 		}
-		return args[used-1], nil
+		return args[used-1]
 	}
 	var b strings.Builder
 	for format != "" {
@@ -44,51 +42,36 @@ func (c *call) percentFormat(format string, arg value.Value) (string, error) {
 		if !found {
 			break
 		}
-		name, s, rest, err := percentSpec(after, next)
-		if err != nil {
-			return "", err
-		}
+		name, s, rest := percentSpec(after, next)
 		format = rest
 		if s.verb == '%' {
 			b.WriteByte('%')
 			continue
 		}
-		var v value.Value
+		var v any
 		if name != nil {
-			if mapping == nil {
-				return "", errors.New("the format needs a mapping")
-			}
+			failIf(mapping == nil, "the format needs a mapping")
 			var ok bool
-			if v, ok = mapping.get(newString(*name)); !ok {
-				return "", fmt.Errorf("the mapping has no %s", *name)
+			if v, ok = mapping.get(*name); !ok {
+				panic(failure{fmt.Errorf("the mapping has no %s", *name)})
 			}
 			used = len(args)
-		} else if v, err = next(); err != nil {
-			return "", err
+		} else {
+			v = next()
 		}
-		text, err := c.formatOne(v, s)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(text)
-		if err := c.grow(int64(b.Len())); err != nil {
-			return "", err
-		}
+		b.WriteString(c.formatOne(v, s))
+		c.grow(int64(b.Len()))
 	}
-	if used < len(args) && mapping == nil {
-		return "", errors.New("there are more values than the format has places for")
-	}
-	return b.String(), nil
+	failIf(used < len(args) && mapping == nil, "too many values for the format")
+	return b.String()
 }
 
 // percentSpec reads what follows a %.
-func percentSpec(format string, next func() (value.Value, error)) (name *string, s spec, rest string, err error) {
+func percentSpec(format string, next func() any) (name *string, s spec, rest string) {
 	s = spec{precision: -1, fill: " ", align: '>'}
 	if strings.HasPrefix(format, "(") {
 		n, after, ok := strings.Cut(format[1:], ")")
-		if !ok {
-			return nil, s, "", errors.New("the format has no )")
-		}
+		failIf(!ok, "the format has no )")
 		name, format = &n, after
 	}
 	for format != "" && strings.IndexByte("-+ #0", format[0]) >= 0 {
@@ -109,17 +92,14 @@ func percentSpec(format string, next func() (value.Value, error)) (name *string,
 	number := func() int64 {
 		if strings.HasPrefix(format, "*") {
 			format = format[1:]
-			v, e := next()
-			n, ok := v.Raw().(int64)
-			if e != nil || !ok {
-				err = errors.New("* in the format wants a whole number")
-			}
+			n, ok := next().(int64)
+			failIf(!ok, "* in the format wants a whole number")
 			return n
 		}
 		digits := len(format) - len(strings.TrimLeft(format, "0123456789"))
-		n, e := strconv.ParseInt("0"+format[:digits], 10, 64)
-		if e != nil {
-			err = errTooLarge
+		n, err := strconv.ParseInt("0"+format[:digits], 10, 64)
+		if err != nil {
+			check(errTooLarge)
 		}
 		format = format[digits:]
 		return n
@@ -132,21 +112,19 @@ func percentSpec(format string, next func() (value.Value, error)) (name *string,
 		s.precision = int(min(max(number(), 0), math.MaxInt32))
 	}
 	format = strings.TrimLeft(format, "hlL")
-	if format == "" {
-		return nil, s, "", errors.New("the format ends in the middle of a place")
-	}
+	failIf(format == "", "the format ends inside a placeholder")
 	s.verb = format[0]
 	if s.zero && s.align == '>' && strings.IndexByte("diouxXeEfFgG", s.verb) >= 0 {
 		s.fill, s.align = "0", '='
 	}
-	return name, s, format[1:], err
+	return name, s, format[1:]
 }
 
 // formatOne writes v as s says, for both kinds of formats.
-func (c *call) formatOne(v value.Value, s spec) (string, error) {
-	if m, ok := v.Raw().(*missing); ok {
-		m.tell()
-		return "", nil
+func (c *call) formatOne(v any, s spec) string {
+	if m, ok := v.(*missing); ok {
+		m.report()
+		return ""
 	}
 	text, sign := "", ""
 	n, isNumber := number(v)
@@ -166,9 +144,7 @@ func (c *call) formatOne(v value.Value, s spec) (string, error) {
 			text = string(rune(n.i))
 		}
 	case 'd', 'i', 'u', 'x', 'X', 'o', 'b':
-		if !isNumber {
-			return "", fmt.Errorf("%%%c wants a number, got a %s", s.verb, typeName(v))
-		}
+		failIf(!isNumber, "%%%c wants a number, got a %s", s.verb, typeName(v))
 		if n.real {
 			n.i = int64(n.f)
 		}
@@ -178,9 +154,7 @@ func (c *call) formatOne(v value.Value, s spec) (string, error) {
 		}
 		text = strings.TrimPrefix(strconv.FormatInt(n.i, base), "-")
 		if zeros := s.precision - len(text); zeros > 0 {
-			if err := c.grow(int64(zeros)); err != nil {
-				return "", err
-			}
+			c.grow(int64(zeros))
 			text = strings.Repeat("0", zeros) + text
 		}
 		if s.alternate && base != 10 {
@@ -191,20 +165,17 @@ func (c *call) formatOne(v value.Value, s spec) (string, error) {
 		}
 		sign = s.signOf(n.i < 0) + sign
 	case 'e', 'E', 'f', 'F', 'g', 'G', '%':
-		if !isNumber {
-			return "", fmt.Errorf("%%%c wants a number, got a %s", s.verb, typeName(v))
-		}
+		failIf(!isNumber, "%%%c wants a number, got a %s", s.verb, typeName(v))
 		text = s.formatReal(math.Abs(n.f))
 		sign = s.signOf(math.Signbit(n.f))
 	default:
-		return "", fmt.Errorf("there is no format %q", string(s.verb))
+		panic(failure{fmt.Errorf("unknown format %q", string(s.verb))})
 	}
 	if s.comma != "" && isNumber {
 		text = grouped(text, s.comma)
 	}
 	if s.align == '=' {
-		text, err := c.padded(text, s.width-int64(len(sign)), '>', s.fill)
-		return sign + text, err
+		return sign + c.padded(text, s.width-int64(len(sign)), '>', s.fill)
 	}
 	return c.padded(sign+text, s.width, s.align, s.fill)
 }
@@ -253,37 +224,31 @@ func grouped(text, sep string) string {
 	return whole + text[len(text)-len(fraction)-min(1, len(fraction)):]
 }
 
-func formatMethod(c *call) (value.Value, error) {
+func formatMethod(c *call) any {
 	next := 0
-	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) (value.Value, error) {
+	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) any {
 		if i, err := strconv.Atoi(name); err == nil {
-			if i+1 >= len(c.args) || i < 0 {
-				return value.Value{}, fmt.Errorf("the format wants %d values, %d are given", i+1, len(c.args)-1)
-			}
-			return c.args[i+1], nil
+			failIf(i+1 >= len(c.args) || i < 0, "the format wants %d values, %d are given", i+1, len(c.args)-1)
+			return c.args[i+1]
 		}
 		v, ok := c.named[name]
-		if !ok {
-			return v, fmt.Errorf("the format wants a %s, which is not given", name)
-		}
-		return v, nil
+		failIf(!ok, "the format wants a %s, which is not given", name)
+		return v
 	}))
 }
 
-func formatMap(c *call) (value.Value, error) {
+func formatMap(c *call) any {
 	next := 0
-	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) (value.Value, error) {
-		v, ok := c.dict(1).get(newString(name))
-		if !ok {
-			return v, fmt.Errorf("the format wants a %s, which is not given", name)
-		}
-		return v, nil
+	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) any {
+		v, ok := c.dict(1).get(name)
+		failIf(!ok, "the format wants a %s, which is not given", name)
+		return v
 	}))
 }
 
 // braceFormat is str.format. The names of values may be followed by attributes
 // and indices, specs may have fields of their own.
-func (c *call) braceFormat(format string, next *int, depth int, get func(string) (value.Value, error)) (string, error) {
+func (c *call) braceFormat(format string, next *int, depth int, get func(string) any) string {
 	var b strings.Builder
 	for format != "" {
 		i := strings.IndexAny(format, "{}")
@@ -300,20 +265,12 @@ func (c *call) braceFormat(format string, next *int, depth int, get func(string)
 			continue
 		}
 		end := fieldEnd(format)
-		if brace == '}' || end < 0 || depth > 2 {
-			return "", errors.New("the format has a brace without its other one")
-		}
-		text, err := c.field(format[:end], next, depth, get)
-		if err != nil {
-			return "", err
-		}
-		b.WriteString(text)
-		if err := c.grow(int64(b.Len())); err != nil {
-			return "", err
-		}
+		failIf(brace == '}' || end < 0 || depth > 2, "unmatched brace in the format")
+		b.WriteString(c.field(format[:end], next, depth, get))
+		c.grow(int64(b.Len()))
 		format = format[end+1:]
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // fieldEnd is where the } of a field is.
@@ -332,7 +289,7 @@ func fieldEnd(format string) int {
 	return -1
 }
 
-func (c *call) field(field string, next *int, depth int, get func(string) (value.Value, error)) (string, error) {
+func (c *call) field(field string, next *int, depth int, get func(string) any) string {
 	name, specText, _ := strings.Cut(field, ":")
 	name, conversion, _ := strings.Cut(name, "!")
 	end := strings.IndexAny(name, ".[")
@@ -344,55 +301,43 @@ func (c *call) field(field string, next *int, depth int, get func(string) (value
 		first = strconv.Itoa(*next)
 		*next++
 	}
-	v, err := get(first)
-	for path != "" && err == nil {
-		v, path, err = c.follow(v, path)
-	}
-	if err != nil {
-		return "", err
+	v := get(first)
+	for path != "" {
+		v, path = c.follow(v, path)
 	}
 	if strings.Contains(specText, "{") {
-		if specText, err = c.braceFormat(specText, next, depth+1, get); err != nil {
-			return "", err
-		}
+		specText = c.braceFormat(specText, next, depth+1, get)
 	}
 	switch conversion {
 	case "r":
-		v = newString(repr(v))
+		v = repr(v)
 	case "s":
-		v = newString(str(v))
+		v = str(v)
 	}
-	s, err := braceSpec(specText, v)
-	if err != nil {
-		return "", err
-	}
-	return c.formatOne(v, s)
+	return c.formatOne(v, braceSpec(specText, v))
 }
 
 // follow follows the first of .name or [key] in a path.
-func (c *call) follow(v value.Value, path string) (value.Value, string, error) {
+func (c *call) follow(v any, path string) (any, string) {
 	key, rest := path[1:], ""
 	if path[0] == '[' {
 		var ok bool
-		if key, rest, ok = strings.Cut(path[1:], "]"); !ok {
-			return v, "", errors.New("the format has no ]")
-		}
+		key, rest, ok = strings.Cut(path[1:], "]")
+		failIf(!ok, "the format has no ]")
 	} else if i := strings.IndexAny(key, ".["); i >= 0 {
 		key, rest = key[:i], key[i:]
 	}
-	k := newString(key)
+	var k any = key
 	if n, err := strconv.ParseInt(key, 10, 64); err == nil && path[0] == '[' {
-		k = value.FromInt(n)
+		k = int64(n)
 	}
 	got, ok := index(v, k)
-	if !ok {
-		return v, "", fmt.Errorf("the value for the format has no %s", key)
-	}
-	return got, rest, nil
+	failIf(!ok, "the value for the format has no %s", key)
+	return got, rest
 }
 
 // braceSpec reads [[fill]align][sign][#][0][width][,][.precision][type].
-func braceSpec(text string, v value.Value) (spec, error) {
+func braceSpec(text string, v any) spec {
 	s, whole := spec{precision: -1, fill: " "}, text
 	runes := []rune(text)
 	if len(runes) > 1 && strings.ContainsRune("<>^=", runes[1]) {
@@ -430,10 +375,10 @@ func braceSpec(text string, v value.Value) (spec, error) {
 		s.precision = int(digits())
 	}
 	if s.verb = take("sdxXobceEfFgG%"); text != "" {
-		return s, fmt.Errorf("there is no format %q", text)
+		failf("unknown format %q", text)
 	}
 	n, isNumber := number(v)
-	if _, ok := v.Raw().(bool); ok && whole == "" {
+	if _, ok := v.(bool); ok && whole == "" {
 		isNumber = false // a word
 	}
 	if isNumber {
@@ -449,10 +394,10 @@ func braceSpec(text string, v value.Value) (spec, error) {
 			s.comma = ""
 		}
 	} else if s.verb != 0 && s.verb != 's' {
-		return s, fmt.Errorf("the format %q wants a number, got a %s", string(s.verb), typeName(v))
+		failf("the format %q wants a number, got a %s", string(s.verb), typeName(v))
 	}
 	if s.align == 0 {
 		s.align = '<'
 	}
-	return s, nil
+	return s
 }

@@ -1,5 +1,5 @@
-// Package jinja renders Jinja templates, with github.com/mitsuhiko/minijinja's
-// parser and, where that one differs from Jinja 3, with Jinja's own rules.
+// Package jinja renders Jinja templates. The parser of github.com/mitsuhiko/minijinja
+// reads them; this package evaluates them, by the rules of Jinja 3.
 //
 // Templates see the values by their keys, and Values, Env and Pod, which win over
 // values of the same name. Nothing is escaped, whatever a file is called: files
@@ -7,13 +7,20 @@
 // that render files with Jinja (jinja2-cli, Ansible's template module); jinja2's
 // own default drops it. A whole number in the values is an integer.
 //
-// What is missing is an error wherever it is used, as with jinja2's
+// A missing value is an error wherever it is used, as with jinja2's
 // StrictUndefined, even in tests other than "is defined".
+//
+// Make an engine for the data, add the templates that others include, then parse
+// and execute:
+//
+//	e := jinja.New(&engine.Data{Values: values}, engine.Options{Limits: engine.DefaultLimits})
+//	err := e.AddPartial("macros.j2", macros)
+//	t, err := e.Parse("app.conf.j2", text)
+//	err = t.Execute(ctx, w)
 package jinja
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -28,15 +35,14 @@ import (
 
 	"github.com/mitsuhiko/minijinja/minijinja-go/v2"
 	"github.com/mitsuhiko/minijinja/minijinja-go/v2/syntax"
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
 // jinja is the engine.
 type jinja struct {
 	data     *engine.Data
 	o        engine.Options
-	env      *minijinja.Environment
-	partials map[string]*notes
+	parser   *minijinja.Environment
+	partials map[string]*template
 	tables
 }
 
@@ -44,79 +50,59 @@ type jinja struct {
 type tables struct {
 	filters, tests, functions, helpers map[string]fn
 	strings, dicts, lists, tuples      map[string]fn // methods
-	operators                          map[string]operator
 }
 
 // New returns an engine for templates that see data. Of o, it heeds Limits and
 // MissingZero.
 func New(data *engine.Data, o engine.Options) engine.Engine {
-	e := &jinja{data: data, o: o, env: minijinja.EmptyEnvironment(), partials: map[string]*notes{}}
+	e := &jinja{data: data, o: o, parser: minijinja.EmptyEnvironment(), partials: map[string]*template{}}
 	e.tables = tables{
 		filters: filters(), tests: tests(), functions: functions(), helpers: map[string]fn{},
 		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(), tuples: tupleMethods(),
-		operators: operators(),
 	}
 	for name, f := range helpers.Funcs(data) {
 		e.helpers[name] = helper(name, f)
 	}
-	e.env.SetWhitespace(syntax.WhitespaceConfig{KeepTrailingNewline: true})
-	e.env.SetRecursionLimit(o.Depth)
-	e.env.AddFilter(blockFilterName, blockFilter)
-	// A backstop: the operations count their steps themselves.
-	fuel := uint64(max(0, o.Steps)) * 16
-	e.env.SetFuel(&fuel)
+	e.parser.SetWhitespace(syntax.WhitespaceConfig{KeepTrailingNewline: true})
 	return e
 }
 
-// blockFilterName is the filter of all {% filter %} blocks, whose first argument
-// is the operation: a name that no template can write.
-const blockFilterName = "\x00"
-
-func blockFilter(st minijinja.FilterState, v value.Value, args []value.Value, named map[string]value.Value) (value.Value, error) {
-	o := args[0].Raw().(*op)
-	return o.Call(st.(value.State), append([]value.Value{v}, args[1:]...), named)
-}
-
-func (e *jinja) AddPartial(name, text string) (err error) {
-	defer recovered(name, &err)
-	if err := checkText(name, text); err != nil {
-		return err
+func (e *jinja) AddPartial(name, text string) error {
+	t, err := e.parse(name, text, true)
+	if err == nil {
+		e.partials[name] = t
 	}
-	if err := e.env.AddTemplate(name, text); err != nil {
-		return syntaxError(name, err)
-	}
-	t, err := e.env.GetTemplate(name)
-	if err != nil {
-		return err
-	}
-	e.partials[name], err = e.rewrite(t)
 	return err
 }
 
-func (e *jinja) Parse(name, text string) (_ engine.Template, err error) {
+func (e *jinja) Parse(name, text string) (engine.Template, error) {
+	t, err := e.parse(name, text, false)
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (e *jinja) parse(name, text string, partial bool) (_ *template, err error) {
 	defer recovered(name, &err)
 	if err := checkText(name, text); err != nil {
 		return nil, err
 	}
-	t, err := e.env.TemplateFromNamedString(name, text)
+	t, err := e.parser.TemplateFromNamedString(name, text)
 	if err != nil {
 		return nil, syntaxError(name, err)
 	}
-	n, err := e.rewrite(t)
-	if err != nil {
-		return nil, err
-	}
-	return &template{e: e, t: t, notes: n}, nil
+	return e.read(t, partial)
 }
 
-// recovered makes a panic of the library an error.
+// recovered turns a panic of the library into an error.
 func recovered(name string, err *error) {
 	if p := recover(); p != nil {
 		*err = &engine.Error{Position: engine.Position{File: name}, Text: fmt.Sprintf("the template cannot be read: %v", p)}
 	}
 }
 
-// syntaxError is one of the library's, whose type has no name outside of it.
+// syntaxError converts an error of the library, whose type is internal to it.
 func syntaxError(name string, err error) error {
 	e := &engine.Error{Position: engine.Position{File: name}, Text: err.Error(), Err: err}
 	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
@@ -135,8 +121,8 @@ func syntaxError(name string, err error) error {
 	return e
 }
 
-// similar names the one of names, or of the functions for Pods, that was
-// probably meant.
+// similar suggests the name, of those in names or of the functions for Pods, that
+// was probably meant.
 func (e *jinja) similar(name string, names map[string]fn) string {
 	return similarTo(name, append(slices.Collect(maps.Keys(names)), slices.Collect(maps.Keys(e.helpers))...))
 }
@@ -149,72 +135,50 @@ func similarTo(name string, names []string) string {
 	return ""
 }
 
-// template is one that is parsed and rewritten.
+// template is one that is parsed.
 type template struct {
-	e *jinja
-	t *minijinja.Template
-	*notes
+	e      *jinja
+	name   string
+	body   []stmt
+	blocks map[string]*block
+	notes
 }
 
 func (t *template) Execute(ctx context.Context, w io.Writer) (err error) {
-	r := &run{Context: ctx, e: t.e, told: map[engine.Input]bool{}, at: engine.Position{File: t.t.Name()}}
-	out := &output{r: r, w: w}
+	d := t.e.data
+	r := &run{
+		Context: ctx, e: t.e, at: position{File: t.name}, reported: map[engine.Input]bool{},
+		values: &dict{src: d.Values}, env: &dict{src: d.Env}, pod: &dict{src: d.Pod},
+	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = r.located(fmt.Errorf("the template failed: %v", p))
+			err = r.failed(p)
+		}
+		if len(r.miss) > 0 && (err == nil || r.Err() == nil) {
+			err = &engine.MissingError{Missing: r.miss} // first: what failed may follow from it
 		}
 	}()
-	return r.result(t.t.RenderToWriteCtx(r, r.names(), out), out.err)
+	context := t.context(nil)
+	context.data = true
+	r.render(t, context, &sink{r: r, w: w})
+	return nil
 }
 
-// names are the top-level names. Mappings are looked at when they are used.
-func (r *run) names() value.Value {
-	d := r.e.data
-	m := make(map[string]value.Value, len(d.Values)+3)
-	for k, v := range d.Values {
-		m[k] = toValue(v)
-	}
-	m["Values"] = fromDict(&dict{src: d.Values})
-	m["Env"] = fromDict(&dict{src: d.Env})
-	m["Pod"] = fromDict(&dict{src: d.Pod})
-	return value.FromMap(m)
-}
-
-// result is what an execution tells: what is missing before what failed, since
-// the one often leads to the other.
-func (r *run) result(err, written error) error {
+// failed is the error of an execution that ended in the panic p.
+func (r *run) failed(p any) error {
+	f, ok := p.(failure)
 	switch {
-	case r.Err() != nil && (err != nil || r.err != nil):
+	case r.Err() != nil:
 		return fmt.Errorf("rendering %s: %w", r.at.File, context.Cause(r.Context))
-	case len(r.miss) > 0:
-		return &engine.MissingError{Missing: r.miss}
-	case r.err != nil:
-		return r.err
-	case written != nil:
-		return r.located(written)
-	case err == nil:
-		return nil
+	case !ok:
+		return r.located(fmt.Errorf("the template failed: %v", p))
 	}
-	e := &engine.Error{Position: r.past, Text: err.Error(), Err: err}
-	if e.File == "" { // before the first operation
-		e.File = r.at.File
-	}
-	var failed *minijinja.Error
-	if errors.As(err, &failed) {
-		e.Text = failed.Message
-		switch {
-		case failed.Kind == minijinja.ErrOutOfFuel:
-			e.Text = errSteps.Error()
-		case strings.Contains(failed.Message, "recursion limit"):
-			e.Text = errTooDeep.Error()
-		}
-	}
-	return e
+	return r.located(f.error)
 }
 
 func (t *template) Inputs() []engine.Input {
 	var inputs []engine.Input
-	t.e.visit(t.notes, func(n *notes) {
+	t.e.visit(t, func(n *template) {
 		for _, in := range n.inputs {
 			in.Optional = in.Optional || n.tested[in.Name]
 			inputs = append(inputs, in)
@@ -225,16 +189,15 @@ func (t *template) Inputs() []engine.Input {
 
 func (t *template) Unsteady() []string {
 	names := map[string]bool{}
-	t.e.visit(t.notes, func(n *notes) { maps.Copy(names, n.unsteady) })
+	t.e.visit(t, func(n *template) { maps.Copy(names, n.unsteady) })
 	return sortedKeys(names)
 }
 
-// visit calls f with what is known of a template and of those that it includes,
-// once each.
-func (e *jinja) visit(n *notes, f func(*notes)) {
-	seen := map[*notes]bool{}
-	var visit func(*notes)
-	visit = func(n *notes) {
+// visit calls f with t and each template that it includes, once each.
+func (e *jinja) visit(t *template, f func(*template)) {
+	seen := map[*template]bool{}
+	var visit func(*template)
+	visit = func(n *template) {
 		if n == nil || seen[n] {
 			return
 		}
@@ -244,5 +207,47 @@ func (e *jinja) visit(n *notes, f func(*notes)) {
 			visit(e.partials[name])
 		}
 	}
-	visit(n)
+	visit(t)
 }
+
+// checkText bounds what the library's parser does not: it recurses for the signs
+// and negations before an expression, and for elif, and at each tag it looks for
+// the next of each kind, to the end of the text if none follows.
+func checkText(name, text string) error {
+	tags := strings.Count(text, "{{") + strings.Count(text, "{%") + strings.Count(text, "{#")
+	if tags*len(text) > maxLooks {
+		text := fmt.Sprintf("the template is too large: %d tags in %d bytes", tags, len(text))
+		return &engine.Error{Position: engine.Position{File: name}, Text: text, Fix: "make it several, or a loop"}
+	}
+	run, elifs := 0, 0
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '-' || c == '+':
+			run++
+		case strings.HasPrefix(text[i:], "not"), strings.HasPrefix(text[i:], "elif"):
+			if c == 'e' {
+				elifs++
+				i++
+			}
+			run++
+			i += 2
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '(':
+		case strings.HasPrefix(text[i:], "{%") || strings.HasPrefix(text[i:], "{{") || strings.HasPrefix(text[i:], "{#"):
+			run = 0
+			i++
+		default:
+			run = 0
+		}
+		if run > maxPrefixes || elifs > maxPrefixes {
+			return &engine.Error{Position: engine.Position{File: name, Line: 1 + strings.Count(text[:i], "\n")}, Text: "too many signs, negations or elifs"}
+		}
+	}
+	return nil
+}
+
+// maxLooks is how many bytes the parser may look at: about a second. A template
+// of 1 MB may have 2 000 tags.
+const maxLooks = 2_000_000_000
+
+// maxPrefixes leaves room for rulers in comments, ----.
+const maxPrefixes = 50_000

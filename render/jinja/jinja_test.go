@@ -47,7 +47,7 @@ func TestAnsible(t *testing.T) {
 		{`{{ {'a': 1} | dict2items }} {{ [{'key': 'a', 'value': 1}] | items2dict }}`, "[{'key': 'a', 'value': 1}] {'a': 1}"},
 		{`{{ [1, 2, 2] | union([3]) }} {{ [1, 2] | intersect([2]) }} {{ [1, 2] | difference([2]) }} {{ [1, 2] | symmetric_difference([2, 3]) }}`, "[1, 2, 3] [2] [1] [1, 3]"},
 		{`{{ [1, [2, [3]]] | flatten }} {{ [1, [2, [3]]] | flatten(1) }} {{ [1, 2] | zip(['a', 'b']) }}`, "[1, 2, 3] [1, 2, [3]] [(1, 'a'), (2, 'b')]"},
-		{`{{ '{"a": [1, 2.5, null]}' | from_json }} {{ 'a: [1, x]' | from_yaml }}`, "{'a': [1, 2.5, None]} {'a': [1, 'x']}"},
+		{`{{ '{"a": [1, 2.5, null, 1.0]}' | from_json }} {{ 'a: [1, x, 1.0, 2.50, {v: 3.0}]' | from_yaml }}`, "{'a': [1, 2.5, None, 1.0]} {'a': [1, 'x', 1.0, 2.5, {'v': 3.0}]}"},
 		{`{{ {'b': 1, 'a': 'ä'} | to_json }} {{ {'b': [1], 'a': {}} | to_nice_json }}`, "{\"b\": 1, \"a\": \"\\u00e4\"} {\n    \"a\": {},\n    \"b\": [\n        1\n    ]\n}"},
 		{`{{ {'b': [1, 'x'], 'a': '1'} | to_nice_yaml }}`, "a: \"1\"\nb:\n- 1\n- x\n"},
 		{`{{ 'a' | md5 }} {{ 'a' | hash }} {{ 'a' | sha1 }}`, "0cc175b9c0f1b6a831c399e269772661 86f7e437faa5a7fce15d1ddcb9eaeaea377667b8 86f7e437faa5a7fce15d1ddcb9eaeaea377667b8"},
@@ -61,8 +61,8 @@ func TestAnsible(t *testing.T) {
 	}
 }
 
-// TestMissing pins that all of what is missing is told, once each place, with
-// what it is called, and that nothing more is written.
+// TestMissing pins that everything missing is reported, once for each place and by
+// name, and that nothing is written after the first.
 func TestMissing(t *testing.T) {
 	e := engineOf(t, engine.Options{})
 	for _, c := range []struct{ snippet, want string }{
@@ -100,7 +100,7 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	if got := ours(engineOf(t, engine.Options{MissingZero: true}), "[{{ a }}{{ a.b.c }}{{ db.nope | upper }}{% for x in a %}x{% endfor %}{{ a ~ 'x' }}]"); got.Text != "[x]" {
-		t.Errorf("empty where it is wished: %q", got.Text)
+		t.Errorf("missing values that are to be empty: %q", got.Text)
 	}
 }
 
@@ -113,15 +113,15 @@ func TestErrors(t *testing.T) {
 		"{{ name is defind }}":                       "t:1:12: there is no test defind (did you mean defined?)",
 		"{% include 'helo.j2' %}":                    "t:1:4: there is no template helo.j2 to include (did you mean hello.j2?)",
 		"a\n{{ 1 // 0 }}":                            "t:2:4: division by zero ()",
-		"{{ name | replace('a') }}":                  "t:1:11: the argument new is needed ()",
-		"{{ name | upper(1) }}":                      "t:1:11: 1 arguments are given, where 0 may be ()",
+		"{{ name | replace('a') }}":                  "t:1:11: the argument new is required ()",
+		"{{ name | upper(1) }}":                      "t:1:11: filter upper takes at most 0 arguments, got 1 ()",
 		"{{ name | indent(wdth=2) }}":                "t:1:11: there is no argument wdth ()",
 		"{{ resolve('x') }}":                         "t:1:4: resolve is not allowed (allow templates to look up names with --resolve)",
 		"{{ b | mandatory('set b') }}":               "t:1:4: set b ()",
 		"{{ 'a' is match('(?=a)') }}":                "t:1:11: the regular expression is not one of RE2's: invalid or unsupported Perl syntax: `(?=` ()",
-		"x\n{% macro m() %}{% endmacro %}{{ m(1) }}": "t:2:33: too many arguments ()",
+		"x\n{% macro m() %}{% endmacro %}{{ m(1) }}": "t:2:33: m takes at most 0 arguments, got 1 ()",
 		"a\n\n{% if %}":                              "t:3: unexpected end of block ()",
-		"{{ caller() }}":                             "t: unknown callable ()",
+		"{{ caller() }}":                             "t:1:4: there is no caller (call the macro with {% call %})",
 	} {
 		_, err := func() (any, error) {
 			tm, err := e.Parse("t", snippet)
@@ -140,8 +140,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestBounds pins that what would hang a Pod, or take its memory, is an error
-// instead, soon.
+// TestBounds pins that what would hang a Pod, or take its memory, soon fails
+// instead.
 func TestBounds(t *testing.T) {
 	limits := engine.Limits{Bytes: 1 << 18, Depth: 50, Steps: 100_000}
 	e := jinja.New(&engine.Data{}, engine.Options{Limits: limits})
@@ -149,6 +149,8 @@ func TestBounds(t *testing.T) {
 		"self.j2":  "{% include 'self.j2' %}",
 		"macro.j2": "{% macro m() %}{% import 'macro.j2' as x %}{{ x.m() }}{% endmacro %}",
 		"up.j2":    "{% extends 'up.j2' %}",
+		"from.j2":  "{% from 'from.j2' import x %}",
+		"wide.j2":  "{% set a = range(1000) %}{% for b in a %}{% set c = b %}{% endfor %}",
 	} {
 		if err := e.AddPartial(name, text); err != nil {
 			t.Fatal(err)
@@ -166,6 +168,10 @@ func TestBounds(t *testing.T) {
 		`{% set l = [1] %}{% do l.append(l) %}{{ l }}`, `{% set l = [1] %}{% do l.append(l) %}{{ l == l + [] }}`, `{% set l = [1] %}{% do l.append(l) %}{{ l | tojson }}{{ l | to_yaml }}`, `{% set l = [1] %}{% for x in range(1000) %}{% do l.extend(l) %}{% endfor %}`, `{% set l = [1] %}{% do l.append(l) %}{{ l | flatten }}`,
 		`{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}`, `{% for a in range(1000) %}{% for b in range(1000) %}x{% endfor %}{% endfor %}`, `{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}`, `{% include 'self.j2' %}`, `{% import 'macro.j2' as x %}{{ x.m() }}`, `{% extends 'up.j2' %}`,
 		`{% macro a() %}{% for i in range(9) %}{{ a() }}{% endfor %}{% endmacro %}{{ a() }}`, `{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = ns.l + [i] %}{% endfor %}`, `{% set ns = namespace(s='') %}{% for i in range(30000) %}{% set ns.s = ns.s ~ 'some text that grows' %}{% endfor %}`,
+		`{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}`, `{% for x in [1, 1] recursive %}{{ loop([1, 1]) }}{% endfor %}`, `{% block a %}{{ self.a() }}{% endblock %}`, `{% block a %}{{ self.b() }}{% endblock %}{% block b %}{{ self.a() }}{% endblock %}`,
+		`{% macro a() %}{{ caller() }}{% endmacro %}{% macro b() %}{% call a() %}{{ b() }}{% endcall %}{% endmacro %}{{ b() }}`, `{% macro a(f) %}{{ f(f) }}{% endmacro %}{{ a(a) }}`, `{% macro a(x=a()) %}{% endmacro %}{{ a() }}`, `{% set x = [1] %}{{ dict(*range(10 ** 6)) }}`,
+		`{% from 'from.j2' import x %}`, `{% for i in range(100000) %}{% include 'wide.j2' %}{% endfor %}`, `{% macro m() %}{% set a %}{{ m() }}{{ m() }}{% endset %}{% endmacro %}{{ m() }}`, "{% macro m() %}{{ m()" + strings.Repeat(" ~ 1", 900) + " }}{% endmacro %}{{ m() }}",
+		"{% macro m() %}{% if 0 %}" + strings.Repeat("{% elif 0 %}", 2000) + "{% else %}{{ m() }}{% endif %}{% endmacro %}{{ m() }}", `{{ 'x'.ljust(10 ** 12) }}`, `{% filter center(10 ** 9) %}x{% endfilter %}`, `{% set ns = namespace(f=0) %}{% macro m() %}{{ ns.f() }}{% endmacro %}{% set ns.f = m %}{{ m() }}`,
 		"{{ " + strings.Repeat("-", 20_000) + "1 }}", "{{ " + strings.Repeat("not ", 20_000) + "1 }}", "{{ " + strings.Repeat("(", 20_000) + "1 }}", "{{ 1" + strings.Repeat(" + 1", 20_000) + " }}", "{{ 1" + strings.Repeat("|abs", 20_000) + " }}", "{{ a" + strings.Repeat(".b", 20_000) + " }}", "{{ a" + strings.Repeat("[0]", 20_000) + " }}", "{{ " + strings.Repeat("[", 20_000) + " }}", strings.Repeat("{% if 1 %}", 20_000), "{% if 1 %}" + strings.Repeat("{% elif 1 %}", 20_000) + "{% endif %}", "{{ 1" + strings.Repeat(" if 1 else 2", 30_000) + " }}", "{{ 1" + strings.Repeat(" ** 1", 20_000) + " }}", "{{ x" + strings.Repeat("()", 20_000) + " }}",
 	} {
 		begin := time.Now()
@@ -212,7 +218,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// TestInputs pins what a template is said to read.
+// TestInputs pins what a template is reported to read.
 func TestInputs(t *testing.T) {
 	e := engineOf(t, engine.Options{})
 	if err := e.AddPartial("late.j2", "{{ from_partial }}"); err != nil {
@@ -308,6 +314,7 @@ func FuzzJinja(f *testing.F) {
 func BenchmarkJinja(b *testing.B) {
 	for name, snippet := range map[string]string{
 		"1kB":  strings.Repeat("server {{ name }}:{{ db.port }} {% if yes %}on{% endif %};\n", 16),
+		"loop": "{% for i in range(10000) %}{% if i is odd or name == 'x' %}{{ name | upper }}-{{ i }}\n{% endif %}{% endfor %}",
 		"50MB": "{% for i in range(1000) %}{% for j in range(1000) %}{{ name }} some text of fifty bytes or so in a line\n{% endfor %}{% endfor %}",
 	} {
 		b.Run(name, func(b *testing.B) {

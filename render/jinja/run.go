@@ -8,162 +8,122 @@ import (
 	"regexp"
 
 	"initbox/render/engine"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
-// run is one execution of a template. It is the context that the library hands
-// to every operation, which is how those find it.
+// run is one execution of a template.
 type run struct {
 	context.Context
-	e    *jinja
-	at   engine.Position // of the operation at work
-	past engine.Position // of the last one, for errors of the library
-	err  error           // the first, with its place: the library's wrapping loses both
-	miss []engine.Input
-	told map[engine.Input]bool
+	e                *jinja
+	at               position // of the operation at work
+	values, env, pod *dict
+	miss             []engine.Input
+	reported         map[engine.Input]bool
+	regexes          map[string]*regexp.Regexp
 
-	regexes map[string]*regexp.Regexp
-	last    map[*op]compared // of loop.changed
-
+	depth                 int
 	steps, built, written int64
 }
 
-// room is how much all strings that an execution builds may take together, as a
-// multiple of what one may: a bound for memory that leaves room for text that is
-// put together piece by piece.
+// room is the limit on all the strings that an execution builds, as a multiple of
+// Limits.Bytes. It bounds memory, and allows text to be built piece by piece.
 const room = 16
+
+var errTooDeep = errors.New("templates, macros or blocks call each other too deeply")
 
 var errSteps = errors.New("the template does not end: it took too many steps")
 
-// step counts n operations, and notices the end of the context.
-func (r *run) step(n int) error {
+// step counts n operations, and ends the execution with its context.
+func (r *run) step(n int) {
 	before := r.steps
-	r.steps += int64(n)
-	if r.steps > r.e.o.Steps {
-		return errSteps
+	if r.steps += int64(n); r.steps > r.e.o.Steps {
+		panic(failure{errSteps})
 	}
 	if before>>8 != r.steps>>8 {
-		return r.Err()
+		check(r.Err())
 	}
-	return nil
 }
 
-// grow counts a string, or a list's items, of n bytes before it is built.
-func (r *run) grow(n int64) error {
+// grow counts n bytes of a string, or of a list's items, before they are built.
+func (r *run) grow(n int64) {
 	if n < 0 || n > r.e.o.Bytes {
-		return fmt.Errorf("the result of this step would be larger than %d bytes", r.e.o.Bytes)
+		failf("the result of this step would be larger than %d bytes", r.e.o.Bytes)
 	}
 	if n > 64 {
 		r.built += n
 	}
-	if r.built > room*r.e.o.Bytes {
-		return errors.New("the template builds too much text on the way")
-	}
-	return nil
+	failIf(r.built > room*r.e.o.Bytes, "the template builds too much text on the way")
 }
 
 // itemSize is about what an item of a list takes, in bytes.
 const itemSize = 16
 
-func (r *run) growItems(n, times int64) error {
+func (r *run) growItems(n, times int64) {
 	if times > 0 && n > r.e.o.Bytes/itemSize/times {
-		return r.grow(-1)
+		r.grow(-1)
 	}
-	if err := r.step(int(n * times / 8)); err != nil {
-		return err
-	}
-	return r.grow(n * times * itemSize)
+	r.step(int(n * times / 8))
+	r.grow(n * times * itemSize)
 }
 
-// sized is the check of a string that is there already.
-func (r *run) sized(s string, err error) (value.Value, error) {
-	if err == nil {
-		err = r.grow(int64(len(s)))
-	}
-	return newString(s), err
+// sized counts a string that exists already.
+func (r *run) sized(s string) any {
+	r.grow(int64(len(s)))
+	return s
 }
 
-// emit counts text that is written, be it to the output or, in a macro or a
-// block, to a string.
-func (r *run) emit(n int) error {
-	r.written += int64(n)
-	if r.written > 2*r.e.o.Bytes {
-		return fmt.Errorf("the output is larger than %d bytes", r.e.o.Bytes)
+// emit counts text that is written, to the output or, in a macro or a block, to a
+// string.
+func (r *run) emit(n int) {
+	if r.written += int64(n); r.written > 2*r.e.o.Bytes {
+		failf("the output is larger than %d bytes", r.e.o.Bytes)
 	}
-	return nil
 }
 
-// missing is what is not there. It may be passed around, tested with "is
-// defined" and given a default; any other use tells that it is missing. The
-// template goes on then, without output, to find what else is.
+// missing is a value that is not there. It may be passed around, tested with "is
+// defined" and given a default; any other use reports it. The template goes on
+// then, without output, to find what else is missing.
 type missing struct {
 	r    *run
 	name string
-	at   engine.Position
+	at   position
+	why  string
 }
 
-func (m *missing) tell() {
+func (m *missing) report() {
 	if m.r.e.o.MissingZero {
 		return
 	}
-	in := engine.Input{Position: m.at, Name: m.name}
-	if !m.r.told[in] {
-		m.r.told[in] = true
+	in := engine.Input{Position: m.at, Name: m.name, Why: m.why}
+	if !m.r.reported[in] {
+		m.r.reported[in] = true
 		m.r.miss = append(m.r.miss, in)
 	}
 }
 
-func (m *missing) GetAttr(string) value.Value   { m.tell(); return value.FromObject(m) }
-func (m *missing) ObjectRepr() value.ObjectRepr { return value.ObjectReprPlain }
-func (m *missing) ObjectIsTrue() bool           { m.tell(); return false }
-func (m *missing) Iter() []value.Value          { m.tell(); return []value.Value{} }
-func (m *missing) String() string               { m.tell(); return "" }
-func (m *missing) Call(value.State, []value.Value, map[string]value.Value) (value.Value, error) {
-	m.tell()
-	return value.FromObject(m), nil
+func (m *missing) attr(string) (any, bool) { m.report(); return m, true }
+func (m *missing) call(*call) any          { m.report(); return m }
+
+func isMissing(v any) bool {
+	_, ok := v.(*missing)
+	return ok || v == nil
 }
 
-func isMissing(v value.Value) bool {
-	_, ok := v.Raw().(*missing)
-	return ok || v.IsUndefined()
+// missed returns a missing value with the name of an input.
+func (r *run) missed(name string) any { return &missing{r: r, name: name, at: r.at} }
+
+// sink is where the template's text goes: nowhere once something is missing.
+type sink struct {
+	r *run
+	w io.Writer
+	n int64
 }
 
-// missed makes a missing value of an input's name.
-func (r *run) missed(name string) value.Value {
-	return value.FromObject(&missing{r: r, name: name, at: r.at})
-}
-
-// output is where the template's text goes: nowhere once something is missing.
-type output struct {
-	r   *run
-	w   io.Writer
-	n   int64
-	err error
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	if len(o.r.miss) > 0 {
-		return len(p), nil
-	}
-	if o.n += int64(len(p)); o.n > o.r.e.o.Bytes {
-		o.err = fmt.Errorf("the output is larger than %d bytes", o.r.e.o.Bytes)
-		return 0, o.err
-	}
-	n, err := o.w.Write(p)
-	o.err = err
-	return n, err
-}
-
-func (o *output) WriteString(s string) (int, error) {
+func (o *sink) WriteString(s string) (int, error) {
 	if len(o.r.miss) > 0 {
 		return len(s), nil
 	}
-	if w, ok := o.w.(io.StringWriter); ok && o.n+int64(len(s)) <= o.r.e.o.Bytes {
-		o.n += int64(len(s))
-		n, err := w.WriteString(s)
-		o.err = err
-		return n, err
+	if o.n += int64(len(s)); o.n > o.r.e.o.Bytes {
+		return 0, fmt.Errorf("the output is larger than %d bytes", o.r.e.o.Bytes)
 	}
-	return o.Write([]byte(s))
+	return io.WriteString(o.w, s)
 }

@@ -1,112 +1,94 @@
 package jinja
 
 import (
-	"errors"
 	"regexp"
+	"slices"
 	"strings"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
 // tests are Jinja's, then those of Ansible's that configuration uses.
 func tests() map[string]fn {
-	ops := operators()
 	return map[string]fn{
-		"!=":          {params: "other!", do: ops["Ne"]},
-		"<":           {params: "other!", do: ops["Lt"]},
-		"<=":          {params: "other!", do: ops["Lte"]},
-		"==":          {params: "other!", do: ops["Eq"]},
-		">":           {params: "other!", do: ops["Gt"]},
-		">=":          {params: "other!", do: ops["Gte"]},
-		"boolean":     {do: isOf(func(v value.Value) bool { _, ok := v.Raw().(bool); return ok })},
-		"callable":    {do: isOf(value.Value.IsCallable)},
-		"defined":     {do: isOf(func(v value.Value) bool { return !isMissing(v) }), lax: true},
+		"!=":          {params: "other!", do: comparators[1]},
+		"<":           {params: "other!", do: comparators[2]},
+		"<=":          {params: "other!", do: comparators[3]},
+		"==":          {params: "other!", do: comparators[0]},
+		">":           {params: "other!", do: comparators[4]},
+		">=":          {params: "other!", do: comparators[5]},
+		"boolean":     {do: isOf(func(v any) bool { _, ok := v.(bool); return ok })},
+		"callable":    {do: isOf(isCallable)},
+		"defined":     {do: isOf(func(v any) bool { return !isMissing(v) }), lax: true},
 		"divisibleby": {params: "num!", do: divisibleBy},
-		"eq":          {params: "other!", do: ops["Eq"]},
-		"equalto":     {params: "other!", do: ops["Eq"]},
-		"escaped":     {do: isOf(value.Value.IsSafe)},
+		"eq":          {params: "other!", do: comparators[0]},
+		"equalto":     {params: "other!", do: comparators[0]},
+		"escaped":     {do: isOf(isSafe)},
 		"even":        {do: parity(0)},
-		"false":       {do: isOf(func(v value.Value) bool { b, ok := v.Raw().(bool); return ok && !b })},
-		"filter":      {do: func(c *call) (value.Value, error) { _, ok := c.e.filter(str(c.args[0])); return truth(ok) }},
-		"float":       {do: isOf(func(v value.Value) bool { _, ok := v.Raw().(float64); return ok })},
-		"ge":          {params: "other!", do: ops["Gte"]},
-		"greaterthan": {params: "other!", do: ops["Gt"]},
-		"gt":          {params: "other!", do: ops["Gt"]},
-		"in":          {params: "seq!", do: ops["In"]},
-		"integer":     {do: isOf(func(v value.Value) bool { _, ok := v.Raw().(int64); return ok })},
-		"iterable":    {do: isOf(func(v value.Value) bool { _, err := iterate(v); return err == nil })},
-		"le":          {params: "other!", do: ops["Lte"]},
-		"lessthan":    {params: "other!", do: ops["Lt"]},
-		"lower":       {do: isOf(func(v value.Value) bool { return isLower(str(v)) })},
-		"lt":          {params: "other!", do: ops["Lt"]},
-		"mapping":     {do: isOf(func(v value.Value) bool { _, ok := v.Raw().(*dict); return ok })},
-		"ne":          {params: "other!", do: ops["Ne"]},
-		"none":        {do: isOf(value.Value.IsNone)},
-		"number":      {do: isOf(func(v value.Value) bool { _, ok := number(v); return ok })},
+		"false":       {do: isOf(func(v any) bool { b, ok := v.(bool); return ok && !b })},
+		"filter":      {do: func(c *call) any { _, ok := c.e.filter(str(c.args[0])); return ok }},
+		"float":       {do: isOf(func(v any) bool { _, ok := v.(float64); return ok })},
+		"ge":          {params: "other!", do: comparators[5]},
+		"greaterthan": {params: "other!", do: comparators[4]},
+		"gt":          {params: "other!", do: comparators[4]},
+		"in":          {params: "seq!", do: comparators[6]},
+		"integer":     {do: isOf(func(v any) bool { _, ok := v.(int64); return ok })},
+		"iterable":    {do: isOf(func(v any) bool { _, err := iterate(v); return err == nil })},
+		"le":          {params: "other!", do: comparators[3]},
+		"lessthan":    {params: "other!", do: comparators[2]},
+		"lower":       {do: isOf(func(v any) bool { return isLower(str(v)) })},
+		"lt":          {params: "other!", do: comparators[2]},
+		"mapping":     {do: isOf(isMapping)},
+		"ne":          {params: "other!", do: comparators[1]},
+		"none":        {do: isOf(func(v any) bool { return v == none })},
+		"number":      {do: isOf(func(v any) bool { _, ok := number(v); return ok })},
 		"odd":         {do: parity(1)},
-		"sameas":      {params: "other!", do: func(c *call) (value.Value, error) { return truth(c.args[0].SameAs(c.args[1])) }},
-		"sequence":    {do: isOf(func(v value.Value) bool { return length(v) >= 0 })},
-		"string":      {do: isOf(func(v value.Value) bool { _, ok := v.AsString(); return ok })},
-		"test":        {do: func(c *call) (value.Value, error) { _, ok := c.e.tests[str(c.args[0])]; return truth(ok) }},
-		"true":        {do: isOf(func(v value.Value) bool { b, ok := v.Raw().(bool); return ok && b })},
+		"sameas":      {params: "other!", do: func(c *call) any { return sameAs(c.args[0], c.args[1]) }},
+		"sequence":    {do: isOf(func(v any) bool { return length(v) >= 0 })},
+		"string":      {do: isOf(func(v any) bool { _, ok := asString(v); return ok })},
+		"test":        {do: func(c *call) any { _, ok := c.e.tests[str(c.args[0])]; return ok }},
+		"true":        {do: isOf(func(v any) bool { b, ok := v.(bool); return ok && b })},
 		"undefined":   {do: isOf(isMissing), lax: true},
-		"upper":       {do: isOf(func(v value.Value) bool { return isUpper(str(v)) })},
+		"upper":       {do: isOf(func(v any) bool { return isUpper(str(v)) })},
 
-		"contains": {params: "item!", do: func(c *call) (value.Value, error) {
-			ok, err := contains(c.args[0], c.args[1])
-			return value.FromBool(ok), err
-		}},
+		"contains": {params: "item!", do: func(c *call) any { return contains(c.args[0], c.args[1]) }},
 		"match":    {params: "pattern! ignorecase multiline", do: matches("^(?:")},
 		"search":   {params: "pattern! ignorecase multiline", do: matches("(?:")},
 		"subset":   {params: "other!", do: subset},
-		"superset": {params: "other!", do: func(c *call) (value.Value, error) { c.args[0], c.args[1] = c.args[1], c.args[0]; return subset(c) }},
+		"superset": {params: "other!", do: func(c *call) any { c.args[0], c.args[1] = c.args[1], c.args[0]; return subset(c) }},
 	}
 }
 
-func isOf(is func(value.Value) bool) operator {
-	return func(c *call) (value.Value, error) { return truth(is(c.args[0])) }
+func isOf(is func(any) bool) operator {
+	return func(c *call) any { return is(c.args[0]) }
 }
 
 func parity(rest int64) operator {
-	return func(c *call) (value.Value, error) {
+	return func(c *call) any {
 		n, ok := number(c.args[0])
-		if !ok || n.real {
-			return value.Undefined(), errors.New("want a whole number")
-		}
-		return truth(n.i&1 == rest)
+		failIf(!ok || n.real, "want a whole number")
+		return n.i&1 == rest
 	}
 }
 
-func divisibleBy(c *call) (value.Value, error) {
+func divisibleBy(c *call) any {
 	n := c.int(1, 0)
-	if n == 0 {
-		return value.Undefined(), errors.New("division by zero")
-	}
-	return truth(n == -1 || c.int(0, 0)%n == 0)
+	failIf(n == 0, "division by zero")
+	return n == -1 || c.int(0, 0)%n == 0
 }
 
 func matches(prefix string) operator {
-	return func(c *call) (value.Value, error) {
-		re, err := c.regex(prefix+c.text(1, "")+")", c.bool(2, false), c.bool(3, false))
-		if err != nil {
-			return value.Undefined(), err
-		}
-		return truth(re.MatchString(str(c.args[0])))
+	return func(c *call) any {
+		re := c.regex(prefix+c.text(1, "")+")", c.bool(2, false), c.bool(3, false))
+		return re.MatchString(str(c.args[0]))
 	}
 }
 
-func subset(c *call) (value.Value, error) {
-	for _, v := range c.items(0) {
-		if ok, err := contains(c.args[1], v); !ok {
-			return value.False(), err
-		}
-	}
-	return value.True(), nil
+func subset(c *call) any {
+	return !slices.ContainsFunc(c.items(0), func(v any) bool { return !contains(c.args[1], v) })
 }
 
 // regex compiles a regular expression, once in a run. Go's has no look-around and
 // no references back, and takes time in proportion to the text only.
-func (c *call) regex(pattern string, ignoreCase, multiline bool) (*regexp.Regexp, error) {
+func (c *call) regex(pattern string, ignoreCase, multiline bool) *regexp.Regexp {
 	if multiline {
 		pattern = "(?m)" + pattern
 	}
@@ -114,18 +96,38 @@ func (c *call) regex(pattern string, ignoreCase, multiline bool) (*regexp.Regexp
 		pattern = "(?i)" + pattern
 	}
 	if re := c.regexes[pattern]; re != nil {
-		return re, nil
+		return re
 	}
-	if len(pattern) > 10_000 {
-		return nil, errors.New("the regular expression is too long")
-	}
+	failIf(len(pattern) > 10_000, "the regular expression is too long")
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, errors.New("the regular expression is not one of RE2's: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		failf("the regular expression is not one of RE2's: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	if c.regexes == nil {
 		c.regexes = map[string]*regexp.Regexp{}
 	}
 	c.regexes[pattern] = re
-	return re, nil
+	return re
+}
+
+func isCallable(v any) bool {
+	switch v.(type) {
+	case *op, *macro, *loop, *blockReference:
+		return true
+	}
+	return false
+}
+
+// sameAs compares as Python's "is" does, for what templates compare so.
+func sameAs(a, b any) bool {
+	if x, ok := asString(a); ok {
+		y, ok := asString(b)
+		return ok && x == y
+	}
+	return a == b
+}
+
+func isMapping(v any) bool {
+	_, ok := v.(*dict)
+	return ok
 }

@@ -1,52 +1,62 @@
 package jinja
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/value"
 )
 
-// dict is Python's: it keeps the order of its keys, which may be more than
-// strings. Data becomes one when it is first looked at, so that a run costs what
-// it reads, and is copied so: what templates change is their own.
+// Values are Go's own: int64, float64, bool, string, and the types below. nil is
+// the value that is not there: an argument that is not given, or what an
+// {{ x if y }} without an else is.
+
+// null is the type of Python's None.
+type null struct{}
+
+var none = null{}
+
+// safe is a string that {% autoescape %} leaves alone.
+type safe string
+
+// dict is Python's: it keeps the order of its keys, which need not be strings.
+// Data becomes one when it is first read, so that a run costs what it reads. It
+// is copied by that: templates change their own copy.
 type dict struct {
-	src  map[string]any // data not yet looked at
-	keys []value.Value
-	m    map[any]value.Value // by key
+	src  map[string]any // data not yet read
+	keys []any
+	m    map[any]any // by key
 }
 
-func newDict() *dict { return &dict{m: map[any]value.Value{}} }
+func newDict() *dict { return &dict{m: map[any]any{}} }
 
 func (d *dict) load() {
 	if d.m != nil {
 		return
 	}
-	d.m = make(map[any]value.Value, len(d.src))
+	d.m = make(map[any]any, len(d.src))
 	for _, k := range sortedKeys(d.src) {
-		d.keys = append(d.keys, value.FromString(k))
+		d.keys = append(d.keys, k)
 		d.m[k] = toValue(d.src[k])
 	}
 	d.src = nil
 }
 
-func (d *dict) get(key value.Value) (value.Value, bool) {
+func (d *dict) get(key any) (any, bool) {
 	d.load()
 	k, err := hash(key)
 	if err != nil {
-		return value.Value{}, false
+		return nil, false
 	}
 	v, ok := d.m[k]
 	return v, ok
 }
 
-func (d *dict) set(key, v value.Value) error {
+func (d *dict) set(key, v any) error {
 	d.load()
 	k, err := hash(key)
 	if err != nil {
@@ -59,13 +69,13 @@ func (d *dict) set(key, v value.Value) error {
 	return nil
 }
 
-func (d *dict) remove(key value.Value) {
+func (d *dict) remove(key any) {
 	k, err := hash(key)
 	if _, ok := d.m[k]; err != nil || !ok {
 		return
 	}
 	delete(d.m, k)
-	d.keys = slices.DeleteFunc(d.keys, func(o value.Value) bool {
+	d.keys = slices.DeleteFunc(d.keys, func(o any) bool {
 		h, _ := hash(o)
 		return h == k
 	})
@@ -85,10 +95,10 @@ func (d *dict) update(other *dict) {
 	}
 }
 
-func (d *dict) list() []value.Value { d.load(); return d.keys }
+func (d *dict) list() []any { d.load(); return d.keys }
 
-func (d *dict) items() []value.Value {
-	var pairs []value.Value
+func (d *dict) items() []any {
+	var pairs []any
 	for _, k := range d.list() {
 		v, _ := d.get(k)
 		pairs = append(pairs, tuple(k, v))
@@ -96,63 +106,20 @@ func (d *dict) items() []value.Value {
 	return pairs
 }
 
-func (d *dict) GetAttr(name string) value.Value {
-	if v, ok := d.get(value.FromString(name)); ok {
-		return v
-	}
-	return value.Undefined()
-}
-func (d *dict) ObjectRepr() value.ObjectRepr { return value.ObjectReprMap }
-func (d *dict) ObjectIsTrue() bool           { return len(d.list()) > 0 }
-func (d *dict) Iter() []value.Value          { return append([]value.Value{}, d.list()...) } // not nil
-func (d *dict) Map() map[string]value.Value { // for f(**d)
-	m := make(map[string]value.Value, len(d.list()))
-	for _, k := range d.list() {
-		if s, ok := k.AsString(); ok {
-			m[s], _ = d.get(k)
-		}
-	}
-	return m
-}
-
-// list is Python's, or a tuple. Like dict, it holds data not yet looked at.
+// list is Python's list or tuple. Like dict, it holds data not yet read.
 type list struct {
 	src   []any
-	v     []value.Value
+	v     []any
 	tuple bool
 	group bool // of groupby, whose two items have names
 }
 
-func newList(v []value.Value) value.Value { return value.FromObject(&list{v: v}) }
-func tuple(v ...value.Value) value.Value  { return value.FromObject(&list{v: v, tuple: true}) }
-func newString(s string) value.Value      { return value.FromString(s) }
-func fromDict(d *dict) value.Value        { return value.FromObject(d) }
+func newList(v []any) any { return &list{v: v} }
+func tuple(v ...any) any  { return &list{v: v, tuple: true} }
 
-func (l *list) GetAttr(name string) value.Value {
-	switch {
-	case l.group && name == "grouper":
-		return l.v[0]
-	case l.group && name == "list":
-		return l.v[1]
-	}
-	return value.Undefined()
-}
-func (l *list) ObjectRepr() value.ObjectRepr {
-	return value.ObjectReprSeq
-}
-func (l *list) ObjectIsTrue() bool { return len(l.all()) > 0 }
-
-// Iter is never nil, which would mean that it cannot be iterated over.
-func (l *list) Iter() []value.Value {
-	if v := l.all(); v != nil {
-		return v
-	}
-	return []value.Value{}
-}
-
-func (l *list) all() []value.Value {
+func (l *list) all() []any {
 	if l.src != nil {
-		l.v = make([]value.Value, len(l.src))
+		l.v = make([]any, len(l.src))
 		for i, x := range l.src {
 			l.v[i] = toValue(x)
 		}
@@ -161,9 +128,10 @@ func (l *list) all() []value.Value {
 	return l.v
 }
 
-// hash is what makes two keys the same: in Python 1, 1.0 and True are.
-func hash(v value.Value) (any, error) {
-	switch d := v.Raw().(type) {
+// hash returns what two equal keys have in common: in Python 1, 1.0 and True are
+// the same key.
+func hash(v any) (any, error) {
+	switch d := v.(type) {
 	case int64:
 		return d, nil
 	case bool:
@@ -181,101 +149,76 @@ func hash(v value.Value) (any, error) {
 			return [1]string{repr(v)}, nil
 		}
 	}
-	if s, ok := v.AsString(); ok {
+	if s, ok := asString(v); ok {
 		return s, nil
 	}
-	if v.IsNone() {
-		return nil, nil
+	if v == none {
+		return none, nil
 	}
 	return nil, fmt.Errorf("a %s cannot be a key", typeName(v))
 }
 
-// toValue makes data a value. Numbers that formats cannot tell from integers,
-// 8080.0 of JSON, are integers.
-func toValue(x any) value.Value {
+// toValue converts data. A float that is a whole number becomes an integer.
+func toValue(x any) any {
 	switch x := x.(type) {
 	case nil:
-		return value.None()
-	case value.Value:
+		return none
+	case null, safe, *dict, *list:
 		return x
 	case map[string]any:
-		return fromDict(&dict{src: x})
+		return &dict{src: x}
 	case []any:
-		return value.FromObject(&list{src: x})
+		return &list{src: x}
 	case string:
-		return newString(x)
+		return x
 	case bool:
-		return value.FromBool(x)
+		return x
 	case int:
-		return value.FromInt(int64(x))
+		return int64(x)
 	case int64:
-		return value.FromInt(x)
+		return x
 	case float64:
 		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
-			return value.FromInt(int64(x))
+			return int64(x)
 		}
-		return value.FromFloat(x)
+		return x
 	case json.Number:
 		if i, err := x.Int64(); err == nil {
-			return value.FromInt(i)
+			return i
 		}
 		f, _ := x.Float64()
-		return value.FromFloat(f)
+		return f
 	case fmt.Stringer: // a TOML date
-		return newString(x.String())
+		return x.String()
 	}
-	return reflected(reflect.ValueOf(x))
+	return otherValue(x)
 }
 
-func reflected(v reflect.Value) value.Value {
-	switch v.Kind() {
-	case reflect.Slice, reflect.Array:
-		if b, ok := v.Interface().([]byte); ok {
-			return newString(string(b))
-		}
-		l := make([]value.Value, v.Len())
-		for i := range l {
-			l[i] = toValue(v.Index(i).Interface())
-		}
-		return newList(l)
-	case reflect.Map:
-		m := make(map[string]any, v.Len())
-		for _, k := range v.MapKeys() {
-			m[fmt.Sprint(k.Interface())] = v.MapIndex(k).Interface()
-		}
-		return fromDict(&dict{src: m})
-	case reflect.Pointer:
-		if v.IsNil() {
-			return value.None()
-		}
-		return toValue(v.Elem().Interface())
-	case reflect.String:
-		return newString(v.String())
-	case reflect.Bool:
-		return value.FromBool(v.Bool())
+// otherValue makes a value of types that data rarely has, such as []string, by
+// way of JSON.
+func otherValue(x any) any {
+	text, err := json.Marshal(x)
+	if err != nil {
+		return fmt.Sprint(x)
 	}
-	switch {
-	case v.CanInt():
-		return value.FromInt(v.Int())
-	case v.CanUint() && v.Uint() <= math.MaxInt64:
-		return value.FromInt(int64(v.Uint()))
-	case v.CanFloat():
-		return value.FromFloat(v.Float())
-	}
-	return newString(fmt.Sprint(v.Interface()))
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var plain any
+	check(d.Decode(&plain))
+	return toValue(plain)
 }
 
-// toGo is the way back: maps, slices and scalars as encoding/json knows them.
-func toGo(v value.Value) any {
+// toGo converts v to the maps, slices and scalars of encoding/json.
+func toGo(v any) any {
 	left := 200_000 // values
 	return toGoAt(v, 0, &left)
 }
 
-func toGoAt(v value.Value, depth int, left *int) any {
+func toGoAt(v any, depth int, left *int) any {
 	if *left--; *left < 0 || depth > maxNesting {
-		panic(errSize)
+		panic(failure{errSize})
 	}
-	switch d := v.Raw().(type) {
+	switch d := v.(type) {
 	case *dict:
 		m := make(map[string]any, len(d.list()))
 		for _, k := range d.list() {
@@ -292,45 +235,45 @@ func toGoAt(v value.Value, depth int, left *int) any {
 	case bool, int64, float64:
 		return d
 	}
-	if v.IsNone() {
+	if v == none {
 		return nil
 	}
 	return str(v)
 }
 
-// maxText bounds the text of a list or a mapping: such that hold one value many
-// times would have no end.
+// maxText bounds the text of a list or a mapping, which may hold the same value
+// many times over.
 const maxText = 1 << 20
 
-// errSize bounds the text of values that hold one value many times, and the
-// comparisons of such.
-var errSize = errors.New("the value is too large to be looked at")
+// errSize is the error for values that hold the same value so often that printing
+// or comparing them would take too long.
+var errSize = errors.New("the value is too large to print or compare")
 
 var errNesting = errors.New("the value contains itself, or is nested too deeply")
 
 // str is Python's str(): what {{ }} writes.
-func str(v value.Value) string {
-	if s, ok := v.AsString(); ok {
+func str(v any) string {
+	if s, ok := asString(v); ok {
 		return s
 	}
 	return repr(v)
 }
 
 // repr is Python's repr(): what is written of strings in lists.
-func repr(v value.Value) string {
+func repr(v any) string {
 	var b strings.Builder
 	writeRepr(&b, v, 0)
 	return b.String()
 }
 
-func writeRepr(b *strings.Builder, v value.Value, depth int) {
+func writeRepr(b *strings.Builder, v any, depth int) {
 	if depth > maxNesting {
-		panic(errNesting) // becomes an error in op.Call
+		panic(failure{errNesting})
 	}
 	if b.Len() > maxText {
-		panic(errSize)
+		panic(failure{errSize})
 	}
-	switch d := v.Raw().(type) {
+	switch d := v.(type) {
 	case *list:
 		open, end := "[", "]"
 		if d.tuple {
@@ -360,19 +303,26 @@ func writeRepr(b *strings.Builder, v value.Value, depth int) {
 		}
 		b.WriteByte('}')
 	case *missing:
-		d.tell()
+		d.report()
+	case nil:
+	case bool:
+		b.WriteString(map[bool]string{true: "True", false: "False"}[d])
+	case int64:
+		b.WriteString(strconv.FormatInt(d, 10))
 	case float64:
 		b.WriteString(formatFloat(d))
+	case string:
+		b.WriteString(quote(d))
+	case safe:
+		b.WriteString(quote(string(d)))
 	case fmt.Stringer:
 		b.WriteString(d.String())
 	default:
-		if s, ok := v.AsString(); ok {
-			b.WriteString(quote(s))
-			return
-		}
-		b.WriteString(v.String())
+		b.WriteString("<" + typeName(v) + ">")
 	}
 }
+
+func (null) String() string { return "None" }
 
 // maxNesting bounds values in values: a list can be appended to itself.
 const maxNesting = 200
@@ -432,9 +382,9 @@ func quote(s string) string {
 	return b.String()
 }
 
-// typeName is what a person calls a value in an error.
-func typeName(v value.Value) string {
-	switch d := v.Raw().(type) {
+// typeName returns what errors call the type of v.
+func typeName(v any) string {
+	switch d := v.(type) {
 	case *dict:
 		return "mapping"
 	case *list:
@@ -448,27 +398,89 @@ func typeName(v value.Value) string {
 		return "whole number"
 	case float64:
 		return "number"
+	case string, safe:
+		return "string"
+	case null:
+		return "none"
 	case *missing:
 		return "missing value"
+	case nil:
+		return "undefined"
+	case *op:
+		return "function"
+	case *macro:
+		return "macro"
 	}
-	if v.Kind() == value.KindPlain {
-		return "object"
+	return "object"
+}
+
+// asString returns the text of a string, and whether v is one.
+func asString(v any) (string, bool) {
+	switch s := v.(type) {
+	case string:
+		return s, true
+	case safe:
+		return string(s), true
 	}
-	return v.Kind().String()
+	return "", false
+}
+
+func isSafe(v any) bool {
+	_, ok := v.(safe)
+	return ok
+}
+
+// isTrue is what "if" asks of a value.
+func isTrue(v any) bool {
+	switch d := v.(type) {
+	case nil, null:
+		return false
+	case bool:
+		return d
+	case string:
+		return d != ""
+	case safe:
+		return d != ""
+	case *list:
+		return len(d.all()) > 0
+	case *dict:
+		return len(d.list()) > 0
+	case *missing:
+		d.report()
+		return false
+	}
+	n, ok := number(v)
+	return !ok || n.f != 0
 }
 
 // maxCharacters bounds a string as a list: each of its characters takes 40 bytes.
 const maxCharacters = 1 << 20
 
 // iterate returns what a for loop sees.
-func iterate(v value.Value) ([]value.Value, error) {
-	if s, ok := v.AsString(); ok && len(s) > maxCharacters {
-		return nil, errors.New("the text is too long to go through its characters")
+func iterate(v any) ([]any, error) {
+	switch d := v.(type) {
+	case *list:
+		return d.all(), nil
+	case *dict:
+		return slices.Clone(d.list()), nil
+	case *missing:
+		d.report()
+		return nil, nil
+	case nil:
+		return nil, nil
 	}
-	if items := v.Iter(); items != nil {
-		return items, nil
+	s, ok := asString(v)
+	if !ok {
+		return nil, fmt.Errorf("a %s is not a list", typeName(v))
 	}
-	return nil, fmt.Errorf("a %s is not a list", typeName(v))
+	if len(s) > maxCharacters {
+		return nil, errors.New("the text is too long to iterate over")
+	}
+	items := make([]any, 0, len(s))
+	for _, r := range s {
+		items = append(items, string(r))
+	}
+	return items, nil
 }
 
 func sortedKeys[T any](m map[string]T) []string {

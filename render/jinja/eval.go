@@ -1,0 +1,267 @@
+package jinja
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"initbox/render/engine"
+)
+
+// operator computes what an op stands for.
+type operator func(c *call) any
+
+// op is an operation at a place of a template.
+type op struct {
+	at   position
+	name string
+	do   operator
+	lax  bool // do handles missing arguments itself
+}
+
+// arguments are those of one call.
+type arguments struct {
+	args  []any
+	named map[string]any
+	names []string // of the named ones, in their order
+
+	escape bool // {% autoescape true %}
+}
+
+// call is one execution of an op.
+type call struct {
+	*run
+	op *op
+	arguments
+}
+
+// failure ends an execution: Execute recovers it, and gives it the position of the
+// operation at work.
+type failure struct{ error }
+
+func failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }
+
+func failIf(wrong bool, format string, args ...any) {
+	if wrong {
+		failf(format, args...)
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+// must returns v, unless there is an error.
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
+// located gives err the place of the operation at work, unless it has one.
+func (r *run) located(err error) error {
+	var e *engine.Error
+	if errors.As(err, &e) || r.Err() != nil && errors.Is(err, r.Err()) {
+		return err
+	}
+	return &engine.Error{Position: r.at, Text: err.Error(), Err: err}
+}
+
+// apply executes an operation, unless an argument is missing.
+func (r *run) apply(o *op, a arguments) any {
+	at := r.at
+	r.at = o.at
+	r.step(1)
+	if !o.lax {
+		if m := a.missing(); m != nil {
+			m.report()
+			if !r.e.o.MissingZero {
+				r.at = at
+				return m
+			}
+		}
+	}
+	v := o.do(&call{run: r, op: o, arguments: a})
+	r.at = at
+	return v
+}
+
+// missing returns the first argument that is missing.
+func (a arguments) missing() *missing {
+	for _, v := range a.args {
+		if m, ok := v.(*missing); ok {
+			return m
+		}
+	}
+	for _, name := range a.names {
+		if m, ok := a.named[name].(*missing); ok {
+			return m
+		}
+	}
+	return nil
+}
+
+// arguments evaluates those of a call, behind first.
+func (f *frame) arguments(args []argument, first ...any) (a arguments) {
+	a.args, a.escape = slices.Grow(first, len(args)), f.escape
+	for i := range args {
+		v := args[i].value.eval(f)
+		switch args[i].kind {
+		case argPositional:
+			a.args = append(a.args, v)
+		case argNamed:
+			a.set(args[i].name, v)
+		case argList:
+			items := must(iterate(v))
+			f.step(len(items) / 8)
+			a.args = append(a.args, items...)
+		case argMapping:
+			d, ok := v.(*dict)
+			failIf(!ok, "want a mapping behind **, got a %s", typeName(v))
+			for _, k := range d.list() {
+				item, _ := d.get(k)
+				a.set(str(k), item)
+			}
+		}
+	}
+	return a
+}
+
+func (a *arguments) set(name string, v any) {
+	if a.named == nil {
+		a.named = map[string]any{}
+	}
+	if _, again := a.named[name]; !again {
+		a.names = append(a.names, name)
+	}
+	a.named[name] = v
+}
+
+func (c constant) eval(*frame) any { return c.v }
+
+func (v *variable) eval(f *frame) any {
+	got, ok := f.lookup(v.id)
+	switch {
+	case ok && got != unset:
+		return got
+	case !ok && v.id == "self":
+		return &blocks{f.run, f.ctx}
+	case !ok && !v.called:
+		if got, ok = f.ctx.global(f.run, v.id); ok {
+			return got
+		}
+	}
+	if !ok && v.fn != nil {
+		return v.fn
+	}
+	if v.called {
+		check(f.e.noFunction(v.at, v.id))
+	}
+	m := &missing{r: f.run, name: v.missed, at: v.at}
+	if !v.local && !f.ctx.data {
+		m.why = `values are not visible in a template that is imported or included without context: add "with context"`
+	}
+	return m
+}
+
+// noFunction is the error of a call of what is not there.
+func (e *jinja) noFunction(at position, name string) error {
+	err := &engine.Error{Position: at, Text: "there is no function " + name}
+	switch name {
+	case "super":
+		err.Text = "there is no block to call with super(): no parent template has this block"
+	case "caller":
+		err.Text, err.Fix = "there is no caller", "call the macro with {% call %}"
+	default:
+		err.Fix = e.similar(name, e.functions)
+	}
+	return err
+}
+
+func (o *operation) eval(f *frame) any { return f.apply(&o.op, f.arguments(o.args)) }
+
+func (j *junction) eval(f *frame) any {
+	if left := j.left.eval(f); isTrue(left) != j.and {
+		return left
+	}
+	return j.right.eval(f)
+}
+
+func (n negation) eval(f *frame) any { return !isTrue(n.of.eval(f)) }
+
+func (c *conditional) eval(f *frame) any {
+	switch {
+	case isTrue(c.test.eval(f)):
+		return c.yes.eval(f)
+	case c.no != nil:
+		return c.no.eval(f)
+	}
+	return nil
+}
+
+func (c *comparison) eval(f *frame) (v any) {
+	left := c.first.eval(f)
+	for i := range c.links {
+		right := c.links[i].right.eval(f)
+		if v = f.apply(&c.links[i].op, arguments{args: []any{left, right}}); !isTrue(v) {
+			return v
+		}
+		left = right
+	}
+	return v
+}
+
+func (c *captured) eval(f *frame) any {
+	g := f.inner()
+	if c.own {
+		g.page = nil
+	}
+	return g.capture(func(g *frame) { g.execute(c.body) })
+}
+
+// callable is a value that templates can call, other than an *op.
+type callable interface{ call(c *call) any }
+
+func (i *invocation) eval(f *frame) any {
+	callee := i.callee.eval(f)
+	return f.invoke(i.at, callee, f.arguments(i.args))
+}
+
+// invoke calls a value.
+func (r *run) invoke(at position, callee any, a arguments) any {
+	if o, ok := callee.(*op); ok {
+		return r.apply(&op{at: at, name: o.name, do: o.do, lax: o.lax}, a)
+	}
+	before := r.at
+	r.at = at
+	r.step(1)
+	c, ok := callee.(callable)
+	failIf(!ok, "a %s cannot be called", typeName(callee))
+	v := c.call(&call{run: r, op: &op{at: at}, arguments: a})
+	r.at = before
+	return v
+}
+
+// eval calls a method: as in Python that of the type first, then a mapping's key.
+func (m *methodCall) eval(f *frame) any {
+	of := m.of.eval(f)
+	if absent, ok := of.(*missing); ok {
+		absent.report()
+		f.arguments(m.args)
+		return of
+	}
+	methods := f.e.methodsOf(of)
+	if fn, ok := methods[m.name]; ok {
+		return f.apply(&op{at: m.at, name: m.name, do: fn.call, lax: fn.lax}, f.arguments(m.args, of))
+	}
+	f.at = m.at
+	callee, ok := attr(of, m.name)
+	switch {
+	case !ok && methods != nil:
+		failf("a %s has no method %s", typeName(of), m.name)
+	case !ok:
+		callee = f.missed(m.missed)
+	}
+	return f.invoke(m.at, callee, f.arguments(m.args))
+}

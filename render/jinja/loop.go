@@ -1,0 +1,230 @@
+package jinja
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// loop is what the name stands for in a loop.
+type loop struct {
+	*loopStmt
+	f     *frame // around the loop
+	items []any
+	i     int
+	depth int
+	last  []any // what changed was called with; nil at first
+}
+
+func (s *loopStmt) exec(f *frame) flow {
+	s.run(f, s.over.eval(f), 0)
+	return normal
+}
+
+// run iterates over v. As in Jinja, the else body is executed unless a round came
+// to its end, without break or continue.
+func (s *loopStmt) run(f *frame, v any, depth int) {
+	f.at = s.at
+	items := must(iterate(v))
+	l := &loop{loopStmt: s, f: f, items: s.chosen(f, items), depth: depth}
+	ended := false
+	for l.i = 0; l.i < len(l.items); l.i++ {
+		f.at = s.at
+		f.step(1)
+		g := f.inner()
+		g.vars = make([]binding, 0, 4)
+		s.target.assign(g, l.items[l.i])
+		g.set("loop", l)
+		how := g.execute(s.body)
+		if how == broken {
+			break
+		}
+		ended = ended || how == normal
+	}
+	if !ended {
+		f.inner().execute(s.orElse)
+	}
+}
+
+// chosen returns the items that the loop's condition takes.
+func (s *loopStmt) chosen(f *frame, items []any) (kept []any) {
+	if s.filter == nil {
+		return items
+	}
+	for _, v := range items {
+		f.step(1)
+		g := f.inner()
+		s.target.assign(g, v)
+		if isTrue(s.filter.eval(g)) {
+			kept = append(kept, v)
+		}
+		f.at = s.at
+	}
+	return kept
+}
+
+func (l *loop) String() string { return fmt.Sprintf("<LoopContext %d/%d>", l.i+1, len(l.items)) }
+
+// call is loop(items), in a recursive loop.
+func (l *loop) call(c *call) any {
+	failIf(!l.recursive, "only a loop marked recursive can be called")
+	failIf(len(c.args) != 1, "loop() takes one argument: what to iterate over")
+	if m := c.missing(); m != nil {
+		m.report()
+		return m
+	}
+	c.enter(c.op.at)
+	v := l.f.capture(func(f *frame) { l.loopStmt.run(f, c.args[0], l.depth+1) })
+	c.depth--
+	return v
+}
+
+func (l *loop) attr(name string) (any, bool) {
+	n := len(l.items)
+	switch name {
+	case "index":
+		return int64(l.i + 1), true
+	case "index0":
+		return int64(l.i), true
+	case "revindex":
+		return int64(n - l.i), true
+	case "revindex0":
+		return int64(n - l.i - 1), true
+	case "first":
+		return l.i == 0, true
+	case "last":
+		return l.i == n-1, true
+	case "length":
+		return int64(n), true
+	case "depth":
+		return int64(l.depth + 1), true
+	case "depth0":
+		return int64(l.depth), true
+	case "previtem":
+		return l.item(l.i - 1)
+	case "nextitem":
+		return l.item(l.i + 1)
+	case "cycle":
+		return &op{name: "loop.cycle", do: l.cycle, lax: true}, true
+	case "changed":
+		return &op{name: "loop.changed", do: l.changed, lax: true}, true
+	}
+	return nil, false
+}
+
+func (l *loop) item(i int) (any, bool) {
+	if i < 0 || i >= len(l.items) {
+		return nil, false
+	}
+	return l.items[i], true
+}
+
+func (l *loop) cycle(c *call) any {
+	failIf(len(c.args) == 0, "loop.cycle needs items")
+	return c.args[l.i%len(c.args)]
+}
+
+// changed reports whether its arguments differ from those of the last call.
+func (l *loop) changed(c *call) any {
+	before := l.last
+	l.last = c.args
+	return before == nil || !equal(newList(before), newList(c.args))
+}
+
+// macro is one that is defined: it sees the names of the frame around it.
+type macro struct {
+	*macroStmt
+	f *frame
+}
+
+func (s *macroStmt) exec(f *frame) flow {
+	f.set(s.name, &macro{s, f})
+	return normal
+}
+
+// eval makes the caller of a {% call %}.
+func (s *macroStmt) eval(f *frame) any { return &macro{s, f} }
+
+func (m *macro) String() string { return "<Macro '" + m.name + "'>" }
+
+func (m *macro) attr(name string) (any, bool) {
+	switch name {
+	case "name":
+		if m.name == "" {
+			return none, true
+		}
+		return m.name, true
+	case "arguments":
+		params := make([]any, len(m.params))
+		for i, p := range m.params {
+			params[i] = p
+		}
+		return tuple(params...), true
+	case "caller":
+		return m.caller, true
+	case "catch_kwargs":
+		return m.kwargs, true
+	case "catch_varargs":
+		return m.varargs, true
+	}
+	return nil, false
+}
+
+func (m *macro) call(c *call) any {
+	g := m.f.inner()
+	g.page = nil
+	m.bind(c, g)
+	c.enter(c.op.at)
+	for i, d := range m.defaults {
+		p := m.params[len(m.params)-len(m.defaults)+i]
+		if v, _ := g.lookup(p); v == unset {
+			g.set(p, d.eval(g))
+		}
+	}
+	v := g.capture(func(g *frame) { g.execute(m.body) })
+	c.depth--
+	return v
+}
+
+// bind sets the parameters of m in g, to unset where there is no argument.
+func (m *macro) bind(c *call, g *frame) {
+	rest, more := []any(nil), newDict()
+	if n := len(m.params); len(c.args) > n {
+		rest, c.args = c.args[n:], c.args[:n]
+	}
+	failIf(len(rest) > 0 && !m.varargs, "%s takes at most %d arguments, got %d", cmp.Or(m.name, "the caller"), len(m.params), len(m.params)+len(rest))
+	for i, p := range m.params {
+		v, named := c.named[p]
+		switch {
+		case i < len(c.args) && named:
+			failf("the argument %s is given twice", p)
+		case i < len(c.args):
+			v = c.args[i]
+		case !named:
+			v = unset
+		}
+		g.vars = append(g.vars, binding{p, v})
+	}
+	var unknown []string
+	for _, name := range c.names {
+		switch {
+		case strings.Contains("\x00"+strings.Join(m.params, "\x00")+"\x00", "\x00"+name+"\x00"):
+		case name == "caller" && m.caller:
+			g.set("caller", c.named["caller"])
+		case m.kwargs:
+			check(more.set(name, c.named[name]))
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	failIf(len(unknown) > 0, "%s takes no argument %s", cmp.Or(m.name, "the caller"), strings.Join(unknown, " or "))
+	if m.kwargs {
+		g.set("kwargs", more)
+	}
+	if m.varargs {
+		g.set("varargs", tuple(rest...))
+	}
+	if m.caller && c.named["caller"] == nil {
+		g.set("caller", unset)
+	}
+}

@@ -1,0 +1,782 @@
+package jinja
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"initbox/render/engine"
+
+	"github.com/mitsuhiko/minijinja/minijinja-go/v2"
+)
+
+// The library parses, and nothing more: what its evaluator does is not what
+// configuration files need. It takes what is missing for nothing, builds strings
+// and lists of any size, computes integers in floating point, loses the order of
+// mappings, and has scopes of its own. Its syntax tree is internal, so it is read
+// through reflect, once, into the nodes of ast.go. The version is pinned in
+// go.mod, and TestTree says what a new one changed.
+
+// node is a node of the library's tree, or the zero Value.
+type node struct{ reflect.Value }
+
+// syntaxTree returns the root of a template's syntax tree, a parser.Template.
+func syntaxTree(t *minijinja.Template) node {
+	return node{reflect.ValueOf(t).Elem()}.get("compiled").get("ast")
+}
+
+// inside follows pointers and interfaces.
+func inside(v reflect.Value) node {
+	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	return node{v}
+}
+
+func (n node) kind() string {
+	if !n.IsValid() {
+		return ""
+	}
+	return n.Type().Name()
+}
+func (n node) get(field string) node    { return inside(n.FieldByName(field)) }
+func (n node) text(field string) string { return n.FieldByName(field).String() }
+func (n node) flag(field string) bool   { return n.FieldByName(field).Bool() }
+func (n node) number(field string) int  { return int(n.FieldByName(field).Int()) }
+func (n node) offset(end string) int    { return int(n.get("span").FieldByName(end).Uint()) }
+func (n node) each(field string) []node { return items(n.FieldByName(field)) }
+func items(list reflect.Value) (all []node) {
+	for i := range list.Len() {
+		all = append(all, inside(list.Index(i)))
+	}
+	return all
+}
+
+// The kinds of arguments, as the library counts them.
+const (
+	argPositional = iota
+	argNamed
+	argList    // *list
+	argMapping // **mapping
+)
+
+// unaryNot is the first of the unary operators. The other one is a sign.
+const unaryNot = 0
+
+// maxDepth bounds how deep expressions are nested, and with it the stack. The
+// parser bounds parentheses itself, but not a + b + c + ….
+const maxDepth = 1_000
+
+// maxTree bounds the tree as a whole, of which each elif is a level.
+const maxTree = 100_000
+
+// reader reads one template.
+type reader struct {
+	*template
+	source string
+	lines  []int          // where each begins
+	locals map[string]int // names that the template sets itself, at the place that is read
+	macros []*macroStmt   // around that place
+	inner  int            // bodies around that place that have their own scope
+	depth  int
+	moved  map[uintptr]bool // signs that are read already, see sign
+	strict bool             // functions that do not exist are errors here, rather than where they are called
+}
+
+// notes is what a template's text says without being executed.
+type notes struct {
+	inputs   []engine.Input
+	tested   map[string]bool // inputs that are tested with "is defined"
+	unsteady map[string]bool
+	includes []string // templates that are included, imported or extended
+}
+
+// read reads the template t. That of a partial may call macros of the templates
+// that it is included in.
+func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err error) {
+	r := &reader{
+		template: &template{e: e, name: t.Name(), blocks: map[string]*block{}},
+		source:   t.Source(), lines: []int{0}, strict: !partial,
+		locals: map[string]int{"self": 1, "caller": 1, "super": 1}, moved: map[uintptr]bool{},
+	}
+	r.tested, r.unsteady = map[string]bool{}, map[string]bool{}
+	for i := range len(r.source) {
+		if r.source[i] == '\n' {
+			r.lines = append(r.lines, i+1)
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			failed, ok := p.(*engine.Error)
+			if !ok {
+				panic(p)
+			}
+			err = failed
+		}
+	}()
+	root := syntaxTree(t)
+	r.survey(root)
+	r.body = r.statements(root, "Children")
+	return r.template, nil
+}
+
+// fail ends the reading: read recovers.
+func (r *reader) fail(n node, text, fix string) {
+	panic(&engine.Error{Position: r.at(n), Text: text, Fix: fix})
+}
+
+// at is where a node begins, from the offset: the library's lines end at 65535.
+func (r *reader) at(n node) position {
+	offset := n.offset("StartOffset")
+	line := sort.SearchInts(r.lines, offset+1) - 1
+	return position{File: r.name, Line: line + 1, Column: offset - r.lines[line] + 1}
+}
+
+// deeper bounds the nesting of what is read until the returned function is called.
+func (r *reader) deeper(n node, bound int, what string) func() {
+	if r.depth++; r.depth > bound {
+		p := position{File: r.name}
+		if n.Kind() == reflect.Struct && n.FieldByName("span").IsValid() {
+			p = r.at(n)
+		}
+		panic(&engine.Error{Position: p, Text: "the " + what + " is nested too deeply"})
+	}
+	return func() { r.depth-- }
+}
+
+// survey notes the names of the macros anywhere in n, which may call each other,
+// and whether the template extends another, whose macros it may call.
+func (r *reader) survey(n node) {
+	defer r.deeper(n, maxTree, "template")()
+	switch n.Kind() {
+	case reflect.Slice:
+		for _, item := range items(n.Value) {
+			r.survey(item)
+		}
+	case reflect.Struct:
+		switch n.kind() {
+		case "Macro":
+			r.locals[n.text("Name")]++
+		case "Extends":
+			r.strict = false
+		}
+		for i := range n.NumField() {
+			if n.Type().Field(i).IsExported() {
+				r.survey(inside(n.Field(i)))
+			}
+		}
+	}
+}
+
+// with makes names local while inside is read, which has its own scope.
+func (r *reader) with(names []string, inside func()) {
+	before := maps.Clone(r.locals)
+	r.set(names...)
+	r.inner++
+	inside()
+	r.inner--
+	r.locals = before
+}
+
+// set makes names local from here on.
+func (r *reader) set(names ...string) {
+	for _, n := range names {
+		r.locals[n]++
+	}
+}
+
+// names returns the names that an assignment to t sets.
+func names(t target) (all []string) {
+	switch t := t.(type) {
+	case nameTarget:
+		return []string{string(t)}
+	case *tupleTarget:
+		for _, item := range t.items {
+			all = append(all, names(item)...)
+		}
+	}
+	return all
+}
+
+func (r *reader) target(n node) target {
+	switch n.kind() {
+	case "Var":
+		return nameTarget(n.text("ID"))
+	case "Const": // {% import "x" as "y" %}
+		return nameTarget(fmt.Sprint(r.constant(n)))
+	case "GetAttr":
+		return &attributeTarget{at: r.at(n), of: r.expr(n.get("Expr")), name: n.text("Name")}
+	case "List":
+		t := &tupleTarget{at: r.at(n)}
+		for _, item := range n.each("Items") {
+			t.items = append(t.items, r.target(item))
+		}
+		return t
+	}
+	r.fail(n, "nothing can be assigned to this", "")
+	return nil
+}
+
+func (r *reader) statements(n node, field string) (body []stmt) {
+	for _, s := range n.each(field) {
+		body = append(body, r.statement(s))
+	}
+	return body
+}
+
+// scope reads a body that has its own scope.
+func (r *reader) scope(n node, field string, names ...string) (body []stmt) {
+	r.with(names, func() { body = r.statements(n, field) })
+	return body
+}
+
+func (r *reader) statement(n node) stmt {
+	switch n.kind() {
+	case "EmitRaw":
+		return text(n.text("Raw"))
+	case "EmitExpr":
+		return &output{r.at(n), r.expr(n.get("Expr"))}
+	case "IfCond":
+		return r.condition(n)
+	case "ForLoop":
+		return r.loop(n)
+	case "WithBlock":
+		return r.withBlock(n)
+	case "Set":
+		value := r.expr(n.get("Expr"))
+		return r.assignment(n, n.get("Target"), value)
+	case "SetBlock":
+		return r.assignment(n, n.get("Target"), r.piped(n, true))
+	case "FilterBlock":
+		return &result{r.at(n), r.piped(n, false)}
+	case "AutoEscape":
+		return &autoescape{r.expr(n.get("Enabled")), r.scope(n, "Body")}
+	case "Do":
+		return &doStmt{r.expr(n.get("Call"))}
+	case "Block":
+		return r.block(n)
+	case "Macro":
+		return r.macro(n, n.text("Name"))
+	case "CallBlock":
+		return &result{r.at(n), r.callBlock(n)}
+	case "Continue":
+		return continueStmt{}
+	case "Break":
+		return breakStmt{}
+	case "Extends":
+		if r.inner > 0 {
+			r.fail(n, "extends has to stand outside of loops, blocks and macros", "")
+		}
+		return &extends{r.reference(n, "Name", true)}
+	case "Include":
+		return &include{r.reference(n, "Name", true)}
+	case "Import":
+		i := &importAs{reference: r.reference(n, "Expr", false), target: r.target(n.get("Name"))}
+		r.set(names(i.target)...)
+		return i
+	case "FromImport":
+		return r.fromImport(n)
+	}
+	r.fail(n, "there is no "+n.kind(), "")
+	return nil
+}
+
+func (r *reader) assignment(n, to node, value expr) stmt {
+	t := r.target(to)
+	r.set(names(t)...)
+	return &assignment{r.at(n), t, value}
+}
+
+// condition reads {% if %}. To the library, an elif is an if in an else.
+func (r *reader) condition(n node) stmt {
+	s := &ifStmt{}
+	for {
+		s.branches = append(s.branches, branch{r.expr(n.get("Expr")), r.statements(n, "TrueBody")})
+		others := n.each("FalseBody")
+		if len(others) != 1 || others[0].kind() != "IfCond" {
+			s.orElse = r.statements(n, "FalseBody")
+			return s
+		}
+		n = others[0]
+	}
+}
+
+func (r *reader) loop(n node) stmt {
+	l := &loopStmt{at: r.at(n), over: r.expr(n.get("Iter")), recursive: n.flag("Recursive"), target: r.target(n.get("Target"))}
+	if condition := n.get("FilterExpr"); condition.IsValid() {
+		r.with(names(l.target), func() { l.filter = r.expr(condition) })
+	}
+	l.body = r.scope(n, "Body", append(names(l.target), "loop")...)
+	l.orElse = r.scope(n, "ElseBody")
+	return l
+}
+
+func (r *reader) withBlock(n node) stmt {
+	w := &withStmt{}
+	var all []string
+	for _, a := range n.each("Assignments") {
+		t := r.target(a.get("Target"))
+		w.assignments = append(w.assignments, assignment{r.at(n), t, r.expr(a.get("Value"))})
+		all = append(all, names(t)...)
+	}
+	w.body = r.scope(n, "Body", all...)
+	return w
+}
+
+func (r *reader) block(n node) stmt {
+	tag, _, _ := strings.Cut(r.source[n.offset("StartOffset"):], "%}")
+	b := &block{at: r.at(n), name: n.text("Name"), required: n.flag("Required")}
+	b.scoped = slices.Contains(strings.Fields(strings.Trim(tag, "+-")), "scoped") && b.name != "scoped"
+	r.blocks[b.name] = b
+	b.body = r.scope(n, "Body")
+	return b
+}
+
+func (r *reader) macro(n node, name string) *macroStmt {
+	m := &macroStmt{at: r.at(n), name: name}
+	for _, p := range n.each("Args") {
+		m.params = append(m.params, p.text("ID"))
+	}
+	r.macros = append(r.macros, m)
+	r.with(append([]string{"varargs", "kwargs"}, m.params...), func() {
+		for _, d := range n.each("Defaults") {
+			m.defaults = append(m.defaults, r.expr(d))
+		}
+		m.body = r.statements(n, "Body")
+	})
+	r.macros = r.macros[:len(r.macros)-1]
+	for i, p := range m.params {
+		switch p {
+		case "caller":
+			if m.caller && i < len(m.params)-len(m.defaults) {
+				r.fail(n, "the parameter caller needs a default", "")
+			}
+			m.caller = false
+		case "kwargs":
+			m.kwargs = false
+		case "varargs":
+			m.varargs = false
+		}
+	}
+	return m
+}
+
+// callBlock reads a call whose argument caller is the block's body.
+func (r *reader) callBlock(n node) expr {
+	e := r.expr(n.get("Call"))
+	caller := argument{argNamed, "caller", r.macro(n.get("MacroDecl"), "")}
+	switch c := e.(type) {
+	case *invocation:
+		c.args = append(c.args, caller)
+	case *methodCall:
+		c.args = append(c.args, caller)
+	}
+	return e
+}
+
+// reference reads the name of a template and the words that follow it, which are not
+// in the library's tree.
+func (r *reader) reference(n node, field string, context bool) reference {
+	name := n.get(field)
+	if name.kind() == "Const" {
+		if s, ok := r.constant(name).(string); ok {
+			r.includes = append(r.includes, s)
+		}
+	}
+	ref := reference{at: r.at(n), name: r.expr(name), context: context, choice: n.kind() == "Include"}
+	tag := r.source[n.offset("StartOffset"):n.offset("EndOffset")]
+	if ref.optional = n.kind() == "Include" && n.flag("IgnoreMissing"); ref.optional {
+		tag, _ = cutWord(tag, "missing")
+		tag, _ = cutWord(tag, "ignore")
+	}
+	if tag, marked := cutWord(tag, "context"); marked {
+		_, without := cutWord(tag, "without")
+		ref.context = !without
+	}
+	return ref
+}
+
+// cutWord cuts a word off the end of a tag.
+func cutWord(tag, word string) (string, bool) {
+	rest, ok := strings.CutSuffix(tag, word)
+	return strings.TrimRight(rest, " \t\r\n"), ok
+}
+
+func (r *reader) fromImport(n node) stmt {
+	i := &importFrom{reference: r.reference(n, "Expr", false)}
+	for _, name := range n.each("Names") {
+		from := name.get("Name").text("ID")
+		if strings.HasPrefix(from, "_") {
+			r.fail(n, from+" cannot be imported: names that begin with an underscore are private", "")
+		}
+		as := from
+		if alias := name.get("Alias"); alias.IsValid() {
+			as = alias.text("ID")
+		}
+		i.names = append(i.names, imported{from, as})
+		r.set(as)
+	}
+	return i
+}
+
+// piped reads the body of a {% filter %} or {% set %} block, and its filters.
+func (r *reader) piped(n node, own bool) expr {
+	var filters []node
+	for f := n.get("Filter"); f.IsValid(); f = f.get("Expr") {
+		filters = append(filters, f)
+	}
+	var e expr = &captured{r.scope(n, "Body"), own}
+	for _, f := range slices.Backward(filters) {
+		o := r.filterOp(f)
+		e = &operation{o, append([]argument{{value: e}}, r.arguments(f)...)}
+	}
+	return e
+}
+
+func (r *reader) expr(n node) expr {
+	e, _ := r.path(n)
+	return e
+}
+
+// path reads an expression and returns also its path: the name of what it reads
+// of the data, such as x.y, if it does just that.
+func (r *reader) path(n node) (e expr, path string) {
+	defer r.deeper(n, maxDepth, "expression")()
+	if sign, ok := r.sign(n); ok && n.kind() != "UnaryOp" {
+		r.moved[sign.Addr().Pointer()] = true
+		return r.operation(sign, "-", negate, r.expr(n)), ""
+	}
+	switch n.kind() {
+	case "Var":
+		return r.variable(n)
+	case "GetAttr":
+		return r.attribute(n)
+	case "GetItem":
+		return r.item(n)
+	}
+	return r.plain(n), ""
+}
+
+func (r *reader) plain(n node) expr {
+	switch n.kind() {
+	case "Const":
+		return constant{r.constant(n)}
+	case "UnaryOp":
+		of := r.expr(n.get("Expr"))
+		if n.number("Op") == unaryNot {
+			return negation{of}
+		}
+		return r.operation(n, "-", negate, of)
+	case "BinOp":
+		return r.binary(n)
+	case "Compare":
+		c := &comparison{first: r.expr(n.get("Expr"))}
+		for _, l := range n.each("Ops") {
+			do := comparators[l.number("Op")]
+			c.links = append(c.links, link{op{at: r.at(n), name: "comparison", do: do}, r.expr(l.get("Expr"))})
+		}
+		return c
+	case "IfExpr":
+		c := &conditional{test: r.expr(n.get("TestExpr")), yes: r.expr(n.get("TrueExpr"))}
+		if no := n.get("FalseExpr"); no.IsValid() {
+			c.no = r.expr(no)
+		}
+		return c
+	case "Filter":
+		return r.filter(n)
+	case "Test":
+		return r.test(n)
+	case "Call":
+		return r.call(n)
+	case "List":
+		return r.list(n)
+	case "Map":
+		o := r.operation(n, "mapping", makeDict)
+		values := n.each("Values")
+		for i, k := range n.each("Keys") {
+			o.args = append(o.args, argument{value: r.expr(k)}, argument{value: r.expr(values[i])})
+		}
+		o.lax = true
+		return o
+	case "Slice":
+		o := r.operation(n, "slice", slice, r.expr(r.operand(n)))
+		for _, bound := range []string{"Start", "Stop", "Step"} {
+			var e expr = constant{none}
+			if b := n.get(bound); b.IsValid() {
+				e = r.expr(b)
+			}
+			o.args = append(o.args, argument{value: e})
+		}
+		return o
+	}
+	r.fail(n, "there is no "+n.kind(), "")
+	return nil
+}
+
+func (r *reader) constant(n node) any {
+	switch v := n.get("Value"); v.Kind() {
+	case reflect.String:
+		return v.String()
+	case reflect.Int64:
+		return v.Int()
+	case reflect.Float64:
+		return v.Float()
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.Invalid:
+		return none
+	}
+	r.fail(n, errTooLarge.Error(), "") // a big.Int
+	return nil
+}
+
+// operation makes one of positional arguments.
+func (r *reader) operation(n node, name string, do operator, args ...expr) *operation {
+	o := &operation{op: op{at: r.at(n), name: name, do: do}}
+	for _, a := range args {
+		o.args = append(o.args, argument{value: a})
+	}
+	return o
+}
+
+// scAnd and scOr are the two binary operators that may not evaluate both operands, as the
+// library counts them.
+const (
+	scAnd = 6
+	scOr  = 7
+)
+
+func (r *reader) binary(n node) expr {
+	left, right := r.expr(n.get("Left")), r.expr(n.get("Right"))
+	switch i := n.number("Op"); i {
+	case scAnd, scOr:
+		return &junction{i == scAnd, left, right}
+	default:
+		return r.operation(n, "operator", binaryOperators[i], left, right)
+	}
+}
+
+func (r *reader) list(n node) expr {
+	o := r.operation(n, "list", makeList)
+	if !strings.HasPrefix(r.source[n.offset("StartOffset"):], "[") {
+		o.do = makeTuple
+	}
+	for _, item := range n.each("Items") {
+		o.args = append(o.args, argument{value: r.expr(item)})
+	}
+	o.lax = true
+	return o
+}
+
+// maxChain bounds how far the beginning of an expression like a.b[c].d is looked
+// for, at each of its parts.
+const maxChain = 100
+
+// sign returns the sign that the library takes for a part of the chain n: it reads
+// -a[0] as (-a)[0]. It is moved in front of the whole chain.
+func (r *reader) sign(n node) (sign node, ok bool) {
+	for range maxChain {
+		switch n.kind() {
+		case "GetAttr", "GetItem", "Slice", "Call":
+			n = r.operand(n)
+		case "UnaryOp":
+			return n, n.number("Op") != unaryNot
+		default:
+			return n, false
+		}
+	}
+	return n, false
+}
+
+// operand is what a chain like a.b[c] is about: a, without a sign that was moved.
+func (r *reader) operand(n node) node {
+	n = n.get("Expr")
+	for n.kind() == "UnaryOp" && r.moved[n.Addr().Pointer()] {
+		n = n.get("Expr")
+	}
+	return n
+}
+
+func (r *reader) variable(n node) (expr, string) {
+	id := n.text("ID")
+	for _, m := range r.macros {
+		m.caller = m.caller || id == "caller"
+		m.kwargs = m.kwargs || id == "kwargs"
+		m.varargs = m.varargs || id == "varargs"
+	}
+	v := &variable{at: r.at(n), id: id, local: r.locals[id] > 0, missed: id}
+	if v.local {
+		return v, ""
+	}
+	v.missed = inputName(id)
+	if f, ok := r.e.function(id); ok {
+		v.fn = &op{at: v.at, name: id, do: f.function, lax: f.lax}
+		if r.e.data.Values[id] == nil { // to be passed on
+			return v, ""
+		}
+	}
+	r.inputs = append(r.inputs, engine.Input{Position: v.at, Name: v.missed})
+	return v, id
+}
+
+// inputName is the name of an input as other engines write it: top-level names
+// are those of .Values.
+func inputName(path string) string {
+	switch first, _, _ := strings.Cut(path, "."); first {
+	case "Values", "Env", "Pod":
+		return "." + path
+	}
+	return ".Values." + path
+}
+
+// extend makes the input that was noted last one of a longer path: what is read
+// is a.b, not a.
+func (r *reader) extend(path, name string) string {
+	path += "." + name
+	r.inputs[len(r.inputs)-1].Name = inputName(path)
+	return path
+}
+
+// missedName is what a part of something is called in errors; whole is the plain
+// text of the something, path what it reads of the data.
+func missedName(path, whole, part, unknown string) string {
+	switch {
+	case path != "":
+		return inputName(path + "." + part)
+	case whole == "":
+		return unknown + part
+	}
+	return whole + "." + part
+}
+
+func (r *reader) attribute(n node) (expr, string) {
+	at, whole := r.leftmost(n)
+	name := n.text("Name")
+	of, path := r.path(r.operand(n))
+	o := r.operation(n, name, getAttr(name, missedName(path, whole, name, "the attribute ")), of)
+	o.at = at
+	if path != "" {
+		path = r.extend(path, name)
+	}
+	return o, path
+}
+
+func (r *reader) item(n node) (expr, string) {
+	at, whole := r.leftmost(n)
+	of, path := r.path(r.operand(n))
+	subscript := n.get("SubscriptExpr")
+	key, constant := "[…]", false
+	if subscript.kind() == "Const" {
+		key, constant = str(r.constant(subscript)), true
+	}
+	o := r.operation(n, key, getItem(missedName(path, whole, key, "item ")), of, r.expr(subscript))
+	o.at = at
+	if path == "" || !constant {
+		return o, ""
+	}
+	return o, r.extend(path, key)
+}
+
+// leftmost is where an expression like a.b["c"] begins, and its text as far as
+// that is plain.
+func (r *reader) leftmost(n node) (position, string) {
+	text := ""
+	for range maxChain {
+		if n.kind() != "GetAttr" && n.kind() != "GetItem" {
+			break
+		}
+		n = r.operand(n)
+		switch n.kind() {
+		case "GetAttr":
+			text = "." + n.text("Name") + text
+		case "GetItem":
+			text = "[…]" + text
+		}
+	}
+	if n.kind() == "Var" {
+		text = n.text("ID") + text
+	}
+	return r.at(n), text
+}
+
+// arguments reads those of a call.
+func (r *reader) arguments(n node) (args []argument) {
+	for _, a := range n.each("Args") {
+		args = append(args, argument{a.number("Kind"), a.text("Name"), r.expr(a.get("Value"))})
+	}
+	return args
+}
+
+// filterOp makes the operation of a filter, which has to exist.
+func (r *reader) filterOp(n node) op {
+	name := n.text("Name")
+	f, ok := r.e.filter(name)
+	if !ok {
+		r.fail(n, "there is no filter "+name, r.e.similar(name, r.e.filters))
+	}
+	if f.unsteady {
+		r.unsteady[name] = true
+	}
+	return op{at: r.at(n), name: "filter " + name, do: f.call, lax: f.lax}
+}
+
+func (r *reader) filter(n node) expr {
+	before := len(r.inputs)
+	of, path := r.path(n.get("Expr"))
+	o := r.filterOp(n)
+	if o.lax && path != "" && len(r.inputs) == before+1 {
+		r.inputs[before].Optional = o.name != "filter mandatory"
+	}
+	return &operation{o, append([]argument{{value: of}}, r.arguments(n)...)}
+}
+
+func (r *reader) test(n node) expr {
+	name := n.text("Name")
+	t, ok := r.e.tests[name]
+	if !ok {
+		r.fail(n, "there is no test "+name, similarTo(name, sortedKeys(r.e.tests)))
+	}
+	before := len(r.inputs)
+	of, path := r.path(n.get("Expr"))
+	if (name == "defined" || name == "undefined") && path != "" && len(r.inputs) == before+1 {
+		r.inputs[before].Optional = true
+		r.tested[r.inputs[before].Name] = true
+	}
+	o := op{at: r.at(n), name: "test " + name, do: t.call, lax: t.lax}
+	return &operation{o, append([]argument{{value: of}}, r.arguments(n)...)}
+}
+
+func (r *reader) call(n node) expr {
+	callee := r.operand(n)
+	switch callee.kind() {
+	case "GetAttr":
+		at, whole := r.leftmost(callee)
+		name := callee.text("Name")
+		of, path := r.path(r.operand(callee))
+		missed := missedName(path, whole, name, "the attribute ")
+		return &methodCall{at: at, of: of, name: name, missed: missed, args: r.arguments(n)}
+	case "Var":
+		return r.functionCall(n, callee)
+	}
+	return &invocation{at: r.at(n), callee: r.expr(callee), args: r.arguments(n)}
+}
+
+func (r *reader) functionCall(n, callee node) expr {
+	name := callee.text("ID")
+	f, ok := r.e.function(name)
+	switch {
+	case r.locals[name] > 0:
+	case !ok && r.strict:
+		panic(r.e.noFunction(r.at(callee), name))
+	case f.unsteady:
+		r.unsteady[name] = true
+	}
+	before := len(r.inputs)
+	v, _ := r.variable(callee)
+	r.inputs = r.inputs[:before] // a function is no input
+	v.(*variable).called = true
+	return &invocation{at: r.at(callee), callee: v, args: r.arguments(n)}
+}
