@@ -288,6 +288,9 @@ func FuzzJinja(f *testing.F) {
 	for _, m := range mismatches {
 		f.Add(m.snippet)
 	}
+	for _, form := range readForms(f).Forms {
+		f.Add(form.Template)
+	}
 	limits := engine.Limits{Bytes: 1 << 16, Depth: 20, Steps: 20_000}
 	e := engineOf(f, engine.Options{Limits: limits})
 	f.Fuzz(func(t *testing.T, text string) {
