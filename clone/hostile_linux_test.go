@@ -119,11 +119,11 @@ func TestHostile(t *testing.T) {
 		"twice": {func(h hostile) plumbing.Hash {
 			x := h.blob("x")
 			return h.tree(line("100644", "a", x), line("100644", "a", x))
-		}, "a is twice", nil},
+		}, "a is a duplicate in its folder", nil},
 		"not in order": {func(h hostile) plumbing.Hash {
 			x := h.blob("x")
 			return h.tree(line("100644", "b", x), line("100644", "a", x))
-		}, "not in the order", nil},
+		}, "or not in Git's order", nil},
 		"link to .git": {func(h hostile) plumbing.Hash {
 			return h.tree(line("120000", "a", h.blob(".git/hooks")), line("100644", "b", h.blob("x")))
 		}, "", nil},
