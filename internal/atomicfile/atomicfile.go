@@ -45,27 +45,20 @@ func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	if same, err := unchanged(name, content, perm); same || err != nil {
 		return err
 	}
-	const tries = 3 // see replace
-	for range tries {
-		if err = replace(name, content, perm); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-	}
-	if err != nil {
+	if err := replace(name, content, perm); err != nil {
 		return err
 	}
 	return syncDir(dir)
 }
 
-// replace replaces the file called name with a new one. It closes the new file before the
-// rename, because a program that is open for writing cannot be run (ETXTBSY). That
-// releases the lock, and another process may sweep the file away in the instant before
-// the rename, which then fails with [fs.ErrNotExist].
+// replace replaces the file called name with a new one. It closes the new file before the rename, because a program that
+// is open for writing cannot be run (ETXTBSY), and gives up its lock only after it.
 func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
-	f, err := create(filepath.Dir(name), filepath.Base(name))
+	f, lock, err := create(filepath.Dir(name), filepath.Base(name))
 	if err != nil {
 		return err
 	}
+	defer lock.Close()
 	err = errors.Join(fill(f, content, perm), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), name)
@@ -129,25 +122,34 @@ func temporary(base, random string) string {
 	return "." + base[:min(len(base), longest)] + ".initbox-" + random
 }
 
-// create makes a temporary file, and holds its lock while the writer lives. A file that is
-// not locked was left by a writer that was killed.
-func create(dir, base string) (*os.File, error) {
+// create makes a temporary file, and a lock on it that is held while the writer lives. A file that is not locked was left
+// by a writer that was killed. The lock has a descriptor of its own, so that it outlives the one for writing, and is
+// shared, which NFS grants to a descriptor for reading, too.
+func create(dir, base string) (f, lock *os.File, err error) {
 	for {
 		f, err := os.CreateTemp(dir, temporary(base, "*"))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if err := dirfd.Lock(f, unix.LOCK_EX); err != nil {
-			os.Remove(f.Name())
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
-		}
-		// Another process may have removed it before it was locked.
-		if stat, err := dirfd.Stat(f); err == nil && stat.Nlink > 0 {
-			return f, nil
+		lock, err := os.OpenFile(f.Name(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err == nil {
+			if err = dirfd.Lock(lock, unix.LOCK_SH); err == nil && linked(lock) {
+				return f, lock, nil
+			}
+			lock.Close()
 		}
 		f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			os.Remove(f.Name())
+			return nil, nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		}
+		// Another process removed it before it was locked.
 	}
+}
+
+func linked(f *os.File) bool {
+	stat, err := dirfd.Stat(f)
+	return err == nil && stat.Nlink > 0
 }
 
 // sweep removes the temporary files of writers that were killed.

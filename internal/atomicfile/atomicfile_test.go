@@ -127,14 +127,17 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
-// The temporary file of a writer that lives is not swept away.
+// The temporary file of a writer that lives is not swept away, not even when it is written and closed.
 func TestSweepSparesTheLiving(t *testing.T) {
 	dir := t.TempDir()
-	f, err := create(dir, "f")
+	f, lock, err := create(dir, "f")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer lock.Close()
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := Write(filepath.Join(dir, "f"), []byte("x"), 0o644); err != nil {
 		t.Fatal(err)
 	}
