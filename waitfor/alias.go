@@ -18,6 +18,6 @@ type (
 // DNSTarget returns the target that waits for name, which may hold any character.
 func DNSTarget(name string) string { return dns.Target(name) }
 
-// Answers returns the records that a dns check found in its last attempt, in the form
-// that wait-for-dns prints; nil for other kinds.
+// Answers returns the records that a dns check found in its last attempt, in the form that wait-for-dns prints; nil for
+// other kinds.
 func Answers(c Check) []string { return dns.Answers(c) }

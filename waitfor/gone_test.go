@@ -12,8 +12,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// TestGoneOfSeveral pins that servers are gone when each of them is: that one refuses
-// proves nothing of another.
+// TestGoneOfSeveral pins that servers are gone when each of them is: that one refuses proves nothing of another.
 func TestGoneOfSeveral(t *testing.T) {
 	refused := failure.New(failure.Refused, "connection refused")
 	elsewhere := &failure.Failure{Class: failure.Refused, Text: "broker 2: connection refused", Elsewhere: true}

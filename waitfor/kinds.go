@@ -64,19 +64,16 @@ func KindOf(scheme string) *target.Kind { return kinds.Of(scheme) }
 // Schemes returns the schemes that [Parse] accepts, sorted.
 func Schemes() []string { return kinds.Schemes() }
 
-// Parse turns a target such as "tcp://mydb:5432" or
-// "http://api/health#status=200&json=.status==UP" into a [Check]. Its errors
-// never quote the target, which may hold a password.
+// Parse turns a target such as "tcp://mydb:5432" or "http://api/health#status=200&json=.status==UP" into a [Check]. Its
+// errors never quote the target, which may hold a password.
 //
-// A target may refer to a secret, in the user information, the path or the
-// query: ${file:/path}, which is read again at each attempt, and ${env:NAME},
-// which must be set, because nothing can set it later.
+// A target may refer to a secret, in the user information, the path or the query: ${file:/path}, which is read again at
+// each attempt, and ${env:NAME}, which must be set, because nothing can set it later.
 func Parse(text string, o target.Options) (target.Check, error) {
 	return kinds.Parse(text, o)
 }
 
-// Unused returns those of the settings, sorted, that none of the checks takes:
-// flags without an effect.
+// Unused returns those of the settings, sorted, that none of the checks takes: flags without an effect.
 func Unused(s target.Settings, checks ...target.Check) []string {
 	unused := maps.Clone(s)
 	for _, c := range checks {

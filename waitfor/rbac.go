@@ -8,9 +8,8 @@ import (
 	"initbox/waitfor/target"
 )
 
-// RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings with
-// which a service account may wait for the targets; see [WriteRBAC]. The error
-// is also that of a target which [Parse] does not take.
+// RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings with which a service account may wait for
+// the targets; see [WriteRBAC]. The error is also that of a target which [Parse] does not take.
 func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o target.Options) error {
 	var checks []target.Check
 	for i, text := range targets {

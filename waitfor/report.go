@@ -16,8 +16,8 @@ import (
 	"initbox/waitfor/target"
 )
 
-// report tells the story of a wait: a line when a target's state changes, a
-// summary now and then, and the last word if it fails.
+// report tells the story of a wait: a line when a target's state changes, a summary now and then, and the last word if
+// it fails.
 type report struct {
 	log     *slog.Logger
 	start   time.Time
@@ -29,8 +29,7 @@ type report struct {
 	told map[string]bool // the urgent hints that were logged
 }
 
-// targetState is what is known of one target. Its found method is the target's
-// [poll.Policy.Notify].
+// targetState is what is known of one target. Its found method is the target's [poll.Policy.Notify].
 type targetState struct {
 	report *report
 	name   string
@@ -124,8 +123,7 @@ func (r *report) first(hint string) bool {
 	return true
 }
 
-// says is the target and why it is not ready. The two may begin with the same
-// name.
+// says is the target and why it is not ready. The two may begin with the same name.
 func (t *targetState) says() string {
 	if s := t.failure.Error(); strings.HasPrefix(s, strings.TrimSuffix(t.name, ".")+": ") {
 		return s
@@ -133,8 +131,8 @@ func (t *targetState) says() string {
 	return fmt.Sprintf("%s: %v", t.name, t.failure)
 }
 
-// gaveUp takes the error of a wait that ended before any attempt did: what that
-// attempt was doing is all there is to say.
+// gaveUp takes the error of a wait that ended before any attempt did: what that attempt was doing is all there is to
+// say.
 func (t *targetState) gaveUp(err error) {
 	var e *poll.Error
 	t.mu.Lock()
@@ -242,8 +240,7 @@ func (e *NotReady) Unwrap() error { return e.Cause }
 // Hint says what to do about it; it may be empty.
 func (e *NotReady) Hint() string { return e.hint }
 
-// notReady puts together the last word on a wait that ended for the cause
-// given.
+// notReady puts together the last word on a wait that ended for the cause given.
 func (r *report) notReady(cause error) *NotReady {
 	missing := r.missing()
 	waited := words.Seconds(time.Since(r.start))

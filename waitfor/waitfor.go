@@ -1,10 +1,8 @@
-// Package waitfor blocks until the things a Pod depends on are ready: names,
-// ports, TLS and HTTP servers, gRPC services, sockets, files and Kubernetes
-// objects.
+// Package waitfor blocks until the things a Pod depends on are ready: names, ports, TLS and HTTP servers, gRPC
+// services, sockets, files and Kubernetes objects.
 //
-// [Parse] turns a target such as "tcp://mydb:5432" into a [Check]; [All] waits
-// for any number of them. What kinds of target there are, and what each takes,
-// is one table: [Kinds].
+// [Parse] turns a target such as "tcp://mydb:5432" into a [Check]; [All] waits for any number of them. What kinds of
+// target there are, and what each takes, is one table: [Kinds].
 package waitfor
 
 import (
@@ -25,9 +23,8 @@ const patience = time.Second
 // summaryPeriod is how often what is still missing is logged.
 const summaryPeriod = 30 * time.Second
 
-// All waits, at once, until every check (or [Options.Need] of them) is ready.
-// Else it returns a [NotReady]: when ctx ends, whose cause it unwraps to, or as
-// soon as too few can become ready, which is [poll.Permanent].
+// All waits, at once, until every check (or [Options.Need] of them) is ready. Else it returns a [NotReady]: when ctx
+// ends, whose cause it unwraps to, or as soon as too few can become ready, which is [poll.Permanent].
 func All(ctx context.Context, o target.Options, checks ...target.Check) error {
 	need := o.Need
 	if need <= 0 || need > len(checks) {
@@ -87,8 +84,8 @@ var (
 	errHopeless = errors.New("cannot become ready")
 )
 
-// refusedPause is what lies between two logins at least, once one was refused: servers
-// log each, and lock a user out after some.
+// refusedPause is what lies between two logins at least, once one was refused: servers log each, and lock a user out
+// after some.
 const refusedPause = time.Second
 
 // patiently returns check with the pause that its errors ask for.

@@ -111,8 +111,8 @@ func TestAllEndsWhenHopeless(t *testing.T) {
 	})
 }
 
-// TestAllSaysWhy pins the last word: the cause of the end can be told from the
-// error, the states of the targets from its text, and what to do from its hint.
+// TestAllSaysWhy pins the last word: the cause of the end can be told from the error, the states of the targets from
+// its text, and what to do from its hint.
 func TestAllSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("told to stop")
@@ -146,8 +146,8 @@ func TestAllSaysWhy(t *testing.T) {
 	})
 }
 
-// TestLogHasChangesOnly counts the lines of a wait: one per change, a summary
-// every 30 s, and no more of a target that flaps than anyone reads.
+// TestLogHasChangesOnly counts the lines of a wait: one per change, a summary every 30 s, and no more of a target that
+// flaps than anyone reads.
 func TestLogHasChangesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs servers.Output
@@ -202,9 +202,9 @@ func TestStableFor(t *testing.T) {
 	})
 }
 
-// TestNoneOfAThousandStarves waits for 1 000 real targets that refuse or hang, and
-// one that comes up when each of the others has had its turns: none of them has many
-// more before it is seen. (In turns, not seconds: the machine may be busy.)
+// TestNoneOfAThousandStarves waits for 1 000 real targets that refuse or hang, and one that comes up when each of the
+// others has had its turns: none of them has many more before it is seen. (In turns, not seconds: the machine may be
+// busy.)
 func TestNoneOfAThousandStarves(t *testing.T) {
 	servers.Slow(t)
 	refused := kindtest.RefusedAddr(t)

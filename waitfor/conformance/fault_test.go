@@ -31,8 +31,8 @@ import (
 )
 
 // Every kind of target that speaks with servers is tried on servers that refuse, hang, hang up, talk without end,
-// announce what nobody could read, speak something else, or nothing at all. A new kind needs a line in
-// [dialects], and is in all of these tests.
+// announce what nobody could read, speak something else, or nothing at all. A new kind needs a line in [dialects], and
+// is in all of these tests.
 
 // TestMain runs more tests at once than there are processors: most of them wait.
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
@@ -294,8 +294,8 @@ func dripSlowly(c net.Conn, text string) {
 // muchMore is what a server sends that does not stop, to a client that does not either.
 const muchMore = 64 << 20
 
-// mostRead bounds what a server can send in an attempt that reads at most 1 MiB of it: the rest waits in the
-// buffers of the sockets (tcp(7): tcp_rmem).
+// mostRead bounds what a server can send in an attempt that reads at most 1 MiB of it: the rest waits in the buffers of
+// the sockets (tcp(7): tcp_rmem).
 const mostRead = 1<<20 + 8<<20
 
 func endlessly(text string) func(net.Conn, dialect) {
@@ -390,8 +390,8 @@ func (s *faultyServer) close() {
 // faultPassword is in the targets of the tests, and may not be in what is said of them.
 var faultPassword = kindtest.Secrets[0]
 
-// faultForms returns targets of a kind: of each scheme, with and without a login, with each of its settings,
-// as far as the kind takes that. PASSWORD and ADDR stand for themselves.
+// faultForms returns targets of a kind: of each scheme, with and without a login, with each of its settings, as far as
+// the kind takes that. PASSWORD and ADDR stand for themselves.
 func faultForms(t *testing.T, k *target.Kind, d dialect) (plain, encrypted []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -614,8 +614,8 @@ func resetAtOnce(c net.Conn, _ dialect) {
 	}
 }
 
-// blackHole returns an address where nobody answers at all: Linux drops a SYN when the queue of connections to
-// accept is full.
+// blackHole returns an address where nobody answers at all: Linux drops a SYN when the queue of connections to accept
+// is full.
 func blackHole(t testing.TB) (addr string, release func()) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -131,8 +131,7 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
-// TestParseQuotesNothing pins that no value and no unknown name is repeated: it may
-// be what follows a # in a password.
+// TestParseQuotesNothing pins that no value and no unknown name is repeated: it may be what follows a # in a password.
 func TestParseQuotesNothing(t *testing.T) {
 	for _, text := range []string{
 		"http://api/#hunter2=1", "http://api/#hunter2", "http://app:x#statushunter2=1", "http://api/#statuz=hunter2",
@@ -159,8 +158,8 @@ func TestParseSaysTheSame(t *testing.T) {
 	}
 }
 
-// TestEnvironmentAtParse pins that a variable that is not set is a mistake in the
-// command line, and that one that is set is not read before it is needed.
+// TestEnvironmentAtParse pins that a variable that is not set is a mistake in the command line, and that one that is
+// set is not read before it is needed.
 func TestEnvironmentAtParse(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"SET": "x"}[name] }
 	for text, ok := range map[string]bool{
@@ -206,8 +205,8 @@ func TestSettingsUnused(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes Parse panic, what it says has no password in it, and a
-// target is shown in the same way each time.
+// FuzzParse: no text makes Parse panic, what it says has no password in it, and a target is shown in the same way each
+// time.
 func FuzzParse(f *testing.F) {
 	const mark = "hUnter2"
 	for _, form := range secretForms(f, "127.0.0.1:80", kindtest.Secret{Text: mark}) {
@@ -239,9 +238,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// passwordIn returns the marked password in text, if it stands where passwords
-// do: in the user information, or as the value in a query. It begins and ends
-// with a mark, so that it is not by chance in an error.
+// passwordIn returns the marked password in text, if it stands where passwords do: in the user information, or as the
+// value in a query. It begins and ends with a mark, so that it is not by chance in an error.
 func passwordIn(text string) string {
 	const mark = "hUnter2"
 	i := strings.Index(text, mark)

@@ -28,8 +28,8 @@ import (
 	"initbox/waitfor/target"
 )
 
-// secretVariables is an environment with the secret in it, directly or in the files that _FILE names, and any form
-// of a target in INITBOX_TEST_FORM.
+// secretVariables is an environment with the secret in it, directly or in the files that _FILE names, and any form of a
+// target in INITBOX_TEST_FORM.
 func secretVariables(t testing.TB, secret kindtest.Secret, files bool, form string) func(string) string {
 	t.Helper()
 	value := "" // in a file
@@ -101,9 +101,8 @@ func TestNoSecretInErrorsOfParse(t *testing.T) {
 	}
 }
 
-// TestNoSecretInFailures waits for every form that is a target, at servers that
-// refuse, demand other credentials, fail, repeat the credentials in their answer,
-// or are not what they should be.
+// TestNoSecretInFailures waits for every form that is a target, at servers that refuse, demand other credentials, fail,
+// repeat the credentials in their answer, or are not what they should be.
 func TestNoSecretInFailures(t *testing.T) {
 	for name, handler := range telltaleServers {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +128,7 @@ func TestNoSecretInFailures(t *testing.T) {
 	}
 }
 
-// telltaleServers answer with what they were sent, in places where an error may
-// quote it.
+// telltaleServers answer with what they were sent, in places where an error may quote it.
 var telltaleServers = map[string]http.HandlerFunc{
 	"refused": nil,
 	"unauthorized": func(w http.ResponseWriter, r *http.Request) {

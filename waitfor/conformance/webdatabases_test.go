@@ -23,8 +23,7 @@ import (
 // kinds is the table of all kinds.
 var kinds = waitfor.Kinds()
 
-// Elasticsearch, ClickHouse, InfluxDB and Temporal are tested against servers written
-// from their documentation.
+// Elasticsearch, ClickHouse, InfluxDB and Temporal are tested against servers written from their documentation.
 
 // startWeb starts a server, with TLS if there is a certificate, and returns its address.
 func startWeb(t testing.TB, handler http.Handler, pair servers.KeyPair) string {
@@ -235,8 +234,8 @@ func TestWebDatabasesSeveral(t *testing.T) {
 	}
 }
 
-// TestWebDatabasesNotQuite pins that what looks like a good answer is none if the status, the
-// headers or the name of the server say otherwise.
+// TestWebDatabasesNotQuite pins that what looks like a good answer is none if the status, the headers or the name of
+// the server say otherwise.
 func TestWebDatabasesNotQuite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -1,5 +1,5 @@
-// Package dns waits for records of domain names. Its resolver is [resolver.Resolver], which asks
-// again when a negative cache ends.
+// Package dns waits for records of domain names. Its resolver is [resolver.Resolver], which asks again when a negative
+// cache ends.
 package dns
 
 import (
@@ -47,8 +47,7 @@ var Kind = target.Kind{
 // typeNames are the types that can be asked for, in the order of the help.
 var typeNames = []string{"A", "AAAA", "CNAME", "SRV", "MX", "NS", "TXT", "PTR"}
 
-// Target returns the target that waits for name, which may hold any
-// character.
+// Target returns the target that waits for name, which may hold any character.
 func Target(name string) string { return "dns:" + url.PathEscape(name) }
 
 type check struct {
@@ -113,8 +112,7 @@ func (c *check) parseExpectations(s target.Settings) (err error) {
 	return nil
 }
 
-// notInNames are the characters that people write into names and mean
-// something by.
+// notInNames are the characters that people write into names and mean something by.
 var notInNames = []struct{ character, called, advice string }{
 	{" ", "a space", "give each name as an argument of its own"},
 	{",", "a comma", "give each name as an argument of its own"},
@@ -140,8 +138,7 @@ func text(t *target.Target) string {
 	return name
 }
 
-// nameOf returns the name of a dns target. Its errors do not quote a name that
-// may be something else.
+// nameOf returns the name of a dns target. Its errors do not quote a name that may be something else.
 func nameOf(t *target.Target) (string, error) {
 	if t.URL.Opaque == "" && (t.URL.Host != "" || t.URL.Path != "" || t.URL.User != nil) {
 		return "", errors.New("want " + t.Kind.Usage + ", without a slash")
@@ -233,8 +230,7 @@ func parseExpectation(text string) (expectation, error) {
 	return expectation{text: text, value: m}, err
 }
 
-// met reports whether a record's value is what is expected. Of an SRV or MX
-// record, the name of the server will do.
+// met reports whether a record's value is what is expected. Of an SRV or MX record, the name of the server will do.
 func (e expectation) met(rr dns.RR) bool {
 	switch rr := rr.(type) {
 	case *dns.SRV:
@@ -318,9 +314,8 @@ func (c *check) judge(answer *resolver.Answer) error {
 	return nil
 }
 
-// Answers returns the records that made a dns target ready, one value each,
-// sorted: names without the final dot, texts without quotes, and all else as dig
-// +short prints it. It returns nil for other targets.
+// Answers returns the records that made a dns target ready, one value each, sorted: names without the final dot, texts
+// without quotes, and all else as dig +short prints it. It returns nil for other targets.
 func Answers(c target.Check) []string {
 	d, ok := c.(*check)
 	if !ok {
@@ -331,8 +326,8 @@ func Answers(c target.Check) []string {
 	return d.answers
 }
 
-// recordValue is a record's data in the presentation format, except that a
-// text is what it says and a name has no final dot. It is one line.
+// recordValue is a record's data in the presentation format, except that a text is what it says and a name has no final
+// dot. It is one line.
 func recordValue(rr dns.RR) string {
 	switch rr := rr.(type) {
 	case *dns.TXT:
@@ -346,8 +341,8 @@ func recordValue(rr dns.RR) string {
 	return strings.TrimSuffix(value, ".")
 }
 
-// unescape undoes the escapes of the presentation format (RFC 1035, section
-// 5.1), \DDD for an octet and \X for X, which package dns leaves in texts.
+// unescape undoes the escapes of the presentation format (RFC 1035, section 5.1), \DDD for an octet and \X for X, which
+// package dns leaves in texts.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -366,8 +361,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// oneLine escapes, as Go does, what would break a line or drive a terminal, and
-// nothing else.
+// oneLine escapes, as Go does, what would break a line or drive a terminal, and nothing else.
 func oneLine(s string) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -20,8 +20,7 @@ import (
 // kinds has the kind of the package alone.
 var kinds = target.Kinds{&Kind}
 
-// TestNames pins what is taken for a name, which is shown, and what is said to
-// the rest, which is not.
+// TestNames pins what is taken for a name, which is shown, and what is said to the rest, which is not.
 func TestNames(t *testing.T) {
 	const letters = "a name has letters from a to z, digits, -, _ and dots only"
 	for name, want := range map[string]string{ // "" is a name
@@ -182,8 +181,8 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
-// TestMissingFamily pins that a family that is missing is the resolver's
-// finding, and that a name with the other family's address is not gone.
+// TestMissingFamily pins that a family that is missing is the resolver's finding, and that a name with the other
+// family's address is not gone.
 func TestMissingFamily(t *testing.T) {
 	a := answer(t, "A 10.0.0.1")
 	a.Missing = []*resolver.Error{{Kind: resolver.NoData, Name: "a.test.", Type: dns.TypeAAAA}}
@@ -209,8 +208,7 @@ func TestMissingFamily(t *testing.T) {
 	}
 }
 
-// TestRecordValue packs and unpacks each record, since package dns changes texts
-// on the way.
+// TestRecordValue packs and unpacks each record, since package dns changes texts on the way.
 func TestRecordValue(t *testing.T) {
 	for _, test := range []struct {
 		rr   dns.RR
@@ -255,8 +253,7 @@ func typeOf(rr dns.RR) uint16 {
 	return 0
 }
 
-// FuzzRecordValue: whatever a text record holds is one line, and what it says
-// when it is plain.
+// FuzzRecordValue: whatever a text record holds is one line, and what it says when it is plain.
 func FuzzRecordValue(f *testing.F) {
 	for _, s := range []string{"", `\`, `\1`, `\12`, `\123`, `\999`, `\"`, "\x00\xff", "\u2028"} {
 		f.Add(s)

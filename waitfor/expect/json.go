@@ -11,12 +11,10 @@ import (
 	"initbox/internal/failure"
 )
 
-// BodyLimit is as much of an answer's body as is read to judge it. An endless
-// body must not fill the memory.
+// BodyLimit is as much of an answer's body as is read to judge it. An endless body must not fill the memory.
 const BodyLimit = 1 << 20
 
-// JSON is what a JSON document has to hold: a path such as
-// .items[0].status or ["a.b"].c, then optionally a value.
+// JSON is what a JSON document has to hold: a path such as .items[0].status or ["a.b"].c, then optionally a value.
 type JSON struct {
 	text  string // the path, for messages
 	steps []any  // string: member, int: element, counted from the end if negative
@@ -48,8 +46,7 @@ func ParseJSON(text string) (*JSON, error) {
 	return nil, errors.New("after a path comes == or != and a value, or nothing, as in .status==UP")
 }
 
-// PlainPath takes away what JSONPath and kubectl put around a path: $.status
-// and {.status} are .status.
+// PlainPath takes away what JSONPath and kubectl put around a path: $.status and {.status} are .status.
 func PlainPath(text string) string {
 	text = strings.TrimLeft(text, " ")
 	if inside, ok := strings.CutPrefix(text, "{"); ok {
@@ -137,8 +134,7 @@ func (j *JSON) Check(document []byte) error {
 	return nil
 }
 
-// is reports whether a value is what is expected. A string may be expected with
-// its quotes too, as jq has it.
+// is reports whether a value is what is expected. A string may be expected with its quotes too, as jq has it.
 func (j *JSON) is(v any) bool {
 	if _, ok := v.(string); ok && j.value.Regexp == nil {
 		if quoted, err := json.Marshal(v); err == nil && string(quoted) == j.value.Text {

@@ -92,8 +92,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestJSONMistakes pins that a habit from another tool is answered with the form
-// that is meant.
+// TestJSONMistakes pins that a habit from another tool is answered with the form that is meant.
 func TestJSONMistakes(t *testing.T) {
 	for expectation, want := range map[string]string{
 		"":                    "a path starts with a dot, as in .status",
@@ -139,8 +138,7 @@ func TestJSONDocuments(t *testing.T) {
 	}
 }
 
-// FuzzJSON: neither a path nor a document makes the check panic, and a message
-// stays short whatever the server sends.
+// FuzzJSON: neither a path nor a document makes the check panic, and a message stays short whatever the server sends.
 func FuzzJSON(f *testing.F) {
 	for _, expectation := range []string{".", ".status==UP", ".list[-1].name!=a", `["a.b"]["c d"]`, ".a[0]==/x/", ".a[9223372036854775807]", ".a[-9223372036854775808]"} {
 		f.Add(expectation, jsonDocument)

@@ -1,5 +1,5 @@
-// Package expect has what a target may expect of a text, a text or a /REGEX/, and of a JSON
-// document, a path and perhaps a value.
+// Package expect has what a target may expect of a text, a text or a /REGEX/, and of a JSON document, a path and
+// perhaps a value.
 //
 //	e, err := expect.ParseJSON(".status==UP")
 //	err = e.Check(body) // why the document is not what was expected, or nil
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// Matcher says whether a text is what was expected: it contains the given one,
-// or a match of the regular expression between slashes.
+// Matcher says whether a text is what was expected: it contains the given one, or a match of the regular expression
+// between slashes.
 type Matcher struct {
 	Text   string
 	Regexp *regexp.Regexp // nil: text is meant literally
@@ -33,8 +33,7 @@ func ParseMatcher(text string) (Matcher, error) {
 	return m, nil
 }
 
-// notRegexp says what is wrong without the expression, which is not for the
-// log: it may be the value of a secret.
+// notRegexp says what is wrong without the expression, which is not for the log: it may be the value of a secret.
 func notRegexp(err error) error {
 	var mistake *syntax.Error
 	if errors.As(err, &mistake) {
@@ -51,8 +50,7 @@ func (m Matcher) Within(s string) bool {
 	return strings.Contains(s, m.Text)
 }
 
-// Whole reports whether s is what is expected; a regular expression need match
-// a part only.
+// Whole reports whether s is what is expected; a regular expression need match a part only.
 func (m Matcher) Whole(s string) bool {
 	if m.Regexp != nil {
 		return m.Regexp.MatchString(s)

@@ -1,5 +1,5 @@
-// Package file waits for files: that they exist, are long enough, or contain a text. The kernel
-// tells of changes where it can (inotify).
+// Package file waits for files: that they exist, are long enough, or contain a text. The kernel tells of changes where
+// it can (inotify).
 package file
 
 import (
@@ -95,8 +95,7 @@ func (c check) Check(ctx context.Context) error {
 	return nil
 }
 
-// contextReader ends with its context, so that a file of any size can be given
-// up.
+// contextReader ends with its context, so that a file of any size can be given up.
 type contextReader struct {
 	ctx context.Context
 	io.Reader

@@ -14,8 +14,7 @@ import (
 // kinds has the kind of the package alone.
 var kinds = target.Kinds{&Kind}
 
-// inotifyEvent is one event as the kernel writes it: the name is padded with
-// zeros.
+// inotifyEvent is one event as the kernel writes it: the name is padded with zeros.
 func inotifyEvent(name string) []byte {
 	padded := 0
 	if name != "" {

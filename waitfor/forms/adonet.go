@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The keys of the connection strings of ADO.NET, in lower case and without spaces. A server
-// is known by the keys that only its own library has:
+// The keys of the connection strings of ADO.NET, in lower case and without spaces. A server is known by the keys that
+// only its own library has:
 // https://www.npgsql.org/doc/connection-string-parameters.html
 // https://mysqlconnector.net/connection-options/
 // https://learn.microsoft.com/en-us/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring
@@ -33,9 +33,9 @@ const (
 	adoElsewhere = " virtualhost publisherconfirms prefetchcount requestedheartbeat compression usesession "
 )
 
-// adoNET reads a connection string of ADO.NET, Host=mydb;Username=app;Password=pw of Npgsql
-// or Server=mydb;Uid=app;Pwd=pw;SslMode=Required of MySqlConnector; postgres: or mysql: before
-// it says which of them it is.
+// adoNET reads a connection string of ADO.NET, Host=mydb;Username=app;Password=pw of Npgsql or
+// Server=mydb;Uid=app;Pwd=pw;SslMode=Required of MySqlConnector; postgres: or mysql: before it says which of them it
+// is.
 func adoNET(text string, kinds Table) (string, bool, error) {
 	kind, rest := cutPrefix(text)
 	first := adoKey(firstKey(text))
@@ -69,8 +69,8 @@ func adoKey(key string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(key))
 }
 
-// adoValues returns the values by their keys, the last of each. In a value in quotes of
-// either kind a doubled quote is one
+// adoValues returns the values by their keys, the last of each. In a value in quotes of either kind a doubled quote is
+// one
 // (https://learn.microsoft.com/en-us/dotnet/api/system.data.common.dbconnectionstringbuilder.connectionstring).
 func adoValues(text string) (map[string]string, error) {
 	const space = " \t\r\n"
@@ -152,8 +152,8 @@ func adoValue(values map[string]string, keys string) string {
 	return ""
 }
 
-// adoHosts returns the hosts, without brackets, and the port of each, which may be empty. A
-// host may be the path of a socket, or of its folder.
+// adoHosts returns the hosts, without brackets, and the port of each, which may be empty. A host may be the path of a
+// socket, or of its folder.
 func adoHosts(values map[string]string) (hosts, ports []string, err error) {
 	for host := range strings.SplitSeq(adoValue(values, adoServers), ",") {
 		host, port := strings.TrimSpace(host), ""

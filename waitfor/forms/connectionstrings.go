@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// ConnectionString makes a URL of a target that is no URL, but a list of KEY=VALUE, as
-// libraries have it. Settings may follow as in a URL: host=mydb user=app#query=SELECT%201.
-// The errors do not quote the text.
+// ConnectionString makes a URL of a target that is no URL, but a list of KEY=VALUE, as libraries have it. Settings may
+// follow as in a URL: host=mydb user=app#query=SELECT%201. The errors do not quote the text.
 func ConnectionString(text string, kinds Table) (string, bool, error) {
 	var problem error
 	for _, form := range []func(string, Table) (string, bool, error){pdo, libpq, adoNET, redisList} {
@@ -24,8 +23,7 @@ func ConnectionString(text string, kinds Table) (string, bool, error) {
 	return "", problem != nil, problem
 }
 
-// cutPrefix cuts off the kind of server that stands before a connection string, as in
-// mysql:Server=mydb.
+// cutPrefix cuts off the kind of server that stands before a connection string, as in mysql:Server=mydb.
 func cutPrefix(text string) (kind, rest string) {
 	for _, prefix := range []string{"postgres", "postgresql", "pgsql", "mysql", "mariadb"} {
 		if rest, ok := cutPrefixFold(text, prefix+":"); ok && !strings.HasPrefix(rest, "//") {
@@ -42,14 +40,13 @@ func firstKey(text string) string {
 	return strings.TrimSpace(key)
 }
 
-// isWord reports whether word is in a list that begins and ends with a space and has one
-// between its words.
+// isWord reports whether word is in a list that begins and ends with a space and has one between its words.
 func isWord(list, word string) bool {
 	return word != "" && !strings.Contains(word, " ") && strings.Contains(list, " "+word+" ")
 }
 
-// cutSettings cuts off what follows the last # that a setting of the kind follows: a
-// password may have one, too, and the value of a setting has %23 in its place.
+// cutSettings cuts off what follows the last # that a setting of the kind follows: a password may have one, too, and
+// the value of a setting has %23 in its place.
 func cutSettings(text, kind string, kinds Table) (rest, settings string) {
 	for i := strings.LastIndexByte(text, '#'); i >= 0; i = strings.LastIndexByte(text[:i], '#') {
 		name, _, _ := strings.Cut(text[i+1:], "&")
@@ -71,8 +68,7 @@ const libpqKeys = " host hostaddr port dbname user password passfile require_aut
 	" gssdelegation scram_client_key scram_server_key service servicefile target_session_attrs load_balance_hosts" +
 	" oauth_issuer oauth_client_id oauth_client_secret oauth_scope "
 
-// libpqAlone are those by which a connection string is libpq's though it has no host: PGSERVICE
-// may say where.
+// libpqAlone are those by which a connection string is libpq's though it has no host: PGSERVICE may say where.
 const libpqAlone = " port dbname user password sslmode "
 
 // libpq reads a connection string of libpq's, host=mydb user=app password='a b'.
@@ -118,8 +114,7 @@ func libpqValues(text string) (map[string]string, error) {
 
 const keyCharacters = "abcdefghijklmnopqrstuvwxyz_"
 
-// libpqValue reads a value, in quotes or up to a space, in which a backslash stands
-// before a quote or a backslash.
+// libpqValue reads a value, in quotes or up to a space, in which a backslash stands before a quote or a backslash.
 func libpqValue(s string) (value, rest string, ok bool) {
 	quoted := strings.HasPrefix(s, "'")
 	var b strings.Builder
@@ -140,8 +135,7 @@ func libpqValue(s string) (value, rest string, ok bool) {
 	return b.String(), "", !quoted
 }
 
-// libpqURL makes a URL of the values. It names the hosts in its query where they are
-// sockets, as libpq has it.
+// libpqURL makes a URL of the values. It names the hosts in its query where they are sockets, as libpq has it.
 func libpqURL(values map[string]string) string {
 	u := url.URL{Scheme: "postgres"}
 	query := url.Values{}
@@ -169,8 +163,8 @@ func libpqURL(values map[string]string) string {
 	return urlOf(u, query, values["user"], values["password"], "dbname", values["dbname"])
 }
 
-// urlOf completes a URL with the login and the database: in its path, which is shown, or, if
-// it does not look like a name, in the query, under a name.
+// urlOf completes a URL with the login and the database: in its path, which is shown, or, if it does not look like a
+// name, in the query, under a name.
 func urlOf(u url.URL, query url.Values, user, password, name, database string) string {
 	switch {
 	case password != "":
@@ -199,9 +193,9 @@ func joined(host, port string) string {
 }
 
 // pdo reads a data source name of PHP's PDO, pgsql:host=mydb;dbname=app or
-// mysql:unix_socket=/run/mysqld.sock;dbname=app. The driver of PostgreSQL makes spaces of the
-// semicolons and gives the rest to libpq (https://www.php.net/manual/en/ref.pdo-pgsql.connection.php);
-// that of MySQL knows no quotes, and a doubled semicolon is one
+// mysql:unix_socket=/run/mysqld.sock;dbname=app. The driver of PostgreSQL makes spaces of the semicolons and gives the
+// rest to libpq (https://www.php.net/manual/en/ref.pdo-pgsql.connection.php); that of MySQL knows no quotes, and a
+// doubled semicolon is one
 // (https://www.php.net/manual/en/ref.pdo-mysql.connection.php).
 func pdo(text string, kinds Table) (string, bool, error) {
 	if rest, ok := cutPrefixFold(text, "pgsql:"); ok && !strings.HasPrefix(rest, "//") {
@@ -253,8 +247,8 @@ const redisKeys = " abortconnect allowadmin asynctimeout channelprefix checkcert
 	" responsetimeout sentinelpassword sentineluser servicename setlib ssl sslhost sslprotocols synctimeout tiebreaker" +
 	" protocol tunnel user version writebuffer "
 
-// redisList reads what StackExchange.Redis connects to: redis-0:6379,redis-1:6379,password=pw,ssl=True.
-// Hosts stand first here: behind a password with a comma in it they might be the rest of that.
+// redisList reads what StackExchange.Redis connects to: redis-0:6379,redis-1:6379,password=pw,ssl=True. Hosts stand
+// first here: behind a password with a comma in it they might be the rest of that.
 func redisList(text string, kinds Table) (string, bool, error) {
 	text, settings := cutSettings(text, "redis", kinds)
 	var hosts []string
@@ -322,8 +316,7 @@ func splitPort(s string) (host, port string) {
 	return host, port
 }
 
-// isHostPort reports whether a host and its port, which may be empty, look like that, and so
-// may be shown.
+// isHostPort reports whether a host and its port, which may be empty, look like that, and so may be shown.
 func isHostPort(host, port string) bool {
 	return host != "" && Harmless(host) && strings.Trim(port, "0123456789") == ""
 }

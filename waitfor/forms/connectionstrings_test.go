@@ -12,8 +12,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// requireURLs requires that each text is made this URL, or is refused with an error that has
-// what stands after "error: ", and nothing of the password in it.
+// requireURLs requires that each text is made this URL, or is refused with an error that has what stands after "error:
+// ", and nothing of the password in it.
 func requireURLs(t *testing.T, list map[string]string) {
 	t.Helper()
 	for text, want := range list {
@@ -177,8 +177,7 @@ func TestURLLists(t *testing.T) {
 	})
 }
 
-// TestConnectionStringTargets pins what targets are made of these forms, as the content of a
-// variable, too.
+// TestConnectionStringTargets pins what targets are made of these forms, as the content of a variable, too.
 func TestConnectionStringTargets(t *testing.T) {
 	for text, want := range map[string]string{
 		"Host=/run/postgresql;Username=app;Password=hUnter2;Database=app":   "postgres:///app?host=/run/postgresql",
@@ -282,8 +281,7 @@ func TestConnectionStringPasswords(t *testing.T) {
 	}
 }
 
-// FuzzConnectionString requires of any text a URL of one of the servers, or an error with
-// nothing of the text in it.
+// FuzzConnectionString requires of any text a URL of one of the servers, or an error with nothing of the text in it.
 func FuzzConnectionString(f *testing.F) {
 	for _, text := range []string{
 		"host=mydb user=app password='it\\'s' dbname=app#query=SELECT 1", "service=app",

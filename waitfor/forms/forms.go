@@ -1,9 +1,9 @@
-// Package forms makes URLs of targets that are written as other programs want them: JDBC and
-// SQLAlchemy URLs, lists of URLs and of brokers, connection strings of libpq, ADO.NET, PDO and
-// StackExchange.Redis, data source names of Go's MySQL driver.
+// Package forms makes URLs of targets that are written as other programs want them: JDBC and SQLAlchemy URLs, lists of
+// URLs and of brokers, connection strings of libpq, ADO.NET, PDO and StackExchange.Redis, data source names of Go's
+// MySQL driver.
 //
-// A target goes through [Resolve], which replaces a target that is a reference as a whole, and
-// then through [URL]. What those do not know passes unchanged.
+// A target goes through [Resolve], which replaces a target that is a reference as a whole, and then through [URL]. What
+// those do not know passes unchanged.
 package forms
 
 import (
@@ -16,9 +16,9 @@ import (
 	"initbox/internal/secret"
 )
 
-// Resolve replaces a target that is nothing but a reference, and perhaps settings after
-// it, by what it refers to: ${env:DATABASE_URL}, as charts have it in a Secret. A connection
-// string may have its kind before it: mysql:${env:ConnectionStrings__App}.
+// Resolve replaces a target that is nothing but a reference, and perhaps settings after it, by what it refers to:
+// ${env:DATABASE_URL}, as charts have it in a Secret. A connection string may have its kind before it:
+// mysql:${env:ConnectionStrings__App}.
 func Resolve(text string, getenv func(string) string) (string, error) {
 	ref, settings, _ := strings.Cut(text, "#")
 	_, bare := cutPrefix(ref)
@@ -55,9 +55,8 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 	return value, nil
 }
 
-// KubeletProblem says what is wrong with a target that is, or has as its host, a $(NAME)
-// that the kubelet would have replaced, or one that it replaced by what Kubernetes makes of
-// a Service: REDIS_PORT=tcp://10.96.0.1:6379.
+// KubeletProblem says what is wrong with a target that is, or has as its host, a $(NAME) that the kubelet would have
+// replaced, or one that it replaced by what Kubernetes makes of a Service: REDIS_PORT=tcp://10.96.0.1:6379.
 func KubeletProblem(text string) error {
 	host := text
 	if _, after, ok := strings.Cut(text, "://"); ok && !strings.HasPrefix(text, "$(") {
@@ -85,8 +84,8 @@ type Table interface {
 	HasSetting(scheme, name string) bool
 }
 
-// URL returns the URL of a target that is given as other programs want it. Its
-// errors do not quote the text, which may hold a password.
+// URL returns the URL of a target that is given as other programs want it. Its errors do not quote the text, which may
+// hold a password.
 func URL(text string, kinds Table) (string, error) {
 	if u, ok := goDSN(text); ok {
 		return u, nil
@@ -134,8 +133,8 @@ func URL(text string, kinds Table) (string, error) {
 	return socketHost(text), nil
 }
 
-// kindNamed returns the scheme here of a kind of server that other programs call so in
-// their URLs: Rails, Django, Doctrine, golang-migrate, Celery.
+// kindNamed returns the scheme here of a kind of server that other programs call so in their URLs: Rails, Django,
+// Doctrine, golang-migrate, Celery.
 func kindNamed(name string) string {
 	switch name {
 	case "mysql2", "mysqli", "trilogy", "pdo-mysql", "mysqlgis":
@@ -156,8 +155,8 @@ func kindNamed(name string) string {
 	return name
 }
 
-// encrypted adds the setting tls to a URL if what stood beside its kind asks for that, as in
-// elasticsearch+https:// and jdbc:clickhouse:https://.
+// encrypted adds the setting tls to a URL if what stood beside its kind asks for that, as in elasticsearch+https:// and
+// jdbc:clickhouse:https://.
 func encrypted(text, driver string) string {
 	last := driver[strings.LastIndexAny(driver, ":+")+1:]
 	if !IsOneOf(last, "https", "tls", "ssl") {
@@ -175,9 +174,9 @@ func withTLS(text string) string {
 	return strings.TrimSuffix(rest+"#tls&"+settings, "&")
 }
 
-// oneURL joins a list of URLs of one kind to one URL with several hosts: as clients of NATS
-// take it, nats://app:pw@a:4222,nats://app:pw@b:4222, or Celery, amqp://a//;amqp://b//. The
-// login of the first counts, and what follows the hosts of the last.
+// oneURL joins a list of URLs of one kind to one URL with several hosts: as clients of NATS take it,
+// nats://app:pw@a:4222,nats://app:pw@b:4222, or Celery, amqp://a//;amqp://b//. The login of the first counts, and what
+// follows the hosts of the last.
 func oneURL(text string, kinds Table) string {
 	scheme, _, ok := strings.Cut(text, "://")
 	name := strings.ToLower(scheme)
@@ -229,9 +228,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// kafkaList makes a URL of a list of bootstrap servers each of which has its security
-// protocol before it, as in SASL_SSL://b1:9093,SASL_SSL://b2:9093 or, of Heroku,
-// kafka+ssl://b1:9096,…; kafka:// may stand before the list.
+// kafkaList makes a URL of a list of bootstrap servers each of which has its security protocol before it, as in
+// SASL_SSL://b1:9093,SASL_SSL://b2:9093 or, of Heroku, kafka+ssl://b1:9096,…; kafka:// may stand before the list.
 func kafkaList(text string) (string, bool) {
 	rest, named := cutPrefixFold(text, "kafka://")
 	end := strings.IndexAny(rest, "?#")
@@ -261,8 +259,7 @@ func kafkaList(text string) (string, bool) {
 	return "", false
 }
 
-// kafkaPrefixes are what a bootstrap server may have before it. A common one is a
-// scheme of others, too.
+// kafkaPrefixes are what a bootstrap server may have before it. A common one is a scheme of others, too.
 var kafkaPrefixes = []struct {
 	text        string
 	tls, common bool
@@ -274,9 +271,9 @@ var kafkaPrefixes = []struct {
 	{"kafka+ssl://", true, false},
 }
 
-// goDSN reads the data source name of Go's MySQL driver, user:password@tcp(host:port)/db?…,
-// which is no URL: in user and password nothing is encoded, and the last @ before the
-// address counts (https://github.com/go-sql-driver/mysql#dsn-data-source-name).
+// goDSN reads the data source name of Go's MySQL driver, user:password@tcp(host:port)/db?…, which is no URL: in user
+// and password nothing is encoded, and the last @ before the address counts
+// (https://github.com/go-sql-driver/mysql#dsn-data-source-name).
 func goDSN(text string) (string, bool) {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "mysql://"), "mysql:")
 	for end := len(text); end > 0; {
@@ -318,8 +315,7 @@ func goDSNURL(network, login, address, rest string) string {
 	return u.String() + settings
 }
 
-// socketHost makes postgres:///db?host=/run/pg of postgres://%2Frun%2Fpg/db, whose host
-// package url would not have.
+// socketHost makes postgres:///db?host=/run/pg of postgres://%2Frun%2Fpg/db, whose host package url would not have.
 func socketHost(text string) string {
 	scheme, after, ok := strings.Cut(text, "://")
 	if !ok || !strings.HasPrefix(strings.ToLower(scheme), "postgres") {
@@ -342,8 +338,7 @@ func socketHost(text string) string {
 	return text
 }
 
-// Authority says where, in what follows "://", the hosts begin, after the login, and where
-// they end.
+// Authority says where, in what follows "://", the hosts begin, after the login, and where they end.
 func Authority(after string) (begin, end int) {
 	if end = strings.IndexAny(after, "/?#"); end < 0 {
 		end = len(after)
@@ -351,8 +346,8 @@ func Authority(after string) (begin, end int) {
 	return strings.LastIndexByte(after[:end], '@') + 1, end
 }
 
-// CutHosts returns the hosts of a URL, which package url would not have if there are
-// several, and the URL with the first alone.
+// CutHosts returns the hosts of a URL, which package url would not have if there are several, and the URL with the
+// first alone.
 func CutHosts(text string) (rest string, hosts []string) {
 	scheme, after, ok := strings.Cut(text, "://")
 	if !ok {

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// NameCharacters are those of a domain name. What has others may be anything,
-// such as a connection string with a password.
+// NameCharacters are those of a domain name. What has others may be anything, such as a connection string with a
+// password.
 const NameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
-// Harmless reports whether name looks like a domain name or an address, and so
-// may be shown.
+// Harmless reports whether name looks like a domain name or an address, and so may be shown.
 func Harmless(name string) bool {
 	addr, err := netip.ParseAddr(name)
 	return strings.Trim(name, NameCharacters) == "" || err == nil && addr.Zone() == ""

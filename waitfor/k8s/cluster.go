@@ -35,9 +35,8 @@ func (c *check) Share(s *target.Shared) {
 	k.checks = append(k.checks, c)
 }
 
-// cluster follows the objects that the targets of one wait are about, with
-// one list and one watch for each kind and namespace, however many targets
-// there are.
+// cluster follows the objects that the targets of one wait are about, with one list and one watch for each kind and
+// namespace, however many targets there are.
 type cluster struct {
 	o                   target.Options
 	kubeconfig, context string
@@ -94,8 +93,8 @@ func (k *cluster) Run(ctx context.Context) {
 	}
 }
 
-// until tries again and again, telling the checks of each failure. A pause above
-// zero is that between attempts, in place of the policy's.
+// until tries again and again, telling the checks of each failure. A pause above zero is that between attempts, in
+// place of the policy's.
 func (k *cluster) until(checks []*check, pause time.Duration, try func(context.Context) error) error {
 	return poll.Until(k.ctx, poll.Policy{AttemptTimeout: k.o.AttemptTimeout, Seed: k.o.Seed}, func(ctx context.Context) error {
 		err := try(ctx)
@@ -123,8 +122,8 @@ func (k *cluster) connect() error {
 	return nil
 }
 
-// config looks where kubectl looks: in the kubeconfig file that was given, or
-// that $KUBECONFIG names; then, in a Pod, in what the kubelet mounts there.
+// config looks where kubectl looks: in the kubeconfig file that was given, or that $KUBECONFIG names; then, in a Pod,
+// in what the kubelet mounts there.
 func (k *cluster) config() (*kube.Config, error) {
 	getenv := k.o.Getenv
 	if getenv == nil {
@@ -207,8 +206,7 @@ func (k *cluster) followKind(checks []*check) {
 	}
 }
 
-// discoveryPause is that between two questions for a kind that the server
-// does not know, whose answer is long.
+// discoveryPause is that between two questions for a kind that the server does not know, whose answer is long.
 const discoveryPause = 2 * time.Second
 
 // everything stands for the selectors of a target with ?all.
@@ -221,8 +219,8 @@ func (c *check) inNamespace(otherwise string) string {
 	return otherwise
 }
 
-// followGroup follows the objects of checks of one kind and namespace that name
-// their objects, or select them in the same way.
+// followGroup follows the objects of checks of one kind and namespace that name their objects, or select them in the
+// same way.
 func (k *cluster) followGroup(resource kube.Resource, namespace string, checks []*check) {
 	q := kube.Query{Resource: resource, Namespace: namespace, LabelSelector: checks[0].Selector, FieldSelector: checks[0].Fields, Sparse: true}
 	names := map[string]bool{}
@@ -259,9 +257,8 @@ func (c *check) needsSlices(r kube.Resource) bool {
 	return r.String() == "services" && !c.Gone && !e.exists && !e.address && len(e.conditions)+len(e.paths) == 0
 }
 
-// sliceSelector selects the EndpointSlices of the Services named. So many names
-// fit into a request; of more Services, or of those behind a selector, the
-// slices of the whole namespace are taken.
+// sliceSelector selects the EndpointSlices of the Services named. So many names fit into a request; of more Services,
+// or of those behind a selector, the slices of the whole namespace are taken.
 func sliceSelector(services map[string]bool) string {
 	const label, most = "kubernetes.io/service-name", 100
 	names := slices.Sorted(maps.Keys(services))
@@ -323,8 +320,7 @@ func (c *check) listen(f *kube.Follower, name string) {
 func podResource() kube.Resource   { r, _ := kube.Lookup("pods"); return r }
 func sliceResource() kube.Resource { r, _ := kube.Lookup("endpointslices.discovery.k8s.io"); return r }
 
-// failure says why the API server does not tell what is asked of it. None of it
-// says anything of the target itself.
+// failure says why the API server does not tell what is asked of it. None of it says anything of the target itself.
 func (k *cluster) failure(err error) error {
 	var (
 		known   *failure.Failure
@@ -423,8 +419,7 @@ func (a Account) String() string {
 	return "this account"
 }
 
-// accountOf takes apart the name of a user, such as
-// system:serviceaccount:default:myapp.
+// accountOf takes apart the name of a user, such as system:serviceaccount:default:myapp.
 func accountOf(user string) Account {
 	if whole, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		if namespace, name, ok := strings.Cut(whole, ":"); ok && strings.Trim(namespace+name, forms.NameCharacters) == "" {
@@ -434,8 +429,7 @@ func accountOf(user string) Account {
 	return Account{User: user}
 }
 
-// grants returns a hint with all that the wait's targets need, the same for each
-// of them.
+// grants returns a hint with all that the wait's targets need, the same for each of them.
 func (k *cluster) grants(who Account) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

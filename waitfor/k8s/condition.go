@@ -14,8 +14,7 @@ import (
 	"initbox/waitfor/expect"
 )
 
-// condition is a condition that an object has to have, as kubectl wait
-// --for=condition=NAME=VALUE has it.
+// condition is a condition that an object has to have, as kubectl wait --for=condition=NAME=VALUE has it.
 type condition struct{ name, value string }
 
 func parseK8sCondition(text string) (condition, error) {
@@ -62,8 +61,8 @@ func conditionOf(o kube.Object, name string) stated {
 	return stated{}
 }
 
-// check follows kubectl wait: cases do not count, and what is said of an older
-// generation than the present one says nothing.
+// check follows kubectl wait: cases do not count, and what is said of an older generation than the present one says
+// nothing.
 func (c condition) check(v view) error {
 	s := conditionOf(v.Object, c.name)
 	name := failure.Printable(c.name)
@@ -93,8 +92,7 @@ func (c condition) check(v view) error {
 	return f
 }
 
-// jsonPath is a JSONPath, as kubectl has it, and what an object has to have
-// there.
+// jsonPath is a JSONPath, as kubectl has it, and what an object has to have there.
 type jsonPath struct {
 	path  string // without braces, for messages
 	op    string // "=", "!=", ">=", or none: something that is not empty
@@ -104,8 +102,7 @@ type jsonPath struct {
 
 const wantPath = "want a JSONPath as kubectl takes it, then nothing, =VALUE, !=VALUE, >=NUMBER or =/REGEX/, as in {.status.phase}=Running"
 
-// parseK8sPath takes a path in each of kubectl wait's forms: {.status.phase},
-// .status.phase and status.phase.
+// parseK8sPath takes a path in each of kubectl wait's forms: {.status.phase}, .status.phase and status.phase.
 func parseK8sPath(text string) (*jsonPath, error) {
 	path, rest := cutPath(strings.TrimSpace(text))
 	p := &jsonPath{path: expect.PlainPath(strings.TrimSpace(path))}
@@ -137,8 +134,8 @@ func parseK8sPath(text string) (*jsonPath, error) {
 	return p, nil
 }
 
-// unquoted is value without the quotes around it, which kubectl wait takes off
-// too: a manifest's arguments have no shell that would.
+// unquoted is value without the quotes around it, which kubectl wait takes off too: a manifest's arguments have no
+// shell that would.
 func unquoted(value string) string {
 	if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
 		return value[1 : n-1]
@@ -146,9 +143,8 @@ func unquoted(value string) string {
 	return value
 }
 
-// cutPath returns the path that text begins with and what follows it. What is
-// between brackets or quotes belongs to the path, so that of a filter too:
-// .conditions[?(@.type=="Ready")].status=True.
+// cutPath returns the path that text begins with and what follows it. What is between brackets or quotes belongs to the
+// path, so that of a filter too: .conditions[?(@.type=="Ready")].status=True.
 func cutPath(text string) (path, rest string) {
 	depth := 0
 	var quote byte
@@ -171,8 +167,7 @@ func cutPath(text string) (path, rest string) {
 	return text, ""
 }
 
-// check judges an object. Where the path leads to several places, all of them
-// count. Of a Secret no value is told.
+// check judges an object. Where the path leads to several places, all of them count. Of a Secret no value is told.
 func (p *jsonPath) check(v view) error {
 	found, err := p.find(v.Object)
 	if err != nil || len(found) == 0 {

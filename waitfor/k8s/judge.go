@@ -95,9 +95,8 @@ func (c *check) verdict(source origin, n, ready int64, first *failure.Failure, f
 	return &f
 }
 
-// whenFailed says what it means that the object has failed. A Job is the end,
-// and so is a Pod that stands for itself; of Pods behind a selector there may be
-// others soon.
+// whenFailed says what it means that the object has failed. A Job is the end, and so is a Pod that stands for itself;
+// of Pods behind a selector there may be others soon.
 func (c *check) whenFailed(v view) string {
 	switch {
 	case c.expect.ifFailed != "":
@@ -190,8 +189,7 @@ func (c *check) view(ctx context.Context, source origin, o kube.Object) (view, e
 // reasonLimit is how long the reason of a failure may take.
 const reasonLimit = 2 * time.Second
 
-// podsOfJob returns the Pods of a Job, as far as they can be had: they say why
-// it failed, which it does not itself.
+// podsOfJob returns the Pods of a Job, as far as they can be had: they say why it failed, which it does not itself.
 func (c *check) podsOfJob(ctx context.Context, job kube.Object) []kube.Object {
 	ctx, cancel := context.WithTimeout(ctx, reasonLimit)
 	defer cancel()

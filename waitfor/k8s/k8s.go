@@ -1,6 +1,6 @@
-// Package k8s waits for Kubernetes objects: that they are ready, as their kind has it, exist,
-// have a condition or a value, or are gone. The checks of a wait that are about one cluster
-// share one list and one watch for each kind and namespace.
+// Package k8s waits for Kubernetes objects: that they are ready, as their kind has it, exist, have a condition or a
+// value, or are gone. The checks of a wait that are about one cluster share one list and one watch for each kind and
+// namespace.
 //
 // [Rules] and [WriteRBAC] say what a service account must be allowed for that.
 package k8s
@@ -60,8 +60,8 @@ type Query struct {
 	All       bool
 }
 
-// check is a target of kind k8s. It asks nothing itself: what it judges is
-// what its cluster, which all of a wait's targets share, knows by now.
+// check is a target of kind k8s. It asks nothing itself: what it judges is what its cluster, which all of a wait's
+// targets share, knows by now.
 type check struct {
 	*target.Target
 	Query
@@ -190,8 +190,7 @@ func (q *Query) set(part string) error {
 	return nil
 }
 
-// show is the target as written but for its settings, or nothing of what is
-// not one.
+// show is the target as written but for its settings, or nothing of what is not one.
 func show(t *target.Target) string {
 	q, err := queryOf(t)
 	if err != nil {
@@ -269,8 +268,7 @@ func parseK8sExpectations(s target.Settings) (e expectations, err error) {
 	return e, nil
 }
 
-// oneOf returns the value of a setting that has to be one of words; it is empty
-// if not given.
+// oneOf returns the value of a setting that has to be one of words; it is empty if not given.
 func oneOf(s target.Settings, name string, words ...string) (string, error) {
 	value := s.Get(name)
 	if !s.On(name) || slices.Contains(words, value) {
@@ -293,8 +291,7 @@ var settingsOf = []struct {
 	{"same-node", []string{"pods", "daemonsets.apps"}, "Pods and DaemonSets"},
 }
 
-// consistentK8s refuses settings that cannot be meant together, or not of this
-// kind of object.
+// consistentK8s refuses settings that cannot be meant together, or not of this kind of object.
 func (c *check) consistentK8s() error {
 	s := c.Settings
 	for _, of := range settingsOf {
@@ -329,8 +326,7 @@ func (c *check) consistentK8s() error {
 // period is how often a check is repeated without a change to the objects.
 const period = 10 * time.Second
 
-// Check judges what is known of the objects by now, and waits for the first
-// answer of the API server.
+// Check judges what is known of the objects by now, and waits for the first answer of the API server.
 func (c *check) Check(ctx context.Context) error {
 	if c.cluster == nil { // alone, outside a wait: for this attempt only
 		return c.alone(ctx)
@@ -445,8 +441,7 @@ func stillThere(objects []kube.Object) error {
 	return f
 }
 
-// onNode returns the Pods among objects that run on the node of the Pod that the
-// target names.
+// onNode returns the Pods among objects that run on the node of the Pod that the target names.
 func (c *check) onNode(ctx context.Context, objects []kube.Object) ([]kube.Object, error) {
 	node, err := c.node(ctx)
 	if err != nil {
@@ -484,8 +479,7 @@ func (c *check) node(ctx context.Context) (string, error) {
 // missingLong is after how long a missing object is one that may never come.
 const missingLong = 10 * time.Second
 
-// setMissing notes since when the object is not there, or that it is, and
-// returns the former.
+// setMissing notes since when the object is not there, or that it is, and returns the former.
 func (c *check) setMissing(now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,7 @@ import (
 // kinds has the kind of the package alone.
 var kinds = target.Kinds{&Kind}
 
-// TestParse pins how targets are shown, and what is said of those that are
-// none.
+// TestParse pins how targets are shown, and what is said of those that are none.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"k8s:job/migrate":                                            "k8s:job/migrate",
@@ -73,8 +72,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestMissingForLong pins that after a while there is a word on why that may
-// never end.
+// TestMissingForLong pins that after a while there is a word on why that may never end.
 func TestMissingForLong(t *testing.T) {
 	for text, want := range map[string]string{
 		"k8s:job/migrate":           "may it have finished already, and its TTL have removed it? then add #if-missing=ok",
@@ -98,8 +96,7 @@ func TestMissingForLong(t *testing.T) {
 	}
 }
 
-// TestGrantOfUnknownKind pins that a Role made by a guess does not stay when
-// the server has told what the kind is.
+// TestGrantOfUnknownKind pins that a Role made by a guess does not stay when the server has told what the kind is.
 func TestGrantOfUnknownKind(t *testing.T) {
 	c := &check{Target: &target.Target{}, Query: Query{KindName: "widget", Name: "w"}}
 	k := &cluster{namespace: "default", checks: []*check{c}}
@@ -134,8 +131,7 @@ func TestStillThere(t *testing.T) {
 	}
 }
 
-// TestForbiddenOdd pins what is said where no Role would help, or one that is
-// for everybody.
+// TestForbiddenOdd pins what is said where no Role would help, or one that is for everybody.
 func TestForbiddenOdd(t *testing.T) {
 	pods, _ := kube.Lookup("pods")
 	for _, tt := range []struct {

@@ -27,8 +27,8 @@ type Rule struct {
 // Every wait lists, and then watches.
 var follow = []string{"list", "watch"}
 
-// needs returns what the target needs, where namespace is that of targets which
-// name none. Of a kind that is known to the API server only, it guesses.
+// needs returns what the target needs, where namespace is that of targets which name none. Of a kind that is known to
+// the API server only, it guesses.
 func (c *check) needs(namespace string) []Rule {
 	r, guess := c.resource, ""
 	c.mu.Lock()
@@ -67,8 +67,7 @@ func (c *check) needs(namespace string) []Rule {
 // guessed is the comment on a rule for a kind that no server was asked about.
 const guessed = "a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace"
 
-// mergeRules makes the fewest rules of what several targets need, in the order
-// of namespace, group and resource.
+// mergeRules makes the fewest rules of what several targets need, in the order of namespace, group and resource.
 func mergeRules(needs []Rule) []Rule {
 	var rules []Rule
 	for _, n := range needs {
@@ -100,9 +99,8 @@ func mergeRules(needs []Rule) []Rule {
 	return rules
 }
 
-// Rules returns the least that a wait for the checks has to be allowed, in the
-// order of namespaces; checks of other kinds than k8s need nothing. Objects of
-// targets that name no namespace are in the one given.
+// Rules returns the least that a wait for the checks has to be allowed, in the order of namespaces; checks of other
+// kinds than k8s need nothing. Objects of targets that name no namespace are in the one given.
 func Rules(checks []target.Check, namespace string) []Rule {
 	var needs []Rule
 	for _, parsed := range checks {
@@ -116,11 +114,10 @@ func Rules(checks []target.Check, namespace string) []Rule {
 	return mergeRules(needs)
 }
 
-// WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or
-// ClusterRole and ClusterRoleBinding, for what has no namespace) that let a
-// service account wait for the checks. They are all called name,
-// or if it is empty initbox- and the service account. The namespace
-// is that of the service account, and of targets which name none.
+// WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or ClusterRole and
+// ClusterRoleBinding, for what has no namespace) that let a service account wait for the checks. They are all called
+// name, or if it is empty initbox- and the service account. The namespace is that of the service account, and of
+// targets which name none.
 func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespace string) error {
 	rules := Rules(checks, namespace)
 	if len(rules) == 0 {
@@ -130,8 +127,7 @@ func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespa
 	return err
 }
 
-// RbacYAML writes rules for the account. One that is not known is the service
-// account called default.
+// RbacYAML writes rules for the account. One that is not known is the service account called default.
 func RbacYAML(rules []Rule, who Account, name, namespace string) string {
 	if who == (Account{}) {
 		who = Account{namespace: namespace, name: "default"}

@@ -22,8 +22,8 @@ type view struct {
 	pods   func() []kube.Object // of a Job that failed: its Pods, as far as they can be had; nil: not to be asked for
 }
 
-// rules say when an object is ready: nil, or why it is not, a [*failure.Failure] or a
-// [*endedError]. What is not in the table goes by [genericReady].
+// rules say when an object is ready: nil, or why it is not, a [*failure.Failure] or a [*endedError]. What is not in the
+// table goes by [genericReady].
 var rules = map[string]func(view) error{
 	"pods":                               podReady,
 	"jobs.batch":                         jobReady,
@@ -76,8 +76,8 @@ var rules = map[string]func(view) error{
 	"validatingwebhookconfigurations.admissionregistration.k8s.io":   existsReady,
 }
 
-// endedError is the failure of what has ended, and will not be ready any more:
-// a Job or a Pod. What that means is up to the target.
+// endedError is the failure of what has ended, and will not be ready any more: a Job or a Pod. What that means is up to
+// the target.
 type endedError struct {
 	*failure.Failure
 	partly bool // some of it succeeded
@@ -140,8 +140,8 @@ func (v view) describe() string {
 	return "describe " + strings.ToLower(v.resource.Kind) + " " + v.Name()
 }
 
-// stale is the finding that the controller has not seen the object as it is now:
-// what its status says is of another specification.
+// stale is the finding that the controller has not seen the object as it is now: what its status says is of another
+// specification.
 func (v view) stale() error {
 	if number(v.Object, "metadata", "generation") > number(v.Object, "status", "observedGeneration") {
 		return v.is(v.describe(), "its controller has not seen the latest change yet")
@@ -149,8 +149,8 @@ func (v view) stale() error {
 	return nil
 }
 
-// podReady: Ready or Succeeded. One that is being deleted stays Ready until its
-// containers end, and is no endpoint of a Service any more.
+// podReady: Ready or Succeeded. One that is being deleted stays Ready until its containers end, and is no endpoint of a
+// Service any more.
 func podReady(v view) error {
 	phase := text(v.Object, "status", "phase")
 	stays := v.At("metadata", "deletionTimestamp") == nil
@@ -177,8 +177,7 @@ func hasController(o kube.Object) bool {
 	return slices.ContainsFunc(objectsAt(o, "metadata", "ownerReferences"), func(owner kube.Object) bool { return owner.At("controller") == true })
 }
 
-// podProblem says why a Pod is not ready, as kubectl get has it, with a note on
-// what changes from time to time.
+// podProblem says why a Pod is not ready, as kubectl get has it, with a note on what changes from time to time.
 func podProblem(o kube.Object) (problem, note string) {
 	if c := conditionOf(o, "PodScheduled"); c.status == "False" {
 		return wordOr(c.reason, "not scheduled"), shortText(c.message)
@@ -390,8 +389,7 @@ func (v view) podsOf() string {
 	return v.kubectl("get pods -l '" + labelSelector(v.Object) + "'")
 }
 
-// labelSelector writes the object's selector as kubectl takes it: that of a
-// Service, or a LabelSelector.
+// labelSelector writes the object's selector as kubectl takes it: that of a Service, or a LabelSelector.
 func labelSelector(o kube.Object) string {
 	match, _ := o.At("spec", "selector", "matchLabels").(map[string]any)
 	expressions := objectsAt(o, "spec", "selector", "matchExpressions")
@@ -424,9 +422,8 @@ func labelSelector(o kube.Object) string {
 	return failure.Printable(strings.Join(parts, ","))
 }
 
-// statefulSetReady is kubectl rollout status, which knows no strategy but
-// RollingUpdate; with OnDelete, the replicas have to be ready, whatever their
-// revision.
+// statefulSetReady is kubectl rollout status, which knows no strategy but RollingUpdate; with OnDelete, the replicas
+// have to be ready, whatever their revision.
 func statefulSetReady(v view) error {
 	if number(v.Object, "status", "observedGeneration") == 0 {
 		return v.is(v.describe(), "its controller has not seen it yet")
@@ -453,8 +450,8 @@ func statefulSetReady(v view) error {
 	return f
 }
 
-// daemonSetReady is kubectl rollout status; with OnDelete, the Pods have to be
-// available, whatever their revision. With same-node, only the Pod there counts.
+// daemonSetReady is kubectl rollout status; with OnDelete, the Pods have to be available, whatever their revision. With
+// same-node, only the Pod there counts.
 func daemonSetReady(v view) error {
 	if err := v.stale(); err != nil {
 		return err
@@ -475,8 +472,8 @@ func daemonSetReady(v view) error {
 	return f
 }
 
-// daemonReady is for the Pod of a DaemonSet on one node: v.pods are those there.
-// During an update, or after an eviction, there may be an old one beside it.
+// daemonReady is for the Pod of a DaemonSet on one node: v.pods are those there. During an update, or after an
+// eviction, there may be an old one beside it.
 func daemonReady(v view) error {
 	var first *failure.Failure
 	for _, pod := range v.pods() {
@@ -550,8 +547,8 @@ func serviceReady(v view) error {
 	return f
 }
 
-// countEndpoints counts what is behind a Service. In a cluster with two address
-// families, each endpoint is in a slice of either.
+// countEndpoints counts what is behind a Service. In a cluster with two address families, each endpoint is in a slice
+// of either.
 func countEndpoints(endpointSlices []kube.Object) (ready, others int64) {
 	type family struct{ ready, others map[string]bool }
 	families := map[string]family{}
@@ -683,9 +680,8 @@ func attachmentReady(v view) error {
 	return f
 }
 
-// genericReady is for what has no rule of its own, custom resources above all:
-// the conditions that most of them have. That of kstatus to be Reconciling, or
-// Stalled, says that it is not ready, whatever else there is.
+// genericReady is for what has no rule of its own, custom resources above all: the conditions that most of them have.
+// That of kstatus to be Reconciling, or Stalled, says that it is not ready, whatever else there is.
 //
 // https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
 func genericReady(v view) error {

@@ -47,9 +47,8 @@ func wholeNumbers(v any) any {
 // rolled is a status of a workload that has seen the generation 2.
 const rolled = `"metadata": {"name": "web", "namespace": "shop", "generation": 2}, `
 
-// TestRules pins when an object is ready, and what is said if it is not. An
-// object without a metadata gets the name web. A want of "" is ready; one that
-// begins with "ended: " has failed for good.
+// TestRules pins when an object is ready, and what is said if it is not. An object without a metadata gets the name
+// web. A want of "" is ready; one that begins with "ended: " has failed for good.
 func TestRules(t *testing.T) {
 	tests := []struct{ target, object, want string }{
 		// Pods
@@ -323,8 +322,7 @@ func TestConditionsAndPaths(t *testing.T) {
 	}
 }
 
-// FuzzRules judges what no API server would send: nothing may panic, and
-// nothing that a terminal obeys may be said.
+// FuzzRules judges what no API server would send: nothing may panic, and nothing that a terminal obeys may be said.
 func FuzzRules(f *testing.F) {
 	targets := []string{"k8s:pod/a", "k8s:job/a", "k8s:deploy/a", "k8s:sts/a", "k8s:ds/a", "k8s:svc/a", "k8s:ing/a", "k8s:widgets.example.com/a", "k8s:crd/a", "k8s:secret/a#key=b",
 		"k8s:widgets.example.com/a#condition=Ready", "k8s:widgets.example.com/a#jsonpath={.status.conditions[?(@.type==\"Ready\")].status}=True", "k8s:pvc/a", "k8s:hpa/a", "k8s:csr/a"}

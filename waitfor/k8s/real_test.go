@@ -96,9 +96,8 @@ func (w *realWait) says(text string) {
 	}
 }
 
-// TestReal pins, at a real API server, that the Role which is told is what a
-// wait needs, no less, for each way to ask; and that objects are as the rules
-// have them. There are no controllers: the test writes what they would.
+// TestReal pins, at a real API server, that the Role which is told is what a wait needs, no less, for each way to ask;
+// and that objects are as the rules have them. There are no controllers: the test writes what they would.
 func TestReal(t *testing.T) {
 	w := &realWait{t: t, s: servers.StartAPIServer(t)}
 	const ns, shop = "/api/v1/namespaces", "/namespaces/shop/"

@@ -53,8 +53,8 @@ func (s *apiServer) apply(documents ...string) {
 	}
 }
 
-// begin waits for the targets in the background, for a minute at most, and
-// returns a function that returns how it ended.
+// begin waits for the targets in the background, for a minute at most, and returns a function that returns how it
+// ended.
 func (s *apiServer) begin(targets ...string) (end func() error) {
 	s.t.Helper()
 	o := target.Options{
@@ -135,8 +135,8 @@ func TestJobFails(t *testing.T) {
 	}
 }
 
-// TestOneWatch pins that 200 objects of a kind and namespace, by whichever
-// name of the kind, cost one list and one watch.
+// TestOneWatch pins that 200 objects of a kind and namespace, by whichever name of the kind, cost one list and one
+// watch.
 func TestOneWatch(t *testing.T) {
 	s := newAPIServer(t)
 	var targets []string
@@ -166,8 +166,7 @@ func service(name string) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q}, "spec": {"selector": {"app": %[1]q}}}`, name)
 }
 
-// TestServices pins that Services share the watch of their EndpointSlices,
-// and are not taken for one another.
+// TestServices pins that Services share the watch of their EndpointSlices, and are not taken for one another.
 func TestServices(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(service("a"), service("b"), slice("a-1", "a", "true"), slice("b-1", "b", "false"))
@@ -203,8 +202,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestGoneNeedsProof pins that an API server which does not tell proves
-// nothing.
+// TestGoneNeedsProof pins that an API server which does not tell proves nothing.
 func TestGoneNeedsProof(t *testing.T) {
 	s := newAPIServer(t)
 	s.Answer(500)
@@ -234,8 +232,8 @@ func TestIfMissing(t *testing.T) {
 	}
 }
 
-// TestForbidden pins the story of a service account without a Role: what is
-// missing is said, once and at once, and with the Role the wait goes on.
+// TestForbidden pins the story of a service account without a Role: what is missing is said, once and at once, and with
+// the Role the wait goes on.
 func TestForbidden(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(jobComplete, service("a"), slice("a-1", "a", "true"))
@@ -288,8 +286,8 @@ const (
 	podFailed = `"spec": {"nodeName": "n1"}, "status": {"phase": "Failed", "reason": "Evicted"}`
 )
 
-// TestSelector pins how many of the objects that match have to be ready. Each
-// target is waited for until it says what is wanted.
+// TestSelector pins how many of the objects that match have to be ready. Each target is waited for until it says what
+// is wanted.
 func TestSelector(t *testing.T) {
 	const app = `"app": "web"`
 	for _, tt := range []struct {
@@ -326,8 +324,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestFailedSome pins that a Job of which nothing succeeded is no more ready
-// for those whom some success is enough.
+// TestFailedSome pins that a Job of which nothing succeeded is no more ready for those whom some success is enough.
 func TestFailedSome(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(jobFailed)
@@ -336,8 +333,8 @@ func TestFailedSome(t *testing.T) {
 	}
 }
 
-// TestFailedJobs pins that of many Jobs that failed, one is asked for the
-// reason, and none whose failure does not matter.
+// TestFailedJobs pins that of many Jobs that failed, one is asked for the reason, and none whose failure does not
+// matter.
 func TestFailedJobs(t *testing.T) {
 	for settings, want := range map[string]int{"": 1, "#if-failed=ok": 0} {
 		s := newAPIServer(t)
@@ -360,8 +357,7 @@ func TestFailedJobs(t *testing.T) {
 	}
 }
 
-// TestDaemonSetOnNode pins same-node of a DaemonSet: of its Pods, the one on
-// the node counts.
+// TestDaemonSetOnNode pins same-node of a DaemonSet: of its Pods, the one on the node counts.
 func TestDaemonSetOnNode(t *testing.T) {
 	set := func(scheduled int) string {
 		return fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": {"app": "agent"}}},
@@ -413,8 +409,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestServerComesBack pins that what an API server does not tell is the
-// failure, and that a wait outlives its absence.
+// TestServerComesBack pins that what an API server does not tell is the failure, and that a wait outlives its absence.
 func TestServerComesBack(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(jobActive)

@@ -10,27 +10,23 @@ import (
 
 // A Check is one thing to wait for.
 type Check interface {
-	// Check makes one attempt; nil means ready. An error is a [failure.Failure], or
-	// made one by [All]; [poll.Permanent] marks one that no other attempt can
-	// mend. Several attempts may run at once.
+	// Check makes one attempt; nil means ready. An error is a [failure.Failure], or made one by [All]; [poll.Permanent]
+	// marks one that no other attempt can mend. Several attempts may run at once.
 	Check(ctx context.Context) error
 
 	// String is the target as a person would write it, without credentials.
 	String() string
 }
 
-// A Watcher is a [Check] that is told when another attempt may find something
-// new, and need not be asked often.
+// A Watcher is a [Check] that is told when another attempt may find something new, and need not be asked often.
 type Watcher interface {
 	Check
-	// Watch returns a channel that gets a value after each change, until ctx
-	// ends, or nil if that cannot be had. It is an aid: the check is repeated
-	// now and then all the same.
+	// Watch returns a channel that gets a value after each change, until ctx ends, or nil if that cannot be had. It is
+	// an aid: the check is repeated now and then all the same.
 	Watch(ctx context.Context) <-chan struct{}
 }
 
-// Options configures [Parse] and [All]. The zero value waits for every target,
-// without an end and without a word.
+// Options configures [Parse] and [All]. The zero value waits for every target, without an end and without a word.
 type Options struct {
 	Settings Settings                 // of every target that knows them, unless it says otherwise
 	Gone     bool                     // wait until targets do not answer any more
@@ -44,8 +40,8 @@ type Options struct {
 	Log            *slog.Logger  // discards if nil
 }
 
-// A Sharer is a [Check] that shares something with the other checks of a wait. Share
-// is called once, before the first attempt.
+// A Sharer is a [Check] that shares something with the other checks of a wait. Share is called once, before the first
+// attempt.
 type Sharer interface {
 	Check
 	Share(*Shared)
@@ -57,8 +53,7 @@ type Shared struct {
 	parts   map[any]Part
 }
 
-// A Part is what several checks of a wait share. Run is called when every check has
-// joined, and ends with ctx.
+// A Part is what several checks of a wait share. Run is called when every check has joined, and ends with ctx.
 type Part interface{ Run(ctx context.Context) }
 
 // NewShared returns what the checks of a wait with the options may share.

@@ -9,9 +9,8 @@ import (
 	"initbox/internal/resolver"
 )
 
-// gone turns a check around: it is ready when its target is known not to be
-// there. Only a refused connection, a name that does not exist and a missing
-// file prove that; a hang or an error prove nothing.
+// gone turns a check around: it is ready when its target is known not to be there. Only a refused connection, a name
+// that does not exist and a missing file prove that; a hang or an error prove nothing.
 type gone struct{ check Check }
 
 // Gone returns the check that is ready when c's target is known not to be there.

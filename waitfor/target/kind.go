@@ -1,9 +1,9 @@
-// Package target has the syntax of targets: their kinds, their URLs, the settings after #, and
-// the secrets that they refer to.
+// Package target has the syntax of targets: their kinds, their URLs, the settings after #, and the secrets that they
+// refer to.
 //
-// A kind of target is a [Kind]: how its URL differs from a plain one, which settings it takes,
-// and the function that makes a [Check] of a parsed [Target]. [Kinds.Parse] does that for a
-// table of kinds; package waitfor has the table of all.
+// A kind of target is a [Kind]: how its URL differs from a plain one, which settings it takes, and the function that
+// makes a [Check] of a parsed [Target]. [Kinds.Parse] does that for a table of kinds; package waitfor has the table of
+// all.
 package target
 
 import (
@@ -26,11 +26,10 @@ type Kind struct {
 	Filters bool   // settings may have an @ in them, as a JSONPath filter has
 	Socket  string // the scheme whose host is the percent-encoded path of a socket; "" if there is none
 
-	// Parse returns the check that waits for t. Its errors do not quote what may be a
-	// password; the caller puts the target before them.
+	// Parse returns the check that waits for t. Its errors do not quote what may be a password; the caller puts the
+	// target before them.
 	Parse func(t *Target) (Check, error)
-	// Show returns the target without credentials; nil means the URL without user,
-	// query and fragment.
+	// Show returns the target without credentials; nil means the URL without user, query and fragment.
 	Show func(t *Target) string
 }
 

@@ -8,8 +8,8 @@ import (
 // Env looks up variables of the environment. It may be nil: no variables.
 type Env func(name string) string
 
-// Variable returns the value of an environment variable, or the content of the file
-// that the variable NAME_FILE names, or "".
+// Variable returns the value of an environment variable, or the content of the file that the variable NAME_FILE names,
+// or "".
 func (getenv Env) Variable(name string) (string, error) {
 	if name == "" || getenv == nil {
 		return "", nil
@@ -23,8 +23,8 @@ func (getenv Env) Variable(name string) (string, error) {
 	return "", nil
 }
 
-// Token returns the content of the file that the setting names, or else what the
-// environment's variable has. It is "" if there is neither.
+// Token returns the content of the file that the setting names, or else what the environment's variable has. It is ""
+// if there is neither.
 func Token(t *Target, setting, variable string) (string, error) {
 	if !t.Settings.On(setting) {
 		return t.Getenv.Variable(variable)

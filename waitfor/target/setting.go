@@ -11,9 +11,8 @@ import (
 	"initbox/internal/suggest"
 )
 
-// Setting is what a kind of target can be told: what to expect of it, or how to
-// ask. In a target it stands in the fragment, name=value or name alone, joined
-// by &; as a flag of the same name it holds for every target of the kind.
+// Setting is what a kind of target can be told: what to expect of it, or how to ask. In a target it stands in the
+// fragment, name=value or name alone, joined by &; as a flag of the same name it holds for every target of the kind.
 type Setting struct {
 	Name  string
 	Value string // what the value is, for the help; empty for a switch
@@ -76,8 +75,8 @@ func (k *Kind) Names() []string {
 	return names
 }
 
-// suggest asks for the setting that was probably meant. It does not quote what
-// was written, which may be the end of a password.
+// suggest asks for the setting that was probably meant. It does not quote what was written, which may be the end of a
+// password.
 func (k *Kind) suggest(name string) string {
 	if meant := suggest.Closest(name, k.Names()); meant != "" {
 		return ": did you mean " + meant + "?"

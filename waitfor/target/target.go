@@ -46,8 +46,7 @@ func Of(c Check) *Target {
 // Parsed returns t. A [Check] that embeds a target has it: what it was parsed from.
 func (t *Target) Parsed() *Target { return t }
 
-// Parse turns a target into the check of its kind. Its errors never quote the
-// target, which may hold a password.
+// Parse turns a target into the check of its kind. Its errors never quote the target, which may hold a password.
 func (l Kinds) Parse(text string, o Options) (Check, error) {
 	t, err := l.Target(text, o)
 	if err != nil {
@@ -76,8 +75,8 @@ func (l Kinds) Parse(text string, o Options) (Check, error) {
 	return check, nil
 }
 
-// Target reads a target in the order in which its parts may hold each other: what it
-// refers to, the form of another program that this may be, the URL, its settings.
+// Target reads a target in the order in which its parts may hold each other: what it refers to, the form of another
+// program that this may be, the URL, its settings.
 func (l Kinds) Target(text string, o Options) (*Target, error) {
 	t := &Target{AttemptTimeout: o.AttemptTimeout, Resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), Getenv: o.Getenv}
 	referring := strings.HasPrefix(text, "${")
@@ -112,9 +111,8 @@ func (l Kinds) Target(text string, o Options) (*Target, error) {
 	return t, nil
 }
 
-// fragment returns what stands after #, as it was written. EscapedFragment would
-// decode it where it has characters that a URL should have encoded, such as {,
-// and so lose what tells an & in a value from one between settings.
+// fragment returns what stands after #, as it was written. EscapedFragment would decode it where it has characters that
+// a URL should have encoded, such as {, and so lose what tells an & in a value from one between settings.
 func (t *Target) fragment() string { return cmp.Or(t.URL.RawFragment, t.URL.EscapedFragment()) }
 
 // parseKind sets the kind and the scheme of t by the beginning of its URL.
@@ -139,8 +137,7 @@ func (l Kinds) parseKind(t *Target, text string) error {
 	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + l.firstSchemes())
 }
 
-// parseURL does not pass on the errors of package url, which quote what may be
-// a password.
+// parseURL does not pass on the errors of package url, which quote what may be a password.
 func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 	if t.Kind.Socket == t.Scheme {
 		if text, err = t.cutSocket(text); err != nil {
@@ -189,8 +186,7 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 	return nil
 }
 
-// cutSocket takes the percent-encoded path of a socket from the place of the
-// host, where package url would not have it.
+// cutSocket takes the percent-encoded path of a socket from the place of the host, where package url would not have it.
 func (t *Target) cutSocket(text string) (string, error) {
 	rest := strings.TrimPrefix(text[len(t.Scheme):], "://")
 	user, end := forms.Authority(rest)
@@ -202,8 +198,7 @@ func (t *Target) cutSocket(text string) (string, error) {
 	return t.Scheme + "://" + rest[:user] + "localhost" + rest[end:], nil
 }
 
-// String is the target without user information, query and fragment: any of
-// them may hold a secret.
+// String is the target without user information, query and fragment: any of them may hold a secret.
 func (t *Target) String() string {
 	if t.Kind.Show != nil {
 		return t.Kind.Show(t)
@@ -230,8 +225,7 @@ func Plain(t *Target) string {
 	return s
 }
 
-// shownPath is the path up to where some have parameters in it, as in
-// jdbc:sqlserver://host/app;user=app;password=…
+// shownPath is the path up to where some have parameters in it, as in jdbc:sqlserver://host/app;user=app;password=…
 func (t *Target) shownPath() string {
 	path := t.URL.Path
 	if i := strings.IndexAny(path, ";&"); i >= 0 && !t.Kind.File {
@@ -264,8 +258,8 @@ func Addr(t *Target) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Only refuses the parts of a URL that the kind has no use for. It does not
-// quote them: they may be the end of a password.
+// Only refuses the parts of a URL that the kind has no use for. It does not quote them: they may be the end of a
+// password.
 func Only(t *Target, parts string) error {
 	for _, part := range []struct {
 		name    string
@@ -293,8 +287,8 @@ func Path(t *Target) (string, error) {
 	return t.URL.Path, Only(t, "path")
 }
 
-// Param returns the first of the parameters in the target's query that is given,
-// whatever the case of its name. It may have a secret in it: see [secret.URL.Expand].
+// Param returns the first of the parameters in the target's query that is given, whatever the case of its name. It may
+// have a secret in it: see [secret.URL.Expand].
 func (u URL) Param(names ...string) string {
 	query := u.Query()
 	for _, name := range names {

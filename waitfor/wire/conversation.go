@@ -15,13 +15,11 @@ import (
 	"initbox/waitfor/target"
 )
 
-// ConversationLimit is as much as is read of a server in one attempt, whatever it
-// announces.
+// ConversationLimit is as much as is read of a server in one attempt, whatever it announces.
 const ConversationLimit = 1 << 20
 
-// A Conversation is a connection over which a check and a server speak the
-// server's protocol. It ends when its attempt does: reads and writes fail then as
-// at a deadline.
+// A Conversation is a connection over which a check and a server speak the server's protocol. It ends when its attempt
+// does: reads and writes fail then as at a deadline.
 type Conversation struct {
 	Conn net.Conn // with TLS, once that is there
 	Addr string
@@ -40,8 +38,7 @@ func Converse(ctx context.Context, conn net.Conn, addr string) *Conversation {
 	return c
 }
 
-// Encrypt goes on over TLS, for one of the protocols, if any are given (ALPN). The
-// certificate files are read anew.
+// Encrypt goes on over TLS, for one of the protocols, if any are given (ALPN). The certificate files are read anew.
 func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	conf, err := o.Load()
 	if err != nil {
@@ -69,8 +66,8 @@ func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	return nil
 }
 
-// plain reads from a server without TLS, and notices one that wants it: what it is
-// sent it takes for the beginning of a handshake, and refuses it with an alert.
+// plain reads from a server without TLS, and notices one that wants it: what it is sent it takes for the beginning of a
+// handshake, and refuses it with an alert.
 type plain struct {
 	io.Reader
 	begun bool
@@ -96,8 +93,7 @@ func (c *Conversation) Read(p []byte) (int, error) {
 	return n, c.Ended(err)
 }
 
-// Next returns the next n bytes, for which it makes no more room than the server may
-// still fill.
+// Next returns the next n bytes, for which it makes no more room than the server may still fill.
 func (c *Conversation) Next(n uint64) ([]byte, error) {
 	if n > uint64(c.left.N)+uint64(c.In.Buffered()) {
 		return nil, TooLong(n)
@@ -110,8 +106,7 @@ func (c *Conversation) Next(n uint64) ([]byte, error) {
 // lineLimit is as long as a line may be.
 const lineLimit = 16 << 10
 
-// Line returns the next line without its end, which is a line feed or a carriage
-// return and a line feed.
+// Line returns the next line without its end, which is a line feed or a carriage return and a line feed.
 func (c *Conversation) Line() (string, error) {
 	line, err := c.In.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -138,8 +133,8 @@ func (c *Conversation) Ended(err error) error {
 // errEndless is that of a server of which more is not read.
 var errEndless = &failure.Failure{Class: failure.Unexpected, Text: "the server does not stop talking", Hint: target.OtherPortHint}
 
-// BoundedDial returns a dial of connections of which no more than so many bytes are read,
-// for a client of HTTP: HTTP/2 has frames without end that are no answer.
+// BoundedDial returns a dial of connections of which no more than so many bytes are read, for a client of HTTP: HTTP/2
+// has frames without end that are no answer.
 func BoundedDial(limit int64, dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)

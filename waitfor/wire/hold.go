@@ -11,12 +11,10 @@ import (
 	"initbox/internal/poll"
 )
 
-// DefaultHold is how long a connection has to last. A proxy whose server is not
-// there accepts it and closes it at once.
+// DefaultHold is how long a connection has to last. A proxy whose server is not there accepts it and closes it at once.
 const DefaultHold = 20 * time.Millisecond
 
-// Hold returns nil once conn has stayed open for so long, or the server has
-// spoken.
+// Hold returns nil once conn has stayed open for so long, or the server has spoken.
 func Hold(ctx context.Context, conn net.Conn, hold time.Duration) error {
 	if hold == 0 {
 		return nil

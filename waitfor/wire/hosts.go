@@ -11,8 +11,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Any is ready as soon as one of the server's addresses is, by what ask says. Else its
-// error is the one that says most.
+// Any is ready as soon as one of the server's addresses is, by what ask says. Else its error is the one that says most.
 func Any(ctx context.Context, s Server, ask func(ctx context.Context, addr string) error) error {
 	if len(s.Addrs) == 1 {
 		return ask(ctx, s.Addrs[0])
@@ -30,8 +29,7 @@ func Any(ctx context.Context, s Server, ask func(ctx context.Context, addr strin
 	return mostTelling(s.Addrs, outcomes)
 }
 
-// Every is ready when each of the server's addresses is; the server is gone when none is
-// left.
+// Every is ready when each of the server's addresses is; the server is gone when none is left.
 func Every(ctx context.Context, s Server, ask func(ctx context.Context, addr string) error) error {
 	if s.Gone {
 		return Any(ctx, s, ask)
@@ -49,8 +47,8 @@ func Every(ctx context.Context, s Server, ask func(ctx context.Context, addr str
 // hostDelay is the pause before the next of several hosts is tried as well.
 const hostDelay = 250 * time.Millisecond
 
-// mostTelling picks the error of several servers that says most: what one said
-// itself, rather than that another is not there or hangs.
+// mostTelling picks the error of several servers that says most: what one said itself, rather than that another is not
+// there or hangs.
 func mostTelling(addrs []string, outcomes []poll.Outcome[struct{}]) error {
 	worst, at := error(nil), ""
 	hangs := false
@@ -68,8 +66,8 @@ func mostTelling(addrs []string, outcomes []poll.Outcome[struct{}]) error {
 	return failure.At(at, worst)
 }
 
-// telling is 0 for what a server said itself, and more for what says less. That one
-// server is known not to be there proves nothing of the others, so it says least.
+// telling is 0 for what a server said itself, and more for what says less. That one server is known not to be there
+// proves nothing of the others, so it says least.
 func telling(err error) int {
 	var lookup *resolver.Failure
 	switch f := failure.Of(err); {

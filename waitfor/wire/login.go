@@ -6,9 +6,8 @@ import (
 	"initbox/internal/secret"
 )
 
-// Login returns the user and the password as they are now: those in the target,
-// else those of its settings, else those of the environment's variables. Both may
-// be empty.
+// Login returns the user and the password as they are now: those in the target, else those of its settings, else those
+// of the environment's variables. Both may be empty.
 func Login(s Server, userVariable, passwordVariable string) (user, password string, err error) {
 	u, err := s.URL.Expand()
 	if err != nil {

@@ -36,8 +36,8 @@ func (a QueryAnswer) Judge(secrets ...string) error {
 	return f
 }
 
-// truthy reports whether a value of SQL, as text, is one that a query is ready with:
-// any but false, 0 (of whatever type, a bit too) and the empty text.
+// truthy reports whether a value of SQL, as text, is one that a query is ready with: any but false, 0 (of whatever
+// type, a bit too) and the empty text.
 func truthy(value string) bool {
 	value = strings.ToLower(strings.Trim(value, "\x00 \t\r\n")) // a BIT of MySQL is a byte 0
 	switch value {

@@ -12,8 +12,8 @@ import (
 // quotedLength is as much as is told of what a server says.
 const quotedLength = 300
 
-// Quote makes what a server says fit for a message: on one line, not too long, and
-// without any of the secrets, which servers are known to repeat.
+// Quote makes what a server says fit for a message: on one line, not too long, and without any of the secrets, which
+// servers are known to repeat.
 func Quote(text string, secrets ...string) string {
 	text = text[:min(len(text), 20*quotedLength)]
 	for _, s := range secrets {
@@ -29,8 +29,8 @@ func Quote(text string, secrets ...string) string {
 	return failure.Printable(text)
 }
 
-// hide replaces a secret in text, and the beginning of a long one: servers cut off what
-// they repeat, Redis after 128 bytes.
+// hide replaces a secret in text, and the beginning of a long one: servers cut off what they repeat, Redis after 128
+// bytes.
 func hide(text, s string) string {
 	const enough = 16 // bytes, which are in no text by chance
 	if len(s) <= 2 {  // is in other words by chance, and no secret either

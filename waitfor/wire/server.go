@@ -1,6 +1,6 @@
-// Package wire has what the checks of several protocols share: the addresses, credentials and
-// TLS settings of a [Server], the [Conversation] with one of its addresses, with bounds on what is
-// read, the judgement on a query's answer, and [Quote], which hides secrets in what a server says.
+// Package wire has what the checks of several protocols share: the addresses, credentials and TLS settings of a
+// [Server], the [Conversation] with one of its addresses, with bounds on what is read, the judgement on a query's
+// answer, and [Quote], which hides secrets in what a server says.
 //
 //	s, err := wire.NewServer(t, "6379") // the default port
 //	err = wire.Any(ctx, s, func(ctx context.Context, addr string) error {
@@ -32,8 +32,8 @@ import (
 	"initbox/waitfor/target"
 )
 
-// A Server is what those kinds of target have in common that speak to one, or to
-// one of several, in a protocol of its own.
+// A Server is what those kinds of target have in common that speak to one, or to one of several, in a protocol of its
+// own.
 type Server struct {
 	*target.Target
 	Dialer *dial.Dialer
@@ -52,8 +52,7 @@ var LoginSettings = []target.Setting{
 	{Name: "password-file", Value: "FILE", Usage: "file with the user's password"},
 }
 
-// EncryptionSettings are those of every kind of server that speaks its protocol with TLS
-// or without.
+// EncryptionSettings are those of every kind of server that speaks its protocol with TLS or without.
 var EncryptionSettings = append([]target.Setting{{Name: "tls", Usage: "speak TLS"}}, target.TLSSettings...)
 
 // NewServer reads the hosts of the target, any of which may leave out its port.
@@ -72,8 +71,8 @@ func NewServer(t *target.Target, port string) (Server, error) {
 	return s, nil
 }
 
-// Certificates takes the files that the target's query names, as the clients of such a
-// server call them, where the settings name none.
+// Certificates takes the files that the target's query names, as the clients of such a server call them, where the
+// settings name none.
 func (s *Server) Certificates(ca, cert, key []string) error {
 	for _, p := range []struct {
 		to    *string
@@ -94,8 +93,8 @@ func (s *Server) Certificates(ca, cert, key []string) error {
 // Plaintext reports whether TLS is not spoken, whatever the server says.
 func (s Server) Plaintext() bool { return !s.Encrypted }
 
-// JoinHostPort joins one of several hosts, "host", "host:port", "[::1]" or "[::1]:port",
-// with its port as net.Dial wants them.
+// JoinHostPort joins one of several hosts, "host", "host:port", "[::1]" or "[::1]:port", with its port as net.Dial
+// wants them.
 func JoinHostPort(host, port string) (string, error) {
 	u := &url.URL{Host: host}
 	if problem := secret.HostProblem(u); problem != nil && strings.Count(host, ":") > 1 {

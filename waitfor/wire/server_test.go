@@ -67,8 +67,7 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-// TestConversationIsBounded pins that a server cannot make a check read or reserve
-// more than 1 MiB.
+// TestConversationIsBounded pins that a server cannot make a check read or reserve more than 1 MiB.
 func TestConversationIsBounded(t *testing.T) {
 	endless := func(c net.Conn) {
 		for p := bytes.Repeat([]byte("x"), 64<<10); ; {
@@ -145,8 +144,8 @@ func TestAny(t *testing.T) {
 	}
 }
 
-// TestAnyHanging pins that a host which hangs does not hold up the others, and that what
-// another says is told while it does.
+// TestAnyHanging pins that a host which hangs does not hold up the others, and that what another says is told while it
+// does.
 func TestAnyHanging(t *testing.T) {
 	if err := Any(t.Context(), testServer(t, "memcached://127.0.0.1:1,127.0.0.1:2"), func(ctx context.Context, addr string) error {
 		if addr == "127.0.0.1:1" {

@@ -1,5 +1,5 @@
-// Package httpapi makes the requests of checks whose protocol is HTTP underneath: to the server
-// itself, through no proxy and along no redirect, and with bounds on what is read.
+// Package httpapi makes the requests of checks whose protocol is HTTP underneath: to the server itself, through no
+// proxy and along no redirect, and with bounds on what is read.
 package httpapi
 
 import (
@@ -23,8 +23,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// An Server is a server whose protocol is HTTP underneath. It is asked itself: not
-// through a proxy, and not where a redirect leads.
+// An Server is a server whose protocol is HTTP underneath. It is asked itself: not through a proxy, and not where a
+// redirect leads.
 type Server struct {
 	wire.Server
 	Client httpclient.Options
@@ -99,8 +99,7 @@ func Failure(t *target.Target, err error, addr string) error {
 
 // NewRequest returns a request of a check.
 func NewRequest(ctx context.Context, method string, u *url.URL, body io.Reader) (*http.Request, error) {
-	// The phases of a request, for the message if one of them never ends, are
-	// noted by the dialer and here.
+	// The phases of a request, for the message if one of them never ends, are noted by the dialer and here.
 	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, "http://placeholder.invalid", body)
 	if err != nil {
 		return nil, poll.Permanent(errors.New("method or body is not valid"))
@@ -116,9 +115,8 @@ func (a *Answer) JSON(v any) bool { return json.Unmarshal(a.Body, v) == nil }
 // Quote is [quote] of what the server said.
 func (a *Answer) Quote(text string) string { return wire.Quote(text, a.Secrets...) }
 
-// Words returns what a server says in JSON of why it does not do what it was asked to,
-// or "". The servers have it in an error that is a text or has a type and a reason, or
-// in a message.
+// Words returns what a server says in JSON of why it does not do what it was asked to, or "". The servers have it in an
+// error that is a text or has a type and a reason, or in a message.
 func (a *Answer) Words() string {
 	var said struct {
 		Error   any `json:"error"`
@@ -136,8 +134,8 @@ func (a *Answer) Words() string {
 	return a.Quote(words)
 }
 
-// Failure is that of an answer with a status that is not of one which is ready. An
-// answer that the servers of the kind do not give is another protocol's.
+// Failure is that of an answer with a status that is not of one which is ready. An answer that the servers of the kind
+// do not give is another protocol's.
 func (s Server) Failure(a *Answer) *failure.Failure {
 	f := failure.Status(a.Status)
 	words := a.Words()
@@ -156,8 +154,7 @@ func (s Server) Failure(a *Answer) *failure.Failure {
 	return f
 }
 
-// Basic is the header of basic authentication, and what of it is secret. It is empty
-// without a user and a password.
+// Basic is the header of basic authentication, and what of it is secret. It is empty without a user and a password.
 func Basic(user, password string) (http.Header, []string) {
 	if user == "" && password == "" {
 		return nil, nil

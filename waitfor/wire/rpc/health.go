@@ -69,8 +69,8 @@ func Failure(status string) error {
 	return failure.New(failure.Unexpected, "gRPC status %s", status)
 }
 
-// healthStatus reads the framed HealthCheckResponse: field 1 is the status, and
-// absent if 0. Fields that it may have one day are passed over.
+// healthStatus reads the framed HealthCheckResponse: field 1 is the status, and absent if 0. Fields that it may have
+// one day are passed over.
 func healthStatus(frame []byte) (status uint64, err error) {
 	message, ok := Message(frame)
 	if !ok || !Fields(message, func(field, number uint64, text []byte) {

@@ -66,8 +66,8 @@ func TestGRPCFailure(t *testing.T) {
 	}
 }
 
-// FuzzHealthStatus: no answer makes the reader panic, and one that is read is
-// read alike with an unknown field in front.
+// FuzzHealthStatus: no answer makes the reader panic, and one that is read is read alike with an unknown field in
+// front.
 func FuzzHealthStatus(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x02\x08\x01"))
 	f.Add([]byte("\x00\x00\x00\x00\x06\x12\x02hi\x08\x01"))

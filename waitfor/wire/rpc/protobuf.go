@@ -2,13 +2,12 @@ package rpc
 
 import "encoding/binary"
 
-// The messages of gRPC that are sent and read here have a handful of fields, which
-// needs no library and no generated code.
+// The messages of gRPC that are sent and read here have a handful of fields, which needs no library and no generated
+// code.
 //
 // https://protobuf.dev/programming-guides/encoding/
 
-// AppendText appends a field that is a string or a message. One that is empty is left
-// out, as proto3 has it.
+// AppendText appends a field that is a string or a message. One that is empty is left out, as proto3 has it.
 func AppendText(message []byte, field uint64, value string) []byte {
 	if value == "" {
 		return message
@@ -23,9 +22,8 @@ func AppendNumber(message []byte, field, value uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(message, field<<3), value)
 }
 
-// Fields calls see with each field of a message: with its number if it is a
-// varint, with its bytes if it is a string or a message. The other types are passed
-// over. It reports whether the message is well formed.
+// Fields calls see with each field of a message: with its number if it is a varint, with its bytes if it is a string or
+// a message. The other types are passed over. It reports whether the message is well formed.
 func Fields(message []byte, see func(field, number uint64, text []byte)) bool {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)

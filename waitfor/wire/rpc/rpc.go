@@ -1,6 +1,5 @@
-// Package rpc calls methods of gRPC servers, and their health service, without a library for
-// gRPC: messages of a few fields are written and read with [AppendText], [AppendNumber] and
-// [Fields].
+// Package rpc calls methods of gRPC servers, and their health service, without a library for gRPC: messages of a few
+// fields are written and read with [AppendText], [AppendNumber] and [Fields].
 package rpc
 
 import (
@@ -21,8 +20,7 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// A Client calls methods over net/http's HTTP/2: a message of a few fields each
-// way needs no gRPC library (3.9 MB).
+// A Client calls methods over net/http's HTTP/2: a message of a few fields each way needs no gRPC library (3.9 MB).
 //
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 type Client struct {
@@ -81,14 +79,12 @@ func (g Client) Call(ctx context.Context, addr, method string, message []byte, h
 	return Answer{trailer.Get("Grpc-Status"), words, frame}, nil
 }
 
-// Frame puts the header before a message: whether it is compressed, and how long
-// it is.
+// Frame puts the header before a message: whether it is compressed, and how long it is.
 func Frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
-// Message takes the header off. It reports whether that is all there is, and not
-// compressed, which was not asked for.
+// Message takes the header off. It reports whether that is all there is, and not compressed, which was not asked for.
 func Message(frame []byte) ([]byte, bool) {
 	if len(frame) < 5 || frame[0] != 0 || uint64(binary.BigEndian.Uint32(frame[1:5])) != uint64(len(frame)-5) {
 		return nil, false

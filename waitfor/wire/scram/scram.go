@@ -24,15 +24,15 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// maxIterations is how often a server may have the password hashed, which takes a
-// second of a processor's time at most. Servers ask for 4096, or some hundred thousand.
+// maxIterations is how often a server may have the password hashed, which takes a second of a processor's time at most.
+// Servers ask for 4096, or some hundred thousand.
 const maxIterations = 1_000_000
 
-// A Client is the client's side of one login with SCRAM (RFC 5802, RFC 7677), which
-// proves that each side knows the password without telling it.
+// A Client is the client's side of one login with SCRAM (RFC 5802, RFC 7677), which proves that each side knows the
+// password without telling it.
 //
-// Of SASLprep (RFC 4013), by which different spellings of a password are the same,
-// nothing is done: what is in use, ASCII and composed letters, is as it is.
+// Of SASLprep (RFC 4013), by which different spellings of a password are the same, nothing is done: what is in use,
+// ASCII and composed letters, is as it is.
 type Client struct {
 	hash           func() hash.Hash
 	user, password string
@@ -47,8 +47,8 @@ func New(hash func() hash.Hash, user, password string) *Client {
 	return &Client{hash: hash, user: user, password: password, nonce: rand.Text(), header: "n,,"}
 }
 
-// Bind makes it a login of a -PLUS mechanism, for no other TLS channel than that to
-// the server with the certificate. It reports whether that can be.
+// Bind makes it a login of a -PLUS mechanism, for no other TLS channel than that to the server with the certificate. It
+// reports whether that can be.
 func (s *Client) Bind(cert *x509.Certificate) bool {
 	if s.binding = serverEndPoint(cert); s.binding == nil {
 		return false
@@ -57,12 +57,11 @@ func (s *Client) Bind(cert *x509.Certificate) bool {
 	return true
 }
 
-// Unoffered says that the channel could be bound, but that the server did not offer it:
-// a server that did knows then that somebody in between left it out.
+// Unoffered says that the channel could be bound, but that the server did not offer it: a server that did knows then
+// that somebody in between left it out.
 func (s *Client) Unoffered() { s.header = "y,," }
 
-// serverEndPoint is the channel binding tls-server-end-point (RFC 5929, section 4.1),
-// or nil where that is not defined.
+// serverEndPoint is the channel binding tls-server-end-point (RFC 5929, section 4.1), or nil where that is not defined.
 func serverEndPoint(cert *x509.Certificate) []byte {
 	var h hash.Hash
 	switch cert.SignatureAlgorithm {
@@ -87,8 +86,7 @@ func (s *Client) firstBare() string {
 	return "n=" + strings.NewReplacer("=", "=3D", ",", "=2C").Replace(s.user) + ",r=" + s.nonce
 }
 
-// Final is the client's answer to the server's first message. Its errors are of class
-// unexpected answer.
+// Final is the client's answer to the server's first message. Its errors are of class unexpected answer.
 func (s *Client) Final(serverFirst string) (string, error) {
 	nonce, salt, iterations := "", []byte(nil), 0
 	for attribute := range strings.SplitSeq(serverFirst, ",") {
@@ -131,8 +129,8 @@ func unexpected(format string, args ...any) error {
 	return f
 }
 
-// Verify reads the server's last message, which proves that it knows the password, too,
-// or says why the login has failed. Its errors are of class authentication.
+// Verify reads the server's last message, which proves that it knows the password, too, or says why the login has
+// failed. Its errors are of class authentication.
 func (s *Client) Verify(serverFinal string) error {
 	name, value, _ := strings.Cut(serverFinal, "=")
 	value, _, _ = strings.Cut(value, ",")

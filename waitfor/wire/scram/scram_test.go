@@ -12,8 +12,8 @@ import (
 	"initbox/internal/failure"
 )
 
-// TestSCRAMVectors pins the examples of RFC 7677, section 3, and, for SHA-512, which no
-// RFC has an example of, one made with Python's hashlib.
+// TestSCRAMVectors pins the examples of RFC 7677, section 3, and, for SHA-512, which no RFC has an example of, one made
+// with Python's hashlib.
 func TestSCRAMVectors(t *testing.T) {
 	for name, v := range map[string]struct {
 		hash                                                func() hash.Hash
