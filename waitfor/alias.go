@@ -5,7 +5,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// What targets, checks and waits are made of is defined in package target.
+// The parts of targets, checks and waits are defined in package target.
 type (
 	Kind     = target.Kind
 	Setting  = target.Setting
@@ -15,7 +15,7 @@ type (
 	Options  = target.Options
 )
 
-// DNSTarget returns the target that waits for name, which may hold any character.
+// DNSTarget returns the target that waits for name, which may contain any character.
 func DNSTarget(name string) string { return dns.Target(name) }
 
 // Answers returns the records that a dns check found in its last attempt, in the form that wait-for-dns prints; nil for

@@ -28,7 +28,7 @@ import (
 	"initbox/waitfor/zookeeper"
 )
 
-// kinds lists every kind of target. A new one is a line here and a package.
+// kinds lists every kind of target. A new kind is a package and a line here.
 var kinds = target.Kinds{
 	&dns.Kind,
 	&socket.TCP,
@@ -65,15 +65,15 @@ func KindOf(scheme string) *target.Kind { return kinds.Of(scheme) }
 func Schemes() []string { return kinds.Schemes() }
 
 // Parse turns a target such as "tcp://mydb:5432" or "http://api/health#status=200&json=.status==UP" into a [Check]. Its
-// errors never quote the target, which may hold a password.
+// errors never quote the target, which may contain a password.
 //
 // A target may refer to a secret, in the user information, the path or the query: ${file:/path}, which is read again at
-// each attempt, and ${env:NAME}, which must be set, because nothing can set it later.
+// each attempt, and ${env:NAME}, which must already be set, because nothing can set it later.
 func Parse(text string, o target.Options) (target.Check, error) {
 	return kinds.Parse(text, o)
 }
 
-// Unused returns those of the settings, sorted, that none of the checks takes: flags without an effect.
+// Unused returns the settings, sorted, that no check takes: flags without an effect.
 func Unused(s target.Settings, checks ...target.Check) []string {
 	unused := maps.Clone(s)
 	for _, c := range checks {

@@ -9,7 +9,7 @@ import (
 )
 
 // RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings with which a service account may wait for
-// the targets; see [WriteRBAC]. The error is also that of a target which [Parse] does not take.
+// the targets; see [k8s.WriteRBAC]. It also returns the error of a target that [Parse] refuses.
 func RBAC(w io.Writer, targets []string, name, serviceAccount, namespace string, o target.Options) error {
 	var checks []target.Check
 	for i, text := range targets {

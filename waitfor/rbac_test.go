@@ -56,7 +56,7 @@ rules:
 - {apiGroups: [apps], resources: [deployments], resourceNames: [old], verbs: [list, watch]}
 - {apiGroups: [batch], resources: [jobs], resourceNames: [migrate, seed], verbs: [list, watch]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
-- {apiGroups: [stable.example.com], resources: [crontabs], resourceNames: [a], verbs: [list, watch]} # a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace
+- {apiGroups: [stable.example.com], resources: [crontabs], resourceNames: [a], verbs: [list, watch]} # a guess: kubectl api-resources shows the plural, the group, and whether it has a namespace
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -81,7 +81,7 @@ func TestRBACPodsOfJobs(t *testing.T) {
 	if err := RBAC(&b, []string{"k8s:job/migrate"}, "wait", "myapp", "shop", target.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "- {apiGroups: [\"\"], resources: [pods], verbs: [list]} # for the reason of a failed Job; may be left out\n"; !strings.Contains(b.String(), want) {
+	if want := "- {apiGroups: [\"\"], resources: [pods], verbs: [list]} # to report why a Job failed; may be left out\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
 	for _, targets := range [][]string{{"tcp://db:5432"}, {"k8s:job"}, nil} {

@@ -16,8 +16,8 @@ import (
 	"initbox/waitfor/target"
 )
 
-// report tells the story of a wait: a line when a target's state changes, a summary now and then, and the last word if
-// it fails.
+// report logs the course of a wait: a line when a target's state changes and a summary now and then. If the wait fails,
+// it makes the final message.
 type report struct {
 	log     *slog.Logger
 	start   time.Time
@@ -25,33 +25,33 @@ type report struct {
 	stable  time.Duration
 	targets []*targetState
 
-	mu   sync.Mutex
-	told map[string]bool // the urgent hints that were logged
+	mu     sync.Mutex
+	logged map[string]bool // urgent hints
 }
 
-// targetState is what is known of one target. Its found method is the target's [poll.Policy.Notify].
+// targetState is the state of one target. Its found method is the target's [poll.Policy.Notify].
 type targetState struct {
 	report *report
 	name   string
-	goal   string // what it is to become: ready or gone
+	goal   string // the state that is waited for: ready or gone
 
 	mu       sync.Mutex
 	attempts int
 	failure  *failure.Failure // nil: ready, or not tried yet
-	ready    bool             // by the last attempt
+	ready    bool             // at the last attempt
 	done     bool             // for long enough
-	since    time.Time        // of the present state
-	changes  int              // logged since the last summary
-	unsaid   int              // changes not logged since the last summary
+	since    time.Time        // the start of the present state
+	changes  int              // number logged since the last summary
+	unlogged int              // number not logged since the last summary
 	noted    bool             // this state was logged with a note
 	ups      int              // how often it became ready
-	longest  time.Duration    // that it stayed so, of those that ended
+	longest  time.Duration    // the longest time that it was ready, of those that ended
 }
 
-// A target that flaps may log so many changes between two summaries.
+// maxChanges limits the changes that a flapping target logs between two summaries.
 const maxChanges = 10
 
-// The last word gives so many different hints.
+// maxHints limits the different hints in the final message.
 const maxHints = 3
 
 func newReport(o target.Options, need int, checks []target.Check) *report {
@@ -59,7 +59,7 @@ func newReport(o target.Options, need int, checks []target.Check) *report {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	same := map[string]int{} // names that are not told apart by what is shown of them
+	same := map[string]int{} // targets may differ only in what their names do not show
 	for _, c := range checks {
 		t := &targetState{report: r, name: c.String(), goal: "ready", since: r.start}
 		if same[t.name]++; same[t.name] > 1 {
@@ -73,7 +73,7 @@ func newReport(o target.Options, need int, checks []target.Check) *report {
 	return r
 }
 
-// found takes the finding of one attempt.
+// found takes the result of one attempt.
 func (t *targetState) found(e poll.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +84,7 @@ func (t *targetState) found(e poll.Event) {
 			t.ready, t.failure = true, nil
 			t.ups++
 			if t.change() && t.report.stable > 0 {
-				log.Info(fmt.Sprintf("%s: %s, has to stay so for %s", t.name, t.goal, words.Seconds(t.report.stable)))
+				log.Info(fmt.Sprintf("%s: %s, must stay %[2]s for %[3]s", t.name, t.goal, words.Seconds(t.report.stable)))
 			}
 		}
 		return
@@ -92,7 +92,7 @@ func (t *targetState) found(e poll.Event) {
 	f := failure.Of(e.Err)
 	log = log.With("class", string(f.Class))
 	changed := t.ready || t.failure == nil || t.failure.Text != f.Text
-	// The note is of the moment, but that there is one is news, once.
+	// A note changes all the time; only its first appearance is logged.
 	noted := !changed && f.Note != "" && !t.noted
 	if t.ready {
 		t.longest = max(t.longest, time.Since(t.since))
@@ -109,21 +109,21 @@ func (t *targetState) found(e poll.Event) {
 	}
 }
 
-// first reports whether the hint was not told before, and takes it for told.
+// first reports whether the hint has not been logged before, and marks it as logged.
 func (r *report) first(hint string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told[hint] {
+	if r.logged[hint] {
 		return false
 	}
-	if r.told == nil {
-		r.told = map[string]bool{}
+	if r.logged == nil {
+		r.logged = map[string]bool{}
 	}
-	r.told[hint] = true
+	r.logged[hint] = true
 	return true
 }
 
-// says is the target and why it is not ready. The two may begin with the same name.
+// says returns the target and why it is not ready. The failure may begin with the target's name already.
 func (t *targetState) says() string {
 	if s := t.failure.Error(); strings.HasPrefix(s, strings.TrimSuffix(t.name, ".")+": ") {
 		return s
@@ -131,8 +131,7 @@ func (t *targetState) says() string {
 	return fmt.Sprintf("%s: %v", t.name, t.failure)
 }
 
-// gaveUp takes the error of a wait that ended before any attempt did: what that attempt was doing is all there is to
-// say.
+// gaveUp takes the error of a wait that ended before its first attempt did: only what that attempt was doing is known.
 func (t *targetState) gaveUp(err error) {
 	var e *poll.Error
 	t.mu.Lock()
@@ -151,11 +150,11 @@ func (t *targetState) finish() {
 		"target", t.name, "attempt", t.attempts)
 }
 
-// change notes a new state and reports whether to log it.
+// change records a new state and reports whether to log it.
 func (t *targetState) change() bool {
 	t.since = time.Now()
 	if t.changes >= maxChanges {
-		t.unsaid++
+		t.unlogged++
 		return false
 	}
 	t.changes++
@@ -169,13 +168,13 @@ func (r *report) summary() {
 	for _, t := range missing[:min(len(missing), words.MaxNamed)] {
 		t.mu.Lock()
 		line := still + ": " + t.describe()
-		if t.unsaid > 0 {
-			line += fmt.Sprintf(", after %d more changes", t.unsaid)
+		if t.unlogged > 0 {
+			line += fmt.Sprintf(", after %d more changes", t.unlogged)
 		}
 		log := r.log.With("target", t.name, "attempt", t.attempts)
 		if f := t.failure; f != nil {
 			hint := f.Hint
-			if f.Urgent { // which was told already
+			if f.Urgent { // logged already
 				hint = ""
 			}
 			log = log.With("class", string(f.Class), "hint", hint)
@@ -183,7 +182,7 @@ func (r *report) summary() {
 				line += "; hint: " + hint
 			}
 		}
-		t.changes, t.unsaid = 0, 0
+		t.changes, t.unlogged = 0, 0
 		t.mu.Unlock()
 		log.Warn(line)
 	}
@@ -212,22 +211,22 @@ func (r *report) count(missing []*targetState) string {
 	return s
 }
 
-// describe says what is known of the target; the caller holds its lock.
+// describe returns the state of the target in words; the caller holds its lock.
 func (t *targetState) describe() string {
 	lasting := words.Seconds(time.Since(t.since))
 	switch {
 	case t.ready:
-		return fmt.Sprintf("%s: %s for %s only, has to stay so for %s", t.name, t.goal, lasting, words.Seconds(t.report.stable))
+		return fmt.Sprintf("%s: %s for only %s, must stay %[2]s for %[4]s", t.name, t.goal, lasting, words.Seconds(t.report.stable))
 	case t.ups > 0:
-		return fmt.Sprintf("%s, for %s, %s; it was %s %s before, for %s at most", t.says(), lasting,
+		return fmt.Sprintf("%s, for %s, %s; it was %s %s before, for at most %s", t.says(), lasting,
 			words.Plural(t.attempts, "attempt"), t.goal, words.Plural(t.ups, "time"), words.Seconds(t.longest))
 	case t.failure == nil:
-		return fmt.Sprintf("%s: no attempt has ended yet", t.name)
+		return fmt.Sprintf("%s: no attempt has finished yet", t.name)
 	}
 	return fmt.Sprintf("%s, for %s, %s", t.says(), lasting, words.Plural(t.attempts, "attempt"))
 }
 
-// NotReady is why a wait did not end well.
+// NotReady is the error of a wait that failed.
 type NotReady struct {
 	Cause error // why it ended
 	text  string
@@ -240,11 +239,11 @@ func (e *NotReady) Unwrap() error { return e.Cause }
 // Hint says what to do about it; it may be empty.
 func (e *NotReady) Hint() string { return e.hint }
 
-// notReady puts together the last word on a wait that ended for the cause given.
+// notReady returns the error of a wait that ended for the cause.
 func (r *report) notReady(cause error) *NotReady {
 	missing := r.missing()
 	waited := words.Seconds(time.Since(r.start))
-	why := fmt.Sprintf("%v after %s", cause, waited) // by a signal
+	why := fmt.Sprintf("%v after %s", cause, waited) // a signal
 	switch {
 	case errors.Is(cause, context.DeadlineExceeded):
 		why = fmt.Sprintf("not %s within %s", r.targets[0].goal, waited)

@@ -1,8 +1,8 @@
 // Package waitfor blocks until the things a Pod depends on are ready: names, ports, TLS and HTTP servers, gRPC
 // services, sockets, files and Kubernetes objects.
 //
-// [Parse] turns a target such as "tcp://mydb:5432" into a [Check]; [All] waits for any number of them. What kinds of
-// target there are, and what each takes, is one table: [Kinds].
+// [Parse] turns a target such as "tcp://mydb:5432" into a [Check]; [All] waits for any number of them. The kinds of
+// target and their settings are in one table: [Kinds].
 package waitfor
 
 import (
@@ -17,14 +17,15 @@ import (
 	"initbox/waitfor/target"
 )
 
-// patience is how long an attempt that hangs holds up the next one.
+// patience is how long an attempt that hangs delays the next one.
 const patience = time.Second
 
 // summaryPeriod is how often what is still missing is logged.
 const summaryPeriod = 30 * time.Second
 
-// All waits, at once, until every check (or [Options.Need] of them) is ready. Else it returns a [NotReady]: when ctx
-// ends, whose cause it unwraps to, or as soon as too few can become ready, which is [poll.Permanent].
+// All waits for the checks, all at once, until every one (or [Options.Need] of them) is ready. Otherwise it returns a
+// [NotReady]: when ctx ends, and then it unwraps to the cause of ctx, or, as a [poll.Permanent] error, as soon as too
+// few checks can become ready.
 func All(ctx context.Context, o target.Options, checks ...target.Check) error {
 	need := o.Need
 	if need <= 0 || need > len(checks) {
@@ -41,7 +42,7 @@ func All(ctx context.Context, o target.Options, checks ...target.Check) error {
 	}
 	together.Start(ctx)
 	go poll.Every(ctx, summaryPeriod, func() {
-		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // else the last word is near
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > time.Second { // otherwise the final message follows at once
 			report.summary()
 		}
 	})
@@ -84,11 +85,10 @@ var (
 	errHopeless = errors.New("cannot become ready")
 )
 
-// refusedPause is what lies between two logins at least, once one was refused: servers log each, and lock a user out
-// after some.
+// refusedPause is the minimum pause after a refused login: servers log each one, and lock a user out after several.
 const refusedPause = time.Second
 
-// patiently returns check with the pause that its errors ask for.
+// patiently returns check with a pause after refused logins.
 func patiently(check func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := check(ctx)

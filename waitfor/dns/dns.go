@@ -33,11 +33,11 @@ var Kind = target.Kind{
 	Usage:   "dns:NAME",
 	Ready:   "the name has an address, or records of the type asked for",
 	Settings: []target.Setting{
-		{Name: "type", Value: "LIST", Usage: "record types, any of which will do: " + strings.Join(typeNames, ", ") + " (default A,AAAA)"},
+		{Name: "type", Value: "LIST", Usage: "record types, any of which is enough: " + strings.Join(typeNames, ", ") + " (default A,AAAA)"},
 		{Name: "family", Value: "4|6|both", Usage: "addresses of that family, or of both"},
-		{Name: "min-records", Value: "N", Usage: "at least so many records of one type, as a headless Service with N ready Pods has"},
-		{Name: "expect", Value: "VALUE|CIDR|/REGEX/", Usage: "a record has the value, lies in the network, or matches; for SRV and MX the name alone will do", Multi: true},
-		{Name: "ignore-negative-ttl", Usage: "ask at the ordinary pace, though a cache may repeat that there is nothing"},
+		{Name: "min-records", Value: "N", Usage: "at least N records of one type, as a headless Service with N ready Pods has"},
+		{Name: "expect", Value: "VALUE|CIDR|/REGEX/", Usage: "a record has the value, lies in the network, or matches; for SRV and MX the name alone is enough", Multi: true},
+		{Name: "ignore-negative-ttl", Usage: "retry at the usual pace, even if a cache repeats that there is nothing"},
 	},
 	Name:  true,
 	Show:  text,
@@ -89,7 +89,7 @@ func parse(t *target.Target) (target.Check, error) {
 	if t.Gone {
 		c.all = false // a name that lost the addresses of one family is not gone
 		if s.On("expect") || s.On("min-records") {
-			return nil, errors.New("gone means that there is no record at all: it goes with neither expect nor min-records")
+			return nil, errors.New("gone means that there is no record at all: it cannot be combined with expect or min-records")
 		}
 	}
 	return c, c.parseExpectations(s)
@@ -114,8 +114,8 @@ func (c *check) parseExpectations(s target.Settings) (err error) {
 
 // notInNames are the characters that people write into names and mean something by.
 var notInNames = []struct{ character, called, advice string }{
-	{" ", "a space", "give each name as an argument of its own"},
-	{",", "a comma", "give each name as an argument of its own"},
+	{" ", "a space", "give each name as a separate argument"},
+	{",", "a comma", "give each name as a separate argument"},
 	{"/", "a slash", "give the host's name alone; wait-for-service takes URLs"},
 	{":", "a colon", "give the host's name alone; wait-for-service takes ports, as in tcp://HOST:PORT"},
 	{"*", "a *", "wait for a name that the wildcard covers"},
@@ -146,7 +146,7 @@ func nameOf(t *target.Target) (string, error) {
 	name, err := url.PathUnescape(t.URL.Opaque)
 	switch {
 	case err != nil:
-		return "", errors.New("percent-encoding is wrong, want " + t.Kind.Usage)
+		return "", errors.New("invalid percent-encoding, want " + t.Kind.Usage)
 	case t.URL.In(name):
 		return "", errors.New("the name must not be a secret")
 	case t.URL.RawQuery != "" || t.URL.ForceQuery:
@@ -160,14 +160,14 @@ func nameOf(t *target.Target) (string, error) {
 	}
 	for _, c := range notInNames {
 		if strings.Contains(name, c.character) {
-			return "", fmt.Errorf("is not a domain name: it has %s in it; %s", c.called, c.advice)
+			return "", fmt.Errorf("is not a domain name: it contains %s; %s", c.called, c.advice)
 		}
 	}
 	if strings.Trim(name, forms.NameCharacters) != "" {
-		return "", errors.New("is not a domain name: a name has letters from a to z, digits, -, _ and dots only (one in another script is written with xn--)")
+		return "", errors.New("is not a domain name: a name has only letters from a to z, digits, -, _ and dots (another script is written with xn--)")
 	}
 	if _, ok := dns.IsDomainName(name); !ok || len(strings.TrimSuffix(name, ".")) > 253 || strings.Contains(name, "..") || strings.HasPrefix(name, ".") && name != "." {
-		return "", errors.New("is not a domain name: it has 1 to 63 characters between two dots, and 253 in all")
+		return "", errors.New("is not a domain name: a name has 1 to 63 characters between dots, and at most 253 in all")
 	}
 	return name, nil
 }
@@ -287,7 +287,7 @@ func (c *check) judge(answer *resolver.Answer) error {
 	for _, e := range c.expect {
 		if !slices.ContainsFunc(answer.Records, e.met) {
 			f := failure.New(failure.Unexpected, "%s: no record is %s", strings.TrimSuffix(answer.Name, "."), e.text)
-			f.Note = "there is " + words.List(values(answer))
+			f.Note = "found " + words.List(values(answer))
 			return f
 		}
 	}

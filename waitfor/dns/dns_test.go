@@ -22,28 +22,28 @@ var kinds = target.Kinds{&Kind}
 
 // TestNames pins what is taken for a name, which is shown, and what is said to the rest, which is not.
 func TestNames(t *testing.T) {
-	const letters = "a name has letters from a to z, digits, -, _ and dots only"
+	const letters = "a name has only letters from a to z, digits, -, _ and dots"
 	for name, want := range map[string]string{ // "" is a name
 		"mydb": "", "MyDB": "", "mydb.": "", ".": "", "_pg._tcp.mydb": "", "xn--bcher-kva.example": "", "3com": "",
 		strings.Repeat("a", 63) + ".b": "",
 		"":                             `"": is not a domain name: it is empty; is a variable not set?`,
-		"my db":                        "dns:…: is not a domain name: it has a space in it; give each name as an argument of its own",
-		"mydb,other":                   "dns:…: is not a domain name: it has a comma in it; give each name as an argument of its own",
-		"mydb/":                        "it has a slash in it; give the host's name alone",
-		"http://mydb/":                 "it has a slash in it; give the host's name alone",
-		"mydb:5432":                    "it has a colon in it; give the host's name alone; wait-for-service takes ports",
-		"*.mydb":                       "it has a * in it",
+		"my db":                        "dns:…: is not a domain name: it contains a space; give each name as a separate argument",
+		"mydb,other":                   "dns:…: is not a domain name: it contains a comma; give each name as a separate argument",
+		"mydb/":                        "it contains a slash; give the host's name alone",
+		"http://mydb/":                 "it contains a slash; give the host's name alone",
+		"mydb:5432":                    "it contains a colon; give the host's name alone; wait-for-service takes ports",
+		"*.mydb":                       "it contains a *",
 		"mydb?x":                       letters,
 		"mydb#x":                       letters,
 		"app@mydb":                     letters,
-		"${env:NAME}":                  "it has a colon in it",
+		"${env:NAME}":                  "it contains a colon",
 		"bücher":                       letters,
 		"mydb\n":                       letters,
 		`my\.db`:                       letters,
-		"a..b":                         "a..b: is not a domain name: it has 1 to 63 characters between two dots, and 253 in all",
-		".mydb":                        "1 to 63 characters between two dots",
-		strings.Repeat("a", 64):        "1 to 63 characters between two dots",
-		strings.Repeat("a.", 128):      "253 in all",
+		"a..b":                         "a..b: is not a domain name: a name has 1 to 63 characters between dots, and at most 253 in all",
+		".mydb":                        "1 to 63 characters between dots",
+		strings.Repeat("a", 64):        "1 to 63 characters between dots",
+		strings.Repeat("a.", 128):      "at most 253 in all",
 		"10.0.0.1":                     "10.0.0.1: is an address, not a name",
 		"fd00::10":                     "fd00::10: is an address, not a name",
 	} {

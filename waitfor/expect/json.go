@@ -43,7 +43,7 @@ func ParseJSON(text string) (*JSON, error) {
 	case rest[0] == '!':
 		return nil, errors.New("use != to compare, as in .status!=DOWN")
 	}
-	return nil, errors.New("after a path comes == or != and a value, or nothing, as in .status==UP")
+	return nil, errors.New("a path may be followed only by == or != and a value, as in .status==UP")
 }
 
 // PlainPath takes away what JSONPath and kubectl put around a path: $.status and {.status} are .status.
@@ -75,7 +75,7 @@ func parseSteps(text string) (steps []any, rest string, err error) {
 			inside, after, ok := strings.Cut(rest[1:], "]")
 			step, err := index(inside)
 			if !ok || err != nil {
-				return nil, "", errors.New(`want an index such as [0], [-1] or ["key"]: a path leads to one value, and has no [*] or filter`)
+				return nil, "", errors.New(`want an index such as [0], [-1] or ["key"]: a path leads to one value and cannot have [*] or a filter`)
 			}
 			steps, rest = append(steps, step), after
 			continue
@@ -114,7 +114,7 @@ func (j *JSON) Check(document []byte) error {
 	if err := d.Decode(&v); err != nil {
 		f := failure.New(failure.Unexpected, "the body is not JSON")
 		if len(document) == BodyLimit {
-			f.Text = "the body is not JSON of less than 1 MiB"
+			f.Text = "the body is not JSON, or longer than 1 MiB"
 		}
 		return f
 	}

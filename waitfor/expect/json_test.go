@@ -102,9 +102,9 @@ func TestJSONMistakes(t *testing.T) {
 		".status = UP":        "use == to compare",
 		"{.status.phase}=UP":  "use == to compare",
 		".status!UP":          "use != to compare",
-		".list[0]name":        "after a path comes == or !=",
-		".list[*].name":       "no [*] or filter",
-		`.list[?(@.a=="b")]`:  "no [*] or filter",
+		".list[0]name":        "followed only by == or !=",
+		".list[*].name":       "cannot have [*] or a filter",
+		`.list[?(@.a=="b")]`:  "cannot have [*] or a filter",
 		"$..name":             "a name is missing after a dot",
 		".status==/hUnter2(/": "not a regular expression: missing closing )",
 	} {

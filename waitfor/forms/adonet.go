@@ -78,7 +78,7 @@ func adoValues(text string) (map[string]string, error) {
 	for rest := strings.Trim(text, space+";"); rest != ""; rest = strings.TrimLeft(rest, space+";") {
 		key, after, ok := strings.Cut(rest, "=")
 		if !ok || strings.Contains(key, ";") {
-			return nil, errors.New("a connection string is made of KEY=VALUE, separated by semicolons; a value with a semicolon in it stands in quotes")
+			return nil, errors.New("a connection string is made of KEY=VALUE, separated by semicolons; put a value that contains a semicolon in quotes")
 		}
 		after = strings.TrimLeft(after, space)
 		value := ""
@@ -90,7 +90,7 @@ func adoValues(text string) (map[string]string, error) {
 			value, after = strings.TrimRight(after[:end], space), after[end:]
 		}
 		if !ok || after != "" && after[0] != ';' {
-			return nil, errors.New("a connection string has a quote that is not closed, or something after it: a quote in a value that stands in quotes is doubled")
+			return nil, errors.New("a connection string has a quote that is not closed, or something after it: double a quote inside a quoted value")
 		}
 		values[adoKey(strings.TrimSpace(key))], rest = value, after
 	}
@@ -123,7 +123,7 @@ func adoKind(values map[string]string) (string, error) {
 	mode, port, server := values["sslmode"], values["port"], values["server"]
 	switch {
 	case has(" driver dsn provider "):
-		return "", errors.New("connection strings of ODBC and OLE DB are not known: write postgres://USER@HOST/DATABASE or mysql://…")
+		return "", errors.New("connection strings of ODBC and OLE DB are not supported: write postgres://USER@HOST/DATABASE or mysql://…")
 	case has(adoElsewhere), IsOneOf(port, "8123", "8443", "9000", "9440"), IsOneOf(values["protocol"], "http", "https"):
 		return "", errors.New("a connection string with such keys is neither Npgsql's nor MySqlConnector's: write a URL, as in amqp://USER@HOST or clickhouse://USER@HOST")
 	case has(npgsqlKeys), port == "5432", IsOneOf(mode, "disable", "allow", "prefer", "require"):
@@ -133,7 +133,7 @@ func adoKind(values map[string]string) (string, error) {
 	case has(" host ") && has(" username "): // Server and User Id are of all of them
 		return "postgres", nil
 	case has(sqlServerKeys) && !has(" host "), strings.HasPrefix(server, "tcp:"), strings.HasSuffix(server, ",1433"), port == "1433":
-		return "", errors.New("a connection string of SQL Server's (Data Source=, Initial Catalog=, Encrypt=, …) is not known: write tcp://HOST:1433 to wait for its port, or mysql: before it if it is MySQL's")
+		return "", errors.New("connection strings of SQL Server (Data Source=, Initial Catalog=, Encrypt=, …) are not supported: write tcp://HOST:1433 to wait for its port, or mysql: before it if it is MySQL's")
 	case has(" server ") && has(" uid user "):
 		return "mysql", nil
 	case !has(adoServers):
@@ -163,9 +163,9 @@ func adoHosts(values map[string]string) (hosts, ports []string, err error) {
 		port = cmp.Or(port, values["port"])
 		switch {
 		case host == "":
-			return nil, nil, errors.New("a connection string has no host: Host= or Server= is missing, or a comma too many")
+			return nil, nil, errors.New("a connection string has no host: Host= or Server= is missing, or there is a comma too many")
 		case !isHostPort(host, port) && (!strings.HasPrefix(host, "/") || !isHostPort("socket", port)):
-			return nil, nil, errors.New("a connection string has a host that is none, or a port that is no number: want HOST, HOST:PORT or /PATH, joined by commas")
+			return nil, nil, errors.New("a connection string has an invalid host, or a port that is not a number: want HOST, HOST:PORT or /PATH, joined by commas")
 		}
 		hosts, ports = append(hosts, host), append(ports, port)
 	}

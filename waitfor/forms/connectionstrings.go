@@ -101,7 +101,7 @@ func libpqValues(text string) (map[string]string, error) {
 		key, after, ok := strings.Cut(rest, "=")
 		key = strings.TrimSpace(key)
 		if !ok || strings.Trim(key, keyCharacters) != "" || key == "" {
-			return nil, errors.New("a connection string is made of KEY=VALUE, separated by spaces; a value with a space in it stands in single quotes")
+			return nil, errors.New("a connection string is made of KEY=VALUE, separated by spaces; put a value that contains a space in single quotes")
 		}
 		value, after, ok := libpqValue(strings.TrimLeft(after, " \t\n"))
 		if !ok {
@@ -264,7 +264,7 @@ func redisList(text string, kinds Table) (string, bool, error) {
 		case !pair && isHostPort(host, port) && len(values) == 0:
 			hosts = append(hosts, key)
 		case !pair && len(values) > 0:
-			return "", true, errors.New("a configuration of StackExchange.Redis has its hosts before its options, and a password in it has no comma: write redis://:${env:NAME}@HOST, or percent-encode it there")
+			return "", true, errors.New("a configuration of StackExchange.Redis must have its hosts before its options, and no comma in its password: write redis://:${env:NAME}@HOST, or percent-encode the password there")
 		default:
 			return "", false, nil
 		}
@@ -274,7 +274,7 @@ func redisList(text string, kinds Table) (string, bool, error) {
 	}
 	database, master := values["defaultdatabase"], values["servicename"]
 	if strings.Trim(database, "0123456789") != "" || strings.Trim(master, NameCharacters) != "" {
-		return "", true, errors.New("a configuration of StackExchange.Redis has a number as its defaultDatabase, and the name of the master as its serviceName")
+		return "", true, errors.New("a configuration of StackExchange.Redis must have a number as its defaultDatabase, and the name of the master as its serviceName")
 	}
 	u := url.URL{Scheme: "redis"}
 	if Yes(values["ssl"]) {

@@ -58,9 +58,9 @@ func TestNpgsql(t *testing.T) {
 		"Host=mydb;Username=app;Password='hUnter2":                "error: a quote that is not closed",
 		"Host=mydb;Username=app;Password='hUnter2'x;Database=a":   "error: something after it",
 		"Host=mydb;Username=app;hUnter2;Database=a":               "error: separated by semicolons",
-		"Host=mydb;Port=hUnter2;Username=app":                     "error: a port that is no number",
-		"Host=app:hUnter2;Username=app":                           "error: a port that is no number",
-		"Host=app@hUnter2;Username=app":                           "error: a host that is none",
+		"Host=mydb;Port=hUnter2;Username=app":                     "error: a port that is not a number",
+		"Host=app:hUnter2;Username=app":                           "error: a port that is not a number",
+		"Host=app@hUnter2;Username=app":                           "error: an invalid host",
 		"Host=a,,b;Username=app;Password=hUnter2":                 "error: a comma too many",
 		"postgres:Username=app;Password=hUnter2":                  "error: no host",
 		"Username=app;Password=hUnter2":                           "error: no host",
@@ -116,8 +116,8 @@ func TestPDO(t *testing.T) {
 		"pgsql:host=mydb;password='hUnter2": "error: a quote that is not closed",
 		"pgsql:hUnter2":                     "error: KEY=VALUE",
 		"mysql:dbname=app;password=hUnter2": "error: no host",
-		"mysql:host=app:hUnter2":            "error: a port that is no number",
-		"mysql:host=mydb user=hUnter2":      "error: a host that is none",
+		"mysql:host=app:hUnter2":            "error: a port that is not a number",
+		"mysql:host=mydb user=hUnter2":      "error: an invalid host",
 	})
 }
 
@@ -149,7 +149,7 @@ func TestStackExchangeRedis(t *testing.T) {
 		"a:26379,serviceName=mymaster#key=a":               "redis+sentinel://a:26379/mymaster#key=a",
 		"cache,defaultDatabase=1,user=u":                   "redis://u@cache/1",
 
-		"cache,password=a,hUnter2,ssl=true":  "error: a password in it has no comma",
+		"cache,password=a,hUnter2,ssl=true":  "error: no comma in its password",
 		"cache,password=a,serviceName=b/c":   "error: the name of the master",
 		"cache,defaultDatabase=hUnter2":      "error: a number as its defaultDatabase",
 		"b1:9092,b2:9092":                    "b1:9092,b2:9092",
@@ -192,8 +192,8 @@ func TestConnectionStringTargets(t *testing.T) {
 		"sentinel://:hUnter2@a;sentinel://:hUnter2@b/0":                     "or the setting sentinel",
 		"amqp://u:hUnter2@a//;amqp://u:hUnter2@b//":                         "amqp://a,b//",
 		"amqp://u:hUnter2@a//;amqp://u:7319/hUnter2@b//":                    "an @ after its host",
-		"redis://:hUnter2@a;amqp://b":                                       "a host with a character in it that none has",
-		"Host=${env:TEXT};Username=app":                                     "a secret where none can be",
+		"redis://:hUnter2@a;amqp://b":                                       "a host with an invalid character",
+		"Host=${env:TEXT};Username=app":                                     "a secret in a part that cannot",
 		"Host=mydb;Username=app;Password=${env:TEXT}":                       "postgres://mydb/",
 		"mysql:host=mydb;dbname=${env:TEXT}":                                "mysql://mydb/…",
 	} {

@@ -35,7 +35,7 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 	}
 	value = strings.TrimSpace(value)
 	if strings.Contains(value, "${") { // is not ours to follow
-		return "", errors.New("what the target refers to has a ${…} in it, which is not replaced there")
+		return "", errors.New("the value that the target refers to contains a ${…}, which is not replaced there")
 	}
 	scheme, _, isURL := strings.Cut(value, "://")
 	isURL = isURL && strings.Trim(scheme, NameCharacters+"+:") == ""
@@ -46,7 +46,7 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 		if isURL { // else a # is as good as any other character
 			url, own, _ := strings.Cut(value, "#")
 			if strings.Contains(own, "@") {
-				return "", errors.New("what the target refers to has an @ after a #: percent-encode what is special in a password (%40 for @, %23 for #)")
+				return "", errors.New("the value that the target refers to has an @ after a #: percent-encode special characters in a password (%40 for @, %23 for #)")
 			}
 			value = url
 		}
@@ -65,14 +65,14 @@ func KubeletProblem(text string) error {
 		}
 		host = after[strings.LastIndexByte(after, '@')+1:]
 		if host == "tcp:" || strings.HasSuffix(host, ":tcp:") {
-			return errors.New("a target has tcp:// where its host or port belongs: a variable such as REDIS_PORT is made of the Service redis by Kubernetes, and the port is in REDIS_SERVICE_PORT")
+			return errors.New("a target has tcp:// where its host or port belongs: Kubernetes sets a variable such as REDIS_PORT to the URL of the Service redis; the port is in REDIS_SERVICE_PORT")
 		}
 		host = host[max(0, strings.Index(host, "$(")):]
 	}
 	name, ok := strings.CutPrefix(host, "$(")
 	name, _, closed := strings.Cut(name, ")")
 	if ok && closed && Harmless(name) {
-		return errors.New("a target has a $(NAME) that nobody has replaced: the kubelet does, in args and in env, if the container has the variable, in env before it")
+		return errors.New("a target has a $(NAME) that was not replaced: the kubelet replaces it, in args and in env, if the container has the variable, in env before it")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func URL(text string, kinds Table) (string, error) {
 				return scheme + "://localhost/" + database, nil
 			}
 		}
-		return "", errors.New("no such kind of JDBC URL: those of postgresql, mysql, mariadb and clickhouse are known")
+		return "", errors.New("no such kind of JDBC URL: those of postgresql, mysql, mariadb and clickhouse are supported")
 	}
 	// SQLAlchemy's dialect+driver://
 	if scheme, after, ok := strings.Cut(text, "://"); ok && !kinds.Has(strings.ToLower(scheme)) {

@@ -14,7 +14,7 @@ import (
 var Kind = target.Kind{
 	Schemes:  []string{"grpc", "grpcs"},
 	Usage:    "grpc://HOST:PORT[/SERVICE]",
-	Ready:    "the gRPC health service says SERVING",
+	Ready:    "the gRPC health service reports SERVING",
 	Settings: target.TLSSettings,
 	Parse:    parse,
 }

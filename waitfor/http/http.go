@@ -117,7 +117,7 @@ func parse(t *target.Target) (target.Check, error) {
 	}
 	for name := range c.credentials.Header {
 		if httpclient.SecretHeader(name) {
-			return nil, fmt.Errorf("request-header: %s is secret and would show in the Pod's specification: put the line into a file and give it with request-header-file", name)
+			return nil, fmt.Errorf("request-header: %s is secret and would show in the Pod's specification: put the line into a file and pass it with request-header-file", name)
 		}
 	}
 	return c, c.parseExpectations()
@@ -237,7 +237,7 @@ func (c *check) judge(ctx context.Context, resp *http.Response) error {
 // statusFailure is that of a status which is not expected.
 func statusFailure(status int) *failure.Failure {
 	f := failure.Status(status)
-	const expect = "if an answer of this kind is good enough, expect it with --status"
+	const expect = "if such an answer is good enough, accept it with --status"
 	switch {
 	case f.Class == failure.Authentication:
 		f.Hint += "; " + expect

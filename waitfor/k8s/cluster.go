@@ -173,8 +173,8 @@ func kubeconfigFailure(file string, err error) *failure.Failure {
 
 // noToken is the failure of a Pod without the credentials of its service account.
 func noToken(err error) *failure.Failure {
-	return &failure.Failure{Class: failure.Local, Text: "this Pod has no token of its service account", Err: err, Elsewhere: true,
-		Hint: "set automountServiceAccountToken: true in the Pod's spec, which wins over the service account's; in a container without the mount, add it"}
+	return &failure.Failure{Class: failure.Local, Text: "this Pod has no service account token", Err: err, Elsewhere: true,
+		Hint: "set automountServiceAccountToken: true in the Pod's spec, which overrides the service account's; in a container without the mount, add it"}
 }
 
 // followKind finds out what the kind of the checks is, and follows their objects.
@@ -352,9 +352,9 @@ func (k *cluster) failure(err error) error {
 	case failure.Refused:
 		f.Hint = "is the API server running, and is its address right?"
 	case failure.TLS:
-		f.Hint = "is the kubeconfig file, or the CA that the kubelet mounts, that of this API server?"
+		f.Hint = "does the kubeconfig file, or the CA that the kubelet mounts, belong to this API server?"
 	case failure.TimedOut, failure.Unreachable:
-		f.Hint = "may this Pod reach the API server? look for a NetworkPolicy; with a service mesh, exclude the API server's address"
+		f.Hint = "can this Pod reach the API server? look for a NetworkPolicy; with a service mesh, exclude the API server's address"
 	}
 	return f
 }
@@ -368,17 +368,17 @@ func (k *cluster) statusFailure(s *kube.StatusError) error {
 	f.Note = shortText(s.Message)
 	switch s.Code {
 	case 400:
-		f.Hint = "is the selector one that kubectl takes?"
+		f.Hint = "does kubectl accept the selector?"
 		if s.Reason != "" { // in a Status, and so from the API server itself: no other attempt makes it right
 			return poll.Permanent(f)
 		}
 	case 401:
 		f.Class, f.Text = failure.Authentication, "the API server does not accept the credentials (401 Unauthorized)"
-		f.Hint = "has the token expired, and is it of this cluster?"
+		f.Hint = "has the token expired, or is it for another cluster?"
 	case 403:
 		k.forbidden(f, s)
 	case 429:
-		f.Hint = "the API server has too much to do: kubectl get --raw /metrics | grep apiserver_flowcontrol"
+		f.Hint = "the API server is overloaded: kubectl get --raw /metrics | grep apiserver_flowcontrol"
 	}
 	return f
 }
@@ -392,11 +392,11 @@ func (k *cluster) forbidden(f *failure.Failure, s *kube.StatusError) {
 	}
 	switch {
 	case who.User == "system:anonymous": // a Role for it would be for everybody
-		f.Text = "the API server was not told who asks, and refuses (403 Forbidden, system:anonymous)"
-		f.Hint = "no credentials were sent: has the context of the kubeconfig file a user, and that one a token or a certificate?"
+		f.Text = "the API server refuses requests without credentials (403 Forbidden, system:anonymous)"
+		f.Hint = "no credentials were sent: does the context of the kubeconfig file have a user, with a token or a certificate?"
 	case s.Verb == "":
-		f.Text = fmt.Sprintf("%s may not get %s, which tells what kinds there are", who, failure.Printable(s.Path))
-		f.Hint = "the ClusterRole system:discovery grants it, and usually to all: kubectl describe clusterrolebinding system:discovery"
+		f.Text = fmt.Sprintf("%s may not get %s, which lists the kinds", who, failure.Printable(s.Path))
+		f.Hint = "the ClusterRole system:discovery grants it, usually to every account: kubectl describe clusterrolebinding system:discovery"
 	default:
 		f.Text = fmt.Sprintf("%s may not %s %s%s", who, s.Verb, failure.Printable(s.Resource.String()), in(failure.Printable(s.Namespace)))
 		f.Hint, f.Urgent = k.grants(who), true
@@ -438,7 +438,7 @@ func (k *cluster) grants(who Account) string {
 		for _, c := range k.checks {
 			needs = append(needs, c.needs(k.namespace)...)
 		}
-		grant := "what would grant all that this wait needs, for kubectl apply -f -\n" + RbacYAML(mergeRules(needs), who, "", k.namespace)
+		grant := "this grants all that the wait needs, with kubectl apply -f -\n" + RbacYAML(mergeRules(needs), who, "", k.namespace)
 		if slices.ContainsFunc(needs, func(r Rule) bool { return r.Comment == guessed }) {
 			return grant // until it is known
 		}

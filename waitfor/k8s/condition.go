@@ -73,7 +73,7 @@ func (c condition) check(v view) error {
 			there = append(there, failure.Printable(other.name))
 		}
 		if len(there) > 0 {
-			f.Note = "there is " + words.List(there)
+			f.Note = "found " + words.List(there)
 		}
 		return f
 	}
@@ -82,7 +82,7 @@ func (c condition) check(v view) error {
 		observed = numberOr(number(v.Object, "metadata", "generation"), v.Object, "status", "observedGeneration")
 	}
 	if observed < number(v.Object, "metadata", "generation") {
-		return v.is(v.describe(), "condition %s is of before the latest change", name)
+		return v.is(v.describe(), "condition %s predates the latest change", name)
 	}
 	if strings.EqualFold(s.status, c.value) {
 		return nil
@@ -122,7 +122,7 @@ func parseK8sPath(text string) (*jsonPath, error) {
 		var err error
 		if p.op == ">=" {
 			if p.least, err = strconv.ParseFloat(value, 64); err != nil {
-				return nil, errors.New(">= wants a number")
+				return nil, errors.New(">= needs a number")
 			}
 		}
 		p.value, err = expect.ParseMatcher(value)
@@ -183,7 +183,7 @@ func (p *jsonPath) check(v view) error {
 		}
 		f := v.is("", "%s is %s", failure.Printable(p.path), failure.Printable(expect.Shorten(expect.Text(value))))
 		if v.resource.Name == "secrets" {
-			f.Text = failure.Printable(p.path) + " is not what is expected"
+			f.Text = failure.Printable(p.path) + " does not have the expected value"
 		}
 		return f
 	}

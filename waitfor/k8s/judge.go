@@ -78,7 +78,7 @@ func (c *check) verdict(source origin, n, ready int64, first *failure.Failure, f
 		return nil
 	}
 	if first == nil {
-		first = failure.New(failure.Unexpected, "%s", "only "+words.Plural(int(n), "object")+" to choose from")
+		first = failure.New(failure.Unexpected, "%s", "only "+words.Plural(int(n), "object")+" found")
 	}
 	f := *first
 	if c.Name == "" {

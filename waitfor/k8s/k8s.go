@@ -28,18 +28,18 @@ import (
 var Kind = target.Kind{
 	Schemes: []string{"k8s"},
 	Usage:   "k8s:KIND[.GROUP]/NAME",
-	Ready:   "the object is ready, as its kind has it; with ?selector=LABELS, all that match are",
+	Ready:   "the object is ready by the rules of its kind; with ?selector=LABELS, all that match are",
 	Settings: []target.Setting{
 		{Name: "condition", Value: "NAME[=VALUE]", Usage: "the object has the condition, with that status (default True)", Multi: true},
-		{Name: "jsonpath", Value: "PATH[=VALUE]", Usage: "the object has something at the JSONPath, as in {.status.phase}=Running; =, != and >= compare", Multi: true},
+		{Name: "jsonpath", Value: "PATH[=VALUE]", Usage: "the object has a value at the JSONPath, as in {.status.phase}=Running; =, != and >= compare", Multi: true},
 		{Name: "exists", Usage: "the object exists, ready or not"},
-		{Name: "endpoints", Value: "N|all", Usage: "so many endpoints of a Service are ready (default 1)"},
+		{Name: "endpoints", Value: "N|all", Usage: "N endpoints of the Service are ready (default 1)"},
 		{Name: "address", Usage: "a load balancer has given the Service or Ingress an address"},
 		{Name: "key", Value: "KEY", Usage: "the Secret or ConfigMap has the key, and it is not empty", Multi: true},
-		{Name: "completions", Value: "N", Usage: "so many Pods of the Job have succeeded (default: it is complete)"},
-		{Name: "count", Value: "N", Usage: "with a selector: so many are ready, whatever the others are"},
+		{Name: "completions", Value: "N", Usage: "N Pods of the Job have succeeded (default: it is complete)"},
+		{Name: "count", Value: "N", Usage: "with a selector: N objects are ready, regardless of the others"},
 		{Name: "same-node", Value: "[NAMESPACE/]POD", Usage: "only Pods on the node of that Pod count, of a selector or of a DaemonSet"},
-		{Name: "if-missing", Value: "wait|ok|fail", Usage: "what it means that the object does not exist (default wait)"},
+		{Name: "if-missing", Value: "wait|ok|fail", Usage: "what a missing object means (default wait)"},
 		{Name: "if-failed", Value: "fail|wait|ok|some", Usage: "what a failed Job or Pod means: the end, not yet, ready, or ready if one of its Pods succeeded"},
 		{Name: "namespace", Value: "NAMESPACE", Usage: "namespace of the object; ?namespace= in a target wins (default: the Pod's own)"},
 		{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the API server is (default: that of the Pod's own cluster)"},
@@ -122,14 +122,14 @@ func queryOf(t *target.Target) (q Query, err error) {
 		return q, errors.New(wantK8s + ", without // after the colon")
 	}
 	if t.URL.In(t.URL.Opaque) || t.URL.In(t.URL.RawQuery) {
-		return q, errors.New("names and selectors of objects are not secret: " + wantK8s)
+		return q, errors.New("names and selectors of objects must not be secret: " + wantK8s)
 	}
 	kind, name, named := strings.Cut(t.URL.Opaque, "/")
 	if q.KindName, err = url.PathUnescape(kind); err != nil || q.KindName == "" || strings.Trim(q.KindName, forms.NameCharacters) != "" {
-		return q, errors.New("the kind is one that kubectl takes, such as pod, deploy or jobs.batch: " + wantK8s)
+		return q, errors.New("the kind must be one that kubectl takes, such as pod, deploy or jobs.batch: " + wantK8s)
 	}
 	if strings.Contains(name, "/") {
-		return q, errors.New("a namespace stands behind: k8s:KIND/NAME?namespace=NAMESPACE")
+		return q, errors.New("the namespace goes at the end: k8s:KIND/NAME?namespace=NAMESPACE")
 	}
 	if q.Name, err = url.PathUnescape(name); err != nil || named && (q.Name == "" || strings.Trim(q.Name, forms.NameCharacters+":") != "") {
 		return q, errors.New("the name after the kind is not one that an object can have; is a variable not set? " + wantK8s)
@@ -160,13 +160,13 @@ func (q *Query) set(part string) error {
 	value, err := url.PathUnescape(value)
 	switch {
 	case err != nil:
-		return errors.New("the percent-encoding after ? is wrong")
+		return errors.New("invalid percent-encoding after ?")
 	case !slices.Contains(queryKeys, key):
 		meant := suggest.Closest(key, queryKeys)
 		if meant != "" {
 			meant = "did you mean ?" + meant + "= ? "
 		}
-		return errors.New("what stands after ? is unknown: " + meant + "possible are " + strings.Join(queryKeys, ", ") + "; expectations stand after #")
+		return errors.New("the parameter after ? is unknown: " + meant + "valid ones are " + strings.Join(queryKeys, ", ") + "; expectations follow a #")
 	case key == "all" && valued:
 		return errors.New("?all takes no value")
 	case key == "selector" && q.Selector != "", key == "field-selector" && q.Fields != "", key == "namespace" && q.Namespace != "":
@@ -421,7 +421,7 @@ func (c *check) objects(ctx context.Context, source origin) ([]kube.Object, erro
 
 // stillThere says of objects that are to go, at least one, whether that has begun.
 func stillThere(objects []kube.Object) error {
-	f := failure.New(failure.Unexpected, "nobody has deleted it")
+	f := failure.New(failure.Unexpected, "it has not been deleted")
 	if len(objects) > 1 {
 		f.Text = words.Plural(len(objects), "object")
 	}
@@ -431,7 +431,7 @@ func stillThere(objects []kube.Object) error {
 		}
 		f.Text = "being deleted"
 		if finalizers, _ := o.At("metadata", "finalizers").([]any); len(finalizers) > 0 {
-			f.Text += ", but for its finalizer " + failure.Printable(fmt.Sprint(finalizers[0]))
+			f.Text += ", waiting for its finalizer " + failure.Printable(fmt.Sprint(finalizers[0]))
 		}
 		if len(objects) > 1 {
 			f.Text = words.Plural(len(objects), "object") + "; " + failure.Printable(o.Name()) + " is " + f.Text
@@ -465,11 +465,11 @@ func (c *check) node(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", c.cluster.failure(err)
 	case node == "":
-		f := failure.New(failure.Missing, "Pod %s, whose node counts, is not on a node", pod)
+		f := failure.New(failure.Missing, "same-node: Pod %s is not on a node", pod)
 		if o == nil {
-			f.Text = fmt.Sprintf("no such Pod %s%s, whose node counts", pod, in(namespace))
+			f.Text = fmt.Sprintf("same-node: no such Pod %s%s", pod, in(namespace))
 		}
-		f.Hint = "same-node takes the name of a Pod that runs: the Pod's own comes from the field metadata.name, by an environment variable"
+		f.Hint = "same-node takes the name of a running Pod: this Pod's own name is available as an environment variable from the field metadata.name"
 		return "", f
 	default:
 		return node, nil
@@ -512,12 +512,12 @@ func (c *check) notThere(source origin) error {
 	case c.Name == "":
 		f.Hint = "are the labels right, and the namespace (?namespace=)?"
 	case source.namespace == "":
-		f.Hint = "has it another name?"
+		f.Hint = "does it have another name?"
 	default:
-		f.Hint = "has it another name, or is it in another namespace (?namespace=)?"
+		f.Hint = "does it have another name, or is it in another namespace (?namespace=)?"
 	}
 	if source.resource.String() == "jobs.batch" {
-		f.Hint = "may it have finished already, and its TTL have removed it? then add #if-missing=ok. Else: " + f.Hint
+		f.Hint = "did it finish already, and did its TTL remove it? then add #if-missing=ok. Otherwise: " + f.Hint
 	}
 	if time.Since(c.setMissing(time.Now())) >= missingLong {
 		f.Note = "and it may never come: " + f.Hint // said at once, not only with the next summary

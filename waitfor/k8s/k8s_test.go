@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 		"k8s:pods?all&selector=x":                                    "exclude each other",
 		"k8s:pods?selector=":                                         "is a variable not set?",
 		"k8s:pods?selector=a=b&selector=c=d":                         "given twice",
-		"k8s:pods?label=x":                                           "what stands after ? is unknown",
+		"k8s:pods?label=x":                                           "the parameter after ? is unknown",
 		"k8s:pods?selectr=x":                                         "did you mean ?selector=",
 		"k8s:pods?all=1":                                             "takes no value",
 		"k8s:pods?all&namespace=a/b":                                 "not a name that a namespace can have",
@@ -54,10 +54,10 @@ func TestParse(t *testing.T) {
 		"k8s:job/a#jsonpath={.a":                                     "jsonpath: want a JSONPath",
 		"k8s:job/a#jsonpath={.a}{.b}":                                "jsonpath: want a JSONPath",
 		"k8s:job/a#jsonpath={range .a[*]}{.b}{end}":                  "jsonpath: want a JSONPath",
-		"k8s:job/a#jsonpath=.a>=x":                                   "jsonpath: >= wants a number",
+		"k8s:job/a#jsonpath=.a>=x":                                   "jsonpath: >= needs a number",
 		"k8s:job/a#jsonpath=.a=/(/":                                  "jsonpath: not a regular expression",
 		"k8s:job/a#statu=1":                                          "setting 1 after # is unknown",
-		"k8s:job/${file:/x}":                                         "are not secret",
+		"k8s:job/${file:/x}":                                         "must not be secret",
 	} {
 		said := ""
 		check, err := kinds.Parse(text, target.Options{})
@@ -75,7 +75,7 @@ func TestParse(t *testing.T) {
 // TestMissingForLong pins that after a while there is a word on why that may never end.
 func TestMissingForLong(t *testing.T) {
 	for text, want := range map[string]string{
-		"k8s:job/migrate":           "may it have finished already, and its TTL have removed it? then add #if-missing=ok",
+		"k8s:job/migrate":           "did it finish already, and did its TTL remove it? then add #if-missing=ok",
 		"k8s:pod/web":               "is it in another namespace (?namespace=)?",
 		"k8s:pods?selector=app=web": "are the labels right",
 	} {
@@ -112,8 +112,8 @@ func TestGrantOfUnknownKind(t *testing.T) {
 // TestStillThere pins what is said of objects that are to go.
 func TestStillThere(t *testing.T) {
 	for want, objects := range map[string][]string{
-		"nobody has deleted it":                              {`{"metadata": {"name": "a"}}`},
-		"being deleted, but for its finalizer example.org/x": {`{"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/x"]}}`},
+		"it has not been deleted":                                {`{"metadata": {"name": "a"}}`},
+		"being deleted, waiting for its finalizer example.org/x": {`{"metadata": {"name": "a", "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.org/x"]}}`},
 		"2 objects":                     {`{"metadata": {"name": "a"}}`, `{"metadata": {"name": "b"}}`},
 		"2 objects; b is being deleted": {`{"metadata": {"name": "a"}}`, `{"metadata": {"name": "b", "deletionTimestamp": "2026-01-01T00:00:00Z"}}`},
 	} {
@@ -140,11 +140,11 @@ func TestForbiddenOdd(t *testing.T) {
 		hint   string // has this
 	}{
 		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: `pods is forbidden: User "system:anonymous" cannot list resource "pods"`},
-			"the API server was not told who asks, and refuses (403 Forbidden, system:anonymous)", "no credentials were sent"},
+			"the API server refuses requests without credentials (403 Forbidden, system:anonymous)", "no credentials were sent"},
 		{kube.StatusError{Code: 403, Path: "/apis/example.com", Message: `forbidden: User "bob" cannot get path "/apis/example.com"`},
-			"the user bob may not get /apis/example.com, which tells what kinds there are", "system:discovery"},
+			"the user bob may not get /apis/example.com, which lists the kinds", "system:discovery"},
 		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: "not from here"},
-			"this account may not list pods in namespace default (not from here)", "what would grant all that this wait needs"},
+			"this account may not list pods in namespace default (not from here)", "this grants all that the wait needs"},
 	} {
 		f := failure.Of((&cluster{namespace: "default"}).failure(&tt.status))
 		text := f.Text

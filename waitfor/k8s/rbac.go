@@ -53,7 +53,7 @@ func (c *check) needs(namespace string) []Rule {
 		needs = append(needs, Rule{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
 	}
 	if plain := len(c.expect.conditions)+len(c.expect.paths) == 0 && !c.expect.exists && !c.Gone; plain && r.String() == "jobs.batch" && c.expect.ifFailed != "ok" {
-		needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "for the reason of a failed Job; may be left out"})
+		needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "to report why a Job failed; may be left out"})
 	}
 	if pod := c.expect.node; pod[1] != "" {
 		needs = append(needs, Rule{Namespace: cmp.Or(pod[0], namespace), Resource: "pods", Names: pod[1:], Verbs: follow})
@@ -65,7 +65,7 @@ func (c *check) needs(namespace string) []Rule {
 }
 
 // guessed is the comment on a rule for a kind that no server was asked about.
-const guessed = "a guess: kubectl api-resources tells the plural, the group, and whether it has a namespace"
+const guessed = "a guess: kubectl api-resources shows the plural, the group, and whether it has a namespace"
 
 // mergeRules makes the fewest rules of what several targets need, in the order of namespace, group and resource.
 func mergeRules(needs []Rule) []Rule {

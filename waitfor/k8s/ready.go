@@ -194,7 +194,7 @@ func podProblem(o kube.Object) (problem, note string) {
 			return "Init:Error", state
 		}
 		if state == containerRuns || state == containerWaits {
-			return fmt.Sprintf("Init:%d/%d", done, len(init)), "init container " + failure.Printable(text(s, "name")) + " has not ended"
+			return fmt.Sprintf("Init:%d/%d", done, len(init)), "init container " + failure.Printable(text(s, "name")) + " has not finished"
 		}
 		return "Init:" + state, message
 	}
@@ -215,7 +215,7 @@ func podProblem(o kube.Object) (problem, note string) {
 		return worst, note
 	}
 	if c := conditionOf(o, "Ready"); c.reason == "ReadinessGatesNotReady" {
-		return "readiness gates are not passed", shortText(c.message)
+		return "readiness gates have not passed", shortText(c.message)
 	}
 	return wordOr(text(o, "status", "phase"), "Pending"), ""
 }
@@ -260,7 +260,7 @@ func containerProblem(s kube.Object) (problem, note string) {
 		}
 		return exitText(s, "state"), ""
 	case s.At("state", "running") != nil && s.At("ready") != true:
-		return containerRuns, "container " + name + " runs, and its readiness probe does not succeed"
+		return containerRuns, "container " + name + " is running, but its readiness probe has not succeeded"
 	}
 	return "", ""
 }
@@ -296,7 +296,7 @@ func jobReady(v view) error {
 		return nil
 	}
 	if failed.status == "True" {
-		f := v.is("logs job/"+v.Name()+" --all-containers", "failed: %s", wordOr(failed.reason, "for no reason given"))
+		f := v.is("logs job/"+v.Name()+" --all-containers", "failed: %s", wordOr(failed.reason, "no reason given"))
 		if v.alone {
 			f.Text = "Job " + v.Name() + " " + f.Text
 		}
@@ -322,7 +322,7 @@ func jobReady(v view) error {
 		f.Note = fmt.Sprintf("%s active, %d failed so far", words.Plural(int(active), "Pod"), fails)
 		f.Hint = v.kubectl("logs job/" + v.Name() + " --all-containers")
 	case active == 0:
-		f.Note = "none of its Pods runs"
+		f.Note = "none of its Pods is running"
 	}
 	return f
 }
@@ -363,7 +363,7 @@ func deploymentReady(v view) error {
 	case updated < want:
 		f = v.is(v.describe(), "%d of %s updated", updated, words.Plural(int(want), "replica"))
 	case all > updated:
-		f = v.is(v.describe(), "%s still to be ended", words.Plural(int(all-updated), "old replica"))
+		f = v.is(v.describe(), "%s still to be terminated", words.Plural(int(all-updated), "old replica"))
 	case available < updated:
 		f = v.is("", "%d of %s available", available, words.Plural(int(updated), "replica"))
 		f.Hint = v.podsOf()
@@ -442,7 +442,7 @@ func statefulSetReady(v view) error {
 	case updated < want-partition:
 		f = v.is("", "%d of %s updated", updated, words.Plural(int(want-partition), "replica"))
 	case v.At("spec", "updateStrategy", "rollingUpdate") == nil && current != "" && text(v.Object, "status", "updateRevision") != current:
-		f = v.is("", "%s updated, and the update has not ended", words.Plural(int(updated), "replica"))
+		f = v.is("", "%s updated, but the update is not complete", words.Plural(int(updated), "replica"))
 	default:
 		return nil
 	}
@@ -490,7 +490,7 @@ func daemonReady(v view) error {
 		return first
 	}
 	if scheduled, want := number(v.Object, "status", "currentNumberScheduled"), number(v.Object, "status", "desiredNumberScheduled"); scheduled < want {
-		return v.is(v.describe(), "no Pod of it on this node yet")
+		return v.is(v.describe(), "none of its Pods is on this node yet")
 	}
 	return nil // every node that is to have one has one: this is none of them
 }
@@ -537,10 +537,10 @@ func serviceReady(v view) error {
 		f.Note = fmt.Sprintf("%d not ready", others)
 		f.Hint = "are the Pods ready? " + v.podsOf()
 	case selector == "":
-		f.Hint = "the Service has no selector: who makes its EndpointSlices?"
+		f.Hint = "the Service has no selector: what creates its EndpointSlices?"
 	case ready == 0:
 		f.Note = "none at all: no Pod with " + selector + " has an address"
-		f.Hint = "are there such Pods, in this namespace? " + v.podsOf()
+		f.Hint = "do such Pods exist in this namespace? " + v.podsOf()
 	default:
 		f.Hint = v.podsOf()
 	}
@@ -656,7 +656,7 @@ func certificateReady(v view) error {
 	case conditionOf(v.Object, "Approved").status != "True":
 		return v.is(v.describe(), "not approved yet")
 	case text(v.Object, "status", "certificate") == "":
-		return v.is(v.describe(), "approved, without a certificate yet")
+		return v.is(v.describe(), "approved, but without a certificate yet")
 	}
 	return nil
 }
@@ -710,7 +710,7 @@ func genericReady(v view) error {
 	f := v.is("", "has no condition Ready or Available")
 	f.Hint = "say what ready means: #condition=NAME, #jsonpath={.status.…}=VALUE, or #exists"
 	if len(there) > 0 {
-		f.Note = "there is " + words.List(there)
+		f.Note = "found " + words.List(there)
 	}
 	return f
 }

@@ -300,7 +300,7 @@ func TestSelector(t *testing.T) {
 		{"k8s:pods?all", []string{pod("a", app, podUp), pod("b", `"app": "db"`, podDown)}, "1 of 2 ready; Pod b: Running"},
 		{"k8s:pods?field-selector=spec.nodeName=n2", []string{pod("a", app, podUp2), pod("b", app, podDown)}, "ready after"},
 		{"k8s:pods?selector=app=web#count=1", []string{pod("a", app, podUp), pod("b", app, podDown)}, "ready after"},
-		{"k8s:pods?selector=app=web#count=3", []string{pod("a", app, podUp), pod("b", app, podUp)}, "2 of 3 ready; only 2 objects to choose from"},
+		{"k8s:pods?selector=app=web#count=3", []string{pod("a", app, podUp), pod("b", app, podUp)}, "2 of 3 ready; only 2 objects found"},
 		{"k8s:pods?selector=app=web", []string{pod("a", app, podUp), pod("b", app, podFailed)}, "1 of 2 ready; Pod b: failed: Evicted"},
 		{"k8s:pods?selector=app=web#if-failed=fail", []string{pod("a", app, podUp), pod("b", app, podFailed)}, "1 of 2 ready; Pod b: failed: Evicted"},
 		{"k8s:pods?selector=app=web#if-failed=ok", []string{pod("a", app, podFailed)}, "ready after"},
@@ -310,7 +310,7 @@ func TestSelector(t *testing.T) {
 		{"k8s:pods?selector=app=web#if-failed=some", []string{pod("a", app, podFailed), pod("b", app, podUp), pod("c", app, podDown)}, "2 of 3 ready; Pod c: Running"},
 		{"k8s:pods?selector=app=web#count=1&same-node=me", []string{pod("me", "", podUp), pod("a", app, podUp2)}, "no Pod matches in namespace default"},
 		{"k8s:pods?selector=app=web#count=1&same-node=default/me", []string{pod("me", "", podUp2), pod("a", app, podUp2), pod("b", app, podDown)}, "ready after"},
-		{"k8s:pods?selector=app=web#same-node=me", []string{pod("a", app, podUp2)}, "no such Pod me in namespace default, whose node counts"},
+		{"k8s:pods?selector=app=web#same-node=me", []string{pod("a", app, podUp2)}, "same-node: no such Pod me in namespace default"},
 		{"k8s:job/migrate#if-failed=ok", []string{jobFailed}, "ready after"},
 		{"k8s:job/migrate#if-failed=wait", []string{jobFailed}, "Job migrate failed"},
 		{"k8s:job/migrate#if-failed=some", []string{strings.Replace(jobFailed, `"failed": 1`, `"failed": 1, "succeeded": 1`, 1)}, "ready after"},
@@ -366,7 +366,7 @@ func TestDaemonSetOnNode(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(set(1), pod("me", "", podUp), pod("agent-2", `"app": "agent"`, podUp2))
 	end := s.begin("k8s:daemonset/agent#same-node=me")
-	s.says("no Pod of it on this node yet")
+	s.says("none of its Pods is on this node yet")
 	s.apply(pod("agent-1", `"app": "agent"`, podDown))
 	s.says("its Pod agent-1 on this node: Running")
 	s.apply(pod("agent-1", `"app": "agent"`, podUp))
@@ -450,7 +450,7 @@ func TestNoCluster(t *testing.T) {
 	}{
 		{"k8s:job/a", nil, "there is no cluster here, and no kubeconfig file"},
 		{"k8s:job/a", map[string]string{"HOME": t.TempDir()}, "there is no cluster here, and no kubeconfig file"},
-		{"k8s:job/a", inPod, "this Pod has no token of its service account"},
+		{"k8s:job/a", inPod, "this Pod has no service account token"},
 		{"k8s:job/a#context=x", inPod, "context needs a kubeconfig file"},
 	} {
 		o := target.Options{Getenv: func(name string) string { return tt.env[name] }}

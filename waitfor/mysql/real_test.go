@@ -105,13 +105,13 @@ func TestReal(t *testing.T) {
 		{target: "mysql://APP@ADDR/app#query=SELECT seq FROM many UNION ALL SELECT seq FROM many"},
 		{target: "mysql://APP@ADDR/app#query=SELECT REPEAT('x', 100000)"},
 		{target: "mysql://APP@ADDR/app#query=SHOW TABLES"},
-		{target: "mysql://APP@ADDR/app#query=SELECT 0", class: unexpected, words: "the query gives 0"},
-		{target: "mysql://APP@ADDR/app#query=SELECT 0.00", class: unexpected, words: "the query gives 0.00"},
-		{target: "mysql://APP@ADDR/app#query=SELECT b'0'", class: unexpected, words: "the query gives "},
-		{target: "mysql://APP@ADDR/app#query=SELECT NULL", class: unexpected, words: "the query gives NULL"},
-		{target: "mysql://APP@ADDR/app#query=SELECT ''", class: unexpected, words: "the query gives nothing but an empty text"},
-		{target: "mysql://APP@ADDR/app#query=SELECT 1 FROM many WHERE seq=2", class: unexpected, words: "the query gives no row"},
-		{target: "mysql://APP@ADDR/app#query=DO 1", class: unexpected, words: "the query gives no row"},
+		{target: "mysql://APP@ADDR/app#query=SELECT 0", class: unexpected, words: "the query returns 0"},
+		{target: "mysql://APP@ADDR/app#query=SELECT 0.00", class: unexpected, words: "the query returns 0.00"},
+		{target: "mysql://APP@ADDR/app#query=SELECT b'0'", class: unexpected, words: "the query returns "},
+		{target: "mysql://APP@ADDR/app#query=SELECT NULL", class: unexpected, words: "the query returns NULL"},
+		{target: "mysql://APP@ADDR/app#query=SELECT ''", class: unexpected, words: "the query returns an empty text"},
+		{target: "mysql://APP@ADDR/app#query=SELECT 1 FROM many WHERE seq=2", class: unexpected, words: "the query returns no row"},
+		{target: "mysql://APP@ADDR/app#query=DO 1", class: unexpected, words: "the query returns no row"},
 		{target: "mysql://APP@ADDR/app#query=SELEC", class: unexpected, words: "You have an error in your SQL syntax"},
 		{target: "mysql://APP@ADDR/app#query=SELECT version FROM schema_migrations", class: unexpected, words: "Table 'app.schema_migrations' doesn't exist (error 1146)"},
 		{target: "mysql://APP@ADDR/app#query=SELECT REPEAT('x', 2000000)", class: unexpected, words: "announces a message"},
@@ -134,7 +134,7 @@ func testMySQLStates(t *testing.T, m *servers.MariaDB) {
 	attempt := func(target string) error { return kindtest.AttemptWith(t, kinds, target, m.Password, nil) }
 
 	m.SQL(t, "SET GLOBAL read_only=ON")
-	kindtest.RequireSays(t, "read-only", attempt(app+"#query=SELECT NOT %40%40read_only"), failure.Unexpected, "the query gives 0")
+	kindtest.RequireSays(t, "read-only", attempt(app+"#query=SELECT NOT %40%40read_only"), failure.Unexpected, "the query returns 0")
 	kindtest.RequireSays(t, "read-only", attempt(app), "", "")
 	m.SQL(t, "SET GLOBAL read_only=OFF")
 	kindtest.RequireSays(t, "writable", attempt(app+"#query=SELECT NOT %40%40read_only"), "", "")
@@ -234,9 +234,9 @@ func TestRealCourse(t *testing.T) {
 	m.Start(t)
 	until("Table 'app.schema_migrations' doesn't exist")
 	m.SQL(t, "CREATE TABLE app.schema_migrations (version INT)")
-	until("the query gives no row")
+	until("the query returns no row")
 	m.SQL(t, "INSERT INTO app.schema_migrations VALUES (2)")
-	until("the query gives 0")
+	until("the query returns 0")
 	m.SQL(t, "UPDATE app.schema_migrations SET version = 3")
 	if err := <-ended; err != nil {
 		t.Error(err)

@@ -10,37 +10,37 @@ import (
 
 // A Check is one thing to wait for.
 type Check interface {
-	// Check makes one attempt; nil means ready. An error is a [failure.Failure], or made one by [All]; [poll.Permanent]
-	// marks one that no other attempt can mend. Several attempts may run at once.
+	// Check makes one attempt; nil means ready. All turns an error that is not a [failure.Failure] into one;
+	// [poll.Permanent] marks an error that no further attempt can fix. Several attempts may run at once.
 	Check(ctx context.Context) error
 
-	// String is the target as a person would write it, without credentials.
+	// String returns the target as a person would write it, without credentials.
 	String() string
 }
 
-// A Watcher is a [Check] that is told when another attempt may find something new, and need not be asked often.
+// A Watcher is a [Check] that learns of changes, and so need not be repeated often.
 type Watcher interface {
 	Check
-	// Watch returns a channel that gets a value after each change, until ctx ends, or nil if that cannot be had. It is
-	// an aid: the check is repeated now and then all the same.
+	// Watch returns a channel that gets a value after each change, until ctx ends, or nil if there is no such
+	// notification. The check is repeated now and then in either case.
 	Watch(ctx context.Context) <-chan struct{}
 }
 
-// Options configures [Parse] and [All]. The zero value waits for every target, without an end and without a word.
+// Options configures the parser and the wait. The zero value waits for every target, without a limit and without a log.
 type Options struct {
-	Settings Settings                 // of every target that knows them, unless it says otherwise
-	Gone     bool                     // wait until targets do not answer any more
-	Resolver *resolver.Resolver       // of the targets' host names; that of the system if nil
+	Settings Settings                 // defaults for every target of a kind that takes them
+	Gone     bool                     // wait until targets no longer answer
+	Resolver *resolver.Resolver       // for the targets' host names; the system's if nil
 	Getenv   func(name string) string // for ${env:NAME} in targets; no variables if nil
 
-	Need           int           // so many targets ready are enough; all if zero
+	Need           int           // how many targets must be ready; all if zero
 	AttemptTimeout time.Duration // limit of one attempt; none if zero
 	StableFor      time.Duration // how long a target must be ready without interruption
-	Seed           uint64        // tells this Pod's pauses from those of others
-	Log            *slog.Logger  // discards if nil
+	Seed           uint64        // makes the pauses of this Pod differ from those of others
+	Log            *slog.Logger  // nil discards
 }
 
-// A Sharer is a [Check] that shares something with the other checks of a wait. Share is called once, before the first
+// A Sharer is a [Check] that shares something with other checks of a wait. Share is called once, before the first
 // attempt.
 type Sharer interface {
 	Check
@@ -53,13 +53,13 @@ type Shared struct {
 	parts   map[any]Part
 }
 
-// A Part is what several checks of a wait share. Run is called when every check has joined, and ends with ctx.
+// A Part is shared by several checks of a wait. Run is called when every check has joined, and ends with ctx.
 type Part interface{ Run(ctx context.Context) }
 
-// NewShared returns what the checks of a wait with the options may share.
+// NewShared returns an empty Shared for a wait with the options.
 func NewShared(o Options) *Shared { return &Shared{Options: o, parts: map[any]Part{}} }
 
-// Part returns the part with the key, which it makes with create if there is none yet.
+// Part returns the part with the key, made by create at the first call.
 func (s *Shared) Part(key any, create func() Part) Part {
 	if s.parts[key] == nil {
 		s.parts[key] = create()

@@ -9,14 +9,14 @@ import (
 	"initbox/internal/resolver"
 )
 
-// gone turns a check around: it is ready when its target is known not to be there. Only a refused connection, a name
-// that does not exist and a missing file prove that; a hang or an error prove nothing.
+// gone inverts a check: it is ready when the target is known not to exist. Only a refused connection, a name that does
+// not exist and a missing file show that; a hang or another error does not.
 type gone struct{ check Check }
 
-// Gone returns the check that is ready when c's target is known not to be there.
+// Gone returns the check that is ready when the target of c is known not to exist.
 func Gone(c Check) Check { return gone{c} }
 
-// Unwrap returns the check that is turned around.
+// Unwrap returns the check that is inverted.
 func (g gone) Unwrap() Check { return g.check }
 
 func (g gone) String() string { return g.check.String() }
@@ -35,9 +35,9 @@ func (g gone) Check(ctx context.Context) error {
 	var lookup *resolver.Failure
 	f := failure.Of(err)
 	switch {
-	case f.Elsewhere: // another server than the target is not there
+	case f.Elsewhere: // another server than the target is missing
 		return err
-	case errors.As(err, &lookup): // of the search names, each must be known not to exist
+	case errors.As(err, &lookup): // every search name must be known not to exist
 		if lookup.Gone() {
 			return nil
 		}
@@ -52,14 +52,14 @@ func (g gone) Check(ctx context.Context) error {
 	return err
 }
 
-// Share passes on what the check it turns around is told.
+// Share passes s on to the inverted check.
 func (g gone) Share(s *Shared) {
 	if j, ok := g.check.(Sharer); ok {
 		j.Share(s)
 	}
 }
 
-// Watch passes on what the check it turns around is told.
+// Watch passes on the changes that the inverted check learns of.
 func (g gone) Watch(ctx context.Context) <-chan struct{} {
 	if w, ok := g.check.(Watcher); ok {
 		return w.Watch(ctx)

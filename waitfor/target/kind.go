@@ -1,9 +1,8 @@
-// Package target has the syntax of targets: their kinds, their URLs, the settings after #, and the secrets that they
-// refer to.
+// Package target parses targets: their kinds, their URLs, the settings after #, and the secrets that they refer to.
 //
 // A kind of target is a [Kind]: how its URL differs from a plain one, which settings it takes, and the function that
-// makes a [Check] of a parsed [Target]. [Kinds.Parse] does that for a table of kinds; package waitfor has the table of
-// all.
+// turns a parsed [Target] into a [Check]. [Kinds.Parse] does that for a table of kinds; package waitfor has the table
+// of all kinds.
 package target
 
 import (
@@ -17,17 +16,17 @@ type Kind struct {
 	Usage    string // how a target of the kind is written
 	Ready    string // what ready means
 	Settings []Setting
-	Protocol string // what the servers of the kind speak, for messages; "" where that is not named
+	Protocol string // the protocol of the servers, for messages; may be empty
 
 	// How the kind's targets differ from a plain URL.
 	Hosts   bool   // the URL may name several hosts, joined by commas
-	Name    bool   // a name follows the colon, in which any character may stand
-	File    bool   // the path is that of a file, which is shown whole
-	Filters bool   // settings may have an @ in them, as a JSONPath filter has
-	Socket  string // the scheme whose host is the percent-encoded path of a socket; "" if there is none
+	Name    bool   // a name follows the colon, and may contain any character
+	File    bool   // the path is that of a file, and shown whole
+	Filters bool   // settings may contain an @, as in a JSONPath filter
+	Socket  string // the scheme, if any, whose host is the percent-encoded path of a socket
 
-	// Parse returns the check that waits for t. Its errors do not quote what may be a password; the caller puts the
-	// target before them.
+	// Parse returns the check that waits for t. Its errors do not quote anything that may be a password; the caller
+	// puts the target before them.
 	Parse func(t *Target) (Check, error)
 	// Show returns the target without credentials; nil means the URL without user, query and fragment.
 	Show func(t *Target) string
@@ -49,7 +48,7 @@ func (l Kinds) Of(scheme string) *Kind {
 // Has reports whether a kind has the scheme.
 func (l Kinds) Has(scheme string) bool { return l.Of(scheme) != nil }
 
-// HasHosts reports whether the scheme is that of a kind whose URL may name several hosts.
+// HasHosts reports whether the URLs of the kind with the scheme may name several hosts.
 func (l Kinds) HasHosts(scheme string) bool {
 	k := l.Of(scheme)
 	return k != nil && k.Hosts

@@ -5,7 +5,7 @@ import (
 	"initbox/internal/secret"
 )
 
-// Env looks up variables of the environment. It may be nil: no variables.
+// Env looks up environment variables; nil has none.
 type Env func(name string) string
 
 // Variable returns the value of an environment variable, or the content of the file that the variable NAME_FILE names,
@@ -23,8 +23,8 @@ func (getenv Env) Variable(name string) (string, error) {
 	return "", nil
 }
 
-// Token returns the content of the file that the setting names, or else what the environment's variable has. It is ""
-// if there is neither.
+// Token returns the content of the file that the setting names, or else the value of the environment variable. It
+// returns "" if there is neither.
 func Token(t *Target, setting, variable string) (string, error) {
 	if !t.Settings.On(setting) {
 		return t.Getenv.Variable(variable)

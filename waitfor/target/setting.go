@@ -11,22 +11,22 @@ import (
 	"initbox/internal/suggest"
 )
 
-// Setting is what a kind of target can be told: what to expect of it, or how to ask. In a target it stands in the
-// fragment, name=value or name alone, joined by &; as a flag of the same name it holds for every target of the kind.
+// Setting is an option of a kind of target: what to expect of the server, or how to ask it. A target has its settings
+// in the fragment, name=value or name alone, joined by &; a flag of the same name applies to every target of the kind.
 type Setting struct {
 	Name  string
-	Value string // what the value is, for the help; empty for a switch
+	Value string // placeholder of the value, for the help; empty for a switch
 	Usage string
 	Multi bool   // may be given more than once
-	Needs string // the setting without which this one makes no sense; may be empty
+	Needs string // the setting that this one requires; may be empty
 }
 
-// Settings are the values given, by setting; a switch that is on has the value "".
+// Settings are the values by name of setting; a switch that is on has the value "".
 type Settings map[string][]string
 
 // common are the settings that every kind of target takes.
 var common = []Setting{
-	{Name: "gone", Usage: "wait until the target does not answer any more"},
+	{Name: "gone", Usage: "wait until the target no longer answers"},
 }
 
 func (k *Kind) setting(name string) *Setting {
@@ -38,7 +38,7 @@ func (k *Kind) setting(name string) *Setting {
 	return nil
 }
 
-// parseSettings reads a fragment. "+" is itself: it is no form.
+// parseSettings reads a fragment. "+" stands for itself: this is not a form.
 func parseSettings(fragment string, k *Kind) (Settings, error) {
 	s := Settings{}
 	if fragment == "" {
@@ -48,12 +48,12 @@ func parseSettings(fragment string, k *Kind) (Settings, error) {
 		name, value, valued := strings.Cut(part, "=")
 		setting := k.setting(name)
 		if setting == nil {
-			return nil, fmt.Errorf("setting %d after # is unknown%s possible are %s", i+1, k.suggest(name), strings.Join(k.Names(), ", "))
+			return nil, fmt.Errorf("setting %d after # is unknown%s valid settings are %s", i+1, k.suggest(name), strings.Join(k.Names(), ", "))
 		}
 		value, err := url.PathUnescape(value)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("#%s: percent-encoding is wrong", name)
+			return nil, fmt.Errorf("#%s: invalid percent-encoding", name)
 		case setting.Value == "" && valued:
 			return nil, fmt.Errorf("#%s takes no value", name)
 		case setting.Value != "" && value == "":
@@ -75,8 +75,8 @@ func (k *Kind) Names() []string {
 	return names
 }
 
-// suggest asks for the setting that was probably meant. It does not quote what was written, which may be the end of a
-// password.
+// suggest returns the question for the setting that was probably meant. It does not quote name, which may be the end of
+// a password.
 func (k *Kind) suggest(name string) string {
 	if meant := suggest.Closest(name, k.Names()); meant != "" {
 		return ": did you mean " + meant + "?"
@@ -84,7 +84,7 @@ func (k *Kind) suggest(name string) string {
 	return ";"
 }
 
-// take adds the defaults that k knows and s does not set.
+// take adds the defaults that k takes and s does not set.
 func (s Settings) take(k *Kind, defaults Settings) {
 	for name, values := range defaults {
 		if _, set := s[name]; !set && k.setting(name) != nil {
@@ -104,7 +104,7 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// Duration reads a duration, or a number of seconds, as the flags do.
+// Duration returns the value of the setting, a duration or a number of seconds as in the flags, or otherwise.
 func (s Settings) Duration(name string, otherwise time.Duration) (time.Duration, error) {
 	if !s.On(name) {
 		return otherwise, nil
@@ -120,7 +120,7 @@ func (s Settings) Duration(name string, otherwise time.Duration) (time.Duration,
 	return d, nil
 }
 
-// Count reads a whole number.
+// Count returns the value of the setting, a whole number, or otherwise.
 func (s Settings) Count(name string, otherwise int64) (int64, error) {
 	if !s.On(name) {
 		return otherwise, nil

@@ -13,7 +13,7 @@ func TestParseSettings(t *testing.T) {
 		"one=1&switch":              {"one": {"1"}, "switch": {""}},
 		"many=a&many=b":             {"many": {"a", "b"}},
 		"one=a=b":                   {"one": {"a=b"}},
-		"one=a%26b%3D%23+c%20d":     {"one": {"a&b=#+c d"}}, // "+" is no space: this is no form
+		"one=a%26b%3D%23+c%20d":     {"one": {"a&b=#+c d"}}, // "+" is not a space: this is not a form
 		"gone&one=1":                {"gone": {""}, "one": {"1"}},
 		"one=%E2%82%AC":             {"one": {"€"}},
 		"many=/a|b/&many=[0]==\"\"": {"many": {"/a|b/", "[0]==\"\""}},
@@ -43,7 +43,7 @@ func TestSettingsTakeDefaults(t *testing.T) {
 	own := Settings{"status": {"200"}}
 	own.take(&Kind{Settings: []Setting{{Name: "status", Value: "LIST"}, {Name: "method", Value: "METHOD"}}}, Settings{"status": {"500"}, "method": {"HEAD"}, "min-size": {"1"}, "gone": {""}})
 	if own.Get("status") != "200" {
-		t.Errorf("status is %q: what the target says is stronger", own.Get("status"))
+		t.Errorf("status is %q, want the target's own", own.Get("status"))
 	}
 	if own.Get("method") != "HEAD" || !own.On("gone") {
 		t.Errorf("%v lacks a default", own)

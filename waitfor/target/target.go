@@ -17,25 +17,25 @@ import (
 	"initbox/waitfor/forms"
 )
 
-// Target is what the targets of all kinds have in common.
+// Target has what targets of all kinds have in common.
 type Target struct {
 	Kind           *Kind
 	Scheme         string
 	URL            URL
-	Hosts          []string // as in the URL, with their ports; of a kind with Hosts
-	Socket         string   // of the scheme that the kind has for that
+	Hosts          []string // of a kind with Hosts: as in the URL, with their ports
+	Socket         string   // with the scheme Kind.Socket: the path
 	Settings       Settings
-	TLSOwn         string // the first of TLSSettings that the target itself has; "" if none
-	Gone           bool   // ready means: not there any more
+	TLSOwn         string // the first of TLSSettings in the target itself; may be empty
+	Gone           bool   // ready means that it no longer answers
 	AttemptTimeout time.Duration
 	Resolver       *resolver.Resolver
 	Getenv         Env
 }
 
-// A URL is that of a target, which may refer to secrets.
+// A URL is the URL of a target, which may refer to secrets.
 type URL struct{ *secret.URL }
 
-// Of returns the target that c was parsed from, or nil if it was not parsed.
+// Of returns the target that c was parsed from, or nil if c was not parsed.
 func Of(c Check) *Target {
 	if p, ok := c.(interface{ Parsed() *Target }); ok {
 		return p.Parsed()
@@ -43,10 +43,10 @@ func Of(c Check) *Target {
 	return nil
 }
 
-// Parsed returns t. A [Check] that embeds a target has it: what it was parsed from.
+// Parsed returns t, for a [Check] that embeds the target that it was parsed from.
 func (t *Target) Parsed() *Target { return t }
 
-// Parse turns a target into the check of its kind. Its errors never quote the target, which may hold a password.
+// Parse turns a target into the check of its kind. Its errors never quote the target, which may contain a password.
 func (l Kinds) Parse(text string, o Options) (Check, error) {
 	t, err := l.Target(text, o)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l Kinds) Parse(text string, o Options) (Check, error) {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
 	if p, ok := check.(interface{ Plaintext() bool }); ok && t.TLSOwn != "" && p.Plaintext() {
-		return nil, fmt.Errorf("%s: %s has no effect without TLS: add #tls, or write the scheme with TLS", t, t.TLSOwn)
+		return nil, fmt.Errorf("%s: %s has no effect without TLS: add #tls, or use the scheme with TLS", t, t.TLSOwn)
 	}
 	if t.Gone {
 		return Gone(check), nil
@@ -75,8 +75,8 @@ func (l Kinds) Parse(text string, o Options) (Check, error) {
 	return check, nil
 }
 
-// Target reads a target in the order in which its parts may hold each other: what it refers to, the form of another
-// program that this may be, the URL, its settings.
+// Target reads a target from the outside in: it resolves references, turns the form of another program into a URL, and
+// then reads the URL and its settings.
 func (l Kinds) Target(text string, o Options) (*Target, error) {
 	t := &Target{AttemptTimeout: o.AttemptTimeout, Resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), Getenv: o.Getenv}
 	referring := strings.HasPrefix(text, "${")
@@ -97,7 +97,7 @@ func (l Kinds) Target(text string, o Options) (*Target, error) {
 	}
 	if err := l.parseKind(t, text); err != nil {
 		if referring && secrets.In(text) {
-			err = errors.New("a target that begins with ${…} is that and nothing else but settings after a #, or has its kind before it, as in postgres://${…}")
+			err = errors.New("a target that begins with ${…} may be followed only by settings after a #; otherwise write its kind first, as in postgres://${…}")
 		}
 		return nil, err
 	}
@@ -111,11 +111,11 @@ func (l Kinds) Target(text string, o Options) (*Target, error) {
 	return t, nil
 }
 
-// fragment returns what stands after #, as it was written. EscapedFragment would decode it where it has characters that
-// a URL should have encoded, such as {, and so lose what tells an & in a value from one between settings.
+// fragment returns the text after #, as it was written. EscapedFragment would decode it if it contained characters that
+// should be encoded, such as {, and then an & in a value would separate settings.
 func (t *Target) fragment() string { return cmp.Or(t.URL.RawFragment, t.URL.EscapedFragment()) }
 
-// parseKind sets the kind and the scheme of t by the beginning of its URL.
+// parseKind sets the kind and the scheme of t from the beginning of its URL.
 func (l Kinds) parseKind(t *Target, text string) error {
 	scheme, rest, ok := strings.Cut(text, ":")
 	t.Scheme = strings.ToLower(scheme)
@@ -123,7 +123,7 @@ func (l Kinds) parseKind(t *Target, text string) error {
 	switch {
 	case t.Kind != nil:
 		return nil
-	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, forms.NameCharacters+"+") == "": // else it may be anything
+	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, forms.NameCharacters+"+") == "": // otherwise it may be anything
 		if meant := suggest.Closest(scheme, l.Schemes()); meant != "" {
 			return fmt.Errorf("no such kind of target: %s://; did you mean %s://?", scheme, meant)
 		}
@@ -137,7 +137,8 @@ func (l Kinds) parseKind(t *Target, text string) error {
 	return errors.New("a target starts with its kind: write tcp://HOST:PORT for a port; the kinds are " + l.firstSchemes())
 }
 
-// parseURL does not pass on the errors of package url, which quote what may be a password.
+// parseURL sets the URL, the hosts and the socket of t. It hides the errors of package url, which quote what may be a
+// password.
 func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 	if t.Kind.Socket == t.Scheme {
 		if text, err = t.cutSocket(text); err != nil {
@@ -152,53 +153,53 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 		if problem := secret.AddressProblem(text); problem != nil {
 			return fmt.Errorf("a target of kind %s://: %w", t.Scheme, problem)
 		}
-		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode what is special in it (%%40 for @, %%2F for /, %%23 for #)", t.Scheme)
+		return fmt.Errorf("a target of kind %s:// is not a URL: percent-encode its special characters (%%40 for @, %%2F for /, %%23 for #)", t.Scheme)
 	}
 	t.URL = URL{&secret.URL{URL: u, Refs: secrets}}
-	// A password with an unencoded / or # or ? in it ends the host early.
+	// An unencoded /, # or ? in a password ends the host early.
 	after := t.URL.EscapedPath() + t.URL.RawQuery
 	if !t.Kind.Filters { // as in [?(@.name=="app")]
 		after += t.fragment()
 	}
-	if !t.Kind.Name { // which is checked and hidden as a name
+	if !t.Kind.Name { // a name has its own checks
 		after += t.URL.Opaque
 	}
 	if strings.Contains(after, "@") {
 		return fmt.Errorf("a target of kind %s:// has an @ after its host: write %%40 for it, and percent-encode / ? # in a password", t.Scheme)
 	}
-	if t.Kind.Hosts && strings.Contains(t.URL.EscapedPath(), ";") { // as of SQL Server's JDBC URLs: …/app;user=app;password=…
-		return fmt.Errorf("a target of kind %s:// has a ; in its path: parameters stand after a ?, several hosts are joined by commas; write %%3B for one in a name", t.Scheme)
+	if t.Kind.Hosts && strings.Contains(t.URL.EscapedPath(), ";") { // as in SQL Server's JDBC URLs: …/app;user=app;password=…
+		return fmt.Errorf("a target of kind %s:// has a ; in its path: parameters follow a ?, several hosts are joined by commas; write %%3B for a ; in a name", t.Scheme)
 	}
 	for _, host := range t.Hosts {
-		if strings.Trim(host, forms.NameCharacters+":[]%") != "" { // as of jdbc:mysql://(host=mydb,password=…)/
-			return fmt.Errorf("a target of kind %s:// has a host with a character in it that none has: write USER:PASSWORD@HOST:PORT, percent-encoded", t.Scheme)
+		if strings.Trim(host, forms.NameCharacters+":[]%") != "" { // as in jdbc:mysql://(host=mydb,password=…)/
+			return fmt.Errorf("a target of kind %s:// has a host with an invalid character: write USER:PASSWORD@HOST:PORT, percent-encoded", t.Scheme)
 		}
 		if port := host[strings.LastIndexByte(host, ':')+1:]; port != host && host[0] != '[' && strings.Trim(port, "0123456789") != "" && strings.Count(host, ":") == 1 {
-			return fmt.Errorf("a target of kind %s://: %w", t.Scheme, secret.ErrPort) // which may be a part of a password
+			return fmt.Errorf("a target of kind %s://: %w", t.Scheme, secret.ErrPort) // the port may be part of a password
 		}
 	}
 	if t.URL.In(t.URL.Host) || t.URL.In(strings.Join(t.Hosts, ",")) || t.URL.In(t.URL.EscapedFragment()) {
-		return fmt.Errorf("a target of kind %s:// has a secret where none can be: only user, password, path and query may refer to one; as a host, write $(NAME), which the kubelet replaces", t.Scheme)
+		return fmt.Errorf("a target of kind %s:// refers to a secret in a part that cannot: only user, password, path and query may; for a host, write $(NAME), which the kubelet replaces", t.Scheme)
 	}
 	if t.Kind.Hosts && t.URL.In(t.URL.Param("host")+t.URL.Param("hostaddr")+t.URL.Param("port")+t.URL.Param("socket", "unix_socket", "localSocket")) {
-		return fmt.Errorf("a target of kind %s:// has a secret in its query where none can be: write $(NAME) for a host, a port or a socket, which the kubelet replaces", t.Scheme)
+		return fmt.Errorf("a target of kind %s:// refers to a secret in a part of its query that cannot: for a host, a port or a socket, write $(NAME), which the kubelet replaces", t.Scheme)
 	}
 	return nil
 }
 
-// cutSocket takes the percent-encoded path of a socket from the place of the host, where package url would not have it.
+// cutSocket replaces the percent-encoded path of a socket, which package url refuses as a host, by localhost.
 func (t *Target) cutSocket(text string) (string, error) {
 	rest := strings.TrimPrefix(text[len(t.Scheme):], "://")
 	user, end := forms.Authority(rest)
 	path, err := url.PathUnescape(rest[user:end])
 	if err != nil || !strings.HasPrefix(path, "/") {
-		return "", errors.New("the socket of a target of kind " + t.Scheme + ":// is a percent-encoded absolute path, as in " + t.Scheme + "://%2Frun%2Fapi.sock/healthz")
+		return "", errors.New("the socket of a target of kind " + t.Scheme + ":// must be a percent-encoded absolute path, as in " + t.Scheme + "://%2Frun%2Fapi.sock/healthz")
 	}
 	t.Socket = path
 	return t.Scheme + "://" + rest[:user] + "localhost" + rest[end:], nil
 }
 
-// String is the target without user information, query and fragment: any of them may hold a secret.
+// String returns the target without user information, query and fragment, any of which may contain a secret.
 func (t *Target) String() string {
 	if t.Kind.Show != nil {
 		return t.Kind.Show(t)
@@ -206,7 +207,7 @@ func (t *Target) String() string {
 	return Plain(t)
 }
 
-// Plain is the target as a URL without user information, query and fragment.
+// Plain returns the target as a URL without user information, query and fragment.
 func Plain(t *Target) string {
 	host := t.URL.Host
 	if len(t.Hosts) > 0 {
@@ -225,7 +226,7 @@ func Plain(t *Target) string {
 	return s
 }
 
-// shownPath is the path up to where some have parameters in it, as in jdbc:sqlserver://host/app;user=app;password=…
+// shownPath returns the path without parameters in it, as in jdbc:sqlserver://host/app;user=app;password=…
 func (t *Target) shownPath() string {
 	path := t.URL.Path
 	if i := strings.IndexAny(path, ";&"); i >= 0 && !t.Kind.File {
@@ -234,7 +235,7 @@ func (t *Target) shownPath() string {
 	return path
 }
 
-// HostPort returns the target's host and port and requires both.
+// HostPort returns the target's host and port, both of which are required.
 func HostPort(t *Target) (host, port string, err error) {
 	host, port = t.URL.Hostname(), t.URL.Port()
 	problem := secret.HostProblem(t.URL.URL.URL)
@@ -249,7 +250,7 @@ func HostPort(t *Target) (host, port string, err error) {
 	return host, port, nil
 }
 
-// Addr joins host and port as net.Dial wants them.
+// Addr returns host and port, both of which are required, joined for net.Dial.
 func Addr(t *Target) (string, error) {
 	host, port, err := HostPort(t)
 	if err != nil {
@@ -258,7 +259,7 @@ func Addr(t *Target) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Only refuses the parts of a URL that the kind has no use for. It does not quote them: they may be the end of a
+// Only refuses user, path and query of a URL, except those in parts. It does not quote them: they may be the end of a
 // password.
 func Only(t *Target, parts string) error {
 	for _, part := range []struct {
@@ -270,13 +271,13 @@ func Only(t *Target, parts string) error {
 		{"query", t.URL.RawQuery != "" || t.URL.ForceQuery},
 	} {
 		if part.present && !strings.Contains(parts, part.name) {
-			return fmt.Errorf("has a %s, which %s:// has no use for, want %s", part.name, t.Scheme, t.Kind.Usage)
+			return fmt.Errorf("has a %s, which %s:// does not take, want %s", part.name, t.Scheme, t.Kind.Usage)
 		}
 	}
 	return nil
 }
 
-// Path returns the path of a target that has nothing else.
+// Path returns the path of a target that consists of a path alone.
 func Path(t *Target) (string, error) {
 	switch {
 	case t.URL.Host != "":
@@ -287,8 +288,8 @@ func Path(t *Target) (string, error) {
 	return t.URL.Path, Only(t, "path")
 }
 
-// Param returns the first of the parameters in the target's query that is given, whatever the case of its name. It may
-// have a secret in it: see [secret.URL.Expand].
+// Param returns the value of the first of the query parameters that is present, or "". The case of names does not
+// matter. The value may contain a reference to a secret: see [secret.URL.Expand].
 func (u URL) Param(names ...string) string {
 	query := u.Query()
 	for _, name := range names {
@@ -301,20 +302,20 @@ func (u URL) Param(names ...string) string {
 	return ""
 }
 
-// OtherProtocol is the failure of a server that says what servers of the kind do not.
+// OtherProtocol returns the failure for an answer in another protocol than the kind's.
 func (k *Kind) OtherProtocol() *failure.Failure {
 	f := failure.New(failure.Unexpected, "the answer is not %s", k.Protocol)
 	f.Hint = OtherPortHint
 	return f
 }
 
-// OtherPortHint is what to do about a server that says what nobody asked it for.
-const OtherPortHint = "is it the right port, with TLS or without as the server wants it?"
+// OtherPortHint is the hint for an answer that does not fit the request.
+const OtherPortHint = "is the port right, and does the server expect TLS on it or not?"
 
-// ErrNotThere is the cause of a [Missing] failure of the target itself.
+// ErrNotThere is the cause of a [failure.Missing] failure of the target itself.
 var ErrNotThere = errors.New("not there")
 
-// consistent refuses a setting without the one that it needs.
+// consistent refuses a setting without the one that it requires.
 func (t *Target) consistent() error {
 	for _, s := range t.Kind.Settings {
 		if s.Needs != "" && t.Settings.On(s.Name) && !t.Settings.On(s.Needs) {

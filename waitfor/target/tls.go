@@ -2,7 +2,7 @@ package target
 
 import "initbox/internal/tlsconfig"
 
-// TLSSettings are shared by every kind that can speak TLS.
+// TLSSettings are the TLS settings of every kind that supports TLS.
 var TLSSettings = []Setting{
 	{Name: "ca-file", Value: "FILE", Usage: "PEM certificates to trust besides the roots"},
 	{Name: "cert-file", Value: "FILE", Usage: "PEM client certificate"},
@@ -11,7 +11,7 @@ var TLSSettings = []Setting{
 	{Name: "insecure", Usage: "do not verify the certificate"},
 }
 
-// TLS returns the options of TLS that the settings have.
+// TLS returns the TLS options in the settings.
 func (s Settings) TLS() tlsconfig.Options {
 	return tlsconfig.Options{
 		CAFile:     s.Get("ca-file"),

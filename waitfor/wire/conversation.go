@@ -47,8 +47,8 @@ func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	conf.NextProtos = protocols
 	tlsconfig.EmbedRoots()
 	if c.In.Buffered() > 0 { // sent by whoever is in between, to pass for what comes after (CVE-2021-23222)
-		f := failure.New(failure.Unexpected, "the server sends something between its word for TLS and the handshake")
-		f.Hint = "is there something between here and the server that changes what they say?"
+		f := failure.New(failure.Unexpected, "the server sent data between agreeing to TLS and the handshake")
+		f.Hint = "does something between here and the server change the traffic?"
 		return f
 	}
 	if conf.ServerName == "" {
@@ -76,8 +76,8 @@ type plain struct {
 func (p *plain) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	if !p.begun && n >= 7 && b[0] == 21 && b[1] == 3 && b[3] == 0 && b[4] == 2 && b[5] == 2 { // RFC 8446, section 5.1 and 6
-		f := failure.New(failure.TLS, "TLS: the server wants it on this port")
-		f.Hint = "add #tls to the target, or write the scheme with TLS"
+		f := failure.New(failure.TLS, "TLS: the server requires it on this port")
+		f.Hint = "add #tls to the target, or use the scheme with TLS"
 		return 0, f
 	}
 	p.begun = p.begun || n > 0
@@ -131,7 +131,7 @@ func (c *Conversation) Ended(err error) error {
 }
 
 // errEndless is that of a server of which more is not read.
-var errEndless = &failure.Failure{Class: failure.Unexpected, Text: "the server does not stop talking", Hint: target.OtherPortHint}
+var errEndless = &failure.Failure{Class: failure.Unexpected, Text: "the server sends an endless answer", Hint: target.OtherPortHint}
 
 // BoundedDial returns a dial of connections of which no more than so many bytes are read, for a client of HTTP: HTTP/2
 // has frames without end that are no answer.

@@ -9,7 +9,7 @@ import (
 )
 
 // QuerySetting is that of every kind of server that runs SQL.
-var QuerySetting = target.Setting{Name: "query", Value: "SQL", Usage: "query of which the first column of the first row has to be true: not NULL, 0, false or empty"}
+var QuerySetting = target.Setting{Name: "query", Value: "SQL", Usage: "query whose first row must have a true first column: not NULL, 0, false or empty"}
 
 // A QueryAnswer is what a query gives: the first column of the first row.
 type QueryAnswer struct {
@@ -27,11 +27,11 @@ func (a QueryAnswer) Judge(secrets ...string) error {
 	case a.Row && truthy(a.Value):
 		return nil
 	case a.Row && strings.Trim(a.Value, "\x00 ") == "":
-		found = "nothing but an empty text"
+		found = "an empty text"
 	case a.Row:
 		found = Quote(a.Value, secrets...)
 	}
-	f := failure.New(failure.Unexpected, "the query gives %s", found)
+	f := failure.New(failure.Unexpected, "the query returns %s", found)
 	f.Hint = "it is ready when the first column of the first row is neither NULL nor 0 nor false nor empty"
 	return f
 }

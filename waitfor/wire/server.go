@@ -107,7 +107,7 @@ func JoinHostPort(host, port string) (string, error) {
 	case u.Hostname() == "":
 		return "", errors.New("a host is missing between two commas, or before a port")
 	case strings.Contains(u.Hostname(), "/"):
-		return "", errors.New("a host has no / in it")
+		return "", errors.New("a host must not contain a /")
 	case err != nil, n == 0, strings.Contains(u.Hostname(), ":") && host[0] != '[':
 		return "", secret.ErrPort
 	}
@@ -146,11 +146,11 @@ func Connect(ctx context.Context, s Server, addr string) (*Conversation, error) 
 }
 
 // Wordless is what is told of a server that says no, and not why.
-const Wordless = "the server says that it has failed, and not why"
+const Wordless = "the server reported an error without a reason"
 
 // TooLong is the failure of a server that announces so many bytes.
 func TooLong(n uint64) error {
-	f := failure.New(failure.Unexpected, "the server announces a message that is too long for an answer to what it was asked")
+	f := failure.New(failure.Unexpected, "the server announces a message that is too long for an answer")
 	f.Note, f.Hint = words.Plural(int(min(n, 1<<53)), "byte"), target.OtherPortHint
 	return f
 }

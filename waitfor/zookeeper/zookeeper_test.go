@@ -112,7 +112,7 @@ func TestZooKeeper(t *testing.T) {
 		}
 		kindtest.RequireSays(t, tt.name, kindtest.AttemptWith(t, kinds, target, "", nil), class, tt.words)
 	}
-	if _, err := kinds.Parse("zookeeper://app:hUnter2@db", target.Options{}); err == nil || !strings.Contains(err.Error(), "has a user, which zookeeper:// has no use for") {
+	if _, err := kinds.Parse("zookeeper://app:hUnter2@db", target.Options{}); err == nil || !strings.Contains(err.Error(), "has a user, which zookeeper:// does not take") {
 		t.Errorf("%v", err)
 	}
 }

@@ -147,9 +147,9 @@ func (s Server) Failure(a *Answer) *failure.Failure {
 	}
 	switch {
 	case a.Status == http.StatusBadRequest:
-		f.Hint = "does the server want TLS on this port? then add #tls"
+		f.Hint = "does the server expect TLS on this port? then add #tls"
 	case a.Status >= 300 && a.Status < 400:
-		f.Hint = "redirects are not followed: does it lead to TLS? then add #tls; else give the server that it leads to"
+		f.Hint = "redirects are not followed: if this one leads to TLS, add #tls; otherwise name the server that it leads to"
 	}
 	return f
 }
@@ -166,7 +166,7 @@ func Basic(user, password string) (http.Header, []string) {
 // Authorization is the header with a token of a scheme, as in "Bearer …".
 func Authorization(scheme, token string) (http.Header, []string, error) {
 	if strings.ContainsAny(token, "\r\n\x00") {
-		return nil, nil, &failure.Failure{Class: failure.Local, Text: "the token has a line break in it", Hint: "is it the right file? a line break at its end does no harm"}
+		return nil, nil, &failure.Failure{Class: failure.Local, Text: "the token has a line break in it", Hint: "is it the right file? a line break at its end is ignored"}
 	}
 	return http.Header{"Authorization": {scheme + " " + token}}, []string{token}, nil
 }

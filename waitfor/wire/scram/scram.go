@@ -99,14 +99,14 @@ func (s *Client) Final(serverFirst string) (string, error) {
 		case "i":
 			iterations, _ = strconv.Atoi(value)
 		case "m":
-			return "", unexpected("the server wants an extension of SCRAM that is not known")
+			return "", unexpected("the server requires an unsupported extension of SCRAM")
 		}
 	}
 	switch {
 	case len(nonce) <= len(s.nonce) || !strings.HasPrefix(nonce, s.nonce) || len(salt) == 0 || iterations < 1:
-		return "", unexpected("the server's part of the login is not SCRAM")
+		return "", unexpected("the server's message is not SCRAM")
 	case iterations > maxIterations:
-		return "", unexpected("the server wants the password hashed %d times, more than %d", iterations, maxIterations)
+		return "", unexpected("the server requires %d iterations of the hash, more than %d", iterations, maxIterations)
 	}
 	salted, err := pbkdf2.Key(s.hash, s.password, salt, iterations, s.hash().Size())
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Client) Final(serverFirst string) (string, error) {
 
 func unexpected(format string, args ...any) error {
 	f := failure.New(failure.Unexpected, format, args...)
-	f.Hint = "is it the server that was meant, or something that passes for it?"
+	f.Hint = "is this the intended server, or an impostor?"
 	return f
 }
 
@@ -137,12 +137,12 @@ func (s *Client) Verify(serverFinal string) error {
 	signature, err := base64.StdEncoding.DecodeString(value)
 	switch {
 	case name == "e":
-		f := failure.New(failure.Authentication, "the login has failed: %s", wire.Quote(value, s.password))
+		f := failure.New(failure.Authentication, "login failed: %s", wire.Quote(value, s.password))
 		f.Hint = "are user and password right?"
 		return f
 	case name != "v" || err != nil || s.signature == nil || !hmac.Equal(signature, s.signature):
-		f := failure.New(failure.Authentication, "the server does not know the password either")
-		f.Hint = "is it the server that was meant, or something that passes for it?"
+		f := failure.New(failure.Authentication, "the server did not prove that it knows the password")
+		f.Hint = "is this the intended server, or an impostor?"
 		return f
 	}
 	return nil

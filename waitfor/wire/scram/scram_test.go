@@ -63,7 +63,7 @@ func TestSCRAMHostile(t *testing.T) {
 		"m=x,r=NONCEx,s=AAAA,i=1":      "extension",
 		"r=NONCEx,s=AAAA,i=1":          "",
 		"r=NONCEx,s=AA==,i=4096,x":     "",
-		"r=NONCEx,s=AAAA,i=2000000000": "hashed 2000000000 times, more than 1000000",
+		"r=NONCEx,s=AAAA,i=2000000000": "2000000000 iterations of the hash, more than 1000000",
 	} {
 		s := New(sha512.New, "a=b,c", "hUnter2")
 		s.nonce = "NONCE"
