@@ -11,14 +11,14 @@ import (
 	"initbox/internal/failure"
 )
 
-// BodyLimit is as much of an answer's body as is read to judge it. An endless body must not fill the memory.
+// BodyLimit is how many bytes of an answer's body are read at most. An endless body must not fill the memory.
 const BodyLimit = 1 << 20
 
-// JSON is what a JSON document has to hold: a path such as .items[0].status or ["a.b"].c, then optionally a value.
+// JSON is the expectation of a JSON document: a path such as .items[0].status or ["a.b"].c, and optionally a value.
 type JSON struct {
 	text  string // the path, for messages
 	steps []any  // string: member, int: element, counted from the end if negative
-	op    string // "==", "!=" or none: present, and neither null nor false
+	op    string // "==", "!=", or "" for a value that is present, and neither null nor false
 	value Matcher
 }
 
@@ -46,7 +46,7 @@ func ParseJSON(text string) (*JSON, error) {
 	return nil, errors.New("a path may be followed only by == or != and a value, as in .status==UP")
 }
 
-// PlainPath takes away what JSONPath and kubectl put around a path: $.status and {.status} are .status.
+// PlainPath removes the $ and {} of JSONPath and kubectl from a path: $.status and {.status} become .status.
 func PlainPath(text string) string {
 	text = strings.TrimLeft(text, " ")
 	if inside, ok := strings.CutPrefix(text, "{"); ok {
@@ -64,14 +64,14 @@ func PlainPath(text string) string {
 	return text
 }
 
-// parseSteps reads the path that text begins with and returns what follows it.
+// parseSteps reads the path at the beginning of text, and returns the rest of text.
 func parseSteps(text string) (steps []any, rest string, err error) {
 	if after, ok := strings.CutPrefix(text, "."); ok && (after == "" || strings.ContainsAny(after[:1], " =!")) {
 		return nil, after, nil // "." is the document itself
 	}
 	rest = text
 	for rest != "" && (rest[0] == '.' || rest[0] == '[') {
-		if rest = strings.TrimPrefix(rest, "."); strings.HasPrefix(rest, "[") { // .[0] is what jq has
+		if rest = strings.TrimPrefix(rest, "."); strings.HasPrefix(rest, "[") { // jq writes .[0]
 			inside, after, ok := strings.Cut(rest[1:], "]")
 			step, err := index(inside)
 			if !ok || err != nil {
@@ -106,7 +106,7 @@ func index(s string) (any, error) {
 	return strconv.Atoi(s)
 }
 
-// Check judges a document.
+// Check returns why the document does not meet the expectation, or nil.
 func (j *JSON) Check(document []byte) error {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber() // so that 1e21 and 10000000000000001 compare as written
@@ -134,7 +134,7 @@ func (j *JSON) Check(document []byte) error {
 	return nil
 }
 
-// is reports whether a value is what is expected. A string may be expected with its quotes too, as jq has it.
+// is reports whether v is the expected value. An expected string may have quotes, as in jq.
 func (j *JSON) is(v any) bool {
 	if _, ok := v.(string); ok && j.value.Regexp == nil {
 		if quoted, err := json.Marshal(v); err == nil && string(quoted) == j.value.Text {
@@ -162,7 +162,7 @@ func child(v, step any) (any, bool) {
 	return nil, false
 }
 
-// Text is a string's content, and any other value as JSON.
+// Text returns a string as it is, and any other value as JSON.
 func Text(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -174,7 +174,7 @@ func Text(v any) string {
 	return string(b)
 }
 
-// Shorten keeps a value of the server's from filling the log.
+// Shorten quotes a value from a server, cut to a length that does not fill the log.
 func Shorten(s string) string {
 	const limit = 64
 	if len(s) > limit {

@@ -11,7 +11,7 @@ const jsonDocument = `{
 }`
 
 func TestJSON(t *testing.T) {
-	for expectation, want := range map[string]string{ // "" is met
+	for expectation, want := range map[string]string{ // "" means met
 		".":                       "",
 		".status":                 "",
 		".status==UP":             "",
@@ -52,7 +52,7 @@ func TestJSON(t *testing.T) {
 		`.["a.b"]["c d"]==1`:      "",
 		".é==ü":                   "",
 		`["="]==2`:                "",
-		// As other tools write it.
+		// the forms of other tools
 		".status == UP":          "",
 		".status  !=  UP":        `JSON .status is "UP"`,
 		".list[1].name == b":     "",
@@ -87,12 +87,12 @@ func TestJSON(t *testing.T) {
 	}
 	for _, expectation := range []string{"", "status", "==UP", "..a", ".a.", ".a[", ".a[]", ".a[x]", `.a["x]`, ".a[0", "[0]x", ".a==/(/", ".a=b", ".a!b", "$a", "{.a", "{}", "$..a"} {
 		if j, err := ParseJSON(expectation); err == nil {
-			t.Errorf("%q is taken for the path %q, want an error", expectation, j.steps)
+			t.Errorf("%q is read as the path %q, want an error", expectation, j.steps)
 		}
 	}
 }
 
-// TestJSONMistakes pins that a habit from another tool is answered with the form that is meant.
+// TestJSONMistakes pins that the syntax of another tool is refused with the form to write instead.
 func TestJSONMistakes(t *testing.T) {
 	for expectation, want := range map[string]string{
 		"":                    "a path starts with a dot, as in .status",
@@ -115,7 +115,7 @@ func TestJSONMistakes(t *testing.T) {
 	}
 }
 
-// TestJSONDocuments pins what is taken for JSON.
+// TestJSONDocuments pins what counts as JSON.
 func TestJSONDocuments(t *testing.T) {
 	for document, want := range map[string]string{
 		`1`:                  "",
@@ -124,7 +124,7 @@ func TestJSONDocuments(t *testing.T) {
 		`up`:                 "the body is not JSON",
 		`{"a":`:              "the body is not JSON",
 		"<html></html>":      "the body is not JSON",
-		`{"a":1}{"a":2}`:     "", // of a stream, the first document counts
+		`{"a":1}{"a":2}`:     "", // the first document of a stream counts
 		"\xff\xfe{\x00}\x00": "the body is not JSON",
 	} {
 		j, err := ParseJSON(".")
@@ -138,7 +138,7 @@ func TestJSONDocuments(t *testing.T) {
 	}
 }
 
-// FuzzJSON: neither a path nor a document makes the check panic, and a message stays short whatever the server sends.
+// FuzzJSON requires that no path and no document makes the check panic, and that messages stay short.
 func FuzzJSON(f *testing.F) {
 	for _, expectation := range []string{".", ".status==UP", ".list[-1].name!=a", `["a.b"]["c d"]`, ".a[0]==/x/", ".a[9223372036854775807]", ".a[-9223372036854775808]"} {
 		f.Add(expectation, jsonDocument)

@@ -1,8 +1,8 @@
-// Package expect has what a target may expect of a text, a text or a /REGEX/, and of a JSON document, a path and
-// perhaps a value.
+// Package expect has the expectations that a target may have of an answer: of text, a text or a /REGEX/; of a JSON
+// document, a path and optionally a value.
 //
 //	e, err := expect.ParseJSON(".status==UP")
-//	err = e.Check(body) // why the document is not what was expected, or nil
+//	err = e.Check(body) // why the document does not meet the expectation, or nil
 package expect
 
 import (
@@ -13,18 +13,17 @@ import (
 	"strings"
 )
 
-// Matcher says whether a text is what was expected: it contains the given one, or a match of the regular expression
-// between slashes.
+// Matcher compares text with an expected text or a regular expression.
 type Matcher struct {
 	Text   string
-	Regexp *regexp.Regexp // nil: text is meant literally
+	Regexp *regexp.Regexp // nil: Text is literal
 }
 
 // ParseMatcher reads a text, or a regular expression between slashes.
 func ParseMatcher(text string) (Matcher, error) {
 	m := Matcher{Text: text}
 	if len(text) >= 2 && text[0] == '/' && text[len(text)-1] == '/' {
-		re, err := regexp.Compile("(?m)" + text[1:len(text)-1]) // ^ and $ are those of lines, as grep has them
+		re, err := regexp.Compile("(?m)" + text[1:len(text)-1]) // ^ and $ match at lines, as in grep
 		if err != nil {
 			return m, notRegexp(err)
 		}
@@ -33,7 +32,7 @@ func ParseMatcher(text string) (Matcher, error) {
 	return m, nil
 }
 
-// notRegexp says what is wrong without the expression, which is not for the log: it may be the value of a secret.
+// notRegexp returns the error without the expression, which may be the value of a secret.
 func notRegexp(err error) error {
 	var mistake *syntax.Error
 	if errors.As(err, &mistake) {
@@ -42,7 +41,7 @@ func notRegexp(err error) error {
 	return errors.New("not a regular expression")
 }
 
-// Within reports whether s contains what is expected.
+// Within reports whether s contains the text or a match.
 func (m Matcher) Within(s string) bool {
 	if m.Regexp != nil {
 		return m.Regexp.MatchString(s)
@@ -50,7 +49,7 @@ func (m Matcher) Within(s string) bool {
 	return strings.Contains(s, m.Text)
 }
 
-// Whole reports whether s is what is expected; a regular expression need match a part only.
+// Whole reports whether s is the text, or contains a match of the regular expression.
 func (m Matcher) Whole(s string) bool {
 	if m.Regexp != nil {
 		return m.Regexp.MatchString(s)

@@ -13,9 +13,9 @@ func TestMatcher(t *testing.T) {
 		{"/up/", "it is up", true, true},
 		{"/^up$/", "it is up", false, false},
 		{"/(?i)UP/", "up", true, true},
-		{"/", "a/b", true, false},  // one slash is itself
-		{"//", "", true, true},     // an empty expression matches all
-		{"/up", "/up", true, true}, // so is one at the beginning
+		{"/", "a/b", true, false},  // a single slash is literal
+		{"//", "", true, true},     // an empty expression matches everything
+		{"/up", "/up", true, true}, // so is a single one at the beginning
 		{"a.c", "abc", false, false},
 		{"", "x", true, false},
 	} {
@@ -29,6 +29,6 @@ func TestMatcher(t *testing.T) {
 		}
 	}
 	if _, err := ParseMatcher("/(/"); err == nil {
-		t.Error("/(/ is no regular expression")
+		t.Error("/(/ is not a regular expression")
 	}
 }

@@ -1,5 +1,5 @@
-// Package file waits for files: that they exist, are long enough, or contain a text. The kernel tells of changes where
-// it can (inotify).
+// Package file waits for files: that they exist, are long enough, or contain a text. Where possible, inotify(7) reports
+// changes.
 package file
 
 import (
@@ -17,7 +17,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Kind is that of targets with the scheme file.
+// Kind is the kind of targets with the scheme file.
 var Kind = target.Kind{
 	Schemes: []string{"file"},
 	Usage:   "file:///PATH",
@@ -85,7 +85,7 @@ func (c check) Check(ctx context.Context) error {
 		return err
 	}
 	defer f.Close()
-	// The reader is matched as it is read, so that a large file costs no memory.
+	// Matching while reading keeps a large file out of memory.
 	r := bufio.NewReader(contextReader{ctx, f})
 	if found := c.contains.MatchReader(r); ctx.Err() != nil {
 		return ctx.Err()
@@ -95,7 +95,7 @@ func (c check) Check(ctx context.Context) error {
 	return nil
 }
 
-// contextReader ends with its context, so that a file of any size can be given up.
+// contextReader fails when its context ends, so that the search of a large file can be stopped.
 type contextReader struct {
 	ctx context.Context
 	io.Reader

@@ -11,12 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changes are what can make a file appear, grow or go: a child of the watched folder, or the folder itself.
+// changes are the events, of a child of the watched folder or of the folder itself, with which a file may appear, grow
+// or disappear.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_MODIFY |
 	unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// Watch tells of changes to the file, by inotify(7) on the nearest folder that exists. Where that cannot be had (a user
-// may have 128 instances on a node; some network file systems do not tell), the check is polled all the same.
+// Watch reports changes to the file, by inotify(7) on the nearest existing folder. Where inotify is not available (a
+// user may have 128 instances on a node; some network file systems do not support it), polling has to suffice.
 func (c check) Watch(ctx context.Context) <-chan struct{} {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -37,8 +38,8 @@ func (c check) Watch(ctx context.Context) <-chan struct{} {
 			if !concerns(buf[:n], child) {
 				continue
 			}
-			// A folder on the way may be there now, or be another one. What happened before the new watch is seen by
-			// the attempt that follows.
+			// A folder in the path may be new now, or replaced. The next attempt sees what happened before the new
+			// watch.
 			child = watchNearest(fd, c.path)
 			select {
 			case wake <- struct{}{}:
@@ -49,7 +50,7 @@ func (c check) Watch(ctx context.Context) <-chan struct{} {
 	return wake
 }
 
-// watchNearest watches the nearest existing folder above path and returns the name of its child on the way to path.
+// watchNearest watches the nearest existing folder above path and returns the name of its child in path.
 func watchNearest(fd int, path string) (child string) {
 	for {
 		dir := filepath.Dir(path)

@@ -11,7 +11,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the kind of the package.
 var kinds = target.Kinds{&Kind}
 
 // inotifyEvent is one event as the kernel writes it: the name is padded with zeros.
@@ -47,7 +47,7 @@ func TestConcerns(t *testing.T) {
 		{join("..data"), true}, // of a ConfigMap
 		{join("..data_tmp"), true},
 		{join(".hidden"), false},
-		{join("file")[:15], false}, // no whole event
+		{join("file")[:15], false}, // not a whole event
 	} {
 		if got := concerns(test.events, "file"); got != test.want {
 			t.Errorf("concerns(%q) = %t, want %t", test.events, got, test.want)
@@ -55,7 +55,7 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// FuzzInotifyEvents: whatever is read, nothing outside of it is.
+// FuzzInotifyEvents requires that nothing beyond the bytes of the events is read.
 func FuzzInotifyEvents(f *testing.F) {
 	f.Add(inotifyEvent("file"), "file")
 	f.Add(append(inotifyEvent("other"), inotifyEvent("")...), "file")
@@ -68,8 +68,8 @@ func FuzzInotifyEvents(f *testing.F) {
 	})
 }
 
-// TestWatchTells pins that a change far up the path is told, not found by a poll.
-func TestWatchTells(t *testing.T) {
+// TestWatchReports pins that a change far up the path is reported, not found by polling.
+func TestWatchReports(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a", "b", "file")
 	check, err := kinds.Parse("file://"+path, target.Options{})
@@ -80,7 +80,7 @@ func TestWatchTells(t *testing.T) {
 	defer cancel()
 	wake := check.(target.Watcher).Watch(ctx)
 	if wake == nil {
-		t.Skip("no inotify instance to be had")
+		t.Skip("no inotify instance is available")
 	}
 	for _, change := range []func() error{
 		func() error { return os.Mkdir(filepath.Join(dir, "a"), 0o777) },
@@ -98,12 +98,12 @@ func TestWatchTells(t *testing.T) {
 		select {
 		case <-wake:
 		case <-time.After(20 * time.Second):
-			t.Fatal("a change was not told")
+			t.Fatal("a change was not reported")
 		}
 	}
 }
 
-// drain takes what earlier changes left: one of them may have made two events.
+// drain discards what earlier changes left: one change may cause two events.
 func drain(wake <-chan struct{}) {
 	for {
 		select {

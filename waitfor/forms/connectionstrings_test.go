@@ -193,7 +193,7 @@ func TestConnectionStringTargets(t *testing.T) {
 		"amqp://u:hUnter2@a//;amqp://u:hUnter2@b//":                         "amqp://a,b//",
 		"amqp://u:hUnter2@a//;amqp://u:7319/hUnter2@b//":                    "an @ after its host",
 		"redis://:hUnter2@a;amqp://b":                                       "a host with an invalid character",
-		"Host=${env:TEXT};Username=app":                                     "a secret in a part that cannot",
+		"Host=${env:TEXT};Username=app":                                     "a secret where it must not",
 		"Host=mydb;Username=app;Password=${env:TEXT}":                       "postgres://mydb/",
 		"mysql:host=mydb;dbname=${env:TEXT}":                                "mysql://mydb/…",
 	} {

@@ -81,7 +81,7 @@ func TestWhole(t *testing.T) {
 		"${env:URL}?ssl=true":             "may be followed only by settings after a #",
 		"${env:HOST}:5432":                "may be followed only by settings after a #",
 		"tcp://${env:HOST}:5432":          "for a host, write $(NAME)",
-		"postgres:///a?host=${env:HOST}":  "a secret in a part of its query that cannot",
+		"postgres:///a?host=${env:HOST}":  "a secret in its query where it must not",
 		"http://a/?host=${env:HOST}":      "http://a/?…",
 		"${env:LATE}":                     "a $(NAME) that was not replaced",
 		"redis://a:tcp://10.0.0.1:6379/0": "the port is in REDIS_SERVICE_PORT",

@@ -1,4 +1,4 @@
-// Package grpc waits for servers that speak the gRPC health checking protocol.
+// Package grpc waits for servers that implement the gRPC health checking protocol.
 package grpc
 
 import (
@@ -10,7 +10,7 @@ import (
 	"initbox/waitfor/wire/rpc"
 )
 
-// Kind is that of targets with the schemes grpc and grpcs.
+// Kind is the kind of targets with the schemes grpc and grpcs.
 var Kind = target.Kind{
 	Schemes:  []string{"grpc", "grpcs"},
 	Usage:    "grpc://HOST:PORT[/SERVICE]",
@@ -19,7 +19,7 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check asks the gRPC health checking protocol, version 1.
+// check implements the client of the gRPC health checking protocol, version 1.
 //
 // https://github.com/grpc/grpc/blob/master/doc/health-checking.md
 type check struct {

@@ -11,10 +11,11 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the kind of the package.
 var kinds = target.Kinds{&Kind}
 
-// A failure of a proxy, or of where a redirect leads, is not the target's.
+// TestFailuresElsewhere pins that a failure of a proxy, or of the server that a redirect leads to, does not show that
+// the target is gone.
 func TestFailuresElsewhere(t *testing.T) {
 	nobody := kindtest.RefusedAddr(t)
 	redirecting := httptest.NewServer(http.RedirectHandler("http://"+nobody+"/", http.StatusFound))
@@ -24,11 +25,11 @@ func TestFailuresElsewhere(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if err := kindtest.Check(t, kinds, redirecting.URL, target.Options{Gone: true}); err == nil {
-		t.Error("a server that redirects is taken for gone")
+		t.Error("a server that redirects counts as gone")
 	}
 }
 
-// A redirect with a body must not take it to another server.
+// TestBodyStaysHere pins that a redirect does not send a request's body to another server.
 func TestBodyStaysHere(t *testing.T) {
 	reached := false
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }))

@@ -1,4 +1,4 @@
-// Package http waits for HTTP servers: for a status, a body, headers or values in JSON.
+// Package http waits for answers of HTTP servers: for a status, a body, headers or values in JSON.
 package http
 
 import (
@@ -24,7 +24,7 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// Kind is that of targets with the schemes http, https and http+unix.
+// Kind is the kind of targets with the schemes http, https and http+unix.
 var Kind = target.Kind{
 	Schemes: []string{"http", "https", "http+unix"},
 	Usage:   "http://HOST[:PORT]/PATH",
@@ -78,7 +78,7 @@ func parse(t *target.Target) (target.Check, error) {
 		c.client.NoProxy = true
 		c.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return wire.DialUnix(ctx, t.Socket) }
 	}
-	c.client.Dial = wire.BoundedDial(2*expect.BodyLimit, c.client.Dial) // headers and all, however HTTP/2 sends them
+	c.client.Dial = wire.BoundedDial(2*expect.BodyLimit, c.client.Dial) // including headers, however HTTP/2 sends them
 	if s.On("h2c") {
 		if t.Scheme == "https" {
 			return nil, errors.New("h2c is HTTP/2 without TLS: use it with http://")
@@ -179,7 +179,7 @@ func (c *check) Check(ctx context.Context) error {
 	return c.judge(ctx, resp)
 }
 
-// request puts the request together, reading its files anew: they rotate.
+// request returns the request. It reads the files again each time, since they rotate.
 func (c *check) request(ctx context.Context) (*http.Request, error) {
 	u, err := c.URL.Expand()
 	if err != nil {
@@ -234,7 +234,7 @@ func (c *check) judge(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// statusFailure is that of a status which is not expected.
+// statusFailure returns the failure for an unexpected status.
 func statusFailure(status int) *failure.Failure {
 	f := failure.Status(status)
 	const expect = "if such an answer is good enough, accept it with --status"

@@ -1,4 +1,4 @@
-// Package socket waits for servers of which nothing but a connection is asked: over TCP, with TLS, or at a Unix socket.
+// Package socket waits for connections alone: over TCP, with TLS, or to a Unix socket.
 package socket
 
 import (

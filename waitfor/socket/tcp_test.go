@@ -9,14 +9,14 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kinds of the package alone.
+// kinds has only the kinds of the package.
 var kinds = target.Kinds{&TCP, &TLS, &Unix}
 
 func TestHold(t *testing.T) {
 	for _, test := range []struct {
 		text    string
 		attempt time.Duration
-		want    time.Duration // -1: a mistake
+		want    time.Duration // -1: an error
 	}{
 		{"tcp://h:1", 10 * time.Second, wire.DefaultHold},
 		{"tcp://h:1#hold=5", 10 * time.Second, 5 * time.Second},
@@ -37,12 +37,12 @@ func TestHold(t *testing.T) {
 			t.Errorf("%s in %v holds for %v", test.text, test.attempt, check.(tcpCheck).hold)
 		}
 	}
-	// What flags say counts as what the target says.
+	// Flags count as the settings of a target do.
 	o := target.Options{AttemptTimeout: time.Second, Settings: target.Settings{"hold": {"2"}}}
 	if _, err := kinds.Parse("tcp://h:1", o); err == nil {
 		t.Error("a flag may hold longer than an attempt takes")
 	}
 	if _, err := kinds.Parse("tls://h:1", o); err != nil {
-		t.Errorf("%v, but tls does not know hold", err)
+		t.Errorf("%v, but tls does not take hold", err)
 	}
 }

@@ -54,7 +54,7 @@ func (c tlsCheck) Check(ctx context.Context) error {
 	if len(conf.Certificates) == 0 {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			hold = refusalHold
-			return new(tls.Certificate), nil // none
+			return new(tls.Certificate), nil // no certificate
 		}
 	}
 	poll.Doing(ctx, "TLS handshake")
@@ -62,11 +62,10 @@ func (c tlsCheck) Check(ctx context.Context) error {
 	if err := client.HandshakeContext(ctx); err != nil {
 		return err
 	}
-	// In TLS 1.3 the handshake is over for the client before the server has judged the client's certificate (RFC 8446,
-	// section 4.4.2.4).
+	// In TLS 1.3 the handshake is complete for the client before the server has verified the client's certificate (RFC
+	// 8446, section 4.4.2.4).
 	return wire.Hold(ctx, client, hold)
 }
 
-// refusalHold is how long a server that asked for a client certificate, and got none, is given to refuse that, however
-// busy it is.
+// refusalHold is how long even a busy server may take to refuse a client without the certificate that it asked for.
 const refusalHold = 500 * time.Millisecond

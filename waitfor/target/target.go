@@ -179,10 +179,10 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 		}
 	}
 	if t.URL.In(t.URL.Host) || t.URL.In(strings.Join(t.Hosts, ",")) || t.URL.In(t.URL.EscapedFragment()) {
-		return fmt.Errorf("a target of kind %s:// refers to a secret in a part that cannot: only user, password, path and query may; for a host, write $(NAME), which the kubelet replaces", t.Scheme)
+		return fmt.Errorf("a target of kind %s:// refers to a secret where it must not: only user, password, path and query may refer to one; for a host, write $(NAME), which the kubelet replaces", t.Scheme)
 	}
 	if t.Kind.Hosts && t.URL.In(t.URL.Param("host")+t.URL.Param("hostaddr")+t.URL.Param("port")+t.URL.Param("socket", "unix_socket", "localSocket")) {
-		return fmt.Errorf("a target of kind %s:// refers to a secret in a part of its query that cannot: for a host, a port or a socket, write $(NAME), which the kubelet replaces", t.Scheme)
+		return fmt.Errorf("a target of kind %s:// refers to a secret in its query where it must not: for a host, a port or a socket, write $(NAME), which the kubelet replaces", t.Scheme)
 	}
 	return nil
 }

@@ -15,21 +15,21 @@ import (
 	"initbox/waitfor/target"
 )
 
-// ConversationLimit is as much as is read of a server in one attempt, whatever it announces.
+// ConversationLimit is how many bytes of a server are read in one attempt at most, whatever it announces.
 const ConversationLimit = 1 << 20
 
-// A Conversation is a connection over which a check and a server speak the server's protocol. It ends when its attempt
-// does: reads and writes fail then as at a deadline.
+// A Conversation is a connection with a server, in the server's protocol. When its attempt ends, reads and writes fail
+// as at a deadline.
 type Conversation struct {
-	Conn net.Conn // with TLS, once that is there
+	Conn net.Conn // with TLS after Encrypt
 	Addr string
 	In   *bufio.Reader
-	left *io.LimitedReader // what in reads from
+	left *io.LimitedReader // the source of In
 	Ctx  context.Context
 	stop func() bool
 }
 
-// Converse begins a conversation over conn, whose address is addr. It ends with ctx.
+// Converse returns a conversation over conn, whose address is addr. It ends with ctx.
 func Converse(ctx context.Context, conn net.Conn, addr string) *Conversation {
 	c := &Conversation{Conn: conn, Addr: addr, Ctx: ctx}
 	c.left = &io.LimitedReader{R: &plain{Reader: conn}, N: ConversationLimit}
@@ -38,7 +38,7 @@ func Converse(ctx context.Context, conn net.Conn, addr string) *Conversation {
 	return c
 }
 
-// Encrypt goes on over TLS, for one of the protocols, if any are given (ALPN). The certificate files are read anew.
+// Encrypt continues over TLS, for one of the ALPN protocols if any are given. It reads the certificate files again.
 func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	conf, err := o.Load()
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	}
 	conf.NextProtos = protocols
 	tlsconfig.EmbedRoots()
-	if c.In.Buffered() > 0 { // sent by whoever is in between, to pass for what comes after (CVE-2021-23222)
+	if c.In.Buffered() > 0 { // injected on the way, to pass as part of the encrypted answer (CVE-2021-23222)
 		f := failure.New(failure.Unexpected, "the server sent data between agreeing to TLS and the handshake")
 		f.Hint = "does something between here and the server change the traffic?"
 		return f
@@ -66,8 +66,8 @@ func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	return nil
 }
 
-// plain reads from a server without TLS, and notices one that wants it: what it is sent it takes for the beginning of a
-// handshake, and refuses it with an alert.
+// plain reads from a server without TLS, and detects one that requires TLS: such a server reads the request as a
+// handshake and answers with an alert.
 type plain struct {
 	io.Reader
 	begun bool
@@ -84,16 +84,16 @@ func (p *plain) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write sends what is given to the server. It makes conversation an io.Writer.
+// Write sends p to the server, as an [io.Writer].
 func (c *Conversation) Write(p []byte) (int, error) { return c.Conn.Write(p) }
 
-// Read makes conversation an io.Reader, for a library; see read.
+// Read reads from the server, as an [io.Reader] for libraries.
 func (c *Conversation) Read(p []byte) (int, error) {
 	n, err := c.In.Read(p)
 	return n, c.Ended(err)
 }
 
-// Next returns the next n bytes, for which it makes no more room than the server may still fill.
+// Next returns the next n bytes. It allocates no more than the server may still send.
 func (c *Conversation) Next(n uint64) ([]byte, error) {
 	if n > uint64(c.left.N)+uint64(c.In.Buffered()) {
 		return nil, TooLong(n)
@@ -103,10 +103,10 @@ func (c *Conversation) Next(n uint64) ([]byte, error) {
 	return p, c.Ended(err)
 }
 
-// lineLimit is as long as a line may be.
+// lineLimit is the maximum length of a line.
 const lineLimit = 16 << 10
 
-// Line returns the next line without its end, which is a line feed or a carriage return and a line feed.
+// Line returns the next line without its end, LF or CRLF.
 func (c *Conversation) Line() (string, error) {
 	line, err := c.In.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -122,7 +122,7 @@ func (c *Conversation) Line() (string, error) {
 	return string(line), nil
 }
 
-// Ended tells the end that the server made from the one of [ConversationLimit].
+// Ended returns err, or the failure of an endless answer if err is due to [ConversationLimit].
 func (c *Conversation) Ended(err error) error {
 	if c.left.N <= 0 && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
 		return errEndless
@@ -130,11 +130,11 @@ func (c *Conversation) Ended(err error) error {
 	return err
 }
 
-// errEndless is that of a server of which more is not read.
+// errEndless is the failure of a server that has sent more than the limit.
 var errEndless = &failure.Failure{Class: failure.Unexpected, Text: "the server sends an endless answer", Hint: target.OtherPortHint}
 
-// BoundedDial returns a dial of connections of which no more than so many bytes are read, for a client of HTTP: HTTP/2
-// has frames without end that are no answer.
+// BoundedDial returns a dial function for HTTP clients whose connections fail after limit bytes read: HTTP/2 allows an
+// endless sequence of frames that are not part of an answer.
 func BoundedDial(limit int64, dial func(ctx context.Context, network, addr string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
@@ -159,7 +159,7 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the conversation without a word.
+// Close closes the connection without a farewell.
 func (c *Conversation) Close() error {
 	c.stop()
 	return c.Conn.Close()

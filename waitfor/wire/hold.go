@@ -11,16 +11,16 @@ import (
 	"initbox/internal/poll"
 )
 
-// DefaultHold is how long a connection has to last. A proxy whose server is not there accepts it and closes it at once.
+// DefaultHold is how long a connection must last. A proxy whose server is down accepts it and closes it at once.
 const DefaultHold = 20 * time.Millisecond
 
-// Hold returns nil once conn has stayed open for so long, or the server has spoken.
+// Hold returns nil once conn has stayed open for the duration, or the server has sent something.
 func Hold(ctx context.Context, conn net.Conn, hold time.Duration) error {
 	if hold == 0 {
 		return nil
 	}
 	poll.Doing(ctx, "holding the connection")
-	conn.SetReadDeadline(time.Now().Add(hold)) // first, so as not to undo what the next line may do at once
+	conn.SetReadDeadline(time.Now().Add(hold)) // before AfterFunc, which may set another one at once
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	_, err := conn.Read(make([]byte, 1))

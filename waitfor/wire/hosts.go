@@ -11,7 +11,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Any is ready as soon as one of the server's addresses is, by what ask says. Else its error is the one that says most.
+// Any returns nil as soon as ask succeeds for one of the server's addresses, otherwise the most informative error.
 func Any(ctx context.Context, s Server, ask func(ctx context.Context, addr string) error) error {
 	if len(s.Addrs) == 1 {
 		return ask(ctx, s.Addrs[0])
@@ -19,7 +19,7 @@ func Any(ctx context.Context, s Server, ask func(ctx context.Context, addr strin
 	winner, outcomes := poll.Race(ctx, len(s.Addrs), hostDelay, false, func(ctx context.Context, i int) (struct{}, error) {
 		err := ask(ctx, s.Addrs[i])
 		if err != nil && telling(err) == 0 {
-			poll.Meanwhile(ctx, failure.At(s.Addrs[i], err)) // which may hang while others have spoken
+			poll.Meanwhile(ctx, failure.At(s.Addrs[i], err)) // this host may hang after others have answered
 		}
 		return struct{}{}, err
 	})
@@ -29,7 +29,7 @@ func Any(ctx context.Context, s Server, ask func(ctx context.Context, addr strin
 	return mostTelling(s.Addrs, outcomes)
 }
 
-// Every is ready when each of the server's addresses is; the server is gone when none is left.
+// Every returns nil when ask succeeds for each of the server's addresses. A server is gone when none is left.
 func Every(ctx context.Context, s Server, ask func(ctx context.Context, addr string) error) error {
 	if s.Gone {
 		return Any(ctx, s, ask)
@@ -44,11 +44,11 @@ func Every(ctx context.Context, s Server, ask func(ctx context.Context, addr str
 	return nil
 }
 
-// hostDelay is the pause before the next of several hosts is tried as well.
+// hostDelay is the pause before the next of several hosts is tried beside the others.
 const hostDelay = 250 * time.Millisecond
 
-// mostTelling picks the error of several servers that says most: what one said itself, rather than that another is not
-// there or hangs.
+// mostTelling returns the most informative error of several servers: what one of them reported, rather than that
+// another is down or hangs.
 func mostTelling(addrs []string, outcomes []poll.Outcome[struct{}]) error {
 	worst, at := error(nil), ""
 	hangs := false
@@ -66,8 +66,8 @@ func mostTelling(addrs []string, outcomes []poll.Outcome[struct{}]) error {
 	return failure.At(at, worst)
 }
 
-// telling is 0 for what a server said itself, and more for what says less. That one server is known not to be there
-// proves nothing of the others, so it says least.
+// telling is 0 for what a server reported itself, and higher for less informative errors. That one server is down says
+// nothing about the others, so it ranks last.
 func telling(err error) int {
 	var lookup *resolver.Failure
 	switch f := failure.Of(err); {

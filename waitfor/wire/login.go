@@ -6,8 +6,8 @@ import (
 	"initbox/internal/secret"
 )
 
-// Login returns the user and the password as they are now: those in the target, else those of its settings, else those
-// of the environment's variables. Both may be empty.
+// Login returns the current user and password: from the target, otherwise from its settings, otherwise from the
+// environment variables. Both may be empty.
 func Login(s Server, userVariable, passwordVariable string) (user, password string, err error) {
 	u, err := s.URL.Expand()
 	if err != nil {
@@ -16,7 +16,7 @@ func Login(s Server, userVariable, passwordVariable string) (user, password stri
 	query := u.Query()
 	user = cmp.Or(u.User.Username(), query.Get("user"), s.Settings.Get("user"))
 	password, set := u.User.Password()
-	if !set && query.Has("password") { // as JDBC and libpq have it
+	if !set && query.Has("password") { // as in JDBC and libpq
 		password, set = query.Get("password"), true
 	}
 	if user == "" {

@@ -8,17 +8,17 @@ import (
 	"initbox/waitfor/target"
 )
 
-// QuerySetting is that of every kind of server that runs SQL.
+// QuerySetting is the setting of every kind of server that runs SQL.
 var QuerySetting = target.Setting{Name: "query", Value: "SQL", Usage: "query whose first row must have a true first column: not NULL, 0, false or empty"}
 
-// A QueryAnswer is what a query gives: the first column of the first row.
+// A QueryAnswer is the result of a query: the first column of the first row.
 type QueryAnswer struct {
 	Value string // as text
 	Null  bool
-	Row   bool // there is one
+	Row   bool // there is a row
 }
 
-// Judge returns why the answer is not ready, or nil. The secrets are not to be shown.
+// Judge returns nil if the answer means ready, otherwise why not, without the secrets.
 func (a QueryAnswer) Judge(secrets ...string) error {
 	found := "no row"
 	switch {
@@ -36,10 +36,10 @@ func (a QueryAnswer) Judge(secrets ...string) error {
 	return f
 }
 
-// truthy reports whether a value of SQL, as text, is one that a query is ready with: any but false, 0 (of whatever
-// type, a bit too) and the empty text.
+// truthy reports whether a value of SQL, as text, is true: anything but false, 0 (of any type, including a bit) and the
+// empty text.
 func truthy(value string) bool {
-	value = strings.ToLower(strings.Trim(value, "\x00 \t\r\n")) // a BIT of MySQL is a byte 0
+	value = strings.ToLower(strings.Trim(value, "\x00 \t\r\n")) // a false BIT of MySQL is a zero byte
 	switch value {
 	case "", "f", "false":
 		return false

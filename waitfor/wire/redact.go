@@ -9,15 +9,15 @@ import (
 	"initbox/internal/failure"
 )
 
-// quotedLength is as much as is told of what a server says.
+// quotedLength is how many bytes of a server's message are shown at most.
 const quotedLength = 300
 
-// Quote makes what a server says fit for a message: on one line, not too long, and without any of the secrets, which
-// servers are known to repeat.
+// Quote prepares a server's message for our own: on one line, not too long, and without the secrets, which some servers
+// repeat.
 func Quote(text string, secrets ...string) string {
 	text = text[:min(len(text), 20*quotedLength)]
 	for _, s := range secrets {
-		quoted := strconv.Quote(s) // as servers written in Go, and those that speak JSON, have it
+		quoted := strconv.Quote(s) // the form of servers in Go, and of JSON
 		for _, sent := range []string{base64.StdEncoding.EncodeToString([]byte(s)), url.QueryEscape(s), url.PathEscape(s), quoted[1 : len(quoted)-1], s} {
 			text = hide(text, sent)
 		}
@@ -29,11 +29,11 @@ func Quote(text string, secrets ...string) string {
 	return failure.Printable(text)
 }
 
-// hide replaces a secret in text, and the beginning of a long one: servers cut off what they repeat, Redis after 128
+// hide replaces a secret in text, or the beginning of a long one: servers truncate what they repeat, Redis after 128
 // bytes.
 func hide(text, s string) string {
-	const enough = 16 // bytes, which are in no text by chance
-	if len(s) <= 2 {  // is in other words by chance, and no secret either
+	const enough = 16 // bytes, which do not match by chance
+	if len(s) <= 2 {  // matches in other words by chance, and is not much of a secret
 		return text
 	}
 	text = strings.ReplaceAll(text, s, "…")

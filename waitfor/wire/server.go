@@ -1,6 +1,6 @@
 // Package wire has what the checks of several protocols share: the addresses, credentials and TLS settings of a
-// [Server], the [Conversation] with one of its addresses, with bounds on what is read, the judgement on a query's
-// answer, and [Quote], which hides secrets in what a server says.
+// [Server], the [Conversation] with one of its addresses, which bounds what is read, the [QueryAnswer], and [Quote],
+// which hides secrets in a server's messages.
 //
 //	s, err := wire.NewServer(t, "6379") // the default port
 //	err = wire.Any(ctx, s, func(ctx context.Context, addr string) error {
@@ -32,8 +32,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// A Server is what those kinds of target have in common that speak to one, or to one of several, in a protocol of its
-// own.
+// A Server is the common part of targets that name one server, or several, with its own protocol.
 type Server struct {
 	*target.Target
 	Dialer *dial.Dialer
@@ -43,19 +42,19 @@ type Server struct {
 	Encrypted bool // speaks TLS from the first byte
 }
 
-// ServerSettings are those of every kind of server that may want TLS and a login.
+// ServerSettings are the settings of every kind of server that may require TLS and a login.
 var ServerSettings = slices.Concat(LoginSettings, EncryptionSettings)
 
-// LoginSettings are those of every kind of server that may want a login.
+// LoginSettings are the settings of every kind of server that may require a login.
 var LoginSettings = []target.Setting{
 	{Name: "user", Value: "NAME", Usage: "user to log in as, with --password-file"},
 	{Name: "password-file", Value: "FILE", Usage: "file with the user's password"},
 }
 
-// EncryptionSettings are those of every kind of server that speaks its protocol with TLS or without.
+// EncryptionSettings are the settings of every kind of server whose protocol runs with TLS or without.
 var EncryptionSettings = append([]target.Setting{{Name: "tls", Usage: "speak TLS"}}, target.TLSSettings...)
 
-// NewServer reads the hosts of the target, any of which may leave out its port.
+// NewServer returns the server of a target. The port is that of hosts without one.
 func NewServer(t *target.Target, port string) (Server, error) {
 	s := Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: t.Settings.On("tls")}
 	for _, host := range t.Hosts {
@@ -71,8 +70,8 @@ func NewServer(t *target.Target, port string) (Server, error) {
 	return s, nil
 }
 
-// Certificates takes the files that the target's query names, as the clients of such a server call them, where the
-// settings name none.
+// Certificates sets the certificate files, unless the settings name them, from the query parameters of the given names,
+// which are those of the server's usual clients.
 func (s *Server) Certificates(ca, cert, key []string) error {
 	for _, p := range []struct {
 		to    *string
@@ -90,11 +89,11 @@ func (s *Server) Certificates(ca, cert, key []string) error {
 	return nil
 }
 
-// Plaintext reports whether TLS is not spoken, whatever the server says.
+// Plaintext reports whether the target rules out TLS.
 func (s Server) Plaintext() bool { return !s.Encrypted }
 
-// JoinHostPort joins one of several hosts, "host", "host:port", "[::1]" or "[::1]:port", with its port as net.Dial
-// wants them.
+// JoinHostPort returns a host, which is "host", "host:port", "[::1]" or "[::1]:port", joined with its port, or else
+// with port, for net.Dial.
 func JoinHostPort(host, port string) (string, error) {
 	u := &url.URL{Host: host}
 	if problem := secret.HostProblem(u); problem != nil && strings.Count(host, ":") > 1 {
@@ -114,16 +113,16 @@ func JoinHostPort(host, port string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// ToldAddr joins host and port of a server as another server tells them.
+// ToldAddr joins host and port of a server that another server has named.
 func ToldAddr(host, port string) (string, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || host == "" || host != Quote(host) || strings.Contains(host, "/") { // which would be a socket of this host
+	if err != nil || n == 0 || host == "" || host != Quote(host) || strings.Contains(host, "/") { // a / would mean a socket here
 		return "", errors.New("not an address")
 	}
 	return net.JoinHostPort(host, port), nil
 }
 
-// Connect begins a conversation with the server at addr, over TLS if that is asked for.
+// Connect returns a conversation with the server at addr, over TLS if the target asks for it.
 func Connect(ctx context.Context, s Server, addr string) (*Conversation, error) {
 	var conn net.Conn
 	var err error
@@ -145,10 +144,10 @@ func Connect(ctx context.Context, s Server, addr string) (*Conversation, error) 
 	return c, nil
 }
 
-// Wordless is what is told of a server that says no, and not why.
+// Wordless is the message for a server that reports an error without a reason.
 const Wordless = "the server reported an error without a reason"
 
-// TooLong is the failure of a server that announces so many bytes.
+// TooLong returns the failure of a server that announces a message of n bytes.
 func TooLong(n uint64) error {
 	f := failure.New(failure.Unexpected, "the server announces a message that is too long for an answer")
 	f.Note, f.Hint = words.Plural(int(min(n, 1<<53)), "byte"), target.OtherPortHint

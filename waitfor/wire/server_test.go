@@ -15,10 +15,10 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has a kind of servers with a login.
+// kinds has one kind, of servers with a login.
 var kinds = target.Kinds{{Schemes: []string{"memcached"}, Usage: "memcached://HOST[:PORT][,HOST…]", Settings: ServerSettings, Hosts: true}}
 
-// hang reads until the client has enough.
+// hang reads until the client gives up.
 func hang(c net.Conn) { io.Copy(io.Discard, c) }
 
 func testServer(t testing.TB, text string) Server {
@@ -120,7 +120,7 @@ func TestConversationEndsWithItsAttempt(t *testing.T) {
 	}
 }
 
-// TestAny pins that one of several hosts is enough, and which error says most.
+// TestAny pins that one of several hosts is enough, and which error is the most informative.
 func TestAny(t *testing.T) {
 	good := servers.Serve(t, hang)
 	for _, test := range []struct {
@@ -144,8 +144,7 @@ func TestAny(t *testing.T) {
 	}
 }
 
-// TestAnyHanging pins that a host which hangs does not hold up the others, and that what another says is told while it
-// does.
+// TestAnyHanging pins that a host that hangs does not delay the others, and that what they report is known meanwhile.
 func TestAnyHanging(t *testing.T) {
 	if err := Any(t.Context(), testServer(t, "memcached://127.0.0.1:1,127.0.0.1:2"), func(ctx context.Context, addr string) error {
 		if addr == "127.0.0.1:1" {
@@ -186,7 +185,7 @@ func TestServerAddresses(t *testing.T) {
 	}
 }
 
-// TestLogin pins whose word counts for user and password.
+// TestLogin pins which source of user and password wins.
 func TestLogin(t *testing.T) {
 	file := t.TempDir() + "/password"
 	if err := os.WriteFile(file, []byte("of a file\n"), 0o600); err != nil {

@@ -11,7 +11,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// DialUnix connects to the socket at path.
+// DialUnix connects to the Unix socket at path.
 func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	poll.Doing(ctx, "connecting to "+path)
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)

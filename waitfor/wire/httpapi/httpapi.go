@@ -1,5 +1,5 @@
-// Package httpapi makes the requests of checks whose protocol is HTTP underneath: to the server itself, through no
-// proxy and along no redirect, and with bounds on what is read.
+// Package httpapi makes the requests of checks whose protocol is based on HTTP: to the server itself, without proxies
+// and redirects, and with bounds on what is read.
 package httpapi
 
 import (
@@ -23,14 +23,13 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// An Server is a server whose protocol is HTTP underneath. It is asked itself: not through a proxy, and not where a
-// redirect leads.
+// A Server is a server whose protocol is based on HTTP. Requests to it use no proxy and follow no redirect.
 type Server struct {
 	wire.Server
 	Client httpclient.Options
 }
 
-// New returns the server of a target, any of whose hosts may leave out its port.
+// New returns the server of a target. The port is that of hosts without one.
 func New(t *target.Target, port string) (Server, error) {
 	s, err := wire.NewServer(t, port)
 	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("tls", "ssl", "secure", "use_ssl"))
@@ -38,25 +37,25 @@ func New(t *target.Target, port string) (Server, error) {
 	return Server{s, httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, s.Dialer.DialContext), TLS: s.TLS, NoProxy: true, NoRedirect: true}}, err
 }
 
-// An Call is one request to an Server.
+// A Call is one request to a [Server].
 type Call struct {
-	Doing  string // for the message if there is no answer
+	Doing  string // what the request does, for the message if there is no answer
 	Path   string // percent-encoded
 	Query  url.Values
 	Header http.Header
-	Body   string // with one it is a POST, else a GET
+	Body   string // makes it a POST; otherwise it is a GET
 	Secret []string
 }
 
-// Answer is what the server said.
+// Answer is the answer of a server.
 type Answer struct {
 	Status  int
 	Header  http.Header
 	Body    []byte
-	Secrets []string // what of the request must not be told
+	Secrets []string // in the request, not to be shown
 }
 
-// answerLimit is as much of an answer as is read.
+// answerLimit is how many bytes of an answer are read at most.
 const answerLimit = 256 << 10
 
 // Do makes a request to the server at addr.
@@ -88,7 +87,7 @@ func (s Server) Do(ctx context.Context, addr string, c Call) (*Answer, error) {
 	return a, nil
 }
 
-// Failure is the failure of a request without an answer.
+// Failure returns the failure of a request without an answer.
 func Failure(t *target.Target, err error, addr string) error {
 	err = failure.HTTP(err, addr)
 	if text := failure.Of(err).Text; text == failure.NotHTTP || text == failure.LongHeader {
@@ -97,9 +96,9 @@ func Failure(t *target.Target, err error, addr string) error {
 	return err
 }
 
-// NewRequest returns a request of a check.
+// NewRequest returns a request to u.
 func NewRequest(ctx context.Context, method string, u *url.URL, body io.Reader) (*http.Request, error) {
-	// The phases of a request, for the message if one of them never ends, are noted by the dialer and here.
+	// The dialer and the trace record the phase of the request, for the message if it hangs.
 	req, err := http.NewRequestWithContext(httpclient.Trace(ctx), method, "http://placeholder.invalid", body)
 	if err != nil {
 		return nil, poll.Permanent(errors.New("method or body is not valid"))
@@ -109,14 +108,14 @@ func NewRequest(ctx context.Context, method string, u *url.URL, body io.Reader) 
 	return req, nil
 }
 
-// JSON decodes the answer, and reports whether it is JSON of the shape of v.
+// JSON decodes the answer into v, and reports whether it is JSON of that shape.
 func (a *Answer) JSON(v any) bool { return json.Unmarshal(a.Body, v) == nil }
 
-// Quote is [quote] of what the server said.
+// Quote is [wire.Quote] without the secrets of the request.
 func (a *Answer) Quote(text string) string { return wire.Quote(text, a.Secrets...) }
 
-// Words returns what a server says in JSON of why it does not do what it was asked to, or "". The servers have it in an
-// error that is a text or has a type and a reason, or in a message.
+// Words returns the reason for a failure in an answer in JSON, or "". Servers put it into an error, which is a text or
+// has a type and a reason, or into a message.
 func (a *Answer) Words() string {
 	var said struct {
 		Error   any `json:"error"`
@@ -134,8 +133,8 @@ func (a *Answer) Words() string {
 	return a.Quote(words)
 }
 
-// Failure is that of an answer with a status that is not of one which is ready. An answer that the servers of the kind
-// do not give is another protocol's.
+// Failure returns the failure for an answer with a status that does not mean ready, or that of another protocol if
+// servers of the kind do not give such an answer.
 func (s Server) Failure(a *Answer) *failure.Failure {
 	f := failure.Status(a.Status)
 	words := a.Words()
@@ -154,7 +153,7 @@ func (s Server) Failure(a *Answer) *failure.Failure {
 	return f
 }
 
-// Basic is the header of basic authentication, and what of it is secret. It is empty without a user and a password.
+// Basic returns the header of basic authentication and the secrets in it, or nil without a user and a password.
 func Basic(user, password string) (http.Header, []string) {
 	if user == "" && password == "" {
 		return nil, nil
@@ -163,7 +162,7 @@ func Basic(user, password string) (http.Header, []string) {
 	return http.Header{"Authorization": {"Basic " + encoded}}, []string{password, encoded}
 }
 
-// Authorization is the header with a token of a scheme, as in "Bearer …".
+// Authorization returns the header with a token of a scheme, as in "Bearer …", and the secrets in it.
 func Authorization(scheme, token string) (http.Header, []string, error) {
 	if strings.ContainsAny(token, "\r\n\x00") {
 		return nil, nil, &failure.Failure{Class: failure.Local, Text: "the token has a line break in it", Hint: "is it the right file? a line break at its end is ignored"}

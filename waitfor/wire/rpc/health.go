@@ -6,10 +6,10 @@ import (
 	"initbox/internal/failure"
 )
 
-// HealthMethod asks for the health of a service.
+// HealthMethod is the method that returns the health of a service.
 const HealthMethod = "/grpc.health.v1.Health/Check"
 
-// Serving is nil if the health service's answer is that.
+// Serving returns nil if the health service answered SERVING.
 func (a Answer) Serving() error {
 	status, err := healthStatus(a.Frame)
 	if err != nil {
@@ -43,7 +43,7 @@ func statusName(s uint64) string {
 	return fmt.Sprintf("status %d", s)
 }
 
-// Failure says in words what a grpc-status other than OK means here.
+// Failure returns what a grpc-status means for a health check, and nil for OK.
 func Failure(status string) error {
 	switch status {
 	case "0":
@@ -69,8 +69,7 @@ func Failure(status string) error {
 	return failure.New(failure.Unexpected, "gRPC status %s", status)
 }
 
-// healthStatus reads the framed HealthCheckResponse: field 1 is the status, and absent if 0. Fields that it may have
-// one day are passed over.
+// healthStatus reads the framed HealthCheckResponse: field 1 is the status, absent if 0. It skips unknown fields.
 func healthStatus(frame []byte) (status uint64, err error) {
 	message, ok := Message(frame)
 	if !ok || !Fields(message, func(field, number uint64, text []byte) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHealthRequest pins the bytes, which a real server reads too (test/real).
+// TestHealthRequest pins the bytes, which a real server also reads (test/real).
 func TestHealthRequest(t *testing.T) {
 	for service, want := range map[string][]byte{
 		"":                       {0, 0, 0, 0, 0},
@@ -26,15 +26,15 @@ func TestHealthStatus(t *testing.T) {
 	}{
 		{"\x00\x00\x00\x00\x02\x08\x01", 1},
 		{"\x00\x00\x00\x00\x02\x08\x02", 2},
-		{"\x00\x00\x00\x00\x00", 0},                     // a default is not sent
-		{"\x00\x00\x00\x00\x04\x08\x02\x08\x01", 1},     // the last of two counts
-		{"\x00\x00\x00\x00\x03\x08\x81\x00", 1},         // a varint may be longer than it must
-		{"\x00\x00\x00\x00\x06\x12\x02hi\x08\x01", 1},   // a field that is not known yet
+		{"\x00\x00\x00\x00\x00", 0},                     // a default is omitted
+		{"\x00\x00\x00\x00\x04\x08\x02\x08\x01", 1},     // the last one counts
+		{"\x00\x00\x00\x00\x03\x08\x81\x00", 1},         // a varint may be longer than necessary
+		{"\x00\x00\x00\x00\x06\x12\x02hi\x08\x01", 1},   // an unknown field
 		{"\x00\x00\x00\x00\x0b\x11aaaaaaaa\x08\x01", 1}, // of eight bytes
 		{"\x00\x00\x00\x00\x07\x15aaaa\x08\x01", 1},     // of four bytes
 		{"\x00\x00\x00\x00\x04\x20\x7f\x08\x01", 1},     // a number
 		{"", -1},                             // nothing
-		{"\x00\x00\x00\x00", -1},             // no whole frame
+		{"\x00\x00\x00\x00", -1},             // an incomplete frame
 		{"\x01\x00\x00\x00\x02\x08\x01", -1}, // compressed, which was not asked for
 		{"\x00\x00\x00\x00\x03\x08\x01", -1}, // shorter than it says
 		{"\x00\x00\x00\x00\x01\x08\x01", -1}, // longer
@@ -43,7 +43,7 @@ func TestHealthStatus(t *testing.T) {
 		{"\x00\x00\x00\x00\x02\x12\x7f", -1}, // a length beyond the end
 		{"\x00\x00\x00\x00\x01\x11", -1},     // eight bytes that are not there
 		{"\x00\x00\x00\x00\x02\x0b\x01", -1}, // a group
-		{"\x00\x00\x00\x00\x02\x00\x01", -1}, // field 0, which there is not
+		{"\x00\x00\x00\x00\x02\x00\x01", -1}, // field 0 does not exist
 		{"\x00\x00\x00\x00\x0c\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", -1}, // too long a varint
 	} {
 		got, err := healthStatus([]byte(test.frame))
@@ -66,8 +66,8 @@ func TestGRPCFailure(t *testing.T) {
 	}
 }
 
-// FuzzHealthStatus: no answer makes the reader panic, and one that is read is read alike with an unknown field in
-// front.
+// FuzzHealthStatus requires that no answer makes the reader panic, and that an unknown field in front of a valid answer
+// changes nothing.
 func FuzzHealthStatus(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x02\x08\x01"))
 	f.Add([]byte("\x00\x00\x00\x00\x06\x12\x02hi\x08\x01"))

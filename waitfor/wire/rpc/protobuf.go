@@ -2,12 +2,11 @@ package rpc
 
 import "encoding/binary"
 
-// The messages of gRPC that are sent and read here have a handful of fields, which needs no library and no generated
-// code.
+// The gRPC messages here have only a few fields: they need no library and no generated code.
 //
 // https://protobuf.dev/programming-guides/encoding/
 
-// AppendText appends a field that is a string or a message. One that is empty is left out, as proto3 has it.
+// AppendText appends a field that is a string or a message. It leaves out an empty one, as proto3 does.
 func AppendText(message []byte, field uint64, value string) []byte {
 	if value == "" {
 		return message
@@ -22,8 +21,8 @@ func AppendNumber(message []byte, field, value uint64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(message, field<<3), value)
 }
 
-// Fields calls see with each field of a message: with its number if it is a varint, with its bytes if it is a string or
-// a message. The other types are passed over. It reports whether the message is well formed.
+// Fields calls see for each field of a message: with the number of a varint, or the bytes of a string or a message. It
+// skips other types, and reports whether the message is well formed.
 func Fields(message []byte, see func(field, number uint64, text []byte)) bool {
 	for len(message) > 0 {
 		tag, n := binary.Uvarint(message)
@@ -42,7 +41,7 @@ func Fields(message []byte, see func(field, number uint64, text []byte)) bool {
 			skip = uint64(n)
 		case 1:
 			skip = 8
-		case 2: // a length, then as many bytes
+		case 2: // a length, then that many bytes
 			length, n := binary.Uvarint(message)
 			if n <= 0 || length > uint64(len(message)-n) {
 				return false

@@ -1,5 +1,5 @@
-// Package rpc calls methods of gRPC servers, and their health service, without a library for gRPC: messages of a few
-// fields are written and read with [AppendText], [AppendNumber] and [Fields].
+// Package rpc calls methods of gRPC servers, such as those of the health service, without a gRPC library: [AppendText],
+// [AppendNumber] and [Fields] write and read messages of a few fields.
 package rpc
 
 import (
@@ -20,7 +20,7 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// A Client calls methods over net/http's HTTP/2: a message of a few fields each way needs no gRPC library (3.9 MB).
+// A Client calls methods over the HTTP/2 of net/http. A gRPC library would add 3.9 MB.
 //
 // https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
 type Client struct {
@@ -28,7 +28,7 @@ type Client struct {
 	scheme  string
 }
 
-// New returns a client that speaks HTTP/2, with TLS if encrypted is set.
+// New returns a client, with TLS if encrypted is set.
 func New(d *dial.Dialer, tls tlsconfig.Options, encrypted bool) Client {
 	g := Client{httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, d.DialContext), TLS: tls, NoProxy: true, NoRedirect: true, Protocol: httpclient.H2C}, "http"}
 	if encrypted {
@@ -37,9 +37,9 @@ func New(d *dial.Dialer, tls tlsconfig.Options, encrypted bool) Client {
 	return g
 }
 
-// Answer is what a method answered.
+// Answer is the answer of a method.
 type Answer struct {
-	Status string // grpc-status: a number, or "" if there is none
+	Status string // grpc-status, a number; may be empty
 	Words  string // grpc-message, as the server wrote it
 	Frame  []byte // the message with its header
 }
@@ -70,7 +70,7 @@ func (g Client) Call(ctx context.Context, addr, method string, message []byte, h
 	}
 	trailer := resp.Trailer
 	if trailer.Get("Grpc-Status") == "" {
-		trailer = resp.Header // an answer without a message has its trailer there
+		trailer = resp.Header // the trailer of an answer without a message
 	}
 	words := trailer.Get("Grpc-Message") // percent-encoded, perhaps badly
 	if decoded, err := url.PathUnescape(words); err == nil {
@@ -79,12 +79,13 @@ func (g Client) Call(ctx context.Context, addr, method string, message []byte, h
 	return Answer{trailer.Get("Grpc-Status"), words, frame}, nil
 }
 
-// Frame puts the header before a message: whether it is compressed, and how long it is.
+// Frame returns a message after its header: a byte for the compression, and the length.
 func Frame(message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
-// Message takes the header off. It reports whether that is all there is, and not compressed, which was not asked for.
+// Message returns the message in a frame, and whether the frame is whole, holds nothing else, and is uncompressed, as
+// requested.
 func Message(frame []byte) ([]byte, bool) {
 	if len(frame) < 5 || frame[0] != 0 || uint64(binary.BigEndian.Uint32(frame[1:5])) != uint64(len(frame)-5) {
 		return nil, false

@@ -1,4 +1,4 @@
-// Package scram is the client's side of a login with SCRAM (RFC 5802, RFC 7677):
+// Package scram implements the client's side of a login with SCRAM (RFC 5802, RFC 7677):
 //
 //	c := scram.New(sha256.New, user, password)
 //	send(c.First())
@@ -24,31 +24,29 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// maxIterations is how often a server may have the password hashed, which takes a second of a processor's time at most.
-// Servers ask for 4096, or some hundred thousand.
+// maxIterations limits the iterations of the hash that a server may request, to a second of processor time. Servers
+// request 4096 to some hundred thousand.
 const maxIterations = 1_000_000
 
-// A Client is the client's side of one login with SCRAM (RFC 5802, RFC 7677), which proves that each side knows the
-// password without telling it.
-//
-// Of SASLprep (RFC 4013), by which different spellings of a password are the same, nothing is done: what is in use,
-// ASCII and composed letters, is as it is.
+// A Client is the client's side of one login, in which each side proves that it knows the password without sending it.
+// SASLprep (RFC 4013), which unifies different encodings of a password, is not implemented: it leaves what is in use,
+// ASCII and composed letters, unchanged.
 type Client struct {
 	hash           func() hash.Hash
 	user, password string
 	nonce          string
-	header         string // of GS2: who binds the login to the channel
-	binding        []byte // what the channel is known by; nil if it is not bound
-	signature      []byte // that the server has to prove itself with
+	header         string // of GS2: whether the login is bound to the channel
+	binding        []byte // identifies the channel; nil if it is not bound
+	signature      []byte // expected of the server
 }
 
-// New begins a login with the hash given: sha256.New or sha512.New.
+// New returns the client of a login with a hash, such as sha256.New or sha512.New.
 func New(hash func() hash.Hash, user, password string) *Client {
 	return &Client{hash: hash, user: user, password: password, nonce: rand.Text(), header: "n,,"}
 }
 
-// Bind makes it a login of a -PLUS mechanism, for no other TLS channel than that to the server with the certificate. It
-// reports whether that can be.
+// Bind makes it a login of a -PLUS mechanism, bound to the TLS channel of the server with the certificate. It reports
+// whether the certificate allows that.
 func (s *Client) Bind(cert *x509.Certificate) bool {
 	if s.binding = serverEndPoint(cert); s.binding == nil {
 		return false
@@ -57,11 +55,12 @@ func (s *Client) Bind(cert *x509.Certificate) bool {
 	return true
 }
 
-// Unoffered says that the channel could be bound, but that the server did not offer it: a server that did knows then
-// that somebody in between left it out.
+// Unoffered tells the server that the client could bind the channel, but saw no offer: a server that did offer it then
+// knows that the offer was removed on the way.
 func (s *Client) Unoffered() { s.header = "y,," }
 
-// serverEndPoint is the channel binding tls-server-end-point (RFC 5929, section 4.1), or nil where that is not defined.
+// serverEndPoint returns the channel binding tls-server-end-point (RFC 5929, section 4.1), or nil where it is
+// undefined.
 func serverEndPoint(cert *x509.Certificate) []byte {
 	var h hash.Hash
 	switch cert.SignatureAlgorithm {
@@ -79,14 +78,14 @@ func serverEndPoint(cert *x509.Certificate) []byte {
 	return h.Sum(nil)
 }
 
-// First is the client's first message.
+// First returns the client's first message.
 func (s *Client) First() string { return s.header + s.firstBare() }
 
 func (s *Client) firstBare() string {
 	return "n=" + strings.NewReplacer("=", "=3D", ",", "=2C").Replace(s.user) + ",r=" + s.nonce
 }
 
-// Final is the client's answer to the server's first message. Its errors are of class unexpected answer.
+// Final returns the client's answer to the server's first message. Its errors are of class unexpected answer.
 func (s *Client) Final(serverFirst string) (string, error) {
 	nonce, salt, iterations := "", []byte(nil), 0
 	for attribute := range strings.SplitSeq(serverFirst, ",") {
@@ -129,7 +128,7 @@ func unexpected(format string, args ...any) error {
 	return f
 }
 
-// Verify reads the server's last message, which proves that it knows the password, too, or says why the login has
+// Verify reads the server's last message, which proves that the server knows the password, too, or says why the login
 // failed. Its errors are of class authentication.
 func (s *Client) Verify(serverFinal string) error {
 	name, value, _ := strings.Cut(serverFinal, "=")

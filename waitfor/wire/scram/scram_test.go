@@ -12,8 +12,8 @@ import (
 	"initbox/internal/failure"
 )
 
-// TestSCRAMVectors pins the examples of RFC 7677, section 3, and, for SHA-512, which no RFC has an example of, one made
-// with Python's hashlib.
+// TestSCRAMVectors pins the example of RFC 7677, section 3. No RFC has one for SHA-512: that was made with Python's
+// hashlib.
 func TestSCRAMVectors(t *testing.T) {
 	for name, v := range map[string]struct {
 		hash                                                func() hash.Hash
@@ -48,7 +48,7 @@ func TestSCRAMVectors(t *testing.T) {
 	}
 }
 
-// TestSCRAMHostile pins what a server may not say.
+// TestSCRAMHostile pins which answers of a server are refused.
 func TestSCRAMHostile(t *testing.T) {
 	for serverFirst, want := range map[string]string{
 		"":                             "is not SCRAM",
@@ -80,7 +80,7 @@ func TestSCRAMHostile(t *testing.T) {
 	}
 	s := New(sha256.New, "", "hUnter2")
 	if err := s.Verify("v="); err == nil {
-		t.Error("a server proves itself before it has said anything")
+		t.Error("a server is verified before it has sent anything")
 	}
 	if _, err := s.Final("r=" + s.nonce + "x,s=AAAA,i=4096"); err != nil {
 		t.Fatal(err)
