@@ -1,5 +1,5 @@
-// Package dns waits for records of domain names. Its resolver is [resolver.Resolver], which asks again when a negative
-// cache ends.
+// Package dns waits for records of domain names. Its [resolver.Resolver] repeats a query when a negative cache entry
+// expires.
 package dns
 
 import (
@@ -27,7 +27,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Kind is that of targets with the scheme dns.
+// Kind is the kind of targets with the scheme dns.
 var Kind = target.Kind{
 	Schemes: []string{"dns"},
 	Usage:   "dns:NAME",
@@ -44,10 +44,10 @@ var Kind = target.Kind{
 	Parse: parse,
 }
 
-// typeNames are the types that can be asked for, in the order of the help.
+// typeNames are the record types that a target may name, in the order of the help.
 var typeNames = []string{"A", "AAAA", "CNAME", "SRV", "MX", "NS", "TXT", "PTR"}
 
-// Target returns the target that waits for name, which may hold any character.
+// Target returns the target that waits for name, which may contain any character.
 func Target(name string) string { return "dns:" + url.PathEscape(name) }
 
 type check struct {
@@ -112,7 +112,7 @@ func (c *check) parseExpectations(s target.Settings) (err error) {
 	return nil
 }
 
-// notInNames are the characters that people write into names and mean something by.
+// notInNames are the characters with which something else than a name was meant.
 var notInNames = []struct{ character, called, advice string }{
 	{" ", "a space", "give each name as a separate argument"},
 	{",", "a comma", "give each name as a separate argument"},
@@ -121,14 +121,14 @@ var notInNames = []struct{ character, called, advice string }{
 	{"*", "a *", "wait for a name that the wildcard covers"},
 }
 
-// text is the name if it may be shown.
+// text returns the name if it may be shown, otherwise the target without it.
 func text(t *target.Target) string {
 	name, err := url.PathUnescape(t.URL.Opaque)
 	switch {
 	case name != "" && err == nil && forms.Harmless(name):
 		name = t.URL.Hide(name)
 	case t.URL.Opaque == "" && t.URL.Host == "" && t.URL.Path == "":
-		name = `""` // which is empty
+		name = `""`
 	default:
 		return target.Plain(t)
 	}
@@ -138,7 +138,7 @@ func text(t *target.Target) string {
 	return name
 }
 
-// nameOf returns the name of a dns target. Its errors do not quote a name that may be something else.
+// nameOf returns the name of a dns target. Its errors do not quote text that may not be a name.
 func nameOf(t *target.Target) (string, error) {
 	if t.URL.Opaque == "" && (t.URL.Host != "" || t.URL.Path != "" || t.URL.User != nil) {
 		return "", errors.New("want " + t.Kind.Usage + ", without a slash")
@@ -202,7 +202,7 @@ func (c *check) parseTypes(s target.Settings) error {
 	return nil
 }
 
-// fixAddress makes of an address its reverse name, for type PTR only.
+// fixAddress replaces an address by its reverse name, and refuses it unless the type is PTR.
 func (c *check) fixAddress() error {
 	if _, err := netip.ParseAddr(c.name); err != nil {
 		return nil
@@ -230,7 +230,7 @@ func parseExpectation(text string) (expectation, error) {
 	return expectation{text: text, value: m}, err
 }
 
-// met reports whether a record's value is what is expected. Of an SRV or MX record, the name of the server will do.
+// met reports whether a record meets the expectation. For SRV and MX, the name of the server is enough.
 func (e expectation) met(rr dns.RR) bool {
 	switch rr := rr.(type) {
 	case *dns.SRV:
@@ -249,7 +249,7 @@ func (e expectation) matches(value string) bool {
 	return e.value.Whole(value) || e.value.Whole(canonical(value))
 }
 
-// canonical makes names comparable: case and the final dot mean nothing.
+// canonical returns a name for comparison: without case and final dot.
 func canonical(value string) string { return strings.ToLower(strings.TrimSuffix(value, ".")) }
 
 func (c *check) String() string { return c.name }
@@ -275,11 +275,11 @@ func values(answer *resolver.Answer) []string {
 	for _, rr := range answer.Records {
 		all = append(all, recordValue(rr))
 	}
-	slices.Sort(all) // servers rotate their answers; the output should not
+	slices.Sort(all) // servers rotate their answers; the output must not
 	return slices.Compact(all)
 }
 
-// judge says what an answer that has records lacks.
+// judge returns what an answer with records lacks, or nil.
 func (c *check) judge(answer *resolver.Answer) error {
 	if c.all && len(answer.Missing) > 0 {
 		return &resolver.Failure{Tried: answer.Missing}
@@ -291,13 +291,13 @@ func (c *check) judge(answer *resolver.Answer) error {
 			return f
 		}
 	}
-	number := map[uint16]int64{} // of records that count, by type
+	number := map[uint16]int64{} // records that count, by type
 	for _, rr := range answer.Records {
 		if len(c.expect) == 0 || slices.ContainsFunc(c.expect, func(e expectation) bool { return e.met(rr) }) {
 			number[rr.Header().Rrtype]++
 		}
 	}
-	decisive := number[c.query.Types[0]] // the type with most, or where all count with fewest
+	decisive := number[c.query.Types[0]] // the most of any type, or, if all types must have data, the fewest
 	for _, t := range c.query.Types {
 		if c.all {
 			decisive = min(decisive, number[t])
@@ -306,7 +306,7 @@ func (c *check) judge(answer *resolver.Answer) error {
 		}
 	}
 	if decisive < c.minRecords {
-		// Not NoData: there is something.
+		// Not NoData: there are some.
 		f := failure.New(failure.Unexpected, "%s: %d of %d records", strings.TrimSuffix(answer.Name, "."), decisive, c.minRecords)
 		f.Hint = "a headless Service has a record for each Pod that is ready (or with publishNotReadyAddresses: each Pod): look at its endpoints"
 		return f
@@ -315,7 +315,7 @@ func (c *check) judge(answer *resolver.Answer) error {
 }
 
 // Answers returns the records that made a dns target ready, one value each, sorted: names without the final dot, texts
-// without quotes, and all else as dig +short prints it. It returns nil for other targets.
+// without quotes, and everything else as dig +short prints it. It returns nil for targets of other kinds.
 func Answers(c target.Check) []string {
 	d, ok := c.(*check)
 	if !ok {
@@ -326,8 +326,8 @@ func Answers(c target.Check) []string {
 	return d.answers
 }
 
-// recordValue is a record's data in the presentation format, except that a text is what it says and a name has no final
-// dot. It is one line.
+// recordValue returns a record's data on one line, in the presentation format, except that a text is unquoted and a
+// name has no final dot.
 func recordValue(rr dns.RR) string {
 	switch rr := rr.(type) {
 	case *dns.TXT:
@@ -341,8 +341,8 @@ func recordValue(rr dns.RR) string {
 	return strings.TrimSuffix(value, ".")
 }
 
-// unescape undoes the escapes of the presentation format (RFC 1035, section 5.1), \DDD for an octet and \X for X, which
-// package dns leaves in texts.
+// unescape resolves the escapes of the presentation format (RFC 1035, section 5.1), \DDD for an octet and \X for X,
+// which package dns leaves in texts.
 func unescape(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -361,12 +361,12 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// oneLine escapes, as Go does, what would break a line or drive a terminal, and nothing else.
+// oneLine escapes, in Go's syntax, only line breaks and other control characters, and bytes that are not UTF-8.
 func oneLine(s string) string {
 	var b strings.Builder
 	for i, r := range s {
 		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)): // no UTF-8
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)): // not UTF-8
 			fmt.Fprintf(&b, `\x%02x`, s[i])
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))

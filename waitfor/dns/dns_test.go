@@ -17,13 +17,13 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the kind of the package.
 var kinds = target.Kinds{&Kind}
 
-// TestNames pins what is taken for a name, which is shown, and what is said to the rest, which is not.
+// TestNames pins what counts as a name, and is shown, and the errors for the rest, which is not shown.
 func TestNames(t *testing.T) {
 	const letters = "a name has only letters from a to z, digits, -, _ and dots"
-	for name, want := range map[string]string{ // "" is a name
+	for name, want := range map[string]string{ // "" for a name
 		"mydb": "", "MyDB": "", "mydb.": "", ".": "", "_pg._tcp.mydb": "", "xn--bcher-kva.example": "", "3com": "",
 		strings.Repeat("a", 63) + ".b": "",
 		"":                             `"": is not a domain name: it is empty; is a variable not set?`,
@@ -58,7 +58,7 @@ func TestNames(t *testing.T) {
 }
 
 func TestMistakes(t *testing.T) {
-	for text, want := range map[string]string{ // "" is none
+	for text, want := range map[string]string{ // "" for no error
 		"dns:a#min-records=0":             "min-records: want a whole number from 1",
 		"dns:a#min-records=-1":            "min-records: want a whole number",
 		"dns:a#min-records=3":             "",
@@ -99,7 +99,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// answer returns the answer with the records given in the format of zone files.
+// answer returns the answer with records in the format of zone files.
 func answer(t *testing.T, records ...string) *resolver.Answer {
 	t.Helper()
 	a := &resolver.Answer{Name: "a.test."}
@@ -113,7 +113,7 @@ func answer(t *testing.T, records ...string) *resolver.Answer {
 	return a
 }
 
-// judged returns what the check of the target says to an answer.
+// judged returns the judgement of the target's check on an answer.
 func judged(t *testing.T, text string, a *resolver.Answer) error {
 	t.Helper()
 	parsed, err := kinds.Parse(text, target.Options{})
@@ -156,10 +156,10 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// TestTooFew pins that too few records are no proof that a name has none.
+// TestTooFew pins that too few records do not mean that a name has none.
 func TestTooFew(t *testing.T) {
 	dual := answer(t, "A 10.0.0.1", "A 10.0.0.2", "AAAA fd00::1")
-	for target, want := range map[string]string{ // "" is enough
+	for target, want := range map[string]string{ // "" for enough
 		"dns:a#min-records=2":                      "",
 		"dns:a#min-records=3":                      "a.test: 2 of 3 records",
 		"dns:a#min-records=2&family=both":          "a.test: 1 of 2 records",
@@ -181,8 +181,8 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
-// TestMissingFamily pins that a family that is missing is the resolver's finding, and that a name with the other
-// family's address is not gone.
+// TestMissingFamily pins that the resolver reports a missing family, and that a name with an address of the other
+// family is not gone.
 func TestMissingFamily(t *testing.T) {
 	a := answer(t, "A 10.0.0.1")
 	a.Missing = []*resolver.Error{{Kind: resolver.NoData, Name: "a.test.", Type: dns.TypeAAAA}}
@@ -208,7 +208,7 @@ func TestMissingFamily(t *testing.T) {
 	}
 }
 
-// TestRecordValue packs and unpacks each record, since package dns changes texts on the way.
+// TestRecordValue packs and unpacks each record, since package dns changes texts in between.
 func TestRecordValue(t *testing.T) {
 	for _, test := range []struct {
 		rr   dns.RR
@@ -253,7 +253,7 @@ func typeOf(rr dns.RR) uint16 {
 	return 0
 }
 
-// FuzzRecordValue: whatever a text record holds is one line, and what it says when it is plain.
+// FuzzRecordValue requires that any text record is shown on one line, and a plain one unchanged.
 func FuzzRecordValue(f *testing.F) {
 	for _, s := range []string{"", `\`, `\1`, `\12`, `\123`, `\999`, `\"`, "\x00\xff", "\u2028"} {
 		f.Add(s)

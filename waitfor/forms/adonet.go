@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The keys of the connection strings of ADO.NET, in lower case and without spaces. A server is known by the keys that
-// only its own library has:
+// The keys of the connection strings of ADO.NET, in lower case and without spaces. The keys that only one library has
+// identify the server:
 // https://www.npgsql.org/doc/connection-string-parameters.html
 // https://mysqlconnector.net/connection-options/
 // https://learn.microsoft.com/en-us/dotnet/api/microsoft.data.sqlclient.sqlconnection.connectionstring
@@ -29,13 +29,12 @@ const (
 		" dnscheckinterval serverredirectionmode nobackslashescapes pipelining connectionprotocol loadbalance "
 	sqlServerKeys = " datasource initialcatalog trustedconnection integratedsecurity trustservercertificate encrypt" +
 		" multipleactiveresultsets applicationintent multisubnetfailover attachdbfilename failoverpartner networklibrary "
-	// of EasyNetQ and of ClickHouse's libraries, which have Host= and Username=, too
+	// keys of EasyNetQ and of ClickHouse's libraries, which also have Host= and Username=
 	adoElsewhere = " virtualhost publisherconfirms prefetchcount requestedheartbeat compression usesession "
 )
 
-// adoNET reads a connection string of ADO.NET, Host=mydb;Username=app;Password=pw of Npgsql or
-// Server=mydb;Uid=app;Pwd=pw;SslMode=Required of MySqlConnector; postgres: or mysql: before it says which of them it
-// is.
+// adoNET reads a connection string of ADO.NET, such as Host=mydb;Username=app;Password=pw (Npgsql) or
+// Server=mydb;Uid=app;Pwd=pw;SslMode=Required (MySqlConnector). A prefix postgres: or mysql: decides between them.
 func adoNET(text string, kinds Table) (string, bool, error) {
 	kind, rest := cutPrefix(text)
 	first := adoKey(firstKey(text))
@@ -43,10 +42,10 @@ func adoNET(text string, kinds Table) (string, bool, error) {
 	for _, list := range []string{adoServers, adoUsers, adoOthers, npgsqlKeys, mySQLKeys, sqlServerKeys, adoElsewhere} {
 		known = known || isWord(list, first)
 	}
-	if !known || !strings.Contains(rest, ";") && isWord(libpqKeys, firstKey(text)) { // which is libpq's
+	if !known || !strings.Contains(rest, ";") && isWord(libpqKeys, firstKey(text)) { // a form of libpq
 		return "", false, nil
 	}
-	rest, settings := cutSettings(rest, "postgres", kinds) // those of MySQL are the same
+	rest, settings := cutSettings(rest, "postgres", kinds) // MySQL has the same settings
 	values, err := adoValues(rest)
 	if err != nil {
 		return "", true, err
@@ -64,13 +63,12 @@ func adoNET(text string, kinds Table) (string, bool, error) {
 	return text + settings, true, err
 }
 
-// adoKey is a key as it is in the lists: SSL Mode, SslMode and Ssl-Mode are the same.
+// adoKey returns a key as it is in the lists: SSL Mode, SslMode and Ssl-Mode are the same.
 func adoKey(key string) string {
 	return strings.NewReplacer(" ", "", "_", "", "-", "").Replace(strings.ToLower(key))
 }
 
-// adoValues returns the values by their keys, the last of each. In a value in quotes of either kind a doubled quote is
-// one
+// adoValues returns the last value of each key. In a quoted value, a doubled quote stands for one
 // (https://learn.microsoft.com/en-us/dotnet/api/system.data.common.dbconnectionstringbuilder.connectionstring).
 func adoValues(text string) (map[string]string, error) {
 	const space = " \t\r\n"
@@ -97,7 +95,7 @@ func adoValues(text string) (map[string]string, error) {
 	return values, nil
 }
 
-// adoQuoted reads a value in quotes.
+// adoQuoted reads a quoted value.
 func adoQuoted(s string) (value, rest string, ok bool) {
 	quote := s[:1]
 	for s = s[1:]; ; s = s[1:] {
@@ -110,7 +108,7 @@ func adoQuoted(s string) (value, rest string, ok bool) {
 	}
 }
 
-// adoKind says whose connection string it is.
+// adoKind returns the kind of server that the keys belong to.
 func adoKind(values map[string]string) (string, error) {
 	has := func(list string) bool {
 		for key := range values {
@@ -130,7 +128,7 @@ func adoKind(values map[string]string) (string, error) {
 		return "postgres", nil
 	case has(mySQLKeys), port == "3306", IsOneOf(mode, "none", "disabled", "preferred", "required"):
 		return "mysql", nil
-	case has(" host ") && has(" username "): // Server and User Id are of all of them
+	case has(" host ") && has(" username "): // all of them have Server and User Id
 		return "postgres", nil
 	case has(sqlServerKeys) && !has(" host "), strings.HasPrefix(server, "tcp:"), strings.HasSuffix(server, ",1433"), port == "1433":
 		return "", errors.New("connection strings of SQL Server (Data Source=, Initial Catalog=, Encrypt=, …) are not supported: write tcp://HOST:1433 to wait for its port, or mysql: before it if it is MySQL's")
@@ -142,7 +140,7 @@ func adoKind(values map[string]string) (string, error) {
 	return "", errors.New("a connection string may be Npgsql's or MySqlConnector's: write postgres: or mysql: before it, as in postgres:Server=…")
 }
 
-// adoValue is that of the first of the keys in a list that has one.
+// adoValue returns the value of the first key in a list that has one.
 func adoValue(values map[string]string, keys string) string {
 	for key := range strings.FieldsSeq(keys) {
 		if values[key] != "" {
@@ -152,8 +150,8 @@ func adoValue(values map[string]string, keys string) string {
 	return ""
 }
 
-// adoHosts returns the hosts, without brackets, and the port of each, which may be empty. A host may be the path of a
-// socket, or of its folder.
+// adoHosts returns the hosts, without brackets, and their ports, which may be empty. A host may be the path of a socket
+// or of its folder.
 func adoHosts(values map[string]string) (hosts, ports []string, err error) {
 	for host := range strings.SplitSeq(adoValue(values, adoServers), ",") {
 		host, port := strings.TrimSpace(host), ""
@@ -172,7 +170,7 @@ func adoHosts(values map[string]string) (hosts, ports []string, err error) {
 	return hosts, ports, nil
 }
 
-// npgsqlURL makes a URL of Npgsql's values, by way of libpq's.
+// npgsqlURL returns the URL for Npgsql's values, by way of libpq's.
 func npgsqlURL(values map[string]string) (string, error) {
 	hosts, ports, err := adoHosts(values)
 	if err != nil {
@@ -209,7 +207,7 @@ func npgsqlURL(values map[string]string) (string, error) {
 	return libpqURL(known), nil
 }
 
-// npgsqlWords are libpq's words for Npgsql's.
+// npgsqlWords translates Npgsql's words to libpq's.
 func npgsqlWords(value string) string {
 	value = strings.ToLower(value)
 	switch value {
@@ -223,7 +221,7 @@ func npgsqlWords(value string) string {
 	return strings.ReplaceAll(value, "scramsha256", "scram-sha-256")
 }
 
-// mysqlURL makes a URL of MySqlConnector's values, and of those of Oracle's Connector/NET.
+// mysqlURL returns the URL for values of MySqlConnector or of Oracle's Connector/NET.
 func mysqlURL(values map[string]string) (string, error) {
 	socket := values["unixsocket"] + values["unix_socket"]
 	if socket == "" && strings.HasPrefix(adoValue(values, adoServers), "/") {

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// ConnectionString makes a URL of a target that is no URL, but a list of KEY=VALUE, as libraries have it. Settings may
-// follow as in a URL: host=mydb user=app#query=SELECT%201. The errors do not quote the text.
+// ConnectionString returns the URL for a target that is a list of KEY=VALUE, the connection string of a library, and
+// whether it is one. Settings may follow as in a URL: host=mydb user=app#query=SELECT%201. The errors do not quote the
+// text.
 func ConnectionString(text string, kinds Table) (string, bool, error) {
 	var problem error
 	for _, form := range []func(string, Table) (string, bool, error){pdo, libpq, adoNET, redisList} {
@@ -16,14 +17,14 @@ func ConnectionString(text string, kinds Table) (string, bool, error) {
 		if ok && err == nil {
 			return u, true, nil
 		}
-		if err != nil && (problem == nil || strings.Contains(text, ";")) { // which libpq's has not
+		if err != nil && (problem == nil || strings.Contains(text, ";")) { // libpq has no ;
 			problem = err
 		}
 	}
 	return "", problem != nil, problem
 }
 
-// cutPrefix cuts off the kind of server that stands before a connection string, as in mysql:Server=mydb.
+// cutPrefix cuts off the kind of server before a connection string, as in mysql:Server=mydb.
 func cutPrefix(text string) (kind, rest string) {
 	for _, prefix := range []string{"postgres", "postgresql", "pgsql", "mysql", "mariadb"} {
 		if rest, ok := cutPrefixFold(text, prefix+":"); ok && !strings.HasPrefix(rest, "//") {
@@ -33,20 +34,20 @@ func cutPrefix(text string) (kind, rest string) {
 	return "", text
 }
 
-// firstKey is what stands before the first =.
+// firstKey returns the text before the first =.
 func firstKey(text string) string {
 	_, text = cutPrefix(text)
 	key, _, _ := strings.Cut(strings.TrimPrefix(text, "?"), "=")
 	return strings.TrimSpace(key)
 }
 
-// isWord reports whether word is in a list that begins and ends with a space and has one between its words.
+// isWord reports whether word is in a list whose words are each between two spaces.
 func isWord(list, word string) bool {
 	return word != "" && !strings.Contains(word, " ") && strings.Contains(list, " "+word+" ")
 }
 
-// cutSettings cuts off what follows the last # that a setting of the kind follows: a password may have one, too, and
-// the value of a setting has %23 in its place.
+// cutSettings cuts off the settings: they follow the last # before the name of a setting of the kind. A password may
+// contain a #, too; the value of a setting has %23 instead.
 func cutSettings(text, kind string, kinds Table) (rest, settings string) {
 	for i := strings.LastIndexByte(text, '#'); i >= 0; i = strings.LastIndexByte(text[:i], '#') {
 		name, _, _ := strings.Cut(text[i+1:], "&")
@@ -58,8 +59,7 @@ func cutSettings(text, kind string, kinds Table) (rest, settings string) {
 	return text, ""
 }
 
-// libpqKeys are those that libpq knows
-// (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS).
+// libpqKeys are the keys of libpq (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS).
 const libpqKeys = " host hostaddr port dbname user password passfile require_auth channel_binding connect_timeout" +
 	" client_encoding options application_name fallback_application_name keepalives keepalives_idle keepalives_interval" +
 	" keepalives_count tcp_user_timeout replication gssencmode sslmode requiressl sslnegotiation sslcompression sslcert" +
@@ -68,10 +68,10 @@ const libpqKeys = " host hostaddr port dbname user password passfile require_aut
 	" gssdelegation scram_client_key scram_server_key service servicefile target_session_attrs load_balance_hosts" +
 	" oauth_issuer oauth_client_id oauth_client_secret oauth_scope "
 
-// libpqAlone are those by which a connection string is libpq's though it has no host: PGSERVICE may say where.
+// libpqAlone are the first keys that identify libpq even without a host: PGSERVICE may name it.
 const libpqAlone = " port dbname user password sslmode "
 
-// libpq reads a connection string of libpq's, host=mydb user=app password='a b'.
+// libpq reads a connection string of libpq, such as host=mydb user=app password='a b'.
 func libpq(text string, kinds Table) (string, bool, error) {
 	kind, rest := cutPrefix(text)
 	key := firstKey(text)
@@ -85,7 +85,7 @@ func libpq(text string, kinds Table) (string, bool, error) {
 	}
 	host := values["host"] + values["hostaddr"]
 	switch {
-	case strings.Contains(host, ";"): // host=mydb;port=5432 is not libpq's
+	case strings.Contains(host, ";"): // host=mydb;port=5432 is not a form of libpq
 		return "", false, nil
 	case host+values["service"] == "" && (!isWord(libpqAlone, key) || strings.Contains(rest, ";")):
 		return "", false, nil
@@ -93,7 +93,7 @@ func libpq(text string, kinds Table) (string, bool, error) {
 	return libpqURL(values) + settings, true, nil
 }
 
-// libpqValues returns the values of a connection string of libpq's, by their keys
+// libpqValues returns the values of a connection string of libpq by their keys
 // (https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-KEYWORD-VALUE).
 func libpqValues(text string) (map[string]string, error) {
 	values := map[string]string{}
@@ -114,7 +114,7 @@ func libpqValues(text string) (map[string]string, error) {
 
 const keyCharacters = "abcdefghijklmnopqrstuvwxyz_"
 
-// libpqValue reads a value, in quotes or up to a space, in which a backslash stands before a quote or a backslash.
+// libpqValue reads a value, quoted or up to a space. A backslash escapes a quote or a backslash.
 func libpqValue(s string) (value, rest string, ok bool) {
 	quoted := strings.HasPrefix(s, "'")
 	var b strings.Builder
@@ -135,7 +135,7 @@ func libpqValue(s string) (value, rest string, ok bool) {
 	return b.String(), "", !quoted
 }
 
-// libpqURL makes a URL of the values. It names the hosts in its query where they are sockets, as libpq has it.
+// libpqURL returns the URL for the values. Hosts that are sockets stand in its query, as in libpq's URLs.
 func libpqURL(values map[string]string) string {
 	u := url.URL{Scheme: "postgres"}
 	query := url.Values{}
@@ -163,8 +163,8 @@ func libpqURL(values map[string]string) string {
 	return urlOf(u, query, values["user"], values["password"], "dbname", values["dbname"])
 }
 
-// urlOf completes a URL with the login and the database: in its path, which is shown, or, if it does not look like a
-// name, in the query, under a name.
+// urlOf adds the login, the query and the database to a URL: a database that looks like a name to the path, which is
+// shown, any other one to the query, as the parameter name.
 func urlOf(u url.URL, query url.Values, user, password, name, database string) string {
 	switch {
 	case password != "":
@@ -181,7 +181,7 @@ func urlOf(u url.URL, query url.Values, user, password, name, database string) s
 	return u.String()
 }
 
-// joined is host:port, as a URL has it; port may be empty.
+// joined returns host:port for a URL; port may be empty.
 func joined(host, port string) string {
 	if strings.Contains(host, ":") && !strings.HasPrefix(host, "[") {
 		host = "[" + host + "]"
@@ -193,10 +193,9 @@ func joined(host, port string) string {
 }
 
 // pdo reads a data source name of PHP's PDO, pgsql:host=mydb;dbname=app or
-// mysql:unix_socket=/run/mysqld.sock;dbname=app. The driver of PostgreSQL makes spaces of the semicolons and gives the
-// rest to libpq (https://www.php.net/manual/en/ref.pdo-pgsql.connection.php); that of MySQL knows no quotes, and a
-// doubled semicolon is one
-// (https://www.php.net/manual/en/ref.pdo-mysql.connection.php).
+// mysql:unix_socket=/run/mysqld.sock;dbname=app. The driver of PostgreSQL replaces semicolons by spaces and passes the
+// rest to libpq (https://www.php.net/manual/en/ref.pdo-pgsql.connection.php); that of MySQL has no quotes, and a
+// doubled semicolon stands for one (https://www.php.net/manual/en/ref.pdo-mysql.connection.php).
 func pdo(text string, kinds Table) (string, bool, error) {
 	if rest, ok := cutPrefixFold(text, "pgsql:"); ok && !strings.HasPrefix(rest, "//") {
 		rest, settings := cutSettings(rest, "postgres", kinds)
@@ -227,7 +226,7 @@ func pdo(text string, kinds Table) (string, bool, error) {
 	return u + settings, true, err
 }
 
-// pdoValue reads a value up to a semicolon that is not doubled.
+// pdoValue reads a value up to a single semicolon.
 func pdoValue(s string) (value, rest string) {
 	for {
 		part, after, more := strings.Cut(s, ";")
@@ -239,7 +238,7 @@ func pdoValue(s string) (value, rest string) {
 	}
 }
 
-// redisKeys are those that StackExchange.Redis knows, in lower case
+// redisKeys are the keys of StackExchange.Redis, in lower case
 // (https://stackexchange.github.io/StackExchange.Redis/Configuration).
 const redisKeys = " abortconnect allowadmin asynctimeout channelprefix checkcertificaterevocation configchannel" +
 	" configcheckseconds connectretry connecttimeout defaultdatabase defaults heartbeatconsistencychecks heartbeatinterval" +
@@ -247,8 +246,8 @@ const redisKeys = " abortconnect allowadmin asynctimeout channelprefix checkcert
 	" responsetimeout sentinelpassword sentineluser servicename setlib ssl sslhost sslprotocols synctimeout tiebreaker" +
 	" protocol tunnel user version writebuffer "
 
-// redisList reads what StackExchange.Redis connects to: redis-0:6379,redis-1:6379,password=pw,ssl=True. Hosts stand
-// first here: behind a password with a comma in it they might be the rest of that.
+// redisList reads a configuration of StackExchange.Redis: redis-0:6379,redis-1:6379,password=pw,ssl=True. Hosts must
+// come first here: after a password they might be the part of it after a comma.
 func redisList(text string, kinds Table) (string, bool, error) {
 	text, settings := cutSettings(text, "redis", kinds)
 	var hosts []string
@@ -290,7 +289,7 @@ func redisList(text string, kinds Table) (string, bool, error) {
 	for i, host := range hosts {
 		host, port := splitPort(host)
 		if port == "" && u.Scheme == "rediss" {
-			port = "6380" // as it has it
+			port = "6380" // its default with TLS
 		}
 		hosts[i] = joined(host, port)
 	}
@@ -316,7 +315,7 @@ func splitPort(s string) (host, port string) {
 	return host, port
 }
 
-// isHostPort reports whether a host and its port, which may be empty, look like that, and so may be shown.
+// isHostPort reports whether host and port, which may be empty, look like a host and a port, and so may be shown.
 func isHostPort(host, port string) bool {
 	return host != "" && Harmless(host) && strings.Trim(port, "0123456789") == ""
 }

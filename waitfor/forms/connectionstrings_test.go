@@ -12,8 +12,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// requireURLs requires that each text is made this URL, or is refused with an error that has what stands after "error:
-// ", and nothing of the password in it.
+// requireURLs requires that each text becomes its URL, or is refused with an error that contains the text after "error:
+// ", and nothing of the password.
 func requireURLs(t *testing.T, list map[string]string) {
 	t.Helper()
 	for text, want := range list {
@@ -28,7 +28,7 @@ func requireURLs(t *testing.T, list map[string]string) {
 	}
 }
 
-// TestNpgsql is about .NET's connection strings of PostgreSQL.
+// TestNpgsql pins .NET's connection strings for PostgreSQL.
 func TestNpgsql(t *testing.T) {
 	requireURLs(t, map[string]string{
 		"Host=mydb;Port=5432;Database=app;Username=app;Password=p;SSL Mode=VerifyFull;Root Certificate=/x": "postgres://app:p@mydb:5432/app?sslmode=verify-full&sslrootcert=%2Fx",
@@ -70,7 +70,7 @@ func TestNpgsql(t *testing.T) {
 	})
 }
 
-// TestMySqlConnector is about .NET's connection strings of MySQL, and those of others.
+// TestMySqlConnector pins .NET's connection strings for MySQL and other servers.
 func TestMySqlConnector(t *testing.T) {
 	requireURLs(t, map[string]string{
 		"Server=mydb;Port=3306;Uid=app;Pwd=p;Database=app;SslMode=VerifyCA;SslCa=/x": "mysql://app:p@mydb:3306/app?ssl-ca=%2Fx&ssl-mode=verify-ca",
@@ -98,7 +98,7 @@ func TestMySqlConnector(t *testing.T) {
 	})
 }
 
-// TestPDO is about PHP's data source names.
+// TestPDO pins PHP's data source names.
 func TestPDO(t *testing.T) {
 	requireURLs(t, map[string]string{
 		"pgsql:host=mydb;port=5432;dbname=app;user=app;password=p":        "postgres://app:p@mydb:5432/app",
@@ -121,13 +121,13 @@ func TestPDO(t *testing.T) {
 	})
 }
 
-// TestLibpq is about what makes a connection string libpq's.
+// TestLibpq pins which connection strings count as libpq's.
 func TestLibpq(t *testing.T) {
 	requireURLs(t, map[string]string{
 		"sslrootcert=/x host=mydb":       "postgres://mydb/?sslrootcert=%2Fx",
 		"connect_timeout=3 hostaddr=::1": "postgres://[::1]/?connect_timeout=3",
 		"application_name=a service=b":   "postgres:///?application_name=a&service=b",
-		"dbname=app user=app":            "postgres://app@/app", // PGSERVICE may say where
+		"dbname=app user=app":            "postgres://app@/app", // PGSERVICE may name the host
 		"host=mydb password=a;b":         "postgres://:a;b@mydb/",
 		"host=mydb password=a;host=b":    "postgres://:a;host=b@mydb/",
 		"host=mydb dbname=a,b":           "postgres://mydb/?dbname=a%2Cb",
@@ -137,7 +137,7 @@ func TestLibpq(t *testing.T) {
 	})
 }
 
-// TestStackExchangeRedis is about .NET's lists of servers of Redis.
+// TestStackExchangeRedis pins .NET's lists of Redis servers.
 func TestStackExchangeRedis(t *testing.T) {
 	requireURLs(t, map[string]string{
 		"redis-0:6379,redis-1:6379,password=p,ssl=True,abortConnect=False,user=u,defaultDatabase=3,serviceName=mymaster": "rediss+sentinel://u:p@redis-0:6379,redis-1:6379/mymaster/3",
@@ -160,7 +160,7 @@ func TestStackExchangeRedis(t *testing.T) {
 	})
 }
 
-// TestURLLists is about Celery's lists of URLs, and those of others.
+// TestURLLists pins lists of URLs, of Celery and others.
 func TestURLLists(t *testing.T) {
 	requireURLs(t, map[string]string{
 		"sentinel://:pw@a:26379;sentinel://:pw@b:26379#sentinel=m": "redis+sentinel://:pw@a:26379,b:26379/#sentinel=m",
@@ -177,7 +177,7 @@ func TestURLLists(t *testing.T) {
 	})
 }
 
-// TestConnectionStringTargets pins what targets are made of these forms, as the content of a variable, too.
+// TestConnectionStringTargets pins the targets for these forms, also as the content of a variable.
 func TestConnectionStringTargets(t *testing.T) {
 	for text, want := range map[string]string{
 		"Host=/run/postgresql;Username=app;Password=hUnter2;Database=app":   "postgres:///app?host=/run/postgresql",
@@ -219,7 +219,7 @@ func TestConnectionStringTargets(t *testing.T) {
 	}
 }
 
-// TestKindOfConnectionString pins that its kind may stand before a reference to one.
+// TestKindOfConnectionString pins that the kind may precede a reference to a connection string.
 func TestKindOfConnectionString(t *testing.T) {
 	for _, test := range []struct{ target, text, want string }{
 		{"${env:TEXT}", "Server=mydb;User Id=app;Password=hUnter2", "write postgres: or mysql: before it"},
@@ -247,13 +247,13 @@ func TestKindOfConnectionString(t *testing.T) {
 	}
 }
 
-// TestConnectionStringPasswords pins that a password of any characters arrives as it is.
+// TestConnectionStringPasswords pins that a password with any characters arrives unchanged.
 func TestConnectionStringPasswords(t *testing.T) {
 	libpq := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	for _, secret := range kindtest.Secrets {
 		password := secret.Text
 		if strings.Contains(password, "${") {
-			continue // is a reference
+			continue // a reference
 		}
 		forms := []string{
 			"host=mydb user=app password='" + libpq.Replace(password) + "'",
@@ -281,7 +281,7 @@ func TestConnectionStringPasswords(t *testing.T) {
 	}
 }
 
-// FuzzConnectionString requires of any text a URL of one of the servers, or an error with nothing of the text in it.
+// FuzzConnectionString requires for any text a URL of one of the servers, or an error without any of the text.
 func FuzzConnectionString(f *testing.F) {
 	for _, text := range []string{
 		"host=mydb user=app password='it\\'s' dbname=app#query=SELECT 1", "service=app",
@@ -297,7 +297,7 @@ func FuzzConnectionString(f *testing.F) {
 		got, ok, err := forms.ConnectionString(text, kinds)
 		switch {
 		case err != nil:
-			// With what is possible in a message, such as Host=, it has these words in common.
+			// Messages contain these words, which a text may also contain.
 			for _, part := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" ;,=:'\"#", r) }) {
 				if len(part) > 12 && strings.Contains(err.Error(), part) && !strings.Contains("TrustServerCertificate MySqlConnector StackExchange semicolons defaultDatabase clickhouse", part) {
 					t.Errorf("%q: %v", text, err)

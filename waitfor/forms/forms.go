@@ -1,9 +1,8 @@
-// Package forms makes URLs of targets that are written as other programs want them: JDBC and SQLAlchemy URLs, lists of
-// URLs and of brokers, connection strings of libpq, ADO.NET, PDO and StackExchange.Redis, data source names of Go's
-// MySQL driver.
+// Package forms turns targets in the forms of other programs into URLs: JDBC and SQLAlchemy URLs, lists of URLs and of
+// brokers, connection strings of libpq, ADO.NET, PDO and StackExchange.Redis, data source names of Go's MySQL driver.
 //
-// A target goes through [Resolve], which replaces a target that is a reference as a whole, and then through [URL]. What
-// those do not know passes unchanged.
+// A target goes through [Resolve], which replaces a target that is a reference as a whole, and then through [URL]. Text
+// in no known form passes unchanged.
 package forms
 
 import (
@@ -16,9 +15,8 @@ import (
 	"initbox/internal/secret"
 )
 
-// Resolve replaces a target that is nothing but a reference, and perhaps settings after it, by what it refers to:
-// ${env:DATABASE_URL}, as charts have it in a Secret. A connection string may have its kind before it:
-// mysql:${env:ConnectionStrings__App}.
+// Resolve replaces a target that is only a reference, with or without settings, by its value: ${env:DATABASE_URL},
+// which charts keep in a Secret. A connection string may follow its kind: mysql:${env:ConnectionStrings__App}.
 func Resolve(text string, getenv func(string) string) (string, error) {
 	ref, settings, _ := strings.Cut(text, "#")
 	_, bare := cutPrefix(ref)
@@ -34,7 +32,7 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 		return "", err
 	}
 	value = strings.TrimSpace(value)
-	if strings.Contains(value, "${") { // is not ours to follow
+	if strings.Contains(value, "${") { // a nested reference is not followed
 		return "", errors.New("the value that the target refers to contains a ${…}, which is not replaced there")
 	}
 	scheme, _, isURL := strings.Cut(value, "://")
@@ -43,7 +41,7 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 		value = strings.TrimSuffix(ref, bare) + value
 	}
 	if settings != "" {
-		if isURL { // else a # is as good as any other character
+		if isURL { // otherwise a # is an ordinary character
 			url, own, _ := strings.Cut(value, "#")
 			if strings.Contains(own, "@") {
 				return "", errors.New("the value that the target refers to has an @ after a #: percent-encode special characters in a password (%40 for @, %23 for #)")
@@ -55,8 +53,8 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 	return value, nil
 }
 
-// KubeletProblem says what is wrong with a target that is, or has as its host, a $(NAME) that the kubelet would have
-// replaced, or one that it replaced by what Kubernetes makes of a Service: REDIS_PORT=tcp://10.96.0.1:6379.
+// KubeletProblem returns an error for a target that is, or whose host is, a $(NAME) that the kubelet did not replace,
+// or one that it replaced by a variable of a Service: REDIS_PORT=tcp://10.96.0.1:6379.
 func KubeletProblem(text string) error {
 	host := text
 	if _, after, ok := strings.Cut(text, "://"); ok && !strings.HasPrefix(text, "$(") {
@@ -77,15 +75,15 @@ func KubeletProblem(text string) error {
 	return nil
 }
 
-// A Table knows the kinds of targets, by their schemes.
+// A Table looks up kinds of targets by scheme.
 type Table interface {
 	Has(scheme string) bool
-	HasHosts(scheme string) bool // its URL may name several hosts, joined by commas
+	HasHosts(scheme string) bool // URLs of the kind may name several hosts, joined by commas
 	HasSetting(scheme, name string) bool
 }
 
-// URL returns the URL of a target that is given as other programs want it. Its errors do not quote the text, which may
-// hold a password.
+// URL returns the URL for a target in the form of another program. Its errors do not quote the text, which may contain
+// a password.
 func URL(text string, kinds Table) (string, error) {
 	if u, ok := goDSN(text); ok {
 		return u, nil
@@ -133,8 +131,8 @@ func URL(text string, kinds Table) (string, error) {
 	return socketHost(text), nil
 }
 
-// kindNamed returns the scheme here of a kind of server that other programs call so in their URLs: Rails, Django,
-// Doctrine, golang-migrate, Celery.
+// kindNamed returns our scheme for a name in the URLs of other programs: Rails, Django, Doctrine, golang-migrate,
+// Celery.
 func kindNamed(name string) string {
 	switch name {
 	case "mysql2", "mysqli", "trilogy", "pdo-mysql", "mysqlgis":
@@ -145,7 +143,7 @@ func kindNamed(name string) string {
 		return "amqp"
 	case "rediscache":
 		return "redis"
-	case "sentinel": // whose path is the database, not the master's name
+	case "sentinel": // its path is the database, not the master's name
 		return "redis+sentinel"
 	case "memcache", "pymemcache":
 		return "memcached"
@@ -155,7 +153,7 @@ func kindNamed(name string) string {
 	return name
 }
 
-// encrypted adds the setting tls to a URL if what stood beside its kind asks for that, as in elasticsearch+https:// and
+// encrypted adds the setting tls to a URL if the driver beside its kind requires TLS, as in elasticsearch+https:// and
 // jdbc:clickhouse:https://.
 func encrypted(text, driver string) string {
 	last := driver[strings.LastIndexAny(driver, ":+")+1:]
@@ -174,9 +172,9 @@ func withTLS(text string) string {
 	return strings.TrimSuffix(rest+"#tls&"+settings, "&")
 }
 
-// oneURL joins a list of URLs of one kind to one URL with several hosts: as clients of NATS take it,
-// nats://app:pw@a:4222,nats://app:pw@b:4222, or Celery, amqp://a//;amqp://b//. The login of the first counts, and what
-// follows the hosts of the last.
+// oneURL joins a list of URLs of one kind, as for NATS, nats://app:pw@a:4222,nats://app:pw@b:4222, or Celery,
+// amqp://a//;amqp://b//, into one URL with several hosts. It keeps the login of the first URL, and the path, query and
+// fragment of the last.
 func oneURL(text string, kinds Table) string {
 	scheme, _, ok := strings.Cut(text, "://")
 	name := strings.ToLower(scheme)
@@ -195,7 +193,7 @@ func oneURL(text string, kinds Table) string {
 		if i == 0 {
 			begin = 0
 		}
-		if i == len(parts)-1 || strings.Contains(part[end:], "@") { // which is refused
+		if i == len(parts)-1 || strings.Contains(part[end:], "@") { // it is refused later
 			end = len(part)
 		}
 		parts[i] = part[begin:end]
@@ -203,7 +201,7 @@ func oneURL(text string, kinds Table) string {
 	return next + strings.Join(parts, ",")
 }
 
-// pathAsDatabase makes ?db=0 of the path /0, in what follows "://".
+// pathAsDatabase turns the path /0 into ?db=0, in the part of a URL after "://".
 func pathAsDatabase(after string) string {
 	_, end := Authority(after)
 	rest, settings, fragment := strings.Cut(after[end:], "#")
@@ -228,8 +226,8 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// kafkaList makes a URL of a list of bootstrap servers each of which has its security protocol before it, as in
-// SASL_SSL://b1:9093,SASL_SSL://b2:9093 or, of Heroku, kafka+ssl://b1:9096,…; kafka:// may stand before the list.
+// kafkaList returns the URL for a list of bootstrap servers with their security protocol, as in
+// SASL_SSL://b1:9093,SASL_SSL://b2:9093 or, from Heroku, kafka+ssl://b1:9096,…; kafka:// may precede the list.
 func kafkaList(text string) (string, bool) {
 	rest, named := cutPrefixFold(text, "kafka://")
 	end := strings.IndexAny(rest, "?#")
@@ -259,7 +257,7 @@ func kafkaList(text string) (string, bool) {
 	return "", false
 }
 
-// kafkaPrefixes are what a bootstrap server may have before it. A common one is a scheme of others, too.
+// kafkaPrefixes are the prefixes of bootstrap servers. A common one is also a scheme of other programs.
 var kafkaPrefixes = []struct {
 	text        string
 	tls, common bool
@@ -271,8 +269,8 @@ var kafkaPrefixes = []struct {
 	{"kafka+ssl://", true, false},
 }
 
-// goDSN reads the data source name of Go's MySQL driver, user:password@tcp(host:port)/db?…, which is no URL: in user
-// and password nothing is encoded, and the last @ before the address counts
+// goDSN reads the data source name of Go's MySQL driver, user:password@tcp(host:port)/db?…, which is not a URL: user
+// and password are not encoded, and end at the last @ before the address
 // (https://github.com/go-sql-driver/mysql#dsn-data-source-name).
 func goDSN(text string) (string, bool) {
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "mysql://"), "mysql:")
@@ -315,7 +313,7 @@ func goDSNURL(network, login, address, rest string) string {
 	return u.String() + settings
 }
 
-// socketHost makes postgres:///db?host=/run/pg of postgres://%2Frun%2Fpg/db, whose host package url would not have.
+// socketHost turns postgres://%2Frun%2Fpg/db, whose host package url refuses, into postgres:///db?host=/run/pg.
 func socketHost(text string) string {
 	scheme, after, ok := strings.Cut(text, "://")
 	if !ok || !strings.HasPrefix(strings.ToLower(scheme), "postgres") {
@@ -338,7 +336,7 @@ func socketHost(text string) string {
 	return text
 }
 
-// Authority says where, in what follows "://", the hosts begin, after the login, and where they end.
+// Authority returns where the hosts begin and end in the part of a URL after "://".
 func Authority(after string) (begin, end int) {
 	if end = strings.IndexAny(after, "/?#"); end < 0 {
 		end = len(after)
@@ -346,8 +344,7 @@ func Authority(after string) (begin, end int) {
 	return strings.LastIndexByte(after[:end], '@') + 1, end
 }
 
-// CutHosts returns the hosts of a URL, which package url would not have if there are several, and the URL with the
-// first alone.
+// CutHosts returns the hosts of a URL, and the URL with only the first of them: package url refuses several.
 func CutHosts(text string) (rest string, hosts []string) {
 	scheme, after, ok := strings.Cut(text, "://")
 	if !ok {
@@ -359,7 +356,7 @@ func CutHosts(text string) (rest string, hosts []string) {
 	}
 	hosts = strings.Split(after[begin:end], ",")
 	for i := range hosts {
-		hosts[i] = strings.TrimSpace(hosts[i]) // as lists are often written
+		hosts[i] = strings.TrimSpace(hosts[i]) // lists often have spaces
 	}
 	return scheme + "://" + after[:begin] + hosts[0] + after[end:], hosts
 }

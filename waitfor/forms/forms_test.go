@@ -14,7 +14,7 @@ import (
 // kinds is the table of all kinds.
 var kinds = waitfor.Kinds()
 
-// TestForms pins the URLs that are made of targets as other programs want them.
+// TestForms pins the URLs for targets in the forms of other programs.
 func TestForms(t *testing.T) {
 	for text, want := range map[string]string{
 		"tcp://a:1":                               "tcp://a:1",

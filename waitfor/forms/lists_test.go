@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGoDSN is about the data source names of Go's MySQL driver.
+// TestGoDSN pins the data source names of Go's MySQL driver.
 func TestGoDSN(t *testing.T) {
 	for text, want := range map[string]string{
 		"app:pw@tcp(db:3306)/app":                              "mysql://app:pw@db:3306/app",
@@ -27,7 +27,7 @@ func TestGoDSN(t *testing.T) {
 		"":                                                     "",
 	} {
 		got, ok := goDSN(text)
-		// url.URL writes parentheses as they are or encoded, as it likes.
+		// url.URL may or may not encode parentheses.
 		if strings.ReplaceAll(strings.ReplaceAll(got, "%28", "("), "%29", ")") != strings.ReplaceAll(strings.ReplaceAll(want, "%28", "("), "%29", ")") || ok != (want != "") {
 			t.Errorf("%s: %q, %t, want %q", text, got, ok, want)
 		}

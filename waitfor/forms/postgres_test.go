@@ -6,7 +6,7 @@ import (
 	"initbox/waitfor/forms"
 )
 
-// TestConnectionStrings pins what libpq's KEY=VALUE form is as a URL, and what is not one.
+// TestConnectionStrings pins the URLs for libpq's KEY=VALUE form, and what is not in this form.
 func TestConnectionStrings(t *testing.T) {
 	for text, want := range map[string]string{
 		"host=mydb":                                 "postgres://mydb/",

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// NameCharacters are those of a domain name. What has others may be anything, such as a connection string with a
-// password.
+// NameCharacters are the characters of a domain name. Text with others may be anything, such as a connection string
+// with a password.
 const NameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 
 // Harmless reports whether name looks like a domain name or an address, and so may be shown.
@@ -21,7 +21,7 @@ func Yes(s string) bool { return IsOneOf(s, "1", "true", "yes", "on") }
 // No reports whether s is one of the words for no in the URLs of drivers.
 func No(s string) bool { return IsOneOf(s, "0", "false", "no", "off") }
 
-// IsOneOf reports whether s is one of the words, whatever its case.
+// IsOneOf reports whether s is one of the words, in upper or lower case.
 func IsOneOf(s string, words ...string) bool {
 	for _, word := range words {
 		if strings.EqualFold(s, word) {
