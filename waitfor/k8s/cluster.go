@@ -22,10 +22,10 @@ import (
 	"initbox/waitfor/target"
 )
 
-// clusterKey tells the clusters of a wait apart.
+// clusterKey identifies a cluster within a wait.
 type clusterKey struct{ kubeconfig, context string }
 
-// Share joins the other checks of a wait that are about the same cluster.
+// Share joins the other checks of a wait for the same cluster.
 func (c *check) Share(s *target.Shared) {
 	key := clusterKey{c.Settings.Get("kubeconfig"), c.Settings.Get("context")}
 	k := s.Part(key, func() target.Part {
@@ -35,33 +35,32 @@ func (c *check) Share(s *target.Shared) {
 	k.checks = append(k.checks, c)
 }
 
-// cluster follows the objects that the targets of one wait are about, with one list and one watch for each kind and
-// namespace, however many targets there are.
+// cluster follows the objects of all targets of a wait, with one list and one watch for each kind and namespace.
 type cluster struct {
 	o                   target.Options
 	kubeconfig, context string
 	checks              []*check
-	ctx                 context.Context // of the wait, which outlives each attempt
+	ctx                 context.Context // of the wait, not of an attempt
 
 	// Set by connect, before any check's source.
 	client    *kube.Client
-	namespace string // where objects are whose target says nothing
+	namespace string // of objects whose target names none
 
 	mu        sync.Mutex
 	followers map[string]*kube.Follower // by query
-	grant     string                    // what would grant what is forbidden; see grants
+	grant     string                    // the Roles that are missing; see grants
 }
 
-// origin is where a check's objects come from, or why they do not.
+// origin is where the objects of a check come from, or why that is not known.
 type origin struct {
 	err       error
 	resource  kube.Resource
-	namespace string // empty if the kind has none
+	namespace string // empty if the kind is not namespaced
 	objects   *kube.Follower
 	slices    *kube.Follower // the EndpointSlices of Services
 }
 
-// settle tells c where its objects come from.
+// settle sets where the objects of c come from.
 func (c *check) settle(s origin) {
 	c.mu.Lock()
 	first := c.source.err == nil && c.source.objects == nil
@@ -73,18 +72,18 @@ func (c *check) settle(s origin) {
 	c.poke()
 }
 
-// Run connects and starts to follow, until ctx ends.
+// Run connects, and follows the objects until ctx ends.
 func (k *cluster) Run(ctx context.Context) {
 	k.ctx = ctx
 	err := k.until(k.checks, 0, func(context.Context) error { return k.connect() })
 	if err != nil {
-		return // the wait is over, or the checks were told that it is hopeless
+		return // the wait is over, or the checks have the permanent error
 	}
 	kinds := map[string][]*check{}
 	for _, c := range k.checks {
 		kind := strings.ToLower(c.KindName)
 		if c.lookedUp {
-			kind = c.resource.String() // by whichever name it was called
+			kind = c.resource.String() // a kind has several names
 		}
 		kinds[kind] = append(kinds[kind], c)
 	}
@@ -93,8 +92,7 @@ func (k *cluster) Run(ctx context.Context) {
 	}
 }
 
-// until tries again and again, telling the checks of each failure. A pause above zero is that between attempts, in
-// place of the policy's.
+// until repeats try until it succeeds, and passes each failure to the checks. A pause above zero replaces the policy's.
 func (k *cluster) until(checks []*check, pause time.Duration, try func(context.Context) error) error {
 	return poll.Until(k.ctx, poll.Policy{AttemptTimeout: k.o.AttemptTimeout, Seed: k.o.Seed}, func(ctx context.Context) error {
 		err := try(ctx)
@@ -111,7 +109,7 @@ func (k *cluster) until(checks []*check, pause time.Duration, try func(context.C
 	})
 }
 
-// connect finds out where the API server is. It asks nothing of it.
+// connect makes the client of the API server. It sends no request.
 func (k *cluster) connect() error {
 	config, err := k.config()
 	if err != nil {
@@ -122,8 +120,8 @@ func (k *cluster) connect() error {
 	return nil
 }
 
-// config looks where kubectl looks: in the kubeconfig file that was given, or that $KUBECONFIG names; then, in a Pod,
-// in what the kubelet mounts there.
+// config reads the kubeconfig file that was given or that $KUBECONFIG names, as kubectl does, or else, in a Pod, what
+// the kubelet mounts.
 func (k *cluster) config() (*kube.Config, error) {
 	getenv := k.o.Getenv
 	if getenv == nil {
@@ -160,7 +158,7 @@ func (k *cluster) config() (*kube.Config, error) {
 	return config, err
 }
 
-// kubeconfigFailure is that of a file that may be mounted late, or be mended.
+// kubeconfigFailure returns the failure of a file that may still be mounted or fixed.
 func kubeconfigFailure(file string, err error) *failure.Failure {
 	f := &failure.Failure{Class: failure.Local, Text: failure.Printable(err.Error()), Err: err, Elsewhere: true}
 	var path *fs.PathError
@@ -171,13 +169,13 @@ func kubeconfigFailure(file string, err error) *failure.Failure {
 	return f
 }
 
-// noToken is the failure of a Pod without the credentials of its service account.
+// noToken returns the failure of a Pod without the credentials of its service account.
 func noToken(err error) *failure.Failure {
 	return &failure.Failure{Class: failure.Local, Text: "this Pod has no service account token", Err: err, Elsewhere: true,
 		Hint: "set automountServiceAccountToken: true in the Pod's spec, which overrides the service account's; in a container without the mount, add it"}
 }
 
-// followKind finds out what the kind of the checks is, and follows their objects.
+// followKind looks up the kind of the checks, and follows their objects.
 func (k *cluster) followKind(checks []*check) {
 	resource := checks[0].resource
 	if !checks[0].lookedUp {
@@ -197,7 +195,7 @@ func (k *cluster) followKind(checks []*check) {
 			g.namespace = c.inNamespace(k.namespace)
 		}
 		if c.Name == "" && g.selector == "" && g.fields == "" {
-			g.fields = everything // not together with those that name objects
+			g.fields = everything // apart from targets that name objects
 		}
 		groups[g] = append(groups[g], c)
 	}
@@ -206,7 +204,7 @@ func (k *cluster) followKind(checks []*check) {
 	}
 }
 
-// discoveryPause is that between two questions for a kind that the server does not know, whose answer is long.
+// discoveryPause is the pause between two lookups of a kind that the server does not know: the answer is long.
 const discoveryPause = 2 * time.Second
 
 // everything stands for the selectors of a target with ?all.
@@ -219,8 +217,8 @@ func (c *check) inNamespace(otherwise string) string {
 	return otherwise
 }
 
-// followGroup follows the objects of checks of one kind and namespace that name their objects, or select them in the
-// same way.
+// followGroup follows the objects of checks of one kind and namespace that name their objects, or have the same
+// selectors.
 func (k *cluster) followGroup(resource kube.Resource, namespace string, checks []*check) {
 	q := kube.Query{Resource: resource, Namespace: namespace, LabelSelector: checks[0].Selector, FieldSelector: checks[0].Fields, Sparse: true}
 	names := map[string]bool{}
@@ -251,14 +249,14 @@ func (k *cluster) followGroup(resource kube.Resource, namespace string, checks [
 	}
 }
 
-// needsSlices reports whether the target is judged by EndpointSlices.
+// needsSlices reports whether EndpointSlices decide when the target is ready.
 func (c *check) needsSlices(r kube.Resource) bool {
 	e := c.expect
 	return r.String() == "services" && !c.Gone && !e.exists && !e.address && len(e.conditions)+len(e.paths) == 0
 }
 
-// sliceSelector selects the EndpointSlices of the Services named. So many names fit into a request; of more Services,
-// or of those behind a selector, the slices of the whole namespace are taken.
+// sliceSelector selects the EndpointSlices of the Services, or those of the whole namespace if there are more names
+// than fit into a request, or one is empty, for a selector.
 func sliceSelector(services map[string]bool) string {
 	const label, most = "kubernetes.io/service-name", 100
 	names := slices.Sorted(maps.Keys(services))
@@ -271,7 +269,7 @@ func sliceSelector(services map[string]bool) string {
 	return label + " in (" + strings.Join(names, ",") + ")"
 }
 
-// follower returns the one that follows q, which it starts if there is none yet.
+// follower returns the follower of q, started at the first call.
 func (k *cluster) follower(q kube.Query) *kube.Follower {
 	key := fmt.Sprintf("%q", []any{q.Resource.String(), q.Namespace, q.Names, q.LabelSelector, q.FieldSelector, q.Sparse})
 	k.mu.Lock()
@@ -285,14 +283,14 @@ func (k *cluster) follower(q kube.Query) *kube.Follower {
 	return f
 }
 
-// follow returns a follower of q, whose changes c is told of.
+// follow returns a follower of q, and wakes c at its changes.
 func (c *check) follow(q kube.Query, name string) *kube.Follower {
 	f := c.cluster.follower(q)
 	c.listen(f, name)
 	return f
 }
 
-// listen wakes c at each change of the object, or of any if name is empty.
+// listen wakes c at each change of the object, or of any object if name is empty.
 func (c *check) listen(f *kube.Follower, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -320,7 +318,7 @@ func (c *check) listen(f *kube.Follower, name string) {
 func podResource() kube.Resource   { r, _ := kube.Lookup("pods"); return r }
 func sliceResource() kube.Resource { r, _ := kube.Lookup("endpointslices.discovery.k8s.io"); return r }
 
-// failure says why the API server does not tell what is asked of it. None of it says anything of the target itself.
+// failure returns why the API server did not answer a request. That says nothing about the target itself.
 func (k *cluster) failure(err error) error {
 	var (
 		known   *failure.Failure
@@ -369,7 +367,7 @@ func (k *cluster) statusFailure(s *kube.StatusError) error {
 	switch s.Code {
 	case 400:
 		f.Hint = "does kubectl accept the selector?"
-		if s.Reason != "" { // in a Status, and so from the API server itself: no other attempt makes it right
+		if s.Reason != "" { // in a Status, so from the API server itself: retrying cannot help
 			return poll.Permanent(f)
 		}
 	case 401:
@@ -383,15 +381,15 @@ func (k *cluster) statusFailure(s *kube.StatusError) error {
 	return f
 }
 
-// forbidden says who may not do what, and what would grant it.
+// forbidden completes f: which account may not do what, and which Role would grant it.
 func (k *cluster) forbidden(f *failure.Failure, s *kube.StatusError) {
 	who := accountOf(s.User())
 	f.Class = failure.Authentication
 	if who != (Account{}) {
-		f.Note = "" // it says the same
+		f.Note = "" // it repeats the text
 	}
 	switch {
-	case who.User == "system:anonymous": // a Role for it would be for everybody
+	case who.User == "system:anonymous": // a Role for it would let any client in
 		f.Text = "the API server refuses requests without credentials (403 Forbidden, system:anonymous)"
 		f.Hint = "no credentials were sent: does the context of the kubeconfig file have a user, with a token or a certificate?"
 	case s.Verb == "":
@@ -403,10 +401,10 @@ func (k *cluster) forbidden(f *failure.Failure, s *kube.StatusError) {
 	}
 }
 
-// Account is who asks, as an API server's refusal has it.
+// Account is the account that an API server refused.
 type Account struct {
 	namespace, name string // of a service account
-	User            string // else
+	User            string // of another account
 }
 
 func (a Account) String() string {
@@ -419,7 +417,7 @@ func (a Account) String() string {
 	return "this account"
 }
 
-// accountOf takes apart the name of a user, such as system:serviceaccount:default:myapp.
+// accountOf returns the account of a user name, such as system:serviceaccount:default:myapp.
 func accountOf(user string) Account {
 	if whole, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		if namespace, name, ok := strings.Cut(whole, ":"); ok && strings.Trim(namespace+name, forms.NameCharacters) == "" {
@@ -429,7 +427,7 @@ func accountOf(user string) Account {
 	return Account{User: user}
 }
 
-// grants returns a hint with all that the wait's targets need, the same for each of them.
+// grants returns a hint with the Roles that all targets of the wait need.
 func (k *cluster) grants(who Account) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -438,16 +436,16 @@ func (k *cluster) grants(who Account) string {
 		for _, c := range k.checks {
 			needs = append(needs, c.needs(k.namespace)...)
 		}
-		grant := "this grants all that the wait needs, with kubectl apply -f -\n" + RbacYAML(mergeRules(needs), who, "", k.namespace)
+		grant := "these objects grant all that this wait needs, for kubectl apply -f -\n" + RbacYAML(mergeRules(needs), who, "", k.namespace)
 		if slices.ContainsFunc(needs, func(r Rule) bool { return r.Comment == guessed }) {
-			return grant // until it is known
+			return grant // not kept: the kind is not known yet
 		}
 		k.grant = grant
 	}
 	return k.grant
 }
 
-// shortText makes a text of the API server's fit for a line.
+// shortText shortens a text of the API server to part of a line.
 func shortText(s string) string {
 	const limit = 300
 	s = strings.Join(strings.Fields(s), " ")

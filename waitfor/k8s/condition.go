@@ -14,7 +14,7 @@ import (
 	"initbox/waitfor/expect"
 )
 
-// condition is a condition that an object has to have, as kubectl wait --for=condition=NAME=VALUE has it.
+// condition is a condition that an object must have, as in kubectl wait --for=condition=NAME=VALUE.
 type condition struct{ name, value string }
 
 func parseK8sCondition(text string) (condition, error) {
@@ -28,13 +28,13 @@ func parseK8sCondition(text string) (condition, error) {
 	return condition{name, value}, nil
 }
 
-// stated is a condition as an object has it. The zero value is one it has not.
+// stated is a condition of an object. The zero value is a missing one.
 type stated struct {
 	name, status, reason, message string
-	observed                      int64 // the generation it is about; 0 if it does not say
+	observed                      int64 // the generation that it describes; 0 if unknown
 }
 
-// why is what the condition says of itself.
+// why returns the reason and message of the condition.
 func (s stated) why() string {
 	why := shortText(s.reason)
 	if s.message != "" {
@@ -51,7 +51,7 @@ func conditionsOf(o kube.Object) []stated {
 	return all
 }
 
-// conditionOf returns the condition of the name, in whichever case.
+// conditionOf returns the condition with the name, in upper or lower case.
 func conditionOf(o kube.Object, name string) stated {
 	for _, c := range conditionsOf(o) {
 		if strings.EqualFold(c.name, name) {
@@ -61,8 +61,7 @@ func conditionOf(o kube.Object, name string) stated {
 	return stated{}
 }
 
-// check follows kubectl wait: cases do not count, and what is said of an older generation than the present one says
-// nothing.
+// check follows kubectl wait: it ignores case, and conditions of an older generation.
 func (c condition) check(v view) error {
 	s := conditionOf(v.Object, c.name)
 	name := failure.Printable(c.name)
@@ -92,17 +91,17 @@ func (c condition) check(v view) error {
 	return f
 }
 
-// jsonPath is a JSONPath, as kubectl has it, and what an object has to have there.
+// jsonPath is a JSONPath in kubectl's syntax, and what an object must have there.
 type jsonPath struct {
 	path  string // without braces, for messages
-	op    string // "=", "!=", ">=", or none: something that is not empty
+	op    string // "=", "!=", ">=", or "" for any value that is not empty
 	value expect.Matcher
 	least float64
 }
 
 const wantPath = "want a JSONPath as kubectl takes it, then nothing, =VALUE, !=VALUE, >=NUMBER or =/REGEX/, as in {.status.phase}=Running"
 
-// parseK8sPath takes a path in each of kubectl wait's forms: {.status.phase}, .status.phase and status.phase.
+// parseK8sPath reads a path in any of the forms of kubectl wait: {.status.phase}, .status.phase and status.phase.
 func parseK8sPath(text string) (*jsonPath, error) {
 	path, rest := cutPath(strings.TrimSpace(text))
 	p := &jsonPath{path: expect.PlainPath(strings.TrimSpace(path))}
@@ -134,8 +133,8 @@ func parseK8sPath(text string) (*jsonPath, error) {
 	return p, nil
 }
 
-// unquoted is value without the quotes around it, which kubectl wait takes off too: a manifest's arguments have no
-// shell that would.
+// unquoted returns value without surrounding quotes, as kubectl wait does: no shell removes those in the arguments of a
+// manifest.
 func unquoted(value string) string {
 	if n := len(value); n > 1 && value[0] == value[n-1] && (value[0] == '"' || value[0] == '\'') {
 		return value[1 : n-1]
@@ -143,8 +142,8 @@ func unquoted(value string) string {
 	return value
 }
 
-// cutPath returns the path that text begins with and what follows it. What is between brackets or quotes belongs to the
-// path, so that of a filter too: .conditions[?(@.type=="Ready")].status=True.
+// cutPath returns the path at the beginning of text, and the rest. Text in brackets or quotes, such as a filter,
+// belongs to the path: .conditions[?(@.type=="Ready")].status=True.
 func cutPath(text string) (path, rest string) {
 	depth := 0
 	var quote byte
@@ -167,12 +166,13 @@ func cutPath(text string) (path, rest string) {
 	return text, ""
 }
 
-// check judges an object. Where the path leads to several places, all of them count. Of a Secret no value is told.
+// check judges an object. If the path has several values, all of them must meet the expectation. It shows no value of a
+// Secret.
 func (p *jsonPath) check(v view) error {
 	found, err := p.find(v.Object)
 	if err != nil || len(found) == 0 {
 		look := "get " + strings.ToLower(v.resource.Kind) + " " + v.Name() + " -o yaml"
-		if v.resource.Name == "secrets" { // whose values nobody need see
+		if v.resource.Name == "secrets" { // whose values need not be shown
 			look = v.describe()
 		}
 		return v.is(look, "has no %s", failure.Printable(p.path))
@@ -192,11 +192,11 @@ func (p *jsonPath) check(v view) error {
 
 func (p *jsonPath) find(o kube.Object) (found []any, err error) {
 	defer func() {
-		if r := recover(); r != nil { // the library leans on package reflect
+		if r := recover(); r != nil { // the library uses package reflect
 			err = fmt.Errorf("JSONPath: %v", r)
 		}
 	}()
-	j := jsonpath.New("").AllowMissingKeys(true) // it has a state: one for each search
+	j := jsonpath.New("").AllowMissingKeys(true) // it has state, so each search needs its own
 	if err := j.Parse("{" + p.path + "}"); err != nil {
 		return nil, err
 	}

@@ -13,13 +13,13 @@ import (
 	"initbox/internal/words"
 )
 
-// judge says whether the objects, at least one, are what the target asks for.
+// judge returns nil if the objects, at least one, are ready, otherwise why not.
 func (c *check) judge(ctx context.Context, source origin, objects []kube.Object) error {
 	var (
 		ready, succeeded, failed int64
 		first                    *failure.Failure // of the first object that is not ready
 		firstName                string
-		lost                     *failure.Failure // of the first that failed, where that need not matter
+		lost                     *failure.Failure // of the first that failed, if others may make up for it
 		lostName                 string
 		hopeless                 bool
 	)
@@ -29,7 +29,7 @@ func (c *check) judge(ctx context.Context, source origin, objects []kube.Object)
 			return err
 		}
 		if whenFailed := c.whenFailed(v); v.resource.Kind == "Job" && (whenFailed == "ok" || whenFailed == "wait" && first != nil || lost != nil || hopeless) {
-			v.pods = nil // one reason is told, and asking for more of them takes time
+			v.pods = nil // only one reason is reported, and requesting more takes time
 		}
 		err = c.judgeOne(v)
 		var ended *endedError
@@ -48,7 +48,7 @@ func (c *check) judge(ctx context.Context, source origin, objects []kube.Object)
 				continue
 			case "fail":
 				if !hopeless {
-					first = nil // it is this one that matters
+					first = nil // this one decides
 				}
 				hopeless = true
 			}
@@ -60,7 +60,7 @@ func (c *check) judge(ctx context.Context, source origin, objects []kube.Object)
 		}
 	}
 	switch {
-	case failed > 0 && succeeded > 0: // then those that failed do not matter
+	case failed > 0 && succeeded > 0: // then the failed ones do not matter
 		ready += failed
 	case failed > 0 && first == nil:
 		first, firstName, hopeless = lost, lostName, c.Name != ""
@@ -68,7 +68,7 @@ func (c *check) judge(ctx context.Context, source origin, objects []kube.Object)
 	return c.verdict(source, int64(len(objects)), ready, first, firstName, hopeless)
 }
 
-// verdict sums up what was found of each of n objects.
+// verdict returns the result for n objects.
 func (c *check) verdict(source origin, n, ready int64, first *failure.Failure, firstName string, hopeless bool) error {
 	want := n
 	if c.expect.count > 0 {
@@ -95,8 +95,8 @@ func (c *check) verdict(source origin, n, ready int64, first *failure.Failure, f
 	return &f
 }
 
-// whenFailed says what it means that the object has failed. A Job is the end, and so is a Pod that stands for itself;
-// of Pods behind a selector there may be others soon.
+// whenFailed returns what a failed object means, as in if-failed. The failure of a Job, or of a Pod that the target
+// names, is the end; a selector may match other Pods soon.
 func (c *check) whenFailed(v view) string {
 	switch {
 	case c.expect.ifFailed != "":
@@ -107,7 +107,7 @@ func (c *check) whenFailed(v view) string {
 	return "fail"
 }
 
-// judgeOne says whether one object is what the target asks for.
+// judgeOne returns nil if the object is ready, otherwise why not.
 func (c *check) judgeOne(v view) error {
 	e := v.expect
 	switch {
@@ -134,7 +134,7 @@ func (c *check) judgeOne(v view) error {
 	return genericReady(v)
 }
 
-// keysReady: a Secret or ConfigMap has the keys. No value is ever told.
+// keysReady is the rule of a Secret or ConfigMap with expected keys. It shows no value.
 func keysReady(v view) error {
 	for _, key := range v.expect.keys {
 		value, there := "", false
@@ -153,7 +153,7 @@ func keysReady(v view) error {
 	return nil
 }
 
-// view puts together what the rule of an object looks at.
+// view returns what the rule of an object needs.
 func (c *check) view(ctx context.Context, source origin, o kube.Object) (view, error) {
 	v := view{Object: o, resource: source.resource, expect: c.expect, alone: c.Name != ""}
 	switch source.resource.String() {
@@ -186,10 +186,10 @@ func (c *check) view(ctx context.Context, source origin, o kube.Object) (view, e
 	return v, nil
 }
 
-// reasonLimit is how long the reason of a failure may take.
+// reasonLimit bounds the request for the reason of a failure.
 const reasonLimit = 2 * time.Second
 
-// podsOfJob returns the Pods of a Job, as far as they can be had: they say why it failed, which it does not itself.
+// podsOfJob returns the Pods of a Job where possible: they, and not the Job, have the reason of a failure.
 func (c *check) podsOfJob(ctx context.Context, job kube.Object) []kube.Object {
 	ctx, cancel := context.WithTimeout(ctx, reasonLimit)
 	defer cancel()

@@ -1,8 +1,6 @@
-// Package k8s waits for Kubernetes objects: that they are ready, as their kind has it, exist, have a condition or a
-// value, or are gone. The checks of a wait that are about one cluster share one list and one watch for each kind and
-// namespace.
-//
-// [Rules] and [WriteRBAC] say what a service account must be allowed for that.
+// Package k8s waits for Kubernetes objects: that they are ready by the rules of their kind, exist, have a condition or
+// a value, or are gone. The checks of a wait share one list and one watch for each kind and namespace of a cluster.
+// [Rules] and [WriteRBAC] return the permissions that a service account needs for that.
 package k8s
 
 import (
@@ -24,7 +22,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Kind is that of targets with the scheme k8s.
+// Kind is the kind of targets with the scheme k8s.
 var Kind = target.Kind{
 	Schemes: []string{"k8s"},
 	Usage:   "k8s:KIND[.GROUP]/NAME",
@@ -50,36 +48,36 @@ var Kind = target.Kind{
 	Parse:   parse,
 }
 
-// Query is which objects a target means.
+// Query identifies the objects that a target means.
 type Query struct {
 	KindName  string // as written
 	Name      string // of one object; empty with a selector
-	Namespace string // empty: that of the Pod
+	Namespace string // empty: the Pod's
 	Selector  string // labels
 	Fields    string
 	All       bool
 }
 
-// check is a target of kind k8s. It asks nothing itself: what it judges is what its cluster, which all of a wait's
-// targets share, knows by now.
+// check is a target of kind k8s. It sends no requests: it judges the objects that its cluster, which the targets of a
+// wait share, has received.
 type check struct {
 	*target.Target
 	Query
-	resource kube.Resource // if it is known without asking, which lookedUp says
+	resource kube.Resource // valid if lookedUp: known without a request
 	lookedUp bool
 	expect   expectations
 
 	cluster *cluster      // nil outside [All]
-	wake    chan struct{} // gets a value when there may be something new to judge
+	wake    chan struct{} // receives a value at changes
 
 	mu      sync.Mutex
 	source  origin
 	settled chan struct{} // closed when source is set
 	watched map[*kube.Follower]bool
-	missing time.Time // since when it is known not to exist
+	missing time.Time // since when the object is known not to exist
 }
 
-// expectations are what the settings of a target ask for.
+// expectations are what the settings of a target require.
 type expectations struct {
 	conditions  []condition
 	paths       []*jsonPath
@@ -92,7 +90,7 @@ type expectations struct {
 	count       int64 // 0: all that match
 	node        [2]string
 	ifMissing   string
-	ifFailed    string // empty: as the rule of the kind has it
+	ifFailed    string // empty: see whenFailed
 }
 
 func parse(t *target.Target) (target.Check, error) {
@@ -111,12 +109,12 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, c.consistentK8s()
 }
 
-// The keys of a target's query.
+// queryKeys are the keys of a target's query.
 var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
 
 const wantK8s = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
 
-// queryOf reads the target. Its errors do not quote what may be anything.
+// queryOf reads the target. Its errors do not quote text that may be anything.
 func queryOf(t *target.Target) (q Query, err error) {
 	if t.URL.Opaque == "" {
 		return q, errors.New(wantK8s + ", without // after the colon")
@@ -190,7 +188,7 @@ func (q *Query) set(part string) error {
 	return nil
 }
 
-// show is the target as written but for its settings, or nothing of what is not one.
+// show returns the target as written, without its settings, or nothing of an invalid one.
 func show(t *target.Target) string {
 	q, err := queryOf(t)
 	if err != nil {
@@ -199,7 +197,7 @@ func show(t *target.Target) string {
 	return q.Text(failure.Printable)
 }
 
-// Text writes which objects are meant as a target does, its values escaped.
+// Text returns the query in the syntax of a target, with escaped values.
 func (q Query) Text(escape func(string) string) string {
 	s := "k8s:" + q.KindName
 	if q.Name != "" {
@@ -268,7 +266,7 @@ func parseK8sExpectations(s target.Settings) (e expectations, err error) {
 	return e, nil
 }
 
-// oneOf returns the value of a setting that has to be one of words; it is empty if not given.
+// oneOf returns the value of a setting, which must be one of words, or "" without the setting.
 func oneOf(s target.Settings, name string, words ...string) (string, error) {
 	value := s.Get(name)
 	if !s.On(name) || slices.Contains(words, value) {
@@ -277,11 +275,11 @@ func oneOf(s target.Settings, name string, words ...string) (string, error) {
 	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(words, ", "))
 }
 
-// settingsOf are the settings that are of some kinds only.
+// settingsOf are the settings that only some kinds of objects have.
 var settingsOf = []struct {
 	setting   string
 	resources []string
-	kinds     string // for people
+	kinds     string // for messages
 }{
 	{"endpoints", []string{"services"}, "Services"},
 	{"address", []string{"services", "ingresses.networking.k8s.io", "gateways.gateway.networking.k8s.io"}, "Services, Ingresses and Gateways"},
@@ -291,7 +289,7 @@ var settingsOf = []struct {
 	{"same-node", []string{"pods", "daemonsets.apps"}, "Pods and DaemonSets"},
 }
 
-// consistentK8s refuses settings that cannot be meant together, or not of this kind of object.
+// consistentK8s refuses settings that contradict each other, or are not for this kind of object.
 func (c *check) consistentK8s() error {
 	s := c.Settings
 	for _, of := range settingsOf {
@@ -326,9 +324,9 @@ func (c *check) consistentK8s() error {
 // period is how often a check is repeated without a change to the objects.
 const period = 10 * time.Second
 
-// Check judges what is known of the objects by now, and waits for the first answer of the API server.
+// Check judges the present state of the objects, after the first answer of the API server.
 func (c *check) Check(ctx context.Context) error {
-	if c.cluster == nil { // alone, outside a wait: for this attempt only
+	if c.cluster == nil { // outside a wait
 		return c.alone(ctx)
 	}
 	err := c.check(ctx)
@@ -338,7 +336,7 @@ func (c *check) Check(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if since := time.Since(c.missing); !c.missing.IsZero() && since < missingLong {
-		return poll.After(missingLong-since, err) // for there is more to say then
+		return poll.After(missingLong-since, err) // the message has more to say then
 	}
 	return poll.After(period, err)
 }
@@ -354,7 +352,7 @@ func (c *check) alone(ctx context.Context) error {
 	return one.check(ctx)
 }
 
-// Watch tells of changes to the objects.
+// Watch reports changes to the objects.
 func (c *check) Watch(context.Context) <-chan struct{} { return c.wake }
 
 func (c *check) poke() {
@@ -364,7 +362,7 @@ func (c *check) poke() {
 	}
 }
 
-// check judges, without a word on when to judge again.
+// check is Check without the time of the next attempt.
 func (c *check) check(ctx context.Context) error {
 	select {
 	case <-c.settled:
@@ -396,7 +394,7 @@ func (c *check) check(ctx context.Context) error {
 	return c.judge(ctx, source, objects)
 }
 
-// objects returns those that the target means, once they are known.
+// objects returns the objects that the target means, once they are known.
 func (c *check) objects(ctx context.Context, source origin) ([]kube.Object, error) {
 	poll.Doing(ctx, "listing "+source.resource.String()+" at the API server")
 	if source.objects.Synced(ctx); ctx.Err() != nil {
@@ -419,7 +417,7 @@ func (c *check) objects(ctx context.Context, source origin) ([]kube.Object, erro
 	return []kube.Object{object}, nil
 }
 
-// stillThere says of objects that are to go, at least one, whether that has begun.
+// stillThere returns the failure for objects, at least one, that should be gone.
 func stillThere(objects []kube.Object) error {
 	f := failure.New(failure.Unexpected, "it has not been deleted")
 	if len(objects) > 1 {
@@ -441,7 +439,7 @@ func stillThere(objects []kube.Object) error {
 	return f
 }
 
-// onNode returns the Pods among objects that run on the node of the Pod that the target names.
+// onNode returns those of the Pods that run on the node of the same-node Pod.
 func (c *check) onNode(ctx context.Context, objects []kube.Object) ([]kube.Object, error) {
 	node, err := c.node(ctx)
 	if err != nil {
@@ -450,7 +448,7 @@ func (c *check) onNode(ctx context.Context, objects []kube.Object) ([]kube.Objec
 	return slices.DeleteFunc(slices.Clone(objects), func(o kube.Object) bool { return text(o, "spec", "nodeName") != node }), nil
 }
 
-// node returns the name of the node of the Pod that the target names.
+// node returns the name of the node of the same-node Pod.
 func (c *check) node(ctx context.Context) (string, error) {
 	namespace, pod := c.expect.node[0], c.expect.node[1]
 	if namespace == "" {
@@ -476,10 +474,11 @@ func (c *check) node(ctx context.Context) (string, error) {
 	}
 }
 
-// missingLong is after how long a missing object is one that may never come.
+// missingLong is how long an object is missing before the message warns that it may never come.
 const missingLong = 10 * time.Second
 
-// setMissing notes since when the object is not there, or that it is, and returns the former.
+// setMissing records that the object is missing at now, or, with the zero time, that it exists, and returns since when
+// it is missing.
 func (c *check) setMissing(now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -489,7 +488,7 @@ func (c *check) setMissing(now time.Time) time.Time {
 	return c.missing
 }
 
-// notThere is the finding that no object is what the target means.
+// notThere returns the failure for a target without an object, or nil if that counts as ready.
 func (c *check) notThere(source origin) error {
 	f := &failure.Failure{Class: failure.Missing, Err: target.ErrNotThere}
 	if c.Name != "" {
@@ -520,7 +519,7 @@ func (c *check) notThere(source origin) error {
 		f.Hint = "did it finish already, and did its TTL remove it? then add #if-missing=ok. Otherwise: " + f.Hint
 	}
 	if time.Since(c.setMissing(time.Now())) >= missingLong {
-		f.Note = "and it may never come: " + f.Hint // said at once, not only with the next summary
+		f.Note = "and it may never come: " + f.Hint // logged at once, not only in the next summary
 	}
 	return f
 }

@@ -11,10 +11,10 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the kind of the package.
 var kinds = target.Kinds{&Kind}
 
-// TestParse pins how targets are shown, and what is said of those that are none.
+// TestParse pins how targets are shown, and the errors for invalid ones.
 func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"k8s:job/migrate":                                            "k8s:job/migrate",
@@ -72,7 +72,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestMissingForLong pins that after a while there is a word on why that may never end.
+// TestMissingForLong pins that after a while the message says why the wait may never end.
 func TestMissingForLong(t *testing.T) {
 	for text, want := range map[string]string{
 		"k8s:job/migrate":           "did it finish already, and did its TTL remove it? then add #if-missing=ok",
@@ -96,7 +96,7 @@ func TestMissingForLong(t *testing.T) {
 	}
 }
 
-// TestGrantOfUnknownKind pins that a Role made by a guess does not stay when the server has told what the kind is.
+// TestGrantOfUnknownKind pins that a guessed Role is replaced once the API server has returned the kind.
 func TestGrantOfUnknownKind(t *testing.T) {
 	c := &check{Target: &target.Target{}, Query: Query{KindName: "widget", Name: "w"}}
 	k := &cluster{namespace: "default", checks: []*check{c}}
@@ -109,7 +109,7 @@ func TestGrantOfUnknownKind(t *testing.T) {
 	}
 }
 
-// TestStillThere pins what is said of objects that are to go.
+// TestStillThere pins the failures of objects that should be gone.
 func TestStillThere(t *testing.T) {
 	for want, objects := range map[string][]string{
 		"it has not been deleted":                                {`{"metadata": {"name": "a"}}`},
@@ -131,20 +131,20 @@ func TestStillThere(t *testing.T) {
 	}
 }
 
-// TestForbiddenOdd pins what is said where no Role would help, or one that is for everybody.
+// TestForbiddenOdd pins the failures for which no Role helps, or only one for all clients.
 func TestForbiddenOdd(t *testing.T) {
 	pods, _ := kube.Lookup("pods")
 	for _, tt := range []struct {
 		status kube.StatusError
 		text   string // of the failure
-		hint   string // has this
+		hint   string // contains this
 	}{
 		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: `pods is forbidden: User "system:anonymous" cannot list resource "pods"`},
 			"the API server refuses requests without credentials (403 Forbidden, system:anonymous)", "no credentials were sent"},
 		{kube.StatusError{Code: 403, Path: "/apis/example.com", Message: `forbidden: User "bob" cannot get path "/apis/example.com"`},
 			"the user bob may not get /apis/example.com, which lists the kinds", "system:discovery"},
 		{kube.StatusError{Code: 403, Verb: "list", Resource: pods, Namespace: "default", Message: "not from here"},
-			"this account may not list pods in namespace default (not from here)", "this grants all that the wait needs"},
+			"this account may not list pods in namespace default (not from here)", "these objects grant all that this wait needs"},
 	} {
 		f := failure.Of((&cluster{namespace: "default"}).failure(&tt.status))
 		text := f.Text
@@ -155,7 +155,7 @@ func TestForbiddenOdd(t *testing.T) {
 			t.Errorf("%s: %q, hint %q; want %q, hint %q", tt.status.Message, text, f.Hint, tt.text, tt.hint)
 		}
 		if strings.Contains(f.Hint, "anonymous") {
-			t.Errorf("%q would let everybody in", f.Hint)
+			t.Errorf("%q would grant it to all clients", f.Hint)
 		}
 	}
 }

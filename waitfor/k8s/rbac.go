@@ -14,21 +14,21 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Rule is what a Role has to allow for a wait to work.
+// Rule is a rule of a Role that a wait needs.
 type Rule struct {
 	Namespace string // of the Role; empty for a ClusterRole
 	Group     string // of the API; empty for the core
 	Resource  string // plural
 	Names     []string
 	Verbs     []string
-	Comment   string // what it is for, if it may be left out or is a guess; may be empty
+	Comment   string // why it may be left out, or that it is a guess; may be empty
 }
 
-// Every wait lists, and then watches.
+// follow are the verbs of every wait.
 var follow = []string{"list", "watch"}
 
-// needs returns what the target needs, where namespace is that of targets which name none. Of a kind that is known to
-// the API server only, it guesses.
+// needs returns the rules that the target needs; namespace is for a target that names none. It guesses the resource of
+// a kind that only the API server knows.
 func (c *check) needs(namespace string) []Rule {
 	r, guess := c.resource, ""
 	c.mu.Lock()
@@ -49,7 +49,7 @@ func (c *check) needs(namespace string) []Rule {
 		n.Names = []string{c.Name}
 	}
 	needs := []Rule{n}
-	if c.needsSlices(r) { // whose names are made up
+	if c.needsSlices(r) { // their names are generated
 		needs = append(needs, Rule{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
 	}
 	if plain := len(c.expect.conditions)+len(c.expect.paths) == 0 && !c.expect.exists && !c.Gone; plain && r.String() == "jobs.batch" && c.expect.ifFailed != "ok" {
@@ -64,10 +64,10 @@ func (c *check) needs(namespace string) []Rule {
 	return needs
 }
 
-// guessed is the comment on a rule for a kind that no server was asked about.
+// guessed is the comment of a rule for a kind that was not looked up at an API server.
 const guessed = "a guess: kubectl api-resources shows the plural, the group, and whether it has a namespace"
 
-// mergeRules makes the fewest rules of what several targets need, in the order of namespace, group and resource.
+// mergeRules merges rules, and sorts them by namespace, group and resource.
 func mergeRules(needs []Rule) []Rule {
 	var rules []Rule
 	for _, n := range needs {
@@ -84,10 +84,10 @@ func mergeRules(needs []Rule) []Rule {
 		slices.Sort(r.Names)
 		r.Names = slices.Compact(r.Names)
 		if len(n.Verbs) > len(r.Verbs) || len(n.Verbs) == len(r.Verbs) && n.Comment == "" {
-			r.Verbs, r.Comment = n.Verbs, n.Comment // more, or as much for good
+			r.Verbs, r.Comment = n.Verbs, n.Comment // more verbs, or the same ones without a comment
 		}
 	}
-	// What is allowed of all needs no names.
+	// A rule for all objects makes one for names redundant.
 	rules = slices.DeleteFunc(rules, func(n Rule) bool {
 		return len(n.Names) > 0 && slices.ContainsFunc(rules, func(r Rule) bool {
 			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && len(r.Names) == 0 && len(r.Verbs) >= len(n.Verbs)
@@ -99,8 +99,8 @@ func mergeRules(needs []Rule) []Rule {
 	return rules
 }
 
-// Rules returns the least that a wait for the checks has to be allowed, in the order of namespaces; checks of other
-// kinds than k8s need nothing. Objects of targets that name no namespace are in the one given.
+// Rules returns the least permissions for a wait for the checks, sorted by namespace; checks of kinds other than k8s
+// need none. The namespace is for targets that name none.
 func Rules(checks []target.Check, namespace string) []Rule {
 	var needs []Rule
 	for _, parsed := range checks {
@@ -115,9 +115,9 @@ func Rules(checks []target.Check, namespace string) []Rule {
 }
 
 // WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or ClusterRole and
-// ClusterRoleBinding, for what has no namespace) that let a service account wait for the checks. They are all called
-// name, or if it is empty initbox- and the service account. The namespace is that of the service account, and of
-// targets which name none.
+// ClusterRoleBinding, for what has no namespace) that let a service account wait for the checks. Each has the name
+// given, by default initbox- and the service account. The namespace is the service account's, and for targets that name
+// none.
 func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespace string) error {
 	rules := Rules(checks, namespace)
 	if len(rules) == 0 {
@@ -127,12 +127,12 @@ func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespa
 	return err
 }
 
-// RbacYAML writes rules for the account. One that is not known is the service account called default.
+// RbacYAML returns the Roles and bindings with the rules for an account, by default the service account default.
 func RbacYAML(rules []Rule, who Account, name, namespace string) string {
 	if who == (Account{}) {
 		who = Account{namespace: namespace, name: "default"}
 	}
-	if name == "" { // two accounts of a namespace do not share a Role
+	if name == "" { // two accounts in a namespace must not share a Role
 		name = strings.TrimSuffix("initbox-"+who.name, "-")
 	}
 	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", yamlWord(who.name), yamlWord(who.namespace))
@@ -189,10 +189,10 @@ var (
 	yamlKeyword = lazy.Regexp(`^(y|n|yes|no|on|off|true|false|null)$`)
 )
 
-// yamlWord quotes a word that YAML would take for something else.
+// yamlWord quotes a word that YAML would not read as a string.
 func yamlWord(s string) string {
 	if yamlPlain().MatchString(s) && !yamlKeyword().MatchString(s) {
 		return s
 	}
-	return strconv.QuoteToASCII(s) // whose escapes are YAML's too
+	return strconv.QuoteToASCII(s) // YAML has the same escapes
 }

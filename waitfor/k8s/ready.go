@@ -11,19 +11,19 @@ import (
 	"initbox/internal/words"
 )
 
-// view is what a rule may look at. Rules are functions of it alone.
+// view is the input of a rule. Rules depend on nothing else.
 type view struct {
 	kube.Object
 	resource kube.Resource
 	expect   expectations
-	alone    bool // the target names it; it is none of several behind a selector
+	alone    bool // the target names the object, instead of selecting it
 
 	slices []kube.Object        // of a Service: its EndpointSlices
-	pods   func() []kube.Object // of a Job that failed: its Pods, as far as they can be had; nil: not to be asked for
+	pods   func() []kube.Object // of a failed Job: its Pods, where possible; nil: not to be requested
 }
 
-// rules say when an object is ready: nil, or why it is not, a [*failure.Failure] or a [*endedError]. What is not in the
-// table goes by [genericReady].
+// rules return nil if an object is ready, otherwise why not: a [*failure.Failure] or a [*endedError]. Kinds that are
+// not in the table have [genericReady].
 var rules = map[string]func(view) error{
 	"pods":                               podReady,
 	"jobs.batch":                         jobReady,
@@ -47,7 +47,7 @@ var rules = map[string]func(view) error{
 	"volumeattachments.storage.k8s.io":                               attachmentReady,
 	"configmaps":                                                     existsReady,
 	"controllerrevisions.apps":                                       existsReady,
-	"cronjobs.batch":                                                 existsReady, // it is its Jobs that get done
+	"cronjobs.batch":                                                 existsReady, // only its Jobs complete
 	"csidrivers.storage.k8s.io":                                      existsReady,
 	"csinodes.storage.k8s.io":                                        existsReady,
 	"csistoragecapacities.storage.k8s.io":                            existsReady,
@@ -76,8 +76,8 @@ var rules = map[string]func(view) error{
 	"validatingwebhookconfigurations.admissionregistration.k8s.io":   existsReady,
 }
 
-// endedError is the failure of what has ended, and will not be ready any more: a Job or a Pod. What that means is up to
-// the target.
+// endedError is the failure of a Job or Pod that has ended, and so cannot become ready. What that means depends on the
+// target.
 type endedError struct {
 	*failure.Failure
 	partly bool // some of it succeeded
@@ -99,7 +99,7 @@ func number(o kube.Object, path ...string) int64 {
 	return n
 }
 
-// numberOr is for what a server fills in with a default, should it not have.
+// numberOr returns the whole number at the path, or the default of the API server.
 func numberOr(otherwise int64, o kube.Object, path ...string) int64 {
 	if n, ok := o.At(path...).(int64); ok {
 		return n
@@ -119,7 +119,7 @@ func objectsAt(o kube.Object, path ...string) []kube.Object {
 	return all
 }
 
-// is makes a finding about the object, with what to ask kubectl for more.
+// is returns a failure of the object, with a kubectl command as the hint.
 func (v view) is(kubectl, format string, args ...any) *failure.Failure {
 	f := failure.New(failure.Unexpected, format, args...)
 	if kubectl != "" {
@@ -128,7 +128,7 @@ func (v view) is(kubectl, format string, args ...any) *failure.Failure {
 	return f
 }
 
-// kubectl is a command line about the object's namespace.
+// kubectl returns a kubectl command line for the object's namespace.
 func (v view) kubectl(command string) string {
 	if ns := v.Namespace(); ns != "" {
 		command += " -n " + ns
@@ -140,8 +140,8 @@ func (v view) describe() string {
 	return "describe " + strings.ToLower(v.resource.Kind) + " " + v.Name()
 }
 
-// stale is the finding that the controller has not seen the object as it is now: what its status says is of another
-// specification.
+// stale returns the failure for an object whose controller has not seen the latest change: its status describes an
+// older specification.
 func (v view) stale() error {
 	if number(v.Object, "metadata", "generation") > number(v.Object, "status", "observedGeneration") {
 		return v.is(v.describe(), "its controller has not seen the latest change yet")
@@ -149,8 +149,8 @@ func (v view) stale() error {
 	return nil
 }
 
-// podReady: Ready or Succeeded. One that is being deleted stays Ready until its containers end, and is no endpoint of a
-// Service any more.
+// podReady is the rule of Pods: Ready or Succeeded. A Pod that is being deleted stays Ready until its containers end,
+// but is no longer an endpoint of a Service.
 func podReady(v view) error {
 	phase := text(v.Object, "status", "phase")
 	stays := v.At("metadata", "deletionTimestamp") == nil
@@ -166,7 +166,7 @@ func podReady(v view) error {
 	switch {
 	case phase != "Failed":
 		return f
-	case v.alone && hasController(v.Object): // which may make it anew, under the same name
+	case v.alone && hasController(v.Object): // the controller may create it again, under the same name
 		return f
 	}
 	f.Text = "failed: " + f.Text
@@ -177,7 +177,7 @@ func hasController(o kube.Object) bool {
 	return slices.ContainsFunc(objectsAt(o, "metadata", "ownerReferences"), func(owner kube.Object) bool { return owner.At("controller") == true })
 }
 
-// podProblem says why a Pod is not ready, as kubectl get has it, with a note on what changes from time to time.
+// podProblem returns why a Pod is not ready, as in kubectl get, and a note with details that change from time to time.
 func podProblem(o kube.Object) (problem, note string) {
 	if c := conditionOf(o, "PodScheduled"); c.status == "False" {
 		return wordOr(c.reason, "not scheduled"), shortText(c.message)
@@ -220,13 +220,13 @@ func podProblem(o kube.Object) (problem, note string) {
 	return wordOr(text(o, "status", "phase"), "Pending"), ""
 }
 
-// States of a container in which nothing is wrong yet.
+// States of a container without a problem.
 const (
 	containerRuns  = "not ready"
 	containerWaits = "containers are being created"
 )
 
-// severity says which of several containers is the one to name.
+// severity orders the states of containers: the message names the highest.
 func severity(state string) int {
 	switch state {
 	case "":
@@ -241,7 +241,7 @@ func severity(state string) int {
 
 var containerInMessage = lazy.Regexp(`container=(\S+) pod=\S+`)
 
-// containerProblem says what is wrong with a container, or returns "".
+// containerProblem returns what is wrong with a container, or "".
 func containerProblem(s kube.Object) (problem, note string) {
 	name := failure.Printable(text(s, "name"))
 	waiting, terminated := text(s, "state", "waiting", "reason"), s.At("state", "terminated")
@@ -265,7 +265,7 @@ func containerProblem(s kube.Object) (problem, note string) {
 	return "", ""
 }
 
-// exitText says how a container ended, by its state or its lastState.
+// exitText returns how a container ended, from its state or its lastState.
 func exitText(s kube.Object, state string) string {
 	if s.At(state, "terminated") == nil {
 		return ""
@@ -288,7 +288,7 @@ func wordOr(s, otherwise string) string {
 	return shortText(s)
 }
 
-// jobReady: Complete. A Job that failed has ended.
+// jobReady is the rule of Jobs: Complete. A failed Job has ended.
 func jobReady(v view) error {
 	succeeded := number(v.Object, "status", "succeeded")
 	failed := conditionOf(v.Object, "Failed")
@@ -327,7 +327,7 @@ func jobReady(v view) error {
 	return f
 }
 
-// lastPod says which Pod of a failed Job was the last to fail, and how.
+// lastPod returns which Pod of a failed Job failed last, and how.
 func lastPod(v view) string {
 	if v.pods == nil {
 		return ""
@@ -335,7 +335,7 @@ func lastPod(v view) string {
 	var last kube.Object
 	for _, pod := range v.pods() {
 		if owners := objectsAt(pod, "metadata", "ownerReferences"); len(owners) > 0 && text(owners[0], "uid") != text(v.Object, "metadata", "uid") {
-			continue // of a Job of the same name before this one
+			continue // of an earlier Job of the same name
 		}
 		if text(pod, "status", "phase") != "Succeeded" && (last == nil || text(pod, "metadata", "creationTimestamp") >= text(last, "metadata", "creationTimestamp")) {
 			last = pod
@@ -351,7 +351,7 @@ func lastPod(v view) string {
 	return failure.Printable(last.Name()) + ": " + problem
 }
 
-// deploymentReady is kubectl rollout status.
+// deploymentReady is the rule of kubectl rollout status.
 func deploymentReady(v view) error {
 	if err := v.stale(); err != nil {
 		return err
@@ -384,12 +384,12 @@ func deploymentReady(v view) error {
 	return f
 }
 
-// podsOf is how to look at the Pods that the object selects.
+// podsOf returns the command that lists the Pods that the object selects.
 func (v view) podsOf() string {
 	return v.kubectl("get pods -l '" + labelSelector(v.Object) + "'")
 }
 
-// labelSelector writes the object's selector as kubectl takes it: that of a Service, or a LabelSelector.
+// labelSelector returns the selector of a Service, or a LabelSelector, in kubectl's syntax.
 func labelSelector(o kube.Object) string {
 	match, _ := o.At("spec", "selector", "matchLabels").(map[string]any)
 	expressions := objectsAt(o, "spec", "selector", "matchExpressions")
@@ -422,8 +422,8 @@ func labelSelector(o kube.Object) string {
 	return failure.Printable(strings.Join(parts, ","))
 }
 
-// statefulSetReady is kubectl rollout status, which knows no strategy but RollingUpdate; with OnDelete, the replicas
-// have to be ready, whatever their revision.
+// statefulSetReady is the rule of kubectl rollout status, which supports only RollingUpdate; with OnDelete, the
+// replicas must be ready, at any revision.
 func statefulSetReady(v view) error {
 	if number(v.Object, "status", "observedGeneration") == 0 {
 		return v.is(v.describe(), "its controller has not seen it yet")
@@ -450,8 +450,8 @@ func statefulSetReady(v view) error {
 	return f
 }
 
-// daemonSetReady is kubectl rollout status; with OnDelete, the Pods have to be available, whatever their revision. With
-// same-node, only the Pod there counts.
+// daemonSetReady is the rule of kubectl rollout status; with OnDelete, the Pods must be available, at any revision.
+// With same-node, only the Pod on that node counts.
 func daemonSetReady(v view) error {
 	if err := v.stale(); err != nil {
 		return err
@@ -472,8 +472,8 @@ func daemonSetReady(v view) error {
 	return f
 }
 
-// daemonReady is for the Pod of a DaemonSet on one node: v.pods are those there. During an update, or after an
-// eviction, there may be an old one beside it.
+// daemonReady is the rule of a DaemonSet's Pod on one node; v.pods are the Pods there. During an update, or after an
+// eviction, an old Pod may exist beside the new one.
 func daemonReady(v view) error {
 	var first *failure.Failure
 	for _, pod := range v.pods() {
@@ -492,7 +492,7 @@ func daemonReady(v view) error {
 	if scheduled, want := number(v.Object, "status", "currentNumberScheduled"), number(v.Object, "status", "desiredNumberScheduled"); scheduled < want {
 		return v.is(v.describe(), "none of its Pods is on this node yet")
 	}
-	return nil // every node that is to have one has one: this is none of them
+	return nil // every node that should have a Pod has one: this node should not
 }
 
 func replicasReady(v view) error {
@@ -508,7 +508,7 @@ func replicasReady(v view) error {
 	return nil
 }
 
-// serviceReady: it has ready endpoints.
+// serviceReady is the rule of Services: they have ready endpoints.
 func serviceReady(v view) error {
 	if v.expect.address {
 		return addressReady(v)
@@ -547,8 +547,8 @@ func serviceReady(v view) error {
 	return f
 }
 
-// countEndpoints counts what is behind a Service. In a cluster with two address families, each endpoint is in a slice
-// of either.
+// countEndpoints counts the endpoints of a Service. In a dual-stack cluster, each endpoint is in a slice of either
+// address family.
 func countEndpoints(endpointSlices []kube.Object) (ready, others int64) {
 	type family struct{ ready, others map[string]bool }
 	families := map[string]family{}
@@ -565,7 +565,7 @@ func countEndpoints(endpointSlices []kube.Object) (ready, others int64) {
 				continue
 			}
 			id := fmt.Sprint(addresses[0])
-			// Unknown is to be taken for ready (EndpointConditions, discovery.k8s.io/v1).
+			// Unknown counts as ready (EndpointConditions, discovery.k8s.io/v1).
 			if e.At("conditions", "ready") == nil || e.At("conditions", "ready") == true {
 				f.ready[id] = true
 			} else {
@@ -575,7 +575,7 @@ func countEndpoints(endpointSlices []kube.Object) (ready, others int64) {
 	}
 	for _, f := range families {
 		for id := range f.ready {
-			delete(f.others, id) // while it moves from one slice to another it is in both
+			delete(f.others, id) // it is in both while it moves from one slice to another
 		}
 		if int64(len(f.ready)) > ready || int64(len(f.ready)) == ready && int64(len(f.others)) > others {
 			ready, others = int64(len(f.ready)), int64(len(f.others))
@@ -584,7 +584,7 @@ func countEndpoints(endpointSlices []kube.Object) (ready, others int64) {
 	return ready, others
 }
 
-// addressReady: a load balancer or ingress controller has given it an address.
+// addressReady is the rule for an address from a load balancer or ingress controller.
 func addressReady(v view) error {
 	for _, i := range objectsAt(v.Object, "status", "loadBalancer", "ingress") {
 		if text(i, "ip") != "" || text(i, "hostname") != "" {
@@ -680,8 +680,8 @@ func attachmentReady(v view) error {
 	return f
 }
 
-// genericReady is for what has no rule of its own, custom resources above all: the conditions that most of them have.
-// That of kstatus to be Reconciling, or Stalled, says that it is not ready, whatever else there is.
+// genericReady is the rule of all other kinds, mainly custom resources, by the conditions that most of them have.
+// Reconciling and Stalled, from kstatus, mean not ready, regardless of other conditions.
 //
 // https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md
 func genericReady(v view) error {

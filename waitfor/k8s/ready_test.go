@@ -12,7 +12,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// parseObject reads an object as package kube has it.
+// parseObject reads an object as package kube does.
 func parseObject(t testing.TB, text string) kube.Object {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(text))
@@ -44,11 +44,11 @@ func wholeNumbers(v any) any {
 	return v
 }
 
-// rolled is a status of a workload that has seen the generation 2.
+// rolled is a workload at generation 2.
 const rolled = `"metadata": {"name": "web", "namespace": "shop", "generation": 2}, `
 
-// TestRules pins when an object is ready, and what is said if it is not. An object without a metadata gets the name
-// web. A want of "" is ready; one that begins with "ended: " has failed for good.
+// TestRules pins when an object is ready, and the failure if it is not. An object without metadata gets the name web. A
+// want of "" means ready; one that begins with "ended: ", a permanent failure.
 func TestRules(t *testing.T) {
 	tests := []struct{ target, object, want string }{
 		// Pods
@@ -193,14 +193,14 @@ func TestRules(t *testing.T) {
 		case err != nil:
 			said = failure.Of(err).Error()
 		}
-		exact := strings.Contains(tt.want, "(") == strings.Contains(said, "(") // a note that is not wanted may be there
+		exact := strings.Contains(tt.want, "(") == strings.Contains(said, "(") // a note need not be in the table
 		if said != tt.want && (exact || !strings.HasPrefix(said, tt.want+" (")) || tt.want == "" && err != nil {
 			t.Errorf("%s of %s: %q, want %q", tt.target, tt.object, said, tt.want)
 		}
 	}
 }
 
-// judgeAlone judges one object, with the slices of a Service.
+// judgeAlone judges one object, and the slices of a Service.
 func judgeAlone(t testing.TB, text, object string, slices ...string) error {
 	t.Helper()
 	parsed, err := kinds.Parse(text, target.Options{})
@@ -259,7 +259,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestConditionsAndPaths pins kubectl wait's rules for both.
+// TestConditionsAndPaths pins the rules of kubectl wait for both.
 func TestConditionsAndPaths(t *testing.T) {
 	const object = `{"metadata": {"name": "web", "generation": 3, "labels": {"app.kubernetes.io/name": "shop"}},
 		"status": {"phase": "Running", "ready": true, "count": 3, "ratio": 0.5, "empty": "", "none": null, "list": [], "observedGeneration": 3,
@@ -322,7 +322,8 @@ func TestConditionsAndPaths(t *testing.T) {
 	}
 }
 
-// FuzzRules judges what no API server would send: nothing may panic, and nothing that a terminal obeys may be said.
+// FuzzRules judges objects that no API server would send: the rules must not panic, and messages must not contain
+// control characters.
 func FuzzRules(f *testing.F) {
 	targets := []string{"k8s:pod/a", "k8s:job/a", "k8s:deploy/a", "k8s:sts/a", "k8s:ds/a", "k8s:svc/a", "k8s:ing/a", "k8s:widgets.example.com/a", "k8s:crd/a", "k8s:secret/a#key=b",
 		"k8s:widgets.example.com/a#condition=Ready", "k8s:widgets.example.com/a#jsonpath={.status.conditions[?(@.type==\"Ready\")].status}=True", "k8s:pvc/a", "k8s:hpa/a", "k8s:csr/a"}
@@ -343,7 +344,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// FuzzPath looks for whatever somebody may write.
+// FuzzPath searches an object for arbitrary paths.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{"{.a.b}=c", ".a[?(@.b==\"c\")].d>=1", "a[0:2:1]", "{..a}", ".a[*]", ".a['b\\.c']", "$[-1]", "{.a[?(@.x)]}"} {
 		f.Add(path)

@@ -22,14 +22,14 @@ import (
 // kinds is the table of all kinds.
 var kinds = waitfor.Kinds()
 
-// realWait is a wait at a real API server, as a user who may do nothing at first.
+// realWait is a wait at a real API server, as a user without permissions at first.
 type realWait struct {
 	t    *testing.T
 	s    *servers.APIServer
 	logs servers.Output
 }
 
-// put creates the object at the path of its collection, then writes its status.
+// put creates the object in the collection at the path, then writes its status.
 func (w *realWait) put(path, object, status string) {
 	w.t.Helper()
 	made := w.s.Do(w.t, "POST", path, object)
@@ -39,7 +39,7 @@ func (w *realWait) put(path, object, status string) {
 	}
 }
 
-// grant applies what rbacYAML would have applied.
+// grant applies the objects that RbacYAML prints.
 func (w *realWait) grant(text string) {
 	w.t.Helper()
 	for document := range strings.SplitSeq(text, "---\n") {
@@ -80,7 +80,7 @@ func (w *realWait) begin(targets ...string) (end func() error) {
 	return func() error { return <-ended }
 }
 
-// says waits until the log has the text.
+// says waits until the log contains the text.
 func (w *realWait) says(text string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
@@ -96,8 +96,8 @@ func (w *realWait) says(text string) {
 	}
 }
 
-// TestReal pins, at a real API server, that the Role which is told is what a wait needs, no less, for each way to ask;
-// and that objects are as the rules have them. There are no controllers: the test writes what they would.
+// TestReal pins, at a real API server, that the logged Role is sufficient for each kind of request, and that the rules
+// match real objects. There are no controllers: the test writes the status that they would.
 func TestReal(t *testing.T) {
 	w := &realWait{t: t, s: servers.StartAPIServer(t)}
 	const ns, shop = "/api/v1/namespaces", "/namespaces/shop/"

@@ -22,7 +22,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// apiServer is a fake API server, and waits for its objects.
+// apiServer is a fake API server with waits for its objects.
 type apiServer struct {
 	*fakeapi.Server
 	t          *testing.T
@@ -36,7 +36,7 @@ func newAPIServer(t *testing.T) *apiServer {
 	s := &apiServer{Server: fakeapi.New(), t: t}
 	s.http = httptest.NewServer(s.Server)
 	t.Cleanup(s.http.Close)
-	t.Cleanup(s.http.CloseClientConnections) // before, so that no watch is waited for
+	t.Cleanup(s.http.CloseClientConnections) // first, so that Close does not wait for watches
 	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(s.kubeconfig, []byte(fakeapi.Kubeconfig(s.http.URL)), 0o600); err != nil {
 		t.Fatal(err)
@@ -53,8 +53,7 @@ func (s *apiServer) apply(documents ...string) {
 	}
 }
 
-// begin waits for the targets in the background, for a minute at most, and returns a function that returns how it
-// ended.
+// begin waits for the targets in the background, for at most a minute; the function returned returns the result.
 func (s *apiServer) begin(targets ...string) (end func() error) {
 	s.t.Helper()
 	o := target.Options{
@@ -76,7 +75,7 @@ func (s *apiServer) begin(targets ...string) (end func() error) {
 	return func() error { return <-ended }
 }
 
-// says waits until the log has the text.
+// says waits until the log contains the text.
 func (s *apiServer) says(text string) {
 	s.t.Helper()
 	s.until(fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(s.logs.String(), text) })
@@ -131,12 +130,11 @@ func TestJobFails(t *testing.T) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	if err != nil && strings.ContainsAny(err.Error(), "\x1b") {
-		t.Errorf("%q has what a terminal obeys", err)
+		t.Errorf("%q contains control characters", err)
 	}
 }
 
-// TestOneWatch pins that 200 objects of a kind and namespace, by whichever name of the kind, cost one list and one
-// watch.
+// TestOneWatch pins that 200 objects of a kind and namespace, under any name of the kind, cost one list and one watch.
 func TestOneWatch(t *testing.T) {
 	s := newAPIServer(t)
 	var targets []string
@@ -166,7 +164,7 @@ func service(name string) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Service", "metadata": {"name": %q}, "spec": {"selector": {"app": %[1]q}}}`, name)
 }
 
-// TestServices pins that Services share the watch of their EndpointSlices, and are not taken for one another.
+// TestServices pins that Services share the watch of their EndpointSlices, and are not confused with each other.
 func TestServices(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(service("a"), service("b"), slice("a-1", "a", "true"), slice("b-1", "b", "false"))
@@ -190,7 +188,7 @@ func TestServices(t *testing.T) {
 
 func TestGone(t *testing.T) {
 	s := newAPIServer(t)
-	s.apply(jobFailed) // which is no reason to stop
+	s.apply(jobFailed) // not a reason to stop
 	end := s.begin("k8s:job/migrate#gone", "k8s:pods?selector=app=none#gone")
 	s.says("k8s:pods?selector=app=none: gone after")
 	s.says("k8s:job/migrate: still there")
@@ -202,7 +200,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestGoneNeedsProof pins that an API server which does not tell proves nothing.
+// TestGoneNeedsProof pins that an object does not count as gone if the API server fails to answer.
 func TestGoneNeedsProof(t *testing.T) {
 	s := newAPIServer(t)
 	s.Answer(500)
@@ -217,7 +215,7 @@ func TestGoneNeedsProof(t *testing.T) {
 	refused.begin("k8s:job/migrate#gone")
 	refused.says("k8s:job/migrate: API server: connection refused")
 	if strings.Contains(refused.logs.String(), "gone after") {
-		t.Error("gone, by a server that is not there")
+		t.Error("gone, although the API server is down")
 	}
 }
 
@@ -232,8 +230,8 @@ func TestIfMissing(t *testing.T) {
 	}
 }
 
-// TestForbidden pins the story of a service account without a Role: what is missing is said, once and at once, and with
-// the Role the wait goes on.
+// TestForbidden pins that a service account without a Role gets the missing Role in the log, once and at once, and that
+// the wait continues with the Role.
 func TestForbidden(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(jobComplete, service("a"), slice("a-1", "a", "true"))
@@ -255,7 +253,7 @@ func TestForbidden(t *testing.T) {
 		t.Error(err)
 	}
 	if n := strings.Count(s.logs.String(), "kind: RoleBinding"); n != 1 {
-		t.Errorf("the Role is told %d times:\n%s", n, s.logs.String())
+		t.Errorf("the Role is logged %d times:\n%s", n, s.logs.String())
 	}
 }
 
@@ -286,8 +284,7 @@ const (
 	podFailed = `"spec": {"nodeName": "n1"}, "status": {"phase": "Failed", "reason": "Evicted"}`
 )
 
-// TestSelector pins how many of the objects that match have to be ready. Each target is waited for until it says what
-// is wanted.
+// TestSelector pins how many matching objects must be ready. Each wait goes on until the log has the expected message.
 func TestSelector(t *testing.T) {
 	const app = `"app": "web"`
 	for _, tt := range []struct {
@@ -324,7 +321,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// TestFailedSome pins that a Job of which nothing succeeded is no more ready for those whom some success is enough.
+// TestFailedSome pins that a Job without any success is not ready with if-failed=some either.
 func TestFailedSome(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(jobFailed)
@@ -333,8 +330,8 @@ func TestFailedSome(t *testing.T) {
 	}
 }
 
-// TestFailedJobs pins that of many Jobs that failed, one is asked for the reason, and none whose failure does not
-// matter.
+// TestFailedJobs pins that the reason is requested for only one of many failed Jobs, and not for Jobs whose failure
+// does not matter.
 func TestFailedJobs(t *testing.T) {
 	for settings, want := range map[string]int{"": 1, "#if-failed=ok": 0} {
 		s := newAPIServer(t)
@@ -357,7 +354,7 @@ func TestFailedJobs(t *testing.T) {
 	}
 }
 
-// TestDaemonSetOnNode pins same-node of a DaemonSet: of its Pods, the one on the node counts.
+// TestDaemonSetOnNode pins same-node for a DaemonSet: only its Pod on the node counts.
 func TestDaemonSetOnNode(t *testing.T) {
 	set := func(scheduled int) string {
 		return fmt.Sprintf(`{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": {"selector": {"matchLabels": {"app": "agent"}}},
@@ -373,13 +370,13 @@ func TestDaemonSetOnNode(t *testing.T) {
 	if err := end(); err != nil {
 		t.Error(err)
 	}
-	// An old one, evicted, is there beside the new one.
+	// An old, evicted Pod exists beside the new one.
 	s = newAPIServer(t)
 	s.apply(set(1), pod("me", "", podUp), pod("agent-1", `"app": "agent"`, podFailed), pod("agent-2", `"app": "agent"`, podUp))
 	if err := s.begin("k8s:daemonset/agent#same-node=me")(); err != nil {
 		t.Error(err)
 	}
-	// A node that is to have none.
+	// A node that should not have a Pod.
 	s = newAPIServer(t)
 	s.apply(set(2), pod("me", "", podUp), pod("agent-2", `"app": "agent"`, podUp2))
 	if err := s.begin("k8s:daemonset/agent#same-node=me")(); err != nil {
@@ -387,7 +384,7 @@ func TestDaemonSetOnNode(t *testing.T) {
 	}
 }
 
-// TestUnknownKind pins that a kind may be defined later.
+// TestUnknownKind pins that a kind may be defined during the wait.
 func TestUnknownKind(t *testing.T) {
 	s := newAPIServer(t)
 	end := s.begin("k8s:widgets.example.com/a")
@@ -400,7 +397,7 @@ func TestUnknownKind(t *testing.T) {
 	}
 }
 
-// TestNamespaces pins which namespace is meant.
+// TestNamespaces pins which namespace a target means.
 func TestNamespaces(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(strings.Replace(jobComplete, `"name"`, `"namespace": "shop", "name"`, 1), `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}, "status": {"phase": "Active"}}`)
@@ -409,7 +406,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// TestServerComesBack pins that what an API server does not tell is the failure, and that a wait outlives its absence.
+// TestServerComesBack pins that the failure of an API server is reported, and that the wait survives it.
 func TestServerComesBack(t *testing.T) {
 	s := newAPIServer(t)
 	s.apply(jobActive)
@@ -424,7 +421,7 @@ func TestServerComesBack(t *testing.T) {
 	}
 }
 
-// TestAlone pins that a check needs no wait around it.
+// TestAlone pins that a check works outside a wait.
 func TestAlone(t *testing.T) {
 	s := newAPIServer(t)
 	check, err := waitfor.Parse("k8s:job/migrate#kubeconfig="+s.kubeconfig, target.Options{})
@@ -440,7 +437,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestNoCluster pins what is said where there is none to ask.
+// TestNoCluster pins the errors without an API server.
 func TestNoCluster(t *testing.T) {
 	inPod := map[string]string{"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "1"}
 	for _, tt := range []struct {
