@@ -12,7 +12,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// TestGoneOfSeveral pins that servers are gone when each of them is: that one refuses proves nothing of another.
+// TestGoneOfSeveral pins that servers are gone when each of them is: one that refuses says nothing about the others.
 func TestGoneOfSeveral(t *testing.T) {
 	refused := failure.New(failure.Refused, "connection refused")
 	elsewhere := &failure.Failure{Class: failure.Refused, Text: "broker 2: connection refused", Elsewhere: true}
@@ -38,7 +38,7 @@ func TestGoneOfSeveral(t *testing.T) {
 	}
 }
 
-// TestGoneProvesIt pins which failures prove that a target is not there.
+// TestGoneProvesIt pins which failures prove that a target does not exist.
 func TestGoneProvesIt(t *testing.T) {
 	for _, test := range []struct {
 		err  error

@@ -9,7 +9,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// TestRBAC pins the YAML, whole: it is what people apply.
+// TestRBAC pins the whole YAML, since users apply it.
 func TestRBAC(t *testing.T) {
 	var b strings.Builder
 	err := RBAC(&b, []string{
@@ -75,7 +75,7 @@ subjects: [{kind: ServiceAccount, name: myapp, namespace: shop}]
 	}
 }
 
-// TestRBACPodsOfJobs pins that what a wait can do without says so.
+// TestRBACPodsOfJobs pins the comment of a rule that may be left out.
 func TestRBACPodsOfJobs(t *testing.T) {
 	var b strings.Builder
 	if err := RBAC(&b, []string{"k8s:job/migrate"}, "wait", "myapp", "shop", target.Options{}); err != nil {

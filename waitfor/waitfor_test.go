@@ -21,7 +21,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// checkFunc is a check of a test.
+// checkFunc is a check for tests.
 type checkFunc struct {
 	name string
 	f    func(ctx context.Context) error
@@ -30,7 +30,7 @@ type checkFunc struct {
 func (c checkFunc) String() string                  { return c.name }
 func (c checkFunc) Check(ctx context.Context) error { return c.f(ctx) }
 
-// readyAfter returns a check that fails until so much time has passed.
+// readyAfter returns a check that fails for the duration d.
 func readyAfter(name string, d time.Duration) target.Check {
 	start := time.Now()
 	return checkFunc{name, func(context.Context) error {
@@ -67,7 +67,7 @@ func TestAllNeedsSome(t *testing.T) {
 	})
 }
 
-// Servers log each login that they refuse, and lock users out.
+// TestRefusedLoginIsNotHurried pins the pause after a refused login: servers log each one, and lock users out.
 func TestRefusedLoginIsNotHurried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10500*time.Millisecond)
@@ -101,7 +101,7 @@ func TestAllEndsWhenHopeless(t *testing.T) {
 		if !poll.IsPermanent(err) || !strings.Contains(err.Error(), "cannot become ready") || !strings.Contains(err.Error(), "b: ") {
 			t.Errorf("%v, want that it cannot become ready", err)
 		}
-		// One that is hopeless does not matter where others are enough.
+		// A hopeless check does not matter if the others are enough.
 		if err := All(t.Context(), target.Options{Need: 1}, readyAfter("a", time.Minute), hopeless("b")); err != nil {
 			t.Error(err)
 		}
@@ -111,8 +111,8 @@ func TestAllEndsWhenHopeless(t *testing.T) {
 	})
 }
 
-// TestAllSaysWhy pins the last word: the cause of the end can be told from the error, the states of the targets from
-// its text, and what to do from its hint.
+// TestAllSaysWhy pins the error of a wait: it unwraps to the cause, its text has the states of the targets, and its
+// hint says what to do.
 func TestAllSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("told to stop")
@@ -136,7 +136,7 @@ func TestAllSaysWhy(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 
-		// A wait that ends before the first attempt does says what that was doing.
+		// If the wait ends before the first attempt does, the message says what that was doing.
 		ctx3, cancel3 := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel3()
 		err = All(ctx3, target.Options{}, hang)
@@ -146,8 +146,8 @@ func TestAllSaysWhy(t *testing.T) {
 	})
 }
 
-// TestLogHasChangesOnly counts the lines of a wait: one per change, a summary every 30 s, and no more of a target that
-// flaps than anyone reads.
+// TestLogHasChangesOnly counts the lines of a wait: one per change, a summary every 30 s, and a limited number for a
+// target that flaps.
 func TestLogHasChangesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs servers.Output
@@ -202,15 +202,15 @@ func TestStableFor(t *testing.T) {
 	})
 }
 
-// TestNoneOfAThousandStarves waits for 1 000 real targets that refuse or hang, and one that comes up when each of the
-// others has had its turns: none of them has many more before it is seen. (In turns, not seconds: the machine may be
+// TestNoneOfAThousandStarves waits for 1 000 real targets that refuse or hang, and one that comes up after the first
+// attempts of all others: it is seen before these have many more. (It counts attempts, not seconds: the machine may be
 // busy.)
 func TestNoneOfAThousandStarves(t *testing.T) {
 	servers.Slow(t)
 	refused := kindtest.RefusedAddr(t)
 	hangs := servers.Serve(t, kindtest.Hang)
 	late := t.TempDir() + "/late.sock"
-	const first = 4 // turns of each before the late one comes up
+	const first = 4 // attempts of each before the late one comes up
 	var turns sync.WaitGroup
 	attempts := make([]atomic.Int64, 1000)
 	var checks []target.Check
@@ -236,7 +236,7 @@ func TestNoneOfAThousandStarves(t *testing.T) {
 			return check.Check(ctx)
 		}})
 	}
-	var before int64 // turns that were over when the late one came up
+	var before int64 // attempts made before the late one came up
 	total := func() (n int64) {
 		for i := range attempts {
 			n += attempts[i].Load()
@@ -269,7 +269,7 @@ func TestNoneOfAThousandStarves(t *testing.T) {
 	}
 }
 
-// TestKinds pins what the documentation and the flags are made from.
+// TestKinds pins the table from which the documentation and the flags are made.
 func TestKinds(t *testing.T) {
 	first := map[string]target.Setting{}
 	seen := map[string]bool{}

@@ -30,29 +30,28 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Every kind of target that speaks with servers is tried on servers that refuse, hang, hang up, talk without end,
-// announce what nobody could read, speak something else, or nothing at all. A new kind needs a line in [dialects], and
-// is in all of these tests.
+// Every kind of target with servers is tried on servers that refuse, hang, hang up, send an endless answer, announce
+// more than fits into memory, or speak another protocol or none. A new kind needs only a line in [dialects].
 
-// TestMain runs more tests at once than there are processors: most of them wait.
+// TestMain runs more tests in parallel than there are processors: most of them wait.
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// A dialect is what a fault needs to know of a kind's protocol.
+// A dialect is what a fault needs to know about a kind's protocol.
 type dialect struct {
 	first    bool   // the server speaks first
-	greeting string // how a server's answer begins; not enough of it to be ready, and more has to come
+	greeting string // the beginning of a server's answer, which does not suffice to be ready
 
-	// again is what a server says to a request after which the client sends another one, or "".
+	// again returns the answer to a request after which the client sends another one, or "".
 	again func(request []byte) string
-	// greet is greeting where that depends on the request.
+	// greet returns the greeting where that depends on the request.
 	greet func(request []byte) string
 
-	startTLS bool     // with TLS, the conversation begins without
+	startTLS bool     // a conversation with TLS begins without it
 	huge     []string // announcements of 2 GB
-	forms    []string // more targets, which have the check say or read more
+	forms    []string // more targets, with which the check sends or reads more
 }
 
-// webGreeting is the beginning of an answer of a server that speaks HTTP.
+// webGreeting is the beginning of an answer over HTTP.
 const webGreeting = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
 
 // webHuge are announcements of 2 GB in HTTP.
@@ -62,7 +61,7 @@ var webHuge = []string{
 	"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2147483647\r\n\r\n",
 }
 
-// dialects are those of the kinds of servers, by their first scheme.
+// dialects are the dialects by the first scheme of the kind.
 var dialects = map[string]dialect{
 	"memcached": {greeting: "VERSION 1.", huge: []string{"VALUE k 0 2147483647\r\n"}},
 	"redis":     {greeting: "+PON", huge: []string{"$2147483647\r\n", "*2147483647\r\n", "+" + strings.Repeat("x", 1<<16)}},
@@ -73,7 +72,7 @@ var dialects = map[string]dialect{
 	},
 	"postgres": {
 		startTLS: true,
-		greeting: "R\x00\x00\x00\x0c\x00\x00", // the beginning of a request for a password; all of it is ready, if nobody is there
+		greeting: "R\x00\x00\x00\x0c\x00\x00", // the beginning of a request for a password; a whole one would be ready without a user
 		again: func(request []byte) string { // SSLRequest, GSSENCRequest
 			if binary.BigEndian.Uint32(request) == 8 && binary.BigEndian.Uint32(request[4:])-80877103 <= 1 {
 				return "N"
@@ -125,7 +124,7 @@ var dialects = map[string]dialect{
 	},
 }
 
-// faultMySQLGreeting is that of a server of MySQL's 8.0, without TLS.
+// faultMySQLGreeting is the greeting of a MySQL 8.0 server without TLS.
 var faultMySQLGreeting = func() string {
 	payload := "\x0a8.0.36\x00\x07\x00\x00\x00saltsalt\x00\x08\x82\x21\x02\x00\x08\x00\x15" + strings.Repeat("\x00", 10) + "saltsaltsalt\x00mysql_native_password\x00"
 	return string([]byte{byte(len(payload)), 0, 0, 0}) + payload
@@ -136,34 +135,34 @@ func requestPart(request []byte, from, to int) string {
 	return string(append(request, make([]byte, to)...)[from:to])
 }
 
-// A fault is what is wrong with a server.
+// A fault is a way in which a server fails.
 type fault struct {
 	name    string
-	serve   func(c net.Conn, d dialect) // nil where there is no server
-	hangs   bool                        // the attempt ends by its own deadline
-	classes []failure.Class             // one of them is what it is
-	strange bool                        // may also pass for ready: it is an answer, of a kind
+	serve   func(c net.Conn, d dialect) // nil if there is no server
+	hangs   bool                        // the attempt ends at its own deadline
+	classes []failure.Class             // any of them is correct
+	strange bool                        // may also count as ready: it contains an answer
 }
 
-// ending is a fault that an attempt is told of.
+// ending is a fault that ends the attempt.
 func ending(name string, serve func(net.Conn, dialect), classes ...failure.Class) fault {
 	return fault{name: name, serve: serve, classes: classes}
 }
 
-// strange is a fault after a beginning that is good.
+// strange is a fault after a valid beginning.
 func strange(name string, serve func(net.Conn, dialect)) fault {
 	return fault{name: name, serve: serve, classes: brokenOff, strange: true}
 }
 
-// hanging is a fault that an attempt is not told of.
+// hanging is a fault that makes the attempt hang.
 func hanging(name string, serve func(net.Conn, dialect), classes ...failure.Class) fault {
 	return fault{name: name, serve: serve, hangs: true, classes: classes}
 }
 
-// faultTexts are how what is said of a class has to read; others are in the kinds' own words.
+// faultTexts are the patterns of the messages of a class; other classes have messages of the kind.
 var faultTexts = map[failure.Class]string{
 	failure.Refused:  `^connection refused$`,
-	failure.TimedOut: `^\S.*: no answer$`, // to what
+	failure.TimedOut: `^\S.*: no answer$`, // after what was being done
 	failure.Reset:    `closed`,
 	failure.TLS:      `^TLS: `,
 }
@@ -174,7 +173,7 @@ var (
 	unanswered = []failure.Class{failure.TimedOut}
 )
 
-// faults are those of servers that accept, on a connection or, after the handshake, over TLS.
+// faults are the faults of servers that accept a connection, or have completed the TLS handshake.
 func faults(d dialect) []fault {
 	all := []fault{
 		hanging("hangs after accept", silently, unanswered...),
@@ -185,16 +184,16 @@ func faults(d dialect) []fault {
 		ending("closes after the greeting", func(c net.Conn, d dialect) { d.greetClient(c) }, brokenOff...),
 		hanging("hangs after the greeting", after(silently), unanswered...),
 		hanging("greets with one byte a second", func(c net.Conn, d dialect) { dripSlowly(c, d.ask(c)) }, unanswered...),
-		strange("greets without end", func(c net.Conn, d dialect) { talkEndlessly(c, d.ask(c)) }),
-		strange("greets, then zeros without end", after(endlessly("\x00"))),
-		strange("greets, then a line without end", after(endlessly("x"))),
-		strange("greets, then lines without end", after(endlessly("x\r\n"))),
+		strange("greets endlessly", func(c net.Conn, d dialect) { talkEndlessly(c, d.ask(c)) }),
+		strange("greets, then endless zeros", after(endlessly("\x00"))),
+		strange("greets, then an endless line", after(endlessly("x"))),
+		strange("greets, then endless lines", after(endlessly("x\r\n"))),
 
-		ending("zeros without end", endlessly("\x00"), oddAnswer...),
-		ending("a line without end", endlessly("x"), oddAnswer...),
-		ending("lines without end", endlessly("x\r\n"), oddAnswer...),
-		ending("a number without end", endlessly("9"), oddAnswer...),
-		ending("bytes without end", endlessly("\xff"), oddAnswer...),
+		ending("endless zeros", endlessly("\x00"), oddAnswer...),
+		ending("an endless line", endlessly("x"), oddAnswer...),
+		ending("endless lines", endlessly("x\r\n"), oddAnswer...),
+		ending("an endless number", endlessly("9"), oddAnswer...),
+		ending("endless bytes", endlessly("\xff"), oddAnswer...),
 
 		ending("SMTP", hangingUp("220 mail.example ESMTP Postfix\r\n", "500 5.5.2 mail.example: syntax\r\n"), oddAnswer...),
 		ending("SSH", hangingUp("SSH-2.0-OpenSSH_9.2p1 mail.example\r\n", "Invalid SSH identification string.\r\n"), oddAnswer...),
@@ -224,7 +223,7 @@ func faults(d dialect) []fault {
 
 func silently(c net.Conn, _ dialect) { io.Copy(io.Discard, c) }
 
-// after is what a server does once it has greeted.
+// after returns a server that greets and then does something else.
 func after(then func(net.Conn, dialect)) func(net.Conn, dialect) {
 	return func(c net.Conn, d dialect) {
 		d.greetClient(c)
@@ -255,8 +254,8 @@ func (d dialect) ask(c net.Conn) string {
 
 func (d dialect) greetClient(c net.Conn) { io.WriteString(c, d.ask(c)) }
 
-// speaking says the first thing at once, and the second when it was asked for something: before that, if its clients
-// wait for the server to begin.
+// speaking returns a server that sends first at once, and second after a request, or without one if its clients wait
+// for the server to begin.
 func speaking(first, second string) func(net.Conn, dialect) {
 	return func(c net.Conn, d dialect) {
 		io.WriteString(c, first)
@@ -267,8 +266,8 @@ func speaking(first, second string) func(net.Conn, dialect) {
 	}
 }
 
-// hangingUp is speaking that ends as servers do that have said all: what they do not read of a request would reset the
-// connection, and with it what they have said.
+// hangingUp is speaking with an orderly close: the unread part of a request would reset the connection, and lose the
+// answer.
 func hangingUp(first, second string) func(net.Conn, dialect) {
 	return func(c net.Conn, d dialect) {
 		speaking(first, second)(c, d)
@@ -291,7 +290,7 @@ func dripSlowly(c net.Conn, text string) {
 	<-gone
 }
 
-// muchMore is what a server sends that does not stop, to a client that does not either.
+// muchMore is how many bytes an endless server sends to a client that does not stop reading.
 const muchMore = 64 << 20
 
 // mostRead bounds what a server can send in an attempt that reads at most 1 MiB of it: the rest waits in the buffers of
@@ -325,7 +324,7 @@ func talkEndlessly(c net.Conn, text string) {
 // faultyServer is a server with a fault.
 type faultyServer struct {
 	addr string
-	sent atomic.Int64 // the most on one connection
+	sent atomic.Int64 // the maximum on one connection
 	l    net.Listener
 	wg   sync.WaitGroup
 
@@ -387,11 +386,11 @@ func (s *faultyServer) close() {
 	s.wg.Wait()
 }
 
-// faultPassword is in the targets of the tests, and may not be in what is said of them.
+// faultPassword is in the targets of the tests, and must not be in any message.
 var faultPassword = kindtest.Secrets[0]
 
-// faultForms returns targets of a kind: of each scheme, with and without a login, with each of its settings, as far as
-// the kind takes that. PASSWORD and ADDR stand for themselves.
+// faultForms returns targets of a kind: of each scheme, with and without a login, with each of its settings. PASSWORD
+// and ADDR are placeholders.
 func faultForms(t *testing.T, k *target.Kind, d dialect) (plain, encrypted []string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -432,17 +431,17 @@ func faultForms(t *testing.T, k *target.Kind, d dialect) (plain, encrypted []str
 	return plain, encrypted
 }
 
-// keySettings are of files that have to be good to be of use.
+// keySettings name files that must be valid.
 var keySettings = []string{"creds-file", "nkey-file"}
 
-// overTLS reports whether a scheme is another one of the kind, with TLS.
+// overTLS reports whether a scheme is the kind's scheme with TLS.
 func overTLS(k *target.Kind, scheme string) bool {
 	program, rest, _ := strings.Cut(scheme, "+")
 	without := strings.TrimSuffix(strings.TrimSuffix(program, "s")+"+"+rest, "+")
 	return without != scheme && slices.Contains(k.Schemes, without) || rest == "srv"
 }
 
-// sample is a setting with some value.
+// sample returns a setting with a valid value.
 func sample(s target.Setting, file string) string {
 	values := map[string]string{"": "", "FILE": file, "SQL": "select 1", "N": "1", "K": "k", "DURATION": "1s"}
 	value, ok := values[s.Value]
@@ -461,7 +460,7 @@ func faultTarget(form, addr string) string {
 	return strings.NewReplacer("ADDR", addr, "PASSWORD", faultPassword.Text).Replace(form)
 }
 
-// servingKinds are the kinds of targets that speak with servers in protocols of their own.
+// servingKinds are the kinds whose targets are servers with their own protocol.
 func servingKinds() []*target.Kind {
 	return slices.DeleteFunc(slices.Clone(waitfor.Kinds()), func(k *target.Kind) bool { return !k.Hosts })
 }
@@ -542,7 +541,7 @@ func testFaults(t *testing.T, k *target.Kind, conf *tls.Config) (attempts int) {
 	maybe := append(slices.Clone(anything), unanswered...)
 	serve(ending("resets after accept", resetAtOnce, brokenOff...), plain, nil)
 	serve(ending("resets where TLS should be", resetAtOnce, brokenOff...), encrypted, nil)
-	serve(hanging("TLS on a plain port", silently, maybe...), plain, conf) // if the server is to speak first, both wait
+	serve(hanging("TLS on a plain port", silently, maybe...), plain, conf) // if the server should speak first, both wait
 	serve(hanging("hangs where TLS should be", silently, unanswered...), encrypted, nil)
 	serve(hanging("no TLS where it should be", after(silently), maybe...), encrypted, nil)
 	serve(ending("mail where TLS should be", speaking("220 mail.example ESMTP\r\n", "500 what?\r\n"), anything...), encrypted, nil)
@@ -551,10 +550,10 @@ func testFaults(t *testing.T, k *target.Kind, conf *tls.Config) (attempts int) {
 	return attempts
 }
 
-// What libraries say is not what a log says.
+// librarySpeech are messages of libraries, which must not be in a log.
 var librarySpeech = regexp.MustCompile(`EOF|i/o timeout|(read|write|dial) tcp|malformed|closed network|strconv|invalid character|%!|busy buffer|runtime error|panic|bad connection|0x[0-9a-f]{6}|mail\.example|OpenSSH`)
 
-// tryFault makes two attempts, which have to fail in the same words.
+// tryFault makes two attempts, which must fail with the same message.
 func tryFault(t *testing.T, f fault, text string) {
 	limit := 20 * time.Second // only a check that hangs takes as long
 	if f.hangs {
@@ -591,11 +590,11 @@ func tryFault(t *testing.T, f fault, text string) {
 		case !regexp.MustCompile(faultTexts[said.Class]).MatchString(said.Text):
 			complain("does not match " + faultTexts[said.Class])
 		case librarySpeech.MatchString(said.Text + said.Note):
-			complain("is a library's speech")
+			complain("is a library's message")
 		case said.Hint == "":
 			complain("has no hint")
 		case faultPassword.In(all) != "":
-			complain("tells the password")
+			complain("shows the password")
 		case attempt > 0 && said.Text != before && !f.hangs && said.Class != failure.Reset && before != "":
 			complain("differs from " + before)
 		}
@@ -614,7 +613,7 @@ func resetAtOnce(c net.Conn, _ dialect) {
 	}
 }
 
-// blackHole returns an address where nobody answers at all: Linux drops a SYN when the queue of connections to accept
+// blackHole returns an address that does not answer at all: Linux drops a SYN when the queue of connections to accept
 // is full.
 func blackHole(t testing.TB) (addr string, release func()) {
 	t.Helper()
@@ -667,7 +666,7 @@ func totalAlloc() uint64 {
 	return m.TotalAlloc
 }
 
-// requireNoneLeft requires that there are no more goroutines and open files than there were.
+// requireNoneLeft requires that there are no more goroutines and open files than before.
 func requireNoneLeft(t *testing.T, goroutines, descriptors int) {
 	t.Helper()
 	end := time.Now().Add(30 * time.Second)

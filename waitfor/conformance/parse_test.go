@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestParseMistakes pins that a mistake is named in words that lead to the mend.
+// TestParseMistakes pins that the message for a mistake leads to the fix.
 func TestParseMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                 "a target starts with its kind",
@@ -102,7 +102,7 @@ func TestParseMistakes(t *testing.T) {
 		"http://api/#xy=1":                 "setting 1 after # is unknown; valid settings are",
 		"file:///x#contain=y":              "did you mean contains?",
 		"http://api/#request_header=a":     "did you mean request-header?",
-		"http://api/#":                     "", // no setting is none
+		"http://api/#":                     "", // an empty setting is an error
 		"http://api/#&":                    "setting 1 after # is unknown",
 		"http://api/#body=%zz":             "percent-encod",
 		"http://api/#method=A%20B":         "method: want one such as HEAD",
@@ -131,7 +131,8 @@ func TestParseMistakes(t *testing.T) {
 	}
 }
 
-// TestParseQuotesNothing pins that no value and no unknown name is repeated: it may be what follows a # in a password.
+// TestParseQuotesNothing pins that no error repeats a value or an unknown name, which may be the part of a password
+// after a #.
 func TestParseQuotesNothing(t *testing.T) {
 	for _, text := range []string{
 		"http://api/#hunter2=1", "http://api/#hunter2", "http://app:x#statushunter2=1", "http://api/#statuz=hunter2",
@@ -146,7 +147,7 @@ func TestParseQuotesNothing(t *testing.T) {
 	}
 }
 
-// TestParseSaysTheSame pins that of several mistakes the same is named each time.
+// TestParseSaysTheSame pins that the error names the same one of several mistakes each time.
 func TestParseSaysTheSame(t *testing.T) {
 	for _, text := range []string{"tcp://u@h:1/p?q", "unix://u@/p?q", "http://api/#stats=1&json=x"} {
 		_, first := waitfor.Parse(text, target.Options{})
@@ -158,8 +159,8 @@ func TestParseSaysTheSame(t *testing.T) {
 	}
 }
 
-// TestEnvironmentAtParse pins that a variable that is not set is a mistake in the command line, and that one that is
-// set is not read before it is needed.
+// TestEnvironmentAtParse pins that a reference to an unset variable is an error at once, and that a set one is not read
+// before it is needed.
 func TestEnvironmentAtParse(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"SET": "x"}[name] }
 	for text, ok := range map[string]bool{
@@ -205,8 +206,8 @@ func TestSettingsUnused(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes Parse panic, what it says has no password in it, and a target is shown in the same way each
-// time.
+// FuzzParse requires that no text makes Parse panic, that no error contains a password, and that a target is always
+// shown in the same way.
 func FuzzParse(f *testing.F) {
 	const mark = "hUnter2"
 	for _, form := range secretForms(f, "127.0.0.1:80", kindtest.Secret{Text: mark}) {
@@ -223,7 +224,7 @@ func FuzzParse(f *testing.F) {
 		check, err := waitfor.Parse(text, o)
 		if err != nil {
 			if password := passwordIn(text); password != "" && strings.Contains(err.Error(), password) {
-				t.Errorf("Parse(%q) tells the password: %v", text, err)
+				t.Errorf("Parse(%q) reveals the password: %v", text, err)
 			}
 			return
 		}
@@ -238,13 +239,13 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// passwordIn returns the marked password in text, if it stands where passwords do: in the user information, or as the
-// value in a query. It begins and ends with a mark, so that it is not by chance in an error.
+// passwordIn returns the marked password in text, if it is in the user information or a value of the query. It begins
+// and ends with a mark, so that no error contains it by chance.
 func passwordIn(text string) string {
 	const mark = "hUnter2"
 	i := strings.Index(text, mark)
 	if i < 1 || text[i-1] != ':' && text[i-1] != '=' || strings.Count(strings.ToLower(text), strings.ToLower(mark)) > 1 {
-		return "" // or it is somewhere else, too, such as in the host's name
+		return "" // otherwise it is also somewhere else, such as in the host's name
 	}
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || len(scheme)+3 > i || strings.ContainsAny(scheme, "@=?#:/") {

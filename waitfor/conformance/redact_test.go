@@ -28,8 +28,8 @@ import (
 	"initbox/waitfor/target"
 )
 
-// secretVariables is an environment with the secret in it, directly or in the files that _FILE names, and any form of a
-// target in INITBOX_TEST_FORM.
+// secretVariables is an environment with the secret, in the variable or in the file that NAME_FILE names, and a form of
+// a target in INITBOX_TEST_FORM.
 func secretVariables(t testing.TB, secret kindtest.Secret, files bool, form string) func(string) string {
 	t.Helper()
 	value := "" // in a file
@@ -76,7 +76,7 @@ func TestNoSecretInErrorsOfParse(t *testing.T) {
 			said = fmt.Sprintf("%s %v", check, check.String())
 		}
 		if mark := secret.In(said); mark != "" {
-			t.Errorf("%q: %q tells %q", form, said, mark)
+			t.Errorf("%q: %q reveals %q", form, said, mark)
 		}
 	}
 	for n, secret := range secrets {
@@ -84,7 +84,7 @@ func TestNoSecretInErrorsOfParse(t *testing.T) {
 		for i, form := range secretForms(t, "127.0.0.1:1", secret) {
 			getenv := secretVariables(t, secret, false, form)
 			try(form, secret, getenv)
-			if i%4 == n%4 { // of this secret; the others have their turns
+			if i%4 == n%4 { // of this secret; the others follow
 				try("${env:INITBOX_TEST_FORM}", secret, getenv)
 				try("${env:INITBOX_TEST_FORM}#tls&insecure", secret, getenv)
 			}
@@ -101,8 +101,8 @@ func TestNoSecretInErrorsOfParse(t *testing.T) {
 	}
 }
 
-// TestNoSecretInFailures waits for every form that is a target, at servers that refuse, demand other credentials, fail,
-// repeat the credentials in their answer, or are not what they should be.
+// TestNoSecretInFailures waits for every form that is a target, at servers that refuse, require other credentials,
+// fail, repeat the credentials in their answer, or speak another protocol.
 func TestNoSecretInFailures(t *testing.T) {
 	for name, handler := range telltaleServers {
 		t.Run(name, func(t *testing.T) {
@@ -115,10 +115,10 @@ func TestNoSecretInFailures(t *testing.T) {
 			}
 			secrets := kindtest.Secrets
 			if handler != nil || testing.Short() {
-				secrets = secrets[:1] // what Parse makes of the others does not depend on the server
+				secrets = secrets[:1] // the other forms do not depend on the server
 			}
 			for i, secret := range secrets {
-				every := []int{1, 3, 5, 7, 11}[min(i, 4)] // what Parse makes of them is all tested
+				every := []int{1, 3, 5, 7, 11}[min(i, 4)] // Parse is tested with all of them
 				if testing.Short() {
 					every = 11
 				}
@@ -128,7 +128,7 @@ func TestNoSecretInFailures(t *testing.T) {
 	}
 }
 
-// telltaleServers answer with what they were sent, in places where an error may quote it.
+// telltaleServers repeat what they were sent, in places that an error may quote.
 var telltaleServers = map[string]http.HandlerFunc{
 	"refused": nil,
 	"unauthorized": func(w http.ResponseWriter, r *http.Request) {
@@ -188,7 +188,7 @@ func testNoSecretInFailures(t *testing.T, addr string, secret kindtest.Secret, f
 	var first sync.WaitGroup // attempts of each
 	for i, form := range secretForms(t, addr, secret) {
 		if i%every != 0 {
-			continue // of this secret; another has its turn
+			continue // of this secret; another one follows
 		}
 		if check, err := waitfor.Parse(form, o); err == nil && !strings.HasPrefix(form, "file:") {
 			first.Add(1)
@@ -198,7 +198,7 @@ func testNoSecretInFailures(t *testing.T, addr string, secret kindtest.Secret, f
 	}
 	ctx, end := context.WithCancelCause(t.Context())
 	defer end(nil)
-	go func() { // the deadline comes when each has been tried, and something was logged
+	go func() { // the deadline comes when each has been tried, and the log has a line
 		first.Wait()
 		for !strings.Contains(logs.String(), addr) && ctx.Err() == nil {
 			time.Sleep(time.Millisecond)
@@ -213,7 +213,7 @@ func testNoSecretInFailures(t *testing.T, addr string, secret kindtest.Secret, f
 	for what, said := range map[string]string{"log": logs.String(), "message": notReady.Error(), "hint": notReady.Hint()} {
 		if mark := secret.In(said); mark != "" {
 			i := strings.Index(strings.ToLower(said), strings.ToLower(mark))
-			t.Errorf("the %s tells %q: …%s…", what, mark, said[max(0, i-200):min(len(said), i+100)])
+			t.Errorf("the %s reveals %q: …%s…", what, mark, said[max(0, i-200):min(len(said), i+100)])
 		}
 	}
 	if !strings.Contains(logs.String(), addr) {
@@ -221,8 +221,8 @@ func testNoSecretInFailures(t *testing.T, addr string, secret kindtest.Secret, f
 	}
 }
 
-// TestNoSecretRepeated asks servers that repeat what they were sent, each in the words of its own protocol, after every
-// request that they can refuse so.
+// TestNoSecretRepeated connects to servers that repeat what they were sent in an error of their protocol, after every
+// request that they can refuse that way.
 func TestNoSecretRepeated(t *testing.T) {
 	for _, k := range servingKinds() {
 		t.Run(k.Schemes[0], func(t *testing.T) {
@@ -242,7 +242,7 @@ func TestNoSecretRepeated(t *testing.T) {
 					}}
 					s := startFaulty(t, f, d, nil)
 					for _, form := range forms {
-						if requireNotTold(t, faultTarget(form, s.addr), secret) {
+						if requireHidden(t, faultTarget(form, s.addr), secret) {
 							repeats++
 						}
 					}
@@ -253,13 +253,13 @@ func TestNoSecretRepeated(t *testing.T) {
 				}
 			}
 			if repeats == 0 {
-				t.Error("no message has the server's words: nothing is tested")
+				t.Error("no message quotes the server: nothing is tested")
 			}
 		})
 	}
 }
 
-// rememberingConn keeps what its server receives.
+// rememberingConn records what its server receives.
 type rememberingConn struct {
 	net.Conn
 	mu       sync.Mutex
@@ -280,7 +280,7 @@ func (c *rememberingConn) sofar() []byte {
 	return slices.Clone(c.received)
 }
 
-// repeatedForms are ways to give a password to a kind.
+// repeatedForms are the ways to pass a password to a kind.
 func repeatedForms(t *testing.T, k *target.Kind, secret kindtest.Secret) []string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -294,7 +294,7 @@ func repeatedForms(t *testing.T, k *target.Kind, secret kindtest.Secret) []strin
 		"://app:${file:" + file + "}@ADDR/x", "://app@ADDR/?password=" + escaped, "://ADDR/?user=app&password=" + escaped,
 		"://ADDR/?token=" + escaped + "&api_key=" + escaped, "://ADDR?user=app&password=${file:" + file + "}",
 		"://ADDR/#user=app&password-file=" + file, "://ADDR/#token-file=" + file, "://ADDR/#api-key-file=" + file,
-		"://" + escaped + "@ADDR", // a token, of NATS; else a user, which is no secret
+		"://" + escaped + "@ADDR", // a token of NATS; otherwise a user, which is not secret
 	} {
 		form = k.Schemes[0] + form
 		if strings.HasSuffix(form, escaped+"@ADDR") && !strings.Contains(form, ":"+escaped) && k != waitfor.KindOf("nats") {
@@ -312,27 +312,27 @@ func repeatedForms(t *testing.T, k *target.Kind, secret kindtest.Secret) []strin
 	return forms
 }
 
-// requireNotTold makes an attempt that has to fail, in words without the secret, and reports whether the server's are
-// among them.
-func requireNotTold(t *testing.T, text string, secret kindtest.Secret) (quoted bool) {
+// requireHidden makes an attempt that must fail with a message without the secret, and reports whether the message
+// quotes the server.
+func requireHidden(t *testing.T, text string, secret kindtest.Secret) (quoted bool) {
 	t.Helper()
 	check, err := waitfor.Parse(text, target.Options{Getenv: secretVariables(t, secret, false, "")})
 	if err == nil {
 		err = poll.Try(t.Context(), 20*time.Second, check.Check)
 	}
 	if err == nil {
-		return false // it did not get so far as to send it
+		return false // the attempt failed before it sent the secret
 	}
 	f := failure.Of(err)
 	for _, said := range []string{err.Error(), f.Text, f.Note, f.Hint} {
 		if mark := secret.In(said); mark != "" {
-			t.Errorf("%s: %q tells %q", text, said, mark)
+			t.Errorf("%s: %q reveals %q", text, said, mark)
 		}
 	}
 	return strings.Contains(f.Text+f.Note, "denied")
 }
 
-// refusing are servers that answer with a text, by the first scheme of their kind; some of them later than others.
+// refusing are servers that answer with a text at some point, by the first scheme of their kind.
 var refusing = map[string][]func(c net.Conn, text func() string){
 	"memcached": {func(c net.Conn, text func() string) {
 		converseWith(c, func([]byte) string { return "SERVER_ERROR " + text() + "\r\n" })
@@ -392,7 +392,7 @@ var refusing = map[string][]func(c net.Conn, text func() string){
 		},
 	},
 	"amqp": {
-		func(c net.Conn, text func() string) { // connection.close in place of connection.start
+		func(c net.Conn, text func() string) { // connection.close instead of connection.start
 			converseWith(c, func([]byte) string { return amqpRefusal(text()) })
 		},
 		func(c net.Conn, text func() string) {
@@ -474,7 +474,7 @@ var refusing = map[string][]func(c net.Conn, text func() string){
 	}},
 }
 
-// refusingWeb are those whose protocol is HTTP, with each status and in each shape in which they refuse.
+// refusingWeb are the answers of servers that use HTTP, with each status and in each form.
 var refusingWeb = []func(c net.Conn, text func() string){
 	func(c net.Conn, text func() string) {
 		refuseWeb(c, http.StatusUnauthorized, `{"error":%q,"message":%[1]q}`, text)

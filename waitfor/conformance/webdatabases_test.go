@@ -56,7 +56,7 @@ func TestWebDatabases(t *testing.T) {
 	for _, tt := range []struct {
 		options options
 		target  string // with the server's address for ADDR, a file with a token for FILE
-		text    string // of the failure; "" if it is ready
+		text    string // of the failure; "" means ready
 		class   failure.Class
 	}{
 		{nil, "elasticsearch://ADDR", "", ""},
@@ -156,7 +156,7 @@ func TestWebDatabasesTLS(t *testing.T) {
 	}
 }
 
-// What is wrong in the target itself is said at once.
+// TestWebDatabasesUsage pins that mistakes in the target are reported at once.
 func TestWebDatabasesUsage(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -177,7 +177,7 @@ func TestWebDatabasesUsage(t *testing.T) {
 	}
 }
 
-// A variable that the servers' own clients read is who asks.
+// TestWebDatabasesVariables pins that the environment variables of the servers' own clients supply the credentials.
 func TestWebDatabasesVariables(t *testing.T) {
 	t.Parallel()
 	safe := webdatabases.Options{"user": "elastic", "password": "hUnter2", "token": "a2V5", "namespace": "shop", "bucket": "shop"}
@@ -202,7 +202,7 @@ func TestWebDatabasesVariables(t *testing.T) {
 	}
 }
 
-// Who is redirected stays, and tells nobody else who asks.
+// TestWebDatabasesDoNotFollow pins that a redirect sends no credentials to another server.
 func TestWebDatabasesDoNotFollow(t *testing.T) {
 	t.Parallel()
 	reached := false
@@ -219,23 +219,23 @@ func TestWebDatabasesDoNotFollow(t *testing.T) {
 	}
 }
 
-// Of several servers one that is ready is enough, and else what one says itself is told.
+// TestWebDatabasesSeveral pins that one of several servers is enough, and that otherwise the answer of one is reported.
 func TestWebDatabasesSeveral(t *testing.T) {
 	t.Parallel()
 	red := startWeb(t, webdatabases.Kinds["elasticsearch"](webdatabases.Options{"status": "red"}), servers.KeyPair{})
 	green := startWeb(t, webdatabases.Kinds["elasticsearch"](nil), servers.KeyPair{})
-	nobody := kindtest.RefusedAddr(t)
-	if err := kindtest.Check(t, kinds, "elasticsearch://"+strings.Join([]string{nobody, red, green}, ","), target.Options{}); err != nil {
+	refused := kindtest.RefusedAddr(t)
+	if err := kindtest.Check(t, kinds, "elasticsearch://"+strings.Join([]string{refused, red, green}, ","), target.Options{}); err != nil {
 		t.Error(err)
 	}
-	err := kindtest.Check(t, kinds, "elasticsearch://"+strings.Join([]string{nobody, red}, ","), target.Options{})
+	err := kindtest.Check(t, kinds, "elasticsearch://"+strings.Join([]string{refused, red}, ","), target.Options{})
 	if f := failure.Of(err); err == nil || !slices.Contains([]string{"status red"}, f.Text) {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestWebDatabasesNotQuite pins that what looks like a good answer is none if the status, the headers or the name of
-// the server say otherwise.
+// TestWebDatabasesNotQuite pins that an answer does not count as ready if its status, its headers or the name of the
+// server contradict it.
 func TestWebDatabasesNotQuite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
