@@ -85,7 +85,8 @@ var cleanDirs = []string{
 	"internal/dirfd", "internal/lazy", "internal/readfile", "internal/suggest", "internal/words", "render/engine",
 	"render/envsubst", "render/format", "render/gotemplate", "render/helpers", "render/stage", "render/values",
 	"test/cluster", "test/consul", "test/fakeapi", "test/grpchealth", "test/kafka", "test/mongodb", "test/mutants",
-	"test/soak", "waitfor/grpc", "waitfor/socket", "waitfor/wire/httpapi",
+	"test/soak", "waitfor/conformance", "waitfor/dns", "waitfor/expect", "waitfor/file", "waitfor/forms",
+	"waitfor/grpc", "waitfor/http", "waitfor/k8s", "waitfor/socket", "waitfor/target", "waitfor/wire",
 }
 
 // TestPhrases pins that phrases which were edited out of pages, comments and messages do not come back.

@@ -70,8 +70,8 @@ func NewServer(t *target.Target, port string) (Server, error) {
 	return s, nil
 }
 
-// Certificates sets the certificate files, unless the settings name them, from the query parameters of the given names,
-// which are those of the server's usual clients.
+// Certificates sets the certificate files, unless the settings name them, from query parameters with the names that the
+// server's usual clients use.
 func (s *Server) Certificates(ca, cert, key []string) error {
 	for _, p := range []struct {
 		to    *string
