@@ -130,7 +130,7 @@ func queryOf(t *target.Target) (q Query, err error) {
 		return q, errors.New("the namespace goes at the end: k8s:KIND/NAME?namespace=NAMESPACE")
 	}
 	if q.Name, err = url.PathUnescape(name); err != nil || named && (q.Name == "" || strings.Trim(q.Name, forms.NameCharacters+":") != "") {
-		return q, errors.New("the name after the kind is not one that an object can have; is a variable not set? " + wantK8s)
+		return q, errors.New("the name after the kind is not a valid object name; is a variable not set? " + wantK8s)
 	}
 	for part := range strings.SplitSeq(t.URL.RawQuery, "&") {
 		if err := q.set(part); err != nil {
@@ -181,7 +181,7 @@ func (q *Query) set(part string) error {
 		q.Fields = value
 	case "namespace":
 		if strings.Trim(value, forms.NameCharacters) != "" {
-			return errors.New("?namespace= is not a name that a namespace can have")
+			return errors.New("?namespace= is not a valid namespace name")
 		}
 		q.Namespace = value
 	}

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 		"k8s:pods?label=x":                                           "the parameter after ? is unknown",
 		"k8s:pods?selectr=x":                                         "did you mean ?selector=",
 		"k8s:pods?all=1":                                             "takes no value",
-		"k8s:pods?all&namespace=a/b":                                 "not a name that a namespace can have",
+		"k8s:pods?all&namespace=a/b":                                 "not a valid namespace name",
 		"k8s:job/a#endpoints=2":                                      "k8s:job/a: endpoints: is for Services",
 		"k8s:widget.example.com/a#key=x":                             "key: is for Secrets and ConfigMaps",
 		"k8s:svc/a#endpoints=0":                                      "endpoints: want a whole number from 1",

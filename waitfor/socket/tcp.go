@@ -40,7 +40,7 @@ func parseTCP(t *target.Target) (target.Check, error) {
 		return nil, err
 	}
 	if ip, err := netip.ParseAddr(t.URL.Hostname()); err == nil && t.Scheme != "tcp" && ip.Unmap().Is4() != (t.Scheme == "tcp4") {
-		return nil, fmt.Errorf("the address is not one that %s:// can connect to: write tcp://, which connects to either family", t.Scheme)
+		return nil, fmt.Errorf("%s:// cannot connect to this address: write tcp://, which connects to either family", t.Scheme)
 	}
 	hold, err := t.Settings.Duration("hold", wire.DefaultHold)
 	if err == nil && t.AttemptTimeout > 0 && hold >= t.AttemptTimeout {

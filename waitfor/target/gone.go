@@ -27,7 +27,7 @@ func (g gone) Parsed() *Target { return Of(g.check) }
 func (g gone) Check(ctx context.Context) error {
 	err := g.check.Check(ctx)
 	if err == nil {
-		return &failure.Failure{Class: failure.Unexpected, Text: "still there", Hint: "what should stop it? look at its Pods and its owner"}
+		return &failure.Failure{Class: failure.Unexpected, Text: "still there", Hint: "what is supposed to stop it? look at its Pods and their owner"}
 	}
 	if poll.IsPermanent(err) {
 		return err
