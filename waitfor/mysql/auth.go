@@ -17,10 +17,10 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// errMySQLPlugin is the cause of the failure of a kind of login that is not known here.
+// errMySQLPlugin is the cause of a failure that an unsupported authentication plugin leads to.
 var errMySQLPlugin = errors.New("unknown plugin")
 
-// answerTo is what proves the password to a plugin of the server's, given its nonce.
+// answerTo returns the response to the nonce of an authentication plugin of the server.
 //
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase_authentication_methods.html
 // https://mariadb.com/kb/en/authentication-plugin-ed25519/
@@ -50,18 +50,18 @@ func (m *session) answerTo(plugin string, nonce []byte) ([]byte, error) {
 		if m.local || m.verified {
 			return append(password, 0), nil
 		}
-		f := refusedLogin("the server wants the password in the clear")
-		f.Hint = "it gets that over TLS with a certificate that verifies: ssl-mode=verify-identity, --ca-file"
+		f := refusedLogin("the server requires the password in cleartext")
+		f.Hint = "the password is only sent that way over TLS with a verified certificate: ssl-mode=verify-identity, --ca-file"
 		return nil, f
 	case "mysql_old_password":
-		return nil, refusedLogin("the server wants the password as before MySQL 4.1, which is as good as in the clear")
+		return nil, refusedLogin("the server requires the password hash from before MySQL 4.1, which is no safer than cleartext")
 	}
-	f := refusedLogin("the user logs in by the plugin " + wire.Quote(plugin) + ", which is not known here")
+	f := refusedLogin("the user logs in by the plugin " + wire.Quote(plugin) + ", which is not supported")
 	f.Err = errMySQLPlugin
 	return nil, f
 }
 
-// more answers what a plugin says further, unless it only says that something follows.
+// more returns the answer to further data from a plugin. None is wanted if the plugin only announces the next packet.
 func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted bool, err error) {
 	switch {
 	case m.keyAsked:
@@ -70,9 +70,9 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 		return answer, true, err
 	case plugin != "caching_sha2_password" || len(data) != 1:
 		return nil, false, m.kind.Kind.OtherProtocol()
-	case data[0] == 3: // it remembers the password
+	case data[0] == 3: // the server has the password in its cache
 		return nil, false, nil
-	case data[0] == 4 && (m.encrypted || m.local): // it does not, and has to see it
+	case data[0] == 4 && (m.encrypted || m.local): // it has not, and needs the password itself
 		return append([]byte(m.password), 0), true, nil
 	case data[0] == 4:
 		answer, err = m.askForKey(2)
@@ -81,10 +81,10 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 	return nil, false, m.kind.Kind.OtherProtocol()
 }
 
-// askForKey asks for the server's public key, by the plugin's word for that.
+// askForKey returns the plugin's request for the server's public key.
 func (m *session) askForKey(word byte) ([]byte, error) {
 	if m.noKey {
-		f := refusedLogin("the server wants the password encrypted with its key, which allowPublicKeyRetrieval=false forbids to ask for")
+		f := refusedLogin("the server requires the password encrypted with its public key, and allowPublicKeyRetrieval=false forbids requesting that")
 		f.Hint = "use TLS"
 		return nil, f
 	}
@@ -92,7 +92,7 @@ func (m *session) askForKey(word byte) ([]byte, error) {
 	return []byte{word}, nil
 }
 
-// keyLimit bounds, in bits, what a server can have us compute.
+// keyLimit is the longest key accepted from a server, in bits: it limits the time spent on encryption.
 const keyLimit = 8192
 
 func (m *session) encryptPassword(nonce, key []byte) ([]byte, error) {
@@ -145,8 +145,8 @@ func xor(a, b []byte) []byte {
 	return a
 }
 
-// ed25519 signs the nonce as RFC 8032 has it, but for the key, which is the
-// password, of whatever length: crypto/ed25519 wants one of 32 bytes.
+// ed25519 signs the nonce as in RFC 8032, except that the password, of any length, is the private key: crypto/ed25519
+// requires one of 32 bytes.
 func ed25519(password, nonce []byte) ([]byte, error) {
 	h := sha512.Sum512(password)
 	s, err := edwards25519.NewScalar().SetBytesWithClamping(h[:32])

@@ -16,11 +16,11 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// A session is a conversation in MySQL's protocol, in which each side sends packets:
-// three bytes of length, the lowest first, one that counts them, then the payload.
+// A session is a conversation in MySQL's protocol, in which both sides send packets: a length of three bytes,
+// little-endian, a sequence number of one byte, then the payload.
 //
-// It is our own, though there is a driver: in answer to a query, a dozen bytes of a
-// server make that one ask for 2^40 columns' memory, which ends the process.
+// The usual driver is not used: a dozen bytes in a server's answer make it allocate memory for 2^40 columns, which ends
+// the process.
 //
 // https://dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html
 // https://mariadb.com/kb/en/clientserver-protocol/
@@ -31,19 +31,19 @@ type session struct {
 	password string
 	database string // none if empty
 	secrets  []string
-	local    bool // over a socket, which nobody listens to
+	local    bool // over a Unix socket, where cleartext is safe
 	noKey    bool // see [check]
 
 	encrypted bool
-	verified  bool   // the server is who it should be
+	verified  bool   // the server's certificate is verified
 	keyAsked  bool   // the next packet is a public key
 	count     byte   // of the next packet
-	number    uint16 // of the error that the server ended the login with
+	number    uint16 // of the last error from the server
 }
 
 // Capabilities of client and server.
 const (
-	longPassword    = 1 << 0 // from which a MariaDB tells clients of MySQL's
+	longPassword    = 1 << 0 // a MariaDB server takes a client without it for one of MariaDB
 	withDatabase    = 1 << 3
 	protocol41      = 1 << 9
 	capabilityTLS   = 1 << 11
@@ -58,20 +58,20 @@ const (
 )
 
 const (
-	utf8            = 45   // utf8mb4_general_ci, which every server knows since 5.5.3
-	maxColumns      = 4096 // of a table, and so many are enough
-	maxError        = 1024 // bytes of an error
-	maxLoginPackets = 8    // of a server, twice as many as any login takes
+	utf8            = 45   // utf8mb4_general_ci, in every server since 5.5.3
+	maxColumns      = 4096 // MySQL's limit for a table
+	maxError        = 1024 // bytes of an error packet
+	maxLoginPackets = 8    // from a server: twice what any login takes
 )
 
 // First bytes of payloads.
 const (
 	okPacket        = 0x00
 	moreData        = 0x01 // of a login
-	nextFactor      = 0x02 // wants another login beside
-	localInfile     = 0xfb // wants a file; in a row, NULL
+	nextFactor      = 0x02 // requires a second factor
+	localInfile     = 0xfb // requests a file; in a row, NULL
 	eofPacket       = 0xfe
-	switchPlugin    = 0xfe // wants a login of another kind
+	switchPlugin    = 0xfe // requests another plugin
 	errorPacket     = 0xff
 	protocolVersion = 10 // of a greeting
 
@@ -79,7 +79,7 @@ const (
 	queryCommand = 0x03
 )
 
-// packet returns the next payload, of one byte at least.
+// packet returns the next payload, which has at least one byte.
 func (m *session) packet() ([]byte, error) {
 	header, err := m.Next(4)
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *session) packet() ([]byte, error) {
 		m.count++
 		return m.Next(n)
 	}
-	// What another protocol begins with; or an error, for which servers begin to count anew.
+	// Either another protocol, or an error: servers start again at 0 for those.
 	if n <= maxError {
 		if p, err := m.Next(n); err != nil || p[0] == errorPacket {
 			return p, err
@@ -123,11 +123,11 @@ func (m *session) failed(p []byte) error {
 	return m.failure(m.number, string(message))
 }
 
-// handshake is what a server says first.
+// handshake is the content of a server's greeting.
 type handshake struct {
 	capabilities uint32
 	nonce        []byte
-	plugin       string // how it would have a user log in
+	plugin       string // the server's default
 }
 
 func (m *session) greeting() (handshake, error) {
@@ -158,8 +158,8 @@ func (m *session) greeting() (handshake, error) {
 	return g, nil
 }
 
-// login lets the server greet, speaks TLS if that is wanted, and logs in. Whatever
-// stands against it, the server is given the time to say its last word.
+// login reads the greeting, starts TLS if the mode demands it, and logs in. If the client has to refuse, it still reads
+// the server's answer: a connection that ends early counts as an error of this host.
 func (m *session) login(mode tlsMode, o tlsconfig.Options) error {
 	poll.Doing(m.Ctx, "waiting for the greeting")
 	g, err := m.greeting()
@@ -171,9 +171,9 @@ func (m *session) login(mode tlsMode, o tlsconfig.Options) error {
 	switch {
 	case mode == tlsRequired && !offered:
 		f := failure.New(failure.TLS, "TLS: the server does not offer it")
-		f.Hint = "is TLS set up in the server? see SHOW VARIABLES LIKE 'have_ssl'"
+		f.Hint = "is TLS enabled in the server? see SHOW VARIABLES LIKE 'have_ssl'"
 		refused = f
-		m.user, m.password, m.database = nobody, "", ""
+		m.user, m.password, m.database = noUser, "", ""
 	case mode != tlsPlain && offered:
 		if err := m.send(m.hello(g, capabilityTLS)); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (m *session) login(mode tlsMode, o tlsconfig.Options) error {
 	}
 	poll.Doing(m.Ctx, "logging in")
 	answer, err := m.answerTo(g.plugin, g.nonce)
-	if errors.Is(err, errMySQLPlugin) { // the user's may be another
+	if errors.Is(err, errMySQLPlugin) { // the user may have another plugin
 		g.plugin = "mysql_native_password"
 		answer, err = m.answerTo(g.plugin, g.nonce)
 	}
@@ -204,7 +204,7 @@ func (m *session) login(mode tlsMode, o tlsconfig.Options) error {
 	return m.admitted(g, refused)
 }
 
-// hello is the beginning of a login, which is all of it before TLS.
+// hello returns the start of a login packet, which is also the complete request for TLS.
 func (m *session) hello(g handshake, more uint32) []byte {
 	capabilities := uint32(ofEveryLogin) | more
 	if m.encrypted {
@@ -213,14 +213,14 @@ func (m *session) hello(g handshake, more uint32) []byte {
 	if m.database != "" {
 		capabilities |= withDatabase
 	}
-	capabilities &= g.capabilities | longPassword // which a MariaDB does not have, and wants to hear
+	capabilities &= g.capabilities | longPassword // MariaDB does not announce it, but reads it
 	p := binary.LittleEndian.AppendUint32(nil, capabilities)
 	p = binary.LittleEndian.AppendUint32(p, wire.ConversationLimit)
 	p = append(p, utf8)
 	return append(p, make([]byte, 23)...)
 }
 
-// appendLength appends a length in as many bytes as it needs.
+// appendLength appends a length-encoded integer.
 func appendLength(p []byte, n int) []byte {
 	switch {
 	case n < 0xfb:
@@ -231,8 +231,8 @@ func appendLength(p []byte, n int) []byte {
 	return append(p, 0xfd, byte(n), byte(n>>8), byte(n>>16))
 }
 
-// admitted goes on until the server lets the user in or does not. Once this side has
-// refused to go on, it only says nothing to the purpose, for the server to end it.
+// admitted continues the login until the server accepts or rejects it. Once the client has refused, it only sends empty
+// answers, so that the server ends the login.
 func (m *session) admitted(g handshake, refused error) error {
 	plugin, nonce := g.plugin, g.nonce
 	for range maxLoginPackets {
@@ -266,7 +266,7 @@ func (m *session) admitted(g handshake, refused error) error {
 				continue
 			}
 		case nextFactor:
-			err = refusedLogin("the server wants a second password, or a device")
+			err = refusedLogin("the server requires a second factor")
 		default:
 			return cmp.Or(refused, error(m.kind.Kind.OtherProtocol()))
 		}
@@ -280,7 +280,7 @@ func (m *session) admitted(g handshake, refused error) error {
 	return cmp.Or(refused, error(m.kind.Kind.OtherProtocol()))
 }
 
-// ask runs the query, or one that is true if it is "", and reads the answer to its end.
+// ask runs the query, or SELECT 1 if it is "", and reads the complete answer.
 func (m *session) ask(query string) (wire.QueryAnswer, error) {
 	if query == "" {
 		poll.Doing(m.Ctx, "asking for an answer")
@@ -289,20 +289,19 @@ func (m *session) ask(query string) (wire.QueryAnswer, error) {
 	poll.Doing(m.Ctx, "running the query")
 	if limits := limitHints(m.Ctx); limits != "" {
 		m.number = 0
-		if _, err := m.run(limits); err != nil && m.number == 0 { // a server that does not know them has none
+		if _, err := m.run(limits); err != nil && m.number == 0 { // a server may not know them
 			return wire.QueryAnswer{}, err
 		}
 	}
-	if _, err := m.run("SET sql_select_limit=1"); err != nil { // the first row is all that counts
+	if _, err := m.run("SET sql_select_limit=1"); err != nil { // only the first row counts
 		return wire.QueryAnswer{}, err
 	}
 	return m.run(query)
 }
 
-// limitHints has the server end a query soon after its attempt has ended. It would not
-// notice that nobody waits for the answer, and soon have no place for others, were the
-// query of each attempt to wait for the same lock. MariaDB and MySQL have names of their
-// own for the time that a query takes, and comments for what only one of them reads.
+// limitHints returns a statement that makes the server end a query soon after its attempt has ended. The server does
+// not notice that the client has gone: if the query of each attempt waited for the same lock, they would soon use up
+// its connections. MariaDB and MySQL name the limit differently, and each reads comments that the other skips.
 //
 // https://mariadb.com/kb/en/comment-syntax/
 func limitHints(ctx context.Context) string {
@@ -330,13 +329,13 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 	case errorPacket:
 		return answer, m.failed(p)
 	case localInfile:
-		return answer, failure.New(failure.Unexpected, "the server asks for a file of this host, which it does not get")
+		return answer, failure.New(failure.Unexpected, "the server requests a file of this host, which it does not get")
 	}
 	columns, _, ok := cutLength(p)
 	if !ok || columns == 0 || columns > maxColumns {
 		return answer, m.kind.Kind.OtherProtocol()
 	}
-	for range columns + 1 { // and the end of them
+	for range columns + 1 { // and the end marker
 		if p, err = m.packet(); err != nil {
 			return answer, err
 		}
@@ -346,7 +345,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 	}
 	for {
 		if p, err = m.packet(); err != nil && answer.Row {
-			return answer, nil // there was more than is read
+			return answer, nil // the first row is enough
 		} else if err != nil {
 			return answer, err
 		}
@@ -370,7 +369,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 	}
 }
 
-// cutLength reads what appendLength writes.
+// cutLength reads a length-encoded integer.
 func cutLength(p []byte) (n uint64, rest []byte, ok bool) {
 	size := 0
 	switch {
@@ -394,15 +393,15 @@ func cutLength(p []byte) (n uint64, rest []byte, ok bool) {
 	return n, p[1+size:], true
 }
 
-// quit says good-bye, without which the server counts an aborted connection.
+// quit ends the session, so that the server does not count an aborted connection.
 func (m *session) quit() {
 	m.count = 0
 	m.send([]byte{quitCommand})
 }
 
-// refusedLogin is a login that this side does not go on with.
+// refusedLogin is the failure of a login that the client refuses to continue.
 func refusedLogin(text string) *failure.Failure {
 	f := failure.New(failure.Authentication, "%s", text)
-	f.Hint = "wait as another user, or without one, which needs no login"
+	f.Hint = "use another user, or a target without a user, which needs no login"
 	return f
 }

@@ -1,5 +1,5 @@
-// Package mysql waits for MySQL and MariaDB: for a login, a database and the answer of a query. It
-// has the part of the protocol that this takes.
+// Package mysql waits for MySQL and MariaDB: for a login, a database and the answer to a query. It implements the part
+// of the protocol that this needs.
 package mysql
 
 import (
@@ -16,7 +16,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the schemes mysql and mariadb.
+// Kind is the kind of targets with the schemes mysql and mariadb.
 var Kind = target.Kind{
 	Schemes:  []string{"mysql", "mariadb"},
 	Usage:    "mysql://[USER@]HOST[:PORT][,HOST…][/DATABASE]",
@@ -27,12 +27,12 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check logs in and runs a query, as nobody is let in without either. Without a
-// user it does as mysqladmin ping: a server that refuses a login is there.
+// check logs in and runs a query. Without a user it does what mysqladmin ping does: a server that rejects a login is
+// ready.
 type check struct {
 	wire.Server
 	mode     tlsMode
-	noKey    bool // does not encrypt a password with a key that the server sends
+	noKey    bool // never encrypt a password with a key that the server sends
 	database string
 	query    string
 }
@@ -55,7 +55,7 @@ func parse(t *target.Target) (target.Check, error) {
 	}
 	c.noKey = strings.EqualFold(t.URL.Param("allowPublicKeyRetrieval"), "false")
 	c.mode, c.TLS, err = tlsOf(t, s)
-	c.Encrypted = false // only after the greeting
+	c.Encrypted = false // TLS starts after the greeting
 	return c, err
 }
 
@@ -84,7 +84,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 		return m.ping(c.mode, c.TLS)
 	}
 	if password == "" {
-		m.secrets = append(m.secrets, user) // which may be a token
+		m.secrets = append(m.secrets, user) // it may be a token
 	}
 	if err := m.login(c.mode, c.TLS); err != nil {
 		return err
@@ -97,14 +97,13 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return answer.Judge()
 }
 
-// nobody is the user who is not let in. It is in the server's log.
-const nobody = "initbox"
+// noUser is the name in the login of a target without a user. The server's log shows it.
+const noUser = "initbox"
 
-// ping is ready when the server answers a login, whatever it says. It does not hang
-// up before: that would count as an error of this host, and after max_connect_errors of
-// them the server blocks it.
+// ping is ready when the server accepts or rejects a login. It does not hang up before: that would count as an error of
+// this host, and after max_connect_errors of them the server blocks it.
 func (m *session) ping(mode tlsMode, tls tlsconfig.Options) error {
-	m.user, m.password, m.database = nobody, "", ""
+	m.user, m.password, m.database = noUser, "", ""
 	switch err := m.login(mode, tls); {
 	case err == nil:
 		m.quit()
@@ -115,12 +114,10 @@ func (m *session) ping(mode tlsMode, tls tlsconfig.Options) error {
 	return nil
 }
 
-// unavailable are the errors of a server that is not there for anybody, or not
-// for this host.
+// unavailable are the errors of a server that rejects every login, or every login from this host.
 var unavailable = []uint16{1040, 1041, 1042, 1043, 1053, 1077, 1079, 1129, 1130, 1203, 1226, 3168}
 
-// failure makes a failure of an error of the server's. The number decides what it is:
-// the text may be in any language.
+// failure converts an error of the server. Only its number decides: the text may be in any language.
 //
 // https://mariadb.com/kb/en/mariadb-error-code-reference/
 // https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html
@@ -131,12 +128,12 @@ func (m *session) failure(number uint16, message string) error {
 	switch number {
 	case 1045, 1698:
 		f.Class, f.Text = failure.Authentication, "access denied"+m.forUser()
-		f.Hint = "are user and password right? the server may also still be initialising: it makes its users last"
+		f.Hint = "are user and password right? the server may also still be initialising: it creates its users last"
 		if m.password == "" {
-			f.Hint = "the target has no password: give one with ${file:…} or ${env:…} in the target, --password-file or MYSQL_PWD; without a user, the target is asked whether it is ready, without a login"
+			f.Hint = "the target has no password: set one with ${file:…} or ${env:…} in the target, --password-file or MYSQL_PWD; for a target without a user, readiness is checked without a login"
 		}
 		if !m.encrypted {
-			f.Hint += "; and MariaDB says the same where it wants TLS (REQUIRE SSL, require_secure_transport)"
+			f.Hint += "; MariaDB also reports this when the user needs TLS (REQUIRE SSL, require_secure_transport)"
 		}
 	case 1044, 1142, 1143, 1227, 1370:
 		f.Class = failure.Authentication
@@ -146,17 +143,17 @@ func (m *session) failure(number uint16, message string) error {
 		f.Hint = "create it; the server may also still be initialising"
 	case 1040, 1203, 1226:
 		f.Text = "too many connections"
-		f.Hint = "who holds them? see SHOW PROCESSLIST; or raise max_connections, or the user's limit"
+		f.Hint = "which clients hold them? see SHOW PROCESSLIST; or raise max_connections, or the user's limit"
 	case 1053, 1077, 1079, 3168:
-		f.Text, f.Hint = "the server is shutting down", "somebody stops or restarts it: look at its log"
+		f.Text, f.Hint = "the server is shutting down", "it is being stopped or restarted: look at its log"
 	case 1129:
 		f.Text = "this host is blocked because of many connection errors"
-		f.Hint = "something here connects and hangs up: a probe of the port? mysqladmin flush-hosts on the server ends the blocking"
+		f.Hint = "a client on this host connects and hangs up: a probe of the port? mysqladmin flush-hosts unblocks the host"
 	case 1130:
-		f.Class, f.Text = failure.Authentication, "the server lets nobody in from this host"
-		f.Hint = "is there a user for it? 'app'@'%' may come from everywhere"
+		f.Class, f.Text = failure.Authentication, "the server rejects connections from this host"
+		f.Hint = "is there a user for it? 'app'@'%' may connect from any host"
 	case 1047:
-		f.Hint = "a node of a Galera cluster answers that until it is synced: see SHOW STATUS LIKE 'wsrep%'"
+		f.Hint = "a node of a Galera cluster reports this until it is synced: see SHOW STATUS LIKE 'wsrep%'"
 	case 1146, 1051, 1054:
 		f.Hint = "has the migration run?"
 	case 1046:
@@ -174,12 +171,12 @@ func (m *session) failure(number uint16, message string) error {
 	case 3159:
 		f.Hint = "the server wants TLS (require_secure_transport): #tls, or ?ssl-mode=required"
 	case 1251, 1524:
-		f.Class, f.Hint = failure.Authentication, "the user has a plugin that this server has not: ALTER USER … IDENTIFIED VIA mysql_native_password"
+		f.Class, f.Hint = failure.Authentication, "the user's authentication plugin is not installed in this server: ALTER USER … IDENTIFIED VIA mysql_native_password"
 	}
 	return f
 }
 
-// forUser names the user, unless its name may be the secret.
+// forUser names the user, unless the name may be a secret.
 func (m *session) forUser() string {
 	if m.user == "" || slices.Contains(m.secrets, m.user) {
 		return ""

@@ -28,19 +28,19 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
-// A fakeMySQL does what MySQL's specification says of logins that no MariaDB knows. Go's
-// driver, which MySQL itself is tested with, has to get in, too.
+// A fakeMySQL implements the logins of MySQL that MariaDB lacks, from MySQL's specification. Go's driver, which is
+// tested with MySQL itself, must be able to log in, too.
 //
 // https://dev.mysql.com/doc/dev/mysql-server/latest/page_caching_sha2_authentication_exchanges.html
 type fakeMySQL struct {
 	greeting string // the plugin of the greeting; "" for plugin
 	plugin   string // of the user
 	password string
-	fast     bool // the server remembers the password
-	factor   bool // it wants another login after the first
+	fast     bool // the server has the password in its cache
+	factor   bool // it requires a second factor
 
 	tls *tls.Config
 	key *rsa.PrivateKey
@@ -83,7 +83,7 @@ func (s *fakeMySQL) serve() {
 	s.send("\x0a8.4.0\x00\x01\x00\x00\x00" + string(s.nonce[:8]) + "\x00" + string([]byte{byte(capabilities), byte(capabilities >> 8), 255, 2, 0, byte(capabilities >> 16), byte(capabilities >> 24), 21}) +
 		strings.Repeat("\x00", 10) + string(s.nonce[8:]) + "\x00" + greeting + "\x00")
 	hello := s.receive()
-	if len(hello) == 32 { // wants TLS
+	if len(hello) == 32 { // requests TLS
 		conn := tls.Server(s.Conn, s.tls)
 		if conn.Handshake() != nil {
 			return
@@ -182,7 +182,7 @@ func (s fakeMySQL) listen(t *testing.T) string {
 	})
 }
 
-// TestPlugins is about the ways in which a user can prove the password.
+// TestPlugins tries each authentication plugin.
 func TestPlugins(t *testing.T) {
 	t.Parallel()
 	ca := servers.NewCA(t)
@@ -206,22 +206,22 @@ func TestPlugins(t *testing.T) {
 	}{
 		{"native", fakeMySQL{plugin: native}, "", ""},
 		{"switched to native", fakeMySQL{greeting: sha2, plugin: native}, "", ""},
-		{"remembered", fakeMySQL{plugin: sha2, fast: true}, "", ""},
-		{"switched, remembered", fakeMySQL{greeting: native, plugin: sha2, fast: true}, "", ""},
+		{"cached", fakeMySQL{plugin: sha2, fast: true}, "", ""},
+		{"switched, cached", fakeMySQL{greeting: native, plugin: sha2, fast: true}, "", ""},
 		{"over TLS", fakeMySQL{plugin: sha2, tls: conf}, "?tls=skip-verify", ""},
 		{"over TLS by default", fakeMySQL{greeting: native, plugin: sha2, tls: conf}, "", ""},
 		{"encrypted", fakeMySQL{plugin: sha2}, "", ""},
 		{"switched, encrypted", fakeMySQL{greeting: native, plugin: sha2}, "", ""},
-		{"encryption forbidden", fakeMySQL{plugin: sha2}, "?allowPublicKeyRetrieval=false", "forbids to ask for"},
+		{"encryption forbidden", fakeMySQL{plugin: sha2}, "?allowPublicKeyRetrieval=false", "forbids requesting that"},
 		{"sha256 over TLS", fakeMySQL{plugin: sha256, tls: conf}, "?tls=skip-verify", ""},
 		{"sha256 encrypted", fakeMySQL{greeting: sha2, plugin: sha256}, "", ""},
-		{"clear", fakeMySQL{plugin: clear}, "", "in the clear"},
-		{"clear over TLS, whoever it is", fakeMySQL{plugin: clear, tls: conf}, "", "in the clear"},
+		{"clear", fakeMySQL{plugin: clear}, "", "in cleartext"},
+		{"clear over unverified TLS", fakeMySQL{plugin: clear, tls: conf}, "", "in cleartext"},
 		{"clear over TLS", fakeMySQL{plugin: clear, tls: conf}, "?ssl-ca=" + ca.File, ""},
 		{"old", fakeMySQL{greeting: native, plugin: "mysql_old_password"}, "", "before MySQL 4.1"},
-		{"unknown", fakeMySQL{greeting: native, plugin: "auth_gssapi_client"}, "", "by the plugin auth_gssapi_client, which is not known here"},
+		{"unknown", fakeMySQL{greeting: native, plugin: "auth_gssapi_client"}, "", "by the plugin auth_gssapi_client, which is not supported"},
 		{"unknown greeting", fakeMySQL{greeting: "auth_gssapi_client", plugin: native}, "", ""},
-		{"two factors", fakeMySQL{plugin: native, factor: true}, "", "a second password"},
+		{"two factors", fakeMySQL{plugin: native, factor: true}, "", "a second factor"},
 		{"no TLS", fakeMySQL{plugin: native}, "?ssl-mode=required", "the server does not offer it"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestPlugins(t *testing.T) {
 	}
 }
 
-// driverConnects does what is tested here with github.com/go-sql-driver/mysql.
+// driverConnects logs in and runs a query with github.com/go-sql-driver/mysql.
 func driverConnects(t *testing.T, addr, password string, encrypted, clear bool) error {
 	t.Helper()
 	c := mysql.NewConfig()
@@ -275,14 +275,14 @@ func driverConnects(t *testing.T, addr, password string, encrypted, clear bool) 
 	return rows.Close()
 }
 
-// TestWithoutTLSTellsNothing requires that a server which has to speak TLS, and does
-// not, learns neither who it would have been nor a proof of the password.
+// TestWithoutTLSTellsNothing requires that a server which does not support the required TLS receives neither the user's
+// name nor a response made from the password.
 func TestWithoutTLSTellsNothing(t *testing.T) {
 	said := new(bytes.Buffer)
 	server := string(packets(0, fuzzGreeting(ofEveryLogin), "")) + string(packets(2, fakeDenied))
 	m := scriptedMySQL(t, []byte(server), said)
 	err := m.login(tlsRequired, tlsconfig.Options{})
-	if f := failure.Of(err); f.Class != failure.TLS || !bytes.Contains(said.Bytes(), []byte(nobody)) || bytes.Contains(said.Bytes(), []byte("app")) {
+	if f := failure.Of(err); f.Class != failure.TLS || !bytes.Contains(said.Bytes(), []byte(noUser)) || bytes.Contains(said.Bytes(), []byte("app")) {
 		t.Errorf("%v; said %q", err, said)
 	}
 }
@@ -299,7 +299,7 @@ func scriptedMySQL(t testing.TB, server []byte, said io.Writer) *session {
 	}
 }
 
-// packets frames payloads, the first of them with the number given.
+// packets frames payloads; the first has the given sequence number.
 func packets(first byte, payloads ...string) []byte {
 	var all []byte
 	for i, p := range payloads {
@@ -316,7 +316,7 @@ func fuzzGreeting(capabilities uint32) string {
 		"\x00\x00\x00\x00\x00\x00\x1d\x00\x00\x00qRk+ayE_'hPw\x00mysql_native_password\x00"
 }
 
-// Fuzz lets a server say anything, to a login and to a query.
+// Fuzz reads any answers of a server, to a login and to a query.
 func Fuzz(f *testing.F) {
 	greeting := fuzzGreeting(ofEveryLogin)
 	const column, end = "\x03def\x00\x00\x00\x011\x00\x0c\x3f\x00\x01\x00\x00\x00\x03\x81\x00\x00\x00\x00", "\xfe\x00\x00\x02\x00"
@@ -352,7 +352,7 @@ func Fuzz(f *testing.F) {
 	})
 }
 
-// TestTLS is about what the parameters of all those clients mean.
+// TestTLS pins the meaning of each client's TLS parameters.
 func TestTLS(t *testing.T) {
 	plain, preferred, required := tlsconfig.Options{}, tlsconfig.Options{Insecure: true}, tlsconfig.Options{Insecure: true}
 	verified, ca := tlsconfig.Options{}, tlsconfig.Options{CAFile: "/ca"}
@@ -405,7 +405,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestErrors is about what is made of the numbers that servers give their errors.
+// TestErrors pins the class and the hint of each error number.
 func TestErrors(t *testing.T) {
 	const message = "ohne Belang: hUnter2tIger9 für app"
 	for number, want := range map[uint16]struct {
@@ -419,7 +419,7 @@ func TestErrors(t *testing.T) {
 		1049:  {failure.Unexpected, `unknown database "app"`},
 		1053:  {failure.Unexpected, "the server is shutting down"},
 		1129:  {failure.Unexpected, "this host is blocked because of many connection errors"},
-		1130:  {failure.Authentication, "the server lets nobody in from this host"},
+		1130:  {failure.Authentication, "the server rejects connections from this host"},
 		1146:  {failure.Unexpected, "the server says: ohne Belang: … für app"},
 		1698:  {failure.Authentication, "access denied for user app"},
 		1862:  {failure.Authentication, "the password has expired for user app"},

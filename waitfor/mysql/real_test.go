@@ -22,7 +22,7 @@ import (
 // kinds is the table of all kinds.
 var kinds = waitfor.Kinds()
 
-// TestReal is about what a MariaDB says, to each target.
+// TestReal tries targets on a MariaDB server.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	ca, stranger := servers.NewCA(t), servers.NewCA(t)
@@ -48,7 +48,7 @@ func TestReal(t *testing.T) {
 		class  failure.Class
 		words  string
 	}{
-		// Who may log in.
+		// Credentials.
 		{target: "mysql://ADDR"},
 		{target: "mariadb://ADDR/of-no-interest"},
 		{target: "mysql://APP@ADDR"},
@@ -62,13 +62,13 @@ func TestReal(t *testing.T) {
 		{target: "mysql://ADDR/app#user=app&password-file=FILE"},
 		{target: "mysql://ed:wrong@ADDR", class: login, words: "access denied for user ed (error 1045)"},
 		{target: "mysql://app:wrong@ADDR/app", class: login, words: "access denied for user app (error 1045)"},
-		{target: "mysql://nobody:wrong@ADDR/app", class: login, words: "access denied for user nobody"},
+		{target: "mysql://absent:wrong@ADDR/app", class: login, words: "access denied for user absent"},
 		{target: "mysql://locked:PW@ADDR", class: login, words: "the account is locked for user locked"},
 		{target: "mysql://expired:PW@ADDR", class: login, words: "the password has expired for user expired"},
 		{target: "mysql://boss:PW@ADDR/nodb", class: unexpected, words: `unknown database "nodb" (error 1049)`},
 		{target: "mysql://APP@ADDR/nodb", class: login, words: "Access denied for user 'app'@'%' to database 'nodb'"},
 
-		// Other programs' forms.
+		// The targets of other programs.
 		{target: "APP@tcp(ADDR)/app"},
 		{target: "APP@tcp(ADDR)/app?tls=skip-verify&parseTime=true&loc=Europe/Berlin"},
 		{target: "boss:" + password + "@tcp(ADDR)/app?tls=false"},
@@ -128,7 +128,7 @@ func TestReal(t *testing.T) {
 	t.Run("limits", func(t *testing.T) { testMySQLLimits(t, m) })
 }
 
-// testMySQLStates is about what changes while a server runs.
+// testMySQLStates changes the state of a running server.
 func testMySQLStates(t *testing.T, m *servers.MariaDB) {
 	app := "mysql://app:" + m.Password + "@" + m.Addr + "/app"
 	attempt := func(target string) error { return kindtest.AttemptWith(t, kinds, target, m.Password, nil) }
@@ -140,7 +140,7 @@ func testMySQLStates(t *testing.T, m *servers.MariaDB) {
 	kindtest.RequireSays(t, "writable", attempt(app+"#query=SELECT NOT %40%40read_only"), "", "")
 
 	m.SQL(t, "SET GLOBAL require_secure_transport=ON")
-	err := attempt(app + "?ssl-mode=disabled") // to which MySQL has a word of its own, MariaDB does not
+	err := attempt(app + "?ssl-mode=disabled") // MySQL has its own error for this, MariaDB has not
 	kindtest.RequireSays(t, "without TLS", err, failure.Authentication, "access denied for user app")
 	if hint := failure.Of(err).Hint; !strings.Contains(hint, "TLS") {
 		t.Errorf("hint %s", hint)
@@ -149,7 +149,7 @@ func testMySQLStates(t *testing.T, m *servers.MariaDB) {
 	kindtest.RequireSays(t, "with TLS", attempt(app), "", "")
 	m.SQL(t, "SET GLOBAL require_secure_transport=OFF")
 
-	m.SQL(t, "SET GLOBAL max_connections=10") // and one of an administrator's
+	m.SQL(t, "SET GLOBAL max_connections=10") // and one for an administrator
 	var held []net.Conn
 	for range 11 {
 		c, err := net.Dial("tcp", m.Addr)
@@ -157,7 +157,7 @@ func testMySQLStates(t *testing.T, m *servers.MariaDB) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.Read(make([]byte, 1)) // when it counts
+		c.Read(make([]byte, 1)) // from then on it counts as a connection
 		held = append(held, c)
 	}
 	kindtest.RequireSays(t, "many connections", attempt(app), failure.Unexpected, "too many connections (error 1040)")
@@ -171,7 +171,7 @@ func testMySQLStates(t *testing.T, m *servers.MariaDB) {
 	m.SQL(t, "SET GLOBAL max_connections=100")
 }
 
-// testMySQLPolite is about what is left behind by attempts that ended as they should.
+// testMySQLPolite pins that successful attempts leave no errors in the server's counters.
 func testMySQLPolite(t *testing.T, m *servers.MariaDB) {
 	before := m.SQL(t, "SHOW GLOBAL STATUS LIKE 'Aborted%'")
 	app := "mysql://app:" + m.Password + "@" + m.Addr + "/app"
@@ -185,8 +185,8 @@ func testMySQLPolite(t *testing.T, m *servers.MariaDB) {
 	}
 }
 
-// testMySQLLimits pins that no query outlives its attempt for long: those of a wait would
-// take every place in the server.
+// testMySQLLimits pins that no query outlives its attempt for long: those of a wait would use up the server's
+// connections.
 func testMySQLLimits(t *testing.T, m *servers.MariaDB) {
 	check, err := waitfor.Parse("mysql://app:"+m.Password+"@"+m.Addr+"/app#query=SELECT SLEEP(300)", target.Options{})
 	if err != nil {
@@ -195,7 +195,7 @@ func testMySQLLimits(t *testing.T, m *servers.MariaDB) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := check.Check(ctx); err == nil {
-		t.Error("a query of five minutes is done at once")
+		t.Error("a query of five minutes ended at once")
 	}
 	left := ""
 	for limit := time.Now().Add(time.Minute); left != "0" && time.Now().Before(limit); {
@@ -206,7 +206,7 @@ func testMySQLLimits(t *testing.T, m *servers.MariaDB) {
 	}
 }
 
-// TestRealCourse waits for a server while it comes, and for what a migration makes.
+// TestRealCourse waits for a server that is starting, and for the table that a migration creates.
 func TestRealCourse(t *testing.T) {
 	t.Parallel()
 	m := servers.NewMariaDB(t, servers.MariaDBOptions{})
@@ -246,9 +246,8 @@ func TestRealCourse(t *testing.T) {
 	}
 }
 
-// TestHostIsNotBlocked makes many attempts at a server that blocks a host after ten
-// errors of it: connections that were given up between the greeting and the login.
-// MariaDB does not count those of 127.0.0.1, so these come from 127.0.0.2.
+// TestHostIsNotBlocked makes many attempts at a server that blocks a host after ten connections that ended between the
+// greeting and the login. MariaDB does not count those of 127.0.0.1, so these come from 127.0.0.2.
 func TestHostIsNotBlocked(t *testing.T) {
 	t.Parallel()
 	ca := servers.NewCA(t)
@@ -271,7 +270,7 @@ func TestHostIsNotBlocked(t *testing.T) {
 	}
 	kindtest.RequireSays(t, "after 240 attempts", attempt("mysql://ADDR"), "", "")
 
-	for range 12 { // what the test is about, if the server does block
+	for range 12 { // makes sure that the server does block a host
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Read(make([]byte, 1))
 			c.Close()
@@ -282,7 +281,7 @@ func TestHostIsNotBlocked(t *testing.T) {
 		err = attempt("mysql://ADDR")
 	}
 	if err == nil {
-		t.Skip("this server does not block 127.0.0.2, for it cannot look up the address's name")
+		t.Skip("this server does not block 127.0.0.2, because it cannot look up the address's name")
 	}
 	kindtest.RequireSays(t, "blocked", err, failure.Unexpected, "this host is blocked because of many connection errors")
 	kindtest.RequireSays(t, "blocked", attempt("mysql://app:"+m.Password+"@ADDR/app"), failure.Unexpected, "this host is blocked")

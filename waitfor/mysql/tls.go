@@ -10,18 +10,18 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// tlsMode says whether TLS is spoken after the greeting.
+// tlsMode says whether TLS starts after the greeting.
 type tlsMode int
 
 const (
 	tlsPlain     tlsMode = iota
-	tlsPreferred         // if the server does, whoever it is
+	tlsPreferred         // if the server supports it; the certificate is not verified
 	tlsRequired
 )
 
-var errMySQLTLS = errors.New("want disabled, preferred, required, verify-ca or verify-identity for ssl-mode; true, false, skip-verify or preferred for tls, for what a Go program calls otherwise is not known here")
+var errMySQLTLS = errors.New("ssl-mode: want disabled, preferred, required, verify-ca or verify-identity; tls: want true, false, skip-verify or preferred (a configuration that a Go program registers under another name is unknown here)")
 
-// tlsOf reads what the target says of TLS, in the parameters of any client:
+// tlsOf reads the TLS settings of the target, in the parameters of any client:
 //
 //	ssl-mode, ssl-ca, ssl-cert, ssl-key               mysql, MySQL Shell (https://dev.mysql.com/doc/refman/en/connection-options.html)
 //	sslMode, useSSL, requireSSL, verifyServerCertificate,
@@ -30,8 +30,8 @@ var errMySQLTLS = errors.New("want disabled, preferred, required, verify-ca or v
 //	ssl_verify_identity, ssl_disabled                 PyMySQL, mysqlclient, MySQL Connector/Python
 //	tls                                               Go's driver
 //
-// Without any, it does as mysql: TLS if the server has it, whoever it is. A CA is
-// reason enough to verify.
+// Without any, it does what the mysql client does: TLS if the server supports it, without verifying the certificate.
+// With a CA, the certificate is verified.
 func tlsOf(t *target.Target, s wire.Server) (tlsMode, tlsconfig.Options, error) {
 	if err := s.Certificates([]string{"ssl-ca", "ssl_ca", "sslca", "serverSslCert"}, []string{"ssl-cert", "ssl_cert", "sslcert"}, []string{"ssl-key", "ssl_key", "sslkey"}); err != nil {
 		return 0, s.TLS, err
@@ -42,7 +42,7 @@ func tlsOf(t *target.Target, s wire.Server) (tlsMode, tlsconfig.Options, error) 
 		return 0, o, err
 	}
 	switch {
-	case s.Encrypted: // the setting, which verifies unless it is told not to
+	case s.Encrypted: // by the setting tls, which verifies by default
 		return tlsRequired, o, nil
 	case mode == "" && o.CAFile != "":
 		return tlsRequired, o, nil
@@ -63,7 +63,7 @@ func tlsOf(t *target.Target, s wire.Server) (tlsMode, tlsconfig.Options, error) 
 		o.AnyName = o.CAFile != ""
 		return tlsRequired, o, nil
 	case "verify-ca":
-		o.AnyName = o.CAFile != "" // else anybody could show a certificate that some root vouches for
+		o.AnyName = o.CAFile != "" // any server can get a certificate from a public CA
 		return tlsRequired, o, nil
 	case "verify-identity", "verify-full", "true":
 		return tlsRequired, o, nil
@@ -71,8 +71,7 @@ func tlsOf(t *target.Target, s wire.Server) (tlsMode, tlsconfig.Options, error) 
 	return 0, o, errMySQLTLS
 }
 
-// modeOf is what the parameters ask for, as a value of ssl-mode or of tls; "" if
-// that is nothing.
+// modeOf returns the mode that the parameters ask for, as a value of ssl-mode or tls, or "".
 func modeOf(t *target.Target) string {
 	on := func(names ...string) bool { return forms.Yes(t.URL.Param(names...)) }
 	off := func(names ...string) bool { return forms.No(t.URL.Param(names...)) }
@@ -96,7 +95,7 @@ func modeOf(t *target.Target) string {
 	case on("useSSL") && on("disableSslHostnameVerification"):
 		return "verify-ca"
 	case on("useSSL", "ssl") && t.Scheme == "mariadb", t.URL.Param("serverSslCert") != "":
-		return "verify-identity" // of MariaDB's
+		return "verify-identity" // as in MariaDB's Connector/J
 	case on("useSSL", "ssl"):
 		return "required"
 	}

@@ -308,7 +308,7 @@ func (o *options) host(addr string) string {
 }
 
 // password returns the user's password at a server: from the target, the settings, the service, the environment, or a
-// password file; "" if there is none.
+// password file; "" if it is not set anywhere.
 func (o *options) password(addr, host string) (string, error) {
 	_, password, err := wire.Login(wire.Server{Target: o.Target}, "", "")
 	if password != "" || err != nil {

@@ -17,10 +17,10 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
-// TestUsage pins what is a mistake of the target's, and said before anything is tried.
+// TestUsage pins the mistakes in a target that are reported before any attempt.
 func TestUsage(t *testing.T) {
 	for text, want := range map[string]string{
 		"postgres:///app":                                       "host missing",
@@ -55,7 +55,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestShown pins what the log calls a target.
+// TestShown pins how the log shows a target.
 func TestShown(t *testing.T) {
 	for text, want := range map[string]string{
 		"postgres://app:x@mydb/app?sslmode=disable":    "postgres://mydb/app?…",
@@ -95,8 +95,7 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// TestService pins what a service file gives, and that the target and only then
-// the environment comes before and after it.
+// TestService pins what a service file sets: the target wins over it, and it wins over the environment.
 func TestService(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "services")
 	text := "# [no]\n[a]\n host = h1,h2 \n port=5433\nuser=ann\nsslmode=disable\npassword=x=y\n[b]\nhostaddr=fd00::1\n"
@@ -127,7 +126,7 @@ func TestService(t *testing.T) {
 	}
 }
 
-// servePostgres answers a startup by what is given, and each message after it by the next.
+// servePostgres answers a startup with the first of the given texts, and each message after it with the next.
 func servePostgres(answers ...string) func(net.Conn) {
 	return func(c net.Conn) {
 		b := make([]byte, 1<<12)
@@ -143,13 +142,13 @@ func servePostgres(answers ...string) func(net.Conn) {
 
 func says(kind byte, body string) string { return string(message(kind, []byte(body))) }
 
-// asks is the server's message of a kind of login.
+// asks returns an authentication message of the server.
 func asks(kind uint32, body string) string {
 	return says('R', string(binary.BigEndian.AppendUint32(nil, kind))+body)
 }
 
-// TestHostile tries servers that are none, or that want what no server may have.
-// They are written from the protocol's specification.
+// TestHostile tries servers that break the protocol, or request what no server may have. They follow the protocol's
+// specification.
 func TestHostile(t *testing.T) {
 	ready := asks(0, "") + says('Z', "I")
 	one := says('D', "\x00\x01\x00\x00\x00\x011") + says('C', "SELECT 1\x00") + says('Z', "I")
@@ -162,17 +161,17 @@ func TestHostile(t *testing.T) {
 		"a pooler without a server":    {[]string{ready, says('E', "SFATAL\x00C08P01\x00Mquery_wait_timeout\x00\x00")}, "unexpected answer: query_wait_timeout"},
 		"ready, unknown messages":      {[]string{asks(0, "") + says('x', "?") + says('Z', "I"), one}, ""},
 		"a pooler":                     {[]string{says('E', "SERROR\x00C08P01\x00Mserver login failed hUnter2\x00\x00")}, "unexpected answer: server login failed …"},
-		"an error without a word":      {[]string{says('E', "\x00")}, "unexpected answer: the server reported an error without a reason"},
+		"an error without a text":      {[]string{says('E', "\x00")}, "unexpected answer: the server reported an error without a reason"},
 		"an error in another language": {[]string{says('E', "SFATAL\x00C28P01\x00MPasswort-Authentifizierung für Benutzer »app« fehlgeschlagen\x00\x00")}, "authentication: Passwort-Authentifizierung für Benutzer »app« fehlgeschlagen"},
 		"GSS":                          {[]string{asks(7, "")}, "authentication: the server requires an unsupported login method (gss)"},
 		"Kerberos":                     {[]string{asks(2, "")}, "authentication: the server requires an unsupported login method (an old one)"},
 		"the password, then nothing":   {[]string{asks(3, ""), ""}, ""},
 		"the password again and again": {[]string{asks(3, ""), asks(3, "")}, "unexpected answer: the answer is not PostgreSQL"},
-		"SCRAM that is none":           {[]string{scram, asks(11, "hello")}, "unexpected answer: the server's message is not SCRAM"},
+		"invalid SCRAM":                {[]string{scram, asks(11, "hello")}, "unexpected answer: the server's message is not SCRAM"},
 		"SCRAM without an end":         {[]string{scram, asks(0, "")}, "unexpected answer: the answer is not PostgreSQL"},
 		"another SASL":                 {[]string{asks(10, "OAUTHBEARER\x00\x00")}, "authentication: the server does not offer a login by SCRAM-SHA-256"},
 		"a short message":              {[]string{"R\x00\x00\x00\x06\x00\x00"}, "unexpected answer: the answer is not PostgreSQL"},
-		"a length of nothing":          {[]string{"R\x00\x00\x00\x00"}, "unexpected answer: the answer is not PostgreSQL"},
+		"a length of zero":             {[]string{"R\x00\x00\x00\x00"}, "unexpected answer: the answer is not PostgreSQL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +197,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Fuzz reads what a server may say, in a login and to a query.
+// Fuzz reads any answers of a server, to a login and to a query.
 func Fuzz(f *testing.F) {
 	key := says('K', "\x00\x00\x12\x34abcd")
 	status := says('S', "in_hot_standby\x00off\x00") + says('S', "default_transaction_read_only\x00off\x00")
@@ -232,7 +231,7 @@ func Fuzz(f *testing.F) {
 	})
 }
 
-// script is a connection to somebody who has said all already.
+// script is a connection on which all answers have already arrived.
 type script struct {
 	io.Reader
 	net.Conn

@@ -17,10 +17,10 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// within bounds an attempt, on however busy a machine.
+// within limits an attempt, even on a busy machine.
 const within = 30 * time.Second
 
-// try makes one attempt, as a person would be told of it: "ready", or class, text and note.
+// try makes one attempt, and returns what the log would say: "ready", or class, text and note.
 func tryPostgres(t *testing.T, text string, env map[string]string) string {
 	t.Helper()
 	check, err := kinds.Parse(text, target.Options{Getenv: func(name string) string { return env[name] }})
@@ -40,7 +40,7 @@ func tryPostgres(t *testing.T, text string, env map[string]string) string {
 	return string(f.Class) + ": " + f.Error()
 }
 
-// awaitPostgres makes attempts until one says so.
+// awaitPostgres makes attempts until one has the wanted result.
 func awaitPostgres(t *testing.T, target, want string) {
 	t.Helper()
 	last := ""
@@ -55,7 +55,7 @@ func awaitPostgres(t *testing.T, target, want string) {
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	p := servers.StartPostgres(t, servers.PostgresOptions{
-		HBA:      []string{"host all clear all password", "host all hashed all md5", "host all trusted all trust", "host all nobody all reject", "local all sock trust"},
+		HBA:      []string{"host all clear all password", "host all hashed all md5", "host all trusted all trust", "host all rejected all reject", "local all sock trust"},
 		Settings: []string{"max_connections=12", "superuser_reserved_connections=0"},
 	})
 	for _, statement := range []string{
@@ -80,7 +80,7 @@ func TestPostgres(t *testing.T) {
 		env    []string
 		want   string
 	}{
-		// Who is there.
+		// Credentials.
 		{"postgres://" + p.Addr, nil, "ready"},
 		{"postgres://" + p.Addr + "/absent", nil, "ready"},
 		{app, nil, "ready"},
@@ -94,7 +94,7 @@ func TestPostgres(t *testing.T) {
 		{"postgres://app@" + p.Addr + "/app", nil, "authentication: the server requires a password, and the target has no password"},
 		{"postgres://app:wrong@" + p.Addr + "/app", nil, `authentication: password authentication failed for user "app"`},
 		{"postgres://absent:wrong@" + p.Addr + "/app", nil, `authentication: no pg_hba.conf entry for host "127.0.0.1", user "absent", database "app", no encryption`},
-		{"postgres://nobody:wrong@" + p.Addr + "/app", nil, `authentication: pg_hba.conf rejects connection for host "127.0.0.1", user "nobody", database "app", no encryption`},
+		{"postgres://rejected:wrong@" + p.Addr + "/app", nil, `authentication: pg_hba.conf rejects connection for host "127.0.0.1", user "rejected", database "app", no encryption`},
 		{"postgres://app:" + p.Password + "@" + p.Addr + "/absent", nil, `unexpected answer: database "absent" does not exist`},
 		{"postgres://clear:c%20lear@" + p.Addr + "/app", nil, "ready"},
 		{"postgres://clear:c%20lear@" + p.Addr + "/app?require_auth=scram-sha-256,md5", nil, "authentication: the server requires a login method that the target does not allow (password)"},
@@ -107,7 +107,7 @@ func TestPostgres(t *testing.T) {
 		{"postgres://trusted@" + p.Addr + "/app", nil, "ready"},
 		{"postgres://trusted@" + p.Addr + "/app?require_auth=scram-sha-256", nil, "authentication: the server requires a login method that the target does not allow (none)"},
 
-		// Other forms.
+		// Other forms of targets.
 		{"host=" + host + " port=" + port + " user=app dbname=app password='" + p.Password + "'", nil, "ready"},
 		{"host=" + host + ",127.0.0.1 port=1," + port + " user=app dbname=app password='" + p.Password + "'#query=SELECT true", nil, "ready"},
 		{"host=db.invalid hostaddr=127.0.0.1 port=" + port + " user=app dbname=app", secret, "ready"},
@@ -125,10 +125,10 @@ func TestPostgres(t *testing.T) {
 		{"host=" + p.Socket + " port=1", nil, "missing: no such socket"},
 		{"${env:DATABASE_URL}#query=select 1", []string{"DATABASE_URL", app}, "ready"},
 		{"${env:DATABASE_URL}#query=select 1", []string{"DATABASE_URL", "host=" + host + " port=" + port + " user=app dbname=app password=" + p.Password}, "ready"},
-		{app + "#user=nobody", nil, "ready"},
+		{app + "#user=other", nil, "ready"},
 		{"postgres://" + p.Addr + "/app#user=app&password-file=" + passfile, nil, `authentication: password authentication failed for user "app"`},
 
-		// What is asked.
+		// Queries.
 		{app + "#query=select true", nil, "ready"},
 		{app + "#query=select false", nil, "unexpected answer: the query returns f (select false)"},
 		{app + "#query=select 0.0", nil, "unexpected answer: the query returns 0.0 (select 0.0)"},
@@ -152,7 +152,7 @@ func TestPostgres(t *testing.T) {
 		{app + "?targetServerType=secondary", nil, "unexpected answer: the server is a primary"},
 		{app, []string{"PGTARGETSESSIONATTRS", "read-write"}, "ready"},
 
-		// What the server does not offer.
+		// TLS, which the server does not offer.
 		{app + "?sslmode=require", nil, "TLS: TLS: the server does not offer it"},
 		{app + "#tls", nil, "TLS: TLS: the server does not offer it"},
 		{app + "#insecure", nil, "TLS: TLS: the server does not offer it"},
@@ -170,15 +170,15 @@ func TestPostgres(t *testing.T) {
 			t.Errorf("%s: %s, want %s", test.target, got, test.want)
 		}
 		if strings.Contains(got, p.Password) {
-			t.Errorf("%s: the password is told", test.target)
+			t.Errorf("%s: the password is shown", test.target)
 		}
 	}
 	testPostgresCancel(t, p)
-	p.SQL(t, "CREATE DATABASE copy TEMPLATE app") // which works as long as nobody is left behind in it
+	p.SQL(t, "CREATE DATABASE copy TEMPLATE app") // fails if a session is left in it
 	testPostgresFull(t, p)
 }
 
-// testPostgresFull takes all places for connections.
+// testPostgresFull uses up all connections.
 func testPostgresFull(t *testing.T, p *servers.Postgres) {
 	t.Helper()
 	text := "postgres://app:" + p.Password + "@" + p.Addr + "/app"
@@ -209,7 +209,7 @@ func testPostgresFull(t *testing.T, p *servers.Postgres) {
 		}
 	}
 	if !full {
-		t.Fatal("the server lets everybody in")
+		t.Fatal("the server has no limit of connections")
 	}
 	for _, target := range []string{text, "postgres://" + p.Addr} {
 		if got := tryPostgres(t, target, nil); got != "unexpected answer: sorry, too many clients already" {
@@ -218,7 +218,7 @@ func testPostgresFull(t *testing.T, p *servers.Postgres) {
 	}
 }
 
-// testPostgresCancel pins that a query which nobody waits for any more does not go on.
+// testPostgresCancel pins that a query ends with its attempt.
 func testPostgresCancel(t *testing.T, p *servers.Postgres) {
 	t.Helper()
 	running := func() bool {
@@ -247,7 +247,7 @@ func testPostgresCancel(t *testing.T, p *servers.Postgres) {
 	await(false)
 }
 
-// TestRecovers sees a server that starts up, a standby, and several servers.
+// TestRecovers tries a server that is starting up, a standby, and several servers.
 func TestRecovers(t *testing.T) {
 	t.Parallel()
 	p := servers.StartPostgres(t, servers.PostgresOptions{Settings: []string{"wal_level=replica"}})
@@ -289,7 +289,7 @@ func TestRecovers(t *testing.T) {
 	awaitPostgres(t, app(p.Addr)+"?target_session_attrs=read-write#query=select 1", "ready")
 }
 
-// TestTLS shakes hands as each sslmode has it.
+// TestTLS pins the handshake of each sslmode.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	ca, stranger := servers.NewCA(t), servers.NewCA(t)
@@ -304,7 +304,7 @@ func TestTLS(t *testing.T) {
 	at := func(login, host, rest string) string {
 		return "postgres://" + login + host + ":" + port + "/app" + rest
 	}
-	wrongName := "TLS: TLS: the certificate is not for 127.0.0.1 but for localhost"
+	wrongName := "TLS: TLS: the certificate is not for 127.0.0.1 but " + "for localhost"
 	unknown := "TLS: TLS: the certificate is signed by an unknown authority (CN=initbox test CA)"
 	for _, test := range []struct{ target, env, want string }{
 		{at(login, "localhost", "?sslmode=verify-full&sslrootcert="+ca.File), "", "ready"},

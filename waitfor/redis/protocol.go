@@ -14,17 +14,15 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// A session is a conversation in RESP2, which every server speaks until it is told
-// otherwise.
+// A session is a conversation in RESP2, the default protocol of every server.
 type session struct {
 	*wire.Conversation
 	target  *target.Target
 	secrets []string // that the server may repeat
-	replies int      // so many were read, with those in arrays
+	replies int      // number read, with those in arrays
 }
 
-// A answer is what a server says: a simple string '+', an error '-', a number ':',
-// a string '$' or an array '*'.
+// An answer is a reply of a server: a simple string '+', an error '-', a number ':', a string '$' or an array '*'.
 type answer struct {
 	kind  byte
 	text  string
@@ -32,13 +30,13 @@ type answer struct {
 	items []answer
 }
 
-// How much a server may say: what it is asked has a few items, and arrays in an array.
+// Limits of one reply: the commands sent here return few items, and arrays within an array.
 const (
 	maxReplies = 1000
 	maxDepth   = 4
 )
 
-// do sends a command, and returns the answer, which may be an error of the server's.
+// do sends a command, and returns the answer, which may be an error of the server.
 func (r *session) do(args ...string) (answer, error) {
 	poll.Doing(r.Ctx, "waiting for the answer to "+args[0])
 	var b bytes.Buffer
@@ -47,14 +45,14 @@ func (r *session) do(args ...string) (answer, error) {
 		b.WriteString("$" + strconv.Itoa(len(arg)) + "\r\n" + arg + "\r\n")
 	}
 	_, sent := r.Write(b.Bytes())
-	reply, err := r.reply(0) // a server that has no place for another client says so at once, and reads nothing
+	reply, err := r.reply(0) // a server with too many clients reports that at once, and reads nothing
 	if sent != nil && err != nil && failure.Of(err).Class == failure.Reset {
 		return reply, sent
 	}
 	return reply, err
 }
 
-// want sends a command to which there is one good answer.
+// want sends a command with one valid answer.
 func (r *session) want(answer string, args ...string) error {
 	reply, err := r.do(args...)
 	switch {
@@ -119,9 +117,8 @@ func (r *session) reply(depth int) (answer, error) {
 	return reply, nil
 }
 
-// unrepeated cuts off what a server repeats of a command that has a password in it,
-// which may be a part of the password, or the password with other characters in the
-// place of some: ERR unknown command 'AUTH', with args beginning with: 'hunter2'.
+// unrepeated cuts off what a server repeats of a command with a password, which may be a part of the password, or the
+// password with some characters replaced: ERR unknown command 'AUTH', with args beginning with: 'hunter2'.
 func unrepeated(text string) string {
 	if i := strings.IndexAny(text, "'`\""); i >= 0 {
 		return text[:i]
@@ -129,22 +126,22 @@ func unrepeated(text string) string {
 	return text
 }
 
-// hints say what to do, by the word with which the server's error begins.
+// hints say what to do about an error of the server, by its first word.
 var hints = map[string]string{
-	"LOADING":     "the server reads its data from the disk; it is ready when it is through",
-	"MASTERDOWN":  "the replica has lost its master, and may not answer from old data (replica-serve-stale-data): is the master running?",
-	"BUSY":        "a script or function runs for longer than it may: it ends by itself, or by SCRIPT KILL or FUNCTION KILL",
-	"NOAUTH":      "the server says nothing, not even whether it still loads, to who does not log in: redis://:${file:/secrets/password}@HOST, --password-file or REDISCLI_AUTH",
-	"WRONGPASS":   "is it the present password, and does the server's ACL have the user, enabled?",
-	"NOPERM":      "the user needs the right to what is asked: ACL SETUSER NAME +ping +role +exists +get ~KEY",
-	"DENIED":      "the server has no password and takes connections from its own host only: give it a password (requirepass), or set protected-mode no",
-	"MISCONF":     "the server cannot save its data: look at its log and its volume",
+	"LOADING":     "the server is reading its data from disk, and will be ready after that",
+	"MASTERDOWN":  "the replica has lost its master, and is configured not to answer with stale data (replica-serve-stale-data): is the master running?",
+	"BUSY":        "a script or function exceeds its time limit: wait until it ends, or use SCRIPT KILL or FUNCTION KILL",
+	"NOAUTH":      "without a login, the server does not even report whether it is loading its data: set redis://:${file:/secrets/password}@HOST, --password-file or REDISCLI_AUTH",
+	"WRONGPASS":   "is the password current, and is the user in the server's ACL, and enabled?",
+	"NOPERM":      "the user needs permission for these commands: ACL SETUSER NAME +ping +role +exists +get ~KEY",
+	"DENIED":      "the server has no password and accepts connections from its own host only: set a password (requirepass), or protected-mode no",
+	"MISCONF":     "the server cannot save its data: check its log and its volume",
 	"CLUSTERDOWN": "are all masters of the cluster running, and are all slots assigned?",
 	"MOVED":       "the cluster is being changed",
-	"WRONGTYPE":   "the value of a string is compared: of another type, #key=KEY alone asks whether there is one",
+	"WRONGTYPE":   "only strings can be compared with a value: for other types, #key=KEY checks that the key exists",
 }
 
-// failed is the failure of a server that says no, in its words.
+// failed converts an error of the server, and keeps its text.
 func (r *session) failed(text string) error {
 	text, _, _ = strings.Cut(text, ", with args beginning with")
 	code, _, _ := strings.Cut(text, " ")
@@ -160,7 +157,7 @@ func (r *session) failed(text string) error {
 		f.Class = failure.Authentication
 	case strings.Contains(text, "without any password configured"), strings.HasPrefix(text, "ERR Client sent AUTH"):
 		f.Class = failure.Authentication
-		f.Hint = "the target has a password, and the server wants none: take it out, or give the server one"
+		f.Hint = "the target has a password, but the server needs none: remove it, or set one in the server"
 	case f.Text == wire.Wordless:
 		f.Hint = "the server reported this error: look at its log"
 	case strings.HasPrefix(text, "ERR max number of clients"):
@@ -168,12 +165,12 @@ func (r *session) failed(text string) error {
 	case strings.HasPrefix(text, "ERR DB index"):
 		f.Hint = "the server has fewer databases: see its setting databases, and the end of the URL, redis://HOST/DATABASE"
 	case strings.HasPrefix(text, "ERR This instance has cluster support disabled"):
-		f.Hint = "the server is no part of a cluster: leave out #cluster, or set cluster-enabled yes"
+		f.Hint = "the server is not part of a cluster: leave out #cluster, or set cluster-enabled yes"
 	}
 	return f
 }
 
-// loaded is how much of its data the server has loaded, if it tells.
+// loaded returns the share of its data that the server has loaded, or "" if it does not report that.
 func (r *session) loaded() string {
 	reply, err := r.do("INFO", "persistence")
 	if err != nil || reply.kind != '$' {
@@ -186,7 +183,7 @@ func (r *session) loaded() string {
 	return strconv.Itoa(int(part)) + " %"
 }
 
-// infoField returns the value of a field in what INFO or CLUSTER INFO says.
+// infoField returns the value of a field in the answer to INFO or CLUSTER INFO.
 func infoField(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {
@@ -196,8 +193,8 @@ func infoField(text, name string) string {
 	return ""
 }
 
-// role returns "master", or "replica" and the state of its link to the master:
-// "connect", "connecting", "sync" or "connected", or as INFO has it "up" or "down".
+// role returns "master", or "replica" and the state of its link to the master: "connect", "connecting", "sync" or
+// "connected", or "up" or "down" from INFO.
 func (r *session) role() (role, link string, err error) {
 	reply, err := r.do("ROLE")
 	if err != nil {
@@ -249,8 +246,8 @@ func (r *session) clusterState() error {
 	return f
 }
 
-// movedTo returns the address of the server of the cluster that has the key which was
-// asked for: MOVED 3999 10.0.0.7:6379, or :6379 for another port of the same host.
+// movedTo returns the address in a redirection to the server of the cluster that has the key: MOVED 3999 10.0.0.7:6379,
+// or :6379 for another port of the same host.
 func (r *session) movedTo(reply answer) (addr string, moved bool) {
 	words := strings.Fields(reply.text)
 	if reply.kind != '-' || len(words) != 3 || words[0] != "MOVED" {

@@ -66,8 +66,8 @@ func TestLogin(t *testing.T) {
 	kindtest.NotReady(t, kinds, "redis://"+r.Addr+"#password-file="+password+".absent", failure.Missing, "cannot read secret file")
 }
 
-// TestRepeatsPasswords pins that what the server repeats of a login is not told: it
-// cuts what is long, and replaces what is not printable.
+// TestRepeatsPasswords pins that what the server repeats of a login is not shown: it truncates long passwords, and
+// replaces characters that are not printable.
 func TestRepeatsPasswords(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t, servers.RedisOptions{Args: []string{"--rename-command", "AUTH", ""}})
@@ -112,7 +112,7 @@ func TestMaxClients(t *testing.T) {
 	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	conn.Read(make([]byte, 100)) // it has its place, or there was none
+	conn.Read(make([]byte, 100)) // either the server serves the connection, or there are too many
 	for {
 		f := kindtest.Attempt(t, kinds, "redis://"+r.Addr)
 		if f != nil {
@@ -126,8 +126,7 @@ func TestMaxClients(t *testing.T) {
 	kindtest.NotReady(t, kinds, "redis://"+r.Addr, failure.Unexpected, "ERR max number of clients reached")
 }
 
-// TestLoading pins what is said while a server reads its data, which it does slowly
-// here until it is told not to.
+// TestLoading pins the failure while a server reads its data, which is slowed down here until a command ends that.
 func TestLoading(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRedis(t, servers.RedisOptions{Args: []string{"--requirepass", "hUnter2"}})
@@ -166,12 +165,12 @@ func TestSentinel(t *testing.T) {
 	_, port, _ := net.SplitHostPort(master.Addr)
 	replica := servers.StartRedis(t, servers.RedisOptions{Args: []string{"--replicaof", "127.0.0.1", port}})
 	kindtest.BecomesReady(t, kinds, "redis://"+replica.Addr+"#role=replica")
-	nobody := kindtest.RefusedAddr(t)
-	_, nobodyPort, _ := net.SplitHostPort(nobody)
+	gone := kindtest.RefusedAddr(t)
+	_, gonePort, _ := net.SplitHostPort(gone)
 	_, replicaPort, _ := net.SplitHostPort(replica.Addr)
 	sentinel := servers.StartRedis(t, servers.RedisOptions{Args: []string{"--requirepass", "hUnter2"}, Sentinel: "sentinel monitor mymaster 127.0.0.1 " + port + " 1\n" +
 		"sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 5000\n" +
-		"sentinel monitor nobody 127.0.0.1 " + nobodyPort + " 1\nsentinel monitor replica 127.0.0.1 " + replicaPort + " 2\n"})
+		"sentinel monitor gone 127.0.0.1 " + gonePort + " 1\nsentinel monitor replica 127.0.0.1 " + replicaPort + " 2\n"})
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("hUnter2\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -181,8 +180,8 @@ func TestSentinel(t *testing.T) {
 	kindtest.Ready(t, kinds, "redis+sentinel://127.0.0.1:1,"+sentinel.Addr+"/mymaster#"+own)
 	kindtest.Ready(t, kinds, "redis://"+sentinel.Addr+"/0#sentinel=mymaster&role=master&"+own)
 	kindtest.Ready(t, kinds, "redis://:hUnter2@"+sentinel.Addr) // it is a server as well
-	kindtest.NotReady(t, kinds, "redis+sentinel://"+sentinel.Addr+"/other/3#"+own, failure.Unexpected, "the sentinel knows no master other")
-	kindtest.NotReady(t, kinds, "redis+sentinel://"+sentinel.Addr+"/nobody#"+own, failure.Refused, "master nobody at "+nobody+": connection refused")
+	kindtest.NotReady(t, kinds, "redis+sentinel://"+sentinel.Addr+"/other/3#"+own, failure.Unexpected, "the sentinel does not know a master other")
+	kindtest.NotReady(t, kinds, "redis+sentinel://"+sentinel.Addr+"/gone#"+own, failure.Refused, "master gone at "+gone+": connection refused")
 	kindtest.NotReady(t, kinds, "redis+sentinel://"+sentinel.Addr+"/replica#"+own, failure.Unexpected, "master ")
 	kindtest.NotReady(t, kinds, "redis+sentinel://"+master.Addr+"/mymaster", failure.Unexpected, "ERR unknown command 'SENTINEL'")
 	sentinel.Until(t, replicaPort, "-a", "hUnter2", "SENTINEL", "REPLICAS", "mymaster")
@@ -210,10 +209,10 @@ func TestCluster(t *testing.T) {
 	busPort := strings.TrimPrefix(nodes[1].Call(t, "CONFIG", "GET", "cluster-port"), "cluster-port\n")
 	nodes[0].Call(t, "CLUSTER", "MEET", "127.0.0.1", port, busPort)
 	kindtest.BecomesReady(t, kinds, target)
-	for _, node := range nodes { // of which the other may hear later
+	for _, node := range nodes { // the other may learn of it later
 		kindtest.BecomesReady(t, kinds, "redis://"+node.Addr+"#cluster")
 	}
-	nodes[0].Call(t, "-c", "SET", "a", "1") // of slot 15495
+	nodes[0].Call(t, "-c", "SET", "a", "1") // slot 15495
 	kindtest.Ready(t, kinds, "redis://"+nodes[0].Addr+"#cluster&key=a=1")
 	kindtest.Ready(t, kinds, "redis://"+nodes[1].Addr+"#key=a")
 	kindtest.NotReady(t, kinds, "redis://"+nodes[0].Addr+"#key=a=2", failure.Unexpected, "another value")

@@ -1,5 +1,5 @@
-// Package redis waits for Redis, Valkey and the like: for a login, a primary, a cluster that is
-// whole, and keys; directly or through Sentinel.
+// Package redis waits for Redis, Valkey and compatible servers: for a login, a primary, a complete cluster, and keys;
+// directly or through Sentinel.
 package redis
 
 import (
@@ -20,12 +20,12 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the schemes redis, rediss, valkey, valkeys, redis+sentinel,
-// rediss+sentinel and redis+socket.
+// Kind is the kind of targets with the schemes redis, rediss, valkey, valkeys, redis+sentinel, rediss+sentinel and
+// redis+socket.
 var Kind = target.Kind{
 	Schemes:  []string{"redis", "rediss", "valkey", "valkeys", "redis+sentinel", "rediss+sentinel", "redis+socket"},
 	Usage:    "redis://HOST[:PORT][,HOST…][/DATABASE]",
-	Ready:    "answers PING, and not that it is loading its data; of several, one does",
+	Ready:    "answers PING, and is not loading its data; of several hosts, one is enough",
 	Settings: settings,
 	Protocol: "Redis",
 	Hosts:    true,
@@ -34,27 +34,26 @@ var Kind = target.Kind{
 
 var settings = slices.Concat(wire.ServerSettings, []target.Setting{
 	{Name: "key", Value: "KEY[=VALUE]", Usage: "the key exists, or its string is VALUE or matches /REGEX/", Multi: true},
-	{Name: "role", Value: "ROLE", Usage: "the server is master, or replica with a link to its master that is up"},
+	{Name: "role", Value: "ROLE", Usage: "the server is a master, or a replica whose link to its master is up"},
 	{Name: "cluster", Usage: "the cluster's state is ok"},
-	{Name: "sentinel", Value: "NAME", Usage: "the hosts are sentinels, and the master of this name is waited for"},
+	{Name: "sentinel", Value: "NAME", Usage: "the hosts are sentinels: wait for the master with this name"},
 	{Name: "sentinel-user", Value: "NAME", Usage: "user to log in to the sentinels as, with --sentinel-password-file"},
 	{Name: "sentinel-password-file", Value: "FILE", Usage: "file with the sentinels' password"},
 })
 
-// check asks one of several servers, or the master that one of several sentinels
-// names.
+// check asks any of several servers, or the master that any of several sentinels names.
 //
 // https://redis.io/docs/latest/develop/reference/protocol-spec/
 type check struct {
 	wire.Server
-	database string // its number; "" for the first
+	database string // a number; "" for the first
 	role     string // "master", "replica" or ""
 	cluster  bool
 	keys     []expectedKey
-	sentinel string // the name of the master; "" where addrs are no sentinels
+	sentinel string // the name of the master; "" if Addrs are not sentinels
 }
 
-// A expectedKey is a key that has to be there, with a value if that is not nil.
+// An expectedKey is a key that must exist, with a matching value if that is not nil.
 type expectedKey struct {
 	name  string
 	value *expect.Matcher
@@ -65,7 +64,7 @@ func parse(t *target.Target) (target.Check, error) {
 	base, form, _ := strings.Cut(t.Scheme, "+")
 	path := strings.Trim(t.URL.Path, "/")
 	port := "6379"
-	c.sentinel = cmp.Or(c.sentinel, t.URL.Param("sentinelMasterId", "master_name")) // as lettuce and go-redis have it, also of redis://
+	c.sentinel = cmp.Or(c.sentinel, t.URL.Param("sentinelMasterId", "master_name")) // of lettuce and go-redis, also in redis://
 	if form == "sentinel" && c.sentinel == "" {                                     // redis+sentinel://HOST/NAME[/DATABASE]
 		c.sentinel, path, _ = strings.Cut(path, "/")
 	}
@@ -99,20 +98,19 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, err
 }
 
-// socketOf is a server behind a Unix socket.
+// socketOf returns a server behind a Unix socket.
 func socketOf(t *target.Target, path string) (wire.Server, error) {
 	s := wire.Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: t.Settings.On("tls"), Addrs: []string{path}}
 	switch {
 	case !strings.HasPrefix(path, "/") || t.URL.In(path):
 		return s, errors.New("the path of the socket must be absolute, as in redis+socket:///run/redis.sock")
 	case t.Settings.On("sentinel"):
-		return s, errors.New("sentinels have hosts, and no socket")
+		return s, errors.New("sentinels need hosts, not a socket")
 	}
 	return s, nil
 }
 
-// redisTLS reads what the URLs of redis-py (ssl_…), go-redis (skip_verify) and others
-// say of TLS.
+// redisTLS reads the TLS parameters in the URLs of redis-py (ssl_…), go-redis (skip_verify) and others.
 func (c *check) redisTLS(scheme string) error {
 	c.Encrypted = c.Encrypted || scheme == "rediss" || scheme == "valkeys" || forms.Yes(c.URL.Param("ssl")) || forms.Yes(c.URL.Param("tls"))
 	c.TLS.Insecure = c.TLS.Insecure || forms.IsOneOf(c.URL.Param("ssl_cert_reqs"), "none", "cert_none") || forms.Yes(c.URL.Param("skip_verify"))
@@ -145,7 +143,7 @@ func (c *check) expectations() error {
 	}
 	switch {
 	case c.sentinel != "" && c.role == "replica":
-		return errors.New("role: sentinels are asked for the master")
+		return errors.New("role: sentinels name the master, not replicas")
 	case c.sentinel != "" && c.cluster:
 		return errors.New("cluster and sentinel: a cluster has no sentinels")
 	case c.sentinel == "" && (c.Settings.On("sentinel-user") || c.Settings.On("sentinel-password-file")):
@@ -220,8 +218,7 @@ func (c check) open(ctx context.Context, addr, user, password string) (*session,
 	return r, nil
 }
 
-// checkRole asks what the server is. A user who may not know is not told: of what a
-// sentinel names, that is good enough.
+// checkRole asks for the server's role. If the user may not ask, a server named by a sentinel counts as the master.
 func (c check) checkRole(r *session) error {
 	role, link, err := r.role()
 	if err != nil && c.role == "" && failure.Of(err).Class == failure.Authentication {
@@ -235,21 +232,21 @@ func (c check) checkRole(r *session) error {
 		return c.Kind.OtherProtocol()
 	case c.role == "replica" && role == "master":
 		f = failure.New(failure.Unexpected, "the server is the master, not a replica")
-		f.Hint = "is it the Service of the replicas? it becomes one by REPLICAOF"
+		f.Hint = "is it the Service of the replicas? REPLICAOF makes the server one"
 	case c.role != "replica" && role == "replica":
 		f = failure.New(failure.Unexpected, "the server is a replica, not the master")
-		f.Hint = "is it the Service of the master? after a failover, its label or the sentinels' word comes later"
+		f.Hint = "is it the Service of the master? after a failover, the Service's labels and the sentinels are updated with a delay"
 	case role == "replica" && link != "connected" && link != "up":
 		f = failure.New(failure.Unexpected, "the replica's link to its master is down")
 		f.Note = "state: " + link
-		f.Hint = "does the master run, and does the replica know its password (masterauth)? see the replica's log"
+		f.Hint = "is the master running, and does the replica have its password (masterauth)? see the replica's log"
 	default:
 		return nil
 	}
 	return f
 }
 
-// askThere asks another server of the cluster.
+// askThere sends a command to another server of the cluster.
 func (c check) askThere(ctx context.Context, addr string, command ...string) (answer, error) {
 	user, password, err := wire.Login(c.Server, "", "REDISCLI_AUTH")
 	if err != nil {
@@ -263,7 +260,7 @@ func (c check) askThere(ctx context.Context, addr string, command ...string) (an
 	return there.do(command...)
 }
 
-// checkKey asks for a key, where the cluster has it.
+// checkKey looks for a key, on the server that the cluster stores it on.
 func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error {
 	poll.Doing(ctx, "asking for the key")
 	command := "EXISTS"
@@ -293,11 +290,11 @@ func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error 
 		return nil
 	case reply.kind == ':', reply.null:
 		f := failure.New(failure.Unexpected, "key %q does not exist", wire.Quote(key.name))
-		f.Hint = "who writes it, and into this database? the number is in the URL: redis://HOST/0"
+		f.Hint = "what should write it, and into this database? its number is in the URL: redis://HOST/0"
 		return f
 	case reply.kind == '$':
-		f := failure.New(failure.Unexpected, "key %q has another value", wire.Quote(key.name)) // which is not told: it may be a secret
-		f.Hint = "redis-cli GET tells which"
+		f := failure.New(failure.Unexpected, "key %q has another value", wire.Quote(key.name)) // not shown: it may be a secret
+		f.Hint = "redis-cli GET shows it"
 		return f
 	}
 	return c.Kind.OtherProtocol()

@@ -18,10 +18,10 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kind of the package, and those that are tried on its servers.
+// kinds has the package's kind, and others that are tried on its servers.
 var kinds = target.Kinds{&Kind, &memcached.Kind}
 
-// saysAndWaits says something once it has been spoken to, and does not hang up.
+// saysAndWaits answers the first request with a text, and does not hang up.
 func saysAndWaits(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		c.Read(make([]byte, 1000))
@@ -30,14 +30,14 @@ func saysAndWaits(text string) func(net.Conn) {
 	}
 }
 
-// TestFaults has what the test of all kinds has not.
+// TestFaults tries invalid answers that the conformance test of all kinds does not.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
 		"2 GB":            "$2147483648\r\n",
 		"too long":        "$9223372036854775807\r\n",
 		"minus":           "$-2\r\n",
-		"no number":       "$x\r\n",
+		"not a number":       "$x\r\n",
 		"many items":      "*2147483648\r\n" + strings.Repeat(":1\r\n", 2000),
 		"deep":            strings.Repeat("*1\r\n", 2000),
 		"no end":          "$4\r\nPONGxx",
@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// says answers each command with what its name has.
+// says answers each command with the entry for its name.
 func says(answers map[string]string) func(net.Conn) {
 	return func(c net.Conn) {
 		in := bufio.NewScanner(c)
@@ -66,8 +66,7 @@ func says(answers map[string]string) func(net.Conn) {
 	}
 }
 
-// TestWords pins what is made of answers that a server here cannot be brought to
-// give, in the words of its source.
+// TestWords pins the failures of answers, quoted from Redis's source, that a real server does not give in a test.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	const pong = "+PONG\r\n"
@@ -86,13 +85,13 @@ func TestWords(t *testing.T) {
 			"PING": "-LOADING Redis is loading the dataset in memory\r\n", "INFO": "-NOPERM no\r\n"}), failure.Unexpected, "LOADING Redis is loading the dataset in memory"},
 		"loading nonsense": {"", says(map[string]string{
 			"PING": "-LOADING it\r\n", "INFO": "$24\r\nloading_loaded_perc:NaN\n\r\n"}), failure.Unexpected, "LOADING it"},
-		"role of nobody":        {"#role=master", says(map[string]string{"PING": pong, "ROLE": "*0\r\n"}), failure.Unexpected, "the answer is not Redis"},
+		"no role":        {"#role=master", says(map[string]string{"PING": pong, "ROLE": "*0\r\n"}), failure.Unexpected, "the answer is not Redis"},
 		"moved in circles":      {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 :1\r\n"}), failure.Refused, "the key is at 127.0.0.1:1: connection refused"},
 		"moved to a socket":     {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 /run/app:1\r\n"}), failure.Unexpected, "MOVED 1 /run/app:1"},
 		"moved, and not gone":   {"#key=a&gone", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 :1\r\n"}), failure.Refused, "the key is at 127.0.0.1:1: connection refused"},
-		"no word":               {"", says(map[string]string{"PING": "-\r\n"}), failure.Unexpected, wire.Wordless},
+		"no text":               {"", says(map[string]string{"PING": "-\r\n"}), failure.Unexpected, wire.Wordless},
 		"moved nowhere":         {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 10.0.0.1:x\r\n"}), failure.Unexpected, "MOVED 1 10.0.0.1:x"},
-		"no word of a sentinel": {"#sentinel=m", says(map[string]string{"SENTINEL": "*1\r\n$1\r\na\r\n"}), failure.Unexpected, "the answer is not Redis"},
+		"one word from a sentinel": {"#sentinel=m", says(map[string]string{"SENTINEL": "*1\r\n$1\r\na\r\n"}), failure.Unexpected, "the answer is not Redis"},
 		"no address":            {"#sentinel=m", says(map[string]string{"SENTINEL": "*2\r\n$1\r\na\r\n$1\r\n0\r\n"}), failure.Unexpected, "the answer is not Redis"},
 		"no cluster":            {"#cluster", says(map[string]string{"PING": pong, "CLUSTER": "$1\r\na\r\n"}), failure.Unexpected, "the answer is not Redis"},
 	} {
@@ -130,12 +129,12 @@ func TestParseRedis(t *testing.T) {
 		"redis://a#key==x":                          "key: want KEY",
 		"redis://a#key=a=/(/":                       "key: not a regular expression",
 		"redis+sentinel://a":                        "the name of the master is missing",
-		"redis+sentinel://a/m#role=replica":         "sentinels are asked for the master",
+		"redis+sentinel://a/m#role=replica":         "sentinels name the master",
 		"redis+sentinel://a/m#cluster":              "a cluster has no sentinels",
 		"redis://a#sentinel-password-file=/f":       "need sentinels",
 		"redis+sentinel://a/m#sentinel-user=u":      "sentinel-user needs sentinel-password-file",
 		"redis+socket://run/redis.sock":             "the path of the socket must be absolute",
-		"redis+socket:///run/redis.sock#sentinel=m": "sentinels have hosts",
+		"redis+socket:///run/redis.sock#sentinel=m": "sentinels need hosts",
 	} {
 		parsed, err := kinds.Parse(text, target.Options{Getenv: func(string) string { return "hUnter2" }})
 		if err != nil {
@@ -160,7 +159,7 @@ func TestParseRedis(t *testing.T) {
 	}
 }
 
-// TestTLSParameters pins what URLs of redis-py and go-redis say of TLS.
+// TestTLSParameters pins the TLS parameters in the URLs of redis-py and go-redis.
 func TestTLSParameters(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]tlsconfig.Options{
@@ -181,8 +180,8 @@ func TestTLSParameters(t *testing.T) {
 	}
 }
 
-// FuzzRedis: no answer makes the reader panic, or read on for long, and what is one is
-// read as the same when it is written out again.
+// Fuzz checks that no answer makes the reader panic or read without limit, and that a valid reply is read as the same
+// again after it has been written out.
 func Fuzz(f *testing.F) {
 	for _, said := range []string{
 		"+PONG\r\n*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n$40\r\ncluster_state:ok\r\ncluster_slots_ok:16384\r\n:1\r\n",

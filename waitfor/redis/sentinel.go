@@ -10,8 +10,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// askSentinel asks the sentinel at addr who the master is, and then the master, which
-// must call itself that: until a sentinel has noticed, it names one that is gone.
+// askSentinel asks the sentinel at addr for the master, and then the master, which must confirm its role: a sentinel
+// names the old master until it has noticed a failover.
 //
 // https://redis.io/docs/latest/develop/reference/sentinel-clients/
 func (c check) askSentinel(ctx context.Context, addr string) error {
@@ -35,7 +35,7 @@ func (c check) askSentinel(ctx context.Context, addr string) error {
 	f.Elsewhere = true
 	switch f.Class {
 	case failure.Refused, failure.TimedOut, failure.Unreachable, failure.NoSuchName:
-		f.Hint = "the sentinel at " + addr + " names this address: is the master down and no other elected yet, or can this Pod not reach the address (replica-announce-ip, sentinel announce-ip)?"
+		f.Hint = "the sentinel at " + addr + " names this address: is the master down and no other elected yet, or is the address not reachable from this Pod (replica-announce-ip, sentinel announce-ip)?"
 	}
 	if f.Note == "" {
 		f.Note = "named by " + addr
@@ -58,14 +58,14 @@ func (c check) masterAt(ctx context.Context, addr, password string) (string, err
 		f := failure.Of(r.failed(reply.text))
 		switch {
 		case f.Class == failure.Authentication:
-			f.Hint = "the sentinels have a password of their own: --sentinel-password-file"
+			f.Hint = "the sentinels have their own password: --sentinel-password-file"
 		case f.Hint == "":
-			f.Hint = "is it a sentinel? their port is 26379"
+			f.Hint = "is it a sentinel? their default port is 26379"
 		}
 		return "", f
 	case reply.null || len(reply.items) == 0:
-		f := failure.New(failure.Unexpected, "the sentinel knows no master %s", wire.Quote(c.sentinel))
-		f.Hint = "is it the name that sentinel monitor has? redis-cli -p 26379 SENTINEL MASTERS tells which there are"
+		f := failure.New(failure.Unexpected, "the sentinel does not know a master %s", wire.Quote(c.sentinel))
+		f.Hint = "is it the name in sentinel monitor? redis-cli -p 26379 SENTINEL MASTERS lists all masters"
 		return "", f
 	case len(reply.items) != 2:
 		return "", c.Kind.OtherProtocol()
