@@ -1,5 +1,4 @@
-// Package amqp waits for servers of AMQP 0-9-1, such as RabbitMQ: for a login, a virtual host,
-// queues and exchanges.
+// Package amqp waits for AMQP 0-9-1 brokers, such as RabbitMQ: for a login, a virtual host, queues and exchanges.
 package amqp
 
 import (
@@ -16,24 +15,23 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the schemes amqp and amqps.
+// Kind is the kind of targets with the schemes amqp and amqps.
 var Kind = target.Kind{
 	Schemes: []string{"amqp", "amqps"},
 	Usage:   "amqp://[USER:PASSWORD@]HOST[:PORT][,HOST…][/VHOST]",
-	Ready:   "the broker begins the conversation; with a user, lets it into the virtual host",
+	Ready:   "the broker starts the handshake; with a user, accepts the login to the virtual host",
 	Settings: slices.Concat([]target.Setting{
 		{Name: "queue", Value: "NAME", Usage: "the queue exists", Multi: true},
 		{Name: "exchange", Value: "NAME", Usage: "the exchange exists", Multi: true},
-		{Name: "no-alarm", Usage: "no memory or disk alarm blocks who publishes"},
+		{Name: "no-alarm", Usage: "no memory or disk alarm blocks publishers"},
 	}, wire.ServerSettings),
 	Protocol: "AMQP 0-9-1",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check speaks AMQP 0-9-1, as RabbitMQ and LavinMQ do. A library for it
-// (amqp091-go, 0.5 MB) always logs in, and so cannot ask a broker for its readiness
-// without a password.
+// check speaks AMQP 0-9-1, as RabbitMQ and LavinMQ do. The usual library (amqp091-go, 0.5 MB) always logs in, and so
+// cannot check a broker's readiness without a password.
 //
 // https://www.rabbitmq.com/resources/specs/amqp0-9-1.pdf
 type check struct {
@@ -63,7 +61,7 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, c.parameters()
 }
 
-// parameters reads those of RabbitMQ's URLs that say how to connect
+// parameters reads the parameters of RabbitMQ's URLs that say how to connect
 // (https://www.rabbitmq.com/docs/uri-query-parameters).
 func (c *check) parameters() error {
 	switch mechanism := strings.ToLower(c.URL.Param("auth_mechanism")); mechanism {
@@ -80,14 +78,14 @@ func (c *check) parameters() error {
 
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
-// credentials is what a broker is told of who asks.
+// credentials are the client's login, and the virtual host that it opens.
 type credentials struct {
 	mechanism, response string
 	vhost               string
 	secrets             []string
 }
 
-// account returns the login as it is now, or nil if there is none and none is needed.
+// account returns the credentials at this attempt, or nil if the target has none and needs none.
 func (c check) account() (*credentials, error) {
 	user, password, err := wire.Login(c.Server, "", "")
 	if err != nil {
@@ -108,14 +106,14 @@ func (c check) account() (*credentials, error) {
 		return l, nil
 	case user == "" && password == "" && !c.wantsChannel():
 		return nil, nil
-	case user == "" && password == "": // as the protocol's clients have it
+	case user == "" && password == "": // the default of the protocol's clients
 		user, password = "guest", "guest"
 	}
 	l.response = "\x00" + user + "\x00" + password // RFC 4616
 	return l, nil
 }
 
-// wantsChannel reports whether something is asked that only a user may ask.
+// wantsChannel reports whether a setting needs a channel, and thus a login.
 func (c check) wantsChannel() bool {
 	return c.Settings.On("queue") || c.Settings.On("exchange") || c.Settings.On("no-alarm")
 }
@@ -133,7 +131,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return c.talk(ctx, session{Conversation: conn, target: c.Target}, login)
 }
 
-// talk asks a broker for what is to be known, and takes its leave.
+// talk makes the checks that the target asks for, and closes the connection.
 func (c check) talk(ctx context.Context, a session, login *credentials) error {
 	poll.Doing(ctx, "waiting for connection.start")
 	mechanisms, err := a.begin()
@@ -142,8 +140,8 @@ func (c check) talk(ctx context.Context, a session, login *credentials) error {
 	}
 	a.secrets = login.secrets
 	if !slices.Contains(strings.Fields(mechanisms), login.mechanism) {
-		f := failure.New(failure.Authentication, "the broker has no login of kind %s, but %s", login.mechanism, wire.Quote(mechanisms, a.secrets...))
-		f.Hint = "with a client certificate (--cert-file), ?auth_mechanism=external logs in with that"
+		f := failure.New(failure.Authentication, "the broker does not support the login mechanism %s, but %s", login.mechanism, wire.Quote(mechanisms, a.secrets...))
+		f.Hint = "to log in with a client certificate (--cert-file), set ?auth_mechanism=external"
 		return f
 	}
 	poll.Doing(ctx, "logging in")
@@ -167,7 +165,7 @@ func (c check) talk(ctx context.Context, a session, login *credentials) error {
 	return nil
 }
 
-// askChannel asks for queues and exchanges.
+// askChannel checks the queues and exchanges.
 func (c check) askChannel(ctx context.Context, a session) error {
 	poll.Doing(ctx, "opening a channel")
 	_, err := a.call(1, methodChannelOpen, methodChannelOpenOK, shortString(""))
@@ -186,6 +184,6 @@ func (c check) askChannel(ctx context.Context, a session) error {
 	return err
 }
 
-// passive is the end of a declaration that declares nothing, but only asks whether it
-// is there: the bit for that, and no arguments.
+// passive is the end of a declaration that creates nothing, but only checks for existence: the bit for that, and no
+// arguments.
 var passive = []byte{1, 0, 0, 0, 0}

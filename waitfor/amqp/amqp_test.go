@@ -13,7 +13,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
 // message is a frame with a method.
@@ -24,7 +24,7 @@ func message(channel uint16, method uint32, args ...string) string {
 	return b.String()
 }
 
-// writerConn is a connection of which only what is written counts.
+// writerConn is a connection that only records what is written.
 type writerConn struct {
 	kindtest.RecordedConn
 	w io.Writer
@@ -32,7 +32,7 @@ type writerConn struct {
 
 func (c *writerConn) Write(p []byte) (int, error) { return c.w.Write(p) }
 
-// What a broker says, in order, to one who logs in and asks for a queue.
+// Messages of a broker, in order, to a client that logs in and checks a queue.
 var (
 	saysStart = message(0, methodStart, "\x00\x09", "\x00\x00\x00\x10\x07productS\x00\x00\x00\x03new", "\x00\x00\x00\x0ePLAIN AMQPLAIN", "\x00\x00\x00\x05en_US")
 	saysTune  = message(0, methodTune, "\x07\xff\x00\x02\x00\x00\x00\x3c")
@@ -46,8 +46,7 @@ func saysClose(code, text string) string {
 	return message(0, methodClose, code, string(shortString(text)), "\x00\x0a\x00\x28")
 }
 
-// TestAnswers pins what is made of answers that RabbitMQ gives seldom, and of
-// those of other brokers.
+// TestAnswers pins the results of answers that RabbitMQ gives rarely, or that other brokers give.
 func TestAnswers(t *testing.T) {
 	const none, app = "amqp://recorded", "amqp://app:hUnter2@recorded/shop"
 	login := saysStart + saysTune
@@ -61,15 +60,15 @@ func TestAnswers(t *testing.T) {
 		"no goodbye":                      {app, login + saysOpen, "", ""},
 		"a queue":                         {app + "#queue=jobs", login + saysOpen + saysQueue + saysBye, "", ""},
 		"an alarm that is over":           {app + "#no-alarm", login + saysOpen + message(1, methodChannelOpenOK, "\x00\x00\x00\x00") + message(0, methodUnblocked) + saysBye, "", ""},
-		"an alarm":                        {app + "#no-alarm", login + saysOpen + message(1, methodChannelOpenOK, "\x00\x00\x00\x00") + message(0, methodBlocked, "\x0dlow on memory"), failure.Unexpected, "takes no messages: low on memory"},
-		"AMQP 1.0":                        {none, "AMQP\x03\x01\x00\x00", failure.Unexpected, "speaks not AMQP 0-9-1 but AMQP 1.0.0"},
+		"an alarm":                        {app + "#no-alarm", login + saysOpen + message(1, methodChannelOpenOK, "\x00\x00\x00\x00") + message(0, methodBlocked, "\x0dlow on memory"), failure.Unexpected, "accepts no messages: low on memory"},
+		"AMQP 1.0":                        {none, "AMQP\x03\x01\x00\x00", failure.Unexpected, "does not speak AMQP 0-9-1 but AMQP 1.0.0"},
 		"AMQP 0-8":                        {none, message(0, methodStart, "\x00\x08", "\x00\x00\x00\x00", "\x00\x00\x00\x05PLAIN"), failure.Unexpected, "not AMQP 0-9-1"},
-		"closed at the login":             {app, saysStart, failure.Authentication, "closes the connection when it gets the login"},
-		"no PLAIN":                        {app, message(0, methodStart, "\x00\x09", "\x00\x00\x00\x00", "\x00\x00\x00\x08EXTERNAL"), failure.Authentication, "no login of kind PLAIN, but EXTERNAL"},
-		"a challenge":                     {app, saysStart + message(0, methodSecure, "\x00\x00\x00\x00"), failure.Authentication, "more than one exchange"},
+		"closed at the login":             {app, saysStart, failure.Authentication, "closes the connection when it receives the credentials"},
+		"no PLAIN":                        {app, message(0, methodStart, "\x00\x09", "\x00\x00\x00\x00", "\x00\x00\x00\x08EXTERNAL"), failure.Authentication, "not support the login mechanism PLAIN, but EXTERNAL"},
+		"a challenge":                     {app, saysStart + message(0, methodSecure, "\x00\x00\x00\x00"), failure.Authentication, "a login of several steps"},
 		"a virtual host that is down":     {app, login + saysClose("\x02\x1d", "INTERNAL_ERROR - access to vhost 'shop' refused for user 'app': vhost 'shop' is down"), failure.Unexpected, "vhost 'shop' is down"},
-		"the password in the broker's":    {app, login + saysClose("\x01\x93", "ACCESS_REFUSED - hUnter2 is wrong."), failure.Authentication, "says ACCESS_REFUSED - … is wrong"},
-		"no word":                         {app, login + saysClose("\x01\x40", ""), failure.Unexpected, "refuses (code 320)"},
+		"the password in the text":        {app, login + saysClose("\x01\x93", "ACCESS_REFUSED - hUnter2 is wrong."), failure.Authentication, "says ACCESS_REFUSED - … is wrong"},
+		"no text":                         {app, login + saysClose("\x01\x40", ""), failure.Unexpected, "refuses (code 320)"},
 		"a close of one byte":             {app, login + message(0, methodClose, "\x01"), failure.Unexpected, "not AMQP 0-9-1"},
 		"a frame without its end":         {none, strings.TrimSuffix(saysStart, "\xce") + "\x00", failure.Unexpected, "not AMQP 0-9-1"},
 		"mechanisms without their end":    {none, message(0, methodStart, "\x00\x09", "\x00\x00\x00\x00", "\x7f\xff\xff\xffPLAIN"), failure.Unexpected, "not AMQP 0-9-1"},
@@ -103,7 +102,7 @@ func talkAMQP(t testing.TB, text string, answer []byte) error {
 	return c.talk(t.Context(), session{Conversation: kindtest.Recorded(answer), target: c.Target}, login)
 }
 
-// TestTargets pins what a target is read as.
+// TestTargets pins how targets are read.
 func TestTargets(t *testing.T) {
 	for text, want := range map[string]struct{ vhost, addr, response string }{
 		"amqp://a:b@h":                           {"/", "h:5672", "\x00a\x00b"},
@@ -145,7 +144,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Fuzz has a broker say anything to one who asks for all there is.
+// Fuzz reads any answers of a broker to all checks together.
 func Fuzz(f *testing.F) {
 	login := saysStart + saysTune + saysOpen
 	f.Add([]byte(login + saysQueue + saysBye))

@@ -15,7 +15,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Methods of AMQP 0-9-1: the number of the class and that in the class.
+// Methods of AMQP 0-9-1: the numbers of the class and of the method in it.
 const (
 	methodStart, methodStartOK      = 10<<16 | 10, 10<<16 | 11
 	methodSecure                    = 10<<16 | 20
@@ -38,10 +38,10 @@ const (
 	frameEnd                   byte = 0xCE
 )
 
-// maxShort is as long as a short string may be.
+// maxShort is the maximum length of a short string.
 const maxShort = 255
 
-// shortString and longString are a text as AMQP has it, after its length.
+// shortString and longString encode a text, after its length.
 func shortString(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 func longString(s string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
@@ -54,8 +54,7 @@ type session struct {
 	secrets []string
 }
 
-// begin sends the protocol's header and returns the mechanisms for a login that
-// connection.start names, separated by spaces.
+// begin sends the protocol's header and returns the login mechanisms from connection.start, separated by spaces.
 func (a *session) begin() (mechanisms string, err error) {
 	if _, err := a.Write([]byte("AMQP\x00\x00\x09\x01")); err != nil {
 		return "", err
@@ -75,7 +74,7 @@ func (a *session) begin() (mechanisms string, err error) {
 	return string(text), nil
 }
 
-// cutLong takes a long string or a table from the front of args.
+// cutLong cuts a long string or a table off the front of args.
 func cutLong(args []byte) (value, rest []byte, ok bool) {
 	if len(args) < 4 || uint64(binary.BigEndian.Uint32(args)) > uint64(len(args)-4) {
 		return nil, nil, false
@@ -84,11 +83,11 @@ func cutLong(args []byte) (value, rest []byte, ok bool) {
 	return args[4:end], args[end:], true
 }
 
-// logIn goes from connection.start to where a virtual host can be opened. If
-// leaveUnanswered, the broker is to notice soon that nobody is there any more.
+// logIn answers connection.start and connection.tune; then a virtual host can be opened. With leaveUnanswered, short
+// heartbeats let the broker soon notice that the client has gone.
 func (a *session) logIn(l *credentials, leaveUnanswered bool) error {
-	// Without the first, a broker closes the connection without a word; without
-	// the second, nobody is told that it takes no messages.
+	// Without the first, a broker closes the connection without a reason; without the second, it does not report that
+	// it accepts no messages.
 	var capabilities, properties bytes.Buffer
 	for _, name := range []string{"authentication_failure_close", "connection.blocked"} {
 		capabilities.Write(shortString(name))
@@ -102,8 +101,8 @@ func (a *session) logIn(l *credentials, leaveUnanswered bool) error {
 	properties.Write(longString(capabilities.String()))
 	tune, err := a.call(0, methodStartOK, methodTune, longString(properties.String()),
 		shortString(l.mechanism), longString(l.response), shortString("en_US"))
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // as section 4.2.3 of the protocol wants it
-		f := failure.New(failure.Authentication, "the broker closes the connection when it gets the login")
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // as section 4.2.3 of the protocol requires
+		f := failure.New(failure.Authentication, "the broker closes the connection when it receives the credentials")
 		f.Hint, f.Err = loginHint, err
 		return f
 	}
@@ -120,12 +119,10 @@ func (a *session) logIn(l *credentials, leaveUnanswered bool) error {
 	return a.send(0, methodTuneOK, tune[:8])
 }
 
-// publishable asks whether the broker takes messages, and ends the conversation. A
-// broker with an alarm tells that only to who publishes
-// (https://www.rabbitmq.com/docs/connection-blocked), and that as soon as the header
-// of a message is there: so a message of one byte is announced, and never sent. A
-// broker that takes messages then answers to connection.close; one that does not
-// says so, and reads nothing more until the alarm is over.
+// publishable checks that the broker accepts messages, and closes the connection. A broker reports an alarm only to
+// publishers (https://www.rabbitmq.com/docs/connection-blocked), when it has received the header of a message: so a
+// message of one byte is announced, and never sent. A broker that accepts messages then answers connection.close; one
+// that does not reports that, and reads nothing more until the alarm is over.
 func (a *session) publishable() error {
 	if err := a.send(1, methodPublish, []byte{0, 0}, shortString(""), shortString(""), []byte{0}); err != nil {
 		return err
@@ -141,8 +138,7 @@ func (a *session) publishable() error {
 // goodbye are the arguments of connection.close: 200, no text, no method.
 var goodbye = []byte{0, 200, 0, 0, 0, 0, 0}
 
-// leave ends the conversation so that the broker does not log a loss of it. What
-// was to be known is known.
+// leave closes the connection, so that the broker does not log a lost one. Errors no longer matter.
 func (a *session) leave() {
 	if a.send(0, methodClose, goodbye) == nil {
 		a.Conn.SetReadDeadline(time.Now().Add(time.Second))
@@ -170,7 +166,7 @@ func (a *session) frame(kind byte, channel uint16, payload []byte) error {
 	return err
 }
 
-// expect returns the arguments of the next method, which is to be the one given.
+// expect returns the arguments of the next method, which must be the given one.
 func (a *session) expect(method uint32) ([]byte, error) {
 	for {
 		got, args, err := a.next()
@@ -184,14 +180,14 @@ func (a *session) expect(method uint32) ([]byte, error) {
 			if len(args) == 0 || int(args[0]) > len(args)-1 {
 				return nil, a.target.Kind.OtherProtocol()
 			}
-			f := failure.New(failure.Unexpected, "the broker takes no messages: %s", wire.Quote(string(args[1:1+int(args[0])]), a.secrets...))
-			f.Hint = "a memory or disk alarm blocks who publishes: see rabbitmq-diagnostics alarms"
-			return nil, poll.After(time.Second, f) // for the broker notices late that a connection which it blocks has ended
+			f := failure.New(failure.Unexpected, "the broker accepts no messages: %s", wire.Quote(string(args[1:1+int(args[0])]), a.secrets...))
+			f.Hint = "a memory or disk alarm blocks publishers: see rabbitmq-diagnostics alarms"
+			return nil, poll.After(time.Second, f) // the broker notices late that a connection that it blocks has ended
 		case methodUnblocked: // an alarm that is over
 		case methodClose, methodChannelClose:
 			return nil, a.refusal(got, args)
 		case methodSecure:
-			return nil, failure.New(failure.Authentication, "the broker wants more than one exchange for the login")
+			return nil, failure.New(failure.Authentication, "the broker requires a login of several steps, which is not supported")
 		default:
 			return nil, a.target.Kind.OtherProtocol()
 		}
@@ -205,7 +201,7 @@ func (a *session) next() (method uint32, args []byte, err error) {
 		if err != nil {
 			return 0, nil, err
 		}
-		if string(header[:4]) == "AMQP" { // the version that it would have
+		if string(header[:4]) == "AMQP" { // the version that the server supports
 			return 0, nil, a.otherVersion(header[4:])
 		}
 		kind, size := header[0], binary.BigEndian.Uint32(header[3:])
@@ -227,21 +223,21 @@ func (a *session) next() (method uint32, args []byte, err error) {
 	}
 }
 
-// otherVersion is the failure of a broker that answers with a header, of which the
-// first four bytes and the last are not given.
+// otherVersion is the failure of a broker that answers with a protocol header. The last byte of the version is still to
+// be read.
 func (a *session) otherVersion(version []byte) error {
 	last, err := a.Next(1)
 	if err != nil {
 		return err
 	}
-	f := failure.New(failure.Unexpected, "the server speaks not AMQP 0-9-1 but AMQP %d.%d.%d", version[1], version[2], last[0])
-	f.Hint = "wait for the port of a server of AMQP 1.0 with tcp:// or tls://"
+	f := failure.New(failure.Unexpected, "the server does not speak AMQP 0-9-1 but AMQP %d.%d.%d", version[1], version[2], last[0])
+	f.Hint = "for a server of AMQP 1.0, wait for its port with tcp:// or tls://"
 	return f
 }
 
-const loginHint = "are user and password right, and may the user log in from here? (guest may only from the broker's own host)"
+const loginHint = "are user and password right, and may the user log in from this host? (guest may only log in from the broker's own host)"
 
-// refusal is the failure that connection.close or channel.close tells.
+// refusal converts connection.close or channel.close.
 func (a *session) refusal(method uint32, args []byte) error {
 	if len(args) < 3 || int(args[2]) > len(args)-3 {
 		return a.target.Kind.OtherProtocol()
@@ -260,13 +256,13 @@ func (a *session) refusal(method uint32, args []byte) error {
 	case code == 403: // ACCESS_REFUSED
 		f.Class, f.Hint = failure.Authentication, loginHint
 	case code == 530 && strings.Contains(text, "limit"): // NOT_ALLOWED, as all these
-		f.Hint = "there is no room for another connection: who holds the others?"
+		f.Hint = "the limit of connections is reached: which clients hold them?"
 	case code == 530 && strings.Contains(text, "refused for user"):
 		f.Class, f.Hint = failure.Authentication, "give the user permissions in the virtual host: rabbitmqctl set_permissions"
 	case code == 530:
 		f.Hint = `does the virtual host exist? it is the URL's path, percent-encoded ("/" is %2F, or no path)`
 	case code == 404 && method == methodChannelClose:
-		f.Hint = "queues and exchanges are declared by who uses them, or by definitions: did that run, in this virtual host?"
+		f.Hint = "queues and exchanges are declared by the applications that use them, or by definitions: did that happen, in this virtual host?"
 	case code == 541, code == 320:
 		f.Hint = "the broker is starting or stopping, or its virtual host is down: look at its log"
 	}

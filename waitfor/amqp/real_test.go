@@ -17,15 +17,15 @@ import (
 	"initbox/waitfor/target"
 )
 
-// broker is a real RabbitMQ, and what is asked of it.
+// broker is a real RabbitMQ, with the CA of its certificate.
 type broker struct {
 	*servers.RabbitMQ
 	t  *testing.T
 	ca *servers.CA
 }
 
-// check makes one attempt. In a target, APP and IDLE stand for users with their
-// password, ADDR and TLSADDR for the addresses.
+// check makes one attempt. In a target, APP and IDLE stand for users with their password, ADDR and TLSADDR for the
+// addresses.
 func (b broker) check(text string) error {
 	b.t.Helper()
 	password := ":" + url.QueryEscape(servers.RabbitMQPassword) + "@"
@@ -41,7 +41,7 @@ func (b broker) check(text string) error {
 	return err
 }
 
-// is checks that a target is ready, where text is "", or why it is not.
+// is checks that a target is ready, if text is "", or else that the failure contains text.
 func (b broker) is(target string, class failure.Class, text string) {
 	b.t.Helper()
 	switch err := b.check(target); {
@@ -52,7 +52,7 @@ func (b broker) is(target string, class failure.Class, text string) {
 	}
 }
 
-// becomes waits until a target is ready, where text is "", or says why it is not.
+// becomes waits until a target is ready, if text is "", or else until the failure contains text.
 func (b broker) becomes(target, text string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
@@ -70,8 +70,7 @@ func (b broker) becomes(target, text string) {
 	}
 }
 
-// TestReal asks Debian's RabbitMQ while it boots, runs, is short of memory and of
-// disk space, and stops.
+// TestReal asks Debian's RabbitMQ while it boots, runs, is low on memory and on disk space, and stops.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	ca := servers.NewCA(t)
@@ -100,7 +99,7 @@ func (b broker) bootsWhileWaitedFor() {
 	if text := logs.String(); !strings.Contains(text, "connection refused") || !strings.Contains(text, "ready after") {
 		b.t.Errorf("the log of a wait while it boots is\n%s", text)
 	}
-	b.becomes("amqps://TLSADDR", "") // is opened after the other
+	b.becomes("amqps://TLSADDR", "") // opens after the other port
 }
 
 func (b broker) answers() {
@@ -123,7 +122,7 @@ func (b broker) answers() {
 		{"amqp://APPADDR/closed", authentication, "NOT_ALLOWED - access to vhost 'closed' refused for user 'app'"},
 		{"amqp://IDLEADDR", authentication, "refused for user 'idle'"},
 		{"amqp://app:wrong@ADDR", authentication, "ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN"},
-		{"amqp://nobody:hUnter2tIger9@ADDR", authentication, "ACCESS_REFUSED"},
+		{"amqp://absent:hUnter2tIger9@ADDR", authentication, "ACCESS_REFUSED"},
 		{"amqp://APPADDR#queue=jobs", "", ""},
 		{"amqp://APPADDR#queue=jobs&queue=late&exchange=events", unexpected, "NOT_FOUND - no queue 'late' in vhost '/'"},
 		{"amqp://APPADDR#exchange=late", unexpected, "NOT_FOUND - no exchange 'late' in vhost '/'"},
@@ -137,9 +136,9 @@ func (b broker) answers() {
 		{"amqps://TLSADDR?auth_mechanism=external", authentication, "ACCESS_REFUSED"},
 		{"amqp://ADDR?auth_mechanism=external", authentication, "no login of kind EXTERNAL"},
 	} {
-		if test.target == "amqps://ADDR" { // what it says to that differs
+		if test.target == "amqps://ADDR" { // its answer to TLS varies
 			if b.check(test.target) == nil {
-				b.t.Error("speaks TLS on the port without")
+				b.t.Error("accepts TLS on the port without TLS")
 			}
 			continue
 		}
@@ -147,16 +146,15 @@ func (b broker) answers() {
 	}
 }
 
-// raisesAlarms pins that an alarm is seen by who asks for it, and that asking does not
-// leave connections behind.
+// raisesAlarms pins that a check for alarms reports one, and leaves no connections behind.
 func (b broker) raisesAlarms() {
 	b.t.Helper()
 	b.Control(b.t, "set_vm_memory_high_watermark", "0.00001")
-	b.becomes("amqp://APPADDR#no-alarm", "the broker takes no messages: low on memory")
+	b.becomes("amqp://APPADDR#no-alarm", "the broker accepts no messages: low on memory")
 	b.is("amqp://APPADDR#queue=jobs", "", "")
 	b.Control(b.t, "set_disk_free_limit", "999999999999999")
 	b.Control(b.t, "set_vm_memory_high_watermark", "0.4")
-	b.becomes("amqp://APPADDR#no-alarm", "the broker takes no messages: low on disk")
+	b.becomes("amqp://APPADDR#no-alarm", "the broker accepts no messages: low on disk")
 	b.Control(b.t, "set_disk_free_limit", "1000000")
 	b.becomes("amqp://APPADDR#no-alarm", "")
 	if messages := strings.TrimSpace(b.Control(b.t, "list_queues", "--no-table-headers", "name", "messages")); messages != "jobs\t0" {

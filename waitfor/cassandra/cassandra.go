@@ -1,5 +1,5 @@
-// Package cassandra waits for Cassandra and ScyllaDB in the CQL protocol, versions 4 and 5: for a
-// login and a keyspace.
+// Package cassandra waits for Cassandra and ScyllaDB, in versions 3 and 4 of the native protocol: for a login and a
+// keyspace.
 package cassandra
 
 import (
@@ -16,21 +16,21 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the schemes cassandra and scylla.
+// Kind is the kind of targets with the schemes cassandra and scylla.
 var Kind = target.Kind{
 	Schemes: []string{"cassandra", "scylla"},
 	Usage:   "cassandra://[USER:PASSWORD@]HOST[:PORT][,HOST…][/KEYSPACE]",
-	Ready:   "a node begins a session, and has the keyspace if there is one in the target",
+	Ready:   "a node starts a session, and has the keyspace if the target names one",
 	Settings: slices.Concat([]target.Setting{
-		{Name: "keyspace", Value: "NAME", Usage: "the keyspace exists, as in the path; asking for it takes a login if the cluster wants one"},
+		{Name: "keyspace", Value: "NAME", Usage: "the keyspace exists, as in the path; the check needs a login if the cluster requires one"},
 	}, wire.ServerSettings),
 	Protocol: "Cassandra's native protocol",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check begins a session. A node that then wants to know who it is
-// (AUTHENTICATE) is as ready as one that does not (READY).
+// check starts a session. A node that then asks for credentials (AUTHENTICATE) is as ready as one that does not
+// (READY).
 //
 // https://github.com/apache/cassandra/blob/trunk/doc/native_protocol_v4.spec
 type check struct{ wire.Server }
@@ -40,7 +40,7 @@ func parse(t *target.Target) (target.Check, error) {
 		return nil, err
 	}
 	if t.Settings.On("keyspace") && strings.Trim(t.URL.Path, "/") != "" {
-		return nil, errors.New("keyspace: the target has one in its path already")
+		return nil, errors.New("keyspace: the path of the target already names one")
 	}
 	s, err := wire.NewServer(t, "9042")
 	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("ssl", "tls"))
@@ -50,13 +50,13 @@ func parse(t *target.Target) (target.Check, error) {
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 
 func (c check) ask(ctx context.Context, addr string) error {
-	s := session{Server: c.Server, version: 4} // of Cassandra since 2.2, and of ScyllaDB
+	s := session{Server: c.Server, version: 4} // supported by Cassandra since 2.2, and by ScyllaDB
 	for {
 		err := s.run(ctx, addr)
 		if s.spoken >= s.version || !errors.Is(err, errCassandraVersion) {
 			return err
 		}
-		s.version = s.spoken // which makes an end of this: it falls
+		s.version = s.spoken // lower each time, so the loop ends
 	}
 }
 
@@ -74,15 +74,15 @@ const (
 	cqlAuthSuccess  = 0x10
 )
 
-// session is one, in one version of the protocol.
+// session is a conversation with a node in one version of the protocol.
 type session struct {
 	wire.Server
 	conn            *wire.Conversation
-	version, spoken byte // ours; the node's in its last answer
+	version, spoken byte // of our requests; of the node's last answer
 	secrets         []string
 }
 
-// run connects to the node at addr, and talks with it.
+// run connects to the node at addr, and runs the session.
 func (s *session) run(ctx context.Context, addr string) (err error) {
 	if s.conn, err = wire.Connect(ctx, s.Server, addr); err != nil {
 		return err
@@ -91,14 +91,14 @@ func (s *session) run(ctx context.Context, addr string) (err error) {
 	return s.talk(ctx)
 }
 
-// talk begins a session, and asks for the keyspace.
+// talk starts the session, and checks the keyspace.
 func (s *session) talk(ctx context.Context) error {
 	s.secrets = s.URL.Secrets()
 	poll.Doing(ctx, "asking for the options")
 	if _, err := s.call(cqlOptions, nil, cqlSupported); err != nil {
 		return err
 	}
-	poll.Doing(ctx, "beginning a session")
+	poll.Doing(ctx, "starting a session")
 	options := slices.Concat([]byte{0, 1}, cqlString("CQL_VERSION"), cqlString("3.0.0"))
 	answer, err := s.call(cqlStartup, options, cqlReady, cqlAuthenticate)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *session) talk(ctx context.Context) error {
 	return err
 }
 
-// keyspace returns the one that is asked for, or "".
+// keyspace returns the keyspace that the target names, or "".
 func (s *session) keyspace() (string, error) {
 	if s.Settings.On("keyspace") {
 		return s.Settings.Get("keyspace"), nil
@@ -131,15 +131,15 @@ func (s *session) keyspace() (string, error) {
 	return strings.Trim(u.Path, "/"), nil
 }
 
-// logIn answers AUTHENTICATE, as PasswordAuthenticator wants it (RFC 4616).
+// logIn answers AUTHENTICATE, in the form of PasswordAuthenticator (RFC 4616).
 func (s *session) logIn(ctx context.Context) error {
 	user, password, err := wire.Login(s.Server, "", "")
 	if err != nil {
 		return err
 	}
 	if user == "" {
-		f := failure.New(failure.Authentication, "the cluster does not tell its keyspaces without a login")
-		f.Hint = "put user and password into the target, or leave out the keyspace"
+		f := failure.New(failure.Authentication, "the cluster requires a login to check the keyspace")
+		f.Hint = "add user and password to the target, or remove the keyspace"
 		return f
 	}
 	s.secrets = append(s.secrets, password)
@@ -148,7 +148,7 @@ func (s *session) logIn(ctx context.Context) error {
 	return err
 }
 
-// cqlString and cqlLong are a text after its length, of two bytes or four.
+// cqlString and cqlLong encode a text after its length, of two or four bytes.
 func cqlString(s string) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(s))), s...)
 }
@@ -157,7 +157,7 @@ func cqlLong(s string) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
 }
 
-// call sends a request, and returns the opcode of its answer, which is one of wanted.
+// call sends a request, and returns the opcode of its answer, which must be one of wanted.
 func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 	frame := binary.BigEndian.AppendUint32([]byte{s.version, 0, 0, 0, opcode}, uint32(len(body))) // no flags, stream 0
 	if _, err := s.conn.Write(append(frame, body...)); err != nil {
@@ -171,9 +171,9 @@ func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 	if header[0]&0x80 == 0 || s.spoken == 0 || s.spoken > 0x10 || header[2] != 0 || header[3] != 0 || header[4] > cqlAuthSuccess {
 		return 0, s.Kind.OtherProtocol()
 	}
-	if s.spoken < 3 { // whose frames differ
-		f := failure.New(failure.Unexpected, "the node speaks the native protocol no later than in version %d", s.spoken)
-		f.Hint = "versions 3 and 4 are spoken here, as Cassandra does since 2.1"
+	if s.spoken < 3 { // its frames have another format
+		f := failure.New(failure.Unexpected, "the node supports no later version of the native protocol than %d", s.spoken)
+		f.Hint = "versions 3 and 4 are supported, which Cassandra has since 2.1"
 		return 0, f
 	}
 	answer, err := s.conn.Next(uint64(binary.BigEndian.Uint32(header[5:])))
@@ -188,11 +188,10 @@ func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 	return header[4], nil
 }
 
-// errCassandraVersion is that a node does not speak our version of the protocol.
+// errCassandraVersion is the cause of a failure because the node does not support our version of the protocol.
 var errCassandraVersion = errors.New("protocol version")
 
-// refusal is the failure that a message ERROR tells: a code and a text, after what
-// the flags announce.
+// refusal converts an ERROR message: a code and a text. Flags announce other fields before them.
 func (s *session) refusal(flags byte, body []byte) error {
 	if flags != 0 {
 		return failure.New(failure.Unexpected, "the node answers with an error")
@@ -202,14 +201,14 @@ func (s *session) refusal(flags byte, body []byte) error {
 	}
 	code := binary.BigEndian.Uint32(body)
 	text := strings.TrimSuffix(string(body[6:6+binary.BigEndian.Uint16(body[4:])]), ".")
-	f := failure.New(failure.Unexpected, "the node says %s", wire.Quote(text, s.secrets...))
+	f := failure.New(failure.Unexpected, "the node reports %s", wire.Quote(text, s.secrets...))
 	switch code {
 	case 0x000A: // a protocol error
 		f.Err = errCassandraVersion
 	case 0x0100, 0x2100: // bad credentials, unauthorized
-		f.Class, f.Hint = failure.Authentication, "are user and password right, and are they in the cluster already?"
+		f.Class, f.Hint = failure.Authentication, "are user and password right, and does the user exist in the cluster already?"
 	case 0x1000, 0x1001, 0x1002, 0x0000: // unavailable, overloaded, bootstrapping, a server error
-		f.Hint = "the node is there, but not in service yet: see nodetool status, and its log"
+		f.Hint = "the node is running, but not in service yet: see nodetool status, and its log"
 	case 0x2200: // invalid
 		f.Hint = "keyspaces are created by migrations: did they run? the name is case-sensitive"
 	}

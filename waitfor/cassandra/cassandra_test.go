@@ -16,25 +16,25 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
-// node is a node written from the specification of the native protocol
-// (https://github.com/apache/cassandra/blob/trunk/doc/native_protocol_v4.spec): no
-// Cassandra is to be had.
+// node is a server that follows the specification of the native protocol
+// (https://github.com/apache/cassandra/blob/trunk/doc/native_protocol_v4.spec): Cassandra itself is not available to
+// the tests.
 type node struct {
-	version  byte   // the highest that it speaks
-	password string // of user app, if it wants to know who it is
+	version  byte   // the highest that it supports
+	password string // of user app, if it requires a login
 	keyspace string // the only one
 	refuses  []byte // the body of an ERROR that answers STARTUP, if there is one
 }
 
-// cqlMessage is an answer's frame.
+// cqlMessage returns the frame of an answer.
 func cqlMessage(version, opcode byte, body string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0x80 | version, 0, 0, 0, opcode}, uint32(len(body))), body...)
 }
 
-// cqlErrorBody is the body of an ERROR.
+// cqlErrorBody returns the body of an ERROR.
 func cqlErrorBody(code uint32, text string) string {
 	return string(binary.BigEndian.AppendUint32(nil, code)) + string(cqlString(text))
 }
@@ -81,7 +81,7 @@ func (n node) serve(c net.Conn) {
 	}
 }
 
-// TestCassandra goes through what nodes answer.
+// TestCassandra pins the result of each answer of a node.
 func TestCassandra(t *testing.T) {
 	t.Parallel()
 	open := servers.Serve(t, node{version: 5, keyspace: "shop"}.serve)
@@ -98,19 +98,19 @@ func TestCassandra(t *testing.T) {
 	}{
 		{"cassandra://" + open, "", ""},
 		{"scylla://app:hUnter2@" + open + "/shop", "", ""},
-		{"cassandra://" + open + "/late", failure.Unexpected, "the node says Keyspace 'late' does not exist"},
+		{"cassandra://" + open + "/late", failure.Unexpected, "the node reports Keyspace 'late' does not exist"},
 		{"cassandra://" + open + "#keyspace=shop", "", ""},
 		{"cassandra://" + kindtest.RefusedAddr(t) + "," + open, "", ""},
 		{"cassandra://" + closed, "", ""},
-		{"cassandra://app:wrong@" + closed, "", ""}, // nobody logs in
-		{"cassandra://" + closed + "/shop", failure.Authentication, "does not tell its keyspaces without a login"},
+		{"cassandra://app:wrong@" + closed, "", ""}, // no login takes place
+		{"cassandra://" + closed + "/shop", failure.Authentication, "the cluster requires a login to check the keyspace"},
 		{"cassandra://app:hUnter2@" + closed + "/shop", "", ""},
 		{"cassandra://" + closed + "/shop?user=app&password=hUnter2", "", ""},
 		{"cassandra://app:hUnter21@" + closed + "/shop", failure.Authentication, "Provided username app and/or password … are incorrect"},
 		{"cassandra://app:hUnter2@" + closed + "/late", failure.Unexpected, "Keyspace 'late' does not exist"},
 		{"cassandra://" + old + "/shop", "", ""},
-		{"cassandra://" + older, failure.Unexpected, "no later than in version 2"},
-		{"cassandra://" + refusing(0x1001, "Server is overloaded."), failure.Unexpected, "the node says Server is overloaded"},
+		{"cassandra://" + older, failure.Unexpected, "no later version of the native protocol than 2"},
+		{"cassandra://" + refusing(0x1001, "Server is overloaded."), failure.Unexpected, "the node reports Server is overloaded"},
 		{"cassandra://" + refusing(0x1002, "Cannot begin yet: bootstrapping"), failure.Unexpected, "Cannot begin yet: bootstrapping"},
 	} {
 		check, err := kinds.Parse(test.target, target.Options{})
@@ -129,14 +129,14 @@ func TestCassandra(t *testing.T) {
 		}
 	}
 	if _, err := kinds.Parse("cassandra://a/b#keyspace=c", target.Options{}); err == nil {
-		t.Error("two keyspaces are taken")
+		t.Error("two keyspaces are accepted")
 	}
 	if parsed, err := kinds.Parse("cassandra://a/b?ssl=true", target.Options{}); err != nil || !parsed.(check).Encrypted {
 		t.Errorf("?ssl=true: %v", err)
 	}
 }
 
-// Fuzz has a node say anything to one who wants a keyspace.
+// Fuzz reads any answers of a node to a check of a keyspace.
 func Fuzz(f *testing.F) {
 	begin := slices.Concat(cqlMessage(4, cqlSupported, "\x00\x00"), cqlMessage(4, cqlAuthenticate, "\x00\x01a"), cqlMessage(4, cqlAuthSuccess, "\xff\xff\xff\xff"))
 	f.Add(append(begin, cqlMessage(4, cqlResult, "\x00\x00\x00\x03\x00\x04shop")...))

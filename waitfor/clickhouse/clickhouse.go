@@ -1,5 +1,5 @@
-// Package clickhouse waits for ClickHouse, over HTTP or in its native protocol: for a login, a
-// query and replicas that keep up.
+// Package clickhouse waits for ClickHouse, over HTTP or in its native protocol: for a login, a query and replicas that
+// do not lag behind.
 package clickhouse
 
 import (
@@ -20,22 +20,21 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// Kind is that of targets with the scheme clickhouse.
+// Kind is the kind of targets with the scheme clickhouse.
 var Kind = target.Kind{
 	Schemes: []string{"clickhouse"},
 	Usage:   "clickhouse://[USER@]HOST[:PORT][,HOST…][/DATABASE]",
-	Ready:   "answers a ping; with a user or a database, runs a query there",
+	Ready:   "answers a ping; with a user or a database, also a query",
 	Settings: slices.Concat([]target.Setting{
 		wire.QuerySetting,
-		{Name: "replicas", Usage: "no replicated table lags behind, as /replicas_status has it"},
+		{Name: "replicas", Usage: "no replicated table lags behind, according to /replicas_status"},
 	}, wire.ServerSettings),
 	Protocol: "that of ClickHouse",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check asks over HTTP, or, at the ports that are for that, with the greeting of
-// the native protocol. A ping needs no login.
+// check uses HTTP, or, on its ports, the greeting of the native protocol. A ping needs no login.
 //
 // https://clickhouse.com/docs/interfaces/http
 // https://clickhouse.com/docs/native-protocol/server
@@ -51,18 +50,18 @@ func parse(t *target.Target) (target.Check, error) {
 		return nil, err
 	}
 	c := check{s}
-	if strings.EqualFold(t.URL.Param("sslmode"), "none") { // as JDBC has it
+	if strings.EqualFold(t.URL.Param("sslmode"), "none") { // of the JDBC driver
 		c.TLS.Insecure, c.Client.TLS.Insecure = true, true
 	}
 	if (t.Settings.On("query") || t.Settings.On("replicas")) && slices.ContainsFunc(c.Addrs, c.native) {
-		return nil, errors.New("query and replicas are asked for over HTTP: give the port for that, 8123, or with TLS 8443")
+		return nil, errors.New("query and replicas need HTTP: use its port, 8123, or 8443 with TLS")
 	}
 	return c, nil
 }
 
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 
-// native reports whether the native protocol is to be spoken at addr.
+// native reports whether to use the native protocol at addr.
 func (c check) native(addr string) bool {
 	if protocol := c.URL.Param("protocol"); protocol != "" {
 		return forms.IsOneOf(protocol, "native", "tcp", "grpc")
@@ -71,10 +70,10 @@ func (c check) native(addr string) bool {
 	return port == "9000" || port == "9440"
 }
 
-// login is who asks, and for which database.
+// login is the credentials and the database.
 type login struct{ user, password, database string }
 
-// overTLS reports whether addr is at one of the ports that are for TLS.
+// overTLS reports whether addr has one of the ports for TLS.
 func (c check) overTLS(addr string) bool {
 	_, port, _ := net.SplitHostPort(addr)
 	return !forms.No(c.URL.Param("secure", "ssl")) && (port == "8443" || port == "9440")
@@ -97,12 +96,12 @@ func (c check) ask(ctx context.Context, addr string) error {
 	switch {
 	case err != nil:
 		return err
-	case strings.Contains(string(a.Body), "is for clickhouse-client program"): // told to HTTP at a native port
+	case strings.Contains(string(a.Body), "is for clickhouse-client program"): // the answer to HTTP on a native port
 		if !c.Settings.On("query") && !c.Settings.On("replicas") {
 			return c.greet(ctx, addr, who)
 		}
 		f := failure.New(failure.Unexpected, "the port is for the native protocol")
-		f.Hint = "query and replicas are asked for over HTTP: give the port for that, usually 8123, or with TLS 8443"
+		f.Hint = "query and replicas need HTTP: use its port, usually 8123, or 8443 with TLS"
 		return f
 	case a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "Ok.":
 		return c.refused(a)
@@ -126,7 +125,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return err
 }
 
-// who reads the login anew. Drivers have it in the query, too.
+// who returns the login at this attempt. Drivers accept it in the URL's query, too.
 func (c check) who() (w login, err error) {
 	if w.user, w.password, err = wire.Login(c.Server.Server, "CLICKHOUSE_USER", "CLICKHOUSE_PASSWORD"); err != nil {
 		return w, err
@@ -146,8 +145,8 @@ func (c check) who() (w login, err error) {
 	return w, nil
 }
 
-// run runs a query and returns the first column of the first row. The answer is
-// separated by tabs (https://clickhouse.com/docs/interfaces/formats/TabSeparated).
+// run runs a query and returns the first column of the first row. Columns are separated by tabs
+// (https://clickhouse.com/docs/interfaces/formats/TabSeparated).
 func (c check) run(ctx context.Context, addr string, who login, query string) (wire.QueryAnswer, error) {
 	call := httpapi.Call{Doing: "running the query", Path: "/", Query: url.Values{"default_format": {"TabSeparated"}}, Body: query}
 	if who.user == "" && who.password != "" {
@@ -161,12 +160,12 @@ func (c check) run(ctx context.Context, addr string, who login, query string) (w
 	if err != nil {
 		return wire.QueryAnswer{}, err
 	}
-	if a.Status != http.StatusOK || a.Header.Get("X-ClickHouse-Exception-Code") != "" { // which may come after the status
+	if a.Status != http.StatusOK || a.Header.Get("X-ClickHouse-Exception-Code") != "" { // it may come after the status
 		return wire.QueryAnswer{}, c.refused(a)
 	}
 	if format := a.Header.Get("X-ClickHouse-Format"); !forms.IsOneOf(format, "TabSeparated", "TSV", "") {
 		f := failure.New(failure.Unexpected, "the query has the format %s", a.Quote(format))
-		f.Hint = "leave out FORMAT: the first column of the first row is what counts"
+		f.Hint = "remove FORMAT: only the first column of the first row counts"
 		return wire.QueryAnswer{}, f
 	}
 	value, _, _ := strings.Cut(string(a.Body), "\n")
@@ -179,15 +178,15 @@ func (c check) replicasLag(a *httpapi.Answer, err error) error {
 		return err
 	}
 	f := failure.New(failure.Unexpected, "replicas lag behind")
-	f.Note = a.Quote(string(a.Body)) // the tables, and by how much
-	f.Hint = "system.replicas tells what each of them waits for"
+	f.Note = a.Quote(string(a.Body)) // the tables, and their delays
+	f.Hint = "system.replicas shows what each of them waits for"
 	if a.Status != http.StatusServiceUnavailable {
 		return c.refused(a)
 	}
 	return f
 }
 
-// refused is the failure of an answer in whose body the server says what is wrong.
+// refused converts an answer that is not OK. Its body may contain an exception.
 func (c check) refused(a *httpapi.Answer) error {
 	if code, text, ok := exception(string(a.Body)); ok {
 		return failed(code, a.Quote(text))
@@ -195,8 +194,8 @@ func (c check) refused(a *httpapi.Answer) error {
 	return c.Failure(a)
 }
 
-// exception reads "Code: 81. DB::Exception: Database app does not exist.
-// (UNKNOWN_DATABASE) (version 24.8.4.13 (official build))".
+// exception parses "Code: 81. DB::Exception: Database app does not exist. (UNKNOWN_DATABASE) (version 24.8.4.13
+// (official build))".
 func exception(text string) (code int, words string, ok bool) {
 	text, ok = strings.CutPrefix(text, "Code: ")
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
@@ -208,7 +207,7 @@ func exception(text string) (code int, words string, ok bool) {
 	return code, words, true
 }
 
-// reason leaves out what does not tell what is wrong.
+// reason returns an exception's message without prefix, version and stack trace.
 func reason(text string) string {
 	text, _, _ = strings.Cut(text, "\n")
 	text, _, _ = strings.Cut(text, " (version ")
@@ -216,7 +215,7 @@ func reason(text string) string {
 	return strings.TrimPrefix(text, "DB::Exception: ")
 }
 
-// failed is the failure of an exception. The codes are those of
+// failed converts an exception. The codes are in
 // https://github.com/ClickHouse/ClickHouse/blob/master/src/Common/ErrorCodes.cpp
 func failed(code int, words string) error {
 	f := failure.New(failure.Unexpected, "%s", cmp.Or(words, "an exception"))
@@ -228,7 +227,7 @@ func failed(code int, words string) error {
 		f.Hint = "what should create the database?"
 	case 192, 193, 194, 195, 497, 516: // UNKNOWN_USER … ACCESS_DENIED, AUTHENTICATION_FAILED
 		f.Class = failure.Authentication
-		f.Hint = "are user and password right, and may the user do that from here? give them as in clickhouse://USER:${file:/PATH}@HOST"
+		f.Hint = "are user and password right, and does the user have access from this host? set them as in clickhouse://USER:${file:/PATH}@HOST"
 	}
 	return f
 }

@@ -11,8 +11,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Packets of the native protocol, and the revision of it that is spoken here: the last
-// one before the server's greeting has more in it than its name and version.
+// Packets of the native protocol, and the revision that is used here: the last one in which the server's greeting
+// contains only its name and version.
 //
 // https://clickhouse.com/docs/native-protocol/client#hello
 // https://clickhouse.com/docs/native-protocol/server#hello
@@ -22,8 +22,7 @@ const (
 	revision        = 54057
 )
 
-// greet logs in with the native protocol: what is not answered by a greeting in turn is
-// by an exception.
+// greet logs in with the native protocol. The server answers with a greeting or an exception.
 func (c check) greet(ctx context.Context, addr string, who login) error {
 	conn, err := wire.Connect(ctx, c.Server.Server, addr)
 	if err != nil {
@@ -50,7 +49,7 @@ func greeting(who login) []byte {
 	return p
 }
 
-// greeted reads what the server says to the greeting.
+// greeted reads the server's answer to the greeting.
 func (c check) greeted(conn *wire.Conversation, secrets []string) error {
 	r := reader{Conversation: conn}
 	switch packet := r.number(); {
@@ -75,14 +74,13 @@ func (c check) greeted(conn *wire.Conversation, secrets []string) error {
 		return failed(int(int32(binary.LittleEndian.Uint32(p))), wire.Quote(cmp.Or(words, name), secrets...))
 	case packet == 'H': // HTTP/1.1 400 Bad Request
 		f := c.Kind.OtherProtocol()
-		f.Hint = "it may be the port for HTTP: leave out protocol=native"
+		f.Hint = "it may be the port for HTTP: remove protocol=native"
 		return f
 	}
 	return c.Kind.OtherProtocol()
 }
 
-// A reader reads the numbers and texts of ClickHouse's native protocol up to the
-// first error.
+// A reader reads the numbers and texts of ClickHouse's native protocol, until the first error.
 type reader struct {
 	*wire.Conversation
 	err error
@@ -101,7 +99,7 @@ func (r *reader) number() (n uint64) {
 		}
 	}
 	if r.err == nil {
-		r.err = failure.New(failure.Unexpected, "the answer has a number in it that does not end")
+		r.err = failure.New(failure.Unexpected, "the answer contains a number that is too long")
 	}
 	return 0
 }

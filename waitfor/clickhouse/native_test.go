@@ -16,20 +16,18 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// The native protocol is tested against a server written from
-// https://clickhouse.com/docs/native-protocol/server.
+// The native protocol is tested against a server that follows https://clickhouse.com/docs/native-protocol/server.
 
 func text(s string) string { return string(binary.AppendUvarint(nil, uint64(len(s)))) + s }
 
-// exceptionWith is the packet of an exception.
+// exceptionWith returns the packet of an exception.
 func exceptionWith(code uint32, message string) string {
 	return "\x02" + string(binary.LittleEndian.AppendUint32(nil, code)) + text("DB::Exception") + text(message) + text("0. stack trace") + "\x00"
 }
 
 var hello = "\x00" + text("ClickHouse") + "\x18\x08" + string(binary.AppendUvarint(nil, 54470))
 
-// readNativeGreeting returns the texts of a client's hello: its name, the database, the
-// user and the password.
+// readNativeGreeting returns the texts of a client's hello: its name, the database, the user and the password.
 func readNativeGreeting(r io.ByteReader) (texts [4]string) {
 	packet, _ := binary.ReadUvarint(r)
 	text := func() string {
@@ -94,7 +92,7 @@ func TestNative(t *testing.T) {
 		"\x05":                                             "the answer is not that of ClickHouse",
 		"\x00\xff\xff\xff\xff\x07":                         "announces a message that is too long",
 		"\x02\x00\x00\x00\x00\xff\xff\xff\xff\x07":         "announces a message that is too long",
-		"\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff": "a number in it that does not end",
+		"\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff": "a number that is too long",
 		"\x00\x00\x00\x00\x00":                             "the answer is not that of ClickHouse",
 		"\x00\x0aClick":                                    "connection closed by the server",
 	} {
@@ -105,7 +103,7 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// readConn is a connection to a server that has said all it has to say.
+// readConn is a connection on which all answers have already arrived.
 type readConn struct{ io.Reader }
 
 func (readConn) Write(p []byte) (int, error)      { return len(p), nil }
@@ -116,7 +114,7 @@ func (readConn) SetDeadline(time.Time) error      { return nil }
 func (readConn) SetReadDeadline(time.Time) error  { return nil }
 func (readConn) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzClickHouseNative: only a greeting is one.
+// FuzzClickHouseNative checks that only a greeting is accepted as one.
 func FuzzNative(f *testing.F) {
 	f.Add([]byte(hello))
 	f.Add([]byte(hello + text("UTC") + text("host") + "\x04"))
@@ -131,7 +129,7 @@ func FuzzNative(f *testing.F) {
 		conn := wire.Converse(t.Context(), readConn{bytes.NewReader(said)}, "h:9000")
 		defer conn.Close()
 		err := c.greeted(conn, []string{"hUnter2"})
-		if err == nil && (len(said) == 0 || said[0]&0x7f != helloPacket) { // a varint may be longer than it must
+		if err == nil && (len(said) == 0 || said[0]&0x7f != helloPacket) { // a varint may be longer than necessary
 			t.Errorf("%x is taken for a greeting", said)
 		}
 		if err != nil && strings.Contains(err.Error(), "hUnter2") {

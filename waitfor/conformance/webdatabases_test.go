@@ -161,10 +161,10 @@ func TestWebDatabasesUsage(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"elasticsearch://h#status=200":                  "status: want green, yellow or red",
-		"elasticsearch://h#index=..":                    "index: no index can have this name",
+		"elasticsearch://h#index=..":                    "index: not a valid name of an index",
 		"elasticsearch://h#api-key-file=a&token-file=b": "exclude each other",
-		"clickhouse://h:9000#query=SELECT%201":          "over HTTP",
-		"clickhouse://h:1?protocol=native#replicas":     "over HTTP",
+		"clickhouse://h:9000#query=SELECT%201":          "need HTTP",
+		"clickhouse://h:1?protocol=native#replicas":     "need HTTP",
 		"etcd://h/key":             "has a path",
 		"temporal://app:pw@h":      "has a user",
 		"influxdb://":              "host missing",

@@ -1,5 +1,4 @@
-// Package elasticsearch waits for Elasticsearch and OpenSearch: for the health of a cluster and for
-// indices.
+// Package elasticsearch waits for Elasticsearch and OpenSearch: for the health of a cluster and for indices.
 package elasticsearch
 
 import (
@@ -18,15 +17,15 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// Kind is that of targets with the schemes elasticsearch and opensearch.
+// Kind is the kind of targets with the schemes elasticsearch and opensearch.
 var Kind = target.Kind{
 	Schemes: []string{"elasticsearch", "opensearch"},
 	Usage:   "elasticsearch://HOST[:PORT][,HOST…][/PATH]",
-	Ready:   "the cluster's status is yellow or green: every primary shard is there",
+	Ready:   "the cluster's status is yellow or green: every primary shard is available",
 	Settings: slices.Concat([]target.Setting{
-		{Name: "status", Value: "STATUS", Usage: "green, yellow or red, or a better one (default yellow)"},
-		{Name: "index", Value: "NAME", Usage: "the index is there, and the status is its"},
-		{Name: "api-key-file", Value: "FILE", Usage: "file with an API key, encoded, as the server gave it"},
+		{Name: "status", Value: "STATUS", Usage: "at least green, yellow or red (default yellow)"},
+		{Name: "index", Value: "NAME", Usage: "the index exists; the status is the index's"},
+		{Name: "api-key-file", Value: "FILE", Usage: "file with an API key, encoded as the server returned it"},
 		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
 	}, wire.ServerSettings),
 	Protocol: "that of Elasticsearch or OpenSearch",
@@ -34,20 +33,19 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check asks for the cluster's health. The server could hold the answer
-// until the status is reached (wait_for_status), but it would not say meanwhile what the
-// status is, and a server that hangs would look like one that holds; so it is asked to
-// answer at once, which also a cluster without a master then does.
+// check asks for the cluster's health. The server could hold the answer until the status is reached (wait_for_status),
+// but would not report the status meanwhile, and could not be distinguished from one that hangs. So it is asked to
+// answer at once, which even a cluster without a master does.
 //
 // https://www.elastic.co/docs/api/doc/elasticsearch/operation/operation-cluster-health
 // https://docs.opensearch.org/latest/api-reference/cluster-api/cluster-health/
 type check struct {
 	httpapi.Server
-	status string // that is good enough
+	status string // the lowest that is accepted
 	index  string
 }
 
-// clusterStatuses are those that there are, the best first.
+// clusterStatuses are the possible statuses, the best first.
 var clusterStatuses = []string{"green", "yellow", "red"}
 
 func parse(t *target.Target) (target.Check, error) {
@@ -60,7 +58,7 @@ func parse(t *target.Target) (target.Check, error) {
 	case !slices.Contains(clusterStatuses, c.status):
 		return nil, fmt.Errorf("status: want green, yellow or red")
 	case c.index == "." || c.index == "..":
-		return nil, fmt.Errorf("index: no index can have this name")
+		return nil, fmt.Errorf("index: not a valid name of an index")
 	case t.Settings.On("api-key-file") && t.Settings.On("token-file"):
 		return nil, fmt.Errorf("api-key-file and token-file exclude each other")
 	}
@@ -89,7 +87,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return c.judge(a)
 }
 
-// authorize returns the header that says who asks, if that is known.
+// authorize returns the header with the credentials, if there are any.
 func (c check) authorize() (http.Header, []string, error) {
 	for _, way := range []struct{ setting, scheme string }{{"api-key-file", "ApiKey"}, {"token-file", "Bearer"}} {
 		if c.Settings.On(way.setting) {
@@ -102,16 +100,16 @@ func (c check) authorize() (http.Header, []string, error) {
 	}
 	user, password, err := wire.Login(c.Server.Server, "ELASTIC_USERNAME", "ELASTIC_PASSWORD")
 	if user == "" && password != "" {
-		user = "elastic" // as the charts that set the variable alone have it
+		user = "elastic" // charts that set only the variable mean this user
 	}
 	header, secrets := httpapi.Basic(user, password)
 	return header, secrets, err
 }
 
-// clusterHealth is what the server says.
+// clusterHealth is the server's answer.
 type clusterHealth struct {
 	Status       any  `json:"status"`
-	TimedOut     bool `json:"timed_out"` // of an index alone: it is not there
+	TimedOut     bool `json:"timed_out"` // for an index: it does not exist
 	Primaries    *int `json:"active_primary_shards"`
 	Unassigned   int  `json:"unassigned_shards"`
 	Initializing int  `json:"initializing_shards"`
@@ -120,7 +118,7 @@ type clusterHealth struct {
 func (c check) judge(a *httpapi.Answer) error {
 	var h clusterHealth
 	a.JSON(&h)
-	status, _ := h.Status.(string) // of an error it is the number of the HTTP status
+	status, _ := h.Status.(string) // in an error, it is the number of the HTTP status
 	status = strings.ToLower(status)
 	switch said := a.Words(); {
 	case strings.Contains(said, "index_not_found"):
@@ -128,16 +126,16 @@ func (c check) judge(a *httpapi.Answer) error {
 	case a.Status != http.StatusOK && a.Status != http.StatusRequestTimeout, !slices.Contains(clusterStatuses, status):
 		return c.refused(a)
 	case h.TimedOut && c.index != "" && status == "red",
-		c.index != "" && status != "red" && h.Primaries != nil && *h.Primaries == 0: // a pattern that matches none is green
+		c.index != "" && status != "red" && h.Primaries != nil && *h.Primaries == 0: // a pattern without a match is green
 		return c.noIndex()
 	case slices.Index(clusterStatuses, status) <= slices.Index(clusterStatuses, c.status):
 		return nil
 	}
 	f := failure.New(failure.Unexpected, "status %s", status)
 	if c.status == "green" && status == "yellow" {
-		f.Hint = "yellow stays where there are fewer nodes than copies of a shard: then wait for #status=yellow"
+		f.Hint = "a cluster with fewer nodes than copies of a shard remains yellow: then wait for #status=yellow"
 	} else {
-		f.Hint = "primary shards are missing: right after a start they are being recovered; if it stays, see _cluster/allocation/explain"
+		f.Hint = "primary shards are missing: they are recovered after a start; if this lasts, see _cluster/allocation/explain"
 	}
 	f.Note = words.Plural(h.Unassigned, "shard") + " unassigned, " + fmt.Sprint(h.Initializing) + " initializing"
 	return f
@@ -153,9 +151,9 @@ func (c check) refused(a *httpapi.Answer) error {
 	f := c.Failure(a)
 	switch {
 	case f.Class == failure.Authentication:
-		f.Hint = "it wants to know who asks: give a user who may monitor the cluster, as in elasticsearch://USER:${file:/PATH}@HOST, or --api-key-file"
+		f.Hint = "the server requires a login: set a user with the privilege to monitor the cluster, as in elasticsearch://USER:${file:/PATH}@HOST, or --api-key-file"
 	case strings.Contains(f.Text, "master_not_discovered"):
-		f.Hint = "there is no elected master: are enough of the nodes that can be one running, and do they find each other?"
+		f.Hint = "no master is elected: are enough master-eligible nodes running, and can they find each other?"
 	}
 	return f
 }

@@ -8,7 +8,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
 func Fuzz(f *testing.F) {

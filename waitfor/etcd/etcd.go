@@ -16,23 +16,22 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// Kind is that of targets with the scheme etcd.
+// Kind is the kind of targets with the scheme etcd.
 var Kind = target.Kind{
 	Schemes: []string{"etcd"},
 	Usage:   "etcd://HOST[:PORT][,HOST…]",
-	Ready:   "one of its members says that it is healthy: there is a leader, and no alarm",
+	Ready:   "one of its members reports that it is healthy: there is a leader, and no alarm",
 	Settings: slices.Concat([]target.Setting{
-		{Name: "key", Value: "KEY", Usage: "the key is there", Multi: true},
+		{Name: "key", Value: "KEY", Usage: "the key exists", Multi: true},
 	}, wire.ServerSettings),
 	Protocol: "that of etcd",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check asks for the health, which every version tells without a login: a member is
-// healthy if there is a leader, it can read what a majority agrees on, and there is no
-// alarm. The newer /readyz ignores the alarm for a lack of space, with which nothing
-// can be written.
+// check asks for the health, which every version reports without a login: a member is healthy if there is a leader, if
+// a linearizable read succeeds, and if there is no alarm. The newer /readyz ignores the alarm for a lack of space,
+// which prevents all writes.
 //
 // https://etcd.io/docs/v3.5/op-guide/monitoring/#health-check
 // https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
@@ -68,8 +67,8 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return nil
 }
 
-// errUnhealthy is what members before version 3.5 say, without a reason.
-var errUnhealthy = unhealthy(`etcd says {"health":"false"}`)
+// errUnhealthy is the answer of members before version 3.5, which has no reason.
+var errUnhealthy = unhealthy(`etcd reports {"health":"false"}`)
 
 // healthy judges the answer to /health.
 func (c check) healthy(a *httpapi.Answer) error {
@@ -90,22 +89,22 @@ func (c check) healthy(a *httpapi.Answer) error {
 	return unhealthy(a.Quote(said.Reason))
 }
 
-// unhealthy is the failure of a member that says so, in its words.
+// unhealthy is the failure of a member that reports it, with its reason.
 func unhealthy(reason string) error {
 	f := failure.New(failure.Unexpected, "%s", reason)
 	switch {
 	case strings.Contains(reason, "NOSPACE"):
-		f.Hint = "its disk quota is used up: compact and defragment it, then end the alarm (etcdctl alarm disarm)"
+		f.Hint = "its disk quota is used up: compact and defragment it, then disarm the alarm (etcdctl alarm disarm)"
 	case strings.Contains(reason, "CORRUPT"):
-		f.Hint = "a member's data differ from the others': replace the member"
+		f.Hint = "a member's data differs from the others': replace the member"
 	default:
-		f.Hint = "is a majority of its members running, and do they reach each other? look at their logs"
+		f.Hint = "is a majority of its members running, and can they reach each other? look at their logs"
 	}
 	return f
 }
 
-// reason returns err, or if that is [errUnhealthy] what the member's status has for a
-// reason, if anything.
+// reason returns err, or, if that is [errUnhealthy], a failure with the reason from the member's status, if there is
+// one.
 func (c check) reason(ctx context.Context, addr string, err error) error {
 	if err != errUnhealthy {
 		return err
@@ -123,7 +122,7 @@ func (c check) reason(ctx context.Context, addr string, err error) error {
 	return err
 }
 
-// authenticate logs in if a user is given, and returns the header that says who asks.
+// authenticate logs in if a user is set, and returns the header with the credentials.
 func (c check) authenticate(ctx context.Context, addr string) (http.Header, []string, error) {
 	user, password, err := wire.Login(c.Server.Server, "ETCDCTL_USER", "ETCDCTL_PASSWORD")
 	if err != nil || user == "" {
@@ -146,7 +145,7 @@ func (c check) authenticate(ctx context.Context, addr string) (http.Header, []st
 	switch {
 	case a.Status == http.StatusOK && a.JSON(&said) && said.Token != "":
 		return http.Header{"Authorization": {said.Token}}, []string{password, said.Token}, nil
-	case strings.Contains(a.Words(), "authentication is not enabled"): // everybody may do everything
+	case strings.Contains(a.Words(), "authentication is not enabled"): // then every client has all permissions
 		return nil, nil, nil
 	}
 	return nil, nil, c.refused(a)
@@ -160,27 +159,26 @@ func (c check) hasKey(ctx context.Context, addr, key string, header http.Header,
 	}
 	var said struct {
 		Header map[string]any `json:"header"`
-		Count  string         `json:"count"` // a number of 64 bits, which JSON of protobuf has as a text; absent if 0
+		Count  string         `json:"count"` // a 64-bit number, a string in protobuf's JSON; absent if 0
 	}
 	switch {
 	case a.Status != http.StatusOK || !a.JSON(&said) || said.Header == nil:
 		return c.refused(a)
 	case said.Count == "" || said.Count == "0":
 		f := failure.New(failure.Unexpected, "no key %s", wire.Quote(key, c.URL.Secrets()...))
-		f.Hint = "what should write it? keys are whole: /config is not config"
+		f.Hint = "what should write it? the key must match exactly: /config is not config"
 		return f
 	}
 	return nil
 }
 
-// refused is the failure of what the v3 API does not do, as which it is often not clear
-// from the status that it wants to know who asks.
+// refused converts an error of the v3 API. Often only its text shows that credentials are missing or wrong.
 func (c check) refused(a *httpapi.Answer) error {
 	f := c.Failure(a)
 	for _, word := range []string{"auth", "user name is empty", "user not found", "permission denied"} {
 		if strings.Contains(a.Words(), word) {
 			f.Class = failure.Authentication
-			f.Hint = "are user and password right, and may the user read the key? give them as in etcd://USER:${file:/PATH}@HOST"
+			f.Hint = "are user and password right, and may the user read the key? set them as in etcd://USER:${file:/PATH}@HOST"
 		}
 	}
 	return f

@@ -1,5 +1,4 @@
-// Package influxdb waits for InfluxDB: for its health, a bucket of version 2 or a database of
-// version 1.
+// Package influxdb waits for InfluxDB: for its health, a bucket of version 2 or a database of version 1.
 package influxdb
 
 import (
@@ -15,13 +14,13 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// Kind is that of targets with the scheme influxdb.
+// Kind is the kind of targets with the scheme influxdb.
 var Kind = target.Kind{
 	Schemes: []string{"influxdb"},
 	Usage:   "influxdb://HOST[:PORT][,HOST…][/DATABASE]",
-	Ready:   "says that its health is a pass; with a database of version 1, that is there",
+	Ready:   "its health is pass; with a database of version 1, the database exists",
 	Settings: slices.Concat([]target.Setting{
-		{Name: "bucket", Value: "NAME", Usage: "the bucket is there; needs a token"},
+		{Name: "bucket", Value: "NAME", Usage: "the bucket exists; needs a token"},
 		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
 	}, wire.ServerSettings),
 	Protocol: "that of InfluxDB",
@@ -29,9 +28,8 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check asks for the health, which version 2, and version 1 from 1.8 on, tell
-// without a login; before, there is a ping. Version 3 wants a token for either unless it
-// is told otherwise, and does not say whether it is healthy without.
+// check asks for the health, which version 2, and version 1 since 1.8, report without a login; earlier versions answer
+// a ping. Version 3 requires a token for both by default.
 //
 // https://docs.influxdata.com/influxdb/v2/api/#operation/GetHealth
 // https://docs.influxdata.com/influxdb/v1/tools/api/
@@ -86,21 +84,21 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return nil
 }
 
-// authorize returns the header that says who asks, if that is known.
+// authorize returns the header with the credentials, if there are any.
 func (c check) authorize() (http.Header, []string, error) {
 	token, err := target.Token(c.Target, "token-file", "INFLUX_TOKEN")
 	if err != nil {
 		return nil, nil, err
 	}
 	if token != "" {
-		return httpapi.Authorization("Token", token) // version 3 takes that for Bearer
+		return httpapi.Authorization("Token", token) // version 3 accepts it like Bearer
 	}
 	user, password, err := wire.Login(c.Server.Server, "INFLUX_USERNAME", "INFLUX_PASSWORD")
 	header, secrets := httpapi.Basic(user, password)
 	return header, secrets, err
 }
 
-// healthy judges the answer to /health, or to /ping of which the header tells whose it is.
+// healthy judges the answer to /health, or to /ping, whose header shows that it is from InfluxDB.
 func (c check) healthy(a *httpapi.Answer) error {
 	var said struct {
 		Name    string `json:"name"`
@@ -110,13 +108,13 @@ func (c check) healthy(a *httpapi.Answer) error {
 	isJSON := a.JSON(&said) && said.Status != ""
 	influx := said.Name == "influxdb" || a.Header.Get("X-Influxdb-Version") != "" || a.Header.Get("X-Influxdb-Build") != ""
 	switch {
-	case isJSON && !influx: // others have a health of the same shape
+	case isJSON && !influx: // other servers have a health answer of the same form
 		return c.Kind.OtherProtocol()
 	case isJSON && a.Status == http.StatusOK && said.Status == "pass":
 		return nil
 	case isJSON && said.Status == "fail":
 		f := failure.New(failure.Unexpected, "%s", a.Quote("health: fail: "+said.Message))
-		f.Hint = "the server runs but does not call itself healthy: look at its log"
+		f.Hint = "the server is running, but reports that it is not healthy: look at its log"
 		return f
 	case a.Status == http.StatusNoContent && influx:
 		return nil
@@ -143,7 +141,7 @@ func (c check) hasDatabase(a *httpapi.Answer, database string) error {
 		}
 	}
 	f := failure.New(failure.Unexpected, "database %s does not exist", a.Quote(database))
-	f.Hint = "what should create it? a user only sees those that it may use"
+	f.Hint = "what should create it? a user only sees databases that it has access to"
 	return f
 }
 
@@ -166,14 +164,14 @@ func (c check) hasBucket(a *httpapi.Answer, bucket string) error {
 		return c.refused(a)
 	}
 	f := failure.New(failure.Unexpected, "bucket %s does not exist", a.Quote(bucket))
-	f.Hint = "what should create it? a token only sees those that it may use"
+	f.Hint = "what should create it? a token only sees buckets that it has access to"
 	return f
 }
 
 func (c check) refused(a *httpapi.Answer) error {
 	f := c.Failure(a)
 	if f.Class == failure.Authentication {
-		f.Hint = "it wants to know who asks: give --token-file, or for version 1 a user, as in influxdb://USER:${file:/PATH}@HOST; version 3 tells its health to everybody with --disable-authz=health,ping"
+		f.Hint = "the server requires a login: set --token-file, or for version 1 a user, as in influxdb://USER:${file:/PATH}@HOST; with --disable-authz=health,ping, version 3 reports its health without a token"
 	}
 	return f
 }

@@ -1,5 +1,5 @@
-// Package kafka waits for Kafka: for a controller, brokers that can be reached at their advertised
-// addresses, and topics with leaders.
+// Package kafka waits for Kafka: for a controller, brokers that can be reached at their advertised addresses, and
+// topics with leaders.
 package kafka
 
 import (
@@ -20,16 +20,16 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the scheme kafka.
+// Kind is the kind of targets with the scheme kafka.
 var Kind = target.Kind{
 	Schemes: []string{"kafka"},
 	Usage:   "kafka://HOST[:PORT][,HOST…][/TOPIC]",
 	Ready:   "a broker knows the cluster's controller; its topics have leaders",
 	Settings: slices.Concat([]target.Setting{
 		{Name: "topic", Value: "TOPIC", Usage: "the topic exists and each of its partitions has a leader", Multi: true},
-		{Name: "brokers", Value: "N", Usage: "so many brokers are in the cluster"},
-		{Name: "advertised", Usage: "each broker can be connected to where it says that it is"},
-		{Name: "mechanism", Value: "MECHANISM", Usage: "SASL mechanism, if not the strongest that is offered: " + strings.Join(mechanisms, ", ")},
+		{Name: "brokers", Value: "N", Usage: "at least N brokers are in the cluster"},
+		{Name: "advertised", Usage: "each broker accepts connections at its advertised address"},
+		{Name: "mechanism", Value: "MECHANISM", Usage: "SASL mechanism (default: the strongest that is offered): " + strings.Join(mechanisms, ", ")},
 		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
 	}, wire.ServerSettings),
 	Protocol: "Kafka's",
@@ -37,14 +37,14 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check asks one of the bootstrap servers for the cluster, as every client of
-// Kafka does first. A broker that wants a login says nothing without.
+// check asks any of the bootstrap servers for the cluster, as every Kafka client does first. A broker that requires a
+// login answers nothing without one.
 //
 // https://kafka.apache.org/protocol.html
 type check struct {
 	wire.Server
 	brokers   int64
-	topics    []string // those of the settings; see named
+	topics    []string // from the settings; see named
 	mechanism string   // "": the strongest that is offered
 	offered   *atomic.Pointer[string]
 }
@@ -65,21 +65,21 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, cmp.Or(err, c.parseSecurity())
 }
 
-// topicProblem says what is wrong with the name of a topic, or returns nil.
+// topicProblem returns nil for a valid name of a topic.
 //
 // https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
 func topicProblem(name string) error {
 	if name == "" || len(name) > 249 || name == "." || name == ".." || strings.Trim(name, forms.NameCharacters) != "" {
-		return errors.New("a topic has a name of letters, digits, '.', '_' and '-', 249 at most")
+		return errors.New("a topic's name consists of at most 249 letters, digits, '.', '_' and '-'")
 	}
 	return nil
 }
 
-// user are the names that librdkafka and kafka-python have for who logs in.
+// user are the names of the user's parameter in librdkafka and kafka-python.
 var user = []string{"sasl.username", "sasl_plain_username"}
 
-// parseSecurity reads how to speak to the brokers, also from parameters of the query
-// that have the names of librdkafka's and kafka-python's options.
+// parseSecurity reads how to connect to the brokers, also from parameters of the query that are named like options of
+// librdkafka and kafka-python.
 func (c *check) parseSecurity() error {
 	switch protocol := c.URL.Param("security.protocol", "security_protocol"); strings.ToUpper(protocol) {
 	case "SSL", "SASL_SSL":
@@ -96,7 +96,7 @@ func (c *check) parseSecurity() error {
 	switch {
 	case c.mechanism == "" && !hasUser && c.Settings.On("token-file"):
 		if !c.Encrypted {
-			return errors.New("token-file needs tls, or mechanism=OAUTHBEARER if the token is to be sent as it is")
+			return errors.New("token-file needs tls, or mechanism=OAUTHBEARER to send the token unencrypted")
 		}
 		c.mechanism = oauthBearer
 	case c.mechanism == "":
@@ -135,11 +135,10 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return nil
 }
 
-// A topicName is that of a topic that is asked for, and what of it may be shown.
+// A topicName is the name of a requested topic, and the form of it that may be shown.
 type topicName struct{ name, shown string }
 
-// named returns the topics that are asked for. The one in the path may be in a file,
-// or in a variable.
+// named returns the requested topics. The path may refer to a file or variable with the name of one.
 func (c check) named() ([]topicName, error) {
 	var topics []topicName
 	for _, topic := range c.topics {
@@ -152,15 +151,14 @@ func (c check) named() ([]topicName, error) {
 		}
 		name := strings.Trim(u.Path, "/")
 		if topicProblem(name) != nil {
-			return nil, failure.New(failure.Local, "what the path refers to is not the name of a topic")
+			return nil, failure.New(failure.Local, "the value that the path refers to is not a topic's name")
 		}
 		topics = append(topics, topicName{name, c.URL.Hide(path)})
 	}
 	return topics, nil
 }
 
-// connectToEach connects to the brokers where they say that they are: a client is sent
-// there, whatever address it began with.
+// connectToEach connects to the brokers' advertised addresses: clients use those after the bootstrap.
 func (c check) connectToEach(ctx context.Context, brokers []broker) error {
 	login, err := c.currentLogin()
 	if err != nil {
@@ -178,20 +176,20 @@ func (c check) connectToEach(ctx context.Context, brokers []broker) error {
 		}
 		f := failure.Of(err)
 		if f.Class == failure.TimedOut {
-			return err // and poll says what it was about to do
+			return err // poll adds the step that was in progress
 		}
 		f.Text = wire.Quote(fmt.Sprintf("broker %d, advertised as %s: %s", b.id, addr, f.Text), c.secrets(login)...)
-		f.Hint = "clients are sent to that address: advertised.listeners must name what this Pod can reach"
+		f.Hint = "clients connect to that address: advertised.listeners must contain an address that this Pod can reach"
 		f.Elsewhere, f.Err = true, err
 		return f
 	}
 	return nil
 }
 
-// A clusterState is what a broker says of the cluster.
+// A clusterState is a broker's view of the cluster.
 type clusterState struct {
 	brokers    []broker // those that are alive
-	controller int32    // the broker that is to be taken for the controller, -1 for none
+	controller int32    // ID of the broker that acts as the controller, or -1
 	topics     map[string]*topic
 }
 
@@ -206,21 +204,21 @@ type topic struct {
 	leaderless int
 }
 
-// ready judges all but the topics. The administrative clients of Kafka also wait for a
-// controller that is among the brokers.
+// ready checks everything except the topics. Like Kafka's administrative clients, it requires that the controller is
+// one of the brokers.
 func (k *clusterState) ready(brokers int64) error {
 	switch there := slices.ContainsFunc(k.brokers, func(b broker) bool { return b.id == k.controller }); {
 	case k.controller < 0:
 		f := failure.New(failure.Unexpected, "no controller yet")
-		f.Hint = "the cluster has yet to elect one, or this broker to hear of it: is there a majority of the controllers, or of ZooKeeper? look at the brokers' logs"
+		f.Hint = "none is elected yet, or this broker does not know it yet: is a majority of the controllers, or of ZooKeeper, running? look at the brokers' logs"
 		return f
 	case !there:
 		f := failure.New(failure.Unexpected, "the controller, broker %d, is not in the cluster", k.controller)
-		f.Hint = "is its Pod running? the cluster has yet to elect another"
+		f.Hint = "is its Pod running? the cluster has not elected another one yet"
 		return f
 	case int64(len(k.brokers)) < brokers:
 		f := failure.New(failure.Unexpected, "%d of %s", len(k.brokers), words.Plural(int(brokers), "broker"))
-		f.Hint = "are the Pods of the others running? look at their logs"
+		f.Hint = "are the Pods of the other brokers running? look at their logs"
 		return f
 	}
 	return nil
@@ -230,10 +228,10 @@ func (t *topic) ready(name string) error {
 	f := failure.New(failure.Unexpected, "topic %s does not exist", name)
 	switch {
 	case t == nil, t.code == unknownTopic:
-		f.Hint = "who creates it? a wait does not, whatever auto.create.topics.enable says"
+		f.Hint = "what should create it? waiting does not, even with auto.create.topics.enable"
 	case t.code == topicAuthorization:
 		f = failure.New(failure.Authentication, "topic %s: not authorized", name)
-		f.Hint = "the user needs an ACL that allows to Describe the topic"
+		f.Hint = "the user needs an ACL that allows Describe on the topic"
 	case t.code == leaderNotAvailable:
 		f.Text = "topic " + name + " has no leaders yet"
 		f.Hint = "it is being created"
@@ -249,14 +247,14 @@ func (t *topic) ready(name string) error {
 			have = "has"
 		}
 		f.Text = fmt.Sprintf("topic %s: %d of %s %s no leader", name, t.leaderless, words.Plural(t.partitions, "partition"), have)
-		f.Hint = "are the brokers that have replicas of them running? look at their logs"
+		f.Hint = "are the brokers with their replicas running? look at their logs"
 	default:
 		return nil
 	}
 	return f
 }
 
-// cluster asks the broker at addr, after a login if there is one.
+// cluster asks the broker at addr for the cluster, after a login if the target has one.
 func (c check) cluster(ctx context.Context, addr string, topics []topicName) (*clusterState, error) {
 	conn, err := c.session(ctx, addr)
 	if err != nil {
@@ -266,8 +264,8 @@ func (c check) cluster(ctx context.Context, addr string, topics []topicName) (*c
 	poll.Doing(ctx, "asking for the cluster")
 	cluster, err := conn.metadata(topics)
 	if err != nil && !conn.loggedIn && failure.Of(err).Class == failure.Reset {
-		f := failure.New(failure.Authentication, "the broker closes the connection to who asks without a login")
-		f.Hint, f.Err = "if it wants a login (SASL), give --user and --password-file, or kafka://USER@HOST", err
+		f := failure.New(failure.Authentication, "the broker closes the connection of a client without a login")
+		f.Hint, f.Err = "if it requires a login (SASL), set --user and --password-file, or kafka://USER@HOST", err
 		return nil, f
 	}
 	return cluster, err

@@ -20,12 +20,11 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
-// fakeKafka answers as the protocol's specification says, where kfake does not
-// (https://kafka.apache.org/protocol.html). A request that answer has nothing for ends
-// the connection.
+// fakeKafka follows the protocol's specification (https://kafka.apache.org/protocol.html), where kfake does not. A
+// request for which answer returns nothing ends the connection.
 type fakeKafka struct {
 	lowest, highest int16 // of Metadata
 	answer          func(key, version int16, body []byte) []byte
@@ -73,7 +72,7 @@ func (k *fakeKafka) serve(c net.Conn) {
 	}
 }
 
-// said returns what the requests with the key said.
+// said returns the contents of the requests with the key.
 func (k *fakeKafka) said(key int16) (bodies []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -85,8 +84,7 @@ func (k *fakeKafka) said(key int16) (bodies []string) {
 	return bodies
 }
 
-// fields encodes numbers as they are, strings with their length, and bytes with
-// theirs.
+// fields encodes numbers, and strings and bytes after their length.
 func fields(fields ...any) (p []byte) {
 	for _, f := range fields {
 		switch f := f.(type) {
@@ -149,12 +147,12 @@ type fakeTopic struct {
 	leaders []int32 // -1: none
 }
 
-// TestMetadata pins when a cluster and its topics are ready, in each version of the
-// request that is known, and that no request creates a topic.
+// TestMetadata pins when a cluster and its topics are ready, in each supported version of the request, and that no
+// request creates a topic.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		target  string // what comes after the address
+		target  string // the part after the address
 		brokers int32
 		control int32
 		topics  []fakeTopic
@@ -162,7 +160,7 @@ func TestMetadata(t *testing.T) {
 	}{
 		{"", 1, 1, nil, ""},
 		{"", 3, 2, nil, ""},
-		{"", 0, -1, nil, "no controller yet"}, // a broker that has heard of nothing yet
+		{"", 0, -1, nil, "no controller yet"}, // a broker that does not know the cluster yet
 		{"", 3, -1, nil, "no controller yet"},
 		{"", 2, 3, nil, "the controller, broker 3, is not in the cluster"},
 		{"#brokers=3", 3, 1, nil, ""},
@@ -215,25 +213,25 @@ func TestVersions(t *testing.T) {
 		{0, 13, ""}, // Kafka 3
 		{4, 13, ""}, // Kafka 4
 		{8, 20, ""},
-		{0, 3, "versions 0 to 3, of which none is known"},
-		{9, 20, "versions 9 to 20, of which none is known"},
-		{0, 0, "versions 0 to 0, of which none is known"},
-		{0, -1, "versions 0 to -1, of which none is known"},
+		{0, 3, "versions 0 to 3 of Metadata, and none"},
+		{9, 20, "versions 9 to 20 of Metadata, and none"},
+		{0, 0, "versions 0 to 0 of Metadata, and none"},
+		{0, -1, "versions 0 to -1 of Metadata, and none"},
 	} {
 		k := &fakeKafka{lowest: test.lowest, highest: test.highest, answer: answer}
 		kindtest.RequireFailure(t, kindtest.Failure(t, kinds, "kafka://"+k.start(t), target.Options{}), failure.Unexpected, test.want)
 	}
 }
 
-// TestNotAuthorized pins the class of what a user may not see.
+// TestNotAuthorized pins the class of a topic that the user may not see.
 func TestNotAuthorized(t *testing.T) {
 	t.Parallel()
 	k := &fakeKafka{highest: 8, answer: func(_, v int16, _ []byte) []byte { return metadataAnswer(v, 1, 1, fakeTopic{"a", 29, nil}) }}
 	kindtest.RequireFailure(t, kindtest.Failure(t, kinds, "kafka://"+k.start(t)+"/a", target.Options{}), failure.Authentication, "topic a: not authorized")
 }
 
-// saslKafka offers mechanisms, and answers to what a login says. As Kafka does, it ends
-// a connection on which it has refused a mechanism or a login.
+// saslKafka offers mechanisms, and answers the messages of a login. Like Kafka, it closes a connection on which it has
+// rejected a mechanism or a login.
 func saslKafka(offers []string, login func(said string) []byte) *fakeKafka {
 	return &fakeKafka{highest: 8, answer: func(key, version int16, body []byte) []byte {
 		switch key {
@@ -252,7 +250,7 @@ func saslKafka(offers []string, login func(said string) []byte) *fakeKafka {
 
 const nullString = int16(-1)
 
-// TestLogin pins what is said to a broker, and what is told of its answer.
+// TestLogin pins the messages to a broker, and how its answer is reported.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	token := filepath.Join(t.TempDir(), "token")
@@ -265,7 +263,7 @@ func TestLogin(t *testing.T) {
 	}
 	const plain = "#mechanism=PLAIN"
 	for _, test := range []struct {
-		target string // what comes before the address, and after it
+		target string // the parts before and after the address
 		offers []string
 		login  func(string) []byte
 		said   []string
@@ -281,7 +279,7 @@ func TestLogin(t *testing.T) {
 		{"app:hUnter2@ADDR" + plain, []string{"PLAIN"}, func(string) []byte { return nil }, nil,
 			failure.Authentication, "SASL: the broker closes the connection during the login"},
 		{"app:hUnter2@ADDR" + plain, []string{"GSSAPI"}, ok, []string{}, failure.Authentication, "SASL with GSSAPI only, not with PLAIN"},
-		// Whoever passes for the broker could offer PLAIN alone.
+		// An impostor could offer only PLAIN.
 		{"app:hUnter2@ADDR", []string{"GSSAPI", "PLAIN"}, ok, []string{}, failure.Authentication, "GSSAPI, PLAIN only, and without TLS"},
 		{"app:hUnter2@ADDR", []string{"GSSAPI"}, ok, []string{}, failure.Authentication, "SASL with GSSAPI only"},
 		{"app:hUnter2@ADDR", []string{"OAUTHBEARER", "PLAIN"}, ok, []string{}, failure.Authentication, "without TLS"},
@@ -309,8 +307,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestMechanismRemembered pins that only the first attempt asks for a mechanism that
-// the broker does not have, which it logs.
+// TestMechanismRemembered pins that only the first attempt requests a mechanism that the broker does not support: it
+// logs each such request.
 func TestMechanismRemembered(t *testing.T) {
 	t.Parallel()
 	k := saslKafka([]string{"PLAIN", "SCRAM-SHA-256"}, func(string) []byte {
@@ -329,7 +327,7 @@ func TestMechanismRemembered(t *testing.T) {
 	}
 }
 
-// TestSomethingElse pins that a number or a length that cannot be is no answer.
+// TestSomethingElse pins that an impossible number or length is not accepted as an answer.
 func TestSomethingElse(t *testing.T) {
 	t.Parallel()
 	for name, metadata := range map[string][]byte{
@@ -353,10 +351,10 @@ func TestParse(t *testing.T) {
 		"kafka://":               "host missing",
 		"kafka://b1,,b2":         "a host is missing",
 		"kafka://b1:99999":       "port must be",
-		"kafka://b1/a/b":         "a topic has a name",
-		"kafka://b1#topic=a%20b": "a topic has a name",
-		"kafka://b1#topic=..":    "a topic has a name",
-		"kafka://b1#topic=" + strings.Repeat("x", 250):         "a topic has a name",
+		"kafka://b1/a/b":         "a topic's name consists of",
+		"kafka://b1#topic=a%20b": "a topic's name consists of",
+		"kafka://b1#topic=..":    "a topic's name consists of",
+		"kafka://b1#topic=" + strings.Repeat("x", 250):         "a topic's name consists of",
 		"kafka://b1#brokers=many":                              "brokers: want a whole number",
 		"kafka://b1?security.protocol=TLS":                     "security.protocol: want",
 		"kafka://app@b1#mechanism=GSSAPI":                      "mechanism: want SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, OAUTHBEARER",
@@ -364,7 +362,7 @@ func TestParse(t *testing.T) {
 		"kafka://b1#mechanism=OAUTHBEARER":                     "needs token-file",
 		"kafka://b1#token-file=/token":                         "token-file needs tls",
 		"kafka://app:SSL://hUnter2@b1:9092":                    "an @ after its host",
-		"SASL_SSL://app:hUnter2@b1:9092,PLAINTEXT://b2:9092":   "a topic has a name",
+		"SASL_SSL://app:hUnter2@b1:9092,PLAINTEXT://b2:9092":   "a topic's name consists of",
 		"kafka://b1,b2:9093,[::1]:9094/orders?client.id=x#tls": "",
 		"kafka://app@b1#mechanism=scram-sha-256":               "",
 		"kafka://${env:USER}:${env:USER}@b1/${env:USER}":       "",
@@ -379,8 +377,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Fuzz reads anything in place of a broker's answers: to the versions, the login, if
-// there is one, and the cluster.
+// Fuzz reads any bytes instead of a broker's answers: to the request for versions, the login, if there is one, and the
+// request for the cluster.
 func Fuzz(f *testing.F) {
 	framed := func(answers ...[]byte) (p []byte) {
 		for i, answer := range answers {
@@ -448,8 +446,7 @@ func Fuzz(f *testing.F) {
 	})
 }
 
-// TestOneHangs pins that a broker which hangs hides neither what another says nor
-// that it is ready.
+// TestOneHangs pins that a broker that hangs hides neither another's failure nor its readiness.
 func TestOneHangs(t *testing.T) {
 	t.Parallel()
 	var controller atomic.Int32

@@ -9,7 +9,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// The requests that are made, by their keys.
+// Keys of the requests that are sent.
 const (
 	keyMetadata         = 3
 	keySASLHandshake    = 17
@@ -17,7 +17,7 @@ const (
 	keySASLAuthenticate = 36
 )
 
-// The error codes that mean something here (https://kafka.apache.org/protocol.html#protocol_error_codes).
+// Error codes with their own handling (https://kafka.apache.org/protocol.html#protocol_error_codes).
 const (
 	unknownTopic         = 3
 	leaderNotAvailable   = 5
@@ -25,25 +25,25 @@ const (
 	unsupportedMechanism = 33
 	illegalSASLState     = 34
 	saslFailed           = 58
-	listenerNotFound     = 72 // where the leader has none of the name by which it was asked
+	listenerNotFound     = 72 // the leader lacks a listener with the name of the one that was asked
 )
 
 func errorText(code int16) string {
 	switch code {
 	case -1:
-		return "the broker fails (UNKNOWN_SERVER_ERROR)"
+		return "the broker has an unexpected error (UNKNOWN_SERVER_ERROR)"
 	case 17:
-		return "the broker calls its name invalid (INVALID_TOPIC_EXCEPTION)"
+		return "the broker rejects its name as invalid (INVALID_TOPIC_EXCEPTION)"
 	case 35:
-		return "the broker does not know the version of the request (UNSUPPORTED_VERSION)"
+		return "the broker does not support the version of the request (UNSUPPORTED_VERSION)"
 	case 41:
 		return "NOT_CONTROLLER"
 	}
 	return fmt.Sprintf("the broker reports error %d", code)
 }
 
-// A session is a conversation of requests and answers, each with its length before
-// it and a number that says which belong together.
+// A session is a conversation of requests and answers, each after its length, and with a number that matches an answer
+// to its request.
 type session struct {
 	*wire.Conversation
 	check    check
@@ -52,12 +52,12 @@ type session struct {
 	loggedIn bool
 }
 
-// maxKafkaFrame is as long as a broker's frames may be if nobody has changed
-// socket.request.max.bytes. What announces more speaks something else.
+// maxKafkaFrame is the default limit of a broker's frames, socket.request.max.bytes. A longer one is not Kafka's
+// protocol.
 const maxKafkaFrame = 100 << 20
 
-// call makes a request and returns what comes after the header of its answer. None is
-// of a flexible version, so that all headers are alike: 1 of requests, 0 of answers.
+// call sends a request and returns its answer without the header. No flexible versions are used, so all headers have
+// the same version: 1 for requests, 0 for answers.
 func (c *session) call(key, version int16, request []byte) (*reader, error) {
 	c.last++
 	const client = "initbox"
@@ -88,8 +88,8 @@ func (c *session) call(key, version int16, request []byte) (*reader, error) {
 	return r, nil
 }
 
-// askVersions asks in which versions the broker answers to Metadata, in the one version
-// that every broker since 0.10 knows. It is answered before a login.
+// askVersions asks for the supported versions of Metadata, in a version of ApiVersions that every broker since 0.10
+// supports. Brokers answer it before a login.
 func (c *session) askVersions() error {
 	r, err := c.call(keyAPIVersions, 0, nil)
 	if err != nil {
@@ -111,16 +111,16 @@ func (c *session) askVersions() error {
 	return nil
 }
 
-// metadata asks for the brokers and the topics. Version 4 is the first that does not
-// create what is asked for, 8 the last that is not flexible.
+// metadata asks for the brokers and the topics. Version 4 is the first that can be sent without creating the topics, 8
+// the last that is not flexible.
 func (c *session) metadata(topics []topicName) (*clusterState, error) {
 	version := min(c.versions.highest, 8)
 	if version < max(c.versions.lowest, 4) {
-		f := failure.New(failure.Unexpected, "the broker answers to Metadata in versions %d to %d, of which none is known here", c.versions.lowest, c.versions.highest)
-		f.Hint = "Kafka 0.11 and all later versions are known"
+		f := failure.New(failure.Unexpected, "the broker supports versions %d to %d of Metadata, and none of them is supported here", c.versions.lowest, c.versions.highest)
+		f.Hint = "Kafka 0.11 and later are supported"
 		return nil, f
 	}
-	request := binary.BigEndian.AppendUint32(nil, uint32(len(topics))) // none is none, not all
+	request := binary.BigEndian.AppendUint32(nil, uint32(len(topics))) // 0 means no topics, not all
 	for _, topic := range topics {
 		request = appendKafkaString(request, topic.name)
 	}
@@ -143,7 +143,7 @@ func (c *session) metadata(topics []topicName) (*clusterState, error) {
 	return k, nil
 }
 
-// read keeps of the topics only those that were asked for, which k has the names of.
+// read reads an answer to Metadata. It keeps only the topics whose names k has already: those that were requested.
 func (k *clusterState) read(r *reader, version int16) {
 	r.int32() // throttle_time_ms
 	r.each(func() {
@@ -186,8 +186,7 @@ func (t *topic) readPartition(r *reader, version int16) {
 	}
 }
 
-// A reader takes the fields off an answer. Once it ends too early, all that is
-// left is zero.
+// A reader reads the fields of an answer. If that is too short, the remaining fields are zero.
 type reader struct {
 	rest  []byte
 	short bool
@@ -206,7 +205,7 @@ func (r *reader) take(n int) []byte {
 func (r *reader) int16() int16 { return int16(binary.BigEndian.Uint16(r.take(2))) }
 func (r *reader) int32() int32 { return int32(binary.BigEndian.Uint32(r.take(4))) }
 
-// text reads a string, which may be null.
+// text reads a nullable string.
 func (r *reader) text() string {
 	n := r.int16()
 	if n == -1 {
@@ -215,7 +214,7 @@ func (r *reader) text() string {
 	return string(r.take(int(n)))
 }
 
-// bytes reads bytes, which may be null.
+// bytes reads nullable bytes.
 func (r *reader) bytes() []byte {
 	n := r.int32()
 	if n == -1 {
@@ -224,8 +223,7 @@ func (r *reader) bytes() []byte {
 	return r.take(int(n))
 }
 
-// each reads the elements of an array, however many are announced: each takes bytes, so
-// it ends with the answer.
+// each reads the elements of an array. A large number of them is harmless: it stops at the end of the answer.
 func (r *reader) each(element func()) {
 	for n := r.int32(); n > 0 && !r.short; n-- {
 		element()

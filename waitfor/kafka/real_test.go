@@ -19,7 +19,7 @@ import (
 // kinds is the table of all kinds.
 var kinds = waitfor.Kinds()
 
-// TestReal asks kfake, which its author's client cannot tell from Kafka.
+// TestReal asks kfake, which its author's client accepts as Kafka.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	k := servers.StartKafka(t, servers.KafkaOptions{Brokers: 3, Topics: []string{"orders:6", "payments:1"}})
@@ -36,7 +36,7 @@ func TestReal(t *testing.T) {
 		{nil, "kafka://PLAINTEXT://" + strings.Join(k.Addrs, ",PLAINTEXT://"), ""},
 		{nil, "kafka://" + all + "#brokers=4", "3 of 4 brokers"},
 		{nil, "kafka://" + all + "/late", "topic late does not exist"},
-		{nil, "kafka://" + all + "/late", "topic late does not exist"}, // nor did the question create it
+		{nil, "kafka://" + all + "/late", "topic late does not exist"}, // nor did the request create it
 		{func() { k.CreateTopic(t, "late", 2) }, "kafka://" + all + "/late", ""},
 		{func() { k.Leaderless(t, "orders", 2) }, "kafka://" + all + "/orders", "topic orders: 2 of 6 partitions have no leader"},
 		{nil, "kafka://" + all + "/payments", ""},
@@ -52,11 +52,11 @@ func TestReal(t *testing.T) {
 	f := kindtest.Failure(t, kinds, "kafka://"+k.Addrs[0]+"#advertised", target.Options{})
 	kindtest.RequireFailure(t, f, failure.Refused, "broker 2, advertised as "+refused+": connection refused")
 	if f := kindtest.Failure(t, kinds, "kafka://"+k.Addrs[0]+"#advertised&gone", target.Options{}); f == nil {
-		t.Error("that an advertised address refuses passes for a cluster that is gone")
+		t.Error("a refused advertised address is reported as a missing cluster")
 	}
 }
 
-// TestRealWait waits for a cluster that comes to be ready step by step.
+// TestRealWait waits for a cluster that becomes ready step by step.
 func TestRealWait(t *testing.T) {
 	t.Parallel()
 	k := servers.StartKafka(t, servers.KafkaOptions{})
@@ -105,7 +105,7 @@ func TestRealSASL(t *testing.T) {
 	}
 	getenv := func(name string) string { return map[string]string{"PASSWORD": "256-hUnter2"}[name] }
 	for text, want := range map[string]string{
-		"ADDR": "closes the connection to who asks without a login",
+		"ADDR": "closes the connection of a client without a login",
 		"plain:plain-hUnter2@ADDR/orders#mechanism=PLAIN":                    "",
 		"s256:${env:PASSWORD}@ADDR/orders#mechanism=SCRAM-SHA-256":           "",
 		"s256:256-hUnter2@ADDR?sasl.mechanism=scram-sha-256":                 "",
@@ -125,11 +125,10 @@ func TestRealSASL(t *testing.T) {
 		}
 	}
 	open := servers.StartKafka(t, servers.KafkaOptions{})
-	kindtest.RequireFailure(t, kindtest.Failure(t, kinds, "kafka://app:hUnter2@"+open.Addrs[0], target.Options{}), failure.Authentication, "the broker has no login on this port")
+	kindtest.RequireFailure(t, kindtest.Failure(t, kinds, "kafka://app:hUnter2@"+open.Addrs[0], target.Options{}), failure.Authentication, "the broker does not accept a login on this port")
 }
 
-// TestRealTLS speaks TLS, with a client certificate and with the password in PLAIN,
-// which is chosen there.
+// TestRealTLS uses TLS with a client certificate, and with the password by PLAIN, which is chosen over TLS.
 func TestRealTLS(t *testing.T) {
 	t.Parallel()
 	ca, stranger := servers.NewCA(t), servers.NewCA(t)

@@ -17,13 +17,13 @@ import (
 	"initbox/waitfor/wire/scram"
 )
 
-// mechanisms are those of SASL that are known here, the strongest first. One that
-// wants a token is never chosen for who has a password.
+// mechanisms are the supported SASL mechanisms, the strongest first. One that requires a token is never chosen for a
+// password.
 var mechanisms = []string{"SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN", oauthBearer}
 
 const oauthBearer = "OAUTHBEARER"
 
-// login is who to be, as it is now.
+// login is the credentials at this attempt.
 type login struct{ user, password, token string }
 
 func (c check) currentLogin() (l login, err error) {
@@ -31,7 +31,7 @@ func (c check) currentLogin() (l login, err error) {
 		l.token, err = secret.Read(c.Settings.Get("token-file"))
 		return l, err
 	}
-	l.user, l.password, err = wire.Login(c.Server, "", "") // Kafka's clients know no variables
+	l.user, l.password, err = wire.Login(c.Server, "", "") // Kafka's clients read no variables
 	if err != nil || l.user != "" {
 		return l, err
 	}
@@ -44,16 +44,16 @@ func (c check) currentLogin() (l login, err error) {
 	return l, err
 }
 
-// none reports whether there is nobody to be.
+// none reports whether there are no credentials.
 func (l login) none() bool { return l.user == "" && l.token == "" }
 
-// secrets are what no broker may have told of a login.
+// secrets returns the parts of a login that a message must not repeat.
 func (c check) secrets(l login) []string {
 	return append(c.URL.Secrets(), l.password, l.token)
 }
 
-// session connects to the broker at addr and logs in, if there is a login. A broker
-// that refuses a mechanism names those that it has, and then closes the connection.
+// session connects to the broker at addr and logs in, if there are credentials. A broker that rejects a mechanism lists
+// those that it supports, and then closes the connection.
 func (c check) session(ctx context.Context, addr string) (*session, error) {
 	login, err := c.currentLogin()
 	if err != nil {
@@ -62,7 +62,7 @@ func (c check) session(ctx context.Context, addr string) (*session, error) {
 	mechanism := c.mechanism
 	if mechanism == "" {
 		mechanism = mechanisms[0]
-		if known := c.offered.Load(); known != nil { // by an earlier attempt
+		if known := c.offered.Load(); known != nil { // from an earlier attempt
 			mechanism = *known
 		}
 	}
@@ -76,14 +76,13 @@ func (c check) session(ctx context.Context, addr string) (*session, error) {
 	case err != nil:
 		return nil, err
 	case len(offered) > 0:
-		return nil, failure.New(failure.Unexpected, "the broker offers a SASL mechanism and then refuses it")
+		return nil, failure.New(failure.Unexpected, "the broker offers a SASL mechanism and then rejects it")
 	}
 	return conn, nil
 }
 
-// choose picks the strongest of the mechanisms that a broker offers. Without TLS, PLAIN
-// has to be asked for: whoever passes for the broker could offer nothing else, and would
-// be told the password.
+// choose returns the strongest of the mechanisms that a broker offers. Without TLS, PLAIN must be requested: an
+// impostor could offer nothing else, and would receive the password.
 func (c check) choose(offered []string, l login) (string, error) {
 	for _, m := range mechanisms {
 		if c.mechanism == "" && m != oauthBearer && (m != "PLAIN" || c.Encrypted) && slices.Contains(offered, m) {
@@ -92,19 +91,19 @@ func (c check) choose(offered []string, l login) (string, error) {
 		}
 	}
 	f := failure.New(failure.Authentication, "the broker offers SASL with %s only", wire.Quote(strings.Join(offered, ", "), c.secrets(l)...))
-	f.Hint = "known are " + words.List(mechanisms) + "; the broker may offer others on other ports"
+	f.Hint = "supported mechanisms are " + words.List(mechanisms) + "; the broker may offer others on other ports"
 	switch {
 	case c.mechanism != "":
 		f.Text += ", not with " + c.mechanism
 	case slices.Contains(offered, "PLAIN"):
 		f.Text += ", and without TLS"
-		f.Hint = "speak TLS with it (--tls), or say --mechanism PLAIN if the password is to be sent as it is"
+		f.Hint = "use TLS (--tls), or --mechanism PLAIN to send the password unencrypted"
 	}
 	return "", f
 }
 
-// begin connects and logs in with the mechanism, or returns those that the broker
-// offers instead. Without a user or a token there is no login.
+// begin connects and logs in with the mechanism, or returns those that the broker offers instead. Without a user or a
+// token it does not log in.
 func (c check) begin(ctx context.Context, addr string, l login, mechanism string) (conn *session, offered []string, err error) {
 	plain, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
@@ -125,14 +124,14 @@ func (c check) begin(ctx context.Context, addr string, l login, mechanism string
 		return nil, offered, err
 	}
 	err = conn.authenticate(l, mechanism)
-	if err != nil && failure.Of(err).Class == failure.Reset { // as old ones do for a wrong password
+	if err != nil && failure.Of(err).Class == failure.Reset { // as old brokers do for a wrong password
 		err = conn.refused("the broker closes the connection during the login", mechanism)
 	}
 	conn.loggedIn = true
 	return conn, nil, err
 }
 
-// handshake names the mechanism. If the broker does not have it, it says which it has.
+// handshake requests the mechanism. It returns the supported ones if the broker does not support it.
 func (c *session) handshake(mechanism string) (offered []string, err error) {
 	r, err := c.call(keySASLHandshake, 1, appendKafkaString(nil, mechanism))
 	if err != nil {
@@ -148,8 +147,8 @@ func (c *session) handshake(mechanism string) (offered []string, err error) {
 	case code == unsupportedMechanism && len(offered) > 0:
 		return offered, nil
 	case code == illegalSASLState:
-		f := failure.New(failure.Authentication, "the broker has no login on this port")
-		f.Hint = "leave out the user, or use the port of a listener with SASL"
+		f := failure.New(failure.Authentication, "the broker does not accept a login on this port")
+		f.Hint = "remove the user, or use the port of a listener with SASL"
 		return nil, f
 	}
 	return nil, failure.New(failure.Authentication, "SASL: %s", errorText(code))
@@ -161,11 +160,11 @@ func (c *session) authenticate(l login, mechanism string) error {
 	case "PLAIN": // RFC 4616
 		_, err := say("\x00" + l.user + "\x00" + l.password)
 		return err
-	case oauthBearer: // RFC 7628; an answer is the beginning of the refusal
+	case oauthBearer: // RFC 7628; an answer starts a rejection
 		problem, err := say("n,,\x01auth=Bearer " + l.token + "\x01\x01")
 		if err == nil && problem != "" {
 			if _, err = say("\x01"); err == nil {
-				err = c.refused("the broker refuses the token", mechanism)
+				err = c.refused("the broker rejects the token", mechanism)
 			}
 		}
 		return err
@@ -189,7 +188,7 @@ func (c *session) authenticate(l login, mechanism string) error {
 	return exchange.Verify(signature)
 }
 
-// sasl says one thing of the login and returns what the broker says to it.
+// sasl sends one message of the login and returns the broker's answer.
 func (c *session) sasl(l login, mechanism, text string) (string, error) {
 	request := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
 	r, err := c.call(keySASLAuthenticate, 0, request)

@@ -11,11 +11,11 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the scheme memcached.
+// Kind is the kind of targets with the scheme memcached.
 var Kind = target.Kind{
 	Schemes:  []string{"memcached"},
 	Usage:    "memcached://HOST[:PORT][,HOST…]",
-	Ready:    "tells its version; of several, each does",
+	Ready:    "reports its version; of several hosts, each must",
 	Settings: wire.EncryptionSettings,
 	Protocol: "memcached",
 	Hosts:    true,
@@ -36,7 +36,7 @@ func parse(t *target.Target) (target.Check, error) {
 }
 
 func (c check) Check(ctx context.Context) error {
-	return wire.Every(ctx, c.Server, c.ask) // a key is on one of them, so none can be spared
+	return wire.Every(ctx, c.Server, c.ask) // each key is on one of them, so all are needed
 }
 
 func (c check) ask(ctx context.Context, addr string) error {
@@ -44,7 +44,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	if err == nil || poll.Ended(ctx) || failure.Of(err).Class != failure.Reset {
 		return err
 	}
-	if c.talk(ctx, addr, c.binary) == nil { // one with SASL (-S), or for its own protocol alone (-B binary), hangs up on text
+	if c.talk(ctx, addr, c.binary) == nil { // a server with SASL (-S), or with the binary protocol only (-B binary), closes the connection on text
 		return nil
 	}
 	return err
@@ -61,7 +61,8 @@ func (c check) talk(ctx context.Context, addr string, version func(*wire.Convers
 }
 
 func (c check) text(conn *wire.Conversation) error {
-	// As long as a header of the binary protocol: a server that speaks no other waits for one, and then sees that it is none.
+	// As long as a header of the binary protocol: a server with that protocol only reads a complete header before it
+	// rejects it.
 	if _, err := conn.Write([]byte("version\r\nversion\r\nquit\r\n")); err != nil {
 		return err
 	}
@@ -71,10 +72,10 @@ func (c check) text(conn *wire.Conversation) error {
 		return err
 	case strings.HasPrefix(line, "VERSION "):
 		return nil
-	case line == "CLIENT_ERROR unauthenticated": // whatever it is asked (-Y): it is there, and has nothing to get ready
+	case line == "CLIENT_ERROR unauthenticated": // the answer to every command (-Y): the server is running, and has nothing to load
 		return nil
 	case strings.HasPrefix(line, "SERVER_ERROR "), strings.HasPrefix(line, "CLIENT_ERROR "), line == "ERROR", strings.HasPrefix(line, "ERROR "):
-		f := failure.New(failure.Unexpected, "memcached says %s", wire.Quote(line))
+		f := failure.New(failure.Unexpected, "memcached reports %s", wire.Quote(line))
 		if strings.HasSuffix(line, "Too many open connections") {
 			f.Hint = "too many clients are connected: look for one that leaks connections, or raise -c"
 		}
@@ -83,7 +84,7 @@ func (c check) text(conn *wire.Conversation) error {
 	return c.Kind.OtherProtocol()
 }
 
-// binary asks in the binary protocol, whose version needs no login either.
+// binary asks for the version in the binary protocol, where it needs no login either.
 //
 // https://github.com/memcached/memcached/wiki/BinaryProtocolRevamped
 func (c check) binary(conn *wire.Conversation) error {

@@ -17,7 +17,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kind of the package, and those that are tried on its servers.
+// kinds has the package's kind, and others that are tried on its servers.
 var kinds = target.Kinds{&Kind, &redis.Kind, &nats.Kind}
 
 func TestServer(t *testing.T) {
@@ -50,8 +50,8 @@ func TestTLS(t *testing.T) {
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
-		"SERVER_ERROR out of memory\r\n":       "memcached says SERVER_ERROR out of memory",
-		"ERROR Too many open connections\r\n":  "memcached says ERROR Too many open connections",
+		"SERVER_ERROR out of memory\r\n":       "memcached reports SERVER_ERROR out of memory",
+		"ERROR Too many open connections\r\n":  "memcached reports ERROR Too many open connections",
 		"\x81\x0b\x00\x00\x00\x00\x00\x20\r\n": "the answer is not memcached",
 		"VERSION\r\n":                          "the answer is not memcached",
 		"-ERR unknown command 'version'\r\n":   "the answer is not memcached",
@@ -63,19 +63,19 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestGone pins that several are gone when none is left.
+// TestGone pins that several servers are gone when all of them are.
 func TestGone(t *testing.T) {
-	there := servers.Serve(t, func(c net.Conn) { io.WriteString(c, "VERSION 1.6.18\r\n"); kindtest.Hang(c) })
-	nobody := kindtest.RefusedAddr(t)
-	if err := kindtest.Check(t, kinds, "memcached://"+nobody+","+there+"#gone", target.Options{}); err == nil {
+	running := servers.Serve(t, func(c net.Conn) { io.WriteString(c, "VERSION 1.6.18\r\n"); kindtest.Hang(c) })
+	refused := kindtest.RefusedAddr(t)
+	if err := kindtest.Check(t, kinds, "memcached://"+refused+","+running+"#gone", target.Options{}); err == nil {
 		t.Error("gone while one answers")
 	}
-	if err := kindtest.Check(t, kinds, "memcached://"+nobody+","+nobody+"#gone", target.Options{}); err != nil {
+	if err := kindtest.Check(t, kinds, "memcached://"+refused+","+refused+"#gone", target.Options{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzMemcached: no answer makes the readers panic, and none is one in both protocols.
+// FuzzMemcached checks that no answer makes the readers panic, and that none is valid in both protocols.
 func Fuzz(f *testing.F) {
 	f.Add([]byte("VERSION 1.6.18\r\n"))
 	f.Add([]byte("CLIENT_ERROR unauthenticated\r\n"))

@@ -18,11 +18,11 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// status is what a server says of itself.
+// status is a server's answer to hello.
 type status struct {
 	writable, secondary, arbiter, uninitialised bool
 
-	set         string // of replicas; "" if it is a mongos, or on its own
+	set         string // the replica set; "" for a mongos or a standalone server
 	me, primary string
 	hosts       []string
 
@@ -31,7 +31,7 @@ type status struct {
 	says string // why not ok
 }
 
-// word is what the member of a replica set is.
+// word describes the member's role.
 func (s status) word() string {
 	switch {
 	case s.writable:
@@ -44,10 +44,10 @@ func (s status) word() string {
 	return "neither primary nor secondary" // starting, recovering, rolling back, removed
 }
 
-// noSuchCommand is CommandNotFound: servers before 4.4 know isMaster only.
+// noSuchCommand is CommandNotFound: servers before 4.4 only support isMaster.
 const noSuchCommand = 59
 
-// hello asks the server at addr.
+// hello sends hello to the server at addr.
 func (c check) hello(ctx context.Context, addr string) (status, error) {
 	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c check) hello(ctx context.Context, addr string) (status, error) {
 	return c.talk(ctx, conn)
 }
 
-// talk asks in the words that the server knows.
+// talk sends hello, or isMaster if the server does not support that.
 func (c check) talk(ctx context.Context, conn *wire.Conversation) (state status, err error) {
 	for id, command := range []string{"hello", "isMaster"} {
 		poll.Doing(ctx, "asking for "+command)
@@ -82,21 +82,21 @@ func (c check) talk(ctx context.Context, conn *wire.Conversation) (state status,
 	return state, c.refusal(state)
 }
 
-// refusal is the failure of a server that answers with an error.
+// refusal converts an error that the server answers with.
 func (c check) refusal(state status) error {
-	f := failure.New(failure.Unexpected, "mongodb says %s", wire.Quote(state.says, c.URL.Secrets()...))
+	f := failure.New(failure.Unexpected, "MongoDB reports %s", wire.Quote(state.says, c.URL.Secrets()...))
 	if state.says == "" {
-		f.Text = "mongodb answers with error " + strconv.FormatInt(state.code, 10)
+		f.Text = "MongoDB reports error " + strconv.FormatInt(state.code, 10)
 	}
-	f.Hint = "the server is there, but does not do what it is asked: look at its log"
+	f.Hint = "the server is running, but does not answer the request: look at its log"
 	if state.code == 13 || state.code == 18 { // Unauthorized, AuthenticationFailed
 		f.Class = failure.Authentication
-		f.Hint = "hello wants no login: is something between here and the server that does?"
+		f.Hint = "MongoDB answers hello without a login: does a proxy in front of the server require one?"
 	}
 	return f
 }
 
-// opMsg is the kind of message that requests and replies are
+// opMsg is the type of requests and replies
 // (https://github.com/mongodb/specifications/blob/master/source/message/OP_MSG.md).
 const opMsg = 2013
 
@@ -111,13 +111,13 @@ func request(id uint32, command string, balanced bool) []byte {
 	le.PutUint32(doc, uint32(len(doc)))
 	message := le.AppendUint32(nil, uint32(16+4+1+len(doc)))
 	message = le.AppendUint32(message, id)
-	message = le.AppendUint32(message, 0) // is no response
+	message = le.AppendUint32(message, 0) // not a response
 	message = le.AppendUint32(message, opMsg)
 	message = append(message, 0, 0, 0, 0, 0) // no flags; a section with one document
 	return append(message, doc...)
 }
 
-// errNotMongo is that an answer is not what MongoDB would say.
+// errNotMongo is the error of an answer that does not follow MongoDB's protocol.
 var errNotMongo = errors.New("not MongoDB's protocol")
 
 // readReply reads the document that answers the request with the id.
@@ -151,7 +151,7 @@ const (
 	bsonInt64  = 0x12
 )
 
-// readMongoState reads a document that answers hello or isMaster.
+// readMongoState reads the answer to hello or isMaster.
 func readMongoState(doc []byte) (status, error) {
 	var s status
 	err := eachBSON(doc, func(kind byte, name string, value []byte) {
@@ -185,8 +185,8 @@ func readMongoState(doc []byte) (status, error) {
 	return s, err
 }
 
-// eachBSON calls f with each element of a document or an array, without those
-// inside of one. What comes after the document does not matter.
+// eachBSON calls f with each element of a document or an array, but not with nested ones. It ignores bytes after the
+// document.
 func eachBSON(doc []byte, f func(kind byte, name string, value []byte)) error {
 	le := binary.LittleEndian
 	if len(doc) < 5 || le.Uint32(doc) < 5 || uint64(le.Uint32(doc)) > uint64(len(doc)) {
@@ -213,17 +213,17 @@ func eachBSON(doc []byte, f func(kind byte, name string, value []byte)) error {
 	return errNotMongo
 }
 
-// bsonName is as long as the name of an element may be.
+// bsonName limits the length of an element's name.
 const bsonName = 256
 
-// bsonSize returns how many bytes the value at the front of p has.
+// bsonSize returns the number of bytes of the value at the front of p.
 func bsonSize(kind byte, p []byte) (size uint64, ok bool) {
 	length := uint64(math.MaxUint32)
 	if len(p) >= 4 {
 		length = uint64(binary.LittleEndian.Uint32(p))
 	}
 	switch kind {
-	case 0x06, 0x0A, 0x7F, 0xFF: // undefined, null, the largest and the smallest key
+	case 0x06, 0x0A, 0x7F, 0xFF: // undefined, null, MaxKey and MinKey
 		return 0, true
 	case bsonBool:
 		return 1, true
@@ -239,13 +239,13 @@ func bsonSize(kind byte, p []byte) (size uint64, ok bool) {
 		return 4 + length, true
 	case 0x05: // bytes
 		return 5 + length, true
-	case 0x03, bsonArray, 0x0F: // a document, code with one: their length counts itself
+	case 0x03, bsonArray, 0x0F: // a document, code with scope: their length includes itself
 		return length, length >= 5
 	}
 	return 0, false
 }
 
-// bsonNumber returns a number or a truth value (1) as a whole number.
+// bsonNumber returns a number or a boolean (true is 1) as an integer.
 func bsonNumber(kind byte, value []byte) int64 {
 	switch kind {
 	case bsonBool:
@@ -268,8 +268,7 @@ func bsonText(kind byte, value []byte) string {
 	return strings.TrimSuffix(string(value[4:]), "\x00")
 }
 
-// discover finds, for mongodb+srv://, the hosts in the records of the name's SRV type,
-// and options in one of its TXT type.
+// discover reads the hosts of mongodb+srv:// from the name's SRV records, and options from its TXT record.
 func (c *check) discover(ctx context.Context) error {
 	if c.seeds == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package mongodb waits for MongoDB: for a member of a replica set that takes writes, a router, or
-// a server alone.
+// Package mongodb waits for MongoDB: for a member of a replica set, by default the primary, a router, or a standalone
+// server.
 package mongodb
 
 import (
@@ -17,35 +17,34 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the schemes mongodb and mongodb+srv.
+// Kind is the kind of targets with the schemes mongodb and mongodb+srv.
 var Kind = target.Kind{
 	Schemes: []string{"mongodb", "mongodb+srv"},
 	Usage:   "mongodb://HOST[:PORT][,HOST…][/?replicaSet=NAME] or mongodb+srv://NAME",
-	Ready:   "hello is answered, and a primary exists",
+	Ready:   "answers hello, and a primary exists",
 	Settings: append([]target.Setting{
-		{Name: "role", Value: "primary|secondary|any", Usage: "which member of a replica set it takes (default: as readPreference in the URL has it, else primary)"},
+		{Name: "role", Value: "primary|secondary|any", Usage: "the member of a replica set that must be ready (default: from readPreference in the URL, else primary)"},
 	}, wire.EncryptionSettings...),
 	Protocol: "MongoDB's protocol",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check asks for hello, which MongoDB answers to everybody: nobody logs in.
+// check sends hello, which MongoDB answers without a login.
 //
 // https://github.com/mongodb/specifications/blob/master/source/server-discovery-and-monitoring/server-discovery-and-monitoring.md
 type check struct {
 	wire.Server
 	options
-	seeds *resolver.Query // of mongodb+srv://, what the hosts are asked for; else nil
+	seeds *resolver.Query // the SRV query of mongodb+srv://, else nil
 }
 
-// options are those of the URL's parameters that matter here, which
-// mongodb+srv:// may have in a TXT record, too.
+// options are the relevant parameters of the URL. With mongodb+srv://, a TXT record may have some, too.
 type options struct {
-	set      string // of replicas, that it has to be; "" if any, or none, will do
+	set      string // the required replica set; "" if any server is accepted
 	role     string // primary, secondary or any
-	direct   bool   // no other server will do than the one that is named
-	balanced bool   // there is a load balancer before it
+	direct   bool   // only the named server counts, not the others of its set
+	balanced bool   // the server is behind a load balancer
 }
 
 func parse(t *target.Target) (target.Check, error) {
@@ -72,7 +71,7 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, nil
 }
 
-// parameters reads those of MongoDB's URLs that say how to connect, and to whom
+// parameters reads the parameters of MongoDB's URLs that say how to connect, and to which members
 // (https://www.mongodb.com/docs/manual/reference/connection-string-options/).
 func (c *check) parameters() error {
 	on := func(names ...string) bool { return forms.Yes(c.URL.Param(names...)) }
@@ -88,7 +87,7 @@ func (c *check) parameters() error {
 	return c.Certificates([]string{"tlsCAFile"}, []string{"tlsCertificateKeyFile"}, nil)
 }
 
-// readRole is the member that a driver reads from with the preference.
+// readRole returns the role of the members that a driver reads from with the preference.
 func readRole(preference string) string {
 	switch strings.ToLower(preference) {
 	case "secondary":
@@ -106,8 +105,7 @@ func (c check) Check(ctx context.Context) error {
 	return wire.Any(ctx, c.Server, c.ask)
 }
 
-// ask asks a server and, if that is not the one that is wanted, whom it names: so
-// do drivers.
+// ask asks a server and, if it has the wrong role, the members that it names, as drivers do.
 func (c check) ask(ctx context.Context, addr string) error {
 	state, err := c.hello(ctx, addr)
 	if err != nil {
@@ -133,16 +131,15 @@ func (c check) ask(ctx context.Context, addr string) error {
 		return err
 	}
 	f := *failure.Of(err)
-	f.Text = wire.Quote(strings.Join(others.Addrs, ",")) + ", as the replica set calls its " + cmp.Or(strings.TrimPrefix(c.role, "any"), "members") + ": " + f.Text
+	f.Text = wire.Quote(strings.Join(others.Addrs, ",")) + ", which the replica set names as its " + cmp.Or(strings.TrimPrefix(c.role, "any"), "members") + ": " + f.Text
 	f.Elsewhere, f.Err = true, err
 	if f.Class != failure.Unexpected {
-		f.Hint = "drivers connect to the names that the replica set's configuration has: can this Pod resolve and reach them?"
+		f.Hint = "drivers connect to the names in the replica set's configuration: can this Pod resolve and reach them?"
 	}
 	return &f
 }
 
-// elsewhere returns the addresses of those who may be what is wanted, as the
-// server at addr knows them.
+// elsewhere returns the addresses of other members that may have the role, according to the server at addr.
 func (c check) elsewhere(state status, addr string) []string {
 	names := state.hosts
 	if c.role == "primary" {
@@ -157,10 +154,10 @@ func (c check) elsewhere(state status, addr string) []string {
 	return addrs
 }
 
-// members is as many members as a replica set can have.
+// members is the maximum number of members of a replica set.
 const members = 50
 
-// judge says what is missing, and whether those that the server names need not be asked.
+// judge returns what is missing, if anything. It is final if the members that the server names cannot change that.
 func (c check) judge(state status) (problem error, final bool) {
 	set, err := c.URL.Value(c.set)
 	if err != nil {
@@ -172,24 +169,24 @@ func (c check) judge(state status) (problem error, final bool) {
 		f.Hint = "run rs.initiate() on one of the members, or rs.add() for this one"
 		return f, true
 	case set != "" && state.set == "":
-		f := failure.New(failure.Unexpected, "the server is of no replica set")
-		f.Hint = "leave out replicaSet, or start mongod with --replSet"
+		f := failure.New(failure.Unexpected, "the server is not in a replica set")
+		f.Hint = "remove replicaSet from the URL, or start mongod with --replSet"
 		return f, true
 	case set != "" && state.set != set:
-		f := failure.New(failure.Unexpected, "the server is of another replica set, %s", wire.Quote(state.set, c.URL.Secrets()...))
+		f := failure.New(failure.Unexpected, "the server is in another replica set, %s", wire.Quote(state.set, c.URL.Secrets()...))
 		f.Hint = "is replicaSet in the URL right?"
 		return f, true
-	case state.set == "" && state.writable: // a mongos, or a mongod on its own
+	case state.set == "" && state.writable: // a mongos, or a standalone mongod
 		return nil, true
 	}
 	found := map[string]bool{"primary": state.writable, "secondary": state.secondary, "any": state.writable || state.secondary}
 	if found[c.role] {
 		return nil, true
 	}
-	f := failure.New(failure.Unexpected, "the server is %s, not %s", state.word(), map[string]string{"primary": "the primary", "secondary": "a secondary", "any": "one that can be read"}[c.role])
+	f := failure.New(failure.Unexpected, "the server is %s, not %s", state.word(), map[string]string{"primary": "the primary", "secondary": "a secondary", "any": "readable"}[c.role])
 	if c.role == "primary" && state.primary == "" {
 		f.Text = "no primary yet: the server is " + state.word()
-		f.Hint = "a replica set elects a primary as soon as most of its members see each other: are they up?"
+		f.Hint = "a replica set elects a primary when a majority of its members can reach each other: are they running?"
 	}
 	return f, false
 }
@@ -198,7 +195,7 @@ func (c check) judge(state status) (problem error, final bool) {
 // (https://github.com/mongodb/specifications/blob/master/source/initial-dns-seedlist-discovery/initial-dns-seedlist-discovery.md).
 func (c *check) parseSeeds() error {
 	if len(c.Addrs) != 1 || c.URL.Port() != "" {
-		return errors.New("mongodb+srv:// takes one name, without a port: its SRV records have hosts and ports")
+		return errors.New("mongodb+srv:// needs one name, without a port: its SRV records contain hosts and ports")
 	}
 	service := cmp.Or(c.URL.Param("srvServiceName"), "mongodb")
 	if strings.Trim(service, forms.NameCharacters) != "" || c.URL.In(service) {
@@ -208,7 +205,7 @@ func (c *check) parseSeeds() error {
 	return nil
 }
 
-// take adds those of a TXT record, where the URL does not say otherwise.
+// take adds the options of a TXT record, where the URL does not set them.
 func (o *options) take(text string) {
 	values, err := url.ParseQuery(text)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
-// bson makes a document, or an array, of names and values in turn.
+// bson returns a document or an array of the given names and values, in turn.
 func bson(pairs ...any) []byte {
 	le := binary.LittleEndian
 	doc := make([]byte, 4)
@@ -56,7 +56,7 @@ func bson(pairs ...any) []byte {
 	return doc
 }
 
-// answerWith is the message with a document that answers the request with the id.
+// answerWith returns a message with a document, in answer to the request with the id.
 func answerWith(id uint32, doc []byte) []byte {
 	le := binary.LittleEndian
 	p := le.AppendUint32(nil, uint32(16+5+len(doc)))
@@ -64,14 +64,14 @@ func answerWith(id uint32, doc []byte) []byte {
 	return append(append(p, 0, 0, 0, 0, 0), doc...)
 }
 
-// member is a server written from MongoDB's documentation of OP_MSG and hello
-// (https://www.mongodb.com/docs/manual/reference/command/hello/): no MongoDB is to be had.
+// member is a server that follows MongoDB's documentation of OP_MSG and hello
+// (https://www.mongodb.com/docs/manual/reference/command/hello/): MongoDB itself is not available to the tests.
 type member struct {
 	addr string
 
 	mu   sync.Mutex
 	says []byte // the answer to hello
-	old  bool   // knows isMaster only
+	old  bool   // only supports isMaster
 }
 
 func startMember(t testing.TB, pairs ...any) *member {
@@ -95,7 +95,7 @@ func (m *member) serve(c net.Conn) {
 			return
 		}
 		size := binary.LittleEndian.Uint32(header)
-		if size < 16+10 || size > 1000 { // TLS, perhaps
+		if size < 16+10 || size > 1000 { // possibly TLS
 			return
 		}
 		body := make([]byte, size-16)
@@ -151,7 +151,7 @@ func TestReplicaSet(t *testing.T) {
 	wantMongo(t, "mongodb://"+b.addr, "no primary yet: the server is a secondary")
 	wantMongo(t, "mongodb://"+b.addr+"/?readPreference=secondary", "")
 	wantMongo(t, "mongodb://"+a.addr+"/?readPreference=nearest", "") // b is found
-	wantMongo(t, "mongodb://"+a.addr+"/?readPreference=nearest&directConnection=true", "neither primary nor secondary, not one that can be read")
+	wantMongo(t, "mongodb://"+a.addr+"/?readPreference=nearest&directConnection=true", "neither primary nor secondary, not readable")
 
 	a.is("hosts", hosts, "setName", "rs0", "isWritablePrimary", true, "secondary", false, "primary", a.addr, "me", a.addr)
 	b.is("hosts", hosts, "setName", "rs0", "isWritablePrimary", false, "secondary", true, "primary", a.addr, "me", b.addr)
@@ -160,49 +160,49 @@ func TestReplicaSet(t *testing.T) {
 		wantMongo(t, target, "")
 	}
 	wantMongo(t, "mongodb://"+b.addr+"/?directConnection=true", "the server is a secondary, not the primary")
-	wantMongo(t, "mongodb://"+b.addr+"/?replicaSet=rs1", "the server is of another replica set, rs0")
+	wantMongo(t, "mongodb://"+b.addr+"/?replicaSet=rs1", "the server is in another replica set, rs0")
 
 	gone := kindtest.RefusedAddr(t)
 	b.is("hosts", []string{gone, b.addr}, "setName", "rs0", "secondary", true, "primary", gone, "me", b.addr)
-	wantMongo(t, "mongodb://"+b.addr, gone+", as the replica set calls its primary: connection refused")
+	wantMongo(t, "mongodb://"+b.addr, gone+", which the replica set names as its primary: connection refused")
 	if err := checkMongo(t, "mongodb://"+b.addr, target.Options{Gone: true}); err == nil {
-		t.Error("a server is taken for gone when the primary that it names is not there")
+		t.Error("a server counts as gone when the primary that it names is not reachable")
 	}
 	b.is("hosts", []string{gone, b.addr}, "setName", "rs0", "arbiterOnly", true, "primary", "nonsense::27017")
 	wantMongo(t, "mongodb://"+b.addr, "the server is an arbiter, not the primary")
 	a.is("hosts", hosts, "setName", "rs0", "secondary", true, "me", a.addr)
 	b.is("hosts", hosts, "setName", "rs0", "secondary", true, "primary", a.addr, "me", b.addr)
-	wantMongo(t, "mongodb://"+b.addr, "as the replica set calls its primary: no primary yet")
+	wantMongo(t, "mongodb://"+b.addr, "which the replica set names as its primary: no primary yet")
 }
 
-// TestOthers pins what servers without a replica set, and old ones, are taken for.
+// TestOthers pins the results of servers without a replica set, and of old ones.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	mongos := startMember(t, "isWritablePrimary", true, "msg", "isdbgrid")
 	wantMongo(t, "mongodb://"+mongos.addr+"/?readPreference=secondary&loadBalanced=true", "")
-	wantMongo(t, "mongodb://"+mongos.addr+"/?replicaSet=rs0", "is of no replica set")
+	wantMongo(t, "mongodb://"+mongos.addr+"/?replicaSet=rs0", "is not in a replica set")
 	old := startMember(t, "ismaster", true)
 	old.old = true
 	wantMongo(t, "mongodb://"+old.addr, "")
 	starting := startMember(t)
 	starting.says = bson("ok", 0.0, "errmsg", "Cache Reader No keys found for HMAC that is valid for time", "code", 211, "codeName", "KeyNotFound")
-	wantMongo(t, "mongodb://"+starting.addr, "mongodb says Cache Reader No keys found")
+	wantMongo(t, "mongodb://"+starting.addr, "MongoDB reports Cache Reader No keys found")
 	starting.says = bson("ok", 0.0, "code", 13)
-	wantMongo(t, "mongodb://"+starting.addr, "mongodb answers with error 13")
+	wantMongo(t, "mongodb://"+starting.addr, "MongoDB reports error 13")
 	starting.says = bson("ok", "1")
-	wantMongo(t, "mongodb://"+starting.addr, "mongodb answers with error 0")
+	wantMongo(t, "mongodb://"+starting.addr, "MongoDB reports error 0")
 	starting.says = []byte("\x08\x00\x00\x00\x63a\x00\x00")
 	wantMongo(t, "mongodb://"+starting.addr, "not MongoDB's protocol")
 }
 
-// TestReal asks FerretDB, over TLS, too.
+// TestReal asks FerretDB, also over TLS.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	addr := servers.StartMongoDB(t, servers.KeyPair{})
 	for target, text := range map[string]string{
 		"mongodb://" + addr:                           "",
 		"mongodb://app:hUnter2@" + addr + "/x?tls=no": "",
-		"mongodb://" + addr + "/?replicaSet=rs0":      "is of no replica set",
+		"mongodb://" + addr + "/?replicaSet=rs0":      "is not in a replica set",
 		"mongodb://" + addr + "/?ssl=true":            "connection ",
 	} {
 		wantMongo(t, target, text)
@@ -221,8 +221,7 @@ func TestReal(t *testing.T) {
 	}
 }
 
-// TestSeeds pins that the hosts of mongodb+srv:// are those of the SRV records, and
-// that options in a TXT record hold.
+// TestSeeds pins that mongodb+srv:// takes its hosts from the SRV records, and options from a TXT record.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	m := startMember(t, "isWritablePrimary", true, "setName", "rs0")
@@ -251,7 +250,7 @@ func TestSeeds(t *testing.T) {
 		switch {
 		case target == "mongodb+srv://cluster.test":
 			if err == nil {
-				t.Error("mongodb+srv:// does not speak TLS")
+				t.Error("mongodb+srv:// does not use TLS")
 			}
 		case err == nil && want != "":
 			t.Errorf("%s is ready, want %q", target, want)
@@ -272,7 +271,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// nameServer answers with records, each by its name and type.
+// nameServer answers queries for a name and type with the given records.
 func nameServer(t testing.TB, records map[string]string) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -298,7 +297,7 @@ func nameServer(t testing.TB, records map[string]string) netip.AddrPort {
 	return netip.MustParseAddrPort(c.LocalAddr().String())
 }
 
-// Fuzz has a server say anything.
+// Fuzz reads any answer of a server.
 func Fuzz(f *testing.F) {
 	f.Add(answerWith(1, bson("helloOk", true, "ismaster", true, "maxBsonObjectSize", 16777216, "hosts", []string{"a:1", "b:2"}, "setName", "rs0", "primary", "a:1", "me", "b:2", "ok", 1.0)))
 	f.Add(append(answerWith(1, bson("ok", 0.0, "code", noSuchCommand)), answerWith(2, bson("ismaster", true, "ok", 1.0))...))

@@ -13,7 +13,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// hello is what a client says of itself.
+// hello is the content of CONNECT.
 type hello struct {
 	Name         string `json:"name"`
 	Lang         string `json:"lang"`
@@ -31,12 +31,11 @@ type hello struct {
 	NKey         string `json:"nkey,omitempty"`
 	Signature    string `json:"sig,omitempty"`
 
-	login   bool     // it says who it is
-	secrets []string // what of it nobody may see
+	login   bool     // it has credentials
+	secrets []string // parts that are never shown
 }
 
-// natsLogin returns what to say to a server that wants the nonce to be signed by who
-// has a key.
+// natsLogin returns the content of CONNECT. A client with a key signs the server's nonce.
 func (c check) natsLogin(nonce string) (hello, error) {
 	h := hello{Name: "initbox", Lang: "go", Version: "1", Protocol: 1, Headers: true, NoResponders: true}
 	user, password, err := wire.Login(c.Server, "NATS_USER", "NATS_PASSWORD")
@@ -63,9 +62,8 @@ func (c check) natsLogin(nonce string) (hello, error) {
 	return h, err
 }
 
-// natsSecrets returns the token, or the content of a file with a JWT and a seed or of one
-// with a seed: from settings, else, for who is not user, from the variables that
-// the nats command has.
+// natsSecrets returns the token, or the content of a file with a seed and perhaps a JWT: from settings, or, without a
+// user, from the variables of the nats command.
 func (c check) natsSecrets(user string) (token, keys string, err error) {
 	for _, from := range []struct {
 		setting, variable string
@@ -97,8 +95,7 @@ func (c check) natsSecrets(user string) (token, keys string, err error) {
 	return token, keys, nil
 }
 
-// sign proves with what a file has, a seed and perhaps a user's JWT, that the
-// client is who the server knows.
+// sign sets the credentials from a file's content, a seed and perhaps a user's JWT, and signs the nonce.
 //
 // https://docs.nats.io/using-nats/developer/connecting/creds
 func (h *hello) sign(keys, nonce string) error {
@@ -110,7 +107,7 @@ func (h *hello) sign(keys, nonce string) error {
 	key, public, err := keyOf(seed)
 	if err != nil {
 		f := failure.New(failure.Authentication, "the file with the seed: %v", err)
-		f.Hint = "a creds file is what nsc generate creds prints, and an nkey file has one line that begins with SU"
+		f.Hint = "nsc generate creds prints a creds file; an nkey file has one line, which starts with SU"
 		return f
 	}
 	if h.JWT == "" {
@@ -128,9 +125,8 @@ func between(file, text string) string {
 	return strings.TrimSpace(line)
 }
 
-// keyOf reads a user's seed: in base32, two bytes with the kinds seed and user, 32
-// of the seed, and a checksum. The public key is written likewise, with one byte for
-// its kind.
+// keyOf reads a user's seed: base32 of two bytes with the kinds seed and user, 32 bytes of seed, and a checksum. The
+// public key has the same form, with one byte for its kind.
 //
 // https://github.com/nats-io/nkeys
 func keyOf(seed string) (key ed25519.PrivateKey, public string, err error) {
@@ -139,9 +135,9 @@ func keyOf(seed string) (key ed25519.PrivateKey, public string, err error) {
 	raw, err := encoding.DecodeString(seed)
 	switch {
 	case err != nil || len(raw) != 2+ed25519.SeedSize+2 || binary.LittleEndian.Uint16(raw[34:]) != crc16(raw[:34]):
-		return nil, "", errors.New("no seed in it")
+		return nil, "", errors.New("it does not contain a seed")
 	case raw[0]&0xf8 != kindSeed || raw[0]<<5|raw[1]>>3 != kindUser:
-		return nil, "", errors.New("its seed is not that of a user")
+		return nil, "", errors.New("its seed is not a user's")
 	}
 	key = ed25519.NewKeyFromSeed(raw[2:34])
 	p := append([]byte{kindUser}, key.Public().(ed25519.PublicKey)...)

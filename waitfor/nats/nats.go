@@ -1,4 +1,4 @@
-// Package nats waits for NATS: for a login, for JetStream and its streams.
+// Package nats waits for NATS: for a login, for JetStream and for its streams.
 package nats
 
 import (
@@ -20,16 +20,16 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the scheme nats.
+// Kind is the kind of targets with the scheme nats.
 var Kind = target.Kind{
 	Schemes: []string{"nats"},
 	Usage:   "nats://HOST[:PORT][,HOST…]",
-	Ready:   "answers PING; of several, one does",
+	Ready:   "answers PING; of several hosts, one is enough",
 	Settings: slices.Concat(wire.ServerSettings, []target.Setting{
 		{Name: "token-file", Value: "FILE", Usage: "file with the token"},
 		{Name: "creds-file", Value: "FILE", Usage: "file with the user's JWT and seed"},
 		{Name: "nkey-file", Value: "FILE", Usage: "file with the user's seed"},
-		{Name: "tls-first", Usage: "speak TLS from the first byte (handshake_first)"},
+		{Name: "tls-first", Usage: "start with TLS (handshake_first)"},
 		{Name: "jetstream", Usage: "JetStream answers"},
 		{Name: "stream", Value: "NAME", Usage: "JetStream has the stream"},
 	}),
@@ -38,13 +38,12 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check asks one of several servers whether it is there, and JetStream if that is
-// wanted.
+// check sends PING to any of several servers, and a request to JetStream if a setting asks for that.
 //
 // https://docs.nats.io/reference/reference-protocols/nats-protocol
 type check struct {
 	wire.Server
-	wantTLS   bool // as the server offers it, after its first line
+	wantTLS   bool // after the server's first line
 	jetstream bool
 	stream    string // "" for none
 }
@@ -60,7 +59,7 @@ func parse(t *target.Target) (target.Check, error) {
 	c := check{Server: s, wantTLS: s.Encrypted || t.TLSOwn != "", jetstream: t.Settings.On("jetstream"), stream: t.Settings.Get("stream")}
 	c.Encrypted = t.Settings.On("tls-first")
 	if strings.ContainsFunc(c.stream, func(r rune) bool { return r <= ' ' || strings.ContainsRune(".*>/\\\x7f", r) }) {
-		return nil, errors.New("stream: a stream's name has no spaces, dots, slashes, * or > in it")
+		return nil, errors.New("stream: a stream's name cannot contain spaces, dots, slashes, * or >")
 	}
 	given := 0
 	for _, name := range []string{"password-file", "token-file", "creds-file", "nkey-file"} {
@@ -94,7 +93,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	case c.Encrypted:
 	case c.wantTLS && !offered:
 		f := failure.New(failure.TLS, "TLS: the server does not offer it")
-		f.Hint = "leave out #tls, or configure the server's tls; with handshake_first it wants #tls-first"
+		f.Hint = "remove #tls, or configure TLS in the server; a server with handshake_first needs #tls-first"
 		return f
 	case c.wantTLS || info.TLSRequired:
 		if err := conn.Encrypt(c.TLS); err != nil {
@@ -107,7 +106,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	}
 	n.secrets = hello.secrets
 	if info.AuthRequired && !hello.login && !c.jetstream && c.stream == "" {
-		return n.open() // it is up, and says that one has to log in
+		return n.open() // the server is up and requires a login, which the target does not have
 	}
 	hello.TLSRequired = c.Encrypted || c.wantTLS || info.TLSRequired
 	text, err := json.Marshal(hello)
@@ -130,13 +129,13 @@ type session struct {
 	secrets []string // that the server may repeat
 }
 
-// info is what of a server's first line matters.
+// info is the relevant part of a server's first line.
 type info struct {
 	TLSRequired  bool   `json:"tls_required"`
 	TLSAvailable bool   `json:"tls_available"`
 	AuthRequired bool   `json:"auth_required"`
 	LameDuck     bool   `json:"ldm"`
-	Nonce        string `json:"nonce"` // to be signed, by who has a key
+	Nonce        string `json:"nonce"` // signed by a client with a key
 }
 
 // hello reads the server's first line.
@@ -154,14 +153,14 @@ func (n session) hello() (info info, err error) {
 		return info, n.target.Kind.OtherProtocol()
 	case info.LameDuck:
 		f := failure.New(failure.Unexpected, "the server is in lame duck mode")
-		f.Hint = "it is about to end, and sends its clients to others"
+		f.Hint = "it is about to stop, and its clients move to other servers"
 		return info, f
 	}
 	return info, nil
 }
 
-// open is ready if the server does not end the conversation at once: it says for whom
-// it has no place, or whose certificate it refuses, after its first line.
+// open is ready if the server does not close the connection at once. After its first line, it reports that it has too
+// many clients, or rejects the client's certificate.
 func (n session) open() error {
 	poll.Doing(n.Ctx, "holding the connection")
 	n.Conn.SetReadDeadline(time.Now().Add(wire.DefaultHold))
@@ -175,10 +174,10 @@ func (n session) open() error {
 	return err
 }
 
-// lines is as many lines as a server may say before the one that is waited for.
+// lines is the maximum number of lines that a server may send before an answer.
 const lines = 64
 
-// ping presents the client by connect, in JSON, and waits for the answer to PING.
+// ping sends CONNECT with the given JSON, and waits for the answer to PING.
 func (n session) ping(connect string) error {
 	poll.Doing(n.Ctx, "waiting for the answer to PING")
 	_, sent := n.Write([]byte("CONNECT " + connect + "\r\nPING\r\n"))
@@ -194,8 +193,7 @@ func (n session) ping(connect string) error {
 	return nil
 }
 
-// next returns the next line that is not one of those that a server may send at any
-// time. An error that it sends is one.
+// next returns the next line, without those that a server may send at any time. A line -ERR is returned as an error.
 func (n session) next() (string, error) {
 	for range lines {
 		line, err := n.Line()
@@ -218,31 +216,31 @@ func (n session) next() (string, error) {
 	return "", n.target.Kind.OtherProtocol()
 }
 
-// refused is the failure of a server that says -ERR 'and why'.
+// refused converts a line -ERR 'reason'.
 func (n session) refused(text string) error {
 	f := failure.New(failure.Unexpected, "%s", cmp.Or(wire.Quote(strings.Trim(text, "' "), n.secrets...), wire.Wordless))
 	lower := strings.ToLower(text)
 	switch {
 	case strings.Contains(lower, "authorization violation"):
 		f.Class = failure.Authentication
-		f.Hint = "is it the present password, token or key, and does the server know this user?"
+		f.Hint = "is the password, token or key current, and does the user exist in the server?"
 		if !slices.ContainsFunc(n.secrets, func(s string) bool { return s != "" }) {
-			f.Hint = "the server wants a login, and the target has none: nats://USER:PASSWORD@HOST, nats://TOKEN@HOST or --creds-file"
+			f.Hint = "the server requires a login, and the target has no credentials: set nats://USER:PASSWORD@HOST, nats://TOKEN@HOST or --creds-file"
 		}
 	case strings.Contains(lower, "permissions violation"):
 		f.Class = failure.Authentication
-		f.Hint = "the user needs the right to publish to $JS.API.INFO or $JS.API.STREAM.INFO.NAME, and to subscribe to _INBOX.>"
+		f.Hint = "the user needs permission to publish to $JS.API.INFO or $JS.API.STREAM.INFO.NAME, and to subscribe to _INBOX.>"
 	case strings.Contains(lower, "auth"): // timeout, expired, revoked
 		f.Class = failure.Authentication
 	case strings.Contains(lower, "maximum"):
 		f.Hint = "too many clients are connected: look for one that leaks connections, or raise max_connections"
 	case strings.Contains(lower, "tls required"):
-		f.Hint = "write #tls"
+		f.Hint = "add #tls to the target"
 	}
 	return f
 }
 
-// jetstream asks JetStream for the account, or for one of its streams.
+// jetstream asks JetStream about the account, or about a stream.
 //
 // https://docs.nats.io/reference/reference-protocols/nats_api_reference
 func (n session) jetstream(stream string) error {
@@ -273,7 +271,7 @@ func (n session) jetstream(stream string) error {
 	}
 	if words[0] == "HMSG" && strings.HasPrefix(string(text), "NATS/1.0 503") {
 		f := failure.New(failure.Unexpected, "JetStream does not answer: no responders")
-		f.Hint = "is JetStream enabled, for this account, and has the cluster elected its leader?"
+		f.Hint = "is JetStream enabled for this account, and has the cluster elected a leader?"
 		return f
 	}
 	return n.judge(text, stream)
@@ -293,7 +291,7 @@ func (n session) judge(text []byte, stream string) error {
 	f := failure.New(failure.Unexpected, "JetStream: %s", wire.Quote(answer.Error.Description, n.secrets...))
 	if stream != "" {
 		f.Text = "stream " + wire.Quote(stream) + ": " + strings.TrimPrefix(f.Text, "JetStream: ")
-		f.Hint = "who makes the stream, and in this account?"
+		f.Hint = "what should create the stream, and in this account?"
 	}
 	return f
 }

@@ -16,10 +16,10 @@ import (
 	"initbox/waitfor/target"
 )
 
-// kinds has the kind of the package, and those that are tried on its servers.
+// kinds has the package's kind, and others that are tried on its servers.
 var kinds = target.Kinds{&Kind, &redis.Kind}
 
-// saysNATS sends info, and then what its client's verbs are answered with.
+// saysNATS sends info, and then the answers to the client's verbs.
 func saysNATS(info string, answers map[string]string) func(net.Conn) {
 	return func(c net.Conn) {
 		io.WriteString(c, info)
@@ -31,8 +31,7 @@ func saysNATS(info string, answers map[string]string) func(net.Conn) {
 	}
 }
 
-// TestWords pins what is made of answers that a server here cannot be brought to
-// give, in the words of its source.
+// TestWords pins the failures of answers, quoted from the server's source, that a real server does not give in a test.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	const info, pong = "INFO {}\r\n", "PONG\r\n"
@@ -45,15 +44,15 @@ func TestWords(t *testing.T) {
 	}{
 		"ready":                  {"", saysNATS(info, map[string]string{"PING": "PING\r\n+OK\r\nINFO {}\r\nPONG\r\n"}), "", ""},
 		"crowded":                {"", saysNATS(info+crowded, nil), failure.Unexpected, "maximum connections exceeded"},
-		"crowded, and at once":   {"", saysNATS(crowded, nil), failure.Unexpected, "maximum connections exceeded"},
+		"crowded, without INFO":  {"", saysNATS(crowded, nil), failure.Unexpected, "maximum connections exceeded"},
 		"crowded, with a login":  {"", saysNATS("INFO {\"auth_required\":true}\r\n"+crowded, nil), failure.Unexpected, "maximum connections exceeded"},
 		"closes, with a login":   {"", func(c net.Conn) { io.WriteString(c, "INFO {\"auth_required\":true}\r\n") }, failure.Reset, "connection "},
 		"lame duck":              {"", saysNATS("INFO {\"ldm\":true}\r\n", nil), failure.Unexpected, "the server is in lame duck mode"},
 		"old, and wants TLS":     {"", saysNATS(info, map[string]string{"CONNECT": "-ERR 'Secure Connection - TLS Required'\r\n"}), failure.Unexpected, "Secure Connection"},
 		"expired":                {"", saysNATS(info, map[string]string{"CONNECT": "-ERR 'User Authentication Expired'\r\n"}), failure.Authentication, "User Authentication Expired"},
 		"JSON of something else": {"", saysNATS("INFO []\r\n", nil), failure.Unexpected, "the answer is not NATS"},
-		"TLS before its time":    {"", saysNATS("INFO {\"tls_required\":true}\r\nPONG\r\n", nil), failure.Unexpected, "the server sends something between"},
-		"pings for ever":         {"", saysNATS(info+strings.Repeat("PING\r\n", 1000), nil), failure.Unexpected, "the answer is not NATS"},
+		"text before TLS":        {"", saysNATS("INFO {\"tls_required\":true}\r\nPONG\r\n", nil), failure.Unexpected, "the server sends something between"},
+		"endless pings":          {"", saysNATS(info+strings.Repeat("PING\r\n", 1000), nil), failure.Unexpected, "the answer is not NATS"},
 		"another answer":         {"", saysNATS(info, map[string]string{"PING": "MSG a 1 0\r\n\r\n"}), failure.Unexpected, "the answer is not NATS"},
 		"2 GB":                   {"#jetstream", saysNATS(info, map[string]string{"PING": pong, "PUB": "MSG a 1 2147483648\r\n"}), failure.Unexpected, "the server announces a message "},
 		"no size":                {"#jetstream", saysNATS(info, map[string]string{"PING": pong, "PUB": "MSG a 1 x\r\n"}), failure.Unexpected, "the answer is not NATS"},
@@ -77,7 +76,7 @@ func jetStreamSays(text string) string {
 	return "MSG a 1 " + strconv.Itoa(len(text)) + "\r\n" + text + "\r\n"
 }
 
-// TestNATSTLSFirst: servers have it from 2.10 on.
+// TestNATSTLSFirst pins TLS before the first line, which servers support since 2.10.
 func TestTLSFirst(t *testing.T) {
 	t.Parallel()
 	ca := servers.NewCA(t)
@@ -116,7 +115,7 @@ func TestParseNATS(t *testing.T) {
 	}
 }
 
-// FuzzNATS: no answer makes the reader panic.
+// FuzzNATS checks that no answer makes the reader panic.
 func Fuzz(f *testing.F) {
 	for _, said := range []string{
 		`INFO {"server_id":"N","version":"2.9.10","proto":1,"headers":true,"auth_required":true,"nonce":"abc","max_payload":1048576,"jetstream":true}` + " \r\nPONG\r\n" + jetStreamSays(`{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0}`),
@@ -137,7 +136,7 @@ func Fuzz(f *testing.F) {
 	})
 }
 
-// FuzzNATSSeed: what is read as a seed is one of the key that is made of it.
+// FuzzNATSSeed checks that an accepted seed is the seed of the key made from it.
 func FuzzSeed(f *testing.F) {
 	f.Add(newNKey(f, 'U').seed)
 	f.Add(newNKey(f, 'A').seed)

@@ -21,7 +21,7 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// An nkey is a key as NATS has it: of an operator 'O', an account 'A' or a user 'U'.
+// An nkey is a key of NATS: of an operator 'O', an account 'A' or a user 'U'.
 type nkey struct {
 	key          ed25519.PrivateKey
 	public, seed string
@@ -43,7 +43,7 @@ func nkeyText(prefix, key []byte) string {
 	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(binary.LittleEndian.AppendUint16(p, crc16(p)))
 }
 
-// jwt returns what k says of subject.
+// jwt returns k's claims about subject, signed.
 func (k nkey) jwt(t testing.TB, kind string, subject nkey) string {
 	t.Helper()
 	claims := map[string]any{"jti": "x", "iat": 1, "iss": k.public, "name": kind, "sub": subject.public, "nats": map[string]any{
@@ -126,7 +126,7 @@ func TestLogin(t *testing.T) {
 		{user: narrow, password: hUnter2narrow, permissions: {publish: "a", subscribe: "b"}}]}`, key.public)})
 	at := "nats://" + n.Addr
 	password, seed := fileWith(t, "hUnter2app\n"), fileWith(t, key.seed+"\n")
-	kindtest.Ready(t, kinds, at) // it says itself that it is there and wants a login
+	kindtest.Ready(t, kinds, at) // the server is up and requires a login
 	kindtest.Ready(t, kinds, "nats://app:hUnter2app@"+n.Addr)
 	kindtest.Ready(t, kinds, at+"#user=app&password-file="+password)
 	kindtest.Ready(t, kinds, at, "NATS_USER", "app", "NATS_PASSWORD_FILE", password)
@@ -135,8 +135,8 @@ func TestLogin(t *testing.T) {
 	kindtest.NotReady(t, kinds, "nats://app:hUnter2wrong@"+n.Addr, failure.Authentication, "Authorization Violation")
 	kindtest.NotReady(t, kinds, "nats://hUnter2token@"+n.Addr, failure.Authentication, "Authorization Violation")
 	kindtest.NotReady(t, kinds, at+"#nkey-file="+fileWith(t, newNKey(t, 'U').seed), failure.Authentication, "Authorization Violation")
-	kindtest.NotReady(t, kinds, at+"#nkey-file="+fileWith(t, newNKey(t, 'A').seed), failure.Authentication, "its seed is not that of a user")
-	kindtest.NotReady(t, kinds, at+"#nkey-file="+password, failure.Authentication, "no seed in it")
+	kindtest.NotReady(t, kinds, at+"#nkey-file="+fileWith(t, newNKey(t, 'A').seed), failure.Authentication, "its seed is not a user's")
+	kindtest.NotReady(t, kinds, at+"#nkey-file="+password, failure.Authentication, "it does not contain a seed")
 	kindtest.NotReady(t, kinds, at+"#jetstream", failure.Authentication, "Authorization Violation")
 	kindtest.NotReady(t, kinds, "nats://app:hUnter2app@"+n.Addr+"#jetstream", failure.Unexpected, "JetStream does not answer: no responders")
 	kindtest.NotReady(t, kinds, "nats://narrow:hUnter2narrow@"+n.Addr+"#jetstream", failure.Authentication, "Permissions Violation")
@@ -181,13 +181,12 @@ func TestTLS(t *testing.T) {
 	kindtest.NotReady(t, kinds, "nats://hUnter2token@"+n.Addr+"#ca-file="+ca.File, failure.TLS, "TLS: the server refused")
 }
 
-// TestMaxConnections pins that a server with no place for another client is not
-// ready, whether the client has something to log in with or not.
+// TestMaxConnections pins that a server with too many clients is not ready, with or without credentials.
 func TestMaxConnections(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNats(t, servers.NatsOptions{Config: "max_connections: 1\nauthorization { token: hUnter2token }"})
 	kindtest.BecomesReady(t, kinds, "nats://hUnter2token@"+n.Addr) // it has forgotten who asked whether it listens
-	for end := time.Now().Add(time.Minute); ; {                    // nor has it forgotten at once who was ready
+	for end := time.Now().Add(time.Minute); ; {                    // the server does not notice at once that a client has gone
 		conn := client(t, n.Addr)
 		io.WriteString(conn, "CONNECT {\"auth_token\":\"hUnter2token\"}\r\nPING\r\n")
 		line, err := conn.next()

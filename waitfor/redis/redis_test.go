@@ -37,7 +37,7 @@ func TestFaults(t *testing.T) {
 		"2 GB":            "$2147483648\r\n",
 		"too long":        "$9223372036854775807\r\n",
 		"minus":           "$-2\r\n",
-		"not a number":       "$x\r\n",
+		"not a number":    "$x\r\n",
 		"many items":      "*2147483648\r\n" + strings.Repeat(":1\r\n", 2000),
 		"deep":            strings.Repeat("*1\r\n", 2000),
 		"no end":          "$4\r\nPONGxx",
@@ -85,15 +85,15 @@ func TestWords(t *testing.T) {
 			"PING": "-LOADING Redis is loading the dataset in memory\r\n", "INFO": "-NOPERM no\r\n"}), failure.Unexpected, "LOADING Redis is loading the dataset in memory"},
 		"loading nonsense": {"", says(map[string]string{
 			"PING": "-LOADING it\r\n", "INFO": "$24\r\nloading_loaded_perc:NaN\n\r\n"}), failure.Unexpected, "LOADING it"},
-		"no role":        {"#role=master", says(map[string]string{"PING": pong, "ROLE": "*0\r\n"}), failure.Unexpected, "the answer is not Redis"},
-		"moved in circles":      {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 :1\r\n"}), failure.Refused, "the key is at 127.0.0.1:1: connection refused"},
-		"moved to a socket":     {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 /run/app:1\r\n"}), failure.Unexpected, "MOVED 1 /run/app:1"},
-		"moved, and not gone":   {"#key=a&gone", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 :1\r\n"}), failure.Refused, "the key is at 127.0.0.1:1: connection refused"},
-		"no text":               {"", says(map[string]string{"PING": "-\r\n"}), failure.Unexpected, wire.Wordless},
-		"moved nowhere":         {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 10.0.0.1:x\r\n"}), failure.Unexpected, "MOVED 1 10.0.0.1:x"},
+		"no role":                  {"#role=master", says(map[string]string{"PING": pong, "ROLE": "*0\r\n"}), failure.Unexpected, "the answer is not Redis"},
+		"moved in circles":         {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 :1\r\n"}), failure.Refused, "the key is at 127.0.0.1:1: connection refused"},
+		"moved to a socket":        {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 /run/app:1\r\n"}), failure.Unexpected, "MOVED 1 /run/app:1"},
+		"moved, and not gone":      {"#key=a&gone", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 :1\r\n"}), failure.Refused, "the key is at 127.0.0.1:1: connection refused"},
+		"no text":                  {"", says(map[string]string{"PING": "-\r\n"}), failure.Unexpected, wire.Wordless},
+		"moved nowhere":            {"#key=a", says(map[string]string{"PING": pong, "EXISTS": "-MOVED 1 10.0.0.1:x\r\n"}), failure.Unexpected, "MOVED 1 10.0.0.1:x"},
 		"one word from a sentinel": {"#sentinel=m", says(map[string]string{"SENTINEL": "*1\r\n$1\r\na\r\n"}), failure.Unexpected, "the answer is not Redis"},
-		"no address":            {"#sentinel=m", says(map[string]string{"SENTINEL": "*2\r\n$1\r\na\r\n$1\r\n0\r\n"}), failure.Unexpected, "the answer is not Redis"},
-		"no cluster":            {"#cluster", says(map[string]string{"PING": pong, "CLUSTER": "$1\r\na\r\n"}), failure.Unexpected, "the answer is not Redis"},
+		"no address":               {"#sentinel=m", says(map[string]string{"SENTINEL": "*2\r\n$1\r\na\r\n$1\r\n0\r\n"}), failure.Unexpected, "the answer is not Redis"},
+		"no cluster":               {"#cluster", says(map[string]string{"PING": pong, "CLUSTER": "$1\r\na\r\n"}), failure.Unexpected, "the answer is not Redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,4 @@
-// Package temporal waits for Temporal: for its health service, namespaces, and workers on task
-// queues.
+// Package temporal waits for Temporal: for its health service, namespaces, and workers on task queues.
 package temporal
 
 import (
@@ -18,11 +17,11 @@ import (
 	"initbox/waitfor/wire/rpc"
 )
 
-// Kind is that of targets with the scheme temporal.
+// Kind is the kind of targets with the scheme temporal.
 var Kind = target.Kind{
 	Schemes: []string{"temporal"},
 	Usage:   "temporal://HOST[:PORT][,HOST…]",
-	Ready:   "the frontend's health service says SERVING; a namespace is registered, a task queue polled",
+	Ready:   "the frontend's health service reports SERVING; a namespace is registered, a task queue polled",
 	Settings: slices.Concat([]target.Setting{
 		{Name: "namespace", Value: "NAMESPACE", Usage: "the namespace is registered"},
 		{Name: "task-queue", Value: "NAME", Usage: "a worker polls the task queue for workflow tasks"},
@@ -33,8 +32,8 @@ var Kind = target.Kind{
 	Parse:    parse,
 }
 
-// check asks the health service, without a login, or one method of the
-// WorkflowService, which tells that and more at once.
+// check asks the health service, without a login, or calls one method of the WorkflowService, which also shows that the
+// service is ready.
 //
 // https://github.com/temporalio/api/blob/master/temporal/api/workflowservice/v1/service.proto
 type check struct {
@@ -76,7 +75,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 		namespace = cmp.Or(namespace, "default")
 	}
 	if namespace != "" {
-		header.Set("Temporal-Namespace", namespace) // by which Temporal's cloud knows whose server is meant
+		header.Set("Temporal-Namespace", namespace) // Temporal Cloud routes requests by it
 	}
 	switch {
 	case c.taskQueue != "":
@@ -98,8 +97,7 @@ func (c check) call(ctx context.Context, addr, method string, message []byte, he
 	return a, err
 }
 
-// judge returns what err is, else what the status of the answer means, else what the
-// message does.
+// judge returns err, else the failure that the answer's status means, else the result of message.
 func (c check) judge(a rpc.Answer, err error, secrets []string, message func(rpc.Answer) error) error {
 	switch words := strings.TrimSuffix(wire.Quote(a.Words, append(c.URL.Secrets(), secrets...)...), "."); {
 	case err != nil:
@@ -115,25 +113,25 @@ func (c check) judge(a rpc.Answer, err error, secrets []string, message func(rpc
 			f.Hint = "what should register the namespace? (temporal operator namespace create)"
 		case "7", "16":
 			f.Class = failure.Authentication
-			f.Hint = "it wants to know who asks: give an API key with --token-file, or a client certificate"
+			f.Hint = "the server requires a login: set an API key with --token-file, or a client certificate"
 		case "12":
 			f.Hint = "is it the frontend's port? the other services of Temporal do not have this method"
 		default:
-			f.Hint = "the frontend is there, but not what it needs: look at its log, and at its database"
+			f.Hint = "the frontend is running, but a service that it needs is not available: look at its log, and at its database"
 		}
 		return f
 	}
 }
 
-// describeTaskQueue returns the DescribeTaskQueueRequest for workflow tasks: field 1 is
-// the namespace, field 2 the queue, whose field 1 is its name, field 3 the type.
+// describeTaskQueue returns the DescribeTaskQueueRequest for workflow tasks: field 1 is the namespace, field 2 the
+// queue, whose field 1 is its name, field 3 the type.
 func describeTaskQueue(namespace, queue string) []byte {
 	message := rpc.AppendText(rpc.AppendText(nil, 1, namespace), 2, string(rpc.AppendText(nil, 1, queue)))
 	return rpc.AppendNumber(message, 3, 1)
 }
 
-// polled reads the DescribeTaskQueueResponse: field 1 is there once for each worker that
-// polls, or did so in the last minutes.
+// polled reads the DescribeTaskQueueResponse: it has a field 1 for each worker that polls, or did so in the last
+// minutes.
 func (c check) polled(a rpc.Answer) error {
 	pollers := 0
 	message, ok := rpc.Message(a.Frame)
@@ -152,7 +150,7 @@ func (c check) polled(a rpc.Answer) error {
 	return f
 }
 
-// namespaceStates are those of temporal.api.enums.v1.NamespaceState.
+// namespaceStates are the names in temporal.api.enums.v1.NamespaceState.
 var namespaceStates = []string{"unspecified", "registered", "deprecated", "deleted"}
 
 // registered reads the DescribeNamespaceResponse: in field 1, field 2 is the state.
@@ -170,7 +168,7 @@ func (c check) registered(a rpc.Answer) error {
 	}) || !wellFormed {
 		return c.Kind.OtherProtocol()
 	}
-	if state == 1 || state == 2 { // what runs in a deprecated one goes on
+	if state == 1 || state == 2 { // workflows in a deprecated one continue
 		return nil
 	}
 	name := fmt.Sprint("in state ", state)

@@ -1,5 +1,4 @@
-// Package zookeeper waits for ZooKeeper: for a member of a quorum, by the command srvr or by a
-// session.
+// Package zookeeper waits for ZooKeeper: for a member of a quorum, by the command srvr or by a session.
 package zookeeper
 
 import (
@@ -16,26 +15,25 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// Kind is that of targets with the scheme zookeeper.
+// Kind is the kind of targets with the scheme zookeeper.
 var Kind = target.Kind{
 	Schemes:  []string{"zookeeper"},
 	Usage:    "zookeeper://HOST[:PORT][,HOST…]",
-	Ready:    "one of the servers serves requests, as a leader, follower, observer or standalone",
+	Ready:    "one of the servers is serving requests, as leader, follower, observer or standalone",
 	Settings: wire.EncryptionSettings,
 	Protocol: "ZooKeeper",
 	Hosts:    true,
 	Parse:    parse,
 }
 
-// check asks for the server's mode by the command srvr, the one of the
-// four-letter words that is allowed by default since 3.5. Where it is not, a session
-// that the server grants is as good. Neither needs a login.
+// check asks for the server's mode by srvr, the only four-letter command allowed by default since 3.5. Where it is
+// forbidden, it asks for a session instead. Neither needs a login.
 //
 // https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw
 type check struct{ wire.Server }
 
-// parse takes a path, since clients' connection strings have one, and has no
-// use for it: it may be made by who waits.
+// parse accepts a path, since clients' connection strings have one, and ignores it: the waiting application may create
+// it.
 func parse(t *target.Target) (target.Check, error) {
 	if err := target.Only(t, "path"); err != nil {
 		return nil, err
@@ -57,7 +55,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	return c.judge(answer)
 }
 
-// command returns the answer to a four-letter word, after which the server hangs up.
+// command returns the answer to a four-letter command, after which the server closes the connection.
 func (c check) command(ctx context.Context, addr, word string) (string, error) {
 	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
@@ -76,24 +74,24 @@ func (c check) command(ctx context.Context, addr, word string) (string, error) {
 		case err == io.EOF && len(answer) == 0:
 			return "", err
 		case err == io.EOF || err == nil && (len(answer) == cap(answer) || !begins(string(answer))):
-			return string(answer), nil // it is all, or nothing that has to be heard to the end
+			return string(answer), nil // either complete, or not an answer of ZooKeeper
 		case err != nil:
 			return "", err
 		}
 	}
 }
 
-// answerLimit is many times what srvr says.
+// answerLimit is many times the length of an answer to srvr.
 const answerLimit = 16 << 10
 
-// What a server says to srvr begins with one of these.
+// The first words of an answer to srvr.
 const (
 	serves    = "Zookeeper version: "
 	servesNot = "This ZooKeeper instance is not currently serving requests"
 	forbids   = "srvr is not executed because it is not in the whitelist."
 )
 
-// begins reports whether an answer can still become one of a ZooKeeper's.
+// begins reports whether an incomplete answer may still be one of ZooKeeper.
 func begins(answer string) bool {
 	for _, s := range []string{serves, servesNot, forbids} {
 		if n := min(len(s), len(answer)); s[:n] == answer[:n] {
@@ -120,17 +118,17 @@ func (c check) judge(answer string) error {
 		return c.Kind.OtherProtocol()
 	}
 	f := failure.New(failure.Unexpected, "the server's mode is %s", wire.Quote(mode)) // read-only
-	f.Hint = "has the ensemble a quorum? more than half of its servers have to be up, and to see each other"
+	f.Hint = "does the ensemble have a quorum? more than half of its servers must be running, and reach each other"
 	return f
 }
 
 func notServing() error {
 	f := failure.New(failure.Unexpected, "this ZooKeeper instance is not currently serving requests")
-	f.Hint = "it is starting, or has no quorum: more than half of the ensemble's servers have to be up, and to see each other"
+	f.Hint = "it is starting, or has no quorum: more than half of the ensemble's servers must be running, and reach each other"
 	return f
 }
 
-// session begins a session of a client, and ends it.
+// session opens a client session, and closes it.
 func (c check) session(ctx context.Context, addr string) error {
 	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
@@ -143,23 +141,23 @@ func (c check) session(ctx context.Context, addr string) error {
 	}
 	granted, err := c.granted(conn)
 	switch {
-	case errors.Is(err, io.EOF): // as a server does that has no quorum
+	case errors.Is(err, io.EOF): // as from a server without a quorum
 		return notServing()
 	case err != nil:
 		return err
 	case !granted:
-		f := failure.New(failure.Unexpected, "the server grants no session")
+		f := failure.New(failure.Unexpected, "the server does not grant a session")
 		f.Hint = "look at its log"
 		return f
 	}
 	if _, err := conn.Write(framed(closeRequest())); err == nil {
-		c.frame(conn) // so that the server finds nobody gone
+		c.frame(conn) // wait for the answer, so that the server does not log a lost client
 	}
 	return nil
 }
 
-// connectRequest is a ConnectRequest: version, last transaction seen, timeout in ms,
-// session, password, and whether a server that is read-only will do
+// connectRequest is a ConnectRequest: version, last transaction seen, timeout in ms, session, password, and whether a
+// read-only server is accepted
 // (https://github.com/apache/zookeeper/blob/master/zookeeper-jute/src/main/resources/zookeeper.jute).
 func connectRequest() []byte {
 	p := make([]byte, 4+8)
@@ -169,7 +167,7 @@ func connectRequest() []byte {
 	return append(p, make([]byte, 16+1)...)
 }
 
-// closeRequest is the header of a request: its number, and the type closeSession.
+// closeRequest is a request that consists of a header: its number, and the type closeSession.
 func closeRequest() []byte {
 	closeSession := int32(-11)
 	p := binary.BigEndian.AppendUint32(nil, 1)
@@ -180,7 +178,7 @@ func framed(p []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...)
 }
 
-// frame reads a message.
+// frame reads a message after its length.
 func (c check) frame(conn *wire.Conversation) ([]byte, error) {
 	header, err := conn.Next(4)
 	if err != nil {
@@ -189,8 +187,8 @@ func (c check) frame(conn *wire.Conversation) ([]byte, error) {
 	return conn.Next(uint64(binary.BigEndian.Uint32(header)))
 }
 
-// granted reads a ConnectResponse: version, timeout, session, password, and, since 3.4,
-// whether the server is read-only. Those of a session that is not granted are 0.
+// granted reads a ConnectResponse: version, timeout, session, password, and, since 3.4, whether the server is
+// read-only. They are 0 if the session is not granted.
 func (c check) granted(conn *wire.Conversation) (bool, error) {
 	p, err := c.frame(conn)
 	if err != nil {

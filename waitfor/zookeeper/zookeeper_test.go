@@ -16,13 +16,12 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// kinds has the kind of the package alone.
+// kinds has only the package's kind.
 var kinds = target.Kinds{&Kind}
 
 const says = "Zookeeper version: 3.8.0-1, built on 2022-02-25 08:49 UTC\nLatency min/avg/max: 0/0.0/0\nReceived: 1\nSent: 0\nConnections: 1\nOutstanding: 0\nZxid: 0x0\nMode: "
 
-// TestReal is about a server alone, and about an ensemble whose quorum comes,
-// with and without a word for that.
+// TestReal waits for a standalone server, and for an ensemble that reaches a quorum, with srvr allowed and forbidden.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	ca := servers.NewCA(t)
@@ -59,7 +58,7 @@ func TestReal(t *testing.T) {
 	kindtest.RequireSays(t, "TLS", attempt("zookeeper://"+alone.Addr+"#tls"), failure.TLS, "signed by an unknown authority")
 }
 
-// server answers by what the client sends, and hangs up.
+// server answers each request by its content, and closes the connection.
 func server(t *testing.T, answer func(request string) string) string {
 	t.Helper()
 	return "zookeeper://" + servers.Serve(t, func(c net.Conn) {
@@ -85,13 +84,13 @@ func TestZooKeeper(t *testing.T) {
 		{"leader", says + "leader\nNode count: 5\n", "", ""},
 		{"observer", says + "observer\nNode count: 5\n", "", ""},
 		{"read-only", says + "read-only\nNode count: 5\n", "", "the server's mode is read-only"},
-		{"a part", says, "", "the answer is not ZooKeeper"},
+		{"incomplete", says, "", "the answer is not ZooKeeper"},
 		{"no part", "", "", "connection closed by the server"},
 		{"not serving", "This ZooKeeper instance is not currently serving requests\n", "", "not currently serving requests"},
 		{"mail", "220 mail.example ESMTP\r\n", "", "the answer is not ZooKeeper"},
 		{"forbidden, a session", forbidden, response("\x00\x00\x0f\xa0", "12345678"), ""},
 		{"forbidden, an old server's session", forbidden, "\x00\x00\x00\x24" + response("\x00\x00\x0f\xa0", "12345678")[4:40], ""},
-		{"forbidden, no session", forbidden, response("\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"), "grants no session"},
+		{"forbidden, no session", forbidden, response("\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00"), "does not grant a session"},
 		{"forbidden, closed", forbidden, "", "not currently serving requests"},
 		{"forbidden, a part", forbidden, response("\x00\x00\x0f\xa0", "12345678")[:20], "connection closed by the server"},
 		{"forbidden, 2 GB", forbidden, "\x7f\xff\xff\xff", "announces a message that is too long"},
@@ -117,7 +116,7 @@ func TestZooKeeper(t *testing.T) {
 	}
 }
 
-// Fuzz lets a server say anything to a command and to a client.
+// Fuzz reads any answers of a server, to a command and to a client.
 func Fuzz(f *testing.F) {
 	f.Add([]byte(says + "follower\n"))
 	f.Add([]byte("This ZooKeeper instance is not currently serving requests\n"))
