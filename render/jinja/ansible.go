@@ -231,8 +231,7 @@ func hashFilter(name string) operator {
 	}
 }
 
-// maxMatches bounds how often a regular expression may match: each match takes a
-// hundred bytes and more.
+// maxMatches bounds how often a regular expression may match: each match takes a hundred bytes and more.
 const maxMatches = 1 << 20
 
 var errMatches = fmt.Errorf("the regular expression matches more than %d times", maxMatches)
@@ -396,8 +395,7 @@ func toJSON(indent int64, sorted bool) operator {
 	}
 }
 
-// jsonWriter writes JSON as Python does: with spaces behind the commas and
-// colons, and nothing but ASCII.
+// jsonWriter writes JSON as Python does: with spaces behind the commas and colons, and nothing but ASCII.
 type jsonWriter struct {
 	strings.Builder
 	c          *call

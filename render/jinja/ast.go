@@ -87,14 +87,10 @@ type (
 type (
 	text string
 
-	output struct { // {{ }}
-		at position
-		of expr
-	}
-
-	result struct { // of {% filter %} and {% call %}: never escaped
-		at position
-		of expr
+	output struct { // {{ }}, {% filter %} and {% call %}
+		at  position
+		of  expr
+		tag bool // one of the tags: never escaped
 	}
 
 	loopStmt struct {
@@ -163,12 +159,12 @@ type (
 	}
 
 	macroStmt struct {
-		at                      position
-		name                    string // "" of a caller
-		params                  []string
-		defaults                []expr // of the last params
-		body                    []stmt
-		caller, kwargs, varargs bool // what of these the body names
+		at       position
+		name     string // "" of a caller
+		params   []string
+		defaults []expr // of the last params
+		body     []stmt
+		uses     map[string]bool // of caller, kwargs and varargs those that the body names
 	}
 
 	continueStmt struct{}

@@ -43,8 +43,7 @@ func (e *jinja) methodsOf(v any) map[string]fn {
 	return nil
 }
 
-// getAttr is a.name. A method that is not called is not found, so that a
-// mapping's key "items" is.
+// getAttr is a.name. A method that is not called is not found, so that a mapping's key "items" is.
 func getAttr(name, missed string) operator {
 	return func(c *call) any {
 		if got, ok := attr(c.args[0], name); ok {

@@ -35,8 +35,7 @@ type call struct {
 	arguments
 }
 
-// failure ends an execution: Execute recovers it, and gives it the position of the
-// operation at work.
+// failure ends an execution: Execute recovers it, and gives it the position of the operation at work.
 type failure struct{ error }
 
 func failf(format string, args ...any) { panic(failure{fmt.Errorf(format, args...)}) }

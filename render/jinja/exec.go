@@ -156,8 +156,7 @@ func (f *frame) execute(body []stmt) flow {
 	return normal
 }
 
-// write writes text, unless it is outside of the blocks of a template that
-// extends another.
+// write writes text, unless it is outside of the blocks of a template that extends another.
 func (f *frame) write(s string) {
 	if f.page == nil || f.page.parent == nil {
 		f.put(s)
@@ -211,18 +210,14 @@ func (o *output) exec(f *frame) flow {
 	v := o.of.eval(f)
 	f.at = o.at
 	f.step(1)
-	if f.escape {
+	switch {
+	case o.tag:
+		f.put(str(v))
+	case f.escape:
 		f.write(escaped(v))
-	} else {
+	default:
 		f.write(str(v))
 	}
-	return normal
-}
-
-func (o *result) exec(f *frame) flow {
-	v := o.of.eval(f)
-	f.at = o.at
-	f.put(str(v))
 	return normal
 }
 
@@ -289,8 +284,7 @@ func (t *tupleTarget) assign(f *frame, v any) {
 	}
 }
 
-// A block is written where it stands, unless the template turned out to extend
-// another.
+// A block is written where it stands, unless the template turned out to extend another.
 func (b *block) exec(f *frame) flow {
 	if f.top && f.page != nil && f.page.parent != nil {
 		return normal

@@ -142,8 +142,7 @@ func attribute(r *run, v, path any) any {
 	return v
 }
 
-// by returns a function that returns its argument or, if argument i names an
-// attribute, that attribute.
+// by returns a function that returns its argument or, if argument i names an attribute, that attribute.
 func (c *call) by(i int) func(v any) any {
 	if !c.has(i) {
 		return func(v any) any { return v }
@@ -713,8 +712,7 @@ func wordWrap(c *call) any {
 	return c.sized(strings.Join(lines, end))
 }
 
-// chunks are the words of a line and the spaces between them; a word may be
-// broken after a hyphen between letters.
+// chunks are the words of a line and the spaces between them; a word may be broken after a hyphen between letters.
 func chunks(line string, hyphens bool) (all [][]rune) {
 	runes := []rune(line)
 	start := 0

@@ -13,9 +13,8 @@ import (
 // fn is a filter, a test, a method or a function of templates. The tables of
 // them are literal: filters, tests, functions, stringMethods and so on.
 type fn struct {
-	// params names the parameters after a filter's value, separated by spaces.
-	// One that ends in ! has to be given; a * at the end stands for any number
-	// more, ** also for any named ones.
+	// params names the parameters after a filter's value, separated by spaces. One that ends in ! has to be given; a *
+	// at the end stands for any number more, ** also for any named ones.
 	params string
 
 	// do computes the result. The arguments of its call are one for each
@@ -38,8 +37,7 @@ func (f fn) function(c *call) any {
 	return f.do(c)
 }
 
-// bind returns c's arguments, the first of them as they are, then one for each
-// parameter.
+// bind returns c's arguments, the first of them as they are, then one for each parameter.
 func (f fn) bind(c *call, first int) []any {
 	if f.params == "" && len(c.args) == first && len(c.names) == 0 {
 		return c.args
@@ -230,8 +228,7 @@ func sign(n int64) int64 {
 	return 1
 }
 
-// mapping returns what dict and namespace are made from: a mapping or pairs, then
-// the named arguments in their order.
+// mapping returns what dict and namespace are made from: a mapping or pairs, then the named arguments in their order.
 func (c *call) mapping() *dict {
 	d := newDict()
 	if c.has(0) {

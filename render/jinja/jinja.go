@@ -1,17 +1,15 @@
 // Package jinja renders Jinja templates. The parser of github.com/mitsuhiko/minijinja
 // reads them; this package evaluates them, by the rules of Jinja 3.
 //
-// Templates see the values by their keys, and Values, Env and Pod, which win over
-// values of the same name. Nothing is escaped, whatever a file is called: files
-// are configuration. The line end at a template's end is kept, as the programs do
-// that render files with Jinja (jinja2-cli, Ansible's template module); jinja2's
-// own default drops it. A whole number in the values is an integer.
+// Templates see the values by their keys, and Values, Env and Pod, which win over values of the same name. Nothing is
+// escaped, whatever a file is called: files are configuration. The line end at a template's end is kept, as the
+// programs do that render files with Jinja (jinja2-cli, Ansible's template module); jinja2's own default drops it. A
+// whole number in the values is an integer.
 //
 // A missing value is an error wherever it is used, as with jinja2's
 // StrictUndefined, even in tests other than "is defined".
 //
-// Make an engine for the data, add the templates that others include, then parse
-// and execute:
+// Make an engine for the data, add the templates that others include, then parse and execute:
 //
 //	e := jinja.New(&engine.Data{Values: values}, engine.Options{Limits: engine.DefaultLimits})
 //	err := e.AddPartial("macros.j2", macros)
@@ -52,8 +50,7 @@ type tables struct {
 	strings, dicts, lists, tuples      map[string]fn // methods
 }
 
-// New returns an engine for templates that see data. Of o, it heeds Limits and
-// MissingZero.
+// New returns an engine for templates that see data. Of o, it heeds Limits and MissingZero.
 func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &jinja{data: data, o: o, parser: minijinja.EmptyEnvironment(), partials: map[string]*template{}}
 	e.tables = tables{
@@ -121,8 +118,7 @@ func syntaxError(name string, err error) error {
 	return e
 }
 
-// similar suggests the name, of those in names or of the functions for Pods, that
-// was probably meant.
+// similar suggests the name, of those in names or of the functions for Pods, that was probably meant.
 func (e *jinja) similar(name string, names map[string]fn) string {
 	return similarTo(name, append(slices.Collect(maps.Keys(names)), slices.Collect(maps.Keys(e.helpers))...))
 }
@@ -210,9 +206,8 @@ func (e *jinja) visit(t *template, f func(*template)) {
 	visit(t)
 }
 
-// checkText bounds what the library's parser does not: it recurses for the signs
-// and negations before an expression, and for elif, and at each tag it looks for
-// the next of each kind, to the end of the text if none follows.
+// checkText bounds what the library's parser does not: it recurses for the signs and negations before an expression,
+// and for elif, and at each tag it looks for the next of each kind, to the end of the text if none follows.
 func checkText(name, text string) error {
 	tags := strings.Count(text, "{{") + strings.Count(text, "{%") + strings.Count(text, "{#")
 	if tags*len(text) > maxLooks {
@@ -245,8 +240,7 @@ func checkText(name, text string) error {
 	return nil
 }
 
-// maxLooks is how many bytes the parser may look at: about a second. A template
-// of 1 MB may have 2 000 tags.
+// maxLooks is how many bytes the parser may look at: about a second. A template of 1 MB may have 2 000 tags.
 const maxLooks = 2_000_000_000
 
 // maxPrefixes leaves room for rulers in comments, ----.

@@ -3,6 +3,7 @@ package jinja
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -79,35 +80,30 @@ func (l *loop) call(c *call) any {
 	return v
 }
 
+// loopAttributes are those that a loop always has.
+var loopAttributes = map[string]func(l *loop) any{
+	"index":     func(l *loop) any { return int64(l.i + 1) },
+	"index0":    func(l *loop) any { return int64(l.i) },
+	"revindex":  func(l *loop) any { return int64(len(l.items) - l.i) },
+	"revindex0": func(l *loop) any { return int64(len(l.items) - l.i - 1) },
+	"first":     func(l *loop) any { return l.i == 0 },
+	"last":      func(l *loop) any { return l.i == len(l.items)-1 },
+	"length":    func(l *loop) any { return int64(len(l.items)) },
+	"depth":     func(l *loop) any { return int64(l.depth + 1) },
+	"depth0":    func(l *loop) any { return int64(l.depth) },
+	"cycle":     func(l *loop) any { return &op{name: "loop.cycle", do: l.cycle, lax: true} },
+	"changed":   func(l *loop) any { return &op{name: "loop.changed", do: l.changed, lax: true} },
+}
+
 func (l *loop) attr(name string) (any, bool) {
-	n := len(l.items)
+	if get := loopAttributes[name]; get != nil {
+		return get(l), true
+	}
 	switch name {
-	case "index":
-		return int64(l.i + 1), true
-	case "index0":
-		return int64(l.i), true
-	case "revindex":
-		return int64(n - l.i), true
-	case "revindex0":
-		return int64(n - l.i - 1), true
-	case "first":
-		return l.i == 0, true
-	case "last":
-		return l.i == n-1, true
-	case "length":
-		return int64(n), true
-	case "depth":
-		return int64(l.depth + 1), true
-	case "depth0":
-		return int64(l.depth), true
 	case "previtem":
 		return l.item(l.i - 1)
 	case "nextitem":
 		return l.item(l.i + 1)
-	case "cycle":
-		return &op{name: "loop.cycle", do: l.cycle, lax: true}, true
-	case "changed":
-		return &op{name: "loop.changed", do: l.changed, lax: true}, true
 	}
 	return nil, false
 }
@@ -148,26 +144,14 @@ func (s *macroStmt) eval(f *frame) any { return &macro{s, f} }
 func (m *macro) String() string { return "<Macro '" + m.name + "'>" }
 
 func (m *macro) attr(name string) (any, bool) {
-	switch name {
-	case "name":
-		if m.name == "" {
-			return none, true
-		}
-		return m.name, true
-	case "arguments":
-		params := make([]any, len(m.params))
-		for i, p := range m.params {
-			params[i] = p
-		}
-		return tuple(params...), true
-	case "caller":
-		return m.caller, true
-	case "catch_kwargs":
-		return m.kwargs, true
-	case "catch_varargs":
-		return m.varargs, true
+	v, ok := map[string]any{
+		"name": m.name, "arguments": tuple(anys(m.params)...), "caller": m.uses["caller"],
+		"catch_kwargs": m.uses["kwargs"], "catch_varargs": m.uses["varargs"],
+	}[name]
+	if v == "" { // a caller has no name
+		v = none
 	}
-	return nil, false
+	return v, ok
 }
 
 func (m *macro) call(c *call) any {
@@ -188,43 +172,42 @@ func (m *macro) call(c *call) any {
 
 // bind sets the parameters of m in g, to unset where there is no argument.
 func (m *macro) bind(c *call, g *frame) {
-	rest, more := []any(nil), newDict()
+	rest, more, name := []any(nil), newDict(), cmp.Or(m.name, "the caller")
 	if n := len(m.params); len(c.args) > n {
 		rest, c.args = c.args[n:], c.args[:n]
 	}
-	failIf(len(rest) > 0 && !m.varargs, "%s takes at most %d arguments, got %d", cmp.Or(m.name, "the caller"), len(m.params), len(m.params)+len(rest))
+	failIf(len(rest) > 0 && !m.uses["varargs"], "%s takes at most %d arguments, got %d", name, len(m.params), len(m.params)+len(rest))
 	for i, p := range m.params {
 		v, named := c.named[p]
 		switch {
-		case i < len(c.args) && named:
-			failf("the argument %s is given twice", p)
 		case i < len(c.args):
+			failIf(named, "the argument %s is given twice", p)
 			v = c.args[i]
 		case !named:
 			v = unset
 		}
 		g.vars = append(g.vars, binding{p, v})
 	}
+	if m.uses["caller"] {
+		g.set("caller", unset)
+	}
 	var unknown []string
-	for _, name := range c.names {
+	for _, n := range c.names {
 		switch {
-		case strings.Contains("\x00"+strings.Join(m.params, "\x00")+"\x00", "\x00"+name+"\x00"):
-		case name == "caller" && m.caller:
-			g.set("caller", c.named["caller"])
-		case m.kwargs:
-			check(more.set(name, c.named[name]))
+		case slices.Contains(m.params, n):
+		case n == "caller" && m.uses[n]:
+			g.set(n, c.named[n])
+		case m.uses["kwargs"]:
+			check(more.set(n, c.named[n]))
 		default:
-			unknown = append(unknown, name)
+			unknown = append(unknown, n)
 		}
 	}
-	failIf(len(unknown) > 0, "%s takes no argument %s", cmp.Or(m.name, "the caller"), strings.Join(unknown, " or "))
-	if m.kwargs {
+	failIf(len(unknown) > 0, "%s takes no argument %s", name, strings.Join(unknown, " or "))
+	if m.uses["kwargs"] {
 		g.set("kwargs", more)
 	}
-	if m.varargs {
+	if m.uses["varargs"] {
 		g.set("varargs", tuple(rest...))
-	}
-	if m.caller && c.named["caller"] == nil {
-		g.set("caller", unset)
 	}
 }

@@ -112,12 +112,8 @@ func (c *call) changed(items []any) any {
 }
 
 func (c *call) stringList(parts []string) any {
-	items := make([]any, len(parts))
-	for i, p := range parts {
-		items[i] = p
-	}
 	c.growItems(int64(len(parts)), 1)
-	return newList(items)
+	return newList(anys(parts))
 }
 
 // centered is the alignment of center, which Python rounds differently from ^.
@@ -329,8 +325,7 @@ func swapCase(s string) string {
 	}, s)
 }
 
-// pythonTitle is the method title, for which everything but a letter ends a
-// word. Jinja's filter of that name differs.
+// pythonTitle is the method title, for which everything but a letter ends a word. Jinja's filter of that name differs.
 func pythonTitle(s string) string {
 	inWord := false
 	return strings.Map(func(r rune) rune {

@@ -23,8 +23,7 @@ func makeDict(c *call) any {
 	return d
 }
 
-// comparators and binaryOperators are in the order in which the library counts
-// them.
+// comparators and binaryOperators are in the order in which the library counts them.
 var (
 	comparators = [...]operator{
 		isEqual, isNotEqual,
@@ -276,8 +275,7 @@ func negate(c *call) any {
 	return int64(-n.i)
 }
 
-// arithmetic is an operator on numbers: on integers without rounding, with
-// Python's signs for // and %.
+// arithmetic is an operator on numbers: on integers without rounding, with Python's signs for // and %.
 func arithmetic(sign string) operator {
 	return func(c *call) any {
 		a, ok1 := number(c.args[0])

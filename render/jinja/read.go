@@ -13,12 +13,10 @@ import (
 	"github.com/mitsuhiko/minijinja/minijinja-go/v2"
 )
 
-// The library parses, and nothing more: what its evaluator does is not what
-// configuration files need. It takes what is missing for nothing, builds strings
-// and lists of any size, computes integers in floating point, loses the order of
-// mappings, and has scopes of its own. Its syntax tree is internal, so it is read
-// through reflect, once, into the nodes of ast.go. The version is pinned in
-// go.mod, and TestTree says what a new one changed.
+// The library parses, and nothing more: what its evaluator does is not what configuration files need. It takes what is
+// missing for nothing, builds strings and lists of any size, computes integers in floating point, loses the order of
+// mappings, and has scopes of its own. Its syntax tree is internal, so it is read through reflect, once, into the nodes
+// of ast.go. The version is pinned in go.mod, and TestTree says what a new one changed.
 
 // node is a node of the library's tree, or the zero Value.
 type node struct{ reflect.Value }
@@ -76,14 +74,16 @@ const maxTree = 100_000
 // reader reads one template.
 type reader struct {
 	*template
-	source string
-	lines  []int          // where each begins
-	locals map[string]int // names that the template sets itself, at the place that is read
-	macros []*macroStmt   // around that place
-	inner  int            // bodies around that place that have their own scope
-	depth  int
-	moved  map[uintptr]bool // signs that are read already, see sign
-	strict bool             // functions that do not exist are errors here, rather than where they are called
+	source      string
+	lines       []int // where each begins
+	statements  map[string]func(node) stmt
+	expressions map[string]func(node) expr
+	locals      map[string]int // names that the template sets itself, at the place that is read
+	macros      []*macroStmt   // around that place
+	inner       int            // bodies around that place that have their own scope
+	depth       int
+	moved       map[uintptr]bool // signs that are read already, see sign
+	strict      bool             // functions that do not exist are errors here, rather than where they are called
 }
 
 // notes is what a template's text says without being executed.
@@ -94,8 +94,7 @@ type notes struct {
 	includes []string // templates that are included, imported or extended
 }
 
-// read reads the template t. That of a partial may call macros of the templates
-// that it is included in.
+// read reads the template t. That of a partial may call macros of the templates that it is included in.
 func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err error) {
 	r := &reader{
 		template: &template{e: e, name: t.Name(), blocks: map[string]*block{}},
@@ -103,6 +102,7 @@ func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err erro
 		locals: map[string]int{"self": 1, "caller": 1, "super": 1}, moved: map[uintptr]bool{},
 	}
 	r.tested, r.unsteady = map[string]bool{}, map[string]bool{}
+	r.statements, r.expressions = r.statementKinds(), r.expressionKinds()
 	for i := range len(r.source) {
 		if r.source[i] == '\n' {
 			r.lines = append(r.lines, i+1)
@@ -119,7 +119,7 @@ func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err erro
 	}()
 	root := syntaxTree(t)
 	r.survey(root)
-	r.body = r.statements(root, "Children")
+	r.body = r.all(root, "Children")
 	return r.template, nil
 }
 
@@ -208,7 +208,7 @@ func (r *reader) target(n node) target {
 	case "Const": // {% import "x" as "y" %}
 		return nameTarget(fmt.Sprint(r.constant(n)))
 	case "GetAttr":
-		return &attributeTarget{at: r.at(n), of: r.expr(n.get("Expr")), name: n.text("Name")}
+		return &attributeTarget{at: r.at(n), of: r.sub(n, "Expr"), name: n.text("Name")}
 	case "List":
 		t := &tupleTarget{at: r.at(n)}
 		for _, item := range n.each("Items") {
@@ -220,84 +220,75 @@ func (r *reader) target(n node) target {
 	return nil
 }
 
-func (r *reader) statements(n node, field string) (body []stmt) {
+// assigned reads a target whose names are local from there on.
+func (r *reader) assigned(n node) target {
+	t := r.target(n)
+	r.set(names(t)...)
+	return t
+}
+
+// all reads the statements of a body.
+func (r *reader) all(n node, field string) (body []stmt) {
 	for _, s := range n.each(field) {
-		body = append(body, r.statement(s))
+		read := r.statements[s.kind()]
+		if read == nil {
+			r.fail(s, "there is no "+s.kind(), "")
+		}
+		body = append(body, read(s))
 	}
 	return body
 }
 
 // scope reads a body that has its own scope.
 func (r *reader) scope(n node, field string, names ...string) (body []stmt) {
-	r.with(names, func() { body = r.statements(n, field) })
+	r.with(names, func() { body = r.all(n, field) })
 	return body
 }
 
-func (r *reader) statement(n node) stmt {
-	switch n.kind() {
-	case "EmitRaw":
-		return text(n.text("Raw"))
-	case "EmitExpr":
-		return &output{r.at(n), r.expr(n.get("Expr"))}
-	case "IfCond":
-		return r.condition(n)
-	case "ForLoop":
-		return r.loop(n)
-	case "WithBlock":
-		return r.withBlock(n)
-	case "Set":
-		value := r.expr(n.get("Expr"))
-		return r.assignment(n, n.get("Target"), value)
-	case "SetBlock":
-		return r.assignment(n, n.get("Target"), r.piped(n, true))
-	case "FilterBlock":
-		return &result{r.at(n), r.piped(n, false)}
-	case "AutoEscape":
-		return &autoescape{r.expr(n.get("Enabled")), r.scope(n, "Body")}
-	case "Do":
-		return &doStmt{r.expr(n.get("Call"))}
-	case "Block":
-		return r.block(n)
-	case "Macro":
-		return r.macro(n, n.text("Name"))
-	case "CallBlock":
-		return &result{r.at(n), r.callBlock(n)}
-	case "Continue":
-		return continueStmt{}
-	case "Break":
-		return breakStmt{}
-	case "Extends":
-		if r.inner > 0 {
-			r.fail(n, "extends has to stand outside of loops, blocks and macros", "")
-		}
-		return &extends{r.reference(n, "Name", true)}
-	case "Include":
-		return &include{r.reference(n, "Name", true)}
-	case "Import":
-		i := &importAs{reference: r.reference(n, "Expr", false), target: r.target(n.get("Name"))}
-		r.set(names(i.target)...)
-		return i
-	case "FromImport":
-		return r.fromImport(n)
+// statementKinds returns how each of the library's statements is read.
+func (r *reader) statementKinds() map[string]func(node) stmt {
+	return map[string]func(node) stmt{
+		"AutoEscape": func(n node) stmt { return &autoescape{r.sub(n, "Enabled"), r.scope(n, "Body")} },
+		"Block":      r.block,
+		"Break":      func(node) stmt { return breakStmt{} },
+		"CallBlock":  func(n node) stmt { return &output{r.at(n), r.callBlock(n), true} },
+		"Continue":   func(node) stmt { return continueStmt{} },
+		"Do":         func(n node) stmt { return &doStmt{r.sub(n, "Call")} },
+		"EmitExpr":   func(n node) stmt { return &output{r.at(n), r.sub(n, "Expr"), false} },
+		"EmitRaw":    func(n node) stmt { return text(n.text("Raw")) },
+		"Extends": func(n node) stmt {
+			if r.inner > 0 {
+				r.fail(n, "extends has to stand outside of loops, blocks and macros", "")
+			}
+			return &extends{r.reference(n, "Name", true)}
+		},
+		"FilterBlock": func(n node) stmt { return &output{r.at(n), r.piped(n, false), true} },
+		"ForLoop":     r.loop,
+		"FromImport":  r.fromImport,
+		"IfCond":      r.condition,
+		"Import":      func(n node) stmt { return &importAs{r.reference(n, "Expr", false), r.assigned(n.get("Name"))} },
+		"Include":     func(n node) stmt { return &include{r.reference(n, "Name", true)} },
+		"Macro":       func(n node) stmt { return r.macro(n, n.text("Name")) },
+		"Set": func(n node) stmt {
+			value := r.sub(n, "Expr")
+			return &assignment{r.at(n), r.assigned(n.get("Target")), value}
+		},
+		"SetBlock": func(n node) stmt {
+			value := r.piped(n, true)
+			return &assignment{r.at(n), r.assigned(n.get("Target")), value}
+		},
+		"WithBlock": r.withBlock,
 	}
-	r.fail(n, "there is no "+n.kind(), "")
-	return nil
-}
-
-func (r *reader) assignment(n, to node, value expr) stmt {
-	t := r.target(to)
-	r.set(names(t)...)
-	return &assignment{r.at(n), t, value}
 }
 
 // condition reads {% if %}. To the library, an elif is an if in an else.
 func (r *reader) condition(n node) stmt {
 	s := &ifStmt{}
 	for {
-		s.branches = append(s.branches, branch{r.expr(n.get("Expr")), r.statements(n, "TrueBody")})
+		s.branches = append(s.branches, branch{r.sub(n, "Expr"), r.all(n, "TrueBody")})
 		others := n.each("FalseBody")
 		if len(others) != 1 || others[0].kind() != "IfCond" {
-			s.orElse = r.statements(n, "FalseBody")
+			s.orElse = r.all(n, "FalseBody")
 			return s
 		}
 		n = others[0]
@@ -305,10 +296,8 @@ func (r *reader) condition(n node) stmt {
 }
 
 func (r *reader) loop(n node) stmt {
-	l := &loopStmt{at: r.at(n), over: r.expr(n.get("Iter")), recursive: n.flag("Recursive"), target: r.target(n.get("Target"))}
-	if condition := n.get("FilterExpr"); condition.IsValid() {
-		r.with(names(l.target), func() { l.filter = r.expr(condition) })
-	}
+	l := &loopStmt{at: r.at(n), over: r.sub(n, "Iter"), recursive: n.flag("Recursive"), target: r.target(n.get("Target"))}
+	r.with(names(l.target), func() { l.filter = r.sub(n, "FilterExpr") })
 	l.body = r.scope(n, "Body", append(names(l.target), "loop")...)
 	l.orElse = r.scope(n, "ElseBody")
 	return l
@@ -319,7 +308,7 @@ func (r *reader) withBlock(n node) stmt {
 	var all []string
 	for _, a := range n.each("Assignments") {
 		t := r.target(a.get("Target"))
-		w.assignments = append(w.assignments, assignment{r.at(n), t, r.expr(a.get("Value"))})
+		w.assignments = append(w.assignments, assignment{r.at(n), t, r.sub(a, "Value")})
 		all = append(all, names(t)...)
 	}
 	w.body = r.scope(n, "Body", all...)
@@ -336,7 +325,7 @@ func (r *reader) block(n node) stmt {
 }
 
 func (r *reader) macro(n node, name string) *macroStmt {
-	m := &macroStmt{at: r.at(n), name: name}
+	m := &macroStmt{at: r.at(n), name: name, uses: map[string]bool{}}
 	for _, p := range n.each("Args") {
 		m.params = append(m.params, p.text("ID"))
 	}
@@ -345,28 +334,21 @@ func (r *reader) macro(n node, name string) *macroStmt {
 		for _, d := range n.each("Defaults") {
 			m.defaults = append(m.defaults, r.expr(d))
 		}
-		m.body = r.statements(n, "Body")
+		m.body = r.all(n, "Body")
 	})
 	r.macros = r.macros[:len(r.macros)-1]
 	for i, p := range m.params {
-		switch p {
-		case "caller":
-			if m.caller && i < len(m.params)-len(m.defaults) {
-				r.fail(n, "the parameter caller needs a default", "")
-			}
-			m.caller = false
-		case "kwargs":
-			m.kwargs = false
-		case "varargs":
-			m.varargs = false
+		if p == "caller" && m.uses[p] && i < len(m.params)-len(m.defaults) {
+			r.fail(n, "the parameter caller needs a default", "")
 		}
+		delete(m.uses, p)
 	}
 	return m
 }
 
 // callBlock reads a call whose argument caller is the block's body.
 func (r *reader) callBlock(n node) expr {
-	e := r.expr(n.get("Call"))
+	e := r.sub(n, "Call")
 	caller := argument{argNamed, "caller", r.macro(n.get("MacroDecl"), "")}
 	switch c := e.(type) {
 	case *invocation:
@@ -377,8 +359,7 @@ func (r *reader) callBlock(n node) expr {
 	return e
 }
 
-// reference reads the name of a template and the words that follow it, which are not
-// in the library's tree.
+// reference reads the name of a template and the words that follow it, which are not in the library's tree.
 func (r *reader) reference(n node, field string, context bool) reference {
 	name := n.get(field)
 	if name.kind() == "Const" {
@@ -388,7 +369,7 @@ func (r *reader) reference(n node, field string, context bool) reference {
 	}
 	ref := reference{at: r.at(n), name: r.expr(name), context: context, choice: n.kind() == "Include"}
 	tag := r.source[n.offset("StartOffset"):n.offset("EndOffset")]
-	if ref.optional = n.kind() == "Include" && n.flag("IgnoreMissing"); ref.optional {
+	if ref.optional = ref.choice && n.flag("IgnoreMissing"); ref.optional {
 		tag, _ = cutWord(tag, "missing")
 		tag, _ = cutWord(tag, "ignore")
 	}
@@ -430,10 +411,14 @@ func (r *reader) piped(n node, own bool) expr {
 	}
 	var e expr = &captured{r.scope(n, "Body"), own}
 	for _, f := range slices.Backward(filters) {
-		o := r.filterOp(f)
-		e = &operation{o, append([]argument{{value: e}}, r.arguments(f)...)}
+		e = r.applied(r.filterOp(f), e, f)
 	}
 	return e
+}
+
+// applied makes an operation on of, with the arguments of n.
+func (r *reader) applied(o op, of expr, n node) expr {
+	return &operation{o, append([]argument{{value: of}}, r.arguments(n)...)}
 }
 
 func (r *reader) expr(n node) expr {
@@ -441,8 +426,16 @@ func (r *reader) expr(n node) expr {
 	return e
 }
 
-// path reads an expression and returns also its path: the name of what it reads
-// of the data, such as x.y, if it does just that.
+// sub reads an expression that is a field of n, and may be absent.
+func (r *reader) sub(n node, field string) expr {
+	if n = n.get(field); n.IsValid() {
+		return r.expr(n)
+	}
+	return nil
+}
+
+// path reads an expression and returns also its path: the name of what it reads of the data, such as x.y, if it does
+// just that.
 func (r *reader) path(n node) (e expr, path string) {
 	defer r.deeper(n, maxDepth, "expression")()
 	if sign, ok := r.sign(n); ok && n.kind() != "UnaryOp" {
@@ -457,63 +450,78 @@ func (r *reader) path(n node) (e expr, path string) {
 	case "GetItem":
 		return r.item(n)
 	}
-	return r.plain(n), ""
+	read := r.expressions[n.kind()]
+	if read == nil {
+		r.fail(n, "there is no "+n.kind(), "")
+	}
+	return read(n), ""
 }
 
-func (r *reader) plain(n node) expr {
-	switch n.kind() {
-	case "Const":
-		return constant{r.constant(n)}
-	case "UnaryOp":
-		of := r.expr(n.get("Expr"))
-		if n.number("Op") == unaryNot {
-			return negation{of}
-		}
-		return r.operation(n, "-", negate, of)
-	case "BinOp":
-		return r.binary(n)
-	case "Compare":
-		c := &comparison{first: r.expr(n.get("Expr"))}
-		for _, l := range n.each("Ops") {
-			do := comparators[l.number("Op")]
-			c.links = append(c.links, link{op{at: r.at(n), name: "comparison", do: do}, r.expr(l.get("Expr"))})
-		}
-		return c
-	case "IfExpr":
-		c := &conditional{test: r.expr(n.get("TestExpr")), yes: r.expr(n.get("TrueExpr"))}
-		if no := n.get("FalseExpr"); no.IsValid() {
-			c.no = r.expr(no)
-		}
-		return c
-	case "Filter":
-		return r.filter(n)
-	case "Test":
-		return r.test(n)
-	case "Call":
-		return r.call(n)
-	case "List":
-		return r.list(n)
-	case "Map":
-		o := r.operation(n, "mapping", makeDict)
-		values := n.each("Values")
-		for i, k := range n.each("Keys") {
-			o.args = append(o.args, argument{value: r.expr(k)}, argument{value: r.expr(values[i])})
-		}
-		o.lax = true
-		return o
-	case "Slice":
-		o := r.operation(n, "slice", slice, r.expr(r.operand(n)))
-		for _, bound := range []string{"Start", "Stop", "Step"} {
-			var e expr = constant{none}
-			if b := n.get(bound); b.IsValid() {
-				e = r.expr(b)
+// expressionKinds returns how each of the library's expressions is read, but those that have a path.
+func (r *reader) expressionKinds() map[string]func(node) expr {
+	return map[string]func(node) expr{
+		"BinOp": func(n node) expr {
+			left, right, i := r.sub(n, "Left"), r.sub(n, "Right"), n.number("Op")
+			if i == scAnd || i == scOr {
+				return &junction{i == scAnd, left, right}
 			}
-			o.args = append(o.args, argument{value: e})
-		}
-		return o
+			return r.operation(n, "operator", binaryOperators[i], left, right)
+		},
+		"Call": r.call,
+		"Compare": func(n node) expr {
+			c := &comparison{first: r.sub(n, "Expr")}
+			for _, l := range n.each("Ops") {
+				do := comparators[l.number("Op")]
+				c.links = append(c.links, link{op{at: r.at(n), name: "comparison", do: do}, r.sub(l, "Expr")})
+			}
+			return c
+		},
+		"Const":  func(n node) expr { return constant{r.constant(n)} },
+		"Filter": r.filter,
+		"IfExpr": func(n node) expr {
+			return &conditional{r.sub(n, "TestExpr"), r.sub(n, "TrueExpr"), r.sub(n, "FalseExpr")}
+		},
+		"List": func(n node) expr {
+			o := r.operation(n, "list", makeList)
+			if !strings.HasPrefix(r.source[n.offset("StartOffset"):], "[") {
+				o.do = makeTuple
+			}
+			return o.lazy(r, n.each("Items")...)
+		},
+		"Map": func(n node) expr {
+			o, values := r.operation(n, "mapping", makeDict), n.each("Values")
+			for i, k := range n.each("Keys") {
+				o.lazy(r, k, values[i])
+			}
+			return o.lazy(r)
+		},
+		"Slice": func(n node) expr {
+			bounds := []expr{r.expr(r.operand(n)), r.sub(n, "Start"), r.sub(n, "Stop"), r.sub(n, "Step")}
+			for i, b := range bounds {
+				if b == nil {
+					bounds[i] = constant{none}
+				}
+			}
+			return r.operation(n, "slice", slice, bounds...)
+		},
+		"Test": r.test,
+		"UnaryOp": func(n node) expr {
+			of := r.sub(n, "Expr")
+			if n.number("Op") == unaryNot {
+				return negation{of}
+			}
+			return r.operation(n, "-", negate, of)
+		},
 	}
-	r.fail(n, "there is no "+n.kind(), "")
-	return nil
+}
+
+// lazy adds arguments, of which some may be missing.
+func (o *operation) lazy(r *reader, args ...node) *operation {
+	for _, a := range args {
+		o.args = append(o.args, argument{value: r.expr(a)})
+	}
+	o.lax = true
+	return o
 }
 
 func (r *reader) constant(n node) any {
@@ -542,37 +550,13 @@ func (r *reader) operation(n node, name string, do operator, args ...expr) *oper
 	return o
 }
 
-// scAnd and scOr are the two binary operators that may not evaluate both operands, as the
-// library counts them.
+// scAnd and scOr are the two binary operators that may not evaluate both operands, as the library counts them.
 const (
 	scAnd = 6
 	scOr  = 7
 )
 
-func (r *reader) binary(n node) expr {
-	left, right := r.expr(n.get("Left")), r.expr(n.get("Right"))
-	switch i := n.number("Op"); i {
-	case scAnd, scOr:
-		return &junction{i == scAnd, left, right}
-	default:
-		return r.operation(n, "operator", binaryOperators[i], left, right)
-	}
-}
-
-func (r *reader) list(n node) expr {
-	o := r.operation(n, "list", makeList)
-	if !strings.HasPrefix(r.source[n.offset("StartOffset"):], "[") {
-		o.do = makeTuple
-	}
-	for _, item := range n.each("Items") {
-		o.args = append(o.args, argument{value: r.expr(item)})
-	}
-	o.lax = true
-	return o
-}
-
-// maxChain bounds how far the beginning of an expression like a.b[c].d is looked
-// for, at each of its parts.
+// maxChain bounds how far the beginning of an expression like a.b[c].d is looked for, at each of its parts.
 const maxChain = 100
 
 // sign returns the sign that the library takes for a part of the chain n: it reads
@@ -603,9 +587,7 @@ func (r *reader) operand(n node) node {
 func (r *reader) variable(n node) (expr, string) {
 	id := n.text("ID")
 	for _, m := range r.macros {
-		m.caller = m.caller || id == "caller"
-		m.kwargs = m.kwargs || id == "kwargs"
-		m.varargs = m.varargs || id == "varargs"
+		m.uses[id] = m.uses[id] || id == "caller" || id == "kwargs" || id == "varargs"
 	}
 	v := &variable{at: r.at(n), id: id, local: r.locals[id] > 0, missed: id}
 	if v.local {
@@ -622,8 +604,7 @@ func (r *reader) variable(n node) (expr, string) {
 	return v, id
 }
 
-// inputName is the name of an input as other engines write it: top-level names
-// are those of .Values.
+// inputName is the name of an input as other engines write it: top-level names are those of .Values.
 func inputName(path string) string {
 	switch first, _, _ := strings.Cut(path, "."); first {
 	case "Values", "Env", "Pod":
@@ -632,8 +613,7 @@ func inputName(path string) string {
 	return ".Values." + path
 }
 
-// extend makes the input that was noted last one of a longer path: what is read
-// is a.b, not a.
+// extend makes the input that was noted last one of a longer path: what is read is a.b, not a.
 func (r *reader) extend(path, name string) string {
 	path += "." + name
 	r.inputs[len(r.inputs)-1].Name = inputName(path)
@@ -652,11 +632,17 @@ func missedName(path, whole, part, unknown string) string {
 	return whole + "." + part
 }
 
-func (r *reader) attribute(n node) (expr, string) {
+// member reads what the part n, such as .name or ["name"], is a part of. missed is what the part is called in errors.
+func (r *reader) member(n node, name, unknown string) (at position, of expr, path, missed string) {
 	at, whole := r.leftmost(n)
+	of, path = r.path(r.operand(n))
+	return at, of, path, missedName(path, whole, name, unknown)
+}
+
+func (r *reader) attribute(n node) (expr, string) {
 	name := n.text("Name")
-	of, path := r.path(r.operand(n))
-	o := r.operation(n, name, getAttr(name, missedName(path, whole, name, "the attribute ")), of)
+	at, of, path, missed := r.member(n, name, "the attribute ")
+	o := r.operation(n, name, getAttr(name, missed), of)
 	o.at = at
 	if path != "" {
 		path = r.extend(path, name)
@@ -665,14 +651,13 @@ func (r *reader) attribute(n node) (expr, string) {
 }
 
 func (r *reader) item(n node) (expr, string) {
-	at, whole := r.leftmost(n)
-	of, path := r.path(r.operand(n))
 	subscript := n.get("SubscriptExpr")
-	key, constant := "[…]", false
-	if subscript.kind() == "Const" {
-		key, constant = str(r.constant(subscript)), true
+	key, constant := "[…]", subscript.kind() == "Const"
+	if constant {
+		key = str(r.constant(subscript))
 	}
-	o := r.operation(n, key, getItem(missedName(path, whole, key, "item ")), of, r.expr(subscript))
+	at, of, path, missed := r.member(n, key, "item ")
+	o := r.operation(n, key, getItem(missed), of, r.expr(subscript))
 	o.at = at
 	if path == "" || !constant {
 		return o, ""
@@ -680,8 +665,7 @@ func (r *reader) item(n node) (expr, string) {
 	return o, r.extend(path, key)
 }
 
-// leftmost is where an expression like a.b["c"] begins, and its text as far as
-// that is plain.
+// leftmost is where an expression like a.b["c"] begins, and its text as far as that is plain.
 func (r *reader) leftmost(n node) (position, string) {
 	text := ""
 	for range maxChain {
@@ -723,14 +707,23 @@ func (r *reader) filterOp(n node) op {
 	return op{at: r.at(n), name: "filter " + name, do: f.call, lax: f.lax}
 }
 
-func (r *reader) filter(n node) expr {
+// subject reads what a filter or a test is applied to, and returns also the input that this is, if it is just that.
+func (r *reader) subject(n node) (expr, *engine.Input) {
 	before := len(r.inputs)
 	of, path := r.path(n.get("Expr"))
-	o := r.filterOp(n)
-	if o.lax && path != "" && len(r.inputs) == before+1 {
-		r.inputs[before].Optional = o.name != "filter mandatory"
+	if path == "" || len(r.inputs) != before+1 {
+		return of, nil
 	}
-	return &operation{o, append([]argument{{value: of}}, r.arguments(n)...)}
+	return of, &r.inputs[before]
+}
+
+func (r *reader) filter(n node) expr {
+	of, input := r.subject(n)
+	o := r.filterOp(n)
+	if o.lax && input != nil {
+		input.Optional = o.name != "filter mandatory"
+	}
+	return r.applied(o, of, n)
 }
 
 func (r *reader) test(n node) expr {
@@ -739,24 +732,20 @@ func (r *reader) test(n node) expr {
 	if !ok {
 		r.fail(n, "there is no test "+name, similarTo(name, sortedKeys(r.e.tests)))
 	}
-	before := len(r.inputs)
-	of, path := r.path(n.get("Expr"))
-	if (name == "defined" || name == "undefined") && path != "" && len(r.inputs) == before+1 {
-		r.inputs[before].Optional = true
-		r.tested[r.inputs[before].Name] = true
+	of, input := r.subject(n)
+	if (name == "defined" || name == "undefined") && input != nil {
+		input.Optional = true
+		r.tested[input.Name] = true
 	}
-	o := op{at: r.at(n), name: "test " + name, do: t.call, lax: t.lax}
-	return &operation{o, append([]argument{{value: of}}, r.arguments(n)...)}
+	return r.applied(op{at: r.at(n), name: "test " + name, do: t.call, lax: t.lax}, of, n)
 }
 
 func (r *reader) call(n node) expr {
 	callee := r.operand(n)
 	switch callee.kind() {
 	case "GetAttr":
-		at, whole := r.leftmost(callee)
 		name := callee.text("Name")
-		of, path := r.path(r.operand(callee))
-		missed := missedName(path, whole, name, "the attribute ")
+		at, of, _, missed := r.member(callee, name, "the attribute ")
 		return &methodCall{at: at, of: of, name: name, missed: missed, args: r.arguments(n)}
 	case "Var":
 		return r.functionCall(n, callee)

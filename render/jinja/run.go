@@ -71,17 +71,15 @@ func (r *run) sized(s string) any {
 	return s
 }
 
-// emit counts text that is written, to the output or, in a macro or a block, to a
-// string.
+// emit counts text that is written, to the output or, in a macro or a block, to a string.
 func (r *run) emit(n int) {
 	if r.written += int64(n); r.written > 2*r.e.o.Bytes {
 		failf("the output is larger than %d bytes", r.e.o.Bytes)
 	}
 }
 
-// missing is a value that is not there. It may be passed around, tested with "is
-// defined" and given a default; any other use reports it. The template goes on
-// then, without output, to find what else is missing.
+// missing is a value that is not there. It may be passed around, tested with "is defined" and given a default; any
+// other use reports it. The template goes on then, without output, to find what else is missing.
 type missing struct {
 	r    *run
 	name string

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// Values are Go's own: int64, float64, bool, string, and the types below. nil is
-// the value that is not there: an argument that is not given, or what an
-// {{ x if y }} without an else is.
+// Values are Go's own: int64, float64, bool, string, and the types below. nil is the value that is not there: an
+// argument that is not given, or what an {{ x if y }} without an else is.
 
 // null is the type of Python's None.
 type null struct{}
@@ -23,9 +22,8 @@ var none = null{}
 // safe is a string that {% autoescape %} leaves alone.
 type safe string
 
-// dict is Python's: it keeps the order of its keys, which need not be strings.
-// Data becomes one when it is first read, so that a run costs what it reads. It
-// is copied by that: templates change their own copy.
+// dict is Python's: it keeps the order of its keys, which need not be strings. Data becomes one when it is first read,
+// so that a run costs what it reads. It is copied by that: templates change their own copy.
 type dict struct {
 	src  map[string]any // data not yet read
 	keys []any
@@ -128,8 +126,7 @@ func (l *list) all() []any {
 	return l.v
 }
 
-// hash returns what two equal keys have in common: in Python 1, 1.0 and True are
-// the same key.
+// hash returns what two equal keys have in common: in Python 1, 1.0 and True are the same key.
 func hash(v any) (any, error) {
 	switch d := v.(type) {
 	case int64:
@@ -194,8 +191,7 @@ func toValue(x any) any {
 	return otherValue(x)
 }
 
-// otherValue makes a value of types that data rarely has, such as []string, by
-// way of JSON.
+// otherValue makes a value of types that data rarely has, such as []string, by way of JSON.
 func otherValue(x any) any {
 	text, err := json.Marshal(x)
 	if err != nil {
@@ -241,8 +237,7 @@ func toGoAt(v any, depth int, left *int) any {
 	return str(v)
 }
 
-// maxText bounds the text of a list or a mapping, which may hold the same value
-// many times over.
+// maxText bounds the text of a list or a mapping, which may hold the same value many times over.
 const maxText = 1 << 20
 
 // errSize is the error for values that hold the same value so often that printing
@@ -327,8 +322,7 @@ func (null) String() string { return "None" }
 // maxNesting bounds values in values: a list can be appended to itself.
 const maxNesting = 200
 
-// formatFloat is Python's repr of a float: the shortest digits, an exponent
-// from 1e16 on and below 1e-4.
+// formatFloat is Python's repr of a float: the shortest digits, an exponent from 1e16 on and below 1e-4.
 func formatFloat(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -348,8 +342,7 @@ func formatFloat(f float64) string {
 	return s
 }
 
-// quote is Python's repr of a string: in single quotes, unless it holds some
-// and no double ones.
+// quote is Python's repr of a string: in single quotes, unless it holds some and no double ones.
 func quote(s string) string {
 	q := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {
@@ -490,4 +483,12 @@ func sortedKeys[T any](m map[string]T) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+func anys[T any](items []T) []any {
+	all := make([]any, len(items))
+	for i, v := range items {
+		all[i] = v
+	}
+	return all
 }
