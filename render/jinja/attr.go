@@ -60,41 +60,29 @@ func getItem(missed string) operator {
 		if got, ok := index(v, key); ok {
 			return got
 		}
-		if _, ok := asString(key); !ok {
-			if n, isNumber := number(key); isNumber && !n.real && !isMapping(v) {
-				return c.missed(fmt.Sprintf("%s (%d of %d)", missed, n.i, length(v)))
-			}
+		if i, ok := whole(key); ok && !isMapping(v) {
+			return c.missed(fmt.Sprintf("%s (%d of %d)", missed, i, length(v)))
 		}
 		return c.missed(missed)
 	}
 }
 
 func index(v, key any) (any, bool) {
-	n, isNumber := number(key)
-	at := func(length int) (int, bool) {
-		if n.i < 0 {
-			n.i += int64(length)
-		}
-		return int(n.i), isNumber && !n.real && n.i >= 0 && n.i < int64(length)
-	}
-	switch d := v.(type) {
-	case *dict:
+	if d, ok := v.(*dict); ok {
 		return d.get(key)
-	case *list:
-		if i, ok := at(len(d.all())); ok {
-			return d.v[i], true
-		}
-		if name, ok := asString(key); ok {
-			return attr(d, name)
-		}
-		return nil, false
 	}
-	if s, ok := asString(v); ok {
-		runes := []rune(s)
-		if i, ok := at(len(runes)); ok {
-			return string(runes[i]), true
+	if i, ok := whole(key); ok {
+		if i < 0 {
+			i += int64(length(v))
 		}
-		return nil, false
+		if i < 0 || i >= int64(length(v)) {
+			return nil, false
+		}
+		if l, ok := v.(*list); ok {
+			return l.v[i], true
+		}
+		s, _ := asString(v)
+		return string([]rune(s)[i]), true
 	}
 	if name, ok := asString(key); ok {
 		return attr(v, name)
@@ -120,12 +108,11 @@ func length(v any) int {
 func slice(c *call) any {
 	var bounds [3]*int64
 	for i, v := range c.args[1:] {
-		if v == none {
-			continue
+		if v != none {
+			n, ok := whole(v)
+			failIf(!ok, "the bounds of a slice are whole numbers")
+			bounds[i] = &n
 		}
-		n, ok := number(v)
-		failIf(!ok || n.real, "the bounds of a slice are whole numbers")
-		bounds[i] = &n.i
 	}
 	failIf(bounds[2] != nil && *bounds[2] == 0, "the step of a slice cannot be 0")
 	v := c.args[0]
@@ -133,10 +120,9 @@ func slice(c *call) any {
 		c.growItems(int64(len(l.v)), 1)
 		return &list{v: cut(l.all(), bounds), tuple: l.tuple}
 	}
-	if s, ok := asString(v); ok {
-		return c.sized(string(cut([]rune(s), bounds)))
-	}
-	panic(failure{fmt.Errorf("a %s cannot be sliced", typeName(v))})
+	s, ok := asString(v)
+	failIf(!ok, "a %s cannot be sliced", typeName(v))
+	return c.sized(string(cut([]rune(s), bounds)))
 }
 
 func cut[T any](all []T, bounds [3]*int64) []T {

@@ -46,8 +46,11 @@ func failIf(wrong bool, format string, args ...any) {
 	}
 }
 
-func check(err error) {
-	if err != nil {
+func check(err error) { require(err == nil, err) }
+
+// require fails with err, unless it holds.
+func require(holds bool, err error) {
+	if !holds {
 		panic(failure{err})
 	}
 }
@@ -173,7 +176,7 @@ func (e *jinja) noFunction(at position, name string) error {
 	case "caller":
 		err.Text, err.Fix = "there is no caller", "call the macro with {% call %}"
 	default:
-		err.Fix = e.similar(name, e.functions)
+		err.Fix = similarTo(name, e.functions)
 	}
 	return err
 }

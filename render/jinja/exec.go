@@ -359,7 +359,7 @@ func (r *reference) find(f *frame) *template {
 	}
 	if !r.optional && len(choices) > 0 {
 		text := fmt.Sprintf("there is no template %s to include", str(choices[len(choices)-1]))
-		check(&engine.Error{Position: r.at, Text: text, Fix: similarTo(str(choices[0]), sortedKeys(f.e.partials))})
+		check(&engine.Error{Position: r.at, Text: text, Fix: similarTo(str(choices[0]), f.e.partials)})
 	}
 	return nil
 }

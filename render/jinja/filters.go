@@ -498,7 +498,7 @@ func mapFilter(c *call) any {
 		return newList(mapped)
 	}
 	failIf(len(c.args) < 2, "map needs a filter's name or an attribute")
-	f, ok := c.e.filter(str(c.args[1]))
+	f, ok := c.e.filters[str(c.args[1])]
 	failIf(!ok, "there is no filter %s", str(c.args[1]))
 	for i, v := range items {
 		mapped[i] = c.sub(f, append([]any{v}, c.args[2:]...)...)

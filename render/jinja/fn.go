@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -98,9 +99,9 @@ func (c *call) int(i int, instead int64) int64 {
 	if !c.has(i) {
 		return instead
 	}
-	n, ok := number(c.args[i])
-	failIf(!ok || n.real, "want a whole number, got a %s", typeName(c.args[i]))
-	return n.i
+	n, ok := whole(c.args[i])
+	failIf(!ok, "want a whole number, got a %s", typeName(c.args[i]))
+	return n
 }
 
 // bool is argument i, of any type.
@@ -124,36 +125,16 @@ func (c *call) dict(i int) *dict {
 	return d
 }
 
-// filter finds a filter: Jinja's, Ansible's, or a function for Pods.
-func (e *jinja) filter(name string) (fn, bool) {
-	if f, ok := e.filters[name]; ok {
-		return f, true
-	}
-	f, ok := e.helpers[name]
-	return f, ok
-}
-
-func (e *jinja) function(name string) (fn, bool) {
-	if f, ok := e.functions[name]; ok {
-		return f, true
-	}
-	f, ok := e.helpers[name]
-	return f, ok
-}
-
-// helper makes a fn of a plain Go function. It may be used as a function, and
-// as a filter, with the value as its first argument.
+// helper makes a fn of a plain Go function. It may be used as a function, and as a filter, with the value as its first
+// argument.
 func helper(name string, f any) fn {
 	v := reflect.ValueOf(f)
 	return fn{params: "*", do: func(c *call) any {
 		in, err := goArguments(c, v.Type())
 		failIf(err != nil, "%s: %w", name, err)
 		out := v.Call(in)
-		if n := len(out) - 1; n > 0 {
-			if err, _ := out[n].Interface().(error); err != nil {
-				panic(failure{fmt.Errorf("%s: %w", name, err)})
-			}
-		}
+		err, _ = out[len(out)-1].Interface().(error)
+		failIf(err != nil, "%s: %w", name, err)
 		return toValue(out[0].Interface())
 	}}
 }
@@ -195,8 +176,8 @@ func goArguments(c *call, t reflect.Type) (in []reflect.Value, err error) {
 func functions() map[string]fn {
 	return map[string]fn{
 		"range":     {params: "start! stop step", do: makeRange},
-		"dict":      {params: "from **", do: newMapping, lax: true},
-		"namespace": {params: "from **", do: newNamespace, lax: true},
+		"dict":      {params: "from **", do: func(c *call) any { return c.mapping() }, lax: true},
+		"namespace": {params: "from **", do: func(c *call) any { return &namespace{c.mapping()} }, lax: true},
 		"cycler":    {params: "*", do: newCycler},
 		"joiner":    {params: "sep", do: newJoiner},
 		"resolve":   {params: "host!", do: resolve},
@@ -206,26 +187,18 @@ func functions() map[string]fn {
 func makeRange(c *call) any {
 	start, stop, step := int64(0), c.int(0, 0), c.int(2, 1)
 	if c.has(1) {
-		start, stop = c.int(0, 0), c.int(1, 0)
+		start, stop = stop, c.int(1, 0)
 	}
 	failIf(step == 0, "the step of a range cannot be 0")
-	if step == math.MinInt64 || start > 1<<62 || start < -1<<62 || stop > 1<<62 || stop < -1<<62 {
-		panic(failure{errTooLarge})
-	}
-	n := max(0, (stop-start+step-sign(step))/step)
+	const limit = 1 << 62
+	require(step != math.MinInt64 && start <= limit && start >= -limit && stop <= limit && stop >= -limit, errTooLarge)
+	n := max(0, (stop-start+step-int64(cmp.Compare(step, 0)))/step)
 	c.growItems(n, 1)
 	numbers := make([]any, n)
 	for i := range numbers {
 		numbers[i] = int64(start + int64(i)*step)
 	}
 	return newList(numbers)
-}
-
-func sign(n int64) int64 {
-	if n < 0 {
-		return -1
-	}
-	return 1
 }
 
 // mapping returns what dict and namespace are made from: a mapping or pairs, then the named arguments in their order.
@@ -236,9 +209,7 @@ func (c *call) mapping() *dict {
 			d.update(from)
 		} else {
 			for _, pair := range c.items(0) {
-				kv := must(iterate(pair))
-				failIf(len(kv) != 2, "want pairs of keys and values")
-				must(0, d.set(kv[0], kv[1]))
+				check(d.set(keyAndValue(pair)))
 			}
 		}
 	}
@@ -248,17 +219,17 @@ func (c *call) mapping() *dict {
 	return d
 }
 
-func newMapping(c *call) any { return c.mapping() }
+func keyAndValue(pair any) (key, value any) {
+	kv := must(iterate(pair))
+	failIf(len(kv) != 2, "want pairs of keys and values")
+	return kv[0], kv[1]
+}
 
 // namespace is an object whose attributes can be set.
 type namespace struct{ attributes *dict }
 
 func (n *namespace) attr(name string) (any, bool) { return n.attributes.get(name) }
 func (n *namespace) String() string               { return "<Namespace " + repr(n.attributes) + ">" }
-
-func newNamespace(c *call) any {
-	return &namespace{c.mapping()}
-}
 
 // cycler returns its items in turn, again and again.
 type cycler struct {
@@ -305,10 +276,9 @@ func newJoiner(c *call) any {
 
 // resolve looks up a host's addresses, where the user allowed it.
 func resolve(c *call) any {
-	if c.e.data.Resolve == nil {
-		panic(failure{&engine.Error{Position: c.at, Text: "resolve is not allowed", Fix: "allow templates to look up names with --resolve"}})
-	}
-	addrs, err := c.e.data.Resolve(context.Context(c.run), c.text(0, ""))
-	failIf(err != nil, "looking up %s: %w", c.text(0, ""), err)
+	lookup, host := c.e.data.Resolve, c.text(0, "")
+	require(lookup != nil, &engine.Error{Position: c.at, Text: "resolve is not allowed", Fix: "allow templates to look up names with --resolve"})
+	addrs, err := lookup(context.Context(c.run), host)
+	failIf(err != nil, "looking up %s: %w", host, err)
 	return toValue(addrs)
 }

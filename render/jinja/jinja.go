@@ -23,8 +23,6 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"slices"
-	"sort"
 	"strings"
 
 	"initbox/internal/suggest"
@@ -46,19 +44,23 @@ type jinja struct {
 
 // tables are what names in templates stand for.
 type tables struct {
-	filters, tests, functions, helpers map[string]fn
-	strings, dicts, lists, tuples      map[string]fn // methods
+	filters, tests, functions     map[string]fn
+	strings, dicts, lists, tuples map[string]fn // methods
 }
 
 // New returns an engine for templates that see data. Of o, it heeds Limits and MissingZero.
 func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &jinja{data: data, o: o, parser: minijinja.EmptyEnvironment(), partials: map[string]*template{}}
 	e.tables = tables{
-		filters: filters(), tests: tests(), functions: functions(), helpers: map[string]fn{},
+		filters: filters(), tests: tests(), functions: functions(),
 		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(), tuples: tupleMethods(),
 	}
 	for name, f := range helpers.Funcs(data) {
-		e.helpers[name] = helper(name, f)
+		for _, table := range []map[string]fn{e.filters, e.functions} {
+			if _, ours := table[name]; !ours {
+				table[name] = helper(name, f)
+			}
+		}
 	}
 	e.parser.SetWhitespace(syntax.WhitespaceConfig{KeepTrailingNewline: true})
 	return e
@@ -118,14 +120,9 @@ func syntaxError(name string, err error) error {
 	return e
 }
 
-// similar suggests the name, of those in names or of the functions for Pods, that was probably meant.
-func (e *jinja) similar(name string, names map[string]fn) string {
-	return similarTo(name, append(slices.Collect(maps.Keys(names)), slices.Collect(maps.Keys(e.helpers))...))
-}
-
-func similarTo(name string, names []string) string {
-	sort.Strings(names)
-	if near := suggest.Closest(name, names); near != "" {
+// similarTo suggests the name, of those in table, that was probably meant.
+func similarTo[T any](name string, table map[string]T) string {
+	if near := suggest.Closest(name, sortedKeys(table)); near != "" {
 		return "did you mean " + near + "?"
 	}
 	return ""
@@ -227,9 +224,6 @@ func checkText(name, text string) error {
 			run++
 			i += 2
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '(':
-		case strings.HasPrefix(text[i:], "{%") || strings.HasPrefix(text[i:], "{{") || strings.HasPrefix(text[i:], "{#"):
-			run = 0
-			i++
 		default:
 			run = 0
 		}

@@ -1,10 +1,9 @@
 package jinja
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 )
@@ -23,36 +22,22 @@ func makeDict(c *call) any {
 	return d
 }
 
-// comparators and binaryOperators are in the order in which the library counts them.
 var (
 	comparators = [...]operator{
-		isEqual, isNotEqual,
-		ordered(func(n int) bool { return n < 0 }), ordered(func(n int) bool { return n <= 0 }),
-		ordered(func(n int) bool { return n > 0 }), ordered(func(n int) bool { return n >= 0 }),
-		in, notIn,
+		func(c *call) any { return equal(c.args[0], c.args[1]) },
+		func(c *call) any { return !equal(c.args[0], c.args[1]) },
+		func(c *call) any { return compare(c.args[0], c.args[1]) < 0 },
+		func(c *call) any { return compare(c.args[0], c.args[1]) <= 0 },
+		func(c *call) any { return compare(c.args[0], c.args[1]) > 0 },
+		func(c *call) any { return compare(c.args[0], c.args[1]) >= 0 },
+		func(c *call) any { return contains(c.args[1], c.args[0]) },
+		func(c *call) any { return !contains(c.args[1], c.args[0]) },
 	}
-	binaryOperators = [...]operator{
-		comparators[0], comparators[1], comparators[2], comparators[3], comparators[4], comparators[5], nil, nil, // and, or
-		add, arithmetic("-"), multiply, arithmetic("/"), arithmetic("//"), remainder, arithmetic("**"), concat, in,
-	}
+	binaryOperators = slices.Concat(comparators[:6], []operator{
+		nil, nil, // and, or
+		add, arithmetic("-"), multiply, arithmetic("/"), arithmetic("//"), remainder, arithmetic("**"), concat, comparators[6],
+	})
 )
-
-func isEqual(c *call) any    { return equal(c.args[0], c.args[1]) }
-func isNotEqual(c *call) any { return !equal(c.args[0], c.args[1]) }
-
-func ordered(want func(int) bool) operator {
-	return func(c *call) any {
-		return want(compare(c.args[0], c.args[1]))
-	}
-}
-
-func in(c *call) any {
-	return contains(c.args[1], c.args[0])
-}
-
-func notIn(c *call) any {
-	return !contains(c.args[1], c.args[0])
-}
 
 // contains is Python's "in".
 func contains(container, v any) bool {
@@ -74,12 +59,9 @@ func equal(a, b any) bool {
 }
 
 func equalAt(a, b any, depth int, left *int) bool {
-	if depth > maxNesting {
-		panic(failure{errNesting})
-	}
-	if *left--; *left < 0 {
-		panic(failure{errSize})
-	}
+	*left--
+	require(depth <= maxNesting, errNesting)
+	require(*left >= 0, errSize)
 	if x, ok := number(a); ok {
 		y, ok := number(b)
 		return ok && x.cmp(y) == 0
@@ -87,23 +69,14 @@ func equalAt(a, b any, depth int, left *int) bool {
 	switch x := a.(type) {
 	case *list:
 		y, ok := b.(*list)
-		if !ok || len(x.all()) != len(y.all()) || x.tuple != y.tuple {
-			return false
-		}
-		for i := range x.v {
-			if !equalAt(x.v[i], y.v[i], depth+1, left) {
-				return false
-			}
-		}
-		return true
+		return ok && x.tuple == y.tuple && slices.EqualFunc(x.all(), y.all(), func(v, w any) bool { return equalAt(v, w, depth+1, left) })
 	case *dict:
 		y, ok := b.(*dict)
 		if !ok || len(x.list()) != len(y.list()) {
 			return false
 		}
-		for _, k := range x.keys {
-			p, _ := x.get(k)
-			if q, ok := y.get(k); !ok || !equalAt(p, q, depth+1, left) {
+		for k, v := range x.all() {
+			if w, ok := y.get(k); !ok || !equalAt(v, w, depth+1, left) {
 				return false
 			}
 		}
@@ -131,10 +104,9 @@ func compare(a, b any) int {
 	y, ok2 := b.(*list)
 	failIf(!ok1 || !ok2, "a %s and a %s have no order", typeName(a), typeName(b))
 	for i := range min(len(x.all()), len(y.all())) {
-		if equal(x.v[i], y.v[i]) {
-			continue
+		if !equal(x.v[i], y.v[i]) {
+			return compare(x.v[i], y.v[i])
 		}
-		return compare(x.v[i], y.v[i])
 	}
 	return len(x.v) - len(y.v)
 }
@@ -154,29 +126,24 @@ func number(v any) (num, bool) {
 	case float64:
 		return num{f: d, real: true}, true
 	case bool:
-		if d {
-			return num{i: 1, f: 1}, true
-		}
-		return num{}, true
+		return map[bool]num{true: {i: 1, f: 1}}[d], true
 	}
 	return num{}, false
 }
 
+// whole is v as an integer.
+func whole(v any) (int64, bool) {
+	n, ok := number(v)
+	return n.i, ok && !n.real
+}
+
 func (n num) cmp(m num) int {
-	x, y := n.f, m.f
-	if !n.real && !m.real {
-		switch {
-		case n.i < m.i:
-			return -1
-		case n.i > m.i:
-			return 1
-		}
-		return 0
-	}
 	switch {
-	case x < y:
+	case !n.real && !m.real:
+		return cmp.Compare(n.i, m.i)
+	case n.f < m.f:
 		return -1
-	case x == y:
+	case n.f == m.f:
 		return 0
 	}
 	return 1
@@ -226,31 +193,24 @@ func multiply(c *call) any {
 	if _, ok := number(a); ok {
 		a, b = b, a
 	}
-	n, ok := number(b)
-	if !ok || n.real {
-		return arithmetic("*")(c)
-	}
-	times := max(n.i, 0)
-	if s, ok := asString(a); ok {
-		if high, low := bits.Mul64(uint64(len(s)), uint64(times)); high > 0 || low > math.MaxInt64 {
+	times, ok := whole(b)
+	times = max(times, 0)
+	if s, isText := asString(a); isText && ok {
+		if s == "" {
+			return s
+		}
+		if times > c.e.o.Bytes/int64(len(s)) {
 			c.grow(-1)
 		}
 		c.grow(int64(len(s)) * times)
-		if s == "" {
-			times = 0
-		}
 		return strings.Repeat(s, int(times))
 	}
-	if l, ok := a.(*list); ok {
+	if l, isList := a.(*list); isList && ok {
 		if len(l.all()) == 0 {
 			times = 0
 		}
 		c.growItems(int64(len(l.v)), times)
-		var all []any
-		for range times {
-			all = append(all, l.v...)
-		}
-		return &list{v: all, tuple: l.tuple}
+		return &list{v: slices.Repeat(l.v, int(times)), tuple: l.tuple}
 	}
 	return arithmetic("*")(c)
 }
@@ -264,57 +224,45 @@ func remainder(c *call) any {
 
 func negate(c *call) any {
 	n, ok := number(c.args[0])
-	switch {
-	case !ok:
-		panic(failure{fmt.Errorf("a %s has no negative", typeName(c.args[0]))})
-	case n.real:
+	failIf(!ok, "a %s has no negative", typeName(c.args[0]))
+	if n.real {
 		return -n.f
-	case n.i == math.MinInt64:
-		panic(failure{errTooLarge})
 	}
+	require(n.i != math.MinInt64, errTooLarge)
 	return int64(-n.i)
 }
 
 // arithmetic is an operator on numbers: on integers without rounding, with Python's signs for // and %.
 func arithmetic(sign string) operator {
+	divides := sign == "/" || sign == "//" || sign == "%"
 	return func(c *call) any {
 		a, ok1 := number(c.args[0])
 		b, ok2 := number(c.args[1])
-		if !ok1 || !ok2 {
-			failf("there is no %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
-		}
-		failIf(b.f == 0 && (sign == "/" || sign == "//" || sign == "%") || sign == "**" && a.f == 0 && b.f < 0, "division by zero")
+		failIf(!ok1 || !ok2, "there is no %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
+		failIf(b.f == 0 && divides || sign == "**" && a.f == 0 && b.f < 0, "division by zero")
 		if a.real || b.real || sign == "/" || sign == "**" && b.i < 0 {
-			return float64(realArithmetic(sign, a.f, b.f))
+			return realArithmetic[sign](a.f, b.f)
 		}
 		i, ok := intArithmetic(sign, a.i, b.i)
-		if !ok {
-			panic(failure{errTooLarge})
-		}
-		return int64(i)
+		require(ok, errTooLarge)
+		return i
 	}
 }
 
-func realArithmetic(sign string, a, b float64) float64 {
-	switch sign {
-	case "+":
-		return a + b
-	case "-":
-		return a - b
-	case "*":
-		return a * b
-	case "/":
-		return a / b
-	case "//":
-		return math.Floor(a / b)
-	case "**":
-		return math.Pow(a, b)
-	}
-	m := math.Mod(a, b)
-	if m != 0 && (m < 0) != (b < 0) {
-		m += b
-	}
-	return m
+var realArithmetic = map[string]func(a, b float64) float64{
+	"+":  func(a, b float64) float64 { return a + b },
+	"-":  func(a, b float64) float64 { return a - b },
+	"*":  func(a, b float64) float64 { return a * b },
+	"/":  func(a, b float64) float64 { return a / b },
+	"//": func(a, b float64) float64 { return math.Floor(a / b) },
+	"**": math.Pow,
+	"%": func(a, b float64) float64 {
+		m := math.Mod(a, b)
+		if m != 0 && (m < 0) != (b < 0) {
+			m += b
+		}
+		return m
+	},
 }
 
 func intArithmetic(sign string, a, b int64) (int64, bool) {

@@ -594,7 +594,7 @@ func (r *reader) variable(n node) (expr, string) {
 		return v, ""
 	}
 	v.missed = inputName(id)
-	if f, ok := r.e.function(id); ok {
+	if f, ok := r.e.functions[id]; ok {
 		v.fn = &op{at: v.at, name: id, do: f.function, lax: f.lax}
 		if r.e.data.Values[id] == nil { // to be passed on
 			return v, ""
@@ -697,9 +697,9 @@ func (r *reader) arguments(n node) (args []argument) {
 // filterOp makes the operation of a filter, which has to exist.
 func (r *reader) filterOp(n node) op {
 	name := n.text("Name")
-	f, ok := r.e.filter(name)
+	f, ok := r.e.filters[name]
 	if !ok {
-		r.fail(n, "there is no filter "+name, r.e.similar(name, r.e.filters))
+		r.fail(n, "there is no filter "+name, similarTo(name, r.e.filters))
 	}
 	if f.unsteady {
 		r.unsteady[name] = true
@@ -730,7 +730,7 @@ func (r *reader) test(n node) expr {
 	name := n.text("Name")
 	t, ok := r.e.tests[name]
 	if !ok {
-		r.fail(n, "there is no test "+name, similarTo(name, sortedKeys(r.e.tests)))
+		r.fail(n, "there is no test "+name, similarTo(name, r.e.tests))
 	}
 	of, input := r.subject(n)
 	if (name == "defined" || name == "undefined") && input != nil {
@@ -755,7 +755,7 @@ func (r *reader) call(n node) expr {
 
 func (r *reader) functionCall(n, callee node) expr {
 	name := callee.text("ID")
-	f, ok := r.e.function(name)
+	f, ok := r.e.functions[name]
 	switch {
 	case r.locals[name] > 0:
 	case !ok && r.strict:

@@ -8,36 +8,20 @@ import (
 
 // tests are Jinja's, then those of Ansible's that configuration uses.
 func tests() map[string]fn {
-	return map[string]fn{
-		"!=":          {params: "other!", do: comparators[1]},
-		"<":           {params: "other!", do: comparators[2]},
-		"<=":          {params: "other!", do: comparators[3]},
-		"==":          {params: "other!", do: comparators[0]},
-		">":           {params: "other!", do: comparators[4]},
-		">=":          {params: "other!", do: comparators[5]},
+	all := map[string]fn{
 		"boolean":     {do: isOf(func(v any) bool { _, ok := v.(bool); return ok })},
 		"callable":    {do: isOf(isCallable)},
 		"defined":     {do: isOf(func(v any) bool { return !isMissing(v) }), lax: true},
 		"divisibleby": {params: "num!", do: divisibleBy},
-		"eq":          {params: "other!", do: comparators[0]},
-		"equalto":     {params: "other!", do: comparators[0]},
 		"escaped":     {do: isOf(isSafe)},
 		"even":        {do: parity(0)},
 		"false":       {do: isOf(func(v any) bool { b, ok := v.(bool); return ok && !b })},
-		"filter":      {do: func(c *call) any { _, ok := c.e.filter(str(c.args[0])); return ok }},
+		"filter":      {do: func(c *call) any { _, ok := c.e.filters[str(c.args[0])]; return ok }},
 		"float":       {do: isOf(func(v any) bool { _, ok := v.(float64); return ok })},
-		"ge":          {params: "other!", do: comparators[5]},
-		"greaterthan": {params: "other!", do: comparators[4]},
-		"gt":          {params: "other!", do: comparators[4]},
-		"in":          {params: "seq!", do: comparators[6]},
 		"integer":     {do: isOf(func(v any) bool { _, ok := v.(int64); return ok })},
 		"iterable":    {do: isOf(func(v any) bool { _, err := iterate(v); return err == nil })},
-		"le":          {params: "other!", do: comparators[3]},
-		"lessthan":    {params: "other!", do: comparators[2]},
 		"lower":       {do: isOf(func(v any) bool { return isLower(str(v)) })},
-		"lt":          {params: "other!", do: comparators[2]},
 		"mapping":     {do: isOf(isMapping)},
-		"ne":          {params: "other!", do: comparators[1]},
 		"none":        {do: isOf(func(v any) bool { return v == none })},
 		"number":      {do: isOf(func(v any) bool { _, ok := number(v); return ok })},
 		"odd":         {do: parity(1)},
@@ -55,6 +39,14 @@ func tests() map[string]fn {
 		"subset":   {params: "other!", do: subset},
 		"superset": {params: "other!", do: func(c *call) any { c.args[0], c.args[1] = c.args[1], c.args[0]; return subset(c) }},
 	}
+	names := [][]string{{"==", "eq", "equalto"}, {"!=", "ne"}, {"<", "lt", "lessthan"}, {"<=", "le"}, {">", "gt", "greaterthan"}, {">=", "ge"}}
+	for i, same := range names {
+		for _, name := range same {
+			all[name] = fn{params: "other!", do: comparators[i]}
+		}
+	}
+	all["in"] = fn{params: "seq!", do: comparators[6]}
+	return all
 }
 
 func isOf(is func(any) bool) operator {
@@ -63,9 +55,9 @@ func isOf(is func(any) bool) operator {
 
 func parity(rest int64) operator {
 	return func(c *call) any {
-		n, ok := number(c.args[0])
-		failIf(!ok || n.real, "want a whole number")
-		return n.i&1 == rest
+		i, ok := whole(c.args[0])
+		failIf(!ok, "want a whole number")
+		return i&1 == rest
 	}
 }
 

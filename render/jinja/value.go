@@ -2,10 +2,14 @@ package jinja
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,25 +84,32 @@ func (d *dict) remove(key any) {
 }
 
 func (d *dict) copy() *dict {
-	d.load()
 	c := newDict()
 	c.update(d)
 	return c
 }
 
 func (d *dict) update(other *dict) {
-	for _, k := range other.list() {
-		v, _ := other.get(k)
+	for k, v := range other.all() {
 		d.set(k, v)
 	}
 }
 
 func (d *dict) list() []any { d.load(); return d.keys }
 
-func (d *dict) items() []any {
-	var pairs []any
-	for _, k := range d.list() {
-		v, _ := d.get(k)
+// all yields the keys and their values; those set meanwhile are left out.
+func (d *dict) all() iter.Seq2[any, any] {
+	return func(yield func(k, v any) bool) {
+		for _, k := range d.list() {
+			if v, _ := d.get(k); !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+func (d *dict) items() (pairs []any) {
+	for k, v := range d.all() {
 		pairs = append(pairs, tuple(k, v))
 	}
 	return pairs
@@ -128,26 +139,20 @@ func (l *list) all() []any {
 
 // hash returns what two equal keys have in common: in Python 1, 1.0 and True are the same key.
 func hash(v any) (any, error) {
-	switch d := v.(type) {
-	case int64:
-		return d, nil
-	case bool:
-		if d {
-			return int64(1), nil
+	if n, ok := number(v); ok {
+		switch {
+		case !n.real:
+			return n.i, nil
+		case isWhole(n.f):
+			return int64(n.f), nil
 		}
-		return int64(0), nil
-	case float64:
-		if d == math.Trunc(d) && math.Abs(d) < 1<<53 {
-			return int64(d), nil
-		}
-		return d, nil
-	case *list:
-		if d.tuple {
-			return [1]string{repr(v)}, nil
-		}
+		return n.f, nil
 	}
 	if s, ok := asString(v); ok {
 		return s, nil
+	}
+	if l, ok := v.(*list); ok && l.tuple {
+		return [1]string{repr(v)}, nil
 	}
 	if v == none {
 		return none, nil
@@ -160,22 +165,16 @@ func toValue(x any) any {
 	switch x := x.(type) {
 	case nil:
 		return none
-	case null, safe, *dict, *list:
+	case null, safe, *dict, *list, string, bool, int64:
 		return x
 	case map[string]any:
 		return &dict{src: x}
 	case []any:
 		return &list{src: x}
-	case string:
-		return x
-	case bool:
-		return x
 	case int:
 		return int64(x)
-	case int64:
-		return x
 	case float64:
-		if x == math.Trunc(x) && math.Abs(x) < 1<<53 {
+		if isWhole(x) {
 			return int64(x)
 		}
 		return x
@@ -190,6 +189,9 @@ func toValue(x any) any {
 	}
 	return otherValue(x)
 }
+
+// isWhole is true of integers that a float64 has exactly.
+func isWhole(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1<<53 }
 
 // otherValue makes a value of types that data rarely has, such as []string, by way of JSON.
 func otherValue(x any) any {
@@ -211,14 +213,12 @@ func toGo(v any) any {
 }
 
 func toGoAt(v any, depth int, left *int) any {
-	if *left--; *left < 0 || depth > maxNesting {
-		panic(failure{errSize})
-	}
+	*left--
+	require(*left >= 0 && depth <= maxNesting, errSize)
 	switch d := v.(type) {
 	case *dict:
 		m := make(map[string]any, len(d.list()))
-		for _, k := range d.list() {
-			v, _ := d.get(k)
+		for k, v := range d.all() {
 			m[str(k)] = toGoAt(v, depth+1, left)
 		}
 		return m
@@ -230,8 +230,7 @@ func toGoAt(v any, depth int, left *int) any {
 		return l
 	case bool, int64, float64:
 		return d
-	}
-	if v == none {
+	case null:
 		return nil
 	}
 	return str(v)
@@ -262,39 +261,32 @@ func repr(v any) string {
 }
 
 func writeRepr(b *strings.Builder, v any, depth int) {
-	if depth > maxNesting {
-		panic(failure{errNesting})
-	}
-	if b.Len() > maxText {
-		panic(failure{errSize})
-	}
+	require(depth <= maxNesting, errNesting)
+	require(b.Len() <= maxText, errSize)
 	switch d := v.(type) {
 	case *list:
 		open, end := "[", "]"
-		if d.tuple {
+		switch {
+		case d.tuple && len(d.all()) == 1:
+			open, end = "(", ",)"
+		case d.tuple:
 			open, end = "(", ")"
 		}
 		b.WriteString(open)
 		for i, x := range d.all() {
-			if i > 0 {
-				b.WriteString(", ")
-			}
+			b.WriteString(comma(i))
 			writeRepr(b, x, depth+1)
-		}
-		if d.tuple && len(d.v) == 1 {
-			b.WriteByte(',')
 		}
 		b.WriteString(end)
 	case *dict:
 		b.WriteByte('{')
-		for i, k := range d.list() {
-			if i > 0 {
-				b.WriteString(", ")
-			}
+		i := 0
+		for k, x := range d.all() {
+			b.WriteString(comma(i))
 			writeRepr(b, k, depth+1)
 			b.WriteString(": ")
-			x, _ := d.get(k)
 			writeRepr(b, x, depth+1)
+			i++
 		}
 		b.WriteByte('}')
 	case *missing:
@@ -315,6 +307,14 @@ func writeRepr(b *strings.Builder, v any, depth int) {
 	default:
 		b.WriteString("<" + typeName(v) + ">")
 	}
+}
+
+// comma separates item i from the one before it.
+func comma(i int) string {
+	if i == 0 {
+		return ""
+	}
+	return ", "
 }
 
 func (null) String() string { return "None" }
@@ -353,58 +353,37 @@ func quote(s string) string {
 	for _, r := range s {
 		switch {
 		case r == q || r == '\\':
-			b.WriteByte('\\')
+			b.WriteString(`\` + string(r))
+		case strings.ContainsRune("\n\r\t", r):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		case strconv.IsPrint(r):
 			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r < ' ' || r == 0x7f || r > 0x7f && r < 0x100 && !strconv.IsPrint(r):
+		case r < 0x100:
 			fmt.Fprintf(&b, `\x%02x`, r)
-		case !strconv.IsPrint(r) && r < 0x10000:
+		case r < 0x10000:
 			fmt.Fprintf(&b, `\u%04x`, r)
-		case !strconv.IsPrint(r):
-			fmt.Fprintf(&b, `\U%08x`, r)
 		default:
-			b.WriteRune(r)
+			fmt.Fprintf(&b, `\U%08x`, r)
 		}
 	}
 	b.WriteRune(q)
 	return b.String()
 }
 
+var typeNames = map[reflect.Type]string{
+	nil: "undefined", reflect.TypeFor[*missing](): "missing value", reflect.TypeFor[null](): "none",
+	reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int64](): "whole number", reflect.TypeFor[float64](): "number",
+	reflect.TypeFor[string](): "string", reflect.TypeFor[safe](): "string",
+	reflect.TypeFor[*dict](): "mapping", reflect.TypeFor[*list](): "list",
+	reflect.TypeFor[*op](): "function", reflect.TypeFor[*macro](): "macro",
+}
+
 // typeName returns what errors call the type of v.
 func typeName(v any) string {
-	switch d := v.(type) {
-	case *dict:
-		return "mapping"
-	case *list:
-		if d.tuple {
-			return "tuple"
-		}
-		return "list"
-	case bool:
-		return "boolean"
-	case int64:
-		return "whole number"
-	case float64:
-		return "number"
-	case string, safe:
-		return "string"
-	case null:
-		return "none"
-	case *missing:
-		return "missing value"
-	case nil:
-		return "undefined"
-	case *op:
-		return "function"
-	case *macro:
-		return "macro"
+	if l, ok := v.(*list); ok && l.tuple {
+		return "tuple"
 	}
-	return "object"
+	return cmp.Or(typeNames[reflect.TypeOf(v)], "object")
 }
 
 // asString returns the text of a string, and whether v is one.
@@ -428,29 +407,21 @@ func isTrue(v any) bool {
 	switch d := v.(type) {
 	case nil, null:
 		return false
-	case bool:
-		return d
-	case string:
-		return d != ""
-	case safe:
-		return d != ""
-	case *list:
-		return len(d.all()) > 0
-	case *dict:
-		return len(d.list()) > 0
 	case *missing:
 		d.report()
 		return false
 	}
-	n, ok := number(v)
-	return !ok || n.f != 0
+	if n, ok := number(v); ok {
+		return n.f != 0
+	}
+	return length(v) != 0
 }
 
 // maxCharacters bounds a string as a list: each of its characters takes 40 bytes.
 const maxCharacters = 1 << 20
 
 // iterate returns what a for loop sees.
-func iterate(v any) ([]any, error) {
+func iterate(v any) (items []any, err error) {
 	switch d := v.(type) {
 	case *list:
 		return d.all(), nil
@@ -463,27 +434,19 @@ func iterate(v any) ([]any, error) {
 		return nil, nil
 	}
 	s, ok := asString(v)
-	if !ok {
+	switch {
+	case !ok:
 		return nil, fmt.Errorf("a %s is not a list", typeName(v))
-	}
-	if len(s) > maxCharacters {
+	case len(s) > maxCharacters:
 		return nil, errors.New("the text is too long to iterate over")
 	}
-	items := make([]any, 0, len(s))
 	for _, r := range s {
 		items = append(items, string(r))
 	}
 	return items, nil
 }
 
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
 func anys[T any](items []T) []any {
 	all := make([]any, len(items))
