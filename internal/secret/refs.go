@@ -66,14 +66,6 @@ func (r Refs) Value(part string) (string, error) {
 	return r.replace(part, r.value)
 }
 
-// expand replaces placeholders by their current values, escaped.
-func (r Refs) expand(part string, escape func(string) string) (string, error) {
-	return r.replace(part, func(ref string) (string, error) {
-		value, err := r.value(ref)
-		return escape(value), err
-	})
-}
-
 // value returns the current value of ref.
 func (r Refs) value(ref string) (string, error) {
 	kind, name, _ := strings.Cut(ref, ":")

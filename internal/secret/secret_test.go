@@ -87,14 +87,17 @@ func TestURLSecrets(t *testing.T) {
 	}
 }
 
-// TestURLFileAbsent pins that a file which is mounted late can heal.
+// TestURLFileAbsent pins that a file which is mounted late can heal, wherever the URL refers to it.
 func TestURLFileAbsent(t *testing.T) {
-	u, err := ParseURL("http://api/?t=${file:"+filepath.Join(t.TempDir(), "absent")+"}", env)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := u.Expand(); failure.Of(err).Class != failure.Missing {
-		t.Errorf("%v", err)
+	ref := "${file:" + filepath.Join(t.TempDir(), "absent") + "}"
+	for _, text := range []string{"http://" + ref + ":x@api/", "http://x:" + ref + "@api/", "http://api/" + ref, "http://api/?t=" + ref} {
+		u, err := ParseURL(text, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := u.Expand(); failure.Of(err).Class != failure.Missing {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
 

@@ -112,17 +112,13 @@ func (u *URL) Secrets() []string {
 func (u *URL) Expand() (*url.URL, error) {
 	x := *u.URL
 	x.Fragment, x.RawFragment = "", ""
-	if len(u.refs) == 0 {
-		return &x, nil
-	}
-	literal := func(s string) string { return s }
 	if x.User != nil {
-		name, err := u.expand(x.User.Username(), literal)
+		name, err := u.Value(x.User.Username())
 		if err != nil {
 			return nil, err
 		}
 		password, set := x.User.Password()
-		if password, err = u.expand(password, literal); err != nil {
+		if password, err = u.Value(password); err != nil {
 			return nil, err
 		}
 		x.User = url.User(name)
@@ -130,14 +126,17 @@ func (u *URL) Expand() (*url.URL, error) {
 			x.User = url.UserPassword(name, password)
 		}
 	}
-	path, err := u.expand(x.Path, literal)
+	path, err := u.Value(x.Path)
 	if err != nil {
 		return nil, err
 	}
 	if path != x.Path {
 		x.Path, x.RawPath = path, ""
 	}
-	x.RawQuery, err = u.expand(x.RawQuery, url.QueryEscape)
+	x.RawQuery, err = u.replace(x.RawQuery, func(ref string) (string, error) {
+		value, err := u.value(ref)
+		return url.QueryEscape(value), err
+	})
 	return &x, err
 }
 
