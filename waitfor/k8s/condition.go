@@ -17,7 +17,7 @@ import (
 // condition is a condition that an object must have, as in kubectl wait --for=condition=NAME=VALUE.
 type condition struct{ name, value string }
 
-func parseK8sCondition(text string) (condition, error) {
+func parseCondition(text string) (condition, error) {
 	name, value, valued := strings.Cut(text, "=")
 	if !valued {
 		value = "True"
@@ -101,8 +101,8 @@ type jsonPath struct {
 
 const wantPath = "want a JSONPath as kubectl takes it, then nothing, =VALUE, !=VALUE, >=NUMBER or =/REGEX/, as in {.status.phase}=Running"
 
-// parseK8sPath reads a path in any of the forms of kubectl wait: {.status.phase}, .status.phase and status.phase.
-func parseK8sPath(text string) (*jsonPath, error) {
+// parsePath reads a path in any of the forms of kubectl wait: {.status.phase}, .status.phase and status.phase.
+func parsePath(text string) (*jsonPath, error) {
 	path, rest := cutPath(strings.TrimSpace(text))
 	p := &jsonPath{path: expect.PlainPath(strings.TrimSpace(path))}
 	if p.path != "" && p.path[0] != '.' && p.path[0] != '[' {

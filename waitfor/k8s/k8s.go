@@ -103,34 +103,34 @@ func parse(t *target.Target) (target.Check, error) {
 	}
 	c := &check{Target: t, Query: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	c.resource, c.lookedUp = kube.Lookup(q.KindName)
-	if c.expect, err = parseK8sExpectations(t.Settings); err != nil {
+	if c.expect, err = parseExpectations(t.Settings); err != nil {
 		return nil, err
 	}
-	return c, c.consistentK8s()
+	return c, c.consistent()
 }
 
 // queryKeys are the keys of a target's query.
 var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
 
-const wantK8s = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
+const wantTarget = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
 
 // queryOf reads the target. Its errors do not quote text that may be anything.
 func queryOf(t *target.Target) (q Query, err error) {
 	if t.URL.Opaque == "" {
-		return q, errors.New(wantK8s + ", without // after the colon")
+		return q, errors.New(wantTarget + ", without // after the colon")
 	}
 	if t.URL.In(t.URL.Opaque) || t.URL.In(t.URL.RawQuery) {
-		return q, errors.New("names and selectors of objects must not be secret: " + wantK8s)
+		return q, errors.New("names and selectors of objects must not be secret: " + wantTarget)
 	}
 	kind, name, named := strings.Cut(t.URL.Opaque, "/")
 	if q.KindName, err = url.PathUnescape(kind); err != nil || q.KindName == "" || strings.Trim(q.KindName, forms.NameCharacters) != "" {
-		return q, errors.New("the kind must be one that kubectl takes, such as pod, deploy or jobs.batch: " + wantK8s)
+		return q, errors.New("the kind must be one that kubectl takes, such as pod, deploy or jobs.batch: " + wantTarget)
 	}
 	if strings.Contains(name, "/") {
 		return q, errors.New("the namespace goes at the end: k8s:KIND/NAME?namespace=NAMESPACE")
 	}
 	if q.Name, err = url.PathUnescape(name); err != nil || named && (q.Name == "" || strings.Trim(q.Name, forms.NameCharacters+":") != "") {
-		return q, errors.New("the name after the kind is not a valid object name; is a variable not set? " + wantK8s)
+		return q, errors.New("the name after the kind is not a valid object name; is a variable not set? " + wantTarget)
 	}
 	for part := range strings.SplitSeq(t.URL.RawQuery, "&") {
 		if err := q.set(part); err != nil {
@@ -142,7 +142,7 @@ func queryOf(t *target.Target) (q Query, err error) {
 	case named && several:
 		return q, errors.New("a name and a selector exclude each other")
 	case !named && !several:
-		return q, errors.New("which objects? " + wantK8s)
+		return q, errors.New("which objects? " + wantTarget)
 	case q.All && (q.Selector != "" || q.Fields != ""):
 		return q, errors.New("?all and a selector exclude each other")
 	}
@@ -218,16 +218,16 @@ func (q Query) Text(escape func(string) string) string {
 	return s
 }
 
-func parseK8sExpectations(s target.Settings) (e expectations, err error) {
+func parseExpectations(s target.Settings) (e expectations, err error) {
 	for _, text := range s["condition"] {
-		c, err := parseK8sCondition(text)
+		c, err := parseCondition(text)
 		if err != nil {
 			return e, fmt.Errorf("condition: %w", err)
 		}
 		e.conditions = append(e.conditions, c)
 	}
 	for _, text := range s["jsonpath"] {
-		p, err := parseK8sPath(text)
+		p, err := parsePath(text)
 		if err != nil {
 			return e, fmt.Errorf("jsonpath: %w", err)
 		}
@@ -289,8 +289,8 @@ var settingsOf = []struct {
 	{"same-node", []string{"pods", "daemonsets.apps"}, "Pods and DaemonSets"},
 }
 
-// consistentK8s refuses settings that contradict each other, or are not for this kind of object.
-func (c *check) consistentK8s() error {
+// consistent refuses settings that contradict each other, or are not for this kind of object.
+func (c *check) consistent() error {
 	s := c.Settings
 	for _, of := range settingsOf {
 		if s.On(of.setting) && !slices.Contains(of.resources, c.resource.String()) {

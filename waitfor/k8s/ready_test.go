@@ -135,7 +135,7 @@ func TestRules(t *testing.T) {
 		{"k8s:rs/web", `{` + rolled + `"spec": {"replicas": 2}, "status": {"observedGeneration": 2, "availableReplicas": 2}}`, ""},
 		{"k8s:rc/web", `{` + rolled + `"spec": {"replicas": 2}, "status": {"observedGeneration": 2, "availableReplicas": 1}}`, "1 of 2 replicas available"},
 
-		// Services without their EndpointSlices, which TestK8sEndpoints has
+		// Services without their EndpointSlices, which TestEndpoints has
 		{"k8s:svc/web", `{"spec": {"type": "ExternalName", "externalName": "db.example.com"}}`, "an ExternalName Service, another name for db.example.com, has no endpoints"},
 		{"k8s:svc/web", `{"spec": {"selector": {"app": "web"}}}`, "no ready endpoint (none at all: no Pod with app=web has an address)"},
 		{"k8s:svc/web", `{"spec": {}}`, "no ready endpoint"},
@@ -350,7 +350,7 @@ func FuzzPath(f *testing.F) {
 		f.Add(path)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parseK8sPath(text)
+		p, err := parsePath(text)
 		if err != nil {
 			return
 		}
