@@ -18,16 +18,15 @@ import (
 	"time"
 )
 
-// APIServer is a Kubernetes API server with an etcd of its own, and nothing beside
-// them: no controller, no scheduler and no node. What an object's status says, the
-// test has to write. Authorization is RBAC.
+// APIServer is a Kubernetes API server with its own etcd, and without any controller, scheduler or node: a test writes
+// the status of objects itself. Authorization is RBAC.
 type APIServer struct {
 	Addr       string // host:port, HTTPS
 	CA         *CA    // of the server's certificate and of clients'
-	AdminToken string // may do everything
-	UserToken  string // of User, who may do nothing but what the test grants
+	AdminToken string // has all permissions
+	UserToken  string // of APIUser, with only the permissions that the test grants
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	program string
 	args    []string
 	client  *http.Client
@@ -50,14 +49,14 @@ func StartAPIServer(t testing.TB) *APIServer {
 	s.args = []string{
 		"--etcd-servers=" + etcd,
 		"--bind-address=" + host, "--secure-port=" + port,
-		"--advertise-address=" + host, "--endpoint-reconciler-type=none", // to nobody
+		"--advertise-address=" + host, "--endpoint-reconciler-type=none", // an address that no client can reach
 		"--tls-cert-file=" + pair.CertFile, "--tls-private-key-file=" + pair.KeyFile, "--client-ca-file=" + s.CA.File,
 		"--cert-dir=" + dir,
 		"--token-auth-file=" + tokens, "--authorization-mode=RBAC",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + pair.CertFile, "--service-account-signing-key-file=" + pair.KeyFile,
-		"--service-cluster-ip-range=10.0.0.0/24",     // written in Services, reached by nobody
-		"--disable-admission-plugins=ServiceAccount", // which wants what a controller makes
+		"--service-cluster-ip-range=10.0.0.0/24",     // appears in Services, and is never reached
+		"--disable-admission-plugins=ServiceAccount", // it needs objects that a controller creates
 		"--shutdown-delay-duration=0s", "--profiling=false",
 	}
 	pem, err := os.ReadFile(s.CA.File)
@@ -73,7 +72,7 @@ func StartAPIServer(t testing.TB) *APIServer {
 	return s
 }
 
-// Start starts the server again after [APIServer.Kill]; etcd has kept everything.
+// Start starts the server again after [APIServer.Kill], with all data in etcd.
 func (s *APIServer) Start(t testing.TB) {
 	t.Helper()
 	s.process = run(s.owner, s.program, s.args...)
@@ -83,17 +82,16 @@ func (s *APIServer) Start(t testing.TB) {
 	})
 }
 
-// apiServerWithin is generous: it takes three seconds on a machine with nothing else to
-// do.
+// apiServerWithin is generous: the start takes three seconds on an idle machine.
 const apiServerWithin = 120 * time.Second
 
-// Kill ends the server like a crash, by SIGKILL.
+// Kill stops the server as a crash would, by SIGKILL.
 func (s *APIServer) Kill(t testing.TB) {
 	t.Helper()
 	s.process.kill()
 }
 
-// Freeze stops the server without ending it: it holds its connections and says nothing.
+// Freeze suspends the server: its connections remain open, and it sends nothing.
 func (s *APIServer) Freeze(t testing.TB) { t.Helper(); s.signal(t, syscall.SIGSTOP) }
 
 // Thaw ends [APIServer.Freeze].
@@ -106,8 +104,8 @@ func (s *APIServer) signal(t testing.TB, sig syscall.Signal) {
 	}
 }
 
-// Do sends a request as the admin and requires it to succeed. The body, if not nil, is
-// JSON text or what is encoded as such; the answer is decoded. To PATCH is to merge.
+// Do sends a request as the admin and requires success. The body, if not nil, is JSON text, or a value to encode as
+// JSON; the answer is decoded. A PATCH is a merge patch.
 func (s *APIServer) Do(t testing.TB, method, path string, body any) map[string]any {
 	t.Helper()
 	status, answer, err := s.send(method, path, body)
@@ -151,7 +149,7 @@ func (s *APIServer) send(method, path string, body any) (status int, answer []by
 	return resp.StatusCode, bytes.TrimSpace(answer), err
 }
 
-// Kubeconfig writes a kubeconfig for the bearer of a token, and returns its path.
+// Kubeconfig writes a kubeconfig with a bearer token, and returns its path.
 func (s *APIServer) Kubeconfig(t testing.TB, token string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -165,8 +163,8 @@ current-context: test
 	return file
 }
 
-// kubeAPIServer returns the path of the program: in the folder INITBOX_CLUSTER_BIN, or
-// where test/cluster/build.sh puts it.
+// kubeAPIServer returns the path of the program: in the folder INITBOX_CLUSTER_BIN, or where test/cluster/build.sh
+// installs it.
 func kubeAPIServer(t testing.TB) string {
 	t.Helper()
 	var candidates []string

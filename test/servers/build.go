@@ -10,12 +10,11 @@ import (
 	"testing"
 )
 
-// built holds, by name, what this process has built or failed to.
+// built holds, by name, the programs that this process has built or failed to build.
 var built sync.Map
 
-// buildServer returns the program that the module in the folder test/name makes. The
-// program stays in the user's cache folder, so that a test run which finds nothing
-// changed does not even link.
+// buildServer builds the module in the folder test/name, and returns the program's path. The program stays in the
+// user's cache folder, so that a later test run without changes does not even link.
 func buildServer(t testing.TB, name string) string {
 	t.Helper()
 	Slow(t)
@@ -32,8 +31,8 @@ func buildServer(t testing.TB, name string) string {
 
 type result struct {
 	program string
-	offline string // why the modules are not to be had
-	err     string // why they do not build, which is a bug
+	offline string // why the modules are not available
+	err     string // why the build fails, which is a bug
 }
 
 func goBuild(name string) result {
@@ -61,7 +60,7 @@ func goBuild(name string) result {
 	return result{program: program}
 }
 
-// moduleDir finds test/name from wherever inside the main module the test runs.
+// moduleDir finds test/name from any directory of the main module.
 func moduleDir(name string) (string, error) {
 	gomod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -77,9 +76,8 @@ func goTool(dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// lock locks a file, which it makes if need be, against all other processes: go test runs
-// the tests of several packages at the same time. It waits for the lock, or with
-// [syscall.LOCK_NB] fails with EWOULDBLOCK.
+// lock creates a file if necessary, and locks it against all other processes: go test runs the tests of several
+// packages at the same time. It waits for the lock, or, with [syscall.LOCK_NB], fails with EWOULDBLOCK.
 func lock(file string, how int) (unlock func() error, err error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err

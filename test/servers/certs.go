@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A CA signs certificates that only those trust who are given its File.
+// A CA signs certificates. Only clients with its File trust them.
 type CA struct {
 	File string // the CA's certificate, PEM
 
@@ -27,7 +27,7 @@ type CA struct {
 // A KeyPair is a certificate and its private key, in two PEM files.
 type KeyPair struct{ CertFile, KeyFile string }
 
-// NewCA makes a certificate authority for the time of one test.
+// NewCA creates a certificate authority for one test.
 func NewCA(t testing.TB) *CA {
 	t.Helper()
 	ca := &CA{dir: t.TempDir(), key: newKey(t)}
@@ -58,13 +58,13 @@ func (ca *CA) Server(t testing.TB, hosts ...string) KeyPair {
 	return ca.issue(t, x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour), hosts)
 }
 
-// ExpiredServer issues a certificate that was good until a minute ago.
+// ExpiredServer issues a certificate that expired a minute ago.
 func (ca *CA) ExpiredServer(t testing.TB, hosts ...string) KeyPair {
 	t.Helper()
 	return ca.issue(t, x509.ExtKeyUsageServerAuth, time.Now().Add(-time.Minute), hosts)
 }
 
-// Client issues a certificate with which a client can say that it is name.
+// Client issues a client certificate for name.
 func (ca *CA) Client(t testing.TB, name string) KeyPair {
 	t.Helper()
 	return ca.issue(t, x509.ExtKeyUsageClientAuth, time.Now().Add(time.Hour), []string{name})

@@ -13,16 +13,15 @@ import (
 	"time"
 )
 
-// ConsulNode is what the agent calls its own node.
+// ConsulNode is the name of the agent's node.
 const ConsulNode = "agent"
 
-// Consul is one agent of Consul in its development mode: server and client in one, and
-// all that it knows is in its memory.
+// Consul is a Consul agent in development mode: server and client in one, with all data in memory.
 type Consul struct {
 	URL   string
-	Token string // may do everything; "" if every client may
+	Token string // has all permissions; "" if every client has them
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	program string
 	args    []string
 	client  *http.Client
@@ -31,12 +30,11 @@ type Consul struct {
 
 // ConsulOptions configures [StartConsul].
 type ConsulOptions struct {
-	ACL bool // denies everything to who has no token
+	ACL bool // clients without a token have no permissions
 }
 
-// StartConsul starts the Consul that make consul has built. Without it the test is
-// skipped, where CI=true, too: to build it takes longer than all other tests together,
-// and what is to run everywhere runs against registries.FakeConsul.
+// StartConsul starts the Consul that make consul has built. Without it, the test is skipped, even if CI=true: the build
+// takes longer than all other tests together, and tests that must run everywhere use registries.FakeConsul.
 func StartConsul(t testing.TB, o ConsulOptions) *Consul {
 	t.Helper()
 	Slow(t)
@@ -47,7 +45,7 @@ func StartConsul(t testing.TB, o ConsulOptions) *Consul {
 	addr := FreeAddr(t)
 	c.URL = "http://" + addr
 	config := map[string]any{
-		"disable_update_check": true, // which asks HashiCorp
+		"disable_update_check": true, // it would contact HashiCorp
 		"leave_on_terminate":   false,
 	}
 	if o.ACL {
@@ -67,31 +65,31 @@ func StartConsul(t testing.TB, o ConsulOptions) *Consul {
 	return c
 }
 
-// Start starts it again after [Consul.Kill]; it has forgotten everything.
+// Start starts the agent again after [Consul.Kill], without any data.
 func (c *Consul) Start(t testing.TB) {
 	t.Helper()
 	c.process = run(c.owner, c.program, c.args...)
-	// There is a leader before its own node is in the catalog, and before that it takes no other.
+	// A leader exists before its own node is in the catalog; until then it accepts no other node.
 	c.process.untilWithin(t, consulWithin, "a server", func() bool {
 		status, answer, err := c.send("GET", "/v1/catalog/nodes", "")
 		return err == nil && status == http.StatusOK && strings.Contains(answer, `"`+ConsulNode+`"`)
 	})
 }
 
-// consulWithin is generous: it takes a second on a machine with nothing else to do.
+// consulWithin is generous: the start takes a second on an idle machine.
 const consulWithin = 120 * time.Second
 
-// Kill ends it like a crash, by SIGKILL.
+// Kill stops the agent as a crash would, by SIGKILL.
 func (c *Consul) Kill(t testing.TB) { t.Helper(); c.process.kill() }
 
-// Reset makes it one that was never used.
+// Reset replaces the agent by a new one without data.
 func (c *Consul) Reset(t testing.TB) {
 	t.Helper()
 	c.process.kill()
 	c.Start(t)
 }
 
-// Call sends a request, with the token, and returns the answer's status and body.
+// Call sends a request with the token, and returns the answer's status and body.
 func (c *Consul) Call(t testing.TB, method, path, body string) (status int, answer string) {
 	t.Helper()
 	status, answer, err := c.send(method, path, body)
@@ -112,7 +110,7 @@ func (c *Consul) send(method, path, body string) (status int, answer string, err
 	return do(c.client, req)
 }
 
-// consulProgram returns the path of the program, which bears the name of its sources.
+// consulProgram returns the path of the program, which is named after its sources.
 func consulProgram(t testing.TB) string {
 	t.Helper()
 	dir, err := moduleDir("consul")
@@ -133,12 +131,12 @@ func consulProgram(t testing.TB) string {
 	}
 	program := filepath.Join(cache, "initbox-consul", fmt.Sprintf("consul-%x", sum.Sum(nil)[:8]))
 	if _, err := os.Stat(program); err != nil {
-		t.Skip("Consul is not built: make consul does it, in four minutes or more")
+		t.Skip("Consul is not built: make consul builds it, in four minutes or more")
 	}
 	return program
 }
 
-// uuid is what Consul wants its tokens to be.
+// uuid returns a UUID: Consul requires that form for tokens.
 func uuid(t testing.TB) string {
 	t.Helper()
 	var b [16]byte

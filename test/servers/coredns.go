@@ -8,9 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// CoreDNS serves a zone the way a Kubernetes node sees the cluster's: through a cache
-// (as the node-local one is, and the cluster's own) with CoreDNS's rules of how long
-// an answer is kept. Names outside the zone do not exist.
+// CoreDNS serves a zone as a Kubernetes node sees the cluster's: through a cache, with CoreDNS's rules for how long an
+// answer is kept, like the node-local cache and the cluster's own. Names outside the zone do not exist.
 type CoreDNS struct {
 	Addr string // host:port of the cache, UDP and TCP
 
@@ -19,7 +18,7 @@ type CoreDNS struct {
 	proc      *process
 }
 
-// StartCoreDNS builds, if need be, and starts the CoreDNS of test/coredns.
+// StartCoreDNS starts the CoreDNS of test/coredns, which it builds if necessary.
 func StartCoreDNS(t testing.TB, zone Zone) *CoreDNS {
 	t.Helper()
 	program, dir := buildServer(t, "coredns"), t.TempDir()
@@ -39,8 +38,8 @@ func StartCoreDNS(t testing.TB, zone Zone) *CoreDNS {
 	return c
 }
 
-// SetRecords replaces the zone's records and returns when they are served, except to
-// those to whom the cache repeats an older answer.
+// SetRecords replaces the zone's records and returns when they are served, except where the cache repeats an older
+// answer.
 func (c *CoreDNS) SetRecords(t testing.TB, records ...string) {
 	t.Helper()
 	c.zone.write(t, records)
@@ -52,13 +51,12 @@ func (c *CoreDNS) untilServed(t testing.TB) {
 	c.proc.until(t, "serving its zone", func() bool { return c.zone.served(c.authority) })
 }
 
-// Queries counts the questions answered so far about a name, of any type.
+// Queries returns the number of queries for a name, of any type, that were answered so far.
 func (c *CoreDNS) Queries(name string) int {
 	return strings.Count(c.proc.out.String(), " IN "+dns.Fqdn(name)+" ")
 }
 
-// The zone is on a port of its own so that a test can see, without filling the cache,
-// that it was read again.
+// The zone has its own port, so that a test can see, without filling the cache, that it was read again.
 const corefile = `
 .:{{.Port}} {
 	bind 127.0.0.1

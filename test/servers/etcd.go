@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// EtcdUser is who may do everything in an etcd that wants to know its users.
+// EtcdUser is the user with all permissions in an etcd with authentication.
 const EtcdUser = "root"
 
-// Etcd is one etcd, whose data live as long as the test. Its v3 API is also there as
-// JSON over HTTP (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/).
+// Etcd is one etcd, whose data lives as long as the test. Its v3 API is also available as JSON over HTTP
+// (https://etcd.io/docs/v3.4/dev-guide/api_grpc_gateway/).
 type Etcd struct {
 	URL      string
-	Password string  // of EtcdUser; "" if every client may do everything
-	Client   KeyPair // whom it lets in over TLS; empty without TLS
+	Password string  // of EtcdUser; "" if every client has all permissions
+	Client   KeyPair // a certificate that it accepts over TLS; empty without TLS
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	program string
 	args    []string
 	data    string
@@ -34,7 +34,7 @@ type Etcd struct {
 
 // EtcdOptions configures [StartEtcd].
 type EtcdOptions struct {
-	CA   *CA  // TLS with a certificate of it, for clients that have one of it; nil for plaintext
+	CA   *CA  // for TLS, with certificates of it for the server and its clients; nil for plaintext
 	Auth bool // clients must log in
 }
 
@@ -49,7 +49,7 @@ func StartEtcd(t testing.TB, o EtcdOptions) *Etcd {
 	e.client = &http.Client{Transport: transport, Timeout: upWithin}
 	if o.CA != nil {
 		scheme = "https://"
-		// Its JSON API is a client of its own gRPC API, and shows the same certificate there.
+		// etcd's JSON API is a client of its own gRPC API, and presents the same certificate there.
 		pair := o.CA.issue(t, x509.ExtKeyUsageAny, time.Now().Add(time.Hour), []string{"127.0.0.1", "localhost"})
 		e.Client = o.CA.Client(t, "initbox")
 		transport.TLSClientConfig = clientTLS(t, o.CA, e.Client)
@@ -62,13 +62,13 @@ func StartEtcd(t testing.TB, o EtcdOptions) *Etcd {
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=test="+peers)
 	if o.Auth {
 		e.Password = rand.Text()
-		e.args = append(e.args, "--bcrypt-cost=4") // the lowest: every login hashes the password
+		e.args = append(e.args, "--bcrypt-cost=4") // the lowest cost: every login hashes the password
 	}
 	e.Start(t)
 	return e
 }
 
-// Start starts it again after [Etcd.Kill], with the data that it had.
+// Start starts etcd again after [Etcd.Kill], with its data.
 func (e *Etcd) Start(t testing.TB) {
 	t.Helper()
 	_, err := os.Stat(e.data)
@@ -91,8 +91,7 @@ func (e *Etcd) untilHealthy(t testing.TB) {
 	})
 }
 
-// StartEtcdPair starts two members of one cluster, neither of which is a majority
-// without the other.
+// StartEtcdPair starts two members of one cluster. Neither is a majority without the other.
 func StartEtcdPair(t testing.TB) (pair [2]*Etcd) {
 	t.Helper()
 	peers := [2]string{"http://" + FreeAddr(t), "http://" + FreeAddr(t)}
@@ -116,13 +115,13 @@ func StartEtcdPair(t testing.TB) (pair [2]*Etcd) {
 	return pair
 }
 
-// etcdWithin is generous: it takes a second on a machine with nothing else to do.
+// etcdWithin is generous: the start takes a second on an idle machine.
 const etcdWithin = 120 * time.Second
 
-// Kill ends it like a crash, by SIGKILL. Its data stay, and its users' tokens with them.
+// Kill stops etcd as a crash would, by SIGKILL. The data is kept, and so are the users' tokens.
 func (e *Etcd) Kill(t testing.TB) { t.Helper(); e.process.kill() }
 
-// Reset makes it one that was never used.
+// Reset replaces etcd by a new one without data.
 func (e *Etcd) Reset(t testing.TB) {
 	t.Helper()
 	e.process.kill()
@@ -132,8 +131,8 @@ func (e *Etcd) Reset(t testing.TB) {
 	e.Start(t)
 }
 
-// Call sends a request of the v3 API, as in Call(t, "kv/range", `{"key": "AA=="}`), as a
-// user who may do everything, and returns the answer's status and body.
+// Call sends a request of the v3 API, as in Call(t, "kv/range", `{"key": "AA=="}`), as a user with all permissions, and
+// returns the answer's status and body.
 func (e *Etcd) Call(t testing.TB, path, body string) (status int, answer string) {
 	t.Helper()
 	token := ""
@@ -191,7 +190,7 @@ func (e *Etcd) enableAuth(t testing.TB) {
 	}
 }
 
-// clientTLS trusts the CA, and shows the certificate.
+// clientTLS trusts the CA, and presents the certificate.
 func clientTLS(t testing.TB, ca *CA, pair KeyPair) *tls.Config {
 	t.Helper()
 	pem, err := os.ReadFile(ca.File)

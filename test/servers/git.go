@@ -24,28 +24,28 @@ import (
 
 // GitOptions configure [StartGit] and [GitHandler].
 type GitOptions struct {
-	CA         *CA    // that issues the server's certificate for HTTPS; nil for HTTP
-	WantClient bool   // refuse who has no client certificate of the CA
-	User       string // who may read, with the Password; "" for anybody
+	CA         *CA    // issues the server's certificate for HTTPS; nil for HTTP
+	WantClient bool   // reject clients without a certificate of the CA
+	User       string // has read access, with the Password; "" gives it to every client
 	Password   string
-	Token      string   // who may read, as a bearer or as any user's password
-	V0         bool     // keep it from the server that the client speaks version 2
+	Token      string   // gives read access, as a bearer token or as any user's password
+	V0         bool     // hide from git that the client supports version 2
 	Config     []string // settings of git, such as "uploadpack.allowFilter=true"
 
-	// Wrap, if set, puts something between the client and git.
+	// Wrap, if set, wraps the handler between the client and git.
 	Wrap func(http.Handler) http.Handler
 }
 
 // Git is a Git server over HTTP: git http-backend.
 type Git struct {
-	URL  string // of the folder; a repository is URL/NAME
+	URL  string // of the folder; a repository is at URL/NAME
 	Host string // host:port
 
 	mu       sync.Mutex
 	requests []*http.Request
 }
 
-// Requests returns those that were made, without their bodies.
+// Requests returns the requests so far, without their bodies.
 func (g *Git) Requests() []*http.Request {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,7 +69,7 @@ func StartGit(t testing.TB, root string, o GitOptions) *Git {
 		g.mu.Unlock()
 		h.ServeHTTP(w, r)
 	}))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that leave are what the tests are about
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // the tests' clients disconnect early
 	t.Cleanup(s.Close)
 	if o.CA == nil {
 		s.Start()
@@ -97,8 +97,8 @@ func gitTLS(t testing.TB, o GitOptions) *tls.Config {
 	return c
 }
 
-// GitHandler serves the repositories in the folder root by git http-backend. It
-// heeds all options but those of TLS.
+// GitHandler serves the repositories in the folder root by git http-backend. It applies all options except those for
+// TLS.
 func GitHandler(root string, o GitOptions) (http.Handler, error) {
 	dir, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
@@ -123,7 +123,7 @@ func GitHandler(root string, o GitOptions) (http.Handler, error) {
 	return h, nil
 }
 
-// gitLogin lets only those in who prove that they may.
+// gitLogin only passes requests with valid credentials to next.
 func gitLogin(next http.Handler, o GitOptions) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
@@ -139,8 +139,8 @@ func gitLogin(next http.Handler, o GitOptions) http.Handler {
 	})
 }
 
-// GitEnv is the environment of a git that reads no configuration but these
-// settings, KEY=VALUE, and no repository's owner.
+// GitEnv returns the environment of a git that reads no configuration except the given settings, KEY=VALUE, and does
+// not check the owners of repositories.
 func GitEnv(settings ...string) []string {
 	settings = append([]string{"safe.directory=*"}, settings...)
 	env := []string{
@@ -157,14 +157,13 @@ func GitEnv(settings ...string) []string {
 	return env
 }
 
-// RunGit runs git in the folder dir, and returns what it says, without the last
-// line break.
+// RunGit runs git in the folder dir, and returns its output, without the last line break.
 func RunGit(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	return FeedGit(t, nil, dir, args...)
 }
 
-// FeedGit is RunGit with something to read.
+// FeedGit is RunGit with an input.
 func FeedGit(t testing.TB, in io.Reader, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(Need(t, "git"), args...)
@@ -176,20 +175,19 @@ func FeedGit(t testing.TB, in io.Reader, dir string, args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-// StartGitDaemon serves the repositories in the folder root by git daemon, and
-// returns its git://host:port.
+// StartGitDaemon serves the repositories in the folder root by git daemon, and returns its git://host:port.
 func StartGitDaemon(t testing.TB, root string, settings ...string) string {
 	t.Helper()
 	addr := FreeAddr(t)
 	host, port, _ := net.SplitHostPort(addr)
-	// It runs itself by way of env, since a daemon is not given an environment.
+	// env sets the environment, which a daemon does not inherit.
 	args := append(append([]string{"-i"}, GitEnv(settings...)...), Need(t, "git"), "daemon",
 		"--listen="+host, "--port="+port, "--reuseaddr", "--export-all", "--informative-errors", "--base-path="+root, root)
 	run(t, "/usr/bin/env", args...).untilListening(t, addr)
 	return "git://" + addr
 }
 
-// CutAfter ends the connection when an answer to a POST has brought n bytes.
+// CutAfter closes the connection after n bytes of an answer to a POST.
 func CutAfter(n int) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,10 +214,9 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// Replay answers what has been asked before out of memory. It compares a request's
-// method, URL, version of the protocol and body.
+// Replay answers repeated requests from memory: those with the same method, URL, version of the protocol and body.
 type Replay struct {
-	Live http.Handler // answers what is new
+	Live http.Handler // answers new requests
 
 	mu      sync.Mutex
 	answers map[[32]byte]*httptest.ResponseRecorder

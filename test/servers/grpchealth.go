@@ -15,11 +15,11 @@ type GRPCHealth struct {
 // GRPCHealthOptions configures [StartGRPCHealth].
 type GRPCHealthOptions struct {
 	Cert       KeyPair // plaintext if empty
-	Service    string  // known beside the server itself
+	Service    string  // known in addition to the server itself
 	NotServing bool    // NOT_SERVING until [GRPCHealth.SetServing]
 }
 
-// StartGRPCHealth builds, if need be, and starts the server of test/grpchealth.
+// StartGRPCHealth starts the server of test/grpchealth, which it builds if necessary.
 func StartGRPCHealth(t testing.TB, o GRPCHealthOptions) *GRPCHealth {
 	t.Helper()
 	program := buildServer(t, "grpchealth")

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// StartHAProxy starts Debian's haproxy in TCP mode in front of one backend and returns
-// its address. Like a sidecar it accepts every connection before it knows whether the
-// backend does; a second passes before each retry, and then it closes.
+// StartHAProxy starts Debian's haproxy in TCP mode in front of one backend and returns its address. Like a sidecar, it
+// accepts every connection before it knows whether the backend does. It waits a second before each retry, and then
+// closes the connection.
 func StartHAProxy(t testing.TB, backend string, retries int) (addr string) {
 	t.Helper()
 	program, conf := Need(t, "haproxy"), filepath.Join(t.TempDir(), "haproxy.cfg")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Kafka is a cluster of franz-go's kfake, which speaks Kafka's protocol and keeps its
-// records in memory. Broker 0 is at the first of Addrs, and so on.
+// Kafka is a cluster of franz-go's kfake, which speaks Kafka's protocol and keeps its records in memory. Addrs are the
+// brokers' addresses, starting with broker 0.
 type Kafka struct {
 	Addrs   []string
 	control string
@@ -19,14 +19,13 @@ type Kafka struct {
 type KafkaOptions struct {
 	Brokers  int         // 1 if zero
 	Topics   []string    // "name:partitions"
-	Users    []KafkaUser // who may log in; without any, no login is needed
-	ACLs     bool        // forbids what is not granted
+	Users    []KafkaUser // the users who can log in; without any, no login is needed
+	ACLs     bool        // deny by default
 	Cert     KeyPair     // plaintext if empty
-	ClientCA string      // a file with the authority of the certificates that clients must have
+	ClientCA string      // a file with the CA of the required client certificates
 }
 
-// A KafkaUser logs in with a mechanism, PLAIN or one of SCRAM. If it has a topic, it may
-// see that one and no other.
+// A KafkaUser logs in with a mechanism, PLAIN or one of SCRAM. If it has a topic, it can see only that one.
 type KafkaUser struct{ Mechanism, Name, Password, Topic string }
 
 // StartKafka starts a cluster.
@@ -51,32 +50,32 @@ func StartKafka(t testing.TB, o KafkaOptions) *Kafka {
 		args = append(args, "--user", user)
 	}
 	p := run(t, program, args...)
-	p.untilListening(t, k.control) // which it does last
+	p.untilListening(t, k.control) // the control port is opened last
 	return k
 }
 
-// NoController makes the cluster one that has yet to elect a controller.
+// NoController removes the controller, as before the first election.
 func (k *Kafka) NoController(t testing.TB) { t.Helper(); k.do(t, "no-controller", nil) }
 
-// Advertise makes a broker say that it is at addr.
+// Advertise sets a broker's advertised address.
 func (k *Kafka) Advertise(t testing.TB, node int, addr string) {
 	t.Helper()
 	k.do(t, "advertise", url.Values{"node": {fmt.Sprint(node)}, "addr": {addr}})
 }
 
-// CreateTopic makes a topic.
+// CreateTopic creates a topic.
 func (k *Kafka) CreateTopic(t testing.TB, topic string, partitions int) {
 	t.Helper()
 	k.do(t, "create", url.Values{"topic": {topic}, "n": {fmt.Sprint(partitions)}})
 }
 
-// Leaderless takes the leaders of the first n partitions of a topic away.
+// Leaderless removes the leaders of the first n partitions of a topic.
 func (k *Kafka) Leaderless(t testing.TB, topic string, n int) {
 	t.Helper()
 	k.do(t, "leaderless", url.Values{"topic": {topic}, "n": {fmt.Sprint(n)}})
 }
 
-// Heal undoes all faults.
+// Heal reverts all faults.
 func (k *Kafka) Heal(t testing.TB) { t.Helper(); k.do(t, "heal", nil) }
 
 func (k *Kafka) do(t testing.TB, what string, query url.Values) {

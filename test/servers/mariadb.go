@@ -11,26 +11,26 @@ import (
 	"time"
 )
 
-// MariaDB is one MariaDB server. Its user root needs no password over its socket; the
-// user app may do everything with the database app, which has no table.
+// MariaDB is one MariaDB server. Its user root needs no password over its socket; the user app has all privileges on
+// the database app, which has no tables.
 type MariaDB struct {
 	Addr     string
 	Socket   string
 	Password string // of app
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	args    []string
 	process *process
 }
 
 // MariaDBOptions configures [StartMariaDB].
 type MariaDBOptions struct {
-	CA   *CA      // TLS with a certificate of it, for 127.0.0.1 and localhost; nil for none
-	SQL  []string // run before anybody is let in, one statement each
+	CA   *CA      // issues a certificate for 127.0.0.1 and localhost; nil for no TLS
+	SQL  []string // run before the server accepts connections, one statement each
 	Args []string // of mariadbd
 }
 
-// StartMariaDB makes the tables that Debian's mariadbd wants, and starts it.
+// StartMariaDB creates the tables that Debian's mariadbd needs, and starts it.
 func StartMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	t.Helper()
 	m := NewMariaDB(t, o)
@@ -38,20 +38,20 @@ func StartMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	return m
 }
 
-// NewMariaDB makes one that [MariaDB.Start] starts for the first time.
+// NewMariaDB prepares a server for [MariaDB.Start].
 func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	t.Helper()
 	Slow(t)
 	Need(t, "mariadbd")
 	Need(t, "mariadb")
 	install := Need(t, "mariadb-install-db")
-	dir, err := os.MkdirTemp("", "initbox-mariadb") // a socket's path has 107 bytes at most
+	dir, err := os.MkdirTemp("", "initbox-mariadb") // a socket's path may have at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &MariaDB{Addr: FreeAddr(t), Socket: filepath.Join(dir, "socket"), Password: rand.Text(), owner: t}
-	small := []string{"--tmpdir=" + dir, // each that starts removes what others have in a folder that they share
+	small := []string{"--tmpdir=" + dir, // at its start, a server removes the files of all others in a shared folder
 		"--innodb-data-file-path=ibdata1:5M:autoextend", "--innodb-log-file-size=4M",
 		"--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=0", "--innodb-fast-shutdown=2"}
 	if os.Getuid() == 0 {
@@ -66,7 +66,7 @@ func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	writeFile(t, init, strings.Join(append([]string{
 		"CREATE DATABASE IF NOT EXISTS app;",
 		"GRANT ALL ON app.* TO app@'%' IDENTIFIED BY '" + m.Password + "';",
-		"DELETE FROM mysql.global_priv WHERE User='';", // who may be anybody
+		"DELETE FROM mysql.global_priv WHERE User='';", // accounts without a name
 		"FLUSH PRIVILEGES;",
 	}, o.SQL...), "\n")+"\n")
 	m.args = append([]string{"--no-defaults", "--datadir=" + data, "--socket=" + m.Socket, "--pid-file=" + filepath.Join(dir, "pid"),
@@ -79,7 +79,7 @@ func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	return m
 }
 
-// Start starts it, also again after [MariaDB.Kill]. It accepts clients when this returns.
+// Start starts the server, for the first time or after [MariaDB.Kill], and returns when it accepts clients.
 func (m *MariaDB) Start(t testing.TB) {
 	t.Helper()
 	m.process = run(m.owner, Need(t, "mariadbd"), m.args...)
@@ -90,18 +90,18 @@ func (m *MariaDB) Start(t testing.TB) {
 		}
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(time.Second))
-		n, _ := c.Read(make([]byte, 1)) // of its greeting
+		n, _ := c.Read(make([]byte, 1)) // the greeting
 		return n == 1
 	})
 }
 
-// mariaDBWithin is generous: it takes a second on a machine with nothing else to do.
+// mariaDBWithin is generous: the start takes a second on an idle machine.
 const mariaDBWithin = 120 * time.Second
 
-// Kill ends it like a crash, by SIGKILL. Its data stay.
+// Kill stops the server as a crash would, by SIGKILL. The data is kept.
 func (m *MariaDB) Kill(t testing.TB) { t.Helper(); m.process.kill() }
 
-// SQL runs statements as root, and returns what they give, a line for each row.
+// SQL runs statements as root, and returns the result, a line for each row.
 func (m *MariaDB) SQL(t testing.TB, statements string) string {
 	t.Helper()
 	out, err := exec.Command(Need(t, "mariadb"), "--no-defaults", "--socket="+m.Socket, "--user=root", "--batch", "--skip-column-names", "--execute="+statements).CombinedOutput()
@@ -111,5 +111,5 @@ func (m *MariaDB) SQL(t testing.TB, statements string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Said is what it has written to its log.
+// Said returns the server's log.
 func (m *MariaDB) Said() string { return m.process.out.String() }

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// StartMemcached starts Debian's memcached, with more arguments if there are any, and
-// returns its address.
+// StartMemcached starts Debian's memcached, with more arguments if there are any, and returns its address.
 func StartMemcached(t testing.TB, args ...string) string {
 	t.Helper()
 	addr := FreeAddr(t)
@@ -21,8 +20,8 @@ func MemcachedTLS(pair KeyPair) []string {
 	return []string{"-Z", "-o", "ssl_chain_cert=" + pair.CertFile + ",ssl_key=" + pair.KeyFile}
 }
 
-// StartMemcachedSASL starts one that wants a login, and so speaks its binary protocol
-// alone. No client can log in.
+// StartMemcachedSASL starts a memcached that requires a login, and so supports only the binary protocol. No client can
+// log in.
 func StartMemcachedSASL(t testing.TB) string {
 	t.Helper()
 	program := Need(t, "memcached")

@@ -2,8 +2,8 @@ package servers
 
 import "testing"
 
-// StartMongoDB starts FerretDB, which speaks MongoDB's protocol, and returns its
-// address. It is of no replica set. With a certificate, it speaks TLS only.
+// StartMongoDB starts FerretDB, which speaks MongoDB's protocol, and returns its address. It is not in a replica set.
+// With a certificate, it only accepts TLS.
 func StartMongoDB(t testing.TB, cert KeyPair) (addr string) {
 	t.Helper()
 	program := buildServer(t, "mongodb")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts something for the time of a test, as mount(2) has it, in a new folder if
-// there is nothing at target. Where it may not, the test is skipped, see [Absent].
+// Mount calls mount(2) for the duration of a test, in a new folder if target does not exist. Without the permission to
+// mount, the test is skipped, see [Absent].
 func Mount(t testing.TB, source, target, kind string, flags uintptr, data string) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -25,8 +25,7 @@ func Mount(t testing.TB, source, target, kind string, flags uintptr, data string
 	t.Cleanup(func() { unix.Unmount(target, unix.MNT_DETACH) })
 }
 
-// Tmpfs mounts an empty file system for the time of a test, with options such as
-// "size=1m".
+// Tmpfs mounts an empty file system for the duration of a test, with options such as "size=1m".
 func Tmpfs(t testing.TB, target, options string) {
 	t.Helper()
 	Mount(t, "tmpfs", target, "tmpfs", 0, options)

@@ -7,11 +7,10 @@ import (
 	"testing"
 )
 
-// Named is BIND as an authoritative server for one zone. Beside it there are the two
-// kinds of zone that no server should have:
+// Named is BIND as an authoritative server for one zone. It also has two zones that show misconfigurations:
 const (
 	ZoneServfail = "broken.test."  // configured, but not loaded: SERVFAIL
-	ZoneRefused  = "refused.test." // no client may query it: REFUSED
+	ZoneRefused  = "refused.test." // closed to all clients: REFUSED
 )
 
 // Named also refuses every name outside its zones, as authoritative servers do.
@@ -28,7 +27,7 @@ func StartNamed(t testing.TB, zone Zone) *Named {
 	return StartNamedAt(t, FreeAddr(t), zone)
 }
 
-// StartNamedAt is StartNamed at an address that is already in use by clients.
+// StartNamedAt is StartNamed at an address that clients already use.
 func StartNamedAt(t testing.TB, addr string, zone Zone) *Named {
 	t.Helper()
 	program, dir := unconfined(t, Need(t, "named")), t.TempDir()
@@ -59,8 +58,8 @@ func (n *Named) untilServed(t testing.TB) {
 	n.proc.until(t, "serving its zone on "+n.Addr, func() bool { return n.zone.served(n.Addr) })
 }
 
-// unconfined returns a copy of a program. AppArmor, where it is on, knows the daemon by
-// its path and lets it read nothing but /etc and /var; it does not know the copy.
+// unconfined returns a copy of a program. AppArmor, where it is enabled, confines the daemon by its path to /etc and
+// /var; it has no profile for the copy.
 func unconfined(t testing.TB, program string) string {
 	t.Helper()
 	data, err := os.ReadFile(program)

@@ -8,12 +8,12 @@ import (
 // Nats is a NATS server.
 type Nats struct {
 	Addr   string
-	Client KeyPair // whom it lets in over TLS; empty without TLS
+	Client KeyPair // a certificate that it accepts over TLS; empty without TLS
 }
 
 // NatsOptions configures [StartNats].
 type NatsOptions struct {
-	CA     *CA    // TLS with a certificate of it, for clients that have one of it; nil for plaintext
+	CA     *CA    // for TLS, with certificates of it for the server and its clients; nil for plaintext
 	Config string // more of its configuration; {{.Dir}} is a folder for data
 }
 

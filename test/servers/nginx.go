@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What nginx asks for at /basic and /bearer.
+// The credentials for /basic and /bearer.
 const (
 	NGINXUser     = "probe"
 	NGINXPassword = "s3cr3t-pa55"
@@ -28,7 +28,7 @@ const (
 type NGINX struct {
 	HTTP   string // host:port
 	HTTPS  string // host:port; HTTP/2 or HTTP/1.1, as the client prefers
-	H2C    string // host:port; HTTP/2 with prior knowledge and nothing else, as nginx before 1.25.1 has it
+	H2C    string // host:port; only HTTP/2 with prior knowledge, which is what nginx before 1.25.1 supports
 	Socket string // path of a Unix socket; HTTP/1.1
 
 	ready string
@@ -84,9 +84,8 @@ func (n *NGINX) SetUnready(t testing.TB) {
 	}
 }
 
-// One process, because the workers of a master that runs as root run as another user, who
-// may not enter the test's directory. "return" answers before authentication is looked
-// at, so the page that wants a password is a file.
+// One process, because the workers of a master that runs as root run as another user, who cannot enter the test's
+// directory. "return" answers before authentication, so the page with a password is a file.
 const nginxConf = `
 daemon off;
 master_process off;

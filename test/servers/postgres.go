@@ -13,14 +13,14 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server with a database app, and users postgres, who may do
-// everything and comes in over the socket without a password, and app.
+// Postgres is a PostgreSQL server with a database app, and the users app and postgres. The latter has all privileges,
+// and needs no password over the socket.
 type Postgres struct {
 	Addr     string // HOST:PORT
 	Socket   string // the folder of its socket
 	Password string // of app
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	who     *syscall.Credential
 	dir     string
 	process *process
@@ -28,13 +28,12 @@ type Postgres struct {
 
 // PostgresOptions configures [StartPostgres].
 type PostgresOptions struct {
-	CA       *CA      // TLS with a certificate of it for localhost
-	HBA      []string // lines of pg_hba.conf, before those that let app in with SCRAM
+	CA       *CA      // issues a certificate for localhost; nil for no TLS
+	HBA      []string // lines of pg_hba.conf, before those for app with SCRAM
 	Settings []string // of postgresql.conf: name=value
 }
 
-// StartPostgres starts Debian's PostgreSQL, as another user if the test is root's, as
-// whom it does not run.
+// StartPostgres starts Debian's PostgreSQL, as another user if the test runs as root, which PostgreSQL refuses.
 func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	t.Helper()
 	Slow(t)
@@ -65,8 +64,7 @@ func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	return p
 }
 
-// newPostgres makes a folder that the server's user can reach: those of t.TempDir are
-// the test's own.
+// newPostgres creates a folder that the server's user can reach: only the test's user can enter those of t.TempDir.
 func newPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgres")
@@ -99,7 +97,7 @@ func (p *Postgres) chown(t testing.TB, name string) {
 	}
 }
 
-// put writes a file of the server's.
+// put writes a file in the server's folder.
 func (p *Postgres) put(t testing.TB, name string, content []byte) {
 	t.Helper()
 	file := filepath.Join(p.data(), name)
@@ -116,7 +114,7 @@ func (p *Postgres) configure(t testing.TB, settings ...string) {
 	p.put(t, "postgresql.conf", []byte(strings.Join(settings, "\n")+"\n"))
 }
 
-// do runs a program of PostgreSQL's to its end, and returns what it said.
+// do runs one of PostgreSQL's programs to its end, and returns its output.
 func (p *Postgres) do(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -130,7 +128,7 @@ func (p *Postgres) do(t testing.TB, program string, args ...string) string {
 	return string(out)
 }
 
-// Start starts it (again after [Postgres.Stop]), and does not wait until it is ready.
+// Start starts the server, also after [Postgres.Stop], and does not wait until it is ready.
 func (p *Postgres) Start(t testing.TB) {
 	t.Helper()
 	p.process = runAs(p.owner, p.who, nil, Need(t, "postgres"), "-D", p.data())
@@ -138,7 +136,7 @@ func (p *Postgres) Start(t testing.TB) {
 	p.owner.Cleanup(func() { p.quit(process) })
 }
 
-// Stop ends it at once, as by pg_ctl -m immediate: it has to recover when it starts.
+// Stop stops the server at once, like pg_ctl -m immediate: it has to recover at its next start.
 func (p *Postgres) Stop() { p.quit(p.process) }
 
 func (p *Postgres) quit(process *process) {
@@ -146,7 +144,7 @@ func (p *Postgres) quit(process *process) {
 	<-process.exited
 }
 
-// AwaitUp waits until it accepts clients.
+// AwaitUp waits until the server accepts clients.
 func (p *Postgres) AwaitUp(t testing.TB) {
 	t.Helper()
 	ready := Need(t, "pg_isready")
@@ -161,7 +159,7 @@ func (p *Postgres) SQL(t testing.TB, statement string) string {
 	return strings.TrimSpace(p.do(t, Need(t, "psql"), "-X", "-q", "-t", "-A", "-h", p.Socket, "-p", port(p.Addr), "-U", "postgres", "-d", "postgres", "-c", statement))
 }
 
-// Standby starts a copy of it that follows it. With settings, it may refuse to be asked.
+// Standby starts a standby of the server. Settings can make it reject queries.
 func (p *Postgres) Standby(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
 	s := newPostgres(t)
@@ -172,11 +170,11 @@ func (p *Postgres) Standby(t testing.TB, settings ...string) *Postgres {
 	return s
 }
 
-// GoOn is the file that [Postgres.StartRecovering] has the server wait for.
+// GoOn is the file that ends the recovery of [Postgres.StartRecovering].
 func (p *Postgres) GoOn() string { return filepath.Join(p.dir, "go") }
 
-// StartRecovering starts it again after [Postgres.Stop], and has it starting up until
-// there is the file [Postgres.GoOn]: it asks an archive for what is not there.
+// StartRecovering starts the server again after [Postgres.Stop]. It is starting up, waiting for an archive, until the
+// file [Postgres.GoOn] exists.
 func (p *Postgres) StartRecovering(t testing.TB) {
 	t.Helper()
 	conf, err := os.ReadFile(filepath.Join(p.data(), "postgresql.conf"))

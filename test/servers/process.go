@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Output collects what a process writes and can be read while it still does.
+// Output collects the output of a process, and can be read while that is running.
 type Output struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -43,14 +43,13 @@ type process struct {
 	exited chan struct{}
 }
 
-// run starts a server and stops it when the test ends. What the server said is
-// logged if the test fails.
+// run starts a server and stops it when the test ends. If the test fails, the server's output is logged.
 func run(t testing.TB, program string, args ...string) *process {
 	t.Helper()
 	return runWith(t, nil, program, args...)
 }
 
-// runWith is run with an environment; that of the test, if nil.
+// runWith is run with an environment; nil means the test's.
 func runWith(t testing.TB, env []string, program string, args ...string) *process {
 	t.Helper()
 	return runAs(t, nil, env, program, args...)
@@ -71,7 +70,7 @@ func runAs(t testing.TB, who *syscall.Credential, env []string, program string, 
 	p.cmd.SysProcAttr = DieWithParent()
 	p.cmd.SysProcAttr.Credential = who
 	if who != nil {
-		p.cmd.Dir = "/" // which every user may enter
+		p.cmd.Dir = "/" // every user can enter it
 	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -99,14 +98,13 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends it like a crash, by SIGKILL.
+// kill stops the process as a crash would, by SIGKILL.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.exited
 }
 
-// until polls until ready says so, and fails the test if the server ends first or
-// takes too long.
+// until polls until ready returns true, and fails the test if the server ends first or takes too long.
 func (p *process) until(t testing.TB, what string, ready func() bool) {
 	t.Helper()
 	p.untilWithin(t, upWithin, what, ready)
@@ -126,7 +124,7 @@ func (p *process) untilWithin(t testing.TB, limit time.Duration, what string, re
 	}
 }
 
-// untilListening waits for a TCP port to accept.
+// untilListening waits until a TCP port accepts connections.
 func (p *process) untilListening(t testing.TB, addr string) {
 	t.Helper()
 	p.until(t, "listening on "+addr, func() bool {
@@ -138,9 +136,8 @@ func (p *process) untilListening(t testing.TB, addr string) {
 	})
 }
 
-// WriteProgram makes a file that can be run. While it is open for writing, no
-// process may begin in another test: it would have the file open for an instant,
-// too, and that can be the one in which the file is to be run (ETXTBSY,
+// WriteProgram writes an executable file. While that is open for writing, no other test may start a process: the child
+// would inherit the open file for an instant, and running the file at that instant fails (ETXTBSY,
 // https://go.dev/issue/22315).
 func WriteProgram(t testing.TB, file string, data []byte) {
 	t.Helper()

@@ -4,5 +4,5 @@ package servers
 
 import "syscall"
 
-// DieWithParent asks for nothing: only Linux can tie a child to its parent.
+// DieWithParent does nothing: only Linux can tie a child to its parent.
 func DieWithParent() *syscall.SysProcAttr { return nil }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// RabbitMQ is one broker. Its data live as long as the test.
+// RabbitMQ is one broker. Its data lives as long as the test.
 type RabbitMQ struct {
 	Addr    string
 	TLSAddr string // "" without TLS
@@ -19,25 +19,22 @@ type RabbitMQ struct {
 	process *process
 }
 
-// RabbitMQPassword is that of all its users: app, who may do everything in the virtual
-// host "/", which has a queue jobs and an exchange events, and nothing in the virtual
-// host "closed"; and idle, who may only log in.
+// RabbitMQPassword is the password of all users: app, with all permissions in the virtual host "/", which has a queue
+// jobs and an exchange events, and none in the virtual host "closed"; and idle, which can only log in.
 const RabbitMQPassword = "hUnter2/tIger9"
 
-// rabbitFolder has the programs themselves. Those in /usr/sbin want to be run by root or
-// the user rabbitmq, and keep to Debian's folders.
+// rabbitFolder has the programs themselves. Those in /usr/sbin must be run by root or the user rabbitmq, and always use
+// Debian's folders.
 const rabbitFolder = "/usr/lib/rabbitmq/bin/"
 
 // RabbitMQOptions configures [StartRabbitMQ].
 type RabbitMQOptions struct {
-	// CA has it speak TLS, too. A client certificate of the CA will do for a login as
-	// the user whose name it has.
+	// CA enables TLS. A client certificate of the CA is accepted as a login of the user whose name it has.
 	CA     *CA
 	Config string // more lines of rabbitmq.conf
 }
 
-// StartRabbitMQ starts Debian's RabbitMQ, and returns while that boots, which takes
-// seconds: until then, it refuses connections.
+// StartRabbitMQ starts Debian's RabbitMQ, and returns while that boots. For some seconds, connections are refused.
 func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	t.Helper()
 	Slow(t)
@@ -64,7 +61,7 @@ func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 		"RABBITMQ_CONFIG_FILE="+path("rabbitmq.conf"), "RABBITMQ_ENABLED_PLUGINS_FILE="+path("plugins"), "RABBITMQ_FEATURE_FLAGS_FILE="+path("features"),
 		"ERL_EPMD_PORT="+port(epmd), "ERL_EPMD_ADDRESS=127.0.0.1", "RABBITMQ_DIST_PORT="+port(dist),
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
-		"detached=1") // no shell beside the program
+		"detached=1") // no Erlang shell
 	// Erlang's name server: the broker would start one that outlives it.
 	names := run(t, Need(t, "epmd"), "-port", port(epmd), "-address", "127.0.0.1")
 	names.untilListening(t, epmd)
@@ -72,8 +69,7 @@ func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	return r
 }
 
-// rabbitDefinitions are what the broker has from the beginning
-// (https://www.rabbitmq.com/docs/definitions).
+// rabbitDefinitions are the broker's initial objects (https://www.rabbitmq.com/docs/definitions).
 func rabbitDefinitions(t testing.TB) string {
 	type object = map[string]any
 	user := func(name string) object {
@@ -92,10 +88,10 @@ func rabbitDefinitions(t testing.TB) string {
 	return string(data)
 }
 
-// Kill ends it like a crash, by SIGKILL.
+// Kill stops the broker as a crash would, by SIGKILL.
 func (r *RabbitMQ) Kill(t testing.TB) { t.Helper(); r.process.kill() }
 
-// Control runs rabbitmqctl with the arguments, and returns what that says.
+// Control runs rabbitmqctl with the arguments, and returns its output.
 func (r *RabbitMQ) Control(t testing.TB, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(rabbitFolder+"rabbitmqctl", append([]string{"--quiet"}, args...)...)

@@ -7,14 +7,13 @@ import (
 	"testing"
 )
 
-// Redis is a Redis, a sentinel or a member of a cluster, whose data live as long as the
-// test.
+// Redis is a server, a sentinel or a member of a cluster, whose data lives as long as the test.
 type Redis struct {
 	Addr   string
 	Socket string
-	Client KeyPair // whom it lets in over TLS; empty without TLS
+	Client KeyPair // a certificate that it accepts over TLS; empty without TLS
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	dir     string
 	ca      *CA
 	args    []string
@@ -23,14 +22,13 @@ type Redis struct {
 
 // RedisOptions configures [StartRedis].
 type RedisOptions struct {
-	CA   *CA      // TLS with a certificate of it, for clients that have one of it; nil for plaintext
+	CA   *CA      // for TLS, with certificates of it for the server and its clients; nil for plaintext
 	Args []string // as in redis.conf: "--requirepass", "secret"
 
 	Sentinel string // configuration of a sentinel: "sentinel monitor mymaster 127.0.0.1 6379 1\n"
 }
 
-// StartRedis starts Debian's Redis. It listens when this returns, and may be loading its
-// data.
+// StartRedis starts Debian's Redis, and returns when it is listening. It may still be loading its data.
 func StartRedis(t testing.TB, o RedisOptions) *Redis {
 	t.Helper()
 	r := &Redis{Addr: FreeAddr(t), owner: t, dir: t.TempDir(), ca: o.CA}
@@ -58,8 +56,8 @@ func StartRedis(t testing.TB, o RedisOptions) *Redis {
 	return r
 }
 
-// Start starts it again after [Redis.Stop], with the data that it had saved, and more
-// arguments for this once.
+// Start starts the server again after [Redis.Stop], with the data that it has saved, and additional arguments for this
+// start.
 func (r *Redis) Start(t testing.TB, more ...string) {
 	t.Helper()
 	args := append(r.args[:len(r.args):len(r.args)], more...)
@@ -67,8 +65,8 @@ func (r *Redis) Start(t testing.TB, more ...string) {
 	r.process.untilListening(t, r.Addr)
 }
 
-// StartLoading starts it again with data that it reads slowly, until CONFIG SET
-// key-load-delay 0. The arguments are those with which redis-cli logs in.
+// StartLoading starts the server again with data that it reads slowly, until CONFIG SET key-load-delay 0. The arguments
+// are redis-cli's for the login.
 func (r *Redis) StartLoading(t testing.TB, login ...string) {
 	t.Helper()
 	r.Call(t, append(login[:len(login):len(login)], "DEBUG", "POPULATE", "20000")...)
@@ -77,10 +75,10 @@ func (r *Redis) StartLoading(t testing.TB, login ...string) {
 	r.Start(t, "--key-load-delay", "5000", "--loading-process-events-interval-bytes", "1024")
 }
 
-// Stop ends it.
+// Stop stops the server.
 func (r *Redis) Stop(t testing.TB) { t.Helper(); r.process.stop() }
 
-// Call runs redis-cli, and returns what the server says, an error included.
+// Call runs redis-cli, and returns the server's answer, which may be an error.
 func (r *Redis) Call(t testing.TB, args ...string) string {
 	t.Helper()
 	all := []string{"-h", "127.0.0.1", "-p", port(r.Addr), "--no-auth-warning"}
@@ -94,7 +92,7 @@ func (r *Redis) Call(t testing.TB, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// Until calls until the answer has the text.
+// Until repeats a call until the answer contains the text.
 func (r *Redis) Until(t testing.TB, text string, args ...string) {
 	t.Helper()
 	r.process.until(t, "saying "+text, func() bool { return strings.Contains(r.Call(t, args...), text) })

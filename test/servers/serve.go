@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// Serve handles each connection to a port of loopback until the test ends, and returns
-// its address. A connection is closed when handle returns, or else at the end of the
-// test, which waits for handle.
+// Serve handles each connection to a loopback port until the test ends, and returns its address. A connection is closed
+// when handle returns, or at the end of the test, which waits for handle.
 func Serve(t testing.TB, handle func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

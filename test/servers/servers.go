@@ -1,6 +1,6 @@
-// Package servers starts the real servers that tests run against. Each listens on free
-// loopback ports, is configured in a temporary directory, is up when the function that
-// starts it returns, and is stopped by its process id when the test ends:
+// Package servers starts the real servers that tests run against. Each listens on free loopback ports, is configured in
+// a temporary directory, is running when the function that starts it returns, and is stopped by its process ID when the
+// test ends:
 //
 //	func TestReady(t *testing.T) {
 //		t.Parallel()
@@ -8,13 +8,11 @@
 //		nginx.SetReady(t)
 //		resp, err := http.Get("http://" + nginx.HTTP + "/ready")
 //
-// A test that needs what the machine does not have is skipped ([Need], [Absent]), and so is,
-// under -short, one that starts a server ([Slow]). A package that mostly waits for servers
-// runs its tests with [Main].
+// A test is skipped if the machine lacks something that it needs ([Need], [Absent]), and under -short if it starts a
+// server ([Slow]). A package that mostly waits for servers runs its tests with [Main].
 //
-// Debian's servers come from test/install-servers.sh. CoreDNS, the gRPC health server and
-// others are separate modules beside this package, built on first use. Consul is built by
-// make consul.
+// Debian's servers are installed by test/install-servers.sh. CoreDNS, the gRPC health server and others are separate
+// modules next to this package, built on first use. Consul is built by make consul.
 package servers
 
 import (
@@ -32,7 +30,7 @@ import (
 	"text/template"
 )
 
-// debian names the package that each program comes from.
+// debian maps each program to its Debian package.
 var debian = map[string]string{
 	"busybox":  "busybox-static",
 	"curl":     "curl",
@@ -59,8 +57,7 @@ var debian = map[string]string{
 	"wget":       "wget",
 }
 
-// Need returns the path of a program from a Debian package. If it is not installed, the test
-// is skipped, see [Absent].
+// Need returns the path of a program from a Debian package. If it is not installed, the test is skipped, see [Absent].
 func Need(t testing.TB, program string) string {
 	t.Helper()
 	pkg, ok := debian[program]
@@ -74,7 +71,7 @@ func Need(t testing.TB, program string) string {
 	return path
 }
 
-// lookPath also looks where Debian keeps servers, which a plain user's PATH leaves out.
+// lookPath also searches the directories of servers in Debian, which an ordinary user's PATH lacks.
 func lookPath(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return path, nil
@@ -89,8 +86,8 @@ func lookPath(program string) (string, error) {
 	return versions[len(versions)-1], nil
 }
 
-// Absent skips a test that needs what this machine does not have, or fails it where CI=true:
-// there, a skipped test would not be noticed.
+// Absent skips a test because this machine lacks something, or fails it if CI=true: there, a skipped test would go
+// unnoticed.
 func Absent(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -99,8 +96,8 @@ func Absent(t testing.TB, format string, args ...any) {
 	t.Skipf(format, args...)
 }
 
-// Slow skips a test under -short: one that starts a real server, or takes more than about
-// a second. Every function here that starts a server calls it.
+// Slow skips a test under -short: one that starts a real server, or takes more than about a second. Every function here
+// that starts a server calls it.
 func Slow(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -108,9 +105,9 @@ func Slow(t testing.TB) {
 	}
 }
 
-// Main runs the tests of a package that mostly waits, for servers or for timeouts. go test
-// runs as many parallel tests as there are processors, which would idle; Main runs eight,
-// unless -parallel says otherwise. It returns the exit status:
+// Main runs the tests of a package that mostly waits, for servers or for timeouts. go test runs as many parallel tests
+// as there are processors, which would idle; Main runs eight, unless -parallel says otherwise. It returns the exit
+// status:
 //
 //	func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 func Main(m *testing.M) int {
@@ -119,16 +116,15 @@ func Main(m *testing.M) int {
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {
 		if err := flag.Set("test.parallel", "8"); err != nil {
-			panic(err) // the testing package has no such flag any more
+			panic(err) // the testing package no longer has this flag
 		}
 	}
 	return m.Run()
 }
 
-// FreeAddr returns a loopback address that is the test's until it ends: nothing listens on
-// its port, over TCP or UDP, and no other call of FreeAddr returns it, in any process of
-// this user. The port lies below those that the kernel gives to outgoing connections
-// (ip_local_port_range).
+// FreeAddr returns a loopback address that is reserved for the test until it ends: nothing listens on its port, over
+// TCP or UDP, and no other call of FreeAddr returns it, in any process of this user. The port is below those that the
+// kernel assigns to outgoing connections (ip_local_port_range).
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()

@@ -20,8 +20,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// The tests here are of the servers themselves: a server that is not what it is said to
-// be would make the tests that rely on it prove nothing.
+// These tests check the servers themselves: the other tests rely on their documented behavior.
 
 func TestNGINX(t *testing.T) {
 	t.Parallel()
@@ -129,8 +128,7 @@ func TestNamed(t *testing.T) {
 	wantRcode(t, n.Addr, "db.example.test.", dns.RcodeNameError)
 }
 
-// The two caches differ in the shortest time for which they keep a denial: unbound has
-// no minimum, CoreDNS five seconds.
+// The two caches differ in the minimum time for which they keep a denial: unbound has none, CoreDNS five seconds.
 func TestCachesRepeatDenials(t *testing.T) {
 	t.Parallel()
 	t.Run("unbound", func(t *testing.T) {
@@ -278,13 +276,13 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// A recorder is a test that notes how it ends.
+// A recorder is a test that records how it ends.
 type recorder struct {
 	testing.TB
 	ended string
 }
 
-// watch calls f where f may end its goroutine, as Fatalf and Skipf do.
+// watch calls f in a goroutine that f may end, as Fatalf and Skipf do.
 func (r *recorder) watch(f func()) {
 	done := make(chan struct{})
 	go func() {

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// SSHD is OpenSSH's server. It lets in the user that the test runs as, who can be
-// no other than this when it is not root, and runs what it is told by the user's
-// shell, such as git-upload-pack.
+// SSHD is OpenSSH's server. It accepts only the user that the test runs as, the only possible one unless that is root.
+// The user's shell runs the requested commands, such as git-upload-pack.
 type SSHD struct {
 	Addr     string // host:port, a port that is not 22
 	User     string
@@ -22,12 +21,12 @@ type SSHD struct {
 
 // SSHDOptions configures [StartSSHD].
 type SSHDOptions struct {
-	HostKeys   []string // kinds, as of ssh-keygen -t; nil for ed25519
-	HostCA     string   // private key file of what signs the host keys, for 127.0.0.1; "" for none
-	Authorized []string // public key files of who is let in
-	UserCA     string   // public key file of what may sign users' keys; "" for none
+	HostKeys   []string // types, as in ssh-keygen -t; nil for ed25519
+	HostCA     string   // private key file of the CA that signs the host keys, for 127.0.0.1; "" for none
+	Authorized []string // public key files of accepted clients
+	UserCA     string   // public key file of the CA for users' keys; "" for none
 	NoEnv      bool     // accepts no variables: git-upload-pack speaks version 0
-	Config     string   // lines that come before all others
+	Config     string   // lines before all others
 }
 
 // StartSSHD starts Debian's sshd.
@@ -39,7 +38,7 @@ func StartSSHD(t testing.TB, o SSHDOptions) *SSHD {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Geteuid() == 0 { // it is compiled in, and made by the service's unit
+	if os.Geteuid() == 0 { // the path is compiled in; the service's unit creates the directory
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +50,7 @@ func StartSSHD(t testing.TB, o SSHDOptions) *SSHD {
 	for _, kind := range o.HostKeys {
 		var more []string
 		if kind == "rsa" {
-			more = []string{"-b", "2048"} // which takes less time than the default
+			more = []string{"-b", "2048"} // faster than the default
 		}
 		key := SSHKey(t, filepath.Join(dir, "host_"+kind), kind, "", more...)
 		if o.HostCA != "" {
@@ -72,8 +71,8 @@ func StartSSHD(t testing.TB, o SSHDOptions) *SSHD {
 		Dir, Host, Port string
 	}{s, o, dir, host, port})
 	args := []string{"-D", "-e", "-f", conf}
-	// Since OpenSSH 9.8 who fails often has to wait, and tests do; before, the option
-	// is an error.
+	// Since OpenSSH 9.8, a client that often fails has to wait, and tests fail often; earlier versions do not know the
+	// option.
 	lenient := []string{"-o", "PerSourcePenalties=no"}
 	if exec.Command(program, append([]string{"-t", "-f", conf}, lenient...)...).Run() == nil {
 		args = append(args, lenient...)
@@ -91,8 +90,8 @@ func (s *SSHD) KnownHosts(t testing.TB, key int) string {
 	return "[" + host + "]:" + port + " " + readFile(t, s.HostKeys[key]+".pub")
 }
 
-// SSHKey makes a key, with its public part in FILE.pub, and returns the file.
-// More arguments are ssh-keygen's.
+// SSHKey creates a key, with its public part in FILE.pub, and returns the file. Further arguments are passed to
+// ssh-keygen.
 func SSHKey(t testing.TB, file, kind, passphrase string, more ...string) string {
 	t.Helper()
 	SSHKeygen(t, append([]string{"-q", "-t", kind, "-f", file, "-N", passphrase, "-C", "test"}, more...)...)
@@ -116,8 +115,8 @@ func readFile(t testing.TB, file string) string {
 	return string(data)
 }
 
-// Neither the modes of what is above the test's folder nor PAM are the test's
-// affair. Nobody's configuration of git is read.
+// The modes of the directories above the test's folder, and PAM, do not matter to the test. No configuration of git is
+// read.
 const sshdConf = `{{.Config}}
 ListenAddress {{.Host}}:{{.Port}}
 PidFile none

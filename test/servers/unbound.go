@@ -9,16 +9,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Unbound is a caching server in front of a [Named]: it repeats for as long as the zone
-// says that a name does not exist, even if by now it does.
+// Unbound is a caching server in front of a [Named]: for as long as the zone says, it repeats that a name does not
+// exist, even if it exists by now.
 type Unbound struct {
 	Addr string // host:port, UDP and TCP
 
 	proc *process
 }
 
-// StartUnbound starts Debian's unbound. It asks only the authoritative server, and
-// sends nothing that leaves the machine.
+// StartUnbound starts Debian's unbound. It asks only the authoritative server, so that no query leaves the machine.
 func StartUnbound(t testing.TB, authority *Named) *Unbound {
 	t.Helper()
 	program, dir := unconfined(t, Need(t, "unbound")), t.TempDir()
@@ -36,12 +35,12 @@ func StartUnbound(t testing.TB, authority *Named) *Unbound {
 	return u
 }
 
-// Queries counts the questions asked so far about a name, of any type.
+// Queries returns the number of queries for a name, of any type, that were received so far.
 func (u *Unbound) Queries(name string) int {
 	return strings.Count(u.proc.out.String(), " 127.0.0.1 "+dns.Fqdn(name)+" ")
 }
 
-// "test." is a zone that unbound by itself says is empty (RFC 6761).
+// By default, unbound answers that the zone "test." is empty (RFC 6761).
 const unboundConf = `
 server:
 	directory: "{{.Dir}}"

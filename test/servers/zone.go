@@ -10,23 +10,22 @@ import (
 	"github.com/miekg/dns"
 )
 
-// A Zone is what an authoritative server knows.
+// A Zone is the content of an authoritative server.
 type Zone struct {
 	Origin      string        // with the trailing dot
 	NegativeTTL time.Duration // whole seconds: how long caches repeat that a name does not exist
 	Records     []string      // as in a zone file, relative to Origin: "db A 192.0.2.1"
 }
 
-// A zoneFile is a zone on disk. The serial number grows with each write: servers look
-// at it to see that there is something new, and [zoneFile.served] to see that they have.
+// A zoneFile is a zone on disk. The serial number grows with each write: servers compare it to detect a change, and
+// [zoneFile.served] to see that they have read it.
 type zoneFile struct {
 	Zone
 	path   string
 	serial uint32
 }
 
-// write replaces the records. The new file takes the old one's place whole, since the
-// server may be about to read it.
+// write replaces the records. It replaces the file atomically, since the server may be reading it.
 func (z *zoneFile) write(t testing.TB, records []string) {
 	t.Helper()
 	z.Records = records
@@ -34,7 +33,7 @@ func (z *zoneFile) write(t testing.TB, records []string) {
 	negative := int(z.NegativeTTL / time.Second)
 	var b strings.Builder
 	fmt.Fprintln(&b, "$TTL 5")
-	// A cache keeps a denial for the lesser of the record's TTL and its last field (RFC 2308).
+	// A cache keeps a denial for the lower of the record's TTL and its last field (RFC 2308).
 	fmt.Fprintf(&b, "@ %d SOA ns hostmaster %d 3600 600 86400 %d\n", negative, z.serial, negative)
 	fmt.Fprintf(&b, "@ NS ns\nns A 127.0.0.1\n%s\n", strings.Join(records, "\n"))
 	writeFile(t, z.path+".new", b.String())
@@ -43,7 +42,7 @@ func (z *zoneFile) write(t testing.TB, records []string) {
 	}
 }
 
-// served reports whether the server at addr answers with what was last written.
+// served reports whether the server at addr has read the last write.
 func (z *zoneFile) served(addr string) bool {
 	q := new(dns.Msg).SetQuestion(z.Origin, dns.TypeSOA)
 	client := dns.Client{Timeout: 500 * time.Millisecond}

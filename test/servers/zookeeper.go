@@ -11,26 +11,25 @@ import (
 type ZooKeeper struct {
 	Addr string
 
-	owner   testing.TB // the server ends with this test, whichever test starts it again
+	owner   testing.TB // the server ends with this test, even if another test restarts it
 	args    []string
 	process *process
 }
 
 // ZooKeeperOptions configures [NewZooKeepers].
 type ZooKeeperOptions struct {
-	Servers  int      // of the ensemble; 1 is standalone
-	Commands []string // the four-letter words that each server allows; "" for those that are by default
-	CA       *CA      // TLS with a certificate of it, for 127.0.0.1; nil for plaintext
+	Servers  int      // of the ensemble; 1 means standalone
+	Commands []string // the four-letter commands that each server allows; "" for the default
+	CA       *CA      // issues a certificate for 127.0.0.1; nil for plaintext
 }
 
-// zooKeeperJar is where Debian keeps it. It names all others that it wants, but for one
-// of Netty's, for TLS.
+// zooKeeperJar is Debian's. It names all other jars that it needs, except one of Netty's, for TLS.
 const (
 	zooKeeperJar = "/usr/share/java/zookeeper.jar"
 	nettyJar     = "/usr/share/java/netty-codec.jar"
 )
 
-// NewZooKeepers makes the servers of an ensemble, for [ZooKeeper.Start] to start.
+// NewZooKeepers prepares the servers of an ensemble, for [ZooKeeper.Start].
 func NewZooKeepers(t testing.TB, o ZooKeeperOptions) []*ZooKeeper {
 	t.Helper()
 	Slow(t)
@@ -68,7 +67,7 @@ func NewZooKeepers(t testing.TB, o ZooKeeperOptions) []*ZooKeeper {
 	return all
 }
 
-// zooKeeperTLS returns the settings of TLS, which only Netty speaks.
+// zooKeeperTLS returns the settings of TLS, which only Netty supports.
 func zooKeeperTLS(t testing.TB, ca *CA, dir string) string {
 	t.Helper()
 	both := ""
@@ -93,5 +92,5 @@ func (z *ZooKeeper) Start(t testing.TB) {
 	z.process.untilListening(t, z.Addr)
 }
 
-// Kill ends it like a crash, by SIGKILL.
+// Kill stops the server as a crash would, by SIGKILL.
 func (z *ZooKeeper) Kill(t testing.TB) { t.Helper(); z.process.kill() }

@@ -134,7 +134,7 @@ func (b broker) answers() {
 		{"amqps://ADDR", failure.Unexpected, ""},
 		{"amqps://TLSADDR?auth_mechanism=external" + certificate, "", ""},
 		{"amqps://TLSADDR?auth_mechanism=external", authentication, "ACCESS_REFUSED"},
-		{"amqp://ADDR?auth_mechanism=external", authentication, "no login of kind EXTERNAL"},
+		{"amqp://ADDR?auth_mechanism=external", authentication, "not support the login mechanism EXTERNAL"},
 	} {
 		if test.target == "amqps://ADDR" { // its answer to TLS varies
 			if b.check(test.target) == nil {
