@@ -8,11 +8,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
+	stdhash "hash"
 	"io"
 	"math"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -32,9 +33,7 @@ func base64Encode(c *call) any {
 
 func base64Decode(c *call) any {
 	b, err := base64.StdEncoding.DecodeString(str(c.args[0]))
-	if err != nil {
-		panic(failure{errors.New("the text is not base64")}) // which may be a secret
-	}
+	failIf(err != nil, "the text is not base64") // without err, which may show a secret
 	return string(b)
 }
 
@@ -76,38 +75,30 @@ func combine(c *call) any {
 	}
 	result := c.dict(0).copy()
 	for i := range c.args[1:] {
-		check(merge(result, c.dict(i+1), deep, 0))
+		merge(result, c.dict(i+1), deep, 0)
 	}
 	return result
 }
 
-func merge(to, from *dict, deep bool, depth int) error {
-	if depth > maxNesting {
-		return errNesting
-	}
-	for _, k := range from.list() {
-		v, _ := from.get(k)
+func merge(to, from *dict, deep bool, depth int) {
+	require(depth <= maxNesting, errNesting)
+	for k, v := range from.all() {
 		old, _ := to.get(k)
 		inner, ok1 := old.(*dict)
 		more, ok2 := v.(*dict)
 		if deep && ok1 && ok2 {
 			merged := inner.copy()
-			if err := merge(merged, more, deep, depth+1); err != nil {
-				return err
-			}
+			merge(merged, more, deep, depth+1)
 			v = merged
 		}
 		to.set(k, v)
 	}
-	return nil
 }
 
 func dictToItems(c *call) any {
 	var items []any
-	d := c.dict(0)
-	for _, k := range d.list() {
+	for k, v := range c.dict(0).all() {
 		item := newDict()
-		v, _ := d.get(k)
 		item.set(c.text(1, "key"), k)
 		item.set(c.text(2, "value"), v)
 		items = append(items, item)
@@ -127,24 +118,17 @@ func itemsToDict(c *call) any {
 // sets makes the operations on lists as sets, in the order of their items.
 func sets(keep func(inA, inB bool) bool) operator {
 	return func(c *call) any {
-		all := append(slices.Clone(c.items(0)), c.items(1)...)
 		a, b, seen := newDict(), newDict(), newDict()
-		for _, v := range c.items(0) {
-			must(0, a.set(v, v))
-		}
-		for _, v := range c.items(1) {
-			must(0, b.set(v, v))
-		}
-		var kept []any
-		for _, v := range all {
-			_, inA := a.get(v)
-			_, inB := b.get(v)
-			if _, again := seen.get(v); !again && keep(inA, inB) {
-				kept = append(kept, v)
+		for i, set := range []*dict{a, b} {
+			for _, v := range c.items(i) {
+				check(set.set(v, v))
 			}
-			seen.set(v, v)
 		}
-		return newList(kept)
+		return kept(slices.Concat(c.items(0), c.items(1)), func(v any) bool {
+			again := seen.has(v)
+			seen.set(v, v)
+			return !again && keep(a.has(v), b.has(v))
+		})
 	}
 }
 
@@ -168,22 +152,18 @@ func flatten(c *call) any {
 }
 
 func mandatory(c *call) any {
-	m, ok := c.args[0].(*missing)
-	if !ok {
-		return c.args[0]
+	if m, ok := c.args[0].(*missing); ok {
+		require(!c.has(1), &engine.Error{Position: m.at, Text: c.text(1, "")})
+		m.report()
 	}
-	if c.has(1) {
-		panic(failure{&engine.Error{Position: m.at, Text: c.text(1, "")}})
-	}
-	m.report()
 	return c.args[0]
 }
 
 func ternary(c *call) any {
-	switch {
-	case c.args[0] == none && !absent(c.args[3]):
-		return c.args[3]
-	case isTrue(c.args[0]):
+	if c.args[0] == none {
+		return c.or(3, c.args[2])
+	}
+	if isTrue(c.args[0]) {
 		return c.args[1]
 	}
 	return c.args[2]
@@ -205,29 +185,21 @@ func zip(c *call) any {
 	return newList(tuples)
 }
 
+// digests are those of the filter hash, whose default is sha1.
+var digests = map[string]func() stdhash.Hash{"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
+
 // hashFilter makes the filters of digests; the name is an argument if it is empty.
 func hashFilter(name string) operator {
 	return func(c *call) any {
-		b := []byte(str(c.args[0]))
 		which := name
 		if which == "" {
 			which = c.text(1, "sha1")
 		}
-		switch which {
-		case "md5":
-			h := md5.Sum(b)
-			return hex.EncodeToString(h[:])
-		case "sha1":
-			h := sha1.Sum(b)
-			return hex.EncodeToString(h[:])
-		case "sha256":
-			h := sha256.Sum256(b)
-			return hex.EncodeToString(h[:])
-		case "sha512":
-			h := sha512.Sum512(b)
-			return hex.EncodeToString(h[:])
-		}
-		panic(failure{fmt.Errorf("unknown digest %s: use md5, sha1, sha256 or sha512", which)})
+		newDigest := digests[which]
+		failIf(newDigest == nil, "unknown digest %s: use md5, sha1, sha256 or sha512", which)
+		h := newDigest()
+		io.WriteString(h, str(c.args[0]))
+		return hex.EncodeToString(h.Sum(nil))
 	}
 }
 
@@ -242,9 +214,7 @@ func regexReplace(c *call) any {
 	var out []byte
 	end := 0
 	matches := re.FindAllStringSubmatchIndex(s, maxMatches+1)
-	if len(matches) > maxMatches {
-		panic(failure{errMatches})
-	}
+	require(len(matches) <= maxMatches, errMatches)
 	for _, m := range matches {
 		out = append(out, s[end:m[0]]...)
 		out = re.ExpandString(out, template, s, m)
@@ -259,28 +229,21 @@ func regexReplace(c *call) any {
 	return c.sized(string(append(out, s[end:]...)))
 }
 
+var replacementPattern = regexp.MustCompile(`(?s)\$|\\g<[^>]*>|\\.`)
+
 // goReplacement converts Python's \1 and \g<name> to what Go expands.
 func goReplacement(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
+	return replacementPattern.ReplaceAllStringFunc(s, func(m string) string {
 		switch {
-		case s[i] == '$':
-			b.WriteString("$$")
-		case s[i] != '\\' || i+1 == len(s):
-			b.WriteByte(s[i])
-		case s[i+1] >= '0' && s[i+1] <= '9':
-			i++
-			b.WriteString("${" + s[i:i+1] + "}")
-		case strings.HasPrefix(s[i:], `\g<`) && strings.Contains(s[i:], ">"):
-			name, _, _ := strings.Cut(s[i+3:], ">")
-			b.WriteString("${" + name + "}")
-			i += 3 + len(name)
-		default:
-			i++
-			b.WriteString(map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': `\`}[s[i]])
+		case m == "$":
+			return "$$"
+		case strings.HasPrefix(m, `\g<`):
+			return "${" + m[3:len(m)-1] + "}"
+		case m[1] >= '0' && m[1] <= '9':
+			return "${" + m[1:] + "}"
 		}
-	}
-	return b.String()
+		return map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': `\`}[m[1]]
+	})
 }
 
 // regexSearch returns the first match, or the groups of it that are asked for.
@@ -297,9 +260,8 @@ func regexSearch(c *call) any {
 	for i := range c.args[2:] {
 		name := strings.TrimPrefix(c.text(i+2, ""), `\`)
 		group := re.SubexpIndex(strings.TrimSuffix(strings.TrimPrefix(name, "g<"), ">"))
-		if _, err := fmt.Sscan(name, &group); err != nil && group < 0 || group >= len(m) {
-			panic(failure{fmt.Errorf("the regular expression has no group %s", name)})
-		}
+		_, err := fmt.Sscan(name, &group)
+		failIf(err != nil && group < 0 || group >= len(m), "the regular expression has no group %s", name)
 		groups = append(groups, m[group])
 	}
 	return newList(groups)
@@ -307,21 +269,12 @@ func regexSearch(c *call) any {
 
 func regexFindAll(c *call) any {
 	re := c.regex(c.text(1, ""), c.bool(3, false), c.bool(2, false))
-	var found []any
 	matches := re.FindAllStringSubmatch(str(c.args[0]), maxMatches+1)
-	if len(matches) > maxMatches {
-		panic(failure{errMatches})
-	}
-	for _, m := range matches {
-		switch len(m) {
-		case 1, 2:
-			found = append(found, m[len(m)-1])
-		default:
-			var groups []any
-			for _, g := range m[1:] {
-				groups = append(groups, g)
-			}
-			found = append(found, tuple(groups...))
+	require(len(matches) <= maxMatches, errMatches)
+	found := make([]any, len(matches))
+	for i, m := range matches {
+		if found[i] = m[len(m)-1]; len(m) > 2 {
+			found[i] = tuple(anys(m[1:])...)
 		}
 	}
 	c.growItems(int64(len(found)), 1)
@@ -332,17 +285,13 @@ func fromJSON(c *call) any {
 	d := json.NewDecoder(strings.NewReader(str(c.args[0])))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil || d.Decode(&struct{}{}) != io.EOF {
-		panic(failure{errors.New("the text is not JSON")})
-	}
+	failIf(d.Decode(&v) != nil || d.Decode(&struct{}{}) != io.EOF, "the text is not JSON")
 	return toValue(v)
 }
 
 func fromYAML(c *call) any {
 	var v any
-	if err := yamlv2.Unmarshal([]byte(str(c.args[0])), &v); err != nil {
-		panic(failure{errors.New("the text is not YAML")})
-	}
+	failIf(yamlv2.Unmarshal([]byte(str(c.args[0])), &v) != nil, "the text is not YAML")
 	return exact(v)
 }
 
@@ -404,9 +353,7 @@ type jsonWriter struct {
 }
 
 func (j *jsonWriter) write(v any, depth int) {
-	if depth > maxNesting {
-		panic(failure{errNesting})
-	}
+	require(depth <= maxNesting, errNesting)
 	if int64(j.Len()) > j.c.e.o.Bytes || j.indent > 100 {
 		j.c.grow(math.MaxInt64)
 	}
@@ -426,17 +373,14 @@ func (j *jsonWriter) write(v any, depth int) {
 		})
 	case bool, int64, float64:
 		j.WriteString(strings.NewReplacer("True", "true", "False", "false", "inf", "Infinity", "nan", "NaN").Replace(str(v)))
+	case null:
+		j.WriteString("null")
 	case *missing:
 		d.report()
 	default:
-		switch s, ok := asString(v); {
-		case ok:
-			j.quote(s)
-		case v == none:
-			j.WriteString("null")
-		default:
-			panic(failure{fmt.Errorf("a %s has no JSON", typeName(v))})
-		}
+		s, ok := asString(v)
+		failIf(!ok, "a %s has no JSON", typeName(v))
+		j.quote(s)
 	}
 }
 
@@ -465,17 +409,17 @@ func (j *jsonWriter) newLine(depth int) {
 	}
 }
 
+// jsonEscapes are the characters that have an escape of their own in JSON.
+var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}
+
 func (j *jsonWriter) quote(s string) {
 	j.WriteByte('"')
 	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			j.WriteByte('\\')
-			j.WriteRune(r)
+		switch short := jsonEscapes[r]; {
+		case short != "":
+			j.WriteString(short)
 		case r >= ' ' && r < 0x7f:
 			j.WriteRune(r)
-		case strings.ContainsRune("\n\r\t\b\f", r):
-			j.WriteString(map[rune]string{'\n': `\n`, '\r': `\r`, '\t': `\t`, '\b': `\b`, '\f': `\f`}[r])
 		case r > 0xffff:
 			high, low := utf16.EncodeRune(r)
 			fmt.Fprintf(j, `\u%04x\u%04x`, high, low)

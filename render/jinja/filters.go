@@ -122,16 +122,10 @@ func absolute(c *call) any {
 
 // attribute finds a path like a.b.0 in v, as the attribute arguments of filters do.
 func attribute(r *run, v, path any) any {
-	if n, ok := path.(int64); ok {
-		if got, ok := index(v, int64(n)); ok {
-			return got
-		}
-		return r.missed(fmt.Sprintf("item %d", n))
-	}
 	for part := range strings.SplitSeq(str(path), ".") {
 		var key any = part
 		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
-			key = int64(n)
+			key = n
 		}
 		got, ok := index(v, key)
 		if !ok {
@@ -206,24 +200,25 @@ func capitalize(s string) string {
 	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
 }
 
-// title makes the first letter of each word a capital, where words are what
-// spaces, dashes and opening brackets separate.
+// title makes the first letter of each word a capital, where words are what spaces, dashes and opening brackets separate.
 func title(s string) string {
-	var b strings.Builder
+	return titled(s, unicode.ToUpper, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("-({[<", r) })
+}
+
+// titled applies first to the first letter of each word, and makes the others small.
+func titled(s string, first func(rune) rune, separates func(rune) bool) string {
 	start := true
-	for _, r := range s {
+	return strings.Map(func(r rune) rune {
 		switch {
-		case unicode.IsSpace(r) || strings.ContainsRune("-({[<", r):
+		case separates(r):
 			start = true
-			b.WriteRune(r)
+			return r
 		case start:
 			start = false
-			b.WriteRune(unicode.ToUpper(r))
-		default:
-			b.WriteRune(unicode.ToLower(r))
+			return first(r)
 		}
-	}
-	return b.String()
+		return unicode.ToLower(r)
+	}, s)
 }
 
 func count(c *call) any {
@@ -237,10 +232,7 @@ func defaultTo(c *call) any {
 	if !isMissing(v) && (isTrue(v) || !c.bool(2, false)) {
 		return v
 	}
-	if absent(c.args[1]) {
-		return ""
-	}
-	return c.args[1]
+	return c.or(1, "")
 }
 
 func dictSort(c *call) any {
@@ -330,24 +322,21 @@ func fileSize(c *call) any {
 		n, ok = num{f: f}, err == nil
 	}
 	failIf(!ok, "want a number of bytes")
-	base, units := 1000.0, []string{"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"}
+	base, prefixes, unit := 1000.0, "kMGTPEZY", "B"
 	if c.bool(1, false) {
-		base, units = 1024, []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"}
+		base, prefixes, unit = 1024, "KMGTPEZY", "iB"
 	}
-	if n.f == 1 {
+	switch {
+	case n.f == 1:
 		return "1 Byte"
-	}
-	if n.f < base {
+	case n.f < base:
 		return fmt.Sprintf("%d Bytes", int64(n.f))
 	}
-	unit := base
-	for i, name := range units {
-		unit = math.Pow(base, float64(i+2))
-		if n.f < unit || i == len(units)-1 {
-			return fmt.Sprintf("%.1f %s", base*n.f/unit, name)
-		}
+	i, next := 0, base*base
+	for ; n.f >= next && i < len(prefixes)-1; i++ {
+		next = math.Pow(base, float64(i+3))
 	}
-	return nil
+	return fmt.Sprintf("%.1f %c%s", base*n.f/next, prefixes[i], unit)
 }
 
 func (c *call) oneOf(which string, choose func(n int) int) any {
@@ -367,10 +356,7 @@ func toFloat(c *call) any {
 			return f
 		}
 	}
-	if absent(c.args[1]) {
-		return float64(0)
-	}
-	return c.args[1]
+	return c.or(1, float64(0))
 }
 
 func parseFloat(s string) (float64, bool) {
@@ -381,10 +367,8 @@ func parseFloat(s string) (float64, bool) {
 
 func toInt(c *call) any {
 	if n, ok := number(c.args[0]); ok {
+		require(!n.real || math.Abs(n.f) < 1<<63, errTooLarge)
 		if n.real {
-			if math.Abs(n.f) >= 1<<63 || math.IsNaN(n.f) {
-				panic(failure{errTooLarge})
-			}
 			return int64(n.f)
 		}
 		return n.i
@@ -392,33 +376,23 @@ func toInt(c *call) any {
 	if s, ok := asString(c.args[0]); ok {
 		base := int(c.int(2, 10))
 		text := strings.ToLower(strings.TrimSpace(s))
-		for prefix, b := range map[string]int{"0x": 16, "0o": 8, "0b": 2} {
-			if base == b {
-				text = strings.TrimPrefix(text, prefix)
-			}
-		}
+		text = strings.TrimPrefix(text, map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
 		if i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), base, 64); err == nil {
-			return int64(i)
+			return i
 		}
 		if f, ok := parseFloat(s); ok && math.Abs(f) < 1<<63 {
 			return int64(f)
 		}
 	}
-	if absent(c.args[1]) {
-		return int64(0)
-	}
-	return c.args[1]
+	return c.or(1, int64(0))
 }
 
 func formatFilter(c *call) any {
+	arg := tuple(c.args[1:]...)
 	if len(c.named) > 0 {
-		d := newDict()
-		for _, name := range c.names {
-			d.set(name, c.named[name])
-		}
-		return c.sized(c.percentFormat(str(c.args[0]), d))
+		arg = c.mappingOf(nil)
 	}
-	return c.sized(c.percentFormat(str(c.args[0]), tuple(c.args[1:]...)))
+	return c.sized(c.percentFormat(str(c.args[0]), arg))
 }
 
 func groupBy(c *call) any {
@@ -513,8 +487,7 @@ func selection(byAttribute, want bool) operator {
 		key := func(v any) any { return v }
 		if byAttribute {
 			failIf(len(args) == 0, "want the name of an attribute")
-			path := args[0]
-			key, args = func(v any) any { return attribute(c.run, v, path) }, args[1:]
+			key, args = c.by(1), args[1:]
 		}
 		test := fn{do: func(c *call) any { return isTrue(c.args[0]) }}
 		if len(args) > 0 {
@@ -522,14 +495,19 @@ func selection(byAttribute, want bool) operator {
 			failIf(!ok, "there is no test %s", str(args[0]))
 			test, args = t, args[1:]
 		}
-		var kept []any
-		for _, v := range c.items(0) {
-			if isTrue(c.sub(test, append([]any{key(v)}, args...)...)) == want {
-				kept = append(kept, v)
-			}
-		}
-		return newList(kept)
+		return kept(c.items(0), func(v any) bool { return isTrue(c.sub(test, append([]any{key(v)}, args...)...)) == want })
 	}
+}
+
+// kept returns the items that are wanted.
+func kept(items []any, wanted func(v any) bool) any {
+	var all []any
+	for _, v := range items {
+		if wanted(v) {
+			all = append(all, v)
+		}
+	}
+	return newList(all)
 }
 
 func extreme(name string, sign int) operator {
@@ -573,34 +551,26 @@ func reverse(c *call) any {
 	return newList(items)
 }
 
+var roundings = map[string]func(float64) float64{"ceil": math.Ceil, "floor": math.Floor, "common": math.RoundToEven}
+
 func round(c *call) any {
 	n, ok := number(c.args[0])
 	failIf(!ok, "a %s cannot be rounded", typeName(c.args[0]))
-	digits := c.int(1, 0)
-	if digits > 300 || digits < -300 {
-		panic(failure{errTooLarge})
-	}
+	digits, method := c.int(1, 0), c.text(2, "common")
+	require(digits <= 300 && digits >= -300, errTooLarge)
+	rounded, ok := roundings[method]
+	failIf(!ok, "unknown rounding method: use common, ceil or floor")
 	scale := math.Pow(10, float64(digits))
-	switch method := c.text(2, "common"); method {
-	case "ceil":
-		return math.Ceil(n.f*scale) / scale
-	case "floor":
-		return math.Floor(n.f*scale) / scale
-	case "common":
-	default:
-		panic(failure{errors.New("unknown rounding method: use common, ceil or floor")})
-	}
-	if digits < 0 {
-		f := math.RoundToEven(n.f*scale) / scale
-		if !n.real {
-			return int64(f)
-		}
+	f := rounded(n.f*scale) / scale
+	switch {
+	case method != "common" || digits < 0 && n.real:
 		return f
-	}
-	if !n.real {
+	case digits < 0:
+		return int64(f)
+	case !n.real:
 		return n.i
 	}
-	f, _ := strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', int(digits), 64), 64) // exact, ties to even
+	f, _ = strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', int(digits), 64), 64) // exact, ties to even
 	return f
 }
 
@@ -646,16 +616,12 @@ func truncate(c *call) any {
 
 func unique(c *call) any {
 	by, seen := c.by(2), newDict()
-	var kept []any
-	for _, v := range c.items(0) {
+	return kept(c.items(0), func(v any) bool {
 		key := folded(by(v), c.bool(1, false))
-		if _, ok := seen.get(key); ok {
-			continue
-		}
+		again := seen.has(key)
 		check(seen.set(key, v))
-		kept = append(kept, v)
-	}
-	return newList(kept)
+		return !again
+	})
 }
 
 // urlEncode encodes a string, with its slashes, or a mapping as a query.
@@ -672,9 +638,8 @@ func urlEncode(c *call) any {
 	}
 	var parts []string
 	for _, p := range pairs {
-		kv := must(iterate(p))
-		failIf(len(kv) != 2, "want pairs of keys and values")
-		parts = append(parts, queryEncode(str(kv[0]))+"="+queryEncode(str(kv[1])))
+		k, v := keyAndValue(p)
+		parts = append(parts, queryEncode(str(k))+"="+queryEncode(str(v)))
 	}
 	return c.sized(strings.Join(parts, "&"))
 }
@@ -759,17 +724,14 @@ func wrapLine(chunks [][]rune, width int, breakWords bool) (lines []string) {
 }
 
 func xmlAttributes(c *call) any {
-	var parts []string
-	d := c.dict(0)
-	escape := htmlEscaper()
-	for _, k := range d.list() {
-		if v, _ := d.get(k); v != none && !isMissing(v) {
-			parts = append(parts, escape.Replace(str(k))+`="`+escape.Replace(str(v))+`"`)
+	s, escape := "", htmlEscaper()
+	for k, v := range c.dict(0).all() {
+		if v != none && !isMissing(v) {
+			s += " " + escape.Replace(str(k)) + `="` + escape.Replace(str(v)) + `"`
 		}
 	}
-	s := strings.Join(parts, " ")
-	if s != "" && c.bool(1, true) {
-		s = " " + s
+	if !c.bool(1, true) {
+		s = strings.TrimPrefix(s, " ")
 	}
 	return safe(s)
 }

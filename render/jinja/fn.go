@@ -79,6 +79,14 @@ func unknown(named map[string]any, params string) (names []string) {
 
 func absent(v any) bool { return v == nil }
 
+// or is argument i, or instead if it is not given.
+func (c *call) or(i int, instead any) any {
+	if absent(c.args[i]) {
+		return instead
+	}
+	return c.args[i]
+}
+
 // has reports whether argument i is given, and not None.
 func (c *call) has(i int) bool {
 	return i < len(c.args) && !absent(c.args[i]) && c.args[i] != none
@@ -203,15 +211,20 @@ func makeRange(c *call) any {
 
 // mapping returns what dict and namespace are made from: a mapping or pairs, then the named arguments in their order.
 func (c *call) mapping() *dict {
+	if !c.has(0) {
+		return c.mappingOf(nil)
+	}
+	if from, ok := c.args[0].(*dict); ok {
+		return c.mappingOf(from.items())
+	}
+	return c.mappingOf(c.items(0))
+}
+
+// mappingOf makes a mapping of pairs and the named arguments.
+func (c *call) mappingOf(pairs []any) *dict {
 	d := newDict()
-	if c.has(0) {
-		if from, ok := c.args[0].(*dict); ok {
-			d.update(from)
-		} else {
-			for _, pair := range c.items(0) {
-				check(d.set(keyAndValue(pair)))
-			}
-		}
+	for _, pair := range pairs {
+		check(d.set(keyAndValue(pair)))
 	}
 	for _, name := range c.names {
 		d.set(name, c.named[name])

@@ -1,9 +1,10 @@
 package jinja
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -14,7 +15,6 @@ type spec struct {
 	align     rune // < > ^ = or 0
 	sign      byte // + or space: what a positive number begins with
 	alternate bool // #
-	zero      bool
 	comma     string
 	width     int64
 	precision int // -1: none is given
@@ -30,9 +30,8 @@ func (c *call) percentFormat(format string, arg any) string {
 	mapping, _ := arg.(*dict)
 	used := 0
 	next := func() any {
-		if used++; used > len(args) {
-			panic(failure{errors.New("too few values for the format")})
-		}
+		used++
+		failIf(used > len(args), "too few values for the format")
 		return args[used-1]
 	}
 	var b strings.Builder
@@ -49,12 +48,12 @@ func (c *call) percentFormat(format string, arg any) string {
 			continue
 		}
 		var v any
-		if name != nil {
+		if name != "" {
 			failIf(mapping == nil, "the format needs a mapping")
 			var ok bool
-			if v, ok = mapping.get(*name); !ok {
-				panic(failure{fmt.Errorf("the mapping has no %s", *name)})
-			}
+			name = name[1 : len(name)-1]
+			v, ok = mapping.get(name)
+			failIf(!ok, "the mapping has no %s", name)
 			used = len(args)
 		} else {
 			v = next()
@@ -66,58 +65,45 @@ func (c *call) percentFormat(format string, arg any) string {
 	return b.String()
 }
 
-// percentSpec reads what follows a %.
-func percentSpec(format string, next func() any) (name *string, s spec, rest string) {
-	s = spec{precision: -1, fill: " ", align: '>'}
-	if strings.HasPrefix(format, "(") {
-		n, after, ok := strings.Cut(format[1:], ")")
-		failIf(!ok, "the format has no )")
-		name, format = &n, after
+var percentPattern = regexp.MustCompile(`(?s)^(\([^)]*\))?([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?[hlL]*(.?)`)
+
+// percentSpec reads what follows a %: (name), flags, width, precision, type.
+func percentSpec(format string, next func() any) (name string, s spec, rest string) {
+	m := percentPattern.FindStringSubmatch(format)
+	failIf(m[5] == "", "the format ends inside a placeholder")
+	flag := func(c string) bool { return strings.Contains(m[2], c) }
+	s = spec{precision: -1, fill: " ", align: '>', alternate: flag("#"), verb: m[5][0]}
+	switch {
+	case flag("+"):
+		s.sign = '+'
+	case flag(" "):
+		s.sign = ' '
 	}
-	for format != "" && strings.IndexByte("-+ #0", format[0]) >= 0 {
-		switch format[0] {
-		case '-':
-			s.align = '<'
-		case '+':
-			s.sign = '+'
-		case ' ':
-			s.sign = max(s.sign, ' ')
-		case '#':
-			s.alternate = true
-		case '0':
-			s.zero = true
+	number := func(text string) int64 {
+		if text != "*" {
+			return digits(text)
 		}
-		format = format[1:]
-	}
-	number := func() int64 {
-		if strings.HasPrefix(format, "*") {
-			format = format[1:]
-			n, ok := next().(int64)
-			failIf(!ok, "* in the format wants a whole number")
-			return n
-		}
-		digits := len(format) - len(strings.TrimLeft(format, "0123456789"))
-		n, err := strconv.ParseInt("0"+format[:digits], 10, 64)
-		if err != nil {
-			check(errTooLarge)
-		}
-		format = format[digits:]
+		n, ok := next().(int64)
+		failIf(!ok, "* in the format wants a whole number")
 		return n
 	}
-	if s.width = number(); s.width < 0 {
-		s.align, s.width = '<', -s.width
+	if s.width = number(m[3]); s.width < 0 || flag("-") {
+		s.align, s.width = '<', max(s.width, -s.width)
 	}
-	if strings.HasPrefix(format, ".") {
-		format = format[1:]
-		s.precision = int(min(max(number(), 0), math.MaxInt32))
+	if m[4] != "" {
+		s.precision = int(min(max(number(m[4][1:]), 0), math.MaxInt32))
 	}
-	format = strings.TrimLeft(format, "hlL")
-	failIf(format == "", "the format ends inside a placeholder")
-	s.verb = format[0]
-	if s.zero && s.align == '>' && strings.IndexByte("diouxXeEfFgG", s.verb) >= 0 {
+	if flag("0") && s.align == '>' && strings.IndexByte("diouxXeEfFgG", s.verb) >= 0 {
 		s.fill, s.align = "0", '='
 	}
-	return name, s, format[1:]
+	return m[1], s, format[len(m[0]):]
+}
+
+// digits is the number that a format has, 0 if it has none.
+func digits(text string) int64 {
+	n, err := strconv.ParseInt("0"+text, 10, 64)
+	require(err == nil, errTooLarge)
+	return n
 }
 
 // formatOne writes v as s says, for both kinds of formats.
@@ -148,10 +134,7 @@ func (c *call) formatOne(v any, s spec) string {
 		if n.real {
 			n.i = int64(n.f)
 		}
-		base := map[byte]int{'x': 16, 'X': 16, 'o': 8, 'b': 2}[s.verb]
-		if base == 0 {
-			base = 10
-		}
+		base := cmp.Or(map[byte]int{'x': 16, 'X': 16, 'o': 8, 'b': 2}[s.verb], 10)
 		text = strings.TrimPrefix(strconv.FormatInt(n.i, base), "-")
 		if zeros := s.precision - len(text); zeros > 0 {
 			c.grow(int64(zeros))
@@ -169,7 +152,7 @@ func (c *call) formatOne(v any, s spec) string {
 		text = s.formatReal(math.Abs(n.f))
 		sign = s.signOf(math.Signbit(n.f))
 	default:
-		panic(failure{fmt.Errorf("unknown format %q", string(s.verb))})
+		failf("unknown format %q", string(s.verb))
 	}
 	if s.comma != "" && isNumber {
 		text = grouped(text, s.comma)
@@ -191,28 +174,20 @@ func (s spec) signOf(negative bool) string {
 }
 
 func (s spec) formatReal(f float64) string {
-	precision := min(s.precision, 1000)
+	precision, verb := min(s.precision, 1000), string(s.verb)
 	if precision < 0 {
 		precision = 6
 	}
-	switch s.verb {
-	case '%':
-		return strconv.FormatFloat(f*100, 'f', precision, 64) + "%"
-	case 'g', 'G':
-		text := fmt.Sprintf("%.*g", max(precision, 1), f)
+	switch verb {
+	case "%":
+		return fmt.Sprintf("%.*f%%", precision, f*100)
+	case "g", "G":
+		precision = max(precision, 1)
 		if s.alternate {
-			text = fmt.Sprintf("%#.*g", max(precision, 1), f)
+			return fmt.Sprintf("%#.*"+verb, precision, f)
 		}
-		if s.verb == 'G' {
-			text = strings.ToUpper(text)
-		}
-		return text
 	}
-	verb := s.verb
-	if verb == 'F' {
-		verb = 'f'
-	}
-	return strconv.FormatFloat(f, verb, precision, 64)
+	return fmt.Sprintf("%.*"+verb, precision, f)
 }
 
 // grouped puts a separator between thousands.
@@ -225,22 +200,24 @@ func grouped(text, sep string) string {
 }
 
 func formatMethod(c *call) any {
-	next := 0
-	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) any {
+	return c.formatText(func(name string) (any, bool) {
 		if i, err := strconv.Atoi(name); err == nil {
 			failIf(i+1 >= len(c.args) || i < 0, "the format wants %d values, %d are given", i+1, len(c.args)-1)
-			return c.args[i+1]
+			return c.args[i+1], true
 		}
 		v, ok := c.named[name]
-		failIf(!ok, "the format wants a %s, which is not given", name)
-		return v
-	}))
+		return v, ok
+	})
 }
 
 func formatMap(c *call) any {
+	return c.formatText(func(name string) (any, bool) { return c.dict(1).get(name) })
+}
+
+func (c *call) formatText(value func(name string) (any, bool)) any {
 	next := 0
 	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) any {
-		v, ok := c.dict(1).get(name)
+		v, ok := value(name)
 		failIf(!ok, "the format wants a %s, which is not given", name)
 		return v
 	}))
@@ -336,49 +313,29 @@ func (c *call) follow(v any, path string) (any, string) {
 	return got, rest
 }
 
+var bracePattern = regexp.MustCompile(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_])?(\.\d*)?([sdxXobceEfFgG%])?$`)
+
 // braceSpec reads [[fill]align][sign][#][0][width][,][.precision][type].
 func braceSpec(text string, v any) spec {
-	s, whole := spec{precision: -1, fill: " "}, text
-	runes := []rune(text)
-	if len(runes) > 1 && strings.ContainsRune("<>^=", runes[1]) {
-		s.fill, s.align, runes = string(runes[0]), runes[1], runes[2:]
-	} else if len(runes) > 0 && strings.ContainsRune("<>^=", runes[0]) {
-		s.align, runes = runes[0], runes[1:]
-	}
-	text = string(runes)
-	take := func(chars string) byte {
-		if text != "" && strings.IndexByte(chars, text[0]) >= 0 {
-			c := text[0]
-			text = text[1:]
-			return c
-		}
-		return 0
-	}
-	if s.sign = take("+- "); s.sign == '-' {
-		s.sign = 0
-	}
-	s.alternate = take("#") != 0
-	if take("0") != 0 && s.align == 0 {
+	m := bracePattern.FindStringSubmatch(text)
+	failIf(m == nil, "unknown format %q", text)
+	s := spec{precision: -1, fill: cmp.Or(m[1], " "), alternate: m[4] != "", width: digits(m[6]), comma: m[7]}
+	if m[2] != "" {
+		s.align = rune(m[2][0])
+	} else if m[5] != "" {
 		s.fill, s.align = "0", '='
 	}
-	digits := func() (n int64) {
-		for d := take("0123456789"); d != 0 && n < math.MaxInt32; d = take("0123456789") {
-			n = n*10 + int64(d-'0')
-		}
-		return n
+	if m[3] == "+" || m[3] == " " {
+		s.sign = m[3][0]
 	}
-	s.width = digits()
-	if sep := take(",_"); sep != 0 {
-		s.comma = string(sep)
+	if m[8] != "" {
+		s.precision = int(min(digits(m[8][1:]), math.MaxInt32))
 	}
-	if take(".") != 0 {
-		s.precision = int(digits())
-	}
-	if s.verb = take("sdxXobceEfFgG%"); text != "" {
-		failf("unknown format %q", text)
+	if m[9] != "" {
+		s.verb = m[9][0]
 	}
 	n, isNumber := number(v)
-	if _, ok := v.(bool); ok && whole == "" {
+	if _, ok := v.(bool); ok && text == "" {
 		isNumber = false // a word
 	}
 	if isNumber {

@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -158,13 +156,13 @@ func countOf(c *call) any {
 	if s, ok := asString(c.args[0]); ok {
 		return int64(strings.Count(s, c.text(1, "")))
 	}
-	n := 0
+	n := int64(0)
 	for _, v := range c.items(0) {
 		if equal(v, c.args[1]) {
 			n++
 		}
 	}
-	return int64(n)
+	return n
 }
 
 // affix makes startswith and endswith, which take one text or a tuple of them.
@@ -199,9 +197,8 @@ func isUpper(s string) bool { return s == strings.ToUpper(s) && s != strings.ToL
 
 func joinMethod(c *call) any {
 	for _, v := range c.items(1) {
-		if _, ok := asString(v); !ok {
-			panic(failure{fmt.Errorf("want strings to join, got a %s", typeName(v))})
-		}
+		_, ok := asString(v)
+		failIf(!ok, "want strings to join, got a %s", typeName(v))
 	}
 	c.args = []any{c.args[1], c.args[0]}
 	return join(c)
@@ -226,10 +223,9 @@ func partition(index func(s, sub string) int) operator {
 	last := index("aa", "a") > 0
 	return func(c *call) any {
 		s, sep := str(c.args[0]), c.text(1, "")
+		failIf(sep == "", "the separator is empty")
 		i := index(s, sep)
 		switch {
-		case sep == "":
-			panic(failure{errors.New("the separator is empty")})
 		case i < 0 && last:
 			return tuple("", "", s)
 		case i < 0:
@@ -242,57 +238,48 @@ func partition(index func(s, sub string) int) operator {
 // split makes split and rsplit: at white space, or at a separator, n times.
 func split(last bool) operator {
 	return func(c *call) any {
-		s, n := str(c.args[0]), c.int(2, -1)
-		if !c.has(1) {
-			return c.stringList(splitSpace(s, n, last))
-		}
-		sep := c.text(1, "")
-		failIf(sep == "", "the separator is empty")
-		if n < 0 || !last {
-			return c.stringList(strings.SplitN(s, sep, int(min(max(n, -2), 1<<31))+1+min(0, int(max(n, -1)))))
-		}
+		s, sep, n := str(c.args[0]), c.text(1, ""), c.int(2, -1)
+		failIf(c.has(1) && sep == "", "the separator is empty")
 		var parts []string
-		for i := strings.LastIndex(s, sep); i >= 0 && n > 0; i = strings.LastIndex(s, sep) {
-			parts = append(parts, s[i+len(sep):])
-			s = s[:i]
+		if sep == "" && last {
+			s = strings.TrimRightFunc(s, unicode.IsSpace)
+		} else if sep == "" {
+			s = strings.TrimLeftFunc(s, unicode.IsSpace)
+		}
+		for start, end := separator(s, sep, last); n != 0 && start >= 0; start, end = separator(s, sep, last) {
+			if last {
+				parts, s = append(parts, s[end:]), s[:start]
+			} else {
+				parts, s = append(parts, s[:start]), s[end:]
+			}
 			n--
 		}
-		parts = append(parts, s)
-		slices.Reverse(parts)
+		if s != "" || sep != "" {
+			parts = append(parts, s)
+		}
+		if last {
+			slices.Reverse(parts)
+		}
 		return c.stringList(parts)
 	}
 }
 
-func splitSpace(s string, n int64, last bool) (parts []string) {
-	if n < 0 {
-		return strings.Fields(s)
+// separator finds the first or the last sep in s, or white space if sep is empty.
+func separator(s, sep string, last bool) (start, end int) {
+	switch {
+	case sep != "" && last:
+		start = strings.LastIndex(s, sep)
+	case sep != "":
+		start = strings.Index(s, sep)
+	case last:
+		word := strings.LastIndexFunc(s, unicode.IsSpace)
+		_, size := utf8.DecodeRuneInString(s[max(word, 0):])
+		return min(word, len(strings.TrimRightFunc(s[:max(word, 0)], unicode.IsSpace))), word + size
+	default:
+		start = strings.IndexFunc(s, unicode.IsSpace)
+		return start, len(s) - len(strings.TrimLeftFunc(s[max(start, 0):], unicode.IsSpace))
 	}
-	if last {
-		for s = strings.TrimRightFunc(s, unicode.IsSpace); s != ""; n-- {
-			i := strings.LastIndexFunc(s, unicode.IsSpace)
-			if n == 0 || i < 0 {
-				parts = append(parts, strings.TrimLeftFunc(s, unicode.IsSpace)[:])
-				if n == 0 {
-					parts[len(parts)-1] = s
-				}
-				break
-			}
-			_, size := utf8.DecodeRuneInString(s[i:])
-			parts = append(parts, s[i+size:])
-			s = strings.TrimRightFunc(s[:i], unicode.IsSpace)
-		}
-		slices.Reverse(parts)
-		return parts
-	}
-	for s = strings.TrimLeftFunc(s, unicode.IsSpace); s != ""; n-- {
-		i := strings.IndexFunc(s, unicode.IsSpace)
-		if n == 0 || i < 0 {
-			return append(parts, s)
-		}
-		parts = append(parts, s[:i])
-		s = strings.TrimLeftFunc(s[i:], unicode.IsSpace)
-	}
-	return parts
+	return start, start + len(sep)
 }
 
 // splitLines is Python's splitlines: a line end at the end does not begin a line.
@@ -306,11 +293,11 @@ func splitLines(s string, keep bool) (lines []string) {
 		if strings.HasPrefix(s[i:], "\r\n") {
 			n = 2
 		}
+		end := i
 		if keep {
-			lines = append(lines, s[:i+n])
-		} else {
-			lines = append(lines, s[:i])
+			end += n
 		}
+		lines = append(lines, s[:end])
 		s = s[i+n:]
 	}
 	return lines
@@ -327,44 +314,24 @@ func swapCase(s string) string {
 
 // pythonTitle is the method title, for which everything but a letter ends a word. Jinja's filter of that name differs.
 func pythonTitle(s string) string {
-	inWord := false
-	return strings.Map(func(r rune) rune {
-		first := !inWord
-		inWord = unicode.IsLetter(r)
-		if first {
-			return unicode.ToTitle(r)
-		}
-		return unicode.ToLower(r)
-	}, s)
+	return titled(s, unicode.ToTitle, func(r rune) bool { return !unicode.IsLetter(r) })
 }
 
 func dictGet(c *call) any {
 	if v, ok := c.dict(0).get(c.args[1]); ok {
 		return v
 	}
-	if absent(c.args[2]) {
-		return none
-	}
-	return c.args[2]
+	return c.or(2, none)
 }
 
 func dictPop(c *call) any {
-	v, ok := c.dict(0).get(c.args[1])
-	switch {
-	case ok:
-		c.dict(0).remove(c.args[1])
-	case absent(c.args[2]):
-		panic(failure{errors.New("there is no such key")})
-	default:
-		v = c.args[2]
-	}
+	failIf(!c.dict(0).has(c.args[1]) && absent(c.args[2]), "there is no such key")
+	v := dictGet(c)
+	c.dict(0).remove(c.args[1])
 	return v
 }
 
 func setDefault(c *call) any {
-	if v, ok := c.dict(0).get(c.args[1]); ok {
-		return v
-	}
 	v := dictGet(c)
 	check(c.dict(0).set(c.args[1], v))
 	return v
@@ -380,22 +347,17 @@ func updateDict(c *call) any {
 }
 
 func dictValues(c *call) any {
-	d := c.dict(0)
 	var values []any
-	for _, k := range d.list() {
-		v, _ := d.get(k)
+	for _, v := range c.dict(0).all() {
 		values = append(values, v)
 	}
 	return newList(values)
 }
 
 func listIndex(c *call) any {
-	for i, v := range c.items(0) {
-		if equal(v, c.args[1]) {
-			return int64(i)
-		}
-	}
-	panic(failure{errors.New("the item is not in the list")})
+	i := slices.IndexFunc(c.items(0), func(v any) bool { return equal(v, c.args[1]) })
+	failIf(i < 0, "the item is not in the list")
+	return int64(i)
 }
 
 func listInsert(c *call) any {

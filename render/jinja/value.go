@@ -58,13 +58,18 @@ func (d *dict) get(key any) (any, bool) {
 	return v, ok
 }
 
+func (d *dict) has(key any) bool {
+	_, ok := d.get(key)
+	return ok
+}
+
 func (d *dict) set(key, v any) error {
 	d.load()
 	k, err := hash(key)
 	if err != nil {
 		return err
 	}
-	if _, ok := d.m[k]; !ok {
+	if !d.has(key) {
 		d.keys = append(d.keys, key)
 	}
 	d.m[k] = v
@@ -72,15 +77,10 @@ func (d *dict) set(key, v any) error {
 }
 
 func (d *dict) remove(key any) {
-	k, err := hash(key)
-	if _, ok := d.m[k]; err != nil || !ok {
-		return
+	if k, err := hash(key); err == nil {
+		delete(d.m, k)
+		d.keys = slices.DeleteFunc(d.keys, func(o any) bool { return must(hash(o)) == k })
 	}
-	delete(d.m, k)
-	d.keys = slices.DeleteFunc(d.keys, func(o any) bool {
-		h, _ := hash(o)
-		return h == k
-	})
 }
 
 func (d *dict) copy() *dict {
