@@ -13,7 +13,7 @@ import (
 // it was transformed: those that differ in other, the error with other secrets. other is nil
 // if there was no such error.
 func masked(err, other error) error {
-	if err == nil || other != nil && err.Error() == other.Error() {
+	if other != nil && err.Error() == other.Error() {
 		return err
 	}
 	var missing, otherMissing *engine.MissingError
