@@ -69,7 +69,7 @@ func unexpanded(text string) error {
 	case !closed || name == "" || strings.Trim(name, nameCharacters) != "":
 		return errors.New("the URL has $(…) as its host or port, which nothing replaces")
 	}
-	return fmt.Errorf("the URL has $(%s) in it, which Kubernetes leaves as it is when the container has no such variable; that of a Service is there only if the Service was there before the Pod, in the same namespace", name)
+	return fmt.Errorf("the URL contains $(%s), which Kubernetes did not replace: the container has no such variable; the variables of a Service are set only if it existed before the Pod, in the same namespace", name)
 }
 
 // String returns the URL without user information, query and references, any of which may
