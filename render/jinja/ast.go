@@ -8,10 +8,8 @@ import "initbox/render/engine"
 type (
 	// An expr is an expression.
 	expr interface{ eval(f *frame) any }
-
 	// A stmt is a tag, or the text between two.
 	stmt interface{ exec(f *frame) flow }
-
 	// A target is what a value is assigned to.
 	target interface{ assign(f *frame, v any) }
 
@@ -21,7 +19,6 @@ type (
 // Expressions.
 type (
 	constant struct{ v any }
-
 	variable struct {
 		at     position
 		id     string
@@ -30,24 +27,19 @@ type (
 		called bool   // rather than passed on
 		fn     *op    // the function of that name; may be nil
 	}
-
 	// operation is an operator, a filter, a test, an attribute, a literal list:
 	// all that computes a value from the values of its arguments.
 	operation struct {
 		op
 		args []argument
 	}
-
 	junction struct { // and, or
 		and         bool
 		left, right expr
 	}
-
-	negation struct{ of expr } // not
-
+	negation    struct{ of expr }            // not
 	conditional struct{ test, yes, no expr } // no may be nil
-
-	comparison struct { // a < b < c
+	comparison  struct {                     // a < b < c
 		first expr
 		links []link
 	}
@@ -55,13 +47,11 @@ type (
 		op
 		right expr
 	}
-
 	invocation struct {
 		at     position
 		callee expr
 		args   []argument
 	}
-
 	methodCall struct {
 		at     position
 		of     expr
@@ -69,13 +59,11 @@ type (
 		missed string
 		args   []argument
 	}
-
 	// captured is the text of a body, as {% set %} and {% filter %} use it.
 	captured struct {
 		body []stmt
 		own  bool // it is kept even where the output of the template is not
 	}
-
 	argument struct {
 		kind  int    // argPositional, …
 		name  string // of a named one
@@ -85,14 +73,12 @@ type (
 
 // Statements.
 type (
-	text string
-
+	text   string
 	output struct { // {{ }}, {% filter %} and {% call %}
 		at  position
 		of  expr
 		tag bool // one of the tags: never escaped
 	}
-
 	loopStmt struct {
 		at           position
 		target       target
@@ -100,7 +86,6 @@ type (
 		recursive    bool
 		body, orElse []stmt
 	}
-
 	ifStmt struct {
 		branches []branch // if, elif
 		orElse   []stmt
@@ -109,7 +94,6 @@ type (
 		test expr
 		body []stmt
 	}
-
 	withStmt struct {
 		assignments []assignment
 		body        []stmt
@@ -119,36 +103,28 @@ type (
 		target target
 		value  expr
 	}
-
-	doStmt struct{ of expr }
-
+	doStmt     struct{ of expr }
 	autoescape struct {
 		enabled expr
 		body    []stmt
 	}
-
 	block struct {
 		at               position
 		name             string
 		scoped, required bool
 		body             []stmt
 	}
-
-	extends struct{ reference }
-
-	include struct{ reference }
-
+	extends  struct{ reference }
+	include  struct{ reference }
 	importAs struct {
 		reference
 		target target
 	}
-
 	importFrom struct {
 		reference
 		names []imported
 	}
 	imported struct{ name, as string }
-
 	// reference names a template.
 	reference struct {
 		at       position
@@ -157,7 +133,6 @@ type (
 		optional bool // ignore missing
 		context  bool // with context
 	}
-
 	macroStmt struct {
 		at       position
 		name     string // "" of a caller
@@ -166,21 +141,18 @@ type (
 		body     []stmt
 		uses     map[string]bool // of caller, kwargs and varargs those that the body names
 	}
-
 	continueStmt struct{}
 	breakStmt    struct{}
 )
 
 // Targets.
 type (
-	nameTarget string
-
+	nameTarget      string
 	attributeTarget struct { // of a namespace
 		at   position
 		of   expr
 		name string
 	}
-
 	tupleTarget struct {
 		at    position
 		items []target

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 
 	"initbox/render/engine"
@@ -71,23 +72,20 @@ func (t *template) context(f *frame) *templateContext {
 
 // visible returns the names that are set in f and around it.
 func (f *frame) visible() map[string]any {
-	all := maps.Clone(f.ctx.outer)
-	if all == nil {
-		all = map[string]any{}
-	}
+	all := map[string]any{}
+	maps.Copy(all, f.ctx.outer)
 	maps.Copy(all, f.ctx.vars)
-	var add func(f *frame)
-	add = func(f *frame) {
-		if f.outer != nil {
-			add(f.outer)
-		}
-		for _, b := range f.vars {
+	var frames []*frame
+	for s := f; s != nil; s = s.outer {
+		frames = append(frames, s)
+	}
+	for _, s := range slices.Backward(frames) {
+		for _, b := range s.vars {
 			if b.v != unset {
 				all[b.name] = b.v
 			}
 		}
 	}
-	add(f)
 	f.step(len(all) / 8)
 	return all
 }
@@ -110,43 +108,38 @@ func (f *frame) lookup(name string) (any, bool) {
 
 // global finds a name in the data. Values, Env and Pod are visible everywhere.
 func (ctx *templateContext) global(r *run, name string) (any, bool) {
-	switch name {
-	case "Values":
+	switch {
+	case name == "Values":
 		return r.values, true
-	case "Env":
+	case name == "Env":
 		return r.env, true
-	case "Pod":
+	case name == "Pod":
 		return r.pod, true
-	}
-	if !ctx.data {
+	case !ctx.data:
 		return nil, false
 	}
 	return r.values.get(name)
 }
 
 func (f *frame) set(name string, v any) {
-	if f.top {
+	i := slices.IndexFunc(f.vars, func(b binding) bool { return b.name == name })
+	switch {
+	case f.top:
 		f.ctx.vars[name] = v
 		f.ctx.private[name] = strings.HasPrefix(name, "_")
-		return
+	case i >= 0:
+		f.vars[i].v = v
+	default:
+		f.vars = append(f.vars, binding{name, v})
 	}
-	for i := range f.vars {
-		if f.vars[i].name == name {
-			f.vars[i].v = v
-			return
-		}
-	}
-	f.vars = append(f.vars, binding{name, v})
 }
 
-// inner makes a scope in f.
 func (f *frame) inner() *frame {
 	g := *f
 	g.outer, g.vars, g.top = f, nil, false
 	return &g
 }
 
-// execute executes a body.
 func (f *frame) execute(body []stmt) flow {
 	for _, s := range body {
 		if how := s.exec(f); how != normal {
@@ -273,14 +266,12 @@ func (t *attributeTarget) assign(f *frame, v any) {
 
 func (t *tupleTarget) assign(f *frame, v any) {
 	items := must(iterate(v))
-	_, absent := v.(*missing)
-	failIf(!absent && len(items) != len(t.items), "there are %d items for %d names", len(items), len(t.items))
+	if _, absent := v.(*missing); absent {
+		items = slices.Repeat([]any{v}, len(t.items))
+	}
+	failIf(len(items) != len(t.items), "there are %d items for %d names", len(items), len(t.items))
 	for i, to := range t.items {
-		if absent {
-			to.assign(f, v)
-		} else {
-			to.assign(f, items[i])
-		}
+		to.assign(f, items[i])
 	}
 }
 
@@ -339,13 +330,13 @@ func (b *blocks) attr(name string) (any, bool) {
 	return &blockReference{b.run, b.ctx, name, 0}, ok
 }
 
-// find returns the template that r names, nil if it is optional and not there.
-func (r *reference) find(f *frame) *template {
+// find returns the template that r names, nil if it is optional and not there, and the context to render it in.
+func (r *reference) find(f *frame) (*template, *templateContext) {
 	v := r.name.eval(f)
 	f.enter(r.at)
 	if m, ok := v.(*missing); ok {
 		m.report()
-		return nil
+		return nil, &templateContext{}
 	}
 	choices := []any{v}
 	if _, ok := asString(v); !ok {
@@ -353,35 +344,29 @@ func (r *reference) find(f *frame) *template {
 		choices = must(iterate(v))
 	}
 	for _, name := range choices {
-		if t := f.e.partials[str(name)]; t != nil {
-			return t
+		switch t := f.e.partials[str(name)]; {
+		case t != nil && r.context:
+			return t, t.context(f)
+		case t != nil:
+			return t, t.context(nil)
 		}
 	}
 	if !r.optional && len(choices) > 0 {
 		text := fmt.Sprintf("there is no template %s to include", str(choices[len(choices)-1]))
 		check(&engine.Error{Position: r.at, Text: text, Fix: similarTo(str(choices[0]), f.e.partials)})
 	}
-	return nil
-}
-
-// contextFor makes the context of the template t that r names.
-func (r *reference) contextFor(t *template, f *frame) *templateContext {
-	if r.context {
-		return t.context(f)
-	}
-	return t.context(nil)
+	return nil, &templateContext{}
 }
 
 func (i *include) exec(f *frame) flow {
-	if t := i.find(f); t != nil {
-		f.render(t, i.contextFor(t, f), f.out)
-	}
+	t, ctx := i.find(f)
+	f.render(t, ctx, f.out)
 	f.depth--
 	return normal
 }
 
 func (e *extends) exec(f *frame) flow {
-	t := e.find(f) // whose depth counts until the page is rendered
+	t, _ := e.find(f) // whose depth counts until the page is rendered
 	failIf(f.page.parent != nil, "the template extends another already")
 	if f.page.parent = t; t != nil {
 		for name, b := range t.blocks {
@@ -406,15 +391,11 @@ func (m *module) attr(name string) (any, bool) {
 
 // load renders a template for what it defines.
 func (r *reference) load(f *frame) *module {
-	m := &module{ctx: &templateContext{}}
-	if t := r.find(f); t != nil {
-		var text strings.Builder
-		m.ctx = r.contextFor(t, f)
-		f.render(t, m.ctx, &text)
-		m.text = text.String()
-	}
+	var text strings.Builder
+	t, ctx := r.find(f)
+	f.render(t, ctx, &text)
 	f.depth--
-	return m
+	return &module{ctx, text.String()}
 }
 
 func (i *importAs) exec(f *frame) flow {

@@ -3,8 +3,10 @@ package jinja
 import (
 	"errors"
 	"fmt"
+	"html"
 	"math"
 	"math/rand/v2"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -176,7 +178,7 @@ func slicesFilter(c *call) any {
 	failIf(n < 1, "the number of slices must be at least 1")
 	c.growItems(n, 2)
 	size, longer := int64(len(all))/n, int64(len(all))%n
-	var parts []any
+	parts := make([]any, n)
 	for i := range n {
 		take := size
 		if i < longer {
@@ -187,7 +189,7 @@ func slicesFilter(c *call) any {
 		if c.has(2) && longer > 0 && i >= longer {
 			part = append(part, c.args[2])
 		}
-		parts = append(parts, newList(part))
+		parts[i] = newList(part)
 	}
 	return newList(parts)
 }
@@ -259,12 +261,8 @@ func (c *call) sorted(items []any, reverse bool, key func(any) any) any {
 		}
 	}
 	c.step(len(items))
-	slices.SortStableFunc(all, func(a, b keyed) int {
-		if reverse {
-			return -compare(a.key, b.key)
-		}
-		return compare(a.key, b.key)
-	})
+	sign := map[bool]int{false: 1, true: -1}[reverse]
+	slices.SortStableFunc(all, func(a, b keyed) int { return sign * compare(a.key, b.key) })
 	for i := range all {
 		items[i] = all[i].v
 	}
@@ -290,27 +288,22 @@ func sortFilter(c *call) any {
 	})
 }
 
-func htmlEscaper() *strings.Replacer {
-	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
-}
-
 // escaped is the text of v, for HTML.
 func escaped(v any) string {
 	if s, ok := v.(safe); ok {
 		return string(s)
 	}
-	return htmlEscaper().Replace(str(v))
+	return html.EscapeString(str(v))
 }
 
 func escape(c *call) any {
-	if isSafe(c.args[0]) {
-		return c.args[0]
-	}
-	return forceEscape(c)
+	s := escaped(c.args[0])
+	c.grow(int64(len(s)))
+	return safe(s)
 }
 
 func forceEscape(c *call) any {
-	s := htmlEscaper().Replace(str(c.args[0]))
+	s := html.EscapeString(str(c.args[0]))
 	c.grow(int64(len(s)))
 	return safe(s)
 }
@@ -419,13 +412,11 @@ func groupBy(c *call) any {
 }
 
 func indent(c *call) any {
-	prefix := ""
-	if s, ok := asString(c.args[1]); ok {
-		prefix = s
-	} else {
-		width := c.int(1, 4)
-		c.grow(max(0, width))
-		prefix = strings.Repeat(" ", max(0, int(width)))
+	prefix, ok := asString(c.args[1])
+	if !ok {
+		width := max(0, c.int(1, 4))
+		c.grow(width)
+		prefix = strings.Repeat(" ", int(width))
 	}
 	lines := splitLines(str(c.args[0])+"\n", false)
 	c.grow(int64(len(lines)) * int64(len(prefix)))
@@ -460,22 +451,23 @@ func (c *call) sub(f fn, args ...any) any {
 }
 
 func mapFilter(c *call) any {
-	items := c.items(0)
-	mapped := make([]any, len(items))
-	if path, ok := c.named["attribute"]; ok {
-		instead, hasDefault := c.named["default"]
-		for i, v := range items {
-			if mapped[i] = attribute(c.run, v, path); hasDefault && isMissing(mapped[i]) {
-				mapped[i] = instead
-			}
+	path, byAttribute := c.named["attribute"]
+	instead, hasDefault := c.named["default"]
+	failIf(len(c.args) < 2 && !byAttribute, "map needs a filter's name or an attribute")
+	do := func(v any) any {
+		if v = attribute(c.run, v, path); hasDefault && isMissing(v) {
+			return instead
 		}
-		return newList(mapped)
+		return v
 	}
-	failIf(len(c.args) < 2, "map needs a filter's name or an attribute")
-	f, ok := c.e.filters[str(c.args[1])]
-	failIf(!ok, "there is no filter %s", str(c.args[1]))
-	for i, v := range items {
-		mapped[i] = c.sub(f, append([]any{v}, c.args[2:]...)...)
+	if !byAttribute {
+		f, ok := c.e.filters[str(c.args[1])]
+		failIf(!ok, "there is no filter %s", str(c.args[1]))
+		do = func(v any) any { return c.sub(f, append([]any{v}, c.args[2:]...)...) }
+	}
+	mapped := slices.Clone(c.items(0))
+	for i, v := range mapped {
+		mapped[i] = do(v)
 	}
 	return newList(mapped)
 }
@@ -512,18 +504,12 @@ func kept(items []any, wanted func(v any) bool) any {
 
 func extreme(name string, sign int) operator {
 	return func(c *call) any {
-		items, by := c.items(0), c.by(2)
+		items := c.items(0)
 		if len(items) == 0 {
 			return c.missed("the " + name + " of an empty list")
 		}
-		best := items[0]
-		for _, v := range items[1:] {
-			n := compare(folded(by(v), c.bool(1, false)), folded(by(best), c.bool(1, false)))
-			if n*sign > 0 {
-				best = v
-			}
-		}
-		return best
+		by, sensitive := c.by(2), c.bool(1, false)
+		return slices.MaxFunc(items, func(a, b any) int { return sign * compare(folded(by(a), sensitive), folded(by(b), sensitive)) })
 	}
 }
 
@@ -574,21 +560,20 @@ func round(c *call) any {
 	return f
 }
 
+var entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&")
+
 func stripTags(c *call) any {
 	var b strings.Builder
-	s := str(c.args[0])
-	for s != "" {
+	for s := str(c.args[0]); s != ""; {
 		before, after, _ := strings.Cut(s, "<")
 		b.WriteString(before)
 		_, s, _ = strings.Cut(after, ">")
 	}
-	text := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&").Replace(b.String())
-	return strings.Join(strings.Fields(text), " ")
+	return strings.Join(strings.Fields(entities.Replace(b.String())), " ")
 }
 
 func sum(c *call) any {
-	by := c.by(1)
-	var total any = int64(0)
+	by, total := c.by(1), any(int64(0))
 	if c.has(2) {
 		total = c.args[2]
 	}
@@ -634,35 +619,19 @@ func urlEncode(c *call) any {
 	case *list:
 		pairs = d.all()
 	default:
-		return c.sized(percentEncode(str(v), "/"))
+		return c.sized(strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(str(v))))
 	}
 	var parts []string
 	for _, p := range pairs {
 		k, v := keyAndValue(p)
-		parts = append(parts, queryEncode(str(k))+"="+queryEncode(str(v)))
+		parts = append(parts, url.QueryEscape(str(k))+"="+url.QueryEscape(str(v)))
 	}
 	return c.sized(strings.Join(parts, "&"))
 }
 
-func queryEncode(s string) string { return strings.ReplaceAll(percentEncode(s, ""), "%20", "+") }
-
-func percentEncode(s, safe string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		if c := s[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_.-~"+safe, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
-}
-
-func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }
-
 func wordCount(c *call) any {
-	words := strings.FieldsFunc(str(c.args[0]), func(r rune) bool { return !isWord(r) })
-	return int64(len(words))
+	isWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }
+	return int64(len(strings.FieldsFunc(str(c.args[0]), func(r rune) bool { return !isWord(r) })))
 }
 
 func wordWrap(c *call) any {
@@ -724,10 +693,10 @@ func wrapLine(chunks [][]rune, width int, breakWords bool) (lines []string) {
 }
 
 func xmlAttributes(c *call) any {
-	s, escape := "", htmlEscaper()
+	s := ""
 	for k, v := range c.dict(0).all() {
 		if v != none && !isMissing(v) {
-			s += " " + escape.Replace(str(k)) + `="` + escape.Replace(str(v)) + `"`
+			s += " " + html.EscapeString(str(k)) + `="` + html.EscapeString(str(v)) + `"`
 		}
 	}
 	if !c.bool(1, true) {

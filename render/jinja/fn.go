@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 
 	"initbox/render/engine"
@@ -52,29 +53,18 @@ func (f fn) bind(c *call, first int) []any {
 	failIf(given > len(params) && !rest, "%s takes at most %d arguments, got %d", c.op.name, len(params), given)
 	bound := make([]any, max(len(c.args), first+len(params)))
 	copy(bound, c.args)
-	taken := 0
+	unknown := slices.Clone(c.names)
 	for i, p := range params {
 		name := strings.TrimSuffix(p, "!")
 		if v, ok := c.named[name]; ok {
 			failIf(i < given, "the argument %s is given twice", name)
 			bound[first+i] = v
-			taken++
+			unknown = slices.DeleteFunc(unknown, func(n string) bool { return n == name })
 		}
 		failIf(absent(bound[first+i]) && name != p, "the argument %s is required", name)
 	}
-	if taken < len(c.named) && !extra {
-		failf("there is no argument %s", strings.Join(unknown(c.named, f.params), " or "))
-	}
+	failIf(len(unknown) > 0 && !extra, "there is no argument %s", strings.Join(unknown, " or "))
 	return bound
-}
-
-func unknown(named map[string]any, params string) (names []string) {
-	for _, n := range sortedKeys(named) {
-		if !strings.Contains(" "+strings.ReplaceAll(params, "!", "")+" ", " "+n+" ") {
-			names = append(names, n)
-		}
-	}
-	return names
 }
 
 func absent(v any) bool { return v == nil }

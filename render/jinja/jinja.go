@@ -94,16 +94,20 @@ func (e *jinja) parse(name, text string, partial bool) (_ *template, err error) 
 	return e.read(t, partial)
 }
 
-// recovered turns a panic of the library into an error.
+// recovered turns a panic, of the reader or of the library, into an error.
 func recovered(name string, err *error) {
-	if p := recover(); p != nil {
-		*err = &engine.Error{Position: engine.Position{File: name}, Text: fmt.Sprintf("the template cannot be read: %v", p)}
+	switch p := recover().(type) {
+	case nil:
+	case *engine.Error:
+		*err = p
+	default:
+		*err = &engine.Error{Position: position{File: name}, Text: fmt.Sprintf("the template cannot be read: %v", p)}
 	}
 }
 
 // syntaxError converts an error of the library, whose type is internal to it.
 func syntaxError(name string, err error) error {
-	e := &engine.Error{Position: engine.Position{File: name}, Text: err.Error(), Err: err}
+	e := &engine.Error{Position: position{File: name}, Text: err.Error(), Err: err}
 	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
 		if text := v.FieldByName("Detail"); text.Kind() == reflect.String {
 			e.Text = text.String()
@@ -209,27 +213,22 @@ func checkText(name, text string) error {
 	tags := strings.Count(text, "{{") + strings.Count(text, "{%") + strings.Count(text, "{#")
 	if tags*len(text) > maxLooks {
 		text := fmt.Sprintf("the template is too large: %d tags in %d bytes", tags, len(text))
-		return &engine.Error{Position: engine.Position{File: name}, Text: text, Fix: "make it several, or a loop"}
+		return &engine.Error{Position: position{File: name}, Text: text, Fix: "make it several, or a loop"}
 	}
-	run, elifs := 0, 0
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '-' || c == '+':
+	run, i := 0, 0
+	for ; i < len(text) && run <= maxPrefixes; i++ {
+		switch {
+		case text[i] == '-' || text[i] == '+':
 			run++
-		case strings.HasPrefix(text[i:], "not"), strings.HasPrefix(text[i:], "elif"):
-			if c == 'e' {
-				elifs++
-				i++
-			}
+		case strings.HasPrefix(text[i:], "not"):
 			run++
 			i += 2
-		case c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '(':
-		default:
+		case strings.IndexByte(" \t\r\n(", text[i]) < 0:
 			run = 0
 		}
-		if run > maxPrefixes || elifs > maxPrefixes {
-			return &engine.Error{Position: engine.Position{File: name, Line: 1 + strings.Count(text[:i], "\n")}, Text: "too many signs, negations or elifs"}
-		}
+	}
+	if run > maxPrefixes || strings.Count(text, "elif") > maxPrefixes {
+		return &engine.Error{Position: position{File: name, Line: 1 + strings.Count(text[:min(i, len(text))], "\n")}, Text: "too many signs, negations or elifs"}
 	}
 	return nil
 }

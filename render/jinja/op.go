@@ -179,12 +179,11 @@ func joined(a, b any) any {
 
 // concat is ~, which knows of safe strings only where {% autoescape %} is on.
 func concat(c *call) any {
-	v := joined(c.args[0], c.args[1])
-	s, _ := asString(v)
 	if !c.escape {
-		v = str(c.args[0]) + str(c.args[1])
+		return c.sized(str(c.args[0]) + str(c.args[1]))
 	}
-	c.grow(int64(len(s)))
+	v := joined(c.args[0], c.args[1])
+	c.grow(int64(len(str(v))))
 	return v
 }
 

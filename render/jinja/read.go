@@ -71,7 +71,6 @@ const maxDepth = 1_000
 // maxTree bounds the tree as a whole, of which each elif is a level.
 const maxTree = 100_000
 
-// reader reads one template.
 type reader struct {
 	*template
 	source      string
@@ -103,20 +102,12 @@ func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err erro
 	}
 	r.tested, r.unsteady = map[string]bool{}, map[string]bool{}
 	r.statements, r.expressions = r.statementKinds(), r.expressionKinds()
-	for i := range len(r.source) {
-		if r.source[i] == '\n' {
+	for i, c := range []byte(r.source) {
+		if c == '\n' {
 			r.lines = append(r.lines, i+1)
 		}
 	}
-	defer func() {
-		if p := recover(); p != nil {
-			failed, ok := p.(*engine.Error)
-			if !ok {
-				panic(p)
-			}
-			err = failed
-		}
-	}()
+	defer recovered(r.name, &err)
 	root := syntaxTree(t)
 	r.survey(root)
 	r.body = r.all(root, "Children")
@@ -181,7 +172,6 @@ func (r *reader) with(names []string, inside func()) {
 	r.locals = before
 }
 
-// set makes names local from here on.
 func (r *reader) set(names ...string) {
 	for _, n := range names {
 		r.locals[n]++
@@ -227,7 +217,6 @@ func (r *reader) assigned(n node) target {
 	return t
 }
 
-// all reads the statements of a body.
 func (r *reader) all(n node, field string) (body []stmt) {
 	for _, s := range n.each(field) {
 		read := r.statements[s.kind()]
@@ -260,7 +249,7 @@ func (r *reader) statementKinds() map[string]func(node) stmt {
 			if r.inner > 0 {
 				r.fail(n, "extends has to stand outside of loops, blocks and macros", "")
 			}
-			return &extends{r.reference(n, "Name", true)}
+			return &extends{r.reference(n, "Name", false)}
 		},
 		"FilterBlock": func(n node) stmt { return &output{r.at(n), r.piped(n, false), true} },
 		"ForLoop":     r.loop,
@@ -380,7 +369,6 @@ func (r *reader) reference(n node, field string, context bool) reference {
 	return ref
 }
 
-// cutWord cuts a word off the end of a tag.
 func cutWord(tag, word string) (string, bool) {
 	rest, ok := strings.CutSuffix(tag, word)
 	return strings.TrimRight(rest, " \t\r\n"), ok
@@ -422,7 +410,7 @@ func (r *reader) applied(o op, of expr, n node) expr {
 }
 
 func (r *reader) expr(n node) expr {
-	e, _ := r.path(n)
+	e, _ := r.place(n)
 	return e
 }
 
@@ -434,13 +422,12 @@ func (r *reader) sub(n node, field string) expr {
 	return nil
 }
 
-// path reads an expression and returns also its path: the name of what it reads of the data, such as x.y, if it does
-// just that.
-func (r *reader) path(n node) (e expr, path string) {
+// place reads an expression, and notes what it reads.
+func (r *reader) place(n node) (expr, place) {
 	defer r.deeper(n, maxDepth, "expression")()
 	if sign, ok := r.sign(n); ok && n.kind() != "UnaryOp" {
 		r.moved[sign.Addr().Pointer()] = true
-		return r.operation(sign, "-", negate, r.expr(n)), ""
+		return r.operation(sign, "-", negate, r.expr(n)), place{at: r.at(n)}
 	}
 	switch n.kind() {
 	case "Var":
@@ -454,7 +441,7 @@ func (r *reader) path(n node) (e expr, path string) {
 	if read == nil {
 		r.fail(n, "there is no "+n.kind(), "")
 	}
-	return read(n), ""
+	return read(n), place{at: r.at(n)}
 }
 
 // expressionKinds returns how each of the library's expressions is read, but those that have a path.
@@ -541,7 +528,6 @@ func (r *reader) constant(n node) any {
 	return nil
 }
 
-// operation makes one of positional arguments.
 func (r *reader) operation(n node, name string, do operator, args ...expr) *operation {
 	o := &operation{op: op{at: r.at(n), name: name, do: do}}
 	for _, a := range args {
@@ -584,24 +570,26 @@ func (r *reader) operand(n node) node {
 	return n
 }
 
-func (r *reader) variable(n node) (expr, string) {
+func (r *reader) variable(n node) (expr, place) {
 	id := n.text("ID")
 	for _, m := range r.macros {
 		m.uses[id] = m.uses[id] || id == "caller" || id == "kwargs" || id == "varargs"
 	}
 	v := &variable{at: r.at(n), id: id, local: r.locals[id] > 0, missed: id}
+	p := place{at: v.at, text: id}
 	if v.local {
-		return v, ""
+		return v, p
 	}
 	v.missed = inputName(id)
 	if f, ok := r.e.functions[id]; ok {
 		v.fn = &op{at: v.at, name: id, do: f.function, lax: f.lax}
 		if r.e.data.Values[id] == nil { // to be passed on
-			return v, ""
+			return v, p
 		}
 	}
 	r.inputs = append(r.inputs, engine.Input{Position: v.at, Name: v.missed})
-	return v, id
+	p.path = id
+	return v, p
 }
 
 // inputName is the name of an input as other engines write it: top-level names are those of .Values.
@@ -613,80 +601,56 @@ func inputName(path string) string {
 	return ".Values." + path
 }
 
-// extend makes the input that was noted last one of a longer path: what is read is a.b, not a.
-func (r *reader) extend(path, name string) string {
-	path += "." + name
-	r.inputs[len(r.inputs)-1].Name = inputName(path)
-	return path
+// place is what an expression like a.b["c"] reads.
+type place struct {
+	at   position // where the expression begins
+	path string   // such as a.b.c, if it reads just that of the data
+	text string   // such as a.b[…], as far as that is plain
 }
 
-// missedName is what a part of something is called in errors; whole is the plain
-// text of the something, path what it reads of the data.
-func missedName(path, whole, part, unknown string) string {
+// missed is what the part of p with that name is called in errors; kind is what it is if nothing is known of p.
+func (p place) missed(name, kind string) string {
 	switch {
-	case path != "":
-		return inputName(path + "." + part)
-	case whole == "":
-		return unknown + part
+	case p.path != "":
+		return inputName(p.path + "." + name)
+	case p.text == "":
+		return kind + name
 	}
-	return whole + "." + part
+	return p.text + "." + name
 }
 
-// member reads what the part n, such as .name or ["name"], is a part of. missed is what the part is called in errors.
-func (r *reader) member(n node, name, unknown string) (at position, of expr, path, missed string) {
-	at, whole := r.leftmost(n)
-	of, path = r.path(r.operand(n))
-	return at, of, path, missedName(path, whole, name, unknown)
+// extend returns the place of a part of p. What is read is a.b, not a: the input that was noted last is renamed.
+func (r *reader) extend(p place, name, text string) place {
+	if p.text += text; p.path != "" {
+		p.path += "." + name
+		r.inputs[len(r.inputs)-1].Name = inputName(p.path)
+	}
+	return p
 }
 
-func (r *reader) attribute(n node) (expr, string) {
+func (r *reader) attribute(n node) (expr, place) {
 	name := n.text("Name")
-	at, of, path, missed := r.member(n, name, "the attribute ")
-	o := r.operation(n, name, getAttr(name, missed), of)
-	o.at = at
-	if path != "" {
-		path = r.extend(path, name)
-	}
-	return o, path
+	of, p := r.place(r.operand(n))
+	o := r.operation(n, name, getAttr(name, p.missed(name, "the attribute ")), of)
+	o.at = p.at
+	return o, r.extend(p, name, "."+name)
 }
 
-func (r *reader) item(n node) (expr, string) {
-	subscript := n.get("SubscriptExpr")
-	key, constant := "[…]", subscript.kind() == "Const"
+func (r *reader) item(n node) (expr, place) {
+	of, p := r.place(r.operand(n))
+	subscript, key := n.get("SubscriptExpr"), "[…]"
+	constant := subscript.kind() == "Const"
 	if constant {
 		key = str(r.constant(subscript))
 	}
-	at, of, path, missed := r.member(n, key, "item ")
-	o := r.operation(n, key, getItem(missed), of, r.expr(subscript))
-	o.at = at
-	if path == "" || !constant {
-		return o, ""
+	o := r.operation(n, key, getItem(p.missed(key, "item ")), of, r.expr(subscript))
+	o.at = p.at
+	if !constant {
+		p.path = ""
 	}
-	return o, r.extend(path, key)
+	return o, r.extend(p, key, "[…]")
 }
 
-// leftmost is where an expression like a.b["c"] begins, and its text as far as that is plain.
-func (r *reader) leftmost(n node) (position, string) {
-	text := ""
-	for range maxChain {
-		if n.kind() != "GetAttr" && n.kind() != "GetItem" {
-			break
-		}
-		n = r.operand(n)
-		switch n.kind() {
-		case "GetAttr":
-			text = "." + n.text("Name") + text
-		case "GetItem":
-			text = "[…]" + text
-		}
-	}
-	if n.kind() == "Var" {
-		text = n.text("ID") + text
-	}
-	return r.at(n), text
-}
-
-// arguments reads those of a call.
 func (r *reader) arguments(n node) (args []argument) {
 	for _, a := range n.each("Args") {
 		args = append(args, argument{a.number("Kind"), a.text("Name"), r.expr(a.get("Value"))})
@@ -710,8 +674,8 @@ func (r *reader) filterOp(n node) op {
 // subject reads what a filter or a test is applied to, and returns also the input that this is, if it is just that.
 func (r *reader) subject(n node) (expr, *engine.Input) {
 	before := len(r.inputs)
-	of, path := r.path(n.get("Expr"))
-	if path == "" || len(r.inputs) != before+1 {
+	of, p := r.place(n.get("Expr"))
+	if p.path == "" || len(r.inputs) != before+1 {
 		return of, nil
 	}
 	return of, &r.inputs[before]
@@ -745,8 +709,8 @@ func (r *reader) call(n node) expr {
 	switch callee.kind() {
 	case "GetAttr":
 		name := callee.text("Name")
-		at, of, _, missed := r.member(callee, name, "the attribute ")
-		return &methodCall{at: at, of: of, name: name, missed: missed, args: r.arguments(n)}
+		of, p := r.place(r.operand(callee))
+		return &methodCall{p.at, of, name, p.missed(name, "the attribute "), r.arguments(n)}
 	case "Var":
 		return r.functionCall(n, callee)
 	}
