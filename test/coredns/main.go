@@ -1,9 +1,8 @@
-// Command coredns is CoreDNS with the handful of plugins that the tests want: a
-// cache as every Kubernetes cluster has one, and zone files in the place of the
-// API server.
+// Command coredns is CoreDNS with the few plugins that the tests need: a cache, as in every Kubernetes cluster, and
+// zone files instead of the API server.
 //
-// The directives below are in the order of upstream's plugin.cfg: it is the order
-// in which plugins see a query, whatever the order in the Corefile.
+// The directives below are in the order of upstream's plugin.cfg: plugins see a query in this order, regardless of the
+// Corefile.
 package main
 
 import (

@@ -14,16 +14,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Where the services live. Nothing connects to myservice, so its address need not
-// be one that the machine has: outside Linux, 127.0.0.1 is the only loopback one.
+// The addresses of the services. No client connects to myservice, so the machine does not need that address: outside
+// Linux, 127.0.0.1 is the only loopback address.
 const (
 	namespace        = "default.svc.cluster.local."
 	myserviceAddress = "127.0.0.10"
 	mydbAddress      = "127.0.0.1"
 )
 
-// A cluster is what the Pod can see of one: a name server, and mydb behind a port
-// that at first nothing listens on.
+// A cluster is the part of one that the Pod sees: a name server, and mydb behind a port on which nothing listens at
+// first.
 type cluster struct {
 	dns     *nameServer
 	mydb    *http.Server
@@ -47,9 +47,8 @@ func newCluster() (*cluster, error) {
 	return c, nil
 }
 
-// freePort finds a port for mydb. Looking below the range of outgoing connections
-// keeps a client that calls the closed port from being given that very port for its
-// own end, and so connecting to itself.
+// freePort finds a port for mydb, below the range of outgoing connections: otherwise, a client that calls the closed
+// port could get the same port for its own end, and connect to itself.
 func freePort() (int, error) {
 	for port := 8080; port < 8180; port++ {
 		l, err := net.Listen("tcp", net.JoinHostPort(mydbAddress, strconv.Itoa(port)))
@@ -76,13 +75,12 @@ func (c *cluster) healthz(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// play lets the cluster change, one event after the other, until the last or the
-// end of ctx. Each event comes a while after an init container has logged what it finds
-// before the event.
+// play makes the cluster's changes, one event after the other, until the last or the end of ctx. Each event comes a
+// while after an init container has logged the state before it.
 func (c *cluster) play(ctx context.Context, pace time.Duration, out *transcript) error {
 	address := net.JoinHostPort(mydbAddress, strconv.Itoa(c.port))
 	events := []struct {
-		container, logs string // what is to be logged first
+		container, logs string // must be logged first
 		what            string
 		do              func() error
 	}{
@@ -127,7 +125,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// noteChange is called before the change: somebody may see it at once.
+// noteChange is called before the change, which an init container may see at once.
 func (c *cluster) noteChange() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +138,8 @@ func (c *cluster) lastChange() time.Time {
 	return c.changed
 }
 
-// A nameServer answers with authority for everything, as a cluster's does as far as
-// its Pods can tell. Names exist once they are published.
+// A nameServer answers every query with authority, as a cluster's appears to do to its Pods. Names exist once they are
+// published.
 type nameServer struct {
 	addr    string
 	servers []*dns.Server
@@ -197,10 +195,10 @@ func (n *nameServer) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	} else {
 		m.Rcode = dns.RcodeFormatError
 	}
-	w.WriteMsg(m) // a client that is gone needs no answer
+	w.WriteMsg(m) // an error means that the client has gone
 }
 
-// ttl is CoreDNS's for the names of a cluster, and for that there is no such name.
+// ttl is CoreDNS's for the names of a cluster, and for denials.
 const ttl = 5
 
 func (n *nameServer) answer(m *dns.Msg) {
@@ -216,7 +214,7 @@ func (n *nameServer) answer(m *dns.Msg) {
 	if !exists {
 		m.Rcode = dns.RcodeNameError
 	}
-	zone := "." // of the names that the search list's last resort asks for
+	zone := "." // for the names outside the cluster's domain, the last in the search list
 	if dns.IsSubDomain("cluster.local.", question.Name) {
 		zone = "cluster.local."
 	}

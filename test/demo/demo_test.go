@@ -11,7 +11,7 @@ import (
 	"initbox/test/servers"
 )
 
-// buildInitbox returns a binary of the module as it is.
+// buildInitbox builds the module, and returns the binary.
 func buildInitbox(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "initbox")
@@ -28,7 +28,7 @@ func TestDemo(t *testing.T) {
 	if status := run([]string{"-initbox", buildInitbox(t), "-pace", "50ms"}, &stdout, &stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s%s", status, &stdout, &stderr)
 	}
-	// What must be read in this order, whatever else is between.
+	// These lines must appear in this order, with any others between them.
 	rest := stdout.String()
 	for _, want := range []string{
 		`kubectl +\| .* Init:0/2 `,
@@ -56,13 +56,13 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// An init container that fails stops the Pod, and says why.
+// An init container that fails stops the Pod, and reports the reason.
 func TestInitError(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "initbox")
 	script := "#!/bin/sh\nwhile [ \"$1\" != --termination-log ]; do shift; done\necho no luck today | tee \"$2\"\nexit 1\n"
 	servers.WriteProgram(t, binary, []byte(script))
 	var stdout, stderr bytes.Buffer
-	// The cluster does not play to its end, which would take hours.
+	// The cluster stops early: all its events would take hours.
 	if status := run([]string{"-initbox", binary, "-pace", "1h"}, &stdout, &stderr); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}

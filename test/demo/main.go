@@ -1,11 +1,9 @@
-// Command demo shows the init container example of the Kubernetes documentation
-// with no cluster: a Pod whose two init containers wait for the services myservice
-// and mydb, which appear late.
+// Command demo runs the init container example of the Kubernetes documentation without a cluster: a Pod whose two init
+// containers wait for the services myservice and mydb, which appear late.
 //
-// The init containers are real processes of the initbox binary, one after the other
-// as the kubelet runs them. The cluster is a name server and a web server on
-// loopback. What both do is printed as one transcript, and the exit status is 0 if
-// the Pod gets to run.
+// The init containers are real processes of the initbox binary, run one after the other, as by the kubelet. The cluster
+// is a name server and a web server on loopback. The output is one transcript of both, and the exit status is 0 if the
+// Pod starts running.
 package main
 
 import (
@@ -19,7 +17,7 @@ import (
 	"time"
 )
 
-// atMost bounds the demonstration, should something never become ready.
+// atMost limits the time of the demonstration, in case something never becomes ready.
 const atMost = 60 * time.Second
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -44,7 +42,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// demo sets the stage, lets the Pod and the cluster play, and tells how it ended.
+// demo starts the cluster, runs the Pod, and returns how it ended.
 func demo(ctx context.Context, binary string, pace time.Duration, stdout io.Writer) error {
 	c, err := newCluster()
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// A pod runs its init containers as the kubelet would: in order, the next one when
-// the last has ended well.
+// A pod runs its init containers as the kubelet would: in order, each after the previous one has succeeded.
 type pod struct {
 	binary string
 	dir    string      // for the files that the kubelet mounts into a Pod's containers
@@ -27,9 +26,8 @@ type container struct {
 	args []string
 }
 
-// newPod writes the Pod's files. resolv.conf is what the kubelet writes in the
-// namespace "default", but for the name server: that has a port of its own here, for
-// which resolv.conf has no place, and so comes as a flag.
+// newPod writes the Pod's files. resolv.conf is as written by the kubelet in the namespace "default", without the name
+// server: that has its own port here, which resolv.conf cannot contain, so a flag sets it.
 func newPod(binary string, c *cluster) (*pod, error) {
 	binary, err := filepath.Abs(binary)
 	if err != nil {
@@ -69,7 +67,7 @@ func (p *pod) close() error { return os.RemoveAll(p.dir) }
 
 func (p *pod) terminationLog() string { return filepath.Join(p.dir, "termination-log") }
 
-// manifest returns the part of the Pod's manifest that this is about.
+// manifest returns the relevant part of the Pod's manifest.
 func (p *pod) manifest() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "    initContainers:")
@@ -79,7 +77,7 @@ func (p *pod) manifest() string {
 	return b.String()
 }
 
-// run takes the Pod from its creation to its running, or as far as it gets.
+// run runs the Pod's init containers, until the Pod is running or one of them fails.
 func (p *pod) run(ctx context.Context, c *cluster, out *transcript) error {
 	kubectl := speaker{"kubectl", 0}
 	const columns = "%-9s   %-5s   %-15s   %-8v   %s"
@@ -104,10 +102,10 @@ func (p *pod) run(ctx context.Context, c *cluster, out *transcript) error {
 func (p *pod) runInit(ctx context.Context, init container, c *cluster, out *transcript) error {
 	cmd := exec.CommandContext(ctx, p.binary, append(init.args, p.flags...)...)
 	cmd.Dir = p.dir
-	cmd.Env = []string{"HOSTNAME=myapp-pod"} // a proxy in the caller's environment is not the Pod's
+	cmd.Env = []string{"HOSTNAME=myapp-pod"} // nothing from the caller's environment, such as a proxy
 	log := out.lines(init.speaker)
 	cmd.Stdout, cmd.Stderr = log, log
-	// Stop as the kubelet does: ask, and insist after a while.
+	// Stop as the kubelet does: SIGTERM, and SIGKILL after a while.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 
@@ -128,7 +126,7 @@ func (p *pod) runInit(ctx context.Context, init container, c *cluster, out *tran
 	return nil
 }
 
-// failure says of a failed init container what `kubectl describe pod` would.
+// failure describes a failed init container as `kubectl describe pod` does.
 func (p *pod) failure(init container, err error) error {
 	message, readErr := os.ReadFile(p.terminationLog())
 	if readErr != nil || len(message) == 0 {

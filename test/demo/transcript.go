@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// A transcript interleaves what several speakers say, a line at a time, each with
-// the time since the start and the speaker's name.
+// A transcript interleaves the lines of several speakers, each with the time since the start and the speaker's name.
 type transcript struct {
 	start  time.Time
 	colour bool
@@ -24,7 +23,7 @@ type transcript struct {
 	more chan struct{} // closed at the next line
 }
 
-// A line is what a speaker has said.
+// A line is one line of a speaker.
 type line struct{ speaker, text string }
 
 func newTranscript(w io.Writer) *transcript {
@@ -40,13 +39,13 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// A speaker is one of those whose lines the transcript holds.
+// A speaker adds lines to a transcript.
 type speaker struct {
 	name   string
 	colour int // ANSI SGR code; 0 for the terminal's own
 }
 
-// nameWidth is that of the longest speaker's name.
+// nameWidth is the length of the longest name of a speaker.
 const nameWidth = len("init-myservice")
 
 func (t *transcript) say(s speaker, format string, args ...any) {
@@ -62,8 +61,7 @@ func (t *transcript) say(s speaker, format string, args ...any) {
 	t.more = make(chan struct{})
 }
 
-// await waits until the speaker has said a line that contains text. It returns false if
-// ctx ends first.
+// await waits until a line of the speaker contains text. It returns false if ctx ends first.
 func (t *transcript) await(ctx context.Context, speaker, text string) bool {
 	said := func(l line) bool { return l.speaker == speaker && strings.Contains(l.text, text) }
 	for {
@@ -102,7 +100,7 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	}
 }
 
-// flush says what was written after the last line break.
+// flush adds the text after the last line break.
 func (l *lineWriter) flush() {
 	if len(l.partial) > 0 {
 		l.t.say(l.speaker, "%s", untimed(l.partial))
@@ -110,8 +108,7 @@ func (l *lineWriter) flush() {
 	}
 }
 
-// untimed returns a log line without its own date and time: the transcript's, counted
-// from the start, is the one to read.
+// untimed returns a log line without its date and time: the transcript shows the time since the start.
 func untimed(line []byte) []byte {
 	first, rest, _ := bytes.Cut(line, []byte(" "))
 	if _, err := time.Parse(time.RFC3339Nano, string(first)); err == nil {

@@ -1,8 +1,7 @@
 // Package helm compares render's engine with Helm's.
 //
-// It is a module of its own, since the product must not depend on Helm. The
-// templates are those of the tests of Helm and of sprig, and of sprig's
-// documentation: they are read from the modules' sources, which Go has on disk.
+// It is a separate module, since the product must not depend on Helm. The templates come from Helm's and sprig's tests
+// and from sprig's documentation, in the modules' sources, which Go has on disk.
 package helm
 
 import (
@@ -34,29 +33,27 @@ import (
 	"initbox/render/gotemplate"
 )
 
-// enough is how many templates there must be at least: fewer would mean that
-// they are not found any more.
+// enough is the minimum number of templates: fewer would mean that the search for them fails.
 const enough = 500
 
-// snippet is a template with the values that its test has for it.
+// snippet is a template with its test's values.
 type snippet struct {
 	origin, text string
 	values       map[string]any
 }
 
-// chance is in templates whose result is another one each time, or depends on
-// the machine.
+// chance matches templates whose result is random, or depends on the machine.
 var chance = regexp.MustCompile(`\b(now|ago|rand\w*|shuffle|uuidv4|gen[A-Z]\w*|bcrypt|htpasswd|encryptAES|env|expandenv|getHostByName|date\w*|htmlDate\w*|durationRound|keys|values)\b`)
 
-// whole is in templates that print all that there is: beside the values, that is
-// a chart for Helm, and a Pod for render. They are compared through tpl.
+// whole matches templates that print the complete context, which also contains a chart in Helm, and a Pod in render.
+// They are compared through tpl.
 var (
 	whole    = regexp.MustCompile(`[\s({|]\.[\s)}|]`)
-	composes = regexp.MustCompile(`\b(include|template|tpl)\b`) // to which it is given
+	composes = regexp.MustCompile(`\b(include|template|tpl)\b`) // functions that receive it
 )
 
-// different are the templates whose result is meant to be another one, by a part
-// of their text, with the reason. Each has to differ, and no others may.
+// different are the templates whose result differs on purpose, by a part of their text, with the reason. Each must
+// differ, and no others may.
 var different = []struct{ part, why string }{
 	{`lookup "v1"`, "lookup is an error instead of nothing"},
 	{`.Chart.IsRoot`, "there is no chart"},
@@ -65,7 +62,7 @@ var different = []struct{ part, why string }{
 }
 
 func TestHelm(t *testing.T) {
-	log.SetOutput(&bytes.Buffer{}) // of Helm
+	log.SetOutput(&bytes.Buffer{}) // Helm's log
 	all := snippets(t)
 	texts, compared, strict := map[string]bool{}, 0, 0
 	used := map[string]bool{}
@@ -89,7 +86,7 @@ func TestHelm(t *testing.T) {
 				t.Errorf("%s, as a %s:\n%s\nvalues %v\nHelm: %q, %v\nours: %q, %v", s.origin, through, s.text, s.values, theirs, theirErr, ours, ourErr)
 				continue
 			}
-			if theirErr != nil { // what is missing there, a template may ask about here
+			if theirErr != nil { // here, unlike there, a template may test for a missing value
 				continue
 			}
 			missing := (*engine.MissingError)(nil)
@@ -106,7 +103,7 @@ func TestHelm(t *testing.T) {
 	}
 	for _, d := range different {
 		if !used[d.part] {
-			t.Errorf("%s does not differ any more: %s", d.part, d.why)
+			t.Errorf("%s no longer differs: %s", d.part, d.why)
 		}
 	}
 	t.Logf("%d templates, compared %d times as Helm renders them and %d times strictly", len(texts), compared, strict)
@@ -115,8 +112,7 @@ func TestHelm(t *testing.T) {
 	}
 }
 
-// renderHelm renders a snippet as a file, whose values are .Values, or through
-// tpl, whose dot they are.
+// renderHelm renders a snippet as a file with the values as .Values, or through tpl with the values as the dot.
 func renderHelm(s snippet, through string) (string, error) {
 	c := &chart.Chart{Metadata: &chart.Metadata{Name: "c", Version: "1"}}
 	values := map[string]any{"dot": clone(s.values), "text": s.text}
@@ -188,8 +184,8 @@ func snippets(t *testing.T) []snippet {
 	return all
 }
 
-// fromTests takes the strings of a test that have actions, each with each of the
-// map literals of the same function, or without values.
+// fromTests returns the strings with actions in a test, each with each of the map literals of the same function, or
+// without values.
 func fromTests(path, origin string, all *[]snippet) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, nil, 0)
@@ -223,7 +219,7 @@ func fromTests(path, origin string, all *[]snippet) error {
 	return nil
 }
 
-// isTable reports whether a map is one of tests: from templates to results.
+// isTable reports whether a map is a table of tests: from templates to results.
 func isTable(m map[string]any) bool {
 	for key := range maps.Keys(m) {
 		if strings.Contains(key, "{{") {
@@ -233,8 +229,7 @@ func isTable(m map[string]any) bool {
 	return false
 }
 
-// literal returns the value of a literal of maps, lists, strings and numbers, or
-// nil for other expressions.
+// literal returns the value of a literal of maps, lists, strings and numbers, or nil for other expressions.
 func literal(e ast.Expr) any {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -292,7 +287,7 @@ func composite(e *ast.CompositeLit) any {
 	return nil
 }
 
-// fromPage takes the lines of a page that are a template each, and the blocks.
+// fromPage returns the lines of a page that are templates, and its blocks of code.
 func fromPage(path, origin string, all *[]snippet) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -309,7 +304,7 @@ func fromPage(path, origin string, all *[]snippet) error {
 	return nil
 }
 
-// add adds a text of the documentation. What has no delimiters is an action.
+// add adds a text of the documentation. A text without delimiters is an action.
 func add(all *[]snippet, origin, text string) {
 	if !strings.Contains(text, "{{") {
 		text = "{{" + text + "}}"

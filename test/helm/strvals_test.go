@@ -15,7 +15,7 @@ import (
 	ours "initbox/render/values"
 )
 
-// setCases are texts of --set, and for Helm and us mean the same.
+// setCases are texts of --set with the same meaning in Helm and here.
 var setCases = []string{
 	"", "a=1", "a=1,b=2", "a=b,", "a.b=c", "a.b.c=d,a.b.e=f", "a=true,b=TRUE,c=false,d=null,e=Null", "a=0,b=00,c=01,d=-1,e=+1,f=1.5,g=1e3,h=0x10,i=-0",
 	"a=9223372036854775807,b=9223372036854775808", "a=", "a=,b=", "a= b ,c=d", "a={x,y}", "a={}", "a={x}", "a={x},b={y,z}", "a={x}b=1", "a={1,true,null,x y}",
@@ -26,7 +26,7 @@ var setCases = []string{
 	"a.b[1].c=1,a.b[0].c=2", strings.Repeat("a.", 30) + "b=1", strings.Repeat("a.", 31) + "b=1", "a=null,b.c=null", "a[0]=null", "a[1].b=null", "a={null}",
 }
 
-// TestSet compares --set and its sisters with Helm's parser.
+// TestSet compares --set and its variants with Helm's parser.
 func TestSet(t *testing.T) {
 	for _, text := range setCases {
 		compareSet(t, text)
@@ -46,7 +46,7 @@ func compareSet(t *testing.T, text string) {
 	compare(t, ours.SetString, text, want, err)
 }
 
-// compare does so. The numbers of JSON are float64 in Helm, and so made here.
+// compare compares one text. Helm's numbers of JSON are float64, so ours are converted.
 func compare(t *testing.T, kind ours.Kind, text string, want map[string]any, helmErr error) {
 	t.Helper()
 	v, err := ours.Load(context.Background(), []ours.Source{{Kind: kind, Text: text}}, ours.Options{})
@@ -62,7 +62,7 @@ func compare(t *testing.T, kind ours.Kind, text string, want map[string]any, hel
 	}
 }
 
-// floats makes the integers in v float64.
+// floats converts the integers in v to float64.
 func floats(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -83,10 +83,8 @@ func floats(v any) any {
 	return v
 }
 
-// TestMerge compares all kinds of sources together, given in another order than
-// the one in which Helm applies them, whatever the order of its flags
-// (MergeValues in helm.sh/helm/v3/pkg/cli/values, which would bring in clients
-// of registries).
+// TestMerge compares all kinds of sources together, in an order that differs from Helm's fixed one (MergeValues in
+// helm.sh/helm/v3/pkg/cli/values, which would link clients of registries).
 func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -149,7 +147,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// FuzzSet looks for texts that mean something else to Helm.
+// FuzzSet looks for texts with another meaning in Helm.
 func FuzzSet(f *testing.F) {
 	for _, text := range setCases {
 		f.Add(text)
@@ -161,9 +159,8 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// differs tells the texts that we mean to read in another way, see
-// initbox/render/values: empty keys, nulls that become maps, and indexes that
-// are out of bounds where Helm does not use them.
+// differs reports texts that are read differently on purpose, see initbox/render/values: empty keys, nulls that become
+// maps, and out-of-bounds indexes that Helm does not use.
 func differs(text string) bool {
 	if strings.LastIndex(text, "[") > strings.LastIndex(text, "=") {
 		return true

@@ -1,6 +1,5 @@
-// Package kindtest helps to test kinds of targets: attempts at a target and what is required of
-// their failures, servers that hang, refuse or say what was recorded, and passwords with all that
-// ends a part of a URL.
+// Package kindtest helps to test kinds of targets: attempts at a target and requirements for their failures, servers
+// that hang, refuse or replay recorded answers, and passwords with all delimiters of URLs.
 //
 //	var kinds = target.Kinds{&Kind} // the kinds under test
 //
@@ -29,7 +28,7 @@ import (
 	"initbox/waitfor/wire/httpapi"
 )
 
-// Hang reads until the client has enough.
+// Hang reads until the client disconnects.
 func Hang(c net.Conn) { io.Copy(io.Discard, c) }
 
 // Check makes one attempt at target.
@@ -44,11 +43,11 @@ func Check(t *testing.T, kinds target.Kinds, text string, o target.Options) erro
 	return c.Check(ctx)
 }
 
-// Secret is a password in some form, and what of it may not be printed.
+// Secret is a form of a password, and its parts that must not be printed.
 type Secret struct{ Text, Marks string }
 
-// Secrets have in them, unencoded, what ends one part of a URL and begins
-// another. In some the parts are numbers, which can pass for a port.
+// Secrets contain, unencoded, the delimiters between parts of a URL. In some, the parts are numbers, which may be
+// mistaken for a port.
 var Secrets = []Secret{
 	{"hUnter2tIger9", "Unter2 Iger9"},
 	{"hUnter2/tIger9", "Unter2 Iger9"},
@@ -75,7 +74,7 @@ var Secrets = []Secret{
 	{"7319@40287130", "40287130"},
 }
 
-// In returns what of the secret is in s.
+// In returns a part of the secret that s contains, or "".
 func (secret Secret) In(s string) string {
 	marks := strings.Fields(secret.Marks)
 	for _, sent := range []string{secret.Text, "app:" + secret.Text, "\x00app\x00" + secret.Text} {
@@ -89,8 +88,8 @@ func (secret Secret) In(s string) string {
 	return ""
 }
 
-// RefusedAddr returns an address that refuses connections until the test ends: a
-// socket that is bound to the port, but does not listen, keeps others from it.
+// RefusedAddr returns an address that refuses connections until the test ends: a socket that is bound to the port, but
+// does not listen, blocks it for others.
 func RefusedAddr(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -108,7 +107,7 @@ func RefusedAddr(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", bound.(*syscall.SockaddrInet4).Port)
 }
 
-// Repeated is what a server may make of the secret, if it was sent to it in some way.
+// Repeated returns the forms in which a server may repeat the secret.
 func (secret Secret) Repeated(received []byte) string {
 	plain, basic := secret.Text, base64.StdEncoding.EncodeToString([]byte("app:"+secret.Text))
 	var said []string
@@ -120,7 +119,7 @@ func (secret Secret) Repeated(received []byte) string {
 	return strings.Join(said, " ")
 }
 
-// Attempt makes an attempt at a target, and returns why it is not ready, or nil.
+// Attempt makes one attempt at a target, and returns the failure, or nil if it is ready.
 func Attempt(t testing.TB, kinds target.Kinds, text string, env ...string) *failure.Failure {
 	t.Helper()
 	check, err := kinds.Parse(text, target.Options{Getenv: func(name string) string {
@@ -139,7 +138,7 @@ func Attempt(t testing.TB, kinds target.Kinds, text string, env ...string) *fail
 	}
 	f := failure.Of(err)
 	if f.Hint != "" && strings.Contains(f.Hint, "hUnter2") || strings.Contains(f.Error(), "hUnter2") {
-		t.Errorf("%s: %v (%s) tells the password", text, f, f.Hint)
+		t.Errorf("%s: %v (%s) shows the password", text, f, f.Hint)
 	}
 	return f
 }
@@ -152,8 +151,7 @@ func Ready(t testing.TB, kinds target.Kinds, text string, env ...string) {
 	}
 }
 
-// NotReady fails the test if the target is ready, or not for a reason of the class with the
-// words.
+// NotReady fails the test unless the attempt at a target fails with the class and the words.
 func NotReady(t testing.TB, kinds target.Kinds, text string, class failure.Class, words string, env ...string) {
 	t.Helper()
 	f := Attempt(t, kinds, text, env...)
@@ -167,7 +165,7 @@ func NotReady(t testing.TB, kinds target.Kinds, text string, class failure.Class
 	}
 }
 
-// BecomesReady waits for a target.
+// BecomesReady waits until a target is ready.
 func BecomesReady(t testing.TB, kinds target.Kinds, text string) {
 	t.Helper()
 	end := time.Now().Add(60 * time.Second)
@@ -183,7 +181,7 @@ func BecomesReady(t testing.TB, kinds target.Kinds, text string) {
 	}
 }
 
-// AttemptWith makes one attempt. What it may not say is secret.
+// AttemptWith makes one attempt, whose failure must not contain the secret.
 func AttemptWith(t *testing.T, kinds target.Kinds, text, secret string, env map[string]string) error {
 	t.Helper()
 	o := target.Options{Getenv: func(name string) string { return env[name] }}
@@ -195,12 +193,12 @@ func AttemptWith(t *testing.T, kinds target.Kinds, text, secret string, env map[
 	defer cancel()
 	err = check.Check(ctx)
 	if f := failure.Of(err); err != nil && secret != "" && strings.Contains(f.Error()+f.Hint+err.Error(), secret) {
-		t.Errorf("%s tells %s", text, secret)
+		t.Errorf("%s shows %s", text, secret)
 	}
 	return err
 }
 
-// RequireSays requires that an attempt failed in the words, or did not if there are none.
+// RequireSays requires that an attempt failed with the class and the words, or succeeded if words is "".
 func RequireSays(t *testing.T, text string, err error, class failure.Class, words string) {
 	t.Helper()
 	if words == "" {
@@ -214,12 +212,12 @@ func RequireSays(t *testing.T, text string, err error, class failure.Class, word
 	}
 }
 
-// Replayed is a conversation with a server that said all it has to say.
+// Replayed returns a conversation in which all answers of the server have already arrived.
 func Replayed(ctx context.Context, said []byte) *wire.Conversation {
 	return wire.Converse(ctx, RecordedConn{bytes.NewReader(said)}, "127.0.0.1:1")
 }
 
-// Target returns a target that was parsed, but for what its kind demands.
+// Target returns a parsed target, without the checks of its kind.
 func Target(t testing.TB, kinds target.Kinds, text string) *target.Target {
 	t.Helper()
 	parsed, err := kinds.Target(text, target.Options{})
@@ -229,7 +227,7 @@ func Target(t testing.TB, kinds target.Kinds, text string) *target.Target {
 	return parsed
 }
 
-// RecordedConn is a connection to a server that says something, whatever it is asked.
+// RecordedConn is a connection to a server that sends a fixed answer to any request.
 type RecordedConn struct{ io.Reader }
 
 func (RecordedConn) Write(p []byte) (int, error)      { return len(p), nil }
@@ -240,12 +238,12 @@ func (RecordedConn) SetDeadline(time.Time) error      { return nil }
 func (RecordedConn) SetReadDeadline(time.Time) error  { return nil }
 func (RecordedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// Recorded is a conversation with a server that says answer.
+// Recorded returns a conversation with a server that sends answer.
 func Recorded(answer []byte) *wire.Conversation {
 	return wire.Converse(context.Background(), RecordedConn{bytes.NewReader(answer)}, "recorded:1")
 }
 
-// SaysPlainly checks that an error is one of a server, and fit for a log.
+// SaysPlainly checks that an error is about a server's answer, and fit for a log.
 func SaysPlainly(t *testing.T, err error, secrets ...string) {
 	t.Helper()
 	if err == nil {
@@ -257,7 +255,7 @@ func SaysPlainly(t *testing.T, err error, secrets ...string) {
 	}
 	for _, s := range secrets {
 		if strings.Contains(f.Error()+f.Hint, s) {
-			t.Errorf("%q tells %q", f, s)
+			t.Errorf("%q shows %q", f, s)
 		}
 	}
 }
@@ -277,7 +275,7 @@ func Failure(t testing.TB, kinds target.Kinds, text string, o target.Options) *f
 	return nil
 }
 
-// RequireFailure requires a failure of the class with the text and a hint; none if text is "".
+// RequireFailure requires a failure of the class with the text and a hint, or no failure if text is "".
 func RequireFailure(t testing.TB, got *failure.Failure, class failure.Class, text string) {
 	t.Helper()
 	switch {
@@ -289,7 +287,7 @@ func RequireFailure(t testing.TB, got *failure.Failure, class failure.Class, tex
 	}
 }
 
-// Fuzzed returns the check of a target, which is never made.
+// Fuzzed returns the check of a target, without an attempt.
 func Fuzzed[T target.Check](f *testing.F, kinds target.Kinds, text string) T {
 	f.Helper()
 	check, err := kinds.Parse(text, target.Options{})
@@ -299,12 +297,12 @@ func Fuzzed[T target.Check](f *testing.F, kinds target.Kinds, text string) T {
 	return check.(T)
 }
 
-// Answer is what a server says; a secret is in it.
+// Answer is a server's answer that contains a secret.
 func Answer(status uint16, body []byte) *httpapi.Answer {
 	return &httpapi.Answer{Status: int(status), Header: http.Header{}, Body: body, Secrets: []string{"hUnter2"}}
 }
 
-// RequireQuiet requires that a failure is one of ours, without a secret.
+// RequireQuiet requires that an error is a failure, without a secret in it.
 func RequireQuiet(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -315,7 +313,7 @@ func RequireQuiet(t *testing.T, err error) {
 	}
 }
 
-// A ScriptedConn is a connection to a server that has said everything already.
+// A ScriptedConn is a connection on which all answers of a server have already arrived.
 type ScriptedConn struct {
 	net.Conn
 	Server *bytes.Reader

@@ -15,8 +15,7 @@ import (
 
 const origin = "example.test."
 
-// zone is a zone whose absences may be cached for an hour: without a cache in front of
-// the server that must not matter.
+// zone is a zone whose denials may be cached for an hour. Without a cache in front of the server, that must not matter.
 func zone(records ...string) servers.Zone {
 	return servers.Zone{Origin: origin, NegativeTTL: time.Hour, Records: records}
 }
@@ -97,10 +96,10 @@ func haveIPv6() bool {
 	return err == nil
 }
 
-// The name is there, but not with an address.
+// The name exists, but has no address.
 const noData = `no data`
 
-// Each way of not having a name has its own word.
+// Each kind of failure has its own word.
 func TestDNSNotReady(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNamed(t, zone("text TXT hello", "db A 192.0.2.10", "db A 192.0.2.11"))
@@ -137,7 +136,7 @@ func TestDNSNotReady(t *testing.T) {
 	})
 }
 
-// The answers for A and for AAAA come in any order, which is no change of state.
+// The answers for A and AAAA arrive in any order, which is not a change of state.
 func TestDNSLogsOnlyChanges(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNamed(t, zone("text TXT hello"))
@@ -149,7 +148,7 @@ func TestDNSLogsOnlyChanges(t *testing.T) {
 			w.stillWaiting(2 * time.Second)
 			lines := make(map[string]bool) // without the time
 			for line := range strings.Lines(w.stderr.String()) {
-				if !strings.Contains(line, "no answer") { // within a second: the machine is busy
+				if !strings.Contains(line, "no answer") { // because the machine is busy
 					_, text, _ := strings.Cut(line, " ")
 					lines[text] = true
 				}
@@ -161,7 +160,7 @@ func TestDNSLogsOnlyChanges(t *testing.T) {
 	}
 }
 
-// With no cache in between, an SOA that allows an hour of negative caching slows nothing.
+// Without a cache in between, an SOA that allows an hour of negative caching causes no delay.
 func TestDNSChangesAtAuthority(t *testing.T) {
 	t.Parallel()
 	const name = "db.example.test"
@@ -176,7 +175,7 @@ func TestDNSChangesAtAuthority(t *testing.T) {
 		"loses its data": {[]string{"--gone"}, []string{"db A 192.0.2.10"}, []string{"db TXT left"}, name},
 		"moves":          {[]string{"--expect=192.0.2.99"}, []string{"db A 192.0.2.10"}, []string{"db A 192.0.2.99"}, `no record is 192\.0\.2\.99`},
 		"grows":          {[]string{"--min-records=3"}, addresses(2), addresses(3), name},
-		// More does not fit into a UDP answer, nor into what BIND takes for one name.
+		// More fits neither into a UDP answer nor into BIND's limit for one name.
 		"grows, over TCP": {[]string{"--min-records=100"}, addresses(99), addresses(100), name},
 	} {
 		t.Run(label, func(t *testing.T) {
@@ -209,7 +208,7 @@ func TestDNSServerAppearsLate(t *testing.T) {
 	w.wantWithin(soon, ready)
 }
 
-// The first search domains fail in the ways that end the search of other resolvers.
+// The first search domains fail in ways that end the search of other resolvers.
 func TestDNSSearchList(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNamed(t, zone("db.prod A 192.0.2.10", "_pg._tcp.db.prod SRV 0 0 5432 db.prod"))
@@ -228,7 +227,7 @@ func TestDNSSearchList(t *testing.T) {
 	}
 	start(t, waitForDNS("_pg._tcp.db", "--type=SRV", "--timeout=60s")...).want(ready)
 	start(t, waitForDNS("db.", "--timeout=60s")...).stuck(`db: .*refused`) // absolute: not searched
-	start(t, waitForDNS("nobody", "--timeout=60s")...).stuck(`nobody`)     // nowhere in the list
+	start(t, waitForDNS("absent", "--timeout=60s")...).stuck(`absent`)     // nowhere in the list
 
 	w := start(t, waitForDNS("late", "--timeout=60s")...)
 	w.untilLogged(`late`)
@@ -236,7 +235,7 @@ func TestDNSSearchList(t *testing.T) {
 	w.wantWithin(soon, ready)
 }
 
-// wait-for-service resolves as wait-for-dns does, and says which of the two is missing.
+// wait-for-service resolves like wait-for-dns, and reports whether the name or the service is missing.
 func TestServiceNameAppears(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNamed(t, zone())
@@ -250,8 +249,8 @@ func TestServiceNameAppears(t *testing.T) {
 	w.wantWithin(soon, ready)
 }
 
-// TestDNSThroughUnbound: the name appears just after a cache has learnt that it does not
-// exist. No client can get it before the cache forgets; asking earlier is useless.
+// TestDNSThroughUnbound publishes a name just after a cache has stored that it does not exist. No client can resolve it
+// before the denial expires, so earlier queries are useless.
 func TestDNSThroughUnbound(t *testing.T) {
 	t.Parallel()
 	const name, ttl = "late.example.test", 8 * time.Second
@@ -277,14 +276,14 @@ func TestDNSThroughUnbound(t *testing.T) {
 		}
 	})
 	t.Logf("queries over %v: %v", ttl, queries)
-	// Each round asks for A and AAAA: a handful of rounds against some sixty.
+	// Each round asks for A and AAAA: a few rounds instead of about sixty.
 	if queries["aware"] > 24 || queries["polled"] < 2*queries["aware"] {
 		t.Errorf("%d queries knowing of the cache, %d not knowing", queries["aware"], queries["polled"])
 	}
 }
 
-// TestDNSThroughCoreDNS is a short name in a Pod: the search list of a namespace, and a
-// cache that claims, by the AA flag, to be the authority.
+// TestDNSThroughCoreDNS resolves a short name as in a Pod: with the search list of a namespace, and a cache that sets
+// the AA flag as if it were the authority.
 func TestDNSThroughCoreDNS(t *testing.T) {
 	t.Parallel()
 	const ttl = 6 * time.Second // CoreDNS keeps a denial for at least five
@@ -301,13 +300,13 @@ func TestDNSThroughCoreDNS(t *testing.T) {
 	if r.Stdout != "10.96.0.10\n" {
 		t.Errorf("printed %q, want the address of the Service", r.Stdout)
 	}
-	times := max(1, int(r.Took/ttl)) // the cache has asked: once, unless the machine is busy
+	times := max(1, int(r.Took/ttl)) // that the cache has asked: once, unless the machine is busy
 	if n := c.Queries("mydb.default.svc.cluster.local"); n > 24*times {
 		t.Errorf("%d queries over %v, want a handful", n, r.Took)
 	}
 }
 
-// A Service that is removed: the cache goes on naming it for the record's own TTL.
+// A Service is removed: the cache still answers with it for the record's TTL.
 func TestDNSGoneThroughCoreDNS(t *testing.T) {
 	t.Parallel()
 	c := servers.StartCoreDNS(t, servers.Zone{

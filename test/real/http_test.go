@@ -23,7 +23,7 @@ func TestHTTPBecomesReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, "wait-for-service", target, "--timeout=60s")
-			if name != "body" { // there it is not the status that is missing
+			if name != "body" { // where the status is not the problem
 				w.untilLogged(`503`)
 			}
 			w.stillWaiting(300 * time.Millisecond)
@@ -46,7 +46,7 @@ func TestHTTPExpectations(t *testing.T) {
 
 	for name, c := range map[string]struct {
 		args []string
-		log  string // of those that never are ready
+		log  string // of the servers that never become ready
 	}{
 		"plain":               {[]string{at("/health.json")}, ""},
 		"status list":         {[]string{at("/private#status=200,401-403")}, ""},
@@ -93,7 +93,7 @@ func TestHTTPExpectations(t *testing.T) {
 	}
 }
 
-// A Secret that is mounted late or rotated heals the wait: the file is read each time.
+// A wait recovers when a Secret is mounted late or rotated: the file is read at each attempt.
 func TestHTTPSecretRotates(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNGINX(t, servers.NGINXOptions{})

@@ -1,8 +1,7 @@
 // Package real_test runs the initbox program against real servers, as its users do.
 //
-// The program's own tests pin the wording of messages. Here, a message must have the word of
-// the error's class, and what a reader needs to find the cause. Upper bounds of times are
-// very generous, so that a busy machine passes.
+// The program's own tests pin the wording of messages. Here, a message must contain the word of the error's class, and
+// the facts that lead to the cause. Upper limits of times are very generous, so that a busy machine passes.
 package real_test
 
 import (
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) { os.Exit(buildAndRun(m)) }
 
 func buildAndRun(m *testing.M) int {
 	flag.Parse()
-	if testing.Short() { // servers.Slow, for all of them, and before the build
+	if testing.Short() { // like servers.Slow, for all tests, before the build
 		fmt.Println("-short: no real servers, and nothing slow")
 		return 0
 	}
@@ -64,7 +63,7 @@ type waiter struct {
 	exited chan struct{}
 }
 
-// start runs initbox with the arguments beside the test.
+// start runs initbox with the arguments in the background.
 func start(t *testing.T, args ...string) *waiter {
 	t.Helper()
 	return startCommand(t, exec.Command(program, args...), args)
@@ -74,7 +73,7 @@ func start(t *testing.T, args ...string) *waiter {
 func startCommand(t *testing.T, cmd *exec.Cmd, args []string) *waiter {
 	t.Helper()
 	w := &waiter{t: t, args: args, cmd: cmd, began: time.Now(), exited: make(chan struct{})}
-	cmd.Env = []string{} // a Pod that sets nothing; in particular no SSL_CERT_FILE
+	cmd.Env = []string{} // as in a Pod without env; in particular no SSL_CERT_FILE
 	cmd.Stdout, cmd.Stderr = &w.stdout, &w.stderr
 	cmd.SysProcAttr = servers.DieWithParent()
 	if err := cmd.Start(); err != nil {
@@ -91,7 +90,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd, args []string) *waiter {
 	return w
 }
 
-// untilLogged waits until the log has a line that matches.
+// untilLogged waits until a line of the log matches.
 func (w *waiter) untilLogged(pattern string) {
 	w.t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -109,7 +108,7 @@ func (w *waiter) untilLogged(pattern string) {
 	}
 }
 
-// stillWaiting requires that initbox is not done after a further while.
+// stillWaiting requires that initbox is still waiting after the duration.
 func (w *waiter) stillWaiting(while time.Duration) {
 	w.t.Helper()
 	select {
@@ -119,8 +118,7 @@ func (w *waiter) stillWaiting(while time.Duration) {
 	}
 }
 
-// want waits for the end and requires an exit status, and that everything in patterns
-// (regular expressions) is in the log.
+// want waits for the end and requires an exit status, and that the log matches all patterns (regular expressions).
 func (w *waiter) want(status int, patterns ...string) result {
 	w.t.Helper()
 	select {
@@ -140,9 +138,8 @@ func (w *waiter) want(status int, patterns ...string) result {
 	return r
 }
 
-// stuck waits until everything in patterns (regular expressions) is in the log, and then
-// stops initbox, which must still be running: for targets that never get ready. Unlike a
-// deadline, it does not depend on how soon initbox logs that.
+// stuck waits until the log matches all patterns (regular expressions), and then stops initbox, which must still be
+// running: for targets that never become ready. Unlike a deadline, it does not depend on how soon initbox logs them.
 func (w *waiter) stuck(patterns ...string) {
 	w.t.Helper()
 	for _, p := range patterns {
@@ -163,7 +160,7 @@ func (w *waiter) wantWithin(d time.Duration, status int, patterns ...string) res
 	return r
 }
 
-// String is the command line and the end of the log.
+// String returns the command line and the end of the log.
 func (w *waiter) String() string {
 	const most = 3000
 	log := w.stderr.String()
@@ -173,22 +170,22 @@ func (w *waiter) String() string {
 	return fmt.Sprintf("$ initbox %s\n%s", strings.Join(w.args, " "), log)
 }
 
-// result is what is left of an initbox that ended.
+// result is the result of an initbox that has ended.
 type result struct {
 	Stdout string
 	Took   time.Duration
 }
 
 const (
-	// patience is the timeout of a wait that succeeds: no machine is as busy as that.
+	// patience is the timeout of a wait that succeeds, generous enough for any machine.
 	patience = 60 * time.Second
 
-	// soon is the longest time in which a waiter may notice a change. The product promises
-	// far less, which bench/ measures; this only distinguishes "noticed" from "asleep".
+	// soon is the maximum time in which a waiter must notice a change. The product promises much less, which bench/
+	// measures; this only distinguishes "noticed" from "asleep".
 	soon = 30 * time.Second
 )
 
-// secretFile writes a secret to a file, in one step: initbox may be about to read it.
+// secretFile writes a secret to a file atomically, since initbox may be reading it.
 func secretFile(t *testing.T, file, secret string) string {
 	t.Helper()
 	if err := os.WriteFile(file+".new", []byte(secret+"\n"), 0o600); err != nil {

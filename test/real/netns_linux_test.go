@@ -19,16 +19,15 @@ import (
 	"initbox/test/servers"
 )
 
-// A netns is a network namespace of the test's own. Nothing outside it is touched or
-// reached, and it has no name: it goes when the process does that holds it, even if the
-// test is killed.
+// A netns is a test's own network namespace. Nothing outside it is changed or reached. It has no name, so it ends with
+// the process that holds it, even if the test is killed.
 type netns struct{ file string }
 
-// newNetns makes a namespace as a Pod's is at first: even loopback is down.
+// newNetns creates a namespace in the initial state of a Pod's: even loopback is down.
 func newNetns(t *testing.T) netns {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("only root may make network namespaces")
+		t.Skip("only root can create network namespaces")
 	}
 	holder := exec.Command("cat")
 	stdin, err := holder.StdinPipe()
@@ -46,8 +45,7 @@ func newNetns(t *testing.T) netns {
 	return netns{fmt.Sprintf("/proc/%d/ns/net", holder.Process.Pid)}
 }
 
-// command runs a program in the namespace. nsenter execs it, so that its process id and
-// signals are the program's own.
+// command runs a program in the namespace. nsenter execs it, so the process ID and signals are the program's own.
 func (n netns) command(t *testing.T, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	return exec.Command(servers.Need(t, "nsenter"), append([]string{"--net=" + n.file, name}, args...)...)
@@ -68,10 +66,10 @@ func (n netns) ip(t *testing.T, commands string) {
 	}
 }
 
-// enter calls f in the namespace: sockets that it makes belong there for good.
+// enter calls f in the namespace. Sockets that f creates remain in it.
 func (n netns) enter(t *testing.T, f func() error) {
 	t.Helper()
-	runtime.LockOSThread() // a namespace is a thread's
+	runtime.LockOSThread() // a namespace belongs to a thread
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		t.Fatal(err)
@@ -81,8 +79,8 @@ func (n netns) enter(t *testing.T, f func() error) {
 		t.Fatal(err)
 	}
 	err = f()
-	// The thread has to go home. To leave it locked, and so let it end with its goroutine,
-	// would kill the processes that it started before: see servers.DieWithParent.
+	// The thread must return to its namespace. If it remained locked, it would end with its goroutine, which would kill
+	// the processes that it started before: see servers.DieWithParent.
 	if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
 		panic(err)
 	}
@@ -114,7 +112,7 @@ func (n netns) serveHTTP(t *testing.T, addr string) {
 	t.Cleanup(func() { server.Close() })
 }
 
-// serveDNS answers every question for an address with ip, at an address in the namespace.
+// serveDNS answers every query for an address with ip, at an address in the namespace.
 func (n netns) serveDNS(t *testing.T, addr, ip string) {
 	t.Helper()
 	var c net.PacketConn
@@ -141,8 +139,8 @@ func (n netns) start(t *testing.T, args ...string) *waiter {
 }
 
 const (
-	// A network on which this host is .1 and .2 has been seen but is gone: what is sent to
-	// it leaves by eth0 and is lost without a word, a true black hole.
+	// A network on which this host is .1, and .2 is in the neighbor table but gone: packets to it leave by eth0 and are
+	// lost without an error, a real black hole.
 	network = `
 		link set lo up
 		link add eth0 type veth peer name far
@@ -153,12 +151,12 @@ const (
 	host    = "10.77.0.1"
 	silence = "10.77.0.2"
 
-	// From now on this host is .2 as well.
+	// From now on, this host is also .2.
 	silenceEnds = "addr add 10.77.0.2/32 dev lo"
 )
 
-// TestNetworkAppearsLate: with some network plugins an init container runs before the
-// Pod's interface is there, and with a mesh before its routes are.
+// TestNetworkAppearsLate covers network plugins with which an init container starts before the Pod has its interface,
+// and meshes with which it starts before the routes exist.
 func TestNetworkAppearsLate(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ target, log string }{
@@ -196,8 +194,8 @@ func resolvConf(t *testing.T, server string) string {
 	return file
 }
 
-// A network policy drops what it forbids, and so does the address of a Pod that is gone:
-// nothing comes back, until something is there.
+// A network policy drops forbidden packets, and packets to the address of a deleted Pod are lost: no answer arrives
+// until there is a server.
 func TestBlackHole(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)
@@ -206,7 +204,7 @@ func TestBlackHole(t *testing.T) {
 		"tcp":          {"wait-for-service", "tcp://" + silence + ":8080"},
 		"http":         {"wait-for-service", "http://" + silence + ":8080/"},
 		"grpc":         {"wait-for-service", "grpc://" + silence + ":8080"},
-		"gone":         {"wait-for-service", "--gone", "tcp://" + silence + ":8080"}, // silence is no refusal
+		"gone":         {"wait-for-service", "--gone", "tcp://" + silence + ":8080"}, // silence does not count as a refusal
 		"dns":          {"wait-for-dns", "api.example.test", "--server=" + silence},
 		"gone from it": {"wait-for-dns", "--gone", "api.example.test", "--server=" + silence},
 	} {
@@ -238,7 +236,7 @@ func TestBlackHole(t *testing.T) {
 	}
 }
 
-// TestRouteRefuses: routes that reject packets, until they are removed.
+// TestRouteRefuses has routes that reject packets, until they are removed.
 func TestRouteRefuses(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"unreachable", "prohibit", "blackhole"} {
@@ -257,7 +255,7 @@ func TestRouteRefuses(t *testing.T) {
 	}
 }
 
-// What is waited for on the machine itself is found in a Pod whose network never comes.
+// Targets on the machine itself become ready in a Pod whose network never appears.
 func TestNoNetworkNeeded(t *testing.T) {
 	t.Parallel()
 	n := newNetns(t)

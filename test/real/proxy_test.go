@@ -9,12 +9,12 @@ import (
 	"initbox/test/servers"
 )
 
-// A proxy accepts on behalf of a server that is not there, and then closes.
+// A proxy accepts connections for a server that is not running, and then closes them.
 func TestTCPThroughProxy(t *testing.T) {
 	t.Parallel()
 	backend := servers.FreeAddr(t)
 	proxy := servers.StartHAProxy(t, backend, 0)
-	// A proxy on a busy machine closes later than the 20 ms that are the default.
+	// On a busy machine, a proxy may close a connection after the default of 20 ms.
 	w := start(t, "wait-for-service", "tcp://"+proxy, "--hold=5s", "--timeout=60s")
 	w.untilLogged(`(?i)closed|reset`)
 	w.stillWaiting(500 * time.Millisecond)
@@ -22,9 +22,8 @@ func TestTCPThroughProxy(t *testing.T) {
 	w.wantWithin(soon, ready)
 }
 
-// A proxy that tries again before it closes holds the connection for longer than --hold:
-// by connecting alone, it cannot be distinguished from the server. docs/wait-for-service.md says
-// so; a longer hold, or asking the server something, is the way out.
+// A proxy that retries before it closes holds the connection for longer than --hold: just by connecting, it cannot be
+// distinguished from the server. As docs/wait-for-service.md says, a longer hold helps, or a request to the server.
 func TestTCPThroughProxyThatHolds(t *testing.T) {
 	t.Parallel()
 	backend := servers.FreeAddr(t)
@@ -36,7 +35,7 @@ func TestTCPThroughProxyThatHolds(t *testing.T) {
 	start(t, "wait-for-service", "tcp://"+proxy+"#hold=2s", "--timeout=60s").want(ready)
 }
 
-// --gone waits until no server is there; a proxy that still accepts is one.
+// --gone waits until no server answers; a proxy that still accepts counts as one.
 func TestGoneNeedsRefused(t *testing.T) {
 	t.Parallel()
 	backend := servers.FreeAddr(t)

@@ -20,7 +20,7 @@ func TestTLS(t *testing.T) {
 	for name, c := range map[string]struct {
 		addr, page string
 		args       string
-		log        string // of those that never are ready
+		log        string // of the servers that never become ready
 	}{
 		"CA given":              {good, page, "--ca-file=" + ca.File, ""},
 		"CA unknown":            {good, page, "", `(?i)unknown authority|not trusted`},
@@ -51,13 +51,13 @@ func TestTLS(t *testing.T) {
 			})
 		}
 		run("https, "+name, "https://"+c.addr+c.page)
-		if c.page == page { // tls:// looks no further than the handshake
+		if c.page == page { // tls:// only checks the handshake
 			run("tls, "+name, "tls://"+c.addr)
 		}
 	}
 }
 
-// A target's own fragment speaks for it alone: one CA each.
+// A target's fragment applies only to that target: one CA each.
 func TestTLSPerTarget(t *testing.T) {
 	t.Parallel()
 	ca1, ca2 := servers.NewCA(t), servers.NewCA(t)

@@ -14,27 +14,25 @@ import (
 	"time"
 )
 
-// FakeConsul is a Consul for where the real one is not built: of the agent's API what
-// is about its services (https://developer.hashicorp.com/consul/api-docs/agent/service)
-// and their checks (https://developer.hashicorp.com/consul/api-docs/agent/check), and of
-// the catalog's what is about nodes (https://developer.hashicorp.com/consul/api-docs/catalog).
-// Where those are silent it does as 1.16.1, which TestConsul asks the same. An entry is
-// what it is of [ConsulRegistry].
+// FakeConsul stands in for Consul where that is not built. It implements the parts of the agent's API about services
+// (https://developer.hashicorp.com/consul/api-docs/agent/service) and their checks
+// (https://developer.hashicorp.com/consul/api-docs/agent/check), and the part of the catalog's about nodes
+// (https://developer.hashicorp.com/consul/api-docs/catalog). Where those are silent, it behaves like 1.16.1: TestConsul
+// sends the same requests to both. Entries are as in [ConsulRegistry].
 //
-// It knows the commonest members of what it is sent, and answers 400 to all others, as
-// Consul does to those that it does not know. It asks no health URL, so that a check of
-// one stays critical; and no TTL ends by itself.
+// It knows the most common members of a request's body, and answers 400 to all others, as Consul does to unknown ones.
+// It polls no health URL, so that a check of one remains critical; and TTLs only expire by Expire.
 type FakeConsul struct {
-	Token string // may do everything; "" if every client may
+	Token string // has all permissions; "" if every client has them
 
 	requests atomic.Int64
 	mu       sync.Mutex
 	services map[string]*consulService // the agent's, by ID
-	nodes    map[string]*consulNode    // the catalog's besides the agent, by name
+	nodes    map[string]*consulNode    // the catalog's, except the agent, by name
 }
 
-// consulService is a service as it is registered with an agent. What is raw, here and below, is
-// only known to be allowed.
+// consulService is a service as it is registered with an agent. The fields of raw type, here and below, are accepted
+// and not interpreted.
 type consulService struct {
 	ID, Name, Address string
 	Port              int
@@ -88,7 +86,7 @@ type consulNodeCheck struct {
 	Notes, Output, Status json.RawMessage
 }
 
-// consulDuration is a duration as text.
+// consulDuration is a duration in text form.
 type consulDuration time.Duration
 
 func (d *consulDuration) UnmarshalJSON(text []byte) error {
@@ -118,8 +116,8 @@ func (c *FakeConsul) Entries() []string {
 	return entries
 }
 
-// Expire makes the checks critical that want heartbeats, and deregisters the services
-// that such a check is to deregister when it is critical for long.
+// Expire makes the checks that need heartbeats critical, and deregisters the services that such a check deregisters
+// after a long critical time.
 func (c *FakeConsul) Expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,11 +140,11 @@ func (c *FakeConsul) Forget() {
 	c.services, c.nodes = nil, nil
 }
 
-// consulCalls are the calls that it knows. What follows a path that ends with a slash
-// is an ID, in which a slash may be escaped or not.
+// consulCalls are the supported calls. A path that ends with a slash is followed by an ID, whose slashes may be escaped
+// or not.
 var consulCalls = []struct {
 	method, path string
-	// handle returns the answer: nothing if nil, text if a string, else JSON.
+	// handle returns the answer: an empty one if nil, text if a string, else JSON.
 	handle func(c *FakeConsul, r *http.Request, id string) (status int, body any)
 }{
 	{"PUT", "/v1/agent/service/register", (*FakeConsul).register},
@@ -187,7 +185,7 @@ func (c *FakeConsul) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// consulDecode reads the body, and says what is wrong with it.
+// consulDecode reads the body, and returns what is wrong with it.
 func consulDecode(r *http.Request, into any) (wrong string) {
 	d := json.NewDecoder(r.Body)
 	d.DisallowUnknownFields()
@@ -197,11 +195,11 @@ func consulDecode(r *http.Request, into any) (wrong string) {
 	return ""
 }
 
-// consulStranger is what one hears whose token nobody has, before anything is looked
-// for. One without a token hears only then that it is not allowed.
+// consulStranger is the answer to an unknown token, before the request is looked at. A client without a token is only
+// rejected after that.
 const consulStranger = "ACL not found"
 
-// denied is what one hears who may not do that with what is called so, or nothing.
+// denied returns the answer to a client without the permission for the named resource, or nothing.
 func (c *FakeConsul) denied(r *http.Request, permission, name string) string {
 	token := r.Header.Get("X-Consul-Token")
 	if token == "" {
@@ -244,7 +242,7 @@ func (c *FakeConsul) register(r *http.Request, _ string) (status int, body any) 
 	return http.StatusOK, nil
 }
 
-// define gives the service and its checks their IDs, and says what is wrong with them.
+// define sets the IDs of the service and its checks, and returns what is wrong with them.
 func (s *consulService) define() (wrong string) {
 	if s.ID == "" {
 		s.ID = s.Name
@@ -292,7 +290,7 @@ func (check *consulCheck) wrong() string {
 	return ""
 }
 
-// consulKey is what a key of a service's metadata has to be.
+// consulKey matches valid keys of a service's metadata.
 var consulKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 func consulMeta(meta map[string]string) (wrong string) {
@@ -304,9 +302,8 @@ func consulMeta(meta map[string]string) (wrong string) {
 	return ""
 }
 
-// succeed takes over what an earlier registration leaves: a check that is there again
-// is as well as it was, whatever is said of it now; those that are not there again stay
-// unless they are replaced.
+// succeed takes over the state of an earlier registration: a check that is registered again keeps its status, even if
+// the request sets one; the others remain unless they are replaced.
 func (s *consulService) succeed(before *consulService, replace bool) {
 	for id, old := range before.checks {
 		if check := s.checks[id]; check != nil {
@@ -317,7 +314,7 @@ func (s *consulService) succeed(before *consulService, replace bool) {
 	}
 }
 
-// own finds a service of the agent's, if it is known and may be had.
+// own returns a service of the agent, if it exists and the client may access it.
 func (c *FakeConsul) own(r *http.Request, s *consulService, permission, unknown string) (status int, body any) {
 	name := ""
 	if s != nil {
@@ -356,7 +353,7 @@ func (c *FakeConsul) service(r *http.Request, id string) (status int, body any) 
 	return status, shown
 }
 
-// checks are those that one may see.
+// checks returns the checks that the client may see.
 func (c *FakeConsul) checks(r *http.Request, _ string) (status int, body any) {
 	seen := map[string]any{}
 	switch c.denied(r, "", "") {
@@ -377,7 +374,7 @@ func (c *FakeConsul) checks(r *http.Request, _ string) (status int, body any) {
 	return http.StatusOK, seen
 }
 
-// pass is a heartbeat.
+// pass handles a heartbeat.
 func (c *FakeConsul) pass(r *http.Request, id string) (status int, body any) {
 	var of *consulService
 	for _, s := range c.services {
@@ -425,7 +422,7 @@ func (c *FakeConsul) registerNode(r *http.Request, _ string) (status int, body a
 	return http.StatusOK, true
 }
 
-// define adds the service to those that the node has, and says what is wrong with it.
+// define adds the service to the node, and returns what is wrong with it.
 func (n *consulNode) define() (wrong string) {
 	switch {
 	case n.Node == "":
@@ -475,7 +472,7 @@ func (c *FakeConsul) deregisterNode(r *http.Request, _ string) (status int, body
 		return http.StatusForbidden, denied
 	}
 	delete(c.nodes, n.Node)
-	return http.StatusOK, true // there or not
+	return http.StatusOK, true // even if it does not exist
 }
 
 func (c *FakeConsul) node(r *http.Request, name string) (status int, body any) {
@@ -486,7 +483,7 @@ func (c *FakeConsul) node(r *http.Request, name string) (status int, body any) {
 	switch {
 	case denied == consulStranger:
 		return http.StatusForbidden, denied
-	case denied != "" || n == nil: // what one may not see is not there
+	case denied != "" || n == nil: // what the client may not see is reported as absent
 		return http.StatusOK, json.RawMessage("null")
 	}
 	node := map[string]any{"Node": n.Node, "Address": n.Address, "Meta": n.NodeMeta}

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// Eureka is a registry as Spring Cloud serves it, below /eureka, and Netflix's own,
-// below /eureka/v2 (https://github.com/Netflix/eureka/wiki/Eureka-REST-operations;
-// statuses and texts as in its ApplicationResource and InstanceResource). An entry is
-// APP/INSTANCE, and all of them have leases.
+// Eureka is a registry as served by Spring Cloud, below /eureka, and by Netflix's server, below /eureka/v2
+// (https://github.com/Netflix/eureka/wiki/Eureka-REST-operations; statuses and texts as in its ApplicationResource and
+// InstanceResource). An entry is APP/INSTANCE, and every entry has a lease.
 type Eureka struct{ list[eurekaInstance] }
 
-// eurekaInstance is the part of an instance that the server insists on.
+// eurekaInstance is the part of an instance that the server requires.
 type eurekaInstance struct {
 	InstanceID     string      `json:"instanceId"`
 	HostName       string      `json:"hostName"`
@@ -31,12 +30,12 @@ type eurekaInstance struct {
 		Duration int `json:"durationInSecs"`
 	} `json:"leaseInfo"`
 
-	sent json.RawMessage // what the client sent, for other clients
+	sent json.RawMessage // as the client sent it, for other clients
 }
 
-// eurekaPort is an attribute and a text, which the server's XML became in JSON.
+// eurekaPort is an attribute and a text of the server's XML, converted to JSON.
 type eurekaPort struct {
-	Number  json.RawMessage `json:"$"` // a number, or a string of one
+	Number  json.RawMessage `json:"$"` // a number, or a string with one
 	Enabled json.RawMessage `json:"@enabled"`
 }
 
@@ -91,8 +90,7 @@ func (e *Eureka) register(w http.ResponseWriter, r *http.Request, app string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// wrong says what is wrong with an instance that was sent to the application, or
-// nothing.
+// wrong returns what is wrong with an instance that was sent to the application, or "".
 func (i *eurekaInstance) wrong(app string) string {
 	switch {
 	case i.InstanceID == "":
@@ -113,7 +111,7 @@ func (i *eurekaInstance) wrong(app string) string {
 	return ""
 }
 
-// instance is a heartbeat, the end, or a question.
+// instance handles a heartbeat, a deregistration or a query.
 func (e *Eureka) instance(w http.ResponseWriter, r *http.Request, id string) {
 	i, known := e.get(id)
 	switch {
@@ -147,7 +145,7 @@ func (e *Eureka) all(w http.ResponseWriter) {
 	answer(w, http.StatusOK, map[string]any{"applications": map[string]any{"application": listed}})
 }
 
-// isJSON reports whether the request says that its body is JSON.
+// isJSON reports whether the request declares a JSON body.
 func isJSON(r *http.Request) bool {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return err == nil && kind == "application/json"

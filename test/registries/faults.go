@@ -10,35 +10,32 @@ import (
 	"sync"
 )
 
-// Faults stands before a [Registry] and does what networks and servers do. A fault is
-// for the requests to come, in the order of their arrival, and of those only for the
-// ones that Only takes; without faults, everything goes through. Requests counts what
-// has reached the registry, Seen has all.
+// Faults is a proxy in front of a [Registry] that injects the faults of networks and servers. A fault applies to the
+// next requests, in the order of their arrival, if Only selects them; all others pass. Requests counts the requests
+// that have reached the registry, Seen lists all.
 type Faults struct {
 	Registry
 
-	// Only takes the requests that a fault is for; nil takes all.
+	// Only selects the requests for faults; nil selects all.
 	Only func(*http.Request) bool
 
-	// Allow takes the requests that are who they have to be; the others are answered
-	// with 401. Nil takes all.
+	// Allow selects the requests with valid credentials; the others are answered with 401. Nil selects all.
 	Allow func(*http.Request) bool
 
 	mu      sync.Mutex
-	lost    int // requests whose answer is to be lost
+	lost    int // number of answers still to lose
 	refused []refusal
-	hung    chan struct{} // closed when hanging ends; nil if it does not hang
+	hung    chan struct{} // closed when hanging ends; nil if requests do not hang
 	seen    []string
 }
 
 type refusal struct {
 	status     int
-	retryAfter int // seconds; none if negative
+	retryAfter int // seconds; no header if negative
 }
 
-// LoseAnswers makes the registry handle the next n requests, and closes the connection
-// in the place of the answer. On a connection that was used before, Go's own client then
-// sends a GET, and what has an Idempotency-Key, again by itself.
+// LoseAnswers lets the registry handle the next n requests, and closes the connection instead of answering. If the
+// connection was used before, Go's client then repeats a GET, or a request with an Idempotency-Key, by itself.
 func (f *Faults) LoseAnswers(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -48,17 +45,16 @@ func (f *Faults) LoseAnswers(n int) {
 // Busy answers the next n requests with 503.
 func (f *Faults) Busy(n int) { f.Refuse(n, http.StatusServiceUnavailable, -1) }
 
-// Refuse answers the next n requests with that status, and with a Retry-After of so many
-// seconds unless they are negative. The registry does not see them.
+// Refuse answers the next n requests with the status, and with a Retry-After of the given seconds unless they are
+// negative. The registry does not see them.
 func (f *Faults) Refuse(n, status, retryAfter int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refused = append(f.refused, slices.Repeat([]refusal{{status, retryAfter}}, n)...)
 }
 
-// Hang holds the requests to come without an answer, and returns what lets them through
-// and ends the hanging. A request whose client goes away meanwhile never reaches the
-// registry.
+// Hang holds new requests without an answer, and returns a function that passes them on and ends the hanging. A request
+// whose client disconnects meanwhile never reaches the registry.
 func (f *Faults) Hang() (resume func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +70,7 @@ func (f *Faults) Hang() (resume func()) {
 	})
 }
 
-// Seen are all requests so far in the order of their arrival, as "PUT /path?query".
+// Seen returns all requests so far in the order of their arrival, as "PUT /path?query".
 func (f *Faults) Seen() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +78,7 @@ func (f *Faults) Seen() []string {
 }
 
 func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// Until the body is read, the server does not notice that the client goes away.
+	// The server only notices that the client disconnects after it has read the body.
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -114,7 +110,7 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Registry.ServeHTTP(w, r)
 }
 
-// next returns which fault is this request's, if any.
+// next returns the fault for this request, if any.
 func (f *Faults) next(r *http.Request) (lost bool, refused *refusal, hung chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// segments are the parts of an escaped path, unescaped: what a client has escaped as
-// %2F is not the end of one.
+// segments returns the unescaped parts of an escaped path: %2F does not separate them.
 func segments(path string) ([]string, error) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i, p := range parts {

@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 )
 
-// Management is the small server that the Kubernetes documentation's example announces
-// Pods to (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/), as
-// somebody writes it in an afternoon:
+// Management is a minimal server like the one that the Kubernetes documentation's example announces Pods to
+// (https://kubernetes.io/docs/concepts/workloads/pods/init-containers/):
 //
 //	POST or PUT /register    a form or JSON with "instance", any fields besides; 201 {"id": …}
 //	GET /register?instance=  200 with what is registered under that name, 404 if nothing is
@@ -20,18 +19,17 @@ import (
 //	DELETE /instances/ID     204 or 404
 //	DELETE /register?instance=  204, removes all of that name, or 404
 //
-// To POST is to add, so one who repeats it is there twice; with the Idempotency-Key of
-// an earlier POST the answer of that is repeated. To PUT is to replace what has the
-// name. An entry is the name, and none has a lease.
+// A POST adds an entry, so that a repeated one creates a duplicate; with the Idempotency-Key of an earlier POST, its
+// answer is repeated. A PUT replaces the entry with the name. An entry is the name, and has no lease.
 type Management struct {
-	// Unique answers 409 to a POST of a name that is there.
+	// Unique answers 409 to a POST of an existing name.
 	Unique bool
 
 	requests atomic.Int64
 	mu       sync.Mutex
 	last     int
 	entries  []managed
-	keys     map[string]string // the id that was answered, by Idempotency-Key
+	keys     map[string]string // the ID in the answer, by Idempotency-Key
 }
 
 type managed struct {
@@ -58,7 +56,7 @@ func (m *Management) Entries() []string {
 	return names
 }
 
-// Fields are those of the first entry of that name, or nil.
+// Fields returns the fields of the first entry with the name, or nil.
 func (m *Management) Fields(name string) map[string]any {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -131,7 +129,7 @@ func (m *Management) register(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, map[string]string{"id": e.id})
 }
 
-// fieldsOf reads a body of JSON or, whatever it says it is, of a form.
+// fieldsOf reads a JSON body or, regardless of its declared type, a form.
 func fieldsOf(r *http.Request) (map[string]any, error) {
 	fields := map[string]any{}
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
@@ -146,7 +144,7 @@ func fieldsOf(r *http.Request) (map[string]any, error) {
 	return fields, nil
 }
 
-// matching answers what is asked about the entries that match, or removes them.
+// matching returns the matching entries, or removes them.
 func (m *Management) matching(w http.ResponseWriter, r *http.Request, match func(managed) bool) {
 	i := slices.IndexFunc(m.entries, match)
 	switch {

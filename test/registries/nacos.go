@@ -10,15 +10,13 @@ import (
 	"sync"
 )
 
-// Nacos is a Nacos server: of version 1 or 2, with the open API v1
-// (https://nacos.io/docs/v1/open-api/), or of version 3 as 3.2 is, which has only the
-// client API v3 (https://nacos.io/docs/latest/manual/user/open-api/) and, of v1, the
-// login. Where those are silent, it does as InstanceController, InstanceOpenApiController
-// and InstanceOperatorClientImpl do. An entry is IP#PORT#CLUSTER#GROUP@@SERVICE; it has
-// a lease if it is ephemeral.
+// Nacos is a Nacos server of version 1 or 2, with the open API v1 (https://nacos.io/docs/v1/open-api/), or of version 3
+// like 3.2, which has only the client API v3 (https://nacos.io/docs/latest/manual/user/open-api/) and, of v1, the
+// login. Where those are silent, it behaves like InstanceController, InstanceOpenApiController and
+// InstanceOperatorClientImpl. An entry is IP#PORT#CLUSTER#GROUP@@SERVICE; it has a lease if it is ephemeral.
 type Nacos struct {
 	Version  int
-	User     string // "" lets every client do everything
+	User     string // "" gives every client all permissions
 	Password string
 
 	list[nacosInstance] // by nacosInstance.key
@@ -34,8 +32,8 @@ type nacosInstance struct {
 	ephemeral                 bool
 }
 
-// key is what a registration replaces. The cluster is no part of it: a client is an
-// address and a port, and has one instance of a service.
+// key identifies the entry that a registration replaces. The cluster is not part of it: a client is an address and a
+// port, and has one instance of a service.
 func (i *nacosInstance) key() string {
 	return fmt.Sprintf("%s/%s@@%s/%s#%s#%t", i.namespace, i.group, i.service, i.ip, i.port, i.ephemeral)
 }
@@ -48,7 +46,7 @@ func (*Nacos) Base() string { return "/nacos" }
 
 func (n *Nacos) Expire() { n.expire(func(i nacosInstance) bool { return i.ephemeral }) }
 
-// ExpireTokens makes all know who they are no longer; they have to log in again.
+// ExpireTokens invalidates all tokens; clients have to log in again.
 func (n *Nacos) ExpireTokens() {
 	n.tokensMu.Lock()
 	defer n.tokensMu.Unlock()
@@ -67,7 +65,7 @@ func (n *Nacos) Entries() []string {
 
 func (n *Nacos) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.requests.Add(1)
-	// Of a DELETE, as of a GET, only the query is looked at.
+	// A DELETE, like a GET, only uses the query.
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
@@ -93,7 +91,7 @@ func (n *Nacos) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nacosCalls are the calls that need a token, by whether the version is 3.
+// nacosCalls are the calls that need a token; the key says whether the version is 3.
 var nacosCalls = map[bool]map[string]func(*Nacos, http.ResponseWriter, *http.Request){
 	false: {
 		"POST /v1/ns/instance":     (*Nacos).register1,
@@ -136,8 +134,8 @@ func (n *Nacos) authenticated(r *http.Request) bool {
 	return n.User == "" || n.tokens[token]
 }
 
-// nacosInstanceOf reads the parameters that name an instance. What is missing is said in
-// the version's own words by the callers.
+// nacosInstanceOf reads the parameters that name an instance. The callers report missing ones with the version's own
+// texts.
 func nacosInstanceOf(r *http.Request) (i nacosInstance, missing string) {
 	or := func(name, otherwise string) string {
 		if v := r.Form.Get(name); v != "" {
@@ -161,7 +159,7 @@ func nacosInstanceOf(r *http.Request) (i nacosInstance, missing string) {
 	return i, ""
 }
 
-// add registers the instance unless the service has instances of the other sort.
+// add registers the instance unless the service has instances of the other kind, ephemeral or persistent.
 func (n *Nacos) add(i nacosInstance) (wrong string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -199,10 +197,10 @@ func (n *Nacos) deregister1(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n.drop(i.key())
-	io.WriteString(w, "ok") // there or not
+	io.WriteString(w, "ok") // even if it does not exist
 }
 
-// detail1 is of an instance of either sort, but of the right cluster.
+// detail1 returns an instance of either kind in the given cluster.
 func (n *Nacos) detail1(w http.ResponseWriter, r *http.Request) {
 	i, missing := nacosInstanceOf(r)
 	if missing != "" {
@@ -221,13 +219,13 @@ func (n *Nacos) detail1(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "no matched ip found!", http.StatusNotFound)
 }
 
-// shown is an instance as other clients see it.
+// shown returns an instance as other clients see it.
 func (i *nacosInstance) shown() map[string]any {
 	return map[string]any{"instanceId": i.id(), "ip": i.ip, "port": json.Number(i.port), "clusterName": i.cluster,
 		"weight": json.Number(i.weight), "healthy": true, "enabled": true, "ephemeral": i.ephemeral, "metadata": json.RawMessage(i.metadata)}
 }
 
-// hosts are the instances of the service that the request names.
+// hosts returns the instances of the service that the request names.
 func (n *Nacos) hosts(r *http.Request) []any {
 	wanted, _ := nacosInstanceOf(r)
 	hosts := []any{}
@@ -245,8 +243,8 @@ func (n *Nacos) list1(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"name": i.group + "@@" + i.service, "hosts": n.hosts(r)})
 }
 
-// beat1 is a heartbeat. It registers an instance that is unknown, if it describes that in
-// "beat"; otherwise the answer says that the instance is unknown.
+// beat1 handles a heartbeat. If "beat" describes an unknown instance, that is registered; otherwise the answer says
+// that the instance is unknown.
 func (n *Nacos) beat1(w http.ResponseWriter, r *http.Request) {
 	i, missing := nacosInstanceOf(r)
 	if beat := r.Form.Get("beat"); beat != "" {

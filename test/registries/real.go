@@ -14,8 +14,7 @@ import (
 	"initbox/test/servers"
 )
 
-// proxy hands requests on to a real server. Who is behind it, it does not say: the
-// server sees the client's headers, and no more.
+// proxy passes requests on to a real server. It adds no header: the server sees only the client's.
 type proxy struct {
 	to       *httputil.ReverseProxy
 	requests atomic.Int64
@@ -32,7 +31,7 @@ func proxyTo(t testing.TB, target string, transport http.RoundTripper) *proxy {
 		Transport:     transport,
 		FlushInterval: -1, // at once: etcd's keepalive is a stream
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) {
-			panic(http.ErrAbortHandler) // the client sees what the server does: the connection ends
+			panic(http.ErrAbortHandler) // the server closed the connection: pass that on to the client
 		},
 	}}
 }
@@ -53,7 +52,7 @@ type EtcdRegistry struct {
 	t testing.TB
 }
 
-// Etcd starts one, without TLS: that would end at the proxy.
+// Etcd starts an etcd without TLS, which would end at the proxy.
 func Etcd(t testing.TB, o servers.EtcdOptions) *EtcdRegistry {
 	t.Helper()
 	o.CA = nil
@@ -67,7 +66,7 @@ func newTransport(t testing.TB) *http.Transport {
 	return transport
 }
 
-// everyKey is the range from the first key to the end of all.
+// everyKey is the range of all keys.
 const everyKey = `{"key": "AA==", "range_end": "AA==", "keys_only": true}`
 
 func (e *EtcdRegistry) Entries() []string {
@@ -88,7 +87,7 @@ func (e *EtcdRegistry) Entries() []string {
 	return keys
 }
 
-// Leases are the ids of the leases that there are.
+// Leases returns the IDs of all leases.
 func (e *EtcdRegistry) Leases() []string {
 	e.t.Helper()
 	var found struct {
@@ -103,7 +102,7 @@ func (e *EtcdRegistry) Leases() []string {
 	return ids
 }
 
-// Expire revokes every lease: to the holders it is as if they had expired.
+// Expire revokes every lease, which their holders cannot distinguish from an expiry.
 func (e *EtcdRegistry) Expire() {
 	e.t.Helper()
 	for _, id := range e.Leases() {
@@ -111,8 +110,8 @@ func (e *EtcdRegistry) Expire() {
 	}
 }
 
-// ExpireTokens makes who was logged in log in again, as etcd does five minutes after
-// they last did anything: a new password ends the tokens, even if it is the old one.
+// ExpireTokens makes clients log in again, as etcd does after five idle minutes: setting a password ends all tokens,
+// even if it is the same password.
 func (e *EtcdRegistry) ExpireTokens() {
 	e.t.Helper()
 	var ok struct{}
@@ -129,15 +128,15 @@ func (e *EtcdRegistry) ask(path, body string, into any) {
 	}
 }
 
-// ConsulRegistry is a real agent of Consul. An entry is the id of a service of the
-// agent's, or, registered with the catalog, NODE/ID.
+// ConsulRegistry is a real Consul agent. An entry is the ID of the agent's service, or NODE/ID for one registered with
+// the catalog.
 type ConsulRegistry struct {
 	*servers.Consul
 	*proxy
 	t testing.TB
 }
 
-// Consul starts one, where it is built; everywhere there is [FakeConsul].
+// Consul starts an agent, if Consul is built; [FakeConsul] is always available.
 func Consul(t testing.TB, o servers.ConsulOptions) *ConsulRegistry {
 	t.Helper()
 	c := servers.StartConsul(t, o)
@@ -165,7 +164,7 @@ func (c *ConsulRegistry) Entries() []string {
 	return entries
 }
 
-// nodes are those of the catalog besides the agent's own.
+// nodes returns the nodes of the catalog except the agent's own.
 func (c *ConsulRegistry) nodes() []string {
 	c.t.Helper()
 	var found []struct{ Node string }
@@ -179,8 +178,8 @@ func (c *ConsulRegistry) nodes() []string {
 	return names
 }
 
-// Expire deregisters the services with a check that wants heartbeats, which the agent
-// itself does no sooner than a minute after the last one.
+// Expire deregisters the services with a check that needs heartbeats. The agent itself does that a minute after the
+// last one at the earliest.
 func (c *ConsulRegistry) Expire() {
 	c.t.Helper()
 	var checks map[string]struct{ Type, ServiceID string }

@@ -1,11 +1,9 @@
-// Package registries has the registries with which Pods register, for the tests of register.
-// Eureka, Nacos, Spring Boot Admin and a small management server are HTTP handlers, written
-// from their documentation. etcd and Consul are real servers, started by test/servers and
-// reached through a proxy, so that [Faults] can stand before them, too. For Consul, which
-// takes long to build, there also is a handler.
+// Package registries has registries for the tests of register. Eureka, Nacos, Spring Boot Admin and a small management
+// server are HTTP handlers that follow their documentation. etcd and Consul are real servers, started by test/servers
+// and reached through a proxy, so that [Faults] can be put in front of them, too. Consul takes long to build, so there
+// is also a handler for it.
 //
-// A handler does what the server's documentation says, and where that is silent, what its
-// source does; each names both.
+// A handler follows the server's documentation, and where that is silent, its source; each names both.
 package registries
 
 import (
@@ -18,31 +16,27 @@ import (
 	"net/http"
 )
 
-// A Registry keeps entries for those who send it requests. Its methods may be called
-// at any time.
+// A Registry keeps the entries that clients register. Its methods may be called at any time.
 type Registry interface {
 	http.Handler
 
-	// Base is the path that a client's URL of the registry ends with, as in
-	// http://HOST:PORT/eureka; or "".
+	// Base is the path that a client's URL of the registry ends with, as in http://HOST:PORT/eureka; or "".
 	Base() string
 
-	// Entries are the ids of what is registered now, sorted. What is registered twice
-	// is there twice, if the registry can do that.
+	// Entries returns the IDs of all entries, sorted. They include duplicates, if the registry allows them.
 	Entries() []string
 
-	// Requests is how many requests it has had so far.
+	// Requests returns the number of requests so far.
 	Requests() int
 
-	// Expire ends every lease as if its time were over. What has none, stays.
+	// Expire ends every lease as if its time were over. Entries without a lease remain.
 	Expire()
 
-	// Forget loses everything, as a restart without the data does.
+	// Forget removes everything, like a restart without the data.
 	Forget()
 }
 
-// list is what the handlers of this package keep: entries by id, and how many
-// requests there were.
+// list is the data of this package's handlers: entries by ID, and the number of requests.
 type list[E any] struct {
 	mu       sync.Mutex
 	entries  map[string]E
@@ -68,7 +62,7 @@ func (l *list[E]) Forget() {
 	clear(l.entries)
 }
 
-// get returns the entry of that id, if there is one.
+// get returns the entry with the ID, if there is one.
 func (l *list[E]) get(id string) (e E, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +70,7 @@ func (l *list[E]) get(id string) (e E, ok bool) {
 	return e, ok
 }
 
-// put registers the entry, in the place of one that has its id.
+// put registers the entry, and replaces one with the same ID.
 func (l *list[E]) put(id string, e E) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +80,7 @@ func (l *list[E]) put(id string, e E) {
 	l.entries[id] = e
 }
 
-// drop removes the entry with that id, and reports whether there was one.
+// drop removes the entry with the ID, and reports whether there was one.
 func (l *list[E]) drop(id string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +89,7 @@ func (l *list[E]) drop(id string) bool {
 	return ok
 }
 
-// expire removes the entries that live by heartbeats.
+// expire removes the entries that need heartbeats.
 func (l *list[E]) expire(leased func(E) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -16,13 +16,12 @@ import (
 	"initbox/test/servers"
 )
 
-// The tests here are of the registries themselves: one that is not what it is said to be
-// would make the tests that rely on it prove nothing.
+// These tests check the registries themselves: the other tests rely on their documented behavior.
 
-// A step is one request and what comes of it.
+// A step is one request and its result.
 type step struct {
 	does string // "PUT /path"
-	body string // JSON if it begins with a brace, else a form
+	body string // JSON if it starts with a brace, else a form
 
 	status  int
 	answer  string   // a part of it
@@ -155,7 +154,7 @@ func send(ctx context.Context, base, does, body string, header http.Header) (sta
 	return resp.StatusCode, string(text), err
 }
 
-func TestNacosAsksWhoItIs(t *testing.T) {
+func TestNacosLogin(t *testing.T) {
 	n := &Nacos{Version: 2, User: "nacos", Password: "pa&ss"}
 	server := httptest.NewServer(n)
 	defer server.Close()
@@ -225,7 +224,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("the answer should be lost: status %d", status)
 	}
 	if got := m.Entries(); len(got) != 1 {
-		t.Errorf("what was answered in vain: entries %q, want one", got)
+		t.Errorf("after the lost answer: entries %q, want one", got)
 	}
 	f.Busy(1)
 	f.Refuse(1, 429, 7)
@@ -253,7 +252,7 @@ func TestFaults(t *testing.T) {
 		t.Errorf("after hanging: status %d", status)
 	}
 	if got := m.Entries(); len(got) != 3 {
-		t.Errorf("entries %q, want three: the client that left was not heard", got)
+		t.Errorf("entries %q, want three: the request of the disconnected client was dropped", got)
 	}
 	if n := m.Requests(); n != 4 {
 		t.Errorf("%d requests have reached it, want 4", n)
@@ -310,8 +309,7 @@ func TestEtcd(t *testing.T) {
 	entries()
 }
 
-// consulLife is what both Consuls are asked: in their beginning, after Expire, after
-// Forget.
+// consulLife are the steps for both Consuls: at the start, after Expire, after Forget.
 var consulLife = [...][]step{{
 	{"GET /v1/agent/service/web%2F1", "", 404, "unknown service ID: web/1", nil},
 	{"PUT /v1/agent/service/deregister/web%2F1", "", 404, `Unknown service ID "web/1". Ensure that the service ID is passed, not the service name.`, nil},
@@ -341,7 +339,7 @@ var consulLife = [...][]step{{
 	{"PUT /v1/agent/check/pass/service:db", "", 404, `Unknown check ID "service:db"`, []string{"db", "web/1"}},
 	{"GET /v1/agent/checks", "", 200, `"service:web/1":`, []string{"db", "web/1"}},
 
-	// What is registered again has its checks besides those that it had, which are as they were.
+	// A service that is registered again has its new checks in addition to the old ones, which are unchanged.
 	{"PUT /v1/agent/service/register", `{"Name": "db", "Checks": [{"TTL": "900s"}, {"TTL": "900s"}]}`, 200, "", []string{"db", "web/1"}},
 	{"PUT /v1/agent/check/pass/service:db:2", "", 200, "", []string{"db", "web/1"}},
 	{"PUT /v1/agent/service/register", `{"Name": "db", "Check": {"CheckID": "more", "TTL": "900s"}}`, 200, "", []string{"db", "web/1"}},
@@ -391,12 +389,12 @@ const (
 		"Checks": [{"CheckID": "web:health", "Name": "Health", "ServiceID": "web", "Status": "passing", "Definition": {"HTTP": "http://127.0.0.2/", "Interval": "10s"}}]}`
 )
 
-// consulDenied is what those are told who have a token that nobody has, and those who
-// have none, while there are web and pod-1.
+// consulDenied are the answers to clients with an unknown token, and without a token, while web and pod-1 are
+// registered.
 var consulDenied = []struct {
-	does, body       string
-	stranger, nobody int
-	told             string // nobody, a part of it
+	does, body         string
+	unknown, anonymous int
+	answer             string // to the anonymous client, a part of it
 }{
 	{"PUT /v1/agent/service/register", `{}`, 400, 400, "Missing service name"},
 	{"PUT /v1/agent/service/register", `{"Name": "x", "Check": {"HTTP": "x"}}`, 403, 400, "Invalid check: Interval must be > 0"},
@@ -416,9 +414,8 @@ var consulDenied = []struct {
 	{"GET /v1/catalog/node/pod-1", "", 403, 200, "null"},
 }
 
-// TestConsul asks both Consuls the same. What the one of this package answers, the real
-// one has to answer, too, where there is one: the text, or in the JSON all that is in it
-// and more.
+// TestConsul sends the same requests to both Consuls. If the real one is built, its answers must match those of this
+// package: the same text, or JSON with at least the same content.
 func TestConsul(t *testing.T) {
 	fake := &FakeConsul{Token: "11111111-2222-3333-4444-555555555555"}
 	said := livesAsConsul(t, fake, fake.Token)
@@ -432,7 +429,7 @@ func TestConsul(t *testing.T) {
 	})
 }
 
-// said is what was answered to what.
+// said is a request with its answer.
 type said struct{ does, answer string }
 
 func livesAsConsul(t *testing.T, r Registry, token string) (answers []said) {
@@ -463,24 +460,23 @@ func livesAsConsul(t *testing.T, r Registry, token string) (answers []said) {
 		then[i]()
 		for n, s := range steps {
 			bearer := http.Header{"Authorization": {"Bearer " + token}}
-			if n%2 == 1 { // the token that is Consul's own comes before the other
-				bearer = http.Header{"X-Consul-Token": {token}, "Authorization": {"Bearer nobody's"}}
+			if n%2 == 1 { // Consul's own token takes precedence
+				bearer = http.Header{"X-Consul-Token": {token}, "Authorization": {"Bearer unknown"}}
 			}
 			ask(s.does, s.body, bearer, s.status, s.answer, s.entries)
 		}
 		if i == 1 {
 			there := r.Entries()
 			for _, d := range consulDenied {
-				ask(d.does, d.body, http.Header{"Authorization": {"Bearer nobody's"}}, d.stranger, "", there)
-				ask(d.does, d.body, nil, d.nobody, d.told, there)
+				ask(d.does, d.body, http.Header{"Authorization": {"Bearer unknown"}}, d.unknown, "", there)
+				ask(d.does, d.body, nil, d.anonymous, d.answer, there)
 			}
 		}
 	}
 	return answers
 }
 
-// within tells whether the one text is the other, or both are JSON and nothing that the
-// first says is otherwise or missing in the second.
+// within reports whether both texts are equal, or both are JSON and the second contains all content of the first.
 func within(part, whole string) bool {
 	var p, w any
 	if json.Unmarshal([]byte(part), &p) != nil || json.Unmarshal([]byte(whole), &w) != nil {
@@ -503,7 +499,7 @@ func jsonWithin(part, whole any) bool {
 	return true
 }
 
-// A heartbeat that is late makes a check critical, and only the next one ends that.
+// A late heartbeat makes a check critical, until the next one.
 func TestFakeConsulWithoutHeartbeats(t *testing.T) {
 	c := new(FakeConsul)
 	server := httptest.NewServer(c)

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// SpringBootAdmin is a Spring Boot Admin server
-// (https://docs.spring-boot-admin.com/; statuses as in its InstancesController, ids as in
-// its HashingInstanceUrlIdGenerator: of the health URL alone). It asks the
-// health URLs itself, which this one does not, and has no leases: who does not answer is
-// shown as offline and stays. An entry is its id.
+// SpringBootAdmin is a Spring Boot Admin server (https://docs.spring-boot-admin.com/; statuses as in its
+// InstancesController, ids as in its HashingInstanceUrlIdGenerator: of the health URL alone). The real server polls the
+// health URLs, which this one does not, and has no leases: an instance that does not answer is shown as offline and
+// remains. An entry is the instance's ID.
 type SpringBootAdmin struct{ list[adminInstance] }
 
 type adminInstance struct {
 	registration registration
-	gone         bool // was registered, is remembered
+	gone         bool // deregistered, and kept in the history
 }
 
 type registration struct {
@@ -32,7 +31,7 @@ func (*SpringBootAdmin) Base() string { return "" }
 
 func (*SpringBootAdmin) Expire() {}
 
-// Entries leaves out removed ones, of which the server keeps the history.
+// Entries omits removed instances, whose history the server keeps.
 func (s *SpringBootAdmin) Entries() []string {
 	ids := []string{}
 	for _, id := range s.list.Entries() {
@@ -83,7 +82,7 @@ func (s *SpringBootAdmin) register(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, map[string]string{"id": id})
 }
 
-// valid asks for a name and a health URL, and that the URLs are such.
+// valid requires a name, a health URL, and valid URLs.
 func (r *registration) valid() bool {
 	absolute := func(text string) bool {
 		u, err := url.Parse(text)
@@ -100,7 +99,7 @@ func (s *SpringBootAdmin) instance(w http.ResponseWriter, r *http.Request, id st
 		w.WriteHeader(http.StatusNotFound)
 	case r.Method == "GET":
 		answer(w, http.StatusOK, i.shown(id))
-	case r.Method == "DELETE": // also of one that is gone: it is known
+	case r.Method == "DELETE": // also of a removed one, which is in the history
 		i.gone = true
 		s.put(id, i)
 		w.WriteHeader(http.StatusNoContent)

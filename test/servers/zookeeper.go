@@ -85,7 +85,7 @@ func zooKeeperTLS(t testing.TB, ca *CA, dir string) string {
 		"ssl.keyStore.location=" + store + "\nssl.keyStore.type=PEM\nssl.trustStore.location=" + ca.File + "\nssl.trustStore.type=PEM\n"
 }
 
-// Start starts it. It listens when it returns, whether or not it serves.
+// Start starts the server, and returns when it is listening, even if it is not serving yet.
 func (z *ZooKeeper) Start(t testing.TB) {
 	t.Helper()
 	z.process = run(z.owner, Need(t, "java"), z.args...)

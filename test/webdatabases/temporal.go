@@ -20,7 +20,7 @@ func (o Options) temporal(w http.ResponseWriter, r *http.Request, ready bool) {
 	asked := fields(frame[5:])
 	failed := func(code int, text string) {
 		w.Header().Set("Content-Type", "application/grpc")
-		w.Header().Set("Grpc-Status", fmt.Sprint(code)) // an answer of trailers only
+		w.Header().Set("Grpc-Status", fmt.Sprint(code)) // an answer with only trailers
 		w.Header().Set("Grpc-Message", text)
 	}
 	isHealth := r.URL.Path == "/grpc.health.v1.Health/Check"
@@ -61,12 +61,12 @@ func reply(w http.ResponseWriter, message string) {
 	w.Header().Set("Grpc-Status", "0")
 }
 
-// text is a short field of a protobuf message.
+// text encodes a short field of a protobuf message.
 func text(field byte, value string) string {
 	return string([]byte{field<<3 | 2, byte(len(value))}) + value
 }
 
-// fields returns the short fields of a message.
+// fields decodes the short fields of a message.
 func fields(message []byte) map[int]string {
 	all := map[int]string{}
 	for len(message) > 1 {
@@ -85,7 +85,7 @@ func fields(message []byte) map[int]string {
 	return all
 }
 
-// Protocols are those that the servers speak.
+// Protocols are the servers' protocols.
 func Protocols() *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)

@@ -1,6 +1,5 @@
-// Package webdatabases has the parts of Elasticsearch, ClickHouse, InfluxDB and Temporal
-// that tell whether they are ready, written from the documentation of their protocols:
-// the servers themselves are in no Debian package.
+// Package webdatabases implements the readiness checks of Elasticsearch, ClickHouse, InfluxDB and Temporal, from the
+// documentation of their protocols: Debian has no packages of the servers themselves.
 package webdatabases
 
 import (
@@ -13,18 +12,18 @@ import (
 	"sync/atomic"
 )
 
-// Options say what a server is like, by names:
+// Options set a server's behavior, by names:
 //
-//	after=N       it is not ready when it is asked the first N times
-//	user=, password=, token=   whom it answers, if not everybody
+//	after=N       it is not ready for the first N requests
+//	user=, password=, token=   the required credentials, if any
 //	status=       of Elasticsearch's cluster, or "none" without a master; default green
-//	index=, database=, bucket=, namespace=, queue=   the one that there is
+//	index=, database=, bucket=, namespace=, queue=   the only existing one
 //	deleted=1     the namespace was deleted
-//	value=        what ClickHouse answers to a query
+//	value=        ClickHouse's answer to a query
 //	version=      of InfluxDB: 1.7, 1, 2 or 3
 type Options map[string]string
 
-// Kinds are the servers that there are.
+// Kinds are the available servers.
 var Kinds = map[string]func(Options) http.Handler{
 	"elasticsearch": func(o Options) http.Handler { return o.late(o.elasticsearch) },
 	"clickhouse":    func(o Options) http.Handler { return o.late(o.clickhouse) },
@@ -42,7 +41,7 @@ func (o Options) late(serve func(w http.ResponseWriter, r *http.Request, ready b
 	})
 }
 
-// knows reports whether the server answers who asks. The schemes are those of a token.
+// knows reports whether a request has valid credentials. The schemes are for a token.
 func (o Options) knows(r *http.Request, schemes ...string) bool {
 	if o["user"] == "" && o["token"] == "" {
 		return true
@@ -81,7 +80,7 @@ func (o Options) elasticsearch(w http.ResponseWriter, r *http.Request, ready boo
 	case !isHealth:
 		answer(w, 400, object{"error": "no handler found for uri [" + r.URL.Path + "] and method [GET]"})
 	case r.URL.Query().Get("timeout") != "0s":
-		<-r.Context().Done() // which it would hold
+		<-r.Context().Done() // the server would hold the request
 	case status == "none":
 		answer(w, 503, object{"error": object{"type": "master_not_discovered_exception", "reason": nil}, "status": 503})
 	case index != "" && index != o["index"]:
