@@ -1,5 +1,5 @@
-// Command consul is Consul's agent, what "consul agent" is, without the other commands.
-// Of 1.16.1, because its license is the MPL; that of 1.17 and later is not free.
+// Command consul is Consul's agent, like "consul agent", without the other commands. It is version 1.16.1, under the
+// MPL; the license of 1.17 and later is not free.
 package main
 
 import (

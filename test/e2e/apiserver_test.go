@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What a wait costs the API server, and what it makes of one that dies or hangs.
+// The load that a wait puts on the API server, and its reaction to one that dies or hangs.
 
 // Two hundred objects cost one list and one watch.
 func TestTwoHundredObjects(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTwoHundredObjects(t *testing.T) {
 	}
 	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(upstream)
-		r.Out.Host = "" // kubectl proxy answers to its own name only
+		r.Out.Host = "" // kubectl proxy only accepts its own name
 		switch query := r.In.URL.Query(); {
 		case !strings.HasSuffix(r.In.URL.Path, "/configmaps"):
 		case query.Get("watch") != "":
@@ -60,12 +60,12 @@ func TestTwoHundredObjects(t *testing.T) {
 	}
 	took := time.Since(began)
 	t.Logf("%d objects in %v: %d lists, %d watches", objects, took.Round(time.Millisecond), lists.Load(), watches.Load())
-	if most := 1 + int32(took/(15*time.Second)); lists.Load() != 1 || watches.Load() > most { // each watch ends in 20 s or so, and is followed by another
+	if most := 1 + int32(took/(15*time.Second)); lists.Load() != 1 || watches.Load() > most { // each watch ends after about 20 s, and is followed by another
 		t.Errorf("%d lists and %d watches, want 1 and at most %d", lists.Load(), watches.Load(), most)
 	}
 }
 
-// A wait outlives the API server: it says that there is none, and goes on when there is one again.
+// A wait survives the API server: it reports that the server is not reachable, and continues when it is back.
 func TestAPIServerKilled(t *testing.T) {
 	n := newNamespace(t)
 	if ours == "" {
@@ -84,7 +84,7 @@ func TestAPIServerKilled(t *testing.T) {
 	t.Logf("it said\n%s", wait)
 }
 
-// An API server that hangs, as it does when its connections go through a dead load balancer, is noticed.
+// A wait notices an API server that hangs, as behind a dead load balancer.
 func TestAPIServerHangs(t *testing.T) {
 	n := newNamespace(t)
 	if ours == "" {
@@ -98,7 +98,7 @@ func TestAPIServerHangs(t *testing.T) {
 	defer resume()
 	said := wait.until(`k8s:configmap/settings: API server: .*no answer`)
 	t.Logf("noticed after %v: %s", said.at.Sub(hung).Round(time.Millisecond), said.text)
-	if took := said.at.Sub(hung); took > 60*time.Second { // twice what is promised, on a machine that is busy
+	if took := said.at.Sub(hung); took > 60*time.Second { // twice the promised time, on a busy machine
 		t.Errorf("noticed only after %v", took)
 	}
 	resume()

@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// A Pod waits for a real Redis, with its password from a Secret, as a variable and as a file. The Redis is there, and says
-// that it is not ready; when it is, the Pod runs.
+// A Pod waits for a real Redis, with its password from a Secret, as a variable and as a file. The Redis is running, and
+// reports that it is not ready; when it is ready, the Pod starts.
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
 	n.apply("databases.yaml")
 	status := n.watchPod("web")
 	n.wait("condition=Ready", "pod/redis")
-	n.apply("databases-stuck.yaml") // it has its own deadline
+	n.apply("databases-stuck.yaml") // the Pod has its own deadline
 	status.until(` Init:0/2 `)
 	wait := n.followLog("web", "env")
 	t.Logf("the log: %s", wait.until(`redis://redis/0: MASTERDOWN Link with MASTER is down`).text)

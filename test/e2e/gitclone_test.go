@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// Pods that clone from a server of their namespace: what docs/git-clone.md says of them.
+// Pods that clone from a server in their namespace, as documented in docs/git-clone.md.
 
-// gitServer is that of gitclone-server.yaml.
+// gitServer is the server of gitclone-server.yaml.
 type gitServer struct {
 	n   namespace
-	ids map[string]string // of the last commit, by repository and branch
+	ids map[string]string // of the latest commit, by repository and branch
 }
 
-// newGitServer starts the server, without a repository.
+// newGitServer starts the server without repositories.
 func (n namespace) newGitServer() *gitServer {
 	n.Helper()
 	n.apply("gitclone-server.yaml")
@@ -27,8 +27,8 @@ func (n namespace) newGitServer() *gitServer {
 	return &gitServer{n, map[string]string{}}
 }
 
-// push has a branch lead to a new commit with these files, of which those in bin are programs, and returns its id. The repository
-// is made if it is not there.
+// push adds a commit with the files to a branch, and returns its ID. Files in bin are executable. The repository is
+// created if it does not exist.
 func (g *gitServer) push(repository, branch string, files map[string]string) string {
 	g.n.Helper()
 	var stream strings.Builder
@@ -49,16 +49,16 @@ func (g *gitServer) push(repository, branch string, files map[string]string) str
 	return g.ids[key]
 }
 
-// tag makes an annotated tag.
+// tag creates an annotated tag.
 func (g *gitServer) tag(repository, tag, commit string) {
 	g.n.Helper()
 	g.change(repository, fmt.Sprintf("tag %s\nfrom %s\ntagger C O Mitter <committer@example.com> 1700000000 +0000\n%s", tag, commit, data("a version")))
 }
 
-// data is a text in a stream of git fast-import.
+// data encodes a text for git fast-import.
 func data(text string) string { return fmt.Sprintf("data %d\n%s\n", len(text), text) }
 
-// change sends a stream to git fast-import, and returns the ids of all branches and tags after it.
+// change sends a stream to git fast-import, and returns the IDs of all branches and tags after it.
 func (g *gitServer) change(repository, stream string) map[string]string {
 	g.n.Helper()
 	answer, _ := request(g.n.T, "POST", "/api/v1/namespaces/"+g.n.name+"/pods/git:8080/proxy/import/"+repository, "application/octet-stream", stream)
@@ -70,14 +70,14 @@ func (g *gitServer) change(repository, stream string) map[string]string {
 	return ids
 }
 
-// found returns what a container says that it has found on a volume.
+// found returns a container's report of the files on a volume.
 func (n namespace) found(pod, container string) string {
 	n.Helper()
 	return n.follow("logs", pod, "--container", container, "--follow").until(`inode`).text
 }
 
-// An application with another user reads what was cloned, and so does git; when the init containers run again, nothing is
-// touched, and for a commit's id no server is asked.
+// An application with another user can read the clone, and so can git. When the init containers run again, they touch
+// nothing, and for a commit's ID they contact no server.
 func TestGitClone(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
@@ -100,15 +100,15 @@ func TestGitClone(t *testing.T) {
 	n.requirePrivate()
 
 	if ours == "" {
-		return // only test/cluster lets a test kill a Pod's sandbox
+		return // a test can only kill a Pod's sandbox in test/cluster
 	}
 	n.requireSame("web", first)
 	n.kubectl("delete", "pod", "git")
 	n.requireSame("pinned", first)
 }
 
-// requirePrivate requires that Pod private has all files of the repository, for its group to write, and the token nowhere. That it is
-// ready says that another user could add a program.
+// requirePrivate requires that Pod private has all files of the repository, writable for its group, and the token
+// nowhere. The Pod is ready if another user could add a program.
 func (n namespace) requirePrivate() {
 	n.Helper()
 	config := n.found("private", "app")
@@ -119,7 +119,7 @@ func (n namespace) requirePrivate() {
 	}
 }
 
-// requireSame kills a Pod's sandbox, and requires that its clone runs again and touches nothing.
+// requireSame kills a Pod's sandbox, and requires that the clone runs again and touches nothing.
 func (n namespace) requireSame(pod, commit string) {
 	n.Helper()
 	before, container := n.found(pod, "app"), n.pod(pod).containerNamed(n.T, "clone").ContainerID
@@ -135,8 +135,8 @@ func (n namespace) requireSame(pod, commit string) {
 	}
 }
 
-// A volume that holds another revision has the new one afterwards, and nothing of the old one. Four Pods that clone into it at
-// the same time make one clone.
+// A volume with another revision contains the new one afterwards, and no files of the old one. Four Pods that clone
+// into it at the same time make one clone.
 func TestGitCloneVolume(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -150,7 +150,7 @@ func TestGitCloneVolume(t *testing.T) {
 	if err := os.Chown(volume, 1234567, 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(volume) }) // its Pods have ended
+	t.Cleanup(func() { os.RemoveAll(volume) }) // the Pods that use it have ended
 	t.Cleanup(func() { n.delete("{apiVersion: v1, kind: PersistentVolume, metadata: {name: " + n.name + "}}") })
 
 	server := n.newGitServer()
@@ -188,8 +188,8 @@ func TestGitCloneVolume(t *testing.T) {
 	}
 }
 
-// A sidecar follows a branch: a reader of the link finds one revision or the next, the application is told of each. That the sidecar
-// is killed, or the server away for a while, does no harm.
+// A sidecar follows a branch: a reader of the link finds one revision or the next, and the application is notified of
+// each. The sidecar recovers after it was killed, or the server was down for a while.
 func TestGitCloneWatch(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
@@ -204,7 +204,7 @@ func TestGitCloneWatch(t *testing.T) {
 	}
 	id := push("0")
 	n.apply("gitclone-watch.yaml", "runAsUser: 2345678", "runAsUser: 1234567",
-		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n  shareProcessNamespace: true") // for the app to kill
+		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n  shareProcessNamespace: true") // so that the app can kill it
 	n.wait("condition=Ready", "pod/synced")
 	app := n.follow("logs", "synced", "--container", "app", "--follow")
 	app.until(`^found "0"$`)
@@ -240,7 +240,7 @@ func TestGitCloneWatch(t *testing.T) {
 	n.requireSidecarsEnded("config", deaths.deleted())
 }
 
-// What kubectl describe shows of Pods that cannot clone: the reason, and what to do.
+// For a Pod that cannot clone, kubectl describe shows the reason, and what to do.
 func TestGitCloneStuck(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -248,7 +248,7 @@ func TestGitCloneStuck(t *testing.T) {
 	cases := []struct {
 		pod, url, args string
 		status         int
-		message        []string // patterns; the first is one of its first line
+		message        []string // patterns; the first must match the first line
 	}{
 		{"no-revision", "git/app.git", "--ref, mian", 1, []string{`cloning http://git/app.git: no branch, tag or commit is named mian`, `^hint: .*did you mean main\?`}},
 		{"no-repository", "git/ap.git", "--ref, main", 1, []string{`cloning http://git/ap.git: .*no such repository`, `^hint: `}},
@@ -256,7 +256,7 @@ func TestGitCloneStuck(t *testing.T) {
 		{"old-token", "git/private/app.git", "--user, ci, --password-file, /secrets/token", 1, []string{`cloning http://git/private/app.git: .*401`, `^hint: `}},
 		{"no-server", "gti/app.git", "--timeout, 5s", 124, []string{`cloning http://gti/app.git: .*no such name`, `^hint: `}},
 	}
-	for _, c := range cases { // all at once: they wait for the kubelet, and one for its deadline
+	for _, c := range cases { // all at the same time: they wait for the kubelet, and one for its deadline
 		n.apply("gitclone-stuck.yaml", "NAME", c.pod, "URL", c.url, "ARGS", c.args)
 	}
 	for _, c := range cases {

@@ -1,5 +1,5 @@
-// Package e2e_test runs initbox on a real Kubernetes, any: make e2e. Each case is a manifest in testdata that a user
-// could copy, in a namespace of its own, and looks at what kubectl shows.
+// Package e2e_test runs initbox on any real Kubernetes cluster: make e2e. Each case applies a manifest in testdata that
+// a user could copy, in its own namespace, and checks what kubectl shows.
 package e2e_test
 
 import (
@@ -21,14 +21,13 @@ import (
 	"time"
 )
 
-// patience is how long a case waits for anything: it ends waits that would not, on a machine that does ten other
-// things. No case measures with it.
+// patience limits each wait of a case, generously for a busy machine: it only ends waits that would never end.
 const patience = 5 * time.Minute
 
-// What run.sh sets.
+// Set by run.sh.
 var (
 	program = os.Getenv("E2E_INITBOX") // the binary, for waits from outside the cluster
-	ours    = os.Getenv("E2E_CLUSTER") // the folder of test/cluster's scripts, if the cluster is that one
+	ours    = os.Getenv("E2E_CLUSTER") // the folder of test/cluster's scripts, if they made the cluster
 )
 
 var proxy string // the URL of kubectl proxy: the API without credentials and without starting kubectl
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
-	if program == "" { // a KUBECONFIG alone is no leave to create things in its cluster
+	if program == "" { // a KUBECONFIG alone is not permission to create objects in its cluster
 		return m.Run()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -66,14 +65,14 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// namespace is one of the case's own.
+// namespace is a namespace that belongs to one case.
 type namespace struct {
 	*testing.T
 	name string
 }
 
-// newNamespace makes a namespace that is deleted at the end of the test; if that has failed, what is in it is printed
-// before. Labels are of the form KEY=VALUE.
+// newNamespace creates a namespace that is deleted at the end of the test; if that has failed, its objects are printed
+// first. Labels have the form KEY=VALUE.
 func newNamespace(t *testing.T, labels ...string) namespace {
 	t.Helper()
 	needCluster(t)
@@ -89,7 +88,7 @@ func newNamespace(t *testing.T, labels ...string) namespace {
 	for _, label := range labels {
 		n.kubectl("label", "namespace", n.name, label)
 	}
-	n.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout="+patience.String()) // or Pods are refused
+	n.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout="+patience.String()) // until then, Pods are rejected
 	return n
 }
 
@@ -100,7 +99,7 @@ func needCluster(t *testing.T) {
 	}
 }
 
-// dump prints what there is to know of what went wrong.
+// dump prints the state of the namespace after a failure.
 func (n namespace) dump() {
 	for _, args := range [][]string{
 		{"get", "all,events", "-o", "wide"},
@@ -116,12 +115,12 @@ func (n namespace) dump() {
 	}
 }
 
-// command is a kubectl in the namespace.
+// command returns a kubectl command in the namespace.
 func (n namespace) command(ctx context.Context, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "kubectl", append([]string{"--namespace", n.name}, args...)...)
 }
 
-// try runs kubectl and returns all that it says.
+// try runs kubectl and returns its output.
 func (n namespace) try(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience+10*time.Second)
 	defer cancel()
@@ -129,7 +128,7 @@ func (n namespace) try(args ...string) (string, error) {
 	return string(out), err
 }
 
-// kubectl runs kubectl, which has to succeed.
+// kubectl runs kubectl, which must succeed.
 func (n namespace) kubectl(args ...string) string {
 	n.Helper()
 	out, err := n.try(args...)
@@ -166,7 +165,7 @@ func (n namespace) wait(condition, what string) {
 	n.kubectl("wait", "--for="+condition, what, "--timeout="+patience.String())
 }
 
-// pod returns a Pod as it is now.
+// pod returns the current state of a Pod.
 func (n namespace) pod(name string) (p pod) {
 	n.Helper()
 	if err := json.Unmarshal([]byte(n.kubectl("get", "pod", name, "-o", "json")), &p); err != nil {
@@ -175,7 +174,7 @@ func (n namespace) pod(name string) (p pod) {
 	return p
 }
 
-// pod is what the cases read of a Pod.
+// pod is the part of a Pod that the cases read.
 type pod struct {
 	Metadata struct {
 		DeletionTimestamp time.Time
@@ -213,7 +212,7 @@ func (p pod) containerNamed(t *testing.T, name string) container {
 	return container{}
 }
 
-// stream is the output of a command that goes on, such as kubectl get --watch.
+// stream is the output of a running command, such as kubectl get --watch.
 type stream struct {
 	n    namespace
 	what string
@@ -223,12 +222,12 @@ type stream struct {
 	more  chan struct{} // closed at the next line
 	ended bool
 
-	exited chan struct{} // closed when the command has ended, at that time and with that status, and everything is read
+	exited chan struct{} // closed when the command has ended, with this time and status, and all output is read
 	at     time.Time
 	status int
 }
 
-// line is one line of a stream, and when it came.
+// line is one line of a stream, and the time of its arrival.
 type line struct {
 	text string
 	at   time.Time
@@ -255,7 +254,7 @@ func (n namespace) followCommand(cmd *exec.Cmd, what string) *stream {
 		input.Close()
 	}()
 	go func() {
-		defer close(s.exited) // and not before all is read that it has said
+		defer close(s.exited) // after all its output was read
 		scanner := bufio.NewScanner(output)
 		scanner.Buffer(nil, 4<<20)
 		for scanner.Scan() {
@@ -264,7 +263,7 @@ func (n namespace) followCommand(cmd *exec.Cmd, what string) *stream {
 		s.add(line{}, true)
 		io.Copy(io.Discard, output)
 	}()
-	n.Cleanup(func() { <-s.exited }) // the context of the test has ended by then
+	n.Cleanup(func() { <-s.exited }) // the test's context has already ended
 	return s
 }
 
@@ -280,7 +279,7 @@ func (s *stream) add(l line, end bool) {
 	s.more = make(chan struct{})
 }
 
-// read returns what there is, and a channel that is closed when there is more.
+// read returns the lines so far, and a channel that is closed at the next line.
 func (s *stream) read() (lines []line, more <-chan struct{}, ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,13 +335,13 @@ func (s *stream) String() string {
 	return b.String()
 }
 
-// watchPod follows the line that kubectl get shows of a Pod.
+// watchPod follows a Pod's line in kubectl get.
 func (n namespace) watchPod(name string) *stream {
 	n.Helper()
 	return n.follow("get", "pod", name, "--watch", "--no-headers")
 }
 
-// watchPodEvents follows a Pod as JSON, and returns when it is known to be watched.
+// watchPodEvents follows a Pod as JSON, and returns when the watch has started.
 func (n namespace) watchPodEvents(name string) *stream {
 	n.Helper()
 	s := n.follow("get", "pod", name, "--watch", "--output-watch-events", "-o", "json")
@@ -350,7 +349,7 @@ func (n namespace) watchPodEvents(name string) *stream {
 	return s
 }
 
-// request sends a request to the API server, and returns when the answer came. It has to be a success.
+// request sends a request to the API server, which must succeed, and returns the time of the answer.
 func request(t *testing.T, method, path, contentType, body string) (answer []byte, at time.Time) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, proxy+path, strings.NewReader(body))
@@ -371,7 +370,7 @@ func request(t *testing.T, method, path, contentType, body string) (answer []byt
 	return answer, at
 }
 
-// contains requires that a text has lines that match.
+// contains requires that lines of a text match.
 func contains(t *testing.T, what, text string, patterns ...string) {
 	t.Helper()
 	for _, pattern := range patterns {
@@ -387,7 +386,7 @@ func (n namespace) logs(pod, container string) string {
 	return n.kubectl("logs", pod, "--container", container)
 }
 
-// trimmed is a text on one line, for messages.
+// trimmed returns a text as one line, for messages.
 func trimmed(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // timeOf reads the time before a line of kubectl logs --timestamps.
@@ -401,7 +400,7 @@ func timeOf(t *testing.T, l line) time.Time {
 	return at
 }
 
-// decodeLines decodes the JSON objects of a kubectl get --watch -o json, which stand one after the other.
+// decodeLines decodes the sequence of JSON objects from kubectl get --watch -o json.
 func decodeLines[T any](t *testing.T, s *stream) (all []T) {
 	t.Helper()
 	lines, _, _ := s.read()
@@ -412,7 +411,7 @@ func decodeLines[T any](t *testing.T, s *stream) (all []T) {
 	for d := json.NewDecoder(&text); ; {
 		var v T
 		if err := d.Decode(&v); err != nil {
-			return all // at the end, or within an object that is on its way
+			return all // at the end, or in an incomplete object
 		}
 		all = append(all, v)
 	}

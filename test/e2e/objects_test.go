@@ -24,24 +24,24 @@ func (n namespace) await(args ...string) *stream {
 	return n.followCommand(exec.CommandContext(n.Context(), program, args...), "initbox")
 }
 
-// objectCase is an object that becomes ready. In its texts, NS is the namespace and UNIQUE a name of its own for
-// what is in none.
+// objectCase is an object that becomes ready. In its texts, NS is the namespace, and UNIQUE a unique name for objects
+// without one.
 type objectCase struct {
 	name   string
 	before string // a manifest that is applied before the wait begins
 	target string
-	// What makes it ready: a manifest, and then a merge patch of the status, if there is one, at the path of
-	// the object.
+	// The change that makes it ready: a manifest, and then a merge patch of the status, if any, at the path of the
+	// object.
 	manifest, patch string
-	// The object whose change counts, as a list and a field or label selector, and when it is ready. JSON numbers
-	// are float64.
+	// The object whose change counts, as a list and a field or label selector, and a predicate for its readiness. JSON
+	// numbers are float64.
 	watch string
 	ready func(object) bool
 }
 
 type object map[string]any
 
-// at returns what is at the path, or nil.
+// at returns the value at the path, or nil.
 func (o object) at(path ...string) any {
 	var v any = map[string]any(o)
 	for _, name := range path {
@@ -51,7 +51,7 @@ func (o object) at(path ...string) any {
 	return v
 }
 
-// condition is a predicate: the object has a condition that is True.
+// condition returns a predicate: the object's condition is True.
 func condition(name string) func(object) bool {
 	return func(o object) bool {
 		conditions, _ := o.at("status", "conditions").([]any)
@@ -64,7 +64,7 @@ func condition(name string) func(object) bool {
 	}
 }
 
-// value is a predicate: the object has the value at the path.
+// value returns a predicate: the object has the value at the path.
 func value(want any, path ...string) func(object) bool {
 	return func(o object) bool { return o.at(path...) == want }
 }
@@ -153,7 +153,7 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: app, image: a
 		watch:    "/api/v1/namespaces/NS/configmaps" + named + "x", ready: value("done", "data", "state")},
 }
 
-// Every kind goes from not ready to ready, and the wait for it ends soon after the API server said so.
+// Each kind of object becomes ready, and the wait for it ends soon after the API server's event.
 func TestReady(t *testing.T) {
 	needCluster(t)
 	var mu sync.Mutex
@@ -175,12 +175,12 @@ func TestReady(t *testing.T) {
 	slices.Sort(reactions)
 	median := reactions[len(reactions)/2]
 	t.Logf("from the API server's event to the end of the wait: median %v, from %v to %v", median, reactions[0], reactions[len(reactions)-1])
-	if median > 3*time.Second { // ten times what is promised: other things run here
+	if median > 3*time.Second { // ten times the promised time: other programs are running here
 		t.Errorf("the median is %v", median)
 	}
 }
 
-// run returns how long after the event that made the object ready the wait ended.
+// run returns the time from the event that made the object ready to the end of the wait.
 func (c objectCase) run(t *testing.T) time.Duration {
 	n := newNamespace(t)
 	fill := strings.NewReplacer("NS", n.name, "UNIQUE", n.name).Replace
@@ -215,7 +215,7 @@ func (c objectCase) run(t *testing.T) time.Duration {
 	return ended.Sub(ready)
 }
 
-// delete deletes what is in no namespace, and would outlive the case's.
+// delete deletes objects without a namespace, which would outlive the case's.
 func (n namespace) delete(manifest string) {
 	cmd := exec.Command("kubectl", "--namespace", n.name, "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
@@ -224,7 +224,7 @@ func (n namespace) delete(manifest string) {
 	}
 }
 
-// watched is what the API server says of an object, with the time when it came.
+// watched is an event of the API server about an object, with the time of its arrival.
 type watched struct {
 	mu     sync.Mutex
 	events []watchEvent
@@ -237,7 +237,7 @@ type watchEvent struct {
 	at     time.Time
 }
 
-// watchObject watches the path's list from before what comes next.
+// watchObject watches the path's list, starting before the next change.
 func watchObject(t *testing.T, path string) *watched {
 	t.Helper()
 	separator := "?"
@@ -276,7 +276,7 @@ func watchObject(t *testing.T, path string) *watched {
 	return w
 }
 
-// until waits for an event of which ready holds, and returns when it came.
+// until waits for an event for which ready is true, and returns its time.
 func (w *watched) until(t *testing.T, ready func(object) bool) time.Time {
 	t.Helper()
 	deadline := time.After(patience)
@@ -297,7 +297,7 @@ func (w *watched) until(t *testing.T, ready func(object) bool) time.Time {
 	}
 }
 
-// What is there, and should not be.
+// Objects that exist, and should not.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -310,7 +310,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// A Job that has failed ends the wait at once, and the reason of its Pod is said.
+// A failed Job ends the wait at once, with the reason of its Pod.
 func TestFailedJob(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// The order of containers: what docs/ordering.md says, in its order.
+// The order of containers, as in docs/ordering.md, case by case.
 
-// started returns when a container that runs, or has run, was started.
+// started returns the start time of a container that is running, or has run.
 func (c container) started(t *testing.T) time.Time {
 	t.Helper()
 	switch {
@@ -20,12 +20,12 @@ func (c container) started(t *testing.T) time.Time {
 	return time.Time{}
 }
 
-// requireOrder requires that each container was started once, and the second so much later than the first.
+// requireOrder requires that each container was started once, and the second at least this much later than the first.
 func requireOrder(t *testing.T, first, second container, least time.Duration) {
 	t.Helper()
 	between := second.started(t).Sub(first.started(t))
 	t.Logf("%s was started %v after %s", second.Name, between, first.Name)
-	if between < least-time.Second { // the kubelet's times are whole seconds
+	if between < least-time.Second { // the kubelet's times have whole seconds
 		t.Errorf("%s was started %v after %s, want at least %v", second.Name, between, first.Name, least)
 	}
 	for _, c := range []container{first, second} {
@@ -47,7 +47,7 @@ func TestOrderByGate(t *testing.T) {
 	t.Logf("kubectl showed\n%s", status)
 }
 
-// What a gate that gives up says, and where; and that the kubelet then starts the next container all the same.
+// The message of a gate that gives up, and where it appears. The kubelet still starts the next container.
 func TestOrderByFailingGate(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -57,14 +57,14 @@ func TestOrderByFailingGate(t *testing.T) {
 	server := n.follow("get", "pod", "gate", "--watch", "-o",
 		`jsonpath={.status.containerStatuses[?(@.name=="server")].state.waiting}{.status.containerStatuses[?(@.name=="server")].lastState}{"\n"}`)
 	killed := server.until(`"terminated":.*"message":"not ready within [3-9](\.\d+)?s: http://127.0.0.1:8080/: connection refused`)
-	t.Logf("the server's status: %s", trimmed(killed.text)) // also what the hook wrote, until the next status takes its place
+	t.Logf("the server's status: %s", trimmed(killed.text)) // also contains the hook's output, until the next status replaces it
 	client := n.follow("get", "pod", "gate", "--watch", "-o",
 		`jsonpath={.status.containerStatuses[?(@.name=="client")].state}{.status.containerStatuses[?(@.name=="client")].lastState}{"\n"}`)
 	client.until(`startedAt`)
 	t.Log("the client was started all the same, when the gate had given up")
 }
 
-// A gate holds up the deletion of the Pod for as long as it waits.
+// A gate delays the deletion of the Pod while it waits.
 func TestOrderByGateDeleted(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)

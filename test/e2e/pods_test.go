@@ -11,7 +11,7 @@ import (
 	"initbox/test/soak"
 )
 
-// The documentation's example, as it says what kubectl shows: Init:0/2, Init:1/2, Running.
+// The documentation's example, with the output of kubectl that it shows: Init:0/2, Init:1/2, Running.
 func TestMyApp(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -36,21 +36,21 @@ func TestMyApp(t *testing.T) {
 	}
 }
 
-// followLog follows the log of a container, with the times at which it was written, as soon as there is one.
+// followLog follows the log of a container, with timestamps, as soon as it exists.
 func (n namespace) followLog(pod, container string) *stream {
 	n.Helper()
 	n.untilStarted(pod, container)
 	return n.follow("logs", pod, "--container", container, "--follow", "--timestamps")
 }
 
-// untilStarted waits until an init container of a Pod runs, or has run.
+// untilStarted waits until an init container of a Pod is running, or has run.
 func (n namespace) untilStarted(pod, container string) {
 	n.Helper()
 	status := `.status.initContainerStatuses[?(@.name=="` + container + `")]`
 	n.follow("get", "pod", pod, "--watch", "-o", `jsonpath={`+status+`.state}{`+status+`.lastState}{"\n"}`).until(`startedAt`)
 }
 
-// What a stuck Pod says: its log while it waits, and kubectl describe when it has given up.
+// The messages of a stuck Pod: its log while it waits, and kubectl describe after it has given up.
 func TestStuck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -111,7 +111,7 @@ func TestActiveDeadline(t *testing.T) {
 	n := newNamespace(t)
 	n.apply("deadline.yaml")
 	n.wait("jsonpath={.status.phase}=Failed", "pod/deadline")
-	n.wait("jsonpath={.status.initContainerStatuses[0].state.terminated}", "pod/deadline") // the kubelet says so a little later
+	n.wait("jsonpath={.status.initContainerStatuses[0].state.terminated}", "pod/deadline") // the kubelet updates the status a little later
 	p := n.pod("deadline")
 	if p.Status.Reason != "DeadlineExceeded" {
 		t.Errorf("reason %s, want DeadlineExceeded", p.Status.Reason)
@@ -124,7 +124,7 @@ func TestActiveDeadline(t *testing.T) {
 	t.Logf("started at %s, stopped at %s: %s", ended.StartedAt.Format(time.TimeOnly), ended.FinishedAt.Format(time.TimeOnly), ended.Message)
 }
 
-// A Pod that is deleted while it waits is gone at once, and not after its grace period.
+// A Pod that is deleted while it waits is gone at once, not after its grace period.
 func TestDeletion(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -154,7 +154,7 @@ func TestDeletion(t *testing.T) {
 	if terminated.ExitCode != 143 {
 		t.Errorf("exit status %d, want 143: %s", terminated.ExitCode, terminated.Message)
 	}
-	// To the second, and with the time that the kubelet took to hear of it. Killed, it would be 30 s.
+	// In whole seconds, including the time until the kubelet learns of it. A kill would take 30 s.
 	if took := terminated.FinishedAt.Sub(deleted); took > 20*time.Second {
 		t.Errorf("the wait ended only %v after the deletion", took)
 	}
@@ -174,14 +174,14 @@ func TestRestricted(t *testing.T) {
 	contains(t, "the app's log", n.logs("restricted", "app"), `/tools/addresses: inode`)
 	t.Logf("ran as user %s", user)
 
-	// That the standard was enforced: without all this, the Pod is refused.
+	// Proof that the standard is enforced: a Pod without the restrictions is rejected.
 	out, err := n.try("run", "unrestricted", "--image=app:e2e")
 	if err == nil || !strings.Contains(out, "violates PodSecurity") {
 		t.Errorf("a Pod without restrictions: %v: %s", err, out)
 	}
 }
 
-// When the sandbox is lost, the init containers run again, and touch nothing that is right already.
+// When the sandbox is lost, the init containers run again, and touch nothing that is already right.
 func TestSandboxRestarted(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -197,7 +197,7 @@ func TestSandboxRestarted(t *testing.T) {
 	n.follow("get", "pod", "again", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
 	after, second := n.kubectl("logs", "again"), n.pod("again")
 	for i, c := range second.Status.InitContainerStatuses {
-		// Their restartCount does not say so: the kubelet may have removed the old ones before.
+		// Their restartCount is not reliable: the kubelet may have removed the old ones before.
 		if c.ContainerID == first.Status.InitContainerStatuses[i].ContainerID {
 			t.Errorf("%s did not run again", c.Name)
 		}

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Pods that register with a server of their namespace: what docs/register.md says of them, as that server saw it.
+// Pods that register with a server in their namespace, as documented in docs/register.md, and as seen by that server.
 
-// journal is what the server of register-server.yaml says has happened, a line of JSON each.
+// journal is the server's log in register-server.yaml: a line of JSON for each event.
 type journal struct{ *stream }
 
 type instant struct {
@@ -24,7 +24,7 @@ type instant struct {
 	Status             int
 }
 
-// newServer starts the server. When it is there, so are the variables that tell Pods where.
+// newServer starts the server. Once it exists, Pods have the variables with its address.
 func (n namespace) newServer() journal {
 	n.Helper()
 	n.apply("register-server.yaml")
@@ -32,7 +32,7 @@ func (n namespace) newServer() journal {
 	return journal{n.follow("logs", "management", "--follow")}
 }
 
-// instants returns what has happened so far, in its order.
+// instants returns the events so far, in order.
 func (j journal) instants() (all []instant) {
 	lines, _, _ := j.read()
 	for _, l := range lines {
@@ -44,7 +44,7 @@ func (j journal) instants() (all []instant) {
 	return all
 }
 
-// of returns what has happened of the kind.
+// of returns the events of the kind.
 func (j journal) of(what string) (some []instant) {
 	for _, i := range j.instants() {
 		if i.What == what {
@@ -54,7 +54,7 @@ func (j journal) of(what string) (some []instant) {
 	return some
 }
 
-// untilInstant waits for the first instant of which ok holds.
+// untilInstant waits for the first event for which ok is true.
 func (j journal) untilInstant(what string, ok func(instant) bool) (found instant) {
 	j.n.Helper()
 	j.untilLine(what, func(l line) bool {
@@ -68,7 +68,7 @@ func (j journal) untilInstant(what string, ok func(instant) bool) (found instant
 	return found
 }
 
-// upToNow waits until everything is known that has happened before, for the log may come late.
+// upToNow waits until all earlier events are in the log, which may be delayed.
 func (j journal) upToNow() {
 	j.n.Helper()
 	mark := fmt.Sprintf("%x", time.Now().UnixNano())
@@ -76,7 +76,7 @@ func (j journal) upToNow() {
 	j.untilInstant("the mark", func(i instant) bool { return i.Instance == mark })
 }
 
-// registered returns who is registered now, with the addresses.
+// registered returns the registered instances, with their addresses.
 func (j journal) registered() map[string][]string {
 	j.n.Helper()
 	j.upToNow()
@@ -90,7 +90,7 @@ func (j journal) registered() map[string][]string {
 	return now
 }
 
-// requireOnce requires that nobody was ever there twice, nor told that it was.
+// requireOnce requires that no instance ever had a duplicate, or was told about one.
 func (j journal) requireOnce() {
 	j.n.Helper()
 	j.upToNow()
@@ -105,7 +105,7 @@ func (j journal) requireOnce() {
 	}
 }
 
-// requireLive requires that the Pods of the label are registered, with their addresses, and nobody else.
+// requireLive requires that exactly the Pods with the label are registered, with their addresses.
 func (j journal) requireLive(pods map[string]livePod) {
 	j.n.Helper()
 	registered := j.registered()
@@ -121,7 +121,7 @@ func (j journal) requireLive(pods map[string]livePod) {
 	}
 }
 
-// livePod is what a Pod is registered as.
+// livePod is the data with which a Pod is registered.
 type livePod struct {
 	Metadata struct {
 		Name              string
@@ -130,7 +130,7 @@ type livePod struct {
 	Status struct{ PodIP string }
 }
 
-// livePods returns the Pods of a label that are not being deleted, by their names.
+// livePods returns the Pods with a label that are not being deleted, by name.
 func (n namespace) livePods(label string) map[string]livePod {
 	n.Helper()
 	var list struct{ Items []livePod }
@@ -146,19 +146,19 @@ func (n namespace) livePods(label string) map[string]livePod {
 	return live
 }
 
-// watchPods watches the Pods of a label.
+// watchPods watches the Pods with a label.
 func (n namespace) watchPods(label string) *watched {
 	n.Helper()
 	return watchObject(n.T, "/api/v1/namespaces/"+n.name+"/pods?labelSelector="+url.QueryEscape(label))
 }
 
-// rollout waits until a Deployment is as it was asked to be.
+// rollout waits until the rollout of a Deployment is complete.
 func (n namespace) rollout(name string) {
 	n.Helper()
 	n.kubectl("rollout", "status", "deployment/"+name, "--timeout="+patience.String())
 }
 
-// stopwatch returns a function that logs how long a step took.
+// stopwatch returns a function that logs the duration of a step.
 func (n namespace) stopwatch() func(step string) {
 	began := time.Now()
 	return func(step string) {
@@ -168,13 +168,13 @@ func (n namespace) stopwatch() func(step string) {
 	}
 }
 
-// untilAll waits until there are so many entries, at least.
+// untilAll waits until there are at least n entries.
 func (j journal) untilAll(number int) instant {
 	j.n.Helper()
 	return j.untilInstant(fmt.Sprintf("%d entries", number), func(i instant) bool { return i.All >= number })
 }
 
-// Twenty Pods register from the init container of the documentation, once each.
+// Twenty Pods register with the init container from the documentation, once each.
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -189,7 +189,7 @@ func TestRegister(t *testing.T) {
 	if len(pods) != 20 {
 		t.Errorf("%d Pods, want 20", len(pods))
 	}
-	if ours != "" { // the suite runs in the network of test/cluster, where a Service's address leads to its Pods
+	if ours != "" { // in the network of test/cluster, where the suite can reach a Service's address
 		ip := n.kubectl("get", "service", "management", "-o", "jsonpath={.spec.clusterIP}")
 		wait := n.await("k8s:service/management", "tcp://"+ip+":80")
 		if status, _ := wait.exit(); status != 0 {
@@ -199,7 +199,7 @@ func TestRegister(t *testing.T) {
 	t.Logf("%d of %d Pods are registered, once each, within %v", len(server.registered()), len(pods), last.At.Sub(first.At).Round(time.Millisecond))
 }
 
-// With a sidecar and a preStop hook exactly those Pods are registered that serve, through a rolling restart and to the end.
+// With a sidecar and a preStop hook, exactly the serving Pods are registered, through a rolling restart and to the end.
 func TestRegisterHold(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -241,7 +241,8 @@ func TestRegisterHold(t *testing.T) {
 	t.Logf("%d registrations, %d heartbeats", len(server.of("register")), len(server.of("alive")))
 }
 
-// requireStory requires that this, and nothing else, has happened to an instance, each with the number of its entries after it.
+// requireStory requires that exactly these events happened to an instance, each with the number of its entries after
+// it.
 func (j journal) requireStory(instance, want string) {
 	j.n.Helper()
 	var story []string
@@ -250,7 +251,7 @@ func (j journal) requireStory(instance, want string) {
 			story = append(story, fmt.Sprintf("%s:%d", i.What, len(i.Entries)))
 		}
 	}
-	// The app says it again if there was no answer in time.
+	// The app repeats the request if there was no answer in time.
 	if got := strings.Join(slices.Compact(story), " "); got != want {
 		j.n.Errorf("what has happened to %s is %s, want %s", instance, got, want)
 	}
@@ -274,7 +275,7 @@ func (n namespace) untilDeleted(events *watched, pods map[string]livePod) {
 	}
 }
 
-// deleted returns the last that is known of the objects that are gone, by their names.
+// deleted returns the last known state of the deleted objects, by name.
 func (w *watched) deleted() map[string]object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -287,8 +288,8 @@ func (w *watched) deleted() map[string]object {
 	return gone
 }
 
-// requireSidecarsEnded requires that the containers of this name in all Pods that are gone have ended by themselves, and in time: one that is
-// killed when the grace period has passed ends with 137.
+// requireSidecarsEnded requires that the containers with this name in all deleted Pods have ended by themselves, and in
+// time: one that is killed after the grace period ends with 137.
 func (n namespace) requireSidecarsEnded(sidecar string, pods map[string]object) {
 	n.Helper()
 	var after []time.Duration
@@ -316,15 +317,16 @@ func (n namespace) requireSidecarsEnded(sidecar string, pods map[string]object) 
 		len(after), after[len(after)/2], after[len(after)-1])
 }
 
-// A sidecar that was killed asks when it is back, and does not tell again; a Pod with a new address is there with that one
-// only; and without a preStop hook the sidecar deregisters when it is told to end, after the app.
+// A sidecar that was killed asks for its entry after the restart, and does not register again. A Pod with a new address
+// is registered with only that one. Without a preStop hook, the sidecar deregisters on SIGTERM, after the app has
+// ended.
 func TestRegisterRestarted(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
 	server := n.newServer()
 	step := n.stopwatch()
 	n.apply("register-hold.yaml", "replicas: 20", "replicas: 1",
-		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n      shareProcessNamespace: true", // for the app to kill
+		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n      shareProcessNamespace: true", // so that the app can kill it
 		"        lifecycle:\n          preStop: {exec: {command: [/tools/initbox, deregister, --state, /state/registered, --timeout, 10s]}}\n", "")
 	n.rollout("web")
 	name := server.untilAll(1).Instance
@@ -339,7 +341,7 @@ func TestRegisterRestarted(t *testing.T) {
 	contains(t, "the sidecar's log", n.logs(name, "register"), `is already registered`)
 	step("the sidecar killed")
 
-	if ours != "" { // only test/cluster lets a test kill a Pod's sandbox
+	if ours != "" { // a test can only kill a Pod's sandbox in test/cluster
 		old := server.registered()[name]
 		n.script("kill-sandbox.sh", n.name, name)
 		ip := server.untilInstant("another address", func(i instant) bool { return i.What == "register" && !slices.Contains(old, i.IP) }).IP
@@ -350,9 +352,9 @@ func TestRegisterRestarted(t *testing.T) {
 
 	n.kubectl("delete", "pod", "management")
 	server = n.newServer()
-	step("another server, which knows nobody")
+	step("another server, without entries")
 	server.untilAll(1)
-	step("told again")
+	step("registered again")
 	pods := n.livePods("app=web")
 	server.requireLive(pods)
 	server.requireOnce()
@@ -370,7 +372,7 @@ func TestRegisterRestarted(t *testing.T) {
 	}
 }
 
-// What kubectl describe shows of Pods that cannot register: the reason, and what to do.
+// For a Pod that cannot register, kubectl describe shows the reason, and what to do.
 func TestRegisterStuck(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -378,9 +380,9 @@ func TestRegisterStuck(t *testing.T) {
 	for _, c := range []struct {
 		pod     string
 		status  int
-		message []string // patterns; the first is one of its first line
+		message []string // patterns; the first must match the first line
 	}{
-		// What a Service without endpoints answers with depends on the cluster's network.
+		// The failure of a Service without endpoints depends on the cluster's network.
 		{"no-server", 124, []string{`http://[0-9.]+:80/register: register no-server: the deadline of 20s passed .*(refused|no route|no answer|timed out)`, `^hint: `}},
 		{"no-name", 124, []string{`http://manegement/register: register no-name: the deadline of 20s passed .*no such name`, `^hint: `}},
 		{"no-service", 2, []string{`--url contains \$\(REGISTRY_SERVICE_HOST\), which Kubernetes did not replace`, `^hint: .* are set only if it existed before the Pod`}},

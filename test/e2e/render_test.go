@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A Pod's configuration is rendered from what is mounted into it, and once more to the same bytes when its sandbox is lost.
+// A Pod's configuration is rendered from mounted files, and again to the same bytes when its sandbox is lost.
 func TestRender(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
@@ -13,7 +13,7 @@ func TestRender(t *testing.T) {
 	n.watchPod("web-0").until(` 3/3 +Running `)
 	app := n.logs("web-0", "app")
 	contains(t, "the app's configuration", app,
-		`-rw-------`, // there is a password in it
+		`-rw-------`, // it contains a password
 		`server.name = web-0.`+n.name+`\\n`, `server.label = web\\n`, `db.host = mydb\\n`, `db.password = hunter22\\n`, `jvm = -Xmx48m\\n`)
 	contains(t, "the file with the Pod's name", n.logs("web-0", "named"), `/config/web-0.txt: inode \d+, -rw-r--r--.*"[0-9.]+:80\\n"`)
 	contains(t, "the file that is a mount", n.logs("web-0", "single-app"), `db.host = mydb\\n`)
@@ -25,18 +25,18 @@ func TestRender(t *testing.T) {
 	}
 	t.Logf("the app found %s", trimmed(app))
 
-	if ours != "" { // only test/cluster lets a test kill a Pod's sandbox
+	if ours != "" { // a test can only kill a Pod's sandbox in test/cluster
 		const runs = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}`
 		n.script("kill-sandbox.sh", n.name, "web-0")
 		n.follow("get", "pod", "web-0", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
-		// The file is the same one, with the same time: the Pod's new address is not in it.
+		// The file is unchanged, with the same time: it does not contain the Pod's new address.
 		if again := n.logs("web-0", "app"); again != app {
 			t.Errorf("the app found\n%sand after the restart\n%s", app, again)
 		}
 	}
 }
 
-// What is missing is told where kubectl describe shows it, all at once.
+// kubectl describe shows all missing inputs together.
 func TestRenderMissing(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)

@@ -1,6 +1,6 @@
-// Package fakeapi is a fake Kubernetes API server: it keeps the objects that a test applies,
-// serves gets, lists and watches of them, and refuses what the test denies. It does what we
-// believe of API servers; test/e2e has real ones.
+// Package fakeapi is a fake Kubernetes API server: it keeps the objects that a test applies, serves gets, lists and
+// watches of them, and forbids requests that the test denies. It follows our understanding of API servers; test/e2e
+// uses real ones.
 package fakeapi
 
 import (
@@ -26,20 +26,20 @@ type Server struct {
 	more     chan struct{} // closed at the next event
 	custom   []kube.Resource
 	denied   map[string]bool // "verb resource"
-	status   int             // with which everything is answered, unless 0
+	status   int             // the answer to every request, unless 0
 	requests []string
 }
 
 type object map[string]any
 
-// event is a change of an object, from what it was, or nil, to what it is.
+// event is a change of an object, with its old state, or nil, and its new one.
 type event struct {
 	resource string
 	old, now object
 	version  int
 }
 
-// User is the user that the server takes every client for.
+// User is the user that every client is authenticated as.
 const User = "system:serviceaccount:default:myapp"
 
 // New returns a server without objects.
@@ -52,15 +52,15 @@ func Kubeconfig(url string) string {
 	return fmt.Sprintf(`{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c"}}], "clusters": [{"name": "c", "cluster": {"server": %q}}]}`, url)
 }
 
-// Define makes the server know a kind that is not built in.
+// Define adds a kind that is not built in.
 func (s *Server) Define(r kube.Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.custom = append(s.custom, r)
 }
 
-// Apply creates the object, or replaces the one of its kind, namespace and name.
-// What has no namespace and could have one gets "default".
+// Apply creates the object, or replaces the one of its kind, namespace and name. A namespaced object without a
+// namespace gets "default".
 func (s *Server) Apply(document string) error {
 	var o object
 	if err := json.Unmarshal([]byte(document), &o); err != nil {
@@ -107,8 +107,7 @@ func (s *Server) Delete(kind, namespace, name string) error {
 	return nil
 }
 
-// Deny forbids the verb on the resource, as a lack of RBAC would, and ends the
-// watches that are forbidden now.
+// Deny forbids the verb on the resource, like missing RBAC rules, and ends the watches that are now forbidden.
 func (s *Server) Deny(verb, resource string, denied bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,8 +115,7 @@ func (s *Server) Deny(verb, resource string, denied bool) {
 	s.wake()
 }
 
-// Answer makes the server answer everything with the status, or as it should if
-// that is 0.
+// Answer makes the server answer every request with the status, or normally if that is 0.
 func (s *Server) Answer(status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +123,8 @@ func (s *Server) Answer(status int) {
 	s.wake()
 }
 
-// Requests returns what was asked, one line each, such as
-// "list jobs.batch in default fieldSelector=metadata.name=migrate".
+// Requests returns the requests so far, one line each, such as "list jobs.batch in default
+// fieldSelector=metadata.name=migrate".
 func (s *Server) Requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +143,7 @@ func (s *Server) resource(name string) (kube.Resource, bool) {
 	return kube.Resource{}, false
 }
 
-// change keeps the object under its name; s.mu is held, as for the following.
+// change stores the object under its name. The caller holds s.mu, also for the following methods.
 func (s *Server) change(r kube.Resource, o object) {
 	key := strings.Join([]string{r.String(), at(o, "metadata", "namespace"), at(o, "metadata", "name")}, " ")
 	old := s.objects[key]
@@ -228,7 +226,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q qu
 	}
 }
 
-// watch sends what happens from the version asked for on.
+// watch sends the events since the requested version.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
@@ -265,7 +263,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
 	}
 }
 
-// seen is what a watch with the query has of the event.
+// seen returns the event as a watch with the query sees it.
 func (e event) seen(q query) (kind string, o object) {
 	was, is := e.old != nil && q.matches(e.resource, e.old), e.now != nil && q.matches(e.resource, e.now)
 	switch {
@@ -294,8 +292,7 @@ func (s *Server) find(q query) []object {
 	return found
 }
 
-// discovery answers with the kinds that are not built in, as servers before
-// aggregated discovery did.
+// discovery answers with the kinds that are not built in, as servers before aggregated discovery did.
 func (s *Server) discovery(w http.ResponseWriter, parts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -333,7 +330,7 @@ func refuse(w http.ResponseWriter, code int, reason, message string) {
 	json.NewEncoder(w).Encode(object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message})
 }
 
-// query is which objects a request means.
+// query selects the objects of a request.
 type query struct {
 	resource       kube.Resource
 	namespace      string
@@ -382,7 +379,7 @@ func requirements(selector string) []string {
 	})
 }
 
-// labelled judges NAME, NAME=VALUE and NAME in (VALUE,…).
+// labelled evaluates NAME, NAME=VALUE and NAME in (VALUE,…).
 func labelled(o object, requirement string) bool {
 	if name, values, ok := strings.Cut(requirement, " in ("); ok {
 		return slices.Contains(strings.Split(strings.TrimSuffix(values, ")"), ","), at(o, "metadata", "labels", name))

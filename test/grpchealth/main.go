@@ -1,5 +1,5 @@
-// Command grpchealth is a grpc-go server that answers nothing but the standard
-// health protocol: the server that a gRPC health client has to agree with.
+// Command grpchealth is a grpc-go server with only the standard health protocol: the reference for a gRPC health
+// client.
 package main
 
 import (
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// serverOptions asks for TLS if there is a certificate.
+// serverOptions enables TLS if there is a certificate.
 func serverOptions(cert, key string) ([]grpc.ServerOption, error) {
 	if cert == "" {
 		return nil, nil
@@ -55,8 +55,7 @@ func serverOptions(cert, key string) ([]grpc.ServerOption, error) {
 	return []grpc.ServerOption{grpc.Creds(credentials.NewServerTLSFromCert(&pair))}, nil
 }
 
-// becomesHealthy knows the health of the server, whose name is empty, and of one
-// service. Any other name is NOT_FOUND.
+// becomesHealthy knows the health of the server, whose name is empty, and of one service. Any other name is NOT_FOUND.
 func becomesHealthy(service string, notServing bool) *health.Server {
 	h := health.NewServer()
 	set := func(status healthpb.HealthCheckResponse_ServingStatus) {

@@ -1,6 +1,6 @@
-// Command kafka is franz-go's kfake: brokers that keep their records in memory, and that
-// a client cannot tell from Kafka's. Where kfake differs from Kafka in what a login
-// is answered, this makes up for it; and it has faults, which are set over HTTP.
+// Command kafka is franz-go's kfake: brokers that keep their records in memory, and that clients cannot distinguish
+// from Kafka's. It corrects kfake's answers to a login where they differ from Kafka's, and it has faults, which are set
+// over HTTP.
 package main
 
 import (
@@ -92,7 +92,7 @@ type cluster struct {
 
 	mu           sync.Mutex
 	noController bool
-	advertised   map[int]string // where the broker says that it is
+	advertised   map[int]string // the addresses of brokers, if changed
 	faults       []*kfake.FaultHandle
 }
 
@@ -156,7 +156,7 @@ func newCluster(addrs []string, conf *tls.Config, topics, users []string, acls b
 	return c, nil
 }
 
-// handshake offers the mechanisms of the users. kfake offers all that it knows.
+// handshake offers the mechanisms of the users. kfake offers all that it supports.
 func (c *cluster) handshake(r kmsg.Request) (kmsg.Response, error, bool) {
 	c.KeepControl()
 	resp := r.ResponseKind().(*kmsg.SASLHandshakeResponse)
@@ -172,8 +172,8 @@ func (c *cluster) handshake(r kmsg.Request) (kmsg.Response, error, bool) {
 	return resp, nil, true
 }
 
-// authenticate refuses a wrong password of PLAIN with Kafka's words. kfake closes the
-// connection, as it does for that of another mechanism.
+// authenticate rejects a wrong password of PLAIN with Kafka's error. kfake closes the connection, as for the other
+// mechanisms.
 func (c *cluster) authenticate(r kmsg.Request) (kmsg.Response, error, bool) {
 	c.KeepControl()
 	parts := bytes.Split(r.(*kmsg.SASLAuthenticateRequest).SASLAuthBytes, []byte{0})
@@ -189,8 +189,8 @@ func (c *cluster) authenticate(r kmsg.Request) (kmsg.Response, error, bool) {
 	return resp, nil, true
 }
 
-// metadata answers in place of kfake for a cluster without a controller, or one whose
-// brokers say that they are elsewhere. It has no topics.
+// metadata answers instead of kfake for a cluster without a controller, or with other advertised addresses. It has no
+// topics.
 func (c *cluster) metadata(r kmsg.Request) (kmsg.Response, error, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,8 +215,8 @@ func (c *cluster) metadata(r kmsg.Request) (kmsg.Response, error, bool) {
 	return resp, nil, true
 }
 
-// ServeHTTP does what the path says: /no-controller, /advertise?node=N&addr=HOST:PORT,
-// /create?topic=T&n=PARTITIONS, /leaderless?topic=T&n=PARTITIONS, /heal.
+// ServeHTTP sets the fault in the path: /no-controller, /advertise?node=N&addr=HOST:PORT, /create?topic=T&n=PARTITIONS,
+// /leaderless?topic=T&n=PARTITIONS, /heal.
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	topic := r.FormValue("topic")
 	n, _ := strconv.Atoi(r.FormValue("n"))

@@ -1,6 +1,5 @@
-// Command mongodb is FerretDB with SQLite beneath: a server that speaks MongoDB's
-// protocol, and is available as a Go module. It is always the only one of its kind,
-// a primary without a replica set.
+// Command mongodb is FerretDB with SQLite: a server that speaks MongoDB's protocol, and is available as a Go module. It
+// is always a standalone server, a primary without a replica set.
 package main
 
 import (

@@ -1,8 +1,8 @@
-// Command coredns is the test cluster's DNS server: CoreDNS with the plugins that the cluster's Corefile names, as the
-// whole of it would bring the libraries of three clouds along.
+// Command coredns is the test cluster's DNS server: CoreDNS with the plugins in the cluster's Corefile. All plugins
+// would bring the libraries of three clouds along.
 //
-// The directives below are in the order of upstream's plugin.cfg: it is the order in which plugins see a query,
-// whatever the order in the Corefile.
+// The directives below are in the order of upstream's plugin.cfg: plugins see a query in this order, regardless of the
+// Corefile.
 package main
 
 import (

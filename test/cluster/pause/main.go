@@ -1,5 +1,5 @@
-// Command pause is the process of a Pod's sandbox: it holds the namespaces that the Pod's containers share, reaps
-// what they orphan, and ends when it is told to.
+// Command pause is the process of a Pod's sandbox: it holds the namespaces that the Pod's containers share, reaps their
+// orphaned processes, and ends on a signal.
 package main
 
 import (

@@ -14,13 +14,13 @@ import (
 	"initbox/test/servers"
 )
 
-// newGit serves the repositories in the folder root by git http-backend, and takes what is to be in them. The image has
-// the machine's git.
+// newGit serves the repositories in the folder root by git http-backend, and imports their contents from requests. The
+// image contains the machine's git.
 //
-//	POST /import/NAME.git   a stream of git fast-import, for a repository that is made if it is not there; the answer is
-//	                        a line for each branch and tag, with its id and its name
-//	GET  /NAME.git/…        for anybody
-//	GET  /private/NAME.git/…  the same repositories, for the user with the password, or for whom it is the token
+//	POST /import/NAME.git   a stream of git fast-import, for a repository that is created if necessary; the answer is
+//	                        a line for each branch and tag, with its ID and its name
+//	GET  /NAME.git/…        for all clients
+//	GET  /private/NAME.git/…  the same repositories, for the user with the password, or with the password as a token
 func newGit(root, user, password string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(http.ResponseWriter, *http.Request) {})
@@ -40,7 +40,7 @@ func newGit(root, user, password string) http.Handler {
 	return mux
 }
 
-// gitImport adds what the request brings to the repository.
+// gitImport adds the content of the request to the repository.
 func gitImport(w http.ResponseWriter, repository string, r *http.Request) error {
 	for _, args := range [][]string{
 		{"init", "--quiet", "--bare", "--initial-branch=main"},
@@ -65,8 +65,9 @@ func gitImport(w http.ResponseWriter, repository string, r *http.Request) error 
 	return nil
 }
 
-// followLink looks at the folder that a link leads to again and again, prints what its files say when that has changed, and
-// ends the program when they differ. It finds the folder once for all of them, as a reader does that wants what belongs together.
+// followLink repeatedly reads the files in the folder that a link leads to, prints their content when it has changed,
+// and ends the program when the files differ. It resolves the link once for all of them, as a reader does that needs a
+// consistent set.
 func followLink(link string) {
 	for last := ""; ; time.Sleep(time.Millisecond) {
 		dir, err := filepath.EvalSymlinks(link)
@@ -75,7 +76,7 @@ func followLink(link string) {
 			says, err = unanimous(dir)
 		}
 		if now, _ := filepath.EvalSymlinks(link); errors.Is(err, fs.ErrNotExist) && now != "" && now != dir {
-			continue // so slow a reader that the folder is gone by now
+			continue // this reader was so slow that the folder is gone by now
 		}
 		if err != nil {
 			fmt.Println("failed:", err)
@@ -88,7 +89,7 @@ func followLink(link string) {
 	}
 }
 
-// unanimous returns what all text files of a folder say.
+// unanimous returns the content of a folder's text files, which must all be equal.
 func unanimous(dir string) (string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err == nil && len(names) == 0 {

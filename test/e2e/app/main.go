@@ -1,5 +1,5 @@
-// Command app is what the suite's Pods run beside initbox: a server that becomes ready late, a client, a program that
-// says what it finds on a volume, the server that Pods register with, or a server of Git.
+// Command app is the application in the suite's Pods: a server that becomes ready late, a client, a program that prints
+// what it finds on a volume, the server that Pods register with, or a Git server.
 package main
 
 import (
@@ -108,7 +108,7 @@ func fetch(url string) error {
 	return err
 }
 
-// killAll kills the processes of the name that can be seen from here: those of the Pod, if it shares its process namespace.
+// killAll kills the visible processes with the name: those of the Pod, if it shares its process namespace.
 func killAll(name string) error {
 	names, err := filepath.Glob("/proc/[0-9]*/comm")
 	if err != nil {
@@ -118,7 +118,7 @@ func killAll(name string) error {
 	for _, file := range names {
 		comm, err := os.ReadFile(file)
 		if err != nil || strings.TrimSpace(string(comm)) != name {
-			continue // another one, or ended by now
+			continue // another process, or one that has ended by now
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {

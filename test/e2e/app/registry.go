@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// registry is a small server that Pods register with, as careless as many are: every POST makes one more entry, so that
-// a Pod that registers twice is there twice. Only a Pod's name, which it calls the instance, takes its entries away.
+// registry is a small server that Pods register with, as simple as many are: every POST adds an entry, so that a Pod
+// that registers twice has a duplicate. Entries are removed by the Pod's name, which is the instance.
 //
 //	POST   /register          a form with instance and ip
 //	GET    /nodes/INSTANCE    404 if it is not registered; PUT, a heartbeat, likewise
@@ -18,11 +18,11 @@ import (
 //	GET    /app/WHAT/INSTANCE what its application tells: started, stopped
 type registry struct {
 	mu       sync.Mutex
-	entries  map[string][]string // by the instance, the addresses it has registered
+	entries  map[string][]string // the registered addresses, by instance
 	instants *json.Encoder
 }
 
-// instant is what happened, as a line on stdout.
+// instant is an event, printed as a line on stdout.
 type instant struct {
 	At       time.Time `json:"at"`
 	What     string    `json:"what"` // register, ask, alive, deregister; started, stopped
@@ -67,7 +67,7 @@ func newRegistry() http.Handler {
 	return mux
 }
 
-// handle does one thing at a time, so that the lines are in the order in which things happened.
+// handle serves one request at a time, so that the lines are in the order of the events.
 func (r *registry) handle(w http.ResponseWriter, i instant, do func() (status int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
-// Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry:
-// FROM scratch, the binary at / and as the entrypoint, user 65532, as the Dockerfile has it. Programs of this machine may
-// stand beside it.
+// Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry: FROM
+// scratch, the binary at / and as the entrypoint, user 65532, as in the Dockerfile. It can also add programs of this
+// machine.
 package main
 
 import (
@@ -58,7 +58,7 @@ func write(output, tag, binary string, links bool, with string) error {
 	return os.WriteFile(output, archive.bytes(), 0o644)
 }
 
-// newLayer is a tar with what is in the image.
+// newLayer returns a tar with the content of the image.
 func newLayer(binary string, links bool, with string) ([]byte, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *archive) programs(names []string) error {
 	return nil
 }
 
-// archive is a tar in memory, where nothing can fail but the program.
+// archive is a tar in memory, so an error can only be a bug.
 type archive struct {
 	content bytes.Buffer
 	writer  *tar.Writer
