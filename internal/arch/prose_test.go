@@ -83,10 +83,12 @@ var cleanDirs = []string{
 	"bench", "clone/access", "clone/attributes", "clone/gitconfig", "clone/gitdir", "clone/local", "clone/pack",
 	"clone/publish", "clone/wildmatch", "clone/worktree", "cmd", "internal/arch", "internal/atomicfile",
 	"internal/dirfd", "internal/lazy", "internal/readfile", "internal/suggest", "internal/words", "render/engine",
-	"render/envsubst", "render/format", "render/gotemplate", "render/helpers", "render/stage", "render/values",
-	"test/cluster", "test/consul", "test/fakeapi", "test/grpchealth", "test/kafka", "test/mongodb", "test/mutants",
-	"test/soak", "waitfor/conformance", "waitfor/dns", "waitfor/expect", "waitfor/file", "waitfor/forms",
-	"waitfor/grpc", "waitfor/http", "waitfor/k8s", "waitfor/socket", "waitfor/target", "waitfor/wire",
+	"render/envsubst", "render/format", "render/gotemplate", "render/helpers", "render/stage", "render/values", "test",
+	"waitfor/amqp", "waitfor/cassandra", "waitfor/clickhouse", "waitfor/conformance", "waitfor/dns",
+	"waitfor/elasticsearch", "waitfor/etcd", "waitfor/expect", "waitfor/file", "waitfor/forms", "waitfor/grpc",
+	"waitfor/http", "waitfor/influxdb", "waitfor/k8s", "waitfor/kafka", "waitfor/memcached", "waitfor/mongodb",
+	"waitfor/mysql", "waitfor/nats", "waitfor/postgres", "waitfor/redis", "waitfor/socket", "waitfor/target",
+	"waitfor/temporal", "waitfor/wire", "waitfor/zookeeper",
 }
 
 // TestPhrases pins that phrases which were edited out of pages, comments and messages do not come back.
