@@ -2,8 +2,7 @@ package jinja
 
 import "initbox/render/engine"
 
-// What a template says, as a tree. Its nodes are made by read.go, from the
-// parser's tree; eval.go and exec.go have what they do.
+// What a template says, as a tree. read.go makes its nodes, from the parser's tree; eval.go and exec.go evaluate them.
 
 type (
 	// An expr is an expression.
@@ -27,8 +26,7 @@ type (
 		called bool   // rather than passed on
 		fn     *op    // the function of that name; may be nil
 	}
-	// operation is an operator, a filter, a test, an attribute, a literal list:
-	// all that computes a value from the values of its arguments.
+	// operation is an operator, a filter, a test, an attribute, a literal list: a value computed from those of its arguments.
 	operation struct {
 		op
 		args []argument
@@ -48,16 +46,10 @@ type (
 		right expr
 	}
 	invocation struct {
-		at     position
-		callee expr
-		args   []argument
-	}
-	methodCall struct {
-		at     position
-		of     expr
-		name   string
-		missed string
-		args   []argument
+		at             position
+		callee         expr
+		method, missed string // of the callee, if it is a method: its name, and what that is called in errors
+		args           []argument
 	}
 	// captured is the text of a body, as {% set %} and {% filter %} use it.
 	captured struct {

@@ -8,7 +8,6 @@ import (
 	"initbox/render/engine"
 )
 
-// operator computes what an op stands for.
 type operator func(c *call) any
 
 // op is an operation at a place of a template.
@@ -19,7 +18,6 @@ type op struct {
 	lax  bool // do handles missing arguments itself
 }
 
-// arguments are those of one call.
 type arguments struct {
 	args  []any
 	named map[string]any
@@ -28,7 +26,6 @@ type arguments struct {
 	escape bool // {% autoescape true %}
 }
 
-// call is one execution of an op.
 type call struct {
 	*run
 	op *op
@@ -89,7 +86,6 @@ func (r *run) apply(o *op, a arguments) any {
 	return v
 }
 
-// missing returns the first argument that is missing.
 func (a arguments) missing() *missing {
 	for _, v := range a.args {
 		if m, ok := v.(*missing); ok {
@@ -121,8 +117,7 @@ func (f *frame) arguments(args []argument, first ...any) (a arguments) {
 		case argMapping:
 			d, ok := v.(*dict)
 			failIf(!ok, "want a mapping behind **, got a %s", typeName(v))
-			for _, k := range d.list() {
-				item, _ := d.get(k)
+			for k, item := range d.all() {
 				a.set(str(k), item)
 			}
 		}
@@ -143,18 +138,16 @@ func (a *arguments) set(name string, v any) {
 func (c constant) eval(*frame) any { return c.v }
 
 func (v *variable) eval(f *frame) any {
-	got, ok := f.lookup(v.id)
-	switch {
-	case ok && got != unset:
-		return got
-	case !ok && v.id == "self":
-		return &blocks{f.run, f.ctx}
-	case !ok && !v.called:
-		if got, ok = f.ctx.global(f.run, v.id); ok {
-			return got
-		}
+	got, set := f.lookup(v.id)
+	if !set && !v.called && v.id != "self" {
+		got, set = f.ctx.global(f.run, v.id)
 	}
-	if !ok && v.fn != nil {
+	switch {
+	case set && got != unset:
+		return got
+	case !set && v.id == "self":
+		return &blocks{f.run, f.ctx}
+	case !set && v.fn != nil:
 		return v.fn
 	}
 	if v.called {
@@ -225,45 +218,40 @@ func (c *captured) eval(f *frame) any {
 // callable is a value that templates can call, other than an *op.
 type callable interface{ call(c *call) any }
 
+// eval calls a value or a method: as in Python that of the type first, then a mapping's key.
 func (i *invocation) eval(f *frame) any {
 	callee := i.callee.eval(f)
-	return f.invoke(i.at, callee, f.arguments(i.args))
+	if i.method == "" {
+		return f.invoke(i.at, callee, f.arguments(i.args))
+	}
+	if absent, ok := callee.(*missing); ok {
+		absent.report()
+		f.arguments(i.args)
+		return callee
+	}
+	methods := f.e.methodsOf(callee)
+	if m, ok := methods[i.method]; ok {
+		return f.apply(&op{i.at, i.method, m.call, m.lax}, f.arguments(i.args, callee))
+	}
+	f.at = i.at
+	got, ok := attr(callee, i.method)
+	if !ok {
+		failIf(methods != nil, "a %s has no method %s", typeName(callee), i.method)
+		got = f.missed(i.missed)
+	}
+	return f.invoke(i.at, got, f.arguments(i.args))
 }
 
-// invoke calls a value.
 func (r *run) invoke(at position, callee any, a arguments) any {
 	if o, ok := callee.(*op); ok {
-		return r.apply(&op{at: at, name: o.name, do: o.do, lax: o.lax}, a)
+		return r.apply(&op{at, o.name, o.do, o.lax}, a)
 	}
 	before := r.at
 	r.at = at
 	r.step(1)
 	c, ok := callee.(callable)
 	failIf(!ok, "a %s cannot be called", typeName(callee))
-	v := c.call(&call{run: r, op: &op{at: at}, arguments: a})
+	v := c.call(&call{r, &op{at: at}, a})
 	r.at = before
 	return v
-}
-
-// eval calls a method: as in Python that of the type first, then a mapping's key.
-func (m *methodCall) eval(f *frame) any {
-	of := m.of.eval(f)
-	if absent, ok := of.(*missing); ok {
-		absent.report()
-		f.arguments(m.args)
-		return of
-	}
-	methods := f.e.methodsOf(of)
-	if fn, ok := methods[m.name]; ok {
-		return f.apply(&op{at: m.at, name: m.name, do: fn.call, lax: fn.lax}, f.arguments(m.args, of))
-	}
-	f.at = m.at
-	callee, ok := attr(of, m.name)
-	switch {
-	case !ok && methods != nil:
-		failf("a %s has no method %s", typeName(of), m.name)
-	case !ok:
-		callee = f.missed(m.missed)
-	}
-	return f.invoke(m.at, callee, f.arguments(m.args))
 }

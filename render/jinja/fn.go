@@ -78,9 +78,7 @@ func (c *call) or(i int, instead any) any {
 }
 
 // has reports whether argument i is given, and not None.
-func (c *call) has(i int) bool {
-	return i < len(c.args) && !absent(c.args[i]) && c.args[i] != none
-}
+func (c *call) has(i int) bool { return i < len(c.args) && !absent(c.args[i]) && c.args[i] != none }
 
 // text is argument i, a string.
 func (c *call) text(i int, instead string) string {

@@ -34,41 +34,35 @@ func (c *call) percentFormat(format string, arg any) string {
 		failIf(used > len(args), "too few values for the format")
 		return args[used-1]
 	}
-	var b strings.Builder
-	for format != "" {
-		before, after, found := strings.Cut(format, "%")
-		b.WriteString(before)
-		if !found {
-			break
-		}
-		name, s, rest := percentSpec(after, next)
-		format = rest
-		if s.verb == '%' {
-			b.WriteByte('%')
-			continue
-		}
+	total := int64(0)
+	text := percentPattern.ReplaceAllStringFunc(format, func(placeholder string) string {
+		name, s := percentSpec(placeholder, next)
 		var v any
-		if name != "" {
+		switch {
+		case s.verb == '%':
+			return "%"
+		case name == "":
+			v = next()
+		default:
 			failIf(mapping == nil, "the format needs a mapping")
 			var ok bool
-			name = name[1 : len(name)-1]
-			v, ok = mapping.get(name)
+			v, ok = mapping.get(name[1 : len(name)-1])
 			failIf(!ok, "the mapping has no %s", name)
 			used = len(args)
-		} else {
-			v = next()
 		}
-		b.WriteString(c.formatOne(v, s))
-		c.grow(int64(b.Len()))
-	}
+		one := c.formatOne(v, s)
+		total += int64(len(one))
+		c.grow(total)
+		return one
+	})
 	failIf(used < len(args) && mapping == nil, "too many values for the format")
-	return b.String()
+	return text
 }
 
-var percentPattern = regexp.MustCompile(`(?s)^(\([^)]*\))?([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?[hlL]*(.?)`)
+var percentPattern = regexp.MustCompile(`(?s)%(\([^)]*\))?([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?[hlL]*(.?)`)
 
 // percentSpec reads what follows a %: (name), flags, width, precision, type.
-func percentSpec(format string, next func() any) (name string, s spec, rest string) {
+func percentSpec(format string, next func() any) (name string, s spec) {
 	m := percentPattern.FindStringSubmatch(format)
 	failIf(m[5] == "", "the format ends inside a placeholder")
 	flag := func(c string) bool { return strings.Contains(m[2], c) }
@@ -96,7 +90,7 @@ func percentSpec(format string, next func() any) (name string, s spec, rest stri
 	if flag("0") && s.align == '>' && strings.IndexByte("diouxXeEfFgG", s.verb) >= 0 {
 		s.fill, s.align = "0", '='
 	}
-	return m[1], s, format[len(m[0]):]
+	return m[1], s
 }
 
 // digits is the number that a format has, 0 if it has none.
@@ -266,6 +260,9 @@ func fieldEnd(format string) int {
 	return -1
 }
 
+// pathPattern is the first .name or [key] in a path.
+var pathPattern = regexp.MustCompile(`^(?:\.([^.\[]*)|\[([^\]]*)\])`)
+
 func (c *call) field(field string, next *int, depth int, get func(string) any) string {
 	name, specText, _ := strings.Cut(field, ":")
 	name, conversion, _ := strings.Cut(name, "!")
@@ -280,7 +277,15 @@ func (c *call) field(field string, next *int, depth int, get func(string) any) s
 	}
 	v := get(first)
 	for path != "" {
-		v, path = c.follow(v, path)
+		m := pathPattern.FindStringSubmatch(path)
+		failIf(m == nil, "the format has no ]")
+		var key any = m[1] + m[2]
+		if n, err := strconv.ParseInt(m[2], 10, 64); err == nil {
+			key = n
+		}
+		part, ok := index(v, key)
+		failIf(!ok, "the value for the format has no %s", m[0])
+		v, path = part, path[len(m[0]):]
 	}
 	if strings.Contains(specText, "{") {
 		specText = c.braceFormat(specText, next, depth+1, get)
@@ -292,25 +297,6 @@ func (c *call) field(field string, next *int, depth int, get func(string) any) s
 		v = str(v)
 	}
 	return c.formatOne(v, braceSpec(specText, v))
-}
-
-// follow follows the first of .name or [key] in a path.
-func (c *call) follow(v any, path string) (any, string) {
-	key, rest := path[1:], ""
-	if path[0] == '[' {
-		var ok bool
-		key, rest, ok = strings.Cut(path[1:], "]")
-		failIf(!ok, "the format has no ]")
-	} else if i := strings.IndexAny(key, ".["); i >= 0 {
-		key, rest = key[:i], key[i:]
-	}
-	var k any = key
-	if n, err := strconv.ParseInt(key, 10, 64); err == nil && path[0] == '[' {
-		k = int64(n)
-	}
-	got, ok := index(v, k)
-	failIf(!ok, "the value for the format has no %s", key)
-	return got, rest
 }
 
 var bracePattern = regexp.MustCompile(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_])?(\.\d*)?([sdxXobceEfFgG%])?$`)

@@ -23,6 +23,8 @@ import (
 	"io"
 	"maps"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"initbox/internal/suggest"
@@ -138,13 +140,17 @@ type template struct {
 	name   string
 	body   []stmt
 	blocks map[string]*block
-	notes
+
+	inputs   []engine.Input
+	tested   map[string]bool // inputs that are tested with "is defined"
+	unsteady map[string]bool
+	includes []string // templates that are included, imported or extended
 }
 
 func (t *template) Execute(ctx context.Context, w io.Writer) (err error) {
 	d := t.e.data
 	r := &run{
-		Context: ctx, e: t.e, at: position{File: t.name}, reported: map[engine.Input]bool{},
+		Context: ctx, e: t.e, at: position{File: t.name}, reported: map[engine.Input]bool{}, regexes: map[string]*regexp.Regexp{},
 		values: &dict{src: d.Values}, env: &dict{src: d.Env}, pod: &dict{src: d.Pod},
 	}
 	defer func() {
@@ -192,19 +198,18 @@ func (t *template) Unsteady() []string {
 
 // visit calls f with t and each template that it includes, once each.
 func (e *jinja) visit(t *template, f func(*template)) {
-	seen := map[*template]bool{}
-	var visit func(*template)
-	visit = func(n *template) {
-		if n == nil || seen[n] {
-			return
-		}
-		seen[n] = true
-		f(n)
-		for _, name := range n.includes {
-			visit(e.partials[name])
+	seen := map[*template]bool{nil: true}
+	for todo := []*template{t}; len(todo) > 0; {
+		n := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if !seen[n] {
+			seen[n] = true
+			f(n)
+			for _, name := range slices.Backward(n.includes) {
+				todo = append(todo, e.partials[name])
+			}
 		}
 	}
-	visit(t)
 }
 
 // checkText bounds what the library's parser does not: it recurses for the signs and negations before an expression,

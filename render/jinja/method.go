@@ -124,17 +124,8 @@ func (c *call) padded(s string, width int64, align rune, fill string) string {
 	}
 	if missing > c.e.o.Bytes/int64(len(fill)) {
 		c.grow(-1)
-		return ""
 	}
-	left := int64(0)
-	switch align {
-	case '>':
-		left = missing
-	case '^':
-		left = missing / 2
-	case centered:
-		left = missing/2 + missing&width&1
-	}
+	left := map[rune]int64{'>': missing, '^': missing / 2, centered: missing/2 + missing&width&1}[align]
 	return strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(missing-left))
 }
 

@@ -237,7 +237,9 @@ func arithmetic(sign string) operator {
 	return func(c *call) any {
 		a, ok1 := number(c.args[0])
 		b, ok2 := number(c.args[1])
-		failIf(!ok1 || !ok2, "there is no %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
+		if !ok1 || !ok2 {
+			failf("there is no %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
+		}
 		failIf(b.f == 0 && divides || sign == "**" && a.f == 0 && b.f < 0, "division by zero")
 		if a.real || b.real || sign == "/" || sign == "**" && b.i < 0 {
 			return realArithmetic[sign](a.f, b.f)

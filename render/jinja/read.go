@@ -85,22 +85,13 @@ type reader struct {
 	strict      bool             // functions that do not exist are errors here, rather than where they are called
 }
 
-// notes is what a template's text says without being executed.
-type notes struct {
-	inputs   []engine.Input
-	tested   map[string]bool // inputs that are tested with "is defined"
-	unsteady map[string]bool
-	includes []string // templates that are included, imported or extended
-}
-
 // read reads the template t. That of a partial may call macros of the templates that it is included in.
 func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err error) {
 	r := &reader{
-		template: &template{e: e, name: t.Name(), blocks: map[string]*block{}},
+		template: &template{e: e, name: t.Name(), blocks: map[string]*block{}, tested: map[string]bool{}, unsteady: map[string]bool{}},
 		source:   t.Source(), lines: []int{0}, strict: !partial,
 		locals: map[string]int{"self": 1, "caller": 1, "super": 1}, moved: map[uintptr]bool{},
 	}
-	r.tested, r.unsteady = map[string]bool{}, map[string]bool{}
 	r.statements, r.expressions = r.statementKinds(), r.expressionKinds()
 	for i, c := range []byte(r.source) {
 		if c == '\n' {
@@ -339,11 +330,8 @@ func (r *reader) macro(n node, name string) *macroStmt {
 func (r *reader) callBlock(n node) expr {
 	e := r.sub(n, "Call")
 	caller := argument{argNamed, "caller", r.macro(n.get("MacroDecl"), "")}
-	switch c := e.(type) {
-	case *invocation:
-		c.args = append(c.args, caller)
-	case *methodCall:
-		c.args = append(c.args, caller)
+	if i, ok := e.(*invocation); ok {
+		i.args = append(i.args, caller)
 	}
 	return e
 }
@@ -710,7 +698,7 @@ func (r *reader) call(n node) expr {
 	case "GetAttr":
 		name := callee.text("Name")
 		of, p := r.place(r.operand(callee))
-		return &methodCall{p.at, of, name, p.missed(name, "the attribute "), r.arguments(n)}
+		return &invocation{p.at, of, name, p.missed(name, "the attribute "), r.arguments(n)}
 	case "Var":
 		return r.functionCall(n, callee)
 	}

@@ -49,9 +49,7 @@ func tests() map[string]fn {
 	return all
 }
 
-func isOf(is func(any) bool) operator {
-	return func(c *call) any { return is(c.args[0]) }
-}
+func isOf(is func(any) bool) operator { return func(c *call) any { return is(c.args[0]) } }
 
 func parity(rest int64) operator {
 	return func(c *call) any {
@@ -78,8 +76,8 @@ func subset(c *call) any {
 	return !slices.ContainsFunc(c.items(0), func(v any) bool { return !contains(c.args[1], v) })
 }
 
-// regex compiles a regular expression, once in a run. Go's has no look-around and
-// no references back, and takes time in proportion to the text only.
+// regex compiles a regular expression, once in a run. Go's has no look-around and no references back, and takes time in
+// proportion to the text only.
 func (c *call) regex(pattern string, ignoreCase, multiline bool) *regexp.Regexp {
 	if multiline {
 		pattern = "(?m)" + pattern
@@ -87,19 +85,15 @@ func (c *call) regex(pattern string, ignoreCase, multiline bool) *regexp.Regexp 
 	if ignoreCase {
 		pattern = "(?i)" + pattern
 	}
-	if re := c.regexes[pattern]; re != nil {
-		return re
+	if c.regexes[pattern] == nil {
+		failIf(len(pattern) > 10_000, "the regular expression is too long")
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			failf("the regular expression is not one of RE2's: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		}
+		c.regexes[pattern] = re
 	}
-	failIf(len(pattern) > 10_000, "the regular expression is too long")
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		failf("the regular expression is not one of RE2's: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
-	}
-	if c.regexes == nil {
-		c.regexes = map[string]*regexp.Regexp{}
-	}
-	c.regexes[pattern] = re
-	return re
+	return c.regexes[pattern]
 }
 
 func isCallable(v any) bool {
