@@ -51,7 +51,7 @@ func TestWords(t *testing.T) {
 		"old, and wants TLS":     {"", saysNATS(info, map[string]string{"CONNECT": "-ERR 'Secure Connection - TLS Required'\r\n"}), failure.Unexpected, "Secure Connection"},
 		"expired":                {"", saysNATS(info, map[string]string{"CONNECT": "-ERR 'User Authentication Expired'\r\n"}), failure.Authentication, "User Authentication Expired"},
 		"JSON of something else": {"", saysNATS("INFO []\r\n", nil), failure.Unexpected, "the answer is not NATS"},
-		"text before TLS":        {"", saysNATS("INFO {\"tls_required\":true}\r\nPONG\r\n", nil), failure.Unexpected, "the server sends something between"},
+		"text before TLS":        {"", saysNATS("INFO {\"tls_required\":true}\r\nPONG\r\n", nil), failure.Unexpected, "the server sent data between"},
 		"endless pings":          {"", saysNATS(info+strings.Repeat("PING\r\n", 1000), nil), failure.Unexpected, "the answer is not NATS"},
 		"another answer":         {"", saysNATS(info, map[string]string{"PING": "MSG a 1 0\r\n\r\n"}), failure.Unexpected, "the answer is not NATS"},
 		"2 GB":                   {"#jetstream", saysNATS(info, map[string]string{"PING": pong, "PUB": "MSG a 1 2147483648\r\n"}), failure.Unexpected, "the server announces a message "},
