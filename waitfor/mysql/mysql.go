@@ -169,7 +169,7 @@ func (m *session) failure(number uint16, message string) error {
 		f.Class, f.Text = failure.Authentication, "the account is locked"+m.forUser()
 		f.Hint = "ALTER USER … ACCOUNT UNLOCK"
 	case 3159:
-		f.Hint = "the server wants TLS (require_secure_transport): #tls, or ?ssl-mode=required"
+		f.Hint = "the server requires TLS (require_secure_transport): add #tls, or ?ssl-mode=required"
 	case 1251, 1524:
 		f.Class, f.Hint = failure.Authentication, "the user's authentication plugin is not installed in this server: ALTER USER … IDENTIFIED VIA mysql_native_password"
 	}
