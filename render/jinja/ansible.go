@@ -13,11 +13,11 @@ import (
 	"io"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
 
+	"initbox/internal/lazy"
 	"initbox/render/engine"
 	"initbox/render/helpers"
 
@@ -229,11 +229,11 @@ func regexReplace(c *call) any {
 	return c.sized(string(append(out, s[end:]...)))
 }
 
-var replacementPattern = regexp.MustCompile(`(?s)\$|\\g<[^>]*>|\\.`)
+var replacementPattern = lazy.Regexp(`(?s)\$|\\g<[^>]*>|\\.`)
 
 // goReplacement converts Python's \1 and \g<name> to what Go expands.
 func goReplacement(s string) string {
-	return replacementPattern.ReplaceAllStringFunc(s, func(m string) string {
+	return replacementPattern().ReplaceAllStringFunc(s, func(m string) string {
 		switch {
 		case m == "$":
 			return "$$"

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"initbox/internal/lazy"
 )
 
 // spec is a parsed format such as "%-08.3f" or "{:*>8.3f}": how a value is written.
@@ -35,7 +36,7 @@ func (c *call) percentFormat(format string, arg any) string {
 		return args[used-1]
 	}
 	total := int64(0)
-	text := percentPattern.ReplaceAllStringFunc(format, func(placeholder string) string {
+	text := percentPattern().ReplaceAllStringFunc(format, func(placeholder string) string {
 		name, s := percentSpec(placeholder, next)
 		var v any
 		switch {
@@ -59,11 +60,11 @@ func (c *call) percentFormat(format string, arg any) string {
 	return text
 }
 
-var percentPattern = regexp.MustCompile(`(?s)%(\([^)]*\))?([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?[hlL]*(.?)`)
+var percentPattern = lazy.Regexp(`(?s)%(\([^)]*\))?([-+ #0]*)(\*|\d*)(\.(?:\*|\d*))?[hlL]*(.?)`)
 
 // percentSpec reads what follows a %: (name), flags, width, precision, type.
 func percentSpec(format string, next func() any) (name string, s spec) {
-	m := percentPattern.FindStringSubmatch(format)
+	m := percentPattern().FindStringSubmatch(format)
 	failIf(m[5] == "", "the format ends inside a placeholder")
 	flag := func(c string) bool { return strings.Contains(m[2], c) }
 	s = spec{precision: -1, fill: " ", align: '>', alternate: flag("#"), verb: m[5][0]}
@@ -261,7 +262,7 @@ func fieldEnd(format string) int {
 }
 
 // pathPattern is the first .name or [key] in a path.
-var pathPattern = regexp.MustCompile(`^(?:\.([^.\[]*)|\[([^\]]*)\])`)
+var pathPattern = lazy.Regexp(`^(?:\.([^.\[]*)|\[([^\]]*)\])`)
 
 func (c *call) field(field string, next *int, depth int, get func(string) any) string {
 	name, specText, _ := strings.Cut(field, ":")
@@ -277,7 +278,7 @@ func (c *call) field(field string, next *int, depth int, get func(string) any) s
 	}
 	v := get(first)
 	for path != "" {
-		m := pathPattern.FindStringSubmatch(path)
+		m := pathPattern().FindStringSubmatch(path)
 		failIf(m == nil, "the format has no ]")
 		var key any = m[1] + m[2]
 		if n, err := strconv.ParseInt(m[2], 10, 64); err == nil {
@@ -299,11 +300,11 @@ func (c *call) field(field string, next *int, depth int, get func(string) any) s
 	return c.formatOne(v, braceSpec(specText, v))
 }
 
-var bracePattern = regexp.MustCompile(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_])?(\.\d*)?([sdxXobceEfFgG%])?$`)
+var bracePattern = lazy.Regexp(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_])?(\.\d*)?([sdxXobceEfFgG%])?$`)
 
 // braceSpec reads [[fill]align][sign][#][0][width][,][.precision][type].
 func braceSpec(text string, v any) spec {
-	m := bracePattern.FindStringSubmatch(text)
+	m := bracePattern().FindStringSubmatch(text)
 	failIf(m == nil, "unknown format %q", text)
 	s := spec{precision: -1, fill: cmp.Or(m[1], " "), alternate: m[4] != "", width: digits(m[6]), comma: m[7]}
 	if m[2] != "" {
