@@ -14,9 +14,9 @@ export CGO_ENABLED = 0
 # Modules of their own, so that what they need stays out of the product's go.mod. Not test/consul: that is one file, and
 # a tool that reads it wants hundreds of modules compiled.
 TEST_MODULES = test/coredns test/grpchealth test/helm test/kafka test/mongodb
-# Two packages at once: they wait for most of their time. Ten minutes for each, as go test would have it, are not enough
+# Four packages at once: they wait for most of their time. Ten minutes for each, as go test would have it, are not enough
 # where others take the machine's.
-TEST = go test -p 2 -timeout 30m $(TESTFLAGS)
+TEST = go test -p 4 -timeout 30m $(TESTFLAGS)
 TESTFLAGS ?=
 # Tools that read the sources, at the versions that test/tools/go.mod pins.
 TOOL = go tool -modfile=test/tools/go.mod
