@@ -126,8 +126,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// withState returns args with a folder that there is in the place of /state, and in it the state of a registration, as
-// initbox deregister wants it.
+// withState returns args with an existing folder instead of /state. The folder holds the state of a registration, which
+// initbox deregister needs.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()
 	if !strings.Contains(strings.Join(args, " "), "/state/") {

@@ -16,7 +16,7 @@ func adminInstance(e *Entry) map[string]any {
 		"name": e.Service, "healthUrl": e.Health,
 		"metadata": e.metadata(map[string]string{"tags": e.tags()}),
 	}
-	if management, cut := strings.CutSuffix(e.Health, "/health"); cut { // as the actuator has it
+	if management, cut := strings.CutSuffix(e.Health, "/health"); cut { // where the actuator has its health
 		instance["managementUrl"] = management
 	}
 	if e.Address != "" && e.Port != 0 {

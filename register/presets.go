@@ -13,7 +13,7 @@ import (
 type Preset struct {
 	Name   string
 	About  string   // what it speaks to, and with what URL, for the help
-	Unheld string   // what becomes of an entry without heartbeats, if it does not stay
+	Unheld string   // what happens to an entry without heartbeats, if it does not stay
 	Needs  []string // fields of the entry, as JSON names them, without which it cannot be registered
 
 	// Own are members of the registering request by which later calls name the entry, or

@@ -291,7 +291,7 @@ func TestPresetsSayWhatTheyDo(t *testing.T) {
 	}
 }
 
-// What the user gives besides the entry takes the place of what it says.
+// What the user gives besides the entry replaces what the entry says.
 func TestPresetsExtra(t *testing.T) {
 	e := minimal
 	e.Extra = map[string]any{"weight": 0.5, "metadata": map[string]any{"k": "v"}, "ip": "172.16.0.8"}
@@ -309,8 +309,8 @@ func TestPresetsExtra(t *testing.T) {
 	}
 }
 
-// An entry's lease has one number whoever computes it, another for another name
-// or TTL, and one that etcd takes: an int64 above 0.
+// An entry's lease has the same number in every process, another for another name
+// or TTL, and one that etcd accepts: an int64 above 0.
 func TestEtcdLeaseID(t *testing.T) {
 	seen := map[string]Entry{}
 	for i := range 1000 {

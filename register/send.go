@@ -104,8 +104,8 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 	return found, answer, err
 }
 
-// spread is that of the options, but a heartbeat that came much later than the next
-// one is due would be of no use.
+// spread returns the spread of the options, bounded: a heartbeat that came much later than
+// the next one is due would be useless.
 func (r *Registration) spread(c *call) time.Duration {
 	if c == r.heartbeat() {
 		return min(cmp.Or(r.o.Spread, httpclient.DefaultSpread), r.pace())

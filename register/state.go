@@ -40,7 +40,7 @@ type state struct {
 	Protocol Protocol          `json:"protocol"`
 	Entry    Entry             `json:"entry"`
 	Kept     map[string]string `json:"kept,omitempty"`   // from answers, for later calls
-	Answer   []byte            `json:"answer,omitempty"` // if it is wanted: as Extract has it
+	Answer   []byte            `json:"answer,omitempty"` // if it is wanted, in the form that Extract says
 	Extract  string            `json:"extract,omitempty"`
 	Before   *state            `json:"before,omitempty"` // an earlier run's different entry that could not be deregistered yet
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestReadState pins which files are states, and that what is none is not overwritten.
+// TestReadState pins which files are states, and that another file is not overwritten.
 func TestReadState(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{

@@ -29,8 +29,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestTransformedSecretsInErrors pins that an error does not tell a secret in a
-// form that nobody can foresee, and that it still tells the rest.
+// TestTransformedSecretsInErrors pins that an error does not contain a secret in a
+// form that cannot be foreseen, and that it still contains the rest.
 func TestTransformedSecretsInErrors(t *testing.T) {
 	o := Options{Values: []values.Source{{Kind: values.Set, Text: "password=Hunter2Secret", Secret: true}}}
 	for text, want := range map[string]string{

@@ -206,7 +206,7 @@ func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *o
 		return permanent(failure.New(failure.Unexpected, "%v: the server names no http or https URL for it", t), "")
 	}
 	req.Header.Set("User-Agent", "initbox")
-	req.Header.Set("Accept-Encoding", "identity") // so that the length is that of the object
+	req.Header.Set("Accept-Encoding", "identity") // so that Content-Length is the length of the object
 	if o.Authenticated {
 		for name, values := range given {
 			req.Header[name] = values

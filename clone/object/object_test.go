@@ -104,8 +104,8 @@ func TestParseCommit(t *testing.T) {
 		{"no message", "tree " + emptyTree + "\n", Commit{}, ""},
 		{"no end of line", "tree " + emptyTree, Commit{}, ""},
 		{"blank lines first", "tree " + emptyTree + "\n\n\n\n  subject \n\nbody", Commit{Message: "\n\n  subject \n\nbody"}, "subject"},
-		{"malformed persons", "tree " + emptyTree + "\nauthor nobody\ncommitter A U Thor <a@example.com> when\n\nm",
-			Commit{Author: Person{Name: "nobody"}, Committer: Person{Name: "A U Thor", Email: "a@example.com"}, Message: "m"}, "m"},
+		{"malformed persons", "tree " + emptyTree + "\nauthor someone@\ncommitter A U Thor <a@example.com> when\n\nm",
+			Commit{Author: Person{Name: "someone@"}, Committer: Person{Name: "A U Thor", Email: "a@example.com"}, Message: "m"}, "m"},
 		{"a date beyond all", "tree " + emptyTree + "\nauthor A <a> 99999999999999999999 +0000\ncommitter A <a> 1 +9999\n\nm",
 			Commit{Author: Person{Name: "A", Email: "a"}, Committer: Person{"A", "a", time.Unix(1, 0)}, Message: "m"}, "m"},
 	} {

@@ -242,7 +242,7 @@ macdef init
 	machine macro.example.com login no password no
 
 machine "three.example.com" password alone
-machine four.example.com login nobody
+machine four.example.com login guest
 default login anonymous password guest`
 	for _, tt := range []struct {
 		host, user string

@@ -26,8 +26,8 @@ func only(features string) func(http.Handler) http.Handler {
 	}
 }
 
-// withFeatures replaces those in an advertisement of version 0, but for symref,
-// without which HEAD names no branch.
+// withFeatures replaces the features in an advertisement of version 0, except symref, without which HEAD
+// names no branch.
 func withFeatures(advertisement []byte, features string) []byte {
 	var b []byte
 	r := pktline.NewReader(bytes.NewReader(advertisement))

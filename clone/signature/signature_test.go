@@ -106,7 +106,7 @@ func tampered(raw []byte) map[string][]byte {
 	}
 }
 
-// TestPGPExpired pins that keys that are no longer valid are refused, as by git.
+// TestPGPExpired pins that expired keys are refused, as git refuses them.
 func TestPGPExpired(t *testing.T) {
 	r := newRepo(t)
 	g := newGPG(t, r)

@@ -79,7 +79,7 @@ func TestConnects(t *testing.T) {
 	}
 }
 
-// While one address of a host hangs, that another refuses proves nothing, in
+// While one address of a host hangs, a refusal by another is not conclusive, in
 // whichever order they come.
 func TestOneAddressRefuses(t *testing.T) {
 	refused := poll.Outcome[net.Conn]{Finished: true, Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}

@@ -72,8 +72,8 @@ func (e *ending) response(resp *http.Response, err error) (*http.Response, error
 
 // cause returns the reason of err: if a connection was closed here, that; and if the server
 // hung up before it was asked, that, and not what the Transport makes of it. HTTP/1's may
-// write to the connection that it has closed by then, and HTTP/2's does not tell it from an
-// answer that is none: "client conn could not be established".
+// write to the connection that it has closed by then, and HTTP/2's does not tell it from a
+// malformed answer: "client conn could not be established".
 func (e *ending) cause(err error) error {
 	switch {
 	case e.closed.Load():

@@ -36,7 +36,7 @@ func answer(text string) func(net.Conn) {
 }
 
 // TestEndIsTheContexts pins that the error of a request whose context ended is the
-// context's, whoever noticed first, and not what became of the connection.
+// context's, whichever side noticed first, and not the state of the connection.
 func TestEndIsTheContexts(t *testing.T) {
 	t.Parallel()
 	silent := serve(t, func(net.Conn) {})

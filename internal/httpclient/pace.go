@@ -39,8 +39,8 @@ const reserve = time.Second
 
 // pace chooses when the next attempt is made.
 //
-// Where nothing was reached, or what was reached did not answer, it is made as
-// those of a wait, see [poll.Pause]: that is no load for any server.
+// Where no server was reached, or the server did not answer, the pause is that of a
+// wait, see [poll.Pause]: it puts no load on any server.
 //
 // A server that says "not now" (503, 429, or Retry-After with any status) may be
 // one that starts, or one at which a herd of Pods has arrived: all that a node or a

@@ -49,7 +49,7 @@ func TestInCluster(t *testing.T) {
 }
 
 // TestProxied pins who is connected to: the proxy of the environment for what is
-// outside the cluster, but for NO_PROXY; an explicit proxy always. net/http reads
+// outside the cluster, except for NO_PROXY; an explicit proxy always. net/http reads
 // that environment once in a process, so that the test is one of its own.
 func TestProxied(t *testing.T) {
 	const marker = "INITBOX_TEST_PROXY"

@@ -418,7 +418,7 @@ func TestNoRequest(t *testing.T) {
 	}
 }
 
-// TestSameSeed pins that the moments are those of the seed.
+// TestSameSeed pins that the seed determines the moments.
 func TestSameSeed(t *testing.T) {
 	times := func(seed uint64) (came []time.Duration) {
 		synctest.Test(t, func(t *testing.T) { came, _, _ = run(t, time.Minute, &Retry{Seed: seed}, status(503)) })
@@ -531,7 +531,7 @@ func TestOddAnswers(t *testing.T) {
 		body   string
 	}{
 		"longer than it says": {answer("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhalf and more"), 200, "half"},
-		"refusal without end": {answer("HTTP/1.1 403 No\r\nContent-Length: 999\r\n\r\nhalf"), 403, "half"},
+		"endless refusal":     {answer("HTTP/1.1 403 No\r\nContent-Length: 999\r\n\r\nhalf"), 403, "half"},
 		"continues":           {answer("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"), 201, ""},
 		"redirect to nowhere": {answer("HTTP/1.1 307 There\r\nContent-Length: 0\r\n\r\n"), 307, ""},
 	} {
@@ -547,7 +547,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// TestLongAnswer pins that of an answer without end a part is read, which decides.
+// TestLongAnswer pins that only a part of an endless answer is read, which decides.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	r := loopback(&Retry{})

@@ -325,8 +325,7 @@ func phase(f *Follower, name string) string {
 
 var errRefused = errors.New("connection refused by the fake")
 
-// hangUp closes the connections of c, which an attempt that nobody waits for may
-// still use.
+// hangUp closes the connections of c, which an abandoned attempt may still use.
 func hangUp(c *Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

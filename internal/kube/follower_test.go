@@ -336,7 +336,7 @@ func TestNoWatch(t *testing.T) {
 	}
 }
 
-// Without any right, the error is that of the best one to grant; and when it is
+// Without any right, the error names the best one to grant; and when it is
 // granted, that is noticed soon. (30 names: with 200, the race detector itself has
 // crashed once.)
 func TestForbidden(t *testing.T) {

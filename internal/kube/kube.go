@@ -340,7 +340,7 @@ func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Respo
 type kept struct {
 	*httpclient.Client
 	tls  tlsconfig.Options
-	turn chan struct{} // held by who opens the first connection
+	turn chan struct{} // held by the goroutine that opens the first connection
 	up   atomic.Bool   // there was one
 	gone atomic.Bool   // they were given up
 }

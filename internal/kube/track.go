@@ -22,7 +22,7 @@ type track struct {
 	query    Query
 	seed     uint64
 	rand     *rand.Rand
-	wake     chan struct{} // has a value when a sibling is not forbidden any more
+	wake     chan struct{} // has a value when a sibling is no longer forbidden
 
 	// Of the one goroutine that runs the track.
 	version string        // from which a watch goes on; empty: list first
@@ -193,7 +193,7 @@ func (t *track) follow(ctx context.Context) error {
 		if !lasted {
 			t.doubt()
 		}
-		return err // a connection that breaks makes nothing unknown if another is to be had at once
+		return err // a connection that breaks makes nothing unknown if another can be opened at once
 	}
 	return t.fail(err)
 }

@@ -47,8 +47,7 @@ type Field struct {
 	Path     string // of the fieldRef or resourceFieldRef
 }
 
-// Fields lists them all. The names of the files are those of the Kubernetes
-// documentation.
+// Fields lists them all. The files are named as in the Kubernetes documentation.
 var Fields = []Field{
 	{"Name", "POD_NAME", "name", "metadata.name"},
 	{"Namespace", "POD_NAMESPACE", "namespace", "metadata.namespace"},

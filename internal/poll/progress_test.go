@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPartsThatHang pins what is told of an attempt at several things at once: what one
-// of them has found, or what the one that hangs is doing, whoever spoke last.
+// TestPartsThatHang pins what is logged about an attempt at several things at once: what one
+// of them has found, or what the one that hangs is doing, whichever reported last.
 func TestPartsThatHang(t *testing.T) {
 	hang := func(ctx context.Context) error {
 		Doing(ctx, "connecting to a")

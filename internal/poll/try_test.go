@@ -10,7 +10,7 @@ import (
 	"initbox/test/soak"
 )
 
-// TestTry pins what becomes of the error of an attempt, and when it ends.
+// TestTry pins which error an attempt returns, and when it ends.
 func TestTry(t *testing.T) {
 	hang := func(ctx context.Context) error {
 		Doing(ctx, "reading")

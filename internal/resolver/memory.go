@@ -7,8 +7,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// A negative answer whose SOA grants fewer seconds than this is gone before it
-// pays to reckon with it.
+// A negative answer whose SOA grants fewer seconds than this has expired before it
+// is worth remembering.
 const worthRemembering = 3 // seconds
 
 const (

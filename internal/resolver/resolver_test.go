@@ -437,7 +437,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestNoAnswers: a reply that is no answer is neither data nor proof that there is none.
+// TestNoAnswers: a reply without an answer is neither data nor proof that there is no data.
 func TestNoAnswers(t *testing.T) {
 	for name, handle := range map[string]handler{
 		"referral": func(q *dns.Msg, _ bool) *dns.Msg {

@@ -83,7 +83,7 @@ func (u *URL) String() string {
 }
 
 // Secrets returns what must be hidden in a server's answer: the values that the URL refers
-// to, as far as they can be read now, and a password in it, each in plain and as sent.
+// to, where they can be read now, and a password in it, each in plain and as sent.
 func (u *URL) Secrets() []string {
 	var values []string
 	add := func(secret, sent string) {

@@ -185,7 +185,7 @@ func zip(c *call) any {
 	return newList(tuples)
 }
 
-// digests are those of the filter hash, whose default is sha1.
+// digests has the algorithms of the filter hash, whose default is sha1.
 var digests = map[string]func() stdhash.Hash{"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
 
 // hashFilter makes the filters of digests; the name is an argument if it is empty.

@@ -93,7 +93,7 @@ var snippets = []string{
 	`{% do nums.append(9) %}{{ nums }}`, `{% do 1 %}`[:0] + `{% set l = [] %}{% for i in nums %}{% do l.append(i * 2) %}{% endfor %}{{ l }}`,
 	// errors of syntax
 	`{{ `, `{{ 1 + }}`, `{% for %}`, `{% endfor %}`, `{% if yes %}{% endfor %}`, `{{ 'a }}`, `{% nope %}`, `{{ a b }}`, `{{ (1 }}`, `{% block a %}`, `{# open`, `{{ [1, }}`,
-	// as configuration has it
+	// as in configuration files
 	"upstream {{ name }} {\n{% for u in users %}  server {{ u.name|lower }}:{{ db.port }};\n{% endfor %}}\n",
 	"{% for k, v in db|dictsort if v is not iterable or v is string %}{{ k|upper }}={{ v }}\n{% endfor %}",
 	"server:\n  tags: {{ db.tags|tojson }}\n{%- if yes %}\n  enabled: {{ yes|lower }}\n{%- endif %}\n",
