@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"crypto/md5"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -41,10 +42,7 @@ func baseName(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 
 func dirName(s string) string {
 	dir := s[:strings.LastIndexByte(s, '/')+1]
-	if trimmed := strings.TrimRight(dir, "/"); trimmed != "" {
-		return trimmed
-	}
-	return dir
+	return cmp.Or(strings.TrimRight(dir, "/"), dir)
 }
 
 func splitExt(c *call) any {
@@ -174,13 +172,13 @@ func zip(c *call) any {
 	for i := range c.args {
 		n = min(n, len(c.items(i)))
 	}
-	var tuples []any
-	for j := range n {
-		var t []any
-		for i := range c.args {
-			t = append(t, c.items(i)[j])
+	tuples := make([]any, n)
+	for j := range tuples {
+		t := make([]any, len(c.args))
+		for i := range t {
+			t[i] = c.items(i)[j]
 		}
-		tuples = append(tuples, tuple(t...))
+		tuples[j] = tuple(t...)
 	}
 	return newList(tuples)
 }
@@ -308,7 +306,7 @@ func exact(v any) any {
 		}
 		return d
 	case []any:
-		l := make([]any, len(v))
+		l := slices.Clone(v)
 		for i, item := range v {
 			l[i] = exact(item)
 		}
@@ -387,11 +385,10 @@ func (j *jsonWriter) write(v any, depth int) {
 func (j *jsonWriter) container(open, end byte, n, depth int, item func(i int)) {
 	j.WriteByte(open)
 	for i := range n {
-		switch {
-		case i > 0 && j.nice:
-			j.WriteByte(',')
-		case i > 0:
-			j.WriteString(", ")
+		if s := comma(i); j.nice {
+			j.WriteString(strings.TrimSpace(s))
+		} else {
+			j.WriteString(s)
 		}
 		j.newLine(depth + 1)
 		item(i)

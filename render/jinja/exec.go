@@ -90,7 +90,6 @@ func (f *frame) visible() map[string]any {
 	return all
 }
 
-// lookup finds a name that templates have set.
 func (f *frame) lookup(name string) (any, bool) {
 	for s := f; s != nil; s = s.outer {
 		for i := range s.vars {
@@ -162,7 +161,6 @@ func (f *frame) put(s string) {
 	check(err)
 }
 
-// capture returns the text that do writes.
 func (f *frame) capture(do func(f *frame)) any {
 	var b strings.Builder
 	g := *f
@@ -177,9 +175,8 @@ func (f *frame) capture(do func(f *frame)) any {
 // enter bounds how deep templates, macros and blocks call each other.
 func (r *run) enter(at position) {
 	r.at = at
-	if r.depth++; r.depth > r.e.o.Depth {
-		check(errTooDeep)
-	}
+	r.depth++
+	require(r.depth <= r.e.o.Depth, errTooDeep)
 	r.step(1)
 }
 
@@ -421,8 +418,6 @@ func (i *importFrom) exec(f *frame) flow {
 // hide keeps what is imported from being imported from here.
 func (f *frame) hide(names ...string) {
 	for _, n := range names {
-		if f.top {
-			f.ctx.private[n] = true
-		}
+		f.ctx.private[n] = f.ctx.private[n] || f.top
 	}
 }

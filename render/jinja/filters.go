@@ -140,11 +140,12 @@ func attribute(r *run, v, path any) any {
 
 // by returns a function that returns its argument or, if argument i names an attribute, that attribute.
 func (c *call) by(i int) func(v any) any {
-	if !c.has(i) {
-		return func(v any) any { return v }
+	return func(v any) any {
+		if c.has(i) {
+			return attribute(c.run, v, c.args[i])
+		}
+		return v
 	}
-	path := c.args[i]
-	return func(v any) any { return attribute(c.run, v, path) }
 }
 
 // folded is v for comparisons that ignore case.
@@ -164,9 +165,7 @@ func batch(c *call) any {
 		all = all[len(part):]
 		if c.has(2) {
 			c.growItems(n, 1)
-			for int64(len(part)) < n {
-				part = append(part, c.args[2])
-			}
+			part = append(part, slices.Repeat(c.args[2:3], int(n)-len(part))...)
 		}
 		batches = append(batches, newList(part))
 	}
@@ -180,12 +179,8 @@ func slicesFilter(c *call) any {
 	size, longer := int64(len(all))/n, int64(len(all))%n
 	parts := make([]any, n)
 	for i := range n {
-		take := size
-		if i < longer {
-			take++
-		}
-		part := slices.Clone(all[:take])
-		all = all[take:]
+		end := (i+1)*size + min(i+1, longer)
+		part := slices.Clone(all[i*size+min(i, longer) : end])
 		if c.has(2) && longer > 0 && i >= longer {
 			part = append(part, c.args[2])
 		}
@@ -238,16 +233,9 @@ func defaultTo(c *call) any {
 }
 
 func dictSort(c *call) any {
-	by := c.text(2, "key")
-	failIf(by != "key" && by != "value", "sort by key or by value")
-	pairs := slices.Clone(c.dict(0).items())
-	return c.sorted(pairs, c.bool(3, false), func(v any) any {
-		pair, _ := v.(*list)
-		if by == "key" {
-			return folded(pair.v[0], c.bool(1, false))
-		}
-		return folded(pair.v[1], c.bool(1, false))
-	})
+	by := slices.Index([]string{"key", "value"}, c.text(2, "key"))
+	failIf(by < 0, "sort by key or by value")
+	return c.sorted(c.dict(0).items(), c.bool(3, false), func(v any) any { return folded(v.(*list).v[by], c.bool(1, false)) })
 }
 
 // sorted sorts items, in place, by what key returns for each.
@@ -270,18 +258,19 @@ func (c *call) sorted(items []any, reverse bool, key func(any) any) any {
 }
 
 func sortFilter(c *call) any {
-	items := slices.Clone(c.items(0))
-	sensitive := c.bool(2, false)
-	if !c.has(3) {
-		return c.sorted(items, c.bool(1, false), func(v any) any { return folded(v, sensitive) })
+	sensitive, paths := c.bool(2, false), []string(nil)
+	if c.has(3) {
+		paths = strings.Split(str(c.args[3]), ",")
 	}
-	paths := strings.Split(str(c.args[3]), ",")
-	return c.sorted(items, c.bool(1, false), func(v any) any {
+	return c.sorted(slices.Clone(c.items(0)), c.bool(1, false), func(v any) any {
 		var keys []any
 		for _, p := range paths {
 			keys = append(keys, folded(attribute(c.run, v, p), sensitive))
 		}
-		if len(keys) == 1 {
+		switch len(keys) {
+		case 0:
+			return folded(v, sensitive)
+		case 1:
 			return keys[0]
 		}
 		return tuple(keys...)
@@ -303,9 +292,8 @@ func escape(c *call) any {
 }
 
 func forceEscape(c *call) any {
-	s := html.EscapeString(str(c.args[0]))
-	c.grow(int64(len(s)))
-	return safe(s)
+	c.args[0] = str(c.args[0])
+	return escape(c)
 }
 
 func fileSize(c *call) any {
@@ -479,7 +467,8 @@ func selection(byAttribute, want bool) operator {
 		key := func(v any) any { return v }
 		if byAttribute {
 			failIf(len(args) == 0, "want the name of an attribute")
-			key, args = c.by(1), args[1:]
+			path := args[0]
+			key, args = func(v any) any { return attribute(c.run, v, path) }, args[1:]
 		}
 		test := fn{do: func(c *call) any { return isTrue(c.args[0]) }}
 		if len(args) > 0 {

@@ -33,7 +33,6 @@ func (f fn) call(c *call) any {
 	return f.do(c)
 }
 
-// function calls a function.
 func (f fn) function(c *call) any {
 	c.args = f.bind(c, 0)
 	return f.do(c)

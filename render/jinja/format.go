@@ -13,9 +13,9 @@ import (
 // spec is a parsed format such as "%-08.3f" or "{:*>8.3f}": how a value is written.
 type spec struct {
 	fill      string
-	align     rune // < > ^ = or 0
-	sign      byte // + or space: what a positive number begins with
-	alternate bool // #
+	align     rune   // < > ^ = or 0
+	sign      string // + or space: what a positive number begins with
+	alternate bool   // #
 	comma     string
 	width     int64
 	precision int // -1: none is given
@@ -68,11 +68,10 @@ func percentSpec(format string, next func() any) (name string, s spec) {
 	failIf(m[5] == "", "the format ends inside a placeholder")
 	flag := func(c string) bool { return strings.Contains(m[2], c) }
 	s = spec{precision: -1, fill: " ", align: '>', alternate: flag("#"), verb: m[5][0]}
-	switch {
-	case flag("+"):
-		s.sign = '+'
-	case flag(" "):
-		s.sign = ' '
+	for _, sign := range []string{" ", "+"} {
+		if flag(sign) {
+			s.sign = sign
+		}
 	}
 	number := func(text string) int64 {
 		if text != "*" {
@@ -159,13 +158,10 @@ func (c *call) formatOne(v any, s spec) string {
 }
 
 func (s spec) signOf(negative bool) string {
-	switch {
-	case negative:
+	if negative {
 		return "-"
-	case s.sign != 0:
-		return string(s.sign)
 	}
-	return ""
+	return s.sign
 }
 
 func (s spec) formatReal(f float64) string {
@@ -306,14 +302,11 @@ var bracePattern = lazy.Regexp(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_]
 func braceSpec(text string, v any) spec {
 	m := bracePattern().FindStringSubmatch(text)
 	failIf(m == nil, "unknown format %q", text)
-	s := spec{precision: -1, fill: cmp.Or(m[1], " "), alternate: m[4] != "", width: digits(m[6]), comma: m[7]}
+	s := spec{precision: -1, fill: cmp.Or(m[1], " "), alternate: m[4] != "", width: digits(m[6]), comma: m[7], sign: strings.Trim(m[3], "-")}
 	if m[2] != "" {
 		s.align = rune(m[2][0])
 	} else if m[5] != "" {
 		s.fill, s.align = "0", '='
-	}
-	if m[3] == "+" || m[3] == " " {
-		s.sign = m[3][0]
 	}
 	if m[8] != "" {
 		s.precision = int(min(digits(m[8][1:]), math.MaxInt32))
@@ -334,7 +327,7 @@ func braceSpec(text string, v any) spec {
 			s.verb = 'd'
 		case s.verb == 0 && s.precision >= 0:
 			s.verb = 'g'
-		case s.verb == 0 && s.sign == 0 && s.align != '=':
+		case s.verb == 0 && s.sign == "" && s.align != '=':
 			s.comma = ""
 		}
 	} else if s.verb != 0 && s.verb != 's' {

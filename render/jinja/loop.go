@@ -48,7 +48,7 @@ func (s *loopStmt) run(f *frame, v any, depth int) {
 }
 
 // chosen returns the items that the loop's condition takes.
-func (s *loopStmt) chosen(f *frame, items []any) (kept []any) {
+func (s *loopStmt) chosen(f *frame, items []any) (chosen []any) {
 	if s.filter == nil {
 		return items
 	}
@@ -57,11 +57,11 @@ func (s *loopStmt) chosen(f *frame, items []any) (kept []any) {
 		g := f.inner()
 		s.target.assign(g, v)
 		if isTrue(s.filter.eval(g)) {
-			kept = append(kept, v)
+			chosen = append(chosen, v)
 		}
 		f.at = s.at
 	}
-	return kept
+	return chosen
 }
 
 func (l *loop) String() string { return fmt.Sprintf("<LoopContext %d/%d>", l.i+1, len(l.items)) }

@@ -209,14 +209,13 @@ func partition(index func(s, sub string) int) operator {
 	return func(c *call) any {
 		s, sep := str(c.args[0]), c.text(1, "")
 		failIf(sep == "", "the separator is empty")
-		i := index(s, sep)
-		switch {
-		case i < 0 && last:
+		switch i := index(s, sep); {
+		case i >= 0:
+			return tuple(s[:i], sep, s[i+len(sep):])
+		case last:
 			return tuple("", "", s)
-		case i < 0:
-			return tuple(s, "", "")
 		}
-		return tuple(s[:i], sep, s[i+len(sep):])
+		return tuple(s, "", "")
 	}
 }
 
@@ -365,8 +364,8 @@ func listPop(c *call) any {
 }
 
 func listRemove(c *call) any {
-	i := int(listIndex(c).(int64))
-	c.list().v = slices.Delete(c.list().v, i, i+1)
+	c.args[1] = listIndex(c)
+	listPop(c)
 	return none
 }
 

@@ -61,8 +61,8 @@ const (
 	argMapping // **mapping
 )
 
-// unaryNot is the first of the unary operators. The other one is a sign.
-const unaryNot = 0
+// Operators as the library counts them: the other unary one is a sign, the other binary ones evaluate both operands.
+const unaryNot, scAnd, scOr = 0, 6, 7
 
 // maxDepth bounds how deep expressions are nested, and with it the stack. The
 // parser bounds parentheses itself, but not a + b + c + ….
@@ -415,7 +415,7 @@ func (r *reader) place(n node) (expr, place) {
 	defer r.deeper(n, maxDepth, "expression")()
 	if sign, ok := r.sign(n); ok && n.kind() != "UnaryOp" {
 		r.moved[sign.Addr().Pointer()] = true
-		return r.operation(sign, "-", negate, r.expr(n)), place{at: r.at(n)}
+		return newOperation(r.at(sign), "-", negate, r.expr(n)), place{at: r.at(n)}
 	}
 	switch n.kind() {
 	case "Var":
@@ -440,7 +440,7 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 			if i == scAnd || i == scOr {
 				return &junction{i == scAnd, left, right}
 			}
-			return r.operation(n, "operator", binaryOperators[i], left, right)
+			return newOperation(r.at(n), "operator", binaryOperators[i], left, right)
 		},
 		"Call": r.call,
 		"Compare": func(n node) expr {
@@ -457,14 +457,14 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 			return &conditional{r.sub(n, "TestExpr"), r.sub(n, "TrueExpr"), r.sub(n, "FalseExpr")}
 		},
 		"List": func(n node) expr {
-			o := r.operation(n, "list", makeList)
+			o := newOperation(r.at(n), "list", makeList)
 			if !strings.HasPrefix(r.source[n.offset("StartOffset"):], "[") {
 				o.do = makeTuple
 			}
 			return o.lazy(r, n.each("Items")...)
 		},
 		"Map": func(n node) expr {
-			o, values := r.operation(n, "mapping", makeDict), n.each("Values")
+			o, values := newOperation(r.at(n), "mapping", makeDict), n.each("Values")
 			for i, k := range n.each("Keys") {
 				o.lazy(r, k, values[i])
 			}
@@ -477,7 +477,7 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 					bounds[i] = constant{none}
 				}
 			}
-			return r.operation(n, "slice", slice, bounds...)
+			return newOperation(r.at(n), "slice", slice, bounds...)
 		},
 		"Test": r.test,
 		"UnaryOp": func(n node) expr {
@@ -485,7 +485,7 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 			if n.number("Op") == unaryNot {
 				return negation{of}
 			}
-			return r.operation(n, "-", negate, of)
+			return newOperation(r.at(n), "-", negate, of)
 		},
 	}
 }
@@ -516,19 +516,13 @@ func (r *reader) constant(n node) any {
 	return nil
 }
 
-func (r *reader) operation(n node, name string, do operator, args ...expr) *operation {
-	o := &operation{op: op{at: r.at(n), name: name, do: do}}
+func newOperation(at position, name string, do operator, args ...expr) *operation {
+	o := &operation{op: op{at: at, name: name, do: do}}
 	for _, a := range args {
 		o.args = append(o.args, argument{value: a})
 	}
 	return o
 }
-
-// scAnd and scOr are the two binary operators that may not evaluate both operands, as the library counts them.
-const (
-	scAnd = 6
-	scOr  = 7
-)
 
 // maxChain bounds how far the beginning of an expression like a.b[c].d is looked for, at each of its parts.
 const maxChain = 100
@@ -619,8 +613,7 @@ func (r *reader) extend(p place, name, text string) place {
 func (r *reader) attribute(n node) (expr, place) {
 	name := n.text("Name")
 	of, p := r.place(r.operand(n))
-	o := r.operation(n, name, getAttr(name, p.missed(name, "the attribute ")), of)
-	o.at = p.at
+	o := newOperation(p.at, name, getAttr(name, p.missed(name, "the attribute ")), of)
 	return o, r.extend(p, name, "."+name)
 }
 
@@ -631,8 +624,7 @@ func (r *reader) item(n node) (expr, place) {
 	if constant {
 		key = str(r.constant(subscript))
 	}
-	o := r.operation(n, key, getItem(p.missed(key, "item ")), of, r.expr(subscript))
-	o.at = p.at
+	o := newOperation(p.at, key, getItem(p.missed(key, "item ")), of, r.expr(subscript))
 	if !constant {
 		p.path = ""
 	}
@@ -656,7 +648,7 @@ func (r *reader) filterOp(n node) op {
 	if f.unsteady {
 		r.unsteady[name] = true
 	}
-	return op{at: r.at(n), name: "filter " + name, do: f.call, lax: f.lax}
+	return op{r.at(n), "filter " + name, f.call, f.lax}
 }
 
 // subject reads what a filter or a test is applied to, and returns also the input that this is, if it is just that.
@@ -689,7 +681,7 @@ func (r *reader) test(n node) expr {
 		input.Optional = true
 		r.tested[input.Name] = true
 	}
-	return r.applied(op{at: r.at(n), name: "test " + name, do: t.call, lax: t.lax}, of, n)
+	return r.applied(op{r.at(n), "test " + name, t.call, t.lax}, of, n)
 }
 
 func (r *reader) call(n node) expr {

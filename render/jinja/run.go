@@ -35,9 +35,8 @@ var errSteps = errors.New("the template does not end: it took too many steps")
 // step counts n operations, and ends the execution with its context.
 func (r *run) step(n int) {
 	before := r.steps
-	if r.steps += int64(n); r.steps > r.e.o.Steps {
-		panic(failure{errSteps})
-	}
+	r.steps += int64(n)
+	require(r.steps <= r.e.o.Steps, errSteps)
 	if before>>8 != r.steps>>8 {
 		check(r.Err())
 	}
