@@ -201,11 +201,6 @@ func hashFilter(name string) operator {
 	}
 }
 
-// maxMatches bounds how often a regular expression may match: each match takes a hundred bytes and more.
-const maxMatches = 1 << 20
-
-var errMatches = fmt.Errorf("the regular expression matches more than %d times", maxMatches)
-
 func regexReplace(c *call) any {
 	re := c.regex(c.text(1, ""), c.bool(3, false), c.bool(4, false))
 	s, template, left := str(c.args[0]), goReplacement(c.text(2, "")), c.int(5, 0)

@@ -237,9 +237,3 @@ func checkText(name, text string) error {
 	}
 	return nil
 }
-
-// maxLooks is how many bytes the parser may look at: about a second. A template of 1 MB may have 2 000 tags.
-const maxLooks = 2_000_000_000
-
-// maxPrefixes leaves room for rulers in comments, ----.
-const maxPrefixes = 50_000

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -148,8 +147,6 @@ func (n num) cmp(m num) int {
 	}
 	return 1
 }
-
-var errTooLarge = errors.New("the number is too large: whole numbers end at ±9223372036854775807")
 
 func add(c *call) any {
 	a, b := c.args[0], c.args[1]

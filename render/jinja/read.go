@@ -64,13 +64,6 @@ const (
 // Operators as the library counts them: the other unary one is a sign, the other binary ones evaluate both operands.
 const unaryNot, scAnd, scOr = 0, 6, 7
 
-// maxDepth bounds how deep expressions are nested, and with it the stack. The
-// parser bounds parentheses itself, but not a + b + c + ….
-const maxDepth = 1_000
-
-// maxTree bounds the tree as a whole, of which each elif is a level.
-const maxTree = 100_000
-
 type reader struct {
 	*template
 	source      string
@@ -523,9 +516,6 @@ func newOperation(at position, name string, do operator, args ...expr) *operatio
 	}
 	return o
 }
-
-// maxChain bounds how far the beginning of an expression like a.b[c].d is looked for, at each of its parts.
-const maxChain = 100
 
 // sign returns the sign that the library takes for a part of the chain n: it reads
 // -a[0] as (-a)[0]. It is moved in front of the whole chain.

@@ -24,13 +24,30 @@ type run struct {
 	steps, built, written int64
 }
 
-// room is the limit on all the strings that an execution builds, as a multiple of
-// Limits.Bytes. It bounds memory, and allows text to be built piece by piece.
-const room = 16
+// The bounds on templates. Those on an execution as a whole are engine.Limits.
+const (
+	maxLooks    = 2_000_000_000 // bytes that the parser looks at: about a second. A template of 1 MB may have 2 000 tags
+	maxPrefixes = 50_000        // signs in a row: leaves room for rulers in comments, ----
+	maxDepth    = 1_000         // nested expressions, and with them the stack: the parser does not bound a + b + c + …
+	maxTree     = 100_000       // levels of the tree as a whole, of which each elif is one
+	maxChain    = 100           // parts of an expression like a.b[c].d, between which its sign is looked for
 
-var errTooDeep = errors.New("templates, macros or blocks call each other too deeply")
+	room          = 16      // Limits.Bytes for all strings that are built: text may be built piece by piece
+	itemSize      = 16      // about the bytes that an item of a list takes
+	maxText       = 1 << 20 // bytes of the text of a list or a mapping, which may hold the same value many times over
+	maxNesting    = 200     // values in values: a list can be appended to itself
+	maxCharacters = 1 << 20 // of a string as a list: each takes 40 bytes
+	maxMatches    = 1 << 20 // of a regular expression: each takes a hundred bytes and more
+)
 
-var errSteps = errors.New("the template does not end: it took too many steps")
+var (
+	errTooDeep  = errors.New("templates, macros or blocks call each other too deeply")
+	errSteps    = errors.New("the template does not end: it took too many steps")
+	errSize     = errors.New("the value is too large to print or compare") // it would take too long
+	errNesting  = errors.New("the value contains itself, or is nested too deeply")
+	errMatches  = fmt.Errorf("the regular expression matches more than %d times", maxMatches)
+	errTooLarge = errors.New("the number is too large: whole numbers end at ±9223372036854775807")
+)
 
 // step counts n operations, and ends the execution with its context.
 func (r *run) step(n int) {
@@ -52,9 +69,6 @@ func (r *run) grow(n int64) {
 	}
 	failIf(r.built > room*r.e.o.Bytes, "the template builds too much text on the way")
 }
-
-// itemSize is about what an item of a list takes, in bytes.
-const itemSize = 16
 
 func (r *run) growItems(n, times int64) {
 	if times > 0 && n > r.e.o.Bytes/itemSize/times {

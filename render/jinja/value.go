@@ -236,15 +236,6 @@ func toGoAt(v any, depth int, left *int) any {
 	return str(v)
 }
 
-// maxText bounds the text of a list or a mapping, which may hold the same value many times over.
-const maxText = 1 << 20
-
-// errSize is the error for values that hold the same value so often that printing
-// or comparing them would take too long.
-var errSize = errors.New("the value is too large to print or compare")
-
-var errNesting = errors.New("the value contains itself, or is nested too deeply")
-
 // str is Python's str(): what {{ }} writes.
 func str(v any) string {
 	if s, ok := asString(v); ok {
@@ -318,9 +309,6 @@ func comma(i int) string {
 }
 
 func (null) String() string { return "None" }
-
-// maxNesting bounds values in values: a list can be appended to itself.
-const maxNesting = 200
 
 // formatFloat is Python's repr of a float: the shortest digits, an exponent from 1e16 on and below 1e-4.
 func formatFloat(f float64) string {
@@ -416,9 +404,6 @@ func isTrue(v any) bool {
 	}
 	return length(v) != 0
 }
-
-// maxCharacters bounds a string as a list: each of its characters takes 40 bytes.
-const maxCharacters = 1 << 20
 
 // iterate returns what a for loop sees.
 func iterate(v any) (items []any, err error) {
