@@ -133,6 +133,9 @@ func (s *server) Fetch(ctx context.Context, q Request) (*Answer, error) {
 	if len(q.Wants) == 0 {
 		return nil, errors.New("no object to fetch")
 	}
+	if err := ctx.Err(); err != nil { // else a server that answers at once could win the race with it
+		return nil, err
+	}
 	if q.Depth > 0 && !s.shallow() {
 		s.log.Warn(s.url.String() + ": the server cannot truncate the history: fetching all of it")
 		q.Depth = 0
