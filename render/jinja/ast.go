@@ -133,8 +133,6 @@ type (
 		body     []stmt
 		uses     map[string]bool // of caller, kwargs and varargs those that the body names
 	}
-	continueStmt struct{}
-	breakStmt    struct{}
 )
 
 // Targets.

@@ -247,8 +247,8 @@ func (s *autoescape) exec(f *frame) flow {
 	return g.execute(s.body)
 }
 
-func (continueStmt) exec(*frame) flow { return continued }
-func (breakStmt) exec(*frame) flow    { return broken }
+// exec makes {% continue %} and {% break %} statements.
+func (how flow) exec(*frame) flow { return how }
 
 func (n nameTarget) assign(f *frame, v any) { f.set(string(n), v) }
 

@@ -51,7 +51,7 @@ func filters() map[string]fn {
 		"random":         {do: func(c *call) any { return c.oneOf("random", rand.IntN) }, unsteady: true},
 		"reject":         {params: "**", do: selection(false, false), lax: true},
 		"rejectattr":     {params: "**", do: selection(true, false)},
-		"replace":        {params: "old! new! count", do: replace},
+		"replace":        {params: "old! new! count", do: func(c *call) any { return c.replaced(str(c.args[1]), str(c.args[2])) }},
 		"reverse":        {do: reverse},
 		"round":          {params: "precision method", do: round},
 		"safe":           {do: func(c *call) any { return safe(str(c.args[0])) }},
@@ -332,10 +332,9 @@ func toFloat(c *call) any {
 	if n, ok := number(c.args[0]); ok {
 		return n.f
 	}
-	if s, ok := asString(c.args[0]); ok {
-		if f, ok := parseFloat(s); ok {
-			return f
-		}
+	s, ok := asString(c.args[0])
+	if f, isNumber := parseFloat(s); ok && isNumber {
+		return f
 	}
 	return c.or(1, float64(0))
 }
@@ -502,11 +501,8 @@ func extreme(name string, sign int) operator {
 	}
 }
 
-func replace(c *call) any {
-	return c.replaced(str(c.args[0]), str(c.args[1]), str(c.args[2]), c.int(3, -1))
-}
-
-func (c *call) replaced(s, old, with string, n int64) any {
+func (c *call) replaced(old, with string) any {
+	s, n := str(c.args[0]), c.int(3, -1)
 	found := int64(strings.Count(s, old))
 	if n >= 0 {
 		found = min(found, n)

@@ -35,7 +35,7 @@ func stringMethods() map[string]fn {
 		"partition":    {params: "sep!", do: partition(strings.Index)},
 		"removeprefix": {params: "prefix!", do: func(c *call) any { return strings.TrimPrefix(str(c.args[0]), c.text(1, "")) }},
 		"removesuffix": {params: "suffix!", do: func(c *call) any { return strings.TrimSuffix(str(c.args[0]), c.text(1, "")) }},
-		"replace":      {params: "old! new! count", do: func(c *call) any { return c.replaced(str(c.args[0]), c.text(1, ""), c.text(2, ""), c.int(3, -1)) }},
+		"replace":      {params: "old! new! count", do: func(c *call) any { return c.replaced(c.text(1, ""), c.text(2, "")) }},
 		"rfind":        {params: "sub!", do: find(strings.LastIndex, false)},
 		"rindex":       {params: "sub!", do: find(strings.LastIndex, true)},
 		"rjust":        {params: "width! fill", do: func(c *call) any { return c.pad(c.int(1, 0), '>', c.text(2, " ")) }},
@@ -353,12 +353,10 @@ func listInsert(c *call) any {
 }
 
 func listPop(c *call) any {
-	l, at := c.list().all(), c.int(1, -1)
-	if at < 0 {
-		at += int64(len(l))
-	}
-	failIf(at < 0 || at >= int64(len(l)), "there is no such item to pop")
-	v := l[at]
+	l := c.list().all()
+	v, ok := index(c.list(), c.int(1, -1))
+	failIf(!ok, "there is no such item to pop")
+	at := (c.int(1, -1) + int64(len(l))) % int64(len(l))
 	c.list().v = slices.Delete(l, int(at), int(at)+1)
 	return v
 }

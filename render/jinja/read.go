@@ -223,9 +223,9 @@ func (r *reader) statementKinds() map[string]func(node) stmt {
 	return map[string]func(node) stmt{
 		"AutoEscape": func(n node) stmt { return &autoescape{r.sub(n, "Enabled"), r.scope(n, "Body")} },
 		"Block":      r.block,
-		"Break":      func(node) stmt { return breakStmt{} },
+		"Break":      func(node) stmt { return broken },
 		"CallBlock":  func(n node) stmt { return &output{r.at(n), r.callBlock(n), true} },
-		"Continue":   func(node) stmt { return continueStmt{} },
+		"Continue":   func(node) stmt { return continued },
 		"Do":         func(n node) stmt { return &doStmt{r.sub(n, "Call")} },
 		"EmitExpr":   func(n node) stmt { return &output{r.at(n), r.sub(n, "Expr"), false} },
 		"EmitRaw":    func(n node) stmt { return text(n.text("Raw")) },
