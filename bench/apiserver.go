@@ -16,9 +16,8 @@ import (
 	"time"
 )
 
-// An apiServer is a Kubernetes API server with an etcd behind it, both on
-// loopback, and nothing else: no controller and no kubelet competes for the
-// processors, and this program plays their part.
+// An apiServer is a Kubernetes API server with an etcd behind it, both on loopback, and nothing else: no controller and
+// no kubelet competes for the processors, and this program plays their part.
 type apiServer struct {
 	url        string
 	token      string
@@ -112,8 +111,7 @@ func (s *apiServer) do(method, path string, body any) error {
 	return err
 }
 
-// send sends a request with a JSON body, if one is given, and returns the answer
-// to it if that is a success.
+// send sends a request with a JSON body, if one is given, and returns the answer to it if that is a success.
 func (s *apiServer) send(method, path string, body any) ([]byte, error) {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -142,8 +140,7 @@ func (s *apiServer) send(method, path string, body any) ([]byte, error) {
 	return data, nil
 }
 
-// requests returns how many requests for a resource the server has answered, or
-// is answering, by verb.
+// requests returns how many requests for a resource the server has answered, or is answering, by verb.
 func (s *apiServer) requests(resource string) (map[string]int, error) {
 	text, err := s.send(http.MethodGet, "/metrics", nil)
 	if err != nil {

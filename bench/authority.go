@@ -17,14 +17,12 @@ import (
 // zone is where the benchmarks' names live: it looks like a cluster's.
 const zone = "svc.cluster.local."
 
-// nameOf returns the name of the n-th trial. Each is in a zone of its own: unbound
-// keeps one SOA record per zone, whose TTL runs out with the first name
-// that was denied, so that names in one zone would change each other's figures.
+// nameOf returns the name of the n-th trial. Each is in a zone of its own: unbound keeps one SOA record per zone, whose
+// TTL runs out with the first name that was denied, so that names in one zone would change each other's figures.
 func nameOf(n int) string { return fmt.Sprintf("mydb.ns-%d.%s", n, zone) }
 
-// An authority is the authoritative name server of all zones below one, in which
-// names appear when told. Until then it answers NXDOMAIN, with an SOA that lets
-// caches repeat that for minimum seconds (RFC 2308 §5).
+// An authority is the authoritative name server of all zones below one, in which names appear when told. Until then it
+// answers NXDOMAIN, with an SOA that lets caches repeat that for minimum seconds (RFC 2308 §5).
 type authority struct {
 	host    string
 	port    int

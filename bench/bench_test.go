@@ -394,8 +394,7 @@ func TestSectionsThatCannotRunAreInTheReport(t *testing.T) {
 	}
 }
 
-// The figures of the DNS benchmark rest on this: the entry can be watched to its
-// end, and watching does not renew it.
+// The figures of the DNS benchmark rest on this: the entry can be watched to its end, and watching does not renew it.
 func TestWatchEntrySeesTheEndOfANegativeEntry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for two seconds")
@@ -537,8 +536,7 @@ func TestRunRenderer(t *testing.T) {
 	}
 }
 
-// What is installed here has to understand its row of the table: results are
-// compared.
+// What is installed here has to understand its row of the table: results are compared.
 func TestRenderersThatAreInstalled(t *testing.T) {
 	b := newTestBench(t)
 	b.tools = map[string]tool{}

@@ -17,7 +17,7 @@ type setting struct {
 	name  string
 	live  bool // git http-backend answers, and not the memory
 	core  bool // one processor for the cloner; the server has all
-	disk  bool // the folders are on the disk, and not in memory
+	disk  bool // the directories are on the disk, and not in memory
 	peers bool // with all cloners, and not initbox and git alone
 }
 
@@ -42,8 +42,7 @@ type cloneCosts struct {
 // oneCloning bounds a run, in case a tool waits for something.
 const oneCloning = 2 * time.Minute
 
-// cloneAll measures repositories that become folders, beside git and what else
-// there is.
+// cloneAll measures repositories that become directories, beside git and what else there is.
 func cloneAll(ctx context.Context, b *bench) (*section, error) {
 	if _, found := b.tools["git"]; !found {
 		return nil, fmt.Errorf("%w: git is not installed", errSkipped)
@@ -71,8 +70,7 @@ func cloneAll(ctx context.Context, b *bench) (*section, error) {
 	return b.cloneReport(all, busy()), nil
 }
 
-// place is where folders in memory or on the disk are; "" if there is no such
-// place.
+// place is where directories in memory or on the disk are; "" if there is no such place.
 func (b *bench) place(s setting) string {
 	candidates := []string{"/dev/shm"}
 	if s.disk {
@@ -129,7 +127,9 @@ func (s setting) where() string {
 }
 
 // share is about what a clone takes on the disk, in bytes.
-func (r *repository) share() int64 { return 2*r.tree.bytes + 4096*int64(r.tree.files+r.tree.folders) }
+func (r *repository) share() int64 {
+	return 2*r.tree.bytes + 4096*int64(r.tree.files+r.tree.directories)
+}
 
 // reference takes the census of what git makes of a repository.
 func (b *bench) reference(ctx context.Context, server *gitServer, r *repository) (census, error) {
@@ -141,7 +141,7 @@ func (b *bench) reference(ctx context.Context, server *gitServer, r *repository)
 	if _, err := b.clone(ctx, c, false); err != nil {
 		return census{}, err
 	}
-	return count(c.folder())
+	return count(c.directory())
 }
 
 // newClonings makes those of several cloners, and where to sum up what they take.
@@ -168,7 +168,7 @@ func (all clonings) remove() {
 	}
 }
 
-// newCloning makes a folder for a cloner's trees in place.
+// newCloning makes a directory for a cloner's trees in place.
 func (b *bench) newCloning(c cloner, server *gitServer, r *repository, s setting, place string) (*cloning, error) {
 	dir, err := os.MkdirTemp(place, "initbox-bench-")
 	if err != nil {
@@ -196,7 +196,7 @@ func (b *bench) clonersFor(s setting) []cloner {
 }
 
 // cloneIn runs all cloners, one at a time and in another order in each round, each
-// time in a new folder. None is removed before the end, since ext4 looks long for a free
+// time in a new directory. None is removed before the end, since ext4 looks long for a free
 // inode where many files were removed a moment ago; unless there is no room for all.
 func (b *bench) cloneIn(ctx context.Context, server *gitServer, r *repository, s setting, place string) (map[string]*renderCost, error) {
 	work, costs, err := b.newClonings(b.clonersFor(s), server, r, s, place)
@@ -216,7 +216,7 @@ func (b *bench) cloneIn(ctx context.Context, server *gitServer, r *repository, s
 	for range b.cloneRounds() {
 		for _, i := range random.Perm(len(work)) {
 			if !keep {
-				os.RemoveAll(work[i].folder())
+				os.RemoveAll(work[i].directory())
 			}
 			if err := b.cloneOnce(ctx, work[i], costs[work[i].name]); err != nil {
 				return nil, fmt.Errorf("%s: %w", work[i].name, err)
@@ -294,7 +294,7 @@ func (b *bench) againCloners() []cloner {
 	return some
 }
 
-// cloneAgain runs the cloners in a folder that has everything already.
+// cloneAgain runs the cloners in a directory that has everything already.
 func (b *bench) cloneAgain(ctx context.Context, server *gitServer, r *repository) (map[string]*renderCost, error) {
 	place := b.place(replayed)
 	if place == "" || room(place) < 10*r.share() {
@@ -334,7 +334,7 @@ func (b *bench) cloneAgain(ctx context.Context, server *gitServer, r *repository
 	return costs, errors.Join(costs[ours].err, server.sameAs(ctx, before))
 }
 
-// cloneOnceMore is cloneOnce in the folder that is there.
+// cloneOnceMore is cloneOnce in the directory that is there.
 func (b *bench) cloneOnceMore(ctx context.Context, c *cloning, sum *renderCost) error {
 	if sum.err != nil {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onOneCore calls start, whose processes have only the last of the processors that
-// this one has.
+// onOneCore calls start, whose processes have only the last of the processors that this one has.
 func onOneCore(start func() error) error {
 	runtime.LockOSThread() // a child inherits from the thread
 	var all, one unix.CPUSet
@@ -40,13 +39,13 @@ func onOneCore(start func() error) error {
 	return err
 }
 
-// inMemory reports whether the files of a folder are in memory.
+// inMemory reports whether the files of a directory are in memory.
 func inMemory(dir string) bool {
 	var s unix.Statfs_t
 	return unix.Statfs(dir, &s) == nil && (s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC)
 }
 
-// room returns how many bytes can be written to a folder. What is in memory is not
+// room returns how many bytes can be written to a directory. What is in memory is not
 // only bound by the size of its file system.
 func room(dir string) int64 {
 	var s unix.Statfs_t
@@ -62,8 +61,7 @@ func room(dir string) int64 {
 	return free
 }
 
-// A memoryGroup is a cgroup whose processes have so much memory, page cache
-// included, and no swap.
+// A memoryGroup is a cgroup whose processes have so much memory, page cache included, and no swap.
 type memoryGroup struct{ dir string }
 
 // newMemoryGroup makes one, at the top of what this process sees: what is below

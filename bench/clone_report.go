@@ -30,7 +30,7 @@ func (b *bench) cloneReport(all []*cloneCosts, busy string) *section {
 func repositoryTable(all []*cloneCosts) table {
 	t := table{{"repository", "files", "directories", "size of the files"}}
 	for _, c := range all {
-		t = append(t, []string{c.name, fmt.Sprint(c.tree.files), fmt.Sprint(c.tree.folders), megabytes(c.tree.bytes)})
+		t = append(t, []string{c.name, fmt.Sprint(c.tree.files), fmt.Sprint(c.tree.directories), megabytes(c.tree.bytes)})
 	}
 	return t
 }
@@ -130,8 +130,7 @@ func (b *bench) cloneNotes(all []*cloneCosts) (notes []string) {
 	return append(notes, "go-git is "+b.tools[goGit].version+".")
 }
 
-// targets are what is promised of a clone: much for the large repositories, and
-// for all that git is never better.
+// targets are what is promised of a clone: much for the large repositories, and for all that git is never better.
 func (c *cloneCosts) targets() (targets []target) {
 	part := func(s setting, what, of string, num, den time.Duration, values func(*renderCost) sample) {
 		mine, git := c.of[s][ours], c.of[s][of]

@@ -25,19 +25,18 @@ type repository struct {
 	tree   census // as git clone leaves it
 }
 
-// largeTree is the number of files from which the targets of large repositories
-// count.
+// largeTree is the number of files from which the targets of large repositories count.
 const largeTree = 10_000
 
 func (r *repository) large() bool { return r.tree.files > largeTree }
 
 // A census describes a tree, without its .git.
 type census struct {
-	files, folders, links, programs int
-	bytes                           int64 // of the files
+	files, directories, links, programs int
+	bytes                               int64 // of the files
 }
 
-// count takes the census of a folder.
+// count takes the census of a directory.
 func count(dir string) (c census, err error) {
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -55,7 +54,7 @@ func count(dir string) (c census, err error) {
 		}
 		switch mode := info.Mode(); {
 		case mode.IsDir():
-			c.folders++
+			c.directories++
 		case mode&fs.ModeSymlink != 0:
 			c.links++
 		case mode&0o111 != 0:
@@ -70,8 +69,7 @@ func count(dir string) (c census, err error) {
 	return c, err
 }
 
-// repositoriesIn puts into root what is to be cloned: the folders that the user
-// named, or some that are made.
+// repositoriesIn puts into root what is to be cloned: the directories that the user named, or some that are made.
 func (b *bench) repositoriesIn(ctx context.Context, root string) ([]*repository, error) {
 	if b.clones != "" {
 		return linkRepositories(ctx, root, b.clones)
@@ -151,7 +149,7 @@ func head(ctx context.Context, dir string) (string, error) {
 	return strings.TrimSpace(out), err
 }
 
-// gitIn runs git in the folder dir.
+// gitIn runs git in the directory dir.
 func gitIn(ctx context.Context, dir string, input io.Reader, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Env, cmd.Stdin = dir, servers.GitEnv(), input
@@ -177,16 +175,14 @@ func steps(ctx context.Context, dir string, commands ...[]string) error {
 	return nil
 }
 
-// repack has deltas of everything that is like another thing, as a server's
-// repositories have them.
+// repack has deltas of everything that is like another thing, as a server's repositories have them.
 var repack = []string{"repack", "-qadf"}
 
-// commitFolders makes dir a repository with one commit of those of the folders of
-// tree that there are.
-func commitFolders(ctx context.Context, dir, tree string, folders ...string) error {
+// commitFolders makes dir a repository with one commit of those of the directories of tree that there are.
+func commitFolders(ctx context.Context, dir, tree string, directories ...string) error {
 	with := []string{"--git-dir=.", "--work-tree=" + tree}
 	add := append(with[:2:2], "add", "--force", "--")
-	for _, f := range folders {
+	for _, f := range directories {
 		if _, err := os.Stat(filepath.Join(tree, f)); err == nil {
 			add = append(add, ":(top)"+f)
 		}
@@ -195,8 +191,7 @@ func commitFolders(ctx context.Context, dir, tree string, folders ...string) err
 	return steps(ctx, dir, add, commit, repack)
 }
 
-// importFiles makes dir a repository with one commit of what write gives to
-// git fast-import.
+// importFiles makes dir a repository with one commit of what write gives to git fast-import.
 func importFiles(ctx context.Context, dir string, write func(io.Writer) error) error {
 	if err := steps(ctx, dir); err != nil {
 		return err
@@ -214,12 +209,11 @@ func importFiles(ctx context.Context, dir string, write func(io.Writer) error) e
 
 const (
 	chartVersions = 11
-	chartFiles    = 10 // of a version, each in a folder by kind
+	chartFiles    = 10 // of a version, each in a directory by kind
 )
 
-// writeCharts writes a tree like those of Helm chart repositories: many versions
-// of the same small files, each of which differs little from the one before. There
-// are 110 files of each chart.
+// writeCharts writes a tree like those of Helm chart repositories: many versions of the same small files, each of which
+// differs little from the one before. There are 110 files of each chart.
 func writeCharts(charts int) func(io.Writer) error {
 	return func(to io.Writer) error {
 		w := bufio.NewWriterSize(to, 1<<20)

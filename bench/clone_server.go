@@ -18,9 +18,8 @@ import (
 	"initbox/test/servers"
 )
 
-// serveGitCommand is the first argument of the process of a gitServer. It is a
-// process of its own so that the replies that it keeps are not in the memory of this one,
-// which hides what is resident in small children.
+// serveGitCommand is the first argument of the process of a gitServer. It is a process of its own so that the replies
+// that it keeps are not in the memory of this one, which hides what is resident in small children.
 const serveGitCommand = "serve-git"
 
 // Below these two paths a gitServer has the same repositories.
@@ -30,7 +29,7 @@ const (
 	freshPath  = "/fresh" // how many answers of replayPath were new, as a number
 )
 
-// A gitServer has the repositories of a folder: answered by git http-backend, and
+// A gitServer has the repositories of a directory: answered by git http-backend, and
 // once more out of memory, where a request has been answered before.
 type gitServer struct {
 	*proc
@@ -39,7 +38,7 @@ type gitServer struct {
 	knows map[string]bool // the tools whose requests it has answered once, and can repeat
 }
 
-// startGitServer starts one for the folder root.
+// startGitServer starts one for the directory root.
 func (b *bench) startGitServer(ctx context.Context, root string) (*gitServer, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -94,8 +93,7 @@ func (s *gitServer) fresh(ctx context.Context) (int, error) {
 	return strconv.Atoi(string(text))
 }
 
-// serveGit is the process of a gitServer. It says its URL on stdout, and ends with
-// stdin.
+// serveGit is the process of a gitServer. It says its URL on stdout, and ends with stdin.
 func serveGit(root string, stdin io.Reader, stdout, stderr io.Writer) int {
 	h, err := gitHandler(root)
 	if err != nil {

@@ -52,7 +52,7 @@ func cloneBench(t *testing.T) (*bench, *gitServer, *repository) {
 	b.tools = map[string]tool{"git": {path: servers.Need(t, "git")}}
 	b.trials = 2
 	tree := filepath.Join(b.dir, "tree")
-	for name, text := range map[string]string{"sub/one": "1\n", "sub/folder/two": "2\n", "other": "not in it\n"} {
+	for name, text := range map[string]string{"sub/one": "1\n", "sub/directory/two": "2\n", "other": "not in it\n"} {
 		if err := writeBelow(filepath.Join(tree, name), text); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestCloneIn(t *testing.T) {
 	if r.tree, err = b.reference(t.Context(), server, r); err != nil {
 		t.Fatal(err)
 	}
-	if want := (census{files: 2, folders: 2, links: 1, bytes: 4}); r.tree != want {
+	if want := (census{files: 2, directories: 2, links: 1, bytes: 4}); r.tree != want {
 		t.Fatalf("git leaves %+v, want %+v", r.tree, want)
 	}
 	before, _ := server.fresh(t.Context())
@@ -131,13 +131,13 @@ func TestCheckOfAClone(t *testing.T) {
 	if _, err := b.clone(t.Context(), c, false); err != nil {
 		t.Fatal(err)
 	}
-	if r.tree, err = count(c.folder()); err != nil {
+	if r.tree, err = count(c.directory()); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.check(t.Context()); err != nil {
 		t.Errorf("as it was cloned: %v", err)
 	}
-	one := filepath.Join(c.folder(), "sub/one")
+	one := filepath.Join(c.directory(), "sub/one")
 	if err := os.Chmod(one, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestLinkRepositories(t *testing.T) {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if _, err := linkRepositories(t.Context(), t.TempDir(), filepath.Dir(dir)); err == nil {
-		t.Error("a folder that is not a repository was accepted")
+		t.Error("a directory that is not a repository was accepted")
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"strconv"
 )
 
-// A cloner is one way to have a folder with a repository's tree, as a user of the
-// tool would do it. {url} is the repository, {commit} its HEAD and {dir} a folder that is not there yet.
+// A cloner is one way to have a directory with a repository's tree, as a user of the
+// tool would do it. {url} is the repository, {commit} its HEAD and {dir} a directory that is not there yet.
 type cloner struct {
 	name, tool string
 	args       []string
@@ -52,9 +52,8 @@ func (c cloner) argv(path string, vars map[string]string, again bool) []string {
 	return waiter{args: args}.argv(path, vars)
 }
 
-// environ is all that a cloner sees of the environment: no configuration of the
-// user's or of the machine's. home is a folder of its own, since git-sync keeps some
-// there.
+// environ is all that a cloner sees of the environment: no configuration of the user's or of the machine's. home is a
+// directory of its own, since git-sync keeps some there.
 func (c cloner) environ(home string) []string {
 	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + home, "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0"}
 }
@@ -80,28 +79,27 @@ func (b *bench) buildGoGit(ctx context.Context) error {
 	return nil
 }
 
-// A cloning is a cloner's share of a measurement: where it puts its trees, each a
-// new one.
+// A cloning is a cloner's share of a measurement: where it puts its trees, each a new one.
 type cloning struct {
 	cloner
 	where setting
 	repo  *repository
 	url   string
-	dir   string       // that all the folders are in
+	dir   string       // that all the directories are in
 	runs  int          // so far
 	in    *memoryGroup // nil for no limit
 }
 
 func (c *cloning) home() string { return filepath.Join(c.dir, "home") }
 
-// folder returns the folder of the last run.
-func (c *cloning) folder() string { return filepath.Join(c.dir, strconv.Itoa(c.runs)) }
+// directory returns the directory of the last run.
+func (c *cloning) directory() string { return filepath.Join(c.dir, strconv.Itoa(c.runs)) }
 
 func (c *cloning) vars() map[string]string {
-	return map[string]string{"url": c.url, "dir": c.folder(), "commit": c.repo.commit}
+	return map[string]string{"url": c.url, "dir": c.directory(), "commit": c.repo.commit}
 }
 
-// clone does it once, in a new folder or again in the last one.
+// clone does it once, in a new directory or again in the last one.
 func (b *bench) clone(ctx context.Context, c *cloning, again bool) (*proc, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, oneCloning, errors.New("still not done"))
 	defer cancel()
@@ -135,7 +133,7 @@ func (b *bench) clone(ctx context.Context, c *cloning, again bool) (*proc, error
 
 // check holds what a run has left against what git did.
 func (c *cloning) check(ctx context.Context) error {
-	tree, err := filepath.EvalSymlinks(filepath.Join(c.folder(), c.tree))
+	tree, err := filepath.EvalSymlinks(filepath.Join(c.directory(), c.tree))
 	if err != nil {
 		return err
 	}

@@ -53,10 +53,9 @@ type databaseServer struct {
 	waits []kind
 }
 
-// databaseServers lists them as the report does. The probes and pauses are those of
-// charts in use: pg_isready of dependency-track (2 s) and of flyte (0.1 s), mysqladmin
-// of WordPress images and of FIWARE's charts, psql and redis-cli with the shortest that
-// is common.
+// databaseServers lists them as the report does. The probes and pauses are those of charts in use: pg_isready of
+// dependency-track (2 s) and of flyte (0.1 s), mysqladmin of WordPress images and of FIWARE's charts, psql and
+// redis-cli with the shortest that is common.
 var databaseServers = []databaseServer{
 	{"postgres", startPostgres, []kind{
 		{name: "postgres, accepts connections", waiters: []waiter{
@@ -97,9 +96,8 @@ func usual(w waiter) waiter {
 	return w
 }
 
-// gate returns a service that is not there, then passes connections on to a real
-// server: the same moment for every waiter, to the microsecond, where starting the
-// server would take longer than most reactions.
+// gate returns a service that is not there, then passes connections on to a real server: the same moment for every
+// waiter, to the microsecond, where starting the server would take longer than most reactions.
 func (b *bench) gate(n int, vars map[string]string) *service {
 	s := b.listening(n, func(l net.Listener) { forward(l, vars["backend"]) })
 	maps.Copy(s.vars, vars)

@@ -109,9 +109,8 @@ func (b *bench) attempts(ctx context.Context, k kind, n int) (rows [][]string, e
 	return rows, nil
 }
 
-// refused measures attempts to reach a service that is not there: of a loop one run of
-// its probe, of initbox, which makes all attempts in one process, the average
-// of a wait with the start of its process.
+// refused measures attempts to reach a service that is not there: of a loop one run of its probe, of initbox, which
+// makes all attempts in one process, the average of a wait with the start of its process.
 func (b *bench) refused(ctx context.Context, w waiter, vars map[string]string, sum *attempt) error {
 	args := w.once
 	if w.tool == ours {

@@ -27,11 +27,11 @@ func startRedis(t testing.TB) map[string]string {
 
 // A stage stands for the test where a server of package servers is started without one.
 type stage struct {
-	testing.TB // nil: only the methods below are called
-	dir        string
-	log        io.Writer
-	folders    int
-	after      []func()
+	testing.TB  // nil: only the methods below are called
+	dir         string
+	log         io.Writer
+	directories int
+	after       []func()
 }
 
 // A stageFailure is what a server that does not start panics with.
@@ -73,8 +73,8 @@ func (s *stage) Skipf(format string, args ...any) {
 }
 
 func (s *stage) TempDir() string {
-	s.folders++
-	dir := filepath.Join(s.dir, fmt.Sprintf("server-%d", s.folders))
+	s.directories++
+	dir := filepath.Join(s.dir, fmt.Sprintf("server-%d", s.directories))
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		s.Fatal(err)
 	}

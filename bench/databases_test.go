@@ -9,8 +9,7 @@ import (
 	"initbox/test/servers"
 )
 
-// A loop whose only probe is a port is done before Redis has loaded its keys; one that
-// asks Redis is not.
+// A loop whose only probe is a port is done before Redis has loaded its keys; one that asks Redis is not.
 func TestLoadingRedis(t *testing.T) {
 	b := newTestBench(t)
 	servers.Need(t, "redis-server")
@@ -44,7 +43,7 @@ func TestStage(t *testing.T) {
 		t.Cleanup(func() { ended = append(ended, 1) })
 		t.Cleanup(func() { ended = append(ended, 2) })
 		if a, b := t.TempDir(), t.TempDir(); a == b {
-			t.Fatalf("one folder twice: %s", a)
+			t.Fatalf("one directory twice: %s", a)
 		}
 	}); err != nil {
 		t.Error(err)

@@ -62,9 +62,8 @@ func dnsCache(ctx context.Context, b *bench) (*section, error) {
 	return cacheReport(b, minimum, trials, outcomes), cacheFailure(outcomes)
 }
 
-// unboundConf makes unbound a plain cache in front of the authority. allow_snoop
-// lets it answer questions that forbid recursion from its cache alone, by
-// which a negative entry can be watched without being renewed.
+// unboundConf makes unbound a plain cache in front of the authority. allow_snoop lets it answer questions that forbid
+// recursion from its cache alone, by which a negative entry can be watched without being renewed.
 const unboundConf = `server:
   directory: %q
   chroot: ""
@@ -188,9 +187,8 @@ func (b *bench) waitForName(ctx context.Context, a *authority, w waiter, n int, 
 	return cacheOutcome{waited: o.waited + o.reaction, late: exited.Sub(possible), queries: count.queries.Load()}
 }
 
-// watchEntry looks at the cache's negative entry for name around the time of its
-// expiry, every 5 ms and without renewing it. What it sends, once ctx is
-// done, is when the entry was last seen.
+// watchEntry looks at the cache's negative entry for name around the time of its expiry, every 5 ms and without
+// renewing it. What it sends, once ctx is done, is when the entry was last seen.
 func watchEntry(ctx context.Context, a *authority, cache, name string) <-chan time.Time {
 	seen := make(chan time.Time, 1)
 	life := time.Duration(a.minimum) * time.Second

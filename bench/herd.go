@@ -140,8 +140,7 @@ func (b *bench) startAll(ctx context.Context, clients []waiter, gates []*gate, c
 	return procs, nil
 }
 
-// watch returns when all processes have ended, or limit after their clients were
-// all there.
+// watch returns when all processes have ended, or limit after their clients were all there.
 func watch(ctx context.Context, gates []*gate, procs []*proc, limit time.Duration) error {
 	gathered := time.After(gatherWithin)
 	for _, c := range gates {

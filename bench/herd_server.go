@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// A gate is a server that answers so many requests a second, says 503 to the
-// others, and counts them. It holds the first request of each client until all
-// have come: no machine can start so many processes at one moment, as a cluster
+// A gate is a server that answers so many requests a second, says 503 to the others, and counts them. It holds the
+// first request of each client until all have come: no machine can start so many processes at one moment, as a cluster
 // does. From then on its time runs.
 type gate struct {
 	size, capacity int

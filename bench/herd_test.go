@@ -36,8 +36,7 @@ func TestMostInASecond(t *testing.T) {
 	}
 }
 
-// TestGate pins that no client is answered before all have asked, and that the others
-// get 503.
+// TestGate pins that no client is answered before all have asked, and that the others get 503.
 func TestGate(t *testing.T) {
 	const size, capacity = 20, 3
 	b := &bench{} // on any port

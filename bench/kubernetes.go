@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// kubernetes measures waits for objects of a Kubernetes cluster: initbox beside
-// kubectl, alone and in a loop, and beside k8s-wait-for, which is a loop around
-// kubectl.
+// kubernetes measures waits for objects of a Kubernetes cluster: initbox beside kubectl, alone and in a loop, and
+// beside k8s-wait-for, which is a loop around kubectl.
 func kubernetes(ctx context.Context, b *bench) (*section, error) {
 	s, err := b.startAPIServer(ctx)
 	if err != nil {
@@ -38,8 +37,7 @@ type objectKind struct {
 	waiters []waiter
 }
 
-// objectKinds lists what is waited for. A waiter's discovery cache is its own: a
-// container starts with none.
+// objectKinds lists what is waited for. A waiter's discovery cache is its own: a container starts with none.
 var objectKinds = map[string]objectKind{
 	"pod": {
 		path:  "/api/v1/namespaces/default/pods",

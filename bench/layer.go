@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// layerSize returns the size of a program and that of an image layer with only
-// the program in it.
+// layerSize returns the size of a program and that of an image layer with only the program in it.
 func layerSize(path string) (size, layer int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -79,9 +79,8 @@ func field(file, key string) string {
 	return "unknown"
 }
 
-// load watches the processors from its call to the call of what it returns, which
-// is a sentence for the report: waits that share too few processors delay
-// each other, and anything else that runs on the machine delays them all.
+// load watches the processors from its call to the call of what it returns, which is a sentence for the report: waits
+// that share too few processors delay each other, and anything else that runs on the machine delays them all.
 func load() func() string {
 	busy, total := cpuTicks()
 	began, mine := time.Now(), ownCPU()
@@ -93,8 +92,7 @@ func load() func() string {
 	}
 }
 
-// ownCPU returns the user and system time of this process and of the children it
-// has waited for.
+// ownCPU returns the user and system time of this process and of the children it has waited for.
 func ownCPU() (sum time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

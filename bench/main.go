@@ -1,8 +1,6 @@
-// Command bench measures initbox beside the tools a user would pick instead:
-// in one run, interleaved, on loopback, so that a ratio between two rows means
-// something even where the machine is slow. It prints a Markdown report, and
-// with -write keeps it in a page between two markers. docs/benchmarks.md says
-// what each number means.
+// Command bench measures initbox beside the tools a user would pick instead: in one run, interleaved, on loopback, so
+// that a ratio between two rows means something even where the machine is slow. It prints a Markdown report, and with
+// -write keeps it in a page between two markers. docs/benchmarks.md says what each number means.
 package main
 
 import (
@@ -42,12 +40,10 @@ var benchmarks = []benchmark{
 	{"clone", cloneAll},
 }
 
-// errSkipped is wrapped by the error of a benchmark that cannot run on this
-// machine; the report says so in its place.
+// errSkipped is wrapped by the error of a benchmark that cannot run on this machine; the report says so in its place.
 var errSkipped = errors.New("not measured")
 
-// atOnce is how many waits run at the same time: they sleep, so two cores carry
-// that.
+// atOnce is how many waits run at the same time: they sleep, so two cores carry that.
 const atOnce = 32
 
 // bench is what the benchmarks share.
@@ -120,9 +116,8 @@ func selected(only string) ([]benchmark, error) {
 	return nil, fmt.Errorf("no benchmark %q: there are %s", only, strings.Join(names(), ", "))
 }
 
-// run returns 0 for a run that measured, whatever it measured: a missed target is
-// a line of the report. A wait of initbox that failed or was never ready ends
-// with 1, as no figure of such a run can be trusted.
+// run returns 0 for a run that measured, whatever it measured: a missed target is a line of the report. A wait of
+// initbox that failed or was never ready ends with 1, as no figure of such a run can be trusted.
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 2 && args[0] == serveGitCommand {
 		return serveGit(args[1], os.Stdin, stdout, stderr)
@@ -174,8 +169,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	return errors.Join(writePictures(o.write, sections), rewrite(o.write, replace))
 }
 
-// runAll runs the benchmarks one after the other. An error of one does not keep
-// the others from being measured.
+// runAll runs the benchmarks one after the other. An error of one does not keep the others from being measured.
 func (b *bench) runAll(ctx context.Context, todo []benchmark) ([]*section, error) {
 	var (
 		sections []*section

@@ -17,9 +17,8 @@ type namespace struct {
 	ipPath string
 }
 
-// newNamespace leaves one thread in a new network namespace. Routing holeNet to
-// the loopback interface makes its packets come back as from outside, for an address that
-// this host does not have: the kernel drops them without a word.
+// newNamespace leaves one thread in a new network namespace. Routing holeNet to the loopback interface makes its
+// packets come back as from outside, for an address that this host does not have: the kernel drops them without a word.
 func newNamespace(ctx context.Context, b *bench) (*namespace, error) {
 	ip, ok := b.tools["ip"]
 	if !ok {
@@ -54,8 +53,7 @@ func newNamespace(ctx context.Context, b *bench) (*namespace, error) {
 	return n, nil
 }
 
-// do runs f on the thread that is in the namespace: what it starts or opens is in
-// there too.
+// do runs f on the thread that is in the namespace: what it starts or opens is in there too.
 func (n *namespace) do(f func() error) error {
 	done := make(chan error)
 	n.jobs <- func() { done <- f() }

@@ -23,9 +23,8 @@ type proc struct {
 	err    error // nil for exit status 0
 }
 
-// start runs argv in a process group of its own, which ends with ctx. Output goes
-// to a file and not through a pipe: waiting for a pipe to close would wait
-// for grandchildren too, and copying it would cost time of this process. with
+// start runs argv in a process group of its own, which ends with ctx. Output goes to a file and not through a pipe:
+// waiting for a pipe to close would wait for grandchildren too, and copying it would cost time of this process. with
 // changes the command before that.
 func (b *bench) start(ctx context.Context, argv []string, with ...func(*exec.Cmd)) (*proc, error) {
 	stderr, err := os.CreateTemp(b.dir, "stderr-")
@@ -85,22 +84,19 @@ func (p *proc) stop() {
 	<-p.done
 }
 
-// cpu returns the user and system time of the process and of the children it
-// waited for. Valid after done.
+// cpu returns the user and system time of the process and of the children it waited for. Valid after done.
 func (p *proc) cpu() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
 
-// peak returns the most that was ever resident in the process or in a child that
-// it waited for, in KiB. It is only a bound if it is not more than this program
-// had: the kernel counts that until the exec. Valid after done.
+// peak returns the most that was ever resident in the process or in a child that it waited for, in KiB. It is only a
+// bound if it is not more than this program had: the kernel counts that until the exec. Valid after done.
 func (p *proc) peak() (kib int64, bound bool) {
 	kib = int64(p.cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) // int32 on some machines
 	return kib, kib <= kibibytesOf("self", "VmHWM")
 }
 
-// shrink gives back what memory it can, so that it does not hide what the next
-// process has.
+// shrink gives back what memory it can, so that it does not hide what the next process has.
 func shrink() {
 	debug.FreeOSMemory()
 	// 5 resets VmHWM (proc(5)). Where that is not permitted, there are more bounds.

@@ -69,9 +69,8 @@ func (b *bench) plan(all []kind) []trial {
 	return plan
 }
 
-// delays returns n random delays, one from each n-th of the range and in random
-// order: independent ones would leave gaps, and a loop that sleeps whole seconds
-// would look better or worse by the luck of the seed.
+// delays returns n random delays, one from each n-th of the range and in random order: independent ones would leave
+// gaps, and a loop that sleeps whole seconds would look better or worse by the luck of the seed.
 func delays(random *rand.Rand, n int, from, to time.Duration) []time.Duration {
 	part := (to - from) / time.Duration(n)
 	ds := make([]time.Duration, n)
@@ -133,8 +132,7 @@ func (b *bench) runTrial(ctx context.Context, t trial) outcome {
 // seenWithin is how much later than a waiter the harness may see that a service is there.
 const seenWithin = 200 * time.Millisecond
 
-// await starts a waiter, makes its service appear after the delay, and waits for
-// the exit.
+// await starts a waiter, makes its service appear after the delay, and waits for the exit.
 func (b *bench) await(ctx context.Context, argv []string, delay time.Duration, open func() error) outcome {
 	ctx, cancel := context.WithTimeoutCause(ctx, oneTrial+delay, fmt.Errorf("%s: still not done", argv[0]))
 	defer cancel()
@@ -155,8 +153,7 @@ func (b *bench) await(ctx context.Context, argv []string, delay time.Duration, o
 	return outcome{waited: ready.Sub(p.started), reaction: p.exited.Sub(ready), cpu: p.cpu(), resident: resident, err: p.err}
 }
 
-// firstFailure returns the error of a trial of initbox, if one failed. Failures
-// of others are counted in the tables.
+// firstFailure returns the error of a trial of initbox, if one failed. Failures of others are counted in the tables.
 func firstFailure(outcomes map[series][]outcome) error {
 	for key, some := range outcomes {
 		for _, o := range some {

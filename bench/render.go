@@ -46,8 +46,7 @@ func thousands(n int) string {
 	return fmt.Sprintf("%d %03d", n/1000, n%1000)
 }
 
-// renderAll measures templates that become files, beside the tools of which
-// docs/render.md says how to move from them.
+// renderAll measures templates that become files, beside the tools of which docs/render.md says how to move from them.
 func renderAll(ctx context.Context, b *bench) (*section, error) {
 	s := &section{
 		title: "Templates to files",
@@ -104,9 +103,8 @@ func (b *bench) fit(c rendering) []renderer {
 	return some
 }
 
-// runRendering runs all that are fit for c, one at a time and in another order in
-// each round. A result that is not right is a failure, which ends the run if it
-// is initbox's.
+// runRendering runs all that are fit for c, one at a time and in another order in each round. A result that is not
+// right is a failure, which ends the run if it is initbox's.
 func (b *bench) runRendering(ctx context.Context, c rendering) (map[string]*renderCost, error) {
 	dir, err := os.MkdirTemp(b.dir, "render-")
 	if err != nil {
@@ -202,16 +200,15 @@ func (b *bench) renderOnce(ctx context.Context, w *workload) (*proc, error) {
 	return p, p.err
 }
 
-// A workload is a renderer's share of a rendering: its own templates, and where it
-// puts the results.
+// A workload is a renderer's share of a rendering: its own templates, and where it puts the results.
 type workload struct {
 	renderer
 	rendering
-	in, out string            // folders
-	names   []string          // of results, below out
-	folders []string          // of names
-	vars    map[string]string // of the command line
-	environ []string
+	in, out     string            // directories
+	names       []string          // of results, below out
+	directories []string          // of names
+	vars        map[string]string // of the command line
+	environ     []string
 }
 
 const inFolder = 100 // files
@@ -229,11 +226,11 @@ func newWorkload(dir string, c rendering, r renderer) (*workload, error) {
 		w.vars["in"], w.vars["out"] = filepath.Join(w.in, "app.conf"+r.language.suffix), filepath.Join(w.out, "app.conf")
 	}
 	for i := 0; !w.single() && i < c.files; i++ {
-		folder := fmt.Sprintf("%03d", i/inFolder)
+		directory := fmt.Sprintf("%03d", i/inFolder)
 		if i%inFolder == 0 {
-			w.folders = append(w.folders, folder)
+			w.directories = append(w.directories, directory)
 		}
-		w.names = append(w.names, filepath.Join(folder, fmt.Sprintf("app-%05d.conf", i)))
+		w.names = append(w.names, filepath.Join(directory, fmt.Sprintf("app-%05d.conf", i)))
 	}
 	text := r.language.template(c)
 	for i, name := range w.names {
@@ -256,8 +253,7 @@ func writeBelow(name, text string) error {
 
 func (w *workload) single() bool { return w.files == 1 }
 
-// small reports whether the memory of a run says nothing, and a sync before each
-// would take most of the time.
+// small reports whether the memory of a run says nothing, and a sync before each would take most of the time.
 func (w *workload) small() bool { return w.single() && w.lines == 0 }
 
 // argv returns the command line.
@@ -267,16 +263,15 @@ func (w *workload) argv(path string) []string {
 		args = w.tree
 	}
 	argv := waiter{args: args}.argv(path, w.vars)
-	for _, folder := range w.folders {
-		vars := map[string]string{"in": filepath.Join(w.in, folder), "out": filepath.Join(w.out, folder)}
-		argv = append(argv, waiter{args: w.folder}.argv(path, vars)...)
+	for _, directory := range w.directories {
+		vars := map[string]string{"in": filepath.Join(w.in, directory), "out": filepath.Join(w.out, directory)}
+		argv = append(argv, waiter{args: w.directory}.argv(path, vars)...)
 	}
 	return argv
 }
 
-// clean makes an empty folder for the results of the n-th run. Those of the run
-// before are put aside, since ext4 looks long for a free inode where many
-// files were removed a moment ago.
+// clean makes an empty directory for the results of the n-th run. Those of the run before are put aside, since ext4
+// looks long for a free inode where many files were removed a moment ago.
 func (w *workload) clean(n int) error {
 	if err := os.Rename(w.out, fmt.Sprintf("%s-%d", w.out, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -284,16 +279,15 @@ func (w *workload) clean(n int) error {
 	if err := os.Mkdir(w.out, 0o755); err != nil || !w.mkdir {
 		return err
 	}
-	for _, folder := range w.folders {
-		if err := os.Mkdir(filepath.Join(w.out, folder), 0o755); err != nil {
+	for _, directory := range w.directories {
+		if err := os.Mkdir(filepath.Join(w.out, directory), 0o755); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// check compares the results with what they have to be, and finds files that
-// should not be there.
+// check compares the results with what they have to be, and finds files that should not be there.
 func (w *workload) check() error {
 	want := w.result()
 	for i, name := range w.names {

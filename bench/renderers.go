@@ -28,27 +28,25 @@ var (
 	shellSubst   = language{variable: "${NAME}"}
 )
 
-// A renderer is one way to make files of templates, as a user of the tool would
-// do it. {in} and {out} are two files, or two folders with the same names
-// in them; {confdir} and {script} are what prepare has written.
+// A renderer is one way to make files of templates, as a user of the tool would do it. {in} and {out} are two files, or
+// two directories with the same names in them; {confdir} and {script} are what prepare has written.
 type renderer struct {
 	name, tool string
 	language   language
 	env        []string
 
-	file     []string
-	piped    bool     // the file comes from stdin, the result goes to stdout
-	tree     []string // nil: only single files
-	folder   []string // added to tree for each folder of {in}
-	mkdir    bool     // the folders of {out} have to be there
-	most     int      // files, where more would take too long
-	again    bool     // the results are there already
-	treeOnly bool     // what single files would tell is in another row
-	prepare  func(w *workload) error
+	file      []string
+	piped     bool     // the file comes from stdin, the result goes to stdout
+	tree      []string // nil: only single files
+	directory []string // added to tree for each directory of {in}
+	mkdir     bool     // the directories of {out} have to be there
+	most      int      // files, where more would take too long
+	again     bool     // the results are there already
+	treeOnly  bool     // what single files would tell is in another row
+	prepare   func(w *workload) error
 }
 
-// renderers lists them as the report does. envsubst does not render
-// trees, so its users write a loop.
+// renderers lists them as the report does. envsubst does not render trees, so its users write a loop.
 var renderers = []renderer{
 	{name: ours, tool: ours, language: initboxGo, file: renderInOut, tree: renderInOut},
 	{name: "initbox, nothing changes", tool: ours, language: initboxGo, file: renderInOut, tree: renderInOut, again: true},
@@ -62,7 +60,7 @@ var renderers = []renderer{
 		tree: []string{"{tool}", "--input-dir", "{in}", "--output-dir", "{out}"}},
 	{name: "dockerize", tool: "dockerize", language: dockerizeGo, mkdir: true,
 		file: []string{"{tool}", "-template", "{in}:{out}"},
-		tree: []string{"{tool}"}, folder: []string{"-template", "{in}:{out}"}},
+		tree: []string{"{tool}"}, directory: []string{"-template", "{in}:{out}"}},
 	{name: "confd", tool: "confd", language: confdGo, mkdir: true, prepare: writeConfd, file: confdOnce, tree: confdOnce},
 	{name: "jinja2", tool: "jinja2", language: jinja2, prepare: writeScript,
 		file: []string{"{tool}", "{script}", "{in}", "{out}"}, tree: []string{"{tool}", "{script}", "{in}", "{out}"}},
@@ -84,7 +82,7 @@ var (
 	substLoop   = []string{"/bin/sh", "-c", `cd {in} && for f in */*; do {tool} <"$f" >{out}/"$f" || exit; done`}
 )
 
-// script renders a file, or all files of a folder in one process.
+// script renders a file, or all files of a directory in one process.
 const script = `import os, sys
 import jinja2
 

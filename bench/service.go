@@ -21,10 +21,9 @@ type service struct {
 	close func() error
 }
 
-// The benchmarks' own corners of loopback: with an address of its own no
-// service shares anything with another, and the port can lie below the
-// range of ephemeral ports, from which a connection attempt to a port without
-// a listener may connect to itself.
+// The benchmarks' own corners of loopback: with an address of its own no service shares anything with another, and the
+// port can lie below the range of ephemeral ports, from which a connection attempt to a port without a listener may
+// connect to itself.
 const (
 	serviceNet = 77 // 127.77.0.0/16: services that appear
 	deadNet    = 78 // 127.78.0.0/16: no server ever listens here

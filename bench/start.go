@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// startWaiters are run with everything ready. hello is the yardstick: the least
-// that a program in Go does.
+// startWaiters are run with everything ready. hello is the yardstick: the least that a program in Go does.
 var startWaiters = []waiter{
 	{name: hello, tool: hello, args: []string{"{tool}"}},
 	{name: oursSleep, tool: ours, args: []string{"{tool}", "sleep", "0"}},

@@ -19,7 +19,7 @@ type tool struct {
 	name        string
 	versionArgs []string // make it print its version
 	program     string   // the one that has it, if it is a library: it is there if versionArgs succeed
-	folders     string   // searched before PATH, a pattern of filepath.Glob; "" for none
+	directories string   // searched before PATH, a pattern of filepath.Glob; "" for none
 	path        string   // absolute, once found
 	version     string   // the line that it printed
 }
@@ -37,8 +37,8 @@ var known = []tool{
 	{name: "curl", versionArgs: []string{"--version"}},
 	{name: "unbound", versionArgs: []string{"-V"}},
 	{name: "ip", versionArgs: []string{"-V"}},
-	{name: "pg_isready", versionArgs: []string{"--version"}, folders: postgresFolders},
-	{name: "psql", versionArgs: []string{"--version"}, folders: postgresFolders},
+	{name: "pg_isready", versionArgs: []string{"--version"}, directories: postgresFolders},
+	{name: "psql", versionArgs: []string{"--version"}, directories: postgresFolders},
 	{name: "mysqladmin", versionArgs: []string{"--version"}},
 	{name: "redis-cli", versionArgs: []string{"--version"}},
 	{name: "etcd", versionArgs: []string{"--version"}},
@@ -59,8 +59,7 @@ var known = []tool{
 // Debian puts on PATH is a script in Perl that starts them.
 const postgresFolders = "/usr/lib/postgresql/*/bin"
 
-// findTools looks for the known tools on PATH and in bench/peers. Only initbox
-// must be there.
+// findTools looks for the known tools on PATH and in bench/peers. Only initbox must be there.
 func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
 	found := map[string]tool{}
 	for _, t := range known {
@@ -85,7 +84,7 @@ func findTools(ctx context.Context, initbox string) (map[string]tool, error) {
 
 // find returns where t is, or its program.
 func (t tool) find(ctx context.Context) (string, error) {
-	if found, _ := filepath.Glob(filepath.Join(t.folders, t.name)); t.folders != "" && len(found) > 0 {
+	if found, _ := filepath.Glob(filepath.Join(t.directories, t.name)); t.directories != "" && len(found) > 0 {
 		return found[len(found)-1], nil
 	}
 	if t.program == "" {
@@ -111,9 +110,8 @@ func lookPath(name string) (string, error) {
 	return "", err
 }
 
-// version returns the first line that t prints about itself. The exit status
-// says nothing: netcat's help ends with 1. For a Go program that does not print its version,
-// it is the version of the module that it was built from.
+// version returns the first line that t prints about itself. The exit status says nothing: netcat's help ends with 1.
+// For a Go program that does not print its version, it is the version of the module that it was built from.
 func version(ctx context.Context, t tool) string {
 	if info, err := buildinfo.ReadFile(t.path); err == nil && t.versionArgs == nil {
 		return info.Main.Version

@@ -22,9 +22,8 @@ type waiter struct {
 
 const ours = "initbox"
 
-// patience bounds every waiter's wait, by its own flag where it has one. It is
-// far longer than any wait here, so that no tool's default of ten seconds
-// decides a measurement.
+// patience bounds every waiter's wait, by its own flag where it has one. It is far longer than any wait here, so that
+// no tool's default of ten seconds decides a measurement.
 const patience = "120s"
 
 func initbox(name string, args ...string) waiter {
@@ -47,9 +46,8 @@ func command(args []string, more ...string) []string {
 	return slices.Concat([]string{"{tool}"}, args, more)
 }
 
-// loop is what charts and the Kubernetes documentation do instead: a probe, in
-// which {tool} is its program, and a pause, in a shell. The shell of a BusyBox
-// probe is BusyBox's own, as in the image of that name.
+// loop is what charts and the Kubernetes documentation do instead: a probe, in which {tool} is its program, and a
+// pause, in a shell. The shell of a BusyBox probe is BusyBox's own, as in the image of that name.
 func loop(tool, applet, probe string, seconds float64) waiter {
 	run := []string{"/bin/sh"}
 	pause := "sleep"

@@ -17,18 +17,18 @@ import (
 	"initbox/clone/worktree"
 )
 
-// checkout is a repository that becomes a folder below the stage: the requested one, or a submodule of it.
+// checkout is a repository that becomes a directory below the stage: the requested one, or a submodule of it.
 type checkout struct {
 	*cloning
-	url     *remote.URL
-	repo    remote.Repository
-	rev     revision
-	stage   *publish.Stage
-	name    string // the path of a submodule; "" for the requested repository
-	level   int    // how many repositories contain it
-	folder  string // of the files
-	git     string // becomes its .git; "" for none
-	gitName string // of a submodule: the path of git below that of the requested repository
+	url       *remote.URL
+	repo      remote.Repository
+	rev       revision
+	stage     *publish.Stage
+	name      string // the path of a submodule; "" for the requested repository
+	level     int    // how many repositories contain it
+	directory string // of the files
+	git       string // becomes its .git; "" for none
+	gitName   string // of a submodule: the path of git below that of the requested repository
 
 	tree    *worktree.Tree
 	refs    []remote.Ref // to record
@@ -45,9 +45,9 @@ type checkout struct {
 	room   int                      // bytes in signed
 }
 
-// run fills the folder and its .git.
+// run fills the directory and its .git.
 func (c *checkout) run(ctx context.Context) error {
-	dir, err := os.Open(c.folder)
+	dir, err := os.Open(c.directory)
 	if err != nil {
 		return err
 	}

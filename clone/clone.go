@@ -1,4 +1,4 @@
-// Package clone puts one revision of a Git repository into a folder: the files of the commit, whatever was there
+// Package clone puts one revision of a Git repository into a directory: the files of the commit, whatever was there
 // before. Readers see either the whole old tree or the whole new one.
 //
 //	result, err := clone.Run(ctx, clone.Options{
@@ -215,7 +215,7 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if rev.commit.IsZero() {
-		c.log.Warn(fmt.Sprintf("%s: the repository is empty, and so the folder is, too", c.Dir))
+		c.log.Warn(fmt.Sprintf("%s: the repository is empty, and so the directory is, too", c.Dir))
 	}
 	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), bytesText(made.bytes), time.Since(start).Round(time.Millisecond)))
 	return result, nil
@@ -252,13 +252,13 @@ func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revi
 	if err != nil {
 		return made, err
 	}
-	made.stage, made.folder = s, s.Tree
+	made.stage, made.directory = s, s.Tree
 	switch {
 	case c.gitElsewhere():
 		made.git = s.Git
 	case c.GitDir != GitRemove:
 		made.git = filepath.Join(s.Tree, ".git")
-		if err := gitdir.Folder(s.Tree, ".git", c.Access); err != nil {
+		if err := gitdir.Directory(s.Tree, ".git", c.Access); err != nil {
 			return nil, err
 		}
 	}

@@ -55,7 +55,7 @@ func isFile(e *worktree.Entry) bool {
 	return e.Mode == filemode.Regular || e.Mode == filemode.Executable
 }
 
-// content returns the content of a file in the repository, also if it is not in the folder.
+// content returns the content of a file in the repository, also if it is not in the directory.
 func (c *checkout) content(e *worktree.Entry) ([]byte, error) {
 	if o := c.find(e.ID); o != nil {
 		return o.Content(nil)

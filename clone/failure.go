@@ -17,17 +17,17 @@ import (
 func (c *cloning) check() error {
 	switch {
 	case c.Dir == "":
-		return errors.New("no folder to clone into")
+		return errors.New("no directory to clone into")
 	case c.Depth < 0:
 		return fmt.Errorf("the depth must be 0 or more commits, got %d", c.Depth)
 	case c.Filter != "" && c.Filter != "blob:none":
 		return fmt.Errorf("the filter must be blob:none, got %q", c.Filter)
 	case c.Subdir != "" && (path.IsAbs(c.Subdir) || path.Clean(c.Subdir) == ".." || strings.HasPrefix(path.Clean(c.Subdir), "../")):
-		return fmt.Errorf("the folder %q is not inside the repository", c.Subdir)
+		return fmt.Errorf("the directory %q is not inside the repository", c.Subdir)
 	case c.Subdir != "" && c.GitDir != GitRemove:
-		return errors.New("a clone of a folder of the repository cannot have a .git")
+		return errors.New("a clone of a directory of the repository cannot have a .git")
 	case strings.ContainsRune(c.Link, '/') || c.Link == "." || c.Link == ".." || c.Link == ".git" || c.Link == ".worktrees":
-		return fmt.Errorf("the link must be a valid file name in the folder, got %q", c.Link)
+		return fmt.Errorf("the link must be a valid file name in the directory, got %q", c.Link)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 		in, gitDir string
 		leaves     []string
 	}{
-		"folder":    {in: "/app", leaves: []string{"app", "fill"}},
+		"directory": {in: "/app", leaves: []string{"app", "fill"}},
 		"elsewhere": {in: "/app", gitDir: "/git", leaves: []string{"app", "fill", "git"}},
 		"mount":     {in: "", leaves: nil},
 	} {
@@ -257,7 +257,7 @@ func inBands(pack []byte) []byte {
 }
 
 // faultsOf starts a server of the repository that manipulates its first answers, and returns the options of a clone of
-// branch two into a folder with branch one.
+// branch two into a directory with branch one.
 func (r *twoRevisions) faultsOf(t *testing.T, first int, do func(w http.ResponseWriter, req *http.Request, answer []byte)) clone.Options {
 	t.Helper()
 	target := strings.TrimSuffix(r.url, "/origin")
@@ -343,7 +343,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// requireOnly fails unless a folder has the tree of that branch, with nothing beside it.
+// requireOnly fails unless a directory has the tree of that branch, with nothing beside it.
 func (r *twoRevisions) requireOnly(t *testing.T, dir, branch string) {
 	t.Helper()
 	if is, err := digest(dir); err != nil || r.branch(is) != branch {

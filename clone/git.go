@@ -12,12 +12,12 @@ import (
 	"initbox/clone/pack"
 )
 
-// spool creates the file for a pack: in the folder where the pack belongs, or, without a .git, an unnamed file.
+// spool creates the file for a pack: in the directory where the pack belongs, or, without a .git, an unnamed file.
 func (c *checkout) spool() (*os.File, error) {
 	if c.git == "" {
 		return c.stage.Temp()
 	}
-	if err := gitdir.Folder(c.git, packFolder, c.Access); err != nil {
+	if err := gitdir.Directory(c.git, packFolder, c.Access); err != nil {
 		return nil, err
 	}
 	return gitdir.Create(c.git, fmt.Sprintf("%s/tmp_pack_%d", packFolder, len(c.packs)), c.Access, packMode)
@@ -41,7 +41,7 @@ func (c *checkout) keepPack(p *pack.Pack, spool *os.File) error {
 	return unix.Rename(spool.Name(), filepath.Join(c.git, name+".pack"))
 }
 
-// writeGit writes the .git of the folder.
+// writeGit writes the .git of the directory.
 func (c *checkout) writeGit(modules []gitdir.Module) error {
 	if c.git == "" {
 		return nil
@@ -75,7 +75,7 @@ func (c *checkout) writeGit(modules []gitdir.Module) error {
 	return errors.Join(c.tree.WriteIndex(index), index.Close())
 }
 
-// link writes the file .git, which names the folder that is elsewhere, and returns the path from there to the work
+// link writes the file .git, which names the directory that is elsewhere, and returns the path from there to the work
 // tree.
 func (c *checkout) link() (back string, err error) {
 	there := filepath.Join(c.GitDir, c.gitName)
@@ -84,13 +84,13 @@ func (c *checkout) link() (back string, err error) {
 		if there, err = filepath.Abs(there); err == nil {
 			back, err = filepath.Abs(filepath.Join(c.Dir, c.Link, c.name))
 		}
-	} else if there, err = filepath.Rel(c.folder, c.git); err == nil {
-		back, err = filepath.Rel(c.git, c.folder)
+	} else if there, err = filepath.Rel(c.directory, c.git); err == nil {
+		back, err = filepath.Rel(c.git, c.directory)
 	}
 	if err != nil {
 		return "", err
 	}
-	return back, gitdir.Link(c.folder, there, c.Access)
+	return back, gitdir.Link(c.directory, there, c.Access)
 }
 
 // followed returns the references that a later git fetch updates.

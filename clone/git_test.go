@@ -26,7 +26,7 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// git runs git in a folder, and returns what it prints.
+// git runs git in a directory, and returns what it prints.
 func git(t testing.TB, dir string, arguments ...string) string {
 	t.Helper()
 	out, err := tryGit(dir, nil, arguments...)
@@ -51,7 +51,7 @@ func newRepository(t testing.TB, dir string, options ...string) string {
 	return dir
 }
 
-// commit commits all files in the folder, and returns the ID of the commit.
+// commit commits all files in the directory, and returns the ID of the commit.
 func commit(t testing.TB, dir, message string, options ...string) string {
 	t.Helper()
 	git(t, dir, "add", "-A")
@@ -64,7 +64,7 @@ func head(t testing.TB, dir string) string {
 	return strings.TrimSpace(git(t, dir, "rev-parse", "HEAD"))
 }
 
-// put writes a file, and creates its folders.
+// put writes a file, and creates its directories.
 func put(t testing.TB, dir, name, content string) {
 	t.Helper()
 	name = filepath.Join(dir, name)
@@ -84,7 +84,7 @@ func fastImport(t testing.TB, dir, stream string) {
 	}
 }
 
-// sameTree compares two folders without their .git, down to modes and bytes.
+// sameTree compares two directories without their .git, down to modes and bytes.
 func sameTree(t testing.TB, got, want string) {
 	t.Helper()
 	g, w := listing(t, got), listing(t, want)
@@ -117,7 +117,7 @@ func abridged(s string) string {
 	return fmt.Sprintf("%.80q (%d bytes)", s, len(s))
 }
 
-// listing describes everything in a folder: type, mode and content by path.
+// listing describes everything in a directory: type, mode and content by path.
 func listing(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -157,7 +157,7 @@ func listing(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// sound has git check a clone: the folder, the objects and the index.
+// sound has git check a clone: the directory, the objects and the index.
 func sound(t testing.TB, dir string) {
 	t.Helper()
 	if out := git(t, dir, "status", "--porcelain=v2", "--ignored"); out != "" {

@@ -14,7 +14,7 @@ import (
 	"initbox/test/servers"
 )
 
-// hostile is a repository made to write outside of the clone's folder.
+// hostile is a repository made to write outside of the clone's directory.
 type hostile struct {
 	*testing.T
 	repo string
@@ -54,7 +54,7 @@ func (h hostile) modules(name, path, url string, more ...string) plumbing.Hash {
 }
 
 // TestHostile clones repositories that git would never make. Either they are refused, and the old tree stays, or they
-// are contained: nothing appears outside of the folder.
+// are contained: nothing appears outside of the directory.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -74,13 +74,13 @@ func TestHostile(t *testing.T) {
 			return h.tree(line(mode, name, x))
 		}
 	}
-	hook := func(folder string) func(h hostile) plumbing.Hash { // FOLDER/hooks/post-checkout
+	hook := func(directory string) func(h hostile) plumbing.Hash { // DIR/hooks/post-checkout
 		return func(h hostile) plumbing.Hash {
 			hooks := h.tree(line("100755", "post-checkout", h.blob("#!/bin/sh\ntouch "+outside+"/hooked\n")))
-			return h.tree(line("40000", folder, h.tree(line("40000", "hooks", hooks))))
+			return h.tree(line("40000", directory, h.tree(line("40000", "hooks", hooks))))
 		}
 	}
-	through := func(target string, order ...int) func(h hostile) plumbing.Hash { // a link, and a file in a folder of its name
+	through := func(target string, order ...int) func(h hostile) plumbing.Hash { // a link, and a file in a directory of its name
 		return func(h hostile) plumbing.Hash {
 			lines := []string{line("120000", "a", h.blob(target)), line("40000", "a", h.tree(line("100644", "written", h.blob("x"))))}
 			if len(order) > 0 {
@@ -98,7 +98,7 @@ func TestHostile(t *testing.T) {
 		run  func(o *clone.Options)
 	}{
 		"dot git file":        {one("100644", ".git"), "has the name .git", nil},
-		"dot git folder":      {hook(".git"), "has the name .git", nil},
+		"dot git directory":   {hook(".git"), "has the name .git", nil},
 		"dot GIT":             {hook(".GIT"), "has the name .GIT", nil},
 		"short name":          {hook("git~1"), "has the name git~1", nil},
 		"short NAME":          {hook("GIT~1"), "has the name GIT~1", nil},
@@ -107,7 +107,7 @@ func TestHostile(t *testing.T) {
 		"dot at end":          {hook(".git. . "), "has the name .git", nil},
 		"backslash":           {one("100644", `a\.git\config`), `has the name a\.git\config`, nil},
 		"parent":              {one("100644", ".."), "has the name ..", nil},
-		"parent folder":       {one("40000", ".."), "has the name ..", nil},
+		"parent directory":    {one("40000", ".."), "has the name ..", nil},
 		"self":                {one("40000", "."), "has the name .", nil},
 		"absolute":            {one("100644", outside+"/written"), "has the name /", nil},
 		"slash":               {one("100644", "a/b"), "has the name a/b", nil},
@@ -119,7 +119,7 @@ func TestHostile(t *testing.T) {
 		"twice": {func(h hostile) plumbing.Hash {
 			x := h.blob("x")
 			return h.tree(line("100644", "a", x), line("100644", "a", x))
-		}, "a is a duplicate in its folder", nil},
+		}, "a is a duplicate in its directory", nil},
 		"not in order": {func(h hostile) plumbing.Hash {
 			x := h.blob("x")
 			return h.tree(line("100644", "b", x), line("100644", "a", x))
@@ -150,20 +150,20 @@ func TestHostile(t *testing.T) {
 			return h.tree(line("100644", ".gitmodules", h.blob(strings.Repeat("[submodule \"x\"]\n", 300000))), line("160000", "module", id(plumbing.BlobObject, "")))
 		}, ".gitmodules: ", nil},
 
-		"option as URL":          {submodule("m", "module", "-u./payload"), "looks like an option", nil},
-		"option as host":         {submodule("m", "module", "ssh://-oProxyCommand=touch%20"+outside+"/x/y"), "the submodule module", nil},
-		"option as path":         {submodule("m", "module", "127.0.0.1:-x"), "the submodule module", nil},
-		"helper":                 {submodule("m", "module", "ext::sh -c touch% "+outside+"/ext"), "the submodule module", nil},
-		"folder of this machine": {submodule("m", "module", "file://"+module), "the submodule module", nil},
-		"path of this machine":   {submodule("m", "module", module), "the submodule module", nil},
-		"line break in URL":      {submodule("m", "module", `"http://127.0.0.1/x\nHost: y"`), "control characters", nil},
-		"command as update":      {submodule("m", "module", "../module", "\tupdate = !touch "+outside+"/updated\n"), "run a command", nil},
-		"name that leads out":    {submodule("../../hooks", "module", "../module"), "its name leads out", nil},
-		"name that is absolute":  {submodule(outside, "module", "../module"), "its name leads out", nil},
-		"name that is .git":      {submodule("a/.git/hooks", "module", "../module"), "its name leads out", nil},
-		"path that leads out":    {submodule("m", "../module", "../module"), "not in .gitmodules", nil},
-		"path that is an option": {submodule("m", "-module", "../module"), "not in .gitmodules", nil},
-		"good module":            {submodule("m", "module", "../module"), "", nil},
+		"option as URL":             {submodule("m", "module", "-u./payload"), "looks like an option", nil},
+		"option as host":            {submodule("m", "module", "ssh://-oProxyCommand=touch%20"+outside+"/x/y"), "the submodule module", nil},
+		"option as path":            {submodule("m", "module", "127.0.0.1:-x"), "the submodule module", nil},
+		"helper":                    {submodule("m", "module", "ext::sh -c touch% "+outside+"/ext"), "the submodule module", nil},
+		"directory of this machine": {submodule("m", "module", "file://"+module), "the submodule module", nil},
+		"path of this machine":      {submodule("m", "module", module), "the submodule module", nil},
+		"line break in URL":         {submodule("m", "module", `"http://127.0.0.1/x\nHost: y"`), "control characters", nil},
+		"command as update":         {submodule("m", "module", "../module", "\tupdate = !touch "+outside+"/updated\n"), "run a command", nil},
+		"name that leads out":       {submodule("../../hooks", "module", "../module"), "its name leads out", nil},
+		"name that is absolute":     {submodule(outside, "module", "../module"), "its name leads out", nil},
+		"name that is .git":         {submodule("a/.git/hooks", "module", "../module"), "its name leads out", nil},
+		"path that leads out":       {submodule("m", "../module", "../module"), "not in .gitmodules", nil},
+		"path that is an option":    {submodule("m", "-module", "../module"), "not in .gitmodules", nil},
+		"good module":               {submodule("m", "module", "../module"), "", nil},
 		"module in .git of other": {func(h hostile) plumbing.Hash {
 			commit := plumbing.NewHash(head(h, module))
 			file := "[submodule \"m\"]\n\tpath = a\n\turl = ../module\n[submodule \"m/hooks\"]\n\tpath = b\n\turl = ../module\n"
@@ -243,7 +243,7 @@ func TestNamesOfOurs(t *testing.T) {
 	}
 }
 
-// TestManyNames clones a tree with a million entries, and nested folders up to the limit of Linux and beyond, with a
+// TestManyNames clones a tree with a million entries, and nested directories up to the limit of Linux and beyond, with a
 // low limit for open files.
 func TestManyNames(t *testing.T) {
 	skipIfShort(t)
@@ -294,9 +294,9 @@ func TestManyNames(t *testing.T) {
 }
 
 // nested returns nested trees, with a file x in the innermost.
-func nested(folders int) []string {
+func nested(directories int) []string {
 	trees := []string{line("100644", "x", id(plumbing.BlobObject, "x"))}
-	for i := range folders {
+	for i := range directories {
 		trees = append(trees, line("40000", "d", id(plumbing.TreeObject, trees[i])))
 	}
 	slices.Reverse(trees)

@@ -36,7 +36,7 @@ var shapes = []struct {
 	{name: "large blobs", make: largeBlobs},
 	{name: "same content twice", make: sameContent},
 	{name: "deep", make: func(t *testing.T, dir string) {
-		put(t, dir, strings.Repeat("folder-with-a-name/", 60)+"file", "deep")
+		put(t, dir, strings.Repeat("directory-with-a-name/", 60)+"file", "deep")
 		commit(t, dir, "deep")
 	}},
 	{name: "empty tree", make: func(t *testing.T, dir string) { commit(t, dir, "nothing") }},
@@ -135,13 +135,13 @@ func history(t *testing.T, dir string) {
 
 func linksAndModes(t *testing.T, dir string) {
 	put(t, dir, "script", "#!/bin/sh\n")
-	put(t, dir, "folder/tool", "#!/bin/sh\n")
-	for _, name := range []string{"script", "folder/tool"} {
+	put(t, dir, "directory/tool", "#!/bin/sh\n")
+	for _, name := range []string{"script", "directory/tool"} {
 		if err := os.Chmod(filepath.Join(dir, name), 0o777); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, target := range map[string]string{"to-file": "script", "to-folder": "folder", "folder/up": "../script",
+	for name, target := range map[string]string{"to-file": "script", "to-directory": "directory", "directory/up": "../script",
 		"dangling": "nowhere", "out": "/etc/passwd", "loop": "loop", "above": "../../..", "same": "script"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func withSubmodules(t *testing.T, dir string) {
 	commit(t, dir, "outer")
 }
 
-// serve has a real git http-backend serve the repositories in a folder.
+// serve has a real git http-backend serve the repositories in a directory.
 func serve(t *testing.T, dir string) string {
 	skipIfShort(t)
 	return servers.StartGit(t, dir, servers.GitOptions{Config: []string{"uploadpack.allowFilter=true", "safe.directory=*"}}).URL

@@ -192,7 +192,7 @@ func (c child) run(t testing.TB) outcome {
 	return out
 }
 
-// digest returns a digest of a tree, without .git and the files of initbox in the top folder.
+// digest returns a digest of a tree, without .git and the files of initbox in the top directory.
 func digest(dir string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(dir+"/", func(name string, d fs.DirEntry, err error) error {
@@ -301,14 +301,14 @@ func manyAndSubmodules(t *testing.T, dir, branch string) {
 	}
 }
 
-// TestKilled kills clones at several moments. Each leaves the folder absent, or with the whole old tree, or with the
+// TestKilled kills clones at several moments. Each leaves the directory absent, or with the whole old tree, or with the
 // whole new one; in a mount point, where files cannot appear at once, this holds if there is a marker. The next run
 // leaves its tree and nothing else.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	repositories := map[string]*twoRevisions{"small": newTwoRevisions(t, smallHistory), "large": newTwoRevisions(t, manyAndSubmodules)}
 	places := map[string]killCase{
-		"folder":     {leaves: []string{"app"}},
+		"directory":  {leaves: []string{"app"}},
 		"elsewhere":  {gitDir: "git/data", leaves: []string{"app", "git"}},
 		"remove":     {gitDir: clone.GitRemove, leaves: []string{".app.initbox.json", "app"}},
 		"link":       {link: "current", leaves: []string{"app"}},
@@ -330,7 +330,7 @@ func TestKilled(t *testing.T) {
 type killCase struct {
 	gitDir, link string
 	mount        bool
-	leaves       []string // names of the folder and of what belongs beside it
+	leaves       []string // names of the directory and of what belongs beside it
 }
 
 type killing struct {
@@ -501,7 +501,7 @@ func (k *killing) requireNames(dir string, want ...string) {
 	requireNames(k, dir, want...)
 }
 
-// requireNames fails unless a folder contains exactly these names.
+// requireNames fails unless a directory contains exactly these names.
 func requireNames(t testing.TB, dir string, want ...string) {
 	t.Helper()
 	list, err := os.ReadDir(dir)
@@ -514,7 +514,7 @@ func requireNames(t testing.TB, dir string, want ...string) {
 	}
 }
 
-// TestAtOnce has several processes clone into one folder. Of those that want the same revision, one makes it and the
+// TestAtOnce has several processes clone into one directory. Of those that want the same revision, one makes it and the
 // others find it in place. In any case, a reader finds a complete tree at every instant.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
@@ -591,7 +591,7 @@ func (r *twoRevisions) look(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer opened.Close() // as long as it is open no other folder has its number
+	defer opened.Close() // as long as it is open no other directory has its number
 	is, err := digest(fmt.Sprintf("/proc/self/fd/%d", opened.Fd()))
 	if err == nil && r.branch(is) != "" {
 		return nil
@@ -622,10 +622,10 @@ func TestAnyUser(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]child{
-		"mount":  {Dir: filepath.Join(dir, "volume")},
-		"remove": {Dir: filepath.Join(dir, "volume"), GitDir: clone.GitRemove},
-		"folder": {Dir: filepath.Join(dir, "volume/a/b")},
-		"link":   {Dir: filepath.Join(dir, "volume/links"), Link: "current"},
+		"mount":     {Dir: filepath.Join(dir, "volume")},
+		"remove":    {Dir: filepath.Join(dir, "volume"), GitDir: clone.GitRemove},
+		"directory": {Dir: filepath.Join(dir, "volume/a/b")},
+		"link":      {Dir: filepath.Join(dir, "volume/links"), Link: "current"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

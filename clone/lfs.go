@@ -37,7 +37,7 @@ func (c *checkout) fetchLFS(ctx context.Context, set *attributes.Set, s survey) 
 	}
 	var received atomic.Int64
 	client := &lfs.Client{
-		Remote: store.URL, Folder: store.Folder, HTTP: store.HTTP, Authorize: store.Authorize, Authenticate: store.Authenticate,
+		Remote: store.URL, Directory: store.Directory, HTTP: store.HTTP, Authorize: store.Authorize, Authenticate: store.Authenticate,
 		Config: config, Ref: c.rev.ref.Name, Received: &received,
 		AttemptTimeout: c.Remote.Stall, Seed: c.Seed, Temp: c.stage.Temp, Log: c.log,
 	}

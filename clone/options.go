@@ -11,7 +11,7 @@ import (
 // Options say what to clone, and where.
 type Options struct {
 	URL string // see remote.ParseURL
-	Dir string // becomes the tree of the revision; with Link, the folder that contains the link
+	Dir string // becomes the tree of the revision; with Link, the directory that contains the link
 
 	// Ref is a branch, a tag, the ID of a commit (full or abbreviated), a name that begins with refs/, HEAD, or a range
 	// of semantic versions, which means the highest tag in it. "" means HEAD.
@@ -20,16 +20,16 @@ type Options struct {
 	SingleBranch bool // with Depth 0: only the history of Ref
 
 	Submodules Submodules
-	Sparse     []string // cone mode: folders; pattern mode: as in .gitignore
-	Patterns   bool     // Sparse are patterns, not folders
+	Sparse     []string // cone mode: directories; pattern mode: as in .gitignore
+	Patterns   bool     // Sparse are patterns, not directories
 	Filter     string   // "blob:none": only the blobs of Sparse are fetched
 	LFS        bool     // replace Git LFS pointers by the files that they point to
 
-	GitDir string // GitKeep, GitRemove, or the folder that becomes .git
-	Subdir string // the folder in the repository whose content becomes Dir; "" for all of it
+	GitDir string // GitKeep, GitRemove, or the directory that becomes .git
+	Subdir string // the directory in the repository whose content becomes Dir; "" for all of it
 
 	Access access.Access
-	Link   string // publish like git-sync: a link of this name to a folder named after the commit
+	Link   string // publish like git-sync: a link of this name to a directory named after the commit
 
 	Keys                   []string // files of OpenPGP or SSH keys; one of the keys must have signed the commit or the tag
 	RejectEscapingSymlinks bool
@@ -46,7 +46,7 @@ type Options struct {
 
 // Values of Options.GitDir.
 const (
-	GitKeep   = "keep"   // .git in the folder, as git clone would write it
+	GitKeep   = "keep"   // .git in the directory, as git clone would write it
 	GitRemove = "remove" // no .git
 )
 

@@ -31,9 +31,9 @@ func TestSparse(t *testing.T) {
 		sparse   []string
 		patterns bool
 	}{
-		"cone":        {[]string{"apps/shop"}, false},
-		"two folders": {[]string{"apps/bank", "libs"}, false},
-		"patterns":    {[]string{"/*", "!/apps/bank", "!docs", "*.md"}, true},
+		"cone":            {[]string{"apps/shop"}, false},
+		"two directories": {[]string{"apps/bank", "libs"}, false},
+		"patterns":        {[]string{"/*", "!/apps/bank", "!docs", "*.md"}, true},
 	} {
 		for _, filter := range []string{"", "blob:none"} {
 			t.Run(name+" "+filter, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestSubdir clones a folder of the repository.
+// TestSubdir clones a directory of the repository.
 func TestSubdir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,7 +140,7 @@ func TestGitDir(t *testing.T) {
 	}
 }
 
-// TestWhatIsThere clones into folders in every state.
+// TestWhatIsThere clones into directories in every state.
 func TestWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -148,16 +148,16 @@ func TestWhatIsThere(t *testing.T) {
 	got := filepath.Join(dir, "got")
 	o := clone.Options{URL: at, Dir: got, Depth: 1}
 	for name, spoil := range map[string]func(){
-		"absent":           func() {},
-		"empty":            func() { _ = os.Mkdir(got, 0o777) },
-		"something else":   func() { put(t, got, "x/y/z", "something else") },
-		"a changed file":   func() { put(t, got, "README", "changed") },
-		"a new file":       func() { put(t, got, "apps/shop/new", "new") },
-		"a missing file":   func() { _ = os.Remove(filepath.Join(got, "docs/index.md")) },
-		"a missing folder": func() { _ = os.RemoveAll(filepath.Join(got, "apps")) },
-		"no .git":          func() { _ = os.RemoveAll(filepath.Join(got, ".git")) },
-		"an index.lock":    func() { put(t, got, ".git/index.lock", "") },
-		"a broken .git":    func() { put(t, got, ".git/HEAD", "broken") },
+		"absent":              func() {},
+		"empty":               func() { _ = os.Mkdir(got, 0o777) },
+		"something else":      func() { put(t, got, "x/y/z", "something else") },
+		"a changed file":      func() { put(t, got, "README", "changed") },
+		"a new file":          func() { put(t, got, "apps/shop/new", "new") },
+		"a missing file":      func() { _ = os.Remove(filepath.Join(got, "docs/index.md")) },
+		"a missing directory": func() { _ = os.RemoveAll(filepath.Join(got, "apps")) },
+		"no .git":             func() { _ = os.RemoveAll(filepath.Join(got, ".git")) },
+		"an index.lock":       func() { put(t, got, ".git/index.lock", "") },
+		"a broken .git":       func() { put(t, got, ".git/HEAD", "broken") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			spoil()
@@ -178,12 +178,12 @@ func TestWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestAccess pins the modes of files and folders.
+// TestAccess pins the modes of files and directories.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	origin := newRepository(t, filepath.Join(dir, "origin"))
-	put(t, origin, "folder/file", "file")
+	put(t, origin, "directory/file", "file")
 	put(t, origin, "tool", "tool")
 	if err := os.Chmod(filepath.Join(origin, "tool"), 0o755); err != nil {
 		t.Fatal(err)
@@ -191,8 +191,8 @@ func TestAccess(t *testing.T) {
 	commit(t, origin, "modes")
 	at := serve(t, dir) + "/origin"
 	for name, test := range map[string]struct {
-		access             access.Access
-		folder, file, tool fs.FileMode
+		access                access.Access
+		directory, file, tool fs.FileMode
 	}{
 		"default":     {access.Access{Umask: 0o022}, 0o755, 0o644, 0o755},
 		"private":     {access.Access{Umask: 0o077}, 0o700, 0o600, 0o700},
@@ -203,7 +203,7 @@ func TestAccess(t *testing.T) {
 			if _, err := run(t, clone.Options{URL: at, Dir: got, Depth: 1, Access: test.access}); err != nil {
 				t.Fatal(err)
 			}
-			for path, want := range map[string]fs.FileMode{"": test.folder, "folder": test.folder, "folder/file": test.file, "tool": test.tool, ".git": test.folder, ".git/HEAD": test.file, ".git/index": test.file} {
+			for path, want := range map[string]fs.FileMode{"": test.directory, "directory": test.directory, "directory/file": test.file, "tool": test.tool, ".git": test.directory, ".git/HEAD": test.file, ".git/index": test.file} {
 				info, err := os.Stat(filepath.Join(got, path))
 				if err != nil {
 					t.Fatal(err)

@@ -82,12 +82,12 @@ func (c *checkout) submodule(ctx context.Context, m gitdir.Module, u *remote.URL
 	defer repo.Close()
 	sub := &checkout{
 		cloning: &own, url: u, repo: repo, rev: revision{commit: commit}, stage: c.stage, level: c.level + 1,
-		name:   filepath.Join(c.name, m.Path),
-		folder: filepath.Join(c.folder, m.Path),
+		name:      filepath.Join(c.name, m.Path),
+		directory: filepath.Join(c.directory, m.Path),
 	}
 	if c.git != "" {
 		sub.git, sub.gitName = filepath.Join(c.git, m.Dir()), filepath.Join(c.gitName, m.Dir())
-		if err := gitdir.Folder(c.git, m.Dir(), c.Access); err != nil {
+		if err := gitdir.Directory(c.git, m.Dir(), c.Access); err != nil {
 			return err
 		}
 	}

@@ -174,7 +174,7 @@ func TestSigned(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.err)
 			}
 			if _, there := os.Stat(got); (there == nil) != (test.err == "") {
-				t.Errorf("the folder: %v", there)
+				t.Errorf("the directory: %v", there)
 			}
 		})
 	}

@@ -126,7 +126,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// withState returns args with an existing folder instead of /state. The folder holds the state of a registration, which
+// withState returns args with an existing directory instead of /state. The directory holds the state of a registration, which
 // initbox deregister needs.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()

@@ -4,8 +4,8 @@
 #
 # It needs no registry: the base image that the Dockerfile names is imported from this machine's Go toolchain and
 # busybox. It needs root and Debian's docker.io and busybox-static; without them it is skipped, or fails where
-# CI=true. Everything happens in a temporary folder, and nothing remains but a cache
-# of compiled packages, in the user's cache folder.
+# CI=true. Everything happens in a temporary directory, and nothing remains but a cache
+# of compiled packages, in the user's cache directory.
 set -eu
 export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps dockerd, and not in the PATH of a plain user
 cd "$(dirname "$0")/.."
@@ -62,7 +62,7 @@ start_dockerd() {
 	fail "dockerd does not start; its last words are above"
 }
 
-# What dockerd, containerd and runc leave outside their folders: empty folders, and a key.
+# What dockerd, containerd and runc leave outside their directories: empty directories, and a key.
 traces="/etc/docker/key.json /etc/docker /opt/containerd /run/containerd /run/docker /run/runc"
 
 # cgroups prints the parents of all containers: of cgroup v2, or of each controller of v1.
@@ -101,7 +101,7 @@ import_base() {
 	goroot=$(go env GOROOT)
 	tar -C "$goroot" -cf - bin pkg src VERSION go.env | tar -C "$root/usr/local/go" -xf -
 
-	# A folder of modules is also a proxy: from the one of this machine, and behind it from where it got them, take
+	# A directory of modules is also a proxy: from the one of this machine, and behind it from where it got them, take
 	# what go.mod names, and no more. The build is then offline.
 	GOFLAGS=-modcacherw GOMODCACHE="$work/modules" GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" \
 		go mod download
@@ -148,7 +148,7 @@ build() {
 
 inspect() { docker image inspect --format "$2" "$1"; }
 
-# unpack TAG: the image's only layer as $work/TAG.tar, and its files in the folder $work/TAG.
+# unpack TAG: the image's only layer as $work/TAG.tar, and its files in the directory $work/TAG.
 unpack() {
 	mkdir "$work/$1.image" "$work/$1"
 	docker save "$1" | tar -C "$work/$1.image" -xf -
@@ -248,7 +248,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 export DOCKER_HOST="unix://$work/docker.sock" DOCKER_CONFIG="$work"
 
-# Kept from one run to the next, in the user's cache folder: go itself removes from it what is no longer used.
+# Kept from one run to the next, in the user's cache directory: go itself removes from it what is no longer used.
 gocache=${XDG_CACHE_HOME:-$HOME/.cache}/initbox-image
 mkdir -p "$gocache"
 here=$(go env GOHOSTARCH)
@@ -260,7 +260,7 @@ start_dockerd
 import_base "$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)"
 
 # Once with each of Docker's builders, the second time from other files with the same text: neither the builder nor
-# the files' folder and age may show.
+# the files' directory and age may show.
 export DOCKER_BUILDKIT=0
 build classic . --no-cache
 export DOCKER_BUILDKIT=1

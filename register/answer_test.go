@@ -47,8 +47,7 @@ func FuzzPointer(f *testing.F) {
 	})
 }
 
-// TestSaid pins how much of an answer is quoted, and that no secret is, also where
-// it is cut.
+// TestSaid pins how much of an answer is quoted, and that no secret is, also where it is cut.
 func TestSaid(t *testing.T) {
 	r := &Registration{secrets: map[string]bool{}}
 	r.hide("s3cr3t/&\"value")

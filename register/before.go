@@ -21,8 +21,7 @@ func (r *Registration) leaveBefore(ctx context.Context, replaced bool) {
 	}
 }
 
-// leaveOld deregisters the entry of an earlier state, and reports whether nothing remains
-// to be done about it.
+// leaveOld deregisters the entry of an earlier state, and reports whether nothing remains to be done about it.
 func (r *Registration) leaveOld(ctx context.Context, old *state, replaced bool) (done bool) {
 	o := r.o
 	o.Server, o.Protocol, o.Entry = old.Server, old.Protocol, old.Entry

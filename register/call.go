@@ -10,9 +10,8 @@ import (
 	"initbox/internal/httpclient"
 )
 
-// A call is one request of a protocol. Its path and query may have names in braces, as in
-// /apps/{service}/{id}, which stand for fields of the entry and for values of earlier
-// answers (see keep). A value is escaped for its position.
+// A call is one request of a protocol. Its path and query may have names in braces, as in /apps/{service}/{id}, which
+// stand for fields of the entry and for values of earlier answers (see keep). A value is escaped for its position.
 type call struct {
 	method string
 	path   string                                   // below the server's URL; or a whole URL
@@ -76,8 +75,7 @@ const (
 	jsonType = "application/json"
 )
 
-// expand replaces names in braces by their escaped values. A name without a value is an
-// error.
+// expand replaces names in braces by their escaped values. A name without a value is an error.
 func expand(text string, values map[string]string, escape func(string) string) (string, error) {
 	var b strings.Builder
 	for {

@@ -21,12 +21,10 @@ type Entry struct {
 	Meta    map[string]string `json:"meta,omitempty"`
 	Health  string            `json:"health,omitempty"` // URL that a registry may ask
 
-	// TTL is how long the entry lives without a heartbeat; 0 if no process stays to
-	// send heartbeats.
+	// TTL is how long the entry lives without a heartbeat; 0 if no process stays to send heartbeats.
 	TTL time.Duration `json:"ttl,omitempty"`
 
-	// Extra are members that the user adds to the preset's request, or that replace
-	// those of the same name.
+	// Extra are members that the user adds to the preset's request, or that replace those of the same name.
 	Extra map[string]any `json:"extra,omitempty"`
 }
 

@@ -11,8 +11,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// explain returns an error that says what was being done and why it failed, without
-// secrets.
+// explain returns an error that says what was being done and why it failed, without secrets.
 func (r *Registration) explain(doing string, c *call, err error) error {
 	var status *httpclient.StatusError
 	var ended *poll.Error

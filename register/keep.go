@@ -17,10 +17,9 @@ const maxDoublings = 6
 // beatJitter keeps the heartbeats of Pods that started together apart.
 const beatJitter = 0.1
 
-// Keep sends heartbeats until ctx ends, at the interval that the registry wants, and
-// registers again whenever the registry has lost the entry. It pauses while the state says
-// that another process has deregistered, as a preStop hook does with [Load] and Leave. If
-// the Pod goes on, its new container's Register ends that.
+// Keep sends heartbeats until ctx ends, at the interval that the registry wants, and registers again whenever the
+// registry has lost the entry. It pauses while the state says that another process has deregistered, as a preStop hook
+// does with [Load] and Leave. If the Pod goes on, its new container's Register ends that.
 func (r *Registration) Keep(ctx context.Context) {
 	beat := r.heartbeat()
 	if beat == nil || r.pace() <= 0 {
@@ -111,9 +110,8 @@ func (r *Registration) beat(ctx context.Context, c *call) error {
 	return err
 }
 
-// answerWithin is how long a stopped Keep waits for the answer to a registering request:
-// the answer may name what Leave needs, and a server that has not answered might process
-// the request after the one that deregisters.
+// answerWithin is how long a stopped Keep waits for the answer to a registering request: the answer may name what Leave
+// needs, and a server that has not answered might process the request after the one that deregisters.
 const answerWithin = time.Second
 
 // outlast returns a context that ends later than ctx by that long, with the same cause.

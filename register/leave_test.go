@@ -160,8 +160,7 @@ func TestStopWhileRegistering(t *testing.T) {
 	o.holds()
 }
 
-// TestKeepEnds: when Keep has returned, no heartbeat is in flight that could disturb what
-// follows.
+// TestKeepEnds: when Keep has returned, no heartbeat is in flight that could disturb what follows.
 func TestKeepEnds(t *testing.T) {
 	t.Parallel()
 	for range 20 {
@@ -269,8 +268,7 @@ func TestRetryStatusIsForRegistering(t *testing.T) {
 	o.leave()
 }
 
-// TestLargeAnswer: a state with the largest answer can be read again; a larger answer is
-// not stored in part.
+// TestLargeAnswer: a state with the largest answer can be read again; a larger answer is not stored in part.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	size := 1 << 20
@@ -319,7 +317,7 @@ func TestKeepWithoutState(t *testing.T) {
 	o.holds()
 }
 
-// TestLockedState: a process that keeps the folder locked does not prevent deregistering.
+// TestLockedState: a process that keeps the directory locked does not prevent deregistering.
 func TestLockedState(t *testing.T) {
 	t.Parallel()
 	o := newOwn(t, nil)

@@ -294,8 +294,7 @@ func (l *life) keepAlive(tells, keeps string, leased bool) {
 	l.leave()
 }
 
-// leaveWhileKept: a preStop hook deregisters before the sidecar is stopped, and the sidecar
-// does not restore the entry.
+// leaveWhileKept: a preStop hook deregisters before the sidecar is stopped, and the sidecar does not restore the entry.
 func (l *life) leaveWhileKept(keeps string) {
 	l.newPod()
 	kept := l.keep()

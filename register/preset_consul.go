@@ -64,9 +64,8 @@ func consulNode(e *Entry) any {
 	})
 }
 
-// consulKnows judges what an agent says of a service or a check. Agents before 1.11.2
-// say of an unknown one, by 500 and these words, that it is unknown; and a check
-// without a TTL is not the one that was registered with this entry.
+// consulKnows judges what an agent says of a service or a check. Agents before 1.11.2 say of an unknown one, by 500 and
+// these words, that it is unknown; and a check without a TTL is not the one that was registered with this entry.
 func consulKnows(_ *Entry, a *httpclient.Answer) finding {
 	if a.Status == http.StatusInternalServerError {
 		for _, words := range []string{"nknown check", "nknown service", "does not have associated TTL"} {
@@ -78,8 +77,7 @@ func consulKnows(_ *Entry, a *httpclient.Answer) finding {
 	return byStatus(a)
 }
 
-// consulTakes judges the answer of the catalog to a registration: it reports an invalid
-// one by 500, too.
+// consulTakes judges the answer of the catalog to a registration: it reports an invalid one by 500, too.
 func consulTakes(_ *Entry, a *httpclient.Answer) finding {
 	for _, words := range []string{"failed inserting service", "Must provide", "Invalid Service Meta"} {
 		if a.Status == http.StatusInternalServerError && bytes.Contains(a.Body, []byte(words)) {

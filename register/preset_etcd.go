@@ -12,9 +12,8 @@ import (
 	"initbox/internal/httpclient"
 )
 
-// The calls of etcd are those of its gateway from JSON to gRPC,
-// https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway: bytes are in base64, as
-// encoding/json has them, and numbers of 64 bits are strings.
+// The calls of etcd are those of its gateway from JSON to gRPC, https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway:
+// bytes are in base64, as encoding/json has them, and numbers of 64 bits are strings.
 
 func etcdName(e *Entry) []byte { return []byte("/services/" + e.Service + "/" + e.ID) }
 
@@ -40,9 +39,8 @@ func etcdGrant(e *Entry) any {
 	return map[string]any{"ID": etcdLeaseID(e), "TTL": strconv.FormatInt(seconds(e.TTL), 10)}
 }
 
-// etcdLeaseID is the number of the entry's lease. It follows from the entry, so
-// that who repeats a request whose answer was lost finds the lease it asked for;
-// and from the TTL, which a lease never changes.
+// etcdLeaseID is the number of the entry's lease. It follows from the entry, so that who repeats a request whose answer
+// was lost finds the lease it asked for; and from the TTL, which a lease never changes.
 func etcdLeaseID(e *Entry) string {
 	sum := sha256.Sum256([]byte(string(etcdName(e)) + "\n" + e.TTL.String()))
 	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>1|1, 10) // an int64, and not 0, which means any
@@ -71,8 +69,7 @@ const (
 	grpcUnauthenticated = 16
 )
 
-// parseEtcd returns the first value of an answer, which may be a stream of them.
-// It is nil if that is not etcd's.
+// parseEtcd returns the first value of an answer, which may be a stream of them. It is nil if that is not etcd's.
 func parseEtcd(a *httpclient.Answer) *etcdAnswer {
 	var said etcdAnswer
 	if json.NewDecoder(bytes.NewReader(a.Body)).Decode(&said) != nil {
@@ -89,9 +86,8 @@ func parseEtcd(a *httpclient.Answer) *etcdAnswer {
 	return &said
 }
 
-// etcdSays judges what an answer says of what was to be done. The status of a lease
-// that exists was 412 before etcd 3.5 and is 400 since, that of a stream's error is
-// 200: so the code counts.
+// etcdSays judges what an answer says of what was to be done. The status of a lease that exists was 412 before etcd 3.5
+// and is 400 since, that of a stream's error is 200: so the code counts.
 func etcdSays(_ *Entry, a *httpclient.Answer) finding {
 	said := parseEtcd(a)
 	switch {

@@ -8,13 +8,11 @@ import (
 )
 
 // eurekaInstance is the instance to register with Eureka,
-// https://github.com/Netflix/eureka/wiki/Eureka-REST-operations. It bears no time:
-// Eureka takes that of the request's arrival, and the later of two is the one that
-// counts.
+// https://github.com/Netflix/eureka/wiki/Eureka-REST-operations. It bears no time: Eureka takes that of the request's
+// arrival, and the later of two is the one that counts.
 func eurekaInstance(e *Entry) any {
-	// Eureka writes an application's name in capitals, and refuses a path that
-	// names another one. Clients find it by the virtual address, which Spring
-	// Cloud writes as the user does.
+	// Eureka writes an application's name in capitals, and refuses a path that names another one. Clients find it by
+	// the virtual address, which Spring Cloud writes as the user does.
 	instance := map[string]any{
 		"instanceId": e.ID, "app": strings.ToUpper(e.Service), "vipAddress": e.Service, "secureVipAddress": e.Service,
 		"hostName": e.Address, "ipAddr": e.Address, "status": "UP",

@@ -17,8 +17,7 @@ const nacosQuery = "serviceName={service}&ip={address}&port={port}"
 
 var nacosOwn = []string{"serviceName", "ip", "port", "ephemeral", "namespaceId", "groupName", "clusterName"}
 
-// nacosInstance is the instance to register with Nacos,
-// https://nacos.io/en/docs/open-api and, for 3.x,
+// nacosInstance is the instance to register with Nacos, https://nacos.io/en/docs/open-api and, for 3.x,
 // https://nacos.io/en/docs/v3.2/manual/user/open-api.
 func nacosInstance(e *Entry) url.Values {
 	more := map[string]string{"tags": e.tags(), "secure": e.secure()}
@@ -43,14 +42,12 @@ func nacosPace(e *Entry) time.Duration { return e.TTL / 6 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
-// nacosLogin is a form: the documentation has the password in the query, where
-// logs show it.
+// nacosLogin is a form: the documentation has the password in the query, where logs show it.
 func nacosLogin(user, password string) *Body {
 	return &Body{formType, []byte(url.Values{"username": {user}, "password": {password}}.Encode())}
 }
 
-// Codes in Nacos's answers. 3.x has one in every answer, the API before it only in
-// that to a heartbeat.
+// Codes in Nacos's answers. 3.x has one in every answer, the API before it only in that to a heartbeat.
 const (
 	nacosOK        = 0
 	nacosBeatOK    = 10200
@@ -58,8 +55,7 @@ const (
 	nacosNotFound  = 21003 // the same, 3.x
 )
 
-// nacosSays judges an answer by its status, and by its code if it has one. Without
-// one, success is the word ok.
+// nacosSays judges an answer by its status, and by its code if it has one. Without one, success is the word ok.
 func nacosSays(_ *Entry, a *httpclient.Answer) finding {
 	switch found := nacosStatus(a); {
 	case found != there:

@@ -16,9 +16,8 @@ type Preset struct {
 	Unheld string   // what happens to an entry without heartbeats, if it does not stay
 	Needs  []string // fields of the entry, as JSON names them, without which it cannot be registered
 
-	// Own are members of the registering request by which later calls name the entry, or
-	// which every call has to repeat. The user cannot replace them: the entry could not be
-	// kept alive or deregistered.
+	// Own are members of the registering request by which later calls name the entry, or which every call has to
+	// repeat. The user cannot replace them: the entry could not be kept alive or deregistered.
 	Own []string
 
 	login    *call  // with user and password, before the others; it keeps "token"
@@ -194,6 +193,5 @@ func parameters(extra map[string]any, form url.Values) url.Values {
 	return form
 }
 
-// seconds returns d in seconds, rounded up: a registry that counts in seconds must not
-// wait for less than d.
+// seconds returns d in seconds, rounded up: a registry that counts in seconds must not wait for less than d.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

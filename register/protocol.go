@@ -13,8 +13,7 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// Server says where a registry is, with which credentials. It names files with secrets
-// and holds none itself.
+// Server says where a registry is, with which credentials. It names files with secrets and holds none itself.
 type Server struct {
 	URL         string                 `json:"url"` // may refer to secrets: ${file:/PATH}, ${env:NAME}
 	Credentials httpclient.Credentials `json:"credentials"`
@@ -28,9 +27,8 @@ type Protocol struct {
 	Custom *Custom `json:"custom,omitempty"`
 }
 
-// Custom is the protocol of a server without a preset. Its URLs are absolute or paths below
-// the server's, and may refer in braces to the answer to the registration: by a JSON
-// Pointer as in {/id}, or the name of a header as in {Location}.
+// Custom is the protocol of a server without a preset. Its URLs are absolute or paths below the server's, and may refer
+// in braces to the answer to the registration: by a JSON Pointer as in {/id}, or the name of a header as in {Location}.
 type Custom struct {
 	Method string `json:"method"` // of the registration
 	Body   *Body  `json:"-"`      // nil for none; not stored, since it may be secret
@@ -110,8 +108,7 @@ func (c *Custom) check() error {
 
 var inBraces = lazy.Regexp(`\{([^{}]*)\}`)
 
-// queryOnly reports whether a request of the method has no body that means anything
-// (RFC 9110, section 9.3).
+// queryOnly reports whether a request of the method has no body that means anything (RFC 9110, section 9.3).
 func queryOnly(method string) bool { return method == "GET" || method == "HEAD" || method == "DELETE" }
 
 // Field is one of a form, in the order given.

@@ -1,10 +1,9 @@
 // Package register registers a Pod with a remote server, keeps the entry alive, and
 // removes it in the end. To register twice has the effect of registering once.
 //
-// [Open] prepares a [Registration]; Register, Keep and Leave are its three phases. The
-// requests of each are those of a [Preset], such as consul or eureka, or of a [Custom]
-// protocol. A state file keeps, across restarts of the container, what was sent to which
-// server, so that nothing is sent twice and [Load] can deregister in another process.
+// [Open] prepares a [Registration]; Register, Keep and Leave are its three phases. The requests of each are those of a
+// [Preset], such as consul or eureka, or of a [Custom] protocol. A state file keeps, across restarts of the container,
+// what was sent to which server, so that nothing is sent twice and [Load] can deregister in another process.
 package register
 
 import (
@@ -49,9 +48,8 @@ type Result struct {
 	Answer []byte // what Output or Extract take from the registry's answer; nil without them
 }
 
-// Register registers the entry, unless the state says that it is registered and the
-// registry confirms it. It retries what can heal until ctx ends; then the error wraps a
-// [*poll.Error].
+// Register registers the entry, unless the state says that it is registered and the registry confirms it. It retries
+// what can heal until ctx ends; then the error wraps a [*poll.Error].
 func (r *Registration) Register(ctx context.Context) (Result, error) {
 	identity, err := r.identity()
 	if err != nil {
@@ -80,8 +78,7 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 	return Result{Answer: r.answer}, err
 }
 
-// resume continues from the state of an earlier run, and reports whether nothing is left
-// to do.
+// resume continues from the state of an earlier run, and reports whether nothing is left to do.
 func (r *Registration) resume(ctx context.Context, old *state, identity string) (known bool, err error) {
 	r.round = old.Round
 	switch {
@@ -102,8 +99,7 @@ func (r *Registration) resume(ctx context.Context, old *state, identity string) 
 	return false, nil
 }
 
-// enter sends what registers, and records that in the state before and after. It stops
-// at an error of write.
+// enter sends what registers, and records that in the state before and after. It stops at an error of write.
 func (r *Registration) enter(ctx context.Context, identity string, write func(st *state, name string) error) error {
 	if err := write(r.state(identity, registering), r.o.State); err != nil {
 		return err
@@ -124,10 +120,9 @@ func (r *Registration) enter(ctx context.Context, identity string, write func(st
 	return r.writeAnswer()
 }
 
-// mayBeThere reports whether the entry may already be registered and the state has all
-// that the options want of the answer. After a run that was killed before the answer came,
-// a preset's request is simply repeated; a custom server could make a second entry of it,
-// so that it is asked first, where it can be.
+// mayBeThere reports whether the entry may already be registered and the state has all that the options want of the
+// answer. After a run that was killed before the answer came, a preset's request is simply repeated; a custom server
+// could make a second entry of it, so that it is asked first, where it can be.
 func (r *Registration) mayBeThere(old *state) bool {
 	if r.wantsAnswer() && (old.Answer == nil || old.Extract != r.o.Extract) {
 		return false

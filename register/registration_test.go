@@ -125,8 +125,7 @@ func TestStateOfTwo(t *testing.T) {
 	}
 }
 
-// TestOutlast pins that a context ends so long after another one, for the same reason, or
-// when nothing needs it.
+// TestOutlast pins that a context ends so long after another one, for the same reason, or when nothing needs it.
 func TestOutlast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reason := errors.New("SIGTERM")

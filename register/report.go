@@ -14,8 +14,7 @@ import (
 // summaryEvery is the time between two log lines of a call that is not answered.
 const summaryEvery = 30 * time.Second
 
-// report logs the course of one call: a line whenever the finding changes, and a summary
-// every [summaryEvery].
+// report logs the course of one call: a line whenever the finding changes, and a summary every [summaryEvery].
 type report struct {
 	r     *Registration
 	doing string

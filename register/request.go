@@ -46,8 +46,7 @@ func (r *Registration) request(c *call) (*request, error) {
 	return &request{cmp.Or(c.method, http.MethodPost), ref, r.o.Protocol.Custom == nil, body}, err
 }
 
-// resolve returns the request's URL at the server. The query of the server's own URL
-// is for all calls below it.
+// resolve returns the request's URL at the server. The query of the server's own URL is for all calls below it.
 func (q *request) resolve(server *url.URL) *url.URL {
 	if !q.below && (q.ref.Scheme != "" || q.ref.Host != "" || q.ref.Path != "") {
 		u := server.ResolveReference(q.ref)
@@ -64,8 +63,7 @@ func (q *request) resolve(server *url.URL) *url.URL {
 	return &u
 }
 
-// identity returns a hash that is the same whenever the same Pod registers the same entry
-// with the same server.
+// identity returns a hash that is the same whenever the same Pod registers the same entry with the same server.
 func (r *Registration) identity() (string, error) {
 	h := sha256.New()
 	add := func(parts ...string) {

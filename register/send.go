@@ -15,8 +15,7 @@ import (
 	"initbox/internal/secret"
 )
 
-// do sends a call until it is answered, or ctx ends. An answer that refuses is an error;
-// gone is not.
+// do sends a call until it is answered, or ctx ends. An answer that refuses is an error; gone is not.
 func (r *Registration) do(ctx context.Context, c *call, doing string) (finding, *httpclient.Answer, error) {
 	for {
 		renewed, err := r.login(ctx)
@@ -174,9 +173,8 @@ func (r *Registration) setLogin(req *http.Request, c *call) error {
 	return err
 }
 
-// judge returns what an answer to c means. That the entry is gone, or the token
-// stale, is not to be waited for: who takes 404 or 403 for passing means what
-// registers.
+// judge returns what an answer to c means. That the entry is gone, or the token stale, is not to be waited for: who
+// takes 404 or 403 for passing means what registers.
 func (r *Registration) judge(c *call, a *httpclient.Answer) finding {
 	found := r.meaning(c, a)
 	if r.o.Again.Has(a.Status) && (found == refused || found == stale && !r.logsIn() || r.registers(c) && found != stale) {

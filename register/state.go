@@ -26,9 +26,8 @@ const (
 	left        phase = "left" // or about to be deregistered: a process that keeps it alive must not restore it
 )
 
-// state is the content of the state file: enough to look the entry up, and to deregister
-// it. It names files with secrets and holds no secrets, except those that a server's
-// answer may have: therefore its mode is 0600.
+// state is the content of the state file: enough to look the entry up, and to deregister it. It names files with
+// secrets and holds no secrets, except those that a server's answer may have: therefore its mode is 0600.
 type state struct {
 	Version  int               `json:"version"`
 	Phase    phase             `json:"phase"`
@@ -47,8 +46,7 @@ type state struct {
 
 const stateVersion = 1
 
-// maxState is more than two answers of 1 MiB take, one in base64 and one a string in which
-// each byte is escaped.
+// maxState is more than two answers of 1 MiB take, one in base64 and one a string in which each byte is escaped.
 const maxState = 16 << 20
 
 func (r *Registration) state(identity string, p phase) *state {
@@ -110,8 +108,7 @@ func (st *state) writeUnlessLeft(name string) error {
 
 var errLeft = errors.New("another process has deregistered the entry")
 
-// markLeft sets the phase of the state in the file name to left, and returns that state,
-// or nil if there is no file.
+// markLeft sets the phase of the state in the file name to left, and returns that state, or nil if there is no file.
 func markLeft(ctx context.Context, name string) (*state, error) {
 	if name == "" {
 		return nil, nil
@@ -131,7 +128,7 @@ const (
 	lockPause  = 5 * time.Millisecond
 )
 
-// lock locks the state file until unlock is called. It locks the folder, since writing
+// lock locks the state file until unlock is called. It locks the directory, since writing
 // replaces the file. It gives up after [lockWithin], and where the file system has no
 // locks: then two processes can, for a moment, miss each other's state.
 func lock(ctx context.Context, name string) (unlock func()) {

@@ -103,8 +103,7 @@ func TestReport(t *testing.T) {
 	})
 }
 
-// TestErrLeftIsNoFailure pins that another process's deregistration is told from a disk that
-// cannot be read.
+// TestErrLeftIsNoFailure pins that another process's deregistration is told from a disk that cannot be read.
 func TestErrLeftIsNoFailure(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "state")

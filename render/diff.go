@@ -33,9 +33,8 @@ func (out *output) diff(name string, res result) error {
 	return nil
 }
 
-// unified returns the difference in the unified format. In a file with secrets it hides the
-// lines that contain one. Which lines of the old content did is unknown, so it hides all
-// removed lines.
+// unified returns the difference in the unified format. In a file with secrets it hides the lines that contain one.
+// Which lines of the old content did is unknown, so it hides all removed lines.
 func unified(name string, existed bool, old []byte, res result, oldSecret bool) string {
 	if bytes.IndexByte(old, 0) >= 0 || bytes.IndexByte(res.content, 0) >= 0 {
 		return fmt.Sprintf("Binary files %s differ\n", name)

@@ -41,8 +41,7 @@ func newEngine(language string, data *engine.Data, o engine.Options) engine.Engi
 // marks are the texts that make a name a template.
 var marks = map[string][]string{GoTemplate: {"{{"}, Jinja: {"{{", "{%"}, Envsubst: {"$"}}
 
-// engines creates engines when they are needed: most runs need one. Each is a pair; the
-// second has other secrets.
+// engines creates engines when they are needed: most runs need one. Each is a pair; the second has other secrets.
 type engines struct {
 	o        Options
 	in       *inputs
@@ -115,7 +114,7 @@ func (o Options) languageOf(extension string) string {
 	return Engines[0]
 }
 
-// addPartials reads the files and folders of --partials.
+// addPartials reads the files and directories of --partials.
 func (e *engines) addPartials(name string) error {
 	return filepath.WalkDir(name, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {

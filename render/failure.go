@@ -23,8 +23,7 @@ type failures struct {
 	others  []error
 }
 
-// maxOthers is how many errors other than missing inputs are reported; the first one may be
-// the cause of all.
+// maxOthers is how many errors other than missing inputs are reported; the first one may be the cause of all.
 const maxOthers = 10
 
 func (f *failures) add(err error) {
@@ -151,8 +150,7 @@ func (e *missingError) Hint() string {
 	return strings.Join(append(hints, "nothing was written"), "; ")
 }
 
-// hint returns how to give a missing input. If others of its kind are given in the same way,
-// it also returns the kind.
+// hint returns how to give a missing input. If others of its kind are given in the same way, it also returns the kind.
 func (in *inputs) hint(name, language string) (hint, kind string) {
 	root, rest, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
 	switch {
@@ -175,7 +173,7 @@ func (in *inputs) hint(name, language string) (hint, kind string) {
 		}
 		return "give values with --values FILE or --set KEY=VALUE, or write a default in the template, as in {{ " + name + ` | default "x" }}`, root
 	case root == "Files" && in.files == nil:
-		return "name the folder of .Files with --files", root
+		return "name the directory of .Files with --files", root
 	case strings.HasPrefix(name, "$") && !strings.Contains(name, "."): // a Go template's variable has a field that is missing
 		return "set the variables in the container's env, or write a default in the template, as in ${" + name[1:] + ":-x}", "$"
 	}

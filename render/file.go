@@ -63,8 +63,7 @@ func (r *run) renderItems(ctx context.Context, items []*item) {
 	workers.Wait()
 }
 
-// takePostponed returns the items that need files which variables name, and reads those
-// files.
+// takePostponed returns the items that need files which variables name, and reads those files.
 func (r *run) takePostponed() []*item {
 	items := r.postponed
 	r.postponed = nil
@@ -78,7 +77,7 @@ func (r *run) takePostponed() []*item {
 // postpone returns whether an item has to wait for the content of such files.
 func (r *run) postpone(it *item, text []byte) bool {
 	wants := it.language != "" && r.data.mayWant(text)
-	for _, name := range append(slices.Clip(it.folders), it.base) {
+	for _, name := range append(slices.Clip(it.directories), it.base) {
 		wants = r.data.mayWant([]byte(name)) || wants
 	}
 	if wants {
@@ -292,15 +291,15 @@ func (b *bounded) Bytes() []byte {
 	return slices.Concat(b.pieces...)
 }
 
-// nameOf returns the name of an item's result below the output's folder, or "" if a part of
+// nameOf returns the name of an item's result below the output's directory, or "" if a part of
 // the name renders to nothing, which leaves the file out.
 func (r *run) nameOf(ctx context.Context, it *item) (string, error) {
 	if it.named {
 		return it.base, nil
 	}
 	name := ""
-	for i, folder := range it.folders {
-		part, err := r.folderName(ctx, it, i, folder)
+	for i, directory := range it.directories {
+		part, err := r.folderName(ctx, it, i, directory)
 		if err != nil || part == "" {
 			return "", err
 		}
@@ -313,15 +312,14 @@ func (r *run) nameOf(ctx context.Context, it *item) (string, error) {
 	return path.Join(name, base), nil
 }
 
-// folderName renders the name of the i-th folder above an item. Siblings share it, and its
-// error is reported once.
-func (r *run) folderName(ctx context.Context, it *item, i int, folder string) (string, error) {
-	if !mayBeTemplate(r.languageOf(""), folder) {
-		return folder, nil
+// folderName renders the name of the i-th directory above an item. Siblings share it, and its error is reported once.
+func (r *run) folderName(ctx context.Context, it *item, i int, directory string) (string, error) {
+	if !mayBeTemplate(r.languageOf(""), directory) {
+		return directory, nil
 	}
-	key := it.out.dir + "\x00" + path.Join(it.folders[:i+1]...)
-	once, _ := r.folders.LoadOrStore(key, sync.OnceValues(func() (string, error) {
-		return r.namePart(ctx, r.languageOf(""), path.Join(it.shown, strings.Repeat("../", len(it.folders)-i)), folder)
+	key := it.out.dir + "\x00" + path.Join(it.directories[:i+1]...)
+	once, _ := r.directories.LoadOrStore(key, sync.OnceValues(func() (string, error) {
+		return r.namePart(ctx, r.languageOf(""), path.Join(it.shown, strings.Repeat("../", len(it.directories)-i)), directory)
 	}))
 	return once.(func() (string, error))()
 }

@@ -13,7 +13,7 @@ import (
 	"initbox/render/values"
 )
 
-// files is the folder of .Files, or one version of a mounted ConfigMap or Secret. The rules
+// files is the directory of .Files, or one version of a mounted ConfigMap or Secret. The rules
 // for which files are secret are those of values.
 type files struct {
 	root    *os.Root
@@ -31,7 +31,7 @@ func openFiles(dir string) (*files, error) {
 		f.root, err = values.Version(root)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the folder of .Files: %w", err)
+		return nil, fmt.Errorf("open the directory of .Files: %w", err)
 	}
 	err = fs.WalkDir(f.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -60,7 +60,7 @@ func (f *files) secrets() []string {
 	return slices.Clone(f.known)
 }
 
-// view is the folder as templates see it, or with other secrets.
+// view is the directory as templates see it, or with other secrets.
 type view struct {
 	*files
 	shaded bool

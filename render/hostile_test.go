@@ -101,7 +101,7 @@ func TestFilesOfAVolume(t *testing.T) {
 	}
 }
 
-// TestOneFolderByTwoNames pins that two names of a folder are one destination:
+// TestOneFolderByTwoNames pins that two names of a directory are one destination:
 // nothing is written twice, and with Prune none removes what the other put.
 func TestOneFolderByTwoNames(t *testing.T) {
 	src, dir := tree(t, map[string]string{"a": "1", "b": "2"}), t.TempDir()

@@ -77,9 +77,8 @@ func (in *inputs) readEnv(o Options) {
 	}
 }
 
-// mayWant returns whether text contains the name of a variable whose value may be in a file.
-// Names such as SSL_CERT_FILE end in _FILE too, and no template reads SSL_CERT, so a file is
-// read only if a template may need it.
+// mayWant returns whether text contains the name of a variable whose value may be in a file. Names such as
+// SSL_CERT_FILE end in _FILE too, and no template reads SSL_CERT, so a file is read only if a template may need it.
 func (in *inputs) mayWant(text []byte) bool {
 	wants := false
 	for name := range in.envFiles {
@@ -172,8 +171,7 @@ func podMap(p podinfo.Pod) map[string]any {
 	return m
 }
 
-// addresses sets IP to the primary address, IPs to all, and IPv4 and IPv6 to the
-// first of each family.
+// addresses sets IP to the primary address, IPs to all, and IPv4 and IPv6 to the first of each family.
 func addresses(m map[string]any, key string, addrs []netip.Addr) {
 	var all []any
 	for _, addr := range addrs {

@@ -49,9 +49,9 @@ func (r *run) inputsOf(it *item) (all []engine.Input, err error) {
 		}
 		return err
 	}
-	for _, folder := range it.folders {
-		if mayBeTemplate(r.languageOf(""), folder) {
-			if err := parse(r.languageOf(""), "the name "+it.shown, folder); err != nil {
+	for _, directory := range it.directories {
+		if mayBeTemplate(r.languageOf(""), directory) {
+			if err := parse(r.languageOf(""), "the name "+it.shown, directory); err != nil {
 				return nil, err
 			}
 		}

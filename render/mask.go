@@ -9,9 +9,8 @@ import (
 	"initbox/render/values"
 )
 
-// masked returns an error of a template without the words that depend on a secret, however
-// it was transformed: those that differ in other, the error with other secrets. other is nil
-// if there was no such error.
+// masked returns an error of a template without the words that depend on a secret, however it was transformed: those
+// that differ in other, the error with other secrets. other is nil if there was no such error.
 func masked(err, other error) error {
 	if other != nil && err.Error() == other.Error() {
 		return err

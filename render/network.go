@@ -35,9 +35,8 @@ type Fetcher struct {
 // attemptTimeout is the limit of one request.
 const attemptTimeout = 10 * time.Second
 
-// Fetch returns the response's body and media type. It retries until ctx ends: a server may
-// be unreachable at first, or not know the file or the token yet. Its errors do not contain
-// the query, which may hold a token.
+// Fetch returns the response's body and media type. It retries until ctx ends: a server may be unreachable at first, or
+// not know the file or the token yet. Its errors do not contain the query, which may hold a token.
 func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaType string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

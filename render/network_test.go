@@ -17,8 +17,7 @@ import (
 	"initbox/render/values"
 )
 
-// TestFetch has a server that is not ready at first, wants a token, and tells the
-// format by its media type.
+// TestFetch has a server that is not ready at first, wants a token, and tells the format by its media type.
 func TestFetch(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("t0ken\n"), 0o600); err != nil {
@@ -48,8 +47,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestFetchFails pins that the last reason is told when the time is up, and no
-// secret of the URL.
+// TestFetchFails pins that the last reason is told when the time is up, and no secret of the URL.
 func TestFetchFails(t *testing.T) {
 	again := make(chan struct{}, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,7 +14,7 @@ import (
 	"initbox/render/stage"
 )
 
-// output is a folder that results are written to, or stdout.
+// output is a directory that results are written to, or stdout.
 type output struct {
 	dir   string       // "" is stdout
 	real  string       // the same without links
@@ -29,7 +29,7 @@ type output struct {
 }
 
 // outputOf returns where a single result goes: to a file of that name, or into
-// a folder, if there is one or the name ends in a slash.
+// a directory, if there is one or the name ends in a slash.
 func (r *run) outputOf(to, base string) (out *output, name string, err error) {
 	if to == "-" {
 		out, err = r.output("")
@@ -40,13 +40,13 @@ func (r *run) outputOf(to, base string) (out *output, name string, err error) {
 		return out, base, err
 	}
 	if r.AtomicDir {
-		return nil, "", fmt.Errorf("%s is to be a file, and --atomic-dir is for folders; put a slash at its end", to)
+		return nil, "", fmt.Errorf("%s is to be a file, and --atomic-dir is for directories; put a slash at its end", to)
 	}
 	out, err = r.output(filepath.Dir(to))
 	return out, filepath.Base(to), err
 }
 
-// output returns the output for a folder, or for stdout if dir is empty.
+// output returns the output for a directory, or for stdout if dir is empty.
 func (r *run) output(dir string) (*output, error) {
 	if dir != "" {
 		dir = filepath.Clean(dir)
@@ -71,7 +71,7 @@ func (r *run) output(dir string) (*output, error) {
 	return out, nil
 }
 
-// identity returns the name of a folder without links. Two stages for the same folder would
+// identity returns the name of a directory without links. Two stages for the same directory would
 // prune each other's files.
 func (r *run) identity(dir string) string {
 	if dir == "" {
@@ -82,7 +82,7 @@ func (r *run) identity(dir string) string {
 		return dir
 	}
 	below := ""
-	if r.AtomicDir { // the folder is the link itself
+	if r.AtomicDir { // the directory is the link itself
 		at, below = filepath.Split(at)
 	}
 	for {

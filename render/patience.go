@@ -11,8 +11,7 @@ import (
 // a million times) is abandoned, so that the program ends in time after a signal.
 const patience = 50 * time.Millisecond // of the 100 in which a signal ends the program
 
-// patiently calls a function, and waits for it until patience after ctx ends. what names it
-// in the error.
+// patiently calls a function, and waits for it until patience after ctx ends. what names it in the error.
 func patiently(ctx context.Context, what func() string, do func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- do() }()

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Sources  []Source
 	Inline   []Inline
-	Partials []string // files and folders of templates for the others to include
+	Partials []string // files and directories of templates for the others to include
 
 	Values       []values.Source
 	ValuesSchema string   // a file; "" for none
@@ -33,13 +33,12 @@ type Options struct {
 	EnvAllow     []string // patterns (path.Match) of the variables that templates see; nil for all
 	SecretEnv    []string // patterns of variables whose values are secret
 	Pod          podinfo.Source
-	Files        string // the folder of .Files; "" for none
+	Files        string // the directory of .Files; "" for none
 
 	// Fetch returns the values at a URL, and their media type, as [Fetcher] does.
 	Fetch func(ctx context.Context, url string) (body []byte, mediaType string, err error)
 
-	// Resolve looks up host names for templates, as [Resolve] does; nil means that
-	// they may not.
+	// Resolve looks up host names for templates, as [Resolve] does; nil means that they may not.
 	Resolve func(ctx context.Context, host string) (addrs []string, err error)
 
 	Engine string // for all templates: one of [Engines]; "" means by their extension
@@ -69,9 +68,8 @@ type Options struct {
 // Owner is the owner of a file; -1 leaves the user or the group to the kernel.
 type Owner struct{ UID, GID int }
 
-// Run renders the sources in o. It returns what changed, or with DryRun what would change.
-// If inputs are missing, the error names all of them, and nothing was written. Errors
-// contain no value that came from a Secret.
+// Run renders the sources in o. It returns what changed, or with DryRun what would change. If inputs are missing, the
+// error names all of them, and nothing was written. Errors contain no value that came from a Secret.
 func Run(ctx context.Context, o Options) ([]Change, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -136,16 +134,16 @@ type run struct {
 	items   []*item
 	outputs []*output
 	roots   []*os.Root          // of the sources
-	volumes map[string]*os.Root // the folders among them, by name
+	volumes map[string]*os.Root // the directories among them, by name
 
 	// Shared by the workers.
-	failures  failures
-	mu        sync.Mutex // of postponed
-	postponed []*item    // see postpone
-	claimed   sync.Map   // destinations, each with its source
-	folders   sync.Map   // see folderName
-	warned    sync.Map   // see warnUnsteady
-	busy      sync.Map   // names of the items that are being rendered
+	failures    failures
+	mu          sync.Mutex // of postponed
+	postponed   []*item    // see postpone
+	claimed     sync.Map   // destinations, each with its source
+	directories sync.Map   // see folderName
+	warned      sync.Map   // see warnUnsteady
+	busy        sync.Map   // names of the items that are being rendered
 }
 
 func prepare(ctx context.Context, o Options) (r *run, err error) {

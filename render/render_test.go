@@ -64,7 +64,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// tree writes files, and returns their folder.
+// tree writes files, and returns their directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -168,8 +168,7 @@ func TestErrorsHideSecrets(t *testing.T) {
 	}
 }
 
-// TestNothingIsWritten pins that one wrong file among many keeps all others from
-// being written.
+// TestNothingIsWritten pins that one wrong file among many keeps all others from being written.
 func TestNothingIsWritten(t *testing.T) {
 	templates := map[string]string{"z.tmpl": "{{ .Values.missing }}"}
 	for i := range 50 {
@@ -181,8 +180,7 @@ func TestNothingIsWritten(t *testing.T) {
 	}
 }
 
-// TestReplacedVolume replaces a mounted ConfigMap in the middle of a run: what is
-// written is of one of its versions.
+// TestReplacedVolume replaces a mounted ConfigMap in the middle of a run: what is written is of one of its versions.
 func TestReplacedVolume(t *testing.T) {
 	servers.Slow(t)
 	files := map[string]string{"..1/-first.tmpl": `{{ resolve "x" }}`}

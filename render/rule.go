@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Rule gives the files whose name matches Pattern a Value. The pattern is
-// path.Match's, for the whole name below the destination, or for its last part
-// if the pattern has no slash; "" matches every file.
+// Rule gives the files whose name matches Pattern a Value. The pattern is path.Match's, for the whole name below the
+// destination, or for its last part if the pattern has no slash; "" matches every file.
 type Rule[T any] struct {
 	Pattern string
 	Value   T

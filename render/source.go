@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Source is a source and its destination: files, folders, or "-" for stdin and stdout.
+// Source is a source and its destination: files, directories, or "-" for stdin and stdout.
 type Source struct{ From, To string }
 
 // ParseSource reads SRC:DST. SRC alone is written to stdout.
@@ -46,8 +46,7 @@ var extensions = map[string]string{
 	".j2":     Jinja,
 }
 
-// cut returns the name of a template's result, and the engine for its extension, or "" if it
-// is not a template.
+// cut returns the name of a template's result, and the engine for its extension, or "" if it is not a template.
 func cut(name string) (result, engine string) {
 	ext := path.Ext(name)
 	engine = extensions[ext]
@@ -57,14 +56,13 @@ func cut(name string) (result, engine string) {
 	return strings.TrimSuffix(name, ext), engine
 }
 
-// isPartial returns whether a template in a tree exists only for others to include, as in
-// Helm's charts.
+// isPartial returns whether a template in a tree exists only for others to include, as in Helm's charts.
 func isPartial(base string) bool {
 	_, engine := cut(base)
 	return engine != "" && strings.HasPrefix(base, "_")
 }
 
-// checkName refuses a rendered name that would lead to another folder.
+// checkName refuses a rendered name that would lead to another directory.
 func checkName(name string) error {
 	switch {
 	case strings.ContainsAny(name, "/\x00"):
@@ -82,6 +80,5 @@ func checkName(name string) error {
 // maxName is Linux's NAME_MAX.
 const maxName = 255
 
-// executable returns the executable bits of mode, so that a script that was a template stays
-// executable.
+// executable returns the executable bits of mode, so that a script that was a template stays executable.
 func executable(mode fs.FileMode) fs.FileMode { return mode & 0o111 }

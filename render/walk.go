@@ -17,17 +17,17 @@ import (
 
 // item is one file to render.
 type item struct {
-	out      *output
-	root     *os.Root // nil for stdin and inline templates
-	name     string   // of the source, below root
-	shown    string   // the same as a user would write it
-	folders  []string // of the result, below the output's; they may be templates
-	base     string   // of the result; may be a template too
-	named    bool     // the user gave base
-	language string   // of the template; "" for a file that is copied
-	mode     fs.FileMode
-	size     int64 // of the source, if known
-	secret   bool  // the source is a Secret's
+	out         *output
+	root        *os.Root // nil for stdin and inline templates
+	name        string   // of the source, below root
+	shown       string   // the same as a user would write it
+	directories []string // of the result, below the output's; they may be templates
+	base        string   // of the result; may be a template too
+	named       bool     // the user gave base
+	language    string   // of the template; "" for a file that is copied
+	mode        fs.FileMode
+	size        int64 // of the source, if known
+	secret      bool  // the source is a Secret's
 
 	text []byte // of an inline template, or of stdin once it is read
 }
@@ -73,7 +73,7 @@ func (r *run) walkSource(ctx context.Context, source Source) error {
 	case !stat.IsDir():
 		return r.walkFile(source)
 	case source.To == "-":
-		return fmt.Errorf("%s is a folder, and cannot be written to stdout; want SRC:DST", source.From)
+		return fmt.Errorf("%s is a directory, and cannot be written to stdout; want SRC:DST", source.From)
 	}
 	out, err := r.output(source.To)
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *run) walkFile(source Source) error {
 		return fmt.Errorf("read the template %s: %w", source.From, err)
 	}
 	if stat.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
-		return fmt.Errorf("%s is neither a file nor a folder", source.From)
+		return fmt.Errorf("%s is neither a file nor a directory", source.From)
 	}
 	result, extension := cut(filepath.Base(source.From))
 	out, name, err := r.outputOf(source.To, result)
@@ -132,20 +132,20 @@ type walker struct {
 	secret bool
 }
 
-// snapshot walks a folder, which is closed at the end of the run. In a volume of the kubelet
+// snapshot walks a directory, which is closed at the end of the run. In a volume of the kubelet
 // it walks one version, so that all files belong together.
-func (w walker) snapshot(root *os.Root, shown string, folders []string) (err error) {
+func (w walker) snapshot(root *os.Root, shown string, directories []string) (err error) {
 	if w.root, err = values.Version(root); err != nil {
 		return fmt.Errorf("read the templates in %s: %w", shown, linkAway(err))
 	}
 	w.roots = append(w.roots, w.root)
 	w.volumes[shown] = w.root
-	return w.folder(".", shown, folders)
+	return w.directory(".", shown, directories)
 }
 
-func (w walker) folder(name, shown string, folders []string) error {
-	if len(folders) > maxFolders {
-		return fmt.Errorf("%s: folders nest deeper than %d; does a link lead back?", shown, maxFolders)
+func (w walker) directory(name, shown string, directories []string) error {
+	if len(directories) > maxFolders {
+		return fmt.Errorf("%s: directories nest deeper than %d; does a link lead back?", shown, maxFolders)
 	}
 	if err := context.Cause(w.ctx); err != nil {
 		return fmt.Errorf("list the templates: %w", err)
@@ -164,14 +164,14 @@ func (w walker) folder(name, shown string, folders []string) error {
 		if strings.HasPrefix(entry.Name(), "..") {
 			continue // used by the kubelet
 		}
-		if err := w.entry(entry, path.Join(name, entry.Name()), filepath.Join(shown, entry.Name()), folders); err != nil {
+		if err := w.entry(entry, path.Join(name, entry.Name()), filepath.Join(shown, entry.Name()), directories); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) error {
+func (w walker) entry(entry fs.DirEntry, name, shown string, directories []string) error {
 	stat, err := entry.Info()
 	if entry.Type() == fs.ModeSymlink {
 		stat, err = w.root.Stat(name)
@@ -182,17 +182,17 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 	base := path.Base(name)
 	switch {
 	case stat.IsDir():
-		folders := append(slices.Clip(folders), base)
+		directories := append(slices.Clip(directories), base)
 		if _, err := w.root.Readlink(path.Join(name, "..data")); err == nil { // a volume within the volume
 			root, err := w.root.OpenRoot(name)
 			if err != nil {
 				return fmt.Errorf("read %s: %w", shown, linkAway(err))
 			}
-			return w.snapshot(root, shown, folders)
+			return w.snapshot(root, shown, directories)
 		}
-		return w.folder(name, shown, folders)
+		return w.directory(name, shown, directories)
 	case !stat.Mode().IsRegular():
-		return fmt.Errorf("%s is neither a file nor a folder", shown)
+		return fmt.Errorf("%s is neither a file nor a directory", shown)
 	case isPartial(base):
 		text, err := w.root.ReadFile(name)
 		if err != nil {
@@ -210,7 +210,7 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 		return nil
 	}
 	w.items = append(w.items, &item{
-		out: w.out, root: w.root, name: name, shown: shown, folders: folders, base: target,
+		out: w.out, root: w.root, name: name, shown: shown, directories: directories, base: target,
 		language: language, mode: stat.Mode(), size: stat.Size(), secret: w.secret || values.Private(stat.Mode()),
 	})
 	return nil
@@ -220,7 +220,7 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, folders []string) e
 func linkAway(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) && strings.Contains(pathErr.Err.Error(), "escapes") {
-		return errors.New("a link points outside the folder; only files in it are read")
+		return errors.New("a link points outside the directory; only files in it are read")
 	}
 	return err
 }

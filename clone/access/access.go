@@ -1,4 +1,4 @@
-// Package access computes the modes of the files and folders of a clone:
+// Package access computes the modes of the files and directories of a clone:
 //
 //	a := access.Access{Umask: 0o027, GroupWrite: true}
 //	os.Chmod("script.sh", a.File(true)) // 0770
@@ -6,18 +6,18 @@ package access
 
 import "io/fs"
 
-// Access is the access to files and folders. It does not depend on the umask of the process.
+// Access is the access to files and directories. It does not depend on the umask of the process.
 type Access struct {
-	Umask      fs.FileMode // removed from 0777 for folders and executables, from 0666 for other files
-	GroupWrite bool        // the group gets the permissions of the owner, and folders the setgid bit, so that files inherit it
+	Umask      fs.FileMode // removed from 0777 for directories and executables, from 0666 for other files
+	GroupWrite bool        // the group gets the permissions of the owner, and directories the setgid bit, so that files inherit it
 	Owner      *Owner      // nil to leave it to the kernel
 }
 
 // Owner of files. -1 leaves the user or the group unchanged.
 type Owner struct{ UID, GID int }
 
-// Folder returns the mode of a folder: its permissions, and fs.ModeSetgid with GroupWrite.
-func (a Access) Folder() fs.FileMode {
+// Directory returns the mode of a directory: its permissions, and fs.ModeSetgid with GroupWrite.
+func (a Access) Directory() fs.FileMode {
 	mode := a.File(true)
 	if a.GroupWrite {
 		mode |= fs.ModeSetgid

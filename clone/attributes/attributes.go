@@ -19,7 +19,7 @@ import (
 	"initbox/clone/wildmatch"
 )
 
-// FileName is the name of the files with attributes, each for the folder that contains it.
+// FileName is the name of the files with attributes, each for the directory that contains it.
 const FileName = ".gitattributes"
 
 // maxTotal limits the size of all .gitattributes of a tree, in bytes: every rule is compared with every path.
@@ -40,11 +40,11 @@ var names = [firstMacro]string{"text", "crlf", "eol", "ident", "working-tree-enc
 
 // Set holds all attributes of a tree. The zero value has none. Several goroutines may use it at a time.
 type Set struct {
-	folders  map[string][]rule // by the folder's path; "" is the top
-	index    map[string]int    // of the attributes, by name
-	macros   map[int][]state   // by the attribute's index
-	converts bool
-	lfs      bool
+	directories map[string][]rule // by the directory's path; "" is the top
+	index       map[string]int    // of the attributes, by name
+	macros      map[int][]state   // by the attribute's index
+	converts    bool
+	lfs         bool
 }
 
 // rule is a line of a .gitattributes.
@@ -73,13 +73,13 @@ const (
 // Load parses the .gitattributes at these paths of a tree; read returns their content. They must be regular files: git
 // does not follow links here.
 func Load(files []string, read func(path string) ([]byte, error)) (*Set, error) {
-	s := &Set{folders: map[string][]rule{}, index: map[string]int{}, macros: map[int][]state{}}
+	s := &Set{directories: map[string][]rule{}, index: map[string]int{}, macros: map[int][]state{}}
 	for i, name := range names {
 		s.index[name] = i
 	}
 	builtin, _ := s.parse("[attr]binary -diff -merge -text", true, true) // gitattributes(5), BUILT-IN MACRO ATTRIBUTES
 	s.add("", builtin)
-	files = slices.Sorted(slices.Values(files)) // the top folder first: the rules of others may use its macros
+	files = slices.Sorted(slices.Values(files)) // the top directory first: the rules of others may use its macros
 	total := 0
 	if i := slices.Index(files, FileName); i > 0 {
 		files[0], files[i] = files[i], files[0]
@@ -118,7 +118,7 @@ func (s *Set) load(dir string, content []byte) {
 	}
 }
 
-// declare parses the macros of the file in the top folder.
+// declare parses the macros of the file in the top directory.
 func (s *Set) declare(text string) {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -139,7 +139,7 @@ func (s *Set) add(dir string, r *rule) {
 	if r == nil || len(r.states) == 0 {
 		return
 	}
-	s.folders[dir] = append(s.folders[dir], *r)
+	s.directories[dir] = append(s.directories[dir], *r)
 }
 
 // note records whether a rule may demand a conversion.
@@ -192,13 +192,13 @@ func (s *Set) For(name string) Attributes {
 	return s.find(name).attributes()
 }
 
-// find searches from the folder of the file upwards, and in each .gitattributes from the last line upwards: the first
+// find searches from the directory of the file upwards, and in each .gitattributes from the last line upwards: the first
 // state found counts.
 func (s *Set) find(name string) *values {
 	v := &values{set: s}
 	for dir, base := name, path.Base(name); dir != ""; {
 		dir = dir[:max(0, strings.LastIndexByte(dir, '/'))]
-		rules := s.folders[dir]
+		rules := s.directories[dir]
 		for i := len(rules) - 1; i >= 0; i-- {
 			if rules[i].pattern.matches(name, base, dir) {
 				v.fill(rules[i].states)
@@ -284,9 +284,9 @@ type pattern struct {
 	suffix  bool // it is * and literal text
 }
 
-// matches reports whether the pattern, from the .gitattributes of a folder, matches a path whose last part is base
+// matches reports whether the pattern, from the .gitattributes of a directory, matches a path whose last part is base
 // (path_matches).
-func (p *pattern) matches(name, base, folder string) bool {
+func (p *pattern) matches(name, base, directory string) bool {
 	switch {
 	case p.name && p.literal == len(p.text):
 		return base == p.text
@@ -295,8 +295,8 @@ func (p *pattern) matches(name, base, folder string) bool {
 	case p.name:
 		return strings.HasPrefix(base, p.text[:p.literal]) && wildmatch.Match(p.text, base, false)
 	}
-	if folder != "" {
-		name = name[len(folder)+1:]
+	if directory != "" {
+		name = name[len(directory)+1:]
 	}
 	rest, ok := strings.CutPrefix(name, p.text[:p.literal])
 	if !ok || p.literal == len(p.text) {

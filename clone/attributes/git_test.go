@@ -12,7 +12,7 @@ import (
 	"initbox/test/servers"
 )
 
-// git runs git in a folder, without this machine's configuration.
+// git runs git in a directory, without this machine's configuration.
 func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 	t.Helper()
 	cmd := exec.Command(servers.Need(t, "git"), args...)

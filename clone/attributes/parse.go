@@ -125,7 +125,7 @@ func validName(name string) bool {
 }
 
 // parsePattern parses a pattern. It ignores one that begins with !, which is invalid here, and one that ends with a
-// slash, which matches folders.
+// slash, which matches directories.
 func parsePattern(text string) (p pattern, ok bool) {
 	if strings.HasPrefix(text, "!") || strings.HasSuffix(text, "/") {
 		return p, false

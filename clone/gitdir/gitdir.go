@@ -48,18 +48,18 @@ type Options struct {
 	// which has the missing objects.
 	Packs []plumbing.Hash
 
-	Sparse []string // folders or patterns of the files in the work tree; nil for all
-	Cone   bool     // Sparse are folders
+	Sparse []string // directories or patterns of the files in the work tree; nil for all
+	Cone   bool     // Sparse are directories
 
-	Worktree   string // the folder of the files, unless it contains .git; may be relative to .git
+	Worktree   string // the directory of the files, unless it contains .git; may be relative to .git
 	Submodules []Module
 	Access     access.Access
 }
 
-// folders are the folders that git expects, or people expect to exist.
-var folders = []string{".", "hooks", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"}
+// directories are the directories that git expects, or people expect to exist.
+var directories = []string{".", "hooks", "info", "objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/tags"}
 
-// Write writes a .git into dir. The folder and those in it may exist, with the packs and the index, whose access it
+// Write writes a .git into dir. The directory and those in it may exist, with the packs and the index, whose access it
 // does not change. It syncs nothing to the disk.
 func Write(dir string, o Options) error {
 	if err := write(dir, o); err != nil {
@@ -78,8 +78,8 @@ func write(dir string, o Options) error {
 	}
 	defer root.Close()
 	w := &writer{root: root, Access: o.Access, made: make(map[string]bool)}
-	for _, name := range folders {
-		w.folder(name)
+	for _, name := range directories {
+		w.directory(name)
 	}
 	w.config(o)
 	w.refs(o)
@@ -130,7 +130,7 @@ func shallow(commits []plumbing.Hash) []byte {
 	return []byte(strings.Join(slices.Compact(lines), ""))
 }
 
-// Link writes the file .git of a work tree whose repository is elsewhere, in the folder gitdir, which may be relative
+// Link writes the file .git of a work tree whose repository is elsewhere, in the directory gitdir, which may be relative
 // to the work tree (gitrepository-layout(5), "gitdir").
 func Link(worktree, gitdir string, a access.Access) error {
 	root, err := os.OpenRoot(worktree)
@@ -146,15 +146,15 @@ func Link(worktree, gitdir string, a access.Access) error {
 	return w.err
 }
 
-// Folder creates a folder below dir, with its parents, for files that are not written by Write.
-func Folder(dir, name string, a access.Access) error {
+// Directory creates a directory below dir, with its parents, for files that are not written by Write.
+func Directory(dir, name string, a access.Access) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	w := &writer{root: root, Access: a, made: map[string]bool{".": true}}
-	w.folder(path.Clean(filepath.ToSlash(name)))
+	w.directory(path.Clean(filepath.ToSlash(name)))
 	return w.err
 }
 
@@ -173,7 +173,7 @@ func Create(dir, name string, a access.Access, mode fs.FileMode) (*os.File, erro
 	return f, nil
 }
 
-// A writer writes files in a folder, until the first error.
+// A writer writes files in a directory, until the first error.
 type writer struct {
 	access.Access
 	root *os.Root
@@ -188,13 +188,13 @@ func (w *writer) check(err error) {
 	}
 }
 
-// folder creates a folder with its parents, and sets its access, regardless of the umask.
-func (w *writer) folder(name string) {
+// directory creates a directory with its parents, and sets its access, regardless of the umask.
+func (w *writer) directory(name string) {
 	if w.err != nil || w.made[name] {
 		return
 	}
 	if parent := path.Dir(name); parent != name {
-		w.folder(parent)
+		w.directory(parent)
 		if err := w.root.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			w.check(err)
 			return
@@ -206,7 +206,7 @@ func (w *writer) folder(name string) {
 		w.check(err)
 		return
 	}
-	w.admit(f, w.Folder())
+	w.admit(f, w.Directory())
 	w.check(f.Close())
 }
 

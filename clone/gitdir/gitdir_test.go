@@ -28,8 +28,7 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-// source makes a repository with two commits, two branches and two tags, in a folder
-// whose name is hard to quote.
+// source makes a repository with two commits, two branches and two tags, in a directory whose name is hard to quote.
 func source(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), `a "quoted" #1; \source `)

@@ -12,8 +12,8 @@ import (
 
 // Module is an entry of .gitmodules (gitmodules(5)). Its content is not trusted.
 type Module struct {
-	Name    string // of the folder in .git/modules; may have slashes
-	Path    string // of the folder in the tree
+	Name    string // of the directory in .git/modules; may have slashes
+	Path    string // of the directory in the tree
 	URL     string // may be relative to that of the repository: ./ or ../
 	Branch  string // for git submodule update --remote
 	Shallow bool   // recommended by the repository
@@ -58,7 +58,7 @@ func (m Modules) Select(paths []string) (Modules, error) {
 	return selected, nil
 }
 
-// Dir returns the folder of the submodule's repository, relative to the .git of its parent.
+// Dir returns the directory of the submodule's repository, relative to the .git of its parent.
 func (m Module) Dir() string { return "modules/" + m.Name }
 
 const (
@@ -127,7 +127,7 @@ func (m Module) check() error {
 	case hasControl(m.Name) || hasControl(m.Path) || hasControl(m.URL) || hasControl(m.Branch):
 		return m.errorf("control characters in .gitmodules")
 	case !isRelative(m.Name) || len(m.Name) > 1<<10 || strings.HasPrefix(m.Name, "-"):
-		return m.errorf("its name leads out of .git/modules, or is not a valid folder name")
+		return m.errorf("its name leads out of .git/modules, or is not a valid directory name")
 	case m.Path == "":
 		return m.errorf("it has no path in .gitmodules")
 	case !isRelative(m.Path) || strings.HasPrefix(m.Path, "-"):

@@ -53,7 +53,7 @@ func (w *writer) refs(o Options) {
 	}
 	for _, r := range o.Refs {
 		if branch, ok := strings.CutPrefix(r.Target, branches); ok && r.Name == "HEAD" && !known[origin+branch].ID.IsZero() {
-			w.folder("refs/remotes/origin")
+			w.directory("refs/remotes/origin")
 			w.symbolic(origin+"HEAD", origin+branch)
 		}
 	}

@@ -23,11 +23,11 @@ func (w *writer) sparse(o Options) {
 	w.file("info/sparse-checkout", []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// cone returns the patterns of cone mode for folders: everything in a folder, and only the files in its parents. See
+// cone returns the patterns of cone mode for directories: everything in a directory, and only the files in its parents. See
 // git-sparse-checkout(1), "INTERNALS - CONE PATTERN SET".
-func cone(folders []string) []string {
+func cone(directories []string) []string {
 	whole, parents := make(map[string]bool), make(map[string]bool)
-	for _, f := range folders {
+	for _, f := range directories {
 		if f = path.Clean("/" + f); f == "/" {
 			return []string{"/*"} // all of it
 		}

@@ -13,7 +13,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// ConfigFile is the name of the file in the top folder that may say where the objects are.
+// ConfigFile is the name of the file in the top directory that may say where the objects are.
 const ConfigFile = ".lfsconfig"
 
 // endpoint is the URL of the batch API, with the headers of its requests.

@@ -50,7 +50,7 @@ func (f Filter) Wants(path string) bool {
 	return (len(f.include) == 0 || matchesAny(f.include, path)) && !matchesAny(f.exclude, path)
 }
 
-// matchesAny reports whether a pattern matches the file or a folder that contains it.
+// matchesAny reports whether a pattern matches the file or a directory that contains it.
 func matchesAny(patterns []string, path string) bool {
 	for _, pattern := range patterns {
 		for end := range len(path) + 1 {

@@ -39,9 +39,9 @@ type Client struct {
 	// "" if the server does not have the command. Authenticate is nil for repositories not reached over ssh.
 	Authenticate func(ctx context.Context) (href string, header map[string]string, err error)
 
-	Folder string // .git of a repository on this machine, or the bare repository; "" for one on a server
-	Config []byte // the content of .lfsconfig; nil for none
-	Ref    string // full name, for servers whose permissions depend on it; "" for none
+	Directory string // .git of a repository on this machine, or the bare repository; "" for one on a server
+	Config    []byte // the content of .lfsconfig; nil for none
+	Ref       string // full name, for servers whose permissions depend on it; "" for none
 
 	HTTP           httpclient.Options
 	AttemptTimeout time.Duration // of a request of the batch API; 0 for none. HTTP.Dial has to end a stalled download
@@ -64,7 +64,7 @@ func (c *Client) Fetch(ctx context.Context, pointers []Pointer, place func(p Poi
 	if wanted, err = f.empty(wanted); err != nil || len(wanted) == 0 {
 		return err
 	}
-	if c.Folder != "" {
+	if c.Directory != "" {
 		return f.local(ctx, wanted)
 	}
 	if f.endpoint, err = c.endpoint(ctx); err != nil {

@@ -83,12 +83,12 @@ func TestGitLFS(t *testing.T) {
 	if err := c.Fetch(t.Context(), pointers, over.place); err != nil {
 		t.Fatal(err)
 	}
-	if err := (&Client{Folder: filepath.Join(dir, ".git"), Temp: c.Temp}).Fetch(t.Context(), pointers, local.place); err != nil {
+	if err := (&Client{Directory: filepath.Join(dir, ".git"), Temp: c.Temp}).Fetch(t.Context(), pointers, local.place); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range pointers {
 		if want := string(contents[p.Path]); over[p.Path] != want || local[p.Path] != want {
-			t.Errorf("%s: %d bytes over HTTP, %d from the folder, want %d", p.Path, len(over[p.Path]), len(local[p.Path]), len(want))
+			t.Errorf("%s: %d bytes over HTTP, %d from the directory, want %d", p.Path, len(over[p.Path]), len(local[p.Path]), len(want))
 		}
 	}
 	if want := int64(len("one") + 1_200_000); received.Load() != want {
@@ -402,7 +402,7 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestFolder pins the errors for objects in a folder.
+// TestFolder pins the errors for objects in a directory.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -419,7 +419,7 @@ func TestFolder(t *testing.T) {
 	damaged, pipe := []byte("damaged"), []byte("pipe")
 	put(damaged, func(name string) error { return os.WriteFile(name, []byte("dAmaged"), 0o644) })
 	put(pipe, func(name string) error { return syscall.Mkfifo(name, 0o644) })
-	c := &Client{Folder: dir}
+	c := &Client{Directory: dir}
 	for want, content := range map[string][]byte{"the SHA-256 of its content differs": damaged, "not a file": pipe, "is not in the repository": one} {
 		err := c.Fetch(t.Context(), pointersTo(content), placed{}.place)
 		if err == nil || !strings.Contains(err.Error(), want) || !poll.IsPermanent(err) {

@@ -16,7 +16,7 @@ import (
 // local reads the objects from a repository on this machine, where git-lfs stores them as lfs/objects/OI/D…/OID.
 func (f *fetch) local(ctx context.Context, targets []*target) error {
 	return f.each(ctx, targets, func(_ context.Context, t *target) error {
-		name := filepath.Join(f.Folder, "lfs", "objects", t.oid[:2], t.oid[2:4], t.oid)
+		name := filepath.Join(f.Directory, "lfs", "objects", t.oid[:2], t.oid[2:4], t.oid)
 		file, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
 		if errors.Is(err, fs.ErrNotExist) {
 			return permanent(failure.New(failure.Missing, "%v is not in the repository", t), "fetch it there (git lfs fetch --all), or omit --lfs")

@@ -192,7 +192,7 @@ func pointerText(content []byte) string {
 	return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n", oidOf(content), len(content))
 }
 
-// gitLFS runs git with git-lfs, in a folder.
+// gitLFS runs git with git-lfs, in a directory.
 func gitLFS(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	servers.Need(t, "git-lfs")
@@ -208,7 +208,7 @@ func gitLFS(t testing.TB, dir string, args ...string) string {
 	return out.String()
 }
 
-// lfsRepo is a repository that git-lfs has made: the folder, and its .git.
+// lfsRepo is a repository that git-lfs has made: the directory, and its .git.
 func lfsRepo(t testing.TB, contents map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -137,8 +137,7 @@ func (p *packFile) find(id plumbing.Hash) (at int, found bool) {
 	return at, at < to && bytes.Equal(p.id(at), id[:])
 }
 
-// offset returns where the object at a place in the index is in the pack; 0 if the
-// index is malformed.
+// offset returns where the object at a place in the index is in the pack; 0 if the index is malformed.
 func (p *packFile) offset(at int) int64 {
 	if p.large == 0 {
 		return int64(binary.BigEndian.Uint32(p.index[p.offsets+at*p.stride:]))

@@ -1,4 +1,4 @@
-// Package local reads a Git repository in a folder on this machine, without git: its references, and its objects as a
+// Package local reads a Git repository in a directory on this machine, without git: its references, and its objects as a
 // pack. The layout is that of gitrepository-layout(5).
 //
 //	repo, err := local.Open("/srv/git/app.git")
@@ -33,7 +33,7 @@ var ErrNone = errors.New("not a Git repository")
 // ErrFormat means that the repository has a format that this package does not read.
 var ErrFormat = errors.New("which initbox does not read")
 
-// Repository is a repository in a folder. Only one goroutine may call its methods at a time.
+// Repository is a repository in a directory. Only one goroutine may call its methods at a time.
 type Repository struct {
 	dir    string // has HEAD
 	common string // has the rest: differs from dir in a worktree's (git-worktree(1))
@@ -42,8 +42,8 @@ type Repository struct {
 	sent   chan struct{} // closed when it has ended
 }
 
-// Open finds the repository at a path as git does: a bare one, the .git folder of a working
-// tree, or the folder that a .git file names.
+// Open finds the repository at a path as git does: a bare one, the .git directory of a working
+// tree, or the directory that a .git file names.
 func Open(path string) (*Repository, error) {
 	dir, err := locate(path)
 	if err != nil {
@@ -62,9 +62,9 @@ func Open(path string) (*Repository, error) {
 	return r, nil
 }
 
-// Folder returns the folder with the repository's other files, such as hooks: .git, or the
+// Directory returns the directory with the repository's other files, such as hooks: .git, or the
 // bare repository itself.
-func (r *Repository) Folder() string { return r.common }
+func (r *Repository) Directory() string { return r.common }
 
 // Close also ends a pack that is still being made.
 func (r *Repository) Close() error {
@@ -81,7 +81,7 @@ func (r *Repository) end() {
 	}
 }
 
-// locate returns the folder that has HEAD.
+// locate returns the directory that has HEAD.
 func locate(path string) (string, error) {
 	for _, suffix := range []string{"/.git", "", ".git/.git", ".git"} {
 		dir := path + suffix
@@ -109,7 +109,7 @@ func locate(path string) (string, error) {
 
 func isNotFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
-// follow reads a .git file, which names the folder.
+// follow reads a .git file, which names the directory.
 func follow(file string) (string, error) {
 	text, err := readFile(file, maxSmall)
 	if err != nil {
@@ -129,7 +129,7 @@ func relative(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// isRepository returns whether a folder has what git requires of a repository.
+// isRepository returns whether a directory has what git requires of a repository.
 func isRepository(dir string) (bool, error) {
 	if _, err := os.Lstat(filepath.Join(dir, "HEAD")); err != nil {
 		return false, unless(err)

@@ -50,8 +50,7 @@ func text(seed uint64, lines int) string {
 	return b.String()
 }
 
-// source makes a repository of some commits, with a merge, whose files have changed a
-// little from one to the next.
+// source makes a repository of some commits, with a merge, whose files have changed a little from one to the next.
 func source(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,8 +58,8 @@ func source(t *testing.T) string {
 	big := text(1, 2000)
 	for i := range 6 {
 		write(t, dir+"/big", fmt.Sprintf("%d\n%s", i, big))
-		write(t, fmt.Sprintf("%s/folder/%d/file", dir, i), text(uint64(i), 20))
-		write(t, dir+"/folder/same", text(9, 100))
+		write(t, fmt.Sprintf("%s/directory/%d/file", dir, i), text(uint64(i), 20))
+		write(t, dir+"/directory/same", text(9, 100))
 		servers.RunGit(t, dir, "add", ".")
 		servers.RunGit(t, dir, "commit", "-qm", fmt.Sprint(i))
 		if i == 2 {
@@ -94,8 +93,7 @@ func open(t *testing.T, path string) *local.Repository {
 	return r
 }
 
-// fetch has git read the pack, and returns the repository with it, and the names of
-// its objects.
+// fetch has git read the pack, and returns the repository with it, and the names of its objects.
 func fetch(t *testing.T, path string, q local.Request) (dir string, objects []string, shallow []plumbing.Hash) {
 	t.Helper()
 	r := open(t, path)
@@ -238,7 +236,7 @@ func TestPack(t *testing.T) {
 			same(t, "no blobs", got, listed(t, dir, "--filter=blob:none", "main"))
 			_, got, _ = fetch(t, path, local.Request{Wants: []plumbing.Hash{head}, Filter: "tree:0"})
 			same(t, "no trees", got, listed(t, dir, "--filter=tree:0", "main"))
-			blob, tree := id(t, dir, "main:big"), id(t, dir, "main~3:folder")
+			blob, tree := id(t, dir, "main:big"), id(t, dir, "main~3:directory")
 			_, got, _ = fetch(t, path, local.Request{Wants: []plumbing.Hash{blob, tree, blob}, Filter: "blob:none"})
 			want := append(listed(t, dir, "--filter=blob:none", "--filter-provided-objects", tree.String()), blob.String())
 			slices.Sort(want)
@@ -305,7 +303,7 @@ func TestRefs(t *testing.T) {
 	write(t, elsewhere+"/HEAD", "ref: refs/heads/main\n")
 	servers.RunGit(t, dir, "update-ref", "refs/heads/later", "main")
 	if g, w := got(elsewhere, "refs/heads/la"), id(t, dir, "main").String()+"\trefs/heads/later"; g != w {
-		t.Errorf("linked folders: %s", g)
+		t.Errorf("linked directories: %s", g)
 	}
 	servers.RunGit(t, dir, "checkout", "-q", "--detach", "side")
 	if g, w := got(dir, "HEAD"), id(t, dir, "side").String()+"\tHEAD"; g != w {

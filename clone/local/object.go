@@ -330,8 +330,7 @@ func (l *loose) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// cache keeps bases of deltas in two halves. When the newer half is full, it replaces the
-// older one.
+// cache keeps bases of deltas in two halves. When the newer half is full, it replaces the older one.
 type cache struct {
 	young, old map[cacheKey]cached
 	size       int

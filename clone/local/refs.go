@@ -61,7 +61,7 @@ func (r *Repository) Refs(prefixes ...string) ([]Ref, error) {
 	return r.finishRefs(found, peeled)
 }
 
-// filedRefs finds the references that have files. The slash makes WalkDir follow a folder
+// filedRefs finds the references that have files. The slash makes WalkDir follow a directory
 // that is a link, as git-new-workdir makes it.
 func (r *Repository) filedRefs(found map[string]Ref, prefixes []string, wanted func(string) bool) error {
 	return filepath.WalkDir(filepath.Join(r.common, "refs")+"/", func(file string, d fs.DirEntry, err error) error {
@@ -84,10 +84,10 @@ func (r *Repository) filedRefs(found map[string]Ref, prefixes []string, wanted f
 	})
 }
 
-// mayHold returns whether a name in a folder can begin with one of the prefixes.
-func mayHold(folder string, prefixes []string) bool {
+// mayHold returns whether a name in a directory can begin with one of the prefixes.
+func mayHold(directory string, prefixes []string) bool {
 	return len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool {
-		return strings.HasPrefix(folder, p) || strings.HasPrefix(p, folder)
+		return strings.HasPrefix(directory, p) || strings.HasPrefix(p, directory)
 	})
 }
 
@@ -213,8 +213,7 @@ type packedRef struct {
 	peeled bool // Peeled is known
 }
 
-// packedRefs reads packed-refs: see git-pack-refs(1), and "packed-refs" in
-// gitrepository-layout(5).
+// packedRefs reads packed-refs: see git-pack-refs(1), and "packed-refs" in gitrepository-layout(5).
 func (r *Repository) packedRefs() iter.Seq2[packedRef, error] {
 	return func(yield func(packedRef, error) bool) {
 		file, err := openFile(filepath.Join(r.common, "packed-refs"))

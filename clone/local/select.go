@@ -19,8 +19,7 @@ type Request struct {
 	Filter string // "blob:none", "tree:0"; "" for all objects
 }
 
-// selection is the set of objects that a request reaches, and finds them. It holds one bit
-// for each object in a pack.
+// selection is the set of objects that a request reaches, and finds them. It holds one bit for each object in a pack.
 type selection struct {
 	*store
 	ctx     context.Context

@@ -158,9 +158,8 @@ func (s *sender) whole(p *packFile, offset int64) error {
 	return w.Close()
 }
 
-// maxWhole is the size of the largest object that is assembled from deltas, which takes
-// memory for the object and its base. Git does not store larger blobs as deltas
-// (core.bigFileThreshold).
+// maxWhole is the size of the largest object that is assembled from deltas, which takes memory for the object and its
+// base. Git does not store larger blobs as deltas (core.bigFileThreshold).
 const maxWhole = 512 << 20
 
 // file sends a loose object.
@@ -217,8 +216,7 @@ type window struct {
 
 func (w *window) reset(p *packFile) { w.pack, w.buf, w.from = p, w.buf[:0], 0 }
 
-// bytes returns the first of the entries, or as much of it as fits. It also reads the
-// entries that follow closely.
+// bytes returns the first of the entries, or as much of it as fits. It also reads the entries that follow closely.
 func (w *window) bytes(entries []entry) ([]byte, error) {
 	from, to := entries[0].from, min(entries[0].to, entries[0].from+windowSize)
 	if from < w.from || to > w.from+int64(len(w.buf)) {

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// store reads a repository's objects: from packs and files, its own and those of the
-// repositories that it borrows from.
+// store reads a repository's objects: from packs and files, its own and those of the repositories that it borrows from.
 type store struct {
 	dirs  []string        // of objects
 	packs []*packFile     // never reordered, so that an object is always found in the same one
@@ -52,8 +51,7 @@ func (s *store) release() {
 	}
 }
 
-// borrow adds a folder of objects, and the folders that its info/alternates names, see
-// gitrepository-layout(5).
+// borrow adds a directory of objects, and the directories that its info/alternates names, see gitrepository-layout(5).
 func (s *store) borrow(dir string, depth int) error {
 	if slices.Contains(s.dirs, dir) {
 		return nil

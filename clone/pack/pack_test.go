@@ -93,7 +93,7 @@ func git(t testing.TB, dir string, stdin []byte, args ...string) []byte {
 }
 
 // repository makes a repository in which files change a little from commit to commit, with an annotated tag, and
-// returns its folder.
+// returns its directory.
 func repository(t testing.TB, commits int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 // refuse returns a permanent error: another attempt would fail in the same way.
 func refuse(format string, args ...any) error {
 	f := failure.New(failure.Local, format, args...)
-	f.Hint = "name a folder that may be replaced by the tree, such as a subfolder of a volume"
+	f.Hint = "name a directory that may be replaced by the tree, such as a subdirectory of a volume"
 	return poll.Permanent(f)
 }
 

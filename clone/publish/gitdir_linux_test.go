@@ -9,12 +9,12 @@ import (
 	"initbox/test/servers"
 )
 
-// The folder of .git is replaced with the tree, and vouches for both.
+// The directory of .git is replaced with the tree, and vouches for both.
 func TestGitDir(t *testing.T) {
 	for _, c := range []struct {
 		name, link string
 		mounted    []string
-	}{{name: "folders"}, {name: "link", link: "current"}, {name: "mount points", mounted: []string{"app", "git"}}, {name: "one of each", mounted: []string{"git"}}} {
+	}{{name: "directories"}, {name: "link", link: "current"}, {name: "mount points", mounted: []string{"app", "git"}}, {name: "one of each", mounted: []string{"git"}}} {
 		t.Run(c.name, func(t *testing.T) {
 			top := t.TempDir()
 			o := Options{Dir: filepath.Join(top, "app"), GitDir: filepath.Join(top, "git"), Link: c.link}

@@ -24,8 +24,7 @@ import (
 	"initbox/test/soak"
 )
 
-// TestMain is, with $PUBLISH_CHILD, a run that publishes a tree of generations:
-// each file holds its number.
+// TestMain is, with $PUBLISH_CHILD, a run that publishes a tree of generations: each file holds its number.
 func TestMain(m *testing.M) {
 	if uid, err := strconv.Atoi(os.Getenv("PUBLISH_UID")); err == nil {
 		if err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(uid), syscall.Setuid(uid)); err != nil {
@@ -49,8 +48,8 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	folders = 12
-	perEach = 8
+	directories = 12
+	perEach     = 8
 )
 
 // hashOf is the commit of a generation.
@@ -75,7 +74,7 @@ func child(o Options, generation string, git bool, how string) error {
 	if err != nil {
 		return err
 	}
-	for i := range folders {
+	for i := range directories {
 		dir := filepath.Join(s.Tree, fmt.Sprintf("d%d", i), "sub")
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
@@ -147,7 +146,7 @@ func wholeGeneration(path string, git bool) (string, error) {
 		files++
 		return nil
 	})
-	want := folders*perEach + 1
+	want := directories*perEach + 1
 	if git {
 		want++
 	}
@@ -160,16 +159,16 @@ func wholeGeneration(path string, git bool) (string, error) {
 type killCase struct {
 	name, how string
 	link, git bool
-	mount     string // what the folder is; "" for a real folder
+	mount     string // what the directory is; "" for a real directory
 }
 
-// TestKilled kills runs at many moments. Whatever they were doing, the folder is the old tree or the new one; where it
+// TestKilled kills runs at many moments. Whatever they were doing, the directory is the old tree or the new one; where it
 // is a mount point that holds only if there is a marker. The next run leaves nothing but its tree.
 func TestKilled(t *testing.T) {
 	servers.Slow(t)
 	cases := []killCase{
-		{name: "folder", git: true},
-		{name: "folder without .git"},
+		{name: "directory", git: true},
+		{name: "directory without .git"},
 		{name: "link", link: true, git: true},
 		{name: "link without .git", link: true},
 		{name: "mount", git: true, mount: "tmpfs"},
@@ -262,7 +261,7 @@ func (k *killing) finish(generation string) time.Duration {
 	if sha := current(k, k.o); sha != hashOf(generation) {
 		k.Fatalf("current %q", sha)
 	}
-	want := folders*perEach + 1
+	want := directories*perEach + 1
 	if k.git {
 		want++
 	}
@@ -317,8 +316,7 @@ func (k *killing) look() error {
 	return whole
 }
 
-// Runs at once each find the folder free or wait; one after the other publishes, or
-// has nothing to do.
+// Runs at once each find the directory free or wait; one after the other publishes, or has nothing to do.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)

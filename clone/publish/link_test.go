@@ -61,9 +61,9 @@ func TestLinkIsRefused(t *testing.T) {
 		_, err := Open(t.Context(), Options{Dir: dir, Link: name})
 		requireRefused(t, err, "link")
 	}
-	tree{"folder/x": "x", "file": "x"}.write(t, dir)
+	tree{"directory/x": "x", "file": "x"}.write(t, dir)
 	before := read(t, dir)
-	for _, name := range []string{"folder", "file"} {
+	for _, name := range []string{"directory", "file"} {
 		_, err := Open(t.Context(), Options{Dir: dir, Link: name})
 		requireRefused(t, err, "not a symbolic link")
 		requireTree(t, dir, before)

@@ -15,8 +15,8 @@ import (
 	"initbox/internal/poll"
 )
 
-// lock is held by the run that works on a folder. It is a file, because NFS has no locks
-// on folders, and it is beside the folder, because that is replaced. The kernel releases
+// lock is held by the run that works on a directory. It is a file, because NFS has no locks
+// on directories, and it is beside the directory, because that is replaced. The kernel releases
 // the lock when the process ends; the next run locks the file that a killed one left.
 type lock struct {
 	dir  *os.File
@@ -98,8 +98,7 @@ func (l *lock) try() error {
 	return errLocked{}
 }
 
-// open opens the file, and creates it if it is missing. Every user may lock it: several
-// users may write to a volume.
+// open opens the file, and creates it if it is missing. Every user may lock it: several users may write to a volume.
 func (l *lock) open() (*os.File, error) {
 	for {
 		f, err := openAt(l.dir, l.name, unix.O_RDWR, 0)
@@ -134,8 +133,7 @@ func regular(f *os.File) error {
 	return err
 }
 
-// is returns whether f is the file that has the lock's name: it may have been removed
-// between open and flock.
+// is returns whether f is the file that has the lock's name: it may have been removed between open and flock.
 func (l *lock) is(f *os.File) bool {
 	opened, err := dirfd.Stat(f)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	longestMark  = 1 << 20
 )
 
-// hasGit returns whether a tree has a .git folder, which then holds its marker.
+// hasGit returns whether a tree has a .git directory, which then holds its marker.
 func hasGit(tree *os.File) bool {
 	s, err := dirfd.Lstat(tree, gitName)
 	return err == nil && dirfd.IsDir(s)
@@ -42,7 +42,7 @@ func (t *Target) openGitDir(tree *os.File) (*os.File, error) {
 	return openDir(tree, gitName)
 }
 
-// changed returns how the folder differs from what was published, or "".
+// changed returns how the directory differs from what was published, or "".
 func (t *Target) changed(r *record, tree *os.File) (string, error) {
 	reason, err := r.Seal.changed(tree, whole, t.keeps)
 	if reason != "" || err != nil || t.git == nil {
@@ -59,7 +59,7 @@ func (t *Target) changed(r *record, tree *os.File) (string, error) {
 	return r.Git.changed(git, repository, t.git.keeps)
 }
 
-// outerMarker returns the name, in the base folder, of a marker outside the tree.
+// outerMarker returns the name, in the base directory, of a marker outside the tree.
 func (t *Target) outerMarker(hash string) string {
 	if t.link() {
 		return "." + hash + t.prefix + markerSuffix

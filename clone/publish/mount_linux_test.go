@@ -14,8 +14,7 @@ import (
 	"initbox/test/servers"
 )
 
-// A mount point keeps its inode, its permissions, lost+found and what is mounted in
-// it; all else becomes the tree.
+// A mount point keeps its inode, its permissions, lost+found and what is mounted in it; all else becomes the tree.
 func TestMountPoint(t *testing.T) {
 	for _, kind := range []string{"tmpfs", "bind", "without exchange"} {
 		t.Run(kind, func(t *testing.T) {
@@ -67,13 +66,13 @@ func TestMountPoint(t *testing.T) {
 				}
 			}
 			if after, _ := os.Stat(dir); !os.SameFile(before, after) || after.Mode() != before.Mode() {
-				t.Errorf("the folder is another, or has mode %v", after.Mode())
+				t.Errorf("the directory is another, or has mode %v", after.Mode())
 			}
 		})
 	}
 }
 
-// What is mounted further down would go with its folder: refused before anything is
+// What is mounted further down would go with its directory: refused before anything is
 // made, and so is a tree that has a mount's name.
 func TestMountsInTheWay(t *testing.T) {
 	top := t.TempDir()
@@ -145,7 +144,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A folder of an image's lower layer cannot be renamed.
+// A directory of an image's lower layer cannot be renamed.
 func TestLowerLayer(t *testing.T) {
 	top := t.TempDir()
 	servers.Tmpfs(t, top, "size=10m") // an overlay cannot be on an overlay

@@ -7,8 +7,8 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// mountsBelow returns the names of the mount points directly in a folder, and the path of
-// one further down, which would move with its parent folder.
+// mountsBelow returns the names of the mount points directly in a directory, and the path of
+// one further down, which would move with its parent directory.
 func mountsBelow(points []dirfd.MountPoint, path string) (direct []string, deep string) {
 	prefix := strings.TrimSuffix(path, "/") + "/"
 	for _, p := range points {

@@ -15,12 +15,12 @@ import (
 	"initbox/internal/poll"
 )
 
-// place is where a folder is, and where its lock, stage and outer marker are.
+// place is where a directory is, and where its lock, stage and outer marker are.
 type place struct {
-	path   string   // of the folder, links resolved; in link mode of the folder that holds the link
-	base   *os.File // the folder that holds the lock, the stage and some markers
+	path   string   // of the directory, links resolved; in link mode of the directory that holds the link
+	base   *os.File // the directory that holds the lock, the stage and some markers
 	prefix string   // of their names
-	name   string   // of the folder in base; "." if it is base itself; "" in link mode
+	name   string   // of the directory in base; "." if it is base itself; "" in link mode
 }
 
 const (
@@ -33,10 +33,10 @@ const (
 func (p *place) inside() bool { return p.name == "." }
 func (p *place) link() bool   { return p.name == "" }
 
-// find returns the place of a folder, and refuses one that must not be replaced.
+// find returns the place of a directory, and refuses one that must not be replaced.
 func find(o Options) (p *place, err error) {
 	if o.Dir == "" {
-		return nil, poll.Permanent(failure.New(failure.Local, "no folder to clone into"))
+		return nil, poll.Permanent(failure.New(failure.Local, "no directory to clone into"))
 	}
 	p = new(place)
 	if p.path, err = follow(o.Dir); err != nil {
@@ -47,7 +47,7 @@ func find(o Options) (p *place, err error) {
 	}
 	parent, err := os.Open(filepath.Dir(p.path))
 	if err != nil {
-		return nil, explain("open the folder of "+o.Dir, err)
+		return nil, explain("open the directory of "+o.Dir, err)
 	}
 	p.base, p.name = parent, filepath.Base(p.path)
 	inside, err := p.isInside()
@@ -69,7 +69,7 @@ func find(o Options) (p *place, err error) {
 	return p, nil
 }
 
-// findLink finds the folder of the worktrees.
+// findLink finds the directory of the worktrees.
 func (p *place) findLink(o Options) error {
 	if o.Link != filepath.Base(o.Link) || o.Link == "." || o.Link == ".." || o.Link == "/" || o.Link == worktrees {
 		return refuse("the link's name, %q, is not a file name", o.Link)
@@ -92,7 +92,7 @@ func (p *place) findLink(o Options) error {
 	return nil
 }
 
-// follow returns the absolute path of a folder that may be missing. It resolves symbolic
+// follow returns the absolute path of a directory that may be missing. It resolves symbolic
 // links, except another user's, which it refuses.
 func follow(dir string) (string, error) {
 	path, err := filepath.Abs(dir)
@@ -104,7 +104,7 @@ func follow(dir string) (string, error) {
 	}
 	stat, err := os.Stat(path)
 	if err == nil && !stat.IsDir() {
-		return "", refuse("%s exists and is not a folder", dir)
+		return "", refuse("%s exists and is not a directory", dir)
 	}
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
@@ -117,24 +117,23 @@ func follow(dir string) (string, error) {
 	return path, nil
 }
 
-// ownLinks refuses a path through a link that a user has put into another user's folder.
-// In a folder that everyone may write to, such a link could make this run replace a
-// folder that the link's owner may not. The rule is that of fs.protected_symlinks, see
-// proc_sys_fs(5).
+// ownLinks refuses a path through a link that a user has put into another user's directory. In a directory that
+// everyone may write to, such a link could make this run replace a directory that the link's owner may not. The rule is
+// that of fs.protected_symlinks, see proc_sys_fs(5).
 func ownLinks(path string) error {
 	for ; path != "/"; path = filepath.Dir(path) {
-		var link, folder unix.Stat_t
+		var link, directory unix.Stat_t
 		if unix.Lstat(path, &link) != nil || link.Mode&unix.S_IFMT != unix.S_IFLNK || link.Uid == 0 || int(link.Uid) == os.Geteuid() {
 			continue
 		}
-		if unix.Stat(filepath.Dir(path), &folder) == nil && folder.Uid != link.Uid {
-			return refuse("%s is a symbolic link that user %d has put into a folder of user %d", path, link.Uid, folder.Uid)
+		if unix.Stat(filepath.Dir(path), &directory) == nil && directory.Uid != link.Uid {
+			return refuse("%s is a symbolic link that user %d has put into a directory of user %d", path, link.Uid, directory.Uid)
 		}
 	}
 	return nil
 }
 
-// followParent is follow for a missing folder. It creates the parent folders.
+// followParent is follow for a missing directory. It creates the parent directories.
 func followParent(path string) (string, error) {
 	if to, err := os.Readlink(path); err == nil {
 		return "", refuse("%s is a symbolic link to %s, which does not exist", path, failure.Printable(to))
@@ -147,7 +146,7 @@ func followParent(path string) (string, error) {
 	return filepath.Join(parent, filepath.Base(path)), err
 }
 
-// isInside returns whether the content of the folder has to be replaced, not the folder
+// isInside returns whether the content of the directory has to be replaced, not the directory
 // itself: because it is a mount point, or because its parent is not writable.
 func (p *place) isInside() (bool, error) {
 	if p.path == "/" {
@@ -170,7 +169,7 @@ func (p *place) isInside() (bool, error) {
 	return unix.Faccessat(int(p.base.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil, nil
 }
 
-// precious returns whether a folder belongs to the system and must not be replaced by a
+// precious returns whether a directory belongs to the system and must not be replaced by a
 // repository. Some of them may be replaced if a volume is mounted there.
 func precious(path string, mounted bool) bool {
 	never := []string{"/", "/dev", "/proc", "/sys"}

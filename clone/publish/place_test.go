@@ -28,7 +28,7 @@ func TestNotAFolder(t *testing.T) {
 	dir := t.TempDir()
 	tree{"file": "x", "dangling": "-> nowhere", "loop": "-> loop"}.write(t, dir)
 	before := read(t, dir)
-	for name, text := range map[string]string{"file": "not a folder", "dangling": "nowhere, which does not exist"} {
+	for name, text := range map[string]string{"file": "not a directory", "dangling": "nowhere, which does not exist"} {
 		_, err := Open(t.Context(), Options{Dir: filepath.Join(dir, name)})
 		requireRefused(t, err, text)
 	}
@@ -39,12 +39,12 @@ func TestNotAFolder(t *testing.T) {
 	}
 	_, err := Open(t.Context(), Options{})
 	if err == nil {
-		t.Error("no folder: no error")
+		t.Error("no directory: no error")
 	}
 	requireTree(t, dir, before)
 }
 
-// A link to a folder is followed: the folder becomes the tree, the link stays.
+// A link to a directory is followed: the directory becomes the tree, the link stays.
 func TestLinkToFolder(t *testing.T) {
 	dir := t.TempDir()
 	tree{"real/app/old": "x", "to": "-> real/app"}.write(t, dir)
@@ -170,7 +170,7 @@ func TestSyncAll(t *testing.T) {
 	}
 }
 
-// TestOthersLink has another user put a link into a folder that all may write to.
+// TestOthersLink has another user put a link into a directory that all may write to.
 func TestOthersLink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes links of others")
@@ -200,6 +200,6 @@ func TestOthersLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := open(); err != nil {
-		t.Errorf("the link of the folder's owner: %v", err)
+		t.Errorf("the link of the directory's owner: %v", err)
 	}
 }

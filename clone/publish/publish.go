@@ -1,5 +1,5 @@
-// Package publish replaces a folder with a finished tree. At every instant, and after a kill at any instant, the folder
-// is absent, or it is the complete old tree, or the complete new one. Where the kernel cannot replace the folder
+// Package publish replaces a directory with a finished tree. At every instant, and after a kill at any instant, the directory
+// is absent, or it is the complete old tree, or the complete new one. Where the kernel cannot replace the directory
 // atomically, because something is mounted on it, the marker keeps the promise: it exists only while the tree is
 // complete.
 //
@@ -13,9 +13,9 @@
 //	... // write the files below stage.Tree
 //	err = target.Publish(ctx, stage, publish.Marker{URL: url, Ref: ref, SHA: sha})
 //
-// The files, by the kind of folder:
+// The files, by the kind of directory:
 //
-//	a real folder   /data/app                the tree
+//	a real directory   /data/app                the tree
 //	                /data/.app.initbox-lock  locked by the run that works on it
 //	                /data/.app.initbox-…     the stage, where the next tree is made
 //	a mount point   /app                     the tree
@@ -26,7 +26,7 @@
 //	                /data/.worktrees/.initbox-lock
 //	                /data/.worktrees/.initbox-…
 //
-// The marker is .git/initbox.json, wherever .git is. Without a .git folder it is beside
+// The marker is .git/initbox.json, wherever .git is. Without a .git directory it is beside
 // the lock: .app.initbox.json, .initbox.json or .HASH.initbox.json.
 package publish
 
@@ -37,32 +37,29 @@ import (
 	"initbox/clone/access"
 )
 
-// Options say which folder is replaced, and how.
+// Options say which directory is replaced, and how.
 type Options struct {
-	// Dir is replaced; if it is a symbolic link, the folder that it points to is. Its
-	// old content is removed, except for mount points in it and the lost+found of an
-	// ext4 volume. Missing parent folders are created.
+	// Dir is replaced; if it is a symbolic link, the directory that it points to is. Its old content is removed, except
+	// for mount points in it and the lost+found of an ext4 volume. Missing parent directories are created.
 	Dir string
 
 	// Link, if not empty, is the name of a symbolic link in Dir that will point to
 	// .worktrees/HASH in Dir, as with git-sync. Nothing else in Dir is touched.
 	Link string
 
-	// GitDir, if not empty, is a folder outside Dir for the tree's .git. It is replaced
+	// GitDir, if not empty, is a directory outside Dir for the tree's .git. It is replaced
 	// together with Dir, after it, and holds the marker.
 	GitDir string
 
-	// Keep leaves the tree that the link pointed to before until the next Open, for
-	// programs that still read it.
+	// Keep leaves the tree that the link pointed to before until the next Open, for programs that still read it.
 	Keep bool
 
-	Access access.Access // of the folder itself; a mount point keeps its own
+	Access access.Access // of the directory itself; a mount point keeps its own
 	NoSync bool          // let the kernel decide when to write to the disk: for measurements
 	Log    *slog.Logger
 }
 
-// Marker records what a folder holds. It contains nothing secret: everyone who can read
-// the folder can read it.
+// Marker records what a directory holds. It contains nothing secret: everyone who can read the directory can read it.
 type Marker struct {
 	URL     string          `json:"url"` // without credentials
 	Ref     string          `json:"ref"`

@@ -17,11 +17,11 @@ import (
 	"initbox/internal/poll"
 )
 
-// tree describes a folder: paths of files with their content, of links with
-// "-> " and where they lead, of folders with a slash at the end.
+// tree describes a directory: paths of files with their content, of links with
+// "-> " and where they lead, of directories with a slash at the end.
 type tree map[string]string
 
-// write makes what t describes in the folder dir.
+// write makes what t describes in the directory dir.
 func (t tree) write(tb testing.TB, dir string) {
 	tb.Helper()
 	for name, content := range t {
@@ -128,7 +128,7 @@ func tryPut(tb testing.TB, o Options, sha string, what tree) error {
 	return t.Publish(context.Background(), s, Marker{URL: "https://example.com/x", Ref: "refs/heads/main", SHA: sha, Options: "o", Result: []byte(`{"a":1}`)})
 }
 
-// current returns the commit that the folder is known to hold, or "".
+// current returns the commit that the directory is known to hold, or "".
 func current(tb testing.TB, o Options) string {
 	tb.Helper()
 	t := open(tb, o)

@@ -11,10 +11,9 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Publish replaces the folder with the staged tree, and removes the old one. On an
-// error the old tree stays, except for folders of an image's lower layer, which cannot
-// be moved back, and for a link that already points to the new tree. Once the
-// replacement has begun, the end of ctx does not stop it.
+// Publish replaces the directory with the staged tree, and removes the old one. On an error the old tree stays, except
+// for directories of an image's lower layer, which cannot be moved back, and for a link that already points to the new
+// tree. Once the replacement has begun, the end of ctx does not stop it.
 func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 	if err := t.publish(ctx, s, m); err != nil {
 		return explain("publish "+t.options.Dir, err)
@@ -57,8 +56,7 @@ func (t *Target) publish(ctx context.Context, s *Stage, m Marker) error {
 	return tree.back(git.back(err))
 }
 
-// mark seals the staged tree and writes its marker. It returns whether the marker is
-// outside the tree.
+// mark seals the staged tree and writes its marker. It returns whether the marker is outside the tree.
 func (t *Target) mark(s *Stage, m Marker) (outer bool, err error) {
 	r := &record{Format: recordFormat, Marker: m}
 	seal := func(root *os.File, of part, skip func(string) bool) *seal {
@@ -76,8 +74,7 @@ func (t *Target) mark(s *Stage, m Marker) (outer bool, err error) {
 	return s.writeMarker(r, t.options.Access.Owner)
 }
 
-// checkNames refuses a tree whose names collide with initbox's own or with mount
-// points.
+// checkNames refuses a tree whose names collide with initbox's own or with mount points.
 func (t *Target) checkNames(s *Stage) error {
 	all, err := names(s.tree)
 	if err != nil {
@@ -94,10 +91,9 @@ func (t *Target) checkNames(s *Stage) error {
 	return nil
 }
 
-// sync writes the staged tree to the disk before it becomes visible. Without it, a
-// power cut could leave new names on empty files, with a marker that vouches for
-// them. One syncfs takes a tenth of the time of an fsync for each file, although it
-// also writes what other programs have left unwritten on the file system.
+// sync writes the staged tree to the disk before it becomes visible. Without it, a power cut could leave new names on
+// empty files, with a marker that vouches for them. One syncfs takes a tenth of the time of an fsync for each file,
+// although it also writes what other programs have left unwritten on the file system.
 func (t *Target) sync(s *Stage) error {
 	if t.options.NoSync {
 		return nil
@@ -114,7 +110,7 @@ func (t *Target) sync(s *Stage) error {
 	return err
 }
 
-// syncAll writes each file in a folder, and the names in it, to the disk.
+// syncAll writes each file in a directory, and the names in it, to the disk.
 func syncAll(dir *os.File) error {
 	var all []string
 	err := dirfd.ReadDir(dir, make([]byte, 8<<10), func(name string, kind byte) {

@@ -11,8 +11,8 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// removeAll removes a file, or a folder with its content. It does not follow links, nor
-// enter mount points: those are volumes. It makes read-only folders writable first.
+// removeAll removes a file, or a directory with its content. It does not follow links, nor
+// enter mount points: those are volumes. It makes read-only directories writable first.
 func removeAll(dir *os.File, name string) error {
 	stat, err := dirfd.Lstat(dir, name)
 	if errors.Is(err, unix.ENOENT) {
@@ -29,7 +29,7 @@ func removeAll(dir *os.File, name string) error {
 		return removing(dir, name, err)
 	}
 	if dirfd.IsDir(stat) {
-		return (&remover{mount: here.Mount, buf: make([]byte, 32<<10)}).folder(dir, name)
+		return (&remover{mount: here.Mount, buf: make([]byte, 32<<10)}).directory(dir, name)
 	}
 	return nil
 }
@@ -41,21 +41,21 @@ func removing(dir *os.File, name string, err error) error {
 	return named("remove", dir, name, err)
 }
 
-// remover removes folders on one mount.
+// remover removes directories on one mount.
 type remover struct {
 	mount dirfd.Mount
 	buf   []byte
 
-	top    *os.File // the outermost folder that is being removed
-	depth  int      // how many nested folders are open
-	lifted []string // names, in top, of folders that were moved up from further down
+	top    *os.File // the outermost directory that is being removed
+	depth  int      // how many nested directories are open
+	lifted []string // names, in top, of directories that were moved up from further down
 }
 
-// deepest is the largest number of nested folders that are open at once: a tree may be
+// deepest is the largest number of nested directories that are open at once: a tree may be
 // deeper than the number of files that a process may have open.
 const deepest = 64
 
-func (r *remover) folder(parent *os.File, name string) error {
+func (r *remover) directory(parent *os.File, name string) error {
 	here, err := dirfd.Inspect(parent, name)
 	if err == nil && (here.MountRoot || here.Mount != r.mount) {
 		err = unix.EBUSY
@@ -72,7 +72,7 @@ func (r *remover) folder(parent *os.File, name string) error {
 	return removing(parent, name, dirfd.RemoveDir(parent, name))
 }
 
-// lift moves a folder up to the top, where it is removed later, and returns whether it could.
+// lift moves a directory up to the top, where it is removed later, and returns whether it could.
 func (r *remover) lift(parent *os.File, name string) bool {
 	as := strings.ToLower(rand.Text())
 	if rename(parent, name, r.top, as) != nil {
@@ -82,7 +82,7 @@ func (r *remover) lift(parent *os.File, name string) bool {
 	return true
 }
 
-// empty removes the content of a folder.
+// empty removes the content of a directory.
 func (r *remover) empty(parent *os.File, name string) error {
 	unlock := func() bool { // only its owner may do that
 		return dirfd.Chmod(parent, name, 0o700) == nil
@@ -99,7 +99,7 @@ func (r *remover) empty(parent *os.File, name string) error {
 		r.top = dir
 	}
 	defer func() { r.depth-- }()
-	var folders, files []string
+	var directories, files []string
 	err = dirfd.ReadDir(dir, r.buf, func(entry string, kind byte) {
 		if kind == unix.DT_UNKNOWN {
 			if stat, err := dirfd.Lstat(dir, entry); err == nil && dirfd.IsDir(stat) {
@@ -107,7 +107,7 @@ func (r *remover) empty(parent *os.File, name string) error {
 			}
 		}
 		if kind == unix.DT_DIR {
-			folders = append(folders, entry)
+			directories = append(directories, entry)
 		} else {
 			files = append(files, entry)
 		}
@@ -124,10 +124,10 @@ func (r *remover) empty(parent *os.File, name string) error {
 			return err
 		}
 	}
-	for _, entry := range folders {
-		err := r.folder(dir, entry)
+	for _, entry := range directories {
+		err := r.directory(dir, entry)
 		if errors.Is(err, unix.EACCES) && unlock() {
-			err = r.folder(dir, entry)
+			err = r.directory(dir, entry)
 		}
 		if err != nil {
 			return err
@@ -137,7 +137,7 @@ func (r *remover) empty(parent *os.File, name string) error {
 		last := len(r.lifted) - 1
 		next := r.lifted[last]
 		r.lifted = r.lifted[:last]
-		if err := r.folder(dir, next); err != nil {
+		if err := r.directory(dir, next); err != nil {
 			return err
 		}
 	}

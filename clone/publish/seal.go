@@ -20,11 +20,10 @@ import (
 	"initbox/internal/failure"
 )
 
-// seal is a digest by which a later run sees whether a tree has changed: the names of
-// files, their executable bits, sizes and modification times, and the targets of links.
-// It leaves out what the kubelet changes at each mount (fsGroup changes the group, the
-// permissions and the inode's time), and the parts of .git that even reading commands
-// such as git status write.
+// seal is a digest by which a later run sees whether a tree has changed: the names of files, their executable bits,
+// sizes and modification times, and the targets of links. It leaves out what the kubelet changes at each mount (fsGroup
+// changes the group, the permissions and the inode's time), and the parts of .git that even reading commands such as
+// git status write.
 type seal struct {
 	Digest string           `json:"digest"`
 	Files  int              `json:"files"`
@@ -32,7 +31,7 @@ type seal struct {
 	Packs  map[string]int64 `json:"packs,omitempty"`
 }
 
-// part selects which entries of a folder are sealed.
+// part selects which entries of a directory are sealed.
 type part int
 
 const (
@@ -45,14 +44,14 @@ const (
 // files are not: git status writes the index, and git fetch writes many more.
 var repositoryFiles = []string{"HEAD", "packed-refs", "shallow"}
 
-// repositorySkipped are the folders of a repository that are not sealed.
+// repositorySkipped are the directories of a repository that are not sealed.
 var repositorySkipped = []string{"hooks", "info", "lfs", "logs", "objects", "worktrees"}
 
 // of returns which part of an entry is sealed, and whether any is.
-func (p part) of(at, name string, folder bool) (part, bool) {
+func (p part) of(at, name string, directory bool) (part, bool) {
 	switch p {
 	case repository:
-		if !folder {
+		if !directory {
 			return whole, slices.Contains(repositoryFiles, name) || strings.HasSuffix(name, ".lock")
 		}
 		if name == "refs" {
@@ -60,22 +59,22 @@ func (p part) of(at, name string, folder bool) (part, bool) {
 		}
 		return repository, !slices.Contains(repositorySkipped, name)
 	case refs:
-		return whole, folder && name == "heads"
+		return whole, directory && name == "heads"
 	}
-	if at == "" && name == gitName && folder {
+	if at == "" && name == gitName && directory {
 		return repository, true
 	}
 	return whole, true
 }
 
-// walk computes a seal. Several goroutines read folders.
+// walk computes a seal. Several goroutines read directories.
 type walk struct {
 	root *os.File
 	skip func(name string) bool // at the top
 
 	mu      sync.Mutex
 	more    sync.Cond
-	todo    []folder
+	todo    []directory
 	busy    int
 	err     error
 	digests []digest
@@ -85,7 +84,7 @@ type walk struct {
 	repositories []string
 }
 
-type folder struct {
+type directory struct {
 	path string
 	part part
 }
@@ -97,7 +96,7 @@ type digest struct {
 
 // sealOf computes the seal of a tree or a repository.
 func sealOf(root *os.File, of part, skip func(name string) bool) (*walk, error) {
-	w := &walk{root: root, skip: skip, todo: []folder{{part: of}}}
+	w := &walk{root: root, skip: skip, todo: []directory{{part: of}}}
 	w.more.L = &w.mu
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), 8) {
@@ -137,12 +136,12 @@ func (w *walk) work() {
 	}
 }
 
-// take adds what a reader found in a folder.
+// take adds what a reader found in a directory.
 func (w *walk) take(r *reader, err error) {
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-	w.todo = append(w.todo, r.folders...)
+	w.todo = append(w.todo, r.directories...)
 	if r.objects {
 		w.repositories = append(w.repositories, r.at.path)
 	}
@@ -153,26 +152,26 @@ func (w *walk) take(r *reader, err error) {
 	if r.newest > w.sum.Newest {
 		w.sum.Newest, w.newest = r.newest, r.newestPath
 	}
-	if len(r.folders) > 0 || w.busy == 0 {
+	if len(r.directories) > 0 || w.busy == 0 {
 		w.more.Broadcast()
 	}
 }
 
-// reader reads one folder after another.
+// reader reads one directory after another.
 type reader struct {
 	*walk
 	dirents []byte
 	entries []entry
 	record  []byte
 
-	at         folder
-	folders    []folder
-	sealed     bool
-	objects    bool // it is a repository with objects
-	sum        [sha256.Size]byte
-	files      int
-	newest     int64
-	newestPath string
+	at          directory
+	directories []directory
+	sealed      bool
+	objects     bool // it is a repository with objects
+	sum         [sha256.Size]byte
+	files       int
+	newest      int64
+	newestPath  string
 }
 
 type entry struct {
@@ -181,9 +180,9 @@ type entry struct {
 	part part
 }
 
-func (r *reader) read(at folder) error {
-	r.at, r.folders, r.entries, r.files, r.newest, r.objects = at, r.folders[:0], r.entries[:0], 0, 0, false
-	// An os.File would cost two more system calls for each folder.
+func (r *reader) read(at directory) error {
+	r.at, r.directories, r.entries, r.files, r.newest, r.objects = at, r.directories[:0], r.entries[:0], 0, 0, false
+	// An os.File would cost two more system calls for each directory.
 	dir, err := dirfd.OpenFD(r.root, cmp.Or(at.path, "."), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
@@ -228,10 +227,10 @@ func (r *reader) list(dir dirfd.FD) error {
 	return cmp.Or(err, failed)
 }
 
-// add adds an entry to the record of its folder.
+// add adds an entry to the record of its directory.
 func (r *reader) add(dir dirfd.FD, e entry) error {
 	if e.kind == unix.DT_DIR {
-		r.folders = append(r.folders, folder{below(r.at.path, e.name), e.part})
+		r.directories = append(r.directories, directory{below(r.at.path, e.name), e.part})
 		if r.at.part == repository || e.part == repository {
 			return nil // it is recorded only if a file in it is
 		}
@@ -283,7 +282,7 @@ func (w *walk) packs() error {
 	return nil
 }
 
-// packsOf adds the packs in one folder.
+// packsOf adds the packs in one directory.
 func (w *walk) packsOf(at string) error {
 	dir, err := openDir(w.root, at)
 	if errors.Is(err, unix.ENOENT) {

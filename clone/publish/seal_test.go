@@ -16,17 +16,17 @@ func TestChanged(t *testing.T) {
 		do  func(dir string) error
 		say string
 	}{
-		"content":          {func(dir string) error { return os.WriteFile(dir+"/a", []byte("2"), 0o644) }, "a was written"},
-		"content deep":     {func(dir string) error { return os.WriteFile(dir+"/sub/b", []byte("longer"), 0o644) }, "sub/b was written"},
-		"removed":          {func(dir string) error { return os.Remove(dir + "/sub/b") }, "instead of"},
-		"folder removed":   {func(dir string) error { return os.Remove(dir + "/empty") }, "removed"},
-		"added":            {func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }, "new was written"},
-		"added with\nline": {func(dir string) error { return os.WriteFile(dir+"/new\nline", nil, 0o644) }, `new\nline was written`},
-		"folder added":     {func(dir string) error { return os.Mkdir(dir+"/sub/new", 0o755) }, "removed"},
-		"renamed":          {func(dir string) error { return os.Rename(dir+"/a", dir+"/z") }, "renamed"},
-		"executable":       {func(dir string) error { return os.Chmod(dir+"/a", 0o755) }, "executable"},
-		"time":             {func(dir string) error { return os.Chtimes(dir+"/a", past, past) }, ""},
-		"link":             {func(dir string) error { os.Remove(dir + "/sub/c"); return os.Symlink("a", dir+"/sub/c") }, ""},
+		"content":           {func(dir string) error { return os.WriteFile(dir+"/a", []byte("2"), 0o644) }, "a was written"},
+		"content deep":      {func(dir string) error { return os.WriteFile(dir+"/sub/b", []byte("longer"), 0o644) }, "sub/b was written"},
+		"removed":           {func(dir string) error { return os.Remove(dir + "/sub/b") }, "instead of"},
+		"directory removed": {func(dir string) error { return os.Remove(dir + "/empty") }, "removed"},
+		"added":             {func(dir string) error { return os.WriteFile(dir+"/new", nil, 0o644) }, "new was written"},
+		"added with\nline":  {func(dir string) error { return os.WriteFile(dir+"/new\nline", nil, 0o644) }, `new\nline was written`},
+		"directory added":   {func(dir string) error { return os.Mkdir(dir+"/sub/new", 0o755) }, "removed"},
+		"renamed":           {func(dir string) error { return os.Rename(dir+"/a", dir+"/z") }, "renamed"},
+		"executable":        {func(dir string) error { return os.Chmod(dir+"/a", 0o755) }, "executable"},
+		"time":              {func(dir string) error { return os.Chtimes(dir+"/a", past, past) }, ""},
+		"link":              {func(dir string) error { os.Remove(dir + "/sub/c"); return os.Symlink("a", dir+"/sub/c") }, ""},
 		"link to file": {func(dir string) error {
 			os.Remove(dir + "/sub/c")
 			return os.WriteFile(dir+"/sub/c", []byte("1"), 0o644)
@@ -75,8 +75,8 @@ func TestUnchanged(t *testing.T) {
 	for what, do := range map[string]func(dir string) error{
 		"nothing":             func(string) error { return nil },
 		"permissions (group)": func(dir string) error { return os.Chmod(dir+"/a", 0o664) },
-		"a folder's":          func(dir string) error { return os.Chmod(dir+"/sub", 0o2775) },
-		"a folder's time":     func(dir string) error { return os.Chtimes(dir+"/sub", time.Time{}, time.Now()) },
+		"a directory's":       func(dir string) error { return os.Chmod(dir+"/sub", 0o2775) },
+		"a directory's time":  func(dir string) error { return os.Chtimes(dir+"/sub", time.Time{}, time.Now()) },
 		"the index":           func(dir string) error { return os.WriteFile(dir+"/.git/index", []byte("as git status does"), 0o644) },
 		"index of a submodule": func(dir string) error {
 			return os.WriteFile(dir+"/.git/modules/x/y/index", []byte("as git status does"), 0o644)

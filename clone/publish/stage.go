@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stage is a folder in which the new tree is made, on the same file system as the folder
+// Stage is a directory in which the new tree is made, on the same file system as the directory
 // that is replaced. Other users cannot enter it.
 type Stage struct {
 	Path string // of the stage, for files that are not part of the tree
-	Tree string // path of the folder that becomes the tree, empty at first
-	Git  string // path of the folder that becomes Options.GitDir, if that is set
+	Tree string // path of the directory that becomes the tree, empty at first
+	Git  string // path of the directory that becomes Options.GitDir, if that is set
 
 	name  string
 	dir   *os.File
@@ -34,7 +34,7 @@ const (
 	linkName  = "link"   // the link, until it becomes visible
 )
 
-// Stage makes a folder for the new tree, at most once for each Open. It fails if it is
+// Stage makes a directory for the new tree, at most once for each Open. It fails if it is
 // already known that the new tree could not be published.
 func (t *Target) Stage() (*Stage, error) {
 	if t.denied != nil {
@@ -48,7 +48,7 @@ func (t *Target) Stage() (*Stage, error) {
 	}
 	s, err := t.makeStage()
 	if err != nil {
-		return nil, explain("make a folder beside "+t.options.Dir, err)
+		return nil, explain("make a directory beside "+t.options.Dir, err)
 	}
 	if t.git != nil {
 		if s.git, err = t.git.Stage(); err != nil {
@@ -66,19 +66,19 @@ func (t *Target) makeStage() (*Stage, error) {
 		return nil, err
 	}
 	t.stage = s // for Close
-	if s.tree, err = makeDir(s.dir, treeName, t.options.Access.Folder()); err != nil {
+	if s.tree, err = makeDir(s.dir, treeName, t.options.Access.Directory()); err != nil {
 		return nil, err
 	}
 	if o := t.options.Access.Owner; o != nil && !t.inside() {
 		if err = s.tree.Chown(o.UID, o.GID); err == nil {
-			err = s.tree.Chmod(t.options.Access.Folder()) // chown may clear the setgid bit
+			err = s.tree.Chmod(t.options.Access.Directory()) // chown may clear the setgid bit
 		}
 		if err != nil {
 			return nil, fmt.Errorf("give it to user %d, group %d: %w", o.UID, o.GID, err)
 		}
 	}
 	s.Path = filepath.Join(t.base.Name(), s.name)
-	// A user who may write to the parent folder may give the name of the stage to another folder.
+	// A user who may write to the parent directory may give the name of the stage to another directory.
 	if own := fmt.Sprintf("/proc/self/fd/%d", s.dir.Fd()); isSame(s.dir, own) {
 		s.Path = own
 	}
@@ -86,9 +86,8 @@ func (t *Target) makeStage() (*Stage, error) {
 	return s, nil
 }
 
-// Temp creates a file in the stage, outside the tree, for reading and writing. The
-// caller closes it, and renames it into the tree, links it there or removes it. A file
-// that remains is removed with the stage.
+// Temp creates a file in the stage, outside the tree, for reading and writing. The caller closes it, and renames it
+// into the tree, links it there or removes it. A file that remains is removed with the stage.
 func (s *Stage) Temp() (*os.File, error) {
 	name := "temp-" + strconv.FormatInt(s.temps.Add(1), 10)
 	return openAt(s.dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
@@ -103,7 +102,7 @@ func (s *Stage) close() {
 	}
 }
 
-// isSame returns whether path names the folder.
+// isSame returns whether path names the directory.
 func isSame(dir *os.File, path string) bool {
 	there, err := os.Stat(path)
 	here, failed := dir.Stat()

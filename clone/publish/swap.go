@@ -64,7 +64,7 @@ func (w *swap) back(err error) error {
 	return err
 }
 
-// move renames an entry to a free name, or to that of an empty folder.
+// move renames an entry to a free name, or to that of an empty directory.
 func (w *swap) move(from *os.File, name string, to *os.File, as string) error {
 	err := rename(from, name, to, as)
 	if err == nil {
@@ -84,8 +84,7 @@ func (w *swap) exchange(a *os.File, name string, b *os.File, with string) error 
 	return err
 }
 
-// free moves the entry called name in dir out of the way, and returns whether there was
-// one.
+// free moves the entry called name in dir out of the way, and returns whether there was one.
 func (w *swap) free(dir *os.File, name string) (bool, error) {
 	w.freed++
 	err := w.move(dir, name, w.s.dir, fmt.Sprintf("old-%d", w.freed))
@@ -93,7 +92,7 @@ func (w *swap) free(dir *os.File, name string) (bool, error) {
 		return false, nil
 	}
 	if errors.Is(err, unix.EXDEV) {
-		// A folder of an image's lower layer cannot be renamed, only removed.
+		// A directory of an image's lower layer cannot be renamed, only removed.
 		err = removeAll(dir, name)
 	}
 	return true, err
@@ -110,13 +109,13 @@ func (w *swap) showMarker() error {
 	return dirfd.Sync(w.base)
 }
 
-// replace gives the staged tree the folder's name, atomically: a reader sees the old tree
+// replace gives the staged tree the directory's name, atomically: a reader sees the old tree
 // or the new one. It returns false where the file system cannot do that.
 func (w *swap) replace() (done bool, err error) {
 	if _, err := w.free(w.base, w.outerMarker("")); err != nil { // before the tree it vouches for
 		return false, err
 	}
-	err = w.move(w.s.dir, treeName, w.base, w.name) // over nothing, or an empty folder
+	err = w.move(w.s.dir, treeName, w.base, w.name) // over nothing, or an empty directory
 	if isAny(err, unix.ENOTEMPTY, unix.EEXIST) {
 		err = w.exchange(w.s.dir, treeName, w.base, w.name)
 	}
@@ -124,8 +123,8 @@ func (w *swap) replace() (done bool, err error) {
 	case isAny(err, unix.EINVAL, unix.ENOSYS, unix.ENOTSUP): // NFS, vfat, older kernels
 		return false, nil
 	case isAny(err, unix.EXDEV, unix.EBUSY, unix.EACCES, unix.EPERM):
-		// A folder of an image's lower layer; a mount that the kernel did not report;
-		// another user's folder, which this one may write to.
+		// A directory of an image's lower layer; a mount that the kernel did not report;
+		// another user's directory, which this one may write to.
 		return false, nil
 	case err != nil:
 		return false, err
@@ -136,7 +135,7 @@ func (w *swap) replace() (done bool, err error) {
 	return true, w.showMarker()
 }
 
-// fill replaces the content of the folder, entry by entry. Meanwhile there is no marker;
+// fill replaces the content of the directory, entry by entry. Meanwhile there is no marker;
 // .git comes last, and with it the new marker.
 func (w *swap) fill() error {
 	dir, err := w.open(w.base, w.name)
@@ -214,7 +213,7 @@ func (w *swap) put(dir *os.File, name string) error {
 	return w.move(w.s.tree, name, dir, name)
 }
 
-// clear moves entries that the new tree does not have out of the folder.
+// clear moves entries that the new tree does not have out of the directory.
 func (w *swap) clear(dir *os.File, fresh []string) error {
 	all, err := names(dir)
 	if err != nil {
@@ -225,7 +224,7 @@ func (w *swap) clear(dir *os.File, fresh []string) error {
 			continue
 		}
 		if _, err := w.free(dir, name); errors.Is(err, unix.EBUSY) {
-			w.log.Warn("something is mounted in the folder, and stays", "dir", w.options.Dir, "name", name)
+			w.log.Warn("something is mounted in the directory, and stays", "dir", w.options.Dir, "name", name)
 		} else if err != nil {
 			return err
 		}
@@ -233,7 +232,7 @@ func (w *swap) clear(dir *os.File, fresh []string) error {
 	return nil
 }
 
-// keeps returns whether an entry of the folder is not part of the tree, and stays.
+// keeps returns whether an entry of the directory is not part of the tree, and stays.
 func (t *Target) keeps(name string) bool {
 	return t.inside() && (t.reserved(name) || name == "lost+found") || slices.Contains(t.mounts, name)
 }

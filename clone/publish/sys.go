@@ -28,8 +28,7 @@ func openDir(dir *os.File, name string) (*os.File, error) {
 	return openAt(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-// makeDir creates a folder with exactly these permissions, plus an inherited setgid bit,
-// and opens it.
+// makeDir creates a directory with exactly these permissions, plus an inherited setgid bit, and opens it.
 func makeDir(dir *os.File, name string, mode fs.FileMode) (*os.File, error) {
 	if err := dirfd.Mkdir(dir, name, uint32(mode.Perm())); err != nil {
 		return nil, named("make", dir, name, err)

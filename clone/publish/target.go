@@ -14,23 +14,23 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Target is a folder that only this run may replace while it holds the lock.
+// Target is a directory that only this run may replace while it holds the lock.
 type Target struct {
 	*place
 	options Options
 	log     *slog.Logger
 	lock    lock
-	denied  error // why nothing can be written there; the folder may still be up to date
+	denied  error // why nothing can be written there; the directory may still be up to date
 	stage   *Stage
 	git     *Target // of GitDir; nil without it
 
 	noExchange bool     // for tests: as on NFS
-	mounts     []string // names of the mount points directly in the folder: they stay
+	mounts     []string // names of the mount points directly in the directory: they stay
 	deep       string   // path of a mount point further down, if any
 }
 
-// Open takes the lock of a folder, and waits for it until ctx ends. It removes what
-// killed runs left behind. It also opens a read-only folder. Callers close the Target.
+// Open takes the lock of a directory, and waits for it until ctx ends. It removes what
+// killed runs left behind. It also opens a read-only directory. Callers close the Target.
 func Open(ctx context.Context, o Options) (*Target, error) {
 	p, err := find(o)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 	}
 	t.lock = lock{dir: p.base, name: p.prefix + lockSuffix}
 	err = t.lock.wait(ctx, func(busy error) {
-		t.log.Info("waiting until the folder is free", "dir", o.Dir, "reason", busy.Error())
+		t.log.Info("waiting until the directory is free", "dir", o.Dir, "reason", busy.Error())
 	})
 	switch {
 	case isAny(err, unix.EROFS, unix.EACCES, unix.EPERM, unix.ENOSPC, unix.EDQUOT):
@@ -57,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 		t.Close()
 		return nil, explain("lock "+o.Dir, err)
 	case t.lock.none:
-		t.log.Warn("the file system has no locks: nothing else may clone into this folder meanwhile", "dir", o.Dir)
+		t.log.Warn("the file system has no locks: nothing else may clone into this directory meanwhile", "dir", o.Dir)
 	default:
 		t.sweep()
 	}
@@ -70,7 +70,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 	return t, nil
 }
 
-// openGit opens the folder that holds .git.
+// openGit opens the directory that holds .git.
 func (t *Target) openGit(ctx context.Context) (err error) {
 	o := t.options
 	git, err := follow(o.GitDir)
@@ -84,8 +84,7 @@ func (t *Target) openGit(ctx context.Context) (err error) {
 	return err
 }
 
-// Current returns what the folder holds if a run has published it and nothing has
-// changed since; otherwise nil.
+// Current returns what the directory holds if a run has published it and nothing has changed since; otherwise nil.
 func (t *Target) Current() *Marker {
 	r, reason := t.current()
 	if reason != "" {
@@ -97,8 +96,8 @@ func (t *Target) Current() *Marker {
 	return &r.Marker
 }
 
-// current returns what the folder holds, or the reason why that is unknown. The reason
-// is empty if the folder is empty or missing.
+// current returns what the directory holds, or the reason why that is unknown. The reason
+// is empty if the directory is empty or missing.
 func (t *Target) current() (*record, string) {
 	tree, hash, err := t.openTree()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +146,7 @@ func (t *Target) sweep() {
 	}
 }
 
-// discard removes a stage or a worktree from the base folder.
+// discard removes a stage or a worktree from the base directory.
 func (t *Target) discard(name string) {
 	if err := removeAll(t.base, name); err != nil {
 		t.log.Warn("cannot remove a leftover", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)

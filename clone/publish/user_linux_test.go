@@ -11,7 +11,7 @@ import (
 	"initbox/test/servers"
 )
 
-// Any user may be the one that clones, if the folder can be written to.
+// Any user may be the one that clones, if the directory can be written to.
 func TestOtherUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("becoming another user needs root")
@@ -24,7 +24,7 @@ func TestOtherUser(t *testing.T) {
 			servers.Tmpfs(t, dir, "size=10m,mode=0777")
 			return nil
 		}, ""},
-		"writable folder in a read-only one": {func(t *testing.T, dir string) error { return makeWith(dir, 0o777) }, ""},
+		"writable directory in a read-only one": {func(t *testing.T, dir string) error { return makeWith(dir, 0o777) }, ""},
 		"another user's in /tmp": {func(t *testing.T, dir string) error {
 			return cmp.Or(makeWith(dir, 0o777), os.Chmod(filepath.Dir(dir), 0o777|os.ModeSticky))
 		}, ""},

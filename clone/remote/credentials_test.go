@@ -26,8 +26,7 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// authorized returns a request for the URL with its credentials, and what of it is
-// secret.
+// authorized returns a request for the URL with its credentials, and what of it is secret.
 func authorized(t *testing.T, target string, o Options) (*http.Request, []string, error) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(within(t, time.Minute), http.MethodGet, target, nil)

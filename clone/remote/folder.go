@@ -9,8 +9,8 @@ import (
 	"initbox/internal/failure"
 )
 
-// folder is a repository on this machine.
-type folder struct{ *local.Repository }
+// directory is a repository on this machine.
+type directory struct{ *local.Repository }
 
 // openFolder opens the repository at the path of a file URL.
 func openFolder(u *URL, _ Options) (Repository, error) {
@@ -23,11 +23,11 @@ func openFolder(u *URL, _ Options) (Repository, error) {
 	if err != nil {
 		return nil, folderFailure(err)
 	}
-	return folder{r}, nil
+	return directory{r}, nil
 }
 
 // Refs implements [Repository].
-func (f folder) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
+func (f directory) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
 	found, err := f.Repository.Refs(prefixes...)
 	if err != nil {
 		return nil, folderFailure(err)
@@ -40,7 +40,7 @@ func (f folder) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
 }
 
 // Fetch implements [Repository].
-func (f folder) Fetch(ctx context.Context, r Request) (*Answer, error) {
+func (f directory) Fetch(ctx context.Context, r Request) (*Answer, error) {
 	pack, shallow, err := f.Pack(ctx, local.Request{Wants: r.Wants, Depth: r.Depth, Filter: r.Filter})
 	if err != nil {
 		return nil, folderFailure(err)
@@ -48,8 +48,8 @@ func (f folder) Fetch(ctx context.Context, r Request) (*Answer, error) {
 	return &Answer{Pack: pack, Shallow: shallow}, nil
 }
 
-// Capable implements [Repository]: a folder has all features.
-func (folder) Capable(string) bool { return true }
+// Capable implements [Repository]: a directory has all features.
+func (directory) Capable(string) bool { return true }
 
 // folderFailure explains an error of a repository on this machine.
 func folderFailure(err error) error {
@@ -62,7 +62,7 @@ func folderFailure(err error) error {
 		return never("convert the repository, or clone it with git", "%s", failure.Printable(err.Error()))
 	case errors.Is(err, local.ErrNone):
 		f = absent("there is no repository at that path")
-		f.Hint = "is the path right? it must be that of a bare repository, or of a folder with .git"
+		f.Hint = "is the path right? it must be that of a bare repository, or of a directory with .git"
 	case errors.As(err, &missing) && !missing.Wanted:
 		return never("is it a partial clone, or damaged? what does git fsck report there?", "%s", failure.Printable(err.Error()))
 	case errors.As(err, &missing):

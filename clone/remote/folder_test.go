@@ -14,7 +14,7 @@ import (
 	"initbox/internal/failure"
 )
 
-// runGit runs the real git in a folder.
+// runGit runs the real git in a directory.
 func runGit(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {

@@ -16,9 +16,9 @@ import (
 
 // Store says where the Git LFS objects of a repository are, and which credentials to send there.
 type Store struct {
-	URL    *url.URL // of the repository: http or https, without user information; guessed if the repository has another scheme, nil for a folder
-	Folder string   // the .git of a repository on this machine; "" for others
-	HTTP   httpclient.Options
+	URL       *url.URL // of the repository: http or https, without user information; guessed if the repository has another scheme, nil for a directory
+	Directory string   // the .git of a repository on this machine; "" for others
+	HTTP      httpclient.Options
 
 	// Authorize adds credentials to a request to the origin of URL, and returns the secrets among them. It is nil if
 	// there are no credentials.
@@ -38,7 +38,7 @@ func StoreOf(u *URL, o Options) (*Store, error) {
 		if err != nil {
 			return nil, folderFailure(err)
 		}
-		s.Folder = r.Folder()
+		s.Directory = r.Directory()
 		return s, r.Close()
 	case "http", "https":
 		at, err := u.web.Expand()

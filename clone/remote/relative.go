@@ -10,7 +10,7 @@ import (
 )
 
 // Resolve parses the URL of a submodule of the repository at u. A URL that begins with ./ or ../ is relative to u, as
-// in git-submodule(1). URLs in a repository are not trusted: they cannot refer to secrets, nor to a folder on this
+// in git-submodule(1). URLs in a repository are not trusted: they cannot refer to secrets, nor to a directory on this
 // machine unless u is one.
 func (u *URL) Resolve(text string) (*URL, error) {
 	if text == "." || text == ".." || strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../") {
@@ -27,7 +27,7 @@ func (u *URL) Resolve(text string) (*URL, error) {
 		return parseWeb(text, nil)
 	}
 	if v.Scheme == "file" && u.Scheme != "file" {
-		return nil, errors.New("the URL is a folder on this machine, which a repository on a server cannot refer to")
+		return nil, errors.New("the URL is a directory on this machine, which a repository on a server cannot refer to")
 	}
 	return v, nil
 }
@@ -74,7 +74,7 @@ func (u *URL) relativePath(text string) (*URL, error) {
 	return v.finish()
 }
 
-// climb goes from the folder base by the ./ and ../ at the beginning of text, and then down to the rest of it.
+// climb goes from the directory base by the ./ and ../ at the beginning of text, and then down to the rest of it.
 func climb(base, text string) (string, error) {
 	rooted, atHome := strings.HasPrefix(base, "/"), false
 	base = strings.TrimRight(base, "/")
@@ -86,7 +86,7 @@ func climb(base, text string) (string, error) {
 			if atHome || base == "" {
 				return "", errors.New("the relative URL leads above the root of the server")
 			}
-			atHome = cut < 0 // HOST:repo, which is in a folder without a name
+			atHome = cut < 0 // HOST:repo, which is in a directory without a name
 			base = base[:max(cut, 0)]
 		case ".":
 		default:

@@ -1,5 +1,5 @@
 // Package remote talks to Git servers. It lists the references of a repository and fetches packs, over HTTP, SSH and
-// git://, or from a folder on this machine:
+// git://, or from a directory on this machine:
 //
 //	u, err := remote.ParseURL("https://git.example.com/team/repo.git", os.Getenv)
 //	repo, err := remote.Open(ctx, u, remote.Options{Stall: time.Minute})
@@ -17,7 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A Repository is a repository on a server, or in a folder. Only one goroutine at a time may call its methods.
+// A Repository is a repository on a server, or in a directory. Only one goroutine at a time may call its methods.
 type Repository interface {
 	// Refs returns the references whose full names begin with one of the prefixes, or all without prefixes. HEAD is
 	// among them if it is requested by name. An empty repository has no references. A HEAD that names a branch that

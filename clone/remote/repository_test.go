@@ -23,8 +23,7 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// makeRepository makes DIR/repo.git with two branches, a tag of each kind and three
-// commits, and returns DIR.
+// makeRepository makes DIR/repo.git with two branches, a tag of each kind and three commits, and returns DIR.
 func makeRepository(t testing.TB) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

@@ -70,9 +70,8 @@ const (
 	maxScryptMemory = 64 << 20 // bytes
 )
 
-// decryptPKCS8 decrypts an ENCRYPTED PRIVATE KEY, as openssl pkcs8 -topk8 and
-// ssh-keygen -m PKCS8 write it. Its error for a wrong passphrase is
-// [x509.IncorrectPasswordError].
+// decryptPKCS8 decrypts an ENCRYPTED PRIVATE KEY, as openssl pkcs8 -topk8 and ssh-keygen -m PKCS8 write it. Its error
+// for a wrong passphrase is [x509.IncorrectPasswordError].
 func decryptPKCS8(der, passphrase []byte) (any, error) {
 	var k encryptedKey
 	var params pbes2Params

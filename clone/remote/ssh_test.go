@@ -222,8 +222,7 @@ func TestSSHKeyFiles(t *testing.T) {
 	}
 }
 
-// TestSSHKnownHosts pins which host keys are accepted, at a server that has several,
-// on a port that is not 22.
+// TestSSHKnownHosts pins which host keys are accepted, at a server that has several, on a port that is not 22.
 func TestSSHKnownHosts(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()

@@ -78,9 +78,8 @@ func (k *Keys) addSSH(content []byte) error {
 	return nil
 }
 
-// parseAllowed reads a line of authorized_keys, [OPTIONS] TYPE KEY [COMMENT]
-// (sshd(8)), or of allowed signers, PRINCIPALS [OPTIONS] TYPE KEY [COMMENT]
-// (ssh-keygen(1)).
+// parseAllowed reads a line of authorized_keys, [OPTIONS] TYPE KEY [COMMENT] (sshd(8)), or of allowed signers,
+// PRINCIPALS [OPTIONS] TYPE KEY [COMMENT] (ssh-keygen(1)).
 func parseAllowed(line string) (*sshKey, error) {
 	a := new(sshKey)
 	rest := line

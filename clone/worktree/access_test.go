@@ -19,9 +19,9 @@ func TestAccess(t *testing.T) {
 	packed, top := revision(t, repository(t, []file{{"100644", "a", "a"}, {"100755", "d/x", "x"}, {"120000", "l", "a"}, {"100644", "large", strings.Repeat("large", 1<<20)}, {"160000", "m", strings.Repeat("12", 20)}}), "main")
 	const g = fs.ModeSetgid
 	for _, test := range []struct {
-		umask                 int
-		access                access.Access
-		file, program, folder fs.FileMode
+		umask                    int
+		access                   access.Access
+		file, program, directory fs.FileMode
 	}{
 		{0o022, access.Access{}, 0o666, 0o777, 0o777},
 		{0o000, access.Access{Umask: 0o022}, 0o644, 0o755, 0o755},
@@ -52,7 +52,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%+v: %v", test, err)
 			continue
 		}
-		for name, want := range map[string]fs.FileMode{"a": test.file, "large": test.file, "d/x": test.program, "d": test.folder, "m": test.folder, ".": test.folder, "l": 0o777} {
+		for name, want := range map[string]fs.FileMode{"a": test.file, "large": test.file, "d/x": test.program, "d": test.directory, "m": test.directory, ".": test.directory, "l": 0o777} {
 			info, err := os.Lstat(filepath.Join(dir.Name(), name))
 			if err != nil {
 				t.Fatal(err)
@@ -76,8 +76,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestSetgidStays pins that what a volume with an fsGroup gives to its folders
-// is not removed.
+// TestSetgidStays pins that what a volume with an fsGroup gives to its directories is not removed.
 func TestSetgidStays(t *testing.T) {
 	dir := openDir(t, "tree")
 	if err := os.Chmod(dir.Name(), 0o700|fs.ModeSetgid); err != nil {
@@ -95,8 +94,7 @@ func TestSetgidStays(t *testing.T) {
 	}
 }
 
-// TestReplace pins that what replaces a file is in it, in the index, and not in a
-// file that shares its content.
+// TestReplace pins that what replaces a file is in it, in the index, and not in a file that shares its content.
 func TestReplace(t *testing.T) {
 	large := strings.Repeat("0123456789abcdef", 1<<17)
 	repo := repository(t, []file{{"100755", "a", "a\n"}, {"100644", "large", large}, {"100644", "large too", large}, {"120000", "l", "a"}})
@@ -167,10 +165,10 @@ func TestSubdir(t *testing.T) {
 		compareIndex(t, w)
 	}
 	for subdir, want := range map[string]string{
-		"charts/apps":  "the revision has no folder charts/apps|did you mean charts/app?",
-		"zzzzzzz":      "the revision has no folder zzzzzzz|there is charts",
-		"charts/app/x": "the revision has no folder charts/app/x|did you mean charts/app/y?",
-		"..":           "the revision has no folder ..|there is charts",
+		"charts/apps":  "the revision has no directory charts/apps|did you mean charts/app?",
+		"zzzzzzz":      "the revision has no directory zzzzzzz|there is charts",
+		"charts/app/x": "the revision has no directory charts/app/x|did you mean charts/app/y?",
+		"..":           "the revision has no directory ..|there is charts",
 	} {
 		_, err := place(t, Options{Subdir: subdir}, packed, top)
 		if f := failure.Of(err); err == nil || f.Text+"|"+f.Hint != want {

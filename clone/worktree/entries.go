@@ -21,8 +21,8 @@ const (
 	minTreeEntry = len("0 x\x00") + 20                // bytes of an entry in a tree object
 )
 
-// parse makes the entries of a folder and checks them.
-func (t *Tree) parse(f *folder, content []byte) error {
+// parse makes the entries of a directory and checks them.
+func (t *Tree) parse(f *directory, content []byte) error {
 	count := min(bytes.Count(content, []byte{0}), len(content)/minTreeEntry) // at most
 	if err := t.afford(int64(count)*entrySize + int64(len(content))); err != nil {
 		return err
@@ -48,8 +48,8 @@ func (t *Tree) parse(f *folder, content []byte) error {
 	return t.countFiles(files)
 }
 
-// enter adds an entry to its folder if it is placed or belongs in the index, and returns whether it did.
-func (t *Tree) enter(f *folder, e Entry) bool {
+// enter adds an entry to its directory if it is placed or belongs in the index, and returns whether it did.
+func (t *Tree) enter(f *directory, e Entry) bool {
 	verdict := f.verdict
 	if !verdict.final() {
 		verdict = t.Sparse.verdict(t.prefix()+e.Path(), e.Mode, verdict)
@@ -61,13 +61,13 @@ func (t *Tree) enter(f *folder, e Entry) bool {
 	f.entries = append(f.entries, e)
 	if e.Mode == filemode.Dir {
 		added := &f.entries[len(f.entries)-1]
-		added.sub = &folder{entry: added, length: f.length + len(e.name) + 1, verdict: verdict}
+		added.sub = &directory{entry: added, length: f.length + len(e.name) + 1, verdict: verdict}
 	}
 	return true
 }
 
 // check refuses an entry of f that Git would not write, or that cannot be placed.
-func (f *folder) check(e, last *Entry, mode filemode.FileMode) error {
+func (f *directory) check(e, last *Entry, mode filemode.FileMode) error {
 	if err := checkName(e.name, e.Mode); err != nil {
 		return refuse("%s has the name %s, which is refused: %v", f.printable(), printable(e.name), err)
 	}
@@ -79,21 +79,20 @@ func (f *folder) check(e, last *Entry, mode filemode.FileMode) error {
 	case f.length+len(e.name) > maxPath:
 		return refuse("%s has a path of %d bytes; Linux allows %d", e.printable(), f.length+len(e.name), maxPath)
 	case last.name != "" && compare(last.name, last.Mode, e.name, e.Mode) >= 0:
-		return refuse("%s is a duplicate in its folder, or not in Git's order", e.printable())
+		return refuse("%s is a duplicate in its directory, or not in Git's order", e.printable())
 	}
 	if e.Mode == filemode.Dir { // a file of that name would come earlier, perhaps before a.b
 		_, found := slices.BinarySearchFunc(f.entries, e.name, func(e Entry, name string) int {
 			return compare(e.name, e.Mode, name, filemode.Regular)
 		})
 		if found {
-			return refuse("%s is a file and a folder", e.printable())
+			return refuse("%s is a file and a directory", e.printable())
 		}
 	}
 	return nil
 }
 
-// compare orders entries as in a tree object: by the bytes of their names, with a slash
-// after the names of folders.
+// compare orders entries as in a tree object: by the bytes of their names, with a slash after the names of directories.
 func compare(a string, aMode filemode.FileMode, b string, bMode filemode.FileMode) int {
 	n := min(len(a), len(b))
 	if c := strings.Compare(a[:n], b[:n]); c != 0 {

@@ -20,12 +20,12 @@ func printable(path string) string { return failure.Printable(path) }
 
 func (e *Entry) printable() string {
 	if e.in == nil {
-		return "the top folder"
+		return "the top directory"
 	}
 	return printable(e.Path())
 }
 
-func (f *folder) printable() string { return f.entry.printable() }
+func (f *directory) printable() string { return f.entry.printable() }
 
 // local returns the error of a system call for a file of the tree.
 func local(doing string, e *Entry, err error) error {

@@ -12,10 +12,9 @@ import (
 	"initbox/internal/poll"
 )
 
-// TestLocal pins what is reported for what a volume does not allow, and that only what
-// cannot heal is permanent.
+// TestLocal pins what is reported for what a volume does not allow, and that only what cannot heal is permanent.
 func TestLocal(t *testing.T) {
-	e := &Entry{name: "a\nb", in: &folder{entry: &Entry{}}}
+	e := &Entry{name: "a\nb", in: &directory{entry: &Entry{}}}
 	for _, test := range []struct {
 		err       error
 		class     failure.Class

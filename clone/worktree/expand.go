@@ -26,7 +26,7 @@ var emptyTree = plumbing.NewHash("4b825dc642cb6eb9a060e54bf8d69288fbee4904")
 // Root sets which tree is wanted. Call it once: before, during or after pack.Read.
 func (t *Tree) Root(tree plumbing.Hash) error {
 	top := &Entry{ID: tree, Mode: filemode.Dir}
-	top.sub = &folder{entry: top, verdict: t.Sparse.top()}
+	top.sub = &directory{entry: top, verdict: t.Sparse.top()}
 	t.mu.Lock()
 	t.top = top
 	ready := t.want(top, nil)
@@ -99,8 +99,7 @@ type arrival struct {
 	content []byte       // nil if it has to be read again
 }
 
-// want makes an entry wait for its object, or appends it to ready if the object has arrived.
-// t.mu is locked.
+// want makes an entry wait for its object, or appends it to ready if the object has arrived. t.mu is locked.
 func (t *Tree) want(e *Entry, ready []arrival) []arrival {
 	if e.sub != nil {
 		t.expected++
@@ -142,8 +141,7 @@ func (t *Tree) takeAll(ready []arrival) (err error) {
 	return nil
 }
 
-// setApart moves the blobs from that index on to another list, in order: the first one for
-// an object has its content.
+// setApart moves the blobs from that index on to another list, in order: the first one for an object has its content.
 func setApart(ready []arrival, from int, blobs []arrival) (trees, _ []arrival) {
 	trees = ready[:from]
 	for _, a := range ready[from:] {
@@ -172,8 +170,7 @@ func (t *Tree) expandAgain(a arrival, ready []arrival) (_ []arrival, err error) 
 	return t.expand(a.entry, a.content, ready)
 }
 
-// placeAgain places a blob whose content is already in a file, or in the pack. It returns a
-// buffer for the next call.
+// placeAgain places a blob whose content is already in a file, or in the pack. It returns a buffer for the next call.
 func (t *Tree) placeAgain(a arrival, buf []byte) (_ []byte, err error) {
 	o := a.object
 	if err := a.entry.check(o); err != nil {
@@ -224,7 +221,7 @@ func (t *Tree) expanded() {
 	}
 }
 
-// descend moves top to the next folder of Subdir.
+// descend moves top to the next directory of Subdir.
 func (t *Tree) descend(top *Entry, content []byte, ready []arrival) ([]arrival, error) {
 	name := t.subdir[t.depth]
 	var near []string
@@ -249,7 +246,7 @@ func (t *Tree) descend(top *Entry, content []byte, ready []arrival) ([]arrival, 
 		return ready, nil
 	}
 	path := failure.Printable(t.prefix() + name)
-	f := failure.New(failure.Missing, "the revision has no folder %s", path)
+	f := failure.New(failure.Missing, "the revision has no directory %s", path)
 	if meant := suggest.Closest(path, near); meant != "" {
 		f.Hint = "did you mean " + meant + "?"
 	} else if len(near) > 0 {
@@ -258,8 +255,7 @@ func (t *Tree) descend(top *Entry, content []byte, ready []arrival) ([]arrival, 
 	return nil, poll.Permanent(f)
 }
 
-// prefix returns the path from the root of the tree to top, with a slash after it, or "" for
-// the root.
+// prefix returns the path from the root of the tree to top, with a slash after it, or "" for the root.
 func (t *Tree) prefix() string {
 	if t.depth == 0 {
 		return ""

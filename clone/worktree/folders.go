@@ -9,9 +9,9 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// makeFolders makes a folder if it contains files (Git makes no empty folders), and the
-// empty folders of submodules in it.
-func (t *Tree) makeFolders(f *folder) error {
+// makeFolders makes a directory if it contains files (Git makes no empty directories), and the
+// empty directories of submodules in it.
+func (t *Tree) makeFolders(f *directory) error {
 	needed := f.entry.in == nil
 	for i := range f.entries {
 		needed = needed || f.entries[i].sub == nil && !f.entries[i].Skipped
@@ -24,7 +24,7 @@ func (t *Tree) makeFolders(f *folder) error {
 	}
 	for i := range f.entries {
 		if e := &f.entries[i]; e.Mode == filemode.Submodule && !e.Skipped {
-			if err := t.mkdir(&folder{entry: e}); err != nil {
+			if err := t.mkdir(&directory{entry: e}); err != nil {
 				return err
 			}
 		}
@@ -32,8 +32,8 @@ func (t *Tree) makeFolders(f *folder) error {
 	return nil
 }
 
-// makeFolder makes a folder and its parents, once. Several goroutines may call it.
-func (t *Tree) makeFolder(f *folder) error {
+// makeFolder makes a directory and its parents, once. Several goroutines may call it.
+func (t *Tree) makeFolder(f *directory) error {
 	f.made.Do(func() {
 		if f.entry.in == nil { // the top exists
 			t.deferMode(f)
@@ -46,13 +46,12 @@ func (t *Tree) makeFolder(f *folder) error {
 	return f.err
 }
 
-// mkdir makes a folder that must not exist. Its owner, and a mode that may prevent writing
-// to it, are set later.
-func (t *Tree) mkdir(f *folder) error {
+// mkdir makes a directory that must not exist. Its owner, and a mode that may prevent writing to it, are set later.
+func (t *Tree) mkdir(f *directory) error {
 	path := f.entry.Path()
 	mode := modeOf(t.Access, filemode.Dir)
 	if err := dirfd.Mkdir(t.root, path, mode&0o777|0o700); err != nil {
-		return local("make the folder", f.entry, err)
+		return local("make the directory", f.entry, err)
 	}
 	s, err := dirfd.Lstat(t.root, path)
 	if err != nil {
@@ -69,13 +68,13 @@ func (t *Tree) mkdir(f *folder) error {
 	return nil
 }
 
-func (t *Tree) deferMode(f *folder) {
+func (t *Tree) deferMode(f *directory) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deferred = append(t.deferred, f)
 }
 
-// setModes sets the deferred modes and owners of folders, the deepest first.
+// setModes sets the deferred modes and owners of directories, the deepest first.
 func (t *Tree) setModes() error {
 	for _, f := range slices.Backward(t.deferred) {
 		path := f.entry.Path()
@@ -86,7 +85,7 @@ func (t *Tree) setModes() error {
 		if err != nil {
 			return local("look at", f.entry, err)
 		}
-		// The setgid bit that a folder inherits from the volume, as with fsGroup, stays.
+		// The setgid bit that a directory inherits from the volume, as with fsGroup, stays.
 		mode := modeOf(t.Access, filemode.Dir) | uint32(s.Mode)&unix.S_ISGID
 		if uint32(s.Mode)&0o7777 != mode {
 			err := dirfd.Chmod(t.root, path, mode)
@@ -94,7 +93,7 @@ func (t *Tree) setModes() error {
 				return local("change the mode of", f.entry, err)
 			}
 		}
-		if gives(t.Access, s) { // chown does not clear the setgid bit of folders
+		if gives(t.Access, s) { // chown does not clear the setgid bit of directories
 			o := t.Access.Owner
 			if err := dirfd.Chown(t.root, path, o.UID, o.GID); err != nil {
 				return t.notGiven(f.entry, err)

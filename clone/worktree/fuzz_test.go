@@ -13,9 +13,8 @@ import (
 	"initbox/clone/access"
 )
 
-// FuzzTree places trees made of arbitrary bytes: nothing may appear outside the
-// folder, and what Git's index says is what there is. A "@" stands for the id of a
-// blob, "#" for that of the tree that the rest of the bytes make.
+// FuzzTree places trees made of arbitrary bytes: nothing may appear outside the directory, and what Git's index says is
+// what there is. A "@" stands for the id of a blob, "#" for that of the tree that the rest of the bytes make.
 func FuzzTree(f *testing.F) {
 	for _, seed := range []string{
 		"100644 a\x00@", "100644 a\x00@100755 b\x00@120000 c\x00@160000 d\x00@40000 e\x00#|100644 x\x00@", "40000 ..\x00#|100644 x\x00@",
@@ -60,7 +59,7 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-// compareIndex has go-git read the index, and compares that with the folder.
+// compareIndex has go-git read the index, and compares that with the directory.
 func compareIndex(t testing.TB, w *Tree) {
 	t.Helper()
 	var b bytes.Buffer

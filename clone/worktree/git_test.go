@@ -156,7 +156,7 @@ func checkout(t testing.TB, repo string, args ...string) string {
 	return filepath.Join(dir, "tree")
 }
 
-// listing describes all that is in a folder but .git: paths, modes, contents.
+// listing describes all that is in a directory but .git: paths, modes, contents.
 func listing(t testing.TB, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -196,7 +196,7 @@ func listing(t testing.TB, dir string) string {
 	return b.String()
 }
 
-// same fails if two folders differ, and says in what.
+// same fails if two directories differ, and says in what.
 func same(t testing.TB, what, got, want string) {
 	t.Helper()
 	lines := make(map[string]int)

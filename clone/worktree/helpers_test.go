@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
-// git runs git in a folder and returns what it says.
+// git runs git in a directory and returns what it says.
 func git(t testing.TB, dir string, stdin io.Reader, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", args...)
@@ -93,7 +93,7 @@ func revision(t testing.TB, repo, rev string) (packed []byte, tree plumbing.Hash
 	return packed, plumbing.NewHash(strings.TrimSpace(git(t, repo, nil, "rev-parse", rev+"^{tree}")))
 }
 
-// openDir makes a folder of that name in the test's own, and opens it.
+// openDir makes a directory of that name in the test's own, and opens it.
 func openDir(t testing.TB, name string) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

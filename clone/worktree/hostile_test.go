@@ -15,8 +15,7 @@ import (
 	"initbox/test/servers"
 )
 
-// TestRefuses pins what is refused of a repository, for good, and that nothing
-// appears beside the folder.
+// TestRefuses pins what is refused of a repository, for good, and that nothing appears beside the directory.
 func TestRefuses(t *testing.T) {
 	x := blob("x")
 	id := x.id(t)
@@ -35,32 +34,32 @@ func TestRefuses(t *testing.T) {
 		objects []plain
 		want    string
 	}{
-		"repository":       {one("100644", ".git"), "the top folder has the name .git, which is refused"},
-		"repository below": {[]plain{tree(line{"40000", ".GIT", inner.id(t)}), inner, x}, "has the name .GIT"},
-		"parent":           {one("100644", ".."), "has the name .., which is refused"},
-		"self":             {one("100644", "."), "has the name ., which is refused"},
-		"no name":          {one("100644", ""), "which is refused"},
-		"absolute":         {one("100644", "/etc/x"), "has the name /etc/x"},
-		"path":             {one("100644", "a/b"), "has the name a/b"},
-		"modules":          {one("120000", ".gitmodules"), "symbolic link, which .gitmodules must not be"},
-		"control":          {one("100644", "a\x1b[2J/b"), `has the name a\x1b[2J/b`},
-		"long name":        {one("100644", long+"n"), "has a name of 256 bytes"},
-		"mode":             {one("20644", "device"), "has the mode 020644"},
-		"mode 0":           {one("0", "none"), "has the mode 000000"},
-		"mode beyond":      {one("777777", "x"), "has the mode 777777"},
-		"twice":            {[]plain{tree(line{"100644", "a", id}, line{"100644", "a", id}), x}, "a is a duplicate in its folder"},
-		"order":            {[]plain{tree(line{"100644", "b", id}, line{"100644", "a", id}), x}, "not in Git's order"},
-		"file and folder":  {[]plain{tree(line{"100644", "a", id}, line{"100644", "a.b", id}, line{"40000", "a", inner.id(t)}), inner, x}, "a is a file and a folder"},
-		"link and folder":  {[]plain{tree(line{"120000", "a", id}, line{"40000", "a", inner.id(t)}), inner, x}, "a is"},
-		"blob as tree":     {[]plain{tree(line{"40000", "a", id}), x}, "a is a blob, which is not what the tree says"},
-		"tree as blob":     {[]plain{tree(line{"100644", "a", inner.id(t)}), inner, x}, "a is a tree, which is not"},
-		"cut":              {[]plain{{plumbing.TreeObject, []byte("100644 a\x00short")}}, "malformed tree"},
-		"NUL bytes":        {[]plain{{plumbing.TreeObject, make([]byte, 1<<20)}}, "malformed tree"},
-		"deep":             {append(deep, x), "has a path of"},
-		"no target":        {link(""), "link is a symbolic link without a target"},
-		"NUL in a target":  {link("a\x00b"), "NUL in its target"},
-		"long target":      {link(strings.Repeat("x", 4096)), "a target of 4096 bytes"},
-		"very long target": {link(strings.Repeat("x", 3<<20)), "a target of 3145728 bytes"},
+		"repository":         {one("100644", ".git"), "the top directory has the name .git, which is refused"},
+		"repository below":   {[]plain{tree(line{"40000", ".GIT", inner.id(t)}), inner, x}, "has the name .GIT"},
+		"parent":             {one("100644", ".."), "has the name .., which is refused"},
+		"self":               {one("100644", "."), "has the name ., which is refused"},
+		"no name":            {one("100644", ""), "which is refused"},
+		"absolute":           {one("100644", "/etc/x"), "has the name /etc/x"},
+		"path":               {one("100644", "a/b"), "has the name a/b"},
+		"modules":            {one("120000", ".gitmodules"), "symbolic link, which .gitmodules must not be"},
+		"control":            {one("100644", "a\x1b[2J/b"), `has the name a\x1b[2J/b`},
+		"long name":          {one("100644", long+"n"), "has a name of 256 bytes"},
+		"mode":               {one("20644", "device"), "has the mode 020644"},
+		"mode 0":             {one("0", "none"), "has the mode 000000"},
+		"mode beyond":        {one("777777", "x"), "has the mode 777777"},
+		"twice":              {[]plain{tree(line{"100644", "a", id}, line{"100644", "a", id}), x}, "a is a duplicate in its directory"},
+		"order":              {[]plain{tree(line{"100644", "b", id}, line{"100644", "a", id}), x}, "not in Git's order"},
+		"file and directory": {[]plain{tree(line{"100644", "a", id}, line{"100644", "a.b", id}, line{"40000", "a", inner.id(t)}), inner, x}, "a is a file and a directory"},
+		"link and directory": {[]plain{tree(line{"120000", "a", id}, line{"40000", "a", inner.id(t)}), inner, x}, "a is"},
+		"blob as tree":       {[]plain{tree(line{"40000", "a", id}), x}, "a is a blob, which is not what the tree says"},
+		"tree as blob":       {[]plain{tree(line{"100644", "a", inner.id(t)}), inner, x}, "a is a tree, which is not"},
+		"cut":                {[]plain{{plumbing.TreeObject, []byte("100644 a\x00short")}}, "malformed tree"},
+		"NUL bytes":          {[]plain{{plumbing.TreeObject, make([]byte, 1<<20)}}, "malformed tree"},
+		"deep":               {append(deep, x), "has a path of"},
+		"no target":          {link(""), "link is a symbolic link without a target"},
+		"NUL in a target":    {link("a\x00b"), "NUL in its target"},
+		"long target":        {link(strings.Repeat("x", 4096)), "a target of 4096 bytes"},
+		"very long target":   {link(strings.Repeat("x", 3<<20)), "a target of 3145728 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, objects := range [][]plain{test.objects, backwards(test.objects)} {
@@ -81,7 +80,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestBombs pins that trees which stand for 2⁶⁰ files, or for as many folders with
+// TestBombs pins that trees which stand for 2⁶⁰ files, or for as many directories with
 // nothing in them, end at a limit. (The real one takes a minute to reach.)
 func TestBombs(t *testing.T) {
 	t.Parallel()
@@ -118,7 +117,7 @@ func backwards(objects []plain) []plain {
 	return b
 }
 
-// alone fails if there is something beside a folder.
+// alone fails if there is something beside a directory.
 func alone(t testing.TB, dir string) {
 	t.Helper()
 	list, err := os.ReadDir(filepath.Dir(dir))
@@ -146,15 +145,14 @@ func TestLinksAreLast(t *testing.T) {
 	}
 }
 
-// TestCollision pins what is said where a name is taken, as a.txt is on a file
-// system that takes A.txt for it.
+// TestCollision pins what is said where a name is taken, as a.txt is on a file system that takes A.txt for it.
 func TestCollision(t *testing.T) {
 	x := blob("x")
 	for name, lines := range map[string][]line{
-		"file":   {{"100644", "taken", x.id(t)}},
-		"link":   {{"120000", "taken", x.id(t)}},
-		"folder": {{"40000", "taken", tree(line{"100644", "x", x.id(t)}).id(t)}},
-		"module": {{"160000", "taken", x.id(t)}},
+		"file":      {{"100644", "taken", x.id(t)}},
+		"link":      {{"120000", "taken", x.id(t)}},
+		"directory": {{"40000", "taken", tree(line{"100644", "x", x.id(t)}).id(t)}},
+		"module":    {{"160000", "taken", x.id(t)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := openDir(t, "tree")
@@ -207,7 +205,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestEscapingLinks pins which links lead out of the folder.
+// TestEscapingLinks pins which links lead out of the directory.
 func TestEscapingLinks(t *testing.T) {
 	for _, test := range []struct {
 		links   string // PATH TARGET, …
@@ -233,7 +231,7 @@ func TestEscapingLinks(t *testing.T) {
 		switch {
 		case test.escapes == "" && err != nil:
 			t.Errorf("%s: %v", test.links, err)
-		case test.escapes != "" && (err == nil || !strings.HasPrefix(err.Error(), test.escapes+" is a symbolic link that points outside the folder, to ")):
+		case test.escapes != "" && (err == nil || !strings.HasPrefix(err.Error(), test.escapes+" is a symbolic link that points outside the directory, to ")):
 			t.Errorf("%s: %v, want %s to be refused", test.links, err, test.escapes)
 		case err != nil && strings.Contains(listing(t, w.Dir.Name()), "->"):
 			t.Errorf("%s: links were made before", test.links)

@@ -33,9 +33,8 @@ const (
 	flagSkipWorktree = 0x4000 // of the extended ones
 )
 
-// WriteIndex writes the index of the tree after Finish: version 2, or 3 if entries are
-// skipped. It includes the ids of the trees (extension TREE), so that git status need not
-// compute them. It needs Options.Stat.
+// WriteIndex writes the index of the tree after Finish: version 2, or 3 if entries are skipped. It includes the ids of
+// the trees (extension TREE), so that git status need not compute them. It needs Options.Stat.
 func (t *Tree) WriteIndex(w io.Writer) error {
 	buffered := bufio.NewWriterSize(w, 64<<10)
 	x := &indexWriter{sum: sha1.New()}
@@ -103,9 +102,8 @@ func (x *indexWriter) entry(e *Entry) {
 	x.flush()
 }
 
-// trees writes the extension TREE: for each folder its name, its numbers of entries and of
-// folders, and its id.
-func (x *indexWriter) trees(top *folder) {
+// trees writes the extension TREE: for each directory its name, its numbers of entries and of directories, and its id.
+func (x *indexWriter) trees(top *directory) {
 	var body bytes.Buffer
 	if _, empty := appendTree(&body, top); empty && top.entry.ID != emptyTree {
 		return // an index cannot represent an empty tree in a tree
@@ -115,24 +113,24 @@ func (x *indexWriter) trees(top *folder) {
 	x.buf = append(x.buf, body.Bytes()...)
 }
 
-// appendTree returns how many entries f has at any depth, and whether it, or a folder in it, has none.
-func appendTree(body *bytes.Buffer, f *folder) (entries int, empty bool) {
+// appendTree returns how many entries f has at any depth, and whether it, or a directory in it, has none.
+func appendTree(body *bytes.Buffer, f *directory) (entries int, empty bool) {
 	var below bytes.Buffer
-	folders := 0
+	directories := 0
 	for i := range f.entries {
 		sub := f.entries[i].sub
 		if sub == nil {
 			entries++
 			continue
 		}
-		folders++
+		directories++
 		n, e := appendTree(&below, sub)
 		entries, empty = entries+n, empty || e
 	}
 	if f.entry.in != nil {
 		body.WriteString(f.entry.name)
 	}
-	fmt.Fprintf(body, "\x00%d %d\n", entries, folders)
+	fmt.Fprintf(body, "\x00%d %d\n", entries, directories)
 	body.Write(f.entry.ID[:])
 	body.Write(below.Bytes())
 	return entries, empty || entries == 0

@@ -41,13 +41,11 @@ func (t *Tree) addLink(e *Entry, c pack.Content) error {
 	return nil
 }
 
-// Finish makes the symbolic links, and sets the modes of folders. It fails if objects are
-// missing.
+// Finish makes the symbolic links, and sets the modes of directories. It fails if objects are missing.
 //
-// With RejectEscapingSymlinks it fails, before it makes any link, if one is absolute or
-// points outside the folder, also by way of other links of the tree. A chain of more than
-// 255 links, such as a link to itself, counts as pointing outside. Whether the target
-// exists does not matter.
+// With RejectEscapingSymlinks it fails, before it makes any link, if one is absolute or points outside the directory,
+// also by way of other links of the tree. A chain of more than 255 links, such as a link to itself, counts as pointing
+// outside. Whether the target exists does not matter.
 func (t *Tree) Finish() error {
 	if err := t.complete(); err != nil {
 		return err
@@ -121,7 +119,7 @@ const (
 )
 
 // rejectEscaping resolves the links by their text alone: it assumes that a name that is not
-// a link of the tree is a folder.
+// a link of the tree is a directory.
 func rejectEscaping(links []link) error {
 	targets := make(map[string]string, len(links))
 	for _, l := range links {
@@ -130,7 +128,7 @@ func rejectEscaping(links []link) error {
 	steps := 0
 	for _, l := range links {
 		if !stays(l.entry.Path(), targets, &steps) {
-			f := failure.New(failure.Unexpected, "%s is a symbolic link that points outside the folder, to %s", l.entry.printable(), printable(l.target))
+			f := failure.New(failure.Unexpected, "%s is a symbolic link that points outside the directory, to %s", l.entry.printable(), printable(l.target))
 			f.Hint = "--reject-escaping-symlinks refuses it"
 			return poll.Permanent(f)
 		}
@@ -138,7 +136,7 @@ func rejectEscaping(links []link) error {
 	return nil
 }
 
-// stays returns whether the link at a path points to something in the folder.
+// stays returns whether the link at a path points to something in the directory.
 func stays(path string, targets map[string]string, steps *int) bool {
 	var at []string // where we are: names from the top
 	rest := path    // names that are still to be followed

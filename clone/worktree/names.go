@@ -14,10 +14,9 @@ var (
 	errModules    = errors.New("it is a symbolic link, which .gitmodules must not be")
 )
 
-// checkName refuses the names that Git refuses (verify_path in its read-cache.c,
-// with core.protectHFS and core.protectNTFS, whatever the file system is: the
-// volume may be shared with others). Names that only Windows does not take, such
-// as aux.go, are fine.
+// checkName refuses the names that Git refuses (verify_path in its read-cache.c, with core.protectHFS and
+// core.protectNTFS, whatever the file system is: the volume may be shared with others). Names that only Windows does
+// not take, such as aux.go, are fine.
 func checkName(name string, mode filemode.FileMode) error {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return errNoName
@@ -65,9 +64,8 @@ func isIgnoredByHFS(r rune) bool {
 	return r >= 0x200c && r <= 0x200f || r >= 0x202a && r <= 0x202e || r >= 0x206a && r <= 0x206f || r == 0xfeff
 }
 
-// isNTFSRepository reports whether NTFS takes name for .git (is_ntfs_dotgit of
-// Git's path.c): in any case, by its short name, with dots and spaces or a stream
-// after it.
+// isNTFSRepository reports whether NTFS takes name for .git (is_ntfs_dotgit of Git's path.c): in any case, by its short
+// name, with dots and spaces or a stream after it.
 func isNTFSRepository(name string) bool {
 	for _, known := range [...]string{".git", "git~1"} {
 		if hasPrefixFold(name, known) && endsOnNTFS(name[len(known):]) {

@@ -8,21 +8,20 @@ import (
 
 // pattern is a line in the form of gitignore(5).
 type pattern struct {
-	glob    string // without the parts that the other fields record
-	negated bool   // had "!" before it
-	folders bool   // had "/" after it: matches folders alone
-	rooted  bool   // had another "/": matches paths, not names
+	glob        string // without the parts that the other fields record
+	negated     bool   // had "!" before it
+	directories bool   // had "/" after it: matches directories alone
+	rooted      bool   // had another "/": matches paths, not names
 }
 
-// parsePattern reads a line (parse_path_pattern of Git's dir.c), or returns false
-// if it is empty or a comment.
+// parsePattern reads a line (parse_path_pattern of Git's dir.c), or returns false if it is empty or a comment.
 func parsePattern(line string) (p pattern, ok bool) {
 	line = trimSpaces(strings.TrimSuffix(line, "\r"))
 	if line == "" || line[0] == '#' {
 		return p, false
 	}
 	line, p.negated = strings.CutPrefix(line, "!")
-	line, p.folders = strings.CutSuffix(line, "/")
+	line, p.directories = strings.CutSuffix(line, "/")
 	p.rooted = strings.Contains(line, "/")
 	p.glob = strings.TrimPrefix(line, "/")
 	return p, p.glob != "" || p.rooted
@@ -39,8 +38,8 @@ func trimSpaces(line string) string {
 }
 
 // matches returns whether the pattern matches a path, which ends in base.
-func (p *pattern) matches(path, base string, folder bool) bool {
-	if p.folders && !folder {
+func (p *pattern) matches(path, base string, directory bool) bool {
+	if p.directories && !directory {
 		return false
 	}
 	if p.rooted {

@@ -20,12 +20,12 @@ import (
 	"initbox/internal/words"
 )
 
-// modeOf returns the mode of a file or folder.
+// modeOf returns the mode of a file or directory.
 func modeOf(a access.Access, of filemode.FileMode) uint32 {
 	if of != filemode.Dir {
 		return uint32(a.File(of == filemode.Executable))
 	}
-	mode := a.Folder()
+	mode := a.Directory()
 	bits := uint32(mode.Perm())
 	if mode&fs.ModeSetgid != 0 {
 		bits |= unix.S_ISGID
@@ -255,7 +255,7 @@ func (t *Tree) afford(n int64) error {
 	if t.memory <= t.limit {
 		return nil
 	}
-	f := failure.New(failure.Unexpected, "the revision has so many files and folders that their names take more than %d MiB", t.limit>>20)
+	f := failure.New(failure.Unexpected, "the revision has so many files and directories that their names take more than %d MiB", t.limit>>20)
 	f.Hint = "it may have been made to fill disks; if it is meant so, give the number of files with --max-files"
 	return poll.Permanent(f)
 }

@@ -12,10 +12,9 @@ import (
 	"initbox/internal/failure"
 )
 
-// Sparse selects the part of a tree that is placed, as git sparse-checkout does. A nil
-// Sparse selects all of it.
+// Sparse selects the part of a tree that is placed, as git sparse-checkout does. A nil Sparse selects all of it.
 type Sparse struct {
-	// Cone mode: paths of folders with a slash before them, and "" for the top.
+	// Cone mode: paths of directories with a slash before them, and "" for the top.
 	whole  map[string]bool // with their whole content
 	partly map[string]bool // only with the files in them, because a whole one is below
 
@@ -23,14 +22,13 @@ type Sparse struct {
 	lines    []string  // that they came from
 }
 
-// Cone places whole folders, and the files (not the folders) in their parents and at the
-// top.
-func Cone(folders []string) (*Sparse, error) {
+// Cone places whole directories, and the files (not the directories) in their parents and at the top.
+func Cone(directories []string) (*Sparse, error) {
 	s := &Sparse{whole: make(map[string]bool), partly: map[string]bool{"": true}}
-	for _, f := range folders {
+	for _, f := range directories {
 		clean := path.Clean("/" + f)
 		if strings.Contains("/"+f+"/", "/../") || strings.ContainsAny(f, "\n\x00") {
-			return nil, fmt.Errorf("%s is not a folder of a tree", failure.Printable(f))
+			return nil, fmt.Errorf("%s is not a directory of a tree", failure.Printable(f))
 		}
 		if clean == "/" {
 			continue // its files are always placed
@@ -43,9 +41,8 @@ func Cone(folders []string) (*Sparse, error) {
 	return s, nil
 }
 
-// Patterns selects by lines in the form of gitignore(5). The last line that matches a path
-// decides: with "!" it is left out, otherwise placed. A path that no line matches is treated
-// like its folder.
+// Patterns selects by lines in the form of gitignore(5). The last line that matches a path decides: with "!" it is left
+// out, otherwise placed. A path that no line matches is treated like its directory.
 func Patterns(lines []string) (*Sparse, error) {
 	s := &Sparse{lines: lines}
 	for _, line := range lines {
@@ -84,7 +81,7 @@ func escape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// inWhole returns whether a folder, or one of its parents, is placed whole.
+// inWhole returns whether a directory, or one of its parents, is placed whole.
 func (s *Sparse) inWhole(f string) bool {
 	for ; f != "/" && f != ""; f = path.Dir(f) {
 		if s.whole[f] {
@@ -94,15 +91,14 @@ func (s *Sparse) inWhole(f string) bool {
 	return false
 }
 
-// verdict says whether a path is placed: a file, or the entries of a folder unless their own
-// paths decide otherwise.
+// verdict says whether a path is placed: a file, or the entries of a directory unless their own paths decide otherwise.
 type verdict uint8
 
 const (
-	none      verdict = 0 // not placed, but entries of the folder may be
-	all       verdict = 1 // placed, but entries of the folder may not be
-	noneBelow verdict = 2 // nothing in the folder is placed
-	allBelow  verdict = 3 // everything in the folder is placed
+	none      verdict = 0 // not placed, but entries of the directory may be
+	all       verdict = 1 // placed, but entries of the directory may not be
+	noneBelow verdict = 2 // nothing in the directory is placed
+	allBelow  verdict = 3 // everything in the directory is placed
 )
 
 func (v verdict) placed() bool { return v == all || v == allBelow }
@@ -119,8 +115,7 @@ func (s *Sparse) top() verdict {
 	return none
 }
 
-// verdict judges a path from the top of the tree, without a leading slash. in is the verdict
-// on its folder.
+// verdict judges a path from the top of the tree, without a leading slash. in is the verdict on its directory.
 func (s *Sparse) verdict(path string, mode filemode.FileMode, in verdict) verdict {
 	if in.final() {
 		return in
@@ -136,7 +131,7 @@ func (s *Sparse) verdict(path string, mode filemode.FileMode, in verdict) verdic
 	}
 	base := path[strings.LastIndexByte(path, '/')+1:]
 	for _, p := range slices.Backward(s.patterns) {
-		if p.matches(path, base, mode == filemode.Dir) { // Git treats a submodule as a folder only once it is cloned
+		if p.matches(path, base, mode == filemode.Dir) { // Git treats a submodule as a directory only once it is cloned
 			if p.negated {
 				return none
 			}

@@ -11,7 +11,7 @@
 //	return tree.Finish() // makes the symbolic links
 //
 // The content of a repository is not trusted: see [Tree.Add] for what is refused. Files are created relative to the
-// descriptor of one folder, under names that did not exist. Symbolic links are made last, so that nothing can be
+// descriptor of one directory, under names that did not exist. Symbolic links are made last, so that nothing can be
 // written through one.
 package worktree
 
@@ -33,11 +33,11 @@ import (
 
 // Options of [New].
 type Options struct {
-	// Dir is an open folder. Existing files in it are left alone; a tree that has a
+	// Dir is an open directory. Existing files in it are left alone; a tree that has a
 	// file of the same name is refused.
 	Dir *os.File
 
-	Subdir                 string  // of the tree: only the content of that folder is placed in Dir
+	Subdir                 string  // of the tree: only the content of that directory is placed in Dir
 	Sparse                 *Sparse // which files are placed, by path from the root of the tree; nil for all
 	Access                 access.Access
 	RejectEscapingSymlinks bool  // refuse links that point outside Dir; see [Tree.Finish]
@@ -51,12 +51,12 @@ type Options struct {
 type Tree struct {
 	Options
 	root   dirfd.FD // of Dir
-	subdir []string // names of the folders
+	subdir []string // names of the directories
 	limit  int64    // of memory
 
 	mu       sync.Mutex                     // guards the fields down to size
 	top      *Entry                         // the tree that Dir becomes; nil until Root
-	depth    int                            // of top, in folders of Subdir
+	depth    int                            // of top, in directories of Subdir
 	pending  map[plumbing.Hash]*Entry       // entries that wait for an object: lists, linked by next
 	arrived  map[plumbing.Hash]*pack.Object // objects that may be wanted later; nil when all wanted ones are known
 	held     map[plumbing.Hash][]byte       // the content of some of those
@@ -64,8 +64,8 @@ type Tree struct {
 	expected int                            // trees that are wanted and not yet expanded
 	bases    []*Entry                       // indexed by Object.Placed - 1
 	links    []link
-	deferred []*folder // whose mode and owner are set at the end; parents come first
-	memory   int64     // estimate of the memory for entries
+	deferred []*directory // whose mode and owner are set at the end; parents come first
+	memory   int64        // estimate of the memory for entries
 	files    int
 	size     int64
 
@@ -73,22 +73,21 @@ type Tree struct {
 	modeless atomic.Bool // the file system does not keep modes
 }
 
-// Entry is a file, symbolic link or submodule of the tree. Folders have entries too, which
-// are not exported.
+// Entry is a file, symbolic link or submodule of the tree. Directories have entries too, which are not exported.
 type Entry struct {
 	ID      plumbing.Hash
 	Mode    filemode.FileMode // Regular, Executable, Symlink or Submodule (or Dir)
 	Skipped bool              // sparse: it is in the index, but not in Dir
 
 	name string
-	in   *folder // its parent; nil for the top
-	sub  *folder // nil unless it is a folder
-	next *Entry  // waits for the same object
+	in   *directory // its parent; nil for the top
+	sub  *directory // nil unless it is a directory
+	next *Entry     // waits for the same object
 	stat stat
 }
 
-// folder is the folder of a tree object.
-type folder struct {
+// directory is the directory of a tree object.
+type directory struct {
 	entry   *Entry
 	entries []Entry // as in the tree
 	length  int     // of the path, with the slash after it; 0 at the top
@@ -126,15 +125,14 @@ func (e *Entry) appendPath(path []byte) []byte {
 }
 
 // appendPath appends the path with a slash after it, or nothing at the top.
-func (f *folder) appendPath(path []byte) []byte {
+func (f *directory) appendPath(path []byte) []byte {
 	if f.entry.in == nil {
 		return path
 	}
 	return append(f.entry.appendPath(path), '/')
 }
 
-// Entries returns the entries except folders, in the order of an index: by the bytes of
-// their paths.
+// Entries returns the entries except directories, in the order of an index: by the bytes of their paths.
 func (t *Tree) Entries() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		if t.top != nil && t.top.sub != nil {
@@ -143,7 +141,7 @@ func (t *Tree) Entries() iter.Seq[*Entry] {
 	}
 }
 
-func (f *folder) each(yield func(*Entry) bool) bool {
+func (f *directory) each(yield func(*Entry) bool) bool {
 	for i := range f.entries {
 		e := &f.entries[i]
 		if e.sub != nil && !e.sub.each(yield) || e.sub == nil && !yield(e) {

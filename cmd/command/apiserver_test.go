@@ -11,8 +11,7 @@ import (
 	"initbox/test/fakeapi"
 )
 
-// serveK8s is the server of kind k8s, whose objects the script command k8s
-// gives it.
+// serveK8s is the server of kind k8s, whose objects the script command k8s gives it.
 func serveK8s(s *server, l net.Listener) { httpServer(l, s.k8s) }
 
 // cmdK8s is for a server of kind k8s:

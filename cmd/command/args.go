@@ -17,8 +17,7 @@ type option struct {
 	bare  bool // needs a value and has none
 }
 
-// readOption reads the option that args begin with; ok is false if they begin
-// with an argument, or with "--".
+// readOption reads the option that args begin with; ok is false if they begin with an argument, or with "--".
 func readOption(args []string, flags []cli.Flag) (o option, ok bool) {
 	word := args[0]
 	if len(word) < 2 || word[0] != '-' || word == "--" || '0' <= word[1] && word[1] <= '9' || word[1] == ':' {
@@ -60,10 +59,9 @@ func (o option) foreign() bool {
 	return o.name == flagFromK8sWaitFor && o.value != "false" || o.name == flagCompat && o.value == compatGitSync
 }
 
-// permute moves the flags before the arguments, since people write flags last
-// and the library stops reading them at the first argument. The arguments
-// follow after "--". A "--" that the user wrote ends the flags; what follows it
-// stays together, after a second "--".
+// permute moves the flags before the arguments, since people write flags last and the library stops reading them at the
+// first argument. The arguments follow after "--". A "--" that the user wrote ends the flags; what follows it stays
+// together, after a second "--".
 func permute(args []string, flags []cli.Flag) ([]string, error) {
 	var options, arguments []string
 	for len(args) > 0 {
@@ -122,8 +120,7 @@ func (e *env) setReporting(args []string, flags []cli.Flag) {
 	}
 }
 
-// arguments returns the arguments before and after the user's "--"; ended
-// reports whether there was one.
+// arguments returns the arguments before and after the user's "--"; ended reports whether there was one.
 func arguments(c *cli.Context) (before, after []string, ended bool) {
 	args := c.Args().Slice()
 	if i := slices.Index(args, "--"); i >= 0 {

@@ -12,9 +12,8 @@ import (
 	"initbox/test/servers"
 )
 
-// databases are the real servers that a script can start, by their names. Each returns
-// what goes into the script's environment, with the name that the script gave before
-// it: "" is its HOST:PORT, "_password" its password.
+// databases are the real servers that a script can start, by their names. Each returns what goes into the script's
+// environment, with the name that the script gave before it: "" is its HOST:PORT, "_password" its password.
 var databases = map[string]func(t testing.TB, options []string) map[string]string{
 	"postgres": func(t testing.TB, options []string) map[string]string {
 		p := servers.StartPostgres(t, servers.PostgresOptions{})
@@ -100,8 +99,7 @@ type sharedTB struct {
 func (s sharedTB) Cleanup(f func()) { s.t.Cleanup(f) }
 func (s sharedTB) TempDir() string  { return s.t.TempDir() }
 
-// startMySQL starts a MariaDB, with the option tls one that offers TLS by the certificate
-// of $NAME_ca.
+// startMySQL starts a MariaDB, with the option tls one that offers TLS by the certificate of $NAME_ca.
 func startMySQL(t testing.TB, options []string) map[string]string {
 	var o servers.MariaDBOptions
 	env := map[string]string{}
@@ -120,9 +118,8 @@ func startZooKeeper(t testing.TB, _ []string) map[string]string {
 	return map[string]string{"": z.Addr}
 }
 
-// startRedis starts a Redis; with the option password one that needs a password, with
-// loading one that needs a long time for its data, and with sentinel HOST:PORT a sentinel
-// that calls the server there mymaster.
+// startRedis starts a Redis; with the option password one that needs a password, with loading one that needs a long
+// time for its data, and with sentinel HOST:PORT a sentinel that calls the server there mymaster.
 func startRedis(t testing.TB, options []string) map[string]string {
 	const password = "hUnter2-of-redis"
 	switch kind := strings.Join(options[:min(len(options), 1)], ""); kind {

@@ -36,9 +36,8 @@ var zoneFaults = []string{"NXDOMAIN", "NODATA", "SERVFAIL", "REFUSED", "FORMERR-
 //	[after=N] [until=N] NAME TYPE DATA   a record, as in a zone file
 //	[after=N] [until=N] NAME [TYPE] FAULT
 //
-// With after, the line does not hold for the first N questions for a name and
-// type; with until, for those after the Nth. Names that are in no line do not
-// exist.
+// With after, the line does not hold for the first N questions for a name and type; with until, for those after the
+// Nth. Names that are in no line do not exist.
 func parseZone(text string) (*zone, error) {
 	z := &zone{asked: map[string]int{}}
 	for line := range strings.Lines(text) {
@@ -80,8 +79,7 @@ func parseZone(text string) (*zone, error) {
 	return z, nil
 }
 
-// find returns the records and the fault of a name and type, and whether the
-// name exists.
+// find returns the records and the fault of a name and type, and whether the name exists.
 func (z *zone) find(name string, qtype uint16) (records []dns.RR, fault string, exists bool) {
 	z.mu.Lock()
 	defer z.mu.Unlock()
@@ -108,8 +106,7 @@ func (z *zone) find(name string, qtype uint16) (records []dns.RR, fault string, 
 	return records, fault, exists
 }
 
-// startDNS serves the zone over UDP and TCP on one port; if it is closed, when it is
-// opened.
+// startDNS serves the zone over UDP and TCP on one port; if it is closed, when it is opened.
 func (s *server) startDNS() error {
 	text, err := os.ReadFile(s.options["zone"])
 	if err != nil {
@@ -121,8 +118,7 @@ func (s *server) startDNS() error {
 	if !has(s.options, "closed") {
 		return s.listenDNS()
 	}
-	// A datagram socket connected elsewhere holds the port, and the kernel
-	// answers that nothing listens there.
+	// A datagram socket connected elsewhere holds the port, and the kernel answers that nothing listens there.
 	udp, err := net.ResolveUDPAddr("udp", s.addr)
 	if err != nil {
 		return err

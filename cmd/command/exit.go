@@ -121,8 +121,7 @@ func hintOf(err error) string {
 // maxTerminationMessage is how many bytes the kubelet reads.
 const maxTerminationMessage = 4096
 
-// kubeletTerminationLog is where the kubelet looks unless the Pod says
-// otherwise (terminationMessagePath).
+// kubeletTerminationLog is where the kubelet looks unless the Pod says otherwise (terminationMessagePath).
 const kubeletTerminationLog = "/dev/termination-log"
 
 // writeTerminationLog writes message to the file where the kubelet looks for it, or nowhere if name is empty. The file is

@@ -37,8 +37,7 @@ const (
 	variableTerminationLog = "INITBOX_TERMINATION_LOG"
 )
 
-// durationFlag returns a flag that takes a [duration.Value] and starts from the value
-// in *dst.
+// durationFlag returns a flag that takes a [duration.Value] and starts from the value in *dst.
 func durationFlag(name, usage, category string, dst *duration.Value, env ...string) *cli.GenericFlag {
 	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: dst, EnvVars: env, DefaultText: dst.String()}
 }
@@ -175,7 +174,7 @@ type podFlags struct {
 
 func (p *podFlags) flags(category string) []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "pod-info", Usage: "`FOLDER` where the downward API is mounted", Category: category, Value: podinfo.DefaultDir, Destination: &p.dir},
+		&cli.StringFlag{Name: "pod-info", Usage: "`DIR` where the downward API is mounted", Category: category, Value: podinfo.DefaultDir, Destination: &p.dir},
 		&cli.StringSliceFlag{Name: "pod-env", Usage: "`NAME=VARIABLE`: the variable that holds a field of the Pod, if it is not the usual one, as in ip=MY_IP; may be repeated", Category: category, Destination: &p.variables},
 	}
 }
@@ -202,8 +201,7 @@ func checkFile(name string) error {
 	return err
 }
 
-// nameServers reads addresses with or without a port: 10.96.0.10, [::1]:5353,
-// ::1, fe80::1%eth0.
+// nameServers reads addresses with or without a port: 10.96.0.10, [::1]:5353, ::1, fe80::1%eth0.
 func nameServers(texts []string) ([]netip.AddrPort, error) {
 	var servers []netip.AddrPort
 	for _, text := range texts {
@@ -221,8 +219,7 @@ func nameServers(texts []string) ([]netip.AddrPort, error) {
 	return servers, nil
 }
 
-// settingFlags makes a flag of every setting of the kinds given, so that flags
-// and fragments cannot differ.
+// settingFlags makes a flag of every setting of the kinds given, so that flags and fragments cannot differ.
 func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
 	var flags []cli.Flag
 	taking := kindsTaking(kinds)
@@ -347,8 +344,7 @@ func tlsFlags(category string, o *tlsconfig.Options) []cli.Flag {
 	}
 }
 
-// byteCount is the value of a flag: a number of bytes as Kubernetes writes it,
-// such as 500Mi.
+// byteCount is the value of a flag: a number of bytes as Kubernetes writes it, such as 500Mi.
 type byteCount int64
 
 func (b byteCount) String() string { return strconv.FormatInt(int64(b), 10) }

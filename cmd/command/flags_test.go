@@ -108,8 +108,7 @@ func TestPermute(t *testing.T) {
 	}
 }
 
-// TestHelpWidth pins that the help fits a terminal, and that its sections stand
-// in the same order for every subcommand.
+// TestHelpWidth pins that the help fits a terminal, and that its sections stand in the same order for every subcommand.
 func TestHelpWidth(t *testing.T) {
 	order := []string{categoryResult, categoryWait, categoryDNS, categoryCommon, "Exit status"}
 	for _, args := range [][]string{{"--help"}, {"wait-for-dns", "--help"}, {"wait-for-service", "--help"}, {"sleep", "--help"}} {

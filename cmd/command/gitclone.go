@@ -47,7 +47,7 @@ const (
 func gitClone(e *env) *cli.Command {
 	g := &gitFlags{}
 	return &cli.Command{
-		Usage:     "put one revision of a Git repository into a folder",
+		Usage:     "put one revision of a Git repository into a directory",
 		ArgsUsage: "URL DIR",
 		Description: `Makes DIR the tree of a revision of the repository, whatever DIR held before and
 however often it runs. At every instant DIR is all of the old tree or all of the new
@@ -188,17 +188,17 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		&cli.IntFlag{Name: "depth", Usage: "`N` commits of history, 0 for all", Category: categoryRevision, Value: g.depth, Destination: &g.depth},
 		onFlag("single-branch", "with --depth 0, only the history of --ref", categoryRevision, &g.singleBranch),
 		textFlag("submodules", "`off|shallow|recursive`: clone submodules too, with recursive also their own", categoryRevision, &g.submodules),
-		textsFlag("sparse", "`FOLDER` to check out, with the files at the top, instead of everything", categoryRevision, &g.sparse),
+		textsFlag("sparse", "`DIR` to check out, with the files at the top, instead of everything", categoryRevision, &g.sparse),
 		textsFlag("sparse-pattern", "`PATTERN` of files to check out, as in .gitignore", categoryRevision, &g.sparsePatterns),
 		textFlag("filter", "`blob:none`: fetch only the files that are checked out", categoryRevision, &g.filter),
 		onFlag("lfs", "fetch the files that Git LFS stores elsewhere", categoryRevision, &g.lfs),
-		textFlag("subdir", "`FOLDER` of the repository whose content becomes DIR; without .git", categoryRevision, &g.subdir),
+		textFlag("subdir", "`DIR` of the repository whose content becomes DIR; without .git", categoryRevision, &g.subdir),
 
-		textFlag("git-dir", "`keep|remove|FOLDER`: .git stays in DIR, is left out, or is that folder", categoryPlace, &g.gitDir),
-		textFlag("mode", "`MODE` limit of folders and executable files; for other files, without the x", categoryPlace, &g.mode),
+		textFlag("git-dir", "`keep|remove|DIR`: .git stays in DIR, is left out, or is that directory", categoryPlace, &g.gitDir),
+		textFlag("mode", "`MODE` limit of directories and executable files; for other files, without the x", categoryPlace, &g.mode),
 		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.groupWrite),
 		textFlag("owner", "`UID[:GID]` of the files; needs the right to change owners", categoryPlace, &g.owner),
-		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new folder for each commit, as with git-sync", categoryPlace, &g.link),
+		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.link),
 
 		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag must be signed by one of them", categoryLimits, &g.signedBy),
 		onFlag("reject-escaping-symlinks", "refuse a tree with symbolic links that lead out of it", categoryLimits, &g.rejectEscaping),
@@ -234,7 +234,7 @@ var gitNames = map[string]string{
 	"separate-git-dir": "git-dir", "no-checkout": "sparse",
 }
 
-// arguments returns URL and folder. It translates arguments of git-sync into flags first.
+// arguments returns URL and directory. It translates arguments of git-sync into flags first.
 func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error) {
 	before, after, ended := arguments(c)
 	if g.compat != "" {
@@ -258,14 +258,14 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 	case len(before) == 0:
 		return "", "", usagef("no repository given").hint(example)
 	case len(before) == 1:
-		return "", "", usagef("no folder given for the repository").hint(example)
+		return "", "", usagef("no directory given for the repository").hint(example)
 	case len(before) > 2:
-		return "", "", usagef("want a URL and a folder, got %d arguments", len(before)).hint(example)
+		return "", "", usagef("want a URL and a directory, got %d arguments", len(before)).hint(example)
 	}
 	return before[0], before[1], nil
 }
 
-// fromGitSync sets the flags that git-sync's arguments and variables translate into, and returns URL and folder.
+// fromGitSync sets the flags that git-sync's arguments and variables translate into, and returns URL and directory.
 func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir string, err error) {
 	line, err := translate.GitSync(args, environment)
 	if err != nil {
@@ -342,9 +342,9 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	return o, err
 }
 
-// checkPlaces refuses an invalid URL or folder, before anything is tried.
+// checkPlaces refuses an invalid URL or directory, before anything is tried.
 func checkPlaces(_ *cli.Context, o clone.Options) error {
-	for what, text := range map[string]string{"the URL": o.URL, "the folder": o.Dir, "--ref": o.Ref} {
+	for what, text := range map[string]string{"the URL": o.URL, "the directory": o.Dir, "--ref": o.Ref} {
 		if name := variableReference().FindStringSubmatch(text); name != nil {
 			return usagef("%s contains $(%s), which Kubernetes did not replace: the container has no such variable", what, name[1]).
 				hint("set it in the container's env")
@@ -361,11 +361,11 @@ func checkPlaces(_ *cli.Context, o clone.Options) error {
 	}
 	switch dir := path.Clean(o.Dir); {
 	case o.Dir == "":
-		return usagef("the name of the folder is empty")
+		return usagef("the name of the directory is empty")
 	case dir == "/":
-		return usagef("the folder cannot be /, which holds everything")
+		return usagef("the directory cannot be /, which holds everything")
 	case strings.Contains(o.Dir, "://"):
-		return usagef("the folder %s looks like a URL", o.Dir).hint("the URL comes first, then the folder: initbox git-clone URL DIR")
+		return usagef("the directory %s looks like a URL", o.Dir).hint("the URL comes first, then the directory: initbox git-clone URL DIR")
 	}
 	return nil
 }
@@ -381,7 +381,7 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	case !slices.Contains(kinds, string(o.Submodules)):
 		return usagef("--submodules: want %s, got %q", strings.Join(kinds, ", "), o.Submodules)
 	case len(g.sparse.Value()) > 0 && o.Patterns:
-		return usagef("--sparse and --sparse-pattern exclude each other").hint("a pattern /FOLDER/ stands for --sparse FOLDER")
+		return usagef("--sparse and --sparse-pattern exclude each other").hint("a pattern /DIR/ stands for --sparse DIR")
 	case o.Filter != "" && o.Filter != "blob:none":
 		return usagef("--filter: want blob:none, got %q", o.Filter)
 	case o.MaxFiles < 0 || c.IsSet("max-files") && o.MaxFiles == 0:
@@ -401,11 +401,11 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	return checkGitDir(o.GitDir)
 }
 
-// checkSparse refuses invalid folders and patterns.
+// checkSparse refuses invalid directories and patterns.
 func (g *gitFlags) checkSparse(o clone.Options) error {
-	for _, folder := range append(g.sparse.Value(), o.Subdir) {
-		if slices.Contains(strings.Split(folder, "/"), "..") {
-			return usagef("%s leads out of the repository", folder)
+	for _, directory := range append(g.sparse.Value(), o.Subdir) {
+		if slices.Contains(strings.Split(directory, "/"), "..") {
+			return usagef("%s leads out of the repository", directory)
 		}
 	}
 	flag, parse := "sparse", worktree.Cone
@@ -422,7 +422,7 @@ func checkGitDir(text string) error {
 	if text == clone.GitKeep || text == clone.GitRemove || strings.Contains(text, "/") {
 		return nil
 	}
-	err := usagef("--git-dir: want keep, remove or a folder such as /state/git, got %q", text)
+	err := usagef("--git-dir: want keep, remove or a directory such as /state/git, got %q", text)
 	if meant := suggest.Closest(text, []string{clone.GitKeep, clone.GitRemove}); meant != "" {
 		return err.hint("did you mean " + meant + "?")
 	}

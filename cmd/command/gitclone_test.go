@@ -47,12 +47,11 @@ func TestOverlapping(t *testing.T) {
 		}
 	}
 	if outer, _ := overlapping([]clone.Options{{Dir: "a", Link: "x"}, {Dir: "a", Link: "y"}}); outer != "" {
-		t.Error("two links in one folder are not one in the other")
+		t.Error("two links in one directory are not one in the other")
 	}
 }
 
-// FuzzConfig pins that no --config panics, and that each error is one of the
-// command line.
+// FuzzConfig pins that no --config panics, and that each error is one of the command line.
 func FuzzConfig(f *testing.F) {
 	for _, text := range []string{
 		"- url: https://h/a\n  dir: b\n", "- {url: /a, dir: b, depth: 3, sparse: [a, b]}", "[]", "- 1", "a: b", "- url: &a x\n  dir: *a\n  ref: [*a]",
@@ -78,7 +77,7 @@ func FuzzConfig(f *testing.F) {
 				continue
 			}
 			if o.URL == "" || o.Dir == "" {
-				t.Errorf("neither URL nor folder: %+v", o)
+				t.Errorf("neither URL nor directory: %+v", o)
 			}
 		}
 	})

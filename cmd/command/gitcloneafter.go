@@ -85,11 +85,11 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	return checkProbe(g.startupProbe)
 }
 
-// checkOutside refuses files in the folder that becomes the tree and nothing else: each run, and each look of --watch,
+// checkOutside refuses files in the directory that becomes the tree and nothing else: each run, and each look of --watch,
 // would find it changed and clone again.
 func (g *gitFlags) checkOutside(o clone.Options) error {
 	dir, err := filepath.Abs(o.Dir)
-	if err != nil || o.Link != "" { // the tree is then in a folder of its own
+	if err != nil || o.Link != "" { // the tree is then in a directory of its own
 		return nil
 	}
 	_, notPort := strconv.Atoi(g.startupProbe)

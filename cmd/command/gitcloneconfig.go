@@ -55,7 +55,7 @@ func (g *gitFlags) readConfig(c *cli.Context, e *env) ([]clone.Options, error) {
 		clones = append(clones, o)
 	}
 	if outer, inner := overlapping(clones); outer != "" {
-		return nil, usagef("--config %s: %s and %s overlap, and each clone replaces all of its folder", g.config, outer, inner)
+		return nil, usagef("--config %s: %s and %s overlap, and each clone replaces all of its directory", g.config, outer, inner)
 	}
 	return clones, nil
 }
@@ -242,7 +242,7 @@ func setFlag(set *flag.FlagSet, f cli.Flag, value configValue, flags []cli.Flag)
 	return nil
 }
 
-// overlapping returns two of the folders if one is in the other, or they are the same.
+// overlapping returns two of the directories if one is in the other, or they are the same.
 func overlapping(clones []clone.Options) (outer, inner string) {
 	type place struct{ path, dir string }
 	var places []place

@@ -29,7 +29,7 @@ func cmdGit(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // gitserver NAME http|https|ssh|git [user=U] [password=P] [token=T] serves the
-// repositories in $WORK/repos, and puts the URL of that folder into $NAME, of http and
+// repositories in $WORK/repos, and puts the URL of that directory into $NAME, of http and
 // https also its HOST:PORT into $NAME_host. Of https, $NAME_ca is the file of its CA; of ssh, files key and known_hosts are made for it.
 func cmdGitServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
@@ -67,9 +67,9 @@ func cmdGitServer(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptTB lets a script start what tests start.
 type scriptTB struct {
-	testing.TB // nil: only the methods below are called
-	ts         *testscript.TestScript
-	folders    int
+	testing.TB  // nil: only the methods below are called
+	ts          *testscript.TestScript
+	directories int
 }
 
 func (t *scriptTB) Helper()                           {}
@@ -82,8 +82,8 @@ func (t *scriptTB) Fatal(args ...any)                 { t.ts.Fatalf("%s", fmt.Sp
 func (t *scriptTB) Skipf(format string, args ...any)  { t.ts.Fatalf(format, args...) } // scripts skip by [exec:…]
 
 func (t *scriptTB) TempDir() string {
-	t.folders++
-	dir := t.ts.MkAbs(filepath.Join(".servers", fmt.Sprint(t.folders)))
+	t.directories++
+	dir := t.ts.MkAbs(filepath.Join(".servers", fmt.Sprint(t.directories)))
 	t.ts.Check(os.MkdirAll(dir, 0o777))
 	return dir
 }

@@ -16,8 +16,7 @@ import (
 
 var discardLog = log.New(io.Discard, "", 0)
 
-// serveHTTP is the server of kind http. The first element of the path says what
-// it answers:
+// serveHTTP is the server of kind http. The first element of the path says what it answers:
 //
 //	/status/N           that status
 //	/ready-after/N      503 to the first N requests, then 200
@@ -50,8 +49,7 @@ func serveHTTP(s *server, l net.Listener) {
 	}))
 }
 
-// negotiating lets TLS clients choose HTTP/2, which net/http arranges only in
-// ServeTLS.
+// negotiating lets TLS clients choose HTTP/2, which net/http arranges only in ServeTLS.
 func negotiating(s *server, l net.Listener) net.Listener {
 	if s.tls != nil {
 		s.tls.NextProtos = []string{"h2", "http/1.1"}
@@ -59,8 +57,7 @@ func negotiating(s *server, l net.Listener) net.Listener {
 	return l
 }
 
-// httpHandlers answer a request, the nth one for its path, by the elements of
-// the path after the first.
+// httpHandlers answer a request, the nth one for its path, by the elements of the path after the first.
 var httpHandlers = map[string]func(w http.ResponseWriter, r *http.Request, arg, arg2 string, n int){
 	"status": func(w http.ResponseWriter, _ *http.Request, status, _ string, _ int) {
 		code, _ := strconv.Atoi(status)

@@ -20,7 +20,7 @@ import (
 	"initbox/internal/suggest"
 )
 
-// programName is the program's name in the folder that it is installed into, whatever its name where it runs.
+// programName is the program's name in the directory that it is installed into, whatever its name where it runs.
 const programName = "initbox"
 
 func install(e *env) *cli.Command {
@@ -28,7 +28,7 @@ func install(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:     "copy this program to a volume, for containers whose image has no initbox",
 		ArgsUsage: "DIR [NAME…]",
-		Description: `Puts the program into the folder DIR, as DIR/initbox, and a link to it for each
+		Description: `Puts the program into the directory DIR, as DIR/initbox, and a link to it for each
 subcommand NAME. A second run changes nothing; another version is replaced, even
 while it runs.
 
@@ -42,7 +42,7 @@ Examples:
 			before, after, _ := arguments(c)
 			args := append(before, after...)
 			if len(args) == 0 {
-				return usagef("no folder given").hint("as in: initbox install /tools")
+				return usagef("no directory given").hint("as in: initbox install /tools")
 			}
 			names, err := linkNames(c.App, args[1:], all)
 			if err != nil {
@@ -96,7 +96,7 @@ func installInto(ctx context.Context, dir string, names []string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// If the folder is missing, the volume is probably not mounted, or the path is misspelt. A new folder would be in this
+	// If the directory is missing, the volume is probably not mounted, or the path is misspelt. A new directory would be in this
 	// container's own file system, where no other container finds it.
 	stat, err := os.Stat(dir)
 	if err != nil {
@@ -163,9 +163,9 @@ func installFailure(dir string, err error) error {
 		cause error
 		hint  string
 	}{
-		{fs.ErrNotExist, "is the volume mounted there (volumeMounts)? The folder is not created, since a wrong path would go unnoticed"},
-		{fs.ErrExist, "something else has that name and is not replaced: remove it, choose another folder, or call initbox NAME"},
-		{syscall.ENOTDIR, "give the folder, not the file: initbox install /tools makes /tools/initbox"},
+		{fs.ErrNotExist, "is the volume mounted there (volumeMounts)? The directory is not created, since a wrong path would go unnoticed"},
+		{fs.ErrExist, "something else has that name and is not replaced: remove it, choose another directory, or call initbox NAME"},
+		{syscall.ENOTDIR, "give the directory, not the file: initbox install /tools makes /tools/initbox"},
 		{syscall.EROFS, "is it a volume, and mounted without readOnly? The container's own file system may be read-only"},
 		{fs.ErrPermission, fmt.Sprintf("user %d may not write there: an emptyDir is writable for every user, other volumes need fsGroup in the Pod's securityContext", os.Getuid())},
 		{syscall.ENOSPC, "the volume is full: is the sizeLimit of the emptyDir larger than the program?"},

@@ -65,7 +65,7 @@ func TestInstallKilled(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
-		t.Errorf("the folder holds %v, %v", entries, err)
+		t.Errorf("the directory holds %v, %v", entries, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestInstallIntoSmallVolume(t *testing.T) {
 		t.Errorf("the old program was replaced by %d bytes", len(got))
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("the folder holds %v", entries)
+		t.Errorf("the directory holds %v", entries)
 	}
 
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {

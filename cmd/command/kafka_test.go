@@ -7,9 +7,8 @@ import (
 	"initbox/test/servers"
 )
 
-// startKafka starts three brokers of kfake. The options are topics, NAME:PARTITIONS, and
-// "sasl", with which the user app has to log in with SCRAM-SHA-256. "_all" are all the
-// brokers, joined by commas.
+// startKafka starts three brokers of kfake. The options are topics, NAME:PARTITIONS, and "sasl", with which the user
+// app has to log in with SCRAM-SHA-256. "_all" are all the brokers, joined by commas.
 func startKafka(t testing.TB, options []string) map[string]string {
 	o := servers.KafkaOptions{Brokers: 3}
 	password := ""

@@ -68,8 +68,7 @@ func (o *outlet) failure() error {
 	return o.gaveUp
 }
 
-// afterGrace calls end with the cause of ctx some time after ctx has ended,
-// unless stop is called before it ends.
+// afterGrace calls end with the cause of ctx some time after ctx has ended, unless stop is called before it ends.
 func afterGrace(ctx context.Context, grace time.Duration, end context.CancelCauseFunc) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		over, cancel := context.WithTimeout(context.Background(), grace)

@@ -167,8 +167,7 @@ func TestLastWord(t *testing.T) {
 	}
 }
 
-// TestReleaseSignals pins that a signal which came before the command replaces
-// the process is not lost.
+// TestReleaseSignals pins that a signal which came before the command replaces the process is not lost.
 func TestReleaseSignals(t *testing.T) {
 	_, release := withSignals(context.Background())
 	runtime.LockOSThread() // a thread has a signal to itself when tgkill returns

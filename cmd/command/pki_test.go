@@ -24,8 +24,7 @@ type authority struct {
 	pool *x509.CertPool // of itself
 }
 
-// pki returns the authority whose certificate is pki/ca.pem in every script;
-// stranger returns one that no client knows.
+// pki returns the authority whose certificate is pki/ca.pem in every script; stranger returns one that no client knows.
 var (
 	pki      = sync.OnceValue(func() *authority { return newAuthority("initbox test CA") })
 	stranger = sync.OnceValue(func() *authority { return newAuthority("unknown CA") })
@@ -50,8 +49,7 @@ func certificateTemplate(name string) *x509.Certificate {
 	}
 }
 
-// sign makes a key and a certificate of it, signed by a or, if that is nil, by
-// itself.
+// sign makes a key and a certificate of it, signed by a or, if that is nil, by itself.
 func sign(template *x509.Certificate, a *authority) (*x509.Certificate, *ecdsa.PrivateKey) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -72,9 +70,8 @@ func sign(template *x509.Certificate, a *authority) (*x509.Certificate, *ecdsa.P
 	return cert, key
 }
 
-// serverCertificate returns what a server shows: one that is good for loopback,
-// or expired, or wrong-name (for other.example), or unknown (of an unknown
-// authority).
+// serverCertificate returns what a server shows: one that is good for loopback, or expired, or wrong-name (for
+// other.example), or unknown (of an unknown authority).
 func serverCertificate(name string) (*tls.Config, error) {
 	template := certificateTemplate(name)
 	template.DNSNames = []string{"localhost"}
@@ -108,8 +105,7 @@ var clientCertificate = sync.OnceValue(func() []byte {
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...)
 })
 
-// writePKI writes ca.pem, client.pem (certificate and key), client-cert.pem and
-// client-key.pem.
+// writePKI writes ca.pem, client.pem (certificate and key), client-cert.pem and client-key.pem.
 func writePKI(dir string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err

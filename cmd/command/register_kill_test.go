@@ -111,8 +111,7 @@ func (k *killedRegistration) run(name string) {
 	}
 }
 
-// killBeforeTheAnswer kills the program when the registry has handled its first
-// request and not answered.
+// killBeforeTheAnswer kills the program when the registry has handled its first request and not answered.
 func (k *killedRegistration) killBeforeTheAnswer() {
 	handled := make(chan struct{})
 	k.handled.Store(&handled)

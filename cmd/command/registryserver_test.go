@@ -13,8 +13,7 @@ import (
 	"initbox/test/registries"
 )
 
-// serveRegistry returns the server of kind r; the script command registry has it
-// fail.
+// serveRegistry returns the server of kind r; the script command registry has it fail.
 func serveRegistry(kind func() registries.Registry) func(*server, net.Listener) {
 	return func(s *server, l net.Listener) {
 		s.mu.Lock()

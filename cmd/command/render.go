@@ -33,14 +33,14 @@ func renderCommand(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:     "make configuration files from templates and values, all or none",
 		ArgsUsage: "SRC:DST… [-- COMMAND ARG…]",
-		Description: `Renders each SRC, a template or a folder of them, to DST; "-" is stdin and stdout.
+		Description: `Renders each SRC, a template or a directory of them, to DST; "-" is stdin and stdout.
 If anything is missing or wrong, all of it is reported, and nothing is written. Files
 that are already right are not touched. Then it replaces itself with COMMAND, if there
 is one.
 
-Templates are Go templates, with the functions of sprig and Helm; in a folder, files
+Templates are Go templates, with the functions of sprig and Helm; in a directory, files
 that end in .tmpl, .tpl or .gotmpl. Those that end in .j2 are Jinja templates. All see
-.Values, .Env, .Pod and .Files. Other files in a folder are copied.
+.Values, .Env, .Pod and .Files. Other files in a directory are copied.
 
 Examples:
   initbox render /templates:/config --values /values/app.yaml --set port=8080
@@ -96,8 +96,8 @@ type renderFlags struct {
 func (r *renderFlags) flags() []cli.Flag {
 	r.missingKey = "error"
 	return append([]cli.Flag{
-		textsFlag("values", "`FILE|FOLDER|URL` of values: YAML, JSON, TOML, .env or .properties; in a folder, such as a mounted ConfigMap or Secret, each file is a value", categoryValues, &r.values),
-		textsFlag("secret-values", "`FILE|FOLDER|URL` of values that are all secret; those of a mounted Secret are secret anyway", categoryValues, &r.secretValues),
+		textsFlag("values", "`FILE|DIR|URL` of values: YAML, JSON, TOML, .env or .properties; in a directory, such as a mounted ConfigMap or Secret, each file is a value", categoryValues, &r.values),
+		textsFlag("secret-values", "`FILE|DIR|URL` of values that are all secret; those of a mounted Secret are secret anyway", categoryValues, &r.secretValues),
 		textsFlag("set", "`KEY=VALUE` as in Helm: a.b[0]=v,c={x,y}", categoryValues, &r.set),
 		textsFlag("set-string", "`KEY=VALUE` whose value stays text", categoryValues, &r.setString),
 		textsFlag("set-file", "`KEY=FILE` whose content is the value", categoryValues, &r.setFile),
@@ -107,22 +107,22 @@ func (r *renderFlags) flags() []cli.Flag {
 		textFlag("values-schema", "`FILE` with a JSON Schema that the values must match", categoryValues, &r.valuesSchema),
 		textsFlag("env-allow", "`PATTERN` of the variables that templates see, as in APP_* (default all)", categoryValues, &r.envAllow),
 		textsFlag("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
-		textFlag("files", "`FOLDER` that .Files reads", categoryValues, &r.files),
+		textFlag("files", "`DIR` that .Files reads", categoryValues, &r.files),
 
 		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
 		textsFlag("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
-		textsFlag("partials", "`FILE|FOLDER` of templates for others to include", categoryTemplates, &r.partials),
+		textsFlag("partials", "`FILE|DIR` of templates for others to include", categoryTemplates, &r.partials),
 		textFlag("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
 		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
 		textFlag("missing-key", "`error|zero`: a missing value is an error, or empty", categoryTemplates, &r.missingKey),
 		textFlag("compat", "`dockerize`: functions with the names and argument orders of dockerize", categoryTemplates, &r.compat),
 		onFlag("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
 
-		onFlag("only-templates", "in folders, ignore files that are not templates", categoryFiles, &r.onlyTemplates),
+		onFlag("only-templates", "in directories, ignore files that are not templates", categoryFiles, &r.onlyTemplates),
 		onFlag("no-overwrite", "do not replace existing files", categoryFiles, &r.noOverwrite),
 		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, or 0600 for files that hold a secret)", categoryFiles, &r.mode),
 		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
-		onFlag("atomic-dir", "make DST a link to a folder that is replaced as a whole", categoryFiles, &r.atomicDir),
+		onFlag("atomic-dir", "make DST a link to a directory that is replaced as a whole", categoryFiles, &r.atomicDir),
 		onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &r.prune),
 		textFlag("env-file", "`FILE` to write the values to, in the format of Kubernetes' fileKeyRef", categoryFiles, &r.envFile),
 
@@ -231,15 +231,14 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 	case r.exitCode && !r.dryRun && !r.diff:
 		return usagef("--exit-code: only with --diff or --dry-run")
 	case r.atomicDir && r.prune:
-		return usagef("--atomic-dir and --prune exclude each other: each run writes a new folder")
+		return usagef("--atomic-dir and --prune exclude each other: each run writes a new directory")
 	case r.atomicDir && r.noOverwrite:
-		return usagef("--atomic-dir and --no-overwrite exclude each other: each run writes a new folder")
+		return usagef("--atomic-dir and --no-overwrite exclude each other: each run writes a new directory")
 	}
 	return nil
 }
 
-// valueSources returns the values in the order in which they apply, which is
-// Helm's: files, then what is set.
+// valueSources returns the values in the order in which they apply, which is Helm's: files, then what is set.
 func (r *renderFlags) valueSources() []values.Source {
 	var sources []values.Source
 	add := func(kind values.Kind, secret bool, texts cli.StringSlice) {

@@ -42,7 +42,7 @@ func TestRenderFaults(t *testing.T) {
 		{"read-only", "mount -t tmpfs none $D; RO=1", []string{templates + ":$D", "--set", "size=10,letter=y"}, "0", "read-only file system"},
 		{"not allowed", "mount -t tmpfs -o mode=755 none $D", []string{templates + ":$D", "--set", "size=10,letter=y"}, "65534", "permission denied"},
 		{"unreadable template", "mount -t tmpfs -o mode=777 none $D", []string{templates + ":$D", secret + ":$D/", "--set", "size=10,letter=y"}, "65534", "secret.tmpl: permission denied"},
-		{"a folder in the way", "mount -t tmpfs none $D; mkdir $D/b.conf", []string{templates + ":$D", "--set", "size=10,letter=y"}, "0", "b.conf: it is a folder"},
+		{"a directory in the way", "mount -t tmpfs none $D; mkdir $D/b.conf", []string{templates + ":$D", "--set", "size=10,letter=y"}, "0", "b.conf: it is a directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := filepath.Join(everyonesDir(t), "config")
@@ -75,7 +75,7 @@ func TestRenderFaults(t *testing.T) {
 	}
 }
 
-// everyonesDir returns a new folder that other users can look into, too.
+// everyonesDir returns a new directory that other users can look into, too.
 func everyonesDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -105,7 +105,7 @@ func (k *killing) tree() map[string]string {
 	if err != nil {
 		k.Fatal(err)
 	}
-	for _, dir := range []string{root, filepath.Dir(k.out)} { // what is left beside the folder, too
+	for _, dir := range []string{root, filepath.Dir(k.out)} { // what is left beside the directory, too
 		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -171,7 +171,7 @@ func (k *killing) readAllTheTime() (stop func()) {
 			name := filepath.Join(k.out, fmt.Sprintf("d%d", i%10), strconv.Itoa(i))
 			data, err := os.ReadFile(name)
 			if errors.Is(err, fs.ErrNotExist) && isLink(k.out) {
-				continue // the link was replaced, and its old folder removed, while the name was looked up
+				continue // the link was replaced, and its old directory removed, while the name was looked up
 			}
 			if err != nil {
 				k.Errorf("a reader: %v", err)

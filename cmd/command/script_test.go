@@ -174,9 +174,8 @@ func cmdStuck(ts *testscript.TestScript, neg bool, args []string) {
 	cmdEnd(ts, false, []string{name, "143"})
 }
 
-// took [MIN] MAX requires that the last command run by status, or ended by end,
-// took so long. MAX has to leave room for a busy machine: it distinguishes a wait that
-// noticed from one that slept on.
+// took [MIN] MAX requires that the last command run by status, or ended by end, took so long. MAX has to leave room for
+// a busy machine: it distinguishes a wait that noticed from one that slept on.
 func cmdTook(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: took [MIN] MAX")
@@ -347,8 +346,7 @@ func cmdEnd(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// jsonlines FILE requires that every line is a JSON object with a time, a level
-// and a message; FILE may be stderr.
+// jsonlines FILE requires that every line is a JSON object with a time, a level and a message; FILE may be stderr.
 func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: jsonlines FILE")
@@ -370,8 +368,7 @@ func cmdJSONLines(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// replace FILE TEXT puts TEXT into FILE by a rename, as editors and the kubelet
-// do, so that no reader sees half of it.
+// replace FILE TEXT puts TEXT into FILE by a rename, as editors and the kubelet do, so that no reader sees half of it.
 func cmdReplace(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: replace FILE TEXT")

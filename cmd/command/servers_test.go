@@ -36,8 +36,7 @@ func (o serverOptions) duration(name string) (time.Duration, error) {
 	return time.ParseDuration(o[name])
 }
 
-// serverKinds says what each kind of server does with a listener until that is
-// closed.
+// serverKinds says what each kind of server does with a listener until that is closed.
 var serverKinds = map[string]func(s *server, l net.Listener){
 	"tcp":     each(func(c net.Conn) { io.Copy(io.Discard, c) }),
 	"hang":    each(func(c net.Conn) { io.Copy(io.Discard, c) }), // says nothing, whatever it is asked
@@ -136,8 +135,7 @@ func (s *server) close() {
 	s.release()
 }
 
-// start listens when and for as long as the options say. Unless it is closed, it does
-// so before it returns.
+// start listens when and for as long as the options say. Unless it is closed, it does so before it returns.
 func (s *server) start() error {
 	up, err1 := s.options.duration("up")
 	down, err2 := s.options.duration("down")
@@ -288,9 +286,8 @@ func drip(c net.Conn) {
 	}
 }
 
-// holdPort takes a free TCP port of loopback that refuses connections, and that
-// net.Listen can listen on, until it is released. A socket that is bound but
-// does not listen does this.
+// holdPort takes a free TCP port of loopback that refuses connections, and that net.Listen can listen on, until it is
+// released. A socket that is bound but does not listen does this.
 func holdPort(ipv6 bool) (addr string, release func(), err error) {
 	family, sa := syscall.AF_INET, syscall.Sockaddr(&syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}})
 	if ipv6 {
@@ -331,8 +328,7 @@ func holdBothPorts() (addr string, release func(), err error) {
 	return "", nil, err
 }
 
-// boundSocket returns a TCP socket that other sockets may share the address of
-// as long as only one of them listens.
+// boundSocket returns a TCP socket that other sockets may share the address of as long as only one of them listens.
 func boundSocket(family int, sa syscall.Sockaddr) (fd int, err error) {
 	syscall.ForkLock.RLock()
 	fd, err = syscall.Socket(family, syscall.SOCK_STREAM, 0)

@@ -37,7 +37,7 @@ type Flag struct {
 	Name     string   `json:"name"` // without dashes
 	Aliases  []string `json:"aliases"`
 	Type     string   `json:"type"`    // bool, int, string, duration (30s, 1m30s, or seconds) or bytes (500Mi)
-	Value    string   `json:"value"`   // the form of the value, as in the help: FILE, KEY=VALUE, keep|remove|FOLDER; "" for a bool
+	Value    string   `json:"value"`   // the form of the value, as in the help: FILE, KEY=VALUE, keep|remove|DIR; "" for a bool
 	Default  string   `json:"default"` // as one would give it; "" for the zero value of the type
 	Env      string   `json:"env"`     // the variable that sets the flag if it is not given
 	Category string   `json:"category"`

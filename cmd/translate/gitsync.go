@@ -17,7 +17,7 @@ import (
 	"initbox/internal/suggest"
 )
 
-// Where git-sync looks for secrets, and for its folder, unless its flags say otherwise.
+// Where git-sync looks for secrets, and for its directory, unless its flags say otherwise.
 const (
 	gitSyncKey        = "/etc/git-secret/ssh"
 	gitSyncKnownHosts = "/etc/git-secret/known_hosts"
@@ -119,7 +119,7 @@ func (s *gitSync) url() string {
 	return repo
 }
 
-// dir returns the folder that will hold the link.
+// dir returns the directory that will hold the link.
 func (s *gitSync) dir() string {
 	link := s.text("dest")
 	if link == "" {

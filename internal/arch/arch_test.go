@@ -1,5 +1,4 @@
-// Package arch_test keeps the shape of the module: who may import whom, and
-// which things are done in one place only.
+// Package arch_test keeps the shape of the module: who may import whom, and which things are done in one place only.
 package arch_test
 
 import (
@@ -149,8 +148,7 @@ func (f file) in(places []string) bool {
 	return false
 }
 
-// isPointerType reports whether sel is the type in *sel: to hold an http.Client
-// is not to make one.
+// isPointerType reports whether sel is the type in *sel: to hold an http.Client is not to make one.
 func isPointerType(f file, sel *ast.SelectorExpr) (found bool) {
 	ast.Inspect(f.File, func(n ast.Node) bool {
 		if star, ok := n.(*ast.StarExpr); ok && star.X == sel {

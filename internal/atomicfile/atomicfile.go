@@ -18,18 +18,16 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Write writes content to the file called name, with those permission bits. A file that
-// already has both is left alone and keeps its modification time. Write removes what an
-// earlier, killed Write left beside the file. It follows a symbolic link, and refuses to
-// replace anything but a regular file, such as a device.
+// Write writes content to the file called name, with those permission bits. A file that already has both is left alone
+// and keeps its modification time. Write removes what an earlier, killed Write left beside the file. It follows a
+// symbolic link, and refuses to replace anything but a regular file, such as a device.
 func Write(name string, content []byte, perm fs.FileMode) error {
 	return Copy(name, bytes.NewReader(content), perm)
 }
 
-// Copy is [Write] for content that is too large for memory. It reads content from its
-// start, and twice if the file exists. If reading fails, it returns that error and keeps
-// the old file. The file may be a program that is running, or that is run as soon as it
-// exists.
+// Copy is [Write] for content that is too large for memory. It reads content from its start, and twice if the file
+// exists. If reading fails, it returns that error and keeps the old file. The file may be a program that is running, or
+// that is run as soon as it exists.
 func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	if target, err := filepath.EvalSymlinks(name); err == nil {
 		name = target
@@ -198,7 +196,7 @@ func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
 	return f.Sync()
 }
 
-// syncDir makes the rename itself survive a crash. A folder that is writable but not
+// syncDir makes the rename itself survive a crash. A directory that is writable but not
 // readable cannot be opened; then there is no way to do that.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

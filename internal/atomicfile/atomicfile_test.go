@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// content is large enough that a writer is often killed in the middle of it,
-// and shows whether it is whole.
+// content is large enough that a writer is often killed in the middle of it, and shows whether it is whole.
 func content(i int) []byte {
 	return bytes.Repeat([]byte(fmt.Sprintf("%08d\n", i%10)), 20_000)
 }
@@ -64,7 +63,7 @@ func TestWrite(t *testing.T) {
 		}
 	}
 	if left := names(t, filepath.Dir(name)); len(left) != 1 {
-		t.Errorf("folder holds %q", left)
+		t.Errorf("directory holds %q", left)
 	}
 }
 
@@ -89,8 +88,7 @@ func TestUnchangedIsNotTouched(t *testing.T) {
 	}
 }
 
-// Whenever the writer is killed, the file is whole, and the next writer leaves
-// nothing behind.
+// Whenever the writer is killed, the file is whole, and the next writer leaves nothing behind.
 func TestKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -123,7 +121,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := names(t, dir); len(left) != 1 {
-		t.Errorf("folder holds %q", left)
+		t.Errorf("directory holds %q", left)
 	}
 }
 
@@ -200,9 +198,8 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// A program can be replaced while it runs, and run at any instant, also when
-// several processes replace it. (They are processes of their own: what a process
-// has open for writing, its children have open too, until they become another
+// A program can be replaced while it runs, and run at any instant, also when several processes replace it. (They are
+// processes of their own: what a process has open for writing, its children have open too, until they become another
 // program.)
 func TestCopyOfAProgram(t *testing.T) {
 	sleeper, err := exec.LookPath("sleep")
@@ -252,7 +249,7 @@ func TestCopyOfAProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := names(t, filepath.Dir(name)); len(left) != 1 {
-		t.Errorf("folder holds %q", left)
+		t.Errorf("directory holds %q", left)
 	}
 }
 
@@ -274,7 +271,7 @@ func TestCopyOfWhatCannotBeRead(t *testing.T) {
 		t.Errorf("file holds %q", got)
 	}
 	if left := names(t, filepath.Dir(name)); len(left) != 1 {
-		t.Errorf("folder holds %q", left)
+		t.Errorf("directory holds %q", left)
 	}
 }
 

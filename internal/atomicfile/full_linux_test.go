@@ -26,6 +26,6 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("file is %d bytes, want the old ones", len(got))
 	}
 	if left := names(t, dir); len(left) != 1 {
-		t.Errorf("folder holds %q", left)
+		t.Errorf("directory holds %q", left)
 	}
 }

@@ -1,5 +1,4 @@
-// Package dial connects to hosts by name. Its errors say why a connection failed: package
-// failure classifies them.
+// Package dial connects to hosts by name. Its errors say why a connection failed: package failure classifies them.
 package dial
 
 import (
@@ -18,23 +17,20 @@ import (
 	"initbox/internal/resolver"
 )
 
-// Dialer connects to a host by name. Its resolver reports why a name does not resolve, which
-// package net's does not, and reads resolv.conf whenever that changes. It remembers for how
-// long name servers will repeat that a name does not exist: use one Dialer for all attempts
-// at a server.
+// Dialer connects to a host by name. Its resolver reports why a name does not resolve, which package net's does not,
+// and reads resolv.conf whenever that changes. It remembers for how long name servers will repeat that a name does not
+// exist: use one Dialer for all attempts at a server.
 type Dialer struct {
 	resolver *resolver.Resolver
 	memory   *resolver.Memory
 }
 
-// New returns a dialer that looks names up with r, or as the system is
-// configured if r is nil.
+// New returns a dialer that looks names up with r, or as the system is configured if r is nil.
 func New(r *resolver.Resolver) *Dialer {
 	return &Dialer{cmp.Or(r, new(resolver.Resolver)), new(resolver.Memory)}
 }
 
-// attemptDelay is the pause before the next address is tried as well (RFC 8305,
-// section 5).
+// attemptDelay is the pause before the next address is tried as well (RFC 8305, section 5).
 const attemptDelay = 250 * time.Millisecond
 
 // resolutionDelay is how long the addresses of one family are waited for when
@@ -66,9 +62,8 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	return nil, mostTelling(host, outcomes)
 }
 
-// mostTelling picks the most telling error of a host's addresses. While one address hangs,
-// another one's refusal does not prove that no server is there; that the Pod has no route for
-// a family says less than either.
+// mostTelling picks the most telling error of a host's addresses. While one address hangs, another one's refusal does
+// not prove that no server is there; that the Pod has no route for a family says less than either.
 func mostTelling(host string, outcomes []poll.Outcome[net.Conn]) error {
 	rank := func(err error) int {
 		switch failure.Of(err).Class {

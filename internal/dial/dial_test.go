@@ -45,8 +45,7 @@ func TestRefusedSaysWhere(t *testing.T) {
 	}
 }
 
-// TestNoSuchName pins that a name that does not resolve is the resolver's failure,
-// which says why.
+// TestNoSuchName pins that a name that does not resolve is the resolver's failure, which says why.
 func TestNoSuchName(t *testing.T) {
 	port := refusedPort(t)
 	r := &resolver.Resolver{Servers: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:" + port)}}
@@ -79,8 +78,7 @@ func TestConnects(t *testing.T) {
 	}
 }
 
-// While one address of a host hangs, a refusal by another is not conclusive, in
-// whichever order they come.
+// While one address of a host hangs, a refusal by another is not conclusive, in whichever order they come.
 func TestOneAddressRefuses(t *testing.T) {
 	refused := poll.Outcome[net.Conn]{Finished: true, Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	noRoute := poll.Outcome[net.Conn]{Finished: true, Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}}

@@ -28,8 +28,7 @@ import (
 // Class is the one word for a kind of failure, the same in every log line.
 type Class string
 
-// Classes of failure. None of them is permanent: each can heal while the
-// cluster is still being put together.
+// Classes of failure. None of them is permanent: each can heal while the cluster is still being put together.
 const (
 	NoSuchName     Class = "no such name"
 	NoData         Class = "no data"
@@ -90,8 +89,7 @@ func Of(err error) *Failure {
 	return &f
 }
 
-// At returns err with addr, one of several addresses of a host, to which the connection
-// failed.
+// At returns err with addr, one of several addresses of a host, to which the connection failed.
 func At(addr string, err error) error { return &addressError{err, addr} }
 
 // addressError is an error of the connection to one of a host's addresses.

@@ -1,8 +1,7 @@
 package failure
 
-// WithHint returns err with a hint on how to fix it, which the program prints on a separate
-// line below the error. The result wraps err; errors.As finds the hint with an
-// interface{ Hint() string }.
+// WithHint returns err with a hint on how to fix it, which the program prints on a separate line below the error. The
+// result wraps err; errors.As finds the hint with an interface{ Hint() string }.
 func WithHint(err error, hint string) error { return hintedError{err, hint} }
 
 type hintedError struct {

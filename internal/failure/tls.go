@@ -9,14 +9,12 @@ import (
 	"initbox/internal/words"
 )
 
-// TLSFiles returns the failure to read the files of TLS settings. It can heal, since they
-// are mounted from Secrets.
+// TLSFiles returns the failure to read the files of TLS settings. It can heal, since they are mounted from Secrets.
 func TLSFiles(err error) *Failure {
 	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: "is the Secret or ConfigMap mounted, and may this user read it?"}
 }
 
-// certificateProblem names what is wrong with the server's certificate, or
-// returns nil if that is not it.
+// certificateProblem names what is wrong with the server's certificate, or returns nil if that is not it.
 func certificateProblem(err error) *Failure {
 	var (
 		verify  *tls.CertificateVerificationError

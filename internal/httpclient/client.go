@@ -7,14 +7,12 @@ import (
 	"time"
 )
 
-// connectWithin is the longest time in which a [Client] connects. A Transport goes on
-// connecting after the request that wanted the connection has given up, whose error says
-// better what it waited for.
+// connectWithin is the longest time in which a [Client] connects. A Transport goes on connecting after the request that
+// wanted the connection has given up, whose error says better what it waited for.
 const connectWithin = 15 * time.Second
 
-// An HTTP/2 connection that has been silent for pingAfter is pinged, and closed with all its
-// requests if there is no answer within pingWithin: the server may be gone without having
-// closed it.
+// An HTTP/2 connection that has been silent for pingAfter is pinged, and closed with all its requests if there is no
+// answer within pingWithin: the server may be gone without having closed it.
 const (
 	pingAfter  = 10 * time.Second
 	pingWithin = 5 * time.Second
@@ -50,12 +48,10 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return c.options.send(req, c.transport)
 }
 
-// Close closes idle connections at once, and the others when their last request is over and
-// idleFor has passed.
+// Close closes idle connections at once, and the others when their last request is over and idleFor has passed.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// dialWithin bounds a dial, which a Transport does not end with the request
-// that wanted the connection.
+// dialWithin bounds a dial, which a Transport does not end with the request that wanted the connection.
 func dialWithin(limit time.Duration, dial func(context.Context, string, string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, limit)

@@ -22,10 +22,9 @@ type Credentials struct {
 	TokenFile    string      `json:"tokenFile,omitempty"`    // file with a bearer token; "" for none
 }
 
-// Apply sets the headers of req, replacing those of the same name. It reads the files again,
-// since secrets rotate, and returns the values that came from files: they must be hidden
-// where an answer is quoted, which may quote the request. An error is a [failure.Failure]
-// without secrets.
+// Apply sets the headers of req, replacing those of the same name. It reads the files again, since secrets rotate, and
+// returns the values that came from files: they must be hidden where an answer is quoted, which may quote the request.
+// An error is a [failure.Failure] without secrets.
 func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	header := http.Header{}
 	for _, name := range c.HeaderFiles {
@@ -53,9 +52,8 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	return append(secrets, more...), nil
 }
 
-// partsOf returns what is secret in a header's value: the whole, and each part that an answer
-// may quote alone, such as the token of "Bearer …", the password of "Basic …" or the values
-// of a Cookie.
+// partsOf returns what is secret in a header's value: the whole, and each part that an answer may quote alone, such as
+// the token of "Bearer …", the password of "Basic …" or the values of a Cookie.
 func partsOf(value string) []string {
 	parts := []string{value}
 	for _, word := range strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(" \t,;=", r) }) {
@@ -120,14 +118,12 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 	return secrets, nil
 }
 
-// oneLine is the failure of a password or a token with several lines, which probably is
-// another file.
+// oneLine is the failure of a password or a token with several lines, which probably is another file.
 func oneLine(file string) error {
 	return &failure.Failure{Class: failure.Local, Text: "the password or token in " + file + " has a line break in it", Hint: "is it the right file? a line break at its end does no harm"}
 }
 
-// AddHeader adds a line such as "Accept: text/plain". Its errors do not quote
-// the line.
+// AddHeader adds a line such as "Accept: text/plain". Its errors do not quote the line.
 func AddHeader(h http.Header, line string) error {
 	name, value, ok := strings.Cut(line, ":")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)

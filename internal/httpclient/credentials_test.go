@@ -12,8 +12,7 @@ import (
 	"initbox/internal/failure"
 )
 
-// TestApply pins that the headers and files of a request are applied again, however
-// often, and what of them is secret.
+// TestApply pins that the headers and files of a request are applied again, however often, and what of them is secret.
 func TestApply(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) string {
@@ -71,8 +70,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyFails pins that what is wrong with a file can heal, is said, and is not
-// quoted.
+// TestApplyFails pins that what is wrong with a file can heal, is said, and is not quoted.
 func TestApplyFails(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad")

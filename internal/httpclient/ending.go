@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// ending closes the connections of one request when its context ends. A Transport
-// lets a connection attempt and a TLS handshake go on when the request that wanted
-// them is over, in the hope of another request; here there is none.
+// ending closes the connections of one request when its context ends. A Transport lets a connection attempt and a TLS
+// handshake go on when the request that wanted them is over, in the hope of another request; here there is none.
 //
 // What error the Transport then returns depends on which of its goroutines notices first:
 // the context's, net.ErrClosed, "malformed HTTP response" for half a line, or a text that
@@ -70,10 +69,9 @@ func (e *ending) response(resp *http.Response, err error) (*http.Response, error
 	return resp, nil
 }
 
-// cause returns the reason of err: if a connection was closed here, that; and if the server
-// hung up before it was asked, that, and not what the Transport makes of it. HTTP/1's may
-// write to the connection that it has closed by then, and HTTP/2's does not tell it from a
-// malformed answer: "client conn could not be established".
+// cause returns the reason of err: if a connection was closed here, that; and if the server hung up before it was
+// asked, that, and not what the Transport makes of it. HTTP/1's may write to the connection that it has closed by then,
+// and HTTP/2's does not tell it from a malformed answer: "client conn could not be established".
 func (e *ending) cause(err error) error {
 	switch {
 	case e.closed.Load():

@@ -15,8 +15,7 @@ import (
 	"initbox/test/servers"
 )
 
-// serve handles each connection to a port of loopback, and leaves it to the client to
-// close it.
+// serve handles each connection to a port of loopback, and leaves it to the client to close it.
 func serve(t *testing.T, handle func(net.Conn)) (addr string) {
 	t.Helper()
 	return servers.Serve(t, func(c net.Conn) {
@@ -25,8 +24,7 @@ func serve(t *testing.T, handle func(net.Conn)) (addr string) {
 	})
 }
 
-// answer returns a handler that reads a request and answers with text, which may
-// be a part of an answer.
+// answer returns a handler that reads a request and answers with text, which may be a part of an answer.
 func answer(text string) func(net.Conn) {
 	return func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
@@ -66,8 +64,7 @@ func TestEndIsTheContexts(t *testing.T) {
 	}
 }
 
-// TestServersEndIsItsOwn pins that what the server does is not taken for the end of
-// the context.
+// TestServersEndIsItsOwn pins that what the server does is not taken for the end of the context.
 func TestServersEndIsItsOwn(t *testing.T) {
 	closes := serve(t, func(c net.Conn) { c.Close() })
 	if err := get(t, "http://"+closes, Auto, time.Minute); err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed) {

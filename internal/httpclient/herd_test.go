@@ -60,8 +60,7 @@ func inMemory(t *testing.T, handler http.HandlerFunc) Options {
 	return Options{Dial: p.dial, NoProxy: true}
 }
 
-// busy is a server of so many requests a second; the others get 503. It keeps the
-// times at which all came.
+// busy is a server of so many requests a second; the others get 503. It keeps the times at which all came.
 type busy struct {
 	capacity int
 	after    func(b *busy, now time.Duration) string // the Retry-After of a 503; nil for none
@@ -130,8 +129,7 @@ func TestHerd(t *testing.T) {
 		"500":                  {500, 200, nil, 2, 37500 * time.Millisecond},
 		"four times as many":   {2000, 20, nil, 13, 150 * time.Second},
 		"2000, Retry-After: 1": {2000, 80, everySecond, 2, 37500 * time.Millisecond},
-		// Each is told when its turn comes, and comes a little later, so that some
-		// are turned away once more.
+		// Each is told when its turn comes, and comes a little later, so that some are turned away once more.
 		"2000, Retry-After honest": {2000, 80, (*busy).book, 2, 60 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {

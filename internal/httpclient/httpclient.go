@@ -43,8 +43,7 @@ type Options struct {
 // maxHeader is as much of a response's header as is read.
 const maxHeader = 64 << 10
 
-// bufferSize suits the short messages of health checks; there may be a thousand
-// of them at once.
+// bufferSize suits the short messages of health checks; there may be a thousand of them at once.
 const bufferSize = 1 << 10
 
 // maxRedirects is what browsers and curl's users are used to.
@@ -148,9 +147,8 @@ var ErrRedirects error = &failure.Failure{
 	Hint: "the redirects probably form a loop; check the first one with --no-redirect",
 }
 
-// ErrMethodChanged is the error of a redirect that would turn a POST or PUT into
-// a GET without the body, and a success of that into a lie: 301 and 302, as
-// browsers have made of them (RFC 9110, sections 15.4.2 and 15.4.3), and 303.
+// ErrMethodChanged is the error of a redirect that would turn a POST or PUT into a GET without the body, and a success
+// of that into a lie: 301 and 302, as browsers have made of them (RFC 9110, sections 15.4.2 and 15.4.3), and 303.
 var ErrMethodChanged = errors.New("redirected to another method")
 
 func methodChanged(status int) error {

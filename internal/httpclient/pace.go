@@ -24,9 +24,8 @@ const (
 	maxRetryAfter = time.Minute // as much of a Retry-After as is obeyed
 )
 
-// A server that fails is asked again after a time that doubles, and of which a
-// part is waited that is chosen at random: its log should show why it fails, not
-// how often it is asked.
+// A server that fails is asked again after a time that doubles, and of which a part is waited that is chosen at random:
+// its log should show why it fails, not how often it is asked.
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
@@ -42,30 +41,24 @@ const reserve = time.Second
 // Where no server was reached, or the server did not answer, the pause is that of a
 // wait, see [poll.Pause]: it puts no load on any server.
 //
-// A server that says "not now" (503, 429, or Retry-After with any status) may be
-// one that starts, or one at which a herd of Pods has arrived: all that a node or a
-// cluster starts together. A Pod cannot know which, and what suits the one case is wrong for
-// the other. Only a herd can break the server, so that the Pod assumes a herd.
-// Time is divided into rounds, in each of which it makes one attempt, at a random
-// moment, so that the herd arrives evenly. The first round is the spread, about as
-// long as the server needs for all. Who is turned away in it was unlucky, and few
-// are: the next two are short. If they too do not suffice the herd is larger, and
-// the rounds grow. That a Pod waits for the end of the round in which it was turned
-// away keeps its next attempt from adding to the first ones of others.
+// A server that says "not now" (503, 429, or Retry-After with any status) may be one that starts, or one at which a
+// herd of Pods has arrived: all that a node or a cluster starts together. A Pod cannot know which, and what suits the
+// one case is wrong for the other. Only a herd can break the server, so that the Pod assumes a herd. Time is divided
+// into rounds, in each of which it makes one attempt, at a random moment, so that the herd arrives evenly. The first
+// round is the spread, about as long as the server needs for all. Who is turned away in it was unlucky, and few are:
+// the next two are short. If they too do not suffice the herd is larger, and the rounds grow. That a Pod waits for the
+// end of the round in which it was turned away keeps its next attempt from adding to the first ones of others.
 //
-// The figures are those of simulations, of 5 000 Pods at a server that answers 200
-// requests a second, for which 25 s is the least possible time: the last is there
-// after 29 s, or 35 s where the server counts its capacity in another way than by
-// full seconds, and no second but the first has more than 311 requests. For 20 000
-// Pods it is 126 s of 100. A spread of 25 s instead has 258 requests and 36 s, one of
-// 16 s has 373 and 43 s; rounds that begin where the last attempt was, 487 and 75 s;
-// exponential backoff from 1 s with full jitter, 3 200 and 79 s.
+// The figures are those of simulations, of 5 000 Pods at a server that answers 200 requests a second, for which 25 s is
+// the least possible time: the last is there after 29 s, or 35 s where the server counts its capacity in another way
+// than by full seconds, and no second but the first has more than 311 requests. For 20 000 Pods it is 126 s of 100. A
+// spread of 25 s instead has 258 requests and 36 s, one of 16 s has 373 and 43 s; rounds that begin where the last
+// attempt was, 487 and 75 s; exponential backoff from 1 s with full jitter, 3 200 and 79 s.
 //
-// The price is paid by a Pod that is alone at a server which says "not now" while it
-// starts: it notices 10 s late on average, and 17 s late after a minute. Quick
-// attempts in the first second would help only where the server is up by then, and
-// double the attempts of a herd just when they do harm; later ones cannot come
-// sooner without bringing all of a herd sooner.
+// The price is paid by a Pod that is alone at a server which says "not now" while it starts: it notices 10 s late on
+// average, and 17 s late after a minute. Quick attempts in the first second would help only where the server is up by
+// then, and double the attempts of a herd just when they do harm; later ones cannot come sooner without bringing all of
+// a herd sooner.
 //
 // Retry-After is obeyed, as the beginning of the round: many servers send the same value to
 // all clients, which would come back together if they obeyed to the second.
@@ -154,9 +147,8 @@ func (p *pace) lastOne(now time.Time) (at, end time.Time, more bool) {
 	return now.Add(time.Duration((0.75 + p.rand.Float64()/4) * float64(left))), p.latest, true
 }
 
-// retryAfter returns what the header of an answer says of the time until the next
-// attempt, in seconds or as a date (RFC 9110, section 10.2.3), if it says anything
-// that can be understood. A date is compared with that of the answer: clocks
+// retryAfter returns what the header of an answer says of the time until the next attempt, in seconds or as a date (RFC
+// 9110, section 10.2.3), if it says anything that can be understood. A date is compared with that of the answer: clocks
 // differ.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	text := strings.TrimSpace(h.Get("Retry-After"))

@@ -65,8 +65,7 @@ func TestKeepMethod(t *testing.T) {
 	}
 }
 
-// TestMethodChanges pins that a check, which does not ask for KeepMethod, follows
-// redirects as curl and browsers do.
+// TestMethodChanges pins that a check, which does not ask for KeepMethod, follows redirects as curl and browsers do.
 func TestMethodChanges(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
@@ -85,8 +84,7 @@ func TestMethodChanges(t *testing.T) {
 	}
 }
 
-// TestRedirectsRefused pins what the refused redirects are called, wherever they
-// lead.
+// TestRedirectsRefused pins what the refused redirects are called, wherever they lead.
 func TestRedirectsRefused(t *testing.T) {
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()

@@ -17,35 +17,30 @@ import (
 	"initbox/internal/poll"
 )
 
-// maxAnswer is as much of an answer's body as is read. An endless one must not
-// fill the memory.
+// maxAnswer is as much of an answer's body as is read. An endless one must not fill the memory.
 const maxAnswer = 1 << 20
 
 // Retry repeats a request until its answer is final, with the pauses of [pace].
 //
-// Each attempt has a connection of its own, as [Do] makes them: behind the address
-// of a Service the next one may lead to another Pod, where a kept one leads back to
-// the Pod that failed; certificates that were renewed are used; and a server that
-// closes a kept connection just as a request arrives leaves open whether it has
-// acted. A heartbeat every ten seconds can afford that.
+// Each attempt has a connection of its own, as [Do] makes them: behind the address of a Service the next one may lead
+// to another Pod, where a kept one leads back to the Pod that failed; certificates that were renewed are used; and a
+// server that closes a kept connection just as a request arrives leaves open whether it has acted. A heartbeat every
+// ten seconds can afford that.
 type Retry struct {
 	Options                      // of the connections; KeepMethod goes without saying
 	AttemptTimeout time.Duration // limit of one attempt, the answer's body included; none if zero
 	Spread         time.Duration // over which to come back to a server that says "not now"; [DefaultSpread] if zero
 	Seed           uint64        // of the jitter
 
-	// Prepare, if set, completes a request before each attempt, the first too, with
-	// what rotates: credentials, a URL that holds one. The attempt has failed if it
-	// fails, for good if its error is [poll.Permanent].
+	// Prepare, if set, completes a request before each attempt, the first too, with what rotates: credentials, a URL
+	// that holds one. The attempt has failed if it fails, for good if its error is [poll.Permanent].
 	Prepare func(*http.Request) error
 
-	// Judge says what an answer means; nil for [ByStatus]. It sees at most a MiB of
-	// the body, and of an answer other than 2xx perhaps less than the server meant
-	// to send.
+	// Judge says what an answer means; nil for [ByStatus]. It sees at most a MiB of the body, and of an answer other
+	// than 2xx perhaps less than the server meant to send.
 	Judge func(*Answer) Verdict
 
-	// RetryTLS tries again where a certificate does not verify: the authority's may
-	// be mounted late.
+	// RetryTLS tries again where a certificate does not verify: the authority's may be mounted late.
 	RetryTLS bool
 
 	// Notify, if set, is called after each attempt that is not final: with its number,
@@ -156,9 +151,8 @@ func (r *Retry) newSending(ctx context.Context) *sending {
 	return s
 }
 
-// RoundTrip makes one attempt, from the credentials to the end of the answer's
-// body: only so does its limit hold for the body too. The response it returns
-// serves go-retryablehttp, which is to find nothing in it to act upon.
+// RoundTrip makes one attempt, from the credentials to the end of the answer's body: only so does its limit hold for
+// the body too. The response it returns serves go-retryablehttp, which is to find nothing in it to act upon.
 func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.attempts++
 	s.answer = nil

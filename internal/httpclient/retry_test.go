@@ -51,8 +51,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answer(n, w, r)
 }
 
-// run sends a request to a server in memory, in virtual time, and returns when each
-// attempt came.
+// run sends a request to a server in memory, in virtual time, and returns when each attempt came.
 func run(t *testing.T, limit time.Duration, r *Retry, answer func(n int, w http.ResponseWriter, r *http.Request)) (came []time.Duration, a *Answer, err error) {
 	t.Helper()
 	s := &script{start: time.Now(), answer: answer}
@@ -81,8 +80,7 @@ func status(code int, header ...string) func(int, http.ResponseWriter, *http.Req
 	}
 }
 
-// silence ends with the connection, whose end a server sees only once it has read
-// the body.
+// silence ends with the connection, whose end a server sees only once it has read the body.
 func silence(_ int, _ http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
@@ -124,8 +122,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// TestRetryAfter pins that the header is obeyed as the least pause, up to a minute,
-// and never to the second.
+// TestRetryAfter pins that the header is obeyed as the least pause, up to a minute, and never to the second.
 func TestRetryAfter(t *testing.T) {
 	second := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	date := func(from time.Time, d time.Duration) string {
@@ -287,8 +284,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestStops pins that the end of the context is heard at once, in a pause and in an
-// attempt, and told with its cause.
+// TestStops pins that the end of the context is heard at once, in a pause and in an attempt, and told with its cause.
 func TestStops(t *testing.T) {
 	stop := errors.New("stopped")
 	for name, answer := range map[string]func(int, http.ResponseWriter, *http.Request){
@@ -310,8 +306,7 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestVerdicts pins what is done for good and what is not, and that the last answer
-// is not lost.
+// TestVerdicts pins what is done for good and what is not, and that the last answer is not lost.
 func TestVerdicts(t *testing.T) {
 	for code, want := range map[int]Verdict{
 		200: Done, 201: Done, 204: Done, 299: Done, 300: Failed, 304: Failed, 400: Failed, 401: Failed, 404: Failed, 409: Failed,
@@ -346,8 +341,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestJudge pins that the caller's verdict counts, and that Again for any status has
-// the pauses of a failure.
+// TestJudge pins that the caller's verdict counts, and that Again for any status has the pauses of a failure.
 func TestJudge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		came, a, err := run(t, time.Minute, &Retry{Judge: func(a *Answer) Verdict {

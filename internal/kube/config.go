@@ -40,12 +40,10 @@ var (
 // serviceAccountDir is where the kubelet mounts a service account's token.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// InCluster returns the way of a Pod to the API server of its own cluster, with
-// its service account. The error is [ErrNotInCluster] outside of one, and
-// [ErrNoToken] if automountServiceAccountToken is false.
+// InCluster returns the way of a Pod to the API server of its own cluster, with its service account. The error is
+// [ErrNotInCluster] outside of one, and [ErrNoToken] if automountServiceAccountToken is false.
 //
-// It never goes through a proxy: the server is as near as any other Service, and
-// HTTP_PROXY names the way out.
+// It never goes through a proxy: the server is as near as any other Service, and HTTP_PROXY names the way out.
 //
 // https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 func InCluster(getenv func(string) string) (*Config, error) {
@@ -103,15 +101,13 @@ func bearer(h http.Header, token string) error {
 	return nil
 }
 
-// readSecret returns the file's content without the line break that editors
-// add.
+// readSecret returns the file's content without the line break that editors add.
 func readSecret(file string) (string, error) {
 	data, err := readfile.All(file)
 	return strings.TrimSpace(string(data)), err
 }
 
-// CredentialsError is the error of a request that was not sent, since its credentials cannot
-// be read.
+// CredentialsError is the error of a request that was not sent, since its credentials cannot be read.
 type CredentialsError struct{ Err error }
 
 func (e *CredentialsError) Error() string { return "credentials: " + e.Err.Error() }

@@ -14,8 +14,7 @@ import (
 	"initbox/internal/suggest"
 )
 
-// UnknownResource is the error of a kind of object that the server does not
-// have, or not yet.
+// UnknownResource is the error of a kind of object that the server does not have, or not yet.
 type UnknownResource struct {
 	Name       string
 	Suggestion string // what may have been meant; may be empty
@@ -38,17 +37,14 @@ type discovery struct {
 	asked time.Time // when that was
 }
 
-// askAllAfter is the least time between two requests for everything that the
-// server has, which may be half a megabyte.
+// askAllAfter is the least time between two requests for everything that the server has, which may be half a megabyte.
 const askAllAfter = 2 * time.Second
 
-// maxDiscovery is as much of it as is read; a cluster with a thousand CRDs has
-// about 1 MiB.
+// maxDiscovery is as much of it as is read; a cluster with a thousand CRDs has about 1 MiB.
 const maxDiscovery = 16 << 20
 
-// Resource returns the resource that kubectl would take name for (see [Lookup]). For a name
-// that is not built in, it asks the server, once. The error is an [UnknownResource] if the
-// server has no such resource.
+// Resource returns the resource that kubectl would take name for (see [Lookup]). For a name that is not built in, it
+// asks the server, once. The error is an [UnknownResource] if the server has no such resource.
 func (c *Client) Resource(ctx context.Context, name string) (Resource, error) {
 	if r, ok := Lookup(name); ok {
 		return r, nil
@@ -158,8 +154,7 @@ func (c *Client) newest(ctx context.Context, group string, versions []string) ([
 	return all, nil
 }
 
-// resources returns those of one version of a group, from APIResourceList, and
-// nil if there is no such version.
+// resources returns those of one version of a group, from APIResourceList, and nil if there is no such version.
 func (c *Client) resources(ctx context.Context, group, ver string) ([]known, error) {
 	var list struct {
 		Resources []struct {

@@ -18,9 +18,8 @@ import (
 	"time"
 )
 
-// fake is an API server that has Pods of one namespace, and can be told to
-// misbehave. Its connections are in memory, so that it can live in the time of
-// a synctest bubble.
+// fake is an API server that has Pods of one namespace, and can be told to misbehave. Its connections are in memory, so
+// that it can live in the time of a synctest bubble.
 type fake struct {
 	conns chan net.Conn
 	done  chan struct{}

@@ -11,12 +11,10 @@ import (
 	"initbox/internal/poll"
 )
 
-// A Follower keeps up with the objects of a query: one list, then one watch
-// from there on.
+// A Follower keeps up with the objects of a query: one list, then one watch from there on.
 //
-// Where a Role grants only some objects by name (resourceNames), there is a list
-// and a watch for each of them; where it grants no watch, they are looked at now
-// and then. What is forbidden is tried again, since a RoleBinding may be on its
+// Where a Role grants only some objects by name (resourceNames), there is a list and a watch for each of them; where it
+// grants no watch, they are looked at now and then. What is forbidden is tried again, since a RoleBinding may be on its
 // way.
 type Follower struct {
 	client *Client
@@ -34,8 +32,7 @@ type Follower struct {
 // errUnasked is the error before the first answer.
 var errUnasked = errors.New("the API server has not answered yet")
 
-// Follow returns a follower of the query's objects. It knows nothing before
-// [Follower.Run].
+// Follow returns a follower of the query's objects. It knows nothing before [Follower.Run].
 func (c *Client) Follow(q Query) *Follower {
 	q.Names = slices.Compact(slices.Sorted(slices.Values(q.Names)))
 	f := &Follower{client: c, query: q, synced: make(chan struct{}), waits: map[string][]chan struct{}{}}
@@ -119,8 +116,7 @@ func (f *Follower) Object(name string) (Object, error) {
 	return t.objects[name].Object, nil
 }
 
-// Objects returns all objects of the query, sorted by name. The error is that of
-// [Follower.Object].
+// Objects returns all objects of the query, sorted by name. The error is that of [Follower.Object].
 func (f *Follower) Objects() ([]Object, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -143,9 +139,8 @@ func (f *Follower) Objects() ([]Object, error) {
 	return all, nil
 }
 
-// Changes returns a channel that has a value after each change of the object
-// with the name, or of any if name is empty, and of the error; until ctx ends.
-// Changes in quick succession may be one value.
+// Changes returns a channel that has a value after each change of the object with the name, or of any if name is empty,
+// and of the error; until ctx ends. Changes in quick succession may be one value.
 func (f *Follower) Changes(ctx context.Context, name string) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -159,8 +154,7 @@ func (f *Follower) Changes(ctx context.Context, name string) <-chan struct{} {
 	return c
 }
 
-// Synced waits for the first answer about every object, or the first failure to
-// get one. Its error is that of ctx.
+// Synced waits for the first answer about every object, or the first failure to get one. Its error is that of ctx.
 func (f *Follower) Synced(ctx context.Context) error {
 	select {
 	case <-f.synced:
@@ -170,8 +164,7 @@ func (f *Follower) Synced(ctx context.Context) error {
 	}
 }
 
-// changed tells who waits for a change of the object with the key, or of all
-// objects if key is empty. f.mu is held.
+// changed tells who waits for a change of the object with the key, or of all objects if key is empty. f.mu is held.
 func (f *Follower) changed(key string) {
 	f.settle()
 	for name, waits := range f.waits {

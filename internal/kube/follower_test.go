@@ -77,8 +77,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// The promise: 200 objects at once cost one list and one watch, and no memory
-// for the rest of the namespace.
+// The promise: 200 objects at once cost one list and one watch, and no memory for the rest of the namespace.
 func TestFollow200(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, c *Client) {
 		var names []string
@@ -107,8 +106,7 @@ func TestFollow200(t *testing.T) {
 	})
 }
 
-// A watch that ends is gone on with from the last version seen, be it a
-// bookmark's.
+// A watch that ends is gone on with from the last version seen, be it a bookmark's.
 func TestResume(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, c *Client) {
 		follower := follow(t, c, "a")
@@ -218,8 +216,7 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// A watch that is accepted and ends at once, over and over, does not spin, and
-// lists tell what it does not.
+// A watch that is accepted and ends at once, over and over, does not spin, and lists tell what it does not.
 func TestShortWatches(t *testing.T) {
 	bubble(t, func(t *testing.T, f *fake, c *Client) {
 		f.do(func() { f.watching = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(200) } })
@@ -301,8 +298,7 @@ func TestResourceNames(t *testing.T) {
 	})
 }
 
-// Where only get is granted, the objects are looked at once a second; with a
-// list but no watch too.
+// Where only get is granted, the objects are looked at once a second; with a list but no watch too.
 func TestNoWatch(t *testing.T) {
 	for _, granted := range []string{"get", "list"} {
 		t.Run(granted, func(t *testing.T) {
@@ -336,9 +332,8 @@ func TestNoWatch(t *testing.T) {
 	}
 }
 
-// Without any right, the error names the best one to grant; and when it is
-// granted, that is noticed soon. (30 names: with 200, the race detector itself has
-// crashed once.)
+// Without any right, the error names the best one to grant; and when it is granted, that is noticed soon. (30 names:
+// with 200, the race detector itself has crashed once.)
 func TestForbidden(t *testing.T) {
 	for _, n := range []int{1, 2, 30} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

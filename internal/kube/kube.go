@@ -1,10 +1,8 @@
-// Package kube reads objects from a Kubernetes API server and follows their changes. It
-// writes nothing.
+// Package kube reads objects from a Kubernetes API server and follows their changes. It writes nothing.
 //
-// [InCluster] or [Kubeconfig] returns the configuration for [New]. Get and List ask once;
-// Follow returns a [Follower], which keeps up with the objects by a list and watches, and
-// falls back to polling where a Role grants no watch. [Lookup] finds a built-in resource by
-// any name that kubectl accepts; [Client.Resource] asks the server for others.
+// [InCluster] or [Kubeconfig] returns the configuration for [New]. Get and List ask once; Follow returns a [Follower],
+// which keeps up with the objects by a list and watches, and falls back to polling where a Role grants no watch.
+// [Lookup] finds a built-in resource by any name that kubectl accepts; [Client.Resource] asks the server for others.
 //
 // https://kubernetes.io/docs/reference/using-api/api-concepts/
 package kube
@@ -137,9 +135,8 @@ func (c *Client) List(ctx context.Context, q Query) ([]Object, error) {
 	return all, nil
 }
 
-// list gives all objects of the query to take, and returns the version from
-// which a watch goes on. Of objects that the query does not name, nothing is
-// kept.
+// list gives all objects of the query to take, and returns the version from which a watch goes on. Of objects that the
+// query does not name, nothing is kept.
 func (c *Client) list(ctx context.Context, q Query, take func(o Object, size int)) (version string, err error) {
 	kept := 0
 	keep := func(item []byte) error {
@@ -244,9 +241,8 @@ func (c *Client) ask(ctx context.Context, r request, read func(io.Reader) error)
 	return c.converse(ctx, r, 0, read)
 }
 
-// converse sends r and has its answer read. The answer is to begin within the
-// time for one; then there is a further while to read it, or if that is 0, what
-// is left.
+// converse sends r and has its answer read. The answer is to begin within the time for one; then there is a further
+// while to read it, or if that is 0, what is left.
 func (c *Client) converse(ctx context.Context, r request, while time.Duration, read func(io.Reader) error) error {
 	whole, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -287,8 +283,7 @@ func deadline(ctx context.Context, d time.Duration, expired func()) (stop func()
 	return func() bool { ok := inTime(); done(); return ok }
 }
 
-// send returns the answer to r, if it is a success, and the connections it came
-// over.
+// send returns the answer to r, if it is a success, and the connections it came over.
 func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Response, *kept, error) {
 	target, err := r.url(c.config.Server)
 	if err != nil {
@@ -331,12 +326,10 @@ func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Respo
 
 // kept are connections that go on being used.
 //
-// To a server with TLS, they speak HTTP/2 where it does. A watch is then a
-// stream, not a connection: a hundred of them, one per name where a Role grants
-// no more, cost one handshake, one socket and one ping that finds all of them
-// dead (see httpclient). The price is that what breaks one breaks all; but
-// each goes on from where it was, and the first to notice makes the others go
-// on over a new connection too.
+// To a server with TLS, they speak HTTP/2 where it does. A watch is then a stream, not a connection: a hundred of them,
+// one per name where a Role grants no more, cost one handshake, one socket and one ping that finds all of them dead
+// (see httpclient). The price is that what breaks one breaks all; but each goes on from where it was, and the first to
+// notice makes the others go on over a new connection too.
 type kept struct {
 	*httpclient.Client
 	tls  tlsconfig.Options
@@ -367,8 +360,7 @@ func (k *kept) do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// connections returns those in use, or new ones if the CA or the client
-// certificate is not what it was.
+// connections returns those in use, or new ones if the CA or the client certificate is not what it was.
 func (c *Client) connections() (*kept, error) {
 	o := c.http
 	if c.config.TLS != nil {
@@ -391,8 +383,7 @@ func (c *Client) connections() (*kept, error) {
 	return c.kept, nil
 }
 
-// giveUp makes the next request open a new connection: that of the failed one may be dead
-// without any sign of it.
+// giveUp makes the next request open a new connection: that of the failed one may be dead without any sign of it.
 func (c *Client) giveUp(k *kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

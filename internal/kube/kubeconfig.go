@@ -81,9 +81,8 @@ type user struct {
 	dir string
 }
 
-// Kubeconfig returns what a kubeconfig says of the context, or of its current
-// context if that is empty. The file may be a list, as in KUBECONFIG: the first file that
-// has a name wins, and missing files are skipped as long as one exists.
+// Kubeconfig returns what a kubeconfig says of the context, or of its current context if that is empty. The file may be
+// a list, as in KUBECONFIG: the first file that has a name wins, and missing files are skipped as long as one exists.
 func Kubeconfig(file, context string) (*Config, error) {
 	merged, err := mergeFiles(file)
 	if err != nil {

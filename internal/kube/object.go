@@ -10,9 +10,8 @@ import (
 	"strconv"
 )
 
-// Object is an object as the server sent it, without its managedFields: maps
-// are map[string]any, lists []any, whole numbers int64 and other numbers
-// float64. Several may hold the same one, so it is not to be changed.
+// Object is an object as the server sent it, without its managedFields: maps are map[string]any, lists []any, whole
+// numbers int64 and other numbers float64. Several may hold the same one, so it is not to be changed.
 type Object map[string]any
 
 // At returns what is at the path of keys, or nil.
@@ -34,8 +33,7 @@ func (o Object) Name() string { return o.meta("name") }
 // Namespace returns metadata.namespace, which is empty for what has none.
 func (o Object) Namespace() string { return o.meta("namespace") }
 
-// ResourceVersion returns metadata.resourceVersion, which differs whenever
-// anything else does.
+// ResourceVersion returns metadata.resourceVersion, which differs whenever anything else does.
 func (o Object) ResourceVersion() string { return o.meta("resourceVersion") }
 
 func (o Object) meta(key string) string {
@@ -56,8 +54,7 @@ var (
 	errTooMuch       = fmt.Errorf("the objects exceed %d MiB: narrow them down with a name or a selector", maxKept>>20)
 )
 
-// AnswerError is the error of an answer that no Kubernetes API server gives.
-// What the answer was is not in its text.
+// AnswerError is the error of an answer that no Kubernetes API server gives. What the answer was is not in its text.
 type AnswerError struct{ Err error }
 
 func (e *AnswerError) Error() string {
@@ -70,8 +67,7 @@ func (e *AnswerError) Error() string {
 
 func (e *AnswerError) Unwrap() error { return e.Err }
 
-// meter fails once more than left bytes were read; who reads fills it up for
-// each part that has a limit.
+// meter fails once more than left bytes were read; who reads fills it up for each part that has a limit.
 type meter struct {
 	r    io.Reader
 	left int
@@ -140,9 +136,8 @@ type meta struct {
 	} `json:"metadata"`
 }
 
-// readList reads one page of a list, object by object: take is given each as
-// JSON, valid until it returns, and what it does not keep is not held. Items of
-// a list have no kind of their own.
+// readList reads one page of a list, object by object: take is given each as JSON, valid until it returns, and what it
+// does not keep is not held. Items of a list have no kind of their own.
 func readList(r io.Reader, take func(item []byte) error) (m meta, err error) {
 	defer func() {
 		if err == io.EOF {
@@ -209,8 +204,7 @@ type event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// readEvents gives each event of a watch to take, valid until it returns. The
-// orderly end of a watch is nil.
+// readEvents gives each event of a watch to take, valid until it returns. The orderly end of a watch is nil.
 func readEvents(r io.Reader, take func(event) error) error {
 	s := newStream(r)
 	var e event
@@ -265,9 +259,8 @@ func (q Query) decode(data []byte) (Object, error) {
 	return o, err
 }
 
-// bulk is what most of an object consists of, and what says nothing of its state.
-// Not to keep it halves the memory for a thousand Pods, and leaves the values of
-// Secrets with the server's answer.
+// bulk is what most of an object consists of, and what says nothing of its state. Not to keep it halves the memory for
+// a thousand Pods, and leaves the values of Secrets with the server's answer.
 var bulk = map[string][]string{
 	"metadata":   {"annotations"},
 	"spec":       {"containers", "initContainers", "ephemeralContainers", "volumes", "tolerations", "affinity", "template", "volumeClaimTemplates", "versions"},
@@ -288,8 +281,7 @@ func (o Object) sparse() {
 	}
 }
 
-// plain turns the numbers in v into int64 where they are whole and fit, and
-// float64 where not.
+// plain turns the numbers in v into int64 where they are whole and fit, and float64 where not.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -17,8 +17,7 @@ import (
 	"initbox/test/servers"
 )
 
-// TestReal runs against a kube-apiserver, which is started once: what a fake does
-// is what we believe, and no more.
+// TestReal runs against a kube-apiserver, which is started once: what a fake does is what we believe, and no more.
 func TestReal(t *testing.T) {
 	s := servers.StartAPIServer(t)
 	for _, test := range []struct {

@@ -24,8 +24,7 @@ func (r Resource) String() string {
 	return r.Name + "." + r.Group
 }
 
-// path returns the path of the resource's objects on the server, or of the one
-// object if name is not empty.
+// path returns the path of the resource's objects on the server, or of the one object if name is not empty.
 func (r Resource) path(namespace, name string) []string {
 	path := []string{"api", r.Version}
 	if r.Group != "" {
@@ -119,9 +118,8 @@ func wide(group, version, name, kind string, short ...string) known {
 	return k
 }
 
-// Lookup returns the built-in resource that kubectl would take name for: its
-// plural, singular or short name or its kind, in any case, alone or with the
-// group ("jobs.batch") or version and group ("jobs.v1.batch").
+// Lookup returns the built-in resource that kubectl would take name for: its plural, singular or short name or its
+// kind, in any case, alone or with the group ("jobs.batch") or version and group ("jobs.v1.batch").
 func Lookup(name string) (Resource, bool) { return find(builtin(), name) }
 
 // Guess makes a resource of a name that no server was asked about, as kubectl
@@ -138,8 +136,7 @@ func Guess(name string) Resource {
 	return Resource{Group: group, Name: kind, Namespaced: true}
 }
 
-// find returns the first that is called name: a short name counts only if
-// nothing has it as its full one.
+// find returns the first that is called name: a short name counts only if nothing has it as its full one.
 func find(list []known, name string) (Resource, bool) {
 	name = strings.ToLower(name)
 	for _, called := range []func(known, string) bool{known.full, known.shortened} {

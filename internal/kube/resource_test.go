@@ -44,8 +44,7 @@ func TestBuiltinNames(t *testing.T) {
 	}
 }
 
-// A server before 1.26 has no aggregated discovery; one whose APIService is down
-// still tells what it has itself.
+// A server before 1.26 has no aggregated discovery; one whose APIService is down still tells what it has itself.
 func TestOldDiscovery(t *testing.T) {
 	documents := map[string]string{
 		"/api":    `{"kind":"APIVersions","versions":["v1"]}`,

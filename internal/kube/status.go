@@ -13,8 +13,7 @@ import (
 	"initbox/internal/lazy"
 )
 
-// StatusError is an answer of the API server, or of something in front of it,
-// other than success.
+// StatusError is an answer of the API server, or of something in front of it, other than success.
 type StatusError struct {
 	Code       int           // of HTTP
 	Reason     string        // one word, such as "Forbidden" or "NotFound"; may be empty
@@ -57,9 +56,8 @@ func (e *StatusError) tried() string {
 	return text
 }
 
-// User returns who the server says the client is, such as
-// "system:serviceaccount:default:myapp", or "" if it does not say. It says so
-// to whom it refuses something.
+// User returns who the server says the client is, such as "system:serviceaccount:default:myapp", or "" if it does not
+// say. It says so to whom it refuses something.
 func (e *StatusError) User() string {
 	if m := userInMessage().FindStringSubmatch(e.Message); m != nil && e.Code == http.StatusForbidden {
 		if user, err := strconv.Unquote(m[1]); err == nil {

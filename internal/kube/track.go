@@ -14,8 +14,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// A track is one list and the watches that go on from it, for a follower's whole
-// query or for one of its names.
+// A track is one list and the watches that go on from it, for a follower's whole query or for one of its names.
 type track struct {
 	follower *Follower
 	client   *Client
@@ -110,8 +109,7 @@ func (t *track) look(ctx context.Context) error {
 	return err
 }
 
-// gettable reports whether the track's objects are one that can be asked for by
-// its name.
+// gettable reports whether the track's objects are one that can be asked for by its name.
 func (t *track) gettable() bool {
 	q := t.query
 	return len(q.Names) == 1 && q.LabelSelector == "" && q.FieldSelector == "" && t.follower.namespaced()
@@ -326,8 +324,7 @@ func (t *track) succeed() {
 	}
 }
 
-// fail notes why the objects are not known, and returns err with how soon to go
-// on.
+// fail notes why the objects are not known, and returns err with how soon to go on.
 func (t *track) fail(err error) error {
 	f := t.follower
 	f.mu.Lock()
@@ -346,8 +343,7 @@ func (t *track) fail(err error) error {
 // longestPause is as much as a server's Retry-After is heeded.
 const longestPause = 10 * time.Second
 
-// How many of a follower's names are looked at in a second, where there is no
-// watch for them.
+// How many of a follower's names are looked at in a second, where there is no watch for them.
 const looksPerSecond = 20
 
 // pause is the time until the next look where there is no watch: a second, or
@@ -358,9 +354,8 @@ func (t *track) pause() time.Duration {
 	return time.Duration(float64(min(pause, 30*time.Second)) * (0.9 + 0.2*t.rand.Float64()))
 }
 
-// rest keeps a forbidden track from asking again before its turn, of which there
-// are about ten in a second, or before one of its siblings is let in: what grants
-// the one probably grants the other.
+// rest keeps a forbidden track from asking again before its turn, of which there are about ten in a second, or before
+// one of its siblings is let in: what grants the one probably grants the other.
 func (t *track) rest(ctx context.Context) {
 	turn := min(time.Duration(t.siblings())*time.Second/10, 20*time.Second)
 	if turn <= time.Second {

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// TestUnwatched pins that where lists are answered and watches are not, as by a
-// proxy that does not let them through, or keeps what they tell, the lists tell:
-// the objects are known all the time, and a change soon.
+// TestUnwatched pins that where lists are answered and watches are not, as by a proxy that does not let them through,
+// or keeps what they tell, the lists tell: the objects are known all the time, and a change soon.
 func TestUnwatched(t *testing.T) {
 	for name, test := range map[string]struct {
 		watching http.HandlerFunc

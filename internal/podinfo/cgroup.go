@@ -8,13 +8,11 @@ import (
 	"strings"
 )
 
-// cgroupRoot is where a container finds its own cgroup, whose namespace hides
-// the others.
+// cgroupRoot is where a container finds its own cgroup, whose namespace hides the others.
 const cgroupRoot = "/sys/fs/cgroup"
 
-// cgroupCPU returns the cores that cgroups let this container use, or 0.
-// Kernel: Documentation/admin-guide/cgroup-v2.rst, cpu.max; cgroup-v1's
-// cpu.cfs_quota_us.
+// cgroupCPU returns the cores that cgroups let this container use, or 0. Kernel:
+// Documentation/admin-guide/cgroup-v2.rst, cpu.max; cgroup-v1's cpu.cfs_quota_us.
 func cgroupCPU(root string) float64 {
 	if f := fields(root, "cpu.max"); len(f) == 2 {
 		return ratio(f[0], f[1])

@@ -16,15 +16,13 @@ import (
 	"initbox/internal/readfile"
 )
 
-// DefaultDir is where the Kubernetes documentation mounts a downward API
-// volume.
+// DefaultDir is where the Kubernetes documentation mounts a downward API volume.
 const DefaultDir = "/etc/podinfo"
 
 // namespaceFile is mounted beside every service account's token.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Pod is what the downward API provides about a Pod. Fields that it does not provide are
-// empty.
+// Pod is what the downward API provides about a Pod. Fields that it does not provide are empty.
 type Pod struct {
 	Name, Namespace, UID string
 	Node, ServiceAccount string
@@ -43,7 +41,7 @@ type Resources struct {
 type Field struct {
 	Name     string // as in .Pod.Name
 	Variable string // of the environment, or ""
-	File     string // in the folder of the downward API volume, or ""
+	File     string // in the directory of the downward API volume, or ""
 	Path     string // of the fieldRef or resourceFieldRef
 }
 
@@ -130,13 +128,12 @@ func ParseVariable(text string) (field, variable string, err error) {
 	return "", "", fmt.Errorf("want NAME=VARIABLE, the name one of %s", strings.Join(known, ", "))
 }
 
-// Read returns what environment variables and the downward API volume provide; a
-// variable wins. Without them the name is the host's, the namespace that of the
-// service account, and the limits those that cgroups set for this container: an
-// init container's, not the application's.
+// Read returns what environment variables and the downward API volume provide; a variable wins. Without them the name
+// is the host's, the namespace that of the service account, and the limits those that cgroups set for this container:
+// an init container's, not the application's.
 func (s Source) Read() (Pod, error) {
 	p := Pod{Name: Name()}
-	// All files are of one moment: the kubelet writes a new folder when anything
+	// All files are of one moment: the kubelet writes a new directory when anything
 	// changes, and then changes the link to it.
 	if data, err := filepath.EvalSymlinks(filepath.Join(s.Dir, "..data")); s.Dir != "" && err == nil {
 		s.Dir = data
@@ -270,8 +267,7 @@ var suffixes = map[string]float64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }
 
-// ParseQuantity returns the value of a Kubernetes quantity: 500m is 0.5, 1Gi is
-// 1073741824.
+// ParseQuantity returns the value of a Kubernetes quantity: 500m is 0.5, 1Gi is 1073741824.
 func ParseQuantity(text string) (float64, error) {
 	number := strings.TrimRight(text, "numkKMGTPEi")
 	n, err := strconv.ParseFloat(number, 64)

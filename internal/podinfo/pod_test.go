@@ -127,8 +127,7 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// TestReadOneMoment pins that files are read of one moment, while the kubelet
-// changes the volume.
+// TestReadOneMoment pins that files are read of one moment, while the kubelet changes the volume.
 func TestReadOneMoment(t *testing.T) {
 	untold(t)
 	dir := t.TempDir()
@@ -166,8 +165,7 @@ func TestVariablesOfOtherNames(t *testing.T) {
 	}
 }
 
-// TestStanza pins that each field's stanza is there, and that of an address names
-// the variable that most manifests set.
+// TestStanza pins that each field's stanza is there, and that of an address names the variable that most manifests set.
 func TestStanza(t *testing.T) {
 	for _, f := range Fields {
 		if text := (Source{}).Stanza(f.Name); !strings.Contains(text, strings.TrimSuffix(f.Path, "s")) {

@@ -12,9 +12,8 @@ import (
 	"initbox/internal/readfile"
 )
 
-// Name returns the Pod's name: $POD_NAME, which the downward API can set, or
-// the host name, which the kubelet sets to it unless the Pod uses the host's
-// network or sets a host name of its own.
+// Name returns the Pod's name: $POD_NAME, which the downward API can set, or the host name, which the kubelet sets to
+// it unless the Pod uses the host's network or sets a host name of its own.
 func Name() string {
 	if name := os.Getenv("POD_NAME"); name != "" {
 		return name

@@ -1,9 +1,8 @@
 // Package poll retries an attempt until it succeeds.
 //
-// [Until] is the only retry loop of initbox, and this package has the only timers. The
-// error of an attempt says how to go on: [Permanent] ends the wait, [After] and [Within]
-// set the next attempt's time. An attempt notes what it does with [Doing], for the message
-// if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
+// [Until] is the only retry loop of initbox, and this package has the only timers. The error of an attempt says how to
+// go on: [Permanent] ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does
+// with [Doing], for the message if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
 package poll
 
 import (
@@ -35,16 +34,13 @@ const minWake = 20 * time.Millisecond
 // maxAttempts is how many attempts of one [Until] may run at once.
 const maxAttempts = 2
 
-// Policy says how [Until] tries. The zero value tries until its context ends, and lets an
-// attempt hang until then.
+// Policy says how [Until] tries. The zero value tries until its context ends, and lets an attempt hang until then.
 type Policy struct {
 	AttemptTimeout time.Duration // limit of one attempt; none if zero
 
-	// Patience is how long an attempt that hangs holds up the next one; zero
-	// means forever. The hanging attempt goes on beside the next, since a slow
-	// answer counts too: the attempt that waited three seconds finds the server that
-	// needs them, and the next attempt finds a server that came up behind a black
-	// hole. There are never more than two.
+	// Patience is how long an attempt that hangs holds up the next one; zero means forever. The hanging attempt goes on
+	// beside the next, since a slow answer counts too: the attempt that waited three seconds finds the server that
+	// needs them, and the next attempt finds a server that came up behind a black hole. There are never more than two.
 	Patience time.Duration
 
 	// StableFor is how long attempts must succeed without interruption. A slow
@@ -232,8 +228,7 @@ type attempt struct {
 	dropped bool // it was cancelled to make room, and found nothing
 }
 
-// makeRoom cancels the newest of two attempts, which the next one repeats, while the oldest
-// may yet be answered.
+// makeRoom cancels the newest of two attempts, which the next one repeats, while the oldest may yet be answered.
 func (u *until) makeRoom() {
 	if len(u.running) == maxAttempts {
 		u.running[maxAttempts-1].cancel()
@@ -262,8 +257,7 @@ func (u *until) launch(ctx context.Context) {
 	}()
 }
 
-// begin returns the context of the attempt, which may take limit if that is not
-// zero, and sets what cancels it.
+// begin returns the context of the attempt, which may take limit if that is not zero, and sets what cancels it.
 func (a *attempt) begin(ctx context.Context, limit time.Duration) context.Context {
 	ctx = context.WithValue(ctx, progressKey{}, &a.progress)
 	if limit > 0 {
@@ -345,8 +339,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Pause returns the time from a failed attempt to the next one, after a wait of that
-// length, with jitter from r.
+// Pause returns the time from a failed attempt to the next one, after a wait of that length, with jitter from r.
 func Pause(waited time.Duration, r *rand.Rand) time.Duration {
 	pause := time.Duration(fraction * float64(waited))
 	pause = min(max(pause, minPause), maxPause)
@@ -361,8 +354,7 @@ func (u *until) gaveUp(ctx context.Context) error {
 	return &Error{Attempts: u.started, Waited: time.Since(u.start), Cause: context.Cause(ctx), Last: last}
 }
 
-// hung returns the error of an attempt that has not ended within d: what it has found so
-// far, or a [Hung].
+// hung returns the error of an attempt that has not ended within d: what it has found so far, or a [Hung].
 func (a *attempt) hung(d time.Duration) error {
 	if found := a.found.Load(); found != nil {
 		return *found
@@ -383,10 +375,9 @@ func Ended(ctx context.Context) bool {
 	return ctx.Err() != nil
 }
 
-// cutOff reports whether err is of the kind that the end of an attempt causes
-// itself: a timeout, a cancellation, or a read from a connection that was closed
-// on this side. What a server did is not one of these, and counts even if it comes
-// late.
+// cutOff reports whether err is of the kind that the end of an attempt causes itself: a timeout, a cancellation, or a
+// read from a connection that was closed on this side. What a server did is not one of these, and counts even if it
+// comes late.
 func cutOff(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) ||

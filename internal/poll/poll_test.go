@@ -28,8 +28,7 @@ func upAfter(d time.Duration) func(context.Context) error {
 	}
 }
 
-// The wait adds at most 6 % and 60 ms to what it waited for, and stays under
-// 1.2 s however long that is.
+// The wait adds at most 6 % and 60 ms to what it waited for, and stays under 1.2 s however long that is.
 func TestReactionIsProportional(t *testing.T) {
 	for _, d := range []time.Duration{0, time.Millisecond, 200 * time.Millisecond, 3 * time.Second, time.Minute, time.Hour} {
 		for seed := range uint64(20) {
@@ -156,8 +155,7 @@ func TestLastCauseSurvivesDeadline(t *testing.T) {
 	})
 }
 
-// TestLastMoment pins the same for an attempt that fails in the moment of the deadline,
-// before the context says so.
+// TestLastMoment pins the same for an attempt that fails in the moment of the deadline, before the context says so.
 func TestLastMoment(t *testing.T) {
 	for range 50 { // which of the two is noticed first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -180,9 +178,8 @@ func TestLastMoment(t *testing.T) {
 	}
 }
 
-// An attempt that its own deadline ends has hung, whatever the end looks like from
-// inside: package net may say so early, and a connection that is closed on this
-// side says only that. What a server did is reported even so.
+// An attempt that its own deadline ends has hung, whatever the end looks like from inside: package net may say so
+// early, and a connection that is closed on this side says only that. What a server did is reported even so.
 func TestAttemptTimeoutIsHang(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error

@@ -56,8 +56,7 @@ func TestPartsThatHang(t *testing.T) {
 	}
 }
 
-// TestPartsThatOutlive pins that a part which runs on after its race has ended has no say in
-// what the attempt is doing.
+// TestPartsThatOutlive pins that a part which runs on after its race has ended has no say in what the attempt is doing.
 func TestPartsThatOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := Try(t.Context(), 10*time.Second, func(ctx context.Context) error {

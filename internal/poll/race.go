@@ -12,9 +12,8 @@ type Outcome[T any] struct {
 	Finished bool // false: never started, or still running when the race ended
 }
 
-// Race runs try(0) to try(n-1). Each starts when the one before it fails, or
-// has not ended after the head start. It returns the index of the winner, -1 if
-// there is none, and the outcome of each.
+// Race runs try(0) to try(n-1). Each starts when the one before it fails, or has not ended after the head start. It
+// returns the index of the winner, -1 if there is none, and the outcome of each.
 //
 // The first success wins; with inOrder, only once every runner before it has
 // failed, or when ctx ends. The losers' contexts are cancelled when Race returns.
@@ -80,8 +79,7 @@ func Race[T any](ctx context.Context, n int, headStart time.Duration, inOrder bo
 	}
 }
 
-// leader returns the first that succeeded, or -1 if none has, or if inOrder one
-// before it still may.
+// leader returns the first that succeeded, or -1 if none has, or if inOrder one before it still may.
 func leader[T any](outcomes []Outcome[T], inOrder bool) int {
 	for i, o := range outcomes {
 		if o.Finished && o.Err == nil {

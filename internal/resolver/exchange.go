@@ -18,20 +18,16 @@ import (
 	"initbox/internal/poll"
 )
 
-// headStart is how long one server, or one search name, is waited for before
-// the next is asked beside it.
+// headStart is how long one server, or one search name, is waited for before the next is asked beside it.
 const headStart = time.Second
 
-// udpBuffer has room for servers that send more than is asked for, as much as
-// was usual before the flag day.
+// udpBuffer has room for servers that send more than is asked for, as much as was usual before the flag day.
 const udpBuffer = 4096
 
-// ednsSize is the UDP payload that fits any path without fragments (DNS flag
-// day 2020; RFC 9715).
+// ednsSize is the UDP payload that fits any path without fragments (DNS flag day 2020; RFC 9715).
 const ednsSize = 1232
 
-// Asking begins what an attempt is doing ([poll.Doing]) while it waits for a name
-// server.
+// Asking begins what an attempt is doing ([poll.Doing]) while it waits for a name server.
 const Asking = "asking name server"
 
 // exchange asks the servers of c for name and type until one of them gives an
@@ -71,8 +67,7 @@ func (c config) exchange(ctx context.Context, name string, qtype uint16, first i
 	return nil, netip.AddrPort{}, worst(outcomes, &Error{Kind: TimedOut, Name: name, Type: qtype, Server: c.servers[first%len(c.servers)].String()})
 }
 
-// worst picks the failure that says most: a server that answered with an error
-// over one that did not answer.
+// worst picks the failure that says most: a server that answered with an error over one that did not answer.
 func worst[T any](outcomes []poll.Outcome[T], silent *Error) error {
 	for _, o := range outcomes {
 		var e *Error
@@ -122,9 +117,8 @@ func randomID() uint16 {
 	return binary.BigEndian.Uint16(b[:])
 }
 
-// roundTrip sends query and reads until its answer comes. Over UDP anything
-// else that arrives is passed over, since it may be forged; if that is all that
-// arrives, the error says so.
+// roundTrip sends query and reads until its answer comes. Over UDP anything else that arrives is passed over, since it
+// may be forged; if that is all that arrives, the error says so.
 func roundTrip(ctx context.Context, network string, server netip.AddrPort, query *dns.Msg) (*dns.Msg, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, server.String())
 	if err != nil {

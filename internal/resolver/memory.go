@@ -7,13 +7,11 @@ import (
 	"initbox/internal/poll"
 )
 
-// A negative answer whose SOA grants fewer seconds than this has expired before it
-// is worth remembering.
+// A negative answer whose SOA grants fewer seconds than this has expired before it is worth remembering.
 const worthRemembering = 3 // seconds
 
 const (
-	// After so long a countdown in whole seconds has shown, however long the
-	// answers were on their way.
+	// After so long a countdown in whole seconds has shown, however long the answers were on their way.
 	decision = 1100 * time.Millisecond
 
 	recheck = 5 * time.Second        // how often a cache is asked all the same: there may be several behind one address
@@ -24,16 +22,13 @@ const (
 
 // Memory is what one waiter has learnt from the negative answers that it got.
 //
-// A cache that says "no such name" repeats it for as long as the SOA record in
-// its answer says, and counts that time down from answer to answer; an
-// authoritative server says the same number every time. So two answers distinguish
-// them (the AA flag does not: CoreDNS sets it on cached answers too), and
-// only a countdown that was seen is ever relied on.
+// A cache that says "no such name" repeats it for as long as the SOA record in its answer says, and counts that time
+// down from answer to answer; an authoritative server says the same number every time. So two answers distinguish them
+// (the AA flag does not: CoreDNS sets it on cached answers too), and only a countdown that was seen is ever relied on.
 //
-// The number is in whole seconds, so one answer places the end of the countdown
-// within a second; where in its second the question is put halves that each
-// time. Some caches forget the entry as the number reaches 0 (CoreDNS, BIND),
-// some a second later (Unbound): both moments are asked at.
+// The number is in whole seconds, so one answer places the end of the countdown within a second; where in its second
+// the question is put halves that each time. Some caches forget the entry as the number reaches 0 (CoreDNS, BIND), some
+// a second later (Unbound): both moments are asked at.
 //
 // A nil Memory remembers nothing.
 type Memory struct {
@@ -137,16 +132,14 @@ func (e *entry) narrow(ttl int, now time.Time) {
 	}
 }
 
-// due returns the moment from which it pays to ask again, or the zero time where the
-// ordinary pace is right.
+// due returns the moment from which it pays to ask again, or the zero time where the ordinary pace is right.
 func (e *entry) due() (at time.Time) {
 	switch e.verdict {
 	case constant:
 		return time.Time{}
 	case unknown:
-		// Two answers a good second apart will show. Until then a cache gains
-		// nothing from being asked, and an authoritative server might: double
-		// the pauses.
+		// Two answers a good second apart will show. Until then a cache gains nothing from being asked, and an
+		// authoritative server might: double the pauses.
 		decided := e.since.Add(decision)
 		if !e.asked.Before(decided) {
 			return time.Time{} // still unknown, as with a server that invents numbers
@@ -219,8 +212,7 @@ func (e *entry) current(now time.Time) *Error {
 	return &err
 }
 
-// noSuchName reports whether all types of name were recently denied with
-// NXDOMAIN.
+// noSuchName reports whether all types of name were recently denied with NXDOMAIN.
 func (m *Memory) noSuchName(name string, types []uint16) bool {
 	if m == nil {
 		return false

@@ -10,8 +10,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// cache is a caching name server in front of one that knows the name from a
-// certain moment on.
+// cache is a caching name server in front of one that knows the name from a certain moment on.
 type cache struct {
 	ttl     int
 	appears time.Time
@@ -75,9 +74,8 @@ func wait(m *Memory, ask func() (ttl int, found bool)) {
 	})
 }
 
-// Whatever the cache, the name is found within 150 ms after its negative entry
-// has expired, with at most a fifth of the questions that a loop asks which
-// looks for two types once a second.
+// Whatever the cache, the name is found within 150 ms after its negative entry has expired, with at most a fifth of the
+// questions that a loop asks which looks for two types once a second.
 func TestMemoryOfCaches(t *testing.T) {
 	for name, left := range map[string]func(*cache, time.Time) (int, bool){"CoreDNS": coreDNS, "BIND": bind, "Unbound": unbound} {
 		for _, ttl := range []int{5, 30} {
@@ -150,8 +148,7 @@ func TestMemoryOfTwoCaches(t *testing.T) {
 	})
 }
 
-// Whatever a server says of the time, the wait goes on at no less than the
-// ordinary pace, or every five seconds.
+// Whatever a server says of the time, the wait goes on at no less than the ordinary pace, or every five seconds.
 func TestMemoryOfOddServers(t *testing.T) {
 	for name, ttl := range map[string]func(n int, age time.Duration) int{
 		"rising":   func(n int, _ time.Duration) int { return 30 + n },

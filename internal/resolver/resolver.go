@@ -1,11 +1,10 @@
 // Package resolver is a stub resolver (RFC 1034, section 5.3.1) that reports why a name does
 // not resolve: [Resolver.Lookup] returns a [Failure] with an [Error] for each name and type.
 //
-// It reads resolv.conf and hosts as the C library does, and differs where the
-// libraries of small images go wrong: a search name whose lookup fails does not
-// end the search, a missing AAAA does not hide an A, no server and no search
-// name is waited for longer than a second before the next is asked as well, and
-// what is known of negative caches ([Memory]) spares them needless questions.
+// It reads resolv.conf and hosts as the C library does, and differs where the libraries of small images go wrong: a
+// search name whose lookup fails does not end the search, a missing AAAA does not hide an A, no server and no search
+// name is waited for longer than a second before the next is asked as well, and what is known of negative caches
+// ([Memory]) spares them needless questions.
 package resolver
 
 import (
@@ -37,8 +36,7 @@ const (
 	Malformed     Kind = "unexpected answer" // not an answer to the question
 )
 
-// Gone reports whether the answer says that there is nothing, as opposed to
-// being unable to say.
+// Gone reports whether the answer says that there is nothing, as opposed to being unable to say.
 func (k Kind) Gone() bool { return k == NoSuchName || k == NoData }
 
 // Error is why one name has no records of one type.
@@ -70,8 +68,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Resolver looks names up. The zero value reads /etc/resolv.conf and
-// /etc/hosts.
+// Resolver looks names up. The zero value reads /etc/resolv.conf and /etc/hosts.
 type Resolver struct {
 	Servers    []netip.AddrPort // in place of resolv.conf's
 	ResolvConf string           // /etc/resolv.conf if empty
@@ -191,8 +188,7 @@ func (r *Resolver) lookupName(ctx context.Context, c config, name string, q Quer
 	types := q.Types
 	failure := new(Failure)
 	if len(types) > 1 && q.Memory.noSuchName(name, types) {
-		// "No such name" is about all types (RFC 8020), so that one question shows
-		// whether anything changed.
+		// "No such name" is about all types (RFC 8020), so that one question shows whether anything changed.
 		records, server, err := r.lookupType(ctx, c, name, types[0], q.Memory)
 		if err != nil && err.Kind == NoSuchName {
 			failure.Tried = append(failure.Tried, err)
@@ -329,8 +325,7 @@ func empty(rr dns.RR) bool {
 	return rr.Header().Rdlength == 0
 }
 
-// referral reports whether msg names other servers and nothing else, which is
-// no answer (RFC 2308, section 2.2).
+// referral reports whether msg names other servers and nothing else, which is no answer (RFC 2308, section 2.2).
 func referral(msg *dns.Msg) bool {
 	names := false
 	for _, rr := range msg.Ns {

@@ -484,8 +484,7 @@ func TestIPv6Server(t *testing.T) {
 	}
 }
 
-// After NXDOMAIN for both types, one question at a time is enough to see the
-// name come up; then both are asked for.
+// After NXDOMAIN for both types, one question at a time is enough to see the name come up; then both are asked for.
 func TestNoSuchNameIsOfAllTypes(t *testing.T) {
 	t.Parallel()
 	var up atomic.Bool

@@ -15,9 +15,8 @@ type Refs struct {
 // The placeholder of a secret has to survive url.Parse unchanged anywhere.
 const placeholder = "initbox-secret-"
 
-// Extract replaces the references in text by placeholders. A variable must be set, since
-// nothing can set it later. Errors call the text what, such as "a target", and do not
-// quote it.
+// Extract replaces the references in text by placeholders. A variable must be set, since nothing can set it later.
+// Errors call the text what, such as "a target", and do not quote it.
 func Extract(text, what string, getenv func(string) string) (string, Refs, error) {
 	r := Refs{getenv: getenv}
 	var b strings.Builder

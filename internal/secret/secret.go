@@ -14,9 +14,8 @@ import (
 	"initbox/internal/readfile"
 )
 
-// Likely is the length, in bytes, from which a text that may be a secret is treated as one:
-// a part of a header, a value in a query, a variable. Shorter texts occur in other words
-// by chance.
+// Likely is the length, in bytes, from which a text that may be a secret is treated as one: a part of a header, a value
+// in a query, a variable. Shorter texts occur in other words by chance.
 const Likely = 8
 
 // Read returns the content of a file without line breaks at its end, which editors add.

@@ -35,8 +35,7 @@ func env(name string) string {
 	return map[string]string{"USER": "app", "TOKEN": "t0k&n"}[name]
 }
 
-// TestURL pins what is sent and what is shown of a URL, and that a file is read
-// again each time.
+// TestURL pins what is sent and what is shown of a URL, and that a file is read again each time.
 func TestURL(t *testing.T) {
 	password := filepath.Join(t.TempDir(), "password")
 	for text, want := range map[string]struct{ sent, shown string }{
@@ -143,8 +142,7 @@ func TestURLMistakes(t *testing.T) {
 	}
 }
 
-// TestAddressProblem pins what is wrong with the address of what is not a URL, if it is
-// the address.
+// TestAddressProblem pins what is wrong with the address of what is not a URL, if it is the address.
 func TestAddressProblem(t *testing.T) {
 	for text, want := range map[string]error{
 		"tcp://mydb:5432":       nil,

@@ -72,8 +72,7 @@ func unexpanded(text string) error {
 	return fmt.Errorf("the URL contains $(%s), which Kubernetes did not replace: the container has no such variable; the variables of a Service are set only if it existed before the Pod, in the same namespace", name)
 }
 
-// String returns the URL without user information, query and references, any of which may
-// be secret.
+// String returns the URL without user information, query and references, any of which may be secret.
 func (u *URL) String() string {
 	s := u.Scheme + "://" + u.Host + u.Hide(u.Path)
 	if u.RawQuery != "" {
@@ -107,8 +106,7 @@ func (u *URL) Secrets() []string {
 	return values
 }
 
-// Expand returns the URL with its secrets as they are now, without the fragment,
-// which is not for the server.
+// Expand returns the URL with its secrets as they are now, without the fragment, which is not for the server.
 func (u *URL) Expand() (*url.URL, error) {
 	x := *u.URL
 	x.Fragment, x.RawFragment = "", ""
@@ -159,9 +157,8 @@ func HostProblem(u *url.URL) error {
 	return nil
 }
 
-// AddressProblem returns what is wrong with host or port of a text that is not a URL, or nil
-// if the mistake is elsewhere. With an @ in the text, what looks like a port may be the
-// beginning of a password.
+// AddressProblem returns what is wrong with host or port of a text that is not a URL, or nil if the mistake is
+// elsewhere. With an @ in the text, what looks like a port may be the beginning of a password.
 func AddressProblem(text string) error {
 	_, addr, _ := strings.Cut(text, "://")
 	if end := strings.IndexAny(addr, "/?#"); end >= 0 {

@@ -1,5 +1,4 @@
-// Package tlsconfig builds the TLS configuration of every client in initbox from the
-// settings that users give.
+// Package tlsconfig builds the TLS configuration of every client in initbox from the settings that users give.
 package tlsconfig
 
 import (
@@ -14,9 +13,8 @@ import (
 	"initbox/internal/readfile"
 )
 
-// Options are the TLS settings that a user can give. The zero value verifies
-// the server against the system's roots or, where there are none, as in an
-// image FROM scratch, against those of Mozilla, which are embedded.
+// Options are the TLS settings that a user can give. The zero value verifies the server against the system's roots or,
+// where there are none, as in an image FROM scratch, against those of Mozilla, which are embedded.
 type Options struct {
 	CAFile     string `json:"caFile,omitempty"`   // PEM certificates trusted besides the roots
 	CertFile   string `json:"certFile,omitempty"` // PEM client certificate chain; its key is in KeyFile, or in the same file
@@ -24,9 +22,8 @@ type Options struct {
 	ServerName string `json:"serverName,omitempty"` // verified in place of the host's name
 	Insecure   bool   `json:"insecure,omitempty"`   // do not verify the server; a client certificate is sent all the same
 
-	// OnlyCA trusts CAFile alone, without the roots. AnyName verifies the signature of
-	// the certificate, and not its name. Since anyone can get a certificate that the
-	// roots vouch for, it trusts CAFile alone, too.
+	// OnlyCA trusts CAFile alone, without the roots. AnyName verifies the signature of the certificate, and not its
+	// name. Since anyone can get a certificate that the roots vouch for, it trusts CAFile alone, too.
 	OnlyCA  bool `json:"-"`
 	AnyName bool `json:"-"`
 
@@ -111,9 +108,8 @@ func loadPair(certFile, keyFile string) (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// EmbedRoots makes the embedded roots those of last resort. It is called before
-// the first connection that needs them, since parsing them takes longer than
-// all else that a start does.
+// EmbedRoots makes the embedded roots those of last resort. It is called before the first connection that needs them,
+// since parsing them takes longer than all else that a start does.
 var EmbedRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(embedded()) })
 
 func embedded() *x509.CertPool {

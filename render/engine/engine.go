@@ -23,10 +23,9 @@ type Engine interface {
 
 // A Template is one that is parsed. It is executed by one goroutine at a time.
 type Template interface {
-	// Execute writes the template's result to w, and stops at the first error of
-	// w, which bounds the output. It fails with an [*Error], with a
-	// [*MissingError] that tells all inputs that are missing as far as can be
-	// seen, or with the cause of ctx's end, wrapped.
+	// Execute writes the template's result to w, and stops at the first error of w, which bounds the output. It fails
+	// with an [*Error], with a [*MissingError] that tells all inputs that are missing as far as can be seen, or with
+	// the cause of ctx's end, wrapped.
 	Execute(ctx context.Context, w io.Writer) error
 
 	// Inputs returns what the template and the partials that it includes read of
@@ -66,12 +65,10 @@ type Limits struct {
 	Steps int64 // of loops and calls
 }
 
-// DefaultLimits is above what configuration files need, and far below what
-// hangs a Pod.
+// DefaultLimits is above what configuration files need, and far below what hangs a Pod.
 var DefaultLimits = Limits{Bytes: 64 << 20, Depth: 100, Steps: 10_000_000}
 
-// Position is a place in a template. Line and Column count from 1, Column in
-// bytes; 0 means unknown.
+// Position is a place in a template. Line and Column count from 1, Column in bytes; 0 means unknown.
 type Position struct {
 	File         string
 	Line, Column int

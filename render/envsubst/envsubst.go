@@ -6,10 +6,9 @@
 //	${VAR:+text} ${VAR+text}   text if VAR is set (and not empty), else nothing
 //	${VAR:?text} ${VAR?text}   fail with text if VAR is unset (or empty)
 //
-// The text may contain such forms too; \} in it is a brace that does not end it. A $ that
-// does not begin one of these forms stays, and with [engine.Options].Vars so do all names
-// that are not listed: nginx's $host, a script's $1, ${x[0]}. As in GNU envsubst, there is no
-// escape.
+// The text may contain such forms too; \} in it is a brace that does not end it. A $ that does not begin one of these
+// forms stays, and with [engine.Options].Vars so do all names that are not listed: nginx's $host, a script's $1,
+// ${x[0]}. As in GNU envsubst, there is no escape.
 //
 // A name refers to a scalar among the top-level keys of the values, or else to an environment
 // variable. An empty one is set; null is not.
@@ -41,9 +40,8 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 	return e
 }
 
-// ParseVars reads a list of variables: as GNU envsubst's argument, in which
-// everything but $VAR and ${VAR} is ignored, or as names between commas or
-// spaces. It is never nil: an empty list allows no variable.
+// ParseVars reads a list of variables: as GNU envsubst's argument, in which everything but $VAR and ${VAR} is ignored,
+// or as names between commas or spaces. It is never nil: an empty list allows no variable.
 func ParseVars(list string) ([]string, error) {
 	vars := []string{}
 	if strings.Contains(list, "$") {
@@ -126,8 +124,7 @@ func (t *template) Execute(ctx context.Context, w io.Writer) error {
 	return errors.Join(x.failed...)
 }
 
-// execution is one run: it writes until an input is missing, and then looks for other
-// missing inputs.
+// execution is one run: it writes until an input is missing, and then looks for other missing inputs.
 type execution struct {
 	walker
 	ctx     context.Context
@@ -263,8 +260,7 @@ type reference struct {
 	size   int
 }
 
-// walk goes through text, which begins at offset of the template. In the word of
-// a reference, \} is a brace.
+// walk goes through text, which begins at offset of the template. In the word of a reference, \} is a brace.
 func (w *walker) walk(text string, offset int, word bool) error {
 	if w.depth++; w.depth > w.e.o.Depth {
 		return &engine.Error{Position: w.at(offset), Text: fmt.Sprintf("more than %d variables are nested", w.e.o.Depth)}

@@ -83,8 +83,7 @@ func TestVars(t *testing.T) {
 	}
 }
 
-// TestMissing pins that all of what is missing is told, with its place, and that
-// nothing is written after the first.
+// TestMissing pins that all of what is missing is told, with its place, and that nothing is written after the first.
 func TestMissing(t *testing.T) {
 	got, err := render("$A\n $NO1 $A\nx ${NO2}${NO3:-$NO4} ${NO5:?say $B_2}\n", engine.Options{})
 	want := "t:2:2: $NO1 is missing; t:3:3: $NO2 is missing; t:3:16: $NO4 is missing\nt:3:22: $NO5: say two words"

@@ -9,12 +9,10 @@ import (
 
 var envKey = lazy.Regexp(`^(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=[ \t]*`)
 
-// parseEnv reads what the readers of .env files agree on: lines of KEY=value or
-// export KEY=value, blank lines, and comments from a # that begins the line or
-// follows a space. In single quotes everything stands for itself; in double
-// quotes \n, \r, \t, \", \\ and \$ are what they are in a shell, and other
-// backslashes stand for themselves; both may span lines. Nothing is expanded:
-// $HOME stays. The last of duplicate keys counts.
+// parseEnv reads what the readers of .env files agree on: lines of KEY=value or export KEY=value, blank lines, and
+// comments from a # that begins the line or follows a space. In single quotes everything stands for itself; in double
+// quotes \n, \r, \t, \", \\ and \$ are what they are in a shell, and other backslashes stand for themselves; both may
+// span lines. Nothing is expanded: $HOME stays. The last of duplicate keys counts.
 func parseEnv(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
 		return nil, err
@@ -66,8 +64,7 @@ func envUnquoted(s, before string) string {
 	return strings.TrimSpace(s)
 }
 
-// envQuoted is the string that s begins with, and its length with its quotes,
-// or -1 if it has no end.
+// envQuoted is the string that s begins with, and its length with its quotes, or -1 if it has no end.
 func envQuoted(s string) (string, int) {
 	quote := s[0]
 	var b bytes.Buffer

@@ -23,12 +23,10 @@ const (
 // (IsEnvVarName in k8s.io/apimachinery); the kubelet finds each of these.
 var envName = lazy.Regexp(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 
-// WriteEnvFile writes values as a file that a container's fileKeyRef can refer
-// to: lines of NAME='value', sorted by name, as the kubelet reads them
-// (KEP-3721; pkg/kubelet/util/env). Between the quotes everything stands for
-// itself, so that a shell reads the same. Values are strings, booleans or numbers. If the
-// format cannot express a value, the error has its name, not the value, and nothing is
-// written.
+// WriteEnvFile writes values as a file that a container's fileKeyRef can refer to: lines of NAME='value', sorted by
+// name, as the kubelet reads them (KEP-3721; pkg/kubelet/util/env). Between the quotes everything stands for itself, so
+// that a shell reads the same. Values are strings, booleans or numbers. If the format cannot express a value, the error
+// has its name, not the value, and nothing is written.
 func WriteEnvFile(w io.Writer, values map[string]any) error {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {

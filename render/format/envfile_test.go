@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// readAsKubelet reads a file by the rules of the parser of the kubelet
-// (pkg/kubelet/util/env): it reads lines with a bufio.Scanner, and so no
-// line of more than 64 KiB, and without the carriage return before a line feed.
+// readAsKubelet reads a file by the rules of the parser of the kubelet (pkg/kubelet/util/env): it reads lines with a
+// bufio.Scanner, and so no line of more than 64 KiB, and without the carriage return before a line feed.
 func readAsKubelet(data []byte) (map[string]string, error) {
 	values := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -99,8 +98,7 @@ func TestWriteEnvFileRefuses(t *testing.T) {
 	}
 }
 
-// FuzzEnvFile reads back, as the kubelet does and as any reader of .env files,
-// what could be written.
+// FuzzEnvFile reads back, as the kubelet does and as any reader of .env files, what could be written.
 func FuzzEnvFile(f *testing.F) {
 	f.Add("A", "b", "C", "d\ne")
 	f.Add("A.b-c", "# '", "_", "\r")

@@ -15,9 +15,8 @@ import (
 	"initbox/internal/suggest"
 )
 
-// MaxDepth is how deep lists and maps may be nested in what [Format.Parse]
-// returns and [Format.Validate] accepts: far above any configuration, and far
-// below what overflows the stack of a program that reads it.
+// MaxDepth is how deep lists and maps may be nested in what [Format.Parse] returns and [Format.Validate] accepts: far
+// above any configuration, and far below what overflows the stack of a program that reads it.
 const MaxDepth = 1000
 
 // Format is one format of files.
@@ -98,18 +97,15 @@ func (f *Format) Validate(data []byte) error {
 	})
 }
 
-// Parse returns the values in data: maps (map[string]any), lists ([]any), strings,
-// booleans, numbers (int64, or float64 if it is not an integer or does not
-// fit) and nil. The whole file may be any of these. It fails with an [*Error].
+// Parse returns the values in data: maps (map[string]any), lists ([]any), strings, booleans, numbers (int64, or float64
+// if it is not an integer or does not fit) and nil. The whole file may be any of these. It fails with an [*Error].
 //
 // Integers are int64, as after Helm's --set, and so 1000000 is printed as
 // 1000000. In Helm's values files all numbers are float64, and {{ .Values.x }}
-// prints 1e+06. A YAML or JSON number without a fraction is an integer, however
-// it is written.
+// prints 1e+06. A YAML or JSON number without a fraction is an integer, however it is written.
 //
-// A .env or .properties file is one map of strings, whose keys are literal: a dot does not
-// nest. YAML is read as sigs.k8s.io/yaml does, and so as version 1.1: y, no and on without
-// quotes are booleans, also as keys.
+// A .env or .properties file is one map of strings, whose keys are literal: a dot does not nest. YAML is read as
+// sigs.k8s.io/yaml does, and so as version 1.1: y, no and on without quotes are booleans, also as keys.
 func (f *Format) Parse(data []byte) (v any, err error) {
 	if f.parse == nil {
 		return nil, &Error{Text: "values cannot be written as " + f.Name}
@@ -161,8 +157,7 @@ func at(data []byte, offset int, text string, args ...any) *Error {
 	}
 }
 
-// checkText refuses characters that no text format allows, with their position, which some
-// parsers do not report.
+// checkText refuses characters that no text format allows, with their position, which some parsers do not report.
 func checkText(data []byte) error {
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])

@@ -48,8 +48,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestValidate has files as they come out of templates, and what a person is
-// told about those that are wrong.
+// TestValidate has files as they come out of templates, and what a person is told about those that are wrong.
 func TestValidate(t *testing.T) {
 	deep := func(open, middle, end string, n int) string {
 		return strings.Repeat(open, n) + middle + strings.Repeat(end, n)

@@ -57,8 +57,7 @@ func checkPlain(t *testing.T, v any) int {
 	return depth + 1
 }
 
-// FuzzValidate checks anything in each format. What it says of a file must not
-// hold a value of it.
+// FuzzValidate checks anything in each format. What it says of a file must not hold a value of it.
 func FuzzValidate(f *testing.F) {
 	for _, s := range []string{"a: %s\nb: [", "{\"a\": \"%s\", }", "a = %s", "a = \"%s", "<a>&%s;</a>", "<a b=%s>", "[%s", "A=x %s\nB='", "a \"%s\";}", "a = [1, %s", "x: !!int %s", "k: *%s", "\"\\u%s\"", "a = \"\\%s\"", "a = 0x%s"} {
 		f.Add(s)

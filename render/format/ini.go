@@ -4,10 +4,9 @@ import (
 	"bytes"
 )
 
-// checkINI finds what no reader of INI files accepts: a section that is not
-// closed, and a value without a key. Readers differ in the rest: what a value
-// may be, whether a key needs a value (not in my.cnf) or may be repeated (php.ini), and
-// how a value continues in the next line.
+// checkINI finds what no reader of INI files accepts: a section that is not closed, and a value without a key. Readers
+// differ in the rest: what a value may be, whether a key needs a value (not in my.cnf) or may be repeated (php.ini),
+// and how a value continues in the next line.
 func checkINI(data []byte) error {
 	if err := checkText(data); err != nil {
 		return err

@@ -71,8 +71,7 @@ func checkNginx(data []byte) error {
 	return nil
 }
 
-// nginxWord returns the length of the word that s begins with, or the offset and text of an
-// error.
+// nginxWord returns the length of the word that s begins with, or the offset and text of an error.
 func nginxWord(s string) (n int, wrong string) {
 	if s[0] == '"' || s[0] == '\'' {
 		for i := 1; i < len(s); i++ {

@@ -7,9 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// parseProperties reads a file as java.util.Properties.load does. A file that
-// is not UTF-8 is ISO-8859-1, as in Java's resource bundles (JEP 226). The last of
-// duplicate keys counts.
+// parseProperties reads a file as java.util.Properties.load does. A file that is not UTF-8 is ISO-8859-1, as in Java's
+// resource bundles (JEP 226). The last of duplicate keys counts.
 func parseProperties(data []byte) (any, error) {
 	s := string(data)
 	if !utf8.ValidString(s) {

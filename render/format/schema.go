@@ -16,8 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Schema is a JSON Schema, of draft 2020-12 or draft-07. It may be used by
-// several goroutines.
+// Schema is a JSON Schema, of draft 2020-12 or draft-07. It may be used by several goroutines.
 type Schema struct {
 	resolved *jsonschema.Resolved
 	raw      any // the schema itself, to find violations
@@ -115,8 +114,7 @@ func (s *Schema) Validate(doc any) (err error) {
 	return &SchemaError{slices.Compact(w.found)}
 }
 
-// keywordOf returns which keyword the library found to be violated. Its error names the
-// keyword before the value.
+// keywordOf returns which keyword the library found to be violated. Its error names the keyword before the value.
 func keywordOf(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
 		err = inner
@@ -407,9 +405,8 @@ var keywords = sync.OnceValue(func() map[string]string {
 	return words
 })
 
-// misspelt returns the pointer to a key in the schema that differs from a keyword only in
-// case, and the keyword. Such a key has no meaning, but the library treats it as the
-// keyword, so endless would miss a loop through it.
+// misspelt returns the pointer to a key in the schema that differs from a keyword only in case, and the keyword. Such a
+// key has no meaning, but the library treats it as the keyword, so endless would miss a loop through it.
 func misspelt(schema any) (pointer, word string) {
 	var inSchema func(v any, pointer string) (string, string)
 	inMap := func(v any, pointer string) (string, string) {
@@ -451,13 +448,11 @@ func misspelt(schema any) (pointer, word string) {
 	return inSchema(schema, "")
 }
 
-// inPlace are the keywords whose schemas apply to the same value as the schema that contains
-// them.
+// inPlace are the keywords whose schemas apply to the same value as the schema that contains them.
 var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// endless returns where in the schema, if anywhere, a chain of references and [inPlace]
-// keywords forms a loop. The library would follow it until the stack overflows, which ends
-// the process.
+// endless returns where in the schema, if anywhere, a chain of references and [inPlace] keywords forms a loop. The
+// library would follow it until the stack overflows, which ends the process.
 func endless(root any) string {
 	const visiting, done = 1, 2
 	state := map[uintptr]int{}

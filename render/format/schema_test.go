@@ -64,8 +64,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaWords has what only the library judges: its verdict stands, and what
-// it says of values does not.
+// TestSchemaWords has what only the library judges: its verdict stands, and what it says of values does not.
 func TestSchemaWords(t *testing.T) {
 	for _, test := range []struct{ schema, doc, want string }{
 		{`{"not": {"type": "string"}}`, "hunter2", "it violates not of the schema"},
@@ -119,8 +118,7 @@ func TestReadSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaMisspelt pins that a keyword in another case is an error, and a name
-// that looks like one is not.
+// TestSchemaMisspelt pins that a keyword in another case is an error, and a name that looks like one is not.
 func TestSchemaMisspelt(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"AllOf": [{"$ref": "#"}]}`:                             "the schema has #/AllOf, which means nothing: did you mean allOf?",

@@ -189,9 +189,8 @@ func yamlKey(k any) (string, error) {
 	return "", &Error{Text: "a key that is neither text, number nor boolean"}
 }
 
-// yamlCauses translates the library's messages, which quote the file. The number is how many
-// lines they are off; -1 is for messages without a line. A message of another kind without
-// a line is about the first line.
+// yamlCauses translates the library's messages, which quote the file. The number is how many lines they are off; -1 is
+// for messages without a line. A message of another kind without a line is about the first line.
 var yamlCauses = []struct {
 	contains, text string
 	after          int

@@ -381,8 +381,7 @@ func (w *worker) merging(f any) any {
 	}
 }
 
-// decoding bounds the functions that parse a format: their results take about ten times the
-// memory of the text.
+// decoding bounds the functions that parse a format: their results take about ten times the memory of the text.
 func (w *worker) decoding(f any) any {
 	check := func(s string) error {
 		if err := w.allow(int64(len(s)) * 2); err != nil {
@@ -453,8 +452,7 @@ func (w *worker) regexps(funcs template.FuncMap) {
 	})
 }
 
-// many bounds the number of matches to one more than elements allows, which is then an
-// error.
+// many bounds the number of matches to one more than elements allows, which is then an error.
 func (w *worker) many(n int) int {
 	if most := int(w.e.options.Bytes / 16); n < 0 || n > most {
 		return most + 1
@@ -488,8 +486,7 @@ func matching[T string | []string](w *worker, regex, s string, f func(*regexp.Re
 	return result, w.grow(len(result))
 }
 
-// replaces checks how long a text may be after all matches are replaced. Each byte of a match
-// may appear copies times.
+// replaces checks how long a text may be after all matches are replaced. Each byte of a match may appear copies times.
 func (w *worker) replaces(re *regexp.Regexp, s, by string, copies int) error {
 	if int64(len(s)+1)*int64(len(by)+copies) <= w.e.options.Bytes {
 		return nil

@@ -163,9 +163,8 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// TestDeepBlocks nests blocks deeper than the parser's stack bears: more than
-// that is refused, wherever comments, strings and blanks hide it. What is beside
-// each other is not nested.
+// TestDeepBlocks nests blocks deeper than the parser's stack bears: more than that is refused, wherever comments,
+// strings and blanks hide it. What is beside each other is not nested.
 func TestDeepBlocks(t *testing.T) {
 	for _, text := range []string{
 		`{{if 1}}`, `{{- if 1 -}}`, `{{if 1}}{{/*{{end}}*/}}`, `{{if 1}}{{- /* {{end */ -}}`, `{{if 1}}{{"{{end}}"}}`, "{{if 1}}{{`{{end}}`}}", `{{if 1}}{{print "\"{{end"}}`,
@@ -217,8 +216,7 @@ func TestWriterFails(t *testing.T) {
 	}
 }
 
-// FuzzTemplate renders any text, strictly and not: it ends, without panic, and
-// within the bounds.
+// FuzzTemplate renders any text, strictly and not: it ends, without panic, and within the bounds.
 func FuzzTemplate(f *testing.F) {
 	for _, text := range bombs[:len(bombs)-2] {
 		f.Add(text)

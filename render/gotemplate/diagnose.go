@@ -6,9 +6,8 @@ import (
 	"text/template"
 )
 
-// tolerant returns the functions for a worker that diagnoses. If an argument is missing, the
-// function is not called and its result is missing too, without another report. A function
-// that fails does not end the execution.
+// tolerant returns the functions for a worker that diagnoses. If an argument is missing, the function is not called and
+// its result is missing too, without another report. A function that fails does not end the execution.
 func (w *worker) tolerant(funcs template.FuncMap) template.FuncMap {
 	for name, f := range builtinFuncs() {
 		if funcs[name] == nil {

@@ -49,7 +49,7 @@ func containsKey(m any, key string) (bool, error) {
 // fileExists looks at .Files only: dockerize looks at the machine.
 func fileExists(files fs.FS, name string) (bool, error) {
 	if files == nil || !fs.ValidPath(name) {
-		return false, &engine.Error{Text: "exists looks at .Files, not at the machine", Fix: "give the folder as .Files, and the path within it"}
+		return false, &engine.Error{Text: "exists looks at .Files, not at the machine", Fix: "give the directory as .Files, and the path within it"}
 	}
 	_, err := fs.Stat(files, name)
 	if errors.Is(err, fs.ErrNotExist) {

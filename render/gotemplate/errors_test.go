@@ -73,8 +73,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestPartials names what is missing in a partial: by its own place, and the
-// name that the file's dot gives it.
+// TestPartials names what is missing in a partial: by its own place, and the name that the file's dot gives it.
 func TestPartials(t *testing.T) {
 	partial := "{{define \"conn\"}}\n{{.user}}@{{.host}}{{end}}"
 	_, err := render(t, engine.Options{}, `{{include "conn" .Values.db}}`, "_p.tpl", partial)

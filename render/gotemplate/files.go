@@ -82,8 +82,7 @@ func linesOf(w *worker, data []byte) ([]string, error) {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"), nil
 }
 
-// Glob returns the files whose path matches: * and ? are within a name, ** is
-// anything, and there are [a-z] and {a,b}.
+// Glob returns the files whose path matches: * and ? are within a name, ** is anything, and there are [a-z] and {a,b}.
 func (f files) Glob(pattern string) (fileSet, error) {
 	set := fileSet{}
 	match, err := globPattern(pattern)
@@ -152,8 +151,7 @@ func (s fileSet) Glob(pattern string) (fileSet, error) {
 	return set, err
 }
 
-// AsConfig returns the files as the data of a ConfigMap, by their names without
-// folders.
+// AsConfig returns the files as the data of a ConfigMap, by their names without directories.
 func (s fileSet) AsConfig() string {
 	return s.yaml(func(data []byte) string { return string(data) })
 }

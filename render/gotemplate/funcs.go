@@ -276,14 +276,12 @@ func slowness(name string) int64 {
 	return 0
 }
 
-// interruptible returns a function that fails when the context ends. A call that has begun
-// continues in the background.
+// interruptible returns a function that fails when the context ends. A call that has begun continues in the background.
 func (w *worker) interruptible(f any, cost int64) any {
 	return w.around(f, func(f func() (reflect.Value, error)) (reflect.Value, error) { return w.await(cost, f) })
 }
 
-// around returns a function of f's type, with an error, that measures its
-// arguments and has f called by call.
+// around returns a function of f's type, with an error, that measures its arguments and has f called by call.
 func (w *worker) around(f any, call func(func() (reflect.Value, error)) (reflect.Value, error)) any {
 	v := reflect.ValueOf(f)
 	t := v.Type()

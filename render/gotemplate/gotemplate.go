@@ -1,17 +1,15 @@
-// Package gotemplate is render's engine of Go templates: text/template with the
-// functions of sprig and Helm, so that a template of a chart gives the same
-// bytes. It adds strictness (a missing input never gets into a file as "<no value>"), bounds
-// (a template can neither hang a Pod nor exhaust its memory), and errors that name the
-// missing input and its position in the text.
+// Package gotemplate is render's engine of Go templates: text/template with the functions of sprig and Helm, so that a
+// template of a chart gives the same bytes. It adds strictness (a missing input never gets into a file as "<no
+// value>"), bounds (a template can neither hang a Pod nor exhaust its memory), and errors that name the missing input
+// and its position in the text.
 //
 //	engine := gotemplate.New(data, engine.Options{Limits: engine.DefaultLimits})
 //	template, err := engine.Parse("app.conf", text)
 //	...
 //	err = template.Execute(ctx, out)
 //
-// It rewrites the tree that text/template/parse makes of a template: each chain of fields
-// becomes a call of a function of ours, which knows the position, and each loop and template
-// gets a call that counts steps. See rewrite.go.
+// It rewrites the tree that text/template/parse makes of a template: each chain of fields becomes a call of a function
+// of ours, which knows the position, and each loop and template gets a call that counts steps. See rewrite.go.
 package gotemplate
 
 import (
@@ -27,8 +25,7 @@ import (
 	"initbox/render/helpers"
 )
 
-// New returns an engine for templates that see data. It defers expensive work to the first
-// Parse.
+// New returns an engine for templates that see data. It defers expensive work to the first Parse.
 func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &goEngine{data: data, options: o, strict: !o.MissingZero}
 	e.options.Bytes = cmp.Or(o.Bytes, engine.DefaultLimits.Bytes)
@@ -64,8 +61,7 @@ type goEngine struct {
 	diagnoser []*worker // idle ones that look for all missing inputs
 }
 
-// AddPartial makes the text, under its name, and the templates that it defines available to
-// all others, as Helm does.
+// AddPartial makes the text, under its name, and the templates that it defines available to all others, as Helm does.
 func (e *goEngine) AddPartial(name, text string) error {
 	u, err := e.parse(name, text, int64(len(e.partials)+1))
 	if err != nil {

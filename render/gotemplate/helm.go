@@ -80,9 +80,8 @@ func fromTOML(text string) map[string]any {
 	return m
 }
 
-// shallow fails for brackets nested so deeply that a parser's recursion could overflow the
-// stack, and for keys of so many parts that their memory, which grows with the square, could
-// be exhausted. It ignores quotes.
+// shallow fails for brackets nested so deeply that a parser's recursion could overflow the stack, and for keys of so
+// many parts that their memory, which grows with the square, could be exhausted. It ignores quotes.
 func shallow(text string) error {
 	depth, parts := 0, 0
 	for i := range len(text) {

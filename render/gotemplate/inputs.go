@@ -8,8 +8,7 @@ import (
 	"initbox/render/engine"
 )
 
-// Inputs walks the sites of the template, and those of the templates that it
-// includes, with what is known of their dot.
+// Inputs walks the sites of the template, and those of the templates that it includes, with what is known of their dot.
 func (t *parsed) Inputs() []engine.Input {
 	l := &lister{definitions: map[string][]*site{}, seen: map[string]bool{}}
 	for _, p := range t.e.partials {

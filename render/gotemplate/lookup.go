@@ -10,9 +10,8 @@ import (
 	"initbox/render/engine"
 )
 
-// gap is what a worker that diagnoses uses instead of a missing value: an empty list, which is
-// false, and over which range and with do nothing. The missing input is stored beyond its
-// length; see newGap.
+// gap is what a worker that diagnoses uses instead of a missing value: an empty list, which is false, and over which
+// range and with do nothing. The missing input is stored beyond its length; see newGap.
 type gap []absence
 
 type absence struct {
@@ -95,8 +94,7 @@ func (w *worker) name(s *site, keys ...string) string {
 	return s.text()
 }
 
-// origin is the ref of what the site gives to a template as its dot. Only those
-// who diagnose need it.
+// origin is the ref of what the site gives to a template as its dot. Only those who diagnose need it.
 func (w *worker) origin(s *site, dot any) ref {
 	if !w.diagnose {
 		return ref{}
@@ -151,8 +149,7 @@ func foreign(s *site, i int) string {
 	return ""
 }
 
-// field returns the same as text/template for value.key: the result of a method, a field, or
-// an element of a map.
+// field returns the same as text/template for value.key: the result of a method, a field, or an element of a map.
 func field(value any, key string) (result any, ok bool, err error) {
 	v := reflect.ValueOf(value)
 	if !v.IsValid() {

@@ -57,8 +57,7 @@ func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
 	return u, nil
 }
 
-// maxBlocks bounds the recursion of the parser, and of functions that walk its tree: a stack
-// overflow ends the process.
+// maxBlocks bounds the recursion of the parser, and of functions that walk its tree: a stack overflow ends the process.
 const maxBlocks = 10_000
 
 // deepBlocks returns where the blocks are nested too deeply, or -1.
@@ -155,8 +154,7 @@ func (u *unit) position(at int) engine.Position {
 	}
 }
 
-// syntaxError returns the error of a text with its position. The parser's error has only the
-// line.
+// syntaxError returns the error of a text with its position. The parser's error has only the line.
 func (u *unit) syntaxError(err error) *engine.Error {
 	text := strings.TrimPrefix(err.Error(), "template: ")
 	e := &engine.Error{Position: engine.Position{File: u.name}, Text: text, Err: err}

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// ref is the input that a value in a template comes from. It is tracked through with, range,
-// variables and included templates, so that a missing input is reported by the name that the
-// user gave it. The zero ref is of unknown origin.
+// ref is the input that a value in a template comes from. It is tracked through with, range, variables and included
+// templates, so that a missing input is reported by the name that the user gave it. The zero ref is of unknown origin.
 type ref struct {
 	known  bool
 	keys   []string       // from the dot with which the template was called
@@ -39,8 +38,7 @@ func (r ref) child(keys ...string) ref {
 	return r
 }
 
-// in returns what r, which begins at the dot of a template, is when the template
-// is called with dot.
+// in returns what r, which begins at the dot of a template, is when the template is called with dot.
 func (r ref) in(dot ref) ref {
 	if !r.known {
 		return ref{}

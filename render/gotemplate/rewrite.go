@@ -11,8 +11,7 @@ import (
 	"initbox/render/engine"
 )
 
-// The rewritten forms, with N the number of a site, by which the function finds the position
-// and the name:
+// The rewritten forms, with N the number of a site, by which the function finds the position and the name:
 //
 //	.a.b, $x.a, (…).a       _chain N . — when strict; nil if it is optional there
 //	.Files.Get "x"          _method N .Files "x" — when strict
@@ -302,9 +301,8 @@ func pipeOf(cmd *parse.CommandNode) *parse.PipeNode {
 	return &parse.PipeNode{NodeType: parse.NodePipe, Pos: cmd.Pos, Cmds: []*parse.CommandNode{cmd}}
 }
 
-// receiver splits a chain of fields: its first node, the ref of that node, the fields, the
-// source of the first node, and its position. The parser reports the position of the second
-// field, if there is one.
+// receiver splits a chain of fields: its first node, the ref of that node, the fields, the source of the first node,
+// and its position. The parser reports the position of the second field, if there is one.
 func (r *rewriter) receiver(n parse.Node, optional bool) (recv parse.Node, of ref, keys []string, head string, pos parse.Pos) {
 	pos = n.Position()
 	switch n := n.(type) {
@@ -550,8 +548,7 @@ var builtins = []string{
 	"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or", "print", "printf", "println", "slice", "urlquery",
 }
 
-// isOptional returns whether the i-th of n arguments of a function may be nil, because the
-// function tests for that.
+// isOptional returns whether the i-th of n arguments of a function may be nil, because the function tests for that.
 func isOptional(name string, cmd *parse.CommandNode, i, n int) bool {
 	switch name {
 	case "default", "coalesce", "empty", "all", "any":

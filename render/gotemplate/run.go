@@ -240,9 +240,8 @@ func (w *worker) allow(bytes int64) error {
 	return nil
 }
 
-// wasteful is how many bytes a template may allocate before the worker checks how many are
-// still in use. hopeless is how many may be in use including garbage, which is at most half
-// of them.
+// wasteful is how many bytes a template may allocate before the worker checks how many are still in use. hopeless is
+// how many may be in use including garbage, which is at most half of them.
 const (
 	wasteful = 256 << 20
 	hopeless = 1 << 30
@@ -388,8 +387,7 @@ func (b *textBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// sink receives the template's own result. It buffers, because the pieces are small and out
-// may be a file.
+// sink receives the template's own result. It buffers, because the pieces are small and out may be a file.
 type sink struct {
 	w       *worker
 	out     io.Writer

@@ -53,8 +53,7 @@ func (p podOf) ordinal(name ...string) (int, error) {
 	return podinfo.Ordinal(own)
 }
 
-// cpuCount returns how many cores the Pod's container may use, rounded up, for
-// programs that want a number of threads.
+// cpuCount returns how many cores the Pod's container may use, rounded up, for programs that want a number of threads.
 func (p podOf) cpuCount() (int, error) {
 	cores, err := p.limit("cpu")
 	return max(1, int(math.Ceil(cores))), err
@@ -79,8 +78,7 @@ func (p podOf) memMiB(percent ...any) (int64, error) {
 // is for its threads, its code and its buffers.
 const defaultHeap = 75
 
-// jvmHeap returns the flag that sets a JVM's largest heap to that share of the
-// container's memory limit, in percent.
+// jvmHeap returns the flag that sets a JVM's largest heap to that share of the container's memory limit, in percent.
 func (p podOf) jvmHeap(percent ...any) (string, error) {
 	if len(percent) == 0 {
 		percent = []any{defaultHeap}

@@ -124,8 +124,7 @@ func TestQuote(t *testing.T) {
 	}
 }
 
-// TestQuoteRefuses pins what a language cannot express, and that the error does
-// not tell the value.
+// TestQuoteRefuses pins what a language cannot express, and that the error does not tell the value.
 func TestQuoteRefuses(t *testing.T) {
 	funcs := Funcs(&engine.Data{})
 	for name, value := range map[string]string{"shquote": "s3cret\x00", "sqlquote": `s3cret\`, "iniquote": "s3cret\n", "xmlquote": "s3cret\x01", "jsonquote": "s3cret\xff", "yamlquote": "s3cret\xff"} {

@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The quoting functions take any scalar. Their errors do not quote it: it may be
-// a password.
+// The quoting functions take any scalar. Their errors do not quote it: it may be a password.
 
 // text returns a value as a template would print it.
 func text(value any) string {
@@ -38,9 +37,8 @@ func ShellQuote(value any) (string, error) {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'", nil
 }
 
-// SQLQuote returns value as a string literal of standard SQL (ISO 9075-2,
-// character string literal). MySQL needs the mode NO_BACKSLASH_ESCAPES for it,
-// so a backslash is refused: to escape it or not would be wrong in one of them.
+// SQLQuote returns value as a string literal of standard SQL (ISO 9075-2, character string literal). MySQL needs the
+// mode NO_BACKSLASH_ESCAPES for it, so a backslash is refused: to escape it or not would be wrong in one of them.
 func SQLQuote(value any) (string, error) {
 	s := text(value)
 	switch {
@@ -52,8 +50,7 @@ func SQLQuote(value any) (string, error) {
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'", nil
 }
 
-// JSONQuote returns value as a JSON string (RFC 8259), with nothing escaped that
-// need not be.
+// JSONQuote returns value as a JSON string (RFC 8259), with nothing escaped that need not be.
 func JSONQuote(value any) (string, error) {
 	s := text(value)
 	if !utf8.ValidString(s) {
@@ -87,9 +84,8 @@ func YAMLQuote(value any) (string, error) {
 	return b.String(), nil
 }
 
-// INIQuote returns value in double quotes, with backslashes before quotes and
-// backslashes, as Git, systemd, PHP and Python's configobj read them. No
-// dialect agrees on line breaks, so they are refused.
+// INIQuote returns value in double quotes, with backslashes before quotes and backslashes, as Git, systemd, PHP and
+// Python's configobj read them. No dialect agrees on line breaks, so they are refused.
 func INIQuote(value any) (string, error) {
 	s := text(value)
 	if strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
@@ -98,8 +94,7 @@ func INIQuote(value any) (string, error) {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, nil
 }
 
-// XMLQuote returns value escaped for text and for attributes (XML 1.0, section
-// 2.4), without quotes around it.
+// XMLQuote returns value escaped for text and for attributes (XML 1.0, section 2.4), without quotes around it.
 func XMLQuote(value any) (string, error) {
 	s := text(value)
 	for _, r := range s {

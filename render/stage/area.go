@@ -23,18 +23,18 @@ const (
 	lockName   = "lock"
 )
 
-// area is a folder with staged files, which are renamed to their destinations later. Its
+// area is a directory with staged files, which are renamed to their destinations later. Its
 // writer holds the lock of the file called lock; an area that is not locked was left by a
-// writer that was killed. (A file, because on NFS other machines do not see locks of folders.)
+// writer that was killed. (A file, because on NFS other machines do not see locks of directories.)
 type area struct {
-	parent *os.File // the parent folder
+	parent *os.File // the parent directory
 	name   string
 	dir    *os.File
 	lock   *os.File // nil where the file system has no locks
 	files  atomic.Int64
 }
 
-// newArea makes an area in the folder called at, below root.
+// newArea makes an area in the directory called at, below root.
 func newArea(root *os.Root, at string) (a *area, err error) {
 	for {
 		name := path.Join(at, areaPrefix+strings.ToLower(rand.Text()[:idLength]))
@@ -75,8 +75,7 @@ func (a *area) open() (err error) {
 	return err
 }
 
-// write creates a file in the area and returns its name. It does not sync the file: see
-// sync.
+// write creates a file in the area and returns its name. It does not sync the file: see sync.
 func (a *area) write(content []byte, attr Attr) (string, error) {
 	name := strconv.FormatInt(a.files.Add(1), 10)
 	f, err := dirfd.Open(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
@@ -90,8 +89,7 @@ func (a *area) write(content []byte, attr Attr) (string, error) {
 	return name, bare(errors.Join(err, f.Close()))
 }
 
-// set changes the owner of f, then the mode, because chown clears the set-user-ID bits. The
-// umask does not apply.
+// set changes the owner of f, then the mode, because chown clears the set-user-ID bits. The umask does not apply.
 func (a Attr) set(f *os.File) error {
 	if a.UID != -1 || a.GID != -1 {
 		if err := f.Chown(a.UID, a.GID); err != nil {
@@ -116,10 +114,9 @@ func (a Attr) set(f *os.File) error {
 //	fsync, as dpkg does   0.5  1.4  4.3    13    60     584
 //	syncfs                0.4  0.5  0.8   2.3   6.7      63
 //
-// (On tmpfs an fsync takes less than 6 µs, and syncfs no time. Written and synced one by
-// one, 10 000 files take 4.5 s, and 0.2 s without fsync.) syncfs is ten times as fast, but
-// it also writes what other programs have left unwritten on the file system, which may be
-// gigabytes on a busy node. So it is used only for many files.
+// (On tmpfs an fsync takes less than 6 µs, and syncfs no time. Written and synced one by one, 10 000 files take 4.5 s,
+// and 0.2 s without fsync.) syncfs is ten times as fast, but it also writes what other programs have left unwritten on
+// the file system, which may be gigabytes on a busy node. So it is used only for many files.
 func (a *area) sync(files []string) error {
 	if len(files) > fewFiles {
 		// syncfs reports errors since Linux 5.8, perhaps those of another program's file.
@@ -173,7 +170,7 @@ func (a *area) remove() {
 	}
 }
 
-// empty removes the files of an area, which contains no folders. The lock comes last.
+// empty removes the files of an area, which contains no directories. The lock comes last.
 func empty(dir *os.File) {
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
@@ -231,8 +228,7 @@ func each(dir *os.File, prefix string, do func(name string)) {
 	}
 }
 
-// bare removes the name of a staged file from an error: the user knows the file by another
-// name.
+// bare removes the name of a staged file from an error: the user knows the file by another name.
 func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

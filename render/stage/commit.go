@@ -19,14 +19,14 @@ import (
 type commit struct {
 	*Stage
 	top     *os.Root // base, which exists now
-	root    *os.Root // the folder of the files: base, or the new version in it
+	root    *os.Root // the directory of the files: base, or the new version in it
 	version string   // the new version's name
 	guard   *area    // beside the new version; its lock shows that the version is being written
 	stale   []string // files to be removed
 	list    list
 
-	have    map[string]bool // folders of root that exist
-	touched map[string]bool // folders of root whose names have changed since they were synced
+	have    map[string]bool // directories of root that exist
+	touched map[string]bool // directories of root whose names have changed since they were synced
 	dir     *os.File        // the last one that was opened
 	dirName string
 
@@ -38,13 +38,12 @@ type commit struct {
 
 // Commit puts everything in place, and returns what changed, sorted by name.
 //
-// The steps that are likely to fail come first, and are undone if one fails: syncing the
-// contents, making folders, and giving new files their names, for which a full disk may
-// have no room. Replacing files, which needs no room, comes after that. If it fails all the
-// same (because another process has made a folder of that name, or the disk fails), the
-// error says how many files were done; the next Commit does the rest. Keeping a second name
-// of each old file in order to go back would not help: a killed process cannot go back, nor
-// can one whose disk fails. [OpenVersion] is all or nothing even then.
+// The steps that are likely to fail come first, and are undone if one fails: syncing the contents, making directories,
+// and giving new files their names, for which a full disk may have no room. Replacing files, which needs no room, comes
+// after that. If it fails all the same (because another process has made a directory of that name, or the disk fails),
+// the error says how many files were done; the next Commit does the rest. Keeping a second name of each old file in
+// order to go back would not help: a killed process cannot go back, nor can one whose disk fails. [OpenVersion] is all
+// or nothing even then.
 func (s *Stage) Commit() ([]Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (c *commit) close() {
 	}
 }
 
-// settle makes the folder if it is missing, and its parents.
+// settle makes the directory if it is missing, and its parents.
 func (c *commit) settle() error {
 	if len(c.changes) == 0 && c.home.Name() != c.base {
 		return errNothingToDo
@@ -157,7 +156,7 @@ func (c *commit) sync() error {
 	return nil
 }
 
-// makeFolders makes the folders of the files.
+// makeFolders makes the directories of the files.
 func (c *commit) makeFolders() error {
 	for _, ch := range c.changes {
 		if err := c.ensure(path.Dir(ch.Name), ch.attr); err != nil {
@@ -167,7 +166,7 @@ func (c *commit) makeFolders() error {
 	return nil
 }
 
-// ensure makes the folder called name of root, if it is missing.
+// ensure makes the directory called name of root, if it is missing.
 func (c *commit) ensure(name string, a Attr) error {
 	if c.have[name] {
 		return nil
@@ -176,14 +175,14 @@ func (c *commit) ensure(name string, a Attr) error {
 		return err
 	}
 	c.have[name] = true
-	if f := c.folders[name]; f != nil && f.exists && c.link == "" {
+	if f := c.directories[name]; f != nil && f.exists && c.link == "" {
 		return nil
 	}
 	c.touched[path.Dir(name)], c.touched[name] = true, true
 	return c.makeFolder(c.root, name, a)
 }
 
-// makeFolder makes a folder of root, and its parents. An existing one is left as it is; a
+// makeFolder makes a directory of root, and its parents. An existing one is left as it is; a
 // new one keeps the set-group-ID bit that it inherits from its parent.
 func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
 	err := root.Mkdir(name, 0o755)
@@ -260,7 +259,7 @@ func (c *commit) replace() error {
 }
 
 // inTheWay returns whether a file cannot be replaced, but can perhaps be written to:
-// something is mounted on it or its folder, or the folder is sticky.
+// something is mounted on it or its directory, or the directory is sticky.
 func inTheWay(err error) bool {
 	for _, e := range []error{unix.EBUSY, unix.EXDEV, unix.EPERM, unix.EACCES} {
 		if errors.Is(err, e) {
@@ -285,7 +284,7 @@ func (c *commit) rename(ch *change) error {
 		if !errors.Is(err, fs.ErrNotExist) || tries == 3 {
 			return err
 		}
-		// Another process has removed the folder since: it was empty.
+		// Another process has removed the directory since: it was empty.
 		c.dirName = ""
 		if err := c.makeFolder(c.root, name, ch.attr); err != nil {
 			return err
@@ -293,7 +292,7 @@ func (c *commit) rename(ch *change) error {
 	}
 }
 
-// open opens a folder of root to change names in it, until the next is opened.
+// open opens a directory of root to change names in it, until the next is opened.
 func (c *commit) open(name string) (*os.File, error) {
 	c.touched[name] = true
 	if c.dirName == name {
@@ -310,12 +309,11 @@ func (c *commit) open(name string) (*os.File, error) {
 	return dir, nil
 }
 
-// syncFolders makes the new names survive a power cut. Like area.sync, it uses syncfs for
-// many folders.
+// syncFolders makes the new names survive a power cut. Like area.sync, it uses syncfs for many directories.
 func (c *commit) syncFolders() error {
 	synced := map[dirfd.Mount]bool{}
 	for name := range c.touched {
-		f := c.folders[name]
+		f := c.directories[name]
 		if len(c.touched) > fewFiles && f != nil {
 			if synced[f.mount] || c.syncMount(name) == nil {
 				synced[f.mount] = true
@@ -348,13 +346,12 @@ func syncFolder(root *os.Root, name string) error {
 	return dirfd.Sync(dir)
 }
 
-// openDir opens what should be a folder. If it is a pipe, it does not wait for the other
-// end.
+// openDir opens what should be a directory. If it is a pipe, it does not wait for the other end.
 func openDir(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-// removeFolder removes a folder if it is empty.
+// removeFolder removes a directory if it is empty.
 func removeFolder(root *os.Root, name string) error {
 	dir, err := openDir(root, path.Dir(name))
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 type present struct {
 	dirfd.Info
 	missing bool
-	dir     *os.File // the folder; nil if that is missing too
+	dir     *os.File // the directory; nil if that is missing too
 	base    string
 }
 
@@ -29,9 +29,8 @@ func (p present) close() {
 	}
 }
 
-// lookUp finds the file called name, whose folder is f. It fails if the file cannot be
-// replaced with another.
-func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
+// lookUp finds the file called name, whose directory is f. It fails if the file cannot be replaced with another.
+func (s *Stage) lookUp(f *directory, name string) (p present, err error) {
 	p = present{base: path.Base(name), missing: true}
 	if !f.exists {
 		return p, nil
@@ -51,7 +50,7 @@ func (s *Stage) lookUp(f *folder, name string) (p present, err error) {
 	case s.link != "" && p.Kind() != unix.S_IFREG:
 		return p, nil // it is not copied to the new version
 	case p.Kind() == unix.S_IFDIR:
-		err = errors.New("it is a folder")
+		err = errors.New("it is a directory")
 	case p.Kind() != unix.S_IFREG && p.Kind() != unix.S_IFLNK:
 		err = errors.New("it exists and is not a regular file")
 	}
@@ -92,8 +91,7 @@ func (a Attr) isOf(i dirfd.Info) bool {
 
 func attrOf(i dirfd.Info) Attr { return Attr{fs.FileMode(i.Mode & 0o777), i.UID, i.GID} }
 
-// writable returns why the file cannot be written in place, or nil; denied is why it cannot
-// be replaced.
+// writable returns why the file cannot be written in place, or nil; denied is why it cannot be replaced.
 func (p present) writable(denied error) error {
 	if p.missing || p.Kind() != unix.S_IFREG {
 		return denied
@@ -125,9 +123,8 @@ func equal(f io.Reader, content []byte) (bool, error) {
 // largestOld bounds what Old reads: as much as render writes at most.
 const largestOld = 64 << 20
 
-// Old returns the current content and attributes of a file. The error is [fs.ErrNotExist]
-// if the file is missing, or is a link that would be replaced. A file longer than 64 MiB is
-// another error.
+// Old returns the current content and attributes of a file. The error is [fs.ErrNotExist] if the file is missing, or is
+// a link that would be replaced. A file longer than 64 MiB is another error.
 func (s *Stage) Old(name string) ([]byte, Attr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,9 +137,9 @@ func (s *Stage) Old(name string) ([]byte, Attr, error) {
 
 func (s *Stage) read(name string) ([]byte, Attr, error) {
 	if !fs.ValidPath(name) || name == "." {
-		return nil, Attr{}, errors.New("not a name below the folder")
+		return nil, Attr{}, errors.New("not a name below the directory")
 	}
-	f, err := s.folder(path.Dir(name))
+	f, err := s.directory(path.Dir(name))
 	if err != nil {
 		return nil, Attr{}, err
 	}

@@ -17,8 +17,7 @@ type overwrite struct {
 	file *os.File
 }
 
-// openInPlace opens the files that will be overwritten, so that opening fails before any
-// file is changed.
+// openInPlace opens the files that will be overwritten, so that opening fails before any file is changed.
 func (c *commit) openInPlace() error {
 	for _, ch := range c.changes {
 		if !ch.InPlace {

@@ -62,8 +62,7 @@ func openEither(dir string, asVersion bool) (*Stage, error) {
 	return Open(dir, Options{Prune: true})
 }
 
-// stageChild is the process that is killed: it says when it begins, and puts one
-// generation there.
+// stageChild is the process that is killed: it says when it begins, and puts one generation there.
 func stageChild(dir, how string) {
 	asVersion, generation := strings.HasPrefix(how, "version"), int(how[len(how)-1]-'0')
 	fmt.Println("begin")
@@ -103,8 +102,7 @@ func startWriter(t *testing.T, dir, how string) writer {
 	return w
 }
 
-// end waits for the child, and reports whether it was killed; nothing else may
-// have gone wrong.
+// end waits for the child, and reports whether it was killed; nothing else may have gone wrong.
 func (w writer) end(t *testing.T) (killed bool) {
 	t.Helper()
 	said, _ := io.ReadAll(w.output)
@@ -150,7 +148,7 @@ func TestStageKilledAtAnyMoment(t *testing.T) {
 	kill(t, dir, "stage", check)
 }
 
-// A writer that is killed while it makes the folder, and those above, leaves
+// A writer that is killed while it makes the directory, and those above, leaves
 // nothing that the next one does not remove.
 func TestKilledWhileTheFolderIsMissing(t *testing.T) {
 	servers.Slow(t)

@@ -26,8 +26,7 @@ func readOnly(t *testing.T, dir string) {
 	}
 }
 
-// On a full disk there is a clear error at the latest before the first file is
-// replaced, and everything is as it was.
+// On a full disk there is a clear error at the latest before the first file is replaced, and everything is as it was.
 func TestStageOnFullDisk(t *testing.T) {
 	for name, data := range map[string]string{"blocks": "size=128k", "inodes": "nr_inodes=12"} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +46,7 @@ func TestStageOnFullDisk(t *testing.T) {
 					err = failed
 				}
 				s.Close()
-				if err == nil { // two of 50 kB, or few folders, have room
+				if err == nil { // two of 50 kB, or few directories, have room
 					write(t, dir, Options{Prune: true}, "a", "b", "sub/c")
 				} else if !errors.Is(err, syscall.ENOSPC) {
 					t.Errorf("error %v, want no space left", err)
@@ -117,7 +116,7 @@ func TestMountedFile(t *testing.T) {
 				t.Errorf("the volume has %q, %v", got, err)
 			}
 			if got := write(t, dir, Options{}); got != "" || len(tree(t, dir)) != 3 {
-				t.Errorf("folder holds %v", tree(t, dir))
+				t.Errorf("directory holds %v", tree(t, dir))
 			}
 		}
 		s := openStage(t, dir, Options{Prune: true})
@@ -175,8 +174,8 @@ func TestMountedFileOnFullDisk(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
-// Below the folder there may be other file systems, or other mounts of the same,
-// and folders that cannot be written to: files wait where they can be renamed.
+// Below the directory there may be other file systems, or other mounts of the same,
+// and directories that cannot be written to: files wait where they can be renamed.
 func TestMountedFolders(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "d")

@@ -17,7 +17,7 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// listName is the file with the list of files that stages with Prune put into a folder: one
+// listName is the file with the list of files that stages with Prune put into a directory: one
 // name a line, quoted as in Go. While files are being changed, the list has both the old and
 // the new names, so that a kill or a power cut loses none.
 const listName = ".initbox-files"
@@ -32,7 +32,7 @@ type list struct {
 	want []string // the names that were Put
 }
 
-// readList reads the list of the folder root. A missing file is an empty list.
+// readList reads the list of the directory root. A missing file is an empty list.
 func readList(root *os.Root) ([]string, error) {
 	dir, err := openDir(root, ".")
 	if err != nil {
@@ -57,7 +57,7 @@ func readList(root *os.Root) ([]string, error) {
 	return parseList(data), err
 }
 
-// parseList returns the names, sorted. Every program that can write to the folder can write
+// parseList returns the names, sorted. Every program that can write to the directory can write
 // the list, so names that a stage refuses are ignored.
 func parseList(data []byte) (names []string) {
 	for line := range bytes.Lines(data) {
@@ -70,8 +70,7 @@ func parseList(data []byte) (names []string) {
 	return slices.Compact(names)
 }
 
-// ours returns whether a name is the folder itself, or a list or an area, which only a stage
-// makes.
+// ours returns whether a name is the directory itself, or a list or an area, which only a stage makes.
 func ours(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if part == "." || part == listName || strings.HasPrefix(part, areaPrefix) {
@@ -130,8 +129,7 @@ func (s *Stage) stale(list []string) (names []string) {
 	return names
 }
 
-// realFolder opens a folder without following links: a file behind a link may be one that
-// is not listed.
+// realFolder opens a directory without following links: a file behind a link may be one that is not listed.
 func realFolder(root *os.Root, name string) (*os.File, error) {
 	dir, err := openDir(root, ".")
 	if err != nil || name == "." {
@@ -160,7 +158,7 @@ func (c *commit) listAll() error {
 	return c.writeList(slices.Compact(union))
 }
 
-// prune removes the files that were not Put, and then the folders that have become empty. A
+// prune removes the files that were not Put, and then the directories that have become empty. A
 // file on which something is mounted stays, and stays listed.
 func (c *commit) prune() error {
 	for _, name := range c.stale {
@@ -232,7 +230,7 @@ func (c *commit) putList(names []string) error {
 	if len(names) == 0 {
 		return errors.Join(dirfd.Remove(dir, listName), dirfd.Sync(dir))
 	}
-	top := c.folders["."]
+	top := c.directories["."]
 	if top.denied != nil {
 		return top.denied
 	}

@@ -35,15 +35,15 @@ func TestPrune(t *testing.T) {
 	same(t, before, tree(t, dir)) // without a list
 }
 
-// Whatever the list says, only files below the folder go, and not behind links.
+// Whatever the list says, only files below the directory go, and not behind links.
 func TestPruneWithHostileList(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "d")
-	write(t, top, Options{}, "outside/f", "d/real/f", "d/f", "d/folder/g")
+	write(t, top, Options{}, "outside/f", "d/real/f", "d/f", "d/directory/g")
 	if err := errors.Join(
 		os.Symlink("../outside", dir+"/out"), os.Symlink("real", dir+"/in"), os.Symlink("../outside/f", dir+"/link"),
 		os.WriteFile(dir+"/"+listName, []byte(strings.Join([]string{
-			`"../outside/f"`, `"` + top + `/outside/f"`, `"out/f"`, `"in/f"`, `"link"`, `"."`, `"folder"`, `"real/../../outside/f"`,
+			`"../outside/f"`, `"` + top + `/outside/f"`, `"out/f"`, `"in/f"`, `"link"`, `"."`, `"directory"`, `"real/../../outside/f"`,
 			`"real/\x00"`, `"` + listName + `"`, "garbage", `"half`, "'a'", "`b`", "", `"missing"`, `"f/x"`,
 		}, "\n")), 0o644),
 	); err != nil {
@@ -74,7 +74,7 @@ func FuzzList(f *testing.F) {
 		names := parseList(data)
 		for _, name := range names {
 			if !filepath.IsLocal(name) || name == "." || strings.HasSuffix(name, "/") || ours(name) {
-				t.Errorf("%q is not a file below the folder", name)
+				t.Errorf("%q is not a file below the directory", name)
 			}
 		}
 		if again := parseList(formatList(names)); !slices.Equal(names, again) {

@@ -1,4 +1,4 @@
-// Package stage puts many files below one folder in place together: a reader finds each file old or new ([Open]), or all
+// Package stage puts many files below one directory in place together: a reader finds each file old or new ([Open]), or all
 // files old or all new ([OpenVersion]), whenever the writer is killed. What is right already is not touched.
 //
 //	s, err := stage.Open("/etc/app", stage.Options{})
@@ -26,37 +26,35 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// Stage collects new contents of the files below one folder, and puts them there together:
-// nothing changes before [Stage.Commit], and a reader finds each file old or new. Contents
-// wait on the disk, not in memory. A file that already has the right bytes, permission bits
-// and, if given, owner is not touched.
+// Stage collects new contents of the files below one directory, and puts them there together: nothing changes before
+// [Stage.Commit], and a reader finds each file old or new. Contents wait on the disk, not in memory. A file that
+// already has the right bytes, permission bits and, if given, owner is not touched.
 //
-// Names are slash-separated and relative to the folder. Neither ".." nor a symbolic link
-// leads out of it. A link to another folder inside is followed. A link with the name of a
-// file is replaced, not followed. A device, a pipe or a folder with that name is an error.
+// Names are slash-separated and relative to the directory. Neither ".." nor a symbolic link
+// leads out of it. A link to another directory inside is followed. A link with the name of a
+// file is replaced, not followed. A device, a pipe or a directory with that name is an error.
 //
-// A file that cannot be replaced is written in place, and a reader may see half of it: a
-// file that is a mount point (a subPath of Kubernetes), or a writable file in a read-only
-// folder. Its content waits in memory.
+// A file that cannot be replaced is written in place, and a reader may see half of it: a file that is a mount point (a
+// subPath of Kubernetes), or a writable file in a read-only directory. Its content waits in memory.
 //
-// If two stages commit to one folder at the same time, the last wins: file by file, or with
+// If two stages commit to one directory at the same time, the last wins: file by file, or with
 // [OpenVersion] as a whole.
 type Stage struct {
 	options Options
-	base    string // the folder, or for a version the folder of the link
+	base    string // the directory, or for a version the directory of the link
 	link    string // a version's link, or ""
 
 	home    *os.Root // base, or its nearest parent that exists
-	old     *os.Root // the existing folder or version; nil without one
+	old     *os.Root // the existing directory or version; nil without one
 	oldLock *os.File // for a version, keeps it from being removed
 
-	mu      sync.Mutex
-	names   map[string]bool // of the files that were Put (true), and the folders they are in (false)
-	folders map[string]*folder
-	areas   map[string]*area // by the folder of home that they are in
-	changes []*change
-	kept    []string
-	err     error // the first of Put, or that it is over
+	mu          sync.Mutex
+	names       map[string]bool // of the files that were Put (true), and the directories they are in (false)
+	directories map[string]*directory
+	areas       map[string]*area // by the directory of home that they are in
+	changes     []*change
+	kept        []string
+	err         error // the first of Put, or that it is over
 }
 
 // Options of a [Stage].
@@ -64,13 +62,12 @@ type Options struct {
 	DryRun bool // only compare: nothing is written, not even beside the files, and Commit is an error
 
 	// Prune makes Commit remove the files that an earlier Commit with Prune put there
-	// and this one does not, and folders that become empty. The file .initbox-files in
-	// the folder lists them. A version needs no Prune: it holds only what was Put.
+	// and this one does not, and directories that become empty. The file .initbox-files in
+	// the directory lists them. A version needs no Prune: it holds only what was Put.
 	Prune bool
 }
 
-// Attr is the mode and owner of a file. A folder that is made for it has the mode 0755 and
-// the same owner.
+// Attr is the mode and owner of a file. A directory that is made for it has the mode 0755 and the same owner.
 type Attr struct {
 	Mode     fs.FileMode // permission bits, whatever the umask
 	UID, GID int         // -1: as the kernel sets it
@@ -102,11 +99,11 @@ type change struct {
 	content []byte // what is written in place
 }
 
-// folder is one that files are to be in.
-type folder struct {
+// directory is one that files are to be in.
+type directory struct {
 	exists bool
 	mount  dirfd.Mount
-	area   string // the folder of home where files wait, or ""
+	area   string // the directory of home where files wait, or ""
 	denied error  // why names in it cannot be changed
 	gid    int    // the group that its set-group-ID bit gives to new files; -1 without
 }
@@ -127,7 +124,7 @@ func Open(dir string, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// nearest opens the folder base, or its nearest parent that exists.
+// nearest opens the directory base, or its nearest parent that exists.
 func nearest(base string, o Options) (*Stage, error) {
 	base, err := filepath.Abs(base)
 	if err != nil {
@@ -135,7 +132,7 @@ func nearest(base string, o Options) (*Stage, error) {
 	}
 	s := &Stage{
 		options: o, base: base,
-		names: map[string]bool{}, folders: map[string]*folder{}, areas: map[string]*area{},
+		names: map[string]bool{}, directories: map[string]*directory{}, areas: map[string]*area{},
 	}
 	for at := base; ; at = filepath.Dir(at) {
 		if s.home, err = os.OpenRoot(at); err == nil {
@@ -157,7 +154,7 @@ func nearest(base string, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// begin looks at the topmost folder, from which others inherit.
+// begin looks at the topmost directory, from which others inherit.
 func (s *Stage) begin() error {
 	dir, err := openDir(s.home, ".")
 	if err != nil {
@@ -172,7 +169,7 @@ func (s *Stage) begin() error {
 		top.area = ""
 	}
 	top.exists = s.old != nil
-	s.folders["."] = top
+	s.directories["."] = top
 	if top.denied == nil && !s.options.DryRun {
 		sweepAreas(dir)
 	}
@@ -184,13 +181,13 @@ func (s *Stage) abandon(err error) error {
 	return &fs.PathError{Op: "open", Path: s.base, Err: bare(err)}
 }
 
-// look describes a folder that exists.
-func look(dir *os.File) (*folder, error) {
+// look describes a directory that exists.
+func look(dir *os.File) (*directory, error) {
 	i, err := dirfd.Inspect(dir, ".")
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{exists: true, mount: i.Mount, gid: -1}
+	f := &directory{exists: true, mount: i.Mount, gid: -1}
 	f.denied = dirfd.Retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
 	if i.Mode&unix.S_ISGID != 0 {
 		f.gid = i.GID
@@ -198,17 +195,16 @@ func look(dir *os.File) (*folder, error) {
 	return f, nil
 }
 
-// folder describes the folder called name. Its files wait in the topmost writable folder of
-// the same mount.
-func (s *Stage) folder(name string) (*folder, error) {
-	if f := s.folders[name]; f != nil {
+// directory describes the directory called name. Its files wait in the topmost writable directory of the same mount.
+func (s *Stage) directory(name string) (*directory, error) {
+	if f := s.directories[name]; f != nil {
 		return f, nil
 	}
-	above, err := s.folder(path.Dir(name))
+	above, err := s.directory(path.Dir(name))
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{mount: above.mount, area: above.area, denied: above.denied, gid: above.gid}
+	f := &directory{mount: above.mount, area: above.area, denied: above.denied, gid: above.gid}
 	if above.exists {
 		dir, err := openDir(s.old, name)
 		if err == nil {
@@ -223,12 +219,12 @@ func (s *Stage) folder(name string) (*folder, error) {
 			return nil, fmt.Errorf("%s: %w", name, bare(err))
 		}
 	}
-	s.folders[name] = f
+	s.directories[name] = f
 	return f, nil
 }
 
-// below describes dir, in the folder above.
-func (s *Stage) below(above *folder, name string, dir *os.File) (*folder, error) {
+// below describes dir, in the directory above.
+func (s *Stage) below(above *directory, name string, dir *os.File) (*directory, error) {
 	i, err := dir.Stat()
 	if err != nil {
 		return nil, err
@@ -239,7 +235,7 @@ func (s *Stage) below(above *folder, name string, dir *os.File) (*folder, error)
 		return &f, nil
 	}
 	if !i.IsDir() {
-		return nil, errors.New("there is something that is not a folder")
+		return nil, errors.New("there is something that is not a directory")
 	}
 	f, err := look(dir)
 	if err != nil {
@@ -323,10 +319,10 @@ func (s *Stage) put(c *change, content []byte) error {
 	return err
 }
 
-// claim reserves a name: only once, and not as both a file and a folder.
-func (s *Stage) claim(name string) (*folder, error) {
+// claim reserves a name: only once, and not as both a file and a directory.
+func (s *Stage) claim(name string) (*directory, error) {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
-		return nil, errors.New("not a name below the folder")
+		return nil, errors.New("not a name below the directory")
 	}
 	if ours(name) {
 		return nil, errors.New("the name is reserved for initbox")
@@ -344,14 +340,14 @@ func (s *Stage) claim(name string) (*folder, error) {
 	if isFile, taken := s.names[name]; isFile {
 		return nil, errors.New("written twice")
 	} else if taken {
-		return nil, errors.New("both a file and a folder")
+		return nil, errors.New("both a file and a directory")
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if s.names[dir] {
-			return nil, fmt.Errorf("%s is both a file and a folder", dir)
+			return nil, fmt.Errorf("%s is both a file and a directory", dir)
 		}
 	}
-	f, err := s.folder(path.Dir(name))
+	f, err := s.directory(path.Dir(name))
 	if err != nil {
 		return nil, err
 	}
@@ -362,7 +358,7 @@ func (s *Stage) claim(name string) (*folder, error) {
 	return f, nil
 }
 
-// area returns the area in the folder called at, and creates it if needed.
+// area returns the area in the directory called at, and creates it if needed.
 func (s *Stage) area(at string) (*area, error) {
 	if a := s.areas[at]; a != nil {
 		return a, nil

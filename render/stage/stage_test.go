@@ -143,7 +143,7 @@ func TestStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Dir(filepath.Dir(dir))); err == nil {
-		t.Error("a folder was made before Commit")
+		t.Error("a directory was made before Commit")
 	}
 	if got, want := commitAll(t, s), "a created, sub/deep/b created"; got != want {
 		t.Errorf("done %s, want %s", got, want)
@@ -207,7 +207,7 @@ func TestCloseLeavesNoTrace(t *testing.T) {
 func TestWhatCannotBeWritten(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "d")
-	write(t, dir, Options{}, "file", "folder/f")
+	write(t, dir, Options{}, "file", "directory/f")
 	write(t, top, Options{}, "outside/f")
 	for name, target := range map[string]string{"out": "../outside", "absolute": top + "/outside", "nowhere": "missing", "loop": "loop"} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
@@ -228,10 +228,10 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"a/":                                     "not a name",
 		listName:                                 "reserved for initbox",
 		areaPrefix + "x/f":                       "reserved for initbox",
-		"file/f":                                 "not a folder",
-		"folder":                                 "it is a folder",
+		"file/f":                                 "not a directory",
+		"directory":                              "it is a directory",
 		"pipe":                                   "not a regular file",
-		"pipe/f":                                 "not a folder",
+		"pipe/f":                                 "not a directory",
 		"out/f":                                  "escapes",
 		"out/new/f":                              "escapes",
 		"absolute/f":                             "escapes",
@@ -295,14 +295,13 @@ func TestPlantedLinks(t *testing.T) {
 	same(t, want, tree(t, top))
 }
 
-// What a killed stage left goes, even if nothing else is to be done; what belongs
-// to a living one stays.
+// What a killed stage left goes, even if nothing else is to be done; what belongs to a living one stays.
 func TestSweepAreas(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "d/sub")
 	write(t, dir, Options{}, "f")
 	before := tree(t, top)
-	for _, at := range []string{top, filepath.Dir(dir), dir} { // those above: it made the folder
+	for _, at := range []string{top, filepath.Dir(dir), dir} { // those above: it made the directory
 		s := openStage(t, at, Options{})
 		put(t, s, "x", "x")
 		for _, a := range s.areas {
@@ -331,8 +330,7 @@ func TestSweepAreas(t *testing.T) {
 	}
 }
 
-// Whatever stages do at once, all of them end well, and each file is one of
-// theirs.
+// Whatever stages do at once, all of them end well, and each file is one of theirs.
 func TestStagesAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new/d")
@@ -378,8 +376,8 @@ func TestStagesAtOnce(t *testing.T) {
 	}
 }
 
-// A new file gets the group of a folder with the set-group-ID bit, which is how
-// the fsGroup of a Pod works; so do new folders.
+// A new file gets the group of a directory with the set-group-ID bit, which is how
+// the fsGroup of a Pod works; so do new directories.
 func TestSetGroupID(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to give files away")
@@ -397,7 +395,7 @@ func TestSetGroupID(t *testing.T) {
 		}
 	}
 	if s := lstatFile(t, dir+"/sub/new"); s.Mode&0o7777 != 0o2755 {
-		t.Errorf("the new folder has mode %o", s.Mode)
+		t.Errorf("the new directory has mode %o", s.Mode)
 	}
 }
 
@@ -494,8 +492,7 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// asUser runs do as a user who is not root. The thread with that identity ends
-// with it.
+// asUser runs do as a user who is not root. The thread with that identity ends with it.
 func asUser(t *testing.T, do func()) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -519,8 +516,7 @@ func asUser(t *testing.T, do func()) {
 	<-done
 }
 
-// A folder that may not be written to, with a file that may: in place. With none
-// of them, an error that says so.
+// A directory that may not be written to, with a file that may: in place. With none of them, an error that says so.
 func TestOthersFolder(t *testing.T) {
 	top := t.TempDir()
 	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {

@@ -14,8 +14,7 @@ import (
 	"initbox/internal/failure"
 )
 
-// versionPrefix begins the names of the versions that a link may point to. The identifier of
-// their area follows.
+// versionPrefix begins the names of the versions that a link may point to. The identifier of their area follows.
 func versionPrefix(link string) string { return "." + link + ".initbox-" }
 
 const longestName = 255 // bytes, on most file systems
@@ -27,14 +26,12 @@ func isVersion(link, name string) bool {
 	return ok && len(id) == idLength && path.Base(id) == id
 }
 
-// OpenVersion returns a stage for the files below link, a symbolic link to a folder beside
-// it, .NAME.initbox-ID. Commit makes a new folder with the new files and, as hard links, the
-// unchanged ones, and switches the link to it, so that a reader finds all files old or all
-// new. Then it removes the old folder. Files that are not Put are not in the new folder. If
-// nothing changes, nothing is touched. If link exists and is not such a link, OpenVersion
-// fails.
+// OpenVersion returns a stage for the files below link, a symbolic link to a directory beside it, .NAME.initbox-ID.
+// Commit makes a new directory with the new files and, as hard links, the unchanged ones, and switches the link to it,
+// so that a reader finds all files old or all new. Then it removes the old directory. Files that are not Put are not in
+// the new directory. If nothing changes, nothing is touched. If link exists and is not such a link, OpenVersion fails.
 //
-// A power cut does no harm either: the new folder is on the disk before the link is
+// A power cut does no harm either: the new directory is on the disk before the link is
 // switched, and the old one is removed after that.
 func OpenVersion(link string, o Options) (*Stage, error) {
 	link, err := filepath.Abs(link)
@@ -61,7 +58,7 @@ func OpenVersion(link string, o Options) (*Stage, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
-	if s.base == s.home.Name() && !o.DryRun && s.folders["."].denied == nil {
+	if s.base == s.home.Name() && !o.DryRun && s.directories["."].denied == nil {
 		s.sweepVersions(s.home)
 	}
 	return s, nil
@@ -70,12 +67,11 @@ func OpenVersion(link string, o Options) (*Stage, error) {
 func refused(link, why string) error {
 	return failure.WithHint(
 		&fs.PathError{Op: "replace", Path: link, Err: errors.New(why)},
-		"name a path that does not exist yet, for instance a folder in the mounted volume, or remove what is there",
+		"name a path that does not exist yet, for instance a directory in the mounted volume, or remove what is there",
 	)
 }
 
-// current returns the name of the folder in base that the link points to, or "" without a
-// link.
+// current returns the name of the directory in base that the link points to, or "" without a link.
 func (s *Stage) current(base *os.Root) (string, error) {
 	dir, err := openDir(base, ".")
 	if err != nil {
@@ -162,9 +158,8 @@ func (c *commit) needed() (err error) {
 	return nil
 }
 
-// makeVersion makes the new folder. It shares its identifier with an area beside it, whose
-// lock shows that the writer lives. (The files wait in another area if the folder of the
-// link was missing.)
+// makeVersion makes the new directory. It shares its identifier with an area beside it, whose lock shows that the
+// writer lives. (The files wait in another area if the directory of the link was missing.)
 func (c *commit) makeVersion() (err error) {
 	if c.guard, err = newArea(c.top, "."); err != nil {
 		return err
@@ -183,7 +178,7 @@ func (c *commit) makeVersion() (err error) {
 	return err
 }
 
-// moveChanged is replace for a new folder, which is empty.
+// moveChanged is replace for a new directory, which is empty.
 func (c *commit) moveChanged() error {
 	for _, ch := range c.changes {
 		if ch.Kind != Changed {
@@ -197,7 +192,7 @@ func (c *commit) moveChanged() error {
 	return nil
 }
 
-// keep links the unchanged files into the new folder.
+// keep links the unchanged files into the new directory.
 func (c *commit) keep() error {
 	for _, name := range c.kept {
 		err := c.ensure(path.Dir(name), Attr{UID: -1, GID: -1})
@@ -249,7 +244,7 @@ func (c *commit) keepOne(name string) error {
 	return err
 }
 
-// switchLink makes the link point to the new folder.
+// switchLink makes the link point to the new directory.
 func (c *commit) switchLink() error {
 	if _, err := c.current(c.top); err != nil {
 		return err // another program has replaced the link
@@ -282,7 +277,7 @@ func (c *commit) switchLink() error {
 	return nil
 }
 
-// unguard releases the lock of the new folder: from then on only the link protects it.
+// unguard releases the lock of the new directory: from then on only the link protects it.
 func (c *commit) unguard() {
 	if c.guard != nil {
 		c.guard.remove()
@@ -290,7 +285,7 @@ func (c *commit) unguard() {
 	}
 }
 
-// releaseOld releases the old folder, and removes the unused versions:
+// releaseOld releases the old directory, and removes the unused versions:
 // the last stage that compared with one does that.
 func (s *Stage) releaseOld(base *os.Root) {
 	if s.oldLock != nil {
@@ -302,8 +297,7 @@ func (s *Stage) releaseOld(base *os.Root) {
 	}
 }
 
-// sweepVersions removes the versions that the link does not point to and that no stage
-// writes or compares with.
+// sweepVersions removes the versions that the link does not point to and that no stage writes or compares with.
 func (s *Stage) sweepVersions(base *os.Root) {
 	dir, err := openDir(base, ".")
 	if err != nil {

@@ -52,7 +52,7 @@ func TestVersion(t *testing.T) {
 	}
 	put(t, s, "a", "new")
 	put(t, s, "sub/b", "content of sub/b")
-	put(t, s, "d/e", "a folder where a file was")
+	put(t, s, "d/e", "a directory where a file was")
 	if plan, err := s.Plan(); err != nil || text(plan) != "a changed, d removed, d/e created, sub/c removed" {
 		t.Errorf("plan %s, %v", text(plan), err)
 	}
@@ -63,7 +63,7 @@ func TestVersion(t *testing.T) {
 	second, _ := os.Readlink(link)
 	same(t, map[string]string{
 		"conf": "Lrwxrwxrwx " + second, second: "drwxr-xr-x", second + "/a": "-rw-r--r-- new",
-		second + "/d": "drwxr-xr-x", second + "/d/e": "-rw-r--r-- a folder where a file was",
+		second + "/d": "drwxr-xr-x", second + "/d/e": "-rw-r--r-- a directory where a file was",
 		second + "/sub": "drwxr-xr-x", second + "/sub/b": "-rw-r--r-- content of sub/b",
 	}, tree(t, dir))
 	if now := lstatFile(t, link+"/sub/b"); second == first || now.Ino != b.Ino || now.Mtim != b.Mtim {
@@ -73,7 +73,7 @@ func TestVersion(t *testing.T) {
 
 func TestVersionIsRefused(t *testing.T) {
 	for what, make := range map[string]func(link string) error{
-		"a folder":               func(link string) error { return os.Mkdir(link, 0o755) },
+		"a directory":            func(link string) error { return os.Mkdir(link, 0o755) },
 		"a file":                 func(link string) error { return os.WriteFile(link, nil, 0o644) },
 		"another program's link": func(link string) error { return os.Symlink("elsewhere", link) },
 		"a link to a path":       func(link string) error { return os.Symlink("../x/.conf.initbox-aaaaaaaaaaaa", link) },
@@ -173,7 +173,7 @@ func TestVersionsAtOnce(t *testing.T) {
 	}
 }
 
-// The folder of the link may be missing for all that begin at once.
+// The directory of the link may be missing for all that begin at once.
 func TestVersionsAtOnceInNewFolder(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)

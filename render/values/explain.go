@@ -18,10 +18,9 @@ type Origin struct {
 	Removed bool   // by a null
 }
 
-// Explain returns where the value of key comes from: each source that set it,
-// in the order in which they were applied, so that the last one wins. The key is written as
-// for --set (a.b[0]), or as in a template (.Values.a.b). For a map or a list, it explains
-// everything in it.
+// Explain returns where the value of key comes from: each source that set it, in the order in which they were applied,
+// so that the last one wins. The key is written as for --set (a.b[0]), or as in a template (.Values.a.b). For a map or
+// a list, it explains everything in it.
 func (v *Values) Explain(key string) ([]Origin, error) {
 	text := strings.TrimPrefix(key, ".")
 	text = strings.TrimPrefix(text, "Values.")

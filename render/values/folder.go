@@ -15,20 +15,19 @@ import (
 	"initbox/internal/readfile"
 )
 
-// Bounds of a folder of values. A ConfigMap or Secret has at most 1 MiB.
+// Bounds of a directory of values. A ConfigMap or Secret has at most 1 MiB.
 const (
 	maxFolderFiles = 10_000
 	maxFolderBytes = 16 << 20
 	maxFolderDepth = 32
 )
 
-// dataLink is the name of the symbolic link by which the kubelet swaps all
-// files of a mounted ConfigMap or Secret at once: it leads to a folder with the
-// version's files, and each key is a link through it (AtomicWriter in
+// dataLink is the name of the symbolic link by which the kubelet swaps all files of a mounted ConfigMap or Secret at
+// once: it leads to a directory with the version's files, and each key is a link through it (AtomicWriter in
 // k8s.io/kubernetes/pkg/volume/util).
 const dataLink = "..data"
 
-// Version returns the folder with the current version of a mounted ConfigMap or Secret, so
+// Version returns the directory with the current version of a mounted ConfigMap or Secret, so
 // that all files belong together, and closes root. If root is not such a mount, it returns
 // root. The link to the version cannot lead out of root.
 func Version(root *os.Root) (*os.Root, error) {
@@ -39,7 +38,7 @@ func Version(root *os.Root) (*os.Root, error) {
 	return root.OpenRoot(dataLink)
 }
 
-// IsVersion returns whether root is still the folder that [Version] returns for dir: another
+// IsVersion returns whether root is still the directory that [Version] returns for dir: another
 // version may have replaced it.
 func IsVersion(root *os.Root, dir string) bool {
 	if stat, err := os.Lstat(filepath.Join(dir, dataLink)); err == nil && stat.Mode()&fs.ModeSymlink != 0 {
@@ -50,8 +49,7 @@ func IsVersion(root *os.Root, dir string) bool {
 	return err == nil && openErr == nil && os.SameFile(opened, now)
 }
 
-// tries is how often a mount is read that may be replaced meanwhile. The kubelet replaces it
-// once a minute at most.
+// tries is how often a mount is read that may be replaced meanwhile. The kubelet replaces it once a minute at most.
 const tries = 10
 
 // swappedError means that a mount was replaced while it was read.
@@ -66,8 +64,8 @@ func (e *swappedError) Error() string {
 
 func (e *swappedError) Unwrap() error { return e.cause }
 
-// folder reads a source that is a folder.
-func (l *loader) folder(s Source) (*node, error) {
+// directory reads a source that is a directory.
+func (l *loader) directory(s Source) (*node, error) {
 	for try := 1; ; try++ {
 		n, err := l.snapshot(s)
 		if err == nil {
@@ -79,7 +77,7 @@ func (l *loader) folder(s Source) (*node, error) {
 	}
 }
 
-// snapshot reads one version of a folder. It fails with a swappedError if the version was
+// snapshot reads one version of a directory. It fails with a swappedError if the version was
 // removed meanwhile, because keys may be missing then without an error.
 func (l *loader) snapshot(s Source) (*node, error) {
 	root, err := os.OpenRoot(s.Text)
@@ -99,8 +97,7 @@ func (l *loader) snapshot(s Source) (*node, error) {
 	return n, err
 }
 
-// missing returns err, as a swappedError if the cause may be a link that was replaced between
-// reading and following it.
+// missing returns err, as a swappedError if the cause may be a link that was replaced between reading and following it.
 func missing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &swappedError{err}
@@ -108,7 +105,7 @@ func missing(err error) error {
 	return err
 }
 
-// folderReader reads a folder and those in it.
+// folderReader reads a directory and those in it.
 type folderReader struct {
 	*loader
 	root         *os.Root
@@ -119,7 +116,7 @@ type folderReader struct {
 
 func (r *folderReader) read(dir string, depth int) (*node, error) {
 	if depth > maxFolderDepth {
-		return nil, fmt.Errorf("folders are nested deeper than %d levels: does a link lead back?", maxFolderDepth)
+		return nil, fmt.Errorf("directories are nested deeper than %d levels: does a link lead back?", maxFolderDepth)
 	}
 	f, err := r.root.Open(dir)
 	if err != nil {
@@ -142,7 +139,7 @@ func (r *folderReader) read(dir string, depth int) (*node, error) {
 			return nil, fmt.Errorf("more than %d files", maxFolderFiles)
 		}
 		name := path.Join(dir, e.Name())
-		stat, err := r.root.Stat(name) // follows links, within the folder
+		stat, err := r.root.Stat(name) // follows links, within the directory
 		if err != nil {
 			return nil, err
 		}

@@ -39,8 +39,7 @@ func TestSwapFile(t *testing.T) {
 	equal(t, "the last version", load(t, Source{Text: filepath.Join(dir, "v.yaml")}).Map(), map[string]any{"version": int64(100)})
 }
 
-// TestSwap reads a mount while the kubelet gives it one version after another:
-// what is read is one of them, whole.
+// TestSwap reads a mount while the kubelet gives it one version after another: what is read is one of them, whole.
 func TestSwap(t *testing.T) {
 	const keys, versions, readers = 20, 40, 2
 	version := func(n int) map[string]string {
@@ -101,9 +100,9 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	link("b", "in/link")
-	equal(t, "a link in the folder", load(t, Source{Text: in}).Map(), map[string]any{"b": "2", "link": "2"})
+	equal(t, "a link in the directory", load(t, Source{Text: in}).Map(), map[string]any{"b": "2", "link": "2"})
 	link("in", "linked")
-	equal(t, "a link to the folder", load(t, Source{Text: filepath.Join(dir, "linked")}).Map(), map[string]any{"b": "2", "link": "2"})
+	equal(t, "a link to the directory", load(t, Source{Text: filepath.Join(dir, "linked")}).Map(), map[string]any{"b": "2", "link": "2"})
 
 	for name, test := range map[string]struct {
 		make func(name string) error
@@ -143,7 +142,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// many fills a folder with more than there may be, in files that are holes.
+// many fills a directory with more than there may be, in files that are holes.
 func many(name string) error {
 	for i := range 17 {
 		file := fmt.Sprint(name, i)
@@ -154,8 +153,8 @@ func many(name string) error {
 	return nil
 }
 
-// FuzzFolder reads folders made of fragments of mounts: each line of the text
-// makes a file (name=content), a folder (name/) or a link (name>target).
+// FuzzFolder reads directories made of fragments of mounts: each line of the text
+// makes a file (name=content), a directory (name/) or a link (name>target).
 func FuzzFolder(f *testing.F) {
 	f.Add("..v1/\n..v1/key=value\n..data>..v1\nkey>..data/key")
 	f.Add("..data>..data\nkey>..data/key")
@@ -214,8 +213,7 @@ func checkNames(t *testing.T, m map[string]any) {
 	}
 }
 
-// emptyKey reports whether a key in path is empty: JSON can have one, and no path
-// can name it.
+// emptyKey reports whether a key in path is empty: JSON can have one, and no path can name it.
 func emptyKey(path string) bool {
 	return strings.HasPrefix(path, ".") || strings.HasPrefix(path, "[") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") || strings.Contains(path, ".[")
 }

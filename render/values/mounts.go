@@ -12,15 +12,14 @@ import (
 // mounts knows what is mounted where.
 type mounts struct {
 	isTmpfs func(name string) bool // whether the file is on a tmpfs
-	roots   map[string]string      // by mount point of a tmpfs, the folder or file of the tmpfs that is mounted there
+	roots   map[string]string      // by mount point of a tmpfs, the directory or file of the tmpfs that is mounted there
 }
 
-// OnSecretMount returns whether the file or folder is, or is in, a mounted Secret, as far as
+// OnSecretMount returns whether the file or directory is, or is in, a mounted Secret, as far as
 // that can be determined, see [Load].
 func OnSecretMount(name string) bool { return machineMounts().inSecret(name) }
 
-// isSecret returns whether the file's content is secret: other users may not read it, or it
-// is in a mounted Secret.
+// isSecret returns whether the file's content is secret: other users may not read it, or it is in a mounted Secret.
 func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
 	return Private(stat.Mode()) || m.inSecret(name)
 }
@@ -28,11 +27,10 @@ func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
 // Private returns whether other users may not read a file of that mode.
 func Private(mode fs.FileMode) bool { return mode&0o004 == 0 }
 
-// inSecret returns whether name is, or is in, a mounted Secret. The kubelet keeps Secrets in
-// a tmpfs and switches versions by a link. ConfigMaps are on the disk, and an emptyDir in
-// memory has no such link. With subPath the link is invisible, but the mounted file is in
-// the folder of a version, whose name begins with "..". Projected volumes and the downward
-// API look like Secrets, and are treated as such.
+// inSecret returns whether name is, or is in, a mounted Secret. The kubelet keeps Secrets in a tmpfs and switches
+// versions by a link. ConfigMaps are on the disk, and an emptyDir in memory has no such link. With subPath the link is
+// invisible, but the mounted file is in the directory of a version, whose name begins with "..". Projected volumes and
+// the downward API look like Secrets, and are treated as such.
 func (m *mounts) inSecret(name string) bool {
 	name, err := filepath.Abs(name)
 	if err != nil {

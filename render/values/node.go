@@ -64,8 +64,7 @@ func (n *node) kind() string {
 	return "a number"
 }
 
-// merge returns old, overridden by a later source: two maps become one with the keys of
-// both.
+// merge returns old, overridden by a later source: two maps become one with the keys of both.
 func merge(old, later *node) *node {
 	if !old.isMap() || !later.isMap() {
 		return replace(old, later)
@@ -122,8 +121,7 @@ func (n *node) plain(shaded bool) any {
 	return n.leaf
 }
 
-// walk calls visit for each leaf, and each list and map that is empty, in the
-// order of their keys. Path is that of n.
+// walk calls visit for each leaf, and each list and map that is empty, in the order of their keys. Path is that of n.
 func (n *node) walk(path string, visit func(path string, n *node)) {
 	for i, e := range n.items {
 		e.walk(path+"["+strconv.Itoa(i)+"]", visit)

@@ -24,10 +24,9 @@ type Redactor struct {
 	short    []string
 }
 
-// NewRedactor prepares to remove the secrets, in each form that they have in
-// messages and in rendered files: literally, quoted, escaped for JSON, XML and URLs, in
-// base64, and each line of those with several lines. Secrets of less than four bytes are
-// removed only as whole words.
+// NewRedactor prepares to remove the secrets, in each form that they have in messages and in rendered files: literally,
+// quoted, escaped for JSON, XML and URLs, in base64, and each line of those with several lines. Secrets of less than
+// four bytes are removed only as whole words.
 func NewRedactor(secrets []string) *Redactor {
 	all := map[string]bool{}
 	for _, s := range secrets {

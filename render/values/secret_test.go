@@ -33,11 +33,11 @@ func TestSecrets(t *testing.T) {
 		"b": map[string]any{"c": []any{"qsjwbuf", int64(23456), false, 1.6, "", nil, "."}},
 	})
 	equal(t, "values stay", v.Map()["x"], "set-secret")
-	v = load(t, Source{Text: dir}) // a folder
+	v = load(t, Source{Text: dir}) // a directory
 	equal(t, "secrets", v.Secrets(), []string{"b: {c: [private, 12345, true, 0.5, '', null, '-']}\n", "file-secret\n"})
 }
 
-// secretMount makes a folder as the kubelet does, and returns it.
+// secretMount makes a directory as the kubelet does, and returns it.
 func secretMount(t testing.TB, dir string, files map[string]string) string {
 	t.Helper()
 	swap(t, dir, 0, files)
@@ -93,8 +93,8 @@ func TestSecretMount(t *testing.T) {
 	}{
 		{"a Secret", filepath.Join(dir, "v.yaml"), mounts{isTmpfs: tmpfs}, true},
 		{"a Secret with paths", filepath.Join(dir, "a/b/v.yaml"), mounts{isTmpfs: tmpfs}, true},
-		{"a Secret as a folder", dir, mounts{isTmpfs: tmpfs}, true},
-		{"a folder of a Secret", filepath.Join(dir, "a"), mounts{isTmpfs: tmpfs}, true},
+		{"a Secret as a directory", dir, mounts{isTmpfs: tmpfs}, true},
+		{"a directory of a Secret", filepath.Join(dir, "a"), mounts{isTmpfs: tmpfs}, true},
 		{"a version of a Secret", filepath.Join(dir, "..data"), mounts{isTmpfs: tmpfs}, true},
 		{"a ConfigMap", filepath.Join(dir, "v.yaml"), mounts{isTmpfs: disk}, false},
 		{"an emptyDir in memory", file, mounts{isTmpfs: tmpfs}, false},
@@ -209,7 +209,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
-// BenchmarkRedactor has as many secrets as a folder could have.
+// BenchmarkRedactor has as many secrets as a directory could have.
 func BenchmarkRedactor(b *testing.B) {
 	var secrets []string
 	for i := range 1000 {

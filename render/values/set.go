@@ -19,10 +19,9 @@ const (
 	maxNames = 30
 )
 
-// set applies a source that is text of the command line, as Helm's strvals
-// package does. Three things differ: a null may become a map or a list, an empty
-// key is always an error, and a[0].b= at the end sets an empty string, where
-// Helm loses it.
+// set applies a source that is text of the command line, as Helm's strvals package does. Three things differ: a null
+// may become a map or a list, an empty key is always an error, and a[0].b= at the end sets an empty string, where Helm
+// loses it.
 func (l *loader) set(root *node, s Source) error {
 	if s.Kind == SetJSON && strings.HasPrefix(strings.TrimSpace(s.Text), "{") {
 		n, err := jsonObject(s)

@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Shade returns a text of the same shape as s that differs from it wherever possible: of the
-// same length, with another letter for each letter and another digit for each digit. The
-// result depends only on s. In a text without letters and digits, another character changes
-// to a similar one.
+// Shade returns a text of the same shape as s that differs from it wherever possible: of the same length, with another
+// letter for each letter and another digit for each digit. The result depends only on s. In a text without letters and
+// digits, another character changes to a similar one.
 func Shade(s string) string {
 	shaded := []byte(s)
 	changed := false

@@ -1,4 +1,4 @@
-// Package values reads the values for templates from files, folders, URLs and the command line, and merges them as Helm
+// Package values reads the values for templates from files, directories, URLs and the command line, and merges them as Helm
 // does. It records where each value came from, and whether it is secret.
 //
 //	v, err := values.Load(ctx, []values.Source{
@@ -30,7 +30,7 @@ type Kind int
 
 // The kinds of sources, in the order in which they are applied, which is Helm's.
 const (
-	File      Kind = iota // a file, a folder, a URL (http, https) or "-" for standard input
+	File      Kind = iota // a file, a directory, a URL (http, https) or "-" for standard input
 	SetJSON               // key=JSON,…, or one JSON object to merge
 	Set                   // key=value,… where true, null and integers are typed
 	SetString             // key=value,… where every value is a string
@@ -63,17 +63,14 @@ type Options struct {
 // Values are merged values.
 type Values struct{ root *node }
 
-// Load reads the sources and merges them: kind by kind in the order of the
-// constants, and within a kind in the order given. The later wins; maps are
-// merged, lists replaced; null removes a key that an earlier source set.
+// Load reads the sources and merges them: kind by kind in the order of the constants, and within a kind in the order
+// given. The later wins; maps are merged, lists replaced; null removes a key that an earlier source set.
 //
-// A file's format follows from its name; the default is YAML. In a folder, each file is a
-// key, with its content as the value; folders in it are maps. Names that begin with ".."
-// are left out. A mounted ConfigMap or Secret is read from a single version, even while the
-// kubelet replaces it.
+// A file's format follows from its name; the default is YAML. In a directory, each file is a key, with its content as
+// the value; directories in it are maps. Names that begin with ".." are left out. A mounted ConfigMap or Secret is read
+// from a single version, even while the kubelet replaces it.
 //
-// Values are secret if the source says so, if other users cannot read the file, or if it is
-// in a mounted Secret.
+// Values are secret if the source says so, if other users cannot read the file, or if it is in a mounted Secret.
 func Load(ctx context.Context, sources []Source, o Options) (*Values, error) {
 	l := &loader{ctx: ctx, Options: o}
 	if l.mounts == nil {
@@ -93,8 +90,7 @@ func Load(ctx context.Context, sources []Source, o Options) (*Values, error) {
 	return v, nil
 }
 
-// Map returns the values: maps, lists, strings, booleans, int64, float64 and
-// nil. The map is the caller's own.
+// Map returns the values: maps, lists, strings, booleans, int64, float64 and nil. The map is the caller's own.
 func (v *Values) Map() map[string]any { return v.root.plain(false).(map[string]any) }
 
 // Shadow returns the values with each secret one replaced by another of the same
@@ -154,7 +150,7 @@ func (l *loader) file(s Source) (*node, error) {
 		data, f, err = l.fetch(s.Text)
 	default:
 		if stat, err := os.Stat(s.Text); err == nil && stat.IsDir() {
-			return l.folder(s)
+			return l.directory(s)
 		}
 		var private bool
 		data, private, err = l.read(s.Text)
@@ -182,7 +178,7 @@ func fromFile(doc any, shown string, secret bool) (*node, error) {
 	case []any:
 		return nil, fmt.Errorf("reading values from %s: it is a list, but values are a map of keys", shown)
 	default:
-		return nil, fmt.Errorf("reading values from %s: it is not a map of keys; to use its text as a value, say --set-file KEY=%s, or name its folder", shown, shown)
+		return nil, fmt.Errorf("reading values from %s: it is not a map of keys; to use its text as a value, say --set-file KEY=%s, or name its directory", shown, shown)
 	}
 	return build(doc, shown, secret), nil
 }

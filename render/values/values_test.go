@@ -14,7 +14,7 @@ import (
 	"initbox/internal/readfile"
 )
 
-// write makes files in a new folder: name to content.
+// write makes files in a new directory: name to content.
 func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,23 +54,23 @@ func equal(t *testing.T, what string, got, want any) {
 
 func TestLoad(t *testing.T) {
 	dir := write(t, map[string]string{
-		"base.yaml":        "db: {host: localhost, port: 5432, old: 1}\nlist: [1, 2]\nname: base\nkeep: null\n",
-		"prod.json":        `{"db": {"host": "db.prod", "old": null}, "list": [3]}`,
-		"more.toml":        "[db]\npool = 10\n",
-		"app.env":          "TOKEN=abc\n",
-		"app.properties":   "a.b=c\n",
-		"values":           "noext: true\n",
-		"folder/user":      "admin",
-		"folder/sub/pass":  "  x\n",
-		"folder/..hidden":  "no",
-		"folder/.dot":      "yes",
-		"empty.yaml":       "",
-		"cert.pem":         "line1\nline2\n",
-		"list.yaml":        "- a\n",
-		"text.yaml":        "just text\n",
-		"broken.yaml":      "password: hunter2: x\n",
-		"config.ini":       "a=1\n",
-		"reused/same.yaml": "x: 1\n",
+		"base.yaml":          "db: {host: localhost, port: 5432, old: 1}\nlist: [1, 2]\nname: base\nkeep: null\n",
+		"prod.json":          `{"db": {"host": "db.prod", "old": null}, "list": [3]}`,
+		"more.toml":          "[db]\npool = 10\n",
+		"app.env":            "TOKEN=abc\n",
+		"app.properties":     "a.b=c\n",
+		"values":             "noext: true\n",
+		"directory/user":     "admin",
+		"directory/sub/pass": "  x\n",
+		"directory/..hidden": "no",
+		"directory/.dot":     "yes",
+		"empty.yaml":         "",
+		"cert.pem":           "line1\nline2\n",
+		"list.yaml":          "- a\n",
+		"text.yaml":          "just text\n",
+		"broken.yaml":        "password: hunter2: x\n",
+		"config.ini":         "a=1\n",
+		"reused/same.yaml":   "x: 1\n",
 	})
 	at := func(name string) string { return filepath.Join(dir, name) }
 	v := load(t,
@@ -79,7 +79,7 @@ func TestLoad(t *testing.T) {
 		Source{Kind: SetString, Text: "flag=true"},
 		Source{Kind: SetJSON, Text: `json={"a": [1, 2.5]},other="x"`},
 		Source{Text: at("base.yaml")}, Source{Text: at("prod.json")}, Source{Text: at("more.toml")}, Source{Text: at("app.env")},
-		Source{Text: at("app.properties")}, Source{Text: at("values")}, Source{Text: at("folder")}, Source{Text: at("empty.yaml")},
+		Source{Text: at("app.properties")}, Source{Text: at("values")}, Source{Text: at("directory")}, Source{Text: at("empty.yaml")},
 	)
 	equal(t, "values", v.Map(), map[string]any{
 		"db":   map[string]any{"host": "db.prod", "port": int64(6432), "pool": int64(10)},

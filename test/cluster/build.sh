@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build.sh builds a Kubernetes for this machine, with what Debian has (containerd, runc, CNI plugins, etcd) and what
-# the Go module proxy has (Kubernetes itself, CoreDNS), into the folders that lib.sh's built names. Seven to ten minutes
+# the Go module proxy has (Kubernetes itself, CoreDNS), into the directories that lib.sh's built names. Seven to ten minutes
 # on two cores, and 5 GB of disk meanwhile; what has been built already is left as it is.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -14,7 +14,7 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9 # two builds at once would take twice as long
 
-# build MODULE PACKAGE…: builds programs into the module's folder: all of them or none, whenever this is killed.
+# build MODULE PACKAGE…: builds programs into the module's directory: all of them or none, whenever this is killed.
 # Without debugging information the compiler is done somewhat sooner.
 build() {
 	local module=$1 out pid started=$SECONDS
@@ -34,7 +34,7 @@ build() {
 	mv "$out".tmp "$out"
 }
 
-# progress FOLDER PID: a line for each program as it appears, until the process ends.
+# progress DIR PID: a line for each program as it appears, until the process ends.
 progress() {
 	local program said=" " alive=1
 	while [ -n "$alive" ]; do

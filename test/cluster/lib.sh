@@ -1,6 +1,6 @@
 # lib.sh is what the scripts of test/cluster share. It is sourced, by bash.
 #
-# What is built lies in the user's cache folder, under a name that says from which sources; what runs lies in STATE.
+# What is built lies in the user's cache directory, under a name that says from which sources; what runs lies in STATE.
 # That is a fixed path, and a short one, whatever the clone's: a Unix socket's path has at most 107 bytes. So there is
 # one cluster to a machine.
 
@@ -15,7 +15,7 @@ PAUSE=initbox-e2e/pause:1
 CRI=$STATE/containerd.sock
 export PATH="$PATH:/usr/sbin:/sbin"     # where Debian keeps iptables, and not in the PATH of a plain user
 
-# built MODULE prints the folder of what build.sh makes of kube, coredns or pause. Its name is made from their sources
+# built MODULE prints the directory of what build.sh makes of kube, coredns or pause. Its name is made from their sources
 # alone: neither another module nor a change to a script has Kubernetes built again.
 built() {
 	local sources

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh builds the Consul of this folder, and leaves it where servers.StartConsul looks for it. Four minutes on two
+# build.sh builds the Consul of this directory, and leaves it where servers.StartConsul looks for it. Four minutes on two
 # cores and 4 GB of disk for the first time, then nothing.
 set -eu
 cd "$(dirname "$0")"

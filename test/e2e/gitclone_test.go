@@ -113,7 +113,7 @@ func (n namespace) requirePrivate() {
 	n.Helper()
 	config := n.found("private", "app")
 	contains(n.T, ".git/config", config, `-rw-rw-r--, .*url = http://git/private/app.git`)
-	contains(n.T, "the folder of the tree", n.found("private", "subdir"), `/bearer/run: inode \d+, -rwxr-xr-x, `)
+	contains(n.T, "the directory of the tree", n.found("private", "subdir"), `/bearer/run: inode \d+, -rwxr-xr-x, `)
 	if all := config + n.logs("private", "clone") + n.logs("private", "bearer"); strings.Contains(all, "t0ken") {
 		n.Errorf("the token is in .git/config or in a log: %s", all)
 	}
@@ -141,7 +141,7 @@ func TestGitCloneVolume(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t)
 	if ours == "" {
-		t.Skip("only test/cluster has a folder for a volume, which is removed with it")
+		t.Skip("only test/cluster has a directory for a volume, which is removed with it")
 	}
 	volume := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "volumes", n.name)
 	if err := os.MkdirAll(volume, 0o755); err != nil {
@@ -181,10 +181,10 @@ func TestGitCloneVolume(t *testing.T) {
 	}
 	names, err := filepath.Glob(filepath.Join(volume, "app", "*"))
 	if err != nil || len(names) != 2 {
-		t.Errorf("in the folder are %v, %v; want .git and the one file of %s", names, err, main)
+		t.Errorf("in the directory are %v, %v; want .git and the one file of %s", names, err, main)
 	}
 	if beside, err := filepath.Glob(filepath.Join(volume, "*")); err != nil || len(beside) != 1 {
-		t.Errorf("in the volume are %v, %v; want the folder and nothing else", beside, err)
+		t.Errorf("in the volume are %v, %v; want the directory and nothing else", beside, err)
 	}
 }
 

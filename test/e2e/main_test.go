@@ -27,7 +27,7 @@ const patience = 5 * time.Minute
 // Set by run.sh.
 var (
 	program = os.Getenv("E2E_INITBOX") // the binary, for waits from outside the cluster
-	ours    = os.Getenv("E2E_CLUSTER") // the folder of test/cluster's scripts, if they made the cluster
+	ours    = os.Getenv("E2E_CLUSTER") // the directory of test/cluster's scripts, if they made the cluster
 )
 
 var proxy string // the URL of kubectl proxy: the API without credentials and without starting kubectl

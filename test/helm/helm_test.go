@@ -58,7 +58,7 @@ var different = []struct{ part, why string }{
 	{`lookup "v1"`, "lookup is an error instead of nothing"},
 	{`.Chart.IsRoot`, "there is no chart"},
 	{`.Files.author`, ".Files is no map, so that it need not be read as a whole"},
-	{`{{tpl "{{ .Template.BasePath }}" .}}`, "is the folder of the template"},
+	{`{{tpl "{{ .Template.BasePath }}" .}}`, "is the directory of the template"},
 }
 
 func TestHelm(t *testing.T) {

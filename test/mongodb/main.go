@@ -19,7 +19,7 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "`address` to listen on")
 	cert := flag.String("cert", "", "PEM `file` with the certificate chain; with --key, serves TLS")
 	key := flag.String("key", "", "PEM `file` with the private key")
-	data := flag.String("data", "", "`folder` for the databases")
+	data := flag.String("data", "", "`directory` for the databases")
 	flag.Parse()
 
 	listener := ferretdb.ListenerConfig{TCP: *listen}

@@ -163,7 +163,7 @@ current-context: test
 	return file
 }
 
-// kubeAPIServer returns the path of the program: in the folder INITBOX_CLUSTER_BIN, or where test/cluster/build.sh
+// kubeAPIServer returns the path of the program: in the directory INITBOX_CLUSTER_BIN, or where test/cluster/build.sh
 // installs it.
 func kubeAPIServer(t testing.TB) string {
 	t.Helper()
@@ -182,7 +182,7 @@ func kubeAPIServer(t testing.TB) string {
 		}
 	}
 	if newest == "" {
-		Absent(t, "kube-apiserver is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the folder that has it")
+		Absent(t, "kube-apiserver is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the directory that has it")
 	}
 	return newest
 }

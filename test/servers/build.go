@@ -13,8 +13,8 @@ import (
 // built holds, by name, the programs that this process has built or failed to build.
 var built sync.Map
 
-// buildServer builds the module in the folder test/name, and returns the program's path. The program stays in the
-// user's cache folder, so that a later test run without changes does not even link.
+// buildServer builds the module in the directory test/name, and returns the program's path. The program stays in the
+// user's cache directory, so that a later test run without changes does not even link.
 func buildServer(t testing.TB, name string) string {
 	t.Helper()
 	Slow(t)

@@ -38,7 +38,7 @@ type GitOptions struct {
 
 // Git is a Git server over HTTP: git http-backend.
 type Git struct {
-	URL  string // of the folder; a repository is at URL/NAME
+	URL  string // of the directory; a repository is at URL/NAME
 	Host string // host:port
 
 	mu       sync.Mutex
@@ -52,7 +52,7 @@ func (g *Git) Requests() []*http.Request {
 	return append([]*http.Request{}, g.requests...)
 }
 
-// StartGit serves the repositories in the folder root.
+// StartGit serves the repositories in the directory root.
 func StartGit(t testing.TB, root string, o GitOptions) *Git {
 	t.Helper()
 	Need(t, "git")
@@ -97,7 +97,7 @@ func gitTLS(t testing.TB, o GitOptions) *tls.Config {
 	return c
 }
 
-// GitHandler serves the repositories in the folder root by git http-backend. It applies all options except those for
+// GitHandler serves the repositories in the directory root by git http-backend. It applies all options except those for
 // TLS.
 func GitHandler(root string, o GitOptions) (http.Handler, error) {
 	dir, err := exec.Command("git", "--exec-path").Output()
@@ -157,7 +157,7 @@ func GitEnv(settings ...string) []string {
 	return env
 }
 
-// RunGit runs git in the folder dir, and returns its output, without the last line break.
+// RunGit runs git in the directory dir, and returns its output, without the last line break.
 func RunGit(t testing.TB, dir string, args ...string) string {
 	t.Helper()
 	return FeedGit(t, nil, dir, args...)
@@ -175,7 +175,7 @@ func FeedGit(t testing.TB, in io.Reader, dir string, args ...string) string {
 	return strings.TrimRight(string(out), "\n")
 }
 
-// StartGitDaemon serves the repositories in the folder root by git daemon, and returns its git://host:port.
+// StartGitDaemon serves the repositories in the directory root by git daemon, and returns its git://host:port.
 func StartGitDaemon(t testing.TB, root string, settings ...string) string {
 	t.Helper()
 	addr := FreeAddr(t)

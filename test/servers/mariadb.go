@@ -51,7 +51,7 @@ func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	m := &MariaDB{Addr: FreeAddr(t), Socket: filepath.Join(dir, "socket"), Password: rand.Text(), owner: t}
-	small := []string{"--tmpdir=" + dir, // at its start, a server removes the files of all others in a shared folder
+	small := []string{"--tmpdir=" + dir, // at its start, a server removes the files of all others in a shared directory
 		"--innodb-data-file-path=ibdata1:5M:autoextend", "--innodb-log-file-size=4M",
 		"--innodb-buffer-pool-size=8M", "--innodb-flush-log-at-trx-commit=0", "--innodb-fast-shutdown=2"}
 	if os.Getuid() == 0 {

@@ -14,7 +14,7 @@ type Nats struct {
 // NatsOptions configures [StartNats].
 type NatsOptions struct {
 	CA     *CA    // for TLS, with certificates of it for the server and its clients; nil for plaintext
-	Config string // more of its configuration; {{.Dir}} is a folder for data
+	Config string // more of its configuration; {{.Dir}} is a directory for data
 }
 
 // StartNats starts Debian's NATS server.

@@ -17,7 +17,7 @@ import (
 // and needs no password over the socket.
 type Postgres struct {
 	Addr     string // HOST:PORT
-	Socket   string // the folder of its socket
+	Socket   string // the directory of its socket
 	Password string // of app
 
 	owner   testing.TB // the server ends with this test, even if another test restarts it
@@ -64,7 +64,7 @@ func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	return p
 }
 
-// newPostgres creates a folder that the server's user can reach: only the test's user can enter those of t.TempDir.
+// newPostgres creates a directory that the server's user can reach: only the test's user can enter those of t.TempDir.
 func newPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "postgres")
@@ -97,7 +97,7 @@ func (p *Postgres) chown(t testing.TB, name string) {
 	}
 }
 
-// put writes a file in the server's folder.
+// put writes a file in the server's directory.
 func (p *Postgres) put(t testing.TB, name string, content []byte) {
 	t.Helper()
 	file := filepath.Join(p.data(), name)

@@ -24,7 +24,7 @@ type RabbitMQ struct {
 const RabbitMQPassword = "hUnter2/tIger9"
 
 // rabbitFolder has the programs themselves. Those in /usr/sbin must be run by root or the user rabbitmq, and always use
-// Debian's folders.
+// Debian's directories.
 const rabbitFolder = "/usr/lib/rabbitmq/bin/"
 
 // RabbitMQOptions configures [StartRabbitMQ].

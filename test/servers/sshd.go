@@ -115,7 +115,7 @@ func readFile(t testing.TB, file string) string {
 	return string(data)
 }
 
-// The modes of the directories above the test's folder, and PAM, do not matter to the test. No configuration of git is
+// The modes of the directories above the test's directory, and PAM, do not matter to the test. No configuration of git is
 // read.
 const sshdConf = `{{.Config}}
 ListenAddress {{.Host}}:{{.Port}}

@@ -37,7 +37,7 @@ say "SEED=$seed, for $total s: $parts"
 # shuffled prints the lines of its input in an order that follows from the seed.
 shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | sort | cut -f 2-; }
 
-# tests PACKAGE-FOLDER PATTERN prints the tests in those of its files that match.
+# tests PACKAGE-DIR PATTERN prints the tests in those of its files that match.
 tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p'; }
 
 # --- parts: each has $share seconds, and returns whether nothing was found ---
@@ -45,23 +45,23 @@ tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_
 # fuzz runs every target of the product for an equal part of the time. Not those of test/helm: where Helm reads
 # nonsense in another way than we do, nothing has to be fixed.
 fuzz() {
-	local folder target each done=0 bad=0 end=$((SECONDS + share))
+	local directory target each done=0 bad=0 end=$((SECONDS + share))
 	grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | while read -r file; do
 		sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
 	done | shuffled >"$work/targets"
 	[ -s "$work/targets" ] || { say "fuzz: no target found"; return 1; }
-	while read -r folder target; do
+	while read -r directory target; do
 		each=$(((end - SECONDS) / ($(wc -l <"$work/targets") - done)))
 		[ "$each" -gt 0 ] || each=1
 		done=$((done + 1))
 		# The end of the time is sometimes taken for a failure, "context deadline exceeded". A real one names its input.
-		if ! go test "$folder" -run '^$' -fuzz "^$target\$" -fuzztime "${each}s" -fuzzminimizetime 10s </dev/null >"$work/log" 2>&1 &&
+		if ! go test "$directory" -run '^$' -fuzz "^$target\$" -fuzztime "${each}s" -fuzzminimizetime 10s </dev/null >"$work/log" 2>&1 &&
 			{ grep -q 'Failing input written to\|panic:' "$work/log" || ! grep -q 'context deadline exceeded' "$work/log"; }; then
 			cat "$work/log"
 			bad=$((bad + 1))
 			continue
 		fi
-		say "fuzz: $folder $target: $(grep -o 'execs: [0-9]*' "$work/log" | tail -n 1)"
+		say "fuzz: $directory $target: $(grep -o 'execs: [0-9]*' "$work/log" | tail -n 1)"
 	done <"$work/targets"
 	say "fuzz: $done targets, $bad of them failed"
 	[ "$bad" = 0 ]
@@ -69,17 +69,17 @@ fuzz() {
 
 # kills has the tests that strike at moments do so at random ones: test/soak has the package.
 kills() {
-	local folder names number bad=0
-	grep -rl --include='*_test.go' 'soak\.Moments(' . | grep -v '^./test/soak/' | xargs -r -n 1 dirname | sort -u >"$work/folders"
-	number=$(while read -r folder; do tests "$folder" 'soak\.Moments\('; done <"$work/folders" | wc -l)
+	local directory names number bad=0
+	grep -rl --include='*_test.go' 'soak\.Moments(' . | grep -v '^./test/soak/' | xargs -r -n 1 dirname | sort -u >"$work/directories"
+	number=$(while read -r directory; do tests "$directory" 'soak\.Moments\('; done <"$work/directories" | wc -l)
 	[ "$number" -gt 0 ] || { say "kills: no test strikes at moments"; return 1; }
-	while read -r folder; do
-		names=$(tests "$folder" 'soak\.Moments\(' | paste -s -d '|')
-		say "kills: $folder: $names"
+	while read -r directory; do
+		names=$(tests "$directory" 'soak\.Moments\(' | paste -s -d '|')
+		say "kills: $directory: $names"
 		INITBOX_SOAK=$((share / number + 1))s INITBOX_SEED=$seed \
-			go test -count=1 -timeout $((share + 1800))s -run "^($names)\$" "$folder" || bad=$((bad + 1))
-	done <"$work/folders"
-	say "kills: $number tests in $(wc -l <"$work/folders") packages, $bad packages failed"
+			go test -count=1 -timeout $((share + 1800))s -run "^($names)\$" "$directory" || bad=$((bad + 1))
+	done <"$work/directories"
+	say "kills: $number tests in $(wc -l <"$work/directories") packages, $bad packages failed"
 	[ "$bad" = 0 ]
 }
 

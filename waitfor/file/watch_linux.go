@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changes are the events, of a child of the watched folder or of the folder itself, with which a file may appear, grow
+// changes are the events, of a child of the watched directory or of the directory itself, with which a file may appear, grow
 // or disappear.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_MODIFY |
 	unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 
-// Watch reports changes to the file, by inotify(7) on the nearest existing folder. Where inotify is not available (a
+// Watch reports changes to the file, by inotify(7) on the nearest existing directory. Where inotify is not available (a
 // user may have 128 instances on a node; some network file systems do not support it), polling has to suffice.
 func (c check) Watch(ctx context.Context) <-chan struct{} {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
@@ -38,7 +38,7 @@ func (c check) Watch(ctx context.Context) <-chan struct{} {
 			if !concerns(buf[:n], child) {
 				continue
 			}
-			// A folder in the path may be new now, or replaced. The next attempt sees what happened before the new
+			// A directory in the path may be new now, or replaced. The next attempt sees what happened before the new
 			// watch.
 			child = watchNearest(fd, c.path)
 			select {
@@ -50,7 +50,7 @@ func (c check) Watch(ctx context.Context) <-chan struct{} {
 	return wake
 }
 
-// watchNearest watches the nearest existing folder above path and returns the name of its child in path.
+// watchNearest watches the nearest existing directory above path and returns the name of its child in path.
 func watchNearest(fd int, path string) (child string) {
 	for {
 		dir := filepath.Dir(path)
@@ -62,7 +62,7 @@ func watchNearest(fd int, path string) (child string) {
 	}
 }
 
-// concerns reports whether any of the raw events is about child, about the folder itself, or about the snapshot
+// concerns reports whether any of the raw events is about child, about the directory itself, or about the snapshot
 // (..data) of a mounted ConfigMap or Secret.
 func concerns(events []byte, child string) bool {
 	for len(events) >= unix.SizeofInotifyEvent {

@@ -43,7 +43,7 @@ func TestConcerns(t *testing.T) {
 		{join("file.tmp"), false},
 		{join("other", "another", "file"), true},
 		{join("other", "a name that takes more than sixteen bytes", "other"), false},
-		{join(""), true},       // the folder itself
+		{join(""), true},       // the directory itself
 		{join("..data"), true}, // of a ConfigMap
 		{join("..data_tmp"), true},
 		{join(".hidden"), false},

@@ -151,7 +151,7 @@ func adoValue(values map[string]string, keys string) string {
 }
 
 // adoHosts returns the hosts, without brackets, and their ports, which may be empty. A host may be the path of a socket
-// or of its folder.
+// or of its directory.
 func adoHosts(values map[string]string) (hosts, ports []string, err error) {
 	for host := range strings.SplitSeq(adoValue(values, adoServers), ",") {
 		host, port := strings.TrimSpace(host), ""

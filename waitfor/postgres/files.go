@@ -75,8 +75,8 @@ func (o *options) readService() error {
 	case getenv("HOME") != "":
 		files = append(files, path.Join(getenv("HOME"), ".pg_service.conf"))
 	}
-	if folder := getenv("PGSYSCONFDIR"); folder != "" {
-		files = append(files, path.Join(folder, "pg_service.conf"))
+	if directory := getenv("PGSYSCONFDIR"); directory != "" {
+		files = append(files, path.Join(directory, "pg_service.conf"))
 	}
 	for _, file := range files {
 		var text string

@@ -14,7 +14,7 @@ import (
 	"initbox/test/servers"
 )
 
-// newGit serves the repositories in the folder root by git http-backend, and imports their contents from requests. The
+// newGit serves the repositories in the directory root by git http-backend, and imports their contents from requests. The
 // image contains the machine's git.
 //
 //	POST /import/NAME.git   a stream of git fast-import, for a repository that is created if necessary; the answer is
@@ -65,7 +65,7 @@ func gitImport(w http.ResponseWriter, repository string, r *http.Request) error 
 	return nil
 }
 
-// followLink repeatedly reads the files in the folder that a link leads to, prints their content when it has changed,
+// followLink repeatedly reads the files in the directory that a link leads to, prints their content when it has changed,
 // and ends the program when the files differ. It resolves the link once for all of them, as a reader does that needs a
 // consistent set.
 func followLink(link string) {
@@ -76,7 +76,7 @@ func followLink(link string) {
 			says, err = unanimous(dir)
 		}
 		if now, _ := filepath.EvalSymlinks(link); errors.Is(err, fs.ErrNotExist) && now != "" && now != dir {
-			continue // this reader was so slow that the folder is gone by now
+			continue // this reader was so slow that the directory is gone by now
 		}
 		if err != nil {
 			fmt.Println("failed:", err)
@@ -89,7 +89,7 @@ func followLink(link string) {
 	}
 }
 
-// unanimous returns the content of a folder's text files, which must all be equal.
+// unanimous returns the content of a directory's text files, which must all be equal.
 func unanimous(dir string) (string, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err == nil && len(names) == 0 {

@@ -26,7 +26,7 @@ func main() {
 	last := flag.String("last", "", "`URL` to fetch when told to end")
 	kill := flag.String("kill", "", "`NAME` of the processes to kill, as a node that is out of memory does")
 	stat := flag.String("stat", "", "`FILE` to print the inode, the mode, the time and the content of")
-	follow := flag.String("follow", "", "`LINK` to a folder whose files say the same, at any time; print that when it changes")
+	follow := flag.String("follow", "", "`LINK` to a directory whose files say the same, at any time; print that when it changes")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
 
