@@ -107,17 +107,13 @@ func (f *frame) lookup(name string) (any, bool) {
 
 // global finds a name in the data. Values, Env and Pod are visible everywhere.
 func (ctx *templateContext) global(r *run, name string) (any, bool) {
-	switch {
-	case name == "Values":
-		return r.values, true
-	case name == "Env":
-		return r.env, true
-	case name == "Pod":
-		return r.pod, true
-	case !ctx.data:
+	if d := r.data[name]; d != nil {
+		return d, true
+	}
+	if !ctx.data {
 		return nil, false
 	}
-	return r.values.get(name)
+	return r.data["Values"].get(name)
 }
 
 func (f *frame) set(name string, v any) {

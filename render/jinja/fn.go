@@ -19,8 +19,7 @@ type fn struct {
 	// at the end stands for any number more, ** also for any named ones.
 	params string
 
-	// do computes the result. The arguments of its call are one for each
-	// parameter, of which those not given are absent, then what * stands for.
+	// do computes the result. Its call has an argument for each parameter, absent if not given, then what * stands for.
 	do operator
 
 	lax      bool // do handles missing arguments itself
@@ -264,13 +263,10 @@ func newCycler(c *call) any {
 
 // newJoiner makes a function that returns nothing once, then a separator.
 func newJoiner(c *call) any {
-	sep, used := c.text(0, ", "), false
-	return &op{name: "joiner", do: func(*call) any {
-		if used {
-			return sep
-		}
-		used = true
-		return ""
+	sep, next := c.text(0, ", "), ""
+	return &op{name: "joiner", do: func(*call) (v any) {
+		v, next = next, sep
+		return v
 	}}
 }
 

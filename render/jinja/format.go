@@ -214,8 +214,7 @@ func (c *call) formatText(value func(name string) (any, bool)) any {
 	}))
 }
 
-// braceFormat is str.format. The names of values may be followed by attributes
-// and indices, specs may have fields of their own.
+// braceFormat is str.format. Names may be followed by attributes and indices, specs may have fields of their own.
 func (c *call) braceFormat(format string, next *int, depth int, get func(string) any) string {
 	var b strings.Builder
 	for format != "" {

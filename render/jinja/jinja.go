@@ -151,7 +151,7 @@ func (t *template) Execute(ctx context.Context, w io.Writer) (err error) {
 	d := t.e.data
 	r := &run{
 		Context: ctx, e: t.e, at: position{File: t.name}, reported: map[engine.Input]bool{}, regexes: map[string]*regexp.Regexp{},
-		values: &dict{src: d.Values}, env: &dict{src: d.Env}, pod: &dict{src: d.Pod},
+		data: map[string]*dict{"Values": {src: d.Values}, "Env": {src: d.Env}, "Pod": {src: d.Pod}},
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -122,8 +122,7 @@ func (r *reader) deeper(n node, bound int, what string) func() {
 	return func() { r.depth-- }
 }
 
-// survey notes the names of the macros anywhere in n, which may call each other,
-// and whether the template extends another, whose macros it may call.
+// survey notes the macros in n, which may call each other, and whether n extends a template, whose macros it may call.
 func (r *reader) survey(n node) {
 	defer r.deeper(n, maxTree, "template")()
 	switch n.Kind() {
@@ -517,8 +516,7 @@ func newOperation(at position, name string, do operator, args ...expr) *operatio
 	return o
 }
 
-// sign returns the sign that the library takes for a part of the chain n: it reads
-// -a[0] as (-a)[0]. It is moved in front of the whole chain.
+// sign returns the sign to move in front of the chain n: the library reads -a[0] as (-a)[0].
 func (r *reader) sign(n node) (sign node, ok bool) {
 	for range maxChain {
 		switch n.kind() {

@@ -13,12 +13,12 @@ import (
 // run is one execution of a template.
 type run struct {
 	context.Context
-	e                *jinja
-	at               position // of the operation at work
-	values, env, pod *dict
-	miss             []engine.Input
-	reported         map[engine.Input]bool
-	regexes          map[string]*regexp.Regexp
+	e        *jinja
+	at       position         // of the operation at work
+	data     map[string]*dict // Values, Env and Pod
+	miss     []engine.Input
+	reported map[engine.Input]bool
+	regexes  map[string]*regexp.Regexp
 
 	depth                 int
 	steps, built, written int64
