@@ -125,7 +125,10 @@ func number(v any) (num, bool) {
 	case float64:
 		return num{f: d, real: true}, true
 	case bool:
-		return map[bool]num{true: {i: 1, f: 1}}[d], true
+		if d {
+			return num{i: 1, f: 1}, true
+		}
+		return num{}, true
 	}
 	return num{}, false
 }

@@ -395,6 +395,8 @@ func isTrue(v any) bool {
 	switch d := v.(type) {
 	case nil, null:
 		return false
+	case bool:
+		return d
 	case *missing:
 		d.report()
 		return false
