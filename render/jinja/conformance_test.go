@@ -124,9 +124,8 @@ func ours(e engine.Engine, snippet string) answer {
 // same reports whether two answers are: where both fail, the words differ.
 func (a answer) same(b answer) bool { return a.OK == b.OK && (!a.OK || a.Text == b.Text) }
 
-// TestConformance renders every snippet with jinja2, too, and compares the bytes.
-// What differs is in the table of mismatches, with the reason; one that no longer
-// differs has to leave it.
+// TestConformance renders every snippet with jinja2, too, and compares the bytes. What differs is in the table of
+// mismatches, with the reason; one that no longer differs has to leave it.
 func TestConformance(t *testing.T) {
 	all := slices.Concat(snippets, more)
 	for _, m := range mismatches {
@@ -146,8 +145,7 @@ func TestConformance(t *testing.T) {
 	t.Logf("%d snippets, %d more that are known to differ", len(all)-len(mismatches), len(mismatches))
 }
 
-// TestMismatchTable writes the table of mismatches for the documentation, where
-// $MISMATCHES names the file.
+// TestMismatchTable writes the table of mismatches for the documentation, where $MISMATCHES names the file.
 func TestMismatchTable(t *testing.T) {
 	if os.Getenv("MISMATCHES") == "" {
 		t.Skip("$MISMATCHES is not set")

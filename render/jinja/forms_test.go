@@ -8,8 +8,7 @@ import (
 	"initbox/render/engine"
 )
 
-// forms are the forms of tags in Jinja's documentation, each in several
-// variants, with what jinja2 makes of them.
+// forms are the forms of tags in Jinja's documentation, each in several variants, with what jinja2 makes of them.
 type forms struct {
 	Data     json.RawMessage
 	Partials map[string]string
@@ -56,8 +55,7 @@ func TestForms(t *testing.T) {
 	t.Logf("%d equal, %d refused, %d different", equal, refused, different)
 }
 
-// TestFormsAreJinjas compares what is expected of the forms with what the
-// installed jinja2 makes of them.
+// TestFormsAreJinjas compares what is expected of the forms with what the installed jinja2 makes of them.
 func TestFormsAreJinjas(t *testing.T) {
 	all := readForms(t)
 	var templates []string

@@ -140,8 +140,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestBounds pins that what would hang a Pod, or take its memory, soon fails
-// instead.
+// TestBounds pins that what would hang a Pod, or take its memory, soon fails instead.
 func TestBounds(t *testing.T) {
 	limits := engine.Limits{Bytes: 1 << 18, Depth: 50, Steps: 100_000}
 	e := jinja.New(&engine.Data{}, engine.Options{Limits: limits})

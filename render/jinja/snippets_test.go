@@ -1,7 +1,6 @@
 package jinja_test
 
-// snippets go through what the documentation for template designers of Jinja 3.1
-// describes, in its order.
+// snippets go through what the documentation for template designers of Jinja 3.1 describes, in its order.
 var snippets = []string{
 	// Variables
 	`{{ name }}`, `{{ db.host }}`, `{{ db['host'] }}`, `{{ db["tags"][0] }}`, `{{ db.tags.1 }}`, `{{ nums[-1] }}`, `{{ users[0].name }}`,
