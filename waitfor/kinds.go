@@ -61,9 +61,6 @@ func Kinds() target.Kinds { return kinds }
 // KindOf returns the kind of target with the scheme, or nil.
 func KindOf(scheme string) *target.Kind { return kinds.Of(scheme) }
 
-// Schemes returns the schemes that [Parse] accepts, sorted.
-func Schemes() []string { return kinds.Schemes() }
-
 // Parse turns a target such as "tcp://mydb:5432" or "http://api/health#status=200&json=.status==UP" into a [Check]. Its
 // errors never quote the target, which may contain a password.
 //

@@ -88,9 +88,6 @@ func (r *Redactor) Redact(text string) string {
 	return text
 }
 
-// Redact is [Redactor.Redact] for one text.
-func Redact(text string, secrets []string) string { return NewRedactor(secrets).Redact(text) }
-
 // replaceWord redacts s where no letter or digit is beside it.
 func replaceWord(text, s string) string {
 	var b strings.Builder

@@ -40,9 +40,6 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "user path query"); err != nil {
-		return nil, err
-	}
 	port, encrypted := "5672", t.Scheme == "amqps" || t.Settings.On("tls")
 	if encrypted {
 		port = "5671"

@@ -36,9 +36,6 @@ var Kind = target.Kind{
 type check struct{ wire.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "user path query"); err != nil {
-		return nil, err
-	}
 	if t.Settings.On("keyspace") && strings.Trim(t.URL.Path, "/") != "" {
 		return nil, errors.New("keyspace: the path of the target already names one")
 	}

@@ -578,7 +578,7 @@ func secretForms(t testing.TB, addr string, secret kindtest.Secret) []string {
 	if err := os.WriteFile(file, []byte(secret.Text+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	schemes := append(waitfor.Schemes(), "HTTP", "Postgres", "ldap", "ftp", "x-y")
+	schemes := append(waitfor.Kinds().Schemes(), "HTTP", "Postgres", "ldap", "ftp", "x-y")
 	var forms []string
 	for form := range strings.Lines(string(data)) {
 		form = strings.TrimSuffix(form, "\n")

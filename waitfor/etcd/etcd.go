@@ -26,6 +26,7 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "that of etcd",
 	Hosts:    true,
+	Without:  "path",
 	Parse:    parse,
 }
 
@@ -38,9 +39,6 @@ var Kind = target.Kind{
 type check struct{ httpapi.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "user, query"); err != nil {
-		return nil, err
-	}
 	s, err := httpapi.New(t, "2379")
 	return check{s}, err
 }

@@ -26,8 +26,9 @@ var Kind = target.Kind{
 		{Name: "min-size", Value: "BYTES", Usage: "the file is at least this long"},
 		{Name: "contains", Value: "TEXT|/REGEX/", Usage: "the file contains the text, or a match"},
 	},
-	File:  true,
-	Parse: parse,
+	File:    true,
+	Without: "user query",
+	Parse:   parse,
 }
 
 type check struct {

@@ -16,6 +16,7 @@ var Kind = target.Kind{
 	Usage:    "grpc://HOST:PORT[/SERVICE]",
 	Ready:    "the gRPC health service reports SERVING",
 	Settings: target.TLSSettings,
+	Without:  "user query",
 	Parse:    parse,
 }
 
@@ -30,9 +31,6 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "path"); err != nil {
-		return nil, err
-	}
 	addr, err := target.Addr(t)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ var Kind = target.Kind{
 	Settings: wire.EncryptionSettings,
 	Protocol: "memcached",
 	Hosts:    true,
+	Without:  "user path query",
 	Parse:    parse,
 }
 
@@ -28,9 +29,6 @@ var Kind = target.Kind{
 type check struct{ wire.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, ""); err != nil {
-		return nil, err
-	}
 	s, err := wire.NewServer(t, "11211")
 	return check{s}, err
 }

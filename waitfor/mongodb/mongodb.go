@@ -48,9 +48,6 @@ type options struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "user path query"); err != nil {
-		return nil, err
-	}
 	s, err := wire.NewServer(t, "27017")
 	if err != nil {
 		return nil, err

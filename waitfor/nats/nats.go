@@ -35,6 +35,7 @@ var Kind = target.Kind{
 	}),
 	Protocol: "NATS",
 	Hosts:    true,
+	Without:  "path",
 	Parse:    parse,
 }
 
@@ -49,9 +50,6 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "user query"); err != nil {
-		return nil, err
-	}
 	s, err := wire.NewServer(t, "4222")
 	if err != nil {
 		return nil, err

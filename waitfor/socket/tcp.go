@@ -21,7 +21,8 @@ var TCP = target.Kind{
 	Settings: []target.Setting{
 		{Name: "hold", Value: "DURATION", Usage: "how long a connection must stay open to count (default 20ms)"},
 	},
-	Parse: parseTCP,
+	Without: "user path query",
+	Parse:   parseTCP,
 }
 
 type tcpCheck struct {
@@ -32,9 +33,6 @@ type tcpCheck struct {
 }
 
 func parseTCP(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, ""); err != nil {
-		return nil, err
-	}
 	addr, err := target.Addr(t)
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ var TLS = target.Kind{
 	Usage:    "tls://HOST:PORT",
 	Ready:    "completes a TLS handshake with a certificate that verifies",
 	Settings: target.TLSSettings,
+	Without:  "user path query",
 	Parse:    parseTLS,
 }
 
@@ -29,9 +30,6 @@ type tlsCheck struct {
 }
 
 func parseTLS(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, ""); err != nil {
-		return nil, err
-	}
 	addr, err := target.Addr(t)
 	return tlsCheck{t, dial.New(t.Resolver), addr}, err
 }

@@ -13,6 +13,7 @@ var Unix = target.Kind{
 	Usage:   "unix:///PATH",
 	Ready:   "connects",
 	File:    true,
+	Without: "user query",
 	Parse:   parseUnix,
 }
 

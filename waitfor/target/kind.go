@@ -17,6 +17,7 @@ type Kind struct {
 	Ready    string // what ready means
 	Settings []Setting
 	Protocol string // the protocol of the servers, for messages; may be empty
+	Without  string // which of user, path and query its URL does not take
 
 	// How the kind's targets differ from a plain URL.
 	Hosts   bool   // the URL may name several hosts, joined by commas

@@ -62,6 +62,9 @@ func (l Kinds) Parse(text string, o Options) (Check, error) {
 	if err := t.consistent(); err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
+	if err := t.only(); err != nil {
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
 	check, err := t.Kind.Parse(t)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
@@ -259,9 +262,8 @@ func Addr(t *Target) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// Only refuses user, path and query of a URL, except those in parts. It does not quote them: they may be the end of a
-// password.
-func Only(t *Target, parts string) error {
+// only refuses what the kind is Without. It does not quote it: it may be the end of a password.
+func (t *Target) only() error {
 	for _, part := range []struct {
 		name    string
 		present bool
@@ -270,7 +272,7 @@ func Only(t *Target, parts string) error {
 		{"path", strings.Trim(t.URL.Path, "/") != ""},
 		{"query", t.URL.RawQuery != "" || t.URL.ForceQuery},
 	} {
-		if part.present && !strings.Contains(parts, part.name) {
+		if part.present && strings.Contains(t.Kind.Without, part.name) {
 			return fmt.Errorf("has a %s, which %s:// does not take, want %s", part.name, t.Scheme, t.Kind.Usage)
 		}
 	}
@@ -285,7 +287,7 @@ func Path(t *Target) (string, error) {
 	case t.URL.Opaque != "" || t.URL.Path == "":
 		return "", errors.New("path missing or not absolute, want " + t.Kind.Usage)
 	}
-	return t.URL.Path, Only(t, "path")
+	return t.URL.Path, nil
 }
 
 // Param returns the value of the first of the query parameters that is present, or "". The case of names does not

@@ -29,6 +29,7 @@ var Kind = target.Kind{
 	}, wire.EncryptionSettings),
 	Protocol: "that of Temporal",
 	Hosts:    true,
+	Without:  "user path",
 	Parse:    parse,
 }
 
@@ -45,9 +46,6 @@ type check struct {
 const workflowService = "temporal.api.workflowservice.v1.WorkflowService"
 
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "query"); err != nil {
-		return nil, err
-	}
 	s, err := wire.NewServer(t, "7233")
 	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("tls"))
 	return check{

@@ -23,6 +23,7 @@ var Kind = target.Kind{
 	Settings: wire.EncryptionSettings,
 	Protocol: "ZooKeeper",
 	Hosts:    true,
+	Without:  "user query",
 	Parse:    parse,
 }
 
@@ -35,9 +36,6 @@ type check struct{ wire.Server }
 // parse accepts a path, since clients' connection strings have one, and ignores it: the waiting application may create
 // it.
 func parse(t *target.Target) (target.Check, error) {
-	if err := target.Only(t, "path"); err != nil {
-		return nil, err
-	}
 	s, err := wire.NewServer(t, "2181")
 	return check{s}, err
 }
