@@ -24,7 +24,7 @@ TOOL = go tool -modfile=test/tools/go.mod
 .PHONY: help
 help:
 	@echo "usage: make TARGET"
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s  %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-14s  %s\n", $$1, $$2 }'
 
 .PHONY: build
 build: ## bin/initbox: static, and from the same sources the same bytes (VERSION=… names it, GOARCH=… is another machine)
@@ -56,7 +56,7 @@ consul: ## a real Consul for the tests, which do with a handler where there is n
 race: ## the tests of the packages that start goroutines, under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(TEST) -race -short -vet=off $$(test/goroutines.sh)
 
-# Not test/helm: where Helm reads nonsense in another way than we do, nothing is to be mended.
+# Not test/helm: where Helm reads nonsense in another way than we do, nothing needs fixing.
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x)
 	@grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | xargs -n 1 dirname | sort -u | while read -r package; do \

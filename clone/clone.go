@@ -188,7 +188,7 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 	}
 	defer target.Close()
 	if id, ok := pinned(c.Ref); ok {
-		if result, there := c.before(target, id.String()); there {
+		if result, there := c.upToDate(target, id.String()); there {
 			return result, nil
 		}
 	}
@@ -202,7 +202,7 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if result, there := c.before(target, rev.sha()); there {
+	if result, there := c.upToDate(target, rev.sha()); there {
 		return result, nil
 	}
 	made, err := c.checkOut(ctx, repo, rev, stage)
@@ -225,8 +225,9 @@ func (c *cloning) gitElsewhere() bool {
 	return c.GitDir != "" && c.GitDir != GitKeep && c.GitDir != GitRemove
 }
 
-// before returns the result of the clone that is in place, if it is of that commit and had the same options.
-func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
+// upToDate returns the result of the run that made what is in DIR, if DIR is still as that run left it, of this commit and
+// made with the same options.
+func (c *cloning) upToDate(target *publish.Target, sha string) (Result, bool) {
 	m := target.Current()
 	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {
 		return Result{}, false
@@ -244,8 +245,7 @@ func (c *cloning) before(target *publish.Target, sha string) (Result, bool) {
 	return result, true
 }
 
-// checkOut makes the new tree beside the old one. With an error it also returns the checkout as far as it got, which
-// may be nil.
+// checkOut makes the new tree beside the old one. With an error it also returns the checkout as far as it got.
 func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revision, stage func() (*publish.Stage, error)) (*checkout, error) {
 	made := &checkout{cloning: c, url: c.url, repo: repo, rev: rev}
 	s, err := stage()
@@ -259,7 +259,7 @@ func (c *cloning) checkOut(ctx context.Context, repo remote.Repository, rev revi
 	case c.GitDir != GitRemove:
 		made.git = filepath.Join(s.Tree, ".git")
 		if err := gitdir.Directory(s.Tree, ".git", c.Access); err != nil {
-			return nil, err
+			return made, err
 		}
 	}
 	return made, made.run(ctx)

@@ -136,12 +136,12 @@ func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) 
 		}
 		return fmt.Errorf("%s: the result is wrong: %w", from, err)
 	}
-	return out.put(name, res, r.attr(name, res.secret, mode))
+	return out.put(name, res, r.modeAndOwner(name, res.secret, mode))
 }
 
-// attr returns the mode and the owner of a file. Only its owner may read a file with a
-// secret, unless the user sets another mode.
-func (r *run) attr(name string, secret bool, mode fs.FileMode) stage.Attr {
+// modeAndOwner returns the mode and the owner of a file: 0600, that is readable by the owner alone, if it holds a secret,
+// unless the user sets another mode.
+func (r *run) modeAndOwner(name string, secret bool, mode fs.FileMode) stage.Attr {
 	if secret {
 		mode &^= 0o077
 	}

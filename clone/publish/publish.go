@@ -15,7 +15,7 @@
 //
 // The files, by the kind of directory:
 //
-//	a real directory   /data/app                the tree
+//	a directory     /data/app                the tree
 //	                /data/.app.initbox-lock  locked by the run that works on it
 //	                /data/.app.initbox-…     the stage, where the next tree is made
 //	a mount point   /app                     the tree

@@ -27,7 +27,8 @@ import (
 
 // Where files are written or secrets are handled: what a test does not notice there costs most.
 var critical = []string{
-	"./clone/access", "./clone/gitdir", "./clone/publish", "./clone/worktree", "./internal/atomicfile", "./internal/secret", "./render",
+	"./clone/access", "./clone/gitdir", "./clone/publish", "./clone/worktree", "./internal/atomicfile", "./internal/dirfd",
+	"./internal/secret", "./register", "./render", "./render/stage", "./render/values", "./waitfor/wire",
 }
 
 // least is the share of the mutants that have to be killed, in per cent.
@@ -79,6 +80,9 @@ func run(patterns []string, changed string, seed uint64, end time.Time) error {
 	tried := count[killed] + count[survived]
 	fmt.Printf("mutants: %d of %d killed, out of %d there are; %d more did not compile; seed %d\n",
 		count[killed], tried, len(mutants), count[broken], seed)
+	if tried == 0 && count[broken] > 0 {
+		return errors.New("no mutant compiles")
+	}
 	if count[killed]*100 < tried*least {
 		return fmt.Errorf("less than %d %% are killed", least)
 	}
