@@ -107,7 +107,7 @@ func (c *cloning) shape() (string, error) {
 		content, err := readfile.All(name)
 		if err != nil {
 			f := failure.New(failure.Missing, "read the trusted signing keys: %v", err)
-			f.Hint = "is the Secret or the ConfigMap mounted, and readable by this user?"
+			f.Hint = "is the Secret or ConfigMap mounted, and may this user read it?"
 			return "", f
 		}
 		shape.Keys = append(shape.Keys, string(content))
@@ -215,7 +215,7 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if rev.commit.IsZero() {
-		c.log.Warn(fmt.Sprintf("%s: the repository is empty, and so the directory is, too", c.Dir))
+		c.log.Warn(fmt.Sprintf("%s: the repository is empty, so the directory is empty, too", c.Dir))
 	}
 	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), bytesText(made.bytes), time.Since(start).Round(time.Millisecond)))
 	return result, nil
@@ -241,7 +241,7 @@ func (c *cloning) upToDate(target *publish.Target, sha string) (Result, bool) {
 	if c.settled {
 		level = slog.LevelDebug
 	}
-	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is there already", c.Dir, sha))
+	c.log.Log(context.Background(), level, fmt.Sprintf("%s: %s is already there", c.Dir, sha))
 	return result, true
 }
 

@@ -87,7 +87,7 @@ func expand(text string, values map[string]string, escape func(string) string) (
 		name, rest, closed := strings.Cut(after, "}")
 		value, known := values[name]
 		if !closed || !known {
-			return "", fmt.Errorf("no answer has had {%s}", name)
+			return "", fmt.Errorf("no answer contained {%s}", name)
 		}
 		b.WriteString(escape(value))
 		text = rest

@@ -33,7 +33,7 @@ func hintOf(f *failure.Failure, err error) string {
 	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), strings.Contains(f.Hint, "--no-redirect"):
 		return "give the URL that the redirect leads to"
 	case strings.Contains(f.Hint, "--h2c"):
-		return "is it the right port? does the server want TLS (https://)?"
+		return "is it the right port? does the server expect TLS (https://)?"
 	}
 	return f.Hint
 }
@@ -64,12 +64,12 @@ var refusalHints = map[int]string{
 	http.StatusUnauthorized:         credentialsHint,
 	http.StatusForbidden:            credentialsHint,
 	http.StatusNotFound:             "is the path right? if it will exist later, retry with --retry-status 404",
-	http.StatusMethodNotAllowed:     "does the server want another --method?",
+	http.StatusMethodNotAllowed:     "does the server expect another --method?",
 	http.StatusConflict:             "if this means that the Pod is already registered, accept it with --success-status 409",
-	http.StatusUnsupportedMediaType: "does the server want a form (--field) or JSON (--json)? see also --content-type",
+	http.StatusUnsupportedMediaType: "does the server expect a form (--field) or JSON (--json)? see also --content-type",
 }
 
 const credentialsHint = "are the credentials right? give them with --token-file, --user and --password-file, or --header-file"
 
 // volumeHint says what to do if a file cannot be written.
-const volumeHint = "is the volume mounted, writable for this user and not full?"
+const volumeHint = "is the volume mounted, writable by this user and not full?"

@@ -52,7 +52,7 @@ func (c *checks) values(all map[string]any) error {
 		return nil
 	}
 	if err := c.schema.Validate(all); err != nil {
-		return fmt.Errorf("the values do not fit their schema: %w", err)
+		return fmt.Errorf("the values do not match their schema: %w", err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (c *checks) file(name string, content []byte) error {
 		return err
 	}
 	if err := schema.Validate(document); err != nil {
-		return fmt.Errorf("it does not fit its schema: %w", err)
+		return fmt.Errorf("it does not match its schema: %w", err)
 	}
 	return nil
 }

@@ -134,7 +134,7 @@ func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) 
 		if res.shadow != nil {
 			err = masked(err, r.checks.file(name, res.shadow))
 		}
-		return fmt.Errorf("%s: the result is wrong: %w", from, err)
+		return fmt.Errorf("%s: the result is invalid: %w", from, err)
 	}
 	return out.put(name, res, r.modeAndOwner(name, res.secret, mode))
 }
@@ -335,7 +335,7 @@ func (r *run) namePart(ctx context.Context, language, shown, text string) (strin
 	case err != nil:
 		return "", err
 	case res.secret:
-		return "", fmt.Errorf("%s holds a value from a Secret, and names are no secrets", shown)
+		return "", fmt.Errorf("%s contains a value from a Secret, and file names are not secret", shown)
 	}
 	name := string(res.content)
 	if err := checkName(name); err != nil {

@@ -37,7 +37,7 @@ func readInputs(ctx context.Context, o Options) (*inputs, error) {
 	}
 	pod, err := o.Pod.Read()
 	if err != nil {
-		return nil, fmt.Errorf("read what the downward API tells: %w", err)
+		return nil, fmt.Errorf("read the downward API: %w", err)
 	}
 	in := &inputs{values: v, pod: podMap(pod), env: map[string]any{}, envFiles: map[string]string{}, envFailed: map[string]string{}}
 	in.readEnv(o)

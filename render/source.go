@@ -66,11 +66,11 @@ func isPartial(base string) bool {
 func checkName(name string) error {
 	switch {
 	case strings.ContainsAny(name, "/\x00"):
-		return errors.New("the name holds a slash or a NUL byte")
+		return errors.New("the name contains a slash or a NUL byte")
 	case strings.HasPrefix(name, ".."), name == ".":
-		return errors.New("a name cannot start with two dots, or be one") // .. and the names that the kubelet reserves in volumes
+		return errors.New("a name cannot be a dot, or start with two dots") // .. and the names that the kubelet reserves in volumes
 	case strings.ContainsFunc(name, func(r rune) bool { return r < 0x20 || r == 0x7f }):
-		return errors.New("the name holds a control character, such as a line break")
+		return errors.New("the name contains a control character, such as a line break")
 	case len(name) > maxName:
 		return fmt.Errorf("the name is longer than %d bytes", maxName)
 	}

@@ -90,7 +90,7 @@ func (r *run) walkSource(ctx context.Context, source Source) error {
 	}
 	err = w.snapshot(root, source.From, nil)
 	if copied := r.items[before:]; err == nil && len(copied) > 0 && !slices.ContainsFunc(copied, func(it *item) bool { return it.language != "" }) {
-		r.Log.Warn(source.From + ": no name in it ends as a template's does, so all files are copied as they are; templates end in " + strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
+		r.Log.Warn(source.From + ": no file name in it has the extension of a template, so all files are copied unchanged; templates end in " + strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func TestChanged(t *testing.T) {
 		"pack cut":            {func(dir string) error { return os.Truncate(dir+"/.git/objects/pack/pack-1.pack", 1) }, "pack-1.pack has changed"},
 		"pack of a submodule": {func(dir string) error { return os.Remove(dir + "/.git/modules/x/y/objects/pack/pack-3.pack") }, "pack-3.pack has changed"},
 		"marker":              {func(dir string) error { return os.WriteFile(dir+"/.git/initbox.json", []byte("{}"), 0o644) }, "another version"},
-		"marker gone":         {func(dir string) error { return os.Remove(dir + "/.git/initbox.json") }, "is from elsewhere"},
+		"marker gone":         {func(dir string) error { return os.Remove(dir + "/.git/initbox.json") }, "has no marker"},
 		"marker huge":         {func(dir string) error { return os.Truncate(dir+"/.git/initbox.json", 1<<30) }, "another version"},
 		"marker a link": {func(dir string) error {
 			os.Rename(dir+"/.git/initbox.json", dir+"/../m")

@@ -74,7 +74,7 @@ func (t *Target) makeStage() (*Stage, error) {
 			err = s.tree.Chmod(t.options.Access.Directory()) // chown may clear the setgid bit
 		}
 		if err != nil {
-			return nil, fmt.Errorf("give it to user %d, group %d: %w", o.UID, o.GID, err)
+			return nil, fmt.Errorf("change its owner to user %d, group %d: %w", o.UID, o.GID, err)
 		}
 	}
 	s.Path = filepath.Join(t.base.Name(), s.name)

@@ -88,7 +88,7 @@ func (t *Target) openGit(ctx context.Context) (err error) {
 func (t *Target) Current() *Marker {
 	r, reason := t.current()
 	if reason != "" {
-		t.log.Info(fmt.Sprintf("%s: not as a run left it, so it is replaced: %s", t.options.Dir, reason))
+		t.log.Info(fmt.Sprintf("%s: not as the last run left it, replacing it: %s", t.options.Dir, reason))
 	}
 	if r == nil {
 		return nil
@@ -112,7 +112,7 @@ func (t *Target) current() (*record, string) {
 		if all, err := names(tree); err == nil && !slices.ContainsFunc(all, func(name string) bool { return !t.keeps(name) }) {
 			return nil, ""
 		}
-		return nil, "its content is from elsewhere"
+		return nil, "it has no marker of an earlier clone"
 	}
 	if err != nil {
 		return nil, err.Error()

@@ -109,7 +109,7 @@ func (s *server) readFeatures(r *reply) (*advert, error) {
 			return a, nil
 		}
 	}
-	return nil, s.broken(r, "the server's list of features is endless")
+	return nil, s.broken(r, "the server's list of features is too long")
 }
 
 // parseRef parses a line of version 0: ID NAME.

@@ -129,7 +129,7 @@ func TestRefusedByHTTP(t *testing.T) {
 		"sha256":        {page(200, advertisement, "000eversion 2\n0019object-format=sha256\n0000"), failure.Unexpected, "uses SHA-256 object names, which initbox does not support", "", true},
 		"sha256, old":   {page(200, advertisement, string(pktline.Append(nil, id+id[:24]+" HEAD\x00side-band"))), failure.Unexpected, "uses SHA-256 object names", "", true},
 		"version 3":     {page(200, advertisement, "000eversion 3\n"), failure.Unexpected, "another version", "", false},
-		"endless":       {page(200, advertisement, "000eversion 2\n"+strings.Repeat("0009abcde", maxFeatures+1)), failure.Unexpected, "is endless", "", false},
+		"endless":       {page(200, advertisement, "000eversion 2\n"+strings.Repeat("0009abcde", maxFeatures+1)), failure.Unexpected, "is too long", "", false},
 		"to the moon":   {redirect("ftp://example.com/repo/info/refs?service=git-upload-pack"), failure.Unexpected, "a URL that is not http or https", "", true},
 		"to a page":     {redirect("/login?back=/repo"), failure.NoRepository, "redirected to something else", "login page", false},
 		"to nowhere":    {page(302, "", ""), failure.Unexpected, "redirected to an invalid URL", "", false},

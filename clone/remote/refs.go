@@ -64,7 +64,7 @@ func (s *server) list(ctx context.Context, k *keeper) error {
 		}
 		ref, ok := parseListed(line)
 		if size += len(line); !ok || size > maxListing {
-			return s.broken(r, "the server's list of references is malformed or endless")
+			return s.broken(r, "the server's list of references is malformed or too long")
 		}
 		if err := k.keep(ref); err != nil {
 			r.fail(nil)
@@ -106,7 +106,7 @@ func (s *server) each(f func(Ref) error) error {
 		ref, ok := parseRef(line)
 		shallow := strings.HasPrefix(string(line[:min(len(line), 8)]), "shallow ") // the repository's own
 		if size += len(line); !ok && !shallow || size > maxListing {
-			return s.broken(r, "the server's list of references is malformed or endless")
+			return s.broken(r, "the server's list of references is malformed or too long")
 		}
 		if ok && ref.Name != "capabilities^{}" { // of an empty repository
 			if err := f(ref); err != nil {

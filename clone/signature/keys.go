@@ -35,7 +35,7 @@ func ReadKeys(files []string) (Keys, error) {
 			if !errors.As(err, new(*os.PathError)) {
 				f.Text = "read the keys in " + name + ": " + err.Error()
 			}
-			f.Hint, f.Err = "is the Secret or ConfigMap mounted, and readable by this user?", err
+			f.Hint, f.Err = "is the Secret or ConfigMap mounted, and may this user read it?", err
 			return Keys{}, f
 		}
 		if err := k.add(content); err != nil {

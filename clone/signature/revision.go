@@ -39,10 +39,10 @@ func VerifyRevision(r Revision, keys Keys) (s Signer, kind plumbing.ObjectType, 
 		}
 		s, tagErr := Verify(raw, plumbing.TagObject, keys)
 		if tagErr == nil && id == r.Start && r.Tag != "" && tag.Name != r.Tag {
-			tagErr = refused(plumbing.TagObject, hinted("was made as "+failure.Printable(tag.Name)+", not as "+failure.Printable(r.Tag), "another tag was renamed: do not trust it"))
+			tagErr = refused(plumbing.TagObject, hinted("was made as "+failure.Printable(tag.Name)+", not as "+failure.Printable(r.Tag), "it may be another tag that was renamed: do not trust it"))
 		}
 		if tagErr == nil && !r.leads(tag.Object) {
-			tagErr = refused(plumbing.TagObject, hinted("points to a commit other than the server says", "do not trust the server"))
+			tagErr = refused(plumbing.TagObject, hinted("points to a commit other than the one that the server reported", "do not trust the server"))
 		}
 		if tagErr == nil {
 			return s, plumbing.TagObject, nil

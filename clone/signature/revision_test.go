@@ -50,7 +50,7 @@ func TestRevision(t *testing.T) {
 		"an unsigned tag":            {unsignedTag, plain, "unsigned", 0, "the tag is not signed"},
 		"under another name":         {signedTag, plain, "v9", 0, "the tag was made as v1, not as v9"},
 		"another commit":             {signedTag, signedCommit, "v1", commitKind, ""}, // which is signed itself
-		"another, unsigned commit":   {signedTag, keep(commitKind, append(r.commit(), "x"...)), "v1", 0, "the tag points to a commit other than the server says"},
+		"another, unsigned commit":   {signedTag, keep(commitKind, append(r.commit(), "x"...)), "v1", 0, "the tag points to a commit other than the one that the server reported"},
 		"a commit that did not come": {signedTag, gone, "v1", 0, "was not received"},
 	} {
 		s, kind, err := VerifyRevision(Revision{Start: tt.start, Commit: tt.commit, Tag: tt.tag, Objects: objects}, keys)

@@ -165,7 +165,7 @@ func hasNoModes(err error) bool {
 }
 
 func (t *Tree) notGiven(e *Entry, err error) error {
-	f := failure.New(failure.Local, "give %s to user %d, group %d: %v", e.printable(), t.Access.Owner.UID, t.Access.Owner.GID, err)
+	f := failure.New(failure.Local, "change the owner of %s to user %d, group %d: %v", e.printable(), t.Access.Owner.UID, t.Access.Owner.GID, err)
 	f.Hint, f.Err = "only root with the capability CHOWN may do so: run as that user instead, or set fsGroup in the Pod's securityContext", err
 	return f
 }

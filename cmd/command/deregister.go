@@ -10,7 +10,7 @@ func deregister(e *env) *cli.Command {
 	var state string
 	var try tryFlags
 	return &cli.Command{
-		Usage: "remove what register has announced, as in a preStop hook",
+		Usage: "deregister this Pod, as in a preStop hook",
 		Description: `Removes the entry that initbox register with the same --state has made, from the same
 server and with the same credentials, whose files are read again. In a preStop hook it
 runs before the application is stopped, so that the application gets no new requests.

@@ -130,7 +130,7 @@ func (w *waitFlags) checkMin(set bool, n int) error {
 	case !set:
 		return nil
 	case w.any:
-		return usagef("--any and --min exclude each other")
+		return usagef("--any and --min are mutually exclusive")
 	case w.min < 1:
 		return usagef("--min %d: that would wait for no target", w.min).hint(hint)
 	case w.min > n && n == 1:

@@ -175,7 +175,7 @@ func (g *gitFlags) flags() []cli.Flag {
 
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
-		onFlag("retry-auth", "retry also what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.retryAuth),
+		onFlag("retry-auth", "also retry what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.retryAuth),
 		durationFlag("attempt-timeout", "give up an attempt after so long without progress, 0 for never", categoryWait, &g.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
 	}, g.names.flags())
 }
@@ -381,7 +381,7 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	case !slices.Contains(kinds, string(o.Submodules)):
 		return usagef("--submodules: want %s, got %q", strings.Join(kinds, ", "), o.Submodules)
 	case len(g.sparse.Value()) > 0 && o.Patterns:
-		return usagef("--sparse and --sparse-pattern exclude each other").hint("a pattern /DIR/ stands for --sparse DIR")
+		return usagef("--sparse and --sparse-pattern are mutually exclusive").hint("a pattern /DIR/ stands for --sparse DIR")
 	case o.Filter != "" && o.Filter != "blob:none":
 		return usagef("--filter: want blob:none, got %q", o.Filter)
 	case o.MaxFiles < 0 || c.IsSet("max-files") && o.MaxFiles == 0:
@@ -389,7 +389,7 @@ func (g *gitFlags) checkRevision(c *cli.Context, o clone.Options) error {
 	case c.IsSet("max-size") && o.MaxSize == 0:
 		return usagef("--max-size 0: want a size such as 500Mi")
 	case o.Subdir != "" && o.GitDir != clone.GitRemove:
-		return usagef("--subdir and --git-dir %s exclude each other: git would report all other files as deleted", o.GitDir).
+		return usagef("--subdir and --git-dir %s are mutually exclusive: git would report all other files as deleted", o.GitDir).
 			hint("to have .git too, use --sparse " + o.Subdir)
 	}
 	if err := g.checkSparse(o); err != nil {
@@ -447,7 +447,7 @@ func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
 		}
 	}
 	if len(ways) > 1 {
-		return usagef("%s exclude each other: a request has one Authorization header", strings.Join(ways, " and "))
+		return usagef("%s are mutually exclusive: a request has one Authorization header", strings.Join(ways, " and "))
 	}
 	for flag, text := range map[string]string{"askpass-url": g.askpassURL, "github-app-url": g.appURL} {
 		if text == "" {

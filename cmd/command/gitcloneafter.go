@@ -70,7 +70,7 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	}
 	switch {
 	case g.config != "" && g.watch > 0:
-		return usagef("--config and --watch exclude each other").hint("give each repository to watch its own sidecar")
+		return usagef("--config and --watch are mutually exclusive").hint("give each repository to watch its own sidecar")
 	case g.config != "" && (g.touch != "" || g.webhookURL != ""):
 		return usagef("--touch and --webhook-url are for one commit, and --config clones several").hint("--output lists what was cloned")
 	case c.IsSet("parallel") && g.config == "":
@@ -129,7 +129,7 @@ func (a aftermath) write(e *env, r clone.Result) error {
 	return nil
 }
 
-const writableHint = "is the volume mounted, writable for this user and not full?"
+const writableHint = "is the volume mounted, writable by this user and not full?"
 
 // writeResult writes a result, or several, as JSON.
 func writeResult(e *env, output string, result any) error {

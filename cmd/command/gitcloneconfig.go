@@ -55,7 +55,7 @@ func (g *gitFlags) readConfig(c *cli.Context, e *env) ([]clone.Options, error) {
 		clones = append(clones, o)
 	}
 	if outer, inner := overlapping(clones); outer != "" {
-		return nil, usagef("--config %s: %s and %s overlap, and each clone replaces all of its directory", g.config, outer, inner)
+		return nil, usagef("--config %s: %s and %s overlap, and each clone replaces the whole of its directory", g.config, outer, inner)
 	}
 	return clones, nil
 }

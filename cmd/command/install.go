@@ -167,7 +167,7 @@ func installFailure(dir string, err error) error {
 		{fs.ErrExist, "something else has that name and is not replaced: remove it, choose another directory, or call initbox NAME"},
 		{syscall.ENOTDIR, "give the directory, not the file: initbox install /tools makes /tools/initbox"},
 		{syscall.EROFS, "is it a volume, and mounted without readOnly? The container's own file system may be read-only"},
-		{fs.ErrPermission, fmt.Sprintf("user %d may not write there: an emptyDir is writable for every user, other volumes need fsGroup in the Pod's securityContext", os.Getuid())},
+		{fs.ErrPermission, fmt.Sprintf("user %d may not write there: an emptyDir is writable by every user, other volumes need fsGroup in the Pod's securityContext", os.Getuid())},
 		{syscall.ENOSPC, "the volume is full: is the sizeLimit of the emptyDir larger than the program?"},
 		{syscall.EDQUOT, "the volume's quota is used up"},
 	} {

@@ -39,7 +39,7 @@ func (e *env) targets(c *cli.Context, example string) (targets, command []string
 	targets, after, ended := arguments(c)
 	switch {
 	case c.Bool(flagFromK8sWaitFor) && c.Bool(flagFromKubernetesEntrypoint):
-		return nil, nil, usagef("--%s and --%s exclude each other", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
+		return nil, nil, usagef("--%s and --%s are mutually exclusive", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
 	case c.Bool(flagFromK8sWaitFor):
 		line, err := translate.K8sWaitFor(after, environment)
 		if err != nil {

@@ -50,7 +50,7 @@ func openProbe(text string) (*startupProbe, error) {
 func (p *startupProbe) ready() (err error) {
 	if p.file != "" {
 		if err := atomicfile.Write(p.file, nil, 0o644); err != nil {
-			return failure.WithHint(fmt.Errorf("create the --startup-probe file: %w", err), "is the volume mounted, and writable for this user?")
+			return failure.WithHint(fmt.Errorf("create the --startup-probe file: %w", err), "is the volume mounted, and writable by this user?")
 		}
 	}
 	if p.port == "" {

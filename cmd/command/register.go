@@ -42,7 +42,7 @@ const (
 func registerCommand(e *env) *cli.Command {
 	var r registerFlags
 	return &cli.Command{
-		Usage:       "announce this Pod to a server, once, however often it runs",
+		Usage:       "register this Pod with a server, once, however often it runs",
 		Description: describeRegister(),
 		Flags:       r.flags(),
 		Action: func(c *cli.Context) error {
@@ -209,7 +209,7 @@ func (s *serverFlags) server() (register.Server, error) {
 		return o, usagef("--user and --password-file go together")
 	}
 	if s.user != "" && s.tokenFile != "" {
-		return o, usagef("--user and --token-file exclude each other")
+		return o, usagef("--user and --token-file are mutually exclusive")
 	}
 	if s.tls.KeyFile != "" && s.tls.CertFile == "" {
 		return o, usagef("--key-file needs --cert-file")
@@ -343,13 +343,13 @@ func (r *registerFlags) check(c *cli.Context) error {
 		return err
 	}
 	if bodies := given("field", "json", "body-template"); len(bodies) > 1 {
-		return usagef("%s exclude each other", strings.Join(bodies, " and "))
+		return usagef("%s are mutually exclusive", strings.Join(bodies, " and "))
 	}
 	if c.IsSet("content-type") && r.bodyTemplate == "" {
 		return usagef("--content-type: only with --body-template")
 	}
 	if c.IsSet("field-file") && given("json", "body-template") != nil {
-		return usagef("--field-file is for a form, and excludes --json and --body-template")
+		return usagef("--field-file is for a form, and cannot be combined with --json or --body-template")
 	}
 	for flag, url := range map[string]string{"heartbeat-method": r.heartbeatURL, "deregister-method": r.leaveURL} {
 		if c.IsSet(flag) && url == "" {

@@ -227,13 +227,13 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 	case stdin > 1:
 		return usagef("stdin can be read only once, and is given %d times", stdin)
 	case r.looking(c) > 1:
-		return usagef("--list-inputs, --explain, and --dry-run or --diff exclude each other")
+		return usagef("--list-inputs, --explain, and --dry-run or --diff are mutually exclusive")
 	case r.exitCode && !r.dryRun && !r.diff:
 		return usagef("--exit-code: only with --diff or --dry-run")
 	case r.atomicDir && r.prune:
-		return usagef("--atomic-dir and --prune exclude each other: each run writes a new directory")
+		return usagef("--atomic-dir and --prune are mutually exclusive: each run writes a new directory")
 	case r.atomicDir && r.noOverwrite:
-		return usagef("--atomic-dir and --no-overwrite exclude each other: each run writes a new directory")
+		return usagef("--atomic-dir and --no-overwrite are mutually exclusive: each run writes a new directory")
 	}
 	return nil
 }

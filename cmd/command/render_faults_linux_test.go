@@ -10,7 +10,7 @@ import (
 	"initbox/test/servers"
 )
 
-// TestRenderFaults has disks and rights fail under a tree that is there already.
+// TestRenderFaults has disks and rights fail under a tree that is already there.
 // The error says why, and nothing has changed.
 func TestRenderFaults(t *testing.T) {
 	if os.Getuid() != 0 {

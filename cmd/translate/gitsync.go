@@ -110,7 +110,7 @@ func (s *gitSync) url() string {
 	case user == "" && (variable != "" || s.given("password-file")):
 		s.fail("a password needs --username")
 	case variable != "" && s.given("password-file"):
-		s.fail("--password-file and $%s exclude each other", variable)
+		s.fail("--password-file and $%s are mutually exclusive", variable)
 	case user != "" && s.given("password-file"):
 		s.add("user", user)
 	case variable != "" && (scheme == "http" || scheme == "https"):
@@ -167,7 +167,7 @@ func (s *gitSync) revision() {
 	case branch != "" && (rev == "" || rev == "HEAD"):
 		s.add("ref", branch)
 	case branch != "":
-		s.fail("--branch and --rev exclude each other: use --ref instead of both")
+		s.fail("--branch and --rev are mutually exclusive: use --ref instead of both")
 	case rev != "":
 		s.add("ref", rev)
 	}

@@ -54,7 +54,7 @@ func TestK8sWaitFor(t *testing.T) {
 		{"job", nil, "!want pod|job|service NAME"},
 		{"pod|-A|-lapp=x", nil, "!cannot translate the kubectl flag -A"},
 		{"job|migrate|-n", nil, "!--namespace needs a value"},
-		{"job|migrate|-lx=y", nil, "!a name and a selector exclude each other"},
+		{"job|migrate|-lx=y", nil, "!a name and a selector are mutually exclusive"},
 	} {
 		line, err := K8sWaitFor(strings.Split(tt.args, "|"), environment(tt.env...))
 		checkTranslation(t, tt.args+" "+strings.Join(tt.env, " "), line.Arguments, err, tt.want)

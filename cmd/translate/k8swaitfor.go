@@ -51,7 +51,7 @@ func K8sWaitFor(args []string, env Environment) (Line, error) {
 	}
 	selected := objects.selector+objects.fieldSelector != ""
 	if len(names) > 0 && selected {
-		return Line{}, errors.New("a name and a selector exclude each other")
+		return Line{}, errors.New("a name and a selector are mutually exclusive")
 	}
 	objects.kind = as.kind
 	if len(names) == 0 {

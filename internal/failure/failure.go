@@ -149,7 +149,7 @@ func classOf(err error) *Failure {
 			return withHint(f, "does the query wait for a lock, or take longer than an attempt may (--attempt-timeout)?")
 		}
 		if hung.Doing != "" && !strings.HasPrefix(hung.Doing, "connecting to ") {
-			return withHint(f, "the server hangs, or something else listens there: is it the right port, with TLS or without as the server wants it? look at its log")
+			return withHint(f, "the server hangs, or something else listens there: is it the right port, and does the server expect TLS on it? look at its log")
 		}
 		return withHint(f, "packets are dropped or the server hangs: look for a NetworkPolicy, a firewall or an overloaded server")
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -187,10 +187,10 @@ func classOf(err error) *Failure {
 }
 
 // AcceptHint is the hint for a server that accepts a connection and then closes it.
-const AcceptHint = "a proxy or load balancer accepts before its server is there: are there ready endpoints behind it?"
+const AcceptHint = "a proxy or load balancer accepts connections before its server is ready: are there ready endpoints behind it?"
 
 // closedHint is the hint for a server that closes the connection after a request.
-const closedHint = "is it the right port, with TLS or without as the server wants it? " + AcceptHint
+const closedHint = "is it the right port, and does the server expect TLS on it? " + AcceptHint
 
 // certificateHint is the hint for a server that ends the TLS handshake.
 const certificateHint = "does the server ask for a client certificate? see --cert-file and --key-file"

@@ -63,7 +63,7 @@ func TestHTTP(t *testing.T) {
 		{&url.Error{URL: "http://api:8080/", Err: proxy}, Refused, "the proxy: connection refused", true},
 		{&url.Error{URL: "http://other/", Err: &Failure{Class: Unexpected, Text: "redirected", Elsewhere: true}}, Unexpected, "redirected", true},
 		{&url.Error{URL: "http://api:8080/", Err: errors.New(`net/http: HTTP/1.x transport connection broken: malformed HTTP response "hunter2"`)}, Unexpected, "the answer is not HTTP", false},
-		{&url.Error{URL: "http://api:8080/", Err: errors.New(`failed to parse Location header "hunter2"`)}, Unexpected, "redirected to what is not a URL", false},
+		{&url.Error{URL: "http://api:8080/", Err: errors.New(`failed to parse Location header "hunter2"`)}, Unexpected, "redirected to an invalid URL", false},
 		{&url.Error{URL: "http://api:8080/", Err: errors.New(`a new way to say "hunter2"`)}, Unexpected, "a new way to say …", false},
 	} {
 		f := Of(HTTP(tt.err, here))

@@ -18,13 +18,13 @@ func Status(status int) *Failure {
 		f.Class = Authentication
 		f.Hint = "are the credentials right? give them with --token-file, or --user and --password-file"
 	case status == http.StatusBadRequest:
-		f.Hint = "does the server want TLS (https://) on this port?"
+		f.Hint = "does the server expect TLS (https://) on this port?"
 	case status == http.StatusNotFound:
 		f.Hint = "is the path right?"
 	case status == http.StatusBadGateway || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout:
-		f.Hint = "the server, or a proxy in front of it, says that it is not ready: look at its log"
+		f.Hint = "the server, or a proxy in front of it, reports that it is not ready: look at its log"
 	case status >= 500:
-		f.Hint = "the server fails: look at its log"
+		f.Hint = "the server failed: look at its log"
 	}
 	f.Text = strings.TrimRight(f.Text, " ")
 	return f
@@ -45,7 +45,7 @@ func elsewhere(err error, host string, failed error) error {
 		return failed
 	case errors.As(err, &proxy) && proxy.Op == "proxyconnect":
 		f.Text = "the proxy: " + f.Text
-		f.Hint = "is it the right one? HTTP_PROXY and HTTPS_PROXY name it, if no flag does; what is named in NO_PROXY is reached without"
+		f.Hint = "is it the right proxy? HTTP_PROXY and HTTPS_PROXY name it unless a flag does; hosts in NO_PROXY are reached directly"
 	case errors.As(err, &urlErr):
 		last, parseErr := url.Parse(urlErr.URL)
 		if parseErr != nil || last.Host == host || last.Host == "" {
@@ -85,7 +85,7 @@ func ofHTTP(err error) error {
 		f.Hint = closedHint
 		return f
 	case strings.Contains(text, "Location header"):
-		return New(Unexpected, "redirected to what is not a URL")
+		return New(Unexpected, "redirected to an invalid URL")
 	case strings.Contains(text, "client conn could not be established") && (urlErr == nil || !strings.HasPrefix(urlErr.URL, "http://")):
 		// All that HTTP/2's client says when the server refuses its certificate.
 		f := New(Reset, "connection closed by the server")
@@ -95,7 +95,7 @@ func ofHTTP(err error) error {
 		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "),
 		strings.HasPrefix(text, "connection error: "), strings.HasPrefix(text, "stream error: "): // the names of HTTP/2's errors come after
 		f := New(Unexpected, NotHTTP)
-		f.Hint = "is it the right port? does the server want TLS (https://) or HTTP/2 (--h2c)?"
+		f.Hint = "is it the right port? does the server expect TLS (https://) or HTTP/2 (--h2c)?"
 		return f
 	}
 	f.Text = quoted().ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret

@@ -120,7 +120,7 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 
 // oneLine is the failure of a password or a token with several lines, which probably is another file.
 func oneLine(file string) error {
-	return &failure.Failure{Class: failure.Local, Text: "the password or token in " + file + " has a line break in it", Hint: "is it the right file? a line break at its end does no harm"}
+	return &failure.Failure{Class: failure.Local, Text: "the password or token in " + file + " has a line break in it", Hint: "is it the right file? a line break at its end is ignored"}
 }
 
 // AddHeader adds a line such as "Accept: text/plain". Its errors do not quote the line.

@@ -67,7 +67,7 @@ func unexpanded(text string) error {
 	case !found || strings.Contains(text, "@"):
 		return nil
 	case !closed || name == "" || strings.Trim(name, nameCharacters) != "":
-		return errors.New("the URL has $(…) as its host or port, which nothing replaces")
+		return errors.New("the URL has $(…) as its host or port, which was not replaced")
 	}
 	return fmt.Errorf("the URL contains $(%s), which Kubernetes did not replace: the container has no such variable; the variables of a Service are set only if it existed before the Pod, in the same namespace", name)
 }

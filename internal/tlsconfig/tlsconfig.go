@@ -84,7 +84,7 @@ func (o Options) Load() (*tls.Config, error) {
 // verifyChain verifies certs as crypto/tls does, except for the name.
 func verifyChain(certs []*x509.Certificate, roots *x509.CertPool) error {
 	if len(certs) == 0 {
-		return errors.New("the server shows no certificate")
+		return errors.New("the server presented no certificate")
 	}
 	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, cert := range certs[1:] {

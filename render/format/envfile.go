@@ -68,11 +68,11 @@ func envValue(v any) (string, error) {
 	case nil:
 		return "", envError("there is no value")
 	case map[string]any:
-		return "", envError("a map is no value for a variable: name its keys one by one")
+		return "", envError("a map cannot be the value of a variable: name its keys one by one")
 	case []any:
-		return "", envError("a list is no value for a variable: join it to a string")
+		return "", envError("a list cannot be the value of a variable: join it to a string")
 	}
-	return "", envError(fmt.Sprintf("a %T is no value for a variable", v))
+	return "", envError(fmt.Sprintf("a %T cannot be the value of a variable", v))
 }
 
 // envError is the cause in an error of [WriteEnvFile].
@@ -85,7 +85,7 @@ func checkEnv(name, value string) error {
 	cr := strings.Index(value, "\r\n")
 	switch {
 	case !envName().MatchString(name), name == ".", strings.HasPrefix(name, ".."):
-		return envError("not the name of an environment variable: letters, digits, _, - and . are, but no digit first")
+		return envError("not the name of an environment variable: want letters, digits, _, - and ., and no digit first")
 	case len(name) > envNameMax:
 		return envError(fmt.Sprintf("the name is longer than the %d bytes that Kubernetes allows", envNameMax))
 	case value == "":

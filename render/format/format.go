@@ -72,7 +72,7 @@ func Named(name string) (*Format, error) {
 	if s := suggest.Closest(name, names); s != "" {
 		return nil, fmt.Errorf("no such format: %s; did you mean %s?", name, s)
 	}
-	return nil, fmt.Errorf("no such format: %s; there are %s", name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("no such format: %s; the formats are %s", name, strings.Join(names, ", "))
 }
 
 // Names returns the names of all formats.

@@ -42,7 +42,7 @@ func ReadSchema(data []byte) (s *Schema, err error) {
 		return nil, &Error{Text: "not a JSON Schema: it is of type " + typeOf(raw) + ", not object"}
 	}
 	if at, word := misspelt(raw); word != "" {
-		return nil, &Error{Text: "the schema has " + at + ", which means nothing: did you mean " + word + "?"}
+		return nil, &Error{Text: "the schema has " + at + ", which is not a keyword: did you mean " + word + "?"}
 	}
 	if at := endless(raw); at != "" {
 		return nil, &Error{Text: "the schema at " + at + " refers to itself endlessly"}
@@ -144,7 +144,7 @@ func (w *schemaWalk) check(schema, doc any, pointer string, depth int) {
 		return
 	}
 	if schema == false {
-		w.add(pointer, "must not be there")
+		w.add(pointer, "is not allowed")
 	}
 	s, ok := schema.(map[string]any)
 	if !ok {

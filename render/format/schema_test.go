@@ -75,7 +75,7 @@ func TestSchemaWords(t *testing.T) {
 		{`{"propertyNames": {"maxLength": 3}}`, "{hunter2: 1}", "it violates the schema"},
 		{`{"unevaluatedProperties": false}`, "{a: hunter2}", "it violates not of the schema"},
 		{`{"multipleOf": 2}`, "3", "it violates multipleOf of the schema"},
-		{`{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"p": {"type": "integer"}}, "items": [{"$ref": "#/definitions/p"}], "additionalItems": false}`, "[x, 1]", "/0: is of type string, not integer; /1: must not be there"},
+		{`{"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"p": {"type": "integer"}}, "items": [{"$ref": "#/definitions/p"}], "additionalItems": false}`, "[x, 1]", "/0: is of type string, not integer; /1: is not allowed"},
 		{`{"const": null}`, "a", "is not null"},
 		{`{"type": "null"}`, "~", ""},
 		{`{"$defs": {"a": {"$anchor": "x", "type": "string"}}, "$ref": "#x"}`, "1", "is of type integer, not string"},
@@ -121,9 +121,9 @@ func TestReadSchema(t *testing.T) {
 // TestSchemaMisspelt pins that a keyword in another case is an error, and a name that looks like one is not.
 func TestSchemaMisspelt(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"AllOf": [{"$ref": "#"}]}`:                             "the schema has #/AllOf, which means nothing: did you mean allOf?",
-		`{"$defs": {"Type": {"items": {"Not": {"$ref": "#"}}}}}`: "the schema has #/$defs/Type/items/Not, which means nothing: did you mean not?",
-		`{"anyOf": [{}, {"minlength": 1}]}`:                      "the schema has #/anyOf/1/minlength, which means nothing: did you mean minLength?",
+		`{"AllOf": [{"$ref": "#"}]}`:                             "the schema has #/AllOf, which is not a keyword: did you mean allOf?",
+		`{"$defs": {"Type": {"items": {"Not": {"$ref": "#"}}}}}`: "the schema has #/$defs/Type/items/Not, which is not a keyword: did you mean not?",
+		`{"anyOf": [{}, {"minlength": 1}]}`:                      "the schema has #/anyOf/1/minlength, which is not a keyword: did you mean minLength?",
 		`{"properties": {"Type": {}, "REQUIRED": {"type": "null"}}, "const": {"Not": 1}, "x-own": {"Not": 1}}`: "",
 	} {
 		_, err := ReadSchema([]byte(text))

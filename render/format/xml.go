@@ -47,9 +47,9 @@ func checkXML(data []byte) error {
 			in := len(open) - 1
 			switch {
 			case in < 0:
-				wrong = "an end tag without its element"
+				wrong = "an end tag without a start tag"
 			case open[in].name != token.Name:
-				wrong = fmt.Sprintf("an end tag that is not that of the element that begins on line %d", open[in].line)
+				wrong = fmt.Sprintf("an end tag that does not match the element that begins on line %d", open[in].line)
 			default:
 				open = open[:in]
 			}
@@ -113,7 +113,7 @@ var xmlCauses = []struct{ contains, text string }{
 	{"unexpected EOF", "the file ends in the middle of an element"},
 	{"expected element name", "a < that begins no element: it is written &lt; in text"},
 	{"character entity", "an & that begins no entity known here: it is written &amp; in text"},
-	{"expected /> in element", "a / in a tag that > does not follow"},
+	{"expected /> in element", "a / in a tag without a > after it"},
 	{"attribute name in element", "an attribute's name is expected here"},
 	{"without =", "an attribute without a value"},
 	{"attribute value", "an attribute's value without quotes"},
@@ -125,8 +125,8 @@ var xmlCauses = []struct{ contains, text string }{
 	{"in comment", "a -- in a comment"},
 	{"<![", "a malformed CDATA section"},
 	{"unsupported version", "not XML 1.0"},
-	{"charset", "the encoding that it declares is not known here"},
-	{"encoding", "the encoding that it declares is not known here"},
+	{"charset", "the declared encoding is not supported"},
+	{"encoding", "the declared encoding is not supported"},
 	{"target name", "a malformed processing instruction"},
 	{"invalid characters between", "something follows the name in an end tag"},
 	{"invalid XML name", "not a name"},

@@ -206,10 +206,10 @@ var yamlCauses = []struct {
 	{"expected node content", "a value is expected here", 1},
 	{"unknown escape", "an unknown escape in a string in double quotes", 0},
 	{"hexdecimal number", "not a hexadecimal number in an escape", 0},
-	{"unknown anchor", "an alias whose anchor is not there", -1},
+	{"unknown anchor", "an alias whose anchor does not exist", -1},
 	{"contains itself", "an anchor whose value contains itself", -1},
 	{"excessive aliasing", "aliases expand to too much", -1},
-	{"cannot decode", "a value is not what its tag says", -1},
+	{"cannot decode", "a value does not match its tag", -1},
 	{"invalid base64", "a !!binary value is not base64", -1},
 	{"invalid map key", "a key that is a list or a map: does {{ need quotes?", -1},
 	{"map merge requires", "<< needs a map, or a list of maps", -1},
@@ -220,7 +220,7 @@ var yamlCauses = []struct {
 	{"<document start>", "a --- is expected here: something follows the value", 1},
 	{"incompatible YAML document", "an unsupported version in %YAML", 1},
 	{"undefined tag handle", "an undefined tag", 1},
-	{"tab character", "a tab where YAML wants spaces", 0},
+	{"tab character", "a tab where YAML requires spaces", 0},
 }
 
 var (
@@ -264,7 +264,7 @@ func yamlError(data []byte, err error) error {
 	if i := e.Line - 1; i >= 0 && i < len(lines) {
 		indent := lines[i][:len(lines[i])-len(bytes.TrimLeft(lines[i], " \t"))]
 		if tab := bytes.IndexByte(indent, '\t'); tab >= 0 {
-			return &Error{Line: e.Line, Column: tab + 1, Text: "a tab in the indentation; YAML wants spaces"}
+			return &Error{Line: e.Line, Column: tab + 1, Text: "a tab in the indentation; YAML requires spaces"}
 		}
 	}
 	return e

@@ -77,7 +77,7 @@ func replaceText(s, old, new string, n int) (string, error) {
 // defaultText returns its first argument if it is a string, otherwise the second one.
 func defaultText(args ...any) (string, error) {
 	if len(args) == 0 {
-		return "", errors.New("default: want a value and what to use instead")
+		return "", errors.New("default: want a value and a fallback")
 	}
 	if s, ok := args[0].(string); ok {
 		return s, nil
@@ -86,9 +86,9 @@ func defaultText(args ...any) (string, error) {
 		if s, ok := args[1].(string); ok {
 			return s, nil
 		}
-		return "", errors.New("default: what to use instead is no text: put it in quotes")
+		return "", errors.New("default: the fallback is not a text: put it in quotes")
 	}
-	return "", errors.New("default: the value is missing, and there is nothing to use instead")
+	return "", errors.New("default: the value is missing, and there is no fallback")
 }
 
 func isTrue(s string) bool {

@@ -43,8 +43,8 @@ var patterns = sync.OnceValue(func() (p struct {
 	p.calling = regexp.MustCompile(`(?s)^error calling (\w+): (.*)$`)
 	p.messages = []message{
 		{regexp.MustCompile(`^wrong type for value; expected (.+); got (.+)$`), "is of type $2, where $1 is needed", "toString, int64 and the like convert"},
-		{regexp.MustCompile(`^invalid value; expected (.+)$`), "is null, where $1 is needed", `give what to use instead: {{.Values.name | default "value"}}`},
-		{regexp.MustCompile(`^nil pointer evaluating interface \{\}\.(.+)$`), "there is nothing of which to take $1", "is what it is taken from missing?"},
+		{regexp.MustCompile(`^invalid value; expected (.+)$`), "is null, where $1 is needed", `give a default: {{.Values.name | default "value"}}`},
+		{regexp.MustCompile(`^nil pointer evaluating interface \{\}\.(.+)$`), "there is no value to take $1 from", "is the value before it missing, or misspelt?"},
 		{regexp.MustCompile(`^template "(.*)" not defined$`), `there is no template "$1"`, ""},
 		{regexp.MustCompile(`(?s)^range can't iterate over .*$`), "range needs a list, a map or a number", ""},
 	}

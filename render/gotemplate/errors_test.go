@@ -24,9 +24,9 @@ func TestErrors(t *testing.T) {
 		{`{{$x}}`, `t:1: undefined variable "$x"`, "declare it"},
 		{`{{end}}`, `t:1: unexpected {{end}}`, "more {{end}}"},
 		{`{{fail "no luck"}}`, "t:1:3: no luck", ""},
-		{`{{lookup "v1" "Pod" "" ""}}`, "t:1:3: lookup asks a cluster, which render does not", "wait-for-service"},
-		{`{{resolve "db"}}`, "t:1:3: resolve asks the DNS, which is not allowed", "--resolve"},
-		{`{{getHostByName "db"}}`, "t:1:3: resolve asks the DNS, which is not allowed", "--resolve"},
+		{`{{lookup "v1" "Pod" "" ""}}`, "t:1:3: lookup queries a cluster, which render does not do", "wait-for-service"},
+		{`{{resolve "db"}}`, "t:1:3: resolve queries the DNS, which is not allowed", "--resolve"},
+		{`{{getHostByName "db"}}`, "t:1:3: resolve queries the DNS, which is not allowed", "--resolve"},
 		{`{{upper .Values.port}}`, "t:1:9: is of type int, where string is needed", "toString"},
 		{`{{upper .Values.null}}`, "t:1:9: is null, where string is needed", "default"},
 		{`{{trunc 3}}`, "t:1:3: wrong number of args for trunc: want 2 got 1", ""},
@@ -35,12 +35,12 @@ func TestErrors(t *testing.T) {
 		{`{{define "label"}}x{{end}}{{include "lable" .}}`, `t:1:29: there is no template "lable"`, `did you mean "label"?`},
 		{`{{template "nope"}}`, `t:1:12: there is no template "nope"`, ""},
 		{"{{define \"p\"}}\n{{fail \"inner\"}}{{end}}{{include \"p\" .}}", "t:2:3: inner", ""},
-		{`{{tpl "{{" .}}`, "t:1:3: in the text that tpl is given: 1: unclosed action", ""},
-		{`{{tpl "{{fail \"x\"}}" .}}`, "t:1:3: in the text that tpl is given: 1:3: x", ""},
+		{`{{tpl "{{" .}}`, "t:1:3: in the text given to tpl: 1: unclosed action", ""},
+		{`{{tpl "{{fail \"x\"}}" .}}`, "t:1:3: in the text given to tpl: 1:3: x", ""},
 		{`{{.Values.name.x}}`, "t:1:3: .Values.name.x: there is no x in a text", ""},
-		{`{{index .Values.name "x"}}`, "t:1:3: index: a list is indexed with a text", ""},
-		{`{{index .Values 1}}`, "t:1:3: index: a map is indexed with an integer", ""},
-		{`{{.Values.name "x"}}`, "t:1:3: .Values.name has arguments, but is no function", ""},
+		{`{{index .Values.name "x"}}`, "t:1:3: index: a list cannot be indexed with a text", ""},
+		{`{{index .Values 1}}`, "t:1:3: index: a map cannot be indexed with an integer", ""},
+		{`{{.Values.name "x"}}`, "t:1:3: .Values.name has arguments, but is not a function", ""},
 		{`{{range .Values.name}}{{end}}`, "t:1:9: range needs a list, a map or a number", ""},
 		{`{{print .Values.null}}`, "t:1:3: print: null is printed", ""},
 		{`{{required 1 .Values.x}}`, "t:1:3: required: an integer, where a message is needed", ""},
@@ -65,7 +65,7 @@ func TestWhy(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{required "set the level" .Values.level}}`: "t:1:3: .Values.level is missing: set the level",
 		`{{.Values.null}}`:                           "t:1:3: .Values.null is missing: it is null",
-		`{{.Release.Name}}`:                          "t:1:3: .Release.Name is missing: Helm has it, render has not: make it a value, and write .Values.Release.Name",
+		`{{.Release.Name}}`:                          "t:1:3: .Release.Name is missing: Helm has it, render does not: make it a value, and write .Values.Release.Name",
 	} {
 		if _, err := render(t, engine.Options{}, text); fmt.Sprint(err) != want {
 			t.Errorf("%s: got %v, want %s", text, err, want)
@@ -231,7 +231,7 @@ func TestDockerize(t *testing.T) {
 		`{{ .Env.NO }}`:           "t:1:4: .Env.NO is missing",
 		`{{ exists "/etc/x" }}`:   "t:1:4: exists looks at .Files, not at the machine",
 		`{{ loop 0 10 0 }}`:       "t:1:4: loop: does not end, or not soon",
-		`{{ default .Env.NO }}`:   "t:1:4: default: the value is missing, and there is nothing to use instead",
+		`{{ default .Env.NO }}`:   "t:1:4: default: the value is missing, and there is no fallback",
 		`{{ jsonQuery "{}" "a"}}`: "t:1:4: jsonQuery: there is no a",
 	} {
 		if _, err := render(t, engine.Options{Compat: "dockerize"}, text); fmt.Sprint(err) != want {

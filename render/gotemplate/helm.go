@@ -128,15 +128,15 @@ func fail(message string) (string, error) { return "", &engine.Error{Text: messa
 
 func lookup(args ...any) (any, error) {
 	return nil, &engine.Error{
-		Text: "lookup asks a cluster, which render does not",
-		Fix:  "wait for the object with wait-for-service, or mount it, and give what it holds as values",
+		Text: "lookup queries a cluster, which render does not do",
+		Fix:  "wait for the object with wait-for-service, or mount it, and give its content as values",
 	}
 }
 
 // lookupHost is the function resolve: the addresses of a host name.
 func (w *worker) lookupHost(host string) ([]string, error) {
 	if w.e.data.Resolve == nil {
-		return nil, &engine.Error{Text: "resolve asks the DNS, which is not allowed", Fix: "allow it with --resolve"}
+		return nil, &engine.Error{Text: "resolve queries the DNS, which is not allowed", Fix: "allow it with --resolve"}
 	}
 	addrs, err := w.e.data.Resolve(w.ctx, host)
 	switch {

@@ -143,7 +143,7 @@ func foreign(s *site, i int) string {
 	if i == 0 && s.ref.known && len(s.ref.keys) == len(s.keys) {
 		switch s.keys[0] {
 		case "Release", "Chart", "Capabilities", "Subcharts":
-			return "Helm has it, render has not: make it a value, and write .Values." + strings.Join(s.keys, ".")
+			return "Helm has it, render does not: make it a value, and write .Values." + strings.Join(s.keys, ".")
 		}
 	}
 	return ""
@@ -234,7 +234,7 @@ func element(value, key any) (any, bool, error) {
 	switch v.Kind() {
 	case reflect.Map:
 		if !k.IsValid() || !k.Type().ConvertibleTo(v.Type().Key()) || (k.Kind() == reflect.String) != (v.Type().Key().Kind() == reflect.String) && v.Type().Key().Kind() != reflect.Interface {
-			return nil, false, fmt.Errorf("a map is indexed with %s", kindOf(key))
+			return nil, false, fmt.Errorf("a map cannot be indexed with %s", kindOf(key))
 		}
 		element := v.MapIndex(k.Convert(v.Type().Key()))
 		if !element.IsValid() {
@@ -243,7 +243,7 @@ func element(value, key any) (any, bool, error) {
 		return element.Interface(), true, nil
 	case reflect.Slice, reflect.Array, reflect.String:
 		if !k.CanInt() {
-			return nil, false, fmt.Errorf("a list is indexed with %s", kindOf(key))
+			return nil, false, fmt.Errorf("a list cannot be indexed with %s", kindOf(key))
 		}
 		if i := k.Int(); i < 0 || i >= int64(v.Len()) {
 			return nil, false, nil
@@ -270,7 +270,7 @@ func (w *worker) method(id int64, value any, args ...any) (any, error) {
 	}
 	m := v.MethodByName(s.function)
 	if !m.IsValid() {
-		return w.instead(&engine.Error{Position: s.position(), Text: fmt.Sprintf("%s has arguments, but is no function", s.text())})
+		return w.instead(&engine.Error{Position: s.position(), Text: fmt.Sprintf("%s has arguments, but is not a function", s.text())})
 	}
 	result, err := callFunction(m, args)
 	if missing := (*fileMissing)(nil); errors.As(err, &missing) {

@@ -221,7 +221,7 @@ func (w *worker) tick() (string, error) { return "", w.charge(1) }
 func (w *worker) charge(n int64) error {
 	w.steps += n
 	if w.steps > w.e.options.Steps {
-		return &engine.Error{Text: fmt.Sprintf("the template does not end within %d steps", w.e.options.Steps), Fix: "is there a loop over too much?"}
+		return &engine.Error{Text: fmt.Sprintf("the template does not end within %d steps", w.e.options.Steps), Fix: "does a loop have too many iterations?"}
 	}
 	if w.steps-w.checked >= 256 {
 		w.checked = w.steps
@@ -334,7 +334,7 @@ func within(s *site, err error) error {
 		if e.Line > 0 {
 			at = strings.TrimPrefix(e.Position.String(), textName+":") + ": "
 		}
-		return &engine.Error{Position: s.position(), Text: "in the text that tpl is given: " + at + e.Text, Fix: e.Fix, Err: e.Err}
+		return &engine.Error{Position: s.position(), Text: "in the text given to tpl: " + at + e.Text, Fix: e.Fix, Err: e.Err}
 	}
 	return err
 }

@@ -64,10 +64,10 @@ func (p podOf) memMiB(percent ...any) (int64, error) {
 	share := 100.0
 	switch {
 	case len(percent) > 1:
-		return 0, errors.New("memMiB takes one number of percent at most")
+		return 0, errors.New("memMiB takes at most one percentage")
 	case len(percent) == 1:
 		if _, err := fmt.Sscanf(text(percent[0])+"\n", "%g\n", &share); err != nil || share <= 0 || share > 100 {
-			return 0, fmt.Errorf("want a number of percent, up to 100, got %q", text(percent[0]))
+			return 0, fmt.Errorf("want a percentage up to 100, got %q", text(percent[0]))
 		}
 	}
 	limit, err := p.limit("memory")

@@ -26,7 +26,7 @@ func text(value any) string {
 	return fmt.Sprint(value)
 }
 
-var errNUL = errors.New("the value holds a NUL byte, which cannot be quoted")
+var errNUL = errors.New("the value contains a NUL byte, which cannot be quoted")
 
 // ShellQuote returns value as one word of a POSIX shell (XCU 2.2.2).
 func ShellQuote(value any) (string, error) {
@@ -45,7 +45,7 @@ func SQLQuote(value any) (string, error) {
 	case strings.IndexByte(s, 0) >= 0:
 		return "", errNUL
 	case strings.IndexByte(s, '\\') >= 0:
-		return "", errors.New("the value holds a backslash, which PostgreSQL and MySQL read differently; write the literal for the one that it is")
+		return "", errors.New("the value contains a backslash, which PostgreSQL and MySQL read differently; write the literal for the one in use")
 	}
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'", nil
 }
@@ -54,7 +54,7 @@ func SQLQuote(value any) (string, error) {
 func JSONQuote(value any) (string, error) {
 	s := text(value)
 	if !utf8.ValidString(s) {
-		return "", errors.New("the value is not UTF-8, which JSON is")
+		return "", errors.New("the value is not UTF-8, which JSON requires")
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -70,7 +70,7 @@ func JSONQuote(value any) (string, error) {
 func YAMLQuote(value any) (string, error) {
 	s, err := JSONQuote(value)
 	if err != nil {
-		return "", errors.New("the value is not UTF-8, which YAML is")
+		return "", errors.New("the value is not UTF-8, which YAML requires")
 	}
 	var b strings.Builder
 	for _, r := range s {
@@ -89,7 +89,7 @@ func YAMLQuote(value any) (string, error) {
 func INIQuote(value any) (string, error) {
 	s := text(value)
 	if strings.ContainsFunc(s, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
-		return "", errors.New("the value holds a line break or another control character, which INI files cannot express")
+		return "", errors.New("the value contains a line break or another control character, which INI files cannot express")
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`, nil
 }
@@ -99,7 +99,7 @@ func XMLQuote(value any) (string, error) {
 	s := text(value)
 	for _, r := range s {
 		if r == utf8.RuneError || r < 0x20 && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff {
-			return "", errors.New("the value holds a character that XML cannot express")
+			return "", errors.New("the value contains a character that XML cannot express")
 		}
 	}
 	var b strings.Builder

@@ -372,7 +372,7 @@ func (j *jsonWriter) write(v any, depth int) {
 		d.report()
 	default:
 		s, ok := asString(v)
-		failIf(!ok, "a %s has no JSON", typeName(v))
+		failIf(!ok, "a %s cannot be written as JSON", typeName(v))
 		j.quote(s)
 	}
 }

@@ -276,7 +276,7 @@ func (b *block) exec(f *frame) flow {
 	ctx := f.ctx
 	if b.required && len(ctx.blocks[b.name]) == 1 {
 		f.at = b.at
-		failf("the block %s is required: a template that extends this one has to have it", b.name)
+		failf("the block %s is required: a template that extends this one must define it", b.name)
 	}
 	if b.scoped {
 		derived := *ctx

@@ -78,7 +78,7 @@ func percentSpec(format string, next func() any) (name string, s spec) {
 			return digits(text)
 		}
 		n, ok := next().(int64)
-		failIf(!ok, "* in the format wants a whole number")
+		failIf(!ok, "* in the format needs a whole number")
 		return n
 	}
 	if s.width = number(m[3]); s.width < 0 || flag("-") {
@@ -124,7 +124,7 @@ func (c *call) formatOne(v any, s spec) string {
 			text = string(rune(n.i))
 		}
 	case 'd', 'i', 'u', 'x', 'X', 'o', 'b':
-		failIf(!isNumber, "%%%c wants a number, got a %s", s.verb, typeName(v))
+		failIf(!isNumber, "%%%c needs a number, got a %s", s.verb, typeName(v))
 		if n.real {
 			n.i = int64(n.f)
 		}
@@ -142,7 +142,7 @@ func (c *call) formatOne(v any, s spec) string {
 		}
 		sign = s.signOf(n.i < 0) + sign
 	case 'e', 'E', 'f', 'F', 'g', 'G', '%':
-		failIf(!isNumber, "%%%c wants a number, got a %s", s.verb, typeName(v))
+		failIf(!isNumber, "%%%c needs a number, got a %s", s.verb, typeName(v))
 		text = s.formatReal(math.Abs(n.f))
 		sign = s.signOf(math.Signbit(n.f))
 	default:
@@ -193,7 +193,7 @@ func grouped(text, sep string) string {
 func formatMethod(c *call) any {
 	return c.formatText(func(name string) (any, bool) {
 		if i, err := strconv.Atoi(name); err == nil {
-			failIf(i+1 >= len(c.args) || i < 0, "the format wants %d values, %d are given", i+1, len(c.args)-1)
+			failIf(i+1 >= len(c.args) || i < 0, "the format needs %d values, %d are given", i+1, len(c.args)-1)
 			return c.args[i+1], true
 		}
 		v, ok := c.named[name]
@@ -209,7 +209,7 @@ func (c *call) formatText(value func(name string) (any, bool)) any {
 	next := 0
 	return c.sized(c.braceFormat(str(c.args[0]), &next, 0, func(name string) any {
 		v, ok := value(name)
-		failIf(!ok, "the format wants a %s, which is not given", name)
+		failIf(!ok, "the format needs a %s, which is not given", name)
 		return v
 	}))
 }
@@ -330,7 +330,7 @@ func braceSpec(text string, v any) spec {
 			s.comma = ""
 		}
 	} else if s.verb != 0 && s.verb != 's' {
-		failf("the format %q wants a number, got a %s", string(s.verb), typeName(v))
+		failf("the format %q needs a number, got a %s", string(s.verb), typeName(v))
 	}
 	if s.align == 0 {
 		s.align = '<'

@@ -218,7 +218,7 @@ func checkText(name, text string) error {
 	tags := strings.Count(text, "{{") + strings.Count(text, "{%") + strings.Count(text, "{#")
 	if tags*len(text) > maxLooks {
 		text := fmt.Sprintf("the template is too large: %d tags in %d bytes", tags, len(text))
-		return &engine.Error{Position: position{File: name}, Text: text, Fix: "make it several, or a loop"}
+		return &engine.Error{Position: position{File: name}, Text: text, Fix: "split it, or use a loop"}
 	}
 	run, i := 0, 0
 	for ; i < len(text) && run <= maxPrefixes; i++ {

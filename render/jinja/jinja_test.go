@@ -118,7 +118,7 @@ func TestErrors(t *testing.T) {
 		"{{ name | indent(wdth=2) }}":                "t:1:11: there is no argument wdth ()",
 		"{{ resolve('x') }}":                         "t:1:4: resolve is not allowed (allow templates to look up names with --resolve)",
 		"{{ b | mandatory('set b') }}":               "t:1:4: set b ()",
-		"{{ 'a' is match('(?=a)') }}":                "t:1:11: the regular expression is not one of RE2's: invalid or unsupported Perl syntax: `(?=` ()",
+		"{{ 'a' is match('(?=a)') }}":                "t:1:11: the regular expression is not valid in RE2: invalid or unsupported Perl syntax: `(?=` ()",
 		"x\n{% macro m() %}{% endmacro %}{{ m(1) }}": "t:2:33: m takes at most 0 arguments, got 1 ()",
 		"a\n\n{% if %}":                              "t:3: unexpected end of block ()",
 		"{{ caller() }}":                             "t:1:4: there is no caller (call the macro with {% call %})",

@@ -101,7 +101,7 @@ func compare(a, b any) int {
 	}
 	x, ok1 := a.(*list)
 	y, ok2 := b.(*list)
-	failIf(!ok1 || !ok2, "a %s and a %s have no order", typeName(a), typeName(b))
+	failIf(!ok1 || !ok2, "a %s and a %s cannot be ordered", typeName(a), typeName(b))
 	for i := range min(len(x.all()), len(y.all())) {
 		if !equal(x.v[i], y.v[i]) {
 			return compare(x.v[i], y.v[i])
@@ -223,7 +223,7 @@ func remainder(c *call) any {
 
 func negate(c *call) any {
 	n, ok := number(c.args[0])
-	failIf(!ok, "a %s has no negative", typeName(c.args[0]))
+	failIf(!ok, "a %s cannot be negated", typeName(c.args[0]))
 	if n.real {
 		return -n.f
 	}
@@ -238,7 +238,7 @@ func arithmetic(sign string) operator {
 		a, ok1 := number(c.args[0])
 		b, ok2 := number(c.args[1])
 		if !ok1 || !ok2 {
-			failf("there is no %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
+			failf("cannot calculate %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
 		}
 		failIf(b.f == 0 && divides || sign == "**" && a.f == 0 && b.f < 0, "division by zero")
 		if a.real || b.real || sign == "/" || sign == "**" && b.i < 0 {

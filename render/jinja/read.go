@@ -189,7 +189,7 @@ func (r *reader) target(n node) target {
 		}
 		return t
 	}
-	r.fail(n, "nothing can be assigned to this", "")
+	r.fail(n, "this cannot be assigned to", "")
 	return nil
 }
 

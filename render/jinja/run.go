@@ -67,7 +67,7 @@ func (r *run) grow(n int64) {
 	if n > 64 {
 		r.built += n
 	}
-	failIf(r.built > room*r.e.o.Bytes, "the template builds too much text on the way")
+	failIf(r.built > room*r.e.o.Bytes, "the template builds too much intermediate text")
 }
 
 func (r *run) growItems(n, times int64) {

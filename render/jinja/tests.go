@@ -89,7 +89,7 @@ func (c *call) regex(pattern string, ignoreCase, multiline bool) *regexp.Regexp 
 		failIf(len(pattern) > 10_000, "the regular expression is too long")
 		re, err := regexp.Compile(pattern)
 		if err != nil {
-			failf("the regular expression is not one of RE2's: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+			failf("the regular expression is not valid in RE2: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		}
 		c.regexes[pattern] = re
 	}

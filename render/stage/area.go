@@ -93,11 +93,11 @@ func (a *area) write(content []byte, attr Attr) (string, error) {
 func (a Attr) set(f *os.File) error {
 	if a.UID != -1 || a.GID != -1 {
 		if err := f.Chown(a.UID, a.GID); err != nil {
-			return fmt.Errorf("give it to user %d, group %d: %w", a.UID, a.GID, bare(err))
+			return fmt.Errorf("change its owner to user %d, group %d: %w", a.UID, a.GID, bare(err))
 		}
 	}
 	if err := f.Chmod(a.Mode.Perm()); err != nil {
-		return fmt.Errorf("give it the mode %04o: %w", a.Mode.Perm(), bare(err))
+		return fmt.Errorf("change its mode to %04o: %w", a.Mode.Perm(), bare(err))
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func (s *Stage) below(above *directory, name string, dir *os.File) (*directory, 
 		return &f, nil
 	}
 	if !i.IsDir() {
-		return nil, errors.New("there is something that is not a directory")
+		return nil, errors.New("it exists and is not a directory")
 	}
 	f, err := look(dir)
 	if err != nil {

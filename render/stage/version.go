@@ -39,10 +39,10 @@ func OpenVersion(link string, o Options) (*Stage, error) {
 		return nil, err
 	}
 	if link == filepath.Dir(link) {
-		return nil, refused(link, "the root of the file system is not a link")
+		return nil, refused(link, "the root of the file system cannot be a link")
 	}
 	if len(filepath.Base(link)) > longestName-55 {
-		return nil, refused(link, "the name is too long for those of versions beside it")
+		return nil, refused(link, "the name is too long: the versions beside it have longer names")
 	}
 	s, err := nearest(filepath.Dir(link), o)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Stage) current(base *os.Root) (string, error) {
 	case i.MountRoot:
 		return "", refused(s.shown(""), "something is mounted there, so it cannot be a link")
 	case i.Kind() != unix.S_IFLNK:
-		return "", refused(s.shown(""), "there is something that is not a symbolic link")
+		return "", refused(s.shown(""), "it exists and is not a symbolic link")
 	}
 	target, err := base.Readlink(s.link)
 	if err == nil && (!isVersion(s.link, target)) {

@@ -74,7 +74,7 @@ func (n *node) lacks(steps []step, s step) string {
 		for i, k := range known {
 			known[i] = join(at, k)
 		}
-		return text + "; there are " + strings.Join(known, ", ")
+		return text + "; the keys are " + strings.Join(known, ", ")
 	}
 	return text
 }

@@ -178,7 +178,7 @@ func fromFile(doc any, shown string, secret bool) (*node, error) {
 	case []any:
 		return nil, fmt.Errorf("reading values from %s: it is a list, but values are a map of keys", shown)
 	default:
-		return nil, fmt.Errorf("reading values from %s: it is not a map of keys; to use its text as a value, say --set-file KEY=%s, or name its directory", shown, shown)
+		return nil, fmt.Errorf("reading values from %s: it is not a map of keys; to use its text as a value, use --set-file KEY=%s, or name its directory", shown, shown)
 	}
 	return build(doc, shown, secret), nil
 }

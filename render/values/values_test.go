@@ -269,7 +269,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("%d origins: %v, %v", len(all), all, err)
 	}
 	for key, want := range map[string]string{
-		"db.hots": "explain db.hots: there is no key db.hots; did you mean db.host?", "x": "there is no key x; there are ", "list[7]": "list has 2 items",
+		"db.hots": "explain db.hots: there is no key db.hots; did you mean db.host?", "x": "there is no key x; the keys are ", "list[7]": "list has 2 items",
 		"db.host.x": "db.host is a string", "db[0]": "db is a map", "a..b": "not a key", "a[": "not a key", "a=b": "not a key",
 	} {
 		if _, err := v.Explain(key); err == nil || !strings.Contains(err.Error(), want) {

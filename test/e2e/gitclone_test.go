@@ -129,7 +129,7 @@ func (n namespace) requireSame(pod, commit string) {
 	if again := n.pod(pod).containerNamed(n.T, "clone").ContainerID; again == container {
 		n.Errorf("the clone of Pod %s did not run again", pod)
 	}
-	contains(n.T, "the clone's log", n.logs(pod, "clone"), `/work: `+commit+` is there already`)
+	contains(n.T, "the clone's log", n.logs(pod, "clone"), `/work: `+commit+` is already there`)
 	if after := n.found(pod, "app"); after != before {
 		n.Errorf("the app of Pod %s found\n%s\nand after the restart\n%s", pod, before, after)
 	}
@@ -170,7 +170,7 @@ func TestGitCloneVolume(t *testing.T) {
 				t.Errorf("git status says %q, want %q", status, c.status)
 			}
 		}
-		if made := regexp.MustCompile(` files?, .* received`).FindAllString(clones, -1); len(made) != 1 || strings.Count(clones, " is there already") != 3 {
+		if made := regexp.MustCompile(` files?, .* received`).FindAllString(clones, -1); len(made) != 1 || strings.Count(clones, " is already there") != 3 {
 			t.Errorf("want one clone, and three that find it there:\n%s", clones)
 		}
 		lines := slices.DeleteFunc(slices.Sorted(strings.Lines(found)), func(line string) bool { return !strings.Contains(line, "inode") })

@@ -65,7 +65,7 @@ func TestAnswers(t *testing.T) {
 		"AMQP 0-8":                        {none, message(0, methodStart, "\x00\x08", "\x00\x00\x00\x00", "\x00\x00\x00\x05PLAIN"), failure.Unexpected, "not AMQP 0-9-1"},
 		"closed at the login":             {app, saysStart, failure.Authentication, "closes the connection when it receives the credentials"},
 		"no PLAIN":                        {app, message(0, methodStart, "\x00\x09", "\x00\x00\x00\x00", "\x00\x00\x00\x08EXTERNAL"), failure.Authentication, "not support the login mechanism PLAIN, but EXTERNAL"},
-		"a challenge":                     {app, saysStart + message(0, methodSecure, "\x00\x00\x00\x00"), failure.Authentication, "a login of several steps"},
+		"a challenge":                     {app, saysStart + message(0, methodSecure, "\x00\x00\x00\x00"), failure.Authentication, "a multi-step login"},
 		"a virtual host that is down":     {app, login + saysClose("\x02\x1d", "INTERNAL_ERROR - access to vhost 'shop' refused for user 'app': vhost 'shop' is down"), failure.Unexpected, "vhost 'shop' is down"},
 		"the password in the text":        {app, login + saysClose("\x01\x93", "ACCESS_REFUSED - hUnter2 is wrong."), failure.Authentication, "says ACCESS_REFUSED - … is wrong"},
 		"no text":                         {app, login + saysClose("\x01\x40", ""), failure.Unexpected, "refuses (code 320)"},

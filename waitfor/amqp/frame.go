@@ -187,7 +187,7 @@ func (a *session) expect(method uint32) ([]byte, error) {
 		case methodClose, methodChannelClose:
 			return nil, a.refusal(got, args)
 		case methodSecure:
-			return nil, failure.New(failure.Authentication, "the broker requires a login of several steps, which is not supported")
+			return nil, failure.New(failure.Authentication, "the broker requires a multi-step login, which is not supported")
 		default:
 			return nil, a.target.Kind.OtherProtocol()
 		}
@@ -248,7 +248,7 @@ func (a *session) refusal(method uint32, args []byte) error {
 	} else {
 		defer a.leave()
 	}
-	f := failure.New(failure.Unexpected, "the broker says %s", wire.Quote(text, a.secrets...))
+	f := failure.New(failure.Unexpected, "the broker reports %s", wire.Quote(text, a.secrets...))
 	if text == "" {
 		f.Text = fmt.Sprintf("the broker refuses (code %d)", code)
 	}
@@ -256,7 +256,7 @@ func (a *session) refusal(method uint32, args []byte) error {
 	case code == 403: // ACCESS_REFUSED
 		f.Class, f.Hint = failure.Authentication, loginHint
 	case code == 530 && strings.Contains(text, "limit"): // NOT_ALLOWED, as all these
-		f.Hint = "the limit of connections is reached: which clients hold them?"
+		f.Hint = "the connection limit is reached: which clients hold connections?"
 	case code == 530 && strings.Contains(text, "refused for user"):
 		f.Class, f.Hint = failure.Authentication, "give the user permissions in the virtual host: rabbitmqctl set_permissions"
 	case code == 530:

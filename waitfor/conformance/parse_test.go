@@ -117,7 +117,7 @@ func TestParseMistakes(t *testing.T) {
 		"dns:mydb?x":                       "mydb?…: is not a domain name: a name has only letters",
 		"dns:app:hunter2@mydb":             "dns:…: is not a domain name: it contains a colon",
 		"dns:${file:/p}":                   "…: the name must not be a secret",
-		"dns:mydb#family=both&type=A":      "mydb: type and family exclude each other",
+		"dns:mydb#family=both&type=A":      "mydb: type and family are mutually exclusive",
 	} {
 		_, err := waitfor.Parse(text, target.Options{})
 		switch {

@@ -162,7 +162,7 @@ func TestWebDatabasesUsage(t *testing.T) {
 	for text, want := range map[string]string{
 		"elasticsearch://h#status=200":                  "status: want green, yellow or red",
 		"elasticsearch://h#index=..":                    "index: not a valid name of an index",
-		"elasticsearch://h#api-key-file=a&token-file=b": "exclude each other",
+		"elasticsearch://h#api-key-file=a&token-file=b": "are mutually exclusive",
 		"clickhouse://h:9000#query=SELECT%201":          "need HTTP",
 		"clickhouse://h:1?protocol=native#replicas":     "need HTTP",
 		"etcd://h/key":             "has a path",

@@ -175,7 +175,7 @@ func nameOf(t *target.Target) (string, error) {
 func (c *check) parseTypes(s target.Settings) error {
 	switch {
 	case s.On("type") && s.On("family"):
-		return errors.New("type and family exclude each other")
+		return errors.New("type and family are mutually exclusive")
 	case s.On("type"):
 		for _, name := range strings.Split(s.Get("type"), ",") {
 			name = strings.ToUpper(strings.TrimSpace(name))

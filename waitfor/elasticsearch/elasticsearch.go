@@ -60,7 +60,7 @@ func parse(t *target.Target) (target.Check, error) {
 	case c.index == "." || c.index == "..":
 		return nil, fmt.Errorf("index: not a valid name of an index")
 	case t.Settings.On("api-key-file") && t.Settings.On("token-file"):
-		return nil, fmt.Errorf("api-key-file and token-file exclude each other")
+		return nil, fmt.Errorf("api-key-file and token-file are mutually exclusive")
 	}
 	return c, nil
 }

@@ -70,7 +70,7 @@ func KubeletProblem(text string) error {
 	name, ok := strings.CutPrefix(host, "$(")
 	name, _, closed := strings.Cut(name, ")")
 	if ok && closed && Harmless(name) {
-		return errors.New("a target has a $(NAME) that was not replaced: the kubelet replaces it, in args and in env, if the container has the variable, in env before it")
+		return errors.New("a target has a $(NAME) that was not replaced: the kubelet replaces it in args and in env if the container has the variable; in env, the variable must be defined before it")
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ func parse(t *target.Target) (target.Check, error) {
 		"user in the URL and another way to authenticate": t.URL.User != nil && (s.On("token-file") || s.On("user")),
 	} {
 		if both {
-			return nil, errors.New(what + " exclude each other")
+			return nil, errors.New(what + " are mutually exclusive")
 		}
 	}
 	var err error

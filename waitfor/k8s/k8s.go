@@ -140,11 +140,11 @@ func queryOf(t *target.Target) (q Query, err error) {
 	several := q.Selector != "" || q.Fields != "" || q.All
 	switch {
 	case named && several:
-		return q, errors.New("a name and a selector exclude each other")
+		return q, errors.New("a name and a selector are mutually exclusive")
 	case !named && !several:
 		return q, errors.New("which objects? " + wantTarget)
 	case q.All && (q.Selector != "" || q.Fields != ""):
-		return q, errors.New("?all and a selector exclude each other")
+		return q, errors.New("?all and a selector are mutually exclusive")
 	}
 	return q, nil
 }
@@ -300,17 +300,17 @@ func (c *check) consistent() error {
 	instead := []string{"exists", "condition", "jsonpath", "endpoints", "address", "completions", "key"}
 	for i, a := range instead {
 		if c.Gone && s.On(a) {
-			return fmt.Errorf("gone and %s exclude each other", a)
+			return fmt.Errorf("gone and %s are mutually exclusive", a)
 		}
 		for _, b := range instead[i+1:] {
 			if s.On(a) && s.On(b) && a+b != "conditionjsonpath" {
-				return fmt.Errorf("%s and %s exclude each other", a, b)
+				return fmt.Errorf("%s and %s are mutually exclusive", a, b)
 			}
 		}
 	}
 	switch {
 	case c.Gone && s.On("if-missing"):
-		return errors.New("gone and if-missing exclude each other")
+		return errors.New("gone and if-missing are mutually exclusive")
 	case s.On("count") && c.Name != "":
 		return errors.New("count: is for a selector, as in k8s:pods?selector=app=web#count=2")
 	case s.On("same-node") && c.resource.String() == "pods" && c.Name != "":

@@ -329,7 +329,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 	case errorPacket:
 		return answer, m.failed(p)
 	case localInfile:
-		return answer, failure.New(failure.Unexpected, "the server requests a file of this host, which it does not get")
+		return answer, failure.New(failure.Unexpected, "the server requests a file of this host, which is refused")
 	}
 	columns, _, ok := cutLength(p)
 	if !ok || columns == 0 || columns > maxColumns {

@@ -123,7 +123,7 @@ var unavailable = []uint16{1040, 1041, 1042, 1043, 1053, 1077, 1079, 1129, 1130,
 // https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html
 func (m *session) failure(number uint16, message string) error {
 	says := wire.Quote(message, m.secrets...)
-	f := failure.New(failure.Unexpected, "the server says: %s", says)
+	f := failure.New(failure.Unexpected, "the server reports: %s", says)
 	f.Note, f.Hint = "error "+strconv.Itoa(int(number)), "look at the server's log"
 	switch number {
 	case 1045, 1698:

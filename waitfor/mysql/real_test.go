@@ -109,7 +109,7 @@ func TestReal(t *testing.T) {
 		{target: "mysql://APP@ADDR/app#query=SELECT 0.00", class: unexpected, words: "the query returns 0.00"},
 		{target: "mysql://APP@ADDR/app#query=SELECT b'0'", class: unexpected, words: "the query returns "},
 		{target: "mysql://APP@ADDR/app#query=SELECT NULL", class: unexpected, words: "the query returns NULL"},
-		{target: "mysql://APP@ADDR/app#query=SELECT ''", class: unexpected, words: "the query returns an empty text"},
+		{target: "mysql://APP@ADDR/app#query=SELECT ''", class: unexpected, words: "the query returns an empty string"},
 		{target: "mysql://APP@ADDR/app#query=SELECT 1 FROM many WHERE seq=2", class: unexpected, words: "the query returns no row"},
 		{target: "mysql://APP@ADDR/app#query=DO 1", class: unexpected, words: "the query returns no row"},
 		{target: "mysql://APP@ADDR/app#query=SELEC", class: unexpected, words: "You have an error in your SQL syntax"},

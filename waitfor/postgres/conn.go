@@ -217,7 +217,7 @@ func (p *session) authenticate() error {
 	binding := p.options.binding == "require" && method != "scram-sha-256"
 	switch {
 	case !ok || method == "gss" || method == "sspi":
-		f := failure.New(failure.Authentication, "the server requires an unsupported login method (%s)", cmp.Or(method, "an old one"))
+		f := failure.New(failure.Authentication, "the server requires an unsupported login method (%s)", cmp.Or(method, "an obsolete one"))
 		f.Hint = "supported methods are password, md5 and scram-sha-256; for a target without a user, readiness is checked without a login"
 		return f
 	case !p.options.allows(method) || binding:

@@ -164,7 +164,7 @@ func TestHostile(t *testing.T) {
 		"an error without a text":      {[]string{says('E', "\x00")}, "unexpected answer: the server reported an error without a reason"},
 		"an error in another language": {[]string{says('E', "SFATAL\x00C28P01\x00MPasswort-Authentifizierung für Benutzer »app« fehlgeschlagen\x00\x00")}, "authentication: Passwort-Authentifizierung für Benutzer »app« fehlgeschlagen"},
 		"GSS":                          {[]string{asks(7, "")}, "authentication: the server requires an unsupported login method (gss)"},
-		"Kerberos":                     {[]string{asks(2, "")}, "authentication: the server requires an unsupported login method (an old one)"},
+		"Kerberos":                     {[]string{asks(2, "")}, "authentication: the server requires an unsupported login method (an obsolete one)"},
 		"the password, then nothing":   {[]string{asks(3, ""), ""}, ""},
 		"the password again and again": {[]string{asks(3, ""), asks(3, "")}, "unexpected answer: the answer is not PostgreSQL"},
 		"invalid SCRAM":                {[]string{scram, asks(11, "hello")}, "unexpected answer: the server's message is not SCRAM"},

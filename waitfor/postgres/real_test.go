@@ -133,7 +133,7 @@ func TestPostgres(t *testing.T) {
 		{app + "#query=select false", nil, "unexpected answer: the query returns f (select false)"},
 		{app + "#query=select 0.0", nil, "unexpected answer: the query returns 0.0 (select 0.0)"},
 		{app + "#query=select 42, 0", nil, "ready"},
-		{app + "#query=select ''", nil, "unexpected answer: the query returns an empty text (select '')"},
+		{app + "#query=select ''", nil, "unexpected answer: the query returns an empty string (select '')"},
 		{app + "#query=select null", nil, "unexpected answer: the query returns NULL (select null)"},
 		{app + "#query=select 1 where false", nil, "unexpected answer: the query returns no row (select 1 where false)"},
 		{app + "#query=select", nil, "unexpected answer: the query returns NULL (select)"},

@@ -312,7 +312,7 @@ func (k *Kind) OtherProtocol() *failure.Failure {
 }
 
 // OtherPortHint is the hint for an answer that does not fit the request.
-const OtherPortHint = "is the port right, and does the server expect TLS on it or not?"
+const OtherPortHint = "is it the right port, and does the server expect TLS on it?"
 
 // ErrNotThere is the cause of a [failure.Missing] failure of the target itself.
 var ErrNotThere = errors.New("not there")

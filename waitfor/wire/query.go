@@ -27,7 +27,7 @@ func (a QueryAnswer) Judge(secrets ...string) error {
 	case a.Row && truthy(a.Value):
 		return nil
 	case a.Row && strings.Trim(a.Value, "\x00 ") == "":
-		found = "an empty text"
+		found = "an empty string"
 	case a.Row:
 		found = Quote(a.Value, secrets...)
 	}
