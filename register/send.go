@@ -68,7 +68,7 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 		Judge:          func(a *httpclient.Answer) httpclient.Verdict { return r.judge(c, a).verdict() },
 		Notify: func(attempt int, a *httpclient.Answer, err error, next time.Duration) {
 			if a == nil {
-				r.token = "" // a server that has lost its data does not answer who has a token of before (etcd waits to know it)
+				r.token = "" // a server that has lost its data does not answer a request with an earlier token (etcd waits until it knows the token)
 			}
 			report.attempt(attempt, a, err, next)
 		},
@@ -173,8 +173,8 @@ func (r *Registration) setLogin(req *http.Request, c *call) error {
 	return err
 }
 
-// judge returns what an answer to c means. That the entry is gone, or the token stale, is not to be waited for: who
-// takes 404 or 403 for passing means what registers.
+// judge returns what an answer to c means. Options.Again does not turn a gone entry or a stale token into a retry: a
+// user who lists 404 or 403 there means the calls that register.
 func (r *Registration) judge(c *call, a *httpclient.Answer) finding {
 	found := r.meaning(c, a)
 	if r.o.Again.Has(a.Status) && (found == refused || found == stale && !r.logsIn() || r.registers(c) && found != stale) {

@@ -15,8 +15,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// sender writes a pack of selected objects. It copies deflated data from packs as it is, and
-// so it does deltas whose base is sent too; it deflates only other objects again.
+// sender writes a pack of selected objects. It copies deflated data from packs unchanged, including deltas whose base
+// is sent too; it deflates only other objects again.
 type sender struct {
 	*selection
 	out      *output

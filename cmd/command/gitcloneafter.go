@@ -233,7 +233,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 	defer lift()
 	var (
 		there   bool
-		useless error // makes it useless to stay: the first clone could not be announced
+		useless error // the reason to stop: the first clone could not be reported
 	)
 	err = clone.Watch(ctx, o, g.watch.Duration(), func(ctx context.Context, r clone.Result) error {
 		err := after.write(e, r)
@@ -252,7 +252,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		if after.webhook == nil {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, after.webhook.timeout) // the next change must not wait for the server that this one is announced to
+		ctx, cancel := context.WithTimeout(ctx, after.webhook.timeout) // the next change must not wait for the server that is notified of this one
 		defer cancel()
 		return after.webhook.call(ctx, e, r.SHA)
 	})

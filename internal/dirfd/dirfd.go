@@ -1,6 +1,6 @@
 // Package dirfd works on files by their name in an open directory, as openat(2) and its relatives do. A program that
 // holds the descriptor of a directory keeps working in that directory, even if another process renames it or replaces a
-// part of its path with a symbolic link. No function follows a link that has the name itself.
+// part of its path with a symbolic link. No function follows a link as the last element of the path.
 //
 //	dir, err := os.Open("/data")
 //	...

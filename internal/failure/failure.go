@@ -156,12 +156,12 @@ func classOf(err error) *Failure {
 		return withHint(New(Refused, "connection refused"), "nothing listens there yet: is the server running, and is it the right port?")
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH),
 		errors.Is(err, syscall.EADDRNOTAVAIL), errors.As(err, &opErr) && (errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.EINVAL)):
-		// The last two are what routes of type prohibit and blackhole say.
+		// The last two come from routes of type prohibit and blackhole.
 		return withHint(New(Unreachable, "no route to the host"), "is the Pod's network up, and does the cluster have this address family?")
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return withHint(New(Local, "too many open files"), "raise the limit on open files, or wait for fewer targets at once")
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
-		f := New(Reset, "connection closed by the server") // which of the two is chance, if it has not read all it was sent
+		f := New(Reset, "connection closed by the server") // which of the two errors comes is chance, if the server has not read all of the request
 		f.Note = "reset"
 		return withHint(f, closedHint)
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// connectWithin is the longest time in which a [Client] connects. A Transport goes on connecting after the request that
-// wanted the connection has given up, whose error says better what it waited for.
+// connectWithin is the longest time in which a [Client] connects. A Transport continues to connect after its request
+// has given up; the error of the request says better what it waited for.
 const connectWithin = 15 * time.Second
 
 // An HTTP/2 connection that has been silent for pingAfter is pinged, and closed with all its requests if there is no

@@ -44,7 +44,7 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if host := header.Get("Host"); host != "" { // which is no header to net/http
+	if host := header.Get("Host"); host != "" { // net/http does not treat it as a header
 		req.Host = host
 		header.Del("Host")
 	}

@@ -34,13 +34,13 @@ type Options struct {
 	TLS        tlsconfig.Options
 	Protocol   Protocol
 	Proxy      *url.URL // through which to connect, whatever the environment says; may be nil
-	NoProxy    bool     // ignore HTTP_PROXY and its kin
+	NoProxy    bool     // ignore HTTP_PROXY and similar variables
 	NoRedirect bool     // return the redirect itself
-	Buffer     int      // bytes that a [Client] reads of a connection at once; 0 for what suits short answers
+	Buffer     int      // bytes that a [Client] reads of a connection at once; 0 for a size that suits short answers
 	KeepMethod bool     // refuse a redirect that makes another method of the request's; see [ErrMethodChanged]
 }
 
-// maxHeader is as much of a response's header as is read.
+// maxHeader is how many bytes of a response's header are read.
 const maxHeader = 64 << 10
 
 // bufferSize suits the short messages of health checks; there may be a thousand of them at once.
@@ -147,8 +147,8 @@ var ErrRedirects error = &failure.Failure{
 	Hint: "the redirects probably form a loop; check the first one with --no-redirect",
 }
 
-// ErrMethodChanged is the error of a redirect that would turn a POST or PUT into a GET without the body, and a success
-// of that into a lie: 301 and 302, as browsers have made of them (RFC 9110, sections 15.4.2 and 15.4.3), and 303.
+// ErrMethodChanged is the error of a redirect that would turn a POST or PUT into a GET without the body, whose
+// success would mean nothing: 301 and 302, as browsers treat them (RFC 9110, sections 15.4.2 and 15.4.3), and 303.
 var ErrMethodChanged = errors.New("redirected to another method")
 
 func methodChanged(status int) error {

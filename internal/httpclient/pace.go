@@ -16,24 +16,24 @@ import (
 const DefaultSpread = 20 * time.Second
 
 // rounds are the times, in units of the spread, over which a Pod chooses the
-// moments of its attempts, one in each, at a server that goes on saying "not now".
+// moments of its attempts, one in each, at a server that keeps answering "not now".
 var rounds = []float64{1, 0.45, 0.35, 1, 1.5, 2, 3}
 
 const (
 	maxRound      = time.Minute // unless the spread is longer
-	maxRetryAfter = time.Minute // as much of a Retry-After as is obeyed
+	maxRetryAfter = time.Minute // the longest Retry-After that is obeyed
 )
 
-// A server that fails is asked again after a time that doubles, and of which a part is waited that is chosen at random:
-// its log should show why it fails, not how often it is asked.
+// After a failure of the server, the pause is a random part of a time that doubles: the server's log should show why it
+// fails, not how often it is asked.
 const (
 	minBackoff = 500 * time.Millisecond
 	maxBackoff = 30 * time.Second
 	leastPause = 50 * time.Millisecond
 )
 
-// reserve is what is kept of the time before the deadline, so that the last attempt
-// can be answered; of a short time a quarter at most.
+// reserve is the time before the deadline in which no attempt starts, so that the last one can be answered. Of a short
+// time, it is a quarter at most.
 const reserve = time.Second
 
 // pace chooses when the next attempt is made.
@@ -45,13 +45,13 @@ const reserve = time.Second
 // herd of Pods has arrived: all that a node or a cluster starts together. A Pod cannot know which, and what suits the
 // one case is wrong for the other. Only a herd can break the server, so that the Pod assumes a herd. Time is divided
 // into rounds, in each of which it makes one attempt, at a random moment, so that the herd arrives evenly. The first
-// round is the spread, about as long as the server needs for all. Who is turned away in it was unlucky, and few are:
-// the next two are short. If they too do not suffice the herd is larger, and the rounds grow. That a Pod waits for the
-// end of the round in which it was turned away keeps its next attempt from adding to the first ones of others.
+// round is the spread, about as long as the server needs for all. Only a few Pods are turned away in it, so the next
+// two are short. If these do not suffice either, the herd is larger, and the rounds grow. A Pod that was turned away
+// waits for the end of the round, so that its next attempt does not add to the first attempts of others.
 //
-// The figures are those of simulations, of 5 000 Pods at a server that answers 200 requests a second, for which 25 s is
-// the least possible time: the last is there after 29 s, or 35 s where the server counts its capacity in another way
-// than by full seconds, and no second but the first has more than 311 requests. For 20 000 Pods it is 126 s of 100. A
+// The figures come from simulations of 5 000 Pods at a server that answers 200 requests a second, for which 25 s is the
+// least possible time: the last Pod is done after 29 s, or 35 s if the server measures its rate other than by full
+// seconds, and no second but the first has more than 311 requests. 20 000 Pods take 126 s, where 100 s is the least. A
 // spread of 25 s instead has 258 requests and 36 s, one of 16 s has 373 and 43 s; rounds that begin where the last
 // attempt was, 487 and 75 s; exponential backoff from 1 s with full jitter, 3 200 and 79 s.
 //

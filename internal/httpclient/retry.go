@@ -27,7 +27,7 @@ const maxAnswer = 1 << 20
 // server that closes a kept connection just as a request arrives leaves open whether it has acted. A heartbeat every
 // ten seconds can afford that.
 type Retry struct {
-	Options                      // of the connections; KeepMethod goes without saying
+	Options                      // of the connections; KeepMethod is implied
 	AttemptTimeout time.Duration // limit of one attempt, the answer's body included; none if zero
 	Spread         time.Duration // over which to come back to a server that says "not now"; [DefaultSpread] if zero
 	Seed           uint64        // of the jitter
@@ -107,7 +107,7 @@ func (r *Retry) Do(ctx context.Context, method, address string, header http.Head
 		req.Header = header.Clone()
 	}
 	s := r.newSending(ctx)
-	// http.Client would make an Authorization of it before Prepare could have a say.
+	// http.Client would turn it into an Authorization header before Prepare is called.
 	s.user, req.URL.User = req.URL.User, nil
 	client := &retryablehttp.Client{
 		// What a redirect leads to is found within an attempt.
@@ -151,8 +151,8 @@ func (r *Retry) newSending(ctx context.Context) *sending {
 	return s
 }
 
-// RoundTrip makes one attempt, from the credentials to the end of the answer's body: only so does its limit hold for
-// the body too. The response it returns serves go-retryablehttp, which is to find nothing in it to act upon.
+// RoundTrip makes one attempt, from the credentials to the end of the answer's body, so that the attempt's limit
+// includes the body. The response that it returns is for go-retryablehttp, and has nothing for it to act on.
 func (s *sending) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.attempts++
 	s.answer = nil
@@ -195,12 +195,12 @@ func (s *sending) attempt(ctx context.Context, req *http.Request) (*Answer, erro
 	if err != nil && a.success() {
 		return a, failure.HTTP(err, host)
 	}
-	return a, nil // a status that speaks of failure does so without its body
+	return a, nil // a status that means failure is enough without the body
 }
 
 func sendable(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") }
 
-// lasting reports whether err will be the same another time.
+// lasting reports whether err is permanent: a retry cannot help.
 func (s *sending) lasting(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	switch {

@@ -25,10 +25,10 @@ type Config struct {
 	Authorize func(http.Header) error
 
 	Proxy   *url.URL // through which to connect, whatever the environment says; may be nil
-	NoProxy bool     // ignore HTTP_PROXY and its kin
+	NoProxy bool     // ignore HTTP_PROXY and similar variables
 }
 
-// DefaultNamespace is meant where neither the user nor a file names one.
+// DefaultNamespace is used if neither the user nor a file names one.
 const DefaultNamespace = "default"
 
 // Errors of [InCluster].
@@ -40,7 +40,7 @@ var (
 // serviceAccountDir is where the kubelet mounts a service account's token.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// InCluster returns the way of a Pod to the API server of its own cluster, with its service account. The error is
+// InCluster returns how a Pod reaches the API server of its own cluster, with its service account. The error is
 // [ErrNotInCluster] outside of one, and [ErrNoToken] if automountServiceAccountToken is false.
 //
 // It never goes through a proxy: the server is as near as any other Service, and HTTP_PROXY names the way out.

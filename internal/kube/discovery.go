@@ -28,7 +28,7 @@ func (e *UnknownResource) Error() string {
 	return text
 }
 
-// discovery remembers what the server said it has.
+// discovery keeps the resources that the server has reported.
 type discovery struct {
 	turn  chan struct{} // held while asking; made on first use
 	mu    sync.Mutex
@@ -40,7 +40,7 @@ type discovery struct {
 // askAllAfter is the least time between two requests for everything that the server has, which may be half a megabyte.
 const askAllAfter = 2 * time.Second
 
-// maxDiscovery is as much of it as is read; a cluster with a thousand CRDs has about 1 MiB.
+// maxDiscovery is how many bytes of that are read; a cluster with a thousand CRDs has about 1 MiB.
 const maxDiscovery = 16 << 20
 
 // Resource returns the resource that kubectl would take name for (see [Lookup]). For a name that is not built in, it
@@ -93,7 +93,7 @@ func (c *Client) discover(ctx context.Context, name string) (Resource, error) {
 	return Resource{}, &UnknownResource{name, suggest.Closest(name, names)}
 }
 
-// groupDocument is what is read of APIGroup.
+// groupDocument is the part of APIGroup that is read.
 type groupDocument struct {
 	Name     string `json:"name"`
 	Versions []struct {
@@ -143,7 +143,7 @@ func (c *Client) newest(ctx context.Context, group string, versions []string) ([
 			return nil, err
 		}
 		if list == nil {
-			break // named, but not there: it is being made, and what an older one has may be in it
+			break // listed, but not there yet: it is being created, and may have what an older version has
 		}
 		for _, k := range list {
 			if !slices.ContainsFunc(all, func(have known) bool { return have.Name == k.Name }) {
@@ -193,7 +193,7 @@ func (c *Client) everything(ctx context.Context) ([]known, error) {
 	}
 	d.mu.Unlock()
 	select {
-	case d.turn <- struct{}{}: // who comes second finds what the first one has asked
+	case d.turn <- struct{}{}: // a second caller finds the result of the first one
 		defer func() { <-d.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -290,7 +290,7 @@ func (c *Client) groups(ctx context.Context, doc rootDocument) ([]known, error) 
 	return all, nil
 }
 
-// document reads what is no resource into v.
+// document reads an answer that is not a resource into v.
 func (c *Client) document(ctx context.Context, path []string, accept string, v any) error {
 	return c.ask(ctx, request{path: path, accept: accept}, func(body io.Reader) error {
 		data, err := io.ReadAll(&meter{body, maxDiscovery})

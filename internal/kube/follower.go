@@ -14,8 +14,7 @@ import (
 // A Follower keeps up with the objects of a query: one list, then one watch from there on.
 //
 // Where a Role grants only some objects by name (resourceNames), there is a list and a watch for each of them; where it
-// grants no watch, they are looked at now and then. What is forbidden is tried again, since a RoleBinding may be on its
-// way.
+// grants no watch, they are polled. What is forbidden is tried again, since a RoleBinding may be created later.
 type Follower struct {
 	client *Client
 	query  Query
@@ -66,10 +65,10 @@ func (f *Follower) Run(ctx context.Context) {
 		}
 		return f.whole.fail(err)
 	})
-	<-ctx.Done() // what can never succeed stays what it is
+	<-ctx.Done() // a permanent error remains
 }
 
-// split has each name followed by itself, if that is not so already.
+// split starts a track for each name, unless that was done before.
 func (f *Follower) split(forbidden error) (started []*track) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,7 +163,7 @@ func (f *Follower) Synced(ctx context.Context) error {
 	}
 }
 
-// changed tells who waits for a change of the object with the key, or of all objects if key is empty. f.mu is held.
+// changed notifies those that wait for a change of the object with the key, or of any if key is empty. f.mu is held.
 func (f *Follower) changed(key string) {
 	f.settle()
 	for name, waits := range f.waits {

@@ -51,13 +51,13 @@ type Client struct {
 
 // times are how long things take; tests have shorter ones.
 type times struct {
-	answer  time.Duration // the most that an answer may take, and the opening of a watch
-	watch   time.Duration // how long the server is to hold a watch, at least
+	answer  time.Duration // the longest time for an answer, and for the opening of a watch
+	watch   time.Duration // the shortest time for which the server should hold a watch
 	spread  time.Duration // how much longer than that it may be
-	overrun time.Duration // a watch that is not over by so much later is dead
+	overrun time.Duration // a watch that has not ended this long after its time is dead
 	short   time.Duration // a watch that lasts less is a failure, and obeys the pace
-	poll    time.Duration // between two looks where there is no watch
-	upgrade time.Duration // between two attempts at what was forbidden, while there is another way
+	poll    time.Duration // between two requests where there is no watch
+	upgrade time.Duration // between two attempts at a forbidden request, while another one serves
 }
 
 // A watch is noticed to be dead within 28 s.
@@ -92,17 +92,17 @@ func New(c *Config, o Options) *Client {
 	}
 }
 
-// Namespace returns the namespace that is meant where none is named.
+// Namespace returns the namespace that is used if none is named.
 func (c *Client) Namespace() string { return c.config.Namespace }
 
 // Query selects objects.
 type Query struct {
 	Resource      Resource
-	Namespace     string   // empty means all of them, and is so for what has none
+	Namespace     string   // empty means all of them, or a resource without namespaces
 	Names         []string // those objects only; empty means all that the selectors leave
 	LabelSelector string   // as kubectl takes it
 	FieldSelector string
-	Sparse        bool // of objects, keep what tells their state: see sparse
+	Sparse        bool // keep only the parts of objects that show their state: see sparse
 }
 
 // Get returns the object. The error is a [StatusError] with Code 404 if it does not exist.
@@ -122,7 +122,7 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (O
 // pageSize is how many objects of a list come at a time; kubectl's.
 const pageSize = 500
 
-// maxPages is far above any namespace, and below a server that never ends.
+// maxPages is far more than any namespace has, and stops at a server that never ends.
 const maxPages = 10_000
 
 // List returns the objects of the query, in the server's order: by namespace and name.
@@ -135,8 +135,8 @@ func (c *Client) List(ctx context.Context, q Query) ([]Object, error) {
 	return all, nil
 }
 
-// list gives all objects of the query to take, and returns the version from which a watch goes on. Of objects that the
-// query does not name, nothing is kept.
+// list passes all objects of the query to take, and returns the version from which a watch continues. Of objects that
+// the query does not name, nothing is kept.
 func (c *Client) list(ctx context.Context, q Query, take func(o Object, size int)) (version string, err error) {
 	kept := 0
 	keep := func(item []byte) error {
@@ -210,7 +210,7 @@ func (q Query) request(verb string, v url.Values) request {
 
 // request is what is asked of the server; all of it reads only.
 type request struct {
-	verb            string // of RBAC; empty for what is no resource
+	verb            string // of RBAC; empty if path is not a resource
 	resource        Resource
 	namespace, name string
 	path            []string
@@ -223,7 +223,7 @@ func (r request) tried() StatusError {
 	return StatusError{Verb: r.verb, Resource: r.resource, Namespace: r.namespace, Name: r.name, Path: "/" + strings.Join(r.path, "/")}
 }
 
-// url fails for a path that would be another one once it is read.
+// url fails for a path that a server would read as another one.
 func (r request) url(server *url.URL) (string, error) {
 	for _, part := range append(r.path[1:len(r.path):len(r.path)], r.name) {
 		if part == "." || part == ".." || strings.ContainsAny(part, "/%") {
@@ -308,7 +308,7 @@ func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Respo
 		return nil, nil, err
 	}
 	resp, err := from.do(req)
-	if err != nil && from.gone.Load() && ctx.Err() == nil { // for another request's sake, while this one was sent
+	if err != nil && from.gone.Load() && ctx.Err() == nil { // another request gave the connections up while this one was sent
 		if from, err = c.connections(); err == nil {
 			resp, err = from.do(req)
 		}
@@ -324,12 +324,12 @@ func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Respo
 	return resp, from, nil
 }
 
-// kept are connections that go on being used.
+// kept are connections that are reused.
 //
 // To a server with TLS, they speak HTTP/2 where it does. A watch is then a stream, not a connection: a hundred of them,
 // one per name where a Role grants no more, cost one handshake, one socket and one ping that finds all of them dead
-// (see httpclient). The price is that what breaks one breaks all; but each goes on from where it was, and the first to
-// notice makes the others go on over a new connection too.
+// (see httpclient). The price is that what breaks one breaks all; but each continues from where it was, and the first
+// to notice moves the others to a new connection too.
 type kept struct {
 	*httpclient.Client
 	tls  tlsconfig.Options
@@ -360,7 +360,7 @@ func (k *kept) do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// connections returns those in use, or new ones if the CA or the client certificate is not what it was.
+// connections returns those in use, or new ones if the CA or the client certificate has changed.
 func (c *Client) connections() (*kept, error) {
 	o := c.http
 	if c.config.TLS != nil {

@@ -71,7 +71,7 @@ type user struct {
 	AsGroups  []string            `json:"as-groups"`
 	AsExtra   map[string][]string `json:"as-user-extra"`
 
-	// What there is no support for.
+	// Not supported.
 	Username string    `json:"username"`
 	Exec     *struct{} `json:"exec"`
 	Provider *struct {

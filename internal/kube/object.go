@@ -125,7 +125,7 @@ func answer(err error) error {
 	return err
 }
 
-// meta is what is read of an object, or a list, to know what it is.
+// meta is the part of an object, or a list, that identifies it.
 type meta struct {
 	Kind     string `json:"kind"`
 	Metadata struct {

@@ -21,13 +21,13 @@ type StatusError struct {
 	RetryAfter time.Duration // what the server asks for; 0 if it does not
 
 	// What was tried.
-	Verb      string // as RBAC names it: get, list, watch; empty for what is no resource
+	Verb      string // as RBAC names it: get, list, watch; empty for a path that is not a resource
 	Resource  Resource
 	Namespace string
 	Name      string // of the only object that was asked for; may be empty
-	Path      string // of what is no resource
+	Path      string // if it is not a resource
 
-	missing bool // the object with the Name, not something on the way to it
+	missing bool // the object with the Name, not a resource that contains it
 }
 
 func (e *StatusError) Error() string {

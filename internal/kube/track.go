@@ -14,7 +14,7 @@ import (
 	"initbox/internal/poll"
 )
 
-// A track is one list and the watches that go on from it, for a follower's whole query or for one of its names.
+// A track is one list and the watches that continue from it, for a follower's whole query or for one of its names.
 type track struct {
 	follower *Follower
 	client   *Client
@@ -24,16 +24,16 @@ type track struct {
 	wake     chan struct{} // has a value when a sibling is no longer forbidden
 
 	// Of the one goroutine that runs the track.
-	version string        // from which a watch goes on; empty: list first
+	version string        // from which a watch continues; empty: list first
 	listed  error         // why there was no list when it was last forbidden
 	listAt  time.Time     // when to try the list that was forbidden
 	watchAt time.Time     // when to try the watch that was forbidden
-	took    time.Duration // how long the last look took
+	took    time.Duration // how long the last list or get took
 	heard   time.Time     // when the last list or event came
 	fresh   bool          // there was no watch since the last list
 
 	// Guarded by follower.mu.
-	err     error // why objects are not what they are now; nil: they are
+	err     error // why objects may be out of date; nil: they are not
 	objects map[string]entry
 	size    int
 }
@@ -67,7 +67,7 @@ var (
 	errAgain = errors.New("seen, to be listed again")
 )
 
-// until tries for as long as ctx lives: a track never succeeds, it goes on.
+// until tries for as long as ctx lives: a track never ends in success.
 func (t *track) until(ctx context.Context, try func(context.Context) error) {
 	poll.Until(ctx, poll.Policy{Seed: t.seed}, try)
 }
@@ -86,8 +86,8 @@ func (t *track) run(ctx context.Context) {
 	})
 }
 
-// look finds out what there is, unless a watch can go on from what is known. It
-// lists; where that is forbidden for one object, it gets that.
+// look lists the objects, unless a watch can continue from what is known. Where listing is forbidden for one object, it
+// gets that object instead.
 func (t *track) look(ctx context.Context) error {
 	if t.version != "" {
 		return nil
@@ -104,7 +104,7 @@ func (t *track) look(ctx context.Context) error {
 	err := t.get(ctx)
 	if isForbidden(err) {
 		t.listAt = time.Time{}
-		return t.listed // list is the better thing to grant, as a watch wants it
+		return t.listed // the message names list, the verb that a watch needs too
 	}
 	return err
 }
@@ -146,8 +146,8 @@ func (t *track) get(ctx context.Context) error {
 	return nil
 }
 
-// follow watches from what look has found, or if that is forbidden says when to
-// look again. It always returns an error, which says how soon to go on.
+// follow watches from the version that look has found. If watching is forbidden, it waits for the next look instead. It
+// always returns an error, which says after which pause to continue.
 func (t *track) follow(ctx context.Context) error {
 	began := time.Now()
 	if t.version == "" || began.Before(t.watchAt) {
@@ -179,7 +179,7 @@ func (t *track) follow(ctx context.Context) error {
 			return poll.After(0, err)
 		}
 		return err
-	case broken && !opened && fresh: // the server lists, and what is between it and here does not watch
+	case broken && !opened && fresh: // the server lists, but a proxy before it does not pass watches on
 		t.version = ""
 		return poll.After(t.pause(), err)
 	case broken && !opened, hung, hasCode(err, http.StatusTooManyRequests) && !opened:
@@ -191,7 +191,7 @@ func (t *track) follow(ctx context.Context) error {
 		if !lasted {
 			t.doubt()
 		}
-		return err // a connection that breaks makes nothing unknown if another can be opened at once
+		return err // a broken connection does not make the objects unknown if another can be opened at once
 	}
 	return t.fail(err)
 }
@@ -280,7 +280,7 @@ func (t *track) wants(name string) bool {
 	return found
 }
 
-// key is by what an object is known to the follower.
+// key returns the key under which the follower keeps an object.
 func (t *track) key(o Object) string {
 	if t.follower.namespaced() {
 		return o.Name()
@@ -288,7 +288,7 @@ func (t *track) key(o Object) string {
 	return o.Namespace() + "/" + o.Name()
 }
 
-// adopt makes found all that there is.
+// adopt replaces all known objects by found.
 func (t *track) adopt(found map[string]entry, size int) {
 	f := t.follower
 	f.mu.Lock()
@@ -324,7 +324,7 @@ func (t *track) succeed() {
 	}
 }
 
-// fail notes why the objects are not known, and returns err with how soon to go on.
+// fail records why the objects are not known, and returns err with the pause before the next attempt.
 func (t *track) fail(err error) error {
 	f := t.follower
 	f.mu.Lock()
@@ -340,22 +340,22 @@ func (t *track) fail(err error) error {
 	return err
 }
 
-// longestPause is as much as a server's Retry-After is heeded.
+// longestPause is the longest Retry-After of a server that is obeyed.
 const longestPause = 10 * time.Second
 
-// How many of a follower's names are looked at in a second, where there is no watch for them.
+// looksPerSecond is how many of a follower's names are requested in a second, where there is no watch for them.
 const looksPerSecond = 20
 
-// pause is the time until the next look where there is no watch: a second, or
-// as much longer as many names or large lists make it.
+// pause returns the time until the next look where there is no watch: a second, or longer if there are many names or
+// large lists.
 func (t *track) pause() time.Duration {
 	names := time.Duration(t.siblings()) * time.Second / looksPerSecond
 	pause := max(t.client.times.poll, names, 20*t.took)
 	return time.Duration(float64(min(pause, 30*time.Second)) * (0.9 + 0.2*t.rand.Float64()))
 }
 
-// rest keeps a forbidden track from asking again before its turn, of which there are about ten in a second, or before
-// one of its siblings is let in: what grants the one probably grants the other.
+// rest delays the next request of a forbidden track until its turn, of which there are about ten in a second, or until
+// one of its siblings is permitted: the Role that grants one probably grants the other.
 func (t *track) rest(ctx context.Context) {
 	turn := min(time.Duration(t.siblings())*time.Second/10, 20*time.Second)
 	if turn <= time.Second {
@@ -369,7 +369,7 @@ func (t *track) rest(ctx context.Context) {
 	}
 }
 
-// siblings is how many names the follower follows one by one, if it does.
+// siblings returns how many names the follower follows one by one, if it does.
 func (t *track) siblings() int {
 	t.follower.mu.Lock()
 	defer t.follower.mu.Unlock()

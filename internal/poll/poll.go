@@ -1,7 +1,7 @@
 // Package poll retries an attempt until it succeeds.
 //
 // [Until] is the only retry loop of initbox, and this package has the only timers. The error of an attempt says how to
-// go on: [Permanent] ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does
+// continue: [Permanent] ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does
 // with [Doing], for the message if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
 package poll
 
@@ -38,9 +38,9 @@ const maxAttempts = 2
 type Policy struct {
 	AttemptTimeout time.Duration // limit of one attempt; none if zero
 
-	// Patience is how long an attempt that hangs holds up the next one; zero means forever. The hanging attempt goes on
-	// beside the next, since a slow answer counts too: the attempt that waited three seconds finds the server that
-	// needs them, and the next attempt finds a server that came up behind a black hole. There are never more than two.
+	// Patience is how long an attempt that hangs holds up the next one; zero means forever. The hanging attempt
+	// continues beside the next, since a slow answer counts too: the first one finds a server that needs three seconds
+	// to answer, the next one a server that came up after packets were dropped. There are never more than two.
 	Patience time.Duration
 
 	// StableFor is how long attempts must succeed without interruption. A slow
@@ -171,7 +171,7 @@ func Until(ctx context.Context, p Policy, try func(context.Context) error) error
 				continue
 			}
 			if a.err != nil && Ended(ctx) {
-				return u.gaveUp(ctx) // cut short: its error is no finding
+				return u.gaveUp(ctx) // cut short: its error does not count
 			}
 			newest := u.finish(a)
 			if a.err != nil && u.lastSeen > a.number {

@@ -23,12 +23,12 @@ const (
 // Memory is what one waiter has learnt from the negative answers that it got.
 //
 // A cache that says "no such name" repeats it for as long as the SOA record in its answer says, and counts that time
-// down from answer to answer; an authoritative server says the same number every time. So two answers distinguish them
-// (the AA flag does not: CoreDNS sets it on cached answers too), and only a countdown that was seen is ever relied on.
+// down from answer to answer; an authoritative server returns the same number each time. So two answers distinguish
+// them (the AA flag does not: CoreDNS sets it on cached answers too), and only an observed countdown is relied on.
 //
-// The number is in whole seconds, so one answer places the end of the countdown within a second; where in its second
-// the question is put halves that each time. Some caches forget the entry as the number reaches 0 (CoreDNS, BIND), some
-// a second later (Unbound): both moments are asked at.
+// The number is in whole seconds, so one answer determines the end of the countdown to within a second. Each further
+// query, sent at the middle of that interval, halves it. Some caches drop the entry when the number reaches 0 (CoreDNS,
+// BIND), some a second later (Unbound): a query is sent at both moments.
 //
 // A nil Memory remembers nothing.
 type Memory struct {

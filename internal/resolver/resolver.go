@@ -3,8 +3,8 @@
 //
 // It reads resolv.conf and hosts as the C library does, and differs where the libraries of small images go wrong: a
 // search name whose lookup fails does not end the search, a missing AAAA does not hide an A, no server and no search
-// name is waited for longer than a second before the next is asked as well, and what is known of negative caches
-// ([Memory]) spares them needless questions.
+// name is waited for longer than a second before the next is asked as well, and negative caches are not queried
+// before their entries expire ([Memory]).
 package resolver
 
 import (

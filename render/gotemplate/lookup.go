@@ -94,7 +94,7 @@ func (w *worker) name(s *site, keys ...string) string {
 	return s.text()
 }
 
-// origin is the ref of what the site gives to a template as its dot. Only those who diagnose need it.
+// origin is the ref of what the site gives to a template as its dot. Only diagnoses need it.
 func (w *worker) origin(s *site, dot any) ref {
 	if !w.diagnose {
 		return ref{}

@@ -160,7 +160,7 @@ func (v *variable) eval(f *frame) any {
 	return m
 }
 
-// noFunction is the error of a call of what is not there.
+// noFunction is the error of a call of a function that does not exist.
 func (e *jinja) noFunction(at position, name string) error {
 	err := &engine.Error{Position: at, Text: "there is no function " + name}
 	switch name {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// loop is what the name stands for in a loop.
+// loop is the value of the name loop inside a loop.
 type loop struct {
 	*loopStmt
 	f     *frame // around the loop
 	items []any
 	i     int
 	depth int
-	last  []any // what changed was called with; nil at first
+	last  []any // the arguments of the last call of changed; nil at first
 }
 
 func (s *loopStmt) exec(f *frame) flow {

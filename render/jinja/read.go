@@ -13,10 +13,10 @@ import (
 	"github.com/mitsuhiko/minijinja/minijinja-go/v2"
 )
 
-// The library parses, and nothing more: what its evaluator does is not what configuration files need. It takes what is
-// missing for nothing, builds strings and lists of any size, computes integers in floating point, loses the order of
-// mappings, and has scopes of its own. Its syntax tree is internal, so it is read through reflect, once, into the nodes
-// of ast.go. The version is pinned in go.mod, and TestTree says what a new one changed.
+// The library is used only to parse: its evaluator is not suited to configuration files. It treats missing values as
+// empty, builds strings and lists of any size, computes integers in floating point, loses the order of mappings, and
+// has scopes of its own. Its syntax tree is internal, so it is read through reflect, once, into the nodes of ast.go. The
+// version is pinned in go.mod, and TestTree shows what a new one has changed.
 
 // node is a node of the library's tree, or the zero Value.
 type node struct{ reflect.Value }
@@ -578,7 +578,7 @@ type place struct {
 	text string   // such as a.b[…], as far as that is plain
 }
 
-// missed is what the part of p with that name is called in errors; kind is what it is if nothing is known of p.
+// missed returns how errors call the part of p with that name, or kind if nothing is known of p.
 func (p place) missed(name, kind string) string {
 	switch {
 	case p.path != "":
