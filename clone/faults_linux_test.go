@@ -158,6 +158,25 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// TestNoInodes runs out of inodes at every stage of a clone, also between the stage and its .git.
+func TestNoInodes(t *testing.T) {
+	t.Parallel()
+	r := newTwoRevisions(t, func(t *testing.T, dir, branch string) { put(t, dir, "file", branch) })
+	for inodes := 2; ; inodes++ {
+		if inodes == 100 {
+			t.Fatal("100 inodes are not enough")
+		}
+		top := t.TempDir()
+		servers.Tmpfs(t, top, fmt.Sprintf("size=2m,nr_inodes=%d", inodes))
+		err := try(t, clone.Options{URL: r.url, Dir: filepath.Join(top, "app"), Ref: "one", Depth: 1})
+		if err == nil {
+			break
+		}
+		requireFailure(t, err, failure.DiskFull, top)
+		requireNames(t, top)
+	}
+}
+
 // leave fills the disk with a file, except for free bytes.
 func leave(t *testing.T, name string, free int) {
 	t.Helper()
