@@ -50,7 +50,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	s := session{Server: c.Server, version: 4} // supported by Cassandra since 2.2, and by ScyllaDB
 	for {
 		err := s.run(ctx, addr)
-		if s.spoken >= s.version || !errors.Is(err, errCassandraVersion) {
+		if s.spoken >= s.version || !errors.Is(err, errVersion) {
 			return err
 		}
 		s.version = s.spoken // lower each time, so the loop ends
@@ -185,8 +185,8 @@ func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 	return header[4], nil
 }
 
-// errCassandraVersion is the cause of a failure because the node does not support our version of the protocol.
-var errCassandraVersion = errors.New("protocol version")
+// errVersion is the cause of a failure because the node does not support our version of the protocol.
+var errVersion = errors.New("protocol version")
 
 // refusal converts an ERROR message: a code and a text. Flags announce other fields before them.
 func (s *session) refusal(flags byte, body []byte) error {
@@ -201,7 +201,7 @@ func (s *session) refusal(flags byte, body []byte) error {
 	f := failure.New(failure.Unexpected, "the node reports %s", wire.Quote(text, s.secrets...))
 	switch code {
 	case 0x000A: // a protocol error
-		f.Err = errCassandraVersion
+		f.Err = errVersion
 	case 0x0100, 0x2100: // bad credentials, unauthorized
 		f.Class, f.Hint = failure.Authentication, "are user and password right, and does the user exist in the cluster already?"
 	case 0x1000, 0x1001, 0x1002, 0x0000: // unavailable, overloaded, bootstrapping, a server error

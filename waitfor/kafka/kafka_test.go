@@ -95,13 +95,13 @@ func fields(fields ...any) (p []byte) {
 		case int32:
 			p = binary.BigEndian.AppendUint32(p, uint32(f))
 		case string:
-			p = appendKafkaString(p, f)
+			p = appendString(p, f)
 		case []byte:
 			p = append(binary.BigEndian.AppendUint32(p, uint32(len(f))), f...)
 		case []string:
 			p = binary.BigEndian.AppendUint32(p, uint32(len(f)))
 			for _, s := range f {
-				p = appendKafkaString(p, s)
+				p = appendString(p, s)
 			}
 		}
 	}

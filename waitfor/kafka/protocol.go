@@ -52,9 +52,9 @@ type session struct {
 	loggedIn bool
 }
 
-// maxKafkaFrame is the default limit of a broker's frames, socket.request.max.bytes. A longer one is not Kafka's
+// maxFrame is the default limit of a broker's frames, socket.request.max.bytes. A longer one is not Kafka's
 // protocol.
-const maxKafkaFrame = 100 << 20
+const maxFrame = 100 << 20
 
 // call sends a request and returns its answer without the header. No flexible versions are used, so all headers have
 // the same version: 1 for requests, 0 for answers.
@@ -65,7 +65,7 @@ func (c *session) call(key, version int16, request []byte) (*reader, error) {
 	header = binary.BigEndian.AppendUint16(header, uint16(key))
 	header = binary.BigEndian.AppendUint16(header, uint16(version))
 	header = binary.BigEndian.AppendUint32(header, uint32(c.last))
-	header = appendKafkaString(header, client)
+	header = appendString(header, client)
 	if _, err := c.Write(append(header, request...)); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (c *session) call(key, version int16, request []byte) (*reader, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(length)
-	if n < 4 || n > maxKafkaFrame {
+	if n < 4 || n > maxFrame {
 		return nil, c.check.Kind.OtherProtocol()
 	}
 	answer, err := c.Next(uint64(n))
@@ -122,7 +122,7 @@ func (c *session) metadata(topics []topicName) (*clusterState, error) {
 	}
 	request := binary.BigEndian.AppendUint32(nil, uint32(len(topics))) // 0 means no topics, not all
 	for _, topic := range topics {
-		request = appendKafkaString(request, topic.name)
+		request = appendString(request, topic.name)
 	}
 	request = append(request, 0) // allow_auto_topic_creation
 	if version >= 8 {
@@ -230,7 +230,7 @@ func (r *reader) each(element func()) {
 	}
 }
 
-func appendKafkaString(p []byte, s string) []byte {
+func appendString(p []byte, s string) []byte {
 	s = s[:min(len(s), math.MaxInt16)]
 	return append(binary.BigEndian.AppendUint16(p, uint16(len(s))), s...)
 }

@@ -133,7 +133,7 @@ func (c check) begin(ctx context.Context, addr string, l login, mechanism string
 
 // handshake requests the mechanism. It returns the supported ones if the broker does not support it.
 func (c *session) handshake(mechanism string) (offered []string, err error) {
-	r, err := c.call(keySASLHandshake, 1, appendKafkaString(nil, mechanism))
+	r, err := c.call(keySASLHandshake, 1, appendString(nil, mechanism))
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 	"initbox/waitfor/wire"
 )
 
-// errMySQLPlugin is the cause of a failure that an unsupported authentication plugin leads to.
-var errMySQLPlugin = errors.New("unknown plugin")
+// errPlugin is the cause of a failure that an unsupported authentication plugin leads to.
+var errPlugin = errors.New("unknown plugin")
 
 // answerTo returns the response to the nonce of an authentication plugin of the server.
 //
@@ -57,7 +57,7 @@ func (m *session) answerTo(plugin string, nonce []byte) ([]byte, error) {
 		return nil, refusedLogin("the server requires the password hash from before MySQL 4.1, which is no safer than cleartext")
 	}
 	f := refusedLogin("the user logs in by the plugin " + wire.Quote(plugin) + ", which is not supported")
-	f.Err = errMySQLPlugin
+	f.Err = errPlugin
 	return nil, f
 }
 

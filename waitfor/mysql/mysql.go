@@ -1,5 +1,5 @@
 // Package mysql waits for MySQL and MariaDB: for a login, a database and the answer to a query. It implements the part
-// of the protocol that this needs.
+// of the protocol that this needs: handshake.go has the login, auth.go its plugins, conn.go packets and queries.
 package mysql
 
 import (

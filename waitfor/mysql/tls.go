@@ -19,7 +19,7 @@ const (
 	tlsRequired
 )
 
-var errMySQLTLS = errors.New("ssl-mode: want disabled, preferred, required, verify-ca or verify-identity; tls: want true, false, skip-verify or preferred (a configuration that a Go program registers under another name is unknown here)")
+var errTLS = errors.New("ssl-mode: want disabled, preferred, required, verify-ca or verify-identity; tls: want true, false, skip-verify or preferred (a configuration that a Go program registers under another name is unknown here)")
 
 // tlsOf reads the TLS settings of the target, in the parameters of any client:
 //
@@ -68,7 +68,7 @@ func tlsOf(t *target.Target, s wire.Server) (tlsMode, tlsconfig.Options, error) 
 	case "verify-identity", "verify-full", "true":
 		return tlsRequired, o, nil
 	}
-	return 0, o, errMySQLTLS
+	return 0, o, errTLS
 }
 
 // modeOf returns the mode that the parameters ask for, as a value of ssl-mode or tls, or "".

@@ -35,14 +35,14 @@ type hello struct {
 	secrets []string // parts that are never shown
 }
 
-// natsLogin returns the content of CONNECT. A client with a key signs the server's nonce.
-func (c check) natsLogin(nonce string) (hello, error) {
+// login returns the content of CONNECT. A client with a key signs the server's nonce.
+func (c check) login(nonce string) (hello, error) {
 	h := hello{Name: "initbox", Lang: "go", Version: "1", Protocol: 1, Headers: true, NoResponders: true}
 	user, password, err := wire.Login(c.Server, "NATS_USER", "NATS_PASSWORD")
 	if err != nil {
 		return h, err
 	}
-	token, keys, err := c.natsSecrets(user)
+	token, keys, err := c.secrets(user)
 	switch {
 	case err != nil:
 		return h, err
@@ -62,9 +62,9 @@ func (c check) natsLogin(nonce string) (hello, error) {
 	return h, err
 }
 
-// natsSecrets returns the token, or the content of a file with a seed and perhaps a JWT: from settings, or, without a
+// secrets returns the token, or the content of a file with a seed and perhaps a JWT: from settings, or, without a
 // user, from the variables of the nats command.
-func (c check) natsSecrets(user string) (token, keys string, err error) {
+func (c check) secrets(user string) (token, keys string, err error) {
 	for _, from := range []struct {
 		setting, variable string
 		into              *string

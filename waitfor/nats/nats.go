@@ -98,7 +98,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 			return err
 		}
 	}
-	hello, err := c.natsLogin(info.Nonce)
+	hello, err := c.login(info.Nonce)
 	if err != nil {
 		return err
 	}

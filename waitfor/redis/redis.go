@@ -86,7 +86,7 @@ func parse(t *target.Target) (target.Check, error) {
 	} else if c.Server, err = socketOf(t, socket); err != nil {
 		return nil, err
 	}
-	if err := c.redisTLS(base); err != nil {
+	if err := c.parameters(base); err != nil {
 		return nil, err
 	}
 	if c.database = cmp.Or(path, t.URL.Param("db", "database")); c.database != "" {
@@ -110,8 +110,8 @@ func socketOf(t *target.Target, path string) (wire.Server, error) {
 	return s, nil
 }
 
-// redisTLS reads the TLS parameters in the URLs of redis-py (ssl_…), go-redis (skip_verify) and others.
-func (c *check) redisTLS(scheme string) error {
+// parameters reads the TLS parameters in the URLs of redis-py (ssl_…), go-redis (skip_verify) and others.
+func (c *check) parameters(scheme string) error {
 	c.Encrypted = c.Encrypted || scheme == "rediss" || scheme == "valkeys" || forms.Yes(c.URL.Param("ssl")) || forms.Yes(c.URL.Param("tls"))
 	c.TLS.Insecure = c.TLS.Insecure || forms.IsOneOf(c.URL.Param("ssl_cert_reqs"), "none", "cert_none") || forms.Yes(c.URL.Param("skip_verify"))
 	c.TLS.AnyName = forms.No(c.URL.Param("ssl_check_hostname"))
