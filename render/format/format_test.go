@@ -41,7 +41,7 @@ func TestNamed(t *testing.T) {
 	if f, err := Named("YAML"); err != nil || f.Name != "yaml" {
 		t.Errorf("YAML: %v, %v", f, err)
 	}
-	for name, want := range map[string]string{"ymal": "did you mean yaml?", "hcl": "there are json, yaml, toml"} {
+	for name, want := range map[string]string{"ymal": "did you mean yaml?", "hcl": "the formats are json, yaml, toml"} {
 		if _, err := Named(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", name, err, want)
 		}
