@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"initbox/internal/atomicfile"
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
@@ -138,8 +140,8 @@ func lock(ctx context.Context, name string) (unlock func()) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
-	for ctx.Err() == nil && errors.Is(syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+	for ctx.Err() == nil && errors.Is(dirfd.Lock(dir, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
 		_ = poll.Sleep(ctx, lockPause) // a blocking flock would ignore the deadline
 	}
-	return func() { dir.Close() }
+	return func() { dirfd.Unlock(dir) }
 }

@@ -186,6 +186,13 @@ func Lock(f *os.File, how int) error {
 	return do(f, func(fd int) error { return unix.Flock(fd, how) })
 }
 
+// Unlock releases the lock of f and closes f. Closing alone is too late while another goroutine starts a process: the
+// child has copies of all descriptors until it execs.
+func Unlock(f *os.File) {
+	Lock(f, unix.LOCK_UN)
+	f.Close()
+}
+
 // Sync makes the names in a directory survive a crash. Some file systems cannot (EINVAL), and there is nothing better to
 // be done then: that is not an error. Others are those of dir.Sync.
 func Sync(dir interface{ Sync() error }) error {

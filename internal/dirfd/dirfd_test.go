@@ -302,6 +302,17 @@ func TestLock(t *testing.T) {
 	if err := Lock(second, unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		t.Errorf("%v, after the lock was released", err)
 	}
+	// A copy of the descriptor, as a child has until it execs.
+	child, err := unix.FcntlInt(second.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	third := open()
+	Unlock(second)
+	if err := Lock(third, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		t.Errorf("%v, after Unlock", err)
+	}
 }
 
 type syncer struct{ err error }

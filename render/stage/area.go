@@ -162,7 +162,7 @@ func (a *area) remove() {
 		a.dir.Close()
 	}
 	if a.lock != nil {
-		a.lock.Close()
+		dirfd.Unlock(a.lock)
 	}
 	if a.parent != nil {
 		dirfd.RemoveDir(a.parent, a.name)
@@ -197,7 +197,7 @@ func sweepArea(dir *os.File, name string) (gone bool) {
 	f, err := dirfd.Open(a, lockName, unix.O_RDWR, 0)
 	switch {
 	case err == nil:
-		defer f.Close()
+		defer dirfd.Unlock(f)
 		if dirfd.Lock(f, unix.LOCK_EX|unix.LOCK_NB) != nil {
 			return false
 		}

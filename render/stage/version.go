@@ -124,7 +124,7 @@ func (s *Stage) openCurrent() error {
 			s.old, s.oldLock = root, dir
 			return nil
 		}
-		dir.Close()
+		dirfd.Unlock(dir)
 		root.Close()
 	}
 }
@@ -289,7 +289,7 @@ func (c *commit) unguard() {
 // the last stage that compared with one does that.
 func (s *Stage) releaseOld(base *os.Root) {
 	if s.oldLock != nil {
-		s.oldLock.Close()
+		dirfd.Unlock(s.oldLock)
 		s.oldLock = nil
 	}
 	if !s.options.DryRun {
@@ -324,7 +324,7 @@ func (s *Stage) sweepVersion(base *os.Root, dir *os.File, name string) (current 
 	if err != nil {
 		return false
 	}
-	defer version.Close()
+	defer dirfd.Unlock(version)
 	if errors.Is(dirfd.Lock(version, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
 		return false // a stage compares with it, and will remove it
 	}

@@ -1,9 +1,11 @@
 package stage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -128,9 +130,24 @@ func TestSweepVersions(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
-// Versions that are made at once are each complete, and one of them stays.
+// startProcesses starts processes until the test ends: until a child execs, it has copies of the locks' descriptors.
+func startProcesses(t *testing.T) {
+	var all sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	for range 2 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				exec.Command("true").Run()
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); all.Wait() })
+}
+
+// Versions that are made at once are each complete, and one of them stays, while the program starts others.
 func TestVersionsAtOnce(t *testing.T) {
 	t.Parallel()
+	startProcesses(t)
 	dir := t.TempDir()
 	link := filepath.Join(dir, "conf")
 	const writers = 4
