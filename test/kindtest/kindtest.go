@@ -23,6 +23,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/test/servers"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
@@ -38,7 +39,7 @@ func Check(t *testing.T, kinds target.Kinds, text string, o target.Options) erro
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	return c.Check(ctx)
 }
@@ -133,7 +134,7 @@ func Attempt(t testing.TB, kinds target.Kinds, text string, env ...string) *fail
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	if err = poll.Try(t.Context(), 20*time.Second, check.Check); err == nil {
+	if err = poll.Try(t.Context(), servers.Patience, check.Check); err == nil {
 		return nil
 	}
 	f := failure.Of(err)
@@ -168,7 +169,7 @@ func NotReady(t testing.TB, kinds target.Kinds, text string, class failure.Class
 // BecomesReady waits until a target is ready.
 func BecomesReady(t testing.TB, kinds target.Kinds, text string) {
 	t.Helper()
-	end := time.Now().Add(60 * time.Second)
+	end := time.Now().Add(servers.Patience)
 	for {
 		f := Attempt(t, kinds, text)
 		if f == nil {
@@ -189,7 +190,7 @@ func AttemptWith(t *testing.T, kinds target.Kinds, text, secret string, env map[
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	err = check.Check(ctx)
 	if f := failure.Of(err); err != nil && secret != "" && strings.Contains(f.Error()+f.Hint+err.Error(), secret) {
@@ -267,7 +268,7 @@ func Failure(t testing.TB, kinds target.Kinds, text string, o target.Options) *f
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	if err := check.Check(ctx); err != nil {
 		return failure.Of(err)

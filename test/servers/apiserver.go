@@ -76,14 +76,11 @@ func StartAPIServer(t testing.TB) *APIServer {
 func (s *APIServer) Start(t testing.TB) {
 	t.Helper()
 	s.process = run(s.owner, s.program, s.args...)
-	s.process.untilWithin(t, apiServerWithin, "ready", func() bool {
+	s.process.until(t, "ready", func() bool {
 		status, _, err := s.send("GET", "/readyz", nil)
 		return err == nil && status == http.StatusOK
 	})
 }
-
-// apiServerWithin is generous: the start takes three seconds on an idle machine.
-const apiServerWithin = 120 * time.Second
 
 // Kill stops the server as a crash would, by SIGKILL.
 func (s *APIServer) Kill(t testing.TB) {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // ConsulNode is the name of the agent's node.
@@ -41,7 +40,7 @@ func StartConsul(t testing.TB, o ConsulOptions) *Consul {
 	c := &Consul{owner: t, program: consulProgram(t)}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	c.client = &http.Client{Transport: transport, Timeout: upWithin}
+	c.client = &http.Client{Transport: transport, Timeout: requestWithin}
 	addr := FreeAddr(t)
 	c.URL = "http://" + addr
 	config := map[string]any{
@@ -70,14 +69,11 @@ func (c *Consul) Start(t testing.TB) {
 	t.Helper()
 	c.process = run(c.owner, c.program, c.args...)
 	// A leader exists before its own node is in the catalog; until then it accepts no other node.
-	c.process.untilWithin(t, consulWithin, "a server", func() bool {
+	c.process.until(t, "a server", func() bool {
 		status, answer, err := c.send("GET", "/v1/catalog/nodes", "")
 		return err == nil && status == http.StatusOK && strings.Contains(answer, `"`+ConsulNode+`"`)
 	})
 }
-
-// consulWithin is generous: the start takes a second on an idle machine.
-const consulWithin = 120 * time.Second
 
 // Kill stops the agent as a crash would, by SIGKILL.
 func (c *Consul) Kill(t testing.TB) { t.Helper(); c.process.kill() }

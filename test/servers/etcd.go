@@ -46,7 +46,7 @@ func StartEtcd(t testing.TB, o EtcdOptions) *Etcd {
 	e := &Etcd{owner: t, program: Need(t, "etcd"), data: filepath.Join(t.TempDir(), "data")}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	e.client = &http.Client{Transport: transport, Timeout: upWithin}
+	e.client = &http.Client{Transport: transport, Timeout: requestWithin}
 	if o.CA != nil {
 		scheme = "https://"
 		// etcd's JSON API is a client of its own gRPC API, and presents the same certificate there.
@@ -81,7 +81,7 @@ func (e *Etcd) Start(t testing.TB) {
 
 func (e *Etcd) untilHealthy(t testing.TB) {
 	t.Helper()
-	e.process.untilWithin(t, etcdWithin, "healthy", func() bool {
+	e.process.until(t, "healthy", func() bool {
 		resp, err := e.client.Get(e.URL + "/health")
 		if err != nil {
 			return false
@@ -100,7 +100,7 @@ func StartEtcdPair(t testing.TB) (pair [2]*Etcd) {
 	for i := range pair {
 		e := &Etcd{
 			URL: "http://" + FreeAddr(t), owner: t, program: Need(t, "etcd"),
-			data: filepath.Join(t.TempDir(), "data"), client: &http.Client{Transport: transport, Timeout: upWithin},
+			data: filepath.Join(t.TempDir(), "data"), client: &http.Client{Transport: transport, Timeout: requestWithin},
 		}
 		e.args = []string{fmt.Sprint("--name=test", i), "--data-dir=" + e.data, "--unsafe-no-fsync", "--log-level=warn",
 			"--listen-client-urls=" + e.URL, "--advertise-client-urls=" + e.URL,
@@ -114,9 +114,6 @@ func StartEtcdPair(t testing.TB) (pair [2]*Etcd) {
 	}
 	return pair
 }
-
-// etcdWithin is generous: the start takes a second on an idle machine.
-const etcdWithin = 120 * time.Second
 
 // Kill stops etcd as a crash would, by SIGKILL. The data is kept, and so are the users' tokens.
 func (e *Etcd) Kill(t testing.TB) { t.Helper(); e.process.kill() }

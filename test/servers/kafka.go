@@ -80,7 +80,7 @@ func (k *Kafka) Heal(t testing.TB) { t.Helper(); k.do(t, "heal", nil) }
 
 func (k *Kafka) do(t testing.TB, what string, query url.Values) {
 	t.Helper()
-	client := http.Client{Timeout: upWithin, Transport: &http.Transport{DisableKeepAlives: true}}
+	client := http.Client{Timeout: requestWithin, Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Get("http://" + k.control + "/" + what + "?" + query.Encode())
 	if err != nil {
 		t.Fatal(err)

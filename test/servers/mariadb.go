@@ -83,7 +83,7 @@ func NewMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 func (m *MariaDB) Start(t testing.TB) {
 	t.Helper()
 	m.process = run(m.owner, Need(t, "mariadbd"), m.args...)
-	m.process.untilWithin(t, mariaDBWithin, "listening", func() bool {
+	m.process.until(t, "listening", func() bool {
 		c, err := net.DialTimeout("unix", m.Socket, time.Second)
 		if err != nil {
 			return false
@@ -94,9 +94,6 @@ func (m *MariaDB) Start(t testing.TB) {
 		return n == 1
 	})
 }
-
-// mariaDBWithin is generous: the start takes a second on an idle machine.
-const mariaDBWithin = 120 * time.Second
 
 // Kill stops the server as a crash would, by SIGKILL. The data is kept.
 func (m *MariaDB) Kill(t testing.TB) { t.Helper(); m.process.kill() }

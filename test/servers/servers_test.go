@@ -107,7 +107,7 @@ func TestHAProxyClosesWithoutBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.SetReadDeadline(time.Now().Add(upWithin))
+		conn.SetReadDeadline(time.Now().Add(Patience))
 		_, err = conn.Read(make([]byte, 1))
 		if took := time.Since(start); err == nil || errors.Is(err, os.ErrDeadlineExceeded) || took < c.after {
 			t.Errorf("with %d retries: read: %v after %v, want closed, not before %v", c.retries, err, took, c.after)
@@ -167,12 +167,12 @@ func repeats(t *testing.T, addr string, appear func(), queries func(string) int)
 			}
 			break
 		}
-		if took > ttl+upWithin {
+		if took > ttl+Patience {
 			t.Fatalf("%s after %v, though the denial's TTL is %v", dns.RcodeToString[rcode], took, ttl)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	for giveUp := time.Now().Add(upWithin); queries(name) != asked; time.Sleep(10 * time.Millisecond) {
+	for giveUp := time.Now().Add(Patience); queries(name) != asked; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(giveUp) {
 			t.Fatalf("%d queries counted, want %d", queries(name), asked)
 		}
@@ -190,7 +190,7 @@ func wantRcode(t *testing.T, addr, name string, want int) *dns.Msg {
 
 func ask(t *testing.T, addr, name string) *dns.Msg {
 	t.Helper()
-	client := dns.Client{Timeout: upWithin}
+	client := dns.Client{Timeout: requestWithin}
 	reply, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), addr)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)

@@ -34,7 +34,7 @@ func (b broker) check(text string) error {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), servers.Patience)
 	defer cancel()
 	err = check.Check(ctx)
 	kindtest.SaysPlainly(b.t, err, "Unter2", "Iger9")
@@ -55,7 +55,7 @@ func (b broker) is(target string, class failure.Class, text string) {
 // becomes waits until a target is ready, if text is "", or else until the failure contains text.
 func (b broker) becomes(target, text string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), servers.Patience)
 	defer cancel()
 	var last error
 	err := poll.Until(ctx, poll.Policy{}, func(context.Context) error {
@@ -91,7 +91,7 @@ func (b broker) bootsWhileWaitedFor() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(b.t.Context(), servers.Patience)
 	defer cancel()
 	if err := waitfor.All(ctx, o, check); err != nil {
 		b.t.Fatal(err)

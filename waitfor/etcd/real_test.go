@@ -89,7 +89,7 @@ func TestRealNoLeader(t *testing.T) {
 	}
 	pair[1].Kill(t)
 	var err error
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(servers.Patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if err = kindtest.Check(t, kinds, "etcd://"+second+","+first, target.Options{}); err != nil && strings.Contains(err.Error(), "no leader") {
 			break
 		}

@@ -74,7 +74,7 @@ func (w *realWait) begin(targets ...string) (end func() error) {
 		}
 		checks = append(checks, check)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), servers.Patience)
 	ended := make(chan error, 1)
 	go func() { ended <- waitfor.All(ctx, o, checks...); cancel() }()
 	return func() error { return <-ended }
@@ -83,7 +83,7 @@ func (w *realWait) begin(targets ...string) (end func() error) {
 // says waits until the log contains the text.
 func (w *realWait) says(text string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), servers.Patience)
 	defer cancel()
 	err := poll.Until(ctx, poll.Policy{}, func(context.Context) error {
 		if !strings.Contains(w.logs.String(), text) {

@@ -198,7 +198,7 @@ func testMySQLLimits(t *testing.T, m *servers.MariaDB) {
 		t.Error("a query of five minutes ended at once")
 	}
 	left := ""
-	for limit := time.Now().Add(time.Minute); left != "0" && time.Now().Before(limit); {
+	for limit := time.Now().Add(servers.Patience); left != "0" && time.Now().Before(limit); {
 		left = m.SQL(t, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO = 'SELECT SLEEP(300)'")
 	}
 	if left != "0" {
@@ -216,7 +216,7 @@ func TestRealCourse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- waitfor.All(ctx, o, check) }()

@@ -186,7 +186,7 @@ func TestMaxConnections(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNats(t, servers.NatsOptions{Config: "max_connections: 1\nauthorization { token: hUnter2token }"})
 	kindtest.BecomesReady(t, kinds, "nats://hUnter2token@"+n.Addr) // it has forgotten who asked whether it listens
-	for end := time.Now().Add(time.Minute); ; {                    // the server does not notice at once that a client has gone
+	for end := time.Now().Add(servers.Patience); ; {               // the server does not notice at once that a client has gone
 		conn := client(t, n.Addr)
 		io.WriteString(conn, "CONNECT {\"auth_token\":\"hUnter2token\"}\r\nPING\r\n")
 		line, err := conn.next()

@@ -44,7 +44,7 @@ func tryPostgres(t *testing.T, text string, env map[string]string) string {
 func awaitPostgres(t *testing.T, target, want string) {
 	t.Helper()
 	last := ""
-	for giveUp := time.Now().Add(time.Minute); time.Now().Before(giveUp); time.Sleep(10 * time.Millisecond) {
+	for giveUp := time.Now().Add(servers.Patience); time.Now().Before(giveUp); time.Sleep(10 * time.Millisecond) {
 		if last = tryPostgres(t, target, nil); strings.Contains(last, want) {
 			return
 		}
@@ -233,7 +233,7 @@ func testPostgresCancel(t *testing.T, p *servers.Postgres) {
 	go func() { ended <- check.Check(ctx) }()
 	await := func(what bool) {
 		t.Helper()
-		for giveUp := time.Now().Add(time.Minute); running() != what; time.Sleep(10 * time.Millisecond) {
+		for giveUp := time.Now().Add(servers.Patience); running() != what; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(giveUp) {
 				t.Fatalf("the query is running: %v", !what)
 			}

@@ -33,7 +33,7 @@ func TestReal(t *testing.T) {
 	until := func(target string) {
 		t.Helper()
 		err := attempt(target)
-		for limit := time.Now().Add(time.Minute); err != nil && time.Now().Before(limit); err = attempt(target) {
+		for limit := time.Now().Add(servers.Patience); err != nil && time.Now().Before(limit); err = attempt(target) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		kindtest.RequireSays(t, target, err, "", "")
@@ -47,7 +47,7 @@ func TestReal(t *testing.T) {
 	until("zookeeper://" + three[2].Addr + "," + three[1].Addr + "/app")
 	three[0].Kill(t)
 	err := attempt("zookeeper://" + three[1].Addr)
-	for limit := time.Now().Add(time.Minute); err == nil && time.Now().Before(limit); err = attempt("zookeeper://" + three[1].Addr) {
+	for limit := time.Now().Add(servers.Patience); err == nil && time.Now().Before(limit); err = attempt("zookeeper://" + three[1].Addr) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if class := failure.Of(err).Class; err == nil || class != failure.Unexpected && class != failure.Reset {
