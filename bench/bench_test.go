@@ -505,7 +505,7 @@ const sedArgs = `-e "s|@APP_NAME@|$APP_NAME|g; s|@APP_HOST@|$APP_HOST|g; s|@APP_
 	`; s|@APP_LEVEL@|$APP_LEVEL|g; s|@APP_DATABASE@|$APP_DATABASE|g; s|@APP_CACHE@|$APP_CACHE|g"`
 
 func TestRunRenderer(t *testing.T) {
-	for name, c := range map[string]rendering{"file": {files: 1}, "tree": {files: inFolder + 1}} {
+	for name, c := range map[string]rendering{"file": {files: 1}, "tree": {files: filesPerDir + 1}} {
 		t.Run(name, func(t *testing.T) {
 			b := newTestBench(t)
 			b.tools = map[string]tool{"sh": {path: "/bin/sh"}}
@@ -546,7 +546,7 @@ func TestRenderersThatAreInstalled(t *testing.T) {
 			b.tools[k.name] = k
 		}
 	}
-	for _, c := range []rendering{{"a file", 1, 0, 1}, {"a tree", inFolder + 1, 0, 1}, {"a loop", 1, 3, 1}} {
+	for _, c := range []rendering{{"a file", 1, 0, 1}, {"a tree", filesPerDir + 1, 0, 1}, {"a loop", 1, 3, 1}} {
 		costs, err := b.runRendering(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)

@@ -80,10 +80,10 @@ func (b *bench) repositoriesIn(ctx context.Context, root string) ([]*repository,
 	}
 	sources := strings.TrimSpace(string(goroot))
 	small := recipe{"Go's package net", func(ctx context.Context, dir string) error {
-		return commitFolders(ctx, dir, filepath.Join(sources, "src"), "net")
+		return commitDirs(ctx, dir, filepath.Join(sources, "src"), "net")
 	}}
 	whole := recipe{"Go's sources", func(ctx context.Context, dir string) error {
-		return commitFolders(ctx, dir, sources, "api", "doc", "lib", "misc", "src", "test")
+		return commitDirs(ctx, dir, sources, "api", "doc", "lib", "misc", "src", "test")
 	}}
 	recipes := []recipe{small, whole, charts(300)}
 	if b.quick {
@@ -178,8 +178,8 @@ func steps(ctx context.Context, dir string, commands ...[]string) error {
 // repack has deltas of everything that is like another thing, as a server's repositories have them.
 var repack = []string{"repack", "-qadf"}
 
-// commitFolders makes dir a repository with one commit of those of the directories of tree that there are.
-func commitFolders(ctx context.Context, dir, tree string, directories ...string) error {
+// commitDirs makes dir a repository with one commit of those of the directories of tree that there are.
+func commitDirs(ctx context.Context, dir, tree string, directories ...string) error {
 	with := []string{"--git-dir=.", "--work-tree=" + tree}
 	add := append(with[:2:2], "add", "--force", "--")
 	for _, f := range directories {
@@ -231,7 +231,7 @@ func writeCharts(charts int) func(io.Writer) error {
 					}
 					text := strings.Join(lines, "")
 					fmt.Fprintf(w, "M 100644 inline charts/chart-%03d/1.%d.0/%s/file-%d.yaml\ndata %d\n%s\n",
-						c, v, chartFolders[f%len(chartFolders)], f, len(text), text)
+						c, v, chartDirs[f%len(chartDirs)], f, len(text), text)
 				}
 			}
 		}
@@ -239,7 +239,7 @@ func writeCharts(charts int) func(io.Writer) error {
 	}
 }
 
-var chartFolders = []string{"templates", "templates/tests", "crds"}
+var chartDirs = []string{"templates", "templates/tests", "crds"}
 
 func chartLines(random *rand.Rand, n int) []string {
 	lines := make([]string, n)

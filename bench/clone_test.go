@@ -64,7 +64,7 @@ func cloneBench(t *testing.T) (*bench, *gitServer, *repository) {
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := commitFolders(t.Context(), filepath.Join(root, "made"), tree, "sub", "absent"); err != nil {
+	if err := commitDirs(t.Context(), filepath.Join(root, "made"), tree, "sub", "absent"); err != nil {
 		t.Fatal(err)
 	}
 	server, err := b.startGitServer(t.Context(), root)

@@ -211,7 +211,7 @@ type workload struct {
 	environ     []string
 }
 
-const inFolder = 100 // files
+const filesPerDir = 100 // files
 
 func newWorkload(dir string, c rendering, r renderer) (*workload, error) {
 	w := &workload{renderer: r, rendering: c, in: filepath.Join(dir, "in"), out: filepath.Join(dir, "out")}
@@ -226,8 +226,8 @@ func newWorkload(dir string, c rendering, r renderer) (*workload, error) {
 		w.vars["in"], w.vars["out"] = filepath.Join(w.in, "app.conf"+r.language.suffix), filepath.Join(w.out, "app.conf")
 	}
 	for i := 0; !w.single() && i < c.files; i++ {
-		directory := fmt.Sprintf("%03d", i/inFolder)
-		if i%inFolder == 0 {
+		directory := fmt.Sprintf("%03d", i/filesPerDir)
+		if i%filesPerDir == 0 {
 			w.directories = append(w.directories, directory)
 		}
 		w.names = append(w.names, filepath.Join(directory, fmt.Sprintf("app-%05d.conf", i)))

@@ -37,8 +37,8 @@ var known = []tool{
 	{name: "curl", versionArgs: []string{"--version"}},
 	{name: "unbound", versionArgs: []string{"-V"}},
 	{name: "ip", versionArgs: []string{"-V"}},
-	{name: "pg_isready", versionArgs: []string{"--version"}, directories: postgresFolders},
-	{name: "psql", versionArgs: []string{"--version"}, directories: postgresFolders},
+	{name: "pg_isready", versionArgs: []string{"--version"}, directories: postgresDirs},
+	{name: "psql", versionArgs: []string{"--version"}, directories: postgresDirs},
 	{name: "mysqladmin", versionArgs: []string{"--version"}},
 	{name: "redis-cli", versionArgs: []string{"--version"}},
 	{name: "etcd", versionArgs: []string{"--version"}},
@@ -55,9 +55,9 @@ var known = []tool{
 	{name: "git-sync", versionArgs: []string{"--version"}},
 }
 
-// postgresFolders have PostgreSQL's clients themselves, as its image has them: what
+// postgresDirs have PostgreSQL's clients themselves, as its image has them: what
 // Debian puts on PATH is a script in Perl that starts them.
-const postgresFolders = "/usr/lib/postgresql/*/bin"
+const postgresDirs = "/usr/lib/postgresql/*/bin"
 
 // findTools looks for the known tools on PATH and in bench/peers. Only initbox must be there.
 func findTools(ctx context.Context, initbox string) (map[string]tool, error) {

@@ -17,20 +17,20 @@ func (c *checkout) spool() (*os.File, error) {
 	if c.git == "" {
 		return c.stage.Temp()
 	}
-	if err := gitdir.Directory(c.git, packFolder, c.Access); err != nil {
+	if err := gitdir.Directory(c.git, packDir, c.Access); err != nil {
 		return nil, err
 	}
-	return gitdir.Create(c.git, fmt.Sprintf("%s/tmp_pack_%d", packFolder, len(c.packs)), c.Access, packMode)
+	return gitdir.Create(c.git, fmt.Sprintf("%s/tmp_pack_%d", packDir, len(c.packs)), c.Access, packMode)
 }
 
 const (
-	packFolder = "objects/pack"
-	packMode   = 0o444 // as in git: a pack never changes
+	packDir  = "objects/pack"
+	packMode = 0o444 // as in git: a pack never changes
 )
 
 // keepPack gives a pack the name that git would, and writes its index.
 func (c *checkout) keepPack(p *pack.Pack, spool *os.File) error {
-	name := packFolder + "/pack-" + p.Checksum.String()
+	name := packDir + "/pack-" + p.Checksum.String()
 	index, err := gitdir.Create(c.git, name+".idx", c.Access, packMode)
 	if err != nil {
 		return err

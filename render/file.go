@@ -299,7 +299,7 @@ func (r *run) nameOf(ctx context.Context, it *item) (string, error) {
 	}
 	name := ""
 	for i, directory := range it.directories {
-		part, err := r.folderName(ctx, it, i, directory)
+		part, err := r.dirName(ctx, it, i, directory)
 		if err != nil || part == "" {
 			return "", err
 		}
@@ -312,8 +312,8 @@ func (r *run) nameOf(ctx context.Context, it *item) (string, error) {
 	return path.Join(name, base), nil
 }
 
-// folderName renders the name of the i-th directory above an item. Siblings share it, and its error is reported once.
-func (r *run) folderName(ctx context.Context, it *item, i int, directory string) (string, error) {
+// dirName renders the name of the i-th directory above an item. Siblings share it, and its error is reported once.
+func (r *run) dirName(ctx context.Context, it *item, i int, directory string) (string, error) {
 	if !mayBeTemplate(r.languageOf(""), directory) {
 		return directory, nil
 	}

@@ -101,9 +101,9 @@ func TestFilesOfAVolume(t *testing.T) {
 	}
 }
 
-// TestOneFolderByTwoNames pins that two names of a directory are one destination:
+// TestOneDirectoryByTwoNames pins that two names of a directory are one destination:
 // nothing is written twice, and with Prune none removes what the other put.
-func TestOneFolderByTwoNames(t *testing.T) {
+func TestOneDirectoryByTwoNames(t *testing.T) {
 	src, dir := tree(t, map[string]string{"a": "1", "b": "2"}), t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "real"), 0o755); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ type run struct {
 	mu          sync.Mutex // of postponed
 	postponed   []*item    // see postpone
 	claimed     sync.Map   // destinations, each with its source
-	directories sync.Map   // see folderName
+	directories sync.Map   // see dirName
 	warned      sync.Map   // see warnUnsteady
 	busy        sync.Map   // names of the items that are being rendered
 }

@@ -32,8 +32,8 @@ type item struct {
 	text []byte // of an inline template, or of stdin once it is read
 }
 
-// maxFolders is how deep a tree may be: links within it can form a loop.
-const maxFolders = 100
+// maxDepth is how deep a tree may be: links within it can form a loop.
+const maxDepth = 100
 
 // walk lists the files of all sources.
 func (r *run) walk(ctx context.Context) error {
@@ -144,8 +144,8 @@ func (w walker) snapshot(root *os.Root, shown string, directories []string) (err
 }
 
 func (w walker) directory(name, shown string, directories []string) error {
-	if len(directories) > maxFolders {
-		return fmt.Errorf("%s: directories nest deeper than %d; does a link lead back?", shown, maxFolders)
+	if len(directories) > maxDepth {
+		return fmt.Errorf("%s: directories nest deeper than %d; does a link lead back?", shown, maxDepth)
 	}
 	if err := context.Cause(w.ctx); err != nil {
 		return fmt.Errorf("list the templates: %w", err)

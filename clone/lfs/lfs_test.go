@@ -402,8 +402,8 @@ func TestSSH(t *testing.T) {
 	}
 }
 
-// TestFolder pins the errors for objects in a directory.
-func TestFolder(t *testing.T) {
+// TestDirectory pins the errors for objects in a directory.
+func TestDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	put := func(content []byte, make func(name string) error) {

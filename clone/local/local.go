@@ -87,7 +87,7 @@ func locate(path string) (string, error) {
 		dir := path + suffix
 		info, err := os.Stat(dir)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), isNotFolder(err):
+		case errors.Is(err, fs.ErrNotExist), isNotDir(err):
 			continue
 		case err != nil:
 			return "", err
@@ -107,7 +107,7 @@ func locate(path string) (string, error) {
 	return "", fmt.Errorf("%s: %w", path, ErrNone)
 }
 
-func isNotFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
 // follow reads a .git file, which names the directory.
 func follow(file string) (string, error) {
@@ -148,7 +148,7 @@ func isRepository(dir string) (bool, error) {
 
 // unless returns err, or nil if it means that the file does not exist.
 func unless(err error) error {
-	if errors.Is(err, fs.ErrNotExist) || isNotFolder(err) {
+	if errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 		return nil
 	}
 	return err

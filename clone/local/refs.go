@@ -185,7 +185,7 @@ func (r *Repository) readRef(name string) (ref Ref, ok bool, err error) {
 	}
 	info, err := os.Stat(file)
 	if err != nil || info.IsDir() {
-		if err == nil || errors.Is(err, fs.ErrNotExist) || isNotFolder(err) {
+		if err == nil || errors.Is(err, fs.ErrNotExist) || isNotDir(err) {
 			return ref, false, nil
 		}
 		return ref, false, err

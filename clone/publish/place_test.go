@@ -24,7 +24,7 @@ func TestPrecious(t *testing.T) {
 	}
 }
 
-func TestNotAFolder(t *testing.T) {
+func TestNotADirectory(t *testing.T) {
 	dir := t.TempDir()
 	tree{"file": "x", "dangling": "-> nowhere", "loop": "-> loop"}.write(t, dir)
 	before := read(t, dir)
@@ -45,7 +45,7 @@ func TestNotAFolder(t *testing.T) {
 }
 
 // A link to a directory is followed: the directory becomes the tree, the link stays.
-func TestLinkToFolder(t *testing.T) {
+func TestLinkToDirectory(t *testing.T) {
 	dir := t.TempDir()
 	tree{"real/app/old": "x", "to": "-> real/app"}.write(t, dir)
 	for range 2 {

@@ -36,7 +36,7 @@ func StoreOf(u *URL, o Options) (*Store, error) {
 	case "file":
 		r, err := local.Open(u.Path)
 		if err != nil {
-			return nil, folderFailure(err)
+			return nil, dirFailure(err)
 		}
 		s.Directory = r.Directory()
 		return s, r.Close()

@@ -15,7 +15,7 @@ func Open(ctx context.Context, u *URL, o Options) (Repository, error) {
 	case "ssh":
 		return openCommands(ctx, u, o, openSSH(u, o))
 	case "file":
-		return openFolder(u, o)
+		return openDir(u, o)
 	}
 	return nil, fmt.Errorf("no such scheme: %q", u.Scheme)
 }

@@ -22,26 +22,26 @@ const (
 )
 
 // parse makes the entries of a directory and checks them.
-func (t *Tree) parse(f *directory, content []byte) error {
+func (t *Tree) parse(d *directory, content []byte) error {
 	count := min(bytes.Count(content, []byte{0}), len(content)/minTreeEntry) // at most
 	if err := t.afford(int64(count)*entrySize + int64(len(content))); err != nil {
 		return err
 	}
-	f.entries = make([]Entry, 0, count) // must not grow, because there are pointers to its elements
+	d.entries = make([]Entry, 0, count) // must not grow, because there are pointers to its elements
 	files, last := 0, Entry{}
 	for c, err := range object.Entries(content) {
 		if err != nil {
-			return refuse("%s: %v", f.printable(), err)
+			return refuse("%s: %v", d.printable(), err)
 		}
-		e := Entry{ID: c.ID, Mode: canonical(c.Mode), name: c.Name, in: f}
-		if err := f.check(&e, &last, c.Mode); err != nil {
+		e := Entry{ID: c.ID, Mode: canonical(c.Mode), name: c.Name, in: d}
+		if err := d.check(&e, &last, c.Mode); err != nil {
 			return err
 		}
 		last = e
-		if !t.enter(f, e) {
+		if !t.enter(d, e) {
 			continue
 		}
-		if added := &f.entries[len(f.entries)-1]; added.sub == nil && !added.Skipped && added.Mode != filemode.Submodule {
+		if added := &d.entries[len(d.entries)-1]; added.sub == nil && !added.Skipped && added.Mode != filemode.Submodule {
 			files++
 		}
 	}
@@ -49,8 +49,8 @@ func (t *Tree) parse(f *directory, content []byte) error {
 }
 
 // enter adds an entry to its directory if it is placed or belongs in the index, and returns whether it did.
-func (t *Tree) enter(f *directory, e Entry) bool {
-	verdict := f.verdict
+func (t *Tree) enter(d *directory, e Entry) bool {
+	verdict := d.verdict
 	if !verdict.final() {
 		verdict = t.Sparse.verdict(t.prefix()+e.Path(), e.Mode, verdict)
 	}
@@ -58,31 +58,31 @@ func (t *Tree) enter(f *directory, e Entry) bool {
 		return false
 	}
 	e.Skipped = e.Mode != filemode.Dir && !verdict.placed()
-	f.entries = append(f.entries, e)
+	d.entries = append(d.entries, e)
 	if e.Mode == filemode.Dir {
-		added := &f.entries[len(f.entries)-1]
-		added.sub = &directory{entry: added, length: f.length + len(e.name) + 1, verdict: verdict}
+		added := &d.entries[len(d.entries)-1]
+		added.sub = &directory{entry: added, length: d.length + len(e.name) + 1, verdict: verdict}
 	}
 	return true
 }
 
-// check refuses an entry of f that Git would not write, or that cannot be placed.
-func (f *directory) check(e, last *Entry, mode filemode.FileMode) error {
+// check refuses an entry of d that Git would not write, or that cannot be placed.
+func (d *directory) check(e, last *Entry, mode filemode.FileMode) error {
 	if err := checkName(e.name, e.Mode); err != nil {
-		return refuse("%s has the name %s, which is refused: %v", f.printable(), printable(e.name), err)
+		return refuse("%s has the name %s, which is refused: %v", d.printable(), printable(e.name), err)
 	}
 	switch {
 	case e.Mode == filemode.Empty:
 		return refuse("%s has the mode %06o, which Git does not know", e.printable(), uint32(mode))
 	case len(e.name) > maxName:
 		return refuse("%s has a name of %d bytes; file systems allow %d", e.printable(), len(e.name), maxName)
-	case f.length+len(e.name) > maxPath:
-		return refuse("%s has a path of %d bytes; Linux allows %d", e.printable(), f.length+len(e.name), maxPath)
+	case d.length+len(e.name) > maxPath:
+		return refuse("%s has a path of %d bytes; Linux allows %d", e.printable(), d.length+len(e.name), maxPath)
 	case last.name != "" && compare(last.name, last.Mode, e.name, e.Mode) >= 0:
 		return refuse("%s is a duplicate in its directory, or not in Git's order", e.printable())
 	}
 	if e.Mode == filemode.Dir { // a file of that name would come earlier, perhaps before a.b
-		_, found := slices.BinarySearchFunc(f.entries, e.name, func(e Entry, name string) int {
+		_, found := slices.BinarySearchFunc(d.entries, e.name, func(e Entry, name string) int {
 			return compare(e.name, e.Mode, name, filemode.Regular)
 		})
 		if found {

@@ -25,7 +25,7 @@ func (e *Entry) printable() string {
 	return printable(e.Path())
 }
 
-func (f *directory) printable() string { return f.entry.printable() }
+func (d *directory) printable() string { return d.entry.printable() }
 
 // local returns the error of a system call for a file of the tree.
 func local(doing string, e *Entry, err error) error {

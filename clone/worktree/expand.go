@@ -195,17 +195,17 @@ func (t *Tree) expand(e *Entry, content []byte, ready []arrival) ([]arrival, err
 	if e.in == nil && t.depth < len(t.subdir) {
 		return t.descend(e, content, ready)
 	}
-	f := e.sub
-	if err := t.parse(f, content); err != nil {
+	d := e.sub
+	if err := t.parse(d, content); err != nil {
 		return nil, err
 	}
-	if err := t.makeFolders(f); err != nil {
+	if err := t.makeDirs(d); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range f.entries {
-		if c := &f.entries[i]; !c.Skipped && c.Mode != filemode.Submodule {
+	for i := range d.entries {
+		if c := &d.entries[i]; !c.Skipped && c.Mode != filemode.Submodule {
 			ready = t.want(c, ready)
 		}
 	}

@@ -113,12 +113,12 @@ func (x *indexWriter) trees(top *directory) {
 	x.buf = append(x.buf, body.Bytes()...)
 }
 
-// appendTree returns how many entries f has at any depth, and whether it, or a directory in it, has none.
-func appendTree(body *bytes.Buffer, f *directory) (entries int, empty bool) {
+// appendTree returns how many entries d has at any depth, and whether it, or a directory in it, has none.
+func appendTree(body *bytes.Buffer, d *directory) (entries int, empty bool) {
 	var below bytes.Buffer
 	directories := 0
-	for i := range f.entries {
-		sub := f.entries[i].sub
+	for i := range d.entries {
+		sub := d.entries[i].sub
 		if sub == nil {
 			entries++
 			continue
@@ -127,11 +127,11 @@ func appendTree(body *bytes.Buffer, f *directory) (entries int, empty bool) {
 		n, e := appendTree(&below, sub)
 		entries, empty = entries+n, empty || e
 	}
-	if f.entry.in != nil {
-		body.WriteString(f.entry.name)
+	if d.entry.in != nil {
+		body.WriteString(d.entry.name)
 	}
 	fmt.Fprintf(body, "\x00%d %d\n", entries, directories)
-	body.Write(f.entry.ID[:])
+	body.Write(d.entry.ID[:])
 	body.Write(below.Bytes())
 	return entries, empty || entries == 0
 }

@@ -125,11 +125,11 @@ func (e *Entry) appendPath(path []byte) []byte {
 }
 
 // appendPath appends the path with a slash after it, or nothing at the top.
-func (f *directory) appendPath(path []byte) []byte {
-	if f.entry.in == nil {
+func (d *directory) appendPath(path []byte) []byte {
+	if d.entry.in == nil {
 		return path
 	}
-	return append(f.entry.appendPath(path), '/')
+	return append(d.entry.appendPath(path), '/')
 }
 
 // Entries returns the entries except directories, in the order of an index: by the bytes of their paths.
@@ -141,9 +141,9 @@ func (t *Tree) Entries() iter.Seq[*Entry] {
 	}
 }
 
-func (f *directory) each(yield func(*Entry) bool) bool {
-	for i := range f.entries {
-		e := &f.entries[i]
+func (d *directory) each(yield func(*Entry) bool) bool {
+	for i := range d.entries {
+		e := &d.entries[i]
 		if e.sub != nil && !e.sub.each(yield) || e.sub == nil && !yield(e) {
 			return false
 		}

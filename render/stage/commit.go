@@ -86,8 +86,8 @@ var errNothingToDo = errors.New("nothing to do")
 
 func (c *commit) steps() []func() error {
 	return []func() error{
-		c.settle, c.compareLists, c.sync, c.makeFolders, c.openInPlace, c.listAll,
-		c.create, c.replace, c.overwrite, c.syncFolders, c.prune, c.listExactly,
+		c.settle, c.compareLists, c.sync, c.makeDirs, c.openInPlace, c.listAll,
+		c.create, c.replace, c.overwrite, c.syncDirs, c.prune, c.listExactly,
 	}
 }
 
@@ -122,11 +122,11 @@ func (c *commit) settle() error {
 	if err != nil {
 		return err
 	}
-	if err := c.makeFolder(c.home, missing, c.changes[0].attr); err != nil {
+	if err := c.makeDir(c.home, missing, c.changes[0].attr); err != nil {
 		return err
 	}
 	for dir := missing; dir != "."; dir = path.Dir(dir) {
-		if err := syncFolder(c.home, path.Dir(dir)); err != nil {
+		if err := syncDir(c.home, path.Dir(dir)); err != nil {
 			return err
 		}
 	}
@@ -156,8 +156,8 @@ func (c *commit) sync() error {
 	return nil
 }
 
-// makeFolders makes the directories of the files.
-func (c *commit) makeFolders() error {
+// makeDirs makes the directories of the files.
+func (c *commit) makeDirs() error {
 	for _, ch := range c.changes {
 		if err := c.ensure(path.Dir(ch.Name), ch.attr); err != nil {
 			return err
@@ -179,15 +179,15 @@ func (c *commit) ensure(name string, a Attr) error {
 		return nil
 	}
 	c.touched[path.Dir(name)], c.touched[name] = true, true
-	return c.makeFolder(c.root, name, a)
+	return c.makeDir(c.root, name, a)
 }
 
-// makeFolder makes a directory of root, and its parents. An existing one is left as it is; a
+// makeDir makes a directory of root, and its parents. An existing one is left as it is; a
 // new one keeps the set-group-ID bit that it inherits from its parent.
-func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
+func (c *commit) makeDir(root *os.Root, name string, a Attr) error {
 	err := root.Mkdir(name, 0o755)
 	if errors.Is(err, fs.ErrNotExist) && name != "." {
-		if err := c.makeFolder(root, path.Dir(name), a); err != nil {
+		if err := c.makeDir(root, path.Dir(name), a); err != nil {
 			return err
 		}
 		err = root.Mkdir(name, 0o755)
@@ -204,7 +204,7 @@ func (c *commit) makeFolder(root *os.Root, name string, a Attr) error {
 	if err != nil {
 		return nil // it exists
 	}
-	c.undo = append(c.undo, func() { removeFolder(root, name) })
+	c.undo = append(c.undo, func() { removeDir(root, name) })
 	i, err := dirfd.Inspect(dir, ".")
 	if err == nil && (a.UID != -1 || a.GID != -1) {
 		err = bare(dir.Chown(a.UID, a.GID))
@@ -286,7 +286,7 @@ func (c *commit) rename(ch *change) error {
 		}
 		// Another process has removed the directory since: it was empty.
 		c.dirName = ""
-		if err := c.makeFolder(c.root, name, ch.attr); err != nil {
+		if err := c.makeDir(c.root, name, ch.attr); err != nil {
 			return err
 		}
 	}
@@ -309,8 +309,8 @@ func (c *commit) open(name string) (*os.File, error) {
 	return dir, nil
 }
 
-// syncFolders makes the new names survive a power cut. Like area.sync, it uses syncfs for many directories.
-func (c *commit) syncFolders() error {
+// syncDirs makes the new names survive a power cut. Like area.sync, it uses syncfs for many directories.
+func (c *commit) syncDirs() error {
 	synced := map[dirfd.Mount]bool{}
 	for name := range c.touched {
 		f := c.directories[name]
@@ -320,7 +320,7 @@ func (c *commit) syncFolders() error {
 				continue
 			}
 		}
-		if err := syncFolder(c.root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := syncDir(c.root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -337,7 +337,7 @@ func (c *commit) syncMount(name string) error {
 	return dirfd.Syncfs(dir)
 }
 
-func syncFolder(root *os.Root, name string) error {
+func syncDir(root *os.Root, name string) error {
 	dir, err := openDir(root, name)
 	if err != nil {
 		return err
@@ -351,8 +351,8 @@ func openDir(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 }
 
-// removeFolder removes a directory if it is empty.
-func removeFolder(root *os.Root, name string) error {
+// removeDir removes a directory if it is empty.
+func removeDir(root *os.Root, name string) error {
 	dir, err := openDir(root, path.Dir(name))
 	if err != nil {
 		return err

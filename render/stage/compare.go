@@ -29,15 +29,15 @@ func (p present) close() {
 	}
 }
 
-// lookUp finds the file called name, whose directory is f. It fails if the file cannot be replaced with another.
-func (s *Stage) lookUp(f *directory, name string) (p present, err error) {
+// lookUp finds the file called name, whose directory is d. It fails if the file cannot be replaced with another.
+func (s *Stage) lookUp(d *directory, name string) (p present, err error) {
 	p = present{base: path.Base(name), missing: true}
-	if !f.exists {
+	if !d.exists {
 		return p, nil
 	}
 	p.dir, err = openDir(s.old, path.Dir(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil // removed after f was read
+		return p, nil // removed after d was read
 	}
 	if err != nil {
 		return p, err

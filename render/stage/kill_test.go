@@ -113,9 +113,9 @@ func (w writer) end(t *testing.T) (killed bool) {
 	return err != nil
 }
 
-// fastFolder is in memory where possible: a killed process leaves the same there, and a disk would have to write it all
+// fastDir is in memory where possible: a killed process leaves the same there, and a disk would have to write it all
 // each time.
-func fastFolder(t *testing.T) string {
+func fastDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "initbox")
 	if err != nil {
 		return t.TempDir()
@@ -129,7 +129,7 @@ func fastFolder(t *testing.T) string {
 func TestStageKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
-	dir := filepath.Join(fastFolder(t), "x/conf")
+	dir := filepath.Join(fastDir(t), "x/conf")
 	check := func() error {
 		for i := range filesEach + only {
 			content, err := os.ReadFile(filepath.Join(dir, nameOf(i)))
@@ -150,12 +150,12 @@ func TestStageKilledAtAnyMoment(t *testing.T) {
 
 // A writer that is killed while it makes the directory, and those above, leaves
 // nothing that the next one does not remove.
-func TestKilledWhileTheFolderIsMissing(t *testing.T) {
+func TestKilledWhileTheDirectoryIsMissing(t *testing.T) {
 	servers.Slow(t)
 	for _, how := range []string{"stage", "version"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			top := fastFolder(t)
+			top := fastDir(t)
 			dir := filepath.Join(top, "x/y/conf")
 			whole := max(run(t, dir, how+"0", nil), run(t, dir, how+"1", nil))
 			want := withoutIDs(tree(t, top))
@@ -180,7 +180,7 @@ func TestKilledWhileTheFolderIsMissing(t *testing.T) {
 func TestVersionKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
-	dir := filepath.Join(fastFolder(t), "x/conf")
+	dir := filepath.Join(fastDir(t), "x/conf")
 	check := func() error {
 		root, err := os.OpenRoot(dir)
 		if err != nil {

@@ -176,7 +176,7 @@ func TestMountedFileOnFullDisk(t *testing.T) {
 
 // Below the directory there may be other file systems, or other mounts of the same,
 // and directories that cannot be written to: files wait where they can be renamed.
-func TestMountedFolders(t *testing.T) {
+func TestMountedDirectories(t *testing.T) {
 	top := t.TempDir()
 	dir := filepath.Join(top, "d")
 	write(t, top, Options{}, "d/tmpfs/x", "d/bound/x", "volume/sub/f", "d/ro/rw/x")
@@ -220,7 +220,7 @@ func readOnlyBelow(t *testing.T, dir, rw string) {
 }
 
 // A killed stage's files are found on another file system, too.
-func TestSweepOfMountedFolder(t *testing.T) {
+func TestSweepOfMountedDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(dir+"/sub", 0o755); err != nil {
 		t.Fatal(err)

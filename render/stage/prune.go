@@ -116,7 +116,7 @@ func (s *Stage) stale(list []string) (names []string) {
 		if s.names[name] {
 			continue
 		}
-		dir, err := realFolder(s.old, path.Dir(name))
+		dir, err := realDir(s.old, path.Dir(name))
 		if err != nil {
 			continue
 		}
@@ -129,8 +129,8 @@ func (s *Stage) stale(list []string) (names []string) {
 	return names
 }
 
-// realFolder opens a directory without following links: a file behind a link may be one that is not listed.
-func realFolder(root *os.Root, name string) (*os.File, error) {
+// realDir opens a directory without following links: a file behind a link may be one that is not listed.
+func realDir(root *os.Root, name string) (*os.File, error) {
 	dir, err := openDir(root, ".")
 	if err != nil || name == "." {
 		return dir, err
@@ -163,7 +163,7 @@ func (c *commit) listAll() error {
 func (c *commit) prune() error {
 	for _, name := range c.stale {
 		c.begun = true
-		dir, err := realFolder(c.root, path.Dir(name))
+		dir, err := realDir(c.root, path.Dir(name))
 		if err != nil {
 			continue // removed meanwhile
 		}
@@ -180,13 +180,13 @@ func (c *commit) prune() error {
 			return &fs.PathError{Op: "remove", Path: c.shown(name), Err: err}
 		}
 	}
-	return c.syncFolders() // before the list forgets them
+	return c.syncDirs() // before the list forgets them
 }
 
 func (c *commit) removeEmpty(name string) {
 	c.touched[name] = true
 	for ; name != "."; name = path.Dir(name) {
-		above, err := realFolder(c.root, path.Dir(name))
+		above, err := realDir(c.root, path.Dir(name))
 		if err != nil {
 			return
 		}

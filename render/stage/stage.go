@@ -187,29 +187,29 @@ func look(dir *os.File) (*directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &directory{exists: true, mount: i.Mount, gid: -1}
-	f.denied = dirfd.Retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
+	d := &directory{exists: true, mount: i.Mount, gid: -1}
+	d.denied = dirfd.Retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
 	if i.Mode&unix.S_ISGID != 0 {
-		f.gid = i.GID
+		d.gid = i.GID
 	}
-	return f, nil
+	return d, nil
 }
 
 // directory describes the directory called name. Its files wait in the topmost writable directory of the same mount.
 func (s *Stage) directory(name string) (*directory, error) {
-	if f := s.directories[name]; f != nil {
-		return f, nil
+	if d := s.directories[name]; d != nil {
+		return d, nil
 	}
 	above, err := s.directory(path.Dir(name))
 	if err != nil {
 		return nil, err
 	}
-	f := &directory{mount: above.mount, area: above.area, denied: above.denied, gid: above.gid}
+	d := &directory{mount: above.mount, area: above.area, denied: above.denied, gid: above.gid}
 	if above.exists {
 		dir, err := openDir(s.old, name)
 		if err == nil {
 			defer dir.Close()
-			f, err = s.below(above, name, dir)
+			d, err = s.below(above, name, dir)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			if _, isLink := s.old.Readlink(name); isLink == nil {
@@ -219,8 +219,8 @@ func (s *Stage) directory(name string) (*directory, error) {
 			return nil, fmt.Errorf("%s: %w", name, bare(err))
 		}
 	}
-	s.directories[name] = f
-	return f, nil
+	s.directories[name] = d
+	return d, nil
 }
 
 // below describes dir, in the directory above.
@@ -230,27 +230,27 @@ func (s *Stage) below(above *directory, name string, dir *os.File) (*directory, 
 		return nil, err
 	}
 	if s.link != "" { // files go into a new version
-		f := *above
-		f.exists = i.IsDir()
-		return &f, nil
+		d := *above
+		d.exists = i.IsDir()
+		return &d, nil
 	}
 	if !i.IsDir() {
 		return nil, errors.New("it exists and is not a directory")
 	}
-	f, err := look(dir)
+	d, err := look(dir)
 	if err != nil {
 		return nil, err
 	}
-	if f.denied == nil && !s.options.DryRun {
+	if d.denied == nil && !s.options.DryRun {
 		sweepAreas(dir)
 	}
 	switch {
-	case f.mount == above.mount && above.area != "":
-		f.area = above.area
-	case f.denied == nil:
-		f.area = name
+	case d.mount == above.mount && above.area != "":
+		d.area = above.area
+	case d.denied == nil:
+		d.area = name
 	}
-	return f, nil
+	return d, nil
 }
 
 // Put stages the content of the file called name, and returns how the file will change.

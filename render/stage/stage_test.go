@@ -517,7 +517,7 @@ func asUser(t *testing.T, do func()) {
 }
 
 // A directory that may not be written to, with a file that may: in place. With none of them, an error that says so.
-func TestOthersFolder(t *testing.T) {
+func TestOthersDirectory(t *testing.T) {
 	top := t.TempDir()
 	if err := os.Chmod(filepath.Dir(top), 0o755); err != nil {
 		t.Fatal(err)

@@ -142,8 +142,8 @@ func (s *Stage) dropped() (names []string, err error) {
 
 func (c *commit) versionSteps() []func() error {
 	return []func() error{
-		c.needed, c.settle, c.makeVersion, c.sync, c.makeFolders,
-		c.create, c.moveChanged, c.keep, c.syncFolders, c.switchLink,
+		c.needed, c.settle, c.makeVersion, c.sync, c.makeDirs,
+		c.create, c.moveChanged, c.keep, c.syncDirs, c.switchLink,
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *commit) makeVersion() (err error) {
 	if len(c.changes) > 0 {
 		attr = c.changes[0].attr
 	}
-	if err := c.makeFolder(c.top, c.version, attr); err != nil {
+	if err := c.makeDir(c.top, c.version, attr); err != nil {
 		return err
 	}
 	c.touched["."] = true

@@ -191,7 +191,7 @@ func TestVersionsAtOnce(t *testing.T) {
 }
 
 // The directory of the link may be missing for all that begin at once.
-func TestVersionsAtOnceInNewFolder(t *testing.T) {
+func TestVersionsAtOnceInNewDirectory(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
 	for range 10 {

@@ -23,9 +23,9 @@ type RabbitMQ struct {
 // jobs and an exchange events, and none in the virtual host "closed"; and idle, which can only log in.
 const RabbitMQPassword = "hUnter2/tIger9"
 
-// rabbitFolder has the programs themselves. Those in /usr/sbin must be run by root or the user rabbitmq, and always use
+// rabbitDir has the programs themselves. Those in /usr/sbin must be run by root or the user rabbitmq, and always use
 // Debian's directories.
-const rabbitFolder = "/usr/lib/rabbitmq/bin/"
+const rabbitDir = "/usr/lib/rabbitmq/bin/"
 
 // RabbitMQOptions configures [StartRabbitMQ].
 type RabbitMQOptions struct {
@@ -65,7 +65,7 @@ func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	// Erlang's name server: the broker would start one that outlives it.
 	names := run(t, Need(t, "epmd"), "-port", port(epmd), "-address", "127.0.0.1")
 	names.untilListening(t, epmd)
-	r.process = runWith(t, r.env, rabbitFolder+"rabbitmq-server")
+	r.process = runWith(t, r.env, rabbitDir+"rabbitmq-server")
 	return r
 }
 
@@ -94,7 +94,7 @@ func (r *RabbitMQ) Kill(t testing.TB) { t.Helper(); r.process.kill() }
 // Control runs rabbitmqctl with the arguments, and returns its output.
 func (r *RabbitMQ) Control(t testing.TB, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(rabbitFolder+"rabbitmqctl", append([]string{"--quiet"}, args...)...)
+	cmd := exec.Command(rabbitDir+"rabbitmqctl", append([]string{"--quiet"}, args...)...)
 	cmd.Env, cmd.SysProcAttr = r.env, DieWithParent()
 	out, err := cmd.CombinedOutput()
 	if err != nil {

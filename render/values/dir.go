@@ -17,9 +17,9 @@ import (
 
 // Bounds of a directory of values. A ConfigMap or Secret has at most 1 MiB.
 const (
-	maxFolderFiles = 10_000
-	maxFolderBytes = 16 << 20
-	maxFolderDepth = 32
+	maxDirFiles = 10_000
+	maxDirBytes = 16 << 20
+	maxDirDepth = 32
 )
 
 // dataLink is the name of the symbolic link by which the kubelet swaps all files of a mounted ConfigMap or Secret at
@@ -88,7 +88,7 @@ func (l *loader) snapshot(s Source) (*node, error) {
 		return nil, missing(err)
 	}
 	defer root.Close()
-	r := &folderReader{loader: l, root: root, shown: s.Text, secret: s.Secret || l.mounts.inSecret(s.Text)}
+	r := &dirReader{loader: l, root: root, shown: s.Text, secret: s.Secret || l.mounts.inSecret(s.Text)}
 	n, err := r.read(".", 0)
 
 	if !IsVersion(root, s.Text) {
@@ -105,8 +105,8 @@ func missing(err error) error {
 	return err
 }
 
-// folderReader reads a directory and those in it.
-type folderReader struct {
+// dirReader reads a directory and those in it.
+type dirReader struct {
 	*loader
 	root         *os.Root
 	shown        string
@@ -114,9 +114,9 @@ type folderReader struct {
 	files, bytes int
 }
 
-func (r *folderReader) read(dir string, depth int) (*node, error) {
-	if depth > maxFolderDepth {
-		return nil, fmt.Errorf("directories are nested deeper than %d levels: does a link lead back?", maxFolderDepth)
+func (r *dirReader) read(dir string, depth int) (*node, error) {
+	if depth > maxDirDepth {
+		return nil, fmt.Errorf("directories are nested deeper than %d levels: does a link lead back?", maxDirDepth)
 	}
 	f, err := r.root.Open(dir)
 	if err != nil {
@@ -135,8 +135,8 @@ func (r *folderReader) read(dir string, depth int) (*node, error) {
 		if err := context.Cause(r.ctx); err != nil {
 			return nil, err
 		}
-		if r.files++; r.files > maxFolderFiles {
-			return nil, fmt.Errorf("more than %d files", maxFolderFiles)
+		if r.files++; r.files > maxDirFiles {
+			return nil, fmt.Errorf("more than %d files", maxDirFiles)
 		}
 		name := path.Join(dir, e.Name())
 		stat, err := r.root.Stat(name) // follows links, within the directory
@@ -155,7 +155,7 @@ func (r *folderReader) read(dir string, depth int) (*node, error) {
 	return n, nil
 }
 
-func (r *folderReader) file(name string) (*node, error) {
+func (r *dirReader) file(name string) (*node, error) {
 	f, err := r.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
 	if err != nil {
 		return nil, err
@@ -175,8 +175,8 @@ func (r *folderReader) file(name string) (*node, error) {
 	if len(data) > readfile.Limit {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", readfile.Limit)}
 	}
-	if r.bytes += len(data); r.bytes > maxFolderBytes {
-		return nil, fmt.Errorf("more than %d bytes in all", maxFolderBytes)
+	if r.bytes += len(data); r.bytes > maxDirBytes {
+		return nil, fmt.Errorf("more than %d bytes in all", maxDirBytes)
 	}
 	secret := r.secret || Private(stat.Mode())
 	return &node{leaf: string(data), source: path.Join(r.shown, name), secret: secret}, nil

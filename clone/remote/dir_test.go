@@ -32,7 +32,7 @@ func runGit(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func openFolder(t *testing.T, text string) (remote.Repository, error) {
+func openDir(t *testing.T, text string) (remote.Repository, error) {
 	t.Helper()
 	u, err := remote.ParseURL(text, os.Getenv)
 	if err != nil {
@@ -41,7 +41,7 @@ func openFolder(t *testing.T, text string) (remote.Repository, error) {
 	return remote.Open(t.Context(), u, remote.Options{})
 }
 
-func TestFolder(t *testing.T) {
+func TestDirectory(t *testing.T) {
 	dir := t.TempDir() + "/with space"
 	os.Mkdir(dir, 0o777)
 	runGit(t, dir, "init", "-q", "-b", "main")
@@ -49,7 +49,7 @@ func TestFolder(t *testing.T) {
 	runGit(t, dir, "commit", "-q", "--allow-empty", "-m", "two")
 	head := plumbing.NewHash(runGit(t, dir, "rev-parse", "HEAD"))
 	for _, text := range []string{dir, "file://" + strings.ReplaceAll(dir, " ", "%20"), dir + "/.git"} {
-		r, err := openFolder(t, text)
+		r, err := openDir(t, text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,22 +75,22 @@ func TestFolder(t *testing.T) {
 		if _, err = r.Fetch(t.Context(), remote.Request{Wants: []plumbing.Hash{none}}); !errors.Is(err, remote.ErrMoved) {
 			t.Errorf("no such object: %v", err)
 		}
-		isFolderFailure(t, err, failure.NoRevision, "there is no object "+none.String())
+		isDirFailure(t, err, failure.NoRevision, "there is no object "+none.String())
 	}
 }
 
-func TestNoFolder(t *testing.T) {
+func TestNoDirectory(t *testing.T) {
 	dir := t.TempDir()
 	runGit(t, dir, "init", "-q", "--object-format=sha256", "new")
-	_, err := openFolder(t, dir)
-	isFolderFailure(t, err, failure.NoRepository, "no such repository: there is no repository at that path")
-	_, err = openFolder(t, dir+"/none")
-	isFolderFailure(t, err, failure.NoRepository, "no such repository: there is nothing at that path")
-	_, err = openFolder(t, dir+"/new")
-	isFolderFailure(t, err, failure.Unexpected, "the repository uses SHA-256 object names, which initbox does not read")
+	_, err := openDir(t, dir)
+	isDirFailure(t, err, failure.NoRepository, "no such repository: there is no repository at that path")
+	_, err = openDir(t, dir+"/none")
+	isDirFailure(t, err, failure.NoRepository, "no such repository: there is nothing at that path")
+	_, err = openDir(t, dir+"/new")
+	isDirFailure(t, err, failure.Unexpected, "the repository uses SHA-256 object names, which initbox does not read")
 }
 
-func isFolderFailure(t *testing.T, err error, class failure.Class, text string) {
+func isDirFailure(t *testing.T, err error, class failure.Class, text string) {
 	t.Helper()
 	var f *failure.Failure
 	if !errors.As(err, &f) || f.Class != class || f.Text != text || f.Hint == "" {

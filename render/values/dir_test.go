@@ -90,7 +90,7 @@ func TestSwap(t *testing.T) {
 	t.Logf("%v reads, %v times replaced again and again", reads, replaced)
 }
 
-func TestFolder(t *testing.T) {
+func TestDirectory(t *testing.T) {
 	dir := write(t, map[string]string{"a": "1", "in/b": "2", "outside/secret": "hunter2", "f/x": "y"})
 	in := filepath.Join(dir, "in")
 	link := func(target, name string) {
@@ -153,9 +153,9 @@ func many(name string) error {
 	return nil
 }
 
-// FuzzFolder reads directories made of fragments of mounts: each line of the text
+// FuzzDirectory reads directories made of fragments of mounts: each line of the text
 // makes a file (name=content), a directory (name/) or a link (name>target).
-func FuzzFolder(f *testing.F) {
+func FuzzDirectory(f *testing.F) {
 	f.Add("..v1/\n..v1/key=value\n..data>..v1\nkey>..data/key")
 	f.Add("..data>..data\nkey>..data/key")
 	f.Add("..data>.\nkey=x\na/\na/b>..")

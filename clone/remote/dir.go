@@ -12,8 +12,8 @@ import (
 // directory is a repository on this machine.
 type directory struct{ *local.Repository }
 
-// openFolder opens the repository at the path of a file URL.
-func openFolder(u *URL, _ Options) (Repository, error) {
+// openDir opens the repository at the path of a file URL.
+func openDir(u *URL, _ Options) (Repository, error) {
 	r, err := local.Open(u.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := failure.New(failure.NoRepository, "no such repository: there is nothing at that path")
@@ -21,16 +21,16 @@ func openFolder(u *URL, _ Options) (Repository, error) {
 		return nil, f
 	}
 	if err != nil {
-		return nil, folderFailure(err)
+		return nil, dirFailure(err)
 	}
 	return directory{r}, nil
 }
 
 // Refs implements [Repository].
-func (f directory) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
-	found, err := f.Repository.Refs(prefixes...)
+func (d directory) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
+	found, err := d.Repository.Refs(prefixes...)
 	if err != nil {
-		return nil, folderFailure(err)
+		return nil, dirFailure(err)
 	}
 	refs := make([]Ref, len(found))
 	for i, r := range found {
@@ -40,10 +40,10 @@ func (f directory) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) 
 }
 
 // Fetch implements [Repository].
-func (f directory) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	pack, shallow, err := f.Pack(ctx, local.Request{Wants: r.Wants, Depth: r.Depth, Filter: r.Filter})
+func (d directory) Fetch(ctx context.Context, r Request) (*Answer, error) {
+	pack, shallow, err := d.Pack(ctx, local.Request{Wants: r.Wants, Depth: r.Depth, Filter: r.Filter})
 	if err != nil {
-		return nil, folderFailure(err)
+		return nil, dirFailure(err)
 	}
 	return &Answer{Pack: pack, Shallow: shallow}, nil
 }
@@ -51,8 +51,8 @@ func (f directory) Fetch(ctx context.Context, r Request) (*Answer, error) {
 // Capable implements [Repository]: a directory has all features.
 func (directory) Capable(string) bool { return true }
 
-// folderFailure explains an error of a repository on this machine.
-func folderFailure(err error) error {
+// dirFailure explains an error of a repository on this machine.
+func dirFailure(err error) error {
 	var f *failure.Failure
 	var file *fs.PathError
 	switch missing := new(local.MissingError); {
