@@ -6,10 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"initbox/clone/gitdir"
 	"initbox/clone/pack"
+	"initbox/internal/dirfd"
 )
 
 // spool creates the file for a pack: in the directory where the pack belongs, or, without a .git, an unnamed file.
@@ -38,7 +37,12 @@ func (c *checkout) keepPack(p *pack.Pack, spool *os.File) error {
 	if err := errors.Join(p.WriteIndex(index), index.Close()); err != nil {
 		return err
 	}
-	return unix.Rename(spool.Name(), filepath.Join(c.git, name+".pack"))
+	dir, err := os.Open(filepath.Join(c.git, packDir))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dirfd.Rename(dir, filepath.Base(spool.Name()), dir, filepath.Base(name)+".pack")
 }
 
 // writeGit writes the .git of the directory.

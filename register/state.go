@@ -140,7 +140,7 @@ func lock(ctx context.Context, name string) (unlock func()) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWithin)
 	defer cancel()
-	for ctx.Err() == nil && errors.Is(dirfd.Lock(dir, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+	for ctx.Err() == nil && dirfd.Lock(dir, unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK {
 		_ = poll.Sleep(ctx, lockPause) // a blocking flock would ignore the deadline
 	}
 	return func() { dirfd.Unlock(dir) }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -122,16 +123,19 @@ func follow(dir string) (string, error) {
 // that of fs.protected_symlinks, see proc_sys_fs(5).
 func ownLinks(path string) error {
 	for ; path != "/"; path = filepath.Dir(path) {
-		var link, directory unix.Stat_t
-		if unix.Lstat(path, &link) != nil || link.Mode&unix.S_IFMT != unix.S_IFLNK || link.Uid == 0 || int(link.Uid) == os.Geteuid() {
+		link, err := os.Lstat(path)
+		if err != nil || link.Mode()&fs.ModeSymlink == 0 || owner(link) == 0 || owner(link) == os.Geteuid() {
 			continue
 		}
-		if unix.Stat(filepath.Dir(path), &directory) == nil && directory.Uid != link.Uid {
-			return refuse("%s is a symbolic link that user %d has put into a directory of user %d", path, link.Uid, directory.Uid)
+		if dir, err := os.Stat(filepath.Dir(path)); err == nil && owner(dir) != owner(link) {
+			return refuse("%s is a symbolic link that user %d has put into a directory of user %d", path, owner(link), owner(dir))
 		}
 	}
 	return nil
 }
+
+// owner returns the user ID of a file's owner.
+func owner(i fs.FileInfo) int { return int(i.Sys().(*syscall.Stat_t).Uid) }
 
 // followParent is follow for a missing directory. It creates the parent directories.
 func followParent(path string) (string, error) {
@@ -166,7 +170,7 @@ func (p *place) isInside() (bool, error) {
 	if here.MountRoot || here.Mount != above.Mount {
 		return true, nil
 	}
-	return unix.Faccessat(int(p.base.Fd()), ".", unix.W_OK|unix.X_OK, unix.AT_EACCESS) != nil, nil
+	return dirfd.Access(p.base, ".", unix.W_OK|unix.X_OK) != nil, nil
 }
 
 // precious returns whether a directory belongs to the system and must not be replaced by a

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"golang.org/x/sys/unix"
@@ -147,11 +146,11 @@ func (t *Tree) settle(e *Entry, fd dirfd.FD) error {
 func (t *Tree) adjust(e *Entry, fd dirfd.FD, s unix.Stat_t, mode uint32) error {
 	if gives(t.Access, s) {
 		o := t.Access.Owner
-		if err := dirfd.Retry(func() error { return unix.Fchown(int(fd), o.UID, o.GID) }); err != nil {
+		if err := fd.Chown(o.UID, o.GID); err != nil {
 			return t.notGiven(e, err)
 		}
 	}
-	err := dirfd.Retry(func() error { return unix.Fchmod(int(fd), mode) })
+	err := fd.Chmod(mode)
 	if hasNoModes(err) {
 		return nil
 	}
@@ -173,9 +172,7 @@ func (t *Tree) notGiven(e *Entry, err error) error {
 // adopt links the temporary file of a large blob into the tree. It fails where /proc is
 // missing, or where the temporary file is on another file system or cannot be linked.
 func (t *Tree) adopt(e *Entry, f *os.File) error {
-	return dirfd.Retry(func() error {
-		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), int(t.root), e.Path(), unix.AT_SYMLINK_FOLLOW)
-	})
+	return dirfd.LinkOpen(f, t.root, e.Path())
 }
 
 // Replace replaces the file of an entry with the output of a filter or LFS. Several

@@ -1,6 +1,7 @@
 // Package dirfd works on files by their name in an open directory, as openat(2) and its relatives do. A program that
 // holds the descriptor of a directory keeps working in that directory, even if another process renames it or replaces a
-// part of its path with a symbolic link. No function follows a link as the last element of the path.
+// part of its path with a symbolic link. A name may be a path below the directory: the kernel follows links in it, but a
+// link as its last element is followed by [Access] and [Chmod] only.
 //
 //	dir, err := os.Open("/data")
 //	...
@@ -19,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +36,7 @@ func (fd FD) Fd() uintptr { return uintptr(fd) }
 
 // Read reads at most len(p) bytes, as an [io.Reader] does.
 func (fd FD) Read(p []byte) (n int, err error) {
-	err = Retry(func() error {
+	err = retry(func() error {
 		n, err = unix.Read(int(fd), p)
 		return err
 	})
@@ -47,13 +49,23 @@ func (fd FD) Read(p []byte) (n int, err error) {
 // Write writes all of p, unless there is an error.
 func (fd FD) Write(p []byte) (written int, err error) {
 	for written < len(p) && err == nil {
-		err = Retry(func() error {
+		err = retry(func() error {
 			n, err := unix.Write(int(fd), p[written:])
 			written += max(n, 0)
 			return err
 		})
 	}
 	return written, err
+}
+
+// Chmod sets the mode of the file.
+func (fd FD) Chmod(mode uint32) error {
+	return do(fd, func(fd int) error { return unix.Fchmod(fd, mode) })
+}
+
+// Chown sets the owner of the file; -1 leaves the user or the group as it is.
+func (fd FD) Chown(uid, gid int) error {
+	return do(fd, func(fd int) error { return unix.Fchown(fd, uid, gid) })
 }
 
 // Close closes the file, also where a signal interrupts that: Linux has closed it then.
@@ -64,9 +76,9 @@ func (fd FD) Close() error {
 	return nil
 }
 
-// Retry repeats a call while a signal interrupts it (EINTR). File systems such as FUSE and NFS return that, and the Go
+// retry repeats a call while a signal interrupts it (EINTR). File systems such as FUSE and NFS return that, and the Go
 // runtime sends itself many signals.
-func Retry(call func() error) error {
+func retry(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {
 			return err
@@ -76,14 +88,14 @@ func Retry(call func() error) error {
 
 // do makes a call with the descriptor of dir, which stays open until the call returns.
 func do(dir Dir, call func(fd int) error) error {
-	err := Retry(func() error { return call(int(dir.Fd())) })
+	err := retry(func() error { return call(int(dir.Fd())) })
 	runtime.KeepAlive(dir)
 	return err
 }
 
 // do2 is do for a call with two directories.
 func do2(a, b Dir, call func(a, b int) error) error {
-	err := Retry(func() error { return call(int(a.Fd()), int(b.Fd())) })
+	err := retry(func() error { return call(int(a.Fd()), int(b.Fd())) })
 	runtime.KeepAlive(a)
 	runtime.KeepAlive(b)
 	return err
@@ -125,6 +137,12 @@ func Lstat(dir Dir, name string) (s unix.Stat_t, err error) {
 	return s, err
 }
 
+// Access returns an error unless this process, with its effective user and capabilities, may do to the file called name
+// what how says: of [unix.R_OK], [unix.W_OK] and [unix.X_OK], all that are set. It follows a link of that name.
+func Access(dir Dir, name string, how uint32) error {
+	return do(dir, func(fd int) error { return unix.Faccessat(fd, name, how, unix.AT_EACCESS) })
+}
+
 // IsDir returns whether s describes a directory.
 func IsDir(s unix.Stat_t) bool { return s.Mode&unix.S_IFMT == unix.S_IFDIR }
 
@@ -154,6 +172,13 @@ func Link(from Dir, old string, to Dir, name string) error {
 	return do2(from, to, func(from, to int) error { return unix.Linkat(from, old, to, name, 0) })
 }
 
+// LinkOpen gives an open file a name, also one that has none yet (O_TMPFILE). It fails where /proc is not mounted.
+func LinkOpen(f *os.File, to Dir, name string) error {
+	return do2(f, to, func(fd, to int) error {
+		return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(fd), to, name, unix.AT_SYMLINK_FOLLOW)
+	})
+}
+
 // Rename gives the file called old another name, and replaces what has that name: a file a file, a directory an empty
 // one.
 func Rename(from Dir, old string, to Dir, name string) error {
@@ -170,7 +195,7 @@ func RemoveDir(dir Dir, name string) error {
 	return do(dir, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
 }
 
-// Chmod sets the mode of the file called name. As an exception, the kernel follows a link of that name.
+// Chmod sets the mode of the file called name. It follows a link of that name: fchmodat(2) cannot change the mode of one.
 func Chmod(dir Dir, name string, mode uint32) error {
 	return do(dir, func(fd int) error { return unix.Fchmodat(fd, name, mode, 0) })
 }

@@ -16,6 +16,16 @@ func Exchange(a Dir, name string, b Dir, with string) error {
 // Linux 5.8, of files that others wrote too.
 func Syncfs(dir Dir) error { return do(dir, unix.Syncfs) }
 
+// Reserve reserves space for a file of that size, so that a full disk is found before anything is overwritten. It returns
+// no error where the file system cannot reserve space.
+func Reserve(f Dir, size int64) error {
+	err := do(f, func(fd int) error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, max(size, 1)) })
+	if err == unix.ENOSPC || err == unix.EDQUOT || err == unix.EFBIG {
+		return err
+	}
+	return nil
+}
+
 // Inspect describes the file called name in dir, or dir itself if name is empty.
 func Inspect(dir Dir, name string) (Info, error) {
 	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_EMPTY_PATH | unix.AT_NO_AUTOMOUNT
@@ -72,6 +82,6 @@ const direntSize, direntType, direntName = 16, 18, 19
 // OnTmpfs returns whether a file is on a tmpfs.
 func OnTmpfs(path string) bool {
 	var s unix.Statfs_t
-	err := Retry(func() error { return unix.Statfs(path, &s) })
+	err := retry(func() error { return unix.Statfs(path, &s) })
 	return err == nil && int64(s.Type) == unix.TMPFS_MAGIC
 }

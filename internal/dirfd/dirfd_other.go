@@ -14,6 +14,9 @@ func Exchange(Dir, string, Dir, string) error { return unix.ENOTSUP }
 // Syncfs is not supported.
 func Syncfs(Dir) error { return errors.ErrUnsupported }
 
+// Reserve reserves nothing.
+func Reserve(Dir, int64) error { return nil }
+
 // Inspect describes the file called name in dir, or dir itself if name is empty.
 func Inspect(dir Dir, name string) (Info, error) { return inspectWithoutMount(dir, name) }
 

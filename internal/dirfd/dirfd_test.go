@@ -76,7 +76,7 @@ func read(t *testing.T, dir *os.File, name string) string {
 
 func TestRetry(t *testing.T) {
 	calls := 0
-	err := Retry(func() error {
+	err := retry(func() error {
 		if calls++; calls < 3 {
 			return unix.EINTR
 		}
@@ -87,7 +87,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// A link is opened by no function: what it leads to may have been chosen by someone else.
+// No function opens a link: another user may have chosen its target.
 func TestOpenFollowsNoLink(t *testing.T) {
 	dir := tempDir(t)
 	if _, err := Open(dir, "to-a", unix.O_RDONLY, 0); err != unix.ELOOP {
@@ -139,7 +139,7 @@ func TestStat(t *testing.T) {
 	}
 }
 
-// What replaces the path of an open directory is not seen.
+// An open directory stays the same when its path leads to another one.
 func TestDirectoryIsReplaced(t *testing.T) {
 	dir := tempDir(t)
 	sub, err := OpenDir(dir, "sub")
@@ -220,6 +220,34 @@ func TestChmodAndChown(t *testing.T) {
 	}
 }
 
+func TestAccess(t *testing.T) {
+	dir := tempDir(t)
+	if err := errors.Join(Access(dir, "a", unix.R_OK|unix.W_OK), Access(dir, "to-sub", unix.X_OK)); err != nil {
+		t.Error(err)
+	}
+	if err := Access(dir, "to-a", unix.X_OK); err != unix.EACCES { // also for root
+		t.Errorf("%v for a file that is not executable", err)
+	}
+}
+
+func TestLinkOpen(t *testing.T) {
+	dir := tempDir(t)
+	f, err := Open(dir, "b", unix.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := LinkOpen(f, dir, "sub/second"); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, dir, "sub/second"); got != "B" {
+		t.Errorf("content %q", got)
+	}
+	if err := LinkOpen(f, dir, "a"); err != unix.EEXIST {
+		t.Errorf("%v where a file has that name", err)
+	}
+}
+
 func TestReadDir(t *testing.T) {
 	dir := tempDir(t)
 	kinds := map[string]byte{}
@@ -261,6 +289,12 @@ func TestFD(t *testing.T) {
 	}
 	if got, err := io.ReadAll(fd); string(got) != "content" || err != nil {
 		t.Errorf("read %q, %v", got, err)
+	}
+	if err := errors.Join(fd.Chown(os.Geteuid(), -1), fd.Chmod(0o640)); err != nil {
+		t.Error(err)
+	}
+	if s, err := Stat(fd); err != nil || s.Mode&0o777 != 0o640 {
+		t.Errorf("mode %o, %v", s.Mode, err)
 	}
 	if err := fd.Close(); err != nil {
 		t.Error(err)
@@ -319,7 +353,7 @@ type syncer struct{ err error }
 
 func (s syncer) Sync() error { return s.err }
 
-// An error of the disk is one, and not that a file system cannot sync directories.
+// An error of the disk is returned; that a file system cannot sync directories is not an error.
 func TestSync(t *testing.T) {
 	failed := &fs.PathError{Op: "sync", Path: "/data", Err: unix.EIO}
 	if err := Sync(syncer{failed}); !errors.Is(err, unix.EIO) {

@@ -210,7 +210,7 @@ func (c *commit) makeDir(root *os.Root, name string, a Attr) error {
 		err = bare(dir.Chown(a.UID, a.GID))
 	}
 	if err == nil && i.Mode&0o777 != 0o755 {
-		err = dirfd.Retry(func() error { return unix.Fchmod(int(dir.Fd()), i.Mode&0o7000|0o755) })
+		err = dirfd.Chmod(dir, ".", i.Mode&0o7000|0o755)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "mkdir", Path: shown, Err: bare(err)}

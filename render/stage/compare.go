@@ -96,7 +96,7 @@ func (p present) writable(denied error) error {
 	if p.missing || p.Kind() != unix.S_IFREG {
 		return denied
 	}
-	return dirfd.Retry(func() error { return unix.Faccessat(int(p.dir.Fd()), p.base, unix.W_OK, 0) })
+	return dirfd.Access(p.dir, p.base, unix.W_OK)
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}

@@ -64,7 +64,7 @@ func (c *commit) openOne(ch *change) error {
 		}
 		size = staged.Size
 	}
-	if err := reserve(f, size); err != nil {
+	if err := dirfd.Reserve(f, size); err != nil {
 		f.Truncate(old.Size) // part of the room may have been reserved
 		return err
 	}

@@ -188,7 +188,7 @@ func look(dir *os.File) (*directory, error) {
 		return nil, err
 	}
 	d := &directory{exists: true, mount: i.Mount, gid: -1}
-	d.denied = dirfd.Retry(func() error { return unix.Faccessat(int(dir.Fd()), ".", unix.W_OK|unix.X_OK, 0) })
+	d.denied = dirfd.Access(dir, ".", unix.W_OK|unix.X_OK)
 	if i.Mode&unix.S_ISGID != 0 {
 		d.gid = i.GID
 	}
