@@ -6,9 +6,13 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"iter"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -41,6 +45,41 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// waitforImports says which packages below waitfor each of them may import. What has no row is a kind of target, or
+// several: kinds share what is in wire and below it, and import neither each other nor waitfor, which has their table.
+var waitforImports = map[string]string{
+	"forms":        "",
+	"expect":       "",
+	"target":       "forms",
+	"wire":         "target",
+	"wire/httpapi": "forms target wire",
+	"wire/rpc":     "wire wire/httpapi",
+	"wire/scram":   "wire",
+}
+
+const kindImports = "expect forms target wire wire/httpapi wire/rpc wire/scram"
+
+// TestImportsInWaitfor pins the directions of imports below waitfor. waitfor itself may import all of them.
+func TestImportsInWaitfor(t *testing.T) {
+	for _, f := range productFiles(t) {
+		in, below := strings.CutPrefix(f.dir, "waitfor/")
+		if !below {
+			continue
+		}
+		allowed, found := waitforImports[in]
+		if !found {
+			allowed = kindImports
+		}
+		for _, spec := range f.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value)
+			name, found := strings.CutPrefix(imported, "initbox/waitfor")
+			if found && !slices.Contains(strings.Fields(allowed), strings.TrimPrefix(name, "/")) {
+				f.errorf(t, spec, "waitfor/%s may import %q only", in, allowed)
+			}
+		}
+	}
+}
+
 // TestOnePlace pins what is done in one place only.
 func TestOnePlace(t *testing.T) {
 	only := []struct {
@@ -65,36 +104,55 @@ func TestOnePlace(t *testing.T) {
 		{"os", "CreateTemp", []string{"internal/atomicfile/"}},
 		{"os", "WriteFile", []string{"internal/atomicfile/"}},
 		{"os", "Rename", []string{"internal/atomicfile/"}},
-		{"unix", "Openat", []string{"internal/dirfd/"}},
-		{"unix", "Fstatat", []string{"internal/dirfd/"}},
-		{"unix", "Statx", []string{"internal/dirfd/"}},
-		{"unix", "Mkdirat", []string{"internal/dirfd/"}},
-		{"unix", "Renameat", []string{"internal/dirfd/"}},
-		{"unix", "Renameat2", []string{"internal/dirfd/"}},
-		{"unix", "Unlinkat", []string{"internal/dirfd/"}},
-		{"unix", "Symlinkat", []string{"internal/dirfd/"}},
-		{"unix", "Readlinkat", []string{"internal/dirfd/"}},
-		{"unix", "Syncfs", []string{"internal/dirfd/"}},
 		{"unix", "EINTR", []string{"internal/dirfd/"}},
-		{"log", "Print", nil}, {"log", "Printf", nil}, {"log", "Fatal", nil}, {"log", "Fatalf", nil},
+		{"os", "Stdin", []string{"cmd/"}},
+		{"os", "Stdout", []string{"cmd/"}},
+		{"os", "Stderr", []string{"cmd/"}},
+		{"fmt", "Print", nil}, {"fmt", "Printf", nil}, {"fmt", "Println", nil},
+		{"log", "Print", nil}, {"log", "Printf", nil}, {"log", "Println", nil}, {"log", "Fatal", nil}, {"log", "Fatalf", nil},
 	}
 	for _, f := range productFiles(t) {
-		ast.Inspect(f.File, func(n ast.Node) bool {
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			pkg, ok := sel.X.(*ast.Ident)
-			if !ok || pkg.Obj != nil { // a variable, not a package
-				return true
-			}
+		for pkg, sel := range f.selectors() {
 			for _, o := range only {
-				if pkg.Name == o.pkg && sel.Sel.Name == o.name && !f.in(o.places) && !isPointerType(f, sel) {
+				if pkg == o.pkg && sel.Sel.Name == o.name && !f.in(o.places) && !isPointerType(f, sel) {
 					f.errorf(t, sel, "%s.%s belongs in %s", o.pkg, o.name, strings.Join(o.places, " or ")+" only")
 				}
 			}
-			return true
-		})
+		}
+	}
+}
+
+// TestSystemCalls pins that files are reached through internal/dirfd or os, which repeat calls that a signal interrupts.
+func TestSystemCalls(t *testing.T) {
+	allowed := []struct{ place, names, reason string }{
+		{"internal/dirfd/", "", "all"},
+		{"cmd/command/", "Exec", "runs the command after --, instead of this process"},
+		{"clone/local/", "Mmap Munmap Madvise", "maps the index of a pack, from an open file"},
+		{"register/", "Access", "asks beforehand whether a file can be written"},
+		{"waitfor/file/", "InotifyInit1 InotifyAddWatch", "watches the directories on a path"},
+	}
+	// Constants, and types that the product uses.
+	noCall := regexp.MustCompile(`^([A-Z0-9_]+|.*_t|Sizeof.*|InotifyEvent|Signal)$`)
+	used := make([]bool, len(allowed))
+	for _, f := range productFiles(t) {
+		for pkg, sel := range f.selectors() {
+			if pkg != "unix" && pkg != "syscall" || noCall.MatchString(sel.Sel.Name) {
+				continue
+			}
+			i := slices.IndexFunc(allowed, func(a struct{ place, names, reason string }) bool {
+				return strings.HasPrefix(f.path, a.place) && (a.names == "" || slices.Contains(strings.Fields(a.names), sel.Sel.Name))
+			})
+			if i < 0 {
+				f.errorf(t, sel, "%s.%s belongs in internal/dirfd, or in the table of this test, with a reason", pkg, sel.Sel.Name)
+				continue
+			}
+			used[i] = true
+		}
+	}
+	for i, a := range allowed {
+		if !used[i] {
+			t.Errorf("%s no longer calls any of %s: remove the row", a.place, a.names)
+		}
 	}
 }
 
@@ -139,6 +197,21 @@ func (f file) errorf(t *testing.T, n ast.Node, format string, args ...any) {
 	t.Errorf("%s:%d: "+format, append([]any{f.path, pos.Line}, args...)...)
 }
 
+// selectors yields each use of a name from a package, such as os.Exit, with the name of the package.
+func (f file) selectors() iter.Seq2[string, *ast.SelectorExpr] {
+	return func(yield func(string, *ast.SelectorExpr) bool) {
+		for n := range ast.Preorder(f.File) {
+			sel, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
+			if pkg, ok := sel.X.(*ast.Ident); ok && pkg.Obj == nil && !yield(pkg.Name, sel) { // with an Obj, it is a variable
+				return
+			}
+		}
+	}
+}
+
 func (f file) in(places []string) bool {
 	for _, p := range places {
 		if strings.HasPrefix(f.path, p) {
@@ -171,15 +244,19 @@ func libraryOf(path string) string {
 	return ""
 }
 
-// productFiles parses what is linked into the binary: not tests, not bench.
+// productFiles returns what is linked into the binary: not tests, not bench.
 func productFiles(t *testing.T) []file {
 	t.Helper()
-	var files []file
+	files, err := parsed()
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files of the product: %v", len(files), err)
+	}
+	return files
+}
+
+var parsed = sync.OnceValues(func() (files []file, err error) {
 	for _, top := range []string{"cmd", "internal", "waitfor", "register", "clone", "render"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
-			if err != nil && path == filepath.Join(root, top) {
-				return nil // not built yet
-			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}
@@ -193,11 +270,8 @@ func productFiles(t *testing.T) []file {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	if len(files) == 0 {
-		t.Fatal("no files of the product found")
-	}
-	return files
-}
+	return files, nil
+})
