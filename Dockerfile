@@ -1,9 +1,8 @@
 # The image initbox: one static binary, and a link to it for each subcommand.
-# What it is for and how it is built for several machines: images/README.md.
+# See images/README.md for its use, and for building it for several architectures.
 
-# The compiler runs on the machine that builds, whatever machine the image is for.
-# A builder that does not set BUILDPLATFORM (docker build without BuildKit) is told
-# "linux", which means: on its own kind of machine.
+# The compiler runs on the architecture of the machine that builds, whatever the image's is.
+# docker build without BuildKit does not set BUILDPLATFORM: "linux" then stands for that architecture.
 FROM --platform=${BUILDPLATFORM:-linux} golang:1.26 AS build
 WORKDIR /src
 ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false -tags=urfave_cli_no_docs"
@@ -12,7 +11,7 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
 
-# Which links there are, the binary itself says: one built to run here.
+# The names of the links come from the binary itself, built to run here.
 RUN go run ./cmd/initbox --list > /commands && test -s /commands
 
 ARG TARGETOS
@@ -21,7 +20,7 @@ ARG VERSION=devel
 RUN GOOS=$TARGETOS GOARCH=$TARGETARCH go build -ldflags "-s -w -buildid= -X main.version=$VERSION" \
     -o /image/initbox ./cmd/initbox
 
-# The layer's bytes follow from the sources: mode and times are not left to chance.
+# The layer is reproducible: mode and times are set, too.
 ARG SOURCE_DATE_EPOCH=0
 RUN cd /image && chmod 0755 initbox && \
     while read -r name; do ln -s initbox "$name" || exit; done < /commands && \

@@ -1,13 +1,12 @@
 #!/bin/sh
-# test.sh builds the image with a Docker daemon of its own and checks what it promises: the same bytes twice, a
-# link for each subcommand, another architecture, and that it runs with no privilege at all.
+# test.sh builds the image with its own Docker daemon and checks it: the build is reproducible, each subcommand has a link,
+# it can be built for another architecture, and it runs without any privilege.
 #
-# It needs no registry: the base image that the Dockerfile names is imported from this machine's Go toolchain and
-# busybox. It needs root and Debian's docker.io and busybox-static; without them it is skipped, or fails where
-# CI=true. Everything happens in a temporary directory, and nothing remains but a cache
-# of compiled packages, in the user's cache directory.
+# It needs no registry: the base image that the Dockerfile names is made from this machine's Go toolchain and busybox. It
+# needs root and Debian's docker.io and busybox-static; without them it is skipped, or fails if CI=true. Everything happens
+# in a temporary directory, and all that remains is a cache of compiled packages, in the user's cache directory.
 set -eu
-export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps dockerd, and not in the PATH of a plain user
+export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps dockerd; an ordinary user's PATH lacks it
 cd "$(dirname "$0")/.."
 
 say() { echo "images/test.sh: $*"; }
@@ -29,7 +28,7 @@ need() {
 	[ "$(id -u)" = 0 ] || absent "only root can start dockerd"
 }
 
-# docker is the client that came with the daemon, whatever else PATH may have first: BuildKit is in that one.
+# docker is the client that came with the daemon, even if PATH has another one first: that client has BuildKit.
 docker() { "$(dirname "$(dirname "$(command -v dockerd)")")/bin/docker" "$@"; }
 
 absent() {
@@ -40,8 +39,8 @@ absent() {
 
 # --- the daemon ---
 
-# Without bridge and iptables, the daemon changes nothing in the machine's network; a containerd that already runs
-# here would be used, so what this daemon does in it gets a namespace of its own.
+# Without bridge and iptables, the daemon changes nothing in the machine's network. It uses a containerd that is already
+# running, and therefore its own namespaces there.
 start_dockerd() {
 	for trace in $traces $(cgroups); do
 		[ -e "$trace" ] || created="${created-} $trace"
@@ -59,7 +58,7 @@ start_dockerd() {
 		sleep 0.1
 	done
 	tail -n 20 "$work/dockerd.log" >&2
-	fail "dockerd does not start; its last words are above"
+	fail "dockerd does not start; the end of its log is above"
 }
 
 # What dockerd, containerd and runc leave outside their directories: empty directories, and a key.
@@ -101,8 +100,8 @@ import_base() {
 	goroot=$(go env GOROOT)
 	tar -C "$goroot" -cf - bin pkg src VERSION go.env | tar -C "$root/usr/local/go" -xf -
 
-	# A directory of modules is also a proxy: from the one of this machine, and behind it from where it got them, take
-	# what go.mod names, and no more. The build is then offline.
+	# A module cache is also a module proxy. Take what go.mod names from this machine's cache, or else from its proxy, so that
+	# the build needs no network.
 	GOFLAGS=-modcacherw GOMODCACHE="$work/modules" GOPROXY="file://$(go env GOMODCACHE)/cache/download,$(go env GOPROXY)" \
 		go mod download
 	cp -R "$work/modules/cache/download/." "$root/modules"
@@ -116,15 +115,14 @@ import_base() {
 	rm -r "$root"
 }
 
-# compile_dependencies ARCHITECTURE: compiles what is linked beside the packages of this module into $gocache, with the
-# Dockerfile's flags. Each of the three builds would otherwise compile Go's and other modules' packages from the start; it
-# still compiles those of this module, which are what the builds are compared for.
+# compile_dependencies ARCHITECTURE: compiles the packages of Go and of other modules into $gocache, with the Dockerfile's
+# flags. The three builds then compile only the packages of this module, which is what the comparison of them is about.
 compile_dependencies() (
 	export GOCACHE="$gocache" GOARCH="$1" CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false -tags=urfave_cli_no_docs"
 	go list -deps ./cmd/initbox | grep -v '^initbox/' | xargs go build
 )
 
-# copy_with_libraries copies a program, and the libraries of one that is not static, to where they were.
+# copy_with_libraries copies a program, and the shared libraries that it needs, to the same paths below $root.
 copy_with_libraries() {
 	for file in "$1" $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true); do
 		mkdir -p "$root$(dirname "$file")"
@@ -134,21 +132,21 @@ copy_with_libraries() {
 
 # --- building and looking inside ---
 
-# build TAG CONTEXT FLAG...: with or without BuildKit, as DOCKER_BUILDKIT says.
+# build TAG CONTEXT FLAG...: builds with or without BuildKit, depending on DOCKER_BUILDKIT.
 build() {
 	tag=$1 context=$2
 	shift 2
 	started=$(date +%s)
 	if ! docker build --tag "$tag" --build-arg VERSION="$version" "$@" "$context" >"$work/build.log" 2>&1; then
 		cat "$work/build.log" >&2
-		fail "docker build does not build $tag"
+		fail "docker build failed for $tag"
 	fi
 	say "built the image \"$tag\" in $(($(date +%s) - started)) s"
 }
 
 inspect() { docker image inspect --format "$2" "$1"; }
 
-# unpack TAG: the image's only layer as $work/TAG.tar, and its files in the directory $work/TAG.
+# unpack TAG: stores the image's only layer as $work/TAG.tar, and its files in the directory $work/TAG.
 unpack() {
 	mkdir "$work/$1.image" "$work/$1"
 	docker save "$1" | tar -C "$work/$1.image" -xf -
@@ -157,7 +155,7 @@ unpack() {
 	tar -C "$work/$1" -xf "$work/$1.tar"
 }
 
-# machine FILE: the architecture that an ELF file is for, as Go calls it (e_machine, at offset 18).
+# machine FILE: prints the architecture of an ELF file, by Go's name (e_machine, at offset 18).
 machine() {
 	case $(od -An -tu1 -j18 -N2 "$1" | tr -s ' ') in
 	" 62 0") echo amd64 ;;
@@ -193,7 +191,7 @@ check_config() {
 
 # --- running ---
 
-# run STATUS WHAT ARG...: an exit status, with all that the restricted Pod Security Standard takes away, and more.
+# run STATUS WHAT ARG...: checks an exit status under all restrictions of the restricted Pod Security Standard, and more.
 run() {
 	wanted=$1 what=$2 status=0
 	shift 2
@@ -231,7 +229,7 @@ check_running() {
 	check_stop "$1"
 }
 
-# check_stop: the kernel keeps from a container's first process every signal that it does not handle itself.
+# check_stop: the kernel delivers to a container's first process only the signals that it handles.
 check_stop() {
 	id=$(docker run --detach --network=none --user="$uid:$uid" --read-only --cap-drop=ALL "$1" sleep 1h)
 	docker stop --time=10 "$id" >/dev/null
@@ -248,7 +246,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 export DOCKER_HOST="unix://$work/docker.sock" DOCKER_CONFIG="$work"
 
-# Kept from one run to the next, in the user's cache directory: go itself removes from it what is no longer used.
+# The cache is kept between runs, in the user's cache directory; go itself removes what is no longer used.
 gocache=${XDG_CACHE_HOME:-$HOME/.cache}/initbox-image
 mkdir -p "$gocache"
 here=$(go env GOHOSTARCH)
@@ -259,8 +257,8 @@ CGO_ENABLED=0 go build -tags urfave_cli_no_docs -o "$work/initbox" ./cmd/initbox
 start_dockerd
 import_base "$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)"
 
-# Once with each of Docker's builders, the second time from other files with the same text: neither the builder nor
-# the files' directory and age may show.
+# Build once with each of Docker's builders, the second time from a copy of the sources: the layer must depend neither on
+# the builder nor on the path and times of the sources.
 export DOCKER_BUILDKIT=0
 build classic . --no-cache
 export DOCKER_BUILDKIT=1

@@ -1,6 +1,7 @@
 #!/bin/sh
 # goroutines.sh prints the packages of the product in which the race detector can find something: those whose code starts
-# goroutines, by a go statement, a group or a timer, or guards what goroutines share. Rather one too many than one too few.
+# goroutines, by a go statement, a group or a timer, or guards what goroutines share. It prints a few too many rather than
+# miss one.
 set -eu
 starts='(^|[{;:])[[:space:]]*go [a-zA-Z_(]|\.Go\(|AfterFunc\('
 guards='^[[:space:]]*(import )?"(sync|sync/atomic|golang\.org/x/sync/.*)"'

@@ -1,11 +1,11 @@
 #!/bin/sh
-# install-servers.sh: what the tests want beside Go, from Debian. Says nothing when nothing is missing;
-# where it may not install (no root, no apt), it names what is missing and still exits 0: those tests skip.
-# What it installs is neither started nor enabled: no server comes up now or with the next boot.
+# install-servers.sh installs what the tests need besides Go, from Debian. If nothing is missing, it prints nothing. Without
+# root or apt, it names what is missing and still exits with 0: the tests that need it are skipped. Services are neither
+# started nor enabled.
 set -eu
-export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers, and not in the PATH of a plain user
+export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps servers; an ordinary user's PATH lacks it
 
-# program:package, for every program that a test or a benchmark runs, or a file of what is no program.
+# program:package, for every program that a test or a benchmark runs; for a library, one of its files.
 wanted="
 nginx:nginx-light haproxy:haproxy named:bind9 unbound:unbound etcd:etcd-server
 busybox:busybox-static dig:bind9-dnsutils nc:netcat-openbsd
@@ -16,7 +16,7 @@ memcached:memcached nats-server:nats-server /usr/share/java/zookeeper.jar:zookee
 envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
 "
 
-# install-servers.sh cluster: what test/cluster wants instead.
+# install-servers.sh cluster installs what test/cluster needs instead.
 if [ "${1-}" = cluster ]; then
 	wanted="
 	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins etcd:etcd-server
@@ -30,8 +30,8 @@ missing() {
 	done
 }
 
-# forbid_start keeps packages from starting what they bring: Debian's maintainer scripts ask policy-rc.d, whether or not
-# systemd runs. One that is here already is put back afterwards.
+# forbid_start keeps packages from starting their services: Debian's maintainer scripts ask policy-rc.d, with or without
+# systemd. An existing policy-rc.d is restored afterwards.
 forbid_start() {
 	trap allow_start EXIT
 	trap 'exit 130' INT
@@ -53,9 +53,9 @@ enabled() {
 	find /etc/systemd/system /etc/rc[2-5].d -type l \( -path '/etc/systemd/*' -o -name 'S*' \) 2>/dev/null | sort
 }
 
-# disable_new disables the services that are enabled now and were not when $work/enabled was written. That a unit's links
-# are gone is all that systemctl disable does, which may not be here; dpkg takes it for the administrator's wish, and
-# does not enable the service again with the next version of its package.
+# disable_new disables the services that were enabled since $work/enabled was written. It removes the links of a unit, as
+# systemctl disable would, which may not be installed. dpkg respects that as the administrator's decision, and does not
+# enable the service again when its package is updated.
 disable_new() {
 	enabled | comm -13 "$work/enabled" - | while read -r link; do
 		case $link in
@@ -66,8 +66,8 @@ disable_new() {
 	[ ! -d /run/systemd/system ] || systemctl daemon-reload
 }
 
-# try_install installs from the package lists as they are, and updates them only if
-# that fails: lists that are there are mostly good enough, and updating is slow.
+# try_install installs from the present package lists, and updates them only if that fails: they are mostly recent enough,
+# and updating is slow.
 try_install() {
 	apt_install "$@" || { apt-get -qq update && apt_install "$@"; }
 }
@@ -79,7 +79,7 @@ apt_install() {
 packages=$(missing)
 [ -n "$packages" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-	echo "install-servers.sh: not installed:$packages (the tests that want them will be skipped)"
+	echo "install-servers.sh: not installed:$packages (the tests that need them will be skipped)"
 	exit 0
 fi
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# build.sh builds a Kubernetes for this machine, with what Debian has (containerd, runc, CNI plugins, etcd) and what
-# the Go module proxy has (Kubernetes itself, CoreDNS), into the directories that lib.sh's built names. Seven to ten minutes
-# on two cores, and 5 GB of disk meanwhile; what has been built already is left as it is.
+# build.sh builds a Kubernetes for this machine, from Debian's packages (containerd, runc, CNI plugins, etcd) and from the
+# Go module proxy (Kubernetes itself, CoreDNS), into the directories that lib.sh's function built prints. It takes seven to
+# ten minutes on two cores, and 5 GB of disk meanwhile. What is built already is not built again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -14,8 +14,8 @@ mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9 # two builds at once would take twice as long
 
-# build MODULE PACKAGE…: builds programs into the module's directory: all of them or none, whenever this is killed.
-# Without debugging information the compiler is done somewhat sooner.
+# build MODULE PACKAGE…: builds programs into the module's directory: all or none of them, even if it is killed. Without
+# debugging information, the compiler is somewhat faster.
 build() {
 	local module=$1 out pid started=$SECONDS
 	shift
@@ -24,17 +24,17 @@ build() {
 	say "building $module"
 	rm -rf "$out".tmp
 	mkdir -p "$out".tmp/bin
-	# Caches of their own: they are large, and of no use when everything is built. Until then they stay: a build that was
-	# killed goes on where it was.
+	# Separate caches: they are large, and useless when everything is built. Until then they stay, so that a build that was
+	# killed can continue.
 	GOCACHE=$cache/gocache GOMODCACHE=$cache/gomodcache GOFLAGS="-trimpath -buildvcs=false -modcacherw" CGO_ENABLED=0 \
 		nice go build -C "$here/$module" -gcflags all=-dwarf=false -ldflags "-s -w ${stamps-}" -o "$out".tmp/bin/ "$@" >"$out".tmp/log 2>&1 &
 	pid=$!
 	progress "$out".tmp/bin "$pid"
-	wait "$pid" || { grep -v '^go: downloading ' "$out".tmp/log >&2; fail "go build fails; its last words are above"; }
+	wait "$pid" || { grep -v '^go: downloading ' "$out".tmp/log >&2; fail "go build failed; its output is above"; }
 	mv "$out".tmp "$out"
 }
 
-# progress DIR PID: a line for each program as it appears, until the process ends.
+# progress DIR PID: prints a line for each program as it appears, until the process ends.
 progress() {
 	local program said=" " alive=1
 	while [ -n "$alive" ]; do
@@ -66,7 +66,7 @@ build_pause() {
 }
 
 kubernetes=$(sed -n 's#.*k8s.io/kubernetes v\([0-9.]*\).*#\1#p' "$here/kube/go.mod" | head -n 1)
-version=k8s.io/component-base/version # what the programs say of themselves
+version=k8s.io/component-base/version # what the programs report as their version
 stamps="-X $version.gitVersion=v$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=$(echo "$kubernetes" | cut -d . -f 2)" \
 	build kube k8s.io/kubernetes/cmd/{kubelet,kube-apiserver,kube-controller-manager,kube-scheduler,kube-proxy,kubectl}
 build coredns .

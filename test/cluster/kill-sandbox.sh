@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# kill-sandbox.sh NAMESPACE POD: kills the Pod's sandbox under its containers, as a restart of the node or of the container
-# runtime does. The kubelet makes it anew and runs the init containers again.
+# kill-sandbox.sh NAMESPACE POD: kills the Pod's sandbox, as a restart of the node or of the container runtime does. The
+# kubelet creates a new one and runs the init containers again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 ctr() { inside ctr --address "$CRI" --namespace k8s.io "$@"; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# load-image.sh TAR…: puts images where the cluster's kubelet finds them.
+# load-image.sh TAR…: loads images into the cluster.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 for tar; do

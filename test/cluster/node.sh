@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# node.sh is the first process of the cluster, in the namespaces that up.sh made: it sets up what the others
-# need, starts them, and starts again those that end. Each odd setting below is there because something failed without it.
+# node.sh is the first process of the cluster, in the namespaces that up.sh creates. It prepares what the other programs
+# need, starts them, and restarts those that end. Something failed without each of the unusual settings below.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 bin=$(built kube)/bin
 
-# Before /proc is that of the new namespace, it tells this process its id out there. No pipe or subshell: that would
-# be another process.
+# Until /proc is mounted in the new namespace, it shows the id that this process has outside. No pipe or subshell: that
+# would be another process.
 read -r outer _ </proc/self/stat
 read -r _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ since _ </proc/self/stat
 
 # --- Namespaces ---
 
-# What the programs write to fixed places is kept from the machine by mounts that only they see.
+# Mounts that only the programs see keep what they write to fixed paths off the machine.
 mount --make-rprivate /
 mount -t proc proc /proc
 mkdir -p /var/lib/kubelet /var/lib/cni "$STATE"/{kubelet,etc/cni,run,opt}
@@ -20,27 +20,27 @@ chmod 700 "$STATE" # credentials
 mount -t tmpfs tmpfs /run # network namespaces, sockets of containerd's shims, the lock of iptables
 mount -t tmpfs tmpfs /var/lib/cni
 mount -t tmpfs tmpfs /var/log # where the kubelet links the logs of containers
-mount --bind "$STATE/kubelet" /var/lib/kubelet # device plugins have their socket there, whatever --root-dir says
+mount --bind "$STATE/kubelet" /var/lib/kubelet # device plugins have their socket there, even with --root-dir
 mount --make-shared /var/lib/kubelet
-# The kubelet insists on setting some things for the whole machine, and may set these.
+# The kubelet insists on some settings for the whole machine: it may change these copies.
 mkdir /run/sysctl
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
 	cat "/proc/sys/$setting" >"/run/sysctl/${setting##*/}"
 	mount --bind "/run/sysctl/${setting##*/}" "/proc/sys/$setting"
 done
 
-# Cgroups of its own as well: a kubelet kills what it finds in its cgroups and does not know, which would be the Pods of
-# a kubelet that already runs here.
+# The node has its own cgroups, too: a kubelet kills unknown processes in its cgroups, which would be the Pods of a kubelet
+# that already runs on this machine.
 for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*; do
 	[ -e "$hierarchy/cgroup.procs" ] || continue
 	mkdir -p "$hierarchy/$NODE"
-	for file in cpuset.cpus cpuset.mems; do # version 1: a new group has none, and no process can enter it
+	for file in cpuset.cpus cpuset.mems; do # version 1: they are empty in a new group, and no process can enter it
 		[ ! -s "$hierarchy/$file" ] || [ -e "$hierarchy/cgroup.controllers" ] || cat "$hierarchy/$file" >"$hierarchy/$NODE/$file"
 	done
 	if [ -e "$hierarchy/cgroup.controllers" ]; then # version 2
 		sed 's/[a-z]\+/+&/g' "$hierarchy/cgroup.controllers" >"$hierarchy/cgroup.subtree_control" || true
 	fi
-	# All Pods together would otherwise get no more of a busy machine than one other process.
+	# Otherwise, on a busy machine, all Pods together would get as much processor time as one other process.
 	for file in cpu.shares cpu.weight; do
 		[ ! -e "$hierarchy/$NODE/$file" ] || echo 8192 >"$hierarchy/$NODE/$file"
 	done
@@ -48,17 +48,17 @@ done
 
 # The bridge has the node's address and is the Pods' gateway. There is no default route: no packet leaves the machine.
 ip link set lo up
-# Its hardware address is fixed: else it is the lowest one of the Pods' on it, and changes as they come and go, and packets to
-# the old one, such as questions to DNS, are lost until each Pod has asked for the new one.
+# Its hardware address is fixed. Otherwise it is the lowest of the attached Pods' addresses and changes with them, and
+# packets to the old one, such as DNS queries, are lost until each Pod has resolved the new one.
 ip link add pods address 02:00:0a:58:00:01 type bridge
 ip addr add "$NODE_IP/24" dev pods
 ip link set pods up
-# Before kube-proxy's rules put an endpoint in the place of a Service's address, a packet of the node's own processes, and of
-# enter.sh's, has to be routable to that address: there is no default route that would do.
+# A packet from the node's own processes, or from enter.sh's, must be routable to a Service's address before kube-proxy's
+# rules replace that with an endpoint's, and there is no default route.
 ip route add "$SERVICE_NET" dev pods
 
-renice --priority -5 --pid $$ >/dev/null || true # as for the cpu.shares above
-echo "$outer $since" >"$STATE/init" # from here on, inside, enter.sh and down.sh find it
+renice --priority -5 --pid $$ >/dev/null || true # for the same reason as cpu.shares above
+echo "$outer $since" >"$STATE/init" # from now on, inside, enter.sh and down.sh find the cluster
 
 # --- Programs ---
 
@@ -125,7 +125,7 @@ run kube-apiserver "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2379 \
 	--service-account-key-file "$STATE/etc/sa.key" --service-account-signing-key-file "$STATE/etc/sa.key" \
 	--kubelet-preferred-address-types InternalIP --profiling=false
 
-# The others end when there is no API server; so much noise is spared in their logs.
+# The others end while there is no API server, and would fill their logs.
 until "$bin/kubectl" --request-timeout=5s get --raw /readyz >/dev/null 2>&1; do
 	sleep 0.2
 done
@@ -150,23 +150,23 @@ failSwapOn: false
 podLogsDir: $STATE/logs/pods
 address: $NODE_IP
 healthzBindAddress: 127.0.0.1
-authentication: {anonymous: {enabled: true}, webhook: {enabled: false}} # nobody else is in this network
+authentication: {anonymous: {enabled: true}, webhook: {enabled: false}} # no other machine is in this network
 authorization: {mode: AlwaysAllow}
 clusterDNS: [$NODE_IP]
 clusterDomain: cluster.local
-resolvConf: "" # or the Pods would search the machine's domains
+resolvConf: "" # otherwise Pods would search the machine's domains
 volumePluginDir: $STATE/volume-plugins
 makeIPTablesUtilChains: false
 oomScoreAdj: 0 # root may lack CAP_SYS_RESOURCE
 maxOpenFiles: $(ulimit -Hn)
-imageGCHighThresholdPercent: 100 # on a full disk, images would be collected that nobody can pull again
+imageGCHighThresholdPercent: 100 # on a full disk, the kubelet would remove images that cannot be pulled again
 evictionHard: {memory.available: 100Mi, nodefs.available: 500Mi, imagefs.available: 500Mi}
 syncFrequency: 10s
 YAML
 run kubelet "$bin/kubelet" --config "$STATE/etc/kubelet.yaml" --kubeconfig "$KUBECONFIG" \
 	--node-ip "$NODE_IP" --hostname-override "$NODE" --cert-dir "$STATE/kubelet-pki"
 
-# Names outside the cluster do not exist, and are said not to: a refusal would be a failing server to a resolver.
+# Names outside the cluster do not exist. CoreDNS must say so: a resolver takes a refusal for a failing server.
 cat >"$STATE/etc/Corefile" <<COREFILE
 cluster.local in-addr.arpa {
   bind $NODE_IP
@@ -186,7 +186,7 @@ cluster.local in-addr.arpa {
 COREFILE
 run coredns "$(built coredns)/bin/coredns" -conf "$STATE/etc/Corefile"
 
-# The first process also reaps what others orphan, which bash does while it waits.
+# The first process must also reap orphans, which bash does while it waits.
 while true; do
 	sleep infinity &
 	wait $! || true

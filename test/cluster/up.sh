@@ -1,28 +1,28 @@
 #!/usr/bin/env bash
-# up.sh starts the cluster, builds it first if need be, and returns when it is ready: a few seconds, or some more on
-# a busy machine. A cluster that runs is left alone; what an earlier one left that was killed is removed. Needs root.
+# up.sh starts the cluster and returns when it is ready: after a few seconds, or some more on a busy machine. If necessary,
+# it builds the cluster first. A running cluster is left alone; the remains of one that was killed are removed. Needs root.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 [ "$(id -u)" = 0 ] || fail "only root can start a cluster; make e2e also runs on yours, with KUBECONFIG and LOAD_IMAGE set"
 "$here/build.sh"
 
-# until_ready SECONDS WHAT COMMAND…: the limits are those of a machine that does ten other things.
+# until_ready SECONDS WHAT COMMAND…: repeats a command until it succeeds. The limits allow for a very busy machine.
 until_ready() {
 	local limit=$((SECONDS + $1)) what=$2
 	shift 2
 	until "$@" >/dev/null 2>&1; do
 		if [ "$SECONDS" -gt "$limit" ] || ! init_pid >/dev/null; then
 			tail -n 5 "$STATE"/logs/*.log >&2
-			fail "$what: not ready; the logs are in $STATE/logs, and their last words above"
+			fail "$what: not ready; the logs are in $STATE/logs, and their ends are above"
 		fi
 		sleep 0.2
 	done
 	say "$what: ready after $((SECONDS - started)) s"
 }
 
-# The node is in namespaces of its own, of processes, mounts and the network: neither its addresses nor its iptables rules
-# touch the machine's, and nothing of it outlives its first process.
+# The node has its own namespaces for processes, mounts and the network: its addresses and iptables rules do not touch the
+# machine's, and nothing of it outlives its first process.
 start_node() {
 	"$here/down.sh"
 	mkdir -p "$STATE/logs"
@@ -48,12 +48,12 @@ until_ready 180 "node" kubectl wait --for=condition=Ready "node/$NODE" --timeout
 until_ready 180 "service account" kubectl get serviceaccount default
 
 cat <<MESSAGE
-The cluster is up. Put your image there with
+The cluster is up. Load your image with
 
   make cluster-image                          # bin/initbox, newly built, as initbox:dev
-  test/cluster/load-image.sh IMAGE.tar        # a docker-archive or an OCI layout; with a tag, and not latest
+  test/cluster/load-image.sh IMAGE.tar        # a docker-archive or an OCI layout, with a tag other than latest
 
-It is in a network of its own; commands that talk to it run inside:
+It has its own network; run commands that need it inside:
 
   export KUBECONFIG=$STATE/kubeconfig
   test/cluster/kubectl get pods --all-namespaces

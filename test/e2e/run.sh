@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# run.sh runs the suite: on the cluster of $KUBECONFIG, or on one of its own (test/cluster; root, Debian). It wants bin/initbox,
-# which make e2e builds; arguments go to go test's binary, as in run.sh -test.run Stuck.
+# run.sh runs the suite on the cluster of $KUBECONFIG, or on its own (test/cluster; root, Debian). It needs bin/initbox,
+# which make e2e builds. Arguments are passed to the binary of go test, as in run.sh -test.run Stuck.
 #
-# On another cluster, LOAD_IMAGE is the command that puts an image there, to which the file's path is added:
+# For another cluster, LOAD_IMAGE is the command that loads an image into it; the path of the file is appended:
 #
 #   KUBECONFIG=~/.kube/config LOAD_IMAGE="kind load image-archive" make e2e
 #   KUBECONFIG=~/.kube/config LOAD_IMAGE="k3d image import" make e2e
@@ -18,15 +18,15 @@ trap 'exit 143' TERM
 if [ -z "${KUBECONFIG-}" ]; then
 	KUBECONFIG=$STATE/kubeconfig LOAD_IMAGE=test/cluster/load-image.sh
 	export E2E_CLUSTER=$PWD/test/cluster
-	init_pid >/dev/null || down="$here/down.sh" # one that is up stays up
+	init_pid >/dev/null || down="$here/down.sh" # a running cluster keeps running
 	test/cluster/up.sh
 	PATH="$(built kube)/bin:$PATH"
 	enter=("$here/enter.sh")
 fi
 export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
-: "${LOAD_IMAGE:?a command that puts an image into the cluster of \$KUBECONFIG, such as: kind load image-archive}"
+: "${LOAD_IMAGE:?a command that loads an image into the cluster of \$KUBECONFIG, such as: kind load image-archive}"
 
-# Each part says how long it took.
+# part NAME: prints how long the part took.
 part() { echo "test/e2e: $1: $((SECONDS - ${began:-0})) s" >&2; began=$SECONDS; }
 part "cluster"
 
@@ -43,13 +43,13 @@ done
 
 part "images"
 
-# suite FLAG…: many cases at a time, since they mostly wait for the kubelet.
+# suite FLAG…: runs many cases at a time, since they mostly wait for the kubelet.
 suite() { "${enter[@]}" "$work/e2e.test" -test.v -test.timeout 20m -test.parallel 10 "$@"; }
 
 cd test/e2e
 if [ $# -gt 0 ]; then
 	suite "$@"
-else # last what is done to the API server: CoreDNS, for one, is late for seconds after
+else # disturb the API server last: CoreDNS, for example, lags for seconds afterwards
 	suite -test.skip '^TestAPIServer'
 	suite -test.run '^TestAPIServer'
 fi

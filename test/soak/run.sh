@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# run.sh is make soak: what is random, and therefore not in .ci/run. It goes on for about $DURATION (20m), and draws from
-# $SEED, which it prints; given again, the kills, the order of tests and the mutants are the same. Fuzzing has no seed: what it
-# finds it writes into the package's testdata/fuzz, where every go test finds it from then on.
+# run.sh is make soak: what is random, and therefore not in .ci/run. It takes about $DURATION (20m), and prints its seed.
+# With the same $SEED, the kills, the order of tests and the mutants are the same. Fuzzing has no seed: an input that fails
+# is written to the package's testdata/fuzz, where every go test finds it from then on.
 #
 #   make soak
 #   make soak DURATION=2h SEED=7
 #   make soak CHANGED=v1.2.0     # mutants only of lines that have changed since
 #
-# Each part does its share of the work whatever has failed before. PARTS="kills mutants" runs only some.
+# Each part runs for its share of the time, even if an earlier one failed. PARTS="kills mutants" runs only some.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -34,16 +34,16 @@ trap 'rm -rf "$work"' EXIT
 failed=""
 say "SEED=$seed, for $total s: $parts"
 
-# shuffled prints the lines of its input in an order that follows from the seed.
+# shuffled prints the lines of its input in an order that depends on the seed.
 shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | sort | cut -f 2-; }
 
-# tests PACKAGE-DIR PATTERN prints the tests in those of its files that match.
+# tests PACKAGE-DIR PATTERN prints the tests in the test files that match.
 tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p'; }
 
-# --- parts: each has $share seconds, and returns whether nothing was found ---
+# --- parts: each takes $share seconds, and fails if it found something ---
 
-# fuzz runs every target of the product for an equal part of the time. Not those of test/helm: where Helm reads
-# nonsense in another way than we do, nothing has to be fixed.
+# fuzz runs every target of the product for an equal part of the time. Not those of test/helm: where Helm parses invalid
+# input differently, there is nothing to fix.
 fuzz() {
 	local directory target each done=0 bad=0 end=$((SECONDS + share))
 	grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | while read -r file; do
@@ -54,7 +54,7 @@ fuzz() {
 		each=$(((end - SECONDS) / ($(wc -l <"$work/targets") - done)))
 		[ "$each" -gt 0 ] || each=1
 		done=$((done + 1))
-		# The end of the time is sometimes taken for a failure, "context deadline exceeded". A real one names its input.
+		# go test sometimes reports the end of the time as a failure, "context deadline exceeded". A real one names its input.
 		if ! go test "$directory" -run '^$' -fuzz "^$target\$" -fuzztime "${each}s" -fuzzminimizetime 10s </dev/null >"$work/log" 2>&1 &&
 			{ grep -q 'Failing input written to\|panic:' "$work/log" || ! grep -q 'context deadline exceeded' "$work/log"; }; then
 			cat "$work/log"
@@ -67,12 +67,12 @@ fuzz() {
 	[ "$bad" = 0 ]
 }
 
-# kills has the tests that strike at moments do so at random ones: test/soak has the package.
+# kills runs the tests that use soak.Moments, which then returns random moments (see test/soak/soak.go).
 kills() {
 	local directory names number bad=0
 	grep -rl --include='*_test.go' 'soak\.Moments(' . | grep -v '^./test/soak/' | xargs -r -n 1 dirname | sort -u >"$work/directories"
 	number=$(while read -r directory; do tests "$directory" 'soak\.Moments\('; done <"$work/directories" | wc -l)
-	[ "$number" -gt 0 ] || { say "kills: no test strikes at moments"; return 1; }
+	[ "$number" -gt 0 ] || { say "kills: no test uses soak.Moments"; return 1; }
 	while read -r directory; do
 		names=$(tests "$directory" 'soak\.Moments\(' | paste -s -d '|')
 		say "kills: $directory: $names"
@@ -83,8 +83,8 @@ kills() {
 	[ "$bad" = 0 ]
 }
 
-# races runs the tests of all packages under the race detector, one package after the other and in another order each time,
-# without -short, until the time is over.
+# races runs the tests of all packages under the race detector, without -short, repeatedly and in a different order each
+# time.
 races() {
 	local package round=0 bad=0 runs=0 end=$((SECONDS + share))
 	go list ./... | grep -v '^initbox/test/' | shuffled >"$work/packages"
@@ -99,14 +99,14 @@ races() {
 	[ "$bad" = 0 ]
 }
 
-# mutants changes one operator at a time and expects a test to notice: test/mutants.
+# mutants changes one operator at a time, and expects a test to fail (see test/mutants).
 mutants() { go run ./test/mutants -for "${share}s" -seed "$seed" ${CHANGED:+-changed "$CHANGED"}; }
 
 for part in $parts; do
-	case $part in # what each is worth, of ten
+	case $part in # shares of the time, in tenths
 	fuzz) weight=4 ;;
 	kills | races | mutants) weight=2 ;;
-	*) say "no part $part" >&2 && exit 1 ;;
+	*) say "unknown part $part" >&2 && exit 1 ;;
 	esac
 	weights=$((${weights:-0} + weight))
 	plan="${plan-} $part:$weight"
