@@ -100,7 +100,7 @@ func lookPath(name string) (string, error) {
 	if err == nil {
 		return path, nil
 	}
-	// Debian keeps servers out of a plain user's PATH.
+	// Debian keeps servers out of an ordinary user's PATH.
 	for _, dir := range []string{peersDir, "/usr/sbin", "/sbin"} {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {

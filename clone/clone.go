@@ -225,8 +225,8 @@ func (c *cloning) gitElsewhere() bool {
 	return c.GitDir != "" && c.GitDir != GitKeep && c.GitDir != GitRemove
 }
 
-// upToDate returns the result of the run that made what is in DIR, if DIR is still as that run left it, of this commit and
-// made with the same options.
+// upToDate returns the result of the run that made what is in DIR, if DIR is still as that run left it, of this commit
+// and made with the same options.
 func (c *cloning) upToDate(target *publish.Target, sha string) (Result, bool) {
 	m := target.Current()
 	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {

@@ -243,8 +243,8 @@ func TestNamesOfOurs(t *testing.T) {
 	}
 }
 
-// TestManyNames clones a tree with a million entries, and nested directories up to the limit of Linux and beyond, with a
-// low limit for open files.
+// TestManyNames clones a tree with a million entries, and nested directories up to the limit of Linux and beyond, with
+// a low limit for open files.
 func TestManyNames(t *testing.T) {
 	skipIfShort(t)
 	if raced {

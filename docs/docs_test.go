@@ -126,8 +126,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// withState returns args with an existing directory instead of /state. The directory holds the state of a registration, which
-// initbox deregister needs.
+// withState returns args with an existing directory instead of /state. The directory holds the state of a registration,
+// which initbox deregister needs.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()
 	if !strings.Contains(strings.Join(args, " "), "/state/") {

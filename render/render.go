@@ -1,7 +1,7 @@
 // Package render makes configuration files from templates and values: all of them, or none.
 //
-// [Run] first renders and checks everything, and stages it beside its destination. Only then does it replace files, each
-// atomically. Files that are already right are not touched.
+// [Run] first renders and checks everything, and stages it beside its destination. Only then does it replace files,
+// each atomically. Files that are already right are not touched.
 package render
 
 import (

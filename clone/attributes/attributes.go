@@ -192,8 +192,8 @@ func (s *Set) For(name string) Attributes {
 	return s.find(name).attributes()
 }
 
-// find searches from the directory of the file upwards, and in each .gitattributes from the last line upwards: the first
-// state found counts.
+// find searches from the directory of the file upwards, and in each .gitattributes from the last line upwards: the
+// first state found counts.
 func (s *Set) find(name string) *values {
 	v := &values{set: s}
 	for dir, base := name, path.Base(name); dir != ""; {

@@ -130,8 +130,8 @@ func shallow(commits []plumbing.Hash) []byte {
 	return []byte(strings.Join(slices.Compact(lines), ""))
 }
 
-// Link writes the file .git of a work tree whose repository is elsewhere, in the directory gitdir, which may be relative
-// to the work tree (gitrepository-layout(5), "gitdir").
+// Link writes the file .git of a work tree whose repository is elsewhere, in the directory gitdir, which may be
+// relative to the work tree (gitrepository-layout(5), "gitdir").
 func Link(worktree, gitdir string, a access.Access) error {
 	root, err := os.OpenRoot(worktree)
 	if err != nil {

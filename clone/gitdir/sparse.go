@@ -23,8 +23,8 @@ func (w *writer) sparse(o Options) {
 	w.file("info/sparse-checkout", []byte(strings.Join(lines, "\n")+"\n"))
 }
 
-// cone returns the patterns of cone mode for directories: everything in a directory, and only the files in its parents. See
-// git-sparse-checkout(1), "INTERNALS - CONE PATTERN SET".
+// cone returns the patterns of cone mode for directories: everything in a directory, and only the files in its parents.
+// See git-sparse-checkout(1), "INTERNALS - CONE PATTERN SET".
 func cone(directories []string) []string {
 	whole, parents := make(map[string]bool), make(map[string]bool)
 	for _, f := range directories {

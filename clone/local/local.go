@@ -1,5 +1,5 @@
-// Package local reads a Git repository in a directory on this machine, without git: its references, and its objects as a
-// pack. The layout is that of gitrepository-layout(5).
+// Package local reads a Git repository in a directory on this machine, without git: its references, and its objects as
+// a pack. The layout is that of gitrepository-layout(5).
 //
 //	repo, err := local.Open("/srv/git/app.git")
 //	...

@@ -162,8 +162,8 @@ type killCase struct {
 	mount     string // what the directory is; "" for a real directory
 }
 
-// TestKilled kills runs at many moments. Whatever they were doing, the directory is the old tree or the new one; where it
-// is a mount point that holds only if there is a marker. The next run leaves nothing but its tree.
+// TestKilled kills runs at many moments. Whatever they were doing, the directory is the old tree or the new one; where
+// it is a mount point that holds only if there is a marker. The next run leaves nothing but its tree.
 func TestKilled(t *testing.T) {
 	servers.Slow(t)
 	cases := []killCase{

@@ -1,7 +1,7 @@
-// Package publish replaces a directory with a finished tree. At every instant, and after a kill at any instant, the directory
-// is absent, or it is the complete old tree, or the complete new one. Where the kernel cannot replace the directory
-// atomically, because something is mounted on it, the marker keeps the promise: it exists only while the tree is
-// complete.
+// Package publish replaces a directory with a finished tree. At every instant, and after a kill at any instant, the
+// directory is absent, or it is the complete old tree, or the complete new one. Where the kernel cannot replace the
+// directory atomically, because something is mounted on it, the marker keeps the promise: it exists only while the tree
+// is complete.
 //
 //	target, err := publish.Open(ctx, publish.Options{Dir: "/data/app"})
 //	...

@@ -122,7 +122,8 @@ func TestOnePlace(t *testing.T) {
 	}
 }
 
-// TestSystemCalls pins that files are reached through internal/dirfd or os, which repeat calls that a signal interrupts.
+// TestSystemCalls pins that files are reached through internal/dirfd or os, which repeat calls that a signal
+// interrupts.
 func TestSystemCalls(t *testing.T) {
 	allowed := []struct{ place, names, reason string }{
 		{"internal/dirfd/", "", "all"},

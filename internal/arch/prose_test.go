@@ -74,6 +74,9 @@ var phrases = []struct{ pattern, instead string }{
 	{`of (nobody|somebody|whoever)`, "name the owner"},
 	{`want(s|ed)? (root|a registry|a login|a password)`, "needs, requires"},
 	{`whatever (becomes|became) of`, "regardless of, even if … fails"},
+	{`last words`, "the end of its output or log"},
+	{`(is|are) left to chance`, "is fixed, is reproducible"},
+	{`in another way than`, "differently from"},
 	{`taken? for (done|ready|success|granted|one)`, "treated as, counts as"},
 }
 

@@ -49,8 +49,8 @@ func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	return syncDir(dir)
 }
 
-// replace replaces the file called name with a new one. It closes the new file before the rename, because a program that
-// is open for writing cannot be run (ETXTBSY), and gives up its lock only after it.
+// replace replaces the file called name with a new one. It closes the new file before the rename, because a program
+// that is open for writing cannot be run (ETXTBSY), and gives up its lock only after it.
 func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	f, lock, err := create(filepath.Dir(name), filepath.Base(name))
 	if err != nil {
@@ -120,9 +120,9 @@ func temporary(base, random string) string {
 	return "." + base[:min(len(base), longest)] + ".initbox-" + random
 }
 
-// create makes a temporary file, and a lock on it that is held while the writer lives. A file that is not locked was left
-// by a writer that was killed. The lock has a descriptor of its own, so that it outlives the one for writing, and is
-// shared, which NFS grants to a descriptor for reading, too.
+// create makes a temporary file, and a lock on it that is held while the writer lives. A file that is not locked was
+// left by a writer that was killed. The lock has a descriptor of its own, so that it outlives the one for writing, and
+// is shared, which NFS grants to a descriptor for reading, too.
 func create(dir, base string) (f, lock *os.File, err error) {
 	for {
 		f, err := os.CreateTemp(dir, temporary(base, "*"))

@@ -1,7 +1,7 @@
 // Package dirfd works on files by their name in an open directory, as openat(2) and its relatives do. A program that
 // holds the descriptor of a directory keeps working in that directory, even if another process renames it or replaces a
-// part of its path with a symbolic link. A name may be a path below the directory: the kernel follows links in it, but a
-// link as its last element is followed by [Access] and [Chmod] only.
+// part of its path with a symbolic link. A name may be a path below the directory: the kernel follows links in it, but
+// a link as its last element is followed by [Access] and [Chmod] only.
 //
 //	dir, err := os.Open("/data")
 //	...
@@ -195,7 +195,8 @@ func RemoveDir(dir Dir, name string) error {
 	return do(dir, func(fd int) error { return unix.Unlinkat(fd, name, unix.AT_REMOVEDIR) })
 }
 
-// Chmod sets the mode of the file called name. It follows a link of that name: fchmodat(2) cannot change the mode of one.
+// Chmod sets the mode of the file called name. It follows a link of that name: fchmodat(2) cannot change the mode of
+// one.
 func Chmod(dir Dir, name string, mode uint32) error {
 	return do(dir, func(fd int) error { return unix.Fchmodat(fd, name, mode, 0) })
 }
@@ -218,8 +219,8 @@ func Unlock(f *os.File) {
 	f.Close()
 }
 
-// Sync makes the names in a directory survive a crash. Some file systems cannot (EINVAL), and there is nothing better to
-// be done then: that is not an error. Others are those of dir.Sync.
+// Sync makes the names in a directory survive a crash. Some file systems cannot (EINVAL), and there is nothing better
+// to be done then: that is not an error. Others are those of dir.Sync.
 func Sync(dir interface{ Sync() error }) error {
 	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err

@@ -16,8 +16,8 @@ func Exchange(a Dir, name string, b Dir, with string) error {
 // Linux 5.8, of files that others wrote too.
 func Syncfs(dir Dir) error { return do(dir, unix.Syncfs) }
 
-// Reserve reserves space for a file of that size, so that a full disk is found before anything is overwritten. It returns
-// no error where the file system cannot reserve space.
+// Reserve reserves space for a file of that size, so that a full disk is found before anything is overwritten. It
+// returns no error where the file system cannot reserve space.
 func Reserve(f Dir, size int64) error {
 	err := do(f, func(fd int) error { return unix.Fallocate(fd, unix.FALLOC_FL_KEEP_SIZE, 0, max(size, 1)) })
 	if err == unix.ENOSPC || err == unix.EDQUOT || err == unix.EFBIG {

@@ -219,7 +219,8 @@ func TestVersionKilledAtAnyMoment(t *testing.T) {
 	kill(t, dir, "version", check)
 }
 
-// run starts a writer, kills it after that time unless that is nil, and returns how long it took, or 0 if it was killed.
+// run starts a writer, kills it after that time unless that is nil, and returns how long it took, or 0 if it was
+// killed.
 func run(t *testing.T, dir, how string, after *time.Duration) time.Duration {
 	t.Helper()
 	w, start := startWriter(t, dir, how), time.Now()

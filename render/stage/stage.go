@@ -1,5 +1,5 @@
-// Package stage puts many files below one directory in place together: a reader finds each file old or new ([Open]), or all
-// files old or all new ([OpenVersion]), whenever the writer is killed. What is right already is not touched.
+// Package stage puts many files below one directory in place together: a reader finds each file old or new ([Open]), or
+// all files old or all new ([OpenVersion]), whenever the writer is killed. What is right already is not touched.
 //
 //	s, err := stage.Open("/etc/app", stage.Options{})
 //	...

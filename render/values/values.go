@@ -1,5 +1,5 @@
-// Package values reads the values for templates from files, directories, URLs and the command line, and merges them as Helm
-// does. It records where each value came from, and whether it is secret.
+// Package values reads the values for templates from files, directories, URLs and the command line, and merges them as
+// Helm does. It records where each value came from, and whether it is secret.
 //
 //	v, err := values.Load(ctx, []values.Source{
 //		{Kind: values.File, Text: "values.yaml"},

@@ -5,8 +5,9 @@
 //	go run ./test/mutants -changed v1.2.0            # of the lines that have changed since, in any package
 //	go run ./test/mutants -for 10m ./clone/publish
 //
-// The sources stay as they are: a mutant is compiled through go's -overlay. One that does not compile is not counted. But
-// code that removes files, with a condition negated, may remove others: run it where nothing can be lost, and not as root.
+// The sources stay as they are: a mutant is compiled through go's -overlay. One that does not compile is not counted.
+// But code that removes files, with a condition negated, may remove others: run it where nothing can be lost, and not
+// as root.
 package main
 
 import (
@@ -123,7 +124,8 @@ func find(patterns []string, changed string) ([]mutant, error) {
 	return all, nil
 }
 
-// changedLines returns which lines of a file have changed since a revision: a function that always holds if there is no revision.
+// changedLines returns which lines of a file have changed since a revision: a function that always holds if there is no
+// revision.
 func changedLines(path, since string) (func(line int) bool, error) {
 	if since == "" {
 		return func(int) bool { return true }, nil
@@ -195,8 +197,8 @@ func (t trial) of(m mutant) (outcome, error) {
 	return survived, nil
 }
 
-// allowedFor returns how long the tests of a mutant of the package may take: ten times as long as without one. Without one
-// they have to pass, or every mutant would seem to be killed.
+// allowedFor returns how long the tests of a mutant of the package may take: ten times as long as without one. Without
+// one they have to pass, or every mutant would seem to be killed.
 func (t trial) allowedFor(pkg string) (time.Duration, error) {
 	if d, ok := t.allowed[pkg]; ok {
 		return d, nil

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount calls mount(2) for the duration of a test, in a new directory if target does not exist. Without the permission to
-// mount, the test is skipped, see [Absent].
+// Mount calls mount(2) for the duration of a test, in a new directory if target does not exist. Without the permission
+// to mount, the test is skipped, see [Absent].
 func Mount(t testing.TB, source, target, kind string, flags uintptr, data string) {
 	t.Helper()
 	if os.Getuid() != 0 {

@@ -115,8 +115,8 @@ func readFile(t testing.TB, file string) string {
 	return string(data)
 }
 
-// The modes of the directories above the test's directory, and PAM, do not matter to the test. No configuration of git is
-// read.
+// The modes of the directories above the test's directory, and PAM, do not matter to the test. No configuration of git
+// is read.
 const sshdConf = `{{.Config}}
 ListenAddress {{.Host}}:{{.Port}}
 PidFile none

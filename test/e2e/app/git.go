@@ -14,8 +14,8 @@ import (
 	"initbox/test/servers"
 )
 
-// newGit serves the repositories in the directory root by git http-backend, and imports their contents from requests. The
-// image contains the machine's git.
+// newGit serves the repositories in the directory root by git http-backend, and imports their contents from requests.
+// The image contains the machine's git.
 //
 //	POST /import/NAME.git   a stream of git fast-import, for a repository that is created if necessary; the answer is
 //	                        a line for each branch and tag, with its ID and its name
@@ -65,9 +65,9 @@ func gitImport(w http.ResponseWriter, repository string, r *http.Request) error 
 	return nil
 }
 
-// followLink repeatedly reads the files in the directory that a link leads to, prints their content when it has changed,
-// and ends the program when the files differ. It resolves the link once for all of them, as a reader does that needs a
-// consistent set.
+// followLink repeatedly reads the files in the directory that a link leads to, prints their content when it has
+// changed, and ends the program when the files differ. It resolves the link once for all of them, as a reader does that
+// needs a consistent set.
 func followLink(link string) {
 	for last := ""; ; time.Sleep(time.Millisecond) {
 		dir, err := filepath.EvalSymlinks(link)
