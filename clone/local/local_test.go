@@ -21,16 +21,8 @@ import (
 	"initbox/test/soak"
 )
 
-// TestMain puts temporary files in memory where it can: git waits for the disk at every commit.
-func TestMain(m *testing.M) {
-	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
-		os.Setenv("TMPDIR", dir)
-		status := servers.Main(m)
-		os.RemoveAll(dir)
-		os.Exit(status)
-	}
-	os.Exit(servers.Main(m))
-}
+// TestMain puts temporary files in memory: git waits for the disk at every commit.
+func TestMain(m *testing.M) { os.Exit(servers.MainInMemory(m)) }
 
 func write(t *testing.T, name, content string) {
 	t.Helper()

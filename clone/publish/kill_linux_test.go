@@ -1,7 +1,6 @@
 package publish
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -101,8 +100,7 @@ func child(o Options, generation string, git bool, how string) error {
 }
 
 func command(o Options, generation string, git bool, how string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "PUBLISH_CHILD="+o.Dir, "PUBLISH_LINK="+o.Link, "PUBLISH_GENERATION="+generation, "PUBLISH_HOW="+how)
+	cmd := soak.Child("PUBLISH_CHILD="+o.Dir, "PUBLISH_LINK="+o.Link, "PUBLISH_GENERATION="+generation, "PUBLISH_HOW="+how)
 	if git {
 		cmd.Env = append(cmd.Env, "PUBLISH_GIT=1")
 	}
@@ -376,21 +374,11 @@ func TestWaiting(t *testing.T) {
 // A lock is free as soon as its holder is killed.
 func TestKilledHolder(t *testing.T) {
 	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "PUBLISH_CHILD="+o.Dir, "PUBLISH_GENERATION=1", "PUBLISH_HOW=wait")
+	cmd := soak.Child("PUBLISH_CHILD="+o.Dir, "PUBLISH_GENERATION=1", "PUBLISH_HOW=wait")
 	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "opened\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
+	soak.Start(t, cmd, "opened")
 	cmd.Process.Kill()
 	cmd.Wait()
 	open(t, o).Close()

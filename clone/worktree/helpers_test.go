@@ -22,16 +22,8 @@ import (
 	"initbox/test/servers"
 )
 
-// TestMain puts temporary files in memory where it can: git waits for the disk at every commit.
-func TestMain(m *testing.M) {
-	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
-		os.Setenv("TMPDIR", dir)
-		status := servers.Main(m)
-		os.RemoveAll(dir)
-		os.Exit(status)
-	}
-	os.Exit(servers.Main(m))
-}
+// TestMain puts temporary files in memory: git waits for the disk at every commit.
+func TestMain(m *testing.M) { os.Exit(servers.MainInMemory(m)) }
 
 // git runs git in a directory and returns what it says.
 func git(t testing.TB, dir string, stdin io.Reader, args ...string) string {

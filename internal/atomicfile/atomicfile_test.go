@@ -1,7 +1,6 @@
 package atomicfile
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -94,18 +93,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "f")
 	for moment := range soak.Moments(t, 20) {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "ATOMICFILE_WRITE_FOREVER="+name)
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if line, err := bufio.NewReader(out).ReadString('\n'); line != "writing\n" {
-			t.Fatalf("the writer said %q, %v", line, err)
-		}
+		cmd := soak.Child("ATOMICFILE_WRITE_FOREVER=" + name)
+		soak.Start(t, cmd, "writing")
 		time.Sleep(time.Duration(moment * float64(20*time.Millisecond))) // it writes all the time
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -225,8 +214,7 @@ func TestCopyOfAProgram(t *testing.T) {
 	var output [3]bytes.Buffer
 	var writers [3]*exec.Cmd
 	for i := range writers {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "ATOMICFILE_COPY_FOREVER="+name)
+		cmd := soak.Child("ATOMICFILE_COPY_FOREVER=" + name)
 		cmd.Stdout = &output[i]
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

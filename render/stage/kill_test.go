@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("STAGE_DIR"); dir != "" {
 		stageChild(dir, os.Getenv("STAGE_HOW"))
 	}
-	os.Exit(servers.Main(m))
+	os.Exit(servers.MainInMemory(m))
 }
 
 // The two generations of files with which writers replace each other: each has 200 files, of which 20 are not in the
@@ -86,20 +86,8 @@ type writer struct {
 // startWriter returns when the child begins.
 func startWriter(t *testing.T, dir, how string) writer {
 	t.Helper()
-	w := writer{Cmd: exec.Command(os.Args[0])}
-	w.Env = append(os.Environ(), "STAGE_DIR="+dir, "STAGE_HOW="+how)
-	out, err := w.StdoutPipe()
-	if err == nil {
-		err = w.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.output = bufio.NewReader(out)
-	if line, err := w.output.ReadString('\n'); line != "begin\n" {
-		t.Fatalf("child said %q, %v", line, err)
-	}
-	return w
+	cmd := soak.Child("STAGE_DIR="+dir, "STAGE_HOW="+how)
+	return writer{cmd, soak.Start(t, cmd, "begin")}
 }
 
 // end waits for the child, and reports whether it was killed; nothing else may have gone wrong.
@@ -113,23 +101,12 @@ func (w writer) end(t *testing.T) (killed bool) {
 	return err != nil
 }
 
-// fastDir is in memory where possible: a killed process leaves the same there, and a disk would have to write it all
-// each time.
-func fastDir(t *testing.T) string {
-	dir, err := os.MkdirTemp("/dev/shm", "initbox")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // Writers are killed at many moments. Whenever that is, a reader finds each file wholly old or new, and the same run
 // again leaves exactly what it would have left, and no more.
 func TestStageKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
-	dir := filepath.Join(fastDir(t), "x/conf")
+	dir := filepath.Join(t.TempDir(), "x/conf")
 	check := func() error {
 		for i := range filesEach + only {
 			content, err := os.ReadFile(filepath.Join(dir, nameOf(i)))
@@ -155,7 +132,7 @@ func TestKilledWhileTheDirectoryIsMissing(t *testing.T) {
 	for _, how := range []string{"stage", "version"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			top := fastDir(t)
+			top := t.TempDir()
 			dir := filepath.Join(top, "x/y/conf")
 			whole := max(run(t, dir, how+"0", nil), run(t, dir, how+"1", nil))
 			want := withoutIDs(tree(t, top))
@@ -180,7 +157,7 @@ func TestKilledWhileTheDirectoryIsMissing(t *testing.T) {
 func TestVersionKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
-	dir := filepath.Join(fastDir(t), "x/conf")
+	dir := filepath.Join(t.TempDir(), "x/conf")
 	check := func() error {
 		root, err := os.OpenRoot(dir)
 		if err != nil {

@@ -122,6 +122,16 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
+// MainInMemory is [Main] with temporary files in memory where possible, for tests that would otherwise wait for the disk.
+func MainInMemory(m *testing.M) int {
+	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
+		defer os.RemoveAll(dir)
+		os.Chmod(dir, 0o755) // as /tmp: tests run programs as other users
+		os.Setenv("TMPDIR", dir)
+	}
+	return Main(m)
+}
+
 // FreeAddr returns a loopback address that is reserved for the test until it ends: nothing listens on its port, over
 // TCP or UDP, and no other call of FreeAddr returns it, in any process of this user. The port is below those that the
 // kernel assigns to outgoing connections (ip_local_port_range).

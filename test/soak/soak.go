@@ -7,15 +7,22 @@
 // A test that kills a process asks for the moments, as fractions of an undisturbed run:
 //
 //	for moment := range soak.Moments(t, 20) {
-//		kill(time.Duration(moment * float64(undisturbed)))
+//		child := soak.Child("WRITE_TO=" + name) // TestMain writes instead of running tests
+//		soak.Start(t, child, "begin")
+//		time.Sleep(time.Duration(moment * float64(undisturbed)))
+//		child.Process.Kill()
+//		child.Wait()
+//		...
 //	}
 package soak
 
 import (
+	"bufio"
 	"hash/fnv"
 	"iter"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -42,6 +49,31 @@ func Moments(t testing.TB, n int) iter.Seq[float64] {
 			}
 		}
 	}
+}
+
+// Child returns a command that runs the binary of this test with more variables in its environment, such as NAME=VALUE.
+// The package's TestMain looks at them before it runs tests.
+func Child(env ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), env...)
+	return cmd
+}
+
+// Start starts a command and returns when it has printed line. What it prints later can be read from output.
+func Start(t testing.TB, cmd *exec.Cmd, line string) (output *bufio.Reader) {
+	t.Helper()
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	output = bufio.NewReader(pipe)
+	if got, err := output.ReadString('\n'); got != line+"\n" {
+		t.Fatalf("%s printed %q, %v, want %q", cmd, got, err, line)
+	}
+	return output
 }
 
 // Rand returns a source of random numbers: always the same for a test of this name, or, while make soak runs, that of
