@@ -37,13 +37,6 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 			}
 			return w.text1(strings.ReplaceAll(s, old, new))
 		},
-		"wrap": w.wrapped(func(_ string, n int, s string) string { return library["wrap"].(func(int, string) string)(n, s) }),
-		"wrapWith": func(n int, sep, s string) (string, error) {
-			return w.wrapped(func(sep string, n int, s string) string {
-				return library["wrapWith"].(func(int, string, string) string)(n, sep, s)
-			})(n, s, sep)
-		},
-		"join":     w.join(library["join"].(func(string, any) string)),
 		"print":    func(a ...any) (string, error) { return w.sprint("print", fmt.Sprint, a) },
 		"println":  func(a ...any) (string, error) { return w.sprint("println", fmt.Sprintln, a) },
 		"html":     func(a ...any) (string, error) { return w.sprint("html", template.HTMLEscaper, a) },
@@ -62,8 +55,6 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 			}
 			return strings.Split(s, sep), nil
 		},
-		"split":       w.split(library["split"].(func(string, string) map[string]string)),
-		"splitn":      w.splitn(library["splitn"].(func(string, int, string) map[string]string)),
 		"concat":      w.concat,
 		"dict":        w.dict(library["dict"].(func(...any) map[string]any)),
 		"deepCopy":    func(v any) (any, error) { return w.copyOf(v) },
@@ -73,27 +64,18 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 		"set":         w.set1(library["set"].(func(map[string]any, string, any) map[string]any)),
 	}
 	funcs["mustDeepCopy"], funcs["mustChunk"] = funcs["deepCopy"], funcs["chunk"]
-	for _, name := range []string{"randAlphaNum", "randAlpha", "randAscii", "randNumeric"} {
-		random := library[name].(func(int) string)
-		funcs[name] = func(n int) (string, error) {
-			if err := w.allow(int64(n)); err != nil {
-				return "", err
-			}
-			return w.text1(random(n))
+	for names, check := range map[string]func(args []reflect.Value) error{
+		"split splitn":  func(args []reflect.Value) error { return w.parts(args[len(args)-1].String(), args[0].String()) },
+		"wrap wrapWith": w.wrapped,
+		"join":          w.joined,
+		"randAlphaNum randAlpha randAscii randNumeric": func(args []reflect.Value) error { return w.allow(args[0].Int()) },
+		"randBytes": func(args []reflect.Value) error { return w.allow(2 * args[0].Int()) }, // in base64
+		"merge mergeOverwrite mustMerge mustMergeOverwrite":                   w.merged,
+		"fromYaml fromYamlArray fromJson fromJsonArray fromToml mustFromJson": w.decoded,
+	} {
+		for name := range strings.FieldsSeq(names) {
+			funcs[name] = w.limited(library[name], 0, check)
 		}
-	}
-	randBytes := library["randBytes"].(func(int) (string, error))
-	funcs["randBytes"] = func(n int) (string, error) {
-		if err := w.allow(2 * int64(n)); err != nil {
-			return "", err
-		}
-		return w.text2(randBytes(n))
-	}
-	for _, name := range []string{"merge", "mergeOverwrite", "mustMerge", "mustMergeOverwrite"} {
-		funcs[name] = w.merging(library[name])
-	}
-	for _, name := range []string{"fromYaml", "fromYamlArray", "fromJson", "fromJsonArray", "fromToml", "mustFromJson"} {
-		funcs[name] = w.decoding(library[name])
 	}
 	w.regexps(funcs)
 	return funcs
@@ -125,37 +107,28 @@ func (w *worker) indent(n int, s string) (string, error) {
 	return w.text1(pad + strings.ReplaceAll(s, "\n", "\n"+pad))
 }
 
-// wrapped bounds the functions that break lines.
-func (w *worker) wrapped(f func(sep string, n int, s string) string) func(n int, s string, sep ...string) (string, error) {
-	return func(n int, s string, sep ...string) (string, error) {
-		between := "\n"
-		if len(sep) > 0 {
-			between = sep[0]
-		}
-		if err := w.product(len(s)/max(n, 1)+1, len(between)); err != nil {
-			return "", err
-		}
-		return w.text1(f(between, n, s))
+// wrapped checks the arguments of functions that break lines: a width, perhaps a line break, and a text.
+func (w *worker) wrapped(args []reflect.Value) error {
+	text, between := args[len(args)-1].Len(), 1
+	if len(args) == 3 {
+		between = args[1].Len()
 	}
+	return w.product(text/max(int(args[0].Int()), 1)+1, between)
 }
 
-func (w *worker) join(f func(string, any) string) any {
-	return func(sep string, list any) (string, error) {
-		size, err := w.measure(list)
-		if err != nil {
-			return "", err
-		}
-		if v := reflect.ValueOf(list); v.Kind() == reflect.Slice {
-			if err := w.product(v.Len(), len(sep)); err != nil {
-				return "", err
-			}
-			size += int64(v.Len()) * int64(len(sep))
-		}
-		if err := w.allow(size / 4); err != nil { // of numbers, it is an estimate
-			return "", err
-		}
-		return w.text1(f(sep, list))
+// joined checks the arguments of join: a separator and a list.
+func (w *worker) joined(args []reflect.Value) error {
+	size, err := w.measure(args[1].Interface())
+	if err != nil {
+		return err
 	}
+	if list := args[1].Elem(); list.Kind() == reflect.Slice {
+		if err := w.product(list.Len(), args[0].Len()); err != nil {
+			return err
+		}
+		size += int64(list.Len()) * int64(args[0].Len())
+	}
+	return w.allow(size / 4) // of numbers, it is an estimate
 }
 
 // sprint bounds the functions that print their arguments. When strict, null is an error.
@@ -261,24 +234,6 @@ func (w *worker) parts(s, sep string) error {
 	return w.madeList(n)
 }
 
-func (w *worker) split(f func(string, string) map[string]string) any {
-	return func(sep, s string) (map[string]string, error) {
-		if err := w.parts(s, sep); err != nil {
-			return nil, err
-		}
-		return f(sep, s), nil
-	}
-}
-
-func (w *worker) splitn(f func(string, int, string) map[string]string) any {
-	return func(sep string, n int, s string) (map[string]string, error) {
-		if err := w.parts(s, sep); err != nil {
-			return nil, err
-		}
-		return f(sep, n, s), nil
-	}
-}
-
 func (w *worker) concat(lists ...any) (any, error) {
 	var result []any
 	for _, list := range lists {
@@ -357,60 +312,21 @@ func (w *worker) without(f func(any, ...any) ([]any, error)) any {
 	}
 }
 
-// merging bounds mergo's functions, which walk all of their arguments.
-func (w *worker) merging(f any) any {
-	check := func(first map[string]any, others []map[string]any) error {
-		all := []any{first}
-		for _, m := range others {
-			all = append(all, m)
-		}
-		size, err := w.measure(all...)
-		if err != nil {
-			return err
-		}
-		return w.grow(int(size))
+// merged checks the arguments of mergo's functions, which walk all of them.
+func (w *worker) merged(args []reflect.Value) error {
+	size, err := w.measure(interfaces(args)...)
+	if err != nil {
+		return err
 	}
-	return func(first map[string]any, others ...map[string]any) (any, error) {
-		if err := check(first, others); err != nil {
-			return nil, err
-		}
-		if f, ok := f.(func(map[string]any, ...map[string]any) any); ok {
-			return f(first, others...), nil
-		}
-		return f.(func(map[string]any, ...map[string]any) (any, error))(first, others...)
-	}
+	return w.grow(int(size))
 }
 
-// decoding bounds the functions that parse a format: their results take about ten times the memory of the text.
-func (w *worker) decoding(f any) any {
-	check := func(s string) error {
-		if err := w.allow(int64(len(s)) * 2); err != nil {
-			return err
-		}
-		return w.grow(len(s))
+// decoded checks the text that a function parses: the results take about ten times the memory of the text.
+func (w *worker) decoded(args []reflect.Value) error {
+	if err := w.allow(int64(args[0].Len()) * 2); err != nil {
+		return err
 	}
-	switch f := f.(type) {
-	case func(string) map[string]any:
-		return func(s string) (map[string]any, error) {
-			if err := check(s); err != nil {
-				return nil, err
-			}
-			return f(s), nil
-		}
-	case func(string) []any:
-		return func(s string) ([]any, error) {
-			if err := check(s); err != nil {
-				return nil, err
-			}
-			return f(s), nil
-		}
-	}
-	return func(s string) (any, error) {
-		if err := check(s); err != nil {
-			return nil, err
-		}
-		return f.(func(string) (any, error))(s)
-	}
+	return w.grow(args[0].Len())
 }
 
 // regexps adds the functions of regular expressions that return text: matches and
@@ -512,14 +428,8 @@ func (w *worker) await(cost int64, f func() (reflect.Value, error)) (reflect.Val
 	}
 	ctx, done := w.ctx, make(chan outcome, 1)
 	go func() {
-		var o outcome
-		defer func() {
-			if p := recover(); p != nil {
-				o.err = fmt.Errorf("%v", p)
-			}
-			done <- o
-		}()
-		o.value, o.err = f()
+		value, err := guarded(f)
+		done <- outcome{value, err}
 	}()
 	select {
 	case o := <-done:

@@ -10,11 +10,6 @@ import (
 // callFunction calls a function of templates: it has one result, or two of which
 // the second is an error. A panic is an error, too.
 func callFunction(f reflect.Value, args []any) (result any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
 	t := f.Type()
 	if n := t.NumIn(); len(args) < n-1 || len(args) != n && !t.IsVariadic() {
 		return nil, fmt.Errorf("want %d arguments, got %d", n, len(args))
@@ -29,17 +24,17 @@ func callFunction(f reflect.Value, args []any) (result any, err error) {
 			return nil, err
 		}
 	}
-	out := f.Call(in)
-	if len(out) == 2 && !out[1].IsNil() {
-		return nil, out[1].Interface().(error)
+	out, err := safely(f, in)
+	if err != nil {
+		return nil, err
 	}
-	if v, ok := out[0].Interface().(reflect.Value); ok {
-		if !v.IsValid() {
-			return nil, nil
-		}
-		return v.Interface(), nil
+	if v, ok := out.Interface().(reflect.Value); ok {
+		out = v
 	}
-	return out[0].Interface(), nil
+	if !out.IsValid() {
+		return nil, nil
+	}
+	return out.Interface(), nil
 }
 
 var reflectValue = reflect.TypeFor[reflect.Value]()

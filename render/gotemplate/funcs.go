@@ -106,7 +106,7 @@ func printable(f any) bool {
 // that are not in boundedFuncs are not much longer than their arguments.
 func (w *worker) bound(name string, f any) any {
 	if cost := slowness(name); cost > 0 {
-		return w.interruptible(f, cost)
+		return w.limited(f, cost, w.measureArguments)
 	}
 	switch f := f.(type) {
 	case func(string) string:
@@ -140,22 +140,6 @@ func (w *worker) bound(name string, f any) any {
 		}
 	case func(string) (string, error):
 		return func(a string) (string, error) { return w.text2(f(a)) }
-	case func(any) int64:
-		return measured1(w, f)
-	case func(any) int:
-		return measured1(w, f)
-	case func(any) float64:
-		return measured1(w, f)
-	case func(...any) int64:
-		return measuredAll(w, f)
-	case func(...any) float64:
-		return measuredAll(w, f)
-	case func(any, any) int64:
-		return measured2(w, f)
-	case func(any, ...any) int64:
-		return measuredRest(w, f)
-	case func(any, ...any) float64:
-		return measuredRest(w, f)
 	case func(any) []any:
 		return func(a any) ([]any, error) { return w.list1(f(a)) }
 	case func(any) ([]any, error):
@@ -179,7 +163,7 @@ func (w *worker) bound(name string, f any) any {
 	if isShallow(name) || !takesAny(reflect.TypeOf(f)) {
 		return f
 	}
-	return w.measured(f)
+	return w.limited(f, 0, w.measureArguments)
 }
 
 // isShallow returns whether a function reads no elements of its maps and lists, or only those
@@ -201,47 +185,6 @@ func takesAny(t reflect.Type) bool {
 		}
 	}
 	return false
-}
-
-func measured1[T any](w *worker, f func(any) T) func(any) (T, error) {
-	return func(a any) (none T, err error) {
-		if _, err := w.measure(a); err != nil {
-			return none, err
-		}
-		return f(a), nil
-	}
-}
-
-func measured2[T any](w *worker, f func(any, any) T) func(any, any) (T, error) {
-	return func(a, b any) (none T, err error) {
-		if _, err := w.measure(a, b); err != nil {
-			return none, err
-		}
-		return f(a, b), nil
-	}
-}
-
-func measuredAll[T any](w *worker, f func(...any) T) func(...any) (T, error) {
-	return func(a ...any) (none T, err error) {
-		if _, err := w.measure(a...); err != nil {
-			return none, err
-		}
-		return f(a...), nil
-	}
-}
-
-func measuredRest[T any](w *worker, f func(any, ...any) T) func(any, ...any) (T, error) {
-	return func(a any, b ...any) (none T, err error) {
-		if _, err := w.measure(append(b, a)...); err != nil {
-			return none, err
-		}
-		return f(a, b...), nil
-	}
-}
-
-// measured returns a function of any type that measures its arguments.
-func (w *worker) measured(f any) any {
-	return w.around(f, func(f func() (reflect.Value, error)) (reflect.Value, error) { return f() })
 }
 
 func (w *worker) text1(s string) (string, error) { return s, w.grow(len(s)) }
@@ -276,13 +219,10 @@ func slowness(name string) int64 {
 	return 0
 }
 
-// interruptible returns a function that fails when the context ends. A call that has begun continues in the background.
-func (w *worker) interruptible(f any, cost int64) any {
-	return w.around(f, func(f func() (reflect.Value, error)) (reflect.Value, error) { return w.await(cost, f) })
-}
-
-// around returns a function of f's type, with an error, that measures its arguments and has f called by call.
-func (w *worker) around(f any, call func(func() (reflect.Value, error)) (reflect.Value, error)) any {
+// limited returns a function of f's type, with an error, that is not called if check refuses its arguments, and whose
+// result is counted if it is text. If the cost in steps is not 0, the function fails when the context ends; a call that
+// has begun continues in the background.
+func (w *worker) limited(f any, cost int64, check func(args []reflect.Value) error) any {
 	v := reflect.ValueOf(f)
 	t := v.Type()
 	in := make([]reflect.Type, t.NumIn())
@@ -294,20 +234,35 @@ func (w *worker) around(f any, call func(func() (reflect.Value, error)) (reflect
 		if t.IsVariadic() {
 			args = spread(args)
 		}
-		value, err := reflect.Value{}, error(nil)
-		for _, arg := range args {
-			if _, err = w.measure(arg.Interface()); err != nil {
-				break
-			}
+		call := func() (reflect.Value, error) { return safely(v, args) }
+		value, err := reflect.Value{}, check(args)
+		switch {
+		case err == nil && cost > 0:
+			value, err = w.await(cost, call)
+		case err == nil:
+			value, err = call()
 		}
-		if err == nil {
-			value, err = call(func() (reflect.Value, error) { return safely(v, args) })
+		if err == nil && out[0].Kind() == reflect.String {
+			err = w.grow(value.Len())
 		}
 		if err != nil {
 			return []reflect.Value{reflect.Zero(out[0]), reflect.ValueOf(&err).Elem()}
 		}
 		return []reflect.Value{value, reflect.Zero(out[1])}
 	}).Interface()
+}
+
+func (w *worker) measureArguments(args []reflect.Value) error {
+	_, err := w.measure(interfaces(args)...)
+	return err
+}
+
+func interfaces(values []reflect.Value) []any {
+	all := make([]any, len(values))
+	for i, v := range values {
+		all[i] = v.Interface()
+	}
+	return all
 }
 
 // spread replaces the last of args, a slice, by its elements.
@@ -322,14 +277,20 @@ func spread(args []reflect.Value) []reflect.Value {
 
 // safely calls a function, and returns its panic as an error.
 func safely(f reflect.Value, args []reflect.Value) (result reflect.Value, err error) {
+	return guarded(func() (reflect.Value, error) {
+		results := f.Call(args)
+		if len(results) == 2 && !results[1].IsNil() {
+			return reflect.Value{}, results[1].Interface().(error)
+		}
+		return results[0], nil
+	})
+}
+
+func guarded(f func() (reflect.Value, error)) (result reflect.Value, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
-	results := f.Call(args)
-	if len(results) == 2 && !results[1].IsNil() {
-		return reflect.Value{}, results[1].Interface().(error)
-	}
-	return results[0], nil
+	return f()
 }
