@@ -1,6 +1,7 @@
 package gotemplate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -45,16 +46,10 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 		"toString": func(a any) (string, error) {
 			return w.sprint("toString", func(a ...any) string { return library["toString"].(func(any) string)(a[0]) }, []any{a})
 		},
-		"printf":    w.printf,
-		"until":     func(n int) ([]int, error) { return w.untilStep(0, n, cmpSign(n)) },
-		"untilStep": w.untilStep,
-		"seq":       w.seq(library["seq"].(func(...int) string)),
-		"splitList": func(sep, s string) ([]string, error) {
-			if err := w.parts(s, sep); err != nil {
-				return nil, err
-			}
-			return strings.Split(s, sep), nil
-		},
+		"printf":      w.printf,
+		"until":       func(n int) ([]int, error) { return w.untilStep(0, n, cmp.Compare(n, 0)) },
+		"untilStep":   w.untilStep,
+		"seq":         w.seq(library["seq"].(func(...int) string)),
 		"concat":      w.concat,
 		"dict":        w.dict(library["dict"].(func(...any) map[string]any)),
 		"deepCopy":    func(v any) (any, error) { return w.copyOf(v) },
@@ -65,9 +60,10 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 	}
 	funcs["mustDeepCopy"], funcs["mustChunk"] = funcs["deepCopy"], funcs["chunk"]
 	for names, check := range map[string]func(args []reflect.Value) error{
-		"split splitn":  func(args []reflect.Value) error { return w.parts(args[len(args)-1].String(), args[0].String()) },
-		"wrap wrapWith": w.wrapped,
-		"join":          w.joined,
+		"split splitn splitList": func(args []reflect.Value) error { return w.parts(args[len(args)-1].String(), args[0].String()) },
+		"uniq mustUniq":          w.measureArguments, // they compare
+		"wrap wrapWith":          w.wrapped,
+		"join":                   w.joined,
 		"randAlphaNum randAlpha randAscii randNumeric": func(args []reflect.Value) error { return w.allow(args[0].Int()) },
 		"randBytes": func(args []reflect.Value) error { return w.allow(2 * args[0].Int()) }, // in base64
 		"merge mergeOverwrite mustMerge mustMergeOverwrite":                   w.merged,
@@ -79,13 +75,6 @@ func (w *worker) boundedFuncs(library map[string]any) template.FuncMap {
 	}
 	w.regexps(funcs)
 	return funcs
-}
-
-func cmpSign(n int) int {
-	if n < 0 {
-		return -1
-	}
-	return 1
 }
 
 // product checks a size that is a product.

@@ -1,6 +1,7 @@
 package gotemplate
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -66,20 +67,20 @@ func (f files) Get(name string) (string, error) {
 // Lines returns the lines of a file.
 func (f files) Lines(name string) ([]string, error) {
 	data, err := f.GetBytes(name)
+	if err == nil {
+		err = f.w.elements(bytes.Count(data, []byte("\n")))
+	}
 	if err != nil {
 		return nil, err
 	}
-	return linesOf(f.w, data)
+	return lines(data), nil
 }
 
-func linesOf(w *worker, data []byte) ([]string, error) {
+func lines(data []byte) []string {
 	if len(data) == 0 {
-		return []string{}, nil
+		return []string{}
 	}
-	if err := w.elements(strings.Count(string(data), "\n")); err != nil {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n"), nil
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
 // Glob returns the files whose path matches: * and ? are within a name, ** is anything, and there are [a-z] and {a,b}.
@@ -132,12 +133,7 @@ func (s fileSet) GetBytes(name string) []byte {
 func (s fileSet) Get(name string) string { return string(s[name]) }
 
 // Lines returns the lines of a file of the set.
-func (s fileSet) Lines(name string) []string {
-	if len(s[name]) == 0 {
-		return []string{}
-	}
-	return strings.Split(strings.TrimSuffix(string(s[name]), "\n"), "\n")
-}
+func (s fileSet) Lines(name string) []string { return lines(s[name]) }
 
 // Glob returns those whose path matches.
 func (s fileSet) Glob(pattern string) (fileSet, error) {

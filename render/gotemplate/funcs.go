@@ -33,7 +33,7 @@ func libraryFuncs() map[string]any {
 		"values":        values,
 		"dig":           dig,
 		"uniq":          uniq,
-		"mustUniq":      mustUniq,
+		"mustUniq":      uniq,
 	})
 	return funcs
 }
@@ -70,14 +70,15 @@ func first(list []string, err error) (string, error) {
 
 // internals returns the functions that rewrite puts into trees.
 func (w *worker) internals() template.FuncMap {
+	include, tpl := w.taking(2, "include", "the name of a template", w.include), w.taking(2, "tpl", "a text", w.tpl)
 	return template.FuncMap{
 		"_chain":     w.chain,
 		"_method":    w.method,
 		"_index":     w.index,
-		"_env":       w.env,
-		"_expandenv": w.expandenv,
-		"_include":   w.include,
-		"_tpl":       w.tpl,
+		"_env":       w.taking(1, "env", "the name of a variable", w.env),
+		"_expandenv": w.taking(1, "expandenv", "a text", w.expandenv),
+		"_include":   include,
+		"_tpl":       tpl,
 		"_required":  w.required,
 		"_print":     w.print,
 		"_dot":       w.called,
@@ -86,7 +87,7 @@ func (w *worker) internals() template.FuncMap {
 		"_tick":      w.tick,
 
 		// Their names must be there for those trees that were not rewritten.
-		"include": w.include, "tpl": w.tpl, "required": w.required,
+		"include": include, "tpl": tpl, "required": w.required,
 	}
 }
 
@@ -143,14 +144,7 @@ func (w *worker) bound(name string, f any) any {
 	case func(any) []any:
 		return func(a any) ([]any, error) { return w.list1(f(a)) }
 	case func(any) ([]any, error):
-		return func(a any) ([]any, error) {
-			if name == "uniq" || name == "mustUniq" { // they compare
-				if _, err := w.measure(a); err != nil {
-					return nil, err
-				}
-			}
-			return w.list2(f(a))
-		}
+		return func(a any) ([]any, error) { return w.list2(f(a)) }
 	case func(any, any) []any:
 		return func(a, b any) ([]any, error) { return w.list1(f(a, b)) }
 	case func(any, any) ([]any, error):

@@ -40,21 +40,31 @@ func toYAMLPretty(v any) string {
 	return strings.TrimSuffix(text.String(), "\n")
 }
 
-func fromYAML(text string) map[string]any {
+// decodedMap returns the map in a text.
+func decodedMap(text string, decode func(data []byte, to any) error) map[string]any {
 	m := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &m); err != nil {
+	if err := decode([]byte(text), &m); err != nil {
 		m["Error"] = err.Error()
 	}
 	return m
 }
 
-func fromYAMLArray(text string) []any {
+// decodedList returns the list in a text.
+func decodedList(text string, decode func(data []byte, to any) error) []any {
 	list := []any{}
-	if err := yaml.Unmarshal([]byte(text), &list); err != nil {
+	if err := decode([]byte(text), &list); err != nil {
 		return []any{err.Error()}
 	}
 	return list
 }
+
+func decodeYAML(data []byte, to any) error { return yaml.Unmarshal(data, to) }
+
+func fromYAML(text string) map[string]any { return decodedMap(text, decodeYAML) }
+func fromYAMLArray(text string) []any     { return decodedList(text, decodeYAML) }
+func fromJSON(text string) map[string]any { return decodedMap(text, json.Unmarshal) }
+func fromJSONArray(text string) []any     { return decodedList(text, json.Unmarshal) }
+func fromTOML(text string) map[string]any { return decodedMap(text, decodeTOML) }
 
 func toTOML(v any) string {
 	text, err := mustToTOML(v)
@@ -70,19 +80,16 @@ func mustToTOML(v any) (string, error) {
 	return text.String(), err
 }
 
-func fromTOML(text string) map[string]any {
-	m := map[string]any{}
-	if err := shallow(text); err != nil {
-		m["Error"] = err.Error()
-	} else if err := toml.Unmarshal([]byte(text), &m); err != nil {
-		m["Error"] = err.Error()
+func decodeTOML(data []byte, to any) error {
+	if err := shallow(data); err != nil {
+		return err
 	}
-	return m
+	return toml.Unmarshal(data, to)
 }
 
 // shallow fails for brackets nested so deeply that a parser's recursion could overflow the stack, and for keys of so
 // many parts that their memory, which grows with the square, could be exhausted. It ignores quotes.
-func shallow(text string) error {
+func shallow(text []byte) error {
 	depth, parts := 0, 0
 	for i := range len(text) {
 		switch text[i] {
@@ -106,22 +113,6 @@ func shallow(text string) error {
 func toJSON(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
-}
-
-func fromJSON(text string) map[string]any {
-	m := map[string]any{}
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		m["Error"] = err.Error()
-	}
-	return m
-}
-
-func fromJSONArray(text string) []any {
-	list := []any{}
-	if err := json.Unmarshal([]byte(text), &list); err != nil {
-		return []any{err.Error()}
-	}
-	return list
 }
 
 func fail(message string) (string, error) { return "", &engine.Error{Text: message} }

@@ -282,22 +282,29 @@ func (w *worker) method(id int64, value any, args ...any) (any, error) {
 	return result, nil
 }
 
+// taking returns a function of templates that takes n arguments, of which the first is a text.
+func (w *worker) taking(n int, name, what string, f func(s *site, text string, rest []any) (any, error)) func(id int64, args ...any) (any, error) {
+	return func(id int64, args ...any) (any, error) {
+		if len(args) != n {
+			return nil, wrongCount(name, n, len(args))
+		}
+		if w.use(args[0]) {
+			return args[0], nil
+		}
+		text, ok := args[0].(string)
+		if !ok {
+			return w.instead(wrongType(name, what, args[0]))
+		}
+		return f(w.site(id), text, args[1:])
+	}
+}
+
 // env is the function _env.
-func (w *worker) env(id int64, args ...any) (any, error) {
-	if len(args) != 1 {
-		return nil, wrongCount("env", 1, len(args))
-	}
-	if w.use(args[0]) {
-		return args[0], nil
-	}
-	name, ok := args[0].(string)
-	if !ok {
-		return w.instead(wrongType("env", "the name of a variable", args[0]))
-	}
+func (w *worker) env(s *site, name string, _ []any) (any, error) {
 	if value, ok := w.e.data.Env[name]; ok {
 		return value, nil
 	}
-	return w.miss(w.site(id), environment(name), "")
+	return w.miss(s, environment(name), "")
 }
 
 func environment(variable string) string {
@@ -305,24 +312,14 @@ func environment(variable string) string {
 }
 
 // expandenv is the function _expandenv.
-func (w *worker) expandenv(id int64, args ...any) (result any, err error) {
-	if len(args) != 1 {
-		return nil, wrongCount("expandenv", 1, len(args))
-	}
-	if w.use(args[0]) {
-		return args[0], nil
-	}
-	text, ok := args[0].(string)
-	if !ok {
-		return w.instead(wrongType("expandenv", "a text", args[0]))
-	}
+func (w *worker) expandenv(s *site, text string, _ []any) (result any, err error) {
 	missing := []string{}
 	expanded, tooLong := w.expand(text, &missing)
 	if tooLong != nil {
 		return w.instead(tooLong)
 	}
 	for _, name := range missing {
-		if result, err = w.miss(w.site(id), environment(name), ""); err != nil {
+		if result, err = w.miss(s, environment(name), ""); err != nil {
 			return nil, err
 		}
 	}

@@ -267,36 +267,20 @@ func (w *worker) grow(bytes int) error {
 // Functions that execute other templates.
 
 // include returns the result of the template of that name.
-func (w *worker) include(id int64, args ...any) (any, error) {
-	if len(args) != 2 {
-		return nil, wrongCount("include", 2, len(args))
-	}
-	s := w.site(id)
-	name, ok := args[0].(string)
-	if !ok {
-		return w.instead(wrongType("include", "the name of a template", args[0]))
-	}
+func (w *worker) include(s *site, name string, dot []any) (any, error) {
 	t := w.set.Lookup(name)
 	if t == nil || t.Tree == nil {
 		return w.instead(&engine.Error{Position: s.position(), Text: fmt.Sprintf("there is no template %q", name), Fix: w.similar(name)})
 	}
 	var buffer textBuffer
 	buffer.w = w
-	w.next = w.origin(s, args[1])
-	err := w.executeTemplate(t, &buffer, args[1])
+	w.next = w.origin(s, dot[0])
+	err := w.executeTemplate(t, &buffer, dot[0])
 	return w.outcome(buffer.String(), err)
 }
 
 // tpl returns the result of a text.
-func (w *worker) tpl(id int64, args ...any) (any, error) {
-	if len(args) != 2 {
-		return nil, wrongCount("tpl", 2, len(args))
-	}
-	s := w.site(id)
-	text, ok := args[0].(string)
-	if !ok {
-		return w.instead(wrongType("tpl", "a text", args[0]))
-	}
+func (w *worker) tpl(s *site, text string, dot []any) (any, error) {
 	u, err := w.text(s, text)
 	if err != nil {
 		return w.instead(within(s, err))
@@ -315,8 +299,8 @@ func (w *worker) tpl(id int64, args ...any) (any, error) {
 	}
 	var buffer textBuffer
 	buffer.w = w
-	w.next = w.origin(s, args[1])
-	err = w.executeTree(textName+strconv.Itoa(len(w.dots)), u.main, &buffer, args[1])
+	w.next = w.origin(s, dot[0])
+	err = w.executeTree(textName+strconv.Itoa(len(w.dots)), u.main, &buffer, dot[0])
 	result := buffer.Bytes()
 	if !w.e.strict {
 		result = bytes.ReplaceAll(result, []byte(noValue), nil)

@@ -85,8 +85,6 @@ func uniq(list any) ([]any, error) {
 	return result, nil
 }
 
-func mustUniq(list any) ([]any, error) { return uniq(list) }
-
 // basic returns whether == is deep equality.
 func basic(v any) bool {
 	switch v.(type) {
