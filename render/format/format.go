@@ -172,5 +172,18 @@ func checkText(data []byte) error {
 	return nil
 }
 
+// causes translates the messages of a library, which quote the file.
+type causes []struct{ contains, text string }
+
+// text returns the translation of a message, or instead if there is none.
+func (c causes) text(message, instead string) string {
+	for _, cause := range c {
+		if strings.Contains(message, cause.contains) {
+			return cause.text
+		}
+	}
+	return instead
+}
+
 // tooDeep returns the error for nesting beyond [MaxDepth].
 func tooDeep() *Error { return &Error{Text: fmt.Sprintf("nested deeper than %d levels", MaxDepth)} }

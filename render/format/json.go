@@ -83,8 +83,8 @@ func checkKeys(data []byte) error {
 	}
 }
 
-// jsonCauses translates the messages of encoding/json, which quote a character of the file.
-var jsonCauses = []struct{ contains, text string }{
+// jsonCauses translates the messages of encoding/json.
+var jsonCauses = causes{
 	{"unexpected end", "the file ends in the middle of a value"},
 	{"looking for beginning of value", "a value is expected here"},
 	{"beginning of object key string", "a key in double quotes is expected here (no comma may stand before })"},
@@ -101,13 +101,7 @@ var jsonCauses = []struct{ contains, text string }{
 }
 
 func jsonError(data []byte, err error) error {
-	text := "not JSON"
-	for _, c := range jsonCauses {
-		if strings.Contains(err.Error(), c.contains) {
-			text = c.text
-			break
-		}
-	}
+	text := jsonCauses.text(err.Error(), "not JSON")
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		if strings.Contains(err.Error(), "unexpected end") {
 			return at(data, len(data), "%s", text)

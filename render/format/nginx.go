@@ -9,66 +9,76 @@ func checkNginx(data []byte) error {
 	if err := checkText(data); err != nil {
 		return err
 	}
-	var open []int // where the open blocks begin
-	var words int  // of the directive so far
-	var first, begin = "", 0
-	s := string(data)
-	for i := 0; i < len(s); {
-		switch c := s[i]; {
-		case strings.IndexByte(" \t\r\n", c) >= 0:
-			i++
-			continue
-		case c == '#':
-			line, _, _ := strings.Cut(s[i:], "\n")
-			i += len(line)
-			continue
-		case c == ';' || c == '{':
-			if words == 0 {
-				return at(data, i, "a %c without a directive before it", c)
-			}
-			if c == '{' && strings.HasSuffix(first, "_by_lua_block") {
-				n := luaBlock(s[i:])
-				if n < 0 {
-					return at(data, i, "the block that begins here is not closed")
-				}
-				i += n
-				words = 0
-				continue
-			}
-			if c == '{' {
-				open = append(open, i)
-			}
-			words = 0
-			i++
-			continue
-		case c == '}':
-			if words > 0 {
-				return at(data, begin, "the directive that begins here does not end in ;")
-			}
-			if len(open) == 0 {
-				return at(data, i, "a } without its {")
-			}
-			open = open[:len(open)-1]
-			i++
-			continue
+	n := nginx{data: data, text: string(data)}
+	for i := 0; i < len(data); {
+		size, err := n.token(i)
+		if err != nil {
+			return err
 		}
-		n, text := nginxWord(s[i:])
-		if text != "" {
-			return at(data, i+n, "%s", text)
-		}
-		if words == 0 {
-			first, begin = s[i:i+n], i
-		}
-		words++
-		i += n
+		i += size
 	}
 	switch {
-	case words > 0:
-		return at(data, begin, "the directive that begins here does not end in ;")
-	case len(open) > 0:
-		return at(data, open[len(open)-1], "the { is not closed")
+	case n.words > 0:
+		return n.unfinished()
+	case len(n.open) > 0:
+		return at(data, n.open[len(n.open)-1], "the { is not closed")
 	}
 	return nil
+}
+
+// nginx is a configuration that is being checked.
+type nginx struct {
+	data  []byte
+	text  string
+	open  []int  // where the open blocks begin
+	words int    // of the directive so far
+	first string // of them
+	begin int    // where it is
+}
+
+func (n *nginx) unfinished() error {
+	return at(n.data, n.begin, "the directive that begins here does not end in ;")
+}
+
+// token returns the length of the token, the comment or the block of Lua at i.
+func (n *nginx) token(i int) (size int, err error) {
+	switch c := n.text[i]; {
+	case strings.IndexByte(" \t\r\n", c) >= 0:
+		return 1, nil
+	case c == '#':
+		line, _, _ := strings.Cut(n.text[i:], "\n")
+		return len(line), nil
+	case c == '}' && n.words > 0:
+		return 0, n.unfinished()
+	case c == '}' && len(n.open) == 0:
+		return 0, at(n.data, i, "a } without its {")
+	case c == '}':
+		n.open = n.open[:len(n.open)-1]
+		return 1, nil
+	case (c == ';' || c == '{') && n.words == 0:
+		return 0, at(n.data, i, "a %c without a directive before it", c)
+	case c == '{' && strings.HasSuffix(n.first, "_by_lua_block"):
+		if size = luaBlock(n.text[i:]); size < 0 {
+			return 0, at(n.data, i, "the block that begins here is not closed")
+		}
+		n.words = 0
+		return size, nil
+	case c == '{':
+		n.open = append(n.open, i)
+		fallthrough
+	case c == ';':
+		n.words = 0
+		return 1, nil
+	}
+	size, wrong := nginxWord(n.text[i:])
+	if wrong != "" {
+		return 0, at(n.data, i+size, "%s", wrong)
+	}
+	if n.words == 0 {
+		n.first, n.begin = n.text[i:i+size], i
+	}
+	n.words++
+	return size, nil
 }
 
 // nginxWord returns the length of the word that s begins with, or the offset and text of an error.

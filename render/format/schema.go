@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"reflect"
 	"regexp"
@@ -367,26 +368,40 @@ func refersTo(root any, ref string) any {
 	return v
 }
 
-// anchored finds the schema in v with the anchor name.
-func anchored(v any, name string) any {
-	switch v := v.(type) {
-	case map[string]any:
-		if v["$anchor"] == name || v["$dynamicAnchor"] == name {
-			return v
-		}
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if found := anchored(v[key], name); found != nil {
-				return found
-			}
-		}
-	case []any:
-		for _, e := range v {
-			if found := anchored(e, name); found != nil {
-				return found
-			}
+// anchored finds the schema in root with the anchor name.
+func anchored(root any, name string) any {
+	for _, m := range mapsIn(root, "") {
+		if m["$anchor"] == name || m["$dynamicAnchor"] == name {
+			return m
 		}
 	}
 	return nil
+}
+
+// mapsIn yields v, if it is a map, and each map in it, with their pointers.
+func mapsIn(v any, pointer string) iter.Seq2[string, map[string]any] {
+	return func(yield func(string, map[string]any) bool) { yieldMaps(v, pointer, yield) }
+}
+
+func yieldMaps(v any, pointer string, yield func(string, map[string]any) bool) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		if !yield(pointer, v) {
+			return false
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if !yieldMaps(v[key], pointer+"/"+key, yield) {
+				return false
+			}
+		}
+	case []any:
+		for i, e := range v {
+			if !yieldMaps(e, pointer+"/"+strconv.Itoa(i), yield) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func matches(pattern, s string) bool {
@@ -488,26 +503,10 @@ func endless(root any) string {
 		}
 		return false
 	}
-	var search func(v any, pointer string) string
-	search = func(v any, pointer string) string {
-		switch v := v.(type) {
-		case map[string]any:
-			if follow(v) {
-				return "#" + pointer
-			}
-			for _, key := range slices.Sorted(maps.Keys(v)) {
-				if found := search(v[key], pointer+"/"+key); found != "" {
-					return found
-				}
-			}
-		case []any:
-			for i, e := range v {
-				if found := search(e, pointer+"/"+strconv.Itoa(i)); found != "" {
-					return found
-				}
-			}
+	for pointer, schema := range mapsIn(root, "#") {
+		if follow(schema) {
+			return pointer
 		}
-		return ""
 	}
-	return search(root, "")
+	return ""
 }

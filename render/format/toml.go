@@ -111,8 +111,8 @@ func tomlPlain(v any) any {
 	return v
 }
 
-// tomlCauses translates the library's messages, which quote the file.
-var tomlCauses = []struct{ contains, text string }{
+// tomlCauses translates the messages of the TOML library.
+var tomlCauses = causes{
 	{"expected value but found", "not a value: text needs quotes"},
 	{"expected value", "a value is expected here"},
 	{"cannot contain newlines", "a string is not closed on its line"},
@@ -154,13 +154,7 @@ func tomlError(err error) error {
 	if !errors.As(err, &pe) {
 		return &Error{Text: "not TOML"}
 	}
-	text := "not TOML"
-	for _, c := range tomlCauses {
-		if strings.Contains(pe.Message, c.contains) {
-			text = c.text
-			break
-		}
-	}
+	text := tomlCauses.text(pe.Message, "not TOML")
 	if pe.LastKey != "" && pe.LastKey != "." {
 		text = fmt.Sprintf("key %q: %s", pe.LastKey, text)
 	}

@@ -107,8 +107,8 @@ func charset(name string, r io.Reader) (io.Reader, error) {
 	return nil, errors.New("unknown encoding")
 }
 
-// xmlCauses translates the messages of encoding/xml, which quote the file.
-var xmlCauses = []struct{ contains, text string }{
+// xmlCauses translates the messages of encoding/xml.
+var xmlCauses = causes{
 	{"unexpected EOF in CDATA", "a CDATA section is not closed"},
 	{"unexpected EOF", "the file ends in the middle of an element"},
 	{"expected element name", "a < that begins no element: it is written &lt; in text"},
@@ -133,16 +133,10 @@ var xmlCauses = []struct{ contains, text string }{
 }
 
 func xmlError(err error) error {
-	e := &Error{Text: "not XML"}
-	text := err.Error()
+	e, text := &Error{}, err.Error()
 	if syntax := (*xml.SyntaxError)(nil); errors.As(err, &syntax) {
 		e.Line, text = syntax.Line, syntax.Msg
 	}
-	for _, c := range xmlCauses {
-		if strings.Contains(text, c.contains) {
-			e.Text = c.text
-			break
-		}
-	}
+	e.Text = xmlCauses.text(text, "not XML")
 	return e
 }

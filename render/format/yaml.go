@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,7 +61,7 @@ func yamlDocuments(data []byte) ([]any, error) {
 	// Strictly, a key that overrides a merged one (<<: *defaults) passes for a
 	// duplicate. In ordered maps merged keys do not show.
 	if twice := (*yaml.TypeError)(nil); errors.As(err, &twice) && bytes.Contains(data, []byte("<<")) {
-		if ordered, oerr := decodeYAML[yaml.MapSlice](data, false); oerr == nil && !hasDuplicates(ordered) {
+		if ordered, oerr := decodeYAML[yaml.MapSlice](data, false); oerr == nil && !slices.ContainsFunc(ordered, func(doc yaml.MapSlice) bool { return hasDuplicates(doc) }) {
 			docs, err = decodeYAML[any](data, false)
 		}
 	}
@@ -88,18 +89,8 @@ func decodeYAML[T any](data []byte, strict bool) ([]T, error) {
 
 func hasDuplicates(v any) bool {
 	switch v := v.(type) {
-	case []yaml.MapSlice:
-		for _, e := range v {
-			if hasDuplicates(e) {
-				return true
-			}
-		}
 	case []any:
-		for _, e := range v {
-			if hasDuplicates(e) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, hasDuplicates)
 	case yaml.MapSlice:
 		seen := map[string]bool{}
 		for _, e := range v {
