@@ -82,9 +82,7 @@ func merge(to, from *dict, deep bool, depth int) {
 	require(depth <= maxNesting, errNesting)
 	for k, v := range from.all() {
 		old, _ := to.get(k)
-		inner, ok1 := old.(*dict)
-		more, ok2 := v.(*dict)
-		if deep && ok1 && ok2 {
+		if inner, more, ok := both(as[*dict], old, v); ok && deep {
 			merged := inner.copy()
 			merge(merged, more, deep, depth+1)
 			v = merged
@@ -322,9 +320,7 @@ func toYAML(c *call) any {
 func toJSONFilter(c *call) any {
 	j := jsonWriter{c: c, indent: int(c.int(1, 0)), nice: c.has(1), sort: true}
 	j.write(c.args[0], 0)
-	s := strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "'", `\u0027`).Replace(j.String())
-	c.grow(int64(len(s)))
-	return safe(s)
+	return c.sized(safe(strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "'", `\u0027`).Replace(j.String())))
 }
 
 // toJSON makes to_json and to_nice_json.
@@ -380,11 +376,11 @@ func (j *jsonWriter) write(v any, depth int) {
 func (j *jsonWriter) container(open, end byte, n, depth int, item func(i int)) {
 	j.WriteByte(open)
 	for i := range n {
-		if s := comma(i); j.nice {
-			j.WriteString(strings.TrimSpace(s))
-		} else {
-			j.WriteString(s)
+		between := comma(i)
+		if j.nice {
+			between = strings.TrimSpace(between)
 		}
+		j.WriteString(between)
 		j.newLine(depth + 1)
 		item(i)
 	}

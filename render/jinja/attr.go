@@ -60,7 +60,7 @@ func getItem(missed string) operator {
 		if got, ok := index(v, key); ok {
 			return got
 		}
-		if i, ok := whole(key); ok && !isMapping(v) {
+		if i, ok := whole(key); ok && !is[*dict](v) {
 			return c.missed(fmt.Sprintf("%s (%d of %d)", missed, i, length(v)))
 		}
 		return c.missed(missed)
@@ -125,6 +125,14 @@ func slice(c *call) any {
 	return c.sized(string(cut([]rune(s), bounds)))
 }
 
+// fromEnd is i, counted from n if it is negative, between low and high.
+func fromEnd(i, n, low, high int64) int64 {
+	if i < 0 {
+		i += n
+	}
+	return min(max(i, low), high)
+}
+
 func cut[T any](all []T, bounds [3]*int64) []T {
 	n, step := int64(len(all)), int64(1)
 	if bounds[2] != nil {
@@ -137,14 +145,9 @@ func cut[T any](all []T, bounds [3]*int64) []T {
 		start, stop = high, low
 	}
 	for i, b := range []*int64{&start, &stop} {
-		if bounds[i] == nil {
-			continue
+		if bounds[i] != nil {
+			*b = fromEnd(*bounds[i], n, low, high)
 		}
-		*b = *bounds[i]
-		if *b < 0 {
-			*b += n
-		}
-		*b = min(max(*b, low), high)
 	}
 	var part []T
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {

@@ -187,10 +187,7 @@ func (r *run) render(t *template, ctx *templateContext, out io.StringWriter) {
 	r.depth = depth
 }
 
-func (t text) exec(f *frame) flow {
-	f.write(string(t))
-	return normal
-}
+func (t text) exec(f *frame) flow { f.write(string(t)); return normal }
 
 func (o *output) exec(f *frame) flow {
 	v := o.of.eval(f)
@@ -232,10 +229,7 @@ func (a *assignment) exec(f *frame) flow {
 	return normal
 }
 
-func (s *doStmt) exec(f *frame) flow {
-	s.of.eval(f)
-	return normal
-}
+func (s *doStmt) exec(f *frame) flow { s.of.eval(f); return normal }
 
 func (s *autoescape) exec(f *frame) flow {
 	g := f.inner()

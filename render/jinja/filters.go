@@ -285,16 +285,8 @@ func escaped(v any) string {
 	return html.EscapeString(str(v))
 }
 
-func escape(c *call) any {
-	s := escaped(c.args[0])
-	c.grow(int64(len(s)))
-	return safe(s)
-}
-
-func forceEscape(c *call) any {
-	c.args[0] = str(c.args[0])
-	return escape(c)
-}
+func escape(c *call) any      { return c.sized(safe(escaped(c.args[0]))) }
+func forceEscape(c *call) any { return c.sized(safe(escaped(str(c.args[0])))) }
 
 func fileSize(c *call) any {
 	n, ok := number(c.args[0])

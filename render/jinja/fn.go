@@ -42,27 +42,34 @@ func (f fn) bind(c *call, first int) []any {
 	if f.params == "" && len(c.args) == first && len(c.names) == 0 {
 		return c.args
 	}
-	params := strings.Fields(f.params)
-	rest, extra := false, false
-	if n := len(params) - 1; n >= 0 && strings.HasPrefix(params[n], "*") {
-		rest, extra, params = true, params[n] == "**", params[:n]
+	params, rest := strings.Fields(f.params), strings.HasSuffix(f.params, "*")
+	if rest {
+		params = params[:len(params)-1]
 	}
-	given := len(c.args) - first
-	failIf(given > len(params) && !rest, "%s takes at most %d arguments, got %d", c.op.name, len(params), given)
-	bound := make([]any, max(len(c.args), first+len(params)))
-	copy(bound, c.args)
-	unknown := slices.Clone(c.names)
+	bound, unknown := c.bind(c.op.name, first, params, rest, nil)
 	for i, p := range params {
-		name := strings.TrimSuffix(p, "!")
-		if v, ok := c.named[name]; ok {
-			failIf(i < given, "the argument %s is given twice", name)
-			bound[first+i] = v
-			unknown = slices.DeleteFunc(unknown, func(n string) bool { return n == name })
-		}
-		failIf(absent(bound[first+i]) && name != p, "the argument %s is required", name)
+		failIf(absent(bound[first+i]) && strings.HasSuffix(p, "!"), "the argument %s is required", strings.TrimSuffix(p, "!"))
 	}
-	failIf(len(unknown) > 0 && !extra, "there is no argument %s", strings.Join(unknown, " or "))
+	failIf(len(unknown) > 0 && !strings.HasSuffix(f.params, "**"), "there is no argument %s", strings.Join(unknown, " or "))
 	return bound
+}
+
+// bind returns the arguments of c, of which those after the first ones are for the parameters, with a value instead of
+// absent ones. It returns also the names of the arguments that have no parameter.
+func (c *call) bind(name string, first int, params []string, rest bool, instead any) (bound []any, unknown []string) {
+	given, n := len(c.args)-first, len(params)
+	failIf(given > n && !rest, "%s takes at most %d arguments, got %d", name, n, given)
+	bound = append(slices.Clone(c.args), slices.Repeat([]any{instead}, max(0, n-given))...)
+	for _, name := range c.names {
+		i := slices.IndexFunc(params, func(p string) bool { return strings.TrimSuffix(p, "!") == name })
+		if i < 0 {
+			unknown = append(unknown, name)
+			continue
+		}
+		failIf(i < given, "the argument %s is given twice", name)
+		bound[first+i] = c.named[name]
+	}
+	return bound, unknown
 }
 
 func absent(v any) bool { return v == nil }
@@ -80,30 +87,26 @@ func (c *call) has(i int) bool { return i < len(c.args) && !absent(c.args[i]) &&
 
 // text is argument i, a string.
 func (c *call) text(i int, instead string) string {
-	if !c.has(i) {
-		return instead
-	}
-	s, ok := asString(c.args[i])
-	failIf(!ok, "want a string, got a %s", typeName(c.args[i]))
-	return s
+	return given(c, i, instead, asString, "string")
 }
 
 // int is argument i, an integer.
 func (c *call) int(i int, instead int64) int64 {
+	return given(c, i, instead, whole, "whole number")
+}
+
+func given[T any](c *call, i int, instead T, as func(any) (T, bool), what string) T {
 	if !c.has(i) {
 		return instead
 	}
-	n, ok := whole(c.args[i])
-	failIf(!ok, "want a whole number, got a %s", typeName(c.args[i]))
-	return n
+	v, ok := as(c.args[i])
+	failIf(!ok, "want a %s, got a %s", what, typeName(c.args[i]))
+	return v
 }
 
 // bool is argument i, of any type.
 func (c *call) bool(i int, instead bool) bool {
-	if !c.has(i) {
-		return instead
-	}
-	return isTrue(c.args[i])
+	return given(c, i, instead, func(v any) (bool, bool) { return isTrue(v), true }, "")
 }
 
 // items is argument i, something to iterate over.
@@ -238,22 +241,16 @@ type cycler struct {
 
 func (y *cycler) String() string { return "<cycler>" }
 func (y *cycler) attr(name string) (any, bool) {
-	step := func(do func()) (any, bool) {
-		return &op{name: "cycler." + name, lax: true, do: func(*call) any {
-			v := y.items[y.at]
-			do()
-			return v
-		}}, true
-	}
-	switch name {
-	case "current":
+	if name == "current" {
 		return y.items[y.at], true
-	case "next":
-		return step(func() { y.at = (y.at + 1) % len(y.items) })
-	case "reset":
-		return step(func() { y.at = 0 })
 	}
-	return nil, false
+	return &op{name: "cycler." + name, lax: true, do: func(*call) any {
+		v := y.items[y.at]
+		if y.at = (y.at + 1) % len(y.items); name == "reset" {
+			y.at = 0
+		}
+		return v
+	}}, name == "next" || name == "reset"
 }
 
 func newCycler(c *call) any {

@@ -3,8 +3,6 @@ package jinja
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 )
 
 // loop is the value of the name loop inside a loop.
@@ -133,10 +131,7 @@ type macro struct {
 	f *frame
 }
 
-func (s *macroStmt) exec(f *frame) flow {
-	f.set(s.name, &macro{s, f})
-	return normal
-}
+func (s *macroStmt) exec(f *frame) flow { f.set(s.name, &macro{s, f}); return normal }
 
 // eval makes the caller of a {% call %}.
 func (s *macroStmt) eval(f *frame) any { return &macro{s, f} }
@@ -172,42 +167,24 @@ func (m *macro) call(c *call) any {
 
 // bind sets the parameters of m in g, to unset where there is no argument.
 func (m *macro) bind(c *call, g *frame) {
-	rest, more, name := []any(nil), newDict(), cmp.Or(m.name, "the caller")
-	if n := len(m.params); len(c.args) > n {
-		rest, c.args = c.args[n:], c.args[:n]
-	}
-	failIf(len(rest) > 0 && !m.uses["varargs"], "%s takes at most %d arguments, got %d", name, len(m.params), len(m.params)+len(rest))
+	name := cmp.Or(m.name, "the caller")
+	bound, more := c.bind(name, 0, m.params, m.uses["varargs"], unset)
 	for i, p := range m.params {
-		v, named := c.named[p]
-		switch {
-		case i < len(c.args):
-			failIf(named, "the argument %s is given twice", p)
-			v = c.args[i]
-		case !named:
-			v = unset
-		}
-		g.vars = append(g.vars, binding{p, v})
+		g.vars = append(g.vars, binding{p, bound[i]})
 	}
-	if m.uses["caller"] {
-		g.set("caller", unset)
-	}
-	var unknown []string
-	for _, n := range c.names {
+	kwargs, caller := newDict(), unset
+	for _, n := range more {
 		switch {
-		case slices.Contains(m.params, n):
 		case n == "caller" && m.uses[n]:
-			g.set(n, c.named[n])
-		case m.uses["kwargs"]:
-			check(more.set(n, c.named[n]))
+			caller = c.named[n]
 		default:
-			unknown = append(unknown, n)
+			failIf(!m.uses["kwargs"], "%s takes no argument %s", name, n)
+			check(kwargs.set(n, c.named[n]))
 		}
 	}
-	failIf(len(unknown) > 0, "%s takes no argument %s", name, strings.Join(unknown, " or "))
-	if m.uses["kwargs"] {
-		g.set("kwargs", more)
-	}
-	if m.uses["varargs"] {
-		g.set("varargs", tuple(rest...))
+	for n, v := range map[string]any{"caller": caller, "kwargs": kwargs, "varargs": tuple(bound[len(m.params):]...)} {
+		if m.uses[n] {
+			g.set(n, v)
+		}
 	}
 }

@@ -345,11 +345,9 @@ func listIndex(c *call) any {
 }
 
 func listInsert(c *call) any {
-	l, at := c.list().all(), c.int(1, 0)
-	if at < 0 {
-		at += int64(len(l))
-	}
-	return c.changed(slices.Insert(l, int(min(max(at, 0), int64(len(l)))), c.args[2]))
+	l := c.list().all()
+	n := int64(len(l))
+	return c.changed(slices.Insert(l, int(fromEnd(c.int(1, 0), n, 0, n)), c.args[2]))
 }
 
 func listPop(c *call) any {

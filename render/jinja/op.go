@@ -11,6 +11,7 @@ func makeList(c *call) any {
 	c.growItems(int64(len(c.args)), 1)
 	return newList(c.args)
 }
+
 func makeTuple(c *call) any { return tuple(c.args...) }
 
 func makeDict(c *call) any {
@@ -46,8 +47,7 @@ func contains(container, v any) bool {
 		return strings.Contains(s, part)
 	}
 	if d, ok := container.(*dict); ok {
-		_, ok := d.get(v)
-		return ok
+		return d.has(v)
 	}
 	return slices.ContainsFunc(must(iterate(container)), func(item any) bool { return equal(item, v) })
 }
@@ -89,19 +89,14 @@ func equalAt(a, b any, depth int, left *int) bool {
 
 // compare orders values as Python does, and fails where Python has no order.
 func compare(a, b any) int {
-	if x, ok := number(a); ok {
-		if y, ok := number(b); ok {
-			return x.cmp(y)
-		}
+	if x, y, ok := both(number, a, b); ok {
+		return x.cmp(y)
 	}
-	if x, ok := asString(a); ok {
-		if y, ok := asString(b); ok {
-			return strings.Compare(x, y)
-		}
+	if x, y, ok := both(asString, a, b); ok {
+		return strings.Compare(x, y)
 	}
-	x, ok1 := a.(*list)
-	y, ok2 := b.(*list)
-	failIf(!ok1 || !ok2, "a %s and a %s cannot be ordered", typeName(a), typeName(b))
+	x, y, ok := both(as[*list], a, b)
+	failIf(!ok, "a %s and a %s cannot be ordered", typeName(a), typeName(b))
 	for i := range min(len(x.all()), len(y.all())) {
 		if !equal(x.v[i], y.v[i]) {
 			return compare(x.v[i], y.v[i])
@@ -153,25 +148,20 @@ func (n num) cmp(m num) int {
 
 func add(c *call) any {
 	a, b := c.args[0], c.args[1]
-	if x, ok := asString(a); ok {
-		if y, ok := asString(b); ok {
-			c.grow(int64(len(x) + len(y)))
-			return joined(a, b)
-		}
+	if x, y, ok := both(asString, a, b); ok {
+		c.grow(int64(len(x) + len(y)))
+		return joined(a, b)
 	}
-	if x, ok := a.(*list); ok {
-		if y, ok := b.(*list); ok && x.tuple == y.tuple {
-			c.growItems(int64(len(x.all())+len(y.all())), 1)
-			sum := append(append(make([]any, 0, len(x.v)+len(y.v)), x.v...), y.v...)
-			return &list{v: sum, tuple: x.tuple}
-		}
+	if x, y, ok := both(as[*list], a, b); ok && x.tuple == y.tuple {
+		c.growItems(int64(len(x.all())+len(y.all())), 1)
+		return &list{v: slices.Concat(x.v, y.v), tuple: x.tuple}
 	}
 	return arithmetic("+")(c)
 }
 
 // joined is safe if a part of it is: the other one is escaped then.
 func joined(a, b any) any {
-	if !isSafe(a) && !isSafe(b) {
+	if !is[safe](a) && !is[safe](b) {
 		return str(a) + str(b)
 	}
 	return safe(escaped(a) + escaped(b))
@@ -182,9 +172,7 @@ func concat(c *call) any {
 	if !c.escape {
 		return c.sized(str(c.args[0]) + str(c.args[1]))
 	}
-	v := joined(c.args[0], c.args[1])
-	c.grow(int64(len(str(v))))
-	return v
+	return c.sized(joined(c.args[0], c.args[1]))
 }
 
 func multiply(c *call) any {
@@ -195,10 +183,7 @@ func multiply(c *call) any {
 	times, ok := whole(b)
 	times = max(times, 0)
 	if s, isText := asString(a); isText && ok {
-		if s == "" {
-			return s
-		}
-		if times > c.e.o.Bytes/int64(len(s)) {
+		if times > c.e.o.Bytes/int64(max(1, len(s))) {
 			c.grow(-1)
 		}
 		c.grow(int64(len(s)) * times)
@@ -235,9 +220,8 @@ func negate(c *call) any {
 func arithmetic(sign string) operator {
 	divides := sign == "/" || sign == "//" || sign == "%"
 	return func(c *call) any {
-		a, ok1 := number(c.args[0])
-		b, ok2 := number(c.args[1])
-		if !ok1 || !ok2 {
+		a, b, ok := both(number, c.args[0], c.args[1])
+		if !ok {
 			failf("cannot calculate %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
 		}
 		failIf(b.f == 0 && divides || sign == "**" && a.f == 0 && b.f < 0, "division by zero")
@@ -291,11 +275,8 @@ func intArithmetic(sign string, a, b int64) (int64, bool) {
 }
 
 func product(a, b int64) (int64, bool) {
-	if a == 0 || b == 0 {
-		return 0, true
-	}
 	p := a * b
-	return p, p/b == a && !(a == -1 && b == math.MinInt64) && !(b == -1 && a == math.MinInt64)
+	return p, a == 0 || p/a == b && (a != -1 || b != math.MinInt64)
 }
 
 func power(a, b int64) (int64, bool) {

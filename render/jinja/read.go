@@ -379,7 +379,7 @@ func (r *reader) piped(n node, own bool) expr {
 	}
 	var e expr = &captured{r.scope(n, "Body"), own}
 	for _, f := range slices.Backward(filters) {
-		e = r.applied(r.filterOp(f), e, f)
+		e = r.applied(r.called(f, "filter", r.e.filters), e, f)
 	}
 	return e
 }
@@ -626,17 +626,17 @@ func (r *reader) arguments(n node) (args []argument) {
 	return args
 }
 
-// filterOp makes the operation of a filter, which has to exist.
-func (r *reader) filterOp(n node) op {
+// called makes the operation of a filter or a test, which has to exist.
+func (r *reader) called(n node, what string, table map[string]fn) op {
 	name := n.text("Name")
-	f, ok := r.e.filters[name]
+	f, ok := table[name]
 	if !ok {
-		r.fail(n, "there is no filter "+name, similarTo(name, r.e.filters))
+		r.fail(n, "there is no "+what+" "+name, similarTo(name, table))
 	}
 	if f.unsteady {
 		r.unsteady[name] = true
 	}
-	return op{r.at(n), "filter " + name, f.call, f.lax}
+	return op{r.at(n), what + " " + name, f.call, f.lax}
 }
 
 // subject reads what a filter or a test is applied to, and returns also the input that this is, if it is just that.
@@ -651,7 +651,7 @@ func (r *reader) subject(n node) (expr, *engine.Input) {
 
 func (r *reader) filter(n node) expr {
 	of, input := r.subject(n)
-	o := r.filterOp(n)
+	o := r.called(n, "filter", r.e.filters)
 	if o.lax && input != nil {
 		input.Optional = o.name != "filter mandatory"
 	}
@@ -659,17 +659,13 @@ func (r *reader) filter(n node) expr {
 }
 
 func (r *reader) test(n node) expr {
-	name := n.text("Name")
-	t, ok := r.e.tests[name]
-	if !ok {
-		r.fail(n, "there is no test "+name, similarTo(name, r.e.tests))
-	}
+	o := r.called(n, "test", r.e.tests)
 	of, input := r.subject(n)
-	if (name == "defined" || name == "undefined") && input != nil {
+	if o.lax && input != nil { // defined or undefined
 		input.Optional = true
 		r.tested[input.Name] = true
 	}
-	return r.applied(op{r.at(n), "test " + name, t.call, t.lax}, of, n)
+	return r.applied(o, of, n)
 }
 
 func (r *reader) call(n node) expr {

@@ -78,9 +78,9 @@ func (r *run) growItems(n, times int64) {
 	r.grow(n * times * itemSize)
 }
 
-// sized counts a string that exists already.
-func (r *run) sized(s string) any {
-	r.grow(int64(len(s)))
+// sized counts a string, or a safe one, that exists already.
+func (r *run) sized(s any) any {
+	r.grow(int64(len(str(s))))
 	return s
 }
 
@@ -114,10 +114,7 @@ func (m *missing) report() {
 func (m *missing) attr(string) (any, bool) { m.report(); return m, true }
 func (m *missing) call(*call) any          { m.report(); return m }
 
-func isMissing(v any) bool {
-	_, ok := v.(*missing)
-	return ok || v == nil
-}
+func isMissing(v any) bool { return v == nil || is[*missing](v) }
 
 // missed returns a missing value with the name of an input.
 func (r *run) missed(name string) any { return &missing{r: r, name: name, at: r.at} }

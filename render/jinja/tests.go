@@ -9,19 +9,19 @@ import (
 // tests are Jinja's, then those of Ansible's that configuration uses.
 func tests() map[string]fn {
 	all := map[string]fn{
-		"boolean":     {do: isOf(func(v any) bool { _, ok := v.(bool); return ok })},
+		"boolean":     {do: isOf(is[bool])},
 		"callable":    {do: isOf(isCallable)},
 		"defined":     {do: isOf(func(v any) bool { return !isMissing(v) }), lax: true},
 		"divisibleby": {params: "num!", do: divisibleBy},
-		"escaped":     {do: isOf(isSafe)},
+		"escaped":     {do: isOf(is[safe])},
 		"even":        {do: parity(0)},
-		"false":       {do: isOf(func(v any) bool { b, ok := v.(bool); return ok && !b })},
+		"false":       {do: isOf(func(v any) bool { return v == false })},
 		"filter":      {do: func(c *call) any { _, ok := c.e.filters[str(c.args[0])]; return ok }},
-		"float":       {do: isOf(func(v any) bool { _, ok := v.(float64); return ok })},
-		"integer":     {do: isOf(func(v any) bool { _, ok := v.(int64); return ok })},
+		"float":       {do: isOf(is[float64])},
+		"integer":     {do: isOf(is[int64])},
 		"iterable":    {do: isOf(func(v any) bool { _, err := iterate(v); return err == nil })},
 		"lower":       {do: isOf(func(v any) bool { return isLower(str(v)) })},
-		"mapping":     {do: isOf(isMapping)},
+		"mapping":     {do: isOf(is[*dict])},
 		"none":        {do: isOf(func(v any) bool { return v == none })},
 		"number":      {do: isOf(func(v any) bool { _, ok := number(v); return ok })},
 		"odd":         {do: parity(1)},
@@ -29,7 +29,7 @@ func tests() map[string]fn {
 		"sequence":    {do: isOf(func(v any) bool { return length(v) >= 0 })},
 		"string":      {do: isOf(func(v any) bool { _, ok := asString(v); return ok })},
 		"test":        {do: func(c *call) any { _, ok := c.e.tests[str(c.args[0])]; return ok }},
-		"true":        {do: isOf(func(v any) bool { b, ok := v.(bool); return ok && b })},
+		"true":        {do: isOf(func(v any) bool { return v == true })},
 		"undefined":   {do: isOf(isMissing), lax: true},
 		"upper":       {do: isOf(func(v any) bool { return isUpper(str(v)) })},
 
@@ -106,14 +106,8 @@ func isCallable(v any) bool {
 
 // sameAs compares as Python's "is" does, for what templates compare so.
 func sameAs(a, b any) bool {
-	if x, ok := asString(a); ok {
-		y, ok := asString(b)
-		return ok && x == y
+	if x, y, ok := both(asString, a, b); ok {
+		return x == y
 	}
 	return a == b
-}
-
-func isMapping(v any) bool {
-	_, ok := v.(*dict)
-	return ok
 }

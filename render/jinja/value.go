@@ -58,10 +58,7 @@ func (d *dict) get(key any) (any, bool) {
 	return v, ok
 }
 
-func (d *dict) has(key any) bool {
-	_, ok := d.get(key)
-	return ok
-}
+func (d *dict) has(key any) bool { _, ok := d.get(key); return ok }
 
 func (d *dict) set(key, v any) error {
 	d.load()
@@ -257,11 +254,8 @@ func writeRepr(b *strings.Builder, v any, depth int) {
 	switch d := v.(type) {
 	case *list:
 		open, end := "[", "]"
-		switch {
-		case d.tuple && len(d.all()) == 1:
-			open, end = "(", ",)"
-		case d.tuple:
-			open, end = "(", ")"
+		if d.tuple {
+			open, end = "(", map[bool]string{true: ",)", false: ")"}[len(d.all()) == 1]
 		}
 		b.WriteString(open)
 		for i, x := range d.all() {
@@ -289,10 +283,8 @@ func writeRepr(b *strings.Builder, v any, depth int) {
 		b.WriteString(strconv.FormatInt(d, 10))
 	case float64:
 		b.WriteString(formatFloat(d))
-	case string:
-		b.WriteString(quote(d))
-	case safe:
-		b.WriteString(quote(string(d)))
+	case string, safe:
+		b.WriteString(quote(str(d)))
 	case fmt.Stringer:
 		b.WriteString(d.String())
 	default:
@@ -385,9 +377,14 @@ func asString(v any) (string, bool) {
 	return "", false
 }
 
-func isSafe(v any) bool {
-	_, ok := v.(safe)
-	return ok
+func as[T any](v any) (T, bool) { t, ok := v.(T); return t, ok }
+func is[T any](v any) bool      { _, ok := v.(T); return ok }
+
+// both applies a function such as asString to a and b, and returns whether both are of that type.
+func both[T any](as func(any) (T, bool), a, b any) (x, y T, ok bool) {
+	x, ok1 := as(a)
+	y, ok2 := as(b)
+	return x, y, ok1 && ok2
 }
 
 // isTrue is what "if" asks of a value.
