@@ -14,6 +14,7 @@ import (
 	"io"
 	"math"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -25,6 +26,45 @@ import (
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
 )
+
+// ansibleFilters are those of Ansible's that configuration uses.
+func ansibleFilters() map[string]fn {
+	return map[string]fn{
+		"b64decode":            {do: base64Decode},
+		"b64encode":            {do: base64Encode},
+		"basename":             {do: onText(baseName)},
+		"bool":                 {do: toBool},
+		"combine":              {params: "**", do: combine},
+		"dict2items":           {params: "key_name value_name", do: dictToItems},
+		"difference":           {params: "other!", do: sets(func(inA, inB bool) bool { return inA && !inB })},
+		"dirname":              {do: onText(dirName)},
+		"flatten":              {params: "levels", do: flatten},
+		"from_json":            {do: fromJSON},
+		"from_yaml":            {do: fromYAML},
+		"hash":                 {params: "hashtype", do: hashFilter("")},
+		"intersect":            {params: "other!", do: sets(func(inA, inB bool) bool { return inA && inB })},
+		"items2dict":           {params: "key_name value_name", do: itemsToDict},
+		"mandatory":            {params: "msg", do: mandatory, lax: true},
+		"md5":                  {do: hashFilter("md5")},
+		"quote":                {do: shellQuote},
+		"regex_escape":         {do: onText(regexp.QuoteMeta)},
+		"regex_findall":        {params: "regex! multiline ignorecase", do: regexFindAll},
+		"regex_replace":        {params: "pattern! replacement ignorecase multiline count", do: regexReplace},
+		"regex_search":         {params: "regex! *", do: regexSearch},
+		"sha1":                 {do: hashFilter("sha1")},
+		"sha256":               {do: hashFilter("sha256")},
+		"split":                {params: "sep maxsplit", do: split(false)},
+		"splitext":             {do: splitExt},
+		"symmetric_difference": {params: "other!", do: sets(func(inA, inB bool) bool { return inA != inB })},
+		"ternary":              {params: "true_val! false_val! none_val", do: ternary},
+		"to_json":              {params: "indent sort_keys", do: toJSON(0, false)},
+		"to_nice_json":         {params: "indent sort_keys", do: toJSON(4, true)},
+		"to_nice_yaml":         {params: "indent", do: toYAML},
+		"to_yaml":              {params: "indent", do: toYAML},
+		"union":                {params: "other!", do: sets(func(inA, inB bool) bool { return true })},
+		"zip":                  {params: "*", do: zip},
+	}
+}
 
 func base64Encode(c *call) any {
 	s := str(c.args[0])
@@ -156,10 +196,10 @@ func mandatory(c *call) any {
 }
 
 func ternary(c *call) any {
-	if c.args[0] == none {
+	switch {
+	case c.args[0] == none:
 		return c.or(3, c.args[2])
-	}
-	if isTrue(c.args[0]) {
+	case isTrue(c.args[0]):
 		return c.args[1]
 	}
 	return c.args[2]
@@ -187,10 +227,7 @@ var digests = map[string]func() stdhash.Hash{"md5": md5.New, "sha1": sha1.New, "
 // hashFilter makes the filters of digests; the name is an argument if it is empty.
 func hashFilter(name string) operator {
 	return func(c *call) any {
-		which := name
-		if which == "" {
-			which = c.text(1, "sha1")
-		}
+		which := cmp.Or(name, c.text(1, "sha1"))
 		newDigest := digests[which]
 		failIf(newDigest == nil, "unknown digest %s: use md5, sha1, sha256 or sha512", which)
 		h := newDigest()

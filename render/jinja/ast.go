@@ -92,8 +92,8 @@ type (
 	}
 	assignment struct {
 		at     position
+		value  expr // evaluated, and read, before the target is set
 		target target
-		value  expr
 	}
 	doStmt     struct{ of expr }
 	autoescape struct {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,9 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// filters are Jinja's, of the list of built-in filters in its documentation for
-// the authors of templates, then those of Ansible's that configuration uses.
-func filters() map[string]fn {
+// jinjaFilters are those of the list of built-in filters in Jinja's documentation for the authors of templates.
+func jinjaFilters() map[string]fn {
 	return map[string]fn{
 		"abs":            {do: absolute},
 		"attr":           {params: "name!", do: func(c *call) any { return attribute(c.run, c.args[0], c.args[1]) }},
@@ -72,40 +70,6 @@ func filters() map[string]fn {
 		"wordcount":      {do: wordCount},
 		"wordwrap":       {params: "width break_long_words wrapstring break_on_hyphens", do: wordWrap},
 		"xmlattr":        {params: "autospace", do: xmlAttributes},
-
-		"b64decode":            {do: base64Decode},
-		"b64encode":            {do: base64Encode},
-		"basename":             {do: onText(baseName)},
-		"bool":                 {do: toBool},
-		"combine":              {params: "**", do: combine},
-		"dict2items":           {params: "key_name value_name", do: dictToItems},
-		"difference":           {params: "other!", do: sets(func(inA, inB bool) bool { return inA && !inB })},
-		"dirname":              {do: onText(dirName)},
-		"flatten":              {params: "levels", do: flatten},
-		"from_json":            {do: fromJSON},
-		"from_yaml":            {do: fromYAML},
-		"hash":                 {params: "hashtype", do: hashFilter("")},
-		"intersect":            {params: "other!", do: sets(func(inA, inB bool) bool { return inA && inB })},
-		"items2dict":           {params: "key_name value_name", do: itemsToDict},
-		"mandatory":            {params: "msg", do: mandatory, lax: true},
-		"md5":                  {do: hashFilter("md5")},
-		"quote":                {do: shellQuote},
-		"regex_escape":         {do: onText(regexp.QuoteMeta)},
-		"regex_findall":        {params: "regex! multiline ignorecase", do: regexFindAll},
-		"regex_replace":        {params: "pattern! replacement ignorecase multiline count", do: regexReplace},
-		"regex_search":         {params: "regex! *", do: regexSearch},
-		"sha1":                 {do: hashFilter("sha1")},
-		"sha256":               {do: hashFilter("sha256")},
-		"split":                {params: "sep maxsplit", do: split(false)},
-		"splitext":             {do: splitExt},
-		"symmetric_difference": {params: "other!", do: sets(func(inA, inB bool) bool { return inA != inB })},
-		"ternary":              {params: "true_val! false_val! none_val", do: ternary},
-		"to_json":              {params: "indent sort_keys", do: toJSON(0, false)},
-		"to_nice_json":         {params: "indent sort_keys", do: toJSON(4, true)},
-		"to_nice_yaml":         {params: "indent", do: toYAML},
-		"to_yaml":              {params: "indent", do: toYAML},
-		"union":                {params: "other!", do: sets(func(inA, inB bool) bool { return true })},
-		"zip":                  {params: "*", do: zip},
 	}
 }
 

@@ -86,14 +86,10 @@ func (c *call) or(i int, instead any) any {
 func (c *call) has(i int) bool { return i < len(c.args) && !absent(c.args[i]) && c.args[i] != none }
 
 // text is argument i, a string.
-func (c *call) text(i int, instead string) string {
-	return given(c, i, instead, asString, "string")
-}
+func (c *call) text(i int, instead string) string { return given(c, i, instead, asString, "string") }
 
 // int is argument i, an integer.
-func (c *call) int(i int, instead int64) int64 {
-	return given(c, i, instead, whole, "whole number")
-}
+func (c *call) int(i int, instead int64) int64 { return given(c, i, instead, whole, "whole number") }
 
 func given[T any](c *call, i int, instead T, as func(any) (T, bool), what string) T {
 	if !c.has(i) {

@@ -54,15 +54,13 @@ type tables struct {
 func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &jinja{data: data, o: o, parser: minijinja.EmptyEnvironment(), partials: map[string]*template{}}
 	e.tables = tables{
-		filters: filters(), tests: tests(), functions: functions(),
+		filters: jinjaFilters(), tests: tests(), functions: functions(),
 		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(), tuples: tupleMethods(),
 	}
+	maps.Copy(e.filters, ansibleFilters())
 	for name, f := range helpers.Funcs(data) {
-		for _, table := range []map[string]fn{e.filters, e.functions} {
-			if _, ours := table[name]; !ours {
-				table[name] = helper(name, f)
-			}
-		}
+		e.filters[name] = helper(name, f)
+		e.functions[name] = e.filters[name]
 	}
 	e.parser.SetWhitespace(syntax.WhitespaceConfig{KeepTrailingNewline: true})
 	return e

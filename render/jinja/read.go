@@ -241,15 +241,9 @@ func (r *reader) statementKinds() map[string]func(node) stmt {
 		"Import":      func(n node) stmt { return &importAs{r.reference(n, "Expr", false), r.assigned(n.get("Name"))} },
 		"Include":     func(n node) stmt { return &include{r.reference(n, "Name", true)} },
 		"Macro":       func(n node) stmt { return r.macro(n, n.text("Name")) },
-		"Set": func(n node) stmt {
-			value := r.sub(n, "Expr")
-			return &assignment{r.at(n), r.assigned(n.get("Target")), value}
-		},
-		"SetBlock": func(n node) stmt {
-			value := r.piped(n, true)
-			return &assignment{r.at(n), r.assigned(n.get("Target")), value}
-		},
-		"WithBlock": r.withBlock,
+		"Set":         func(n node) stmt { return &assignment{r.at(n), r.sub(n, "Expr"), r.assigned(n.get("Target"))} },
+		"SetBlock":    func(n node) stmt { return &assignment{r.at(n), r.piped(n, true), r.assigned(n.get("Target"))} },
+		"WithBlock":   r.withBlock,
 	}
 }
 
@@ -280,7 +274,7 @@ func (r *reader) withBlock(n node) stmt {
 	var all []string
 	for _, a := range n.each("Assignments") {
 		t := r.target(a.get("Target"))
-		w.assignments = append(w.assignments, assignment{r.at(n), t, r.sub(a, "Value")})
+		w.assignments = append(w.assignments, assignment{r.at(n), r.sub(a, "Value"), t})
 		all = append(all, names(t)...)
 	}
 	w.body = r.scope(n, "Body", all...)
@@ -449,18 +443,19 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 			return &conditional{r.sub(n, "TestExpr"), r.sub(n, "TrueExpr"), r.sub(n, "FalseExpr")}
 		},
 		"List": func(n node) expr {
-			o := newOperation(r.at(n), "list", makeList)
+			do := makeList
 			if !strings.HasPrefix(r.source[n.offset("StartOffset"):], "[") {
-				o.do = makeTuple
+				do = makeTuple
 			}
-			return o.lazy(r, n.each("Items")...)
+			return r.literal(n, "list", do, n.each("Items"))
 		},
 		"Map": func(n node) expr {
-			o, values := newOperation(r.at(n), "mapping", makeDict), n.each("Values")
+			var items []node
+			values := n.each("Values")
 			for i, k := range n.each("Keys") {
-				o.lazy(r, k, values[i])
+				items = append(items, k, values[i])
 			}
-			return o.lazy(r)
+			return r.literal(n, "mapping", makeDict, items)
 		},
 		"Slice": func(n node) expr {
 			bounds := []expr{r.expr(r.operand(n)), r.sub(n, "Start"), r.sub(n, "Stop"), r.sub(n, "Step")}
@@ -482,10 +477,11 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 	}
 }
 
-// lazy adds arguments, of which some may be missing.
-func (o *operation) lazy(r *reader, args ...node) *operation {
-	for _, a := range args {
-		o.args = append(o.args, argument{value: r.expr(a)})
+// literal reads a list or a mapping, of whose items some may be missing.
+func (r *reader) literal(n node, name string, do operator, items []node) expr {
+	o := newOperation(r.at(n), name, do)
+	for _, item := range items {
+		o.args = append(o.args, argument{value: r.expr(item)})
 	}
 	o.lax = true
 	return o
