@@ -89,6 +89,18 @@ func (a *area) write(content []byte, attr Attr) (string, error) {
 	return name, bare(errors.Join(err, f.Close()))
 }
 
+// place puts one file in place, whose content is on the disk then.
+func (a *area) place(content []byte, attr Attr, dir *os.File, name string) error {
+	staged, err := a.write(content, attr)
+	if err == nil {
+		err = a.syncFile(staged)
+	}
+	if err == nil {
+		err = dirfd.Rename(a.dir, staged, dir, name)
+	}
+	return err
+}
+
 // set changes the owner of f, then the mode, because chown clears the set-user-ID bits. The umask does not apply.
 func (a Attr) set(f *os.File) error {
 	if a.UID != -1 || a.GID != -1 {

@@ -126,7 +126,7 @@ func (c *commit) settle() error {
 		return err
 	}
 	for dir := missing; dir != "."; dir = path.Dir(dir) {
-		if err := syncDir(c.home, path.Dir(dir)); err != nil {
+		if err := within(c.home, path.Dir(dir), syncDir); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,9 @@ func (c *commit) makeDir(root *os.Root, name string, a Attr) error {
 	if err != nil {
 		return nil // it exists
 	}
-	c.undo = append(c.undo, func() { removeDir(root, name) })
+	c.undo = append(c.undo, func() {
+		within(root, path.Dir(name), func(dir *os.File) error { return dirfd.RemoveDir(dir, path.Base(name)) })
+	})
 	i, err := dirfd.Inspect(dir, ".")
 	if err == nil && (a.UID != -1 || a.GID != -1) {
 		err = bare(dir.Chown(a.UID, a.GID))
@@ -228,10 +230,7 @@ func (c *commit) create() error {
 			return c.failed(ch, err)
 		}
 		c.undo = append(c.undo, func() {
-			if dir, err := openDir(c.root, path.Dir(ch.Name)); err == nil {
-				dirfd.Remove(dir, path.Base(ch.Name))
-				dir.Close()
-			}
+			within(c.root, path.Dir(ch.Name), func(dir *os.File) error { return dirfd.Remove(dir, path.Base(ch.Name)) })
 		})
 		c.done = append(c.done, ch.Change)
 	}
@@ -315,12 +314,12 @@ func (c *commit) syncDirs() error {
 	for name := range c.touched {
 		f := c.directories[name]
 		if len(c.touched) > fewFiles && f != nil {
-			if synced[f.mount] || c.syncMount(name) == nil {
+			if synced[f.mount] || within(c.root, name, func(dir *os.File) error { return dirfd.Syncfs(dir) }) == nil {
 				synced[f.mount] = true
 				continue
 			}
 		}
-		if err := syncDir(c.root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := within(c.root, name, syncDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -328,35 +327,19 @@ func (c *commit) syncDirs() error {
 	return nil
 }
 
-func (c *commit) syncMount(name string) error {
-	dir, err := openDir(c.root, name)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dirfd.Syncfs(dir)
-}
+func syncDir(dir *os.File) error { return dirfd.Sync(dir) }
 
-func syncDir(root *os.Root, name string) error {
+// within calls do with the directory of root called name.
+func within(root *os.Root, name string, do func(dir *os.File) error) error {
 	dir, err := openDir(root, name)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	return dirfd.Sync(dir)
+	return do(dir)
 }
 
 // openDir opens what should be a directory. If it is a pipe, it does not wait for the other end.
 func openDir(root *os.Root, name string) (*os.File, error) {
 	return root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-}
-
-// removeDir removes a directory if it is empty.
-func removeDir(root *os.Root, name string) error {
-	dir, err := openDir(root, path.Dir(name))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dirfd.RemoveDir(dir, path.Base(name))
 }

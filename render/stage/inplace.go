@@ -73,15 +73,13 @@ func (c *commit) openOne(ch *change) error {
 
 // restore restores the mode and owner of a file.
 func (c *commit) restore(ch *change, a Attr) {
-	dir, err := openDir(c.root, path.Dir(ch.Name))
-	if err != nil {
-		return
-	}
-	defer dir.Close()
-	if f, err := dirfd.Open(dir, path.Base(ch.Name), unix.O_WRONLY, 0); err == nil {
-		a.set(f)
-		f.Close()
-	}
+	within(c.root, path.Dir(ch.Name), func(dir *os.File) error {
+		f, err := dirfd.Open(dir, path.Base(ch.Name), unix.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(a.set(f), f.Close())
+	})
 }
 
 // overwrite writes the files that cannot be replaced. It truncates them last: a reader in

@@ -238,15 +238,8 @@ func (c *commit) putList(names []string) error {
 	if err != nil {
 		return err
 	}
-	staged, err := a.write(formatList(names), Attr{0o644, -1, -1})
-	if err == nil {
-		err = a.syncFile(staged)
+	if err := a.place(formatList(names), Attr{0o644, -1, -1}, dir, listName); err != nil {
+		return err
 	}
-	if err == nil {
-		err = dirfd.Rename(a.dir, staged, dir, listName)
-	}
-	if err == nil {
-		err = dirfd.Sync(dir)
-	}
-	return err
+	return dirfd.Sync(dir)
 }

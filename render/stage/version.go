@@ -234,14 +234,7 @@ func (c *commit) keepOne(name string) error {
 	if err != nil {
 		return err
 	}
-	staged, err := a.write(content, attr)
-	if err == nil {
-		err = a.syncFile(staged)
-	}
-	if err == nil {
-		err = dirfd.Rename(a.dir, staged, to, base)
-	}
-	return err
+	return a.place(content, attr, to, base)
 }
 
 // switchLink makes the link point to the new directory.
