@@ -35,6 +35,9 @@ var critical = []string{
 // least is the share of the mutants that have to be killed, in per cent.
 const least = 95
 
+// changedFile is what a mutant's file is called, also in the compiler's messages.
+const changedFile = "mutant.go"
+
 func main() {
 	limit := flag.Duration("for", 4*time.Minute, "start no mutant after this `DURATION`")
 	seed := flag.Uint64("seed", 1, "the `NUMBER` that decides which mutants come first")
@@ -163,7 +166,7 @@ type outcome int
 const (
 	killed outcome = iota
 	survived
-	broken // it does not compile
+	broken // it does not compile, and is not counted
 )
 
 // trial runs tests against mutants.
@@ -183,18 +186,52 @@ func (t trial) of(m mutant) (outcome, error) {
 		return 0, err
 	}
 	binary := filepath.Join(t.dir, "mutant.test")
-	if err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, m.pkg).Run(); err != nil {
-		return broken, ignoreExit(err)
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, m.pkg).CombinedOutput()
+	if err != nil {
+		if rejected(out) {
+			return broken, nil
+		}
+		return 0, fmt.Errorf("compiling %s: %w\n%s", m, err, out)
 	}
+	if result, err := t.test(m, binary, allowed, "-test.short"); result != survived || err != nil {
+		return result, err // what can be found soon
+	}
+	return t.test(m, binary, allowed)
+}
+
+// rejected reports whether the compiler rejected what a mutant means: its types, but not its syntax, since every mutant is
+// meant to be valid Go.
+func rejected(out []byte) bool {
+	return bytes.Contains(out, []byte(changedFile+":")) && !bytes.Contains(out, []byte("syntax error"))
+}
+
+// test runs a mutant's tests. Only a test that fails, panics or does not end in time kills the mutant.
+func (t trial) test(m mutant, binary string, allowed time.Duration, args ...string) (outcome, error) {
+	// A file, since a pipe would stay open as long as a child of the test does.
+	log, err := os.Create(filepath.Join(t.dir, "mutant.log"))
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), allowed)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.failfast")
+	cmd := exec.CommandContext(ctx, binary, append(args, "-test.failfast")...)
 	cmd.Dir = filepath.Dir(m.path)
-	cmd.WaitDelay = time.Second // a child of the test may hold its output
-	if err := cmd.Run(); err != nil {
-		return killed, nil // also by not ending
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Run()
+	if err == nil {
+		return survived, nil
 	}
-	return survived, nil
+	out, readErr := os.ReadFile(log.Name())
+	switch status := cmd.ProcessState.ExitCode(); {
+	case readErr != nil:
+		return 0, readErr
+	case cmd.ProcessState != nil && ctx.Err() != nil,
+		status == 1 && bytes.Contains(out, []byte("FAIL")),
+		status == 2 && (bytes.Contains(out, []byte("panic: ")) || bytes.Contains(out, []byte("fatal error: "))):
+		return killed, nil
+	}
+	return 0, fmt.Errorf("%s: the tests neither pass nor fail: %w\n%s", m, err, out)
 }
 
 // allowedFor returns how long the tests of a mutant of the package may take: ten times as long as without one. Without
@@ -217,7 +254,7 @@ func (t trial) overlay(m mutant) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changed := filepath.Join(t.dir, "mutant.go")
+	changed := filepath.Join(t.dir, changedFile)
 	text := string(source[:m.start]) + m.text + string(source[m.end:])
 	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
 		return "", err
@@ -237,12 +274,4 @@ func output(name string, args ...string) ([]byte, error) {
 		return nil, fmt.Errorf("%s %s: %w: %s", name, args[0], err, exit.Stderr)
 	}
 	return out, err
-}
-
-// ignoreExit returns nil for a program that ran and failed.
-func ignoreExit(err error) error {
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		return nil
-	}
-	return err
 }

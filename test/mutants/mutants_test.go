@@ -96,6 +96,71 @@ func TestKilledAndSurvived(t *testing.T) {
 	}
 }
 
+// TestOutcomes checks that only a failure of the tests counts as one.
+func TestOutcomes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles packages")
+	}
+	module(t, `import "os"
+
+func TestMain(m *testing.M) {
+	if n, _ := Sum(1, 2, true); n != 3 {
+		os.Exit(1) // and no test has failed
+	}
+	os.Exit(m.Run())
+}
+
+func TestEnds(t *testing.T) {
+	for n := 0; n != 1; {
+		n, _ = Sum(0, 1, false)
+	}
+}
+
+func TestKnown(t *testing.T) {
+	if n, _ := Sum(1, 2, true); n != 3 {
+		t.Error(n)
+	}
+	if n, _ := Sum(100, 1, false); n != 0 {
+		panic(n)
+	}
+}
+`)
+	path, err := filepath.Abs("sum.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutantOf := func(old, text string) mutant {
+		start := strings.Index(sum, old)
+		return mutant{path: path, pkg: "m", start: start, end: start + len(old), text: text, what: old + " becomes " + text}
+	}
+	try := trial{dir: t.TempDir(), allowed: map[string]time.Duration{"m": 5 * time.Second}}
+	for _, c := range []struct {
+		mutant mutant
+		want   outcome
+		fails  string
+	}{
+		{mutant: mutantOf("a < 100", "a <= 100"), want: killed},  // by a panic
+		{mutant: mutantOf("b == 1", "b != 1"), want: killed},     // by not ending
+		{mutant: mutantOf("a < 0", "a <= -1"), want: survived},   // the same
+		{mutant: mutantOf("a + b", "a + \"b\""), want: broken},   // not the type
+		{mutant: mutantOf("a + b", "a + / b"), fails: "syntax"},  // a mistake of ours
+		{mutant: mutantOf("a + b", "a - b"), fails: "pass"},      // the test did not run
+		{mutant: mutant{path: path + "x", pkg: "m"}, fails: "x"}, // no such file
+	} {
+		got, err := try.of(c.mutant)
+		if c.fails == "" && (err != nil || got != c.want) {
+			t.Errorf("%s: outcome %d, %v; want %d", c.mutant, got, err, c.want)
+		}
+		if c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+			t.Errorf("%s: outcome %d, %v; want an error with %q", c.mutant, got, err, c.fails)
+		}
+	}
+	t.Setenv("PATH", "")
+	if got, err := try.of(mutantOf("a < 0", "a < 1")); err == nil {
+		t.Errorf("without go: outcome %d", got)
+	}
+}
+
 func TestChangedLines(t *testing.T) {
 	module(t, "")
 	git := func(args ...string) {
