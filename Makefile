@@ -14,6 +14,8 @@ export CGO_ENABLED = 0
 # Separate modules keep what they need out of the product's go.mod. test/consul is left out: it is a single file, and a
 # tool that reads it would have to compile hundreds of modules.
 TEST_MODULES = test/coredns test/grpchealth test/helm test/kafka test/mongodb
+# Those of them that have tests.
+TESTED_MODULES = $(foreach module,$(TEST_MODULES),$(if $(shell find $(module) -name '*_test.go'),$(module)))
 # Four packages at once: they spend most of their time waiting. The default limit of go test, ten minutes for each, is too
 # short on a busy machine.
 TEST = go test -p 4 -timeout 30m $(TESTFLAGS)
@@ -45,7 +47,7 @@ test: ## runs all tests; as root with apt, installs the real servers that they n
 	@test/install-servers.sh & \
 		for module in . $(TEST_MODULES); do go -C $$module list -test -deps -export ./... >/dev/null || break; done; wait $$!
 	$(TEST) -vet=off ./...
-	cd test/helm && $(TEST) -vet=off ./...
+	@for module in $(TESTED_MODULES); do echo "go test: $$module"; (cd $$module && $(TEST) -vet=off ./...) || exit; done
 
 .PHONY: consul
 consul: ## builds a real Consul for the tests, which otherwise use a fake one; takes four minutes or more, once
@@ -67,7 +69,7 @@ fuzz: ## runs every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x
 	done
 
 .PHONY: soak
-soak: ## runs fuzzing, random kills, races and mutants for DURATION (20m), from SEED (mutants of lines changed since CHANGED)
+soak: ## runs fuzzing, random kills, races and mutants for DURATION (20m), from SEED (mutants also of lines changed since CHANGED)
 	test/soak/run.sh
 
 .PHONY: bench
