@@ -5,7 +5,7 @@
 #
 #   make soak
 #   make soak DURATION=2h SEED=7
-#   make soak CHANGED=v1.2.0     # mutants only of lines that have changed since
+#   make soak CHANGED=v1.2.0     # mutants also of lines that have changed since, in any package
 #
 # Each part runs for its share of the time, even if an earlier one failed. PARTS="kills mutants" runs only some.
 set -euo pipefail
@@ -37,9 +37,6 @@ say "SEED=$seed, for $total s: $parts"
 # shuffled prints the lines of its input in an order that depends on the seed.
 shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }' | sort | cut -f 2-; }
 
-# tests PACKAGE-DIR PATTERN prints the tests in the test files that match.
-tests() { grep -lE "$2" "$1"/*_test.go | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p'; }
-
 # --- parts: each takes $share seconds, and fails if it found something ---
 
 # fuzz runs every target of the product for an equal part of the time. Not those of test/helm: where Helm parses invalid
@@ -67,19 +64,22 @@ fuzz() {
 	[ "$bad" = 0 ]
 }
 
-# kills runs the tests that use soak.Moments, which then returns random moments (see test/soak/soak.go).
+# kills repeats the tests that use soak.Moments, which then returns random moments, until the time is over. A test in
+# test/soak ensures that their names contain Killed. Each takes a small part of the time, and logs its seed, which is
+# different in each round.
 kills() {
-	local directory names number bad=0
-	grep -rl --include='*_test.go' 'soak\.Moments(' . | grep -v '^./test/soak/' | xargs -r -n 1 dirname | sort -u >"$work/directories"
-	number=$(while read -r directory; do tests "$directory" 'soak\.Moments\('; done <"$work/directories" | wc -l)
-	[ "$number" -gt 0 ] || { say "kills: no test uses soak.Moments"; return 1; }
-	while read -r directory; do
-		names=$(tests "$directory" 'soak\.Moments\(' | paste -s -d '|')
-		say "kills: $directory: $names"
-		INITBOX_SOAK=$((share / number + 1))s INITBOX_SEED=$seed \
-			go test -count=1 -timeout $((share + 1800))s -run "^($names)\$" "$directory" || bad=$((bad + 1))
-	done <"$work/directories"
-	say "kills: $number tests in $(wc -l <"$work/directories") packages, $bad packages failed"
+	local directory round=0 bad=0 runs=0 end=$((SECONDS + share))
+	grep -rl --include='*_test.go' --exclude-dir=soak 'soak\.Moments(' . | xargs -r -n 1 dirname | sort -u | shuffled >"$work/directories"
+	[ -s "$work/directories" ] || { say "kills: no test uses soak.Moments"; return 1; }
+	while [ "$SECONDS" -lt "$end" ]; do
+		round=$((round + 1))
+		while read -r directory && [ "$SECONDS" -lt "$end" ]; do
+			INITBOX_SOAK=$((share / 40 + 1))s INITBOX_SEED=$((seed + round)) \
+				go test -count=1 -timeout 30m -vet=off -run Killed "$directory" </dev/null || bad=$((bad + 1))
+			runs=$((runs + 1))
+		done <"$work/directories"
+	done
+	say "kills: $runs runs of $(wc -l <"$work/directories") packages, $bad of them failed"
 	[ "$bad" = 0 ]
 }
 
@@ -99,8 +99,17 @@ races() {
 	[ "$bad" = 0 ]
 }
 
-# mutants changes one operator at a time, and expects a test to fail (see test/mutants).
-mutants() { go run ./test/mutants -for "${share}s" -seed "$seed" ${CHANGED:+-changed "$CHANGED"}; }
+# mutants changes one operator at a time, and expects a test to fail (see test/mutants): in a random sample of the critical
+# packages and, for half of the time, of the lines that have changed since $CHANGED.
+mutants() {
+	local bad=0 each=$share
+	if [ -n "${CHANGED-}" ]; then
+		each=$((share / 2))
+		go run ./test/mutants -for "${each}s" -seed "$seed" -changed "$CHANGED" || bad=1
+	fi
+	go run ./test/mutants -for "${each}s" -seed "$seed" || bad=1
+	[ "$bad" = 0 ]
+}
 
 for part in $parts; do
 	case $part in # shares of the time, in tenths

@@ -2,9 +2,10 @@
 // and draws from a fixed seed, so that two runs do the same. Under make soak it strikes at random moments and draws
 // from a new seed, which is logged and can be given again:
 //
-//	INITBOX_SOAK=30s INITBOX_SEED=7 go test ./clone/publish -run TestKill
+//	INITBOX_SOAK=30s INITBOX_SEED=7 go test ./clone/publish -run Killed
 //
-// A test that kills a process asks for the moments, as fractions of an undisturbed run:
+// A test that kills a process asks for the moments, as fractions of an undisturbed run. Its name contains Killed, by which
+// make soak finds it:
 //
 //	for moment := range soak.Moments(t, 20) {
 //		child := soak.Child("WRITE_TO=" + name) // TestMain writes instead of running tests
@@ -24,6 +25,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -32,6 +34,9 @@ import (
 // ones until $INITBOX_SOAK has passed since the first.
 func Moments(t testing.TB, n int) iter.Seq[float64] {
 	t.Helper()
+	if !strings.Contains(t.Name(), "Killed") {
+		t.Fatalf("make soak does not run %s: a test that asks for moments has Killed in its name", t.Name())
+	}
 	limit := duration(t)
 	random := Rand(t)
 	return func(yield func(float64) bool) {

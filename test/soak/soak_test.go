@@ -7,7 +7,7 @@ import (
 	"initbox/test/soak"
 )
 
-func TestMomentsAreFixed(t *testing.T) {
+func TestKilledAtFixedMoments(t *testing.T) {
 	t.Setenv("INITBOX_SOAK", "")
 	if got, want := slices.Collect(soak.Moments(t, 4)), []float64{0.125, 0.375, 0.625, 0.875}; !slices.Equal(got, want) {
 		t.Errorf("moments %v, want %v", got, want)
@@ -17,7 +17,7 @@ func TestMomentsAreFixed(t *testing.T) {
 	}
 }
 
-func TestMomentsOfASoak(t *testing.T) {
+func TestKilledAtRandomMoments(t *testing.T) {
 	t.Setenv("INITBOX_SOAK", "1h")
 	t.Setenv("INITBOX_SEED", "7")
 	draw := func() (moments []float64) {
