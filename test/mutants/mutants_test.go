@@ -60,8 +60,8 @@ func TestMutantsOfAFile(t *testing.T) {
 		got = append(got, m.String())
 	}
 	want := []string{
-		"sum.go:6: the error is not returned", "sum.go:6: != becomes ==", "sum.go:9: the condition is negated", "sum.go:10: + becomes -",
-		"sum.go:12: && becomes ||", "sum.go:12: < becomes <=", "sum.go:12: == becomes !=",
+		"sum.go:6:34: the error is not returned", "sum.go:6:26: != becomes ==", "sum.go:9:5: the condition is negated",
+		"sum.go:10:12: + becomes -", "sum.go:12:13: && becomes ||", "sum.go:12:7: < becomes <=", "sum.go:12:18: == becomes !=",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -11,11 +11,11 @@ import (
 
 // mutant is a file with the bytes from start to end replaced by text.
 type mutant struct {
-	path, pkg  string
-	line       int
-	start, end int
-	text       string
-	what       string
+	path, pkg    string
+	line, column int
+	start, end   int
+	text         string
+	what         string
 }
 
 func (m mutant) String() string {
@@ -25,7 +25,7 @@ func (m mutant) String() string {
 			path = relative
 		}
 	}
-	return fmt.Sprintf("%s:%d: %s", path, m.line, m.what)
+	return fmt.Sprintf("%s:%d:%d: %s", path, m.line, m.column, m.what)
 }
 
 // flipped has for each operator the one that takes its place.
@@ -48,7 +48,7 @@ func mutantsOf(path, pkg string, wanted func(line int) bool) ([]mutant, error) {
 	add := func(from, to token.Pos, text, what string) {
 		p := fset.Position(from)
 		if wanted(p.Line) {
-			all = append(all, mutant{path, pkg, p.Line, p.Offset, fset.Position(to).Offset, text, what})
+			all = append(all, mutant{path, pkg, p.Line, p.Column, p.Offset, fset.Position(to).Offset, text, what})
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
