@@ -2,14 +2,16 @@ package register
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
+	"maps"
 	"net/url"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -143,11 +145,8 @@ func forms(text string) []string {
 func (r *Registration) redact(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []string
-	for s := range r.secrets {
-		all = append(all, s)
-	}
-	sort.Slice(all, func(i, j int) bool { return len(all[i]) > len(all[j]) || len(all[i]) == len(all[j]) && all[i] < all[j] })
+	all := slices.Sorted(maps.Keys(r.secrets)) // always in the same order, and first the one that contains another
+	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	for _, s := range all {
 		text = strings.ReplaceAll(text, s, "[…]")
 	}

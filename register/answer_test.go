@@ -2,6 +2,9 @@ package register
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,11 +74,41 @@ func TestSaid(t *testing.T) {
 			t.Errorf("%q: %s", body, got)
 		}
 	}
+	if got := r.said(&httpclient.Answer{Body: []byte(strings.Repeat("x", saidLimit))}); len(got) != saidLimit+len(`""`) {
+		t.Errorf("cut too early: %s", got)
+	}
 	for n := 490; n < 520; n++ {
 		body := strings.Repeat("x", n) + `s3cr3t/&"value` + strings.Repeat("ü", 100)
 		got := r.said(&httpclient.Answer{Body: []byte(body)})
 		if strings.Contains(got, "s3") || len(got) > saidLimit+10 || strings.Contains(got, "�") {
 			t.Errorf("%d: %s", n, got)
 		}
+	}
+}
+
+// TestAnswerIsOfNoUse pins the errors of an answer that lacks what is wanted, and of one that has nowhere to go.
+func TestAnswerIsOfNoUse(t *testing.T) {
+	t.Parallel()
+	r, err := Open(Options{
+		Server: Server{URL: "http://registry:1"}, Protocol: Protocol{Preset: "etcd"}, Entry: Entry{ID: "web-0"},
+		Extract: "/id", Output: filepath.Join(t.TempDir(), "missing", "answer"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.extract(&httpclient.Answer{Body: []byte(`{"id": "7"}`)}); string(got) != "7" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := r.extract(&httpclient.Answer{Body: []byte("{}")}); err == nil || !strings.HasSuffix(err.Error(), "but the answer has no /id") {
+		t.Errorf("no id in the answer: %v", err)
+	}
+	for _, err := range []error{r.checkOutput(), r.writeAnswer()} {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "write the answer to "+r.o.Output) {
+			t.Errorf("no directory for the answer: %v", err)
+		}
+	}
+	r.o.Output = ""
+	if err := errors.Join(r.checkOutput(), r.writeAnswer()); err != nil {
+		t.Errorf("no answer is wanted: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"initbox/internal/failure"
 )
@@ -73,11 +74,7 @@ func (r *Registration) leave(ctx context.Context) (finding, error) {
 		return refused, ErrCannotLeave
 	}
 	first := refused
-	for i := range r.protocol.leave {
-		c := &r.protocol.leave[i]
-		if c.when != nil && !c.when(&r.entry) {
-			continue
-		}
+	for _, c := range r.leaveCalls() {
 		found, _, err := r.do(ctx, c, "deregister "+r.entry.shown())
 		if err != nil {
 			return refused, err
@@ -92,26 +89,34 @@ func (r *Registration) leave(ctx context.Context) (finding, error) {
 // leavesLike reports whether r and other deregister by the same requests, so that the one
 // has replaced the other's entry.
 func (r *Registration) leavesLike(other *Registration) bool {
-	if r.o.Server.URL != other.o.Server.URL || len(r.protocol.leave) != len(other.protocol.leave) {
+	if r.o.Server.URL != other.o.Server.URL {
 		return false
 	}
-	for i := range r.protocol.leave {
-		if when := r.protocol.leave[i].when; when != nil {
-			if when(&r.entry) != when(&other.entry) {
-				return false
-			}
-			if !when(&r.entry) {
-				continue
-			}
-		}
-		a, err := r.request(&r.protocol.leave[i])
+	requests, err := r.leaveRequests()
+	if err != nil {
+		return true // it was never registered
+	}
+	others, err := other.leaveRequests()
+	return err == nil && reflect.DeepEqual(requests, others)
+}
+
+func (r *Registration) leaveRequests() (all []*request, err error) {
+	for _, c := range r.leaveCalls() {
+		q, err := r.request(c)
 		if err != nil {
-			return true // it was never registered
+			return nil, err
 		}
-		b, err := other.request(&other.protocol.leave[i])
-		if err != nil || a.method != b.method || a.ref.String() != b.ref.String() || (a.body == nil) != (b.body == nil) || a.body != nil && string(a.body.Content) != string(b.body.Content) {
-			return false
+		all = append(all, q)
+	}
+	return all, nil
+}
+
+// leaveCalls returns the calls that deregister the entry.
+func (r *Registration) leaveCalls() (all []*call) {
+	for i := range r.protocol.leave {
+		if c := &r.protocol.leave[i]; c.when == nil || c.when(&r.entry) {
+			all = append(all, c)
 		}
 	}
-	return true
+	return all
 }

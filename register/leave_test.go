@@ -2,7 +2,9 @@ package register_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -201,6 +203,51 @@ func TestLeaveBeforeRegister(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.holds()
+}
+
+// TestLeaveIsLogged: the log says what deregistering found.
+func TestLeaveIsLogged(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := newOwn(t, nil)
+	o.options.Log = slog.New(slog.NewTextHandler(&log, nil))
+	leave := func(want string) {
+		t.Helper()
+		log.Reset()
+		deregister(t, o.options)
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("logged %s, want %s", &log, want)
+		}
+	}
+	o.register()
+	leave(": deregistered web-0")
+	leave(": web-0 was already deregistered")
+	o.register()
+	o.Forget()
+	leave(": web-0 was already gone")
+}
+
+// TestCannotLeave: nothing is deregistered without a way to do so, and without a registration.
+func TestCannotLeave(t *testing.T) {
+	t.Parallel()
+	o := newOwn(t, nil)
+	if _, err := register.Load(o.options); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("without a state: %v", err)
+	}
+	if err := o.open().Leave(t.Context()); err == nil || !strings.Contains(err.Error(), "no answer contained") {
+		t.Errorf("without an answer: %v", err)
+	}
+	o.options.Protocol.Custom.DeregisterURL = ""
+	o.register()
+	if err := o.open().Leave(t.Context()); !errors.Is(err, register.ErrCannotLeave) {
+		t.Errorf("without a URL: %v", err)
+	}
+	if err := os.WriteFile(o.options.State, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := register.Load(o.options); err == nil || !strings.Contains(err.Error(), "is not a state file") {
+		t.Errorf("with another file: %v", err)
+	}
 }
 
 // TestEarlierEntriesStay: an earlier entry that could not be deregistered is remembered,

@@ -150,3 +150,45 @@ func TestOutlast(t *testing.T) {
 		}
 	})
 }
+
+// TestLeavesLike pins when registering has replaced an earlier entry, so that deregistering that would remove the new one.
+func TestLeavesLike(t *testing.T) {
+	t.Parallel()
+	entry := Entry{ID: "web-0", Service: "web", Address: "10.1.2.3", Port: 80}
+	held, renamed := entry, entry
+	held.TTL = 30 * time.Second
+	renamed.ID = "web-1"
+	preset := func(name string) Protocol { return Protocol{Preset: name} }
+	custom := func(path string) Protocol { return Protocol{Custom: &Custom{Method: "POST", DeregisterURL: path}} }
+	const server = "http://registry:1"
+	same := Options{Server: Server{URL: server}, Protocol: preset("etcd"), Entry: entry}
+	for name, c := range map[string]struct {
+		o    Options
+		want bool
+	}{
+		"same":            {same, true},
+		"other server":    {Options{Server: Server{URL: server + "1"}, Protocol: same.Protocol, Entry: entry}, false},
+		"other entry":     {Options{Server: same.Server, Protocol: same.Protocol, Entry: renamed}, false},
+		"other lifetime":  {Options{Server: same.Server, Protocol: same.Protocol, Entry: held}, false},
+		"other protocol":  {Options{Server: same.Server, Protocol: preset("consul"), Entry: entry}, false},
+		"unknown answer":  {Options{Server: same.Server, Protocol: custom("/{/id}"), Entry: entry}, false},
+		"no way to leave": {Options{Server: same.Server, Protocol: custom(""), Entry: entry}, false},
+	} {
+		r, other := opened(t, same), opened(t, c.o)
+		if got := r.leavesLike(other); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+	if never := opened(t, Options{Server: same.Server, Protocol: custom("/{/id}"), Entry: entry}); !never.leavesLike(opened(t, same)) {
+		t.Error("an entry whose registration has not been answered remains to be deregistered")
+	}
+}
+
+func opened(t *testing.T, o Options) *Registration {
+	t.Helper()
+	r, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
