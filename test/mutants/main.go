@@ -186,7 +186,7 @@ func (t trial) of(m mutant) (outcome, error) {
 		return 0, err
 	}
 	binary := filepath.Join(t.dir, "mutant.test")
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, m.pkg).CombinedOutput()
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, m.pkg).CombinedOutput()
 	if err != nil {
 		if rejected(out) {
 			return broken, nil

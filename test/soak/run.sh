@@ -83,11 +83,12 @@ kills() {
 	[ "$bad" = 0 ]
 }
 
-# races runs the tests of all packages under the race detector, without -short, repeatedly and in a different order each
-# time.
+# races runs the tests of the packages that start goroutines under the race detector, without -short, repeatedly and in a
+# different order each time.
 races() {
 	local package round=0 bad=0 runs=0 end=$((SECONDS + share))
-	go list ./... | grep -v '^initbox/test/' | shuffled >"$work/packages"
+	test/goroutines.sh | shuffled >"$work/packages"
+	[ -s "$work/packages" ] || { say "races: no package found"; return 1; }
 	while [ "$SECONDS" -lt "$end" ]; do
 		round=$((round + 1))
 		while read -r package && [ "$SECONDS" -lt "$end" ]; do
