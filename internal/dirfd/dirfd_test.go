@@ -273,6 +273,9 @@ func TestReadDir(t *testing.T) {
 	if err := ReadDir(file, make([]byte, 64), func(string, byte) {}); err != unix.ENOTDIR {
 		t.Errorf("a file: %v", err)
 	}
+	if names, err := Names(file); err != unix.ENOTDIR {
+		t.Errorf("names %q in a file, %v", names, err)
+	}
 }
 
 func TestFD(t *testing.T) {
@@ -309,6 +312,12 @@ func TestFD(t *testing.T) {
 	}
 	if err := FD(-1).Close(); err != unix.EBADF {
 		t.Errorf("closing nothing: %v", err)
+	}
+	if n, err := fd.Read(nil); n != 0 || err != nil {
+		t.Errorf("reading no bytes: %d, %v", n, err)
+	}
+	if err := fd.Close(); err != nil {
+		t.Error(err)
 	}
 	if n, err := FD(-1).Read(make([]byte, 1)); n != 0 || err != unix.EBADF {
 		t.Errorf("reading nothing: %d, %v", n, err)

@@ -1,9 +1,13 @@
 package dirfd
 
 import (
+	"fmt"
 	"os"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -52,4 +56,59 @@ func TestOnTmpfs(t *testing.T) {
 	if OnTmpfs("/proc/self") || OnTmpfs("/none") {
 		t.Error("/proc is not a tmpfs")
 	}
+}
+
+// The mount is the one that the kernel names elsewhere, too.
+func TestMountID(t *testing.T) {
+	dir := tempDir(t)
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", dir.Fd()))
+	if err != nil || !strings.Contains(string(info), "mnt_id:") {
+		t.Skipf("%s, %v", info, err)
+	}
+	i, err := Inspect(dir, "")
+	if want := fmt.Sprintf("mnt_id:\t%d\n", i.Mount.id); err != nil || !strings.Contains(string(info), want) {
+		t.Errorf("%+v, %v, want\n%s", i, err, info)
+	}
+}
+
+// Old kernels do not have statx (ENOSYS), and old seccomp profiles forbid it (EPERM).
+func TestInspectWithoutStatx(t *testing.T) {
+	dir := tempDir(t)
+	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
+		var i Info
+		err := without(unix.SYS_STATX, errno, func() (err error) {
+			i, err = Inspect(dir, "a")
+			return err
+		})
+		if err != nil || i.Kind() != unix.S_IFREG || i.Mount.id != 0 {
+			t.Errorf("%v: %+v, %v", errno, i, err)
+		}
+	}
+	if err := without(unix.SYS_STATX, unix.EIO, func() error { _, err := Inspect(dir, "a"); return err }); err != unix.EIO {
+		t.Errorf("%v, want the error of the disk", err)
+	}
+}
+
+// without calls do in a thread in which a system call fails with errno.
+func without(number uint32, errno unix.Errno, do func() error) error {
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and it is never unlocked: the thread ends with the goroutine
+		filter := []unix.SockFilter{
+			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
+			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
+			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+		}
+		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		if err == nil {
+			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
+		}
+		if err == nil {
+			err = do()
+		}
+		result <- err
+	}()
+	return <-result
 }
