@@ -67,10 +67,8 @@ func (r *run) renderItems(ctx context.Context, items []*item) {
 func (r *run) takePostponed() []*item {
 	items := r.postponed
 	r.postponed = nil
-	if len(items) > 0 {
-		r.data.readEnvFiles()
-		r.engines.forget()
-	}
+	r.data.readEnvFiles()
+	r.engines.forget()
 	return items
 }
 

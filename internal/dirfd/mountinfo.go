@@ -2,6 +2,7 @@ package dirfd
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"os"
 	"strconv"
@@ -18,12 +19,8 @@ type MountPoint struct {
 // MountPoints returns what is mounted where, as this process sees it, in the order in which it was mounted; nothing
 // without /proc.
 func MountPoints() []MountPoint {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	return ParseMountinfo(f)
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	return ParseMountinfo(bytes.NewReader(text))
 }
 
 // ParseMountinfo reads lines in the format of proc_pid_mountinfo(5).

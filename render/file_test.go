@@ -1,0 +1,250 @@
+package render
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"initbox/render/engine"
+	"initbox/render/stage"
+	"initbox/render/values"
+	"initbox/test/soak"
+)
+
+// password is a value from a Secret.
+var password = values.Source{Kind: values.Set, Text: "password=hunter22", Secret: true}
+
+// TestNames pins what is written for a name that is a template, or what the error says.
+func TestNames(t *testing.T) {
+	host := filepath.Join(t.TempDir(), "host")
+	if err := os.WriteFile(host, []byte("db\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Values: append(set("name=web", "none="), password), Environ: []string{"DB_HOST_FILE=" + host}}
+	for name, want := range map[string]string{
+		"{{ .Values.name }}.conf.tmpl":       "web.conf",
+		"{{ .Values.name }}/x/{{ 1 }}/plain": "web/x/1/plain",
+		"{{ .Values.none }}/a":               "",
+		"x/{{ .Values.none }}/a":             "",
+		"x/{{ .Values.none }}":               "",
+		"x/{{ .Values.absent }}/y/a":         "error: x/{{ .Values.absent }}:1",
+		"{{ .Values.absent }}":               "error: .Values.absent is missing",
+		"{{ print `..` }}/a":                 "error: start with two dots",
+		`{{ print "a\x2fb" }}`:               "error: contains a slash",
+		"{{ .Values.password }}/a":           "error: contains a value from a Secret",
+		"{{ .Env.DB_HOST }}/a":               "error: contains a value from a Secret",
+		"{{ .Env.DB_HOST }}.tmpl":            "error: contains a value from a Secret",
+	} {
+		got, _, err := rendered(t, o, map[string]string{name: "x"})
+		names := slices.Collect(func(yield func(string) bool) {
+			for name := range got {
+				yield(name)
+			}
+		})
+		message, fails := strings.CutPrefix(want, "error: ")
+		switch {
+		case fails && (err == nil || !strings.Contains(err.Error(), message)):
+			t.Errorf("%s: %v, want %q", name, err, message)
+		case !fails && (err != nil || strings.Join(names, " ") != want):
+			t.Errorf("%s: %q, %v, want %q", name, names, err, want)
+		}
+	}
+}
+
+// TestTwoSourcesOfOneFile pins that neither of them wins by chance.
+func TestTwoSourcesOfOneFile(t *testing.T) {
+	got, _, err := rendered(t, Options{}, map[string]string{"a": "1", "a.tmpl": "2"})
+	if err == nil || !strings.Contains(err.Error(), "would both be written to") || len(got) > 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestNoOverwrite pins that a file that exists is left alone, whatever would be in it.
+func TestNoOverwrite(t *testing.T) {
+	out := tree(t, map[string]string{"a": "old"})
+	o := Options{Sources: []Source{{tree(t, map[string]string{"a": "new", "b": "new"}), out}}, NoOverwrite: true}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := os.ReadFile(filepath.Join(out, "a"))
+	b, _ := os.ReadFile(filepath.Join(out, "b"))
+	if string(a) != "old" || string(b) != "new" {
+		t.Errorf("a is %s, b is %s", a, b)
+	}
+}
+
+// TestModes pins who may read and run a file.
+func TestModes(t *testing.T) {
+	dir := tree(t, map[string]string{
+		"plain": "x", "script.tmpl": "x", "private": "x", "private.x.tmpl": "x", "secret.sh.tmpl": "{{ .Values.password }}", "named.tmpl": "{{ .Values.password }}",
+	})
+	for name, mode := range map[string]fs.FileMode{"script.tmpl": 0o755, "private": 0o600, "private.x.tmpl": 0o600, "secret.sh.tmpl": 0o755} {
+		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := t.TempDir()
+	o := Options{
+		Sources: []Source{{dir, out}}, Values: []values.Source{password}, Modes: []Rule[fs.FileMode]{{"named", 0o640}},
+		Options: engine.Options{Limits: engine.DefaultLimits},
+	}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]fs.FileMode{
+		"plain": 0o644, "script": 0o755, "private": 0o600, "private.x": 0o600, "secret.sh": 0o700, "named": 0o640,
+	} {
+		if stat, err := os.Stat(filepath.Join(out, name)); err != nil || stat.Mode() != want {
+			t.Errorf("%s: %v, %v, want %v", name, stat.Mode(), err, want)
+		}
+	}
+	r := &run{Options: Options{Owners: []Rule[Owner]{{"a", Owner{1, 2}}}}}
+	if got, want := r.modeAndOwner("a", false, 0o644), (stage.Attr{Mode: 0o644, UID: 1, GID: 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := r.modeAndOwner("b", false, 0o644), (stage.Attr{Mode: 0o644, UID: -1, GID: -1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestStdinIsReadOnce has a template that is read again, because it needs the file that a variable names.
+func TestStdinIsReadOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte("hunter22\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	o := Options{
+		Sources: []Source{{"-", "-"}}, Stdin: strings.NewReader("{{ .Env.DB_PASSWORD }}"), Stdout: &out,
+		Environ: []string{"DB_PASSWORD_FILE=" + file}, Options: engine.Options{Limits: engine.DefaultLimits},
+	}
+	if _, err := Run(t.Context(), o); err != nil || out.String() != "hunter22" {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+}
+
+// TestLongSource pins the limit of what is read.
+func TestLongSource(t *testing.T) {
+	for size, want := range map[int64]string{maxSource: "", maxSource + 1: "stdin is longer than 64 MiB"} {
+		it := &item{shown: "stdin"}
+		text, err := it.read(io.LimitReader(zeros{}, size))
+		if want == "" && (err != nil || int64(len(text)) != size) {
+			t.Errorf("%d bytes of %d, %v", len(text), size, err)
+		}
+		if want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%d bytes: %v, want %s", size, err, want)
+		}
+	}
+	broken := errors.New("broken")
+	if _, err := (&item{shown: "stdin"}).read(failing{broken}); !errors.Is(err, broken) {
+		t.Errorf("%v, want %v", err, broken)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+type failing struct{ error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.error }
+
+// TestWrongPartial pins that a template is not rendered without what it may include.
+func TestWrongPartial(t *testing.T) {
+	got, _, err := rendered(t, Options{}, map[string]string{"_part.tmpl": "{{ if }}", "a.tmpl": "x"})
+	if err == nil || !strings.Contains(err.Error(), "_part.tmpl") || len(got) > 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestWrongResult pins that the error tells what is wrong, and no value of a Secret, however it was transformed.
+func TestWrongResult(t *testing.T) {
+	o := Options{Values: []values.Source{password}, Validate: true}
+	for text, want := range map[string]string{
+		`{"a": nope}`: "the result is invalid: line 1, column 8: neither true, false nor null",
+		`{"{{ .Values.password | b64enc }}": 1, "{{ .Values.password | b64enc }}": 2}`: values.Redacted,
+	} {
+		for _, o := range []Options{o, {Validate: true}} {
+			if strings.Contains(text, "password") && o.Values == nil {
+				continue
+			}
+			_, _, err := rendered(t, o, map[string]string{"a.json.tmpl": text})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", text, err, want)
+			}
+		}
+	}
+}
+
+// TestUnsteady pins that a function whose result differs at each run is reported once.
+func TestUnsteady(t *testing.T) {
+	var log bytes.Buffer
+	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if _, _, err := rendered(t, o, map[string]string{"a.tmpl": "{{ randAlphaNum 5 }}", "b.tmpl": "{{ randAlphaNum 5 }}"}); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "uses randAlphaNum"); n != 1 {
+		t.Errorf("reported %d times: %s", n, &log)
+	}
+}
+
+// TestCanceled pins that a run that is over renders nothing, and gives the reason.
+func TestCanceled(t *testing.T) {
+	over := errors.New("it is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	o := Options{Values: []values.Source{password}, Options: engine.Options{Limits: engine.DefaultLimits}}
+	o.Resolve = func(context.Context, string) ([]string, error) { cancel(over); return []string{"10.1.2.3"}, nil }
+	r, err := prepare(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if res, err := r.execute(ctx, GoTemplate, "a", `{{ resolve "x" }}`); !errors.Is(err, over) || !strings.Contains(err.Error(), "render a:") {
+		t.Errorf("%s, %v", res.content, err)
+	}
+	if err := r.render(ctx, &item{shown: "b"}); !errors.Is(err, over) || !strings.Contains(err.Error(), "render b:") {
+		t.Error(err)
+	}
+	r.busy.Store("b", true)
+	r.busy.Store("a", true)
+	if got := r.atWork(); got != "render a, b" {
+		t.Errorf("at work: %s", got)
+	}
+}
+
+// TestBounded pins that what is written in pieces is whole, and no longer than the limit.
+func TestBounded(t *testing.T) {
+	r := soak.Rand(t)
+	text := make([]byte, 20<<10)
+	for i := range text {
+		text[i] = byte(r.Uint32())
+	}
+	b := bounded{limit: int64(len(text))}
+	if len(b.Bytes()) != 0 {
+		t.Errorf("there is %q before anything is written", b.Bytes())
+	}
+	for rest := text; len(rest) > 0; {
+		n, err := b.Write(rest[:min(1+r.IntN(1000), len(rest))])
+		if err != nil || n == 0 {
+			t.Fatalf("wrote %d bytes, %v", n, err)
+		}
+		rest = rest[n:]
+		if got := b.Bytes(); !bytes.Equal(got, text[:len(text)-len(rest)]) {
+			t.Fatalf("%d bytes differ from what was written", len(got))
+		}
+	}
+	if n, err := b.WriteString("x"); n != 0 || !errors.Is(err, errTooLong) {
+		t.Errorf("wrote %d bytes beyond the limit, %v", n, err)
+	}
+	if len(b.pieces) > 4 {
+		t.Errorf("%d pieces, the first of which has room for %d bytes", len(b.pieces), cap(b.pieces[0]))
+	}
+}
