@@ -56,6 +56,20 @@ func TestOnTmpfs(t *testing.T) {
 	if OnTmpfs("/proc/self") || OnTmpfs("/none") {
 		t.Error("/proc is not a tmpfs")
 	}
+	memory, err := unix.MemfdCreate("file", unix.MFD_CLOEXEC)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer FD(memory).Close()
+	if !OnTmpfs(fmt.Sprintf("/proc/self/fd/%d", memory)) {
+		t.Error("a file in memory is on a tmpfs")
+	}
+}
+
+func TestMountPoints(t *testing.T) {
+	if all := MountPoints(); !slices.Contains(all, MountPoint{Path: "/proc", Root: "/", Type: "proc"}) {
+		t.Errorf("/proc is not among the mounts %v", all)
+	}
 }
 
 // The mount is the one that the kernel names elsewhere, too.

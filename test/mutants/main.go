@@ -66,7 +66,7 @@ func run(patterns []string, changed string, seed uint64, end time.Time) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	trial := trial{dir: dir, allowed: map[string]time.Duration{}}
+	trial := trial{dir: dir, allowed: map[string][]time.Duration{}}
 	count := map[outcome]int{}
 	for _, m := range mutants {
 		if time.Now().After(end) {
@@ -172,12 +172,15 @@ const (
 // trial runs tests against mutants.
 type trial struct {
 	dir     string
-	allowed map[string]time.Duration // how long a package's tests may take, by import path
+	allowed map[string][]time.Duration // how long each of runs may take, by package
 }
+
+// runs are the arguments with which tests run: first with -short, which finds most.
+var runs = [][]string{{"-test.failfast", "-test.short"}, {"-test.failfast"}}
 
 // of tries one mutant.
 func (t trial) of(m mutant) (outcome, error) {
-	allowed, err := t.allowedFor(m.pkg)
+	allowed, err := t.allowedFor(m)
 	if err != nil {
 		return 0, err
 	}
@@ -185,19 +188,27 @@ func (t trial) of(m mutant) (outcome, error) {
 	if err != nil {
 		return 0, err
 	}
-	binary := filepath.Join(t.dir, "mutant.test")
-	out, err := exec.Command("go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, m.pkg).CombinedOutput()
-	if err != nil {
-		if rejected(out) {
-			return broken, nil
-		}
+	if out, err := t.compile(m.pkg, "-overlay", overlay); err != nil && rejected(out) {
+		return broken, nil
+	} else if err != nil {
 		return 0, fmt.Errorf("compiling %s: %w\n%s", m, err, out)
 	}
-	if result, err := t.test(m, binary, allowed, "-test.short"); result != survived || err != nil {
-		return result, err // what can be found soon
+	for i, args := range runs {
+		if result, err := t.test(m, args, allowed[i]); result != survived || err != nil {
+			return result, err
+		}
 	}
-	return t.test(m, binary, allowed)
+	return survived, nil
 }
+
+// compile compiles the tests of a package.
+func (t trial) compile(pkg string, args ...string) ([]byte, error) {
+	args = append([]string{"test", "-c", "-vet=off", "-ldflags=-s -w", "-o", t.binary()}, append(args, pkg)...)
+	return exec.Command("go", args...).CombinedOutput()
+}
+
+func (t trial) binary() string { return filepath.Join(t.dir, "mutant.test") }
+func (t trial) log() string    { return filepath.Join(t.dir, "mutant.log") }
 
 // rejected reports whether the compiler rejected what a mutant means: its types, but not its syntax, since every mutant is
 // meant to be valid Go.
@@ -205,24 +216,24 @@ func rejected(out []byte) bool {
 	return bytes.Contains(out, []byte(changedFile+":")) && !bytes.Contains(out, []byte("syntax error"))
 }
 
-// test runs a mutant's tests. Only a test that fails, panics or does not end in time kills the mutant.
-func (t trial) test(m mutant, binary string, allowed time.Duration, args ...string) (outcome, error) {
+// test runs the tests that were compiled last. Only a test that fails, panics or does not end in time kills the mutant.
+func (t trial) test(m mutant, args []string, allowed time.Duration) (outcome, error) {
 	// A file, since a pipe would stay open as long as a child of the test does.
-	log, err := os.Create(filepath.Join(t.dir, "mutant.log"))
+	log, err := os.Create(t.log())
 	if err != nil {
 		return 0, err
 	}
 	defer log.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), allowed)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append(args, "-test.failfast")...)
+	cmd := exec.CommandContext(ctx, t.binary(), args...)
 	cmd.Dir = filepath.Dir(m.path)
 	cmd.Stdout, cmd.Stderr = log, log
 	err = cmd.Run()
 	if err == nil {
 		return survived, nil
 	}
-	out, readErr := os.ReadFile(log.Name())
+	out, readErr := os.ReadFile(t.log())
 	switch status := cmd.ProcessState.ExitCode(); {
 	case readErr != nil:
 		return 0, readErr
@@ -234,18 +245,26 @@ func (t trial) test(m mutant, binary string, allowed time.Duration, args ...stri
 	return 0, fmt.Errorf("%s: the tests neither pass nor fail: %w\n%s", m, err, out)
 }
 
-// allowedFor returns how long the tests of a mutant of the package may take: ten times as long as without one. Without
-// one they have to pass, or every mutant would seem to be killed.
-func (t trial) allowedFor(pkg string) (time.Duration, error) {
-	if d, ok := t.allowed[pkg]; ok {
+// allowedFor returns how long each of the runs of a mutant of the package may take: ten times as long as without one.
+// Without one the tests have to pass, or every mutant would seem to be killed.
+func (t trial) allowedFor(m mutant) ([]time.Duration, error) {
+	if d, ok := t.allowed[m.pkg]; ok {
 		return d, nil
 	}
-	began := time.Now()
-	if out, err := exec.Command("go", "test", "-vet=off", "-count=1", pkg).CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("the tests of %s fail without a mutant: %w\n%s", pkg, err, out)
+	if out, err := t.compile(m.pkg); err != nil {
+		return nil, fmt.Errorf("compiling %s without a mutant: %w\n%s", m.pkg, err, out)
 	}
-	t.allowed[pkg] = 10*time.Since(began) + 10*time.Second
-	return t.allowed[pkg], nil
+	var all []time.Duration
+	for _, args := range runs {
+		began := time.Now()
+		if result, err := t.test(m, args, time.Hour); err != nil || result != survived {
+			out, _ := os.ReadFile(t.log())
+			return nil, fmt.Errorf("the tests of %s fail without a mutant: %v\n%s", m.pkg, err, out)
+		}
+		all = append(all, 10*time.Since(began)+10*time.Second)
+	}
+	t.allowed[m.pkg] = all
+	return all, nil
 }
 
 // overlay writes the mutant's file, and the one that tells go to compile it instead of the original.
