@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -37,9 +38,7 @@ func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 		return &fs.PathError{Op: "write", Path: name, Err: errors.New("it exists and is not a regular file")}
 	}
 	dir, base := filepath.Dir(name), filepath.Base(name)
-	if err := sweep(dir, base); err != nil {
-		return err
-	}
+	sweep(dir, base)
 	if same, err := unchanged(name, content, perm); same || err != nil {
 		return err
 	}
@@ -151,11 +150,8 @@ func linked(f *os.File) bool {
 }
 
 // sweep removes the temporary files of writers that were killed.
-func sweep(dir, base string) error {
-	left, err := filepath.Glob(filepath.Join(escape(dir), escape(temporary(base, ""))+"*"))
-	if err != nil {
-		return err
-	}
+func sweep(dir, base string) {
+	left, _ := filepath.Glob(filepath.Join(escape(dir), escape(temporary(base, ""))+"*"))
 	for _, name := range left {
 		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
@@ -166,19 +162,11 @@ func sweep(dir, base string) error {
 		}
 		f.Close()
 	}
-	return nil
 }
 
 // escape returns a pattern by which filepath.Glob finds exactly this name.
 func escape(name string) string {
-	var b bytes.Buffer
-	for _, c := range []byte(name) {
-		if bytes.IndexByte([]byte(`*?[\`), c) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(name)
 }
 
 // fill writes content to the disk before the rename makes it visible: without fsync, a
@@ -190,10 +178,7 @@ func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
 	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
-	if err := f.Chmod(perm); err != nil { // after CreateTemp's 0600; no umask applies to either
-		return err
-	}
-	return f.Sync()
+	return errors.Join(f.Chmod(perm), f.Sync()) // CreateTemp made it 0600; no umask applies to either
 }
 
 // syncDir makes the rename itself survive a crash. A directory that is writable but not

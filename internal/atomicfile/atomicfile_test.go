@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -260,6 +261,84 @@ func TestCopyOfWhatCannotBeRead(t *testing.T) {
 	}
 	if left := names(t, filepath.Dir(name)); len(left) != 1 {
 		t.Errorf("directory holds %q", left)
+	}
+}
+
+// Wherever what is copied cannot be sought in, that is the error, and the old file stays.
+func TestCopyOfWhatCannotBeSought(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	if err := Write(name, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	for works := range 3 { // for the size, to compare, to copy
+		content := &seeker{Reader: strings.NewReader("new"), works: works, err: broken}
+		if err := Copy(name, content, 0o644); !errors.Is(err, broken) {
+			t.Errorf("after %d: error %v", works, err)
+		}
+		if got, _ := os.ReadFile(name); string(got) != "old" {
+			t.Errorf("after %d: file holds %q", works, got)
+		}
+	}
+}
+
+// seeker fails once, after some calls.
+type seeker struct {
+	*strings.Reader
+	works int
+	err   error
+}
+
+func (s *seeker) Seek(offset int64, whence int) (int64, error) {
+	if s.works--; s.works == -1 {
+		return 0, s.err
+	}
+	return s.Reader.Seek(offset, whence)
+}
+
+// A directory that may be written to, but not read, has files too.
+func TestUnreadableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o700)
+	if err := Write(filepath.Join(dir, "f"), []byte("x"), 0o644); err != nil {
+		t.Error(err)
+	}
+	if err := Link(filepath.Join(dir, "link"), "f"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A temporary file that another writer takes for one that was left, before it is locked, is made again.
+func TestCreateWhileOthersSweep(t *testing.T) {
+	dir := t.TempDir()
+	done := make(chan struct{})
+	var sweeper sync.WaitGroup
+	defer sweeper.Wait()
+	defer close(done)
+	sweeper.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				sweep(dir, "f")
+			}
+		}
+	})
+	for range 500 {
+		f, lock, err := create(dir, "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(f.Name()); err != nil {
+			t.Fatal(err)
+		}
+		os.Remove(f.Name())
+		f.Close()
+		lock.Close()
 	}
 }
 
