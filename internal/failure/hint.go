@@ -11,3 +11,9 @@ type hintedError struct {
 
 func (e hintedError) Unwrap() error { return e.error }
 func (e hintedError) Hint() string  { return e.hint }
+
+// WithHint sets the hint of f, and returns f.
+func (f *Failure) WithHint(hint string) *Failure {
+	f.Hint = hint
+	return f
+}

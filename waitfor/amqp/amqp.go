@@ -137,9 +137,8 @@ func (c check) talk(ctx context.Context, a session, login *credentials) error {
 	}
 	a.secrets = login.secrets
 	if !slices.Contains(strings.Fields(mechanisms), login.mechanism) {
-		f := failure.New(failure.Authentication, "the broker does not support the login mechanism %s, but %s", login.mechanism, wire.Quote(mechanisms, a.secrets...))
-		f.Hint = "to log in with a client certificate (--cert-file), set ?auth_mechanism=external"
-		return f
+		return failure.New(failure.Authentication, "the broker does not support the login mechanism %s, but %s", login.mechanism, wire.Quote(mechanisms, a.secrets...)).
+			WithHint("to log in with a client certificate (--cert-file), set ?auth_mechanism=external")
 	}
 	poll.Doing(ctx, "logging in")
 	if err := a.logIn(login, c.Settings.On("no-alarm")); err != nil {

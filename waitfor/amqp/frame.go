@@ -230,9 +230,8 @@ func (a *session) otherVersion(version []byte) error {
 	if err != nil {
 		return err
 	}
-	f := failure.New(failure.Unexpected, "the server does not speak AMQP 0-9-1 but AMQP %d.%d.%d", version[1], version[2], last[0])
-	f.Hint = "for a server of AMQP 1.0, wait for its port with tcp:// or tls://"
-	return f
+	return failure.New(failure.Unexpected, "the server does not speak AMQP 0-9-1 but AMQP %d.%d.%d", version[1], version[2], last[0]).
+		WithHint("for a server of AMQP 1.0, wait for its port with tcp:// or tls://")
 }
 
 const loginHint = "are user and password right, and may the user log in from this host? (guest may only log in from the broker's own host)"

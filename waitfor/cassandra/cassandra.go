@@ -135,9 +135,8 @@ func (s *session) logIn(ctx context.Context) error {
 		return err
 	}
 	if user == "" {
-		f := failure.New(failure.Authentication, "the cluster requires a login to check the keyspace")
-		f.Hint = "add user and password to the target, or remove the keyspace"
-		return f
+		return failure.New(failure.Authentication, "the cluster requires a login to check the keyspace").
+			WithHint("add user and password to the target, or remove the keyspace")
 	}
 	s.secrets = append(s.secrets, password)
 	poll.Doing(ctx, "logging in")
@@ -169,9 +168,8 @@ func (s *session) call(opcode byte, body []byte, wanted ...byte) (byte, error) {
 		return 0, s.Kind.OtherProtocol()
 	}
 	if s.spoken < 3 { // its frames have another format
-		f := failure.New(failure.Unexpected, "the node supports no later version of the native protocol than %d", s.spoken)
-		f.Hint = "versions 3 and 4 are supported, which Cassandra has since 2.1"
-		return 0, f
+		return 0, failure.New(failure.Unexpected, "the node supports no later version of the native protocol than %d", s.spoken).
+			WithHint("versions 3 and 4 are supported, which Cassandra has since 2.1")
 	}
 	answer, err := s.conn.Next(uint64(binary.BigEndian.Uint32(header[5:])))
 	switch {

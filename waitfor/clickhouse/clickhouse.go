@@ -100,9 +100,8 @@ func (c check) ask(ctx context.Context, addr string) error {
 		if !c.Settings.On("query") && !c.Settings.On("replicas") {
 			return c.greet(ctx, addr, who)
 		}
-		f := failure.New(failure.Unexpected, "the port is for the native protocol")
-		f.Hint = "query and replicas need HTTP: use its port, usually 8123, or 8443 with TLS"
-		return f
+		return failure.New(failure.Unexpected, "the port is for the native protocol").
+			WithHint("query and replicas need HTTP: use its port, usually 8123, or 8443 with TLS")
 	case a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "Ok.":
 		return c.refused(a)
 	}
@@ -164,9 +163,8 @@ func (c check) run(ctx context.Context, addr string, who login, query string) (w
 		return wire.QueryAnswer{}, c.refused(a)
 	}
 	if format := a.Header.Get("X-ClickHouse-Format"); !forms.IsOneOf(format, "TabSeparated", "TSV", "") {
-		f := failure.New(failure.Unexpected, "the query has the format %s", a.Quote(format))
-		f.Hint = "remove FORMAT: only the first column of the first row counts"
-		return wire.QueryAnswer{}, f
+		return wire.QueryAnswer{}, failure.New(failure.Unexpected, "the query has the format %s", a.Quote(format)).
+			WithHint("remove FORMAT: only the first column of the first row counts")
 	}
 	value, _, _ := strings.Cut(string(a.Body), "\n")
 	value, _, _ = strings.Cut(value, "\t")

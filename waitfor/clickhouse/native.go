@@ -73,9 +73,7 @@ func (c check) greeted(conn *wire.Conversation, secrets []string) error {
 		words := reason(message)
 		return failed(int(int32(binary.LittleEndian.Uint32(p))), wire.Quote(cmp.Or(words, name), secrets...))
 	case packet == 'H': // HTTP/1.1 400 Bad Request
-		f := c.Kind.OtherProtocol()
-		f.Hint = "it may be the port for HTTP: remove protocol=native"
-		return f
+		return c.Kind.OtherProtocol().WithHint("it may be the port for HTTP: remove protocol=native")
 	}
 	return c.Kind.OtherProtocol()
 }

@@ -307,9 +307,8 @@ func (c *check) judge(answer *resolver.Answer) error {
 	}
 	if decisive < c.minRecords {
 		// Not NoData: there are some.
-		f := failure.New(failure.Unexpected, "%s: %d of %d records", strings.TrimSuffix(answer.Name, "."), decisive, c.minRecords)
-		f.Hint = "a headless Service has a record for each Pod that is ready (or with publishNotReadyAddresses: each Pod): look at its endpoints"
-		return f
+		return failure.New(failure.Unexpected, "%s: %d of %d records", strings.TrimSuffix(answer.Name, "."), decisive, c.minRecords).
+			WithHint("a headless Service has a record for each Pod that is ready (or with publishNotReadyAddresses: each Pod): look at its endpoints")
 	}
 	return nil
 }

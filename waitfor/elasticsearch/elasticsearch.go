@@ -142,9 +142,7 @@ func (c check) judge(a *httpapi.Answer) error {
 }
 
 func (c check) noIndex() error {
-	f := failure.New(failure.Unexpected, "no index %s", wire.Quote(c.index, c.URL.Secrets()...))
-	f.Hint = "what should create it?"
-	return f
+	return failure.New(failure.Unexpected, "no index %s", wire.Quote(c.index, c.URL.Secrets()...)).WithHint("what should create it?")
 }
 
 func (c check) refused(a *httpapi.Answer) error {

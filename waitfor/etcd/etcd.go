@@ -163,9 +163,8 @@ func (c check) hasKey(ctx context.Context, addr, key string, header http.Header,
 	case a.Status != http.StatusOK || !a.JSON(&said) || said.Header == nil:
 		return c.refused(a)
 	case said.Count == "" || said.Count == "0":
-		f := failure.New(failure.Unexpected, "no key %s", wire.Quote(key, c.URL.Secrets()...))
-		f.Hint = "what should write it? the key must match exactly: /config is not config"
-		return f
+		return failure.New(failure.Unexpected, "no key %s", wire.Quote(key, c.URL.Secrets()...)).
+			WithHint("what should write it? the key must match exactly: /config is not config")
 	}
 	return nil
 }

@@ -113,9 +113,8 @@ func (c check) healthy(a *httpapi.Answer) error {
 	case isJSON && a.Status == http.StatusOK && said.Status == "pass":
 		return nil
 	case isJSON && said.Status == "fail":
-		f := failure.New(failure.Unexpected, "%s", a.Quote("health: fail: "+said.Message))
-		f.Hint = "the server is running, but reports that it is not healthy: look at its log"
-		return f
+		return failure.New(failure.Unexpected, "%s", a.Quote("health: fail: "+said.Message)).
+			WithHint("the server is running, but reports that it is not healthy: look at its log")
 	case a.Status == http.StatusNoContent && influx:
 		return nil
 	case a.Status == http.StatusOK && (influx || strings.TrimSpace(string(a.Body)) == "OK"): // version 3
@@ -140,9 +139,8 @@ func (c check) hasDatabase(a *httpapi.Answer, database string) error {
 			return nil
 		}
 	}
-	f := failure.New(failure.Unexpected, "database %s does not exist", a.Quote(database))
-	f.Hint = "what should create it? a user only sees databases that it has access to"
-	return f
+	return failure.New(failure.Unexpected, "database %s does not exist", a.Quote(database)).
+		WithHint("what should create it? a user only sees databases that it has access to")
 }
 
 func (c check) hasBucket(a *httpapi.Answer, bucket string) error {
@@ -157,15 +155,12 @@ func (c check) hasBucket(a *httpapi.Answer, bucket string) error {
 	case isJSON && slices.Contains(said.Buckets, named{bucket}):
 		return nil
 	case a.Status == http.StatusNotFound && !isJSON:
-		f := failure.New(failure.Unexpected, "the server has no buckets")
-		f.Hint = "version 1 has databases: influxdb://HOST/DATABASE"
-		return f
+		return failure.New(failure.Unexpected, "the server has no buckets").WithHint("version 1 has databases: influxdb://HOST/DATABASE")
 	case a.Status != http.StatusNotFound && a.Status != http.StatusOK, !isJSON:
 		return c.refused(a)
 	}
-	f := failure.New(failure.Unexpected, "bucket %s does not exist", a.Quote(bucket))
-	f.Hint = "what should create it? a token only sees buckets that it has access to"
-	return f
+	return failure.New(failure.Unexpected, "bucket %s does not exist", a.Quote(bucket)).
+		WithHint("what should create it? a token only sees buckets that it has access to")
 }
 
 func (c check) refused(a *httpapi.Answer) error {

@@ -145,9 +145,8 @@ func (k *cluster) config() (*kube.Config, error) {
 		}
 		return config, nil
 	case getenv("KUBERNETES_SERVICE_HOST") == "":
-		f := failure.New(failure.Local, "there is no cluster here, and no kubeconfig file")
-		f.Hint = "a Pod knows its cluster by $KUBERNETES_SERVICE_HOST; elsewhere give a file with --kubeconfig or $KUBECONFIG"
-		return nil, poll.Permanent(f)
+		return nil, poll.Permanent(failure.New(failure.Local, "there is no cluster here, and no kubeconfig file").
+			WithHint("a Pod knows its cluster by $KUBERNETES_SERVICE_HOST; elsewhere give a file with --kubeconfig or $KUBECONFIG"))
 	case k.context != "":
 		return nil, poll.Permanent(failure.New(failure.Local, "context needs a kubeconfig file: give one with --kubeconfig"))
 	}

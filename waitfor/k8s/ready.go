@@ -501,9 +501,7 @@ func replicasReady(v view) error {
 	}
 	want, available := numberOr(1, v.Object, "spec", "replicas"), number(v.Object, "status", "availableReplicas")
 	if available < want {
-		f := v.is("", "%d of %s available", available, words.Plural(int(want), "replica"))
-		f.Hint = v.podsOf()
-		return f
+		return v.is("", "%d of %s available", available, words.Plural(int(want), "replica")).WithHint(v.podsOf())
 	}
 	return nil
 }
@@ -515,9 +513,8 @@ func serviceReady(v view) error {
 	}
 	if text(v.Object, "spec", "type") == "ExternalName" {
 		name := failure.Printable(text(v.Object, "spec", "externalName"))
-		f := v.is("", "an ExternalName Service, another name for %s, has no endpoints", name)
-		f.Hint = "wait for the name or its port instead (dns:" + name + "), or add #exists"
-		return f
+		return v.is("", "an ExternalName Service, another name for %s, has no endpoints", name).
+			WithHint("wait for the name or its port instead (dns:" + name + "), or add #exists")
 	}
 	ready, others := countEndpoints(v.slices)
 	want := v.expect.endpoints

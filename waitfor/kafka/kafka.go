@@ -209,17 +209,14 @@ type topic struct {
 func (k *clusterState) ready(brokers int64) error {
 	switch there := slices.ContainsFunc(k.brokers, func(b broker) bool { return b.id == k.controller }); {
 	case k.controller < 0:
-		f := failure.New(failure.Unexpected, "no controller yet")
-		f.Hint = "none is elected yet, or this broker does not know it yet: is a majority of the controllers, or of ZooKeeper, running? look at the brokers' logs"
-		return f
+		return failure.New(failure.Unexpected, "no controller yet").
+			WithHint("none is elected yet, or this broker does not know it yet: is a majority of the controllers, or of ZooKeeper, running? look at the brokers' logs")
 	case !there:
-		f := failure.New(failure.Unexpected, "the controller, broker %d, is not in the cluster", k.controller)
-		f.Hint = "is its Pod running? the cluster has not elected another one yet"
-		return f
+		return failure.New(failure.Unexpected, "the controller, broker %d, is not in the cluster", k.controller).
+			WithHint("is its Pod running? the cluster has not elected another one yet")
 	case int64(len(k.brokers)) < brokers:
-		f := failure.New(failure.Unexpected, "%d of %s", len(k.brokers), words.Plural(int(brokers), "broker"))
-		f.Hint = "are the Pods of the other brokers running? look at their logs"
-		return f
+		return failure.New(failure.Unexpected, "%d of %s", len(k.brokers), words.Plural(int(brokers), "broker")).
+			WithHint("are the Pods of the other brokers running? look at their logs")
 	}
 	return nil
 }

@@ -116,9 +116,8 @@ func (c *session) askVersions() error {
 func (c *session) metadata(topics []topicName) (*clusterState, error) {
 	version := min(c.versions.highest, 8)
 	if version < max(c.versions.lowest, 4) {
-		f := failure.New(failure.Unexpected, "the broker supports versions %d to %d of Metadata, and none of them is supported here", c.versions.lowest, c.versions.highest)
-		f.Hint = "Kafka 0.11 and later are supported"
-		return nil, f
+		return nil, failure.New(failure.Unexpected, "the broker supports versions %d to %d of Metadata, and none of them is supported here", c.versions.lowest, c.versions.highest).
+			WithHint("Kafka 0.11 and later are supported")
 	}
 	request := binary.BigEndian.AppendUint32(nil, uint32(len(topics))) // 0 means no topics, not all
 	for _, topic := range topics {

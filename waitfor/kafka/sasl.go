@@ -147,9 +147,8 @@ func (c *session) handshake(mechanism string) (offered []string, err error) {
 	case code == unsupportedMechanism && len(offered) > 0:
 		return offered, nil
 	case code == illegalSASLState:
-		f := failure.New(failure.Authentication, "the broker does not accept a login on this port")
-		f.Hint = "remove the user, or use the port of a listener with SASL"
-		return nil, f
+		return nil, failure.New(failure.Authentication, "the broker does not accept a login on this port").
+			WithHint("remove the user, or use the port of a listener with SASL")
 	}
 	return nil, failure.New(failure.Authentication, "SASL: %s", errorText(code))
 }

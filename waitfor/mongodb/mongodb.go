@@ -162,17 +162,14 @@ func (c check) judge(state status) (problem error, final bool) {
 	}
 	switch {
 	case state.uninitialised:
-		f := failure.New(failure.Unexpected, "the server is not a member of its replica set yet")
-		f.Hint = "run rs.initiate() on one of the members, or rs.add() for this one"
-		return f, true
+		return failure.New(failure.Unexpected, "the server is not a member of its replica set yet").
+			WithHint("run rs.initiate() on one of the members, or rs.add() for this one"), true
 	case set != "" && state.set == "":
-		f := failure.New(failure.Unexpected, "the server is not in a replica set")
-		f.Hint = "remove replicaSet from the URL, or start mongod with --replSet"
-		return f, true
+		return failure.New(failure.Unexpected, "the server is not in a replica set").
+			WithHint("remove replicaSet from the URL, or start mongod with --replSet"), true
 	case set != "" && state.set != set:
-		f := failure.New(failure.Unexpected, "the server is in another replica set, %s", wire.Quote(state.set, c.URL.Secrets()...))
-		f.Hint = "is replicaSet in the URL right?"
-		return f, true
+		return failure.New(failure.Unexpected, "the server is in another replica set, %s", wire.Quote(state.set, c.URL.Secrets()...)).
+			WithHint("is replicaSet in the URL right?"), true
 	case state.set == "" && state.writable: // a mongos, or a standalone mongod
 		return nil, true
 	}

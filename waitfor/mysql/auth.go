@@ -50,9 +50,8 @@ func (m *session) answerTo(plugin string, nonce []byte) ([]byte, error) {
 		if m.local || m.verified {
 			return append(password, 0), nil
 		}
-		f := refusedLogin("the server requires the password in cleartext")
-		f.Hint = "the password is only sent that way over TLS with a verified certificate: ssl-mode=verify-identity, --ca-file"
-		return nil, f
+		return nil, refusedLogin("the server requires the password in cleartext").
+			WithHint("the password is only sent that way over TLS with a verified certificate: ssl-mode=verify-identity, --ca-file")
 	case "mysql_old_password":
 		return nil, refusedLogin("the server requires the password hash from before MySQL 4.1, which is no safer than cleartext")
 	}
@@ -84,9 +83,8 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 // askForKey returns the plugin's request for the server's public key.
 func (m *session) askForKey(word byte) ([]byte, error) {
 	if m.noKey {
-		f := refusedLogin("the server requires the password encrypted with its public key, and allowPublicKeyRetrieval=false forbids requesting that")
-		f.Hint = "use TLS"
-		return nil, f
+		return nil, refusedLogin("the server requires the password encrypted with its public key, and allowPublicKeyRetrieval=false forbids requesting that").
+			WithHint("use TLS")
 	}
 	m.keyAsked = true
 	return []byte{word}, nil

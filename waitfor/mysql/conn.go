@@ -240,7 +240,5 @@ func (m *session) quit() {
 
 // refusedLogin is the failure of a login that the client refuses to continue.
 func refusedLogin(text string) *failure.Failure {
-	f := failure.New(failure.Authentication, "%s", text)
-	f.Hint = "use another user, or a target without a user, which needs no login"
-	return f
+	return failure.New(failure.Authentication, "%s", text).WithHint("use another user, or a target without a user, which needs no login")
 }

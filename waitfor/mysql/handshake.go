@@ -59,9 +59,7 @@ func (m *session) login(mode tlsMode, o tlsconfig.Options) error {
 	offered := g.capabilities&capabilityTLS != 0
 	switch {
 	case mode == tlsRequired && !offered:
-		f := failure.New(failure.TLS, "TLS: the server does not offer it")
-		f.Hint = "is TLS enabled in the server? see SHOW VARIABLES LIKE 'have_ssl'"
-		refused = f
+		refused = failure.New(failure.TLS, "TLS: the server does not offer it").WithHint("is TLS enabled in the server? see SHOW VARIABLES LIKE 'have_ssl'")
 		m.user, m.password, m.database = noUser, "", ""
 	case mode != tlsPlain && offered:
 		if err := m.send(m.hello(g, capabilityTLS)); err != nil {

@@ -106,9 +106,8 @@ func (h *hello) sign(keys, nonce string) error {
 	}
 	key, public, err := keyOf(seed)
 	if err != nil {
-		f := failure.New(failure.Authentication, "the file with the seed: %v", err)
-		f.Hint = "nsc generate creds prints a creds file; an nkey file has one line, which starts with SU"
-		return f
+		return failure.New(failure.Authentication, "the file with the seed: %v", err).
+			WithHint("nsc generate creds prints a creds file; an nkey file has one line, which starts with SU")
 	}
 	if h.JWT == "" {
 		h.NKey = public

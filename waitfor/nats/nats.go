@@ -90,9 +90,8 @@ func (c check) ask(ctx context.Context, addr string) error {
 	switch {
 	case c.Encrypted:
 	case c.wantTLS && !offered:
-		f := failure.New(failure.TLS, "TLS: the server does not offer it")
-		f.Hint = "remove #tls, or configure TLS in the server; a server with handshake_first needs #tls-first"
-		return f
+		return failure.New(failure.TLS, "TLS: the server does not offer it").
+			WithHint("remove #tls, or configure TLS in the server; a server with handshake_first needs #tls-first")
 	case c.wantTLS || info.TLSRequired:
 		if err := conn.Encrypt(c.TLS); err != nil {
 			return err
@@ -150,9 +149,7 @@ func (n session) hello() (info info, err error) {
 	case verb != "INFO" || json.Unmarshal([]byte(rest), &info) != nil:
 		return info, n.target.Kind.OtherProtocol()
 	case info.LameDuck:
-		f := failure.New(failure.Unexpected, "the server is in lame duck mode")
-		f.Hint = "it is about to stop, and its clients move to other servers"
-		return info, f
+		return info, failure.New(failure.Unexpected, "the server is in lame duck mode").WithHint("it is about to stop, and its clients move to other servers")
 	}
 	return info, nil
 }
@@ -268,9 +265,8 @@ func (n session) jetstream(stream string) error {
 		return err
 	}
 	if words[0] == "HMSG" && strings.HasPrefix(string(text), "NATS/1.0 503") {
-		f := failure.New(failure.Unexpected, "JetStream does not answer: no responders")
-		f.Hint = "is JetStream enabled for this account, and has the cluster elected a leader?"
-		return f
+		return failure.New(failure.Unexpected, "JetStream does not answer: no responders").
+			WithHint("is JetStream enabled for this account, and has the cluster elected a leader?")
 	}
 	return n.judge(text, stream)
 }

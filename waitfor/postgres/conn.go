@@ -78,9 +78,8 @@ func (p *session) secure(try try) error {
 	case try == tryOffered:
 		return nil
 	}
-	f := failure.New(failure.TLS, "TLS: the server does not offer it")
-	f.Hint = "set ssl = on and a certificate on the server, or connect without TLS: sslmode=disable"
-	return f
+	return failure.New(failure.TLS, "TLS: the server does not offer it").
+		WithHint("set ssl = on and a certificate on the server, or connect without TLS: sslmode=disable")
 }
 
 // startup sends the startup message, with the user, the database and the session's parameters.
@@ -217,13 +216,11 @@ func (p *session) authenticate() error {
 	binding := p.options.binding == "require" && method != "scram-sha-256"
 	switch {
 	case !ok || method == "gss" || method == "sspi":
-		f := failure.New(failure.Authentication, "the server requires an unsupported login method (%s)", cmp.Or(method, "an obsolete one"))
-		f.Hint = "supported methods are password, md5 and scram-sha-256; for a target without a user, readiness is checked without a login"
-		return f
+		return failure.New(failure.Authentication, "the server requires an unsupported login method (%s)", cmp.Or(method, "an obsolete one")).
+			WithHint("supported methods are password, md5 and scram-sha-256; for a target without a user, readiness is checked without a login")
 	case !p.options.allows(method) || binding:
-		f := failure.New(failure.Authentication, "the server requires a login method that the target does not allow (%s)", method)
-		f.Hint = "see require_auth and channel_binding in the target; or is this the wrong server?"
-		return f
+		return failure.New(failure.Authentication, "the server requires a login method that the target does not allow (%s)", method).
+			WithHint("see require_auth and channel_binding in the target; or is this the wrong server?")
 	case method == "none":
 		return nil
 	}
@@ -265,9 +262,8 @@ func (p *session) password() (string, error) {
 		return "", err
 	}
 	if password == "" {
-		f := failure.New(failure.Authentication, "the server requires a password, and the target has no password")
-		f.Hint = "set one with ${file:…} or ${env:…} in the target, --password-file, PGPASSWORD or PGPASSFILE; for a target without a user, readiness is checked without a login"
-		return "", f
+		return "", failure.New(failure.Authentication, "the server requires a password, and the target has no password").
+			WithHint("set one with ${file:…} or ${env:…} in the target, --password-file, PGPASSWORD or PGPASSFILE; for a target without a user, readiness is checked without a login")
 	}
 	p.secrets = append(p.secrets, password)
 	return password, nil
@@ -288,13 +284,11 @@ func (p *session) scram(mechanisms []string, password string) error {
 	}
 	switch {
 	case p.options.binding == "require" && mechanism != plus:
-		f := failure.New(failure.Authentication, "the target requires a login that is bound to the TLS channel, which is not possible here")
-		f.Hint = "channel_binding=require needs TLS that ends at the server itself, and a certificate with a common signature algorithm"
-		return f
+		return failure.New(failure.Authentication, "the target requires a login that is bound to the TLS channel, which is not possible here").
+			WithHint("channel_binding=require needs TLS that ends at the server itself, and a certificate with a common signature algorithm")
 	case !slices.Contains(mechanisms, mechanism):
-		f := failure.New(failure.Authentication, "the server does not offer a login by SCRAM-SHA-256")
-		f.Hint = "supported methods are password, md5 and scram-sha-256"
-		return f
+		return failure.New(failure.Authentication, "the server does not offer a login by SCRAM-SHA-256").
+			WithHint("supported methods are password, md5 and scram-sha-256")
 	}
 	first := s.First()
 	if err := p.send('p', mechanism+"\x00"+string(binary.BigEndian.AppendUint32(nil, uint32(len(first))))+first); err != nil {
@@ -349,9 +343,7 @@ func (p *session) ask(query string) (answer wire.QueryAnswer, err error) {
 				return answer, err
 			}
 		case kind == 'G' || kind == 'H' || kind == 'W':
-			f := failure.New(failure.Unexpected, "the query is a COPY, which has no rows")
-			f.Hint = "use a SELECT"
-			return answer, f
+			return answer, failure.New(failure.Unexpected, "the query is a COPY, which has no rows").WithHint("use a SELECT")
 		case kind == 'Z':
 			return answer, nil
 		}

@@ -89,9 +89,8 @@ func (o *options) readService() error {
 	if err != nil {
 		return err
 	}
-	f := failure.New(failure.Missing, "there is no such PostgreSQL service in %s", cmp.Or(strings.Join(files, ", "), "any file"))
-	f.Hint = "PGSERVICEFILE names the file; in it, a service starts with a line [NAME]"
-	return f
+	return failure.New(failure.Missing, "there is no such PostgreSQL service in %s", cmp.Or(strings.Join(files, ", "), "any file")).
+		WithHint("PGSERVICEFILE names the file; in it, a service starts with a line [NAME]")
 }
 
 // serviceOf returns the parameters of a service, or nil if it is not in the text.

@@ -289,13 +289,10 @@ func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error 
 	case reply.kind == ':' && reply.text == "1", reply.kind == '$' && !reply.null && key.value != nil && key.value.Whole(reply.text):
 		return nil
 	case reply.kind == ':', reply.null:
-		f := failure.New(failure.Unexpected, "key %q does not exist", wire.Quote(key.name))
-		f.Hint = "what should write it, and into this database? its number is in the URL: redis://HOST/0"
-		return f
-	case reply.kind == '$':
-		f := failure.New(failure.Unexpected, "key %q has another value", wire.Quote(key.name)) // not shown: it may be a secret
-		f.Hint = "redis-cli GET shows it"
-		return f
+		return failure.New(failure.Unexpected, "key %q does not exist", wire.Quote(key.name)).
+			WithHint("what should write it, and into this database? its number is in the URL: redis://HOST/0")
+	case reply.kind == '$': // the value is not shown: it may be a secret
+		return failure.New(failure.Unexpected, "key %q has another value", wire.Quote(key.name)).WithHint("redis-cli GET shows it")
 	}
 	return c.Kind.OtherProtocol()
 }

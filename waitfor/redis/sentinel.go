@@ -64,9 +64,8 @@ func (c check) masterAt(ctx context.Context, addr, password string) (string, err
 		}
 		return "", f
 	case reply.null || len(reply.items) == 0:
-		f := failure.New(failure.Unexpected, "the sentinel does not know a master %s", wire.Quote(c.sentinel))
-		f.Hint = "is it the name in sentinel monitor? redis-cli -p 26379 SENTINEL MASTERS lists all masters"
-		return "", f
+		return "", failure.New(failure.Unexpected, "the sentinel does not know a master %s", wire.Quote(c.sentinel)).
+			WithHint("is it the name in sentinel monitor? redis-cli -p 26379 SENTINEL MASTERS lists all masters")
 	case len(reply.items) != 2:
 		return "", c.Kind.OtherProtocol()
 	}

@@ -306,9 +306,7 @@ func (u URL) Param(names ...string) string {
 
 // OtherProtocol returns the failure for an answer in another protocol than the kind's.
 func (k *Kind) OtherProtocol() *failure.Failure {
-	f := failure.New(failure.Unexpected, "the answer is not %s", k.Protocol)
-	f.Hint = OtherPortHint
-	return f
+	return failure.New(failure.Unexpected, "the answer is not %s", k.Protocol).WithHint(OtherPortHint)
 }
 
 // OtherPortHint is the hint for an answer that does not fit the request.

@@ -143,9 +143,8 @@ func (c check) polled(a rpc.Answer) error {
 	if pollers > 0 {
 		return nil
 	}
-	f := failure.New(failure.Unexpected, "no worker polls task queue %s", wire.Quote(c.taskQueue))
-	f.Hint = "are the workers running, with this task queue and this namespace?"
-	return f
+	return failure.New(failure.Unexpected, "no worker polls task queue %s", wire.Quote(c.taskQueue)).
+		WithHint("are the workers running, with this task queue and this namespace?")
 }
 
 // namespaceStates are the names in temporal.api.enums.v1.NamespaceState.

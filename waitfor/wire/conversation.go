@@ -47,9 +47,8 @@ func (c *Conversation) Encrypt(o tlsconfig.Options, protocols ...string) error {
 	conf.NextProtos = protocols
 	tlsconfig.EmbedRoots()
 	if c.In.Buffered() > 0 { // injected on the way, to pass as part of the encrypted answer (CVE-2021-23222)
-		f := failure.New(failure.Unexpected, "the server sent data between agreeing to TLS and the handshake")
-		f.Hint = "does something between here and the server change the traffic?"
-		return f
+		return failure.New(failure.Unexpected, "the server sent data between agreeing to TLS and the handshake").
+			WithHint("does something between here and the server change the traffic?")
 	}
 	if conf.ServerName == "" {
 		conf.ServerName = "localhost" // over a socket
@@ -76,9 +75,7 @@ type plain struct {
 func (p *plain) Read(b []byte) (int, error) {
 	n, err := p.Reader.Read(b)
 	if !p.begun && n >= 7 && b[0] == 21 && b[1] == 3 && b[3] == 0 && b[4] == 2 && b[5] == 2 { // RFC 8446, section 5.1 and 6
-		f := failure.New(failure.TLS, "TLS: the server requires it on this port")
-		f.Hint = "add #tls to the target, or use the scheme with TLS"
-		return 0, f
+		return 0, failure.New(failure.TLS, "TLS: the server requires it on this port").WithHint("add #tls to the target, or use the scheme with TLS")
 	}
 	p.begun = p.begun || n > 0
 	return n, err

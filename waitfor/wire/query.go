@@ -31,9 +31,8 @@ func (a QueryAnswer) Judge(secrets ...string) error {
 	case a.Row:
 		found = Quote(a.Value, secrets...)
 	}
-	f := failure.New(failure.Unexpected, "the query returns %s", found)
-	f.Hint = "it is ready when the first column of the first row is neither NULL nor 0 nor false nor empty"
-	return f
+	return failure.New(failure.Unexpected, "the query returns %s", found).
+		WithHint("it is ready when the first column of the first row is neither NULL nor 0 nor false nor empty")
 }
 
 // truthy reports whether a value of SQL, as text, is true: anything but false, 0 (of any type, including a bit) and the

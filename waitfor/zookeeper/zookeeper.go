@@ -115,15 +115,14 @@ func (c check) judge(answer string) error {
 	if !ended {
 		return c.Kind.OtherProtocol()
 	}
-	f := failure.New(failure.Unexpected, "the server's mode is %s", wire.Quote(mode)) // read-only
-	f.Hint = "does the ensemble have a quorum? more than half of its servers must be running, and reach each other"
-	return f
+	// The mode is read-only.
+	return failure.New(failure.Unexpected, "the server's mode is %s", wire.Quote(mode)).
+		WithHint("does the ensemble have a quorum? more than half of its servers must be running, and reach each other")
 }
 
 func notServing() error {
-	f := failure.New(failure.Unexpected, "this ZooKeeper instance is not currently serving requests")
-	f.Hint = "it is starting, or has no quorum: more than half of the ensemble's servers must be running, and reach each other"
-	return f
+	return failure.New(failure.Unexpected, "this ZooKeeper instance is not currently serving requests").
+		WithHint("it is starting, or has no quorum: more than half of the ensemble's servers must be running, and reach each other")
 }
 
 // session opens a client session, and closes it.
@@ -144,9 +143,7 @@ func (c check) session(ctx context.Context, addr string) error {
 	case err != nil:
 		return err
 	case !granted:
-		f := failure.New(failure.Unexpected, "the server does not grant a session")
-		f.Hint = "look at its log"
-		return f
+		return failure.New(failure.Unexpected, "the server does not grant a session").WithHint("look at its log")
 	}
 	if _, err := conn.Write(framed(closeRequest())); err == nil {
 		c.frame(conn) // wait for the answer, so that the server does not log a lost client

@@ -16,9 +16,8 @@ func (a Answer) Serving() error {
 		return err
 	}
 	if status != servingStatus {
-		f := failure.New(failure.Unexpected, "the service reports %s", statusName(status))
-		f.Hint = "the server is running but reports that it is not ready: look at its log"
-		return f
+		return failure.New(failure.Unexpected, "the service reports %s", statusName(status)).
+			WithHint("the server is running but reports that it is not ready: look at its log")
 	}
 	return nil
 }
@@ -49,15 +48,13 @@ func Failure(status string) error {
 	case "0":
 		return nil
 	case "5":
-		f := failure.New(failure.Unexpected, "the server does not know the service (NOT_FOUND)")
-		f.Hint = "is the service's name right? without a name, the target is the whole server"
-		return f
+		return failure.New(failure.Unexpected, "the server does not know the service (NOT_FOUND)").
+			WithHint("is the service's name right? without a name, the target is the whole server")
 	case "7", "16":
 		return failure.New(failure.Authentication, "the server refuses to report its health (gRPC status %s)", status)
 	case "12":
-		f := failure.New(failure.Unexpected, "the server has no health service (UNIMPLEMENTED)")
-		f.Hint = "register grpc.health.v1.Health in the server, or wait for its port with tcp://"
-		return f
+		return failure.New(failure.Unexpected, "the server has no health service (UNIMPLEMENTED)").
+			WithHint("register grpc.health.v1.Health in the server, or wait for its port with tcp://")
 	case "14":
 		return failure.New(failure.Unexpected, "the server is unavailable (UNAVAILABLE)")
 	case "":

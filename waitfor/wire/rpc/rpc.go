@@ -60,9 +60,7 @@ func (g Client) Call(ctx context.Context, addr, method string, message []byte, h
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/grpc") {
-		f := failure.New(failure.Unexpected, "the answer is not gRPC but HTTP with status %d", resp.StatusCode)
-		f.Hint = "is it the gRPC port?"
-		return Answer{}, f
+		return Answer{}, failure.New(failure.Unexpected, "the answer is not gRPC but HTTP with status %d", resp.StatusCode).WithHint("is it the gRPC port?")
 	}
 	frame, err := io.ReadAll(io.LimitReader(resp.Body, wire.ConversationLimit))
 	if err != nil {

@@ -123,9 +123,7 @@ func (s *Client) Final(serverFirst string) (string, error) {
 }
 
 func unexpected(format string, args ...any) error {
-	f := failure.New(failure.Unexpected, format, args...)
-	f.Hint = "is this the intended server, or an impostor?"
-	return f
+	return failure.New(failure.Unexpected, format, args...).WithHint("is this the intended server, or an impostor?")
 }
 
 // Verify reads the server's last message, which proves that the server knows the password, too, or says why the login
@@ -136,13 +134,10 @@ func (s *Client) Verify(serverFinal string) error {
 	signature, err := base64.StdEncoding.DecodeString(value)
 	switch {
 	case name == "e":
-		f := failure.New(failure.Authentication, "login failed: %s", wire.Quote(value, s.password))
-		f.Hint = "are user and password right?"
-		return f
+		return failure.New(failure.Authentication, "login failed: %s", wire.Quote(value, s.password)).WithHint("are user and password right?")
 	case name != "v" || err != nil || s.signature == nil || !hmac.Equal(signature, s.signature):
-		f := failure.New(failure.Authentication, "the server did not prove that it knows the password")
-		f.Hint = "is this the intended server, or an impostor?"
-		return f
+		return failure.New(failure.Authentication, "the server did not prove that it knows the password").
+			WithHint("is this the intended server, or an impostor?")
 	}
 	return nil
 }
