@@ -11,7 +11,6 @@ type (
 	Setting  = target.Setting
 	Settings = target.Settings
 	Check    = target.Check
-	Watcher  = target.Watcher
 	Options  = target.Options
 )
 

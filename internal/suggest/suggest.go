@@ -24,6 +24,14 @@ func Closest(name string, known []string) string {
 	return best
 }
 
+// Question returns "did you mean NAME? " with the closest of the known names, which prefix precedes, or "".
+func Question(name string, known []string, prefix string) string {
+	if meant := Closest(name, known); meant != "" {
+		return "did you mean " + prefix + meant + "? "
+	}
+	return ""
+}
+
 // slips counts the characters to leave out, to add, to replace or to swap with
 // the next to turn a into b (the optimal string alignment distance).
 func slips(a, b string) int {

@@ -26,6 +26,15 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
+// Each returns the text of each item of a list.
+func Each[T any](list []T, text func(T) string) []string {
+	texts := make([]string, len(list))
+	for i, item := range list {
+		texts[i] = text(item)
+	}
+	return texts
+}
+
 // MaxNamed is how many items a message lists; it counts the rest.
 const MaxNamed = 8
 

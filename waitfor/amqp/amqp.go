@@ -27,6 +27,9 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "AMQP 0-9-1",
 	Hosts:    true,
+	Port:     "5672",
+	TLSPort:  "5671",
+	Secure:   "amqps",
 	Parse:    parse,
 }
 
@@ -40,16 +43,11 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	port, encrypted := "5672", t.Scheme == "amqps" || t.Settings.On("tls")
-	if encrypted {
-		port = "5671"
-	}
-	s, err := wire.NewServer(t, port)
+	s, err := wire.NewServer(t)
 	if err != nil {
 		return nil, err
 	}
 	c := check{Server: s}
-	c.Encrypted = encrypted
 	for _, name := range slices.Concat(t.Settings["queue"], t.Settings["exchange"]) {
 		if len(name) > maxShort {
 			return nil, fmt.Errorf("queue, exchange: a name has at most %d bytes", maxShort)

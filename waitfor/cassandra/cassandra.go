@@ -26,6 +26,7 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "Cassandra's native protocol",
 	Hosts:    true,
+	Port:     "9042",
 	Parse:    parse,
 }
 
@@ -39,7 +40,7 @@ func parse(t *target.Target) (target.Check, error) {
 	if t.Settings.On("keyspace") && strings.Trim(t.URL.Path, "/") != "" {
 		return nil, errors.New("keyspace: the path of the target already names one")
 	}
-	s, err := wire.NewServer(t, "9042")
+	s, err := wire.NewServer(t)
 	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("ssl", "tls"))
 	return check{s}, err
 }

@@ -31,6 +31,8 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "that of ClickHouse",
 	Hosts:    true,
+	Port:     "8123",
+	TLSPort:  "8443",
 	Parse:    parse,
 }
 
@@ -41,15 +43,11 @@ var Kind = target.Kind{
 type check struct{ httpapi.Server }
 
 func parse(t *target.Target) (target.Check, error) {
-	port := "8123"
-	if t.Settings.On("tls") {
-		port = "8443"
-	}
-	s, err := httpapi.New(t, port)
+	s, err := wire.NewServer(t)
 	if err != nil {
 		return nil, err
 	}
-	c := check{s}
+	c := check{httpapi.New(s)}
 	if strings.EqualFold(t.URL.Param("sslmode"), "none") { // of the JDBC driver
 		c.TLS.Insecure, c.Client.TLS.Insecure = true, true
 	}
@@ -137,10 +135,7 @@ func (c check) who() (w login, err error) {
 	if u.User == nil && query.Get("username") != "" {
 		w.user = query.Get("username")
 	}
-	w.database = strings.Trim(u.Path, "/")
-	if w.database == "" {
-		w.database = query.Get("database")
-	}
+	w.database = cmp.Or(strings.Trim(u.Path, "/"), query.Get("database"))
 	return w, nil
 }
 

@@ -33,7 +33,7 @@ var Kind = target.Kind{
 	Usage:   "dns:NAME",
 	Ready:   "the name has an address, or records of the type asked for",
 	Settings: []target.Setting{
-		{Name: "type", Value: "LIST", Usage: "record types, any of which is enough: " + strings.Join(typeNames, ", ") + " (default A,AAAA)"},
+		{Name: "type", Value: "LIST", Usage: "record types, any of which is enough: " + strings.Join(typeNames, ", ") + " (default A,AAAA)", Excludes: []string{"family"}},
 		{Name: "family", Value: "4|6|both", Usage: "addresses of that family, or of both"},
 		{Name: "min-records", Value: "N", Usage: "at least N records of one type, as a headless Service with N ready Pods has"},
 		{Name: "expect", Value: "VALUE|CIDR|/REGEX/", Usage: "a record has the value, lies in the network, or matches; for SRV and MX the name alone is enough", Multi: true},
@@ -173,10 +173,7 @@ func nameOf(t *target.Target) (string, error) {
 }
 
 func (c *check) parseTypes(s target.Settings) error {
-	switch {
-	case s.On("type") && s.On("family"):
-		return errors.New("type and family are mutually exclusive")
-	case s.On("type"):
+	if s.On("type") {
 		for _, name := range strings.Split(s.Get("type"), ",") {
 			name = strings.ToUpper(strings.TrimSpace(name))
 			if !slices.Contains(typeNames, name) {
@@ -271,10 +268,7 @@ func (c *check) Check(ctx context.Context) error {
 
 // values returns the values of an answer's records.
 func values(answer *resolver.Answer) []string {
-	var all []string
-	for _, rr := range answer.Records {
-		all = append(all, recordValue(rr))
-	}
+	all := words.Each(answer.Records, recordValue)
 	slices.Sort(all) // servers rotate their answers; the output must not
 	return slices.Compact(all)
 }

@@ -25,11 +25,12 @@ var Kind = target.Kind{
 	Settings: slices.Concat([]target.Setting{
 		{Name: "status", Value: "STATUS", Usage: "at least green, yellow or red (default yellow)"},
 		{Name: "index", Value: "NAME", Usage: "the index exists; the status is the index's"},
-		{Name: "api-key-file", Value: "FILE", Usage: "file with an API key, encoded as the server returned it"},
+		{Name: "api-key-file", Value: "FILE", Usage: "file with an API key, encoded as the server returned it", Excludes: []string{"token-file"}},
 		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
 	}, wire.ServerSettings),
 	Protocol: "that of Elasticsearch or OpenSearch",
 	Hosts:    true,
+	Port:     "9200",
 	Parse:    parse,
 }
 
@@ -49,18 +50,16 @@ type check struct {
 var clusterStatuses = []string{"green", "yellow", "red"}
 
 func parse(t *target.Target) (target.Check, error) {
-	s, err := httpapi.New(t, "9200")
+	s, err := wire.NewServer(t)
 	if err != nil {
 		return nil, err
 	}
-	c := check{s, strings.ToLower(cmp.Or(t.Settings.Get("status"), "yellow")), t.Settings.Get("index")}
+	c := check{httpapi.New(s), strings.ToLower(cmp.Or(t.Settings.Get("status"), "yellow")), t.Settings.Get("index")}
 	switch {
 	case !slices.Contains(clusterStatuses, c.status):
 		return nil, fmt.Errorf("status: want green, yellow or red")
 	case c.index == "." || c.index == "..":
 		return nil, fmt.Errorf("index: not a valid name of an index")
-	case t.Settings.On("api-key-file") && t.Settings.On("token-file"):
-		return nil, fmt.Errorf("api-key-file and token-file are mutually exclusive")
 	}
 	return c, nil
 }

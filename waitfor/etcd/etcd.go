@@ -26,8 +26,9 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "that of etcd",
 	Hosts:    true,
+	Port:     "2379",
 	Without:  "path",
-	Parse:    parse,
+	Parse:    wire.Parse(func(s wire.Server) target.Check { return check{httpapi.New(s)} }),
 }
 
 // check asks for the health, which every version reports without a login: a member is healthy if there is a leader, if
@@ -37,11 +38,6 @@ var Kind = target.Kind{
 // https://etcd.io/docs/v3.5/op-guide/monitoring/#health-check
 // https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway/
 type check struct{ httpapi.Server }
-
-func parse(t *target.Target) (target.Check, error) {
-	s, err := httpapi.New(t, "2379")
-	return check{s}, err
-}
 
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 

@@ -37,9 +37,9 @@ var Kind = target.Kind{
 		{Name: "method", Value: "METHOD", Usage: "method of the request (default GET, with a body POST)"},
 		{Name: "request-header", Value: "NAME:VALUE", Usage: "header of the request, not secret", Multi: true},
 		{Name: "request-header-file", Value: "FILE", Usage: "file with headers of the request, one per line", Multi: true},
-		{Name: "request-body", Value: "TEXT", Usage: "body of the request"},
+		{Name: "request-body", Value: "TEXT", Usage: "body of the request", Excludes: []string{"request-body-file"}},
 		{Name: "request-body-file", Value: "FILE", Usage: "file with the body of the request"},
-		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token"},
+		{Name: "token-file", Value: "FILE", Usage: "file with a bearer token", Excludes: []string{"user"}},
 		{Name: "no-redirect", Usage: "judge a redirect itself instead of following it"},
 		{Name: "no-proxy", Usage: "connect directly, whatever HTTP_PROXY says"},
 		{Name: "h2c", Usage: "speak HTTP/2 without TLS"},
@@ -59,7 +59,6 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	s := t.Settings
 	if t.URL.Host == "" && t.Socket == "" {
 		return nil, errors.New("host missing, want " + t.Kind.Usage)
 	}
@@ -69,61 +68,77 @@ func parse(t *target.Target) (target.Check, error) {
 		}
 	}
 	c := &check{Target: t, method: http.MethodGet}
-	c.credentials = httpclient.Credentials{
-		Header: http.Header{}, HeaderFiles: s["request-header-file"],
-		User: s.Get("user"), PasswordFile: s.Get("password-file"), TokenFile: s.Get("token-file"),
+	for _, part := range []func() error{c.parseClient, c.parseRequest, c.parseCredentials, c.parseExpectations} {
+		if err := part(); err != nil {
+			return nil, err
+		}
 	}
-	c.client = httpclient.Options{Dial: dial.New(t.Resolver).DialContext, TLS: s.TLS(), NoProxy: s.On("no-proxy"), NoRedirect: s.On("no-redirect")}
-	if t.Socket != "" {
+	return c, nil
+}
+
+// parseClient reads how to connect.
+func (c *check) parseClient() error {
+	s := c.Settings
+	c.client = httpclient.Options{Dial: dial.New(c.Resolver).DialContext, TLS: s.TLS(), NoProxy: s.On("no-proxy"), NoRedirect: s.On("no-redirect")}
+	if c.Socket != "" {
 		c.client.NoProxy = true
-		c.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return wire.DialUnix(ctx, t.Socket) }
+		c.client.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return wire.DialUnix(ctx, c.Socket) }
 	}
 	c.client.Dial = wire.BoundedDial(2*expect.BodyLimit, c.client.Dial) // including headers, however HTTP/2 sends them
 	if s.On("h2c") {
-		if t.Scheme == "https" {
-			return nil, errors.New("h2c is HTTP/2 without TLS: use it with http://")
+		if c.Scheme == "https" {
+			return errors.New("h2c is HTTP/2 without TLS: use it with http://")
 		}
 		c.client.Protocol = httpclient.H2C
 	}
+	return nil
+}
+
+// parseRequest reads the method; the body is read at each attempt.
+func (c *check) parseRequest() error {
+	s := c.Settings
 	if s.On("request-body") || s.On("request-body-file") {
 		c.method = http.MethodPost // as curl does
 	}
 	if s.On("method") {
 		c.method = s.Get("method")
-		if c.method == "" || strings.ContainsAny(c.method, " \t\r\n:/") {
-			return nil, errors.New("method: want one such as HEAD or POST")
-		}
 	}
+	if c.method == "" || strings.ContainsAny(c.method, " \t\r\n:/") {
+		return errors.New("method: want one such as HEAD or POST")
+	}
+	return nil
+}
+
+// parseCredentials reads the headers, and the names of files with credentials.
+func (c *check) parseCredentials() error {
+	s := c.Settings
 	if s.On("user") != s.On("password-file") {
-		return nil, errors.New("user and password-file go together")
+		return errors.New("user and password-file go together")
 	}
-	for what, both := range map[string]bool{
-		"token-file and user":                             s.On("token-file") && s.On("user"),
-		"request-body and request-body-file":              s.On("request-body") && s.On("request-body-file"),
-		"user in the URL and another way to authenticate": t.URL.User != nil && (s.On("token-file") || s.On("user")),
-	} {
-		if both {
-			return nil, errors.New(what + " are mutually exclusive")
-		}
+	if c.URL.User != nil && (s.On("token-file") || s.On("user")) {
+		return errors.New("user in the URL and another way to authenticate are mutually exclusive")
 	}
-	var err error
-	if c.status, err = httpclient.ParseStatuses(cmp.Or(s.Get("status"), "200-399")); err != nil {
-		return nil, fmt.Errorf("status: %w", err)
+	c.credentials = httpclient.Credentials{
+		Header: http.Header{}, HeaderFiles: s["request-header-file"],
+		User: s.Get("user"), PasswordFile: s.Get("password-file"), TokenFile: s.Get("token-file"),
 	}
 	for _, line := range s["request-header"] {
 		if err := httpclient.AddHeader(c.credentials.Header, line); err != nil {
-			return nil, fmt.Errorf("request-header: %w", err)
+			return fmt.Errorf("request-header: %w", err)
 		}
 	}
 	for name := range c.credentials.Header {
 		if httpclient.SecretHeader(name) {
-			return nil, fmt.Errorf("request-header: %s is secret and would show in the Pod's specification: put the line into a file and pass it with request-header-file", name)
+			return fmt.Errorf("request-header: %s is secret and would show in the Pod's specification: put the line into a file and pass it with request-header-file", name)
 		}
 	}
-	return c, c.parseExpectations()
+	return nil
 }
 
-func (c *check) parseExpectations() error {
+func (c *check) parseExpectations() (err error) {
+	if c.status, err = httpclient.ParseStatuses(cmp.Or(c.Settings.Get("status"), "200-399")); err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
 	for _, text := range c.Settings["header"] {
 		name, value, valued := strings.Cut(text, ":")
 		name = strings.TrimSpace(name)

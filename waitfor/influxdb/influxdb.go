@@ -25,7 +25,8 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "that of InfluxDB",
 	Hosts:    true,
-	Parse:    parse,
+	Port:     "8086",
+	Parse:    wire.Parse(func(s wire.Server) target.Check { return check{httpapi.New(s)} }),
 }
 
 // check asks for the health, which version 2, and version 1 since 1.8, report without a login; earlier versions answer
@@ -35,11 +36,6 @@ var Kind = target.Kind{
 // https://docs.influxdata.com/influxdb/v1/tools/api/
 // https://docs.influxdata.com/influxdb3/core/api/
 type check struct{ httpapi.Server }
-
-func parse(t *target.Target) (target.Check, error) {
-	s, err := httpapi.New(t, "8086")
-	return check{s}, err
-}
 
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server.Server, c.ask) }
 

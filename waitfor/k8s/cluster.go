@@ -123,14 +123,8 @@ func (k *cluster) connect() error {
 // config reads the kubeconfig file that was given or that $KUBECONFIG names, as kubectl does, or else, in a Pod, what
 // the kubelet mounts.
 func (k *cluster) config() (*kube.Config, error) {
-	getenv := k.o.Getenv
-	if getenv == nil {
-		getenv = func(string) string { return "" }
-	}
-	file := k.kubeconfig
-	if file == "" {
-		file = getenv("KUBECONFIG")
-	}
+	getenv := target.Env(k.o.Getenv).Get
+	file := cmp.Or(k.kubeconfig, getenv("KUBECONFIG"))
 	if home := getenv("HOME"); file == "" && home != "" && getenv("KUBERNETES_SERVICE_HOST") == "" {
 		file = filepath.Join(home, ".kube", "config")
 		if _, err := os.Stat(file); err != nil {
@@ -191,7 +185,7 @@ func (k *cluster) followKind(checks []*check) {
 	for _, c := range checks {
 		g := group{selector: c.Selector, fields: c.Fields}
 		if resource.Namespaced {
-			g.namespace = c.inNamespace(k.namespace)
+			g.namespace = cmp.Or(c.Namespace, k.namespace)
 		}
 		if c.Name == "" && g.selector == "" && g.fields == "" {
 			g.fields = everything // apart from targets that name objects
@@ -208,13 +202,6 @@ const discoveryPause = 2 * time.Second
 
 // everything stands for the selectors of a target with ?all.
 const everything = "?all"
-
-func (c *check) inNamespace(otherwise string) string {
-	if c.Namespace != "" {
-		return c.Namespace
-	}
-	return otherwise
-}
 
 // followGroup follows the objects of checks of one kind and namespace that name their objects, or have the same
 // selectors.
@@ -384,11 +371,11 @@ func (k *cluster) statusFailure(s *kube.StatusError) error {
 func (k *cluster) forbidden(f *failure.Failure, s *kube.StatusError) {
 	who := accountOf(s.User())
 	f.Class = failure.Authentication
-	if who != (Account{}) {
+	if who != (account{}) {
 		f.Note = "" // it repeats the text
 	}
 	switch {
-	case who.User == "system:anonymous": // a Role for it would let any client in
+	case who.user == "system:anonymous": // a Role for it would let any client in
 		f.Text = "the API server refuses requests without credentials (403 Forbidden, system:anonymous)"
 		f.Hint = "no credentials were sent: does the context of the kubeconfig file have a user, with a token or a certificate?"
 	case s.Verb == "":
@@ -400,43 +387,43 @@ func (k *cluster) forbidden(f *failure.Failure, s *kube.StatusError) {
 	}
 }
 
-// Account is the account that an API server refused.
-type Account struct {
+// account is an account that an API server refused.
+type account struct {
 	namespace, name string // of a service account
-	User            string // of another account
+	user            string // of another account
 }
 
-func (a Account) String() string {
+func (a account) String() string {
 	switch {
 	case a.name != "":
 		return "the service account " + a.namespace + "/" + a.name
-	case a.User != "":
-		return "the user " + failure.Printable(a.User)
+	case a.user != "":
+		return "the user " + failure.Printable(a.user)
 	}
 	return "this account"
 }
 
 // accountOf returns the account of a user name, such as system:serviceaccount:default:myapp.
-func accountOf(user string) Account {
+func accountOf(user string) account {
 	if whole, ok := strings.CutPrefix(user, "system:serviceaccount:"); ok {
 		if namespace, name, ok := strings.Cut(whole, ":"); ok && strings.Trim(namespace+name, forms.NameCharacters) == "" {
-			return Account{namespace: namespace, name: name}
+			return account{namespace: namespace, name: name}
 		}
 	}
-	return Account{User: user}
+	return account{user: user}
 }
 
 // grants returns a hint with the Roles that all targets of the wait need.
-func (k *cluster) grants(who Account) string {
+func (k *cluster) grants(who account) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.grant == "" {
-		var needs []Rule
+		var needs []permission
 		for _, c := range k.checks {
 			needs = append(needs, c.needs(k.namespace)...)
 		}
-		grant := "these objects grant all that this wait needs, for kubectl apply -f -\n" + RbacYAML(mergeRules(needs), who, "", k.namespace)
-		if slices.ContainsFunc(needs, func(r Rule) bool { return r.Comment == guessed }) {
+		grant := "these objects grant all that this wait needs, for kubectl apply -f -\n" + rbacYAML(mergeRules(needs), who, "", k.namespace)
+		if slices.ContainsFunc(needs, func(r permission) bool { return r.Comment == guessed }) {
 			return grant // not kept: the kind is not known yet
 		}
 		k.grant = grant

@@ -51,6 +51,15 @@ func conditionsOf(o kube.Object) []stated {
 	return all
 }
 
+// foundConditions returns the note that lists the names of an object's conditions, or "".
+func foundConditions(o kube.Object) string {
+	names := words.Each(conditionsOf(o), func(c stated) string { return failure.Printable(c.name) })
+	if len(names) == 0 {
+		return ""
+	}
+	return "found " + words.List(names)
+}
+
 // conditionOf returns the condition with the name, in upper or lower case.
 func conditionOf(o kube.Object, name string) stated {
 	for _, c := range conditionsOf(o) {
@@ -67,13 +76,7 @@ func (c condition) check(v view) error {
 	name := failure.Printable(c.name)
 	if s.name == "" {
 		f := v.is(v.describe(), "no condition %s yet", name)
-		var there []string
-		for _, other := range conditionsOf(v.Object) {
-			there = append(there, failure.Printable(other.name))
-		}
-		if len(there) > 0 {
-			f.Note = "found " + words.List(there)
-		}
+		f.Note = foundConditions(v.Object)
 		return f
 	}
 	observed := s.observed

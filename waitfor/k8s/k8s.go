@@ -1,9 +1,10 @@
 // Package k8s waits for Kubernetes objects: that they are ready by the rules of their kind, exist, have a condition or
 // a value, or are gone. The checks of a wait share one list and one watch for each kind and namespace of a cluster.
-// [Rules] and [WriteRBAC] return the permissions that a service account needs for that.
+// [WriteRBAC] prints the permissions that a service account needs for that.
 package k8s
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,8 +49,8 @@ var Kind = target.Kind{
 	Parse:   parse,
 }
 
-// Query identifies the objects that a target means.
-type Query struct {
+// query identifies the objects that a target means.
+type query struct {
 	KindName  string // as written
 	Name      string // of one object; empty with a selector
 	Namespace string // empty: the Pod's
@@ -62,7 +63,7 @@ type Query struct {
 // wait share, has received.
 type check struct {
 	*target.Target
-	Query
+	query
 	resource kube.Resource // valid if lookedUp: known without a request
 	lookedUp bool
 	expect   expectations
@@ -98,10 +99,8 @@ func parse(t *target.Target) (target.Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	if q.Namespace == "" {
-		q.Namespace = t.Settings.Get("namespace")
-	}
-	c := &check{Target: t, Query: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
+	q.Namespace = cmp.Or(q.Namespace, t.Settings.Get("namespace"))
+	c := &check{Target: t, query: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	c.resource, c.lookedUp = kube.Lookup(q.KindName)
 	if c.expect, err = parseExpectations(t.Settings); err != nil {
 		return nil, err
@@ -115,7 +114,7 @@ var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
 const wantTarget = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
 
 // queryOf reads the target. Its errors do not quote text that may be anything.
-func queryOf(t *target.Target) (q Query, err error) {
+func queryOf(t *target.Target) (q query, err error) {
 	if t.URL.Opaque == "" {
 		return q, errors.New(wantTarget + ", without // after the colon")
 	}
@@ -150,7 +149,7 @@ func queryOf(t *target.Target) (q Query, err error) {
 }
 
 // set reads one part of the query, such as selector=app=web.
-func (q *Query) set(part string) error {
+func (q *query) set(part string) error {
 	if part == "" {
 		return nil
 	}
@@ -198,7 +197,7 @@ func show(t *target.Target) string {
 }
 
 // Text returns the query in the syntax of a target, with escaped values.
-func (q Query) Text(escape func(string) string) string {
+func (q query) Text(escape func(string) string) string {
 	s := "k8s:" + q.KindName
 	if q.Name != "" {
 		s += "/" + q.Name
@@ -247,10 +246,10 @@ func parseExpectations(s target.Settings) (e expectations, err error) {
 			return e, fmt.Errorf("%s: want a whole number from 1", number.name)
 		}
 	}
-	if e.ifMissing, err = oneOf(s, "if-missing", "wait", "ok", "fail"); err != nil {
+	if e.ifMissing, err = s.OneOf("if-missing", "wait", "ok", "fail"); err != nil {
 		return e, err
 	}
-	if e.ifFailed, err = oneOf(s, "if-failed", "fail", "wait", "ok", "some"); err != nil {
+	if e.ifFailed, err = s.OneOf("if-failed", "fail", "wait", "ok", "some"); err != nil {
 		return e, err
 	}
 	if node := s.Get("same-node"); node != "" {
@@ -264,15 +263,6 @@ func parseExpectations(s target.Settings) (e expectations, err error) {
 		e.node = [2]string{namespace, pod}
 	}
 	return e, nil
-}
-
-// oneOf returns the value of a setting, which must be one of words, or "" without the setting.
-func oneOf(s target.Settings, name string, words ...string) (string, error) {
-	value := s.Get(name)
-	if !s.On(name) || slices.Contains(words, value) {
-		return value, nil
-	}
-	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(words, ", "))
 }
 
 // settingsOf are the settings that only some kinds of objects have.
@@ -344,7 +334,7 @@ func (c *check) Check(ctx context.Context) error {
 func (c *check) alone(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	one := &check{Target: c.Target, Query: c.Query, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
+	one := &check{Target: c.Target, query: c.query, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
 		wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	s := target.NewShared(target.Options{Getenv: c.Getenv})
 	one.Share(s)
@@ -450,10 +440,7 @@ func (c *check) onNode(ctx context.Context, objects []kube.Object) ([]kube.Objec
 
 // node returns the name of the node of the same-node Pod.
 func (c *check) node(ctx context.Context) (string, error) {
-	namespace, pod := c.expect.node[0], c.expect.node[1]
-	if namespace == "" {
-		namespace = c.cluster.namespace
-	}
+	namespace, pod := cmp.Or(c.expect.node[0], c.cluster.namespace), c.expect.node[1]
 	f := c.follow(kube.Query{Resource: podResource(), Namespace: namespace, Names: []string{pod}, Sparse: true}, pod)
 	if f.Synced(ctx); ctx.Err() != nil {
 		return "", ctx.Err()

@@ -98,13 +98,13 @@ func TestMissingForLong(t *testing.T) {
 
 // TestGrantOfUnknownKind pins that a guessed Role is replaced once the API server has returned the kind.
 func TestGrantOfUnknownKind(t *testing.T) {
-	c := &check{Target: &target.Target{}, Query: Query{KindName: "widget", Name: "w"}}
+	c := &check{Target: &target.Target{}, query: query{KindName: "widget", Name: "w"}}
 	k := &cluster{namespace: "default", checks: []*check{c}}
-	if grant := k.grants(Account{}); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
+	if grant := k.grants(account{}); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
 		t.Errorf("before it is known: %s", grant)
 	}
 	c.source.resource = kube.Resource{Group: "example.org", Version: "v1", Name: "widgets", Kind: "Widget", Namespaced: true}
-	if grant := k.grants(Account{}); !strings.Contains(grant, "apiGroups: [example.org]") || strings.Contains(grant, "a guess") {
+	if grant := k.grants(account{}); !strings.Contains(grant, "apiGroups: [example.org]") || strings.Contains(grant, "a guess") {
 		t.Errorf("when it is known: %s", grant)
 	}
 }

@@ -11,11 +11,12 @@ import (
 
 	"initbox/internal/kube"
 	"initbox/internal/lazy"
+	"initbox/internal/words"
 	"initbox/waitfor/target"
 )
 
-// Rule is a rule of a Role that a wait needs.
-type Rule struct {
+// permission is a rule of a Role that a wait needs.
+type permission struct {
 	Namespace string // of the Role; empty for a ClusterRole
 	Group     string // of the API; empty for the core
 	Resource  string // plural
@@ -29,7 +30,7 @@ var follow = []string{"list", "watch"}
 
 // needs returns the rules that the target needs; namespace is for a target that names none. It guesses the resource of
 // a kind that only the API server knows.
-func (c *check) needs(namespace string) []Rule {
+func (c *check) needs(namespace string) []permission {
 	r, guess := c.resource, ""
 	c.mu.Lock()
 	resolved := c.source.resource
@@ -41,24 +42,24 @@ func (c *check) needs(namespace string) []Rule {
 	default:
 		r, guess = kube.Guess(c.KindName), guessed
 	}
-	n := Rule{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
+	n := permission{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
 	if r.Namespaced {
-		n.Namespace = c.inNamespace(namespace)
+		n.Namespace = cmp.Or(c.Namespace, namespace)
 	}
 	if c.Name != "" {
 		n.Names = []string{c.Name}
 	}
-	needs := []Rule{n}
+	needs := []permission{n}
 	if c.needsSlices(r) { // their names are generated
-		needs = append(needs, Rule{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
+		needs = append(needs, permission{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
 	}
 	if plain := len(c.expect.conditions)+len(c.expect.paths) == 0 && !c.expect.exists && !c.Gone; plain && r.String() == "jobs.batch" && c.expect.ifFailed != "ok" {
-		needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "to report why a Job failed; may be left out"})
+		needs = append(needs, permission{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "to report why a Job failed; may be left out"})
 	}
 	if pod := c.expect.node; pod[1] != "" {
-		needs = append(needs, Rule{Namespace: cmp.Or(pod[0], namespace), Resource: "pods", Names: pod[1:], Verbs: follow})
+		needs = append(needs, permission{Namespace: cmp.Or(pod[0], namespace), Resource: "pods", Names: pod[1:], Verbs: follow})
 		if r.Kind == "DaemonSet" {
-			needs = append(needs, Rule{Namespace: n.Namespace, Resource: "pods", Verbs: follow})
+			needs = append(needs, permission{Namespace: n.Namespace, Resource: "pods", Verbs: follow})
 		}
 	}
 	return needs
@@ -68,10 +69,10 @@ func (c *check) needs(namespace string) []Rule {
 const guessed = "a guess: kubectl api-resources shows the plural, the group, and whether it has a namespace"
 
 // mergeRules merges rules, and sorts them by namespace, group and resource.
-func mergeRules(needs []Rule) []Rule {
-	var rules []Rule
+func mergeRules(needs []permission) []permission {
+	var rules []permission
 	for _, n := range needs {
-		i := slices.IndexFunc(rules, func(r Rule) bool {
+		i := slices.IndexFunc(rules, func(r permission) bool {
 			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && (len(r.Names) == 0) == (len(n.Names) == 0)
 		})
 		if i < 0 {
@@ -88,21 +89,21 @@ func mergeRules(needs []Rule) []Rule {
 		}
 	}
 	// A rule for all objects makes one for names redundant.
-	rules = slices.DeleteFunc(rules, func(n Rule) bool {
-		return len(n.Names) > 0 && slices.ContainsFunc(rules, func(r Rule) bool {
+	rules = slices.DeleteFunc(rules, func(n permission) bool {
+		return len(n.Names) > 0 && slices.ContainsFunc(rules, func(r permission) bool {
 			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && len(r.Names) == 0 && len(r.Verbs) >= len(n.Verbs)
 		})
 	})
-	slices.SortStableFunc(rules, func(a, b Rule) int {
+	slices.SortStableFunc(rules, func(a, b permission) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
 	})
 	return rules
 }
 
-// Rules returns the least permissions for a wait for the checks, sorted by namespace; checks of kinds other than k8s
+// permissions returns the least permissions for a wait for the checks, sorted by namespace; checks of kinds other than k8s
 // need none. The namespace is for targets that name none.
-func Rules(checks []target.Check, namespace string) []Rule {
-	var needs []Rule
+func permissions(checks []target.Check, namespace string) []permission {
+	var needs []permission
 	for _, parsed := range checks {
 		if g, ok := parsed.(interface{ Unwrap() target.Check }); ok { // of #gone
 			parsed = g.Unwrap()
@@ -119,30 +120,30 @@ func Rules(checks []target.Check, namespace string) []Rule {
 // given, by default initbox- and the service account. The namespace is the service account's, and for targets that name
 // none.
 func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespace string) error {
-	rules := Rules(checks, namespace)
+	rules := permissions(checks, namespace)
 	if len(rules) == 0 {
 		return errors.New("none of the targets is of kind k8s: only those need a Role")
 	}
-	_, err := io.WriteString(w, RbacYAML(rules, Account{namespace: namespace, name: serviceAccount}, name, namespace))
+	_, err := io.WriteString(w, rbacYAML(rules, account{namespace: namespace, name: serviceAccount}, name, namespace))
 	return err
 }
 
-// RbacYAML returns the Roles and bindings with the rules for an account, by default the service account default.
-func RbacYAML(rules []Rule, who Account, name, namespace string) string {
-	if who == (Account{}) {
-		who = Account{namespace: namespace, name: "default"}
+// rbacYAML returns the Roles and bindings with the rules for an account, by default the service account default.
+func rbacYAML(rules []permission, who account, name, namespace string) string {
+	if who == (account{}) {
+		who = account{namespace: namespace, name: "default"}
 	}
 	if name == "" { // two accounts in a namespace must not share a Role
 		name = strings.TrimSuffix("initbox-"+who.name, "-")
 	}
 	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", yamlWord(who.name), yamlWord(who.namespace))
-	if who.User != "" {
-		subject = fmt.Sprintf("{kind: User, apiGroup: rbac.authorization.k8s.io, name: %s}", yamlWord(who.User))
+	if who.user != "" {
+		subject = fmt.Sprintf("{kind: User, apiGroup: rbac.authorization.k8s.io, name: %s}", yamlWord(who.user))
 	}
 	var b strings.Builder
 	for len(rules) > 0 {
 		ns := rules[0].Namespace
-		end := slices.IndexFunc(rules, func(r Rule) bool { return r.Namespace != ns })
+		end := slices.IndexFunc(rules, func(r permission) bool { return r.Namespace != ns })
 		if end < 0 {
 			end = len(rules)
 		}
@@ -164,7 +165,7 @@ func RbacYAML(rules []Rule, who Account, name, namespace string) string {
 	return b.String()
 }
 
-func (r Rule) yaml() string {
+func (r permission) yaml() string {
 	names := ""
 	if len(r.Names) > 0 {
 		names = ", resourceNames: " + yamlList(r.Names)
@@ -176,12 +177,8 @@ func (r Rule) yaml() string {
 	return line + "\n"
 }
 
-func yamlList(words []string) string {
-	var quoted []string
-	for _, w := range words {
-		quoted = append(quoted, yamlWord(w))
-	}
-	return "[" + strings.Join(quoted, ", ") + "]"
+func yamlList(list []string) string {
+	return "[" + strings.Join(words.Each(list, yamlWord), ", ") + "]"
 }
 
 var (

@@ -401,12 +401,8 @@ func labelSelector(o kube.Object) string {
 		parts = append(parts, fmt.Sprintf("%s=%v", label, value))
 	}
 	for _, e := range expressions {
-		var values []string
 		list, _ := e.At("values").([]any)
-		for _, value := range list {
-			values = append(values, fmt.Sprint(value))
-		}
-		key, among := text(e, "key"), " ("+strings.Join(values, ",")+")"
+		key, among := text(e, "key"), " ("+strings.Join(words.Each(list, func(v any) string { return fmt.Sprint(v) }), ",")+")"
 		switch text(e, "operator") {
 		case "In":
 			parts = append(parts, key+" in"+among)
@@ -695,10 +691,6 @@ func genericReady(v view) error {
 			return f
 		}
 	}
-	var there []string
-	for _, c := range conditionsOf(v.Object) {
-		there = append(there, failure.Printable(c.name))
-	}
 	for _, name := range []string{"Ready", "Available"} {
 		if conditionOf(v.Object, name).name != "" {
 			return condition{name, "True"}.check(v)
@@ -706,8 +698,6 @@ func genericReady(v view) error {
 	}
 	f := v.is("", "has no condition Ready or Available")
 	f.Hint = "say what ready means: #condition=NAME, #jsonpath={.status.…}=VALUE, or #exists"
-	if len(there) > 0 {
-		f.Note = "found " + words.List(there)
-	}
+	f.Note = foundConditions(v.Object)
 	return f
 }

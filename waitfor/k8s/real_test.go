@@ -39,7 +39,7 @@ func (w *realWait) put(path, object, status string) {
 	}
 }
 
-// grant applies the objects that RbacYAML prints.
+// grant applies the objects that WriteRBAC prints.
 func (w *realWait) grant(text string) {
 	w.t.Helper()
 	for document := range strings.SplitSeq(text, "---\n") {
@@ -128,7 +128,7 @@ func TestReal(t *testing.T) {
 		}
 		checks = append(checks, check)
 	}
-	w.grant(k8s.RbacYAML(k8s.Rules(checks, "shop"), k8s.Account{User: servers.APIUser}, "wait", "shop"))
+	w.grant(k8s.GrantToUser(checks, servers.APIUser, "wait", "shop"))
 	w.says("k8s:job/migrate?namespace=shop: no such Job in namespace shop")
 	w.says("k8s:crd/widgets.example.com?namespace=shop: ready after")
 

@@ -34,6 +34,7 @@ var Kind = target.Kind{
 	}, wire.ServerSettings),
 	Protocol: "Kafka's",
 	Hosts:    true,
+	Port:     "9092",
 	Parse:    parse,
 }
 
@@ -50,7 +51,7 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	s, err := wire.NewServer(t, "9092")
+	s, err := wire.NewServer(t)
 	if err != nil {
 		return nil, err
 	}

@@ -19,19 +19,15 @@ var Kind = target.Kind{
 	Settings: wire.EncryptionSettings,
 	Protocol: "memcached",
 	Hosts:    true,
+	Port:     "11211",
 	Without:  "user path query",
-	Parse:    parse,
+	Parse:    wire.Parse(func(s wire.Server) target.Check { return check{s} }),
 }
 
 // check asks for the version, which is answered without a login.
 //
 // https://github.com/memcached/memcached/blob/master/doc/protocol.txt
 type check struct{ wire.Server }
-
-func parse(t *target.Target) (target.Check, error) {
-	s, err := wire.NewServer(t, "11211")
-	return check{s}, err
-}
 
 func (c check) Check(ctx context.Context) error {
 	return wire.Every(ctx, c.Server, c.ask) // each key is on one of them, so all are needed

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"slices"
 	"strings"
 
 	"initbox/internal/failure"
@@ -27,6 +26,7 @@ var Kind = target.Kind{
 	}, wire.EncryptionSettings...),
 	Protocol: "MongoDB's protocol",
 	Hosts:    true,
+	Port:     "27017",
 	Parse:    parse,
 }
 
@@ -48,7 +48,7 @@ type options struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	s, err := wire.NewServer(t, "27017")
+	s, err := wire.NewServer(t)
 	if err != nil {
 		return nil, err
 	}
@@ -56,12 +56,11 @@ func parse(t *target.Target) (target.Check, error) {
 	if err := c.parameters(); err != nil {
 		return nil, err
 	}
-	if role := t.Settings.Get("role"); role != "" {
-		if !slices.Contains([]string{"primary", "secondary", "any"}, role) {
-			return nil, errors.New("role: want primary, secondary or any")
-		}
-		c.role = role
+	role, err := t.Settings.OneOf("role", "primary", "secondary", "any")
+	if err != nil {
+		return nil, err
 	}
+	c.role = cmp.Or(role, c.role)
 	if t.Scheme == "mongodb+srv" {
 		return c, c.parseSeeds()
 	}
@@ -144,7 +143,7 @@ func (c check) elsewhere(state status, addr string) []string {
 	}
 	var addrs []string
 	for _, name := range names[:min(len(names), members)] {
-		if other, err := wire.JoinHostPort(name, "27017"); err == nil && other != addr && other != state.me {
+		if other, err := wire.JoinHostPort(name, c.Kind.Port); err == nil && other != addr && other != state.me {
 			addrs = append(addrs, other)
 		}
 	}

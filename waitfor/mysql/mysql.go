@@ -24,6 +24,7 @@ var Kind = target.Kind{
 	Settings: slices.Concat(wire.ServerSettings, []target.Setting{wire.QuerySetting}),
 	Protocol: "MySQL",
 	Hosts:    true,
+	Port:     "3306",
 	Parse:    parse,
 }
 
@@ -39,7 +40,7 @@ type check struct {
 
 func parse(t *target.Target) (target.Check, error) {
 	c := check{query: t.Settings.Get("query"), database: cmp.Or(strings.Trim(t.URL.Path, "/"), t.URL.Param("database"))}
-	s, err := wire.NewServer(t, "3306")
+	s, err := wire.NewServer(t)
 	if socket := t.URL.Param("socket", "unix_socket", "localSocket"); socket != "" {
 		if socket, err = t.URL.Value(socket); err == nil && !strings.HasPrefix(socket, "/") {
 			err = errors.New("the path of the socket must be absolute")

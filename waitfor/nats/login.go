@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"encoding/base32"
 	"encoding/base64"
@@ -100,10 +101,7 @@ func (c check) secrets(user string) (token, keys string, err error) {
 // https://docs.nats.io/using-nats/developer/connecting/creds
 func (h *hello) sign(keys, nonce string) error {
 	h.JWT = between(keys, "BEGIN NATS USER JWT")
-	seed := between(keys, "BEGIN USER NKEY SEED")
-	if seed == "" {
-		seed = strings.TrimSpace(keys)
-	}
+	seed := cmp.Or(between(keys, "BEGIN USER NKEY SEED"), strings.TrimSpace(keys))
 	key, public, err := keyOf(seed)
 	if err != nil {
 		return failure.New(failure.Authentication, "the file with the seed: %v", err).

@@ -26,15 +26,16 @@ var Kind = target.Kind{
 	Usage:   "nats://HOST[:PORT][,HOST…]",
 	Ready:   "answers PING; of several hosts, one is enough",
 	Settings: slices.Concat(wire.ServerSettings, []target.Setting{
-		{Name: "token-file", Value: "FILE", Usage: "file with the token"},
-		{Name: "creds-file", Value: "FILE", Usage: "file with the user's JWT and seed"},
-		{Name: "nkey-file", Value: "FILE", Usage: "file with the user's seed"},
+		{Name: "token-file", Value: "FILE", Usage: "file with the token", Excludes: []string{"password-file", "creds-file", "nkey-file"}},
+		{Name: "creds-file", Value: "FILE", Usage: "file with the user's JWT and seed", Excludes: []string{"password-file", "nkey-file"}},
+		{Name: "nkey-file", Value: "FILE", Usage: "file with the user's seed", Excludes: []string{"password-file"}},
 		{Name: "tls-first", Usage: "start with TLS (handshake_first)"},
 		{Name: "jetstream", Usage: "JetStream answers"},
 		{Name: "stream", Value: "NAME", Usage: "JetStream has the stream"},
 	}),
 	Protocol: "NATS",
 	Hosts:    true,
+	Port:     "4222",
 	Without:  "path",
 	Parse:    parse,
 }
@@ -50,7 +51,7 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	s, err := wire.NewServer(t, "4222")
+	s, err := wire.NewServer(t)
 	if err != nil {
 		return nil, err
 	}
@@ -58,15 +59,6 @@ func parse(t *target.Target) (target.Check, error) {
 	c.Encrypted = t.Settings.On("tls-first")
 	if strings.ContainsFunc(c.stream, func(r rune) bool { return r <= ' ' || strings.ContainsRune(".*>/\\\x7f", r) }) {
 		return nil, errors.New("stream: a stream's name cannot contain spaces, dots, slashes, * or >")
-	}
-	given := 0
-	for _, name := range []string{"password-file", "token-file", "creds-file", "nkey-file"} {
-		if t.Settings.On(name) {
-			given++
-		}
-	}
-	if given > 1 {
-		return nil, errors.New("password-file, token-file, creds-file and nkey-file are four ways to log in: choose one")
 	}
 	return c, nil
 }

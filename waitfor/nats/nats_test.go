@@ -98,7 +98,7 @@ func TestParseNATS(t *testing.T) {
 		"nats://app:pw@a:1,nats://app:pw@b:2": "a:1 b:2",
 		"nats://a#stream=x.y":                 "stream: a stream's name",
 		"nats://a#stream=a%0D%0APUB":          "stream: a stream's name",
-		"nats://a#token-file=/a&nkey-file=/b": "four ways to log in",
+		"nats://a#token-file=/a&nkey-file=/b": "are mutually exclusive",
 		"nats://a/x":                          "has a path",
 		"nats://a#token=hUnter2":              "setting 1 after # is unknown",
 	} {

@@ -89,7 +89,7 @@ func TestServer(t *testing.T) {
 func client(t testing.TB, addr string) session {
 	t.Helper()
 	target := kindtest.Target(t, kinds, "nats://"+addr)
-	s, err := wire.NewServer(target, "4222")
+	s, err := wire.NewServer(target)
 	if err != nil {
 		t.Fatal(err)
 	}

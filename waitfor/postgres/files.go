@@ -64,10 +64,7 @@ func (o *options) readService() error {
 	if err != nil {
 		return err
 	}
-	getenv := o.Getenv
-	if getenv == nil {
-		getenv = func(string) string { return "" }
-	}
+	getenv := o.Getenv.Get
 	var files []string
 	switch file = cmp.Or(file, getenv("PGSERVICEFILE")); {
 	case file != "":

@@ -268,7 +268,7 @@ func (o *options) readServers() error {
 		return err
 	}
 	for i, host := range hosts {
-		port := cmp.Or(ports[min(i, len(ports)-1)], "5432")
+		port := cmp.Or(ports[min(i, len(ports)-1)], o.Kind.Port)
 		if strings.HasPrefix(host, "/") {
 			o.servers = append(o.servers, server{path.Join(host, ".s.PGSQL."+port), host})
 			continue
@@ -287,14 +287,6 @@ func (o *options) readServers() error {
 		o.servers = append(o.servers, server{addr, name})
 	}
 	return nil
-}
-
-func (o *options) addrs() []string {
-	var addrs []string
-	for _, s := range o.servers {
-		addrs = append(addrs, s.addr)
-	}
-	return addrs
 }
 
 // host returns the target's name for the server at addr.
@@ -324,12 +316,10 @@ func (o *options) password(addr, host string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if file == "" && o.Getenv != nil {
-		file = o.Getenv("PGPASSFILE")
-	}
+	file = cmp.Or(file, o.Getenv.Get("PGPASSFILE"))
 	meant := file != ""
-	if !meant && o.Getenv != nil && o.Getenv("HOME") != "" {
-		file = path.Join(o.Getenv("HOME"), ".pgpass")
+	if home := o.Getenv.Get("HOME"); !meant && home != "" {
+		file = path.Join(home, ".pgpass")
 	}
 	if file == "" {
 		return "", nil

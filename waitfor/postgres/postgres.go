@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/words"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -25,6 +25,7 @@ var Kind = target.Kind{
 	Settings: slices.Concat(wire.ServerSettings, []target.Setting{wire.QuerySetting}),
 	Protocol: "PostgreSQL",
 	Hosts:    true,
+	Port:     "5432",
 	Parse:    parse,
 }
 
@@ -38,8 +39,8 @@ type check struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	c := check{query: t.Settings.Get("query")}
-	c.Server = wire.Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS()}
+	c := check{Server: wire.Unaddressed(t), query: t.Settings.Get("query")}
+	c.Encrypted = false // sslmode decides
 	if t.URL.Opaque != "" {
 		return nil, errors.New("host missing, want " + t.Kind.Usage)
 	}
@@ -72,7 +73,7 @@ func (c check) Check(ctx context.Context) error {
 		return err
 	}
 	s := c.Server
-	s.Addrs = o.addrs()
+	s.Addrs = words.Each(o.servers, func(s server) string { return s.addr })
 	return wire.Any(ctx, s, func(ctx context.Context, addr string) error { return c.ask(ctx, o, addr) })
 }
 

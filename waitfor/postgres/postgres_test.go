@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/internal/words"
 	"initbox/test/servers"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -120,7 +121,7 @@ func TestService(t *testing.T) {
 			continue
 		}
 		password, _ := o.password(o.servers[0].addr, o.servers[0].host)
-		if got := strings.Join(o.addrs(), ",") + " " + o.user + "@" + o.database + " " + string(o.mode) + " " + password; got != want {
+		if got := strings.Join(words.Each(o.servers, func(s server) string { return s.addr }), ",") + " " + o.user + "@" + o.database + " " + string(o.mode) + " " + password; got != want {
 			t.Errorf("%s: %s, want %s", given, got, want)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/waitfor/expect"
@@ -29,6 +28,7 @@ var Kind = target.Kind{
 	Settings: settings,
 	Protocol: "Redis",
 	Hosts:    true,
+	Port:     "6379",
 	Parse:    parse,
 }
 
@@ -37,7 +37,7 @@ var settings = slices.Concat(wire.ServerSettings, []target.Setting{
 	{Name: "role", Value: "ROLE", Usage: "the server is a master, or a replica whose link to its master is up"},
 	{Name: "cluster", Usage: "the cluster's state is ok"},
 	{Name: "sentinel", Value: "NAME", Usage: "the hosts are sentinels: wait for the master with this name"},
-	{Name: "sentinel-user", Value: "NAME", Usage: "user to log in to the sentinels as, with --sentinel-password-file"},
+	{Name: "sentinel-user", Value: "NAME", Usage: "user to log in to the sentinels as, with --sentinel-password-file", Needs: "sentinel-password-file"},
 	{Name: "sentinel-password-file", Value: "FILE", Usage: "file with the sentinels' password"},
 })
 
@@ -60,10 +60,9 @@ type expectedKey struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	c := check{role: t.Settings.Get("role"), cluster: t.Settings.On("cluster"), sentinel: t.Settings.Get("sentinel")}
+	c := check{Server: wire.Unaddressed(t), role: t.Settings.Get("role"), cluster: t.Settings.On("cluster"), sentinel: t.Settings.Get("sentinel")}
 	base, form, _ := strings.Cut(t.Scheme, "+")
 	path := strings.Trim(t.URL.Path, "/")
-	port := "6379"
 	c.sentinel = cmp.Or(c.sentinel, t.URL.Param("sentinelMasterId", "master_name")) // of lettuce and go-redis, also in redis://
 	if form == "sentinel" && c.sentinel == "" {                                     // redis+sentinel://HOST/NAME[/DATABASE]
 		c.sentinel, path, _ = strings.Cut(path, "/")
@@ -71,19 +70,11 @@ func parse(t *target.Target) (target.Check, error) {
 	if form == "sentinel" && c.sentinel == "" || t.URL.In(c.sentinel) {
 		return nil, errors.New("the name of the master is missing, want " + t.Scheme + "://HOST[:PORT][,HOST…]/NAME[/DATABASE], or the setting sentinel")
 	}
-	if c.sentinel != "" {
-		port = "26379"
-	}
 	socket := t.URL.Param("socket")
 	if form == "socket" {
 		socket, path = t.URL.Host+t.URL.Path, ""
 	}
-	var err error
-	if socket == "" {
-		if c.Server, err = wire.NewServer(t, port); err != nil {
-			return nil, err
-		}
-	} else if c.Server, err = socketOf(t, socket); err != nil {
+	if err := c.addresses(socket); err != nil {
 		return nil, err
 	}
 	if err := c.parameters(base); err != nil {
@@ -94,20 +85,24 @@ func parse(t *target.Target) (target.Check, error) {
 			return nil, errors.New("the database is a number, as in redis://HOST/0")
 		}
 	}
-	err = c.expectations()
+	err := c.expectations()
 	return c, err
 }
 
-// socketOf returns a server behind a Unix socket.
-func socketOf(t *target.Target, path string) (wire.Server, error) {
-	s := wire.Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: t.Settings.On("tls"), Addrs: []string{path}}
+// addresses sets the addresses of the servers or sentinels, or the path of the server's Unix socket.
+func (c *check) addresses(socket string) error {
 	switch {
-	case !strings.HasPrefix(path, "/") || t.URL.In(path):
-		return s, errors.New("the path of the socket must be absolute, as in redis+socket:///run/redis.sock")
-	case t.Settings.On("sentinel"):
-		return s, errors.New("sentinels need hosts, not a socket")
+	case socket == "" && c.sentinel == "":
+		return c.AddHosts(c.Kind.Port)
+	case socket == "":
+		return c.AddHosts("26379")
+	case !strings.HasPrefix(socket, "/") || c.URL.In(socket):
+		return errors.New("the path of the socket must be absolute, as in redis+socket:///run/redis.sock")
+	case c.Settings.On("sentinel"):
+		return errors.New("sentinels need hosts, not a socket")
 	}
-	return s, nil
+	c.Addrs = []string{socket}
+	return nil
 }
 
 // parameters reads the TLS parameters in the URLs of redis-py (ssl_…), go-redis (skip_verify) and others.
@@ -146,10 +141,8 @@ func (c *check) expectations() error {
 		return errors.New("role: sentinels name the master, not replicas")
 	case c.sentinel != "" && c.cluster:
 		return errors.New("cluster and sentinel: a cluster has no sentinels")
-	case c.sentinel == "" && (c.Settings.On("sentinel-user") || c.Settings.On("sentinel-password-file")):
+	case c.sentinel == "" && c.Settings.On("sentinel-password-file"):
 		return errors.New("sentinel-user and sentinel-password-file need sentinels: redis+sentinel://HOST/NAME")
-	case c.Settings.On("sentinel-user") && !c.Settings.On("sentinel-password-file"):
-		return errors.New("sentinel-user needs sentinel-password-file")
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ package target
 import (
 	"slices"
 	"strings"
+
+	"initbox/internal/words"
 )
 
 // A Kind is one kind of target.
@@ -21,9 +23,12 @@ type Kind struct {
 
 	// How the kind's targets differ from a plain URL.
 	Hosts   bool   // the URL may name several hosts, joined by commas
+	Port    string // of hosts without one
+	TLSPort string // the same with the setting tls, or a scheme that means it, if that differs
 	Name    bool   // a name follows the colon, and may contain any character
 	File    bool   // the path is that of a file, and shown whole
 	Filters bool   // settings may contain an @, as in a JSONPath filter
+	Secure  string // the scheme, if any, that means the setting tls
 	Socket  string // the scheme, if any, whose host is the percent-encoded path of a socket
 
 	// Parse returns the check that waits for t. Its errors do not quote anything that may be a password; the caller
@@ -72,9 +77,5 @@ func (l Kinds) Schemes() []string {
 
 // firstSchemes lists the kinds by the first of their schemes.
 func (l Kinds) firstSchemes() string {
-	var names []string
-	for _, k := range l {
-		names = append(names, k.Schemes[0])
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(words.Each(l, func(k *Kind) string { return k.Schemes[0] }), ", ")
 }

@@ -8,16 +8,24 @@ import (
 // Env looks up environment variables; nil has none.
 type Env func(name string) string
 
+// Get returns the value of an environment variable, or "".
+func (getenv Env) Get(name string) string {
+	if getenv == nil {
+		return ""
+	}
+	return getenv(name)
+}
+
 // Variable returns the value of an environment variable, or the content of the file that the variable NAME_FILE names,
 // or "".
 func (getenv Env) Variable(name string) (string, error) {
-	if name == "" || getenv == nil {
+	if name == "" {
 		return "", nil
 	}
-	if value := getenv(name); value != "" {
+	if value := getenv.Get(name); value != "" {
 		return value, nil
 	}
-	if file := getenv(name + "_FILE"); file != "" {
+	if file := getenv.Get(name + "_FILE"); file != "" {
 		return secret.Read(file)
 	}
 	return "", nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"initbox/internal/suggest"
+	"initbox/internal/words"
 )
 
 // Setting is an option of a kind of target: what to expect of the server, or how to ask it. A target has its settings
@@ -17,20 +18,22 @@ type Setting struct {
 	Name  string
 	Value string // placeholder of the value, for the help; empty for a switch
 	Usage string
-	Multi bool   // may be given more than once
-	Needs string // the setting that this one requires; may be empty
+	Multi bool // may be given more than once
+
+	Needs    string   // the setting that this one requires; may be empty
+	Excludes []string // the settings that contradict this one
 }
 
 // Settings are the values by name of setting; a switch that is on has the value "".
 type Settings map[string][]string
 
-// common are the settings that every kind of target takes.
-var common = []Setting{
+// Common are the settings that every kind of target takes.
+var Common = []Setting{
 	{Name: "gone", Usage: "wait until the target no longer answers"},
 }
 
 func (k *Kind) setting(name string) *Setting {
-	for _, list := range [][]Setting{k.Settings, common} {
+	for _, list := range [][]Setting{k.Settings, Common} {
 		if i := slices.IndexFunc(list, func(s Setting) bool { return s.Name == name }); i >= 0 {
 			return &list[i]
 		}
@@ -68,11 +71,7 @@ func parseSettings(fragment string, k *Kind) (Settings, error) {
 
 // Names returns the names of the settings that the kind takes.
 func (k *Kind) Names() []string {
-	var names []string
-	for _, s := range slices.Concat(k.Settings, common) {
-		names = append(names, s.Name)
-	}
-	return names
+	return words.Each(slices.Concat(k.Settings, Common), func(s Setting) string { return s.Name })
 }
 
 // suggest returns the question for the setting that was probably meant. It does not quote name, which may be the end of
@@ -104,7 +103,16 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// Duration returns the value of the setting, a duration or a number of seconds as in the flags, or otherwise.
+// OneOf returns the value of the setting, which must be one of words, or "" without the setting.
+func (s Settings) OneOf(name string, words ...string) (string, error) {
+	value := s.Get(name)
+	if !s.On(name) || slices.Contains(words, value) {
+		return value, nil
+	}
+	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(words, ", "))
+}
+
+// Duration returns the value of the setting, a whole number of seconds or a duration as in Go (1m30s), or otherwise.
 func (s Settings) Duration(name string, otherwise time.Duration) (time.Duration, error) {
 	if !s.On(name) {
 		return otherwise, nil

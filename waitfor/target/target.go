@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -315,11 +316,17 @@ const OtherPortHint = "is it the right port, and does the server expect TLS on i
 // ErrNotThere is the cause of a [failure.Missing] failure of the target itself.
 var ErrNotThere = errors.New("not there")
 
-// consistent refuses a setting without the one that it requires.
+// consistent refuses a setting without the one that it requires, or with one that contradicts it.
 func (t *Target) consistent() error {
 	for _, s := range t.Kind.Settings {
-		if s.Needs != "" && t.Settings.On(s.Name) && !t.Settings.On(s.Needs) {
+		if !t.Settings.On(s.Name) {
+			continue
+		}
+		if s.Needs != "" && !t.Settings.On(s.Needs) {
 			return fmt.Errorf("%s needs %s", s.Name, s.Needs)
+		}
+		if i := slices.IndexFunc(s.Excludes, t.Settings.On); i >= 0 {
+			return fmt.Errorf("%s and %s are mutually exclusive", s.Name, s.Excludes[i])
 		}
 	}
 	return nil

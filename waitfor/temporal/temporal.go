@@ -29,8 +29,9 @@ var Kind = target.Kind{
 	}, wire.EncryptionSettings),
 	Protocol: "that of Temporal",
 	Hosts:    true,
+	Port:     "7233",
 	Without:  "user path",
-	Parse:    parse,
+	Parse:    wire.Parse(newCheck),
 }
 
 // check asks the health service, without a login, or calls one method of the WorkflowService, which also shows that the
@@ -45,13 +46,10 @@ type check struct {
 
 const workflowService = "temporal.api.workflowservice.v1.WorkflowService"
 
-func parse(t *target.Target) (target.Check, error) {
-	s, err := wire.NewServer(t, "7233")
-	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("tls"))
-	return check{
-		s, rpc.New(s.Dialer, s.TLS, s.Encrypted),
-		cmp.Or(t.Settings.Get("namespace"), t.URL.Param("namespace")), t.Settings.Get("task-queue"),
-	}, err
+func newCheck(s wire.Server) target.Check {
+	s.Encrypted = s.Encrypted || forms.Yes(s.URL.Param("tls"))
+	namespace := cmp.Or(s.Settings.Get("namespace"), s.URL.Param("namespace"))
+	return check{s, rpc.New(s.Dialer, s.TLS, s.Encrypted), namespace, s.Settings.Get("task-queue")}
 }
 
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }

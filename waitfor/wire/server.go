@@ -2,7 +2,7 @@
 // [Server], the [Conversation] with one of its addresses, which bounds what is read, the [QueryAnswer], and [Quote],
 // which hides secrets in a server's messages.
 //
-//	s, err := wire.NewServer(t, "6379") // the default port
+//	s, err := wire.NewServer(t)
 //	err = wire.Any(ctx, s, func(ctx context.Context, addr string) error {
 //		c, err := wire.Connect(ctx, s, addr)
 //		if err != nil {
@@ -54,20 +54,42 @@ var LoginSettings = []target.Setting{
 // EncryptionSettings are the settings of every kind of server whose protocol runs with TLS or without.
 var EncryptionSettings = append([]target.Setting{{Name: "tls", Usage: "speak TLS"}}, target.TLSSettings...)
 
-// NewServer returns the server of a target. The port is that of hosts without one.
-func NewServer(t *target.Target, port string) (Server, error) {
-	s := Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: t.Settings.On("tls")}
-	for _, host := range t.Hosts {
+// Parse returns the [target.Kind.Parse] of a kind whose check has nothing to parse but the server.
+func Parse(check func(Server) target.Check) func(*target.Target) (target.Check, error) {
+	return func(t *target.Target) (target.Check, error) {
+		s, err := NewServer(t)
+		return check(s), err
+	}
+}
+
+// NewServer returns the server of a target.
+func NewServer(t *target.Target) (Server, error) {
+	s, port := Unaddressed(t), t.Kind.Port
+	if s.Encrypted {
+		port = cmp.Or(t.Kind.TLSPort, port)
+	}
+	return s, s.AddHosts(port)
+}
+
+// Unaddressed returns the server of a target without its addresses.
+func Unaddressed(t *target.Target) Server {
+	encrypted := t.Settings.On("tls") || t.Scheme == t.Kind.Secure
+	return Server{Target: t, Dialer: dial.New(t.Resolver), TLS: t.Settings.TLS(), Encrypted: encrypted}
+}
+
+// AddHosts adds the addresses of the target's hosts. The port is that of hosts without one.
+func (s *Server) AddHosts(port string) error {
+	for _, host := range s.Hosts {
 		addr, err := JoinHostPort(host, port)
 		if err != nil {
-			return s, err
+			return err
 		}
 		s.Addrs = append(s.Addrs, addr)
 	}
 	if len(s.Addrs) == 0 {
-		return s, fmt.Errorf("host missing, want %s", t.Kind.Usage)
+		return fmt.Errorf("host missing, want %s", s.Kind.Usage)
 	}
-	return s, nil
+	return nil
 }
 
 // Certificates sets the certificate files, unless the settings name them, from query parameters with the names that the

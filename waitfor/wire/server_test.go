@@ -16,7 +16,7 @@ import (
 )
 
 // kinds has one kind, of servers with a login.
-var kinds = target.Kinds{{Schemes: []string{"memcached"}, Usage: "memcached://HOST[:PORT][,HOST…]", Settings: ServerSettings, Hosts: true}}
+var kinds = target.Kinds{{Schemes: []string{"memcached"}, Usage: "memcached://HOST[:PORT][,HOST…]", Settings: ServerSettings, Hosts: true, Port: "11211"}}
 
 // hang reads until the client gives up.
 func hang(c net.Conn) { io.Copy(io.Discard, c) }
@@ -27,7 +27,7 @@ func testServer(t testing.TB, text string) Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewServer(parsed, "11211")
+	s, err := NewServer(parsed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestServerAddresses(t *testing.T) {
 		got := ""
 		var s Server
 		if err == nil {
-			s, err = NewServer(parsed, "11211")
+			s, err = NewServer(parsed)
 		}
 		if err == nil {
 			got = strings.Join(s.Addrs, " ")

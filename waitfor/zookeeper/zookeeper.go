@@ -23,8 +23,9 @@ var Kind = target.Kind{
 	Settings: wire.EncryptionSettings,
 	Protocol: "ZooKeeper",
 	Hosts:    true,
-	Without:  "user query",
-	Parse:    parse,
+	Port:     "2181",
+	Without:  "user query", // but not path: clients' connection strings have one, which the waiting application may create
+	Parse:    wire.Parse(func(s wire.Server) target.Check { return check{s} }),
 }
 
 // check asks for the server's mode by srvr, the only four-letter command allowed by default since 3.5. Where it is
@@ -32,13 +33,6 @@ var Kind = target.Kind{
 //
 // https://zookeeper.apache.org/doc/current/zookeeperAdmin.html#sc_4lw
 type check struct{ wire.Server }
-
-// parse accepts a path, since clients' connection strings have one, and ignores it: the waiting application may create
-// it.
-func parse(t *target.Target) (target.Check, error) {
-	s, err := wire.NewServer(t, "2181")
-	return check{s}, err
-}
 
 func (c check) Check(ctx context.Context) error { return wire.Any(ctx, c.Server, c.ask) }
 

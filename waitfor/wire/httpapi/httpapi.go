@@ -29,12 +29,11 @@ type Server struct {
 	Client httpclient.Options
 }
 
-// New returns the server of a target. The port is that of hosts without one.
-func New(t *target.Target, port string) (Server, error) {
-	s, err := wire.NewServer(t, port)
-	s.Encrypted = s.Encrypted || forms.Yes(t.URL.Param("tls", "ssl", "secure", "use_ssl"))
-	s.TLS.Insecure = s.TLS.Insecure || forms.Yes(t.URL.Param("skip_verify", "insecure")) || forms.No(t.URL.Param("verify_certs"))
-	return Server{s, httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, s.Dialer.DialContext), TLS: s.TLS, NoProxy: true, NoRedirect: true}}, err
+// New returns the client of a server. It also reads the TLS parameters of other clients' URLs.
+func New(s wire.Server) Server {
+	s.Encrypted = s.Encrypted || forms.Yes(s.URL.Param("tls", "ssl", "secure", "use_ssl"))
+	s.TLS.Insecure = s.TLS.Insecure || forms.Yes(s.URL.Param("skip_verify", "insecure")) || forms.No(s.URL.Param("verify_certs"))
+	return Server{s, httpclient.Options{Dial: wire.BoundedDial(wire.ConversationLimit, s.Dialer.DialContext), TLS: s.TLS, NoProxy: true, NoRedirect: true}}
 }
 
 // A Call is one request to a [Server].
