@@ -24,6 +24,7 @@ import (
 	"initbox/cmd/duration"
 	"initbox/internal/failure"
 	"initbox/internal/suggest"
+	"initbox/internal/words"
 )
 
 // subcommands lists all subcommands, in the order of the help. A new one needs a line here and a file.
@@ -226,16 +227,14 @@ func setUp(app *cli.App) {
 	}
 }
 
+// commandNames returns the names of the subcommands.
+func commandNames(app *cli.App) []string {
+	return words.Each(app.Commands, func(cmd *cli.Command) string { return cmd.Name })
+}
+
 func noSuchCommand(c *cli.Context) error {
-	hint := "run initbox --help for the list"
-	var known []string
-	for _, cmd := range c.App.Commands {
-		known = append(known, cmd.Name)
-	}
-	if name := suggest.Closest(c.Args().First(), known); name != "" {
-		hint = "did you mean " + name + "? " + hint
-	}
-	return usagef("no such subcommand: %s", c.Args().First()).hint(hint)
+	name := c.Args().First()
+	return usagef("no such subcommand: %s", name).hint(suggest.Question(name, commandNames(c.App), "") + "run initbox --help for the list")
 }
 
 // stopped is the cause of a context ended by a signal.

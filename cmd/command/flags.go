@@ -14,9 +14,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/cmd/duration"
+	"initbox/internal/httpclient"
+	"initbox/internal/lazy"
 	"initbox/internal/podinfo"
 	"initbox/internal/resolver"
 	"initbox/internal/tlsconfig"
+	"initbox/internal/words"
 	"initbox/render"
 	"initbox/waitfor"
 )
@@ -264,11 +267,7 @@ func kindsTaking(kinds []*waitfor.Kind) map[string]takers {
 
 // names returns the kinds by their first schemes.
 func (ts takers) names() []string {
-	var names []string
-	for _, k := range ts {
-		names = append(names, k.Schemes[0])
-	}
-	return names
+	return words.Each(ts, func(k *waitfor.Kind) string { return k.Schemes[0] })
 }
 
 // usage returns what the setting means or, if that differs, what it means for each kind.
@@ -331,6 +330,57 @@ func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 		return nil, usagef("--%s applies to none of the targets: it is for %s targets", unused[0], schemes)
 	}
 	return checks, nil
+}
+
+// given returns which of the flags are given, with their dashes.
+func given(c *cli.Context, names ...string) (given []string) {
+	for _, name := range names {
+		if c.IsSet(name) {
+			given = append(given, "--"+name)
+		}
+	}
+	return given
+}
+
+// needs refuses the first flag of a pair without the second.
+func needs(c *cli.Context, pairs [][2]string) error {
+	for _, p := range pairs {
+		if c.IsSet(p[0]) && !c.IsSet(p[1]) {
+			return usagef("--%s needs --%s", p[0], p[1])
+		}
+	}
+	return nil
+}
+
+// unreplaced refuses a text with a $(NAME), which the kubelet replaces in args only if the container has the variable.
+func unreplaced(what, text string) error {
+	if name := variableReference().FindStringSubmatch(text); name != nil {
+		return usagef("%s contains $(%s), which Kubernetes did not replace: the container has no such variable", what, name[1]).
+			hint("set it in the container's env; the variables of a Service are set only if it existed before the Pod, in the same namespace")
+	}
+	return nil
+}
+
+var variableReference = lazy.Regexp(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+
+// credentialFlags are the credentials for an HTTP server.
+type credentialFlags struct {
+	httpclient.Credentials
+	headerFiles cli.StringSlice
+}
+
+func (f *credentialFlags) flags(category string) []cli.Flag {
+	return []cli.Flag{
+		textFlag("user", "`NAME` to log in as, with --password-file; a server that takes tokens accepts any name, or expects a fixed one", category, &f.User),
+		textFlag("password-file", "`FILE` with the password, or with an access token", category, &f.PasswordFile),
+		textFlag("token-file", "`FILE` with a bearer token, such as a projected one of the service account", category, &f.TokenFile),
+		textsFlag("header-file", "`FILE` with headers of the request, one per line", category, &f.headerFiles),
+	}
+}
+
+func (f *credentialFlags) value() httpclient.Credentials {
+	f.HeaderFiles = f.headerFiles.Value()
+	return f.Credentials
 }
 
 // tlsFlags returns the flags of a TLS client.

@@ -19,11 +19,9 @@ import (
 	"initbox/clone/worktree"
 	"initbox/cmd/duration"
 	"initbox/cmd/translate"
-	"initbox/internal/httpclient"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/internal/suggest"
-	"initbox/internal/tlsconfig"
 )
 
 // Categories of git-clone's flags.
@@ -115,43 +113,26 @@ func (e *env) gitClone(c *cli.Context, g *gitFlags) error {
 
 // gitFlags are the values of the flags.
 type gitFlags struct {
-	ref                            string
-	depth                          int
-	singleBranch                   bool
-	submodules                     string
-	sparse, sparsePatterns         cli.StringSlice
-	filter                         string
-	lfs                            bool
-	subdir                         string
-	gitDir, mode, owner, link      string
-	groupWrite                     bool
-	signedBy                       cli.StringSlice
-	rejectEscaping                 bool
-	maxSize                        byteCount
-	maxFiles                       int
-	user, passwordFile, tokenFile  string
-	headerFiles                    cli.StringSlice
-	cookieFile, netrc, askpassURL  string
-	appID, appInstallation, appKey string
-	appURL                         string
-	sshKeys                        cli.StringSlice
-	sshPassphrase                  string
-	knownHosts, knownHostKeys      cli.StringSlice
-	sshAcceptNew                   bool
-	tls                            tlsconfig.Options
-	proxy                          string
-	config                         string
-	parallel                       int
-	touch, output                  string
-	watch                          duration.Value
-	startupProbe                   string
-	webhookURL, webhookMethod      string
-	webhookSuccess                 string
-	webhookTimeout                 duration.Value
-	compat                         string
-	retryAuth                      bool
-	attemptTimeout                 duration.Value
-	names                          resolverFlags
+	o                         clone.Options // what flags set directly
+	sparse, sparsePatterns    cli.StringSlice
+	mode, owner               string
+	signedBy                  cli.StringSlice
+	credentials               credentialFlags
+	app                       remote.GitHubApp
+	sshKeys                   cli.StringSlice
+	knownHosts, knownHostKeys cli.StringSlice
+	proxy                     string
+	config                    string
+	parallel                  int
+	touch, output             string
+	watch                     duration.Value
+	startupProbe              string
+	webhookURL, webhookMethod string
+	webhookSuccess            string
+	webhookTimeout            duration.Value
+	compat                    string
+	attemptTimeout            duration.Value
+	names                     resolverFlags
 
 	deadline  *time.Duration // instead of --timeout; nil for that
 	errorFile errorFile
@@ -175,54 +156,50 @@ func (g *gitFlags) flags() []cli.Flag {
 
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
-		onFlag("retry-auth", "also retry what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.retryAuth),
+		onFlag("retry-auth", "also retry what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.o.RetryAuth),
 		durationFlag("attempt-timeout", "give up an attempt after so long without progress, 0 for never", categoryWait, &g.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
 	}, g.names.flags())
 }
 
 // entryFlags returns the flags of one clone, which are keys in --config too.
 func (g *gitFlags) entryFlags() []cli.Flag {
-	g.depth, g.submodules, g.gitDir, g.mode = 1, string(clone.SubmodulesOff), clone.GitKeep, "0755"
+	g.o.Depth, g.o.Submodules, g.o.GitDir, g.mode = 1, clone.SubmodulesOff, clone.GitKeep, "0755"
 	return slices.Concat([]cli.Flag{
-		textFlag("ref", "`REF`: branch, tag, commit, refs/… or a range of versions such as '^1.2' (default the remote's HEAD)", categoryRevision, &g.ref),
-		&cli.IntFlag{Name: "depth", Usage: "`N` commits of history, 0 for all", Category: categoryRevision, Value: g.depth, Destination: &g.depth},
-		onFlag("single-branch", "with --depth 0, only the history of --ref", categoryRevision, &g.singleBranch),
-		textFlag("submodules", "`off|shallow|recursive`: clone submodules too, with recursive also their own", categoryRevision, &g.submodules),
+		textFlag("ref", "`REF`: branch, tag, commit, refs/… or a range of versions such as '^1.2' (default the remote's HEAD)", categoryRevision, &g.o.Ref),
+		&cli.IntFlag{Name: "depth", Usage: "`N` commits of history, 0 for all", Category: categoryRevision, Value: g.o.Depth, Destination: &g.o.Depth},
+		onFlag("single-branch", "with --depth 0, only the history of --ref", categoryRevision, &g.o.SingleBranch),
+		textFlag("submodules", "`off|shallow|recursive`: clone submodules too, with recursive also their own", categoryRevision, (*string)(&g.o.Submodules)),
 		textsFlag("sparse", "`PATH` of a directory to check out, with the files at the top, instead of everything", categoryRevision, &g.sparse),
 		textsFlag("sparse-pattern", "`PATTERN` of files to check out, as in .gitignore", categoryRevision, &g.sparsePatterns),
-		textFlag("filter", "`blob:none`: fetch only the files that are checked out", categoryRevision, &g.filter),
-		onFlag("lfs", "fetch the files that Git LFS stores elsewhere", categoryRevision, &g.lfs),
-		textFlag("subdir", "`PATH` of the directory of the repository whose content becomes DIR; without .git", categoryRevision, &g.subdir),
+		textFlag("filter", "`blob:none`: fetch only the files that are checked out", categoryRevision, &g.o.Filter),
+		onFlag("lfs", "fetch the files that Git LFS stores elsewhere", categoryRevision, &g.o.LFS),
+		textFlag("subdir", "`PATH` of the directory of the repository whose content becomes DIR; without .git", categoryRevision, &g.o.Subdir),
 
-		textFlag("git-dir", "`keep|remove|PATH`: .git stays in DIR, is left out, or is that directory", categoryPlace, &g.gitDir),
+		textFlag("git-dir", "`keep|remove|PATH`: .git stays in DIR, is left out, or is that directory", categoryPlace, &g.o.GitDir),
 		textFlag("mode", "`MODE` limit of directories and executable files; for other files, without the x", categoryPlace, &g.mode),
-		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.groupWrite),
+		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.o.Access.GroupWrite),
 		textFlag("owner", "`UID[:GID]` of the files; needs the right to change owners", categoryPlace, &g.owner),
-		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.link),
+		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.o.Link),
 
 		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag must be signed by one of them", categoryLimits, &g.signedBy),
-		onFlag("reject-escaping-symlinks", "refuse a tree with symbolic links that lead out of it", categoryLimits, &g.rejectEscaping),
-		&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` limit of all files together, as in 500Mi", Category: categoryLimits, Value: &g.maxSize},
-		&cli.IntFlag{Name: "max-files", Usage: "`N` files at most", Category: categoryLimits, Destination: &g.maxFiles},
-
-		textFlag("user", "`NAME` for basic authentication, with --password-file; servers that take tokens accept any name, or expect a fixed one", categoryCredentials, &g.user),
-		textFlag("password-file", "`FILE` with the password, or with a personal access token", categoryCredentials, &g.passwordFile),
-		textFlag("token-file", "`FILE` with a bearer token", categoryCredentials, &g.tokenFile),
-		textsFlag("header-file", "`FILE` with headers for requests, one per line", categoryCredentials, &g.headerFiles),
-		textFlag("cookie-file", "`FILE` with cookies, as curl writes it", categoryCredentials, &g.cookieFile),
-		textFlag("netrc", "`FILE` with logins by host, also for submodules and LFS on other hosts", categoryCredentials, &g.netrc),
-		textFlag("askpass-url", "`URL` that answers username=… and password=… on two lines", categoryCredentials, &g.askpassURL),
-		textFlag("github-app-id", "`ID` or client ID of a GitHub App, to use a token of its installation", categoryCredentials, &g.appID),
-		textFlag("github-app-installation", "`ID` of the App's installation", categoryCredentials, &g.appInstallation),
-		textFlag("github-app-key-file", "`FILE` with the App's private key", categoryCredentials, &g.appKey),
-		textFlag("github-app-url", "`URL` of the API (default https://api.github.com)", categoryCredentials, &g.appURL),
+		onFlag("reject-escaping-symlinks", "refuse a tree with symbolic links that lead out of it", categoryLimits, &g.o.RejectEscapingSymlinks),
+		&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` limit of all files together, as in 500Mi", Category: categoryLimits, Value: (*byteCount)(&g.o.MaxSize)},
+		&cli.IntFlag{Name: "max-files", Usage: "`N` files at most", Category: categoryLimits, Destination: &g.o.MaxFiles},
+	}, g.credentials.flags(categoryCredentials), []cli.Flag{
+		textFlag("cookie-file", "`FILE` with cookies, as curl writes it", categoryCredentials, &g.o.Remote.HTTP.CookieFile),
+		textFlag("netrc", "`FILE` with logins by host, also for submodules and LFS on other hosts", categoryCredentials, &g.o.Remote.HTTP.Netrc),
+		textFlag("askpass-url", "`URL` that answers username=… and password=… on two lines", categoryCredentials, &g.o.Remote.HTTP.AskpassURL),
+		textFlag("github-app-id", "`ID` or client ID of a GitHub App, to use a token of its installation", categoryCredentials, &g.app.ID),
+		textFlag("github-app-installation", "`ID` of the App's installation", categoryCredentials, &g.app.Installation),
+		textFlag("github-app-key-file", "`FILE` with the App's private key", categoryCredentials, &g.app.KeyFile),
+		textFlag("github-app-url", "`URL` of the API (default https://api.github.com)", categoryCredentials, &g.app.BaseURL),
 
 		textsFlag("ssh-key-file", "`FILE` with a private key", categorySSH, &g.sshKeys),
-		textFlag("ssh-passphrase-file", "`FILE` with the passphrase of the keys", categorySSH, &g.sshPassphrase),
+		textFlag("ssh-passphrase-file", "`FILE` with the passphrase of the keys", categorySSH, &g.o.Remote.SSH.PassphraseFile),
 		textsFlag("known-hosts", "`FILE` with host keys, as ssh-keyscan prints them", categorySSH, &g.knownHosts),
 		textsFlag("known-hosts-key", "`LINE` of such a file, as in 'git.example ssh-ed25519 AAAA…'", categorySSH, &g.knownHostKeys),
-		onFlag("ssh-accept-new", "trust a host whose key is not known, and log its fingerprint", categorySSH, &g.sshAcceptNew),
-	}, tlsFlags(categoryReach, &g.tls), []cli.Flag{
+		onFlag("ssh-accept-new", "trust a host whose key is not known, and log its fingerprint", categorySSH, &g.o.Remote.SSH.AcceptNew),
+	}, tlsFlags(categoryReach, &g.o.Remote.HTTP.TLS), []cli.Flag{
 		textFlag("proxy", "`URL` of an http, https or socks5 proxy, instead of those in HTTPS_PROXY and similar variables", categoryReach, &g.proxy),
 	})
 }
@@ -301,21 +278,11 @@ const defaultGitTimeout = 30 * time.Second
 
 // options returns the options of one clone.
 func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Options, error) {
-	o := clone.Options{
-		URL: url, Dir: dir,
-		Ref: g.ref, Depth: g.depth, SingleBranch: g.singleBranch,
-		Submodules: clone.Submodules(g.submodules),
-		Sparse:     g.sparse.Value(),
-		Filter:     g.filter, LFS: g.lfs,
-		GitDir: g.gitDir, Subdir: g.subdir, Link: g.link,
-		Keys: g.signedBy.Value(), RejectEscapingSymlinks: g.rejectEscaping,
-		MaxSize: int64(g.maxSize), MaxFiles: g.maxFiles,
-		AttemptTimeout: g.attemptTimeout.Duration(),
-		RetryAuth:      g.retryAuth,
-		Seed:           podinfo.Seed(),
-		Log:            e.log,
-		Terminal:       isTerminal(e.stderr),
-	}
+	o := g.o
+	o.URL, o.Dir = url, dir
+	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
+	o.AttemptTimeout, o.Seed = g.attemptTimeout.Duration(), podinfo.Seed()
+	o.Log, o.Terminal = e.log, isTerminal(e.stderr)
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
 		o.Sparse, o.Patterns = patterns, true
 	}
@@ -327,27 +294,17 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 			return o, err
 		}
 	}
-	var err error
-	if o.Access, err = g.access(); err != nil {
+	if err := g.setAccess(&o.Access); err != nil {
 		return o, err
 	}
-	if g.owner != "" {
-		owner, err := parseOwner(g.owner)
-		if err != nil {
-			return o, usagef("--owner %s: %w", g.owner, err)
-		}
-		o.Access.Owner = (*access.Owner)(&owner)
-	}
-	o.Remote, err = g.remote(e)
-	return o, err
+	return o, g.setRemote(e, &o.Remote)
 }
 
 // checkPlaces refuses an invalid URL or directory, before anything is tried.
 func checkPlaces(_ *cli.Context, o clone.Options) error {
 	for what, text := range map[string]string{"the URL": o.URL, "the directory": o.Dir, "--ref": o.Ref} {
-		if name := variableReference().FindStringSubmatch(text); name != nil {
-			return usagef("%s contains $(%s), which Kubernetes did not replace: the container has no such variable", what, name[1]).
-				hint("set it in the container's env")
+		if err := unreplaced(what, text); err != nil {
+			return err
 		}
 	}
 	if _, err := remote.ParseURL(o.URL, os.Getenv); err != nil {
@@ -422,34 +379,23 @@ func checkGitDir(text string) error {
 	if text == clone.GitKeep || text == clone.GitRemove || strings.Contains(text, "/") {
 		return nil
 	}
-	err := usagef("--git-dir: want keep, remove or a directory such as /state/git, got %q", text)
-	if meant := suggest.Closest(text, []string{clone.GitKeep, clone.GitRemove}); meant != "" {
-		return err.hint("did you mean " + meant + "?")
-	}
-	return err
+	return usagef("--git-dir: want keep, remove or a directory such as /state/git, got %q", text).
+		hint(strings.TrimSpace(suggest.Question(text, []string{clone.GitKeep, clone.GitRemove}, "")))
 }
 
 // checkCredentials refuses credentials that exclude each other, or are incomplete.
-func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
-	for _, pair := range [][2]string{
+func (g *gitFlags) checkCredentials(c *cli.Context, o clone.Options) error {
+	if err := needs(c, [][2]string{
 		{"password-file", "user"}, {"user", "password-file"}, {"key-file", "cert-file"}, {"ssh-passphrase-file", "ssh-key-file"},
 		{"github-app-id", "github-app-installation"}, {"github-app-id", "github-app-key-file"},
 		{"github-app-installation", "github-app-id"}, {"github-app-key-file", "github-app-id"}, {"github-app-url", "github-app-id"},
-	} {
-		if c.IsSet(pair[0]) && !c.IsSet(pair[1]) {
-			return usagef("--%s needs --%s", pair[0], pair[1])
-		}
+	}); err != nil {
+		return err
 	}
-	var ways []string
-	for _, way := range []string{"user", "token-file", "askpass-url", "github-app-id"} {
-		if c.IsSet(way) {
-			ways = append(ways, "--"+way)
-		}
-	}
-	if len(ways) > 1 {
+	if ways := given(c, "user", "token-file", "askpass-url", "github-app-id"); len(ways) > 1 {
 		return usagef("%s are mutually exclusive: a request has one Authorization header", strings.Join(ways, " and "))
 	}
-	for flag, text := range map[string]string{"askpass-url": g.askpassURL, "github-app-url": g.appURL} {
+	for flag, text := range map[string]string{"askpass-url": o.Remote.HTTP.AskpassURL, "github-app-url": g.app.BaseURL} {
 		if text == "" {
 			continue
 		}
@@ -460,43 +406,40 @@ func (g *gitFlags) checkCredentials(c *cli.Context, _ clone.Options) error {
 	return nil
 }
 
-// access returns the rights that --mode and --group-write allow.
-func (g *gitFlags) access() (access.Access, error) {
+// setAccess sets the owner, and the rights that --mode allows.
+func (g *gitFlags) setAccess(a *access.Access) error {
 	mode, err := parseMode(g.mode)
 	if err == nil && mode&0o700 != 0o700 {
 		err = errors.New("the owner needs all rights, as in 0750")
 	}
 	if err != nil {
-		return access.Access{}, usagef("--mode %s: %w", g.mode, err)
+		return usagef("--mode %s: %w", g.mode, err)
 	}
-	return access.Access{Umask: 0o777 &^ mode, GroupWrite: g.groupWrite}, nil
+	a.Umask = 0o777 &^ mode
+	if g.owner == "" {
+		return nil
+	}
+	owner, err := parseOwner(g.owner)
+	if err != nil {
+		return usagef("--owner %s: %w", g.owner, err)
+	}
+	a.Owner = (*access.Owner)(&owner)
+	return nil
 }
 
-// remote returns how servers are reached.
-func (g *gitFlags) remote(e *env) (remote.Options, error) {
-	o := remote.Options{
-		HTTP: remote.HTTP{
-			TLS:        g.tls,
-			Who:        httpclient.Credentials{HeaderFiles: g.headerFiles.Value(), User: g.user, PasswordFile: g.passwordFile, TokenFile: g.tokenFile},
-			CookieFile: g.cookieFile, Netrc: g.netrc, AskpassURL: g.askpassURL,
-		},
-		SSH: remote.SSH{
-			KeyFiles: g.sshKeys.Value(), PassphraseFile: g.sshPassphrase,
-			KnownHosts: g.knownHosts.Value(), KnownHostKeys: g.knownHostKeys.Value(), AcceptNew: g.sshAcceptNew,
-		},
-		Getenv: os.Getenv,
-		Stall:  g.attemptTimeout.Duration(),
-		Log:    e.log,
+// setRemote sets how servers are reached.
+func (g *gitFlags) setRemote(e *env, o *remote.Options) (err error) {
+	o.HTTP.Who = g.credentials.value()
+	if g.app.ID != "" {
+		o.HTTP.App = &g.app
 	}
-	if g.appID != "" {
-		o.HTTP.App = &remote.GitHubApp{ID: g.appID, Installation: g.appInstallation, KeyFile: g.appKey, BaseURL: g.appURL}
-	}
-	var err error
+	o.SSH.KeyFiles, o.SSH.KnownHosts, o.SSH.KnownHostKeys = g.sshKeys.Value(), g.knownHosts.Value(), g.knownHostKeys.Value()
+	o.Getenv, o.Stall, o.Log = os.Getenv, g.attemptTimeout.Duration(), e.log
 	if o.Proxy, err = parseProxy(g.proxy); err != nil {
-		return o, err
+		return err
 	}
 	o.Resolver, err = g.names.resolver()
-	return o, err
+	return err
 }
 
 // parseProxy reads --proxy. Its errors do not quote it, since it may hold a password.

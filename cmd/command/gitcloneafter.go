@@ -50,7 +50,7 @@ func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 	if err != nil {
 		return a, usagef("--webhook-url: %w", err)
 	}
-	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout.Duration(), tls: tlsconfig.Options{CAFile: g.tls.CAFile}}
+	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout.Duration(), tls: tlsconfig.Options{CAFile: g.o.Remote.HTTP.TLS.CAFile}}
 	if strings.ContainsAny(a.webhook.method, " \t\r\n:/") {
 		return a, usagef("--webhook-method %s: want a method such as POST or PUT", g.webhookMethod)
 	}
@@ -63,22 +63,19 @@ func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 
 // checkAfter refuses flags that exclude each other or need another one.
 func (g *gitFlags) checkAfter(c *cli.Context) error {
-	for _, flag := range []string{"webhook-method", "webhook-success-status", "webhook-timeout"} {
-		if c.IsSet(flag) && g.webhookURL == "" {
-			return usagef("--%s: only with --webhook-url", flag)
-		}
+	if err := needs(c, [][2]string{
+		{"webhook-method", "webhook-url"}, {"webhook-success-status", "webhook-url"}, {"webhook-timeout", "webhook-url"},
+		{"parallel", "config"}, {"startup-probe", "watch"},
+	}); err != nil {
+		return err
 	}
 	switch {
 	case g.config != "" && g.watch > 0:
 		return usagef("--config and --watch are mutually exclusive").hint("give each repository to watch its own sidecar")
 	case g.config != "" && (g.touch != "" || g.webhookURL != ""):
 		return usagef("--touch and --webhook-url are for one commit, and --config clones several").hint("--output lists what was cloned")
-	case c.IsSet("parallel") && g.config == "":
-		return usagef("--parallel: only with --config")
 	case c.IsSet("parallel") && g.parallel < 1:
 		return usagef("--parallel %d: want a number from 1", g.parallel)
-	case c.IsSet("startup-probe") && g.watch == 0:
-		return usagef("--startup-probe: only with --watch")
 	case c.IsSet("watch") && g.watch < minWatch:
 		return usagef("--watch %v: want at least %v", g.watch, minWatch)
 	}

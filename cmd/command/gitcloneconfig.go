@@ -147,7 +147,8 @@ func parseConfig(data []byte) ([]map[string]configValue, error) {
 
 // entry returns one clone of --config. The flags on the command line hold for keys that it does not have.
 func (g *gitFlags) entry(c *cli.Context, e *env, entry map[string]configValue) (clone.Options, error) {
-	own := &gitFlags{names: g.names, attemptTimeout: g.attemptTimeout, retryAuth: g.retryAuth}
+	own := &gitFlags{names: g.names, attemptTimeout: g.attemptTimeout}
+	own.o.RetryAuth = g.o.RetryAuth
 	flags := own.entryFlags()
 	if err := checkKeys(entry, flags); err != nil {
 		return clone.Options{}, err
@@ -192,10 +193,7 @@ func checkKeys(entry map[string]configValue, flags []cli.Flag) error {
 			continue
 		}
 		err := fmt.Errorf("no such key: %s", strconv.Quote(key))
-		hint := "the keys are url, dir, and the flags of a single clone: see initbox git-clone --help"
-		if meant := suggest.Closest(key, known); meant != "" {
-			hint = "did you mean " + meant + "? " + hint
-		}
+		hint := suggest.Question(key, known, "") + "the keys are url, dir, and the flags of a single clone: see initbox git-clone --help"
 		return configError{entry[key].line, failure.WithHint(err, hint)}
 	}
 	return nil

@@ -63,10 +63,7 @@ Examples:
 
 // linkNames returns the names of the links to make, each once.
 func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
-	var known []string
-	for _, cmd := range app.Commands {
-		known = append(known, cmd.Name)
-	}
+	known := commandNames(app)
 	if all {
 		if len(names) > 0 {
 			return nil, usagef("--all makes all links: give no names with it")
@@ -76,11 +73,7 @@ func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
 	var wanted []string
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			hint := "the subcommands are " + strings.Join(known, ", ")
-			if meant := suggest.Closest(name, known); meant != "" {
-				hint = "did you mean " + meant + "? " + hint
-			}
-			return nil, usagef("no such subcommand: %s", name).hint(hint)
+			return nil, usagef("no such subcommand: %s", name).hint(suggest.Question(name, known, "") + "the subcommands are " + strings.Join(known, ", "))
 		}
 		if !slices.Contains(wanted, name) {
 			wanted = append(wanted, name)

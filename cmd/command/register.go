@@ -19,10 +19,9 @@ import (
 	"initbox/cmd/duration"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
-	"initbox/internal/lazy"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
-	"initbox/internal/tlsconfig"
+	"initbox/internal/words"
 	"initbox/register"
 	"initbox/render"
 	"initbox/render/engine"
@@ -91,29 +90,19 @@ Examples:
 
 // registerFlags are the values of the flags.
 type registerFlags struct {
-	preset, service, id, address, health string
-	port                                 int
-	secure                               bool
-	tags, meta                           cli.StringSlice
-	ttl                                  duration.Value
-
-	method, bodyTemplate, contentType string
-	fields, fieldFiles, json          cli.StringSlice
-
+	o      register.Options // what flags set directly
+	custom register.Custom  // likewise
 	server serverFlags
 
-	success, again, output, extract string
+	tags, meta                cli.StringSlice
+	ttl                       duration.Value
+	bodyTemplate, contentType string
+	fields, fieldFiles, json  cli.StringSlice
+	success, again            string
 
-	state          string
-	idempotencyKey bool
-	checkURL       string
-
-	hold                          bool
-	heartbeat                     duration.Value
-	heartbeatURL, heartbeatMethod string
-	leaveURL, leaveMethod         string
-	leaveTimeout                  duration.Value
-	startupProbe                  string
+	hold                    bool
+	heartbeat, leaveTimeout duration.Value
+	startupProbe            string
 
 	pod podFlags
 	try tryFlags
@@ -122,18 +111,18 @@ type registerFlags struct {
 func (r *registerFlags) flags() []cli.Flag {
 	r.ttl, r.leaveTimeout = duration.Value(30*time.Second), duration.Value(5*time.Second)
 	return slices.Concat([]cli.Flag{
-		textFlag("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.preset),
-		textFlag("service", "`NAME` of the service that the Pod is an instance of", categoryEntry, &r.service),
-		textFlag("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.id),
-		textFlag("address", "`ADDRESS` at which clients reach the instance (default the Pod's IP)", categoryEntry, &r.address),
-		&cli.IntFlag{Name: "port", Usage: "`PORT` at which clients reach the instance", Category: categoryEntry, Destination: &r.port},
-		onFlag("secure", "the port speaks TLS", categoryEntry, &r.secure),
+		textFlag("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.o.Protocol.Preset),
+		textFlag("service", "`NAME` of the service that the Pod is an instance of", categoryEntry, &r.o.Entry.Service),
+		textFlag("id", "`ID` of the instance (default the Pod's name and namespace)", categoryEntry, &r.o.Entry.ID),
+		textFlag("address", "`ADDRESS` at which clients reach the instance (default the Pod's IP)", categoryEntry, &r.o.Entry.Address),
+		&cli.IntFlag{Name: "port", Usage: "`PORT` at which clients reach the instance", Category: categoryEntry, Destination: &r.o.Entry.Port},
+		onFlag("secure", "the port speaks TLS", categoryEntry, &r.o.Entry.Secure),
 		textsFlag("tag", "`TAG` of the instance", categoryEntry, &r.tags),
 		textsFlag("meta", "`KEY=VALUE` of the instance's metadata", categoryEntry, &r.meta),
-		textFlag("health", "`URL|PATH` for the registry's health checks", categoryEntry, &r.health),
+		textFlag("health", "`URL|PATH` for the registry's health checks", categoryEntry, &r.o.Entry.Health),
 		durationFlag("ttl", "with --hold, how long the registry keeps the entry without a heartbeat", categoryEntry, &r.ttl),
 
-		textFlag("method", "`METHOD` of the request (default POST)", categoryRequest, &r.method),
+		textFlag("method", "`METHOD` of the request (default POST)", categoryRequest, &r.custom.Method),
 		textsFlag("field", "`NAME=VALUE`: field of a form", categoryRequest, &r.fields),
 		textsFlag("field-file", "`NAME=FILE`: field of a form, whose value is the secret in FILE", categoryRequest, &r.fieldFiles),
 		textsFlag("json", "`NAME=TEXT|NAME:=JSON`: member of a JSON object; with --preset, of the entry", categoryRequest, &r.json),
@@ -142,19 +131,19 @@ func (r *registerFlags) flags() []cli.Flag {
 	}, r.server.flags(), []cli.Flag{
 		textFlag("success-status", "`LIST` of statuses, besides 2xx, that mean success, as in 409", categoryAnswer, &r.success),
 		textFlag("retry-status", "`LIST` of statuses, besides 408, 425, 429 and 5xx, to retry after, as in 404", categoryAnswer, &r.again),
-		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.output),
-		textFlag("extract", "`POINTER`: keep only this value of the answer, a JSON Pointer as in /id; it is printed if there is no --output", categoryAnswer, &r.extract),
+		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.o.Output),
+		textFlag("extract", "`POINTER`: keep only this value of the answer, a JSON Pointer as in /id; it is printed if there is no --output", categoryAnswer, &r.o.Extract),
 
-		textFlag("state", "`FILE` on a volume that records what was registered, so that a restart checks with the server instead of registering again", categoryOnce, &r.state),
-		onFlag("idempotency-key", "send a header Idempotency-Key, which is the same for the same request", categoryOnce, &r.idempotencyKey),
-		textFlag("check-url", "`URL` to check with GET, without --preset: 2xx means registered, 404 or 410 means not registered", categoryOnce, &r.checkURL),
+		textFlag("state", "`FILE` on a volume that records what was registered, so that a restart checks with the server instead of registering again", categoryOnce, &r.o.State),
+		onFlag("idempotency-key", "send a header Idempotency-Key, which is the same for the same request", categoryOnce, &r.o.IdempotencyKey),
+		textFlag("check-url", "`URL` to check with GET, without --preset: 2xx means registered, 404 or 410 means not registered", categoryOnce, &r.custom.CheckURL),
 
 		onFlag("hold", "keep running as a sidecar: send heartbeats, register again if the server has forgotten the entry, deregister on SIGTERM", categoryHold, &r.hold),
 		durationFlag("heartbeat", "time between heartbeats (default that of the registry; 10s without --preset)", categoryHold, &r.heartbeat),
-		textFlag("heartbeat-url", "`URL` for heartbeats, without --preset (default a GET of --check-url)", categoryHold, &r.heartbeatURL),
-		textFlag("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.heartbeatMethod),
-		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces refer to the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.leaveURL),
-		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.leaveMethod),
+		textFlag("heartbeat-url", "`URL` for heartbeats, without --preset (default a GET of --check-url)", categoryHold, &r.custom.HeartbeatURL),
+		textFlag("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.custom.HeartbeatMethod),
+		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces refer to the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.custom.DeregisterURL),
+		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.custom.DeregisterMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
 		textFlag("startup-probe", "with --hold, `FILE|PORT`: create FILE, or answer at PORT, once registered, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
 	}, r.pod.flags(categoryPod), r.try.flags())
@@ -162,36 +151,27 @@ func (r *registerFlags) flags() []cli.Flag {
 
 // serverFlags say where a server is, and with which credentials to use it.
 type serverFlags struct {
-	url          string
-	header       cli.StringSlice
-	headerFiles  cli.StringSlice
-	user         string
-	passwordFile string
-	tokenFile    string
-	tls          tlsconfig.Options
-	noProxy      bool
+	register.Server
+	header      cli.StringSlice
+	credentials credentialFlags
 }
 
 func (s *serverFlags) flags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
-		textFlag("url", "`URL` of the server; with --preset, of its API, see above", categoryServer, &s.url),
+		textFlag("url", "`URL` of the server; with --preset, of its API, see above", categoryServer, &s.URL),
 		textsFlag("header", "`NAME:VALUE`: header of the request, not secret", categoryServer, &s.header),
-		textsFlag("header-file", "`FILE` with headers of the request, one per line", categoryServer, &s.headerFiles),
-		textFlag("user", "`NAME` for basic authentication or for the registry's own login, with --password-file", categoryServer, &s.user),
-		textFlag("password-file", "`FILE` with the password", categoryServer, &s.passwordFile),
-		textFlag("token-file", "`FILE` with a bearer token, such as a projected one of the service account", categoryServer, &s.tokenFile),
-	}, tlsFlags(categoryServer, &s.tls), []cli.Flag{
-		onFlag("no-proxy", "connect directly, whatever HTTP_PROXY says", categoryServer, &s.noProxy),
+	}, s.credentials.flags(categoryServer), tlsFlags(categoryServer, &s.TLS), []cli.Flag{
+		onFlag("no-proxy", "connect directly, whatever HTTP_PROXY says", categoryServer, &s.NoProxy),
 	})
 }
 
 // server returns what the flags say. A secret on the command line is an error.
 func (s *serverFlags) server() (register.Server, error) {
-	o := register.Server{URL: s.url, TLS: s.tls, NoProxy: s.noProxy}
-	if s.url == "" {
+	o := s.Server
+	if o.URL == "" {
 		return o, usagef("--url is missing").hint("as in: initbox register --url http://registry:8080/register")
 	}
-	if _, err := secret.ParseURL(s.url, os.Getenv); err != nil {
+	if _, err := secret.ParseURL(o.URL, os.Getenv); err != nil {
 		return o, usagef("--url: %w", err)
 	}
 	header := http.Header{}
@@ -205,16 +185,8 @@ func (s *serverFlags) server() (register.Server, error) {
 			return o, usagef("--header: %s is secret and would show in the Pod's specification", name).hint("put the line into a file and give it with --header-file")
 		}
 	}
-	if (s.user == "") != (s.passwordFile == "") {
-		return o, usagef("--user and --password-file go together")
-	}
-	if s.user != "" && s.tokenFile != "" {
-		return o, usagef("--user and --token-file are mutually exclusive")
-	}
-	if s.tls.KeyFile != "" && s.tls.CertFile == "" {
-		return o, usagef("--key-file needs --cert-file")
-	}
-	o.Credentials = httpclient.Credentials{Header: header, HeaderFiles: s.headerFiles.Value(), User: s.user, PasswordFile: s.passwordFile, TokenFile: s.tokenFile}
+	o.Credentials = s.credentials.value()
+	o.Credentials.Header = header
 	return o, nil
 }
 
@@ -244,15 +216,9 @@ func (t *tryFlags) set(o *register.Options, e *env) (err error) {
 
 // options returns what the flags say.
 func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error) {
-	o := register.Options{
-		State: r.state, IdempotencyKey: r.idempotencyKey,
-		Output: r.output, Extract: r.extract,
-		Every: r.heartbeat.Duration(),
-	}
+	o := r.o
+	o.Every = r.heartbeat.Duration()
 	if err := r.check(c); err != nil {
-		return o, err
-	}
-	if err := r.unreplaced(); err != nil {
 		return o, err
 	}
 	var err error
@@ -283,92 +249,114 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	}
 	o.Pod = cmp.Or(pod.UID, pod.Namespace+"/"+pod.Name)
 	r.warn(e, pod)
-	if r.preset != "" {
-		o.Protocol.Preset = r.preset
+	if o.Protocol.Preset != "" {
 		o.Entry, err = r.entry(pod, source)
 		return o, err
 	}
-	o.Protocol.Custom = &register.Custom{
-		Method: cmp.Or(strings.ToUpper(r.method), http.MethodPost), CheckURL: r.checkURL,
-		HeartbeatURL: r.heartbeatURL, HeartbeatMethod: strings.ToUpper(r.heartbeatMethod),
-		DeregisterURL: r.leaveURL, DeregisterMethod: strings.ToUpper(r.leaveMethod),
+	o.Protocol.Custom, o.Entry.ID = &r.custom, pod.Name
+	for _, method := range []*string{&r.custom.Method, &r.custom.HeartbeatMethod, &r.custom.DeregisterMethod} {
+		*method = strings.ToUpper(*method)
 	}
-	o.Entry.ID = pod.Name
-	o.Protocol.Custom.Body, o.Secrets, err = r.body(c.Context, e, pod, source)
+	r.custom.Method = cmp.Or(r.custom.Method, http.MethodPost)
+	r.custom.Body, o.Secrets, err = r.body(c.Context, e, pod, source)
 	return o, err
 }
 
-// check refuses flags that exclude each other, and values that cannot be right.
+// check refuses flags that exclude each other or need another one, and values that cannot be right.
 func (r *registerFlags) check(c *cli.Context) error {
-	given := func(names ...string) (given []string) {
-		for _, name := range names {
-			if c.IsSet(name) {
-				given = append(given, "--"+name)
-			}
-		}
-		return given
-	}
-	if r.preset != "" {
-		p := register.PresetOf(r.preset)
-		if p == nil {
-			var names []string
-			for _, p := range register.Presets() {
-				names = append(names, p.Name)
-			}
-			return usagef("--preset %s: want one of %s", r.preset, strings.Join(names, ", "))
-		}
-		if own := given("method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
-			return usagef("%s: the preset %s sets this itself", strings.Join(own, ", "), r.preset).hint("describe the entry with --service, --id, --address, --port, --tag, --meta and --json")
-		}
-		if c.IsSet("port") && (r.port < 1 || r.port > 65535) {
-			return usagef("--port %d: want a number from 1 to 65535", r.port)
-		}
-		for _, need := range p.Needs {
-			if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
-				return usagef("the preset %s needs --%s", r.preset, need)
-			}
-		}
-	} else if own := given("service", "id", "address", "port", "secure", "tag", "meta", "health", "ttl"); own != nil {
-		return usagef("%s: only with --preset", strings.Join(own, ", ")).hint("without a preset, --field, --json or --body-template say what is sent")
-	}
-	if !r.hold {
-		if own := given("heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "startup-probe", "ttl"); own != nil {
-			return usagef("%s: only with --hold", strings.Join(own, ", "))
-		}
-		if r.leaveURL != "" && r.state == "" {
-			return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
+	for _, check := range []func(*cli.Context) error{r.checkPreset, r.checkHold, r.checkBody, r.checkCredentials, r.checkReplaced} {
+		if err := check(c); err != nil {
+			return err
 		}
 	}
-	if err := checkProbe(r.startupProbe); err != nil {
-		return err
-	}
-	if bodies := given("field", "json", "body-template"); len(bodies) > 1 {
-		return usagef("%s are mutually exclusive", strings.Join(bodies, " and "))
-	}
-	if c.IsSet("content-type") && r.bodyTemplate == "" {
-		return usagef("--content-type: only with --body-template")
-	}
-	if c.IsSet("field-file") && given("json", "body-template") != nil {
-		return usagef("--field-file is for a form, and cannot be combined with --json or --body-template")
-	}
-	for flag, url := range map[string]string{"heartbeat-method": r.heartbeatURL, "deregister-method": r.leaveURL} {
-		if c.IsSet(flag) && url == "" {
-			return usagef("--%s: only with --%s", flag, strings.Replace(flag, "method", "url", 1))
-		}
-	}
-	if r.checkURL != "" && r.state == "" && !r.hold {
-		return usagef("--check-url: only with --state or --hold, since nothing else records what was registered")
-	}
-	for flag, method := range map[string]string{"method": r.method, "heartbeat-method": r.heartbeatMethod, "deregister-method": r.leaveMethod} {
+	for flag, method := range map[string]string{"method": r.custom.Method, "heartbeat-method": r.custom.HeartbeatMethod, "deregister-method": r.custom.DeregisterMethod} {
 		if strings.ContainsAny(method, " \t\r\n:/") {
 			return usagef("--%s %s: want a method such as POST or PUT", flag, method)
 		}
 	}
-	if c.IsSet("heartbeat") && r.heartbeat < minHeartbeat {
+	if r.o.Extract != "" && r.o.Extract[0] != '/' {
+		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.o.Extract)
+	}
+	return nil
+}
+
+// checkPreset refuses flags that are not for the preset, or only for one, and a preset without the flags that it needs.
+func (r *registerFlags) checkPreset(c *cli.Context) error {
+	name := r.o.Protocol.Preset
+	if name == "" {
+		if own := given(c, "service", "id", "address", "port", "secure", "tag", "meta", "health", "ttl"); own != nil {
+			return usagef("%s: only with --preset", strings.Join(own, ", ")).hint("without a preset, --field, --json or --body-template say what is sent")
+		}
+		return nil
+	}
+	p := register.PresetOf(name)
+	if p == nil {
+		return usagef("--preset %s: want one of %s", name, strings.Join(words.Each(register.Presets(), func(p *register.Preset) string { return p.Name }), ", "))
+	}
+	if own := given(c, "method", "field", "field-file", "body-template", "content-type", "check-url", "heartbeat-url", "heartbeat-method", "deregister-url", "deregister-method"); own != nil {
+		return usagef("%s: the preset %s sets this itself", strings.Join(own, ", "), name).hint("describe the entry with --service, --id, --address, --port, --tag, --meta and --json")
+	}
+	if port := r.o.Entry.Port; c.IsSet("port") && (port < 1 || port > 65535) {
+		return usagef("--port %d: want a number from 1 to 65535", port)
+	}
+	for _, need := range p.Needs {
+		if slices.Contains([]string{"service", "port", "health"}, need) && !c.IsSet(need) { // the others come from the downward API
+			return usagef("the preset %s needs --%s", name, need)
+		}
+	}
+	return nil
+}
+
+// checkHold refuses flags for what follows the registration that would have no effect.
+func (r *registerFlags) checkHold(c *cli.Context) error {
+	if own := given(c, "heartbeat", "heartbeat-url", "heartbeat-method", "deregister-timeout", "startup-probe", "ttl"); own != nil && !r.hold {
+		return usagef("%s: only with --hold", strings.Join(own, ", "))
+	}
+	kept := r.hold || r.o.State != ""
+	switch {
+	case r.custom.DeregisterURL != "" && !kept:
+		return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
+	case r.custom.CheckURL != "" && !kept:
+		return usagef("--check-url: only with --state or --hold, since nothing else records what was registered")
+	case c.IsSet("heartbeat") && r.heartbeat < minHeartbeat:
 		return usagef("--heartbeat %v: want at least %v", r.heartbeat, minHeartbeat)
 	}
-	if r.extract != "" && r.extract[0] != '/' {
-		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.extract)
+	if err := needs(c, [][2]string{{"heartbeat-method", "heartbeat-url"}, {"deregister-method", "deregister-url"}}); err != nil {
+		return err
+	}
+	return checkProbe(r.startupProbe)
+}
+
+// checkBody refuses more than one body.
+func (r *registerFlags) checkBody(c *cli.Context) error {
+	if bodies := given(c, "field", "json", "body-template"); len(bodies) > 1 {
+		return usagef("%s are mutually exclusive", strings.Join(bodies, " and "))
+	}
+	if c.IsSet("field-file") && given(c, "json", "body-template") != nil {
+		return usagef("--field-file is for a form, and cannot be combined with --json or --body-template")
+	}
+	return needs(c, [][2]string{{"content-type", "body-template"}})
+}
+
+// checkCredentials refuses credentials that exclude each other, or are incomplete.
+func (r *registerFlags) checkCredentials(c *cli.Context) error {
+	if c.IsSet("user") && c.IsSet("token-file") {
+		return usagef("--user and --token-file are mutually exclusive")
+	}
+	return needs(c, [][2]string{{"user", "password-file"}, {"password-file", "user"}, {"key-file", "cert-file"}})
+}
+
+// checkReplaced refuses $(NAME) in what is sent: every Pod would have that name or address.
+func (r *registerFlags) checkReplaced(c *cli.Context) error {
+	for _, flag := range []string{"service", "id", "address", "health", "tag", "meta", "field", "json", "header", "url", "check-url", "heartbeat-url", "deregister-url"} {
+		for _, value := range append(c.StringSlice(flag), c.String(flag)) {
+			if strings.Contains(value, "@") { // a password may have any characters
+				continue
+			}
+			if err := unreplaced("--"+flag, value); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -378,56 +366,31 @@ const minHeartbeat = duration.Value(100 * time.Millisecond)
 
 // warn logs what may surprise the user.
 func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
-	if p := register.PresetOf(r.preset); p != nil && p.Unheld != "" && !r.hold {
+	if p := register.PresetOf(r.o.Protocol.Preset); p != nil && p.Unheld != "" && !r.hold {
 		e.log.Warn(p.Unheld + ": send some with --hold")
 	}
-	if r.preset != "" && r.id == "" && pod.Namespace == "" {
+	if r.o.Protocol.Preset != "" && r.o.Entry.ID == "" && pod.Namespace == "" {
 		e.log.Warn("the namespace is not known, so a Pod of the same name in another namespace would have the same --id: set $POD_NAMESPACE from the downward API")
 	}
-	if r.idempotencyKey && pod.UID == "" {
+	if r.o.IdempotencyKey && pod.UID == "" {
 		e.log.Warn("the Pod's UID is not known, so the next Pod of the same name would have the same Idempotency-Key: set $POD_UID from the downward API")
 	}
-	if r.hold && r.preset == "" && r.checkURL == "" && r.heartbeatURL == "" && r.leaveURL == "" {
+	if r.hold && r.o.Protocol.Preset == "" && r.custom.CheckURL == "" && r.custom.HeartbeatURL == "" && r.custom.DeregisterURL == "" {
 		e.log.Warn("--hold has nothing to do: give --heartbeat-url or --check-url, and --deregister-url")
 	}
 }
 
-// unreplaced refuses $(NAME), which the kubelet replaces in args only if the container has the variable. If it were sent,
-// every Pod would have that name or address.
-func (r *registerFlags) unreplaced() error {
-	for _, flag := range []struct {
-		name   string
-		values []string
-	}{
-		{"service", []string{r.service}}, {"id", []string{r.id}}, {"address", []string{r.address}}, {"health", []string{r.health}},
-		{"tag", r.tags.Value()}, {"meta", r.meta.Value()}, {"field", r.fields.Value()}, {"json", r.json.Value()}, {"header", r.server.header.Value()},
-		{"url", []string{r.server.url}}, {"check-url", []string{r.checkURL}}, {"heartbeat-url", []string{r.heartbeatURL}}, {"deregister-url", []string{r.leaveURL}},
-	} {
-		for _, value := range flag.values {
-			if name := variableReference().FindStringSubmatch(value); name != nil && !strings.Contains(value, "@") { // a password may have any characters
-				return usagef("--%s contains $(%s), which Kubernetes did not replace: the container has no such variable", flag.name, name[1]).
-					hint("set it in the container's env; the variables of a Service are set only if it existed before the Pod, in the same namespace")
-			}
-		}
-	}
-	return nil
-}
-
-var variableReference = lazy.Regexp(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
-
 // entry returns the entry for a registry with a preset.
 func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.Entry, error) {
-	entry := register.Entry{
-		Service: r.service, ID: r.id, Address: r.address, Port: r.port, Secure: r.secure,
-		Tags: r.tags.Value(), Meta: map[string]string{},
-	}
+	entry := r.o.Entry
+	entry.Tags, entry.Meta = r.tags.Value(), map[string]string{}
 	if entry.ID == "" {
 		entry.ID = pod.Name
 		if pod.Namespace != "" { // Pods of two namespaces may have one name
 			entry.ID += "." + pod.Namespace
 		}
 	}
-	needsAddress := slices.Contains(register.PresetOf(r.preset).Needs, "address") || strings.HasPrefix(r.health, "/")
+	needsAddress := slices.Contains(register.PresetOf(r.o.Protocol.Preset).Needs, "address") || strings.HasPrefix(r.o.Entry.Health, "/")
 	if entry.Address == "" && (needsAddress || len(pod.IPs) > 0) {
 		ip, err := podIP(pod, source, "--address")
 		if err != nil {
@@ -453,18 +416,17 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 			return entry, usagef("--ttl %v: want at least a second", r.ttl)
 		}
 	}
-	entry.Health = r.health
 	if strings.HasPrefix(entry.Health, "/") {
 		if entry.Port == 0 {
-			return entry, usagef("--health %s: a path needs --port; or give a full URL", r.health)
+			return entry, usagef("--health %s: a path needs --port; or give a full URL", r.o.Entry.Health)
 		}
 		entry.Health = entry.URL(entry.Health)
 	}
 	var err error
 	entry.Extra, err = jsonMembers(r.json.Value())
-	for _, name := range register.PresetOf(r.preset).Own {
+	for _, name := range register.PresetOf(r.o.Protocol.Preset).Own {
 		if _, given := entry.Extra[name]; given {
-			return entry, usagef("--json %s: the preset %s identifies the entry by it", name, r.preset).hint("give it with --service, --id, --address or --port, or in the query of --url")
+			return entry, usagef("--json %s: the preset %s identifies the entry by it", name, r.o.Protocol.Preset).hint("give it with --service, --id, --address or --port, or in the query of --url")
 		}
 	}
 	return entry, err
@@ -579,7 +541,7 @@ func jsonMembers(texts []string) (map[string]any, error) {
 
 // print writes the value of --extract, unless it went to a file.
 func (r *registerFlags) print(e *env, result register.Result) error {
-	if r.extract == "" || r.output != "" {
+	if r.o.Extract == "" || r.o.Output != "" {
 		return nil
 	}
 	_, err := fmt.Fprintln(e.stdout, string(result.Answer))

@@ -11,6 +11,7 @@ import (
 
 	"initbox/cmd/duration"
 	"initbox/waitfor"
+	"initbox/waitfor/target"
 )
 
 // Table describes the command line for other programs, such as those that generate completions, schemas or checks.
@@ -66,7 +67,7 @@ type Setting struct {
 
 // newTable describes app, all of whose subcommands are made.
 func newTable(app *cli.App) Table {
-	t := Table{Version: app.Version, Settings: []Setting{{Name: "gone", Usage: "wait until the target no longer answers"}}}
+	t := Table{Version: app.Version, Settings: describeSettings(target.Common)}
 	for _, cmd := range app.Commands {
 		s := Subcommand{Name: cmd.Name, Usage: cmd.Usage, Arguments: cmd.ArgsUsage, Flags: []Flag{}}
 		for _, f := range append(cmd.Flags, cli.HelpFlag) {
@@ -75,13 +76,17 @@ func newTable(app *cli.App) Table {
 		t.Subcommands = append(t.Subcommands, s)
 	}
 	for _, k := range waitfor.Kinds() {
-		described := Kind{Schemes: k.Schemes, Usage: k.Usage, Ready: k.Ready, Settings: []Setting{}}
-		for _, s := range k.Settings {
-			described.Settings = append(described.Settings, Setting{s.Name, s.Value, s.Usage, s.Needs, s.Multi, namesFile(s.Value)})
-		}
-		t.Kinds = append(t.Kinds, described)
+		t.Kinds = append(t.Kinds, Kind{k.Schemes, k.Usage, k.Ready, describeSettings(k.Settings)})
 	}
 	return t
+}
+
+func describeSettings(list []target.Setting) []Setting {
+	described := []Setting{}
+	for _, s := range list {
+		described = append(described, Setting{s.Name, s.Value, s.Usage, s.Needs, s.Multi, namesFile(s.Value)})
+	}
+	return described
 }
 
 func describeFlag(f cli.Flag) Flag {

@@ -10,6 +10,7 @@ import (
 
 	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
+	"initbox/internal/words"
 	"initbox/waitfor"
 )
 
@@ -49,11 +50,7 @@ Examples:
 				return err
 			}
 			o.Settings = settings(c, dns)
-			var targets []string
-			for _, name := range names {
-				targets = append(targets, waitfor.DNSTarget(name))
-			}
-			checks, err := parseTargets(targets, o)
+			checks, err := parseTargets(words.Each(names, waitfor.DNSTarget), o)
 			if err != nil && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/") }) {
 				return failure.WithHint(err, "wait-for-dns takes names only; for other targets use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
 			}
