@@ -106,9 +106,8 @@ func (c *cloning) shape() (string, error) {
 	for _, name := range c.Keys {
 		content, err := readfile.All(name)
 		if err != nil {
-			f := failure.New(failure.Missing, "read the trusted signing keys: %v", err)
-			f.Hint = "is the Secret or ConfigMap mounted, and may this user read it?"
-			return "", f
+			return "", failure.New(failure.Missing, "read the trusted signing keys: %v", err).
+				WithHint("is the Secret or ConfigMap mounted, and may this user read it?")
 		}
 		shape.Keys = append(shape.Keys, string(content))
 	}

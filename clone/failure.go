@@ -103,13 +103,10 @@ func cutShort(err error, received int64) error {
 // stillReceiving returns the failure for a deadline that passed while a pack was being received.
 func stillReceiving(p *pack.Progress) *failure.Failure {
 	if p.Bytes.Load() == 0 {
-		f := failure.New(failure.TimedOut, "the server is still preparing the pack")
-		f.Hint = "give it more time with --timeout"
-		return f
+		return failure.New(failure.TimedOut, "the server is still preparing the pack").WithHint("give it more time with --timeout")
 	}
-	f := failure.New(failure.TimedOut, "still receiving: %d of %d objects, %s", p.Objects.Load(), p.Total.Load(), bytesText(p.Bytes.Load()))
-	f.Hint = "give it more time with --timeout, or fetch less: --depth 1, --sparse with --filter blob:none"
-	return f
+	return failure.New(failure.TimedOut, "still receiving: %d of %d objects, %s", p.Objects.Load(), p.Total.Load(), bytesText(p.Bytes.Load())).
+		WithHint("give it more time with --timeout, or fetch less: --depth 1, --sparse with --filter blob:none")
 }
 
 // explain adds to an error what was being done, and the hint.

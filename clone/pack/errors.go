@@ -19,9 +19,7 @@ const again = "try again; if it fails again, run git fsck in the repository on t
 
 // corrupt returns the failure for a damaged pack.
 func corrupt(format string, args ...any) error {
-	f := failure.New(failure.Unexpected, format, args...)
-	f.Hint = again
-	return f
+	return failure.New(failure.Unexpected, format, args...).WithHint(again)
 }
 
 // errCollision returns the failure for an object made to collide with another: no accident.
@@ -38,9 +36,8 @@ func tooLarge(kind plumbing.ObjectType, size, limit int64) error {
 
 // thin returns the failure for a pack with deltas of objects that it does not contain.
 func thin(objects int, at int64, base plumbing.Hash) error {
-	f := failure.New(failure.Unexpected, "%s of the pack cannot be reconstructed: the one at byte %d is a delta of %s, which is missing or depends on it", words.Plural(objects, "object"), at, base)
-	f.Hint = "the server sent a thin pack, which assumes that the client has parts of the repository: is it a Git server?"
-	return f
+	return failure.New(failure.Unexpected, "%s of the pack cannot be reconstructed: the one at byte %d is a delta of %s, which is missing or depends on it", words.Plural(objects, "object"), at, base).
+		WithHint("the server sent a thin pack, which assumes that the client has parts of the repository: is it a Git server?")
 }
 
 // within adds to an error where in the pack it occurred, and keeps its class and hint.

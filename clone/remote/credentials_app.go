@@ -124,9 +124,8 @@ func (a GitHubApp) jwt(now time.Time) (string, error) {
 	}
 	key, err := rsaKey(text)
 	if err != nil {
-		f := failure.New(failure.Local, "the key file of the GitHub App %s: %v", a.KeyFile, err)
-		f.Hint = "want the file downloaded from GitHub, which begins with -----BEGIN RSA PRIVATE KEY-----"
-		return "", f
+		return "", failure.New(failure.Local, "the key file of the GitHub App %s: %v", a.KeyFile, err).
+			WithHint("want the file downloaded from GitHub, which begins with -----BEGIN RSA PRIVATE KEY-----")
 	}
 	claims, err := json.Marshal(map[string]any{"iss": a.ID, "iat": now.Add(-time.Minute).Unix(), "exp": now.Add(9 * time.Minute).Unix()})
 	if err != nil {

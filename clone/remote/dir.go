@@ -16,9 +16,8 @@ type directory struct{ *local.Repository }
 func openDir(u *URL, _ Options) (Repository, error) {
 	r, err := local.Open(u.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		f := failure.New(failure.NoRepository, "no such repository: there is nothing at that path")
-		f.Hint = "is the path right, as this container sees it, and the volume mounted?"
-		return nil, f
+		return nil, failure.New(failure.NoRepository, "no such repository: there is nothing at that path").
+			WithHint("is the path right, as this container sees it, and the volume mounted?")
 	}
 	if err != nil {
 		return nil, dirFailure(err)

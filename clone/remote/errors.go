@@ -34,13 +34,10 @@ func (s *server) said(text string) error {
 	case has("not exported"), has(noRepository...): // git-daemon
 		return absent("the server reported: " + text)
 	case has(noPermission...):
-		f := failure.New(failure.Authentication, "the server refuses access to the repository: %s", text)
-		f.Hint = "are the credentials right, and do they permit reading the repository?"
-		return f
+		return failure.New(failure.Authentication, "the server refuses access to the repository: %s", text).
+			WithHint("are the credentials right, and do they permit reading the repository?")
 	}
-	f := failure.New(failure.Unexpected, "the server reported: %s", text)
-	f.Hint = "the server or its storage failed: look at the server's log"
-	return f
+	return failure.New(failure.Unexpected, "the server reported: %s", text).WithHint("the server or its storage failed: look at the server's log")
 }
 
 // refused returns the failure for an object that the server does not serve.
@@ -57,16 +54,14 @@ func (s *server) refused(text string) error {
 
 // absent returns the failure for a path at which there is no repository.
 func absent(why string) *failure.Failure {
-	f := failure.New(failure.NoRepository, "no such repository: %s", why)
-	f.Hint = "not found, or not permitted: many servers hide private repositories this way"
-	return f
+	return failure.New(failure.NoRepository, "no such repository: %s", why).
+		WithHint("not found, or not permitted: many servers hide private repositories this way")
 }
 
 // unexpected returns the failure for a server that violates the protocol.
 func unexpected(format string, args ...any) error {
-	f := failure.New(failure.Unexpected, format, args...)
-	f.Hint = "is it a Git server, and are port and path right? does a proxy alter its answers?"
-	return f
+	return failure.New(failure.Unexpected, format, args...).
+		WithHint("is it a Git server, and are port and path right? does a proxy alter its answers?")
 }
 
 // never returns a permanent failure: retrying cannot help.

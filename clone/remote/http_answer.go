@@ -40,9 +40,8 @@ func (w *web) follow(resp *http.Response) error {
 		return never("have the server redirect to https://", "redirected from https to http, which is not encrypted")
 	}
 	if !stripService(to) {
-		f := failure.New(failure.NoRepository, "no such repository: redirected to something else")
-		f.Hint = "is the path right? it may be a login page: give --user and --password-file, or --token-file"
-		return f
+		return failure.New(failure.NoRepository, "no such repository: redirected to something else").
+			WithHint("is the path right? it may be a login page: give --user and --password-file, or --token-file")
 	}
 	w.base = to
 	home := httpclient.SameOrigin(to, w.url.web.URL)
@@ -116,9 +115,8 @@ func (w *web) check(resp *http.Response, what string) error {
 	case status != http.StatusOK:
 		return failure.Status(status)
 	case kind == "text/html" || kind == "application/xhtml+xml":
-		f := failure.New(failure.NoRepository, "no such repository: the answer is a web page")
-		f.Hint = "is it the URL to clone from? it may be a login page: give --user and --password-file, or --token-file"
-		return f
+		return failure.New(failure.NoRepository, "no such repository: the answer is a web page").
+			WithHint("is it the URL to clone from? it may be a login page: give --user and --password-file, or --token-file")
 	}
 	return unexpected("the answer is not that of a Git server: its type is %s", cmp.Or(failure.Printable(kind), "unknown"))
 }

@@ -102,9 +102,7 @@ func (h *sshHandshake) failure(ctx context.Context, err error) error {
 		return h.unauthenticated(err)
 	case h.known && strings.Contains(text, "disconnect, reason"), errors.As(err, &netErr):
 	case strings.Contains(text, "reading version string"), strings.Contains(text, "invalid packet length"):
-		f := failure.New(failure.Unexpected, "the server does not speak SSH on this port")
-		f.Hint = "is it the right port?"
-		return f
+		return failure.New(failure.Unexpected, "the server does not speak SSH on this port").WithHint("is it the right port?")
 	}
 	f := failure.Of(err)
 	f.Text = "SSH handshake: " + strings.TrimPrefix(f.Text, "ssh: handshake failed: ssh: ")

@@ -67,9 +67,8 @@ func (s SSH) knownHosts(log *slog.Logger) (*knownHosts, error) {
 	for i, text := range s.KnownHostKeys {
 		before := len(k.skipped)
 		if k.add("host key "+strconv.Itoa(i+1), text); len(k.skipped) > before {
-			f := failure.New(failure.Local, "known host key %d is malformed", i+1)
-			f.Hint = "want HOST TYPE KEY, as ssh-keyscan prints it, for example: example.com ssh-ed25519 AAAA…"
-			return nil, f
+			return nil, failure.New(failure.Local, "known host key %d is malformed", i+1).
+				WithHint("want HOST TYPE KEY, as ssh-keyscan prints it, for example: example.com ssh-ed25519 AAAA…")
 		}
 	}
 	return k, nil
@@ -265,9 +264,8 @@ func same(a, b ssh.PublicKey) bool { return bytes.Equal(a.Marshal(), b.Marshal()
 func (k *knownHosts) revoked(address string, key ssh.PublicKey) error {
 	for _, h := range k.lines {
 		if h.marker == revoked && same(h.key, key) {
-			f := failure.New(failure.HostKey, "the host key of %s is revoked: %s, in %s", address, fingerprint(key), h.source)
-			f.Hint = "someone else may have that key: ask the operator of the server"
-			return f
+			return failure.New(failure.HostKey, "the host key of %s is revoked: %s, in %s", address, fingerprint(key), h.source).
+				WithHint("someone else may have that key: ask the operator of the server")
 		}
 	}
 	return nil
@@ -298,9 +296,8 @@ func (k *knownHosts) unknown(address string, key ssh.PublicKey) error {
 		if before == string(key.Marshal()) || !again {
 			return nil
 		}
-		f := failure.New(failure.HostKey, "the host key of %s has changed since it was accepted: %s", address, fingerprint(key))
-		f.Hint = "if the change was intended, start again; otherwise the connection may be intercepted. Keys given with --known-hosts are safer than --ssh-accept-new"
-		return f
+		return failure.New(failure.HostKey, "the host key of %s has changed since it was accepted: %s", address, fingerprint(key)).
+			WithHint("if the change was intended, start again; otherwise the connection may be intercepted. Keys given with --known-hosts are safer than --ssh-accept-new")
 	}
 	f := failure.New(failure.HostKey, "the host key of %s is not known: %s", address, fingerprint(key))
 	if !k.given {
@@ -324,7 +321,6 @@ func changed(address string, key ssh.PublicKey, lines []knownHost) error {
 			known = append(known, fingerprint(h.key)+" in "+h.source)
 		}
 	}
-	f := failure.New(failure.HostKey, "the host key of %s is not the known one: the server has %s, known is %s", address, fingerprint(key), strings.Join(known, ", "))
-	f.Hint = "THE CONNECTION MAY BE INTERCEPTED. If the server has new keys, which its operator would have announced, replace the old line with this one: " + knownhosts.Line([]string{address}, key)
-	return f
+	return failure.New(failure.HostKey, "the host key of %s is not the known one: the server has %s, known is %s", address, fingerprint(key), strings.Join(known, ", ")).
+		WithHint("THE CONNECTION MAY BE INTERCEPTED. If the server has new keys, which its operator would have announced, replace the old line with this one: " + knownhosts.Line([]string{address}, key))
 }

@@ -123,9 +123,7 @@ func askTunnel(conn net.Conn, user *url.Userinfo, addr string) error {
 		return failure.New(failure.Unexpected, "the answer is not HTTP") // the error may quote the answer
 	}
 	if resp.StatusCode/100 != 2 {
-		f := failure.Status(resp.StatusCode)
-		f.Hint = "does the proxy permit connections to " + addr + ", and are its user and password right?"
-		return f
+		return failure.Status(resp.StatusCode).WithHint("does the proxy permit connections to " + addr + ", and are its user and password right?")
 	}
 	return nil
 }

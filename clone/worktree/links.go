@@ -75,9 +75,8 @@ func (t *Tree) complete() error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f := failure.New(failure.Unexpected, "the server left out %s of the revision, such as %s for %s", words.Plural(len(missing), "object"), missing[0], t.pending[missing[0]].printable())
-	f.Hint = "is the repository whole? run git fsck on the server"
-	return f
+	return failure.New(failure.Unexpected, "the server left out %s of the revision, such as %s for %s", words.Plural(len(missing), "object"), missing[0], t.pending[missing[0]].printable()).
+		WithHint("is the repository whole? run git fsck on the server")
 }
 
 func (t *Tree) makeLink(l link) error {

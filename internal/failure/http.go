@@ -73,30 +73,20 @@ func ofHTTP(err error) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "server response headers exceeded"), strings.Contains(text, "response headers too large"):
-		f := New(Unexpected, "the answer's header is longer than 64 KiB")
-		f.Hint = "is it the right port?"
-		return f
+		return New(Unexpected, LongHeader).WithHint("is it the right port?")
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
-		f := New(TLS, "TLS: the server does not speak TLS on this port")
-		f.Hint = "use http://, or the server's TLS port"
-		return f
+		return New(TLS, "TLS: the server does not speak TLS on this port").WithHint("use http://, or the server's TLS port")
 	case strings.Contains(text, "server closed idle connection"): // before the request was sent
-		f := New(Reset, "connection closed by the server")
-		f.Hint = closedHint
-		return f
+		return New(Reset, "connection closed by the server").WithHint(closedHint)
 	case strings.Contains(text, "Location header"):
 		return New(Unexpected, "redirected to an invalid URL")
 	case strings.Contains(text, "client conn could not be established") && (urlErr == nil || !strings.HasPrefix(urlErr.URL, "http://")):
 		// All that HTTP/2's client says when the server refuses its certificate.
-		f := New(Reset, "connection closed by the server")
-		f.Hint = certificateHint
-		return f
+		return New(Reset, "connection closed by the server").WithHint(certificateHint)
 	case strings.Contains(text, "client conn could not be established"), strings.Contains(text, "readLoopPeekFailLocked"), // spoke before it was asked
 		strings.Contains(text, "malformed"), strings.Contains(text, "bad Content-Length"), strings.Contains(text, "transfer encoding"), strings.Contains(text, "http2: "),
 		strings.HasPrefix(text, "connection error: "), strings.HasPrefix(text, "stream error: "): // the names of HTTP/2's errors come after
-		f := New(Unexpected, NotHTTP)
-		f.Hint = "is it the right port? does the server expect TLS (https://) or HTTP/2 (--h2c)?"
-		return f
+		return New(Unexpected, NotHTTP).WithHint("is it the right port? does the server expect TLS (https://) or HTTP/2 (--h2c)?")
 	}
 	f.Text = quoted().ReplaceAllString(f.Text, "…") // what the server sent, perhaps with a secret
 	return f

@@ -24,16 +24,14 @@ func certificateProblem(err error) *Failure {
 	)
 	switch {
 	case errors.As(err, &host):
-		f := New(TLS, "TLS: the certificate is not for %s but for %s", host.Host, words.List(certificateNames(host.Certificate)))
-		f.Hint = "use a name from the certificate, or give the expected one with --server-name"
-		return f
+		return New(TLS, "TLS: the certificate is not for %s but for %s", host.Host, words.List(certificateNames(host.Certificate))).
+			WithHint("use a name from the certificate, or give the expected one with --server-name")
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
 		if now := time.Now(); now.Before(invalid.Cert.NotBefore) {
 			return New(TLS, "TLS: the certificate is not valid before %s", invalid.Cert.NotBefore.Format(time.RFC3339))
 		}
-		f := New(TLS, "TLS: the certificate expired on %s", invalid.Cert.NotAfter.Format(time.RFC3339))
-		f.Hint = "renew the certificate; if it looks valid, compare the clocks"
-		return f
+		return New(TLS, "TLS: the certificate expired on %s", invalid.Cert.NotAfter.Format(time.RFC3339)).
+			WithHint("renew the certificate; if it looks valid, compare the clocks")
 	case errors.As(err, &unknown):
 		f := New(TLS, "TLS: the certificate is signed by an unknown authority")
 		if unknown.Cert != nil {
