@@ -151,7 +151,8 @@ func TestOutlast(t *testing.T) {
 	})
 }
 
-// TestLeavesLike pins when registering has replaced an earlier entry, so that deregistering that would remove the new one.
+// TestLeavesLike pins when registering has replaced an earlier entry, so that deregistering that would remove the new
+// one.
 func TestLeavesLike(t *testing.T) {
 	t.Parallel()
 	entry := Entry{ID: "web-0", Service: "web", Address: "10.1.2.3", Port: 80}

@@ -101,7 +101,7 @@ func TestIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			same(t, "placed", w.Dir.Name(), want)
-			if !w.KeepsModes() {
+			if w.modeless.Load() {
 				t.Error("the file system keeps no modes")
 			}
 			judge(t, w, repo)

@@ -163,7 +163,3 @@ func (t *Tree) Missing() []plumbing.Hash {
 	slices.SortFunc(ids, compareIDs)
 	return ids
 }
-
-// KeepsModes returns, after Finish, whether the file system stores which files are
-// executable. Where it does not, core.fileMode should be false.
-func (t *Tree) KeepsModes() bool { return !t.modeless.Load() }

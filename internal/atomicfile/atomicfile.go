@@ -151,8 +151,12 @@ func linked(f *os.File) bool {
 
 // sweep removes the temporary files of writers that were killed.
 func sweep(dir, base string) {
-	left, _ := filepath.Glob(filepath.Join(escape(dir), escape(temporary(base, ""))+"*"))
-	for _, name := range left {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), temporary(base, "")) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
 		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // gone already, or not ours
@@ -162,11 +166,6 @@ func sweep(dir, base string) {
 		}
 		f.Close()
 	}
-}
-
-// escape returns a pattern by which filepath.Glob finds exactly this name.
-func escape(name string) string {
-	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `\`, `\\`).Replace(name)
 }
 
 // fill writes content to the disk before the rename makes it visible: without fsync, a

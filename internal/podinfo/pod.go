@@ -209,11 +209,11 @@ func (p *Pod) set(field, text string) (err error) {
 	case "Annotations":
 		p.Annotations, err = parsePairs(text)
 	case "Limits.cpu":
-		p.Limits.CPU, err = ParseQuantity(line)
+		p.Limits.CPU, err = parseQuantity(line)
 	case "Limits.memory":
 		p.Limits.Memory, err = parseBytes(line)
 	case "Requests.cpu":
-		p.Requests.CPU, err = ParseQuantity(line)
+		p.Requests.CPU, err = parseQuantity(line)
 	case "Requests.memory":
 		p.Requests.Memory, err = parseBytes(line)
 	}
@@ -254,7 +254,7 @@ func parsePairs(text string) (map[string]string, error) {
 }
 
 func parseBytes(text string) (int64, error) {
-	n, err := ParseQuantity(text)
+	n, err := parseQuantity(text)
 	if err == nil && n > math.MaxInt64/2 {
 		err = fmt.Errorf("%s is more than any memory", text)
 	}
@@ -267,8 +267,8 @@ var suffixes = map[string]float64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50, "Ei": 1 << 60,
 }
 
-// ParseQuantity returns the value of a Kubernetes quantity: 500m is 0.5, 1Gi is 1073741824.
-func ParseQuantity(text string) (float64, error) {
+// parseQuantity returns the value of a Kubernetes quantity: 500m is 0.5, 1Gi is 1073741824.
+func parseQuantity(text string) (float64, error) {
 	number := strings.TrimRight(text, "numkKMGTPEi")
 	n, err := strconv.ParseFloat(number, 64)
 	factor, known := suffixes[text[len(number):]]

@@ -89,13 +89,13 @@ func TestReadWhatIsWrong(t *testing.T) {
 
 func TestParseQuantity(t *testing.T) {
 	for text, want := range map[string]float64{"1": 1, "0.5": 0.5, "500m": 0.5, "1Ki": 1024, "2Gi": 2 << 30, "1e3": 1000, "3k": 3000, "1E": 1e18} {
-		if got, err := ParseQuantity(text); err != nil || got != want {
-			t.Errorf("ParseQuantity(%q) = %v, %v, want %v", text, got, err, want)
+		if got, err := parseQuantity(text); err != nil || got != want {
+			t.Errorf("parseQuantity(%q) = %v, %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "m", "x", "-1", "1Q", "1mi", "NaN", "Inf", "1 Gi"} {
-		if got, err := ParseQuantity(text); err == nil {
-			t.Errorf("ParseQuantity(%q) = %v, want an error", text, got)
+		if got, err := parseQuantity(text); err == nil {
+			t.Errorf("parseQuantity(%q) = %v, want an error", text, got)
 		}
 	}
 }

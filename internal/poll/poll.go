@@ -13,6 +13,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"initbox/internal/words"
 )
 
 // The pause between attempts grows with the time waited, so that it adds about 5 % to any
@@ -103,11 +105,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	attempts := "1 attempt"
-	if e.Attempts != 1 {
-		attempts = fmt.Sprintf("%d attempts", e.Attempts)
-	}
-	return fmt.Sprintf("%v after %v and %s: %v", e.Cause, e.Waited.Round(time.Millisecond), attempts, e.Last)
+	return fmt.Sprintf("%v after %v and %s: %v", e.Cause, e.Waited.Round(time.Millisecond), words.Plural(e.Attempts, "attempt"), e.Last)
 }
 
 // Unwrap returns only the cause: Last may itself be a deadline, that of one

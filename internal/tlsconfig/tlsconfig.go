@@ -2,6 +2,7 @@
 package tlsconfig
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -56,19 +57,8 @@ func (o Options) Load() (*tls.Config, error) {
 			return nil, errors.New("CA: no PEM certificate in it")
 		}
 	}
-	if o.Cert != "" {
-		pair, err := tls.X509KeyPair([]byte(o.Cert), []byte(o.Key))
-		if err != nil {
-			return nil, fmt.Errorf("client certificate: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	if o.CertFile != "" {
-		key := o.KeyFile
-		if key == "" {
-			key = o.CertFile
-		}
-		pair, err := loadPair(o.CertFile, key)
+	if o.Cert != "" || o.CertFile != "" {
+		pair, err := o.pair()
 		if err != nil {
 			return nil, fmt.Errorf("client certificate: %w", err)
 		}
@@ -96,14 +86,16 @@ func verifyChain(certs []*x509.Certificate, roots *x509.CertPool) error {
 	return nil
 }
 
-func loadPair(certFile, keyFile string) (tls.Certificate, error) {
-	cert, err := readfile.All(certFile)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	key, err := readfile.All(keyFile)
-	if err != nil {
-		return tls.Certificate{}, err
+// pair returns the client certificate with its key.
+func (o Options) pair() (tls.Certificate, error) {
+	cert, key := []byte(o.Cert), []byte(o.Key)
+	if o.CertFile != "" {
+		var err, keyErr error
+		cert, err = readfile.All(o.CertFile)
+		key, keyErr = readfile.All(cmp.Or(o.KeyFile, o.CertFile))
+		if err := cmp.Or(err, keyErr); err != nil {
+			return tls.Certificate{}, err
+		}
 	}
 	return tls.X509KeyPair(cert, key)
 }

@@ -210,8 +210,8 @@ func (t trial) compile(pkg string, args ...string) ([]byte, error) {
 func (t trial) binary() string { return filepath.Join(t.dir, "mutant.test") }
 func (t trial) log() string    { return filepath.Join(t.dir, "mutant.log") }
 
-// rejected reports whether the compiler rejected what a mutant means: its types, but not its syntax, since every mutant is
-// meant to be valid Go.
+// rejected reports whether the compiler rejected what a mutant means: its types, but not its syntax, since every mutant
+// is meant to be valid Go.
 func rejected(out []byte) bool {
 	return bytes.Contains(out, []byte(changedFile+":")) && !bytes.Contains(out, []byte("syntax error"))
 }

@@ -30,8 +30,8 @@ func (o *Output) String() string {
 	return o.text.String()
 }
 
-// Patience is how long a test waits for what a real server does. A wait ends with the event; the bound is generous, because
-// test machines are busy: RabbitMQ took more than two minutes to start beside four busy loops.
+// Patience is how long a test waits for what a real server does. A wait ends with the event; the bound is generous,
+// because test machines are busy: RabbitMQ took more than two minutes to start beside four busy loops.
 const Patience = 5 * time.Minute
 
 const (

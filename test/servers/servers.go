@@ -122,7 +122,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// MainInMemory is [Main] with temporary files in memory where possible, for tests that would otherwise wait for the disk.
+// MainInMemory is [Main] with temporary files in memory where possible, for tests that would otherwise wait for the
+// disk.
 func MainInMemory(m *testing.M) int {
 	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
 		defer os.RemoveAll(dir)

@@ -4,8 +4,8 @@
 //
 //	INITBOX_SOAK=30s INITBOX_SEED=7 go test ./clone/publish -run Killed
 //
-// A test that kills a process asks for the moments, as fractions of an undisturbed run. Its name contains Killed, by which
-// make soak finds it:
+// A test that kills a process asks for the moments, as fractions of an undisturbed run. Its name contains Killed, by
+// which make soak finds it:
 //
 //	for moment := range soak.Moments(t, 20) {
 //		child := soak.Child("WRITE_TO=" + name) // TestMain writes instead of running tests
