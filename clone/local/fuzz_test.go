@@ -45,19 +45,19 @@ func FuzzHeader(f *testing.F) {
 		if !ok {
 			return
 		}
-		if h.size < 0 || h.data <= offset || h.data > offset+int64(len(b)) || h.kind == plumbing.OFSDeltaObject && (h.base < 12 || h.base >= offset) {
+		if h.Size < 0 || h.data <= offset || h.data > offset+int64(len(b)) || h.Kind == plumbing.OFSDeltaObject && (h.Back < 1 || h.Back > offset-12) {
 			t.Fatalf("%+v", h)
 		}
 		o := output{buf: make([]byte, 0, 100)}
-		o.header(h.kind, h.size)
-		switch h.kind {
+		o.header(h.Kind, h.Size)
+		switch h.Kind {
 		case plumbing.OFSDeltaObject:
-			o.back(offset - h.base)
+			o.back(h.Back)
 		case plumbing.REFDeltaObject:
-			o.Write(h.baseID[:])
+			o.Write(h.Base[:])
 		}
 		again, ok := parseHeader(o.buf, offset)
-		again.length, again.data = h.length, h.data // there may be zeros that tell nothing
+		again.data = h.data // there may be zeros that tell nothing
 		if !ok || again != h {
 			t.Fatalf("%q is %+v, and %q is %+v", b, h, o.buf, again)
 		}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"initbox/clone/pack"
 )
 
 // maxObject is more than any tree, commit or tag has, in bytes.
@@ -29,13 +31,9 @@ func corrupt(what string, err error) error {
 
 // header is the header of an entry in a pack.
 type header struct {
-	at     int64               // where it begins
-	kind   plumbing.ObjectType // as stored: may be a delta
-	size   int64               // of the inflated data: for a delta, of its instructions
-	length int                 // of the header without the base
-	data   int64               // where the deflated data begins
-	base   int64               // of an OFS delta: where its base begins
-	baseID plumbing.Hash       // of a REF delta
+	pack.Entry
+	at   int64 // where it begins
+	data int64 // where the deflated data begins
 }
 
 // maxHeader is the largest length of a header, in bytes.
@@ -43,48 +41,9 @@ const maxHeader = 10 + 20
 
 // parseHeader reads the header of the entry at offset, which begins with buf.
 func parseHeader(buf []byte, offset int64) (h header, ok bool) {
-	n := 0
-	next := func() (c byte) {
-		if n < len(buf) {
-			c, ok = buf[n], true
-		} else {
-			ok = false
-		}
-		n++
-		return c
-	}
-	c := next()
-	h.at, h.kind, h.size = offset, plumbing.ObjectType(c>>4&7), int64(c&15)
-	for shift := 4; c&0x80 != 0; shift += 7 {
-		if c = next(); shift > 60-7 {
-			return h, false
-		}
-		h.size |= int64(c&0x7f) << shift
-	}
-	h.length = n
-	switch h.kind {
-	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
-	case plumbing.OFSDeltaObject:
-		c = next()
-		back := int64(c & 0x7f)
-		for c&0x80 != 0 {
-			if c = next(); back >= 1<<54 {
-				return h, false
-			}
-			back = (back+1)<<7 | int64(c&0x7f)
-		}
-		if h.base = offset - back; back == 0 || h.base < 12 {
-			return h, false
-		}
-	case plumbing.REFDeltaObject:
-		if n += copy(h.baseID[:], buf[min(n, len(buf)):]); n > len(buf) || n < h.length+idSize {
-			return h, false
-		}
-	default:
-		return h, false
-	}
-	h.data = offset + int64(n)
-	return h, ok && n <= len(buf)
+	r := bytes.NewReader(buf)
+	e, err := pack.ReadEntry(r, offset)
+	return header{e, offset, offset + int64(len(buf)-r.Len())}, err == nil
 }
 
 // header reads the header of the entry at offset.
@@ -98,7 +57,7 @@ func (p *packFile) header(offset int64) (header, error) {
 		return header{}, err
 	}
 	h, ok := parseHeader(buf[:n], offset)
-	if !ok || h.size > (p.end-h.data)*1032+1032 { // deflate's best is 1032:1
+	if !ok || h.Size > (p.end-h.data)*1032+1032 { // deflate's best is 1032:1
 		return header{}, corrupt(p.name, nil)
 	}
 	return h, nil
@@ -134,7 +93,7 @@ func (s *store) inflate(p *packFile, h header, buf []byte) ([]byte, error) {
 	if err != nil {
 		return nil, corrupt(p.name, err)
 	}
-	content := slices.Grow(buf[:0], int(h.size))[:h.size]
+	content := slices.Grow(buf[:0], int(h.Size))[:h.Size]
 	if err := exactly(r, content); err != nil {
 		return nil, corrupt(p.name, err)
 	}
@@ -169,16 +128,16 @@ func (s *store) object(p *packFile, offset int64, max int64) (kind plumbing.Obje
 		switch {
 		case err != nil:
 			return 0, nil, err
-		case h.size > max:
+		case h.Size > max:
 			return 0, nil, fmt.Errorf("%s: an object has more than %d bytes", p.name, max)
 		case len(deltas) > p.count:
 			return 0, nil, corrupt(p.name, errors.New("a cycle of deltas"))
 		}
-		if !h.kind.IsDelta() {
+		if !h.Kind.IsDelta() {
 			if content, err = s.inflate(p, h, nil); err != nil {
 				return 0, nil, err
 			}
-			kind = h.kind
+			kind = h.Kind
 			s.cache.put(p, offset, kind, content)
 			break
 		}
@@ -204,12 +163,12 @@ func (s *store) object(p *packFile, offset int64, max int64) (kind plumbing.Obje
 
 // baseOf returns where the base of a delta is, which is in the same pack.
 func (p *packFile) baseOf(h header) (int64, error) {
-	if h.kind == plumbing.OFSDeltaObject {
-		return h.base, nil
+	if h.Kind == plumbing.OFSDeltaObject {
+		return h.at - h.Back, nil
 	}
-	at, ok := p.find(h.baseID)
+	at, ok := p.find(h.Base)
 	if !ok {
-		return 0, corrupt(p.name, &MissingError{ID: h.baseID})
+		return 0, corrupt(p.name, &MissingError{ID: h.Base})
 	}
 	return p.offset(at), nil
 }
@@ -227,8 +186,8 @@ func (s *store) kind(where place) (plumbing.ObjectType, error) {
 	p, offset := where.pack, where.pack.offset(where.at)
 	for range p.count {
 		h, err := p.header(offset)
-		if err != nil || !h.kind.IsDelta() {
-			return h.kind, err
+		if err != nil || !h.Kind.IsDelta() {
+			return h.Kind, err
 		}
 		if offset, err = p.baseOf(h); err != nil {
 			return 0, err

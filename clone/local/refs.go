@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"initbox/clone/object"
+	"initbox/internal/readfile"
 )
 
 // Ref is one reference.
@@ -113,6 +114,9 @@ func (r *Repository) finishRefs(found map[string]Ref, peeled map[string]bool) ([
 	return refs, nil
 }
 
+// maxTag is the length of the longest tag that is followed, in bytes.
+const maxTag = 1 << 20
+
 // peel returns the object that an annotated tag finally points to, or zero if id is not a
 // tag. An object that cannot be read is reported when it is requested.
 func (r *Repository) peel(id plumbing.Hash) (marked plumbing.Hash) {
@@ -124,7 +128,7 @@ func (r *Repository) peel(id plumbing.Hash) (marked plumbing.Hash) {
 		if kind, err := r.store.kind(where); err != nil || kind != plumbing.TagObject {
 			return marked
 		}
-		_, content, err := r.store.readAt(where, maxSmall)
+		_, content, err := r.store.readAt(where, maxTag)
 		if err != nil {
 			return plumbing.ZeroHash
 		}
@@ -190,7 +194,7 @@ func (r *Repository) readRef(name string) (ref Ref, ok bool, err error) {
 		}
 		return ref, false, err
 	}
-	content, err := readFile(file, maxSmall)
+	content, err := readfile.All(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ref, false, nil // packed meanwhile
 	}

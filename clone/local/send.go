@@ -121,7 +121,7 @@ func (s *sender) entry(p *packFile, entries []entry, i int) error {
 	}
 	e.sent = s.out.n
 	skip := 0
-	if h.kind.IsDelta() {
+	if h.Kind.IsDelta() {
 		at, err := p.baseOf(h)
 		if err != nil {
 			return err
@@ -132,7 +132,7 @@ func (s *sender) entry(p *packFile, entries []entry, i int) error {
 			return s.whole(p, e.from)
 		case entries[base].sent > 0 && base != i:
 			skip = int(h.data - e.from)
-			s.out.header(plumbing.OFSDeltaObject, h.size)
+			s.out.header(plumbing.OFSDeltaObject, h.Size)
 			s.out.back(e.sent - entries[base].sent)
 		} // else a REF delta whose base follows
 	}

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/readfile"
 )
 
 // store reads a repository's objects: from packs and files, its own and those of the repositories that it borrows from.
@@ -57,7 +58,7 @@ func (s *store) borrow(dir string, depth int) error {
 		return nil
 	}
 	s.dirs = append(s.dirs, dir)
-	alternates, err := readFile(filepath.Join(dir, "info/alternates"), maxSmall)
+	alternates, err := readfile.All(filepath.Join(dir, "info/alternates"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -162,9 +163,6 @@ func (e *MissingError) Error() string {
 	return "the repository is incomplete: there is no object " + e.ID.String()
 }
 
-// maxSmall is larger than every file of a repository that is read whole.
-const maxSmall = 1 << 20
-
 // openFile opens a regular file to read it. Another program that writes to the volume may
 // have replaced it with a pipe, where opening would block forever, or with a device.
 func openFile(name string) (*os.File, error) {
@@ -181,24 +179,4 @@ func openFile(name string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// readFile reads a file that is not larger than max.
-func readFile(name string, max int64) ([]byte, error) {
-	f, err := openFile(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > max {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("larger than %d bytes", max)}
-	}
-	var b bytes.Buffer
-	b.Grow(int(info.Size()) + bytes.MinRead)
-	_, err = b.ReadFrom(f)
-	return b.Bytes(), err
 }

@@ -29,17 +29,17 @@ func (p *Pack) reread() *rereader {
 }
 
 // entry reads the header of an object; its data follows.
-func (r *rereader) entry(o *Object) (entry, error) {
+func (r *rereader) entry(o *Object) (Entry, error) {
 	r.in.seek(o.Offset)
-	return readEntry(&r.in, o.Offset)
+	return ReadEntry(&r.in, o.Offset)
 }
 
 // baseOf returns the base of a delta, or false if that is not known.
-func (p *Pack) baseOf(o *Object, e entry) (*Object, bool) {
+func (p *Pack) baseOf(o *Object, e Entry) (*Object, bool) {
 	var i uint32
 	var ok bool
-	if e.kind == plumbing.OFSDeltaObject {
-		i, ok = p.find(o.Offset - e.back)
+	if e.Kind == plumbing.OFSDeltaObject {
+		i, ok = p.find(o.Offset - e.Back)
 	} else {
 		i, ok = p.refDeltas.of(p, o)
 	}
@@ -63,7 +63,7 @@ func (p *Pack) load(o *Object, sink Sink, limit int) (c *content, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if !e.isDelta() {
+		if !e.Kind.IsDelta() {
 			if c, err = p.inflate(&r.inflater, &r.in, e); err != nil {
 				return nil, err
 			}
@@ -123,24 +123,24 @@ func (p *Pack) isLarge(kind plumbing.ObjectType, size int64) (bool, error) {
 }
 
 // inflate reads an object that is not a delta.
-func (p *Pack) inflate(f *inflater, src source, e entry) (*content, error) {
-	large, err := p.isLarge(e.kind, e.size)
+func (p *Pack) inflate(f *inflater, src source, e Entry) (*content, error) {
+	large, err := p.isLarge(e.Kind, e.Size)
 	if err != nil {
 		return nil, err
 	}
 	if !large {
-		c := newContent(int(e.size))
+		c := newContent(int(e.Size))
 		if err := f.all(src, c.bytes); err != nil {
 			c.release()
 			return nil, err
 		}
 		return c, nil
 	}
-	if err := f.reset(src, e.size); err != nil {
+	if err := f.reset(src, e.Size); err != nil {
 		return nil, err
 	}
-	return p.toFile(e.size, func(w *toWriter) error {
-		if err := w.insert(f, e.size); err != nil {
+	return p.toFile(e.Size, func(w *toWriter) error {
+		if err := w.insert(f, e.Size); err != nil {
 			return err
 		}
 		return f.end()
@@ -179,13 +179,13 @@ func (p *Pack) derive(r *rereader, o *Object, base *content, kind plumbing.Objec
 	if err != nil {
 		return nil, err
 	}
-	if e.size > p.o.Large {
-		if err := r.reset(&r.in, e.size); err != nil {
+	if e.Size > p.o.Large {
+		if err := r.reset(&r.in, e.Size); err != nil {
 			return nil, err
 		}
 		return p.apply(bufio.NewReaderSize(r, chunkSize), base, kind)
 	}
-	delta := newContent(int(e.size))
+	delta := newContent(int(e.Size))
 	defer delta.release()
 	if err := r.all(&r.in, delta.bytes); err != nil {
 		return nil, err

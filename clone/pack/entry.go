@@ -6,24 +6,22 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// entry is the header of an object in a pack, before its compressed data.
-type entry struct {
-	kind plumbing.ObjectType
-	size int64         // of the inflated content or delta
-	back int64         // OFSDeltaObject: how many bytes before this entry its base begins
-	base plumbing.Hash // REFDeltaObject: the ID of its base
+// Entry is the header of an object in a pack, before its compressed data.
+type Entry struct {
+	Kind plumbing.ObjectType
+	Size int64         // of the inflated content or delta
+	Back int64         // OFSDeltaObject: how many bytes before this entry its base begins
+	Base plumbing.Hash // REFDeltaObject: the ID of its base
 }
 
-func (e entry) isDelta() bool { return e.kind.IsDelta() }
-
-// readEntry reads the entry at the offset at of the pack.
-func readEntry(r io.ByteReader, at int64) (e entry, err error) {
+// ReadEntry reads the entry at the offset at of the pack.
+func ReadEntry(r io.ByteReader, at int64) (e Entry, err error) {
 	b, err := r.ReadByte()
 	if err != nil {
 		return e, err
 	}
-	e.kind = plumbing.ObjectType(b >> 4 & 7)
-	e.size = int64(b & 15)
+	e.Kind = plumbing.ObjectType(b >> 4 & 7)
+	e.Size = int64(b & 15)
 	for shift := 4; b&0x80 != 0; shift += 7 {
 		if shift > 60-7 { // 1 EiB
 			return e, corrupt("its length has too many digits")
@@ -31,23 +29,23 @@ func readEntry(r io.ByteReader, at int64) (e entry, err error) {
 		if b, err = r.ReadByte(); err != nil {
 			return e, err
 		}
-		e.size |= int64(b&0x7f) << shift
+		e.Size |= int64(b&0x7f) << shift
 	}
-	switch e.kind {
+	switch e.Kind {
 	case plumbing.CommitObject, plumbing.TreeObject, plumbing.BlobObject, plumbing.TagObject:
 	case plumbing.OFSDeltaObject:
-		e.back, err = readBack(r)
-		if err == nil && (e.back <= 0 || e.back > at-headerSize) {
-			err = corrupt("it is a delta of an object %d bytes before it", e.back)
+		e.Back, err = readBack(r)
+		if err == nil && (e.Back <= 0 || e.Back > at-headerSize) {
+			err = corrupt("it is a delta of an object %d bytes before it", e.Back)
 		}
 	case plumbing.REFDeltaObject:
-		for i := range e.base {
-			if e.base[i], err = r.ReadByte(); err != nil {
+		for i := range e.Base {
+			if e.Base[i], err = r.ReadByte(); err != nil {
 				break
 			}
 		}
 	default:
-		err = corrupt("its kind is %d, which does not exist", e.kind)
+		err = corrupt("its kind is %d, which does not exist", e.Kind)
 	}
 	return e, err
 }

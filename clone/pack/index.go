@@ -47,7 +47,5 @@ func (p *Pack) WriteIndex(w io.Writer) error {
 type indexWriter struct{ *bufio.Writer }
 
 func (w *indexWriter) uint32(n uint32) {
-	var b [4]byte
-	binary.BigEndian.PutUint32(b[:], n)
-	w.Write(b[:])
+	w.Write(binary.BigEndian.AppendUint32(w.AvailableBuffer(), n))
 }

@@ -2,6 +2,7 @@ package pack
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"slices"
 	"sort"
@@ -43,15 +44,7 @@ func (s *objects) add(p *Pack, offset int64) *Object {
 
 // find returns the number of the object that starts at the offset.
 func (s *objects) find(offset int64) (uint32, bool) {
-	i, found := sort.Find(s.len(), func(i int) int {
-		switch at := s.at(uint32(i)).Offset; {
-		case offset < at:
-			return -1
-		case offset > at:
-			return 1
-		}
-		return 0
-	})
+	i, found := sort.Find(s.len(), func(i int) int { return cmp.Compare(offset, s.at(uint32(i)).Offset) })
 	return uint32(i), found
 }
 

@@ -133,16 +133,16 @@ func (r *reader) header() (objects int64, err error) {
 func (r *reader) object() error {
 	at := r.in.offset()
 	r.in.begin()
-	e, err := readEntry(&r.in, at)
+	e, err := ReadEntry(&r.in, at)
 	if err != nil {
 		return cut(err, "the pack ends in the middle of it")
 	}
 	o := r.add(r.Pack, at)
 	var c *content
-	if e.isDelta() {
+	if e.Kind.IsDelta() {
 		c, err = r.delta(o, e)
 	} else {
-		o.Kind, o.Size = e.kind, e.size
+		o.Kind, o.Size = e.Kind, e.Size
 		c, err = r.inflate(&r.inflater, &r.in, e)
 	}
 	if err != nil {
@@ -161,19 +161,19 @@ func (r *reader) object() error {
 
 // delta reads the next delta and applies it. It returns nil if the delta is deferred: until IDs are known, or because
 // its base or its result is large.
-func (r *reader) delta(o *Object, e entry) (*content, error) {
+func (r *reader) delta(o *Object, e Entry) (*content, error) {
 	var base *Object
-	if e.kind == plumbing.OFSDeltaObject {
-		i, ok := r.find(o.Offset - e.back)
+	if e.Kind == plumbing.OFSDeltaObject {
+		i, ok := r.find(o.Offset - e.Back)
 		if !ok {
-			return nil, corrupt("it is a delta of byte %d, where no object begins", o.Offset-e.back)
+			return nil, corrupt("it is a delta of byte %d, where no object begins", o.Offset-e.Back)
 		}
 		base = r.at(i)
 	}
-	if base == nil || base.flags&isDeferred != 0 || max(base.Size, e.size) > r.o.Large {
-		return nil, r.skip(e.size)
+	if base == nil || base.flags&isDeferred != 0 || max(base.Size, e.Size) > r.o.Large {
+		return nil, r.skip(e.Size)
 	}
-	d := newContent(int(e.size))
+	d := newContent(int(e.Size))
 	defer d.release()
 	if err := r.inflater.all(&r.in, d.bytes); err != nil {
 		return nil, err

@@ -97,11 +97,11 @@ func (v *resolver) survey() error {
 		if err != nil {
 			return err
 		}
-		if e.kind == plumbing.REFDeltaObject {
-			v.references = append(v.references, reference{e.base, v.refDeltas.add(i)})
+		if e.Kind == plumbing.REFDeltaObject {
+			v.references = append(v.references, reference{e.Base, v.refDeltas.add(i)})
 			continue
 		}
-		base, _ := v.find(o.Offset - e.back) // exists: checked by reader.delta
+		base, _ := v.find(o.Offset - e.Back) // exists: checked by reader.delta
 		v.links = append(v.links, link{base, i})
 		if err := v.need(base); err != nil {
 			return err
@@ -135,10 +135,10 @@ func (v *resolver) need(i uint32) error {
 		if err != nil {
 			return err
 		}
-		if !e.isDelta() {
+		if !e.Kind.IsDelta() {
 			break
 		}
-		base, _ := v.find(o.Offset - e.back)
+		base, _ := v.find(o.Offset - e.Back)
 		v.links = append(v.links, link{base, i})
 		i = base
 	}
