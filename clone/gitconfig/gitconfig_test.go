@@ -41,7 +41,9 @@ var files = []string{
 	"[a]\nb = \" c \" \t \n",
 	"[a]\nb =\nc=\"\"\nd = \\\\\n",
 	"[a]b[c]d",
-	"[a]\nb\n[c]\nd=e", "[a]\nb #x\n", "[a]\nb = \"c\n", "[a]\nb = \\x\n", "[a\n]\n", "[a \"b\n\"]\n", "[a \"b\"c]\n", "[a b]\n", "[]\nb=c\n",
+	"[a]\nb = \"c\rd\"\n",
+	"[az09 \t \"b\"]\nz0a9 = 1\nb- = 2\n",
+	"[a]\nb\n[c]\nd=e", "[a]\nb #x\n", "[a]\nb = \"c\n", "[a]\nb = \\x\n", "[a\n]\n", "[a\n\"b\"]\nc=d\n", "[a \n\"b\"]\nc=d\n", "[a \"b\n\"]\n", "[a \"b\"c]\n", "[a b]\n", "[]\nb=c\n",
 	"[]\n", "[a]\nb=c\n[]\n", "[ a]\nb=c\n", "[\"a\"]\nb=c\n", "[1-a]\nb=c\n",
 	"[a]\n1b = c\n", "[a]\nb.c = d\n", "[a]\n\xff = 1\n", "[a \"\\\n\"]\n", "[a", "[a \"", "[a]\nb = \\",
 }
@@ -53,6 +55,17 @@ func TestGit(t *testing.T) {
 		got, err := list(content)
 		if (err == nil) != ok || ok && got != want {
 			t.Errorf("%q\nis   %q, %v\ngit: %q, %v", content, got, err, want, ok)
+		}
+	}
+}
+
+// TestLine pins the line that an error names. Git accepts a section without a name; this package does not.
+func TestLine(t *testing.T) {
+	for content, line := range map[string]string{
+		"[a]\nb = c\n# d\n[": "line 4: ", "[a]\r\nb = \"c\\\n\"\n=": "line 4: ", "=": "line 1: ", "[ \"b\"]": "line 1: malformed section",
+	} {
+		if _, err := list(content); err == nil || !strings.HasPrefix(err.Error(), line) {
+			t.Errorf("%q: %v, want %s", content, err, line)
 		}
 	}
 }

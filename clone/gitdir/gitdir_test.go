@@ -416,3 +416,79 @@ func sorted(text string) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// TestNothingElse pins which files are not written, where git clone would not write them either.
+func TestNothingElse(t *testing.T) {
+	id := plumbing.NewHash("ce013625030ba8dba906f756967f9e9ca394464a")
+	promisor := "objects/pack/pack-" + id.String() + ".promisor"
+	head := remote.Ref{Name: "HEAD", ID: id, Target: "refs/heads/gone"}
+	alias := remote.Ref{Name: "refs/heads/alias", ID: id, Target: "refs/heads/main"}
+	for name, test := range map[string]struct {
+		o       gitdir.Options
+		missing []string
+	}{
+		"a commit":         {gitdir.Options{Refs: []remote.Ref{head}}, []string{"shallow", "packed-refs", "info/sparse-checkout", "refs/remotes", promisor}},
+		"a symbolic alias": {gitdir.Options{Refs: []remote.Ref{alias, {Name: "refs/heads/main", ID: id}}}, []string{"refs/remotes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), ".git")
+			test.o.Remote, test.o.Commit, test.o.Packs, test.o.Access = "https://git.example.com/x", id, []plumbing.Hash{id}, nobody
+			if err := gitdir.Write(dir, test.o); err != nil {
+				t.Fatal(err)
+			}
+			for _, file := range test.missing {
+				if _, err := os.Lstat(filepath.Join(dir, file)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s: %v", file, err)
+				}
+			}
+		})
+	}
+}
+
+// TestCreate pins the access of files and directories for content that Write does not write.
+func TestCreate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := gitdir.Directory(dir, "modules/a", nobody); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]fs.FileMode{"plain": 0, "pack": 0o444} {
+		f, err := gitdir.Create(dir, name, nobody, mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		if _, err := gitdir.Create(dir, name, nobody, mode); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s again: %v", name, err)
+		}
+	}
+	for name, want := range map[string]fs.FileMode{".": 0o750, "modules": 0o755, "modules/a": 0o755, "plain": 0o644, "pack": 0o444} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", name, info, err, want)
+		}
+	}
+}
+
+// TestNoDirectory pins the errors where the directory cannot be made or opened.
+func TestNoDirectory(t *testing.T) {
+	top := t.TempDir()
+	file, closed := filepath.Join(top, "file"), filepath.Join(top, "closed")
+	write(t, file, "")
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	o := gitdir.Options{Commit: plumbing.NewHash("ce013625030ba8dba906f756967f9e9ca394464a"), Access: nobody}
+	if err := gitdir.Write(filepath.Join(file, ".git"), o); err == nil || !strings.Contains(err.Error(), ".git: mkdir ") {
+		t.Errorf("below a file: %v", err)
+	}
+	if err := gitdir.Write(closed, o); os.Geteuid() != 0 && !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a directory without permissions: %v", err)
+	}
+	for what, err := range map[string]error{"link": gitdir.Link(top+"/none", "/x", nobody), "directory": gitdir.Directory(top+"/none", "x", nobody)} {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

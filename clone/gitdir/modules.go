@@ -151,12 +151,9 @@ func quote(text string) string { return `"` + failure.Printable(text) + `"` }
 // isRelative reports whether the name is a harmless relative path: without empty parts, ., .. and .git, also as the
 // file systems of other operating systems interpret them.
 func isRelative(name string) bool {
-	if name == "" || path.Clean(name) != name || strings.ContainsRune(name, '\\') {
-		return false
-	}
 	for part := range strings.SplitSeq(name, "/") {
 		plain := strings.TrimRight(part, ". ")
-		if plain == "" || strings.EqualFold(plain, ".git") || len(part) > 255 {
+		if plain == "" || strings.EqualFold(plain, ".git") || len(part) > 255 || strings.ContainsRune(part, '\\') {
 			return false
 		}
 	}

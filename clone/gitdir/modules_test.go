@@ -91,6 +91,23 @@ func TestHostileModules(t *testing.T) {
 	}
 }
 
+// TestModuleLimits has the longest names and the longest file, and longer ones.
+func TestModuleLimits(t *testing.T) {
+	longest := strings.Repeat("a/", 511) + "ab"
+	for name, ok := range map[string]bool{longest: true, longest + "c": false, strings.Repeat("a", 255): true, strings.Repeat("a", 256): false} {
+		modules, err := gitdir.ParseModules([]byte("[submodule \"" + name + "\"]\npath = a\nurl = ./a"))
+		if err != nil || len(modules) != 1 || (modules[0].Err == nil) != ok {
+			t.Errorf("a name of %d bytes: %v, %v", len(name), modules, err)
+		}
+	}
+	const largest = 16 << 20
+	for content, ok := range map[string]bool{strings.Repeat("\n", largest): true, strings.Repeat("\n", largest+1): false, "[": false} {
+		if _, err := gitdir.ParseModules([]byte(content)); (err == nil) != ok {
+			t.Errorf("%d bytes: %v", len(content), err)
+		}
+	}
+}
+
 func TestNestedModules(t *testing.T) {
 	modules, err := gitdir.ParseModules([]byte("[submodule \"a/b/c\"]\npath = c\nurl = c\n[submodule \"a\"]\npath = a\nurl = a\n[submodule \"ab\"]\npath = ab\nurl = ab"))
 	if err != nil {
