@@ -73,6 +73,11 @@ func TestAccess(t *testing.T) {
 				t.Errorf("%+v: %s is of %d:%d", test, e.Path(), s.Uid, s.Gid)
 			}
 		}
+		for _, name := range []string{".", "d", "m"} { // so that any user can remove them
+			if err := os.Chmod(filepath.Join(dir.Name(), name), 0o700); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

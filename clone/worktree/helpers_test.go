@@ -103,8 +103,12 @@ func openDir(t testing.TB, name string) *os.File {
 // read feeds a pack to a sink.
 func read(t testing.TB, packed []byte, sink pack.Sink) (*pack.Pack, error) {
 	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil { // whatever the umask that the test sets
+		t.Fatal(err)
+	}
 	temp := func() (*os.File, error) {
-		f, err := os.CreateTemp(t.TempDir(), "")
+		f, err := os.CreateTemp(dir, "")
 		if err == nil {
 			t.Cleanup(func() { f.Close() })
 		}
