@@ -3,7 +3,9 @@ package clone
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 
@@ -37,15 +39,13 @@ func (c *checkout) look() survey {
 		if !isFile(e) {
 			continue
 		}
-		switch name := e.Path(); path.Base(name) {
-		case attributes.FileName:
+		switch name := e.Path(); {
+		case path.Base(name) == attributes.FileName:
 			s.attributes[name] = e
-		case modulesFile, lfs.ConfigFile:
-			if name == modulesFile {
-				s.modules = e
-			} else if name == lfs.ConfigFile {
-				s.lfsConfig = e
-			}
+		case name == modulesFile:
+			s.modules = e
+		case name == lfs.ConfigFile:
+			s.lfsConfig = e
 		}
 	}
 	return s
@@ -65,10 +65,7 @@ func (c *checkout) content(e *worktree.Entry) ([]byte, error) {
 
 // convert converts the files as .gitattributes demand, and replaces Git LFS pointers.
 func (c *checkout) convert(ctx context.Context, s survey) error {
-	var names []string
-	for name := range s.attributes {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(s.attributes))
 	set, err := attributes.Load(names, func(name string) ([]byte, error) { return c.content(s.attributes[name]) })
 	if err != nil {
 		return err

@@ -121,8 +121,7 @@ func (c *cloning) explain(err error) error {
 		if p := c.arrives.Load(); p != nil && errors.As(ended.Last, new(*poll.Hung)) {
 			f = stillReceiving(p)
 		}
-		last := &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
-		return failure.WithHint(fmt.Errorf("cloning %s: %w", c.url, last), f.Hint)
+		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
 	}
 	return failure.WithHint(fmt.Errorf("cloning %s: %w", c.url, err), f.Hint)
 }

@@ -65,13 +65,7 @@ func (c *checkout) wantAll(ctx context.Context, request *remote.Request) error {
 	if err != nil {
 		return err
 	}
-	asked := map[plumbing.Hash]bool{request.Wants[0]: true}
-	for _, r := range refs {
-		if !asked[r.ID] {
-			asked[r.ID] = true
-			request.Wants = append(request.Wants, r.ID)
-		}
-	}
+	request.Wants = wants(refs, request.Wants...)
 	for _, r := range refs {
 		if _, there := find(c.refs, r.Name); !there {
 			c.refs = append(c.refs, r)
@@ -153,11 +147,7 @@ func (c *checkout) fetchEverything(ctx context.Context, refusal error) (*remote.
 		return nil, refusal
 	}
 	c.log.Warn(fmt.Sprintf("%s: the server does not serve commits by id: fetching all history", c.Dir))
-	request := remote.Request{}
-	for _, r := range refs {
-		request.Wants = append(request.Wants, r.ID)
-	}
-	return c.repo.Fetch(ctx, request)
+	return c.repo.Fetch(ctx, remote.Request{Wants: wants(refs)})
 }
 
 // Add implements [pack.Sink]: it looks for the commit.

@@ -14,15 +14,7 @@ import (
 
 // commits fetches the history of all references, without files, and returns the commits whose IDs begin with prefix.
 func commits(ctx context.Context, repo remote.Repository, refs []remote.Ref, prefix string, stage *publish.Stage) (map[plumbing.Hash]bool, error) {
-	request := remote.Request{Filter: "tree:0"}
-	asked := make(map[plumbing.Hash]bool)
-	for _, r := range refs {
-		if !asked[r.ID] {
-			asked[r.ID] = true
-			request.Wants = append(request.Wants, r.ID)
-		}
-	}
-	answer, err := repo.Fetch(ctx, request)
+	answer, err := repo.Fetch(ctx, remote.Request{Filter: "tree:0", Wants: wants(refs)})
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +27,21 @@ func commits(ctx context.Context, repo remote.Repository, refs []remote.Ref, pre
 	found := &commitsNamed{prefix: prefix, ids: make(map[plumbing.Hash]bool)}
 	_, err = pack.Read(ctx, answer.Pack, pack.Options{Spool: spool, Sink: found, Temp: stage.Temp})
 	return found.ids, err
+}
+
+// wants returns first and the objects that the references point to, each once.
+func wants(refs []remote.Ref, first ...plumbing.Hash) []plumbing.Hash {
+	asked := make(map[plumbing.Hash]bool)
+	for _, id := range first {
+		asked[id] = true
+	}
+	for _, r := range refs {
+		if !asked[r.ID] {
+			asked[r.ID] = true
+			first = append(first, r.ID)
+		}
+	}
+	return first
 }
 
 // commitsNamed is a [pack.Sink] that only looks at IDs.

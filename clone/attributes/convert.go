@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -20,7 +21,7 @@ func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Read
 	if !a.Converts() {
 		return nil, "", nil
 	}
-	enc, known := encodings[normal(a.Encoding)]
+	enc, known := encodings[strings.ToUpper(a.Encoding)]
 	if a.Encoding != "" && !known {
 		warning = leftAs(a.Encoding, "which is unknown")
 	}

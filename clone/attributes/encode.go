@@ -56,8 +56,6 @@ func put32(order binary.AppendByteOrder) func([]byte, rune) []byte {
 	return func(to []byte, r rune) []byte { return order.AppendUint32(to, uint32(r)) }
 }
 
-func normal(name string) string { return strings.ToUpper(name) }
-
 func isUTF8(name string) bool {
 	return name == "" || strings.EqualFold(name, "utf-8") || strings.EqualFold(name, "utf8")
 }

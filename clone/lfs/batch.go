@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -158,9 +159,7 @@ func (f *fetch) prepare(req *http.Request, given http.Header) error {
 			return err
 		}
 	}
-	for name, values := range given {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, given)
 	return nil
 }
 
@@ -208,9 +207,7 @@ func (f *fetch) download(ctx context.Context, t *target, o *batchObject, file *o
 	req.Header.Set("User-Agent", "initbox")
 	req.Header.Set("Accept-Encoding", "identity") // so that Content-Length is the length of the object
 	if o.Authenticated {
-		for name, values := range given {
-			req.Header[name] = values
-		}
+		maps.Copy(req.Header, given)
 	} else if err := f.prepare(req, given); err != nil {
 		return err
 	}
@@ -262,13 +259,11 @@ func restart(file *os.File) error {
 func turned(t *target, resp *http.Response) error {
 	s := failure.Status(resp.StatusCode)
 	s.Text = fmt.Sprintf("%v: %s", t, s.Text)
-	switch httpclient.ByStatus(&httpclient.Answer{Status: resp.StatusCode}) {
-	case httpclient.Again:
+	switch {
+	case httpclient.ByStatus(&httpclient.Answer{Status: resp.StatusCode}) == httpclient.Again:
 		return poll.After(pause(resp.Header.Get("Retry-After")), s)
-	default:
-		if resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone {
-			return missing(t)
-		}
+	case resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone:
+		return missing(t)
 	}
 	return poll.Permanent(s)
 }

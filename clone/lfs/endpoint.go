@@ -1,6 +1,7 @@
 package lfs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -68,10 +69,7 @@ func configured(content []byte) (address string, err error) {
 			ofRemote = e.Value
 		}
 	}
-	if address == "" {
-		address = ofRemote
-	}
-	return address, nil
+	return cmp.Or(address, ofRemote), nil
 }
 
 // elsewhere returns the endpoint that a file of the repository names. The file is not trusted: it may name any server,

@@ -17,7 +17,6 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
-	"initbox/internal/poll"
 )
 
 const (
@@ -50,7 +49,6 @@ type Client struct {
 	Temp           func() (*os.File, error)
 	Received       *atomic.Int64 // counts bytes; may be nil
 	Log            *slog.Logger  // nil to discard
-
 }
 
 // Fetch downloads the objects of the pointers. It calls place for each pointer, one at a time, after verifying length
@@ -205,11 +203,10 @@ func (f *fetch) each(ctx context.Context, targets []*target, do func(context.Con
 // verified copies as many bytes as the object has, and compares length and SHA-256.
 func (f *fetch) verified(t *target, dst io.Writer, src io.Reader) error {
 	sum := sha256.New()
-	dst = io.MultiWriter(dst, sum)
+	n, err := io.Copy(io.MultiWriter(dst, sum), io.LimitReader(src, t.size))
 	if f.Received != nil {
-		dst = io.MultiWriter(dst, counter{f.Received})
+		f.Received.Add(n)
 	}
-	n, err := io.Copy(dst, io.LimitReader(src, t.size))
 	if err != nil {
 		return err
 	}
@@ -241,15 +238,7 @@ func wrong(t *target, format string, args ...any) error {
 	return permanent(f, "the object on the server is damaged: push it again (git lfs push --all)")
 }
 
-type counter struct{ n *atomic.Int64 }
-
-func (c counter) Write(p []byte) (int, error) {
-	c.n.Add(int64(len(p)))
-	return len(p), nil
-}
-
 // missing returns the failure for an object that is not on the server.
 func missing(t *target) error {
-	f := failure.New(failure.Missing, "%v is not on the server", t)
-	return poll.Permanent(&failure.Failure{Class: f.Class, Text: f.Text, Hint: "push it (git lfs push --all), or omit --lfs"})
+	return permanent(failure.New(failure.Missing, "%v is not on the server", t), "push it (git lfs push --all), or omit --lfs")
 }

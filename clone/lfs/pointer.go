@@ -82,8 +82,5 @@ func (p *Pointer) take(key, value string) bool {
 
 // validOID reports whether oid is a SHA-256, and so harmless as a part of paths and requests.
 func validOID(oid string) bool {
-	if len(oid) != hex.EncodedLen(32) {
-		return false
-	}
-	return strings.Trim(oid, "0123456789abcdef") == ""
+	return len(oid) == hex.EncodedLen(32) && strings.Trim(oid, "0123456789abcdef") == ""
 }

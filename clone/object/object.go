@@ -66,14 +66,12 @@ func (h *Hasher) Of(kind plumbing.ObjectType, content []byte) (plumbing.Hash, er
 }
 
 // ParseID parses an ID of 40 hexadecimal digits.
-func ParseID(text string) (id plumbing.Hash, err error) {
-	if len(text) != hex.EncodedLen(len(id)) {
+func ParseID(text string) (plumbing.Hash, error) {
+	id, err := hex.DecodeString(text)
+	if err != nil || len(id) != len(plumbing.ZeroHash) {
 		return plumbing.ZeroHash, fmt.Errorf("not a SHA-1 of 40 hexadecimal digits: %q", text)
 	}
-	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
-		return plumbing.ZeroHash, fmt.Errorf("not a SHA-1 of 40 hexadecimal digits: %q", text)
-	}
-	return id, nil
+	return plumbing.Hash(id), nil
 }
 
 // Commit holds the parts of a commit that initbox uses.

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"golang.org/x/sys/unix"
@@ -39,7 +38,7 @@ func explain(doing string, err error) error {
 	if errors.As(err, &path) {
 		reason = path.Err.Error() + " (" + path.Path + ")"
 	}
-	f := failure.New(class, "%s", fmt.Sprintf("%s: %s", doing, reason))
+	f := failure.New(class, "%s: %s", doing, reason)
 	f.Hint, f.Err = hint, err
 	if permanent {
 		return poll.Permanent(f)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -62,10 +63,5 @@ func names(dir *os.File) ([]string, error) {
 }
 
 func isAny(err error, of ...error) bool {
-	for _, e := range of {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -32,12 +33,7 @@ func (a *advert) value(name string) string {
 
 // fetches reports whether version 2's fetch has a feature.
 func (a *advert) fetches(name string) bool {
-	for feature := range strings.FieldsSeq(a.value("fetch")) {
-		if feature == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Fields(a.value("fetch")), name)
 }
 
 func (a *advert) add(feature string) {

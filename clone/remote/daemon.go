@@ -14,8 +14,6 @@ type daemon struct {
 	connect dialFunc
 }
 
-func openDaemon(u *URL, o Options) dialer { return &daemon{u, o.dialer()} }
-
 func (d *daemon) Close() error { return nil } // no connection is kept
 
 // dial requests git-upload-pack (gitprotocol-pack(5), "Git Transport"). The protocol version comes after a second NUL,

@@ -25,9 +25,7 @@ const maxQuoted = 300
 func (s *server) said(text string) error {
 	text = s.quote(text)
 	lower := strings.ToLower(text)
-	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(lower, part) })
-	}
+	has := func(parts ...string) bool { return containsAny(lower, parts) }
 	switch {
 	case has("not our ref", "unadvertised object", "not valid", "no such object", "missing object"): // git, JGit
 		return s.refused(text)
@@ -38,6 +36,10 @@ func (s *server) said(text string) error {
 			WithHint("are the credentials right, and do they permit reading the repository?")
 	}
 	return failure.New(failure.Unexpected, "the server reported: %s", text).WithHint("the server or its storage failed: look at the server's log")
+}
+
+func containsAny(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // refused returns the failure for an object that the server does not serve.

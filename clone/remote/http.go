@@ -50,7 +50,7 @@ func openHTTP(ctx context.Context, u *URL, o Options) (Repository, error) {
 func (w *web) newClient() (*httpclient.Client, error) {
 	tls := w.o.HTTP.TLS
 	if !w.home {
-		tls = w.o.Elsewhere().HTTP.TLS
+		tls = w.o.elsewhere()
 	}
 	return httpclient.New(httpclient.Options{
 		Dial:       w.o.dialer(),
@@ -133,8 +133,7 @@ func (w *web) do(ctx context.Context, path string, b *body) (*http.Response, err
 	if b != nil {
 		req.Header.Set("Content-Type", "application/x-"+service+"-request")
 		req.Header.Set("Accept", "application/x-"+service+"-result")
-	}
-	if b == nil {
+	} else {
 		req.Header.Set("Pragma", "no-cache") // an outdated list is useless
 	}
 	if b != nil && b.pack {

@@ -59,7 +59,7 @@ func StoreOf(u *URL, o Options) (*Store, error) {
 		fallthrough
 	default:
 		s.URL = &url.URL{Scheme: "https", Host: (&URL{Host: u.Host}).authority(), Path: "/" + strings.TrimPrefix(u.Path, "/")}
-		s.HTTP.TLS = o.Elsewhere().HTTP.TLS
+		s.HTTP.TLS = o.elsewhere()
 	}
 	return s, nil
 }
@@ -70,7 +70,7 @@ const maxAccess = 64 << 10
 // askSSH runs git-lfs-authenticate
 // (https://github.com/git-lfs/git-lfs/blob/main/docs/api/server-discovery.md).
 func askSSH(ctx context.Context, u *URL, o Options) (address string, header map[string]string, err error) {
-	server := newSSHServer(u, o)
+	server := openSSH(u, o)
 	defer server.Close()
 	command, err := remoteCommand("git-lfs-authenticate", u.Path)
 	if err != nil {

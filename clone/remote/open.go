@@ -11,7 +11,7 @@ func Open(ctx context.Context, u *URL, o Options) (Repository, error) {
 	case "http", "https":
 		return openHTTP(ctx, u, o)
 	case "git":
-		return openCommands(ctx, u, o, openDaemon(u, o))
+		return openCommands(ctx, u, o, &daemon{u, o.dialer()})
 	case "ssh":
 		return openCommands(ctx, u, o, openSSH(u, o))
 	case "file":

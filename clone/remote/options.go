@@ -54,11 +54,6 @@ type SSH struct {
 // hold no credentials but those that name their host themselves (cookies, netrc), and the keys of SSH, which do not
 // leave this machine.
 func (o Options) Elsewhere() Options {
-	tls := o.HTTP.TLS
-	o.HTTP = HTTP{
-		TLS:        tlsconfig.Options{CAFile: tls.CAFile, CA: tls.CA, Insecure: tls.Insecure},
-		CookieFile: o.HTTP.CookieFile,
-		Netrc:      o.HTTP.Netrc,
-	}
+	o.HTTP = HTTP{TLS: o.elsewhere(), CookieFile: o.HTTP.CookieFile, Netrc: o.HTTP.Netrc}
 	return o
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -20,13 +21,11 @@ const (
 // Refs implements [Repository].
 func (s *server) Refs(ctx context.Context, prefixes ...string) ([]Ref, error) {
 	k := &keeper{s: s, prefixes: prefixes}
-	var err error
+	list := s.listed
 	if s.version == 2 {
-		err = s.list(ctx, k)
-	} else {
-		err = s.listed(ctx, k)
+		list = s.list
 	}
-	if err != nil {
+	if err := list(ctx, k); err != nil {
 		return nil, err
 	}
 	return k.refs, nil
@@ -152,10 +151,5 @@ func (k *keeper) keep(ref Ref) error {
 
 // wanted reports whether a name begins with one of the prefixes.
 func (k *keeper) wanted(name string) bool {
-	for _, prefix := range k.prefixes {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return len(k.prefixes) == 0
+	return len(k.prefixes) == 0 || slices.ContainsFunc(k.prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

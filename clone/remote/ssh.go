@@ -30,9 +30,7 @@ type sshServer struct {
 	conn *sshConn // nil before the first command, and after the connection is lost
 }
 
-func openSSH(u *URL, o Options) dialer { return newSSHServer(u, o) }
-
-func newSSHServer(u *URL, o Options) *sshServer {
+func openSSH(u *URL, o Options) *sshServer {
 	log := o.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

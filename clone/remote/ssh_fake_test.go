@@ -222,7 +222,7 @@ func TestSSHStallIsTheServers(t *testing.T) {
 	}
 	defer s.Close()
 	const stall = time.Second
-	d.(*sshServer).conn.stall = stall
+	d.conn.stall = stall
 	if _, err := io.CopyN(io.Discard, s, 1<<20); err != nil {
 		t.Fatal(err)
 	}

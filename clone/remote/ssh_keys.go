@@ -172,19 +172,13 @@ func readCertificate(file string, signer ssh.Signer) (ssh.Signer, error) {
 	if err != nil {
 		return nil, failure.Of(err)
 	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
+	if cert, ok := key.(*ssh.Certificate); ok && err == nil {
+		if certified, err := ssh.NewCertSigner(cert, signer); err == nil {
+			return certified, nil
+		}
+	}
 	bad := failure.New(failure.Local, "SSH certificate %s: not a certificate of the key beside it", file)
 	bad.Hint = "remove it, or have the key signed again: ssh-keygen -s CA -I ID -n USER KEY.pub"
-	key, _, _, _, err := ssh.ParseAuthorizedKey(text)
-	if err != nil {
-		return nil, bad
-	}
-	cert, ok := key.(*ssh.Certificate)
-	if !ok {
-		return nil, bad
-	}
-	certified, err := ssh.NewCertSigner(cert, signer)
-	if err != nil {
-		return nil, bad
-	}
-	return certified, nil
+	return nil, bad
 }

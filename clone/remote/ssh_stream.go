@@ -98,15 +98,11 @@ type tail struct {
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(p)
-	if n > t.limit {
-		p = p[n-t.limit:]
-	}
 	t.bytes = append(t.bytes, p...)
 	if over := len(t.bytes) - t.limit; over > 0 {
 		t.bytes = append(t.bytes[:0], t.bytes[over:]...)
 	}
-	return n, nil
+	return len(p), nil
 }
 
 // lines returns the lines with text, without the frames and empty lines that forges put around them.
@@ -138,24 +134,16 @@ var (
 func refusal(said []string, status int) *failure.Failure {
 	text := strings.Join(said, "; ")
 	lower := strings.ToLower(text)
-	says := func(texts []string) bool {
-		for _, t := range texts {
-			if strings.Contains(lower, t) {
-				return true
-			}
-		}
-		return false
-	}
 	f := failure.New(failure.Unexpected, "git-upload-pack failed on the server")
 	switch {
-	case says([]string{"dubious ownership"}):
+	case strings.Contains(lower, "dubious ownership"):
 		f.Hint = "on the server, the repository belongs to a user other than the one git runs as: see safe.directory in git-config(1)"
-	case says(noRepository):
+	case containsAny(lower, noRepository):
 		return absent("the server reported: " + quoted(text, nil))
-	case says(noPermission):
+	case containsAny(lower, noPermission):
 		f = failure.New(failure.Authentication, "the server refuses access to the repository")
 		f.Hint = "does the key permit reading it, such as a deploy key of this repository?"
-	case status == 127 || says([]string{"command not found"}):
+	case status == 127 || strings.Contains(lower, "command not found"):
 		f.Hint = "is git installed on the server, and in the PATH of commands run over ssh?"
 	}
 	if status > 0 {

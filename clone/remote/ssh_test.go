@@ -411,7 +411,7 @@ func TestSSHEnds(t *testing.T) {
 	if st, err = d.dial(within(t, time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	d.(*sshServer).conn.stall = 50 * time.Millisecond // not of the handshake, which takes longer where much else runs
+	d.conn.stall = 50 * time.Millisecond // not of the handshake, which takes longer where much else runs
 	_, err = st.Read(make([]byte, 1))
 	mustFail(t, err, failure.TimedOut, "stalled")
 	st.Close()

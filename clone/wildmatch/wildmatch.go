@@ -4,7 +4,7 @@
 //	wildmatch.Match("docs/**/*.md", "docs/a/b/index.md", true) // true
 package wildmatch
 
-import "bytes"
+import "strings"
 
 // Special holds the bytes with a special meaning in a pattern.
 const Special = `*?[\`
@@ -102,17 +102,17 @@ func (m *matcher) star(start, p, t int) (result outcome, next, slash int) {
 		slashes = true
 	}
 	if p >= len(m.pattern) {
-		if !slashes && indexFrom(m.text, t, '/') >= 0 {
+		if !slashes && strings.IndexByte(m.text[t:], '/') >= 0 {
 			return noMatch, -1, 0
 		}
 		return matched, -1, 0
 	}
 	if !slashes && m.pattern[p] == '/' {
-		i := indexFrom(m.text, t, '/')
+		i := strings.IndexByte(m.text[t:], '/')
 		if i < 0 {
 			return noMatch, -1, 0
 		}
-		return 0, p, i
+		return 0, p, t + i
 	}
 	return m.after(p, t, slashes), -1, 0
 }
@@ -125,7 +125,7 @@ func (m *matcher) endsName(p int) bool {
 
 // after matches the pattern after a star, from p, with every suffix of the text.
 func (m *matcher) after(p, t int, slashes bool) outcome {
-	literal := bytes.IndexByte([]byte(Special), m.pattern[p]) < 0
+	literal := strings.IndexByte(Special, m.pattern[p]) < 0
 	for ; t < len(m.text); t++ {
 		if literal {
 			for t < len(m.text) && m.text[t] != m.pattern[p] && (slashes || m.text[t] != '/') {
@@ -148,15 +148,6 @@ func (m *matcher) after(p, t int, slashes bool) outcome {
 		}
 	}
 	return abortAll
-}
-
-func indexFrom(s string, from int, c byte) int {
-	for i := from; i < len(s); i++ {
-		if s[i] == c {
-			return i
-		}
-	}
-	return -1
 }
 
 // class matches c with the set that begins at p, and returns where the set ends; ok is false if it does not end.
@@ -192,20 +183,21 @@ func (m *matcher) class(p int, c byte) (end int, in, ok bool) {
 			in = in || previous <= c && c <= next
 			current = 0
 		case current == '[' && next == ':':
-			close := indexFrom(m.pattern, p+2, ']')
-			if close < 0 {
+			name, _, ended := strings.Cut(m.pattern[p+2:], "]")
+			if !ended {
 				return 0, false, false
 			}
-			if close-1 < p+2 || m.pattern[close-1] != ':' { // an ordinary [
+			class, ended := strings.CutSuffix(name, ":")
+			if !ended { // an ordinary [
 				in = in || c == '['
 				break
 			}
-			is, known := named[m.pattern[p+2:close-1]]
+			is, known := named[class]
 			if !known {
 				return 0, false, false
 			}
 			in = in || is(c)
-			p, current = close, 0
+			p, current = p+2+len(name), 0
 		default:
 			in = in || c == current
 		}

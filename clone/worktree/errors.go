@@ -15,6 +15,13 @@ func refuse(format string, args ...any) error {
 	return poll.Permanent(failure.New(failure.Unexpected, format, args...))
 }
 
+// tooMuch returns a permanent error for a tree that exceeds a limit.
+func tooMuch(hint, format string, args ...any) error {
+	f := failure.New(failure.Unexpected, format, args...)
+	f.Hint = hint
+	return poll.Permanent(f)
+}
+
 // printable returns a path in a form for messages.
 func printable(path string) string { return failure.Printable(path) }
 

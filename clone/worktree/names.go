@@ -3,6 +3,7 @@ package worktree
 import (
 	"errors"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
@@ -51,7 +52,7 @@ func isHFSName(name, wanted string) bool {
 		if isIgnoredByHFS(r) {
 			continue
 		}
-		if r >= utf8.RuneSelf || wanted == "" || lower(byte(r)) != wanted[0] {
+		if r >= utf8.RuneSelf || wanted == "" || unicode.ToLower(r) != rune(wanted[0]) {
 			return false
 		}
 		wanted = wanted[1:]
@@ -109,11 +110,4 @@ func endsOnNTFS(rest string) bool {
 
 func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
-}
-
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		c += 'a' - 'A'
-	}
-	return c
 }

@@ -15,7 +15,6 @@ import (
 	"initbox/clone/pack"
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
-	"initbox/internal/poll"
 	"initbox/internal/words"
 )
 
@@ -217,44 +216,35 @@ func (t *Tree) openat(e *Entry, flags int, mode uint32) (dirfd.FD, error) {
 
 // charge counts bytes of files against MaxSize.
 func (t *Tree) charge(e *Entry, n int64) error {
-	if n == 0 {
+	if within := t.count(&t.size, n, t.MaxSize); within || n <= 0 {
 		return nil
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.size += n
-	if n < 0 || t.MaxSize == 0 || t.size <= t.MaxSize {
-		return nil
-	}
-	f := failure.New(failure.Unexpected, "with %s, the files of the revision have more than %d bytes", e.printable(), t.MaxSize)
-	f.Hint = "--max-size allows that many"
-	return poll.Permanent(f)
+	return tooMuch("--max-size allows that many", "with %s, the files of the revision have more than %d bytes", e.printable(), t.MaxSize)
 }
 
 // countFiles counts files and links against MaxFiles.
 func (t *Tree) countFiles(n int) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.files += n
-	if t.MaxFiles == 0 || t.files <= t.MaxFiles {
+	if t.count(&t.files, int64(n), int64(t.MaxFiles)) {
 		return nil
 	}
-	f := failure.New(failure.Unexpected, "the revision has more than %s", words.Plural(t.MaxFiles, "file"))
-	f.Hint = "--max-files allows that many"
-	return poll.Permanent(f)
+	return tooMuch("--max-files allows that many", "the revision has more than %s", words.Plural(t.MaxFiles, "file"))
 }
 
 // afford counts memory of entries against the limit.
 func (t *Tree) afford(n int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.memory += n
-	if t.memory <= t.limit {
+	if t.count(&t.memory, n, t.limit) {
 		return nil
 	}
-	f := failure.New(failure.Unexpected, "the revision has so many files and directories that their names take more than %d MiB", t.limit>>20)
-	f.Hint = "it may have been made to fill disks; if it is meant so, give the number of files with --max-files"
-	return poll.Permanent(f)
+	return tooMuch("it may have been made to fill disks; if it is meant so, give the number of files with --max-files",
+		"the revision has so many files and directories that their names take more than %d MiB", t.limit>>20)
+}
+
+// count adds n to a total, and returns whether that is within its limit; 0 is none.
+func (t *Tree) count(total *int64, n, limit int64) (within bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*total += n
+	return limit == 0 || *total <= limit
 }
 
 // writer writes to a descriptor, and calls charge, if set, with the number of bytes first.

@@ -17,6 +17,7 @@ package worktree
 
 import (
 	"iter"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ type Tree struct {
 	links    []link
 	deferred []*directory // whose mode and owner are set at the end; parents come first
 	memory   int64        // estimate of the memory for entries
-	files    int
+	files    int64
 	size     int64
 
 	replaced atomic.Bool // files on disk may differ from the repository
@@ -156,10 +157,5 @@ func (d *directory) each(yield func(*Entry) bool) bool {
 func (t *Tree) Missing() []plumbing.Hash {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	ids := make([]plumbing.Hash, 0, len(t.pending))
-	for id := range t.pending {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, compareIDs)
-	return ids
+	return slices.SortedFunc(maps.Keys(t.pending), compareIDs)
 }
