@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleNew() {
-	data := &engine.Data{Values: map[string]any{"port": int64(8080), "PORT": int64(8080)}}
+	data := &engine.Data{Values: map[string]any{"PORT": int64(8080)}}
 	templates := envsubst.New(data, engine.Options{Limits: engine.DefaultLimits})
 	template, err := templates.Parse("app.conf", "listen ${PORT:-80};\n")
 	if err != nil {

@@ -355,7 +355,7 @@ func toYAML(c *call) any {
 
 // toJSONFilter is Jinja's tojson, whose text is safe in HTML, too.
 func toJSONFilter(c *call) any {
-	j := jsonWriter{c: c, indent: int(c.int(1, 0)), nice: c.has(1), sort: true}
+	j := jsonWriter{writer{nice: c.has(1), indent: int(c.int(1, 0))}, c, true}
 	j.write(c.args[0], 0)
 	return c.sized(safe(strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "'", `\u0027`).Replace(j.String())))
 }
@@ -364,18 +364,17 @@ func toJSONFilter(c *call) any {
 func toJSON(indent int64, sorted bool) operator {
 	return func(c *call) any {
 		n := c.int(1, indent)
-		j := jsonWriter{c: c, indent: int(n), nice: n > 0, sort: c.bool(2, sorted)}
+		j := jsonWriter{writer{nice: n > 0, indent: int(n)}, c, c.bool(2, sorted)}
 		j.write(c.args[0], 0)
 		return j.String()
 	}
 }
 
-// jsonWriter writes JSON as Python does: with spaces behind the commas and colons, and nothing but ASCII.
+// jsonWriter writes JSON as Python does, in ASCII.
 type jsonWriter struct {
-	strings.Builder
-	c          *call
-	indent     int
-	nice, sort bool
+	writer
+	c    *call
+	sort bool
 }
 
 func (j *jsonWriter) write(v any, depth int) {
@@ -385,13 +384,13 @@ func (j *jsonWriter) write(v any, depth int) {
 	}
 	switch d := v.(type) {
 	case *list:
-		j.container('[', ']', len(d.all()), depth, func(i int) { j.write(d.v[i], depth+1) })
+		j.container("[", "]", len(d.all()), depth, func(i int) { j.write(d.v[i], depth+1) })
 	case *dict:
 		keys := slices.Clone(d.list())
 		if j.sort {
 			slices.SortStableFunc(keys, func(a, b any) int { return strings.Compare(str(a), str(b)) })
 		}
-		j.container('{', '}', len(keys), depth, func(i int) {
+		j.container("{", "}", len(keys), depth, func(i int) {
 			v, _ := d.get(keys[i])
 			j.quote(str(keys[i]))
 			j.WriteString(": ")
@@ -407,30 +406,6 @@ func (j *jsonWriter) write(v any, depth int) {
 		s, ok := asString(v)
 		failIf(!ok, "a %s cannot be written as JSON", typeName(v))
 		j.quote(s)
-	}
-}
-
-func (j *jsonWriter) container(open, end byte, n, depth int, item func(i int)) {
-	j.WriteByte(open)
-	for i := range n {
-		between := comma(i)
-		if j.nice {
-			between = strings.TrimSpace(between)
-		}
-		j.WriteString(between)
-		j.newLine(depth + 1)
-		item(i)
-	}
-	if n > 0 {
-		j.newLine(depth)
-	}
-	j.WriteByte(end)
-}
-
-func (j *jsonWriter) newLine(depth int) {
-	if j.nice {
-		j.WriteByte('\n')
-		j.WriteString(strings.Repeat(" ", max(0, depth*j.indent)))
 	}
 }
 

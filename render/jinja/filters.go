@@ -124,9 +124,8 @@ func batch(c *call) any {
 	n, all := c.int(1, 0), c.items(0)
 	failIf(n < 1, "the size of a batch must be at least 1")
 	var batches []any
-	for len(all) > 0 {
-		part := slices.Clone(all[:min(n, int64(len(all)))])
-		all = all[len(part):]
+	for part := range slices.Chunk(all, int(n)) {
+		part = slices.Clone(part)
 		if c.has(2) {
 			c.growItems(n, 1)
 			part = append(part, slices.Repeat(c.args[2:3], int(n)-len(part))...)
@@ -610,18 +609,16 @@ func wrapLine(chunks [][]rune, width int, breakWords bool) (lines []string) {
 			continue
 		}
 		var line []rune
-		parts := 0
 		for len(chunks) > 0 && len(line)+len(chunks[0]) <= width {
 			line = append(line, chunks[0]...)
 			chunks = chunks[1:]
-			parts++
 		}
 		if len(chunks) > 0 && len(chunks[0]) > width {
 			switch room := width - len(line); {
 			case breakWords:
 				line = append(line, chunks[0][:room]...)
 				chunks[0] = chunks[0][room:]
-			case parts == 0:
+			case len(line) == 0:
 				line = chunks[0]
 				chunks = chunks[1:]
 			}

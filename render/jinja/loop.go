@@ -78,7 +78,7 @@ func (l *loop) call(c *call) any {
 	return v
 }
 
-// loopAttributes are those that a loop always has.
+// loopAttributes are those of loop. The value is unset where there is no such item.
 var loopAttributes = map[string]func(l *loop) any{
 	"index":     func(l *loop) any { return int64(l.i + 1) },
 	"index0":    func(l *loop) any { return int64(l.i) },
@@ -91,26 +91,24 @@ var loopAttributes = map[string]func(l *loop) any{
 	"depth0":    func(l *loop) any { return int64(l.depth) },
 	"cycle":     func(l *loop) any { return &op{name: "loop.cycle", do: l.cycle, lax: true} },
 	"changed":   func(l *loop) any { return &op{name: "loop.changed", do: l.changed, lax: true} },
+	"previtem":  func(l *loop) any { return l.item(l.i - 1) },
+	"nextitem":  func(l *loop) any { return l.item(l.i + 1) },
 }
 
 func (l *loop) attr(name string) (any, bool) {
-	if get := loopAttributes[name]; get != nil {
-		return get(l), true
-	}
-	switch name {
-	case "previtem":
-		return l.item(l.i - 1)
-	case "nextitem":
-		return l.item(l.i + 1)
-	}
-	return nil, false
-}
-
-func (l *loop) item(i int) (any, bool) {
-	if i < 0 || i >= len(l.items) {
+	get := loopAttributes[name]
+	if get == nil {
 		return nil, false
 	}
-	return l.items[i], true
+	v := get(l)
+	return v, v != unset
+}
+
+func (l *loop) item(i int) any {
+	if i < 0 || i >= len(l.items) {
+		return unset
+	}
+	return l.items[i]
 }
 
 func (l *loop) cycle(c *call) any {

@@ -243,61 +243,76 @@ func str(v any) string {
 
 // repr is Python's repr(): what is written of strings in lists.
 func repr(v any) string {
-	var b strings.Builder
-	writeRepr(&b, v, 0)
-	return b.String()
+	var w writer
+	w.repr(v, 0)
+	return w.String()
 }
 
-func writeRepr(b *strings.Builder, v any, depth int) {
+// writer writes lists and mappings as Python does: with spaces behind the commas and colons.
+type writer struct {
+	strings.Builder
+	nice   bool // each item on its own line
+	indent int
+}
+
+func (w *writer) container(open, end string, n, depth int, item func(i int)) {
+	w.WriteString(open)
+	for i := range n {
+		switch {
+		case i > 0 && w.nice:
+			w.WriteByte(',')
+		case i > 0:
+			w.WriteString(", ")
+		}
+		w.newLine(depth + 1)
+		item(i)
+	}
+	if n > 0 {
+		w.newLine(depth)
+	}
+	w.WriteString(end)
+}
+
+func (w *writer) newLine(depth int) {
+	if w.nice {
+		w.WriteString("\n" + strings.Repeat(" ", max(0, depth*w.indent)))
+	}
+}
+
+func (w *writer) repr(v any, depth int) {
 	require(depth <= maxNesting, errNesting)
-	require(b.Len() <= maxText, errSize)
+	require(w.Len() <= maxText, errSize)
 	switch d := v.(type) {
 	case *list:
 		open, end := "[", "]"
 		if d.tuple {
 			open, end = "(", map[bool]string{true: ",)", false: ")"}[len(d.all()) == 1]
 		}
-		b.WriteString(open)
-		for i, x := range d.all() {
-			b.WriteString(comma(i))
-			writeRepr(b, x, depth+1)
-		}
-		b.WriteString(end)
+		w.container(open, end, len(d.all()), depth, func(i int) { w.repr(d.v[i], depth+1) })
 	case *dict:
-		b.WriteByte('{')
-		i := 0
-		for k, x := range d.all() {
-			b.WriteString(comma(i))
-			writeRepr(b, k, depth+1)
-			b.WriteString(": ")
-			writeRepr(b, x, depth+1)
-			i++
-		}
-		b.WriteByte('}')
+		keys := d.list()
+		w.container("{", "}", len(keys), depth, func(i int) {
+			v, _ := d.get(keys[i])
+			w.repr(keys[i], depth+1)
+			w.WriteString(": ")
+			w.repr(v, depth+1)
+		})
 	case *missing:
 		d.report()
 	case nil:
 	case bool:
-		b.WriteString(map[bool]string{true: "True", false: "False"}[d])
+		w.WriteString(map[bool]string{true: "True", false: "False"}[d])
 	case int64:
-		b.WriteString(strconv.FormatInt(d, 10))
+		w.WriteString(strconv.FormatInt(d, 10))
 	case float64:
-		b.WriteString(formatFloat(d))
+		w.WriteString(formatFloat(d))
 	case string, safe:
-		b.WriteString(quote(str(d)))
+		w.WriteString(quote(str(d)))
 	case fmt.Stringer:
-		b.WriteString(d.String())
+		w.WriteString(d.String())
 	default:
-		b.WriteString("<" + typeName(v) + ">")
+		w.WriteString("<" + typeName(v) + ">")
 	}
-}
-
-// comma separates item i from the one before it.
-func comma(i int) string {
-	if i == 0 {
-		return ""
-	}
-	return ", "
 }
 
 func (null) String() string { return "None" }
