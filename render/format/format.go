@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -47,15 +48,12 @@ var formats = []*Format{
 func For(name string) *Format {
 	base := strings.ToLower(path.Base(name))
 	for _, f := range formats {
-		for _, ext := range f.Extensions {
-			if strings.HasSuffix(base, ext) {
-				return f
-			}
+		ends := func(extension string) bool { return strings.HasSuffix(base, extension) }
+		is := func(file string) bool {
+			return base == file || strings.HasSuffix(file, ".") && strings.HasPrefix(base, file)
 		}
-		for _, file := range f.Files {
-			if base == file || strings.HasSuffix(file, ".") && strings.HasPrefix(base, file) {
-				return f
-			}
+		if slices.ContainsFunc(f.Extensions, ends) || slices.ContainsFunc(f.Files, is) {
+			return f
 		}
 	}
 	return nil

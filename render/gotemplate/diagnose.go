@@ -3,6 +3,7 @@ package gotemplate
 import (
 	"cmp"
 	"reflect"
+	"slices"
 	"text/template"
 )
 
@@ -63,9 +64,11 @@ func asksAbout(name string, i, n int) bool {
 // They decide where a diagnosis continues, not what is printed.
 func builtinFuncs() template.FuncMap {
 	return template.FuncMap{
-		"not":   func(v any) bool { truth, _ := template.IsTrue(v); return !truth },
-		"len":   func(v any) int { return reflect.Indirect(reflect.ValueOf(v)).Len() },
-		"eq":    func(a any, b ...any) bool { return anyOf(b, func(b any) bool { return compare(a, b) == 0 }) },
+		"not": func(v any) bool { truth, _ := template.IsTrue(v); return !truth },
+		"len": func(v any) int { return reflect.Indirect(reflect.ValueOf(v)).Len() },
+		"eq": func(a any, b ...any) bool {
+			return slices.ContainsFunc(b, func(b any) bool { return compare(a, b) == 0 })
+		},
 		"ne":    func(a, b any) bool { return compare(a, b) != 0 },
 		"lt":    func(a, b any) bool { return compare(a, b) < 0 },
 		"le":    func(a, b any) bool { return compare(a, b) <= 0 },
@@ -75,15 +78,6 @@ func builtinFuncs() template.FuncMap {
 		"call":  func(f any, args ...any) (any, error) { return callFunction(reflect.ValueOf(f), args) },
 		"slice": func(v any, indexes ...any) any { return v },
 	}
-}
-
-func anyOf(values []any, is func(any) bool) bool {
-	for _, v := range values {
-		if is(v) {
-			return true
-		}
-	}
-	return false
 }
 
 // compare compares numbers as numbers, and other values as text.

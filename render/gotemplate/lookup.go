@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"initbox/render/engine"
@@ -31,15 +32,9 @@ func nothing() gap { return newGap(engine.Input{}, true) }
 // report adds a missing input, each position once.
 func (w *worker) report(in engine.Input) {
 	const plenty = 1000
-	if len(w.missing) >= plenty {
-		return
+	if len(w.missing) < plenty && !slices.Contains(w.missing, in) {
+		w.missing = append(w.missing, in)
 	}
-	for _, m := range w.missing {
-		if m == in {
-			return
-		}
-	}
-	w.missing = append(w.missing, in)
 }
 
 // use reports a missing value when it is needed.

@@ -562,11 +562,7 @@ func isOptional(name string, cmd *parse.CommandNode, i, n int) bool {
 	case "ternary":
 		return i < 2
 	case "eq", "ne": // {{if ne .a nil}}
-		for _, arg := range cmd.Args[1:] {
-			if _, ok := arg.(*parse.NilNode); ok {
-				return true
-			}
-		}
+		return slices.ContainsFunc(cmd.Args[1:], func(arg parse.Node) bool { return arg.Type() == parse.NodeNil })
 	}
 	return false
 }

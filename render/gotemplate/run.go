@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -112,19 +113,10 @@ func (w *worker) mayMutate() bool {
 		for _, p := range w.e.partials {
 			mutates = mutates || p.mutates || p.composes
 		}
-		mutates = mutates || w.usesTpl()
+		// The texts of tpl are unknown before the file runs.
+		mutates = mutates || slices.ContainsFunc(w.file.sites, func(s *site) bool { return s.function == "tpl" })
 	}
 	return mutates
-}
-
-// usesTpl returns whether the file executes texts that are unknown before it runs.
-func (w *worker) usesTpl() bool {
-	for _, s := range w.file.sites {
-		if s.function == "tpl" {
-			return true
-		}
-	}
-	return false
 }
 
 // executeTree executes a tree under that name in the current set.

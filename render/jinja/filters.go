@@ -339,12 +339,12 @@ func groupBy(c *call) any {
 		}
 		return got
 	}
-	same := func(v any) any { return folded(key(v), sensitive) }
-	c.sorted(items, false, same)
+	caseless := func(v any) any { return folded(key(v), sensitive) }
+	c.sorted(items, false, caseless)
 	var groups []any
 	for len(items) > 0 {
 		n := 1
-		for n < len(items) && equal(same(items[0]), same(items[n])) {
+		for n < len(items) && equal(caseless(items[0]), caseless(items[n])) {
 			n++
 		}
 		groups = append(groups, &list{v: []any{key(items[0]), newList(items[:n:n])}, tuple: true, group: true})
@@ -418,7 +418,7 @@ func mapFilter(c *call) any {
 func selection(byAttribute, want bool) operator {
 	return func(c *call) any {
 		args := c.args[1:]
-		key := func(v any) any { return v }
+		key := same
 		if byAttribute {
 			failIf(len(args) == 0, "want the name of an attribute")
 			path := args[0]

@@ -83,9 +83,9 @@ func listMethods() map[string]fn {
 		"index":   {params: "item!", do: listIndex},
 		"insert":  {params: "at! item!", do: listInsert},
 		"pop":     {params: "at", do: listPop},
-		"remove":  {params: "item!", do: listRemove},
+		"remove":  {params: "item!", do: func(c *call) any { c.args[1] = listIndex(c); listPop(c); return none }},
 		"reverse": {do: func(c *call) any { slices.Reverse(c.list().all()); return none }},
-		"sort":    {params: "reverse", do: listSort},
+		"sort":    {params: "reverse", do: func(c *call) any { c.sorted(c.list().all(), c.bool(1, false), same); return none }},
 	}
 }
 
@@ -359,13 +359,4 @@ func listPop(c *call) any {
 	return v
 }
 
-func listRemove(c *call) any {
-	c.args[1] = listIndex(c)
-	listPop(c)
-	return none
-}
-
-func listSort(c *call) any {
-	c.sorted(c.list().all(), c.bool(1, false), func(v any) any { return v })
-	return none
-}
+func same(v any) any { return v }

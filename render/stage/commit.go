@@ -260,12 +260,8 @@ func (c *commit) replace() error {
 // inTheWay returns whether a file cannot be replaced, but can perhaps be written to:
 // something is mounted on it or its directory, or the directory is sticky.
 func inTheWay(err error) bool {
-	for _, e := range []error{unix.EBUSY, unix.EXDEV, unix.EPERM, unix.EACCES} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	causes := []error{unix.EBUSY, unix.EXDEV, unix.EPERM, unix.EACCES}
+	return slices.ContainsFunc(causes, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 func (c *commit) failed(ch *change, err error) error {

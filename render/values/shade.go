@@ -2,6 +2,7 @@ package values
 
 import (
 	"strconv"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -78,10 +79,6 @@ func shade(leaf any) any {
 
 // shadeDigits changes the digits of a number, but not those of its exponent.
 func shadeDigits(s string) string {
-	for i, c := range s {
-		if c == 'e' {
-			return Shade(s[:i]) + s[i:]
-		}
-	}
-	return Shade(s)
+	exponent := strings.IndexByte(s+"e", 'e')
+	return Shade(s[:exponent]) + s[exponent:]
 }
