@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -14,11 +15,8 @@ func attr(v any, name string) (any, bool) {
 	case *dict:
 		return d.get(name)
 	case *list:
-		switch {
-		case d.group && name == "grouper":
-			return d.v[0], true
-		case d.group && name == "list":
-			return d.v[1], true
+		if i := slices.Index([]string{"grouper", "list"}, name); d.group && i >= 0 {
+			return d.v[i], true
 		}
 	case object:
 		return d.attr(name)

@@ -570,8 +570,8 @@ func urlEncode(c *call) any {
 }
 
 func wordCount(c *call) any {
-	isWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }
-	return int64(len(strings.FieldsFunc(str(c.args[0]), func(r rune) bool { return !isWord(r) })))
+	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && r != '_' }
+	return int64(len(strings.FieldsFunc(str(c.args[0]), separates)))
 }
 
 func wordWrap(c *call) any {

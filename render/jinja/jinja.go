@@ -24,7 +24,6 @@ import (
 	"maps"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
 	"initbox/internal/suggest"
@@ -55,8 +54,9 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &jinja{data: data, o: o, parser: minijinja.EmptyEnvironment(), partials: map[string]*template{}}
 	e.tables = tables{
 		filters: jinjaFilters(), tests: tests(), functions: functions(),
-		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(), tuples: tupleMethods(),
+		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(),
 	}
+	e.tuples = map[string]fn{"count": e.lists["count"], "index": e.lists["index"]}
 	maps.Copy(e.filters, ansibleFilters())
 	for name, f := range helpers.Funcs(data) {
 		e.filters[name] = helper(name, f)
@@ -179,7 +179,7 @@ func (r *run) failed(p any) error {
 
 func (t *template) Inputs() []engine.Input {
 	var inputs []engine.Input
-	t.e.visit(t, func(n *template) {
+	t.e.visit(t, map[*template]bool{}, func(n *template) {
 		for _, in := range n.inputs {
 			in.Optional = in.Optional || n.tested[in.Name]
 			inputs = append(inputs, in)
@@ -190,23 +190,19 @@ func (t *template) Inputs() []engine.Input {
 
 func (t *template) Unsteady() []string {
 	names := map[string]bool{}
-	t.e.visit(t, func(n *template) { maps.Copy(names, n.unsteady) })
+	t.e.visit(t, map[*template]bool{}, func(n *template) { maps.Copy(names, n.unsteady) })
 	return sortedKeys(names)
 }
 
-// visit calls f with t and each template that it includes, once each.
-func (e *jinja) visit(t *template, f func(*template)) {
-	seen := map[*template]bool{nil: true}
-	for todo := []*template{t}; len(todo) > 0; {
-		n := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		if !seen[n] {
-			seen[n] = true
-			f(n)
-			for _, name := range slices.Backward(n.includes) {
-				todo = append(todo, e.partials[name])
-			}
-		}
+// visit calls f with t and each template that it includes, except those that were seen before.
+func (e *jinja) visit(t *template, seen map[*template]bool, f func(*template)) {
+	if t == nil || seen[t] {
+		return
+	}
+	seen[t] = true
+	f(t)
+	for _, name := range t.includes {
+		e.visit(e.partials[name], seen, f)
 	}
 }
 

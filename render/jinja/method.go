@@ -13,7 +13,7 @@ func stringMethods() map[string]fn {
 		"capitalize":   {do: onText(capitalize)},
 		"casefold":     {do: onText(strings.ToLower)},
 		"center":       {params: "width! fill", do: func(c *call) any { return c.pad(c.int(1, 0), centered, c.text(2, " ")) }},
-		"count":        {params: "sub!", do: func(c *call) any { return countOf(c) }},
+		"count":        {params: "sub!", do: countOf},
 		"encode":       {params: "*", do: onText(func(s string) string { return s })},
 		"endswith":     {params: "suffix!", do: affix(strings.HasSuffix)},
 		"find":         {params: "sub!", do: find(strings.Index, false)},
@@ -66,19 +66,12 @@ func dictMethods() map[string]fn {
 	}
 }
 
-func tupleMethods() map[string]fn {
-	return map[string]fn{
-		"count": {params: "item!", do: func(c *call) any { return countOf(c) }},
-		"index": {params: "item!", do: listIndex},
-	}
-}
-
 func listMethods() map[string]fn {
 	return map[string]fn{
 		"append":  {params: "item!", do: func(c *call) any { return c.changed(append(c.list().all(), c.args[1])) }},
 		"clear":   {do: func(c *call) any { return c.changed(nil) }},
 		"copy":    {do: func(c *call) any { return newList(slices.Clone(c.list().all())) }},
-		"count":   {params: "item!", do: func(c *call) any { return countOf(c) }},
+		"count":   {params: "item!", do: countOf},
 		"extend":  {params: "items!", do: func(c *call) any { return c.changed(append(c.list().all(), c.items(1)...)) }},
 		"index":   {params: "item!", do: listIndex},
 		"insert":  {params: "at! item!", do: listInsert},

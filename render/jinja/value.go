@@ -136,14 +136,10 @@ func (l *list) all() []any {
 
 // hash returns what two equal keys have in common: in Python 1, 1.0 and True are the same key.
 func hash(v any) (any, error) {
-	if n, ok := number(v); ok {
-		switch {
-		case !n.real:
-			return n.i, nil
-		case isWhole(n.f):
-			return int64(n.f), nil
-		}
-		return n.f, nil
+	if n, ok := number(v); ok && n.real {
+		return toValue(n.f), nil
+	} else if ok {
+		return n.i, nil
 	}
 	if s, ok := asString(v); ok {
 		return s, nil
