@@ -167,19 +167,14 @@ func (a *area) syncFile(name string) error {
 	return bare(err)
 }
 
-// remove removes the area, and its lock last: an area without a lock is empty.
+// remove removes the area, and its lock last: an area without a lock is empty. Files that open has not opened are nil, and
+// what is tried with them fails.
 func (a *area) remove() {
-	if a.dir != nil {
-		empty(a.dir)
-		a.dir.Close()
-	}
-	if a.lock != nil {
-		dirfd.Unlock(a.lock)
-	}
-	if a.parent != nil {
-		dirfd.RemoveDir(a.parent, a.name)
-		a.parent.Close()
-	}
+	empty(a.dir)
+	dirfd.RemoveDir(a.parent, a.name)
+	dirfd.Unlock(a.lock)
+	a.dir.Close()
+	a.parent.Close()
 }
 
 // empty removes the files of an area, which contains no directories. The lock comes last.

@@ -96,16 +96,11 @@ func (c *commit) close() {
 	for _, o := range c.overwrites {
 		o.file.Close()
 	}
-	if c.dir != nil {
-		c.dir.Close()
-	}
+	c.dir.Close()
 	c.discard()
 	c.unguard()
 	if c.version != "" && c.root != nil {
 		c.root.Close()
-	}
-	if c.top != nil && c.top != c.home && c.top != c.old {
-		c.top.Close()
 	}
 }
 
@@ -133,10 +128,7 @@ func (c *commit) settle() error {
 	if c.top, err = c.home.OpenRoot(missing); err != nil {
 		return err
 	}
-	c.root = c.top
-	if c.link == "" {
-		c.old = c.top // for Close
-	}
+	c.root, c.old = c.top, c.top // for Close
 	return nil
 }
 
@@ -297,9 +289,7 @@ func (c *commit) open(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.dir != nil {
-		c.dir.Close()
-	}
+	c.dir.Close()
 	c.dir, c.dirName = dir, name
 	return dir, nil
 }

@@ -23,11 +23,7 @@ type present struct {
 	base    string
 }
 
-func (p present) close() {
-	if p.dir != nil {
-		p.dir.Close()
-	}
-}
+func (p present) close() { p.dir.Close() }
 
 // lookUp finds the file called name, whose directory is d. It fails if the file cannot be replaced with another.
 func (s *Stage) lookUp(d *directory, name string) (p present, err error) {

@@ -600,3 +600,134 @@ func BenchmarkStage(b *testing.B) {
 		}
 	})
 }
+
+// stranger is a user to whom a file can be given only by root, as whom the test is skipped.
+const stranger = 12345678
+
+func skipIfFilesCanBeGivenAway(t *testing.T) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if os.Chown(name, stranger, -1) == nil {
+		t.Skip("root can give files away")
+	}
+}
+
+// What cannot be given to its owner is not put in place.
+func TestOwnerIsRefused(t *testing.T) {
+	skipIfFilesCanBeGivenAway(t)
+	dir := t.TempDir()
+	write(t, dir, Options{}, "f")
+	before := tree(t, dir)
+	theirs := Attr{0o644, stranger, -1}
+	s := openStage(t, dir, Options{})
+	if _, err := s.Put("g", nil, theirs); err == nil || !strings.Contains(err.Error(), "change its owner") {
+		t.Errorf("error %v", err)
+	}
+	s.Close()
+	s = openStage(t, dir, Options{})
+	a, err := s.area(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := openDir(s.home, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if err := a.place(nil, theirs, home, "g"); err == nil || !strings.Contains(err.Error(), "change its owner") {
+		t.Errorf("error %v", err)
+	}
+	s.Close()
+	same(t, before, tree(t, dir))
+}
+
+func TestGroupIsOurs(t *testing.T) {
+	if !groupIsOurs(os.Getegid()) {
+		t.Error("not the process's own group")
+	}
+	if got, root := groupIsOurs(stranger), os.Geteuid() == 0; got != root {
+		t.Errorf("another group: %v, root: %v", got, root)
+	}
+}
+
+// In a directory that cannot be written to, files are written in place, or not at all; in one below it they are replaced.
+func TestUnwritableDirectory(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can write to any directory")
+	}
+	dir := t.TempDir()
+	write(t, dir, Options{}, "f", "sub/f", "gone/f")
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o755)
+	s := openStage(t, dir, Options{})
+	put(t, s, "f", "new")
+	put(t, s, "sub/f", "new")
+	put(t, s, "sub/new/f", "new")
+	if got, want := commitAll(t, s), "f changed in place, sub/f changed, sub/new/f created"; got != want {
+		t.Errorf("done %s, want %s", got, want)
+	}
+	before := tree(t, dir)
+	s = openStage(t, dir, Options{})
+	if _, err := s.Put("f", []byte("newer"), Attr{0o644, stranger, -1}); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Commit(); err == nil || !strings.Contains(err.Error(), "change its owner") || len(done) > 0 {
+		t.Errorf("done %s, error %v", text(done), err)
+	}
+	same(t, before, tree(t, dir))
+}
+
+// A directory that is removed before its files are there is made again, or the reason given why not.
+func TestDirectoryIsRemoved(t *testing.T) {
+	for _, mode := range []fs.FileMode{0o755, 0o555} {
+		if mode == 0o555 && os.Geteuid() == 0 {
+			continue // root can write to any directory
+		}
+		top := t.TempDir()
+		write(t, top, Options{}, "a/sub/f")
+		s := openStage(t, top, Options{})
+		put(t, s, "a/sub/g", "new")
+		if err := errors.Join(os.RemoveAll(top+"/a/sub"), os.Chmod(top+"/a", mode)); err != nil {
+			t.Fatal(err)
+		}
+		done, err := s.Commit()
+		if mode == 0o755 && (err != nil || text(done) != "a/sub/g created") {
+			t.Errorf("done %s, error %v", text(done), err)
+		}
+		if mode == 0o555 && !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("done %s, error %v, want that a cannot be written to", text(done), err)
+		}
+		os.Chmod(top+"/a", 0o755)
+	}
+}
+
+// Without a working directory, a relative path leads nowhere.
+func TestNoWorkingDirectory(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []func(string, Options) (*Stage, error){Open, OpenVersion} {
+		if s, err := open("d", Options{}); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%v, error %v", s, err)
+		}
+	}
+}
+
+// A file that is gone before it is synced is an error.
+func TestSyncOfMissingFile(t *testing.T) {
+	s := openStage(t, t.TempDir(), Options{})
+	a, err := s.area(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.sync([]string{"gone"}); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -281,10 +281,8 @@ func (c *commit) unguard() {
 // releaseOld releases the old directory, and removes the unused versions:
 // the last stage that compared with one does that.
 func (s *Stage) releaseOld(base *os.Root) {
-	if s.oldLock != nil {
-		dirfd.Unlock(s.oldLock)
-		s.oldLock = nil
-	}
+	dirfd.Unlock(s.oldLock)
+	s.oldLock = nil
 	if !s.options.DryRun {
 		s.sweepVersions(base)
 	}

@@ -242,3 +242,37 @@ func TestVersionDryRun(t *testing.T) {
 	}
 	same(t, before, tree(t, dir))
 }
+
+// The version that the link points to is never swept, and others only while no stage uses them.
+func TestSweepVersion(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "conf")
+	version(t, link, "a")
+	s, err := OpenVersion(link, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	name, err := s.current(s.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, err := openDir(s.home, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if s.sweepVersion(s.home, home, name) {
+		t.Error("swept while it is used")
+	}
+	s.oldLock.Close()
+	if !s.sweepVersion(s.home, home, name) {
+		t.Error("the link points to it, and it did not stay")
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if s.sweepVersion(s.home, home, name) || len(tree(t, dir)) > 0 {
+		t.Errorf("there is %v", tree(t, dir))
+	}
+}
