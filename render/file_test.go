@@ -157,11 +157,13 @@ type failing struct{ error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.error }
 
-// TestWrongPartial pins that a template is not rendered without what it may include.
-func TestWrongPartial(t *testing.T) {
-	got, _, err := rendered(t, Options{}, map[string]string{"_part.tmpl": "{{ if }}", "a.tmpl": "x"})
-	if err == nil || !strings.Contains(err.Error(), "_part.tmpl") || len(got) > 0 {
-		t.Errorf("%q, %v", got, err)
+// TestSyntaxError pins that nothing is rendered if a template, or one that others may include, is wrong.
+func TestSyntaxError(t *testing.T) {
+	for _, name := range []string{"_part.tmpl", "b.tmpl", "c.j2", "{{ if }}.tmpl"} {
+		got, _, err := rendered(t, Options{}, map[string]string{name: "{{ if }}", "a.tmpl": "x"})
+		if err == nil || !strings.Contains(err.Error(), name) || len(got) > 0 {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
 	}
 }
 
@@ -188,7 +190,7 @@ func TestWrongResult(t *testing.T) {
 func TestUnsteady(t *testing.T) {
 	var log bytes.Buffer
 	o := Options{Log: slog.New(slog.NewTextHandler(&log, nil))}
-	if _, _, err := rendered(t, o, map[string]string{"a.tmpl": "{{ randAlphaNum 5 }}", "b.tmpl": "{{ randAlphaNum 5 }}"}); err != nil {
+	if _, _, err := rendered(t, o, map[string]string{"a.tmpl": "{{ randAlphaNum 5 }}", "b.tmpl": "{{ randAlphaNum 5 }}", "c.tmpl": "{{ randAlphaNum 5 }}"}); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(log.String(), "uses randAlphaNum"); n != 1 {

@@ -309,6 +309,9 @@ func TestUnreadableDirectory(t *testing.T) {
 	if err := Link(filepath.Join(dir, "link"), "f"); err != nil {
 		t.Error(err)
 	}
+	if err := syncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
+	}
 }
 
 // A temporary file that another writer takes for one that was left, before it is locked, is made again.
