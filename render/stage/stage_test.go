@@ -682,6 +682,46 @@ func TestUnwritableDirectory(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
+// If one file cannot be written in place, those before it have their modes again.
+func TestModeInPlaceIsRestored(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can write to any directory")
+	}
+	dir := t.TempDir()
+	write(t, dir, Options{}, "f", "g")
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o755)
+	s := openStage(t, dir, Options{})
+	if _, err := s.Put("f", []byte("secret"), Attr{0o600, -1, -1}); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "g", "new")
+	if err := os.Chmod(dir+"/g", 0o444); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	if done, err := s.Commit(); !errors.Is(err, fs.ErrPermission) || len(done) > 0 {
+		t.Errorf("done %s, error %v", text(done), err)
+	}
+	same(t, before, tree(t, dir))
+}
+
+// A disk that fails while a file is written in place is reported.
+func TestWriteInPlaceFails(t *testing.T) {
+	s := openStage(t, t.TempDir(), Options{})
+	f, err := os.Open(os.DevNull) // for reading
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	c := &commit{Stage: s, overwrites: []*overwrite{{&change{Change: Change{Name: "f"}, content: []byte("x")}, f}}}
+	if err := c.overwrite(); !errors.Is(err, unix.EBADF) || len(c.done) > 0 {
+		t.Errorf("done %s, error %v", text(c.done), err)
+	}
+}
+
 // A directory that is removed before its files are there is made again, or the reason given why not.
 func TestDirectoryIsRemoved(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o755, 0o555} {

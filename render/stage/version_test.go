@@ -276,3 +276,16 @@ func TestSweepVersion(t *testing.T) {
 		t.Errorf("there is %v", tree(t, dir))
 	}
 }
+
+// A file that is left out makes a new version, even if no other file changes.
+func TestVersionWithout(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "conf")
+	version(t, link, "a", "b")
+	if got := version(t, link, "a"); got != "b removed" {
+		t.Errorf("done %s", got)
+	}
+	if got := tree(t, dir); len(got) != 3 {
+		t.Errorf("there is %v", got)
+	}
+}
