@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"initbox/cmd/duration"
 	"initbox/internal/failure"
 	"initbox/internal/suggest"
+	"initbox/internal/words"
 )
 
 // Where git-sync looks for secrets, and for its directory, unless its flags say otherwise.
@@ -121,16 +123,8 @@ func (s *gitSync) url() string {
 
 // dir returns the directory that will hold the link.
 func (s *gitSync) dir() string {
-	link := s.text("dest")
-	if link == "" {
-		link = s.text("link")
-	}
-	if link == "" {
-		parts := strings.Split(strings.Trim(s.text("repo"), "/"), "/")
-		link = parts[len(parts)-1]
-	}
-	root := s.root()
-	link = s.underRoot(link)
+	root, repo := s.root(), strings.Trim(s.text("repo"), "/")
+	link := s.underRoot(cmp.Or(s.text("dest"), s.text("link"), repo[strings.LastIndexByte(repo, '/')+1:]))
 	if inside, err := filepath.Rel(root, link); err != nil || inside == "." || inside == ".." || strings.HasPrefix(inside, "../") {
 		s.fail("--link %s is not in --root %s: the tree is kept beside the link", link, root)
 	}
@@ -142,11 +136,7 @@ func (s *gitSync) dir() string {
 }
 
 func (s *gitSync) root() string {
-	root := s.text("root")
-	if root == "" {
-		root = gitSyncRoot
-	}
-	absolute, err := filepath.Abs(root)
+	absolute, err := filepath.Abs(cmp.Or(s.text("root"), gitSyncRoot))
 	if err != nil {
 		s.fail("--root: %w", err)
 	}
@@ -222,11 +212,7 @@ func (s *gitSync) credentials() {
 	if s.on("cookie-file", false) {
 		s.add("cookie-file", gitSyncCookies)
 	}
-	id := s.text("github-app-client-id")
-	if id == "" {
-		id = s.text("github-app-application-id")
-	}
-	if id != "" && id != "0" {
+	if id := cmp.Or(s.text("github-app-client-id"), s.text("github-app-application-id")); id != "" && id != "0" {
 		s.add("github-app-id", id)
 	}
 	if s.variable("GITSYNC_GITHUB_APP_PRIVATE_KEY") != "" {
@@ -519,14 +505,7 @@ func syncFlagOf(name string) *syncFlag {
 }
 
 func noSyncFlag(name string) error {
-	var known []string
-	for _, f := range syncFlags {
-		known = append(known, f.name)
-	}
-	err := fmt.Errorf("git-sync has no flag --%s", name)
-	hint := "everything after --compat git-sync belongs to git-sync; put flags of initbox before it"
-	if meant := suggest.Closest(name, known); meant != "" {
-		hint = "did you mean --" + meant + "? " + hint
-	}
-	return failure.WithHint(err, hint)
+	known := words.Each(syncFlags, func(f syncFlag) string { return f.name })
+	return failure.WithHint(fmt.Errorf("git-sync has no flag --%s", name),
+		suggest.Question(name, known, "--")+"everything after --compat git-sync belongs to git-sync; put flags of initbox before it")
 }

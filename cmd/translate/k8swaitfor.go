@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/waitfor/k8s"
 )
 
 // k8sWaitForKinds are the resources of k8s-wait-for, and what each means here. "-we" stands for "with errors", "-wr" for
@@ -49,25 +50,25 @@ func K8sWaitFor(args []string, env Environment) (Line, error) {
 	if err != nil {
 		return Line{}, err
 	}
-	selected := objects.selector+objects.fieldSelector != ""
+	selected := objects.Selector+objects.Fields != ""
 	if len(names) > 0 && selected {
 		return Line{}, errors.New("a name and a selector are mutually exclusive")
 	}
-	objects.kind = as.kind
+	objects.KindName = as.kind
 	if len(names) == 0 {
-		objects.all = !selected
+		objects.All = !selected
 		names = []string{""}
 	}
 	var line Line
-	for _, objects.name = range names {
-		line.Arguments = append(line.Arguments, objects.target(slices.Concat(as.settings, where)...))
+	for _, objects.Name = range names {
+		line.Arguments = append(line.Arguments, k8sTarget(objects, slices.Concat(as.settings, where)...))
 	}
 	return line, nil
 }
 
 // kubectlFlags reads what k8s-wait-for passes on to kubectl: names, and the flags that say which objects, and where. It
 // returns those that say where as settings of a target.
-func kubectlFlags(args []string) (names []string, objects k8sObjects, where []string, err error) {
+func kubectlFlags(args []string) (names []string, objects k8s.Objects, where []string, err error) {
 	long := map[string]string{"-n": "--namespace", "-l": "--selector"}
 	for len(args) > 0 {
 		flag := args[0]
@@ -81,7 +82,7 @@ func kubectlFlags(args []string) (names []string, objects k8sObjects, where []st
 			name, value = long[short], strings.TrimPrefix(flag[2:], "=")
 			valued = value != ""
 		}
-		field := map[string]*string{"--namespace": &objects.namespace, "--selector": &objects.selector, "--field-selector": &objects.fieldSelector}[name]
+		field := map[string]*string{"--namespace": &objects.Namespace, "--selector": &objects.Selector, "--field-selector": &objects.Fields}[name]
 		if field == nil && name != "--kubeconfig" && name != "--context" {
 			return nil, objects, nil, fmt.Errorf("cannot translate the kubectl flag %s", failure.Printable(name))
 		}

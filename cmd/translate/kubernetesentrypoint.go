@@ -1,12 +1,15 @@
 package translate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
+
+	"initbox/waitfor/k8s"
 )
 
 // KubernetesEntrypoint translates the variables DEPENDENCY_… of airshipit/kubernetes-entrypoint, in the order of its
@@ -20,10 +23,7 @@ import (
 //
 // https://opendev.org/airship/kubernetes-entrypoint
 func KubernetesEntrypoint(env Environment) (Line, error) {
-	e := entrypoint{getenv: env.get, namespace: env.get("NAMESPACE"), pod: env.get("POD_NAME")}
-	if e.namespace == "" {
-		e.namespace = "default"
-	}
+	e := entrypoint{getenv: env.get, namespace: cmp.Or(env.get("NAMESPACE"), "default"), pod: env.get("POD_NAME")}
 	for _, variable := range []struct {
 		name      string
 		translate func(e *entrypoint, value string) error
@@ -57,11 +57,9 @@ type entrypoint struct {
 	targets        []string
 }
 
-func (e *entrypoint) add(o k8sObjects, settings ...string) {
-	if o.namespace == "" {
-		o.namespace = e.namespace
-	}
-	e.targets = append(e.targets, o.target(settings...))
+func (e *entrypoint) add(o k8s.Objects, settings ...string) {
+	o.Namespace = cmp.Or(o.Namespace, e.namespace)
+	e.targets = append(e.targets, k8sTarget(o, settings...))
 }
 
 // each adds the objects in a list such as mysql:mariadb,keystone-api.
@@ -75,7 +73,7 @@ func (e *entrypoint) each(list, kind string, settings ...string) error {
 		if namespace == "" || name == "" || strings.Contains(name, ":") {
 			return errors.New("want NAME or NAMESPACE:NAME, separated by commas")
 		}
-		e.add(k8sObjects{kind: kind, name: name, namespace: namespace}, settings...)
+		e.add(k8s.Objects{KindName: kind, Name: name, Namespace: namespace}, settings...)
 	}
 	return nil
 }
@@ -105,7 +103,7 @@ func (e *entrypoint) containers(list string) error {
 		if name = strings.TrimSpace(name); name == "" || strings.ContainsAny(name, `:"'\`) {
 			return errors.New("want names of this Pod's containers, separated by commas")
 		}
-		e.add(k8sObjects{kind: "pod", name: e.pod}, fmt.Sprintf(`jsonpath={.status.containerStatuses[?(@.name=="%s")].ready}=true`, name))
+		e.add(k8s.Objects{KindName: "pod", Name: e.pod}, fmt.Sprintf(`jsonpath={.status.containerStatuses[?(@.name=="%s")].ready}=true`, name))
 	}
 	return nil
 }
@@ -146,7 +144,7 @@ func (e *entrypoint) jobsJSON(text string) error {
 		if (j.Name == "") == (len(j.Labels) == 0) {
 			return errors.New("want either a name or labels for each Job")
 		}
-		e.add(k8sObjects{kind: "job", name: j.Name, namespace: j.Namespace, selector: labels(j.Labels)}, "completions=1")
+		e.add(k8s.Objects{KindName: "job", Name: j.Name, Namespace: j.Namespace, Selector: labels(j.Labels)}, "completions=1")
 	}
 	return nil
 }
@@ -179,7 +177,7 @@ func (e *entrypoint) pods(text string) error {
 			}
 			settings = append(settings, "same-node="+e.namespace+"/"+e.pod)
 		}
-		e.add(k8sObjects{kind: "pod", namespace: p.Namespace, selector: labels(p.Labels), all: len(p.Labels) == 0}, settings...)
+		e.add(k8s.Objects{KindName: "pod", Namespace: p.Namespace, Selector: labels(p.Labels), All: len(p.Labels) == 0}, settings...)
 	}
 	return nil
 }
@@ -212,7 +210,7 @@ func (e *entrypoint) customResources(text string) error {
 		if len(settings) == 0 {
 			settings = []string{"exists"}
 		}
-		e.add(k8sObjects{kind: kind, name: r.Name, namespace: r.Namespace}, settings...)
+		e.add(k8s.Objects{KindName: kind, Name: r.Name, Namespace: r.Namespace}, settings...)
 	}
 	return nil
 }

@@ -131,6 +131,9 @@ func (c *check) judgeOne(v view) error {
 	if rule := rules[v.resource.String()]; rule != nil {
 		return rule(v)
 	}
+	if slices.Contains(readyOnceThere, v.resource.String()) {
+		return nil
+	}
 	return genericReady(v)
 }
 

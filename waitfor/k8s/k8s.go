@@ -1,6 +1,12 @@
-// Package k8s waits for Kubernetes objects: that they are ready by the rules of their kind, exist, have a condition or
-// a value, or are gone. The checks of a wait share one list and one watch for each kind and namespace of a cluster.
-// [WriteRBAC] prints the permissions that a service account needs for that.
+// Package k8s waits for Kubernetes objects: k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all, where KIND is
+// anything that kubectl takes, and ?namespace=NAMESPACE may follow.
+//
+// An object is ready by the rules of its kind: a Job when it is complete, a Deployment when its rollout is, a Service
+// when it has a ready endpoint. The settings condition, jsonpath, exists, key and address say what else ready means,
+// count how many objects must be ready, if-missing and if-failed what a missing object and a failed Job mean.
+//
+// The checks of a wait share one list and one watch for each kind and namespace of a cluster. [WriteRBAC] prints the
+// permissions that a service account needs for that.
 package k8s
 
 import (
@@ -49,8 +55,8 @@ var Kind = target.Kind{
 	Parse:   parse,
 }
 
-// query identifies the objects that a target means.
-type query struct {
+// Objects are the objects that a target means.
+type Objects struct {
 	KindName  string // as written
 	Name      string // of one object; empty with a selector
 	Namespace string // empty: the Pod's
@@ -63,7 +69,7 @@ type query struct {
 // wait share, has received.
 type check struct {
 	*target.Target
-	query
+	Objects
 	resource kube.Resource // valid if lookedUp: known without a request
 	lookedUp bool
 	expect   expectations
@@ -100,7 +106,7 @@ func parse(t *target.Target) (target.Check, error) {
 		return nil, err
 	}
 	q.Namespace = cmp.Or(q.Namespace, t.Settings.Get("namespace"))
-	c := &check{Target: t, query: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
+	c := &check{Target: t, Objects: q, wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	c.resource, c.lookedUp = kube.Lookup(q.KindName)
 	if c.expect, err = parseExpectations(t.Settings); err != nil {
 		return nil, err
@@ -114,7 +120,7 @@ var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
 const wantTarget = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
 
 // queryOf reads the target. Its errors do not quote text that may be anything.
-func queryOf(t *target.Target) (q query, err error) {
+func queryOf(t *target.Target) (q Objects, err error) {
 	if t.URL.Opaque == "" {
 		return q, errors.New(wantTarget + ", without // after the colon")
 	}
@@ -149,7 +155,7 @@ func queryOf(t *target.Target) (q query, err error) {
 }
 
 // set reads one part of the query, such as selector=app=web.
-func (q *query) set(part string) error {
+func (q *Objects) set(part string) error {
 	if part == "" {
 		return nil
 	}
@@ -196,8 +202,8 @@ func show(t *target.Target) string {
 	return q.Text(failure.Printable)
 }
 
-// Text returns the query in the syntax of a target, with escaped values.
-func (q query) Text(escape func(string) string) string {
+// Text returns the target of the objects, with escaped values.
+func (q Objects) Text(escape func(string) string) string {
 	s := "k8s:" + q.KindName
 	if q.Name != "" {
 		s += "/" + q.Name
@@ -334,7 +340,7 @@ func (c *check) Check(ctx context.Context) error {
 func (c *check) alone(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	one := &check{Target: c.Target, query: c.query, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
+	one := &check{Target: c.Target, Objects: c.Objects, resource: c.resource, lookedUp: c.lookedUp, expect: c.expect,
 		wake: make(chan struct{}, 1), settled: make(chan struct{})}
 	s := target.NewShared(target.Options{Getenv: c.Getenv})
 	one.Share(s)

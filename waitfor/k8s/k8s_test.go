@@ -98,7 +98,7 @@ func TestMissingForLong(t *testing.T) {
 
 // TestGrantOfUnknownKind pins that a guessed Role is replaced once the API server has returned the kind.
 func TestGrantOfUnknownKind(t *testing.T) {
-	c := &check{Target: &target.Target{}, query: query{KindName: "widget", Name: "w"}}
+	c := &check{Target: &target.Target{}, Objects: Objects{KindName: "widget", Name: "w"}}
 	k := &cluster{namespace: "default", checks: []*check{c}}
 	if grant := k.grants(account{}); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
 		t.Errorf("before it is known: %s", grant)

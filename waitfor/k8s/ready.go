@@ -23,7 +23,7 @@ type view struct {
 }
 
 // rules return nil if an object is ready, otherwise why not: a [*failure.Failure] or a [*endedError]. Kinds that are
-// not in the table have [genericReady].
+// neither in the table nor in [readyOnceThere] have [genericReady].
 var rules = map[string]func(view) error{
 	"pods":                               podReady,
 	"jobs.batch":                         jobReady,
@@ -39,41 +39,28 @@ var rules = map[string]func(view) error{
 	"persistentvolumes":                  phaseReady("Bound", "Available"),
 	"namespaces":                         phaseReady("Active"),
 	"nodes":                              conditionsReady("Ready"),
-	"customresourcedefinitions.apiextensions.k8s.io":                 conditionsReady("NamesAccepted", "Established"),
-	"apiservices.apiregistration.k8s.io":                             conditionsReady("Available"),
-	"horizontalpodautoscalers.autoscaling":                           conditionsReady("AbleToScale", "ScalingActive"),
-	"certificatesigningrequests.certificates.k8s.io":                 certificateReady,
-	"poddisruptionbudgets.policy":                                    budgetReady,
-	"volumeattachments.storage.k8s.io":                               attachmentReady,
-	"configmaps":                                                     existsReady,
-	"controllerrevisions.apps":                                       existsReady,
-	"cronjobs.batch":                                                 existsReady, // only its Jobs complete
-	"csidrivers.storage.k8s.io":                                      existsReady,
-	"csinodes.storage.k8s.io":                                        existsReady,
-	"csistoragecapacities.storage.k8s.io":                            existsReady,
-	"clusterrolebindings.rbac.authorization.k8s.io":                  existsReady,
-	"clusterroles.rbac.authorization.k8s.io":                         existsReady,
-	"endpoints":                                                      existsReady,
-	"endpointslices.discovery.k8s.io":                                existsReady,
-	"events":                                                         existsReady,
-	"events.events.k8s.io":                                           existsReady,
-	"ingressclasses.networking.k8s.io":                               existsReady,
-	"leases.coordination.k8s.io":                                     existsReady,
-	"limitranges":                                                    existsReady,
-	"mutatingwebhookconfigurations.admissionregistration.k8s.io":     existsReady,
-	"networkpolicies.networking.k8s.io":                              existsReady,
-	"podtemplates":                                                   existsReady,
-	"priorityclasses.scheduling.k8s.io":                              existsReady,
-	"resourcequotas":                                                 existsReady,
-	"rolebindings.rbac.authorization.k8s.io":                         existsReady,
-	"roles.rbac.authorization.k8s.io":                                existsReady,
-	"runtimeclasses.node.k8s.io":                                     existsReady,
-	"secrets":                                                        existsReady,
-	"serviceaccounts":                                                existsReady,
-	"storageclasses.storage.k8s.io":                                  existsReady,
-	"validatingadmissionpolicies.admissionregistration.k8s.io":       existsReady,
-	"validatingadmissionpolicybindings.admissionregistration.k8s.io": existsReady,
-	"validatingwebhookconfigurations.admissionregistration.k8s.io":   existsReady,
+	"customresourcedefinitions.apiextensions.k8s.io": conditionsReady("NamesAccepted", "Established"),
+	"apiservices.apiregistration.k8s.io":             conditionsReady("Available"),
+	"horizontalpodautoscalers.autoscaling":           conditionsReady("AbleToScale", "ScalingActive"),
+	"certificatesigningrequests.certificates.k8s.io": certificateReady,
+	"poddisruptionbudgets.policy":                    budgetReady,
+	"volumeattachments.storage.k8s.io":               attachmentReady,
+}
+
+// readyOnceThere are the kinds whose objects are ready once they exist; of a CronJob, only its Jobs complete.
+var readyOnceThere = []string{
+	"configmaps", "endpoints", "events", "limitranges", "podtemplates", "resourcequotas", "secrets",
+	"serviceaccounts", "controllerrevisions.apps", "cronjobs.batch",
+	"csidrivers.storage.k8s.io", "csinodes.storage.k8s.io", "csistoragecapacities.storage.k8s.io",
+	"storageclasses.storage.k8s.io",
+	"clusterrolebindings.rbac.authorization.k8s.io", "clusterroles.rbac.authorization.k8s.io",
+	"rolebindings.rbac.authorization.k8s.io", "roles.rbac.authorization.k8s.io", "endpointslices.discovery.k8s.io",
+	"events.events.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
+	"leases.coordination.k8s.io", "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+	"validatingadmissionpolicies.admissionregistration.k8s.io",
+	"validatingadmissionpolicybindings.admissionregistration.k8s.io",
+	"validatingwebhookconfigurations.admissionregistration.k8s.io", "priorityclasses.scheduling.k8s.io",
+	"runtimeclasses.node.k8s.io",
 }
 
 // endedError is the failure of a Job or Pod that has ended, and so cannot become ready. What that means depends on the
@@ -84,8 +71,6 @@ type endedError struct {
 }
 
 func (e *endedError) Unwrap() error { return e.Failure }
-
-func existsReady(view) error { return nil }
 
 // text returns the string at the path, or "".
 func text(o kube.Object, path ...string) string {
