@@ -32,6 +32,30 @@ import (
 // Hang reads until the client disconnects.
 func Hang(c net.Conn) { io.Copy(io.Discard, c) }
 
+// Says returns the address of a server that answers each connection with the text alone. It is for examples, which
+// have no [testing.TB], and runs until the program ends.
+func Says(text string) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				panic(err)
+			}
+			go func() {
+				defer c.Close()
+				io.WriteString(c, text)
+				c.(*net.TCPConn).CloseWrite()
+				Hang(c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // Check makes one attempt at target.
 func Check(t *testing.T, kinds target.Kinds, text string, o target.Options) error {
 	t.Helper()

@@ -1,4 +1,8 @@
-// Package amqp waits for AMQP 0-9-1 brokers, such as RabbitMQ: for a login, a virtual host, queues and exchanges.
+// Package amqp waits for AMQP 0-9-1 brokers, such as RabbitMQ: amqp://[USER:PASSWORD@]HOST[:PORT][,HOST…][/VHOST], and
+// amqps:// with TLS.
+//
+// Without a user, a broker is ready when it starts the handshake; with one, when it accepts the login to the virtual
+// host. The settings queue and exchange wait for what applications declare, no-alarm until the broker accepts messages.
 package amqp
 
 import (

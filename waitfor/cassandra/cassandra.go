@@ -1,5 +1,8 @@
-// Package cassandra waits for Cassandra and ScyllaDB, in versions 3 and 4 of the native protocol: for a login and a
-// keyspace.
+// Package cassandra waits for Cassandra and ScyllaDB, in versions 3 and 4 of the native protocol:
+// cassandra://[USER:PASSWORD@]HOST[:PORT][,HOST…][/KEYSPACE].
+//
+// A cluster is ready when one of the nodes starts a session, or asks for credentials to do so. With a keyspace, in the
+// path or in the setting keyspace, it must accept the login, if it requires one, and have the keyspace.
 package cassandra
 
 import (

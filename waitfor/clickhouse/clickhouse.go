@@ -1,5 +1,8 @@
-// Package clickhouse waits for ClickHouse, over HTTP or in its native protocol: for a login, a query and replicas that
-// do not lag behind.
+// Package clickhouse waits for ClickHouse: clickhouse://[USER@]HOST[:PORT][,HOST…][/DATABASE], over HTTP or, on its
+// ports, in the native protocol.
+//
+// A server is ready when it answers a ping; with a user or a database, also SELECT 1. The setting query waits for an
+// answer whose first column is true, replicas for replicated tables that do not lag behind; both need HTTP.
 package clickhouse
 
 import (

@@ -1,5 +1,8 @@
-// Package dns waits for records of domain names. Its [resolver.Resolver] repeats a query when a negative cache entry
-// expires.
+// Package dns waits for records of domain names: dns:NAME. A short name goes through the search list, as in a Pod.
+//
+// A name is ready when it has an address, or a record of a type in the setting type. The setting family asks for IPv4
+// or IPv6 addresses, or both; min-records for a number of records, as a headless Service has; expect for a value. The
+// [resolver.Resolver] repeats a query when a negative cache entry expires.
 package dns
 
 import (

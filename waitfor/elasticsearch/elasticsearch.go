@@ -1,4 +1,8 @@
-// Package elasticsearch waits for Elasticsearch and OpenSearch: for the health of a cluster and for indices.
+// Package elasticsearch waits for Elasticsearch and OpenSearch: elasticsearch://HOST[:PORT][,HOST…][/PATH], where the
+// path is that of a proxy.
+//
+// A cluster is ready when its status is at least that of the setting status, by default yellow; with the setting index,
+// when the index exists and has that status. The login is a user with a password, api-key-file or token-file.
 package elasticsearch
 
 import (

@@ -1,4 +1,7 @@
-// Package etcd waits for etcd: for a member that is healthy, and for keys.
+// Package etcd waits for etcd: etcd://HOST[:PORT][,HOST…].
+//
+// A cluster is ready when one of its members reports that it is healthy: it has a leader, a linearizable read succeeds,
+// and there is no alarm. That needs no login. The setting key waits for keys, for which a login may be necessary.
 package etcd
 
 import (

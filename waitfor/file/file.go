@@ -1,5 +1,7 @@
-// Package file waits for files: that they exist, are long enough, or contain a text. Where possible, inotify(7) reports
-// changes.
+// Package file waits for files: file:///PATH.
+//
+// A file is ready when it exists; with the setting min-size, when it is long enough; with contains, when it contains a
+// text or a match of a regular expression. Where possible, inotify(7) reports changes.
 package file
 
 import (

@@ -1,4 +1,7 @@
-// Package grpc waits for servers that implement the gRPC health checking protocol.
+// Package grpc waits for servers that implement the gRPC health checking protocol: grpc://HOST:PORT[/SERVICE], and
+// grpcs:// with TLS, whose settings are the usual ones.
+//
+// A service is ready when the server reports that it is SERVING; without a service, the server itself must be.
 package grpc
 
 import (

@@ -1,4 +1,9 @@
-// Package http waits for answers of HTTP servers: for a status, a body, headers or values in JSON.
+// Package http waits for answers of HTTP servers: http://HOST[:PORT]/PATH, https:// and, for a Unix socket,
+// http+unix://%2FPATH%2FOF%2FSOCKET/PATH.
+//
+// A server is ready when it answers with a status from 200 to 399, or one in the setting status. The settings body,
+// json and header say what else must be in the answer; method and those that begin with request- what is sent; user
+// with password-file, or token-file, how to log in.
 package http
 
 import (

@@ -1,4 +1,7 @@
-// Package influxdb waits for InfluxDB: for its health, a bucket of version 2 or a database of version 1.
+// Package influxdb waits for InfluxDB: influxdb://HOST[:PORT][,HOST…][/DATABASE], of any version.
+//
+// A server is ready when it reports that its health is pass, or answers a ping if it is too old for that. With a
+// database, of version 1, or the setting bucket, of version 2, that must exist. The login is token-file or a user.
 package influxdb
 
 import (

@@ -1,5 +1,9 @@
-// Package kafka waits for Kafka: for a controller, brokers that can be reached at their advertised addresses, and
-// topics with leaders.
+// Package kafka waits for Kafka: kafka://[USER@]HOST[:PORT][,HOST…][/TOPIC], or a list of bootstrap servers with their
+// security protocol, such as SASL_SSL://b1:9093,SASL_SSL://b2:9093.
+//
+// A cluster is ready when one of the servers knows its controller. The setting topic waits for topics whose partitions
+// have leaders, brokers for a number of brokers, and advertised for brokers that can be reached at the addresses that
+// clients use after the bootstrap. The setting mechanism chooses how to log in; token-file is for OAUTHBEARER.
 package kafka
 
 import (

@@ -1,4 +1,7 @@
-// Package memcached waits for memcached, in the text protocol or the binary one.
+// Package memcached waits for memcached: memcached://HOST[:PORT][,HOST…], in the text protocol or the binary one.
+//
+// A server is ready when it reports its version, for which it needs no login. Each of several hosts must be ready,
+// since each has its share of the keys. The settings are those of TLS.
 package memcached
 
 import (

@@ -1,5 +1,8 @@
-// Package mongodb waits for MongoDB: for a member of a replica set, by default the primary, a router, or a standalone
-// server.
+// Package mongodb waits for MongoDB: mongodb://HOST[:PORT][,HOST…][/?replicaSet=NAME], or mongodb+srv://NAME, whose SRV
+// records have the hosts.
+//
+// A router or a standalone server is ready when it answers hello, which needs no login. A replica set is ready when it
+// has a primary; the setting role, or readPreference in the URL, waits for a secondary or any readable member instead.
 package mongodb
 
 import (

@@ -1,5 +1,12 @@
-// Package mysql waits for MySQL and MariaDB: for a login, a database and the answer to a query. It implements the part
-// of the protocol that this needs: handshake.go has the login, auth.go its plugins, conn.go packets and queries.
+// Package mysql waits for MySQL and MariaDB: mysql://[USER@]HOST[:PORT][,HOST…][/DATABASE], or the data source name of
+// a driver. The TLS parameters of the usual clients have their meaning.
+//
+// Without a user, a server is ready when it answers a login at all, as for mysqladmin ping. With one, it must accept
+// the login, have the database, and answer a query: that of the setting query, whose first column must be true, or
+// SELECT 1.
+//
+// It implements the part of the protocol that this needs: handshake.go has the login, auth.go its plugins, conn.go
+// packets and queries.
 package mysql
 
 import (

@@ -1,4 +1,8 @@
-// Package nats waits for NATS: for a login, for JetStream and for its streams.
+// Package nats waits for NATS: nats://[USER:PASSWORD@|TOKEN@]HOST[:PORT][,HOST…].
+//
+// A server is ready when it answers PING after the login; without credentials, one that requires a login is ready too.
+// The settings token-file, creds-file and nkey-file are the ways to log in besides a password, jetstream waits until
+// JetStream answers, and stream until it has a stream.
 package nats
 
 import (

@@ -1,5 +1,9 @@
-// Package postgres waits for PostgreSQL: for a login, a database, a server that accepts writes, and the answer to a
-// query. The parts of a target mean the same as in libpq.
+// Package postgres waits for PostgreSQL: postgres://[USER@]HOST[:PORT][,HOST…][/DATABASE], or a connection string of
+// libpq. The parts of a target mean the same as in libpq, environment variables such as PGPASSWORD included.
+//
+// Without a user, a server is ready as soon as it does not refuse every login, as for pg_isready. With one, it must
+// accept the login and answer a query: that of the setting query, whose first column must be true, or SELECT 1.
+// ?target_session_attrs=read-write waits for a server that accepts writes.
 package postgres
 
 import (

@@ -1,5 +1,8 @@
-// Package redis waits for Redis, Valkey and compatible servers: for a login, a primary, a complete cluster, and keys;
-// directly or through Sentinel.
+// Package redis waits for Redis, Valkey and compatible servers: redis://HOST[:PORT][,HOST…][/DATABASE], rediss:// with
+// TLS, redis+socket:///PATH, or redis+sentinel://HOST/NAME for the master that sentinels name.
+//
+// A server is ready when it answers PING after the login, if there is one, and is not loading its data. The setting key
+// waits for a key or its value, role for a master or a replica whose link is up, and cluster for a complete cluster.
 package redis
 
 import (

@@ -1,4 +1,8 @@
-// Package socket waits for connections alone: over TCP, with TLS, or to a Unix socket.
+// Package socket waits for connections alone: tcp://HOST:PORT, tls://HOST:PORT and unix:///PATH.
+//
+// A TCP connection is ready when it is not closed for the time in the setting hold, by default 20 ms: a proxy whose
+// server is down accepts connections and closes them at once. A TLS handshake must verify the server's certificate; the
+// settings are the usual ones of TLS. A Unix socket is ready when it accepts a connection.
 package socket
 
 import (

@@ -1,4 +1,7 @@
-// Package temporal waits for Temporal: for its health service, namespaces, and workers on task queues.
+// Package temporal waits for Temporal: temporal://HOST[:PORT][,HOST…], with the address of the frontend.
+//
+// A cluster is ready when the frontend's health service reports SERVING. The setting namespace waits until a namespace
+// is registered, task-queue until a worker polls a task queue. A login is an API key in token-file or a certificate.
 package temporal
 
 import (

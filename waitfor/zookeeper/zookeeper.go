@@ -1,4 +1,7 @@
-// Package zookeeper waits for ZooKeeper: for a member of a quorum, by the command srvr or by a session.
+// Package zookeeper waits for ZooKeeper: zookeeper://HOST[:PORT][,HOST…].
+//
+// An ensemble is ready when one of its servers is serving requests: as the command srvr reports, or, where that is
+// forbidden, when it grants a session. Neither needs a login. The settings are those of TLS.
 package zookeeper
 
 import (

@@ -1,0 +1,29 @@
+package file_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"initbox/waitfor/file"
+	"initbox/waitfor/target"
+)
+
+// The setting contains waits for a text in a file.
+func Example() {
+	name := filepath.Join(os.TempDir(), "initbox-example-"+strconv.Itoa(os.Getpid()))
+	defer os.Remove(name)
+	check, err := target.Kinds{&file.Kind}.Parse("file://"+name+"#contains=done", target.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(check.Check(context.Background()))
+	os.WriteFile(name, []byte("migration: done\n"), 0o600)
+	fmt.Println(check.Check(context.Background()))
+	// Output:
+	// no such file
+	// <nil>
+}
