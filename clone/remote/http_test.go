@@ -584,12 +584,12 @@ func TestHTTPProxy(t *testing.T) {
 		}
 		defer up.Close()
 		w.WriteHeader(http.StatusOK)
-		down, _, err := http.NewResponseController(w).Hijack()
+		down, received, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			return
 		}
 		defer down.Close()
-		go io.Copy(up, down)
+		go io.Copy(up, received) // which may have read the first byte already
 		io.Copy(down, up)
 	}))
 	defer proxy.Close()
