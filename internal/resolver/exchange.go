@@ -2,8 +2,6 @@ package resolver
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -70,11 +68,9 @@ func (c config) exchange(ctx context.Context, name string, qtype uint16, first i
 // worst picks the failure that says most: a server that answered with an error over one that did not answer.
 func worst[T any](outcomes []poll.Outcome[T], silent *Error) error {
 	for _, o := range outcomes {
-		var e *Error
-		if !errors.As(o.Err, &e) || e.Kind == TimedOut {
-			continue
+		if e := new(Error); errors.As(o.Err, &e) && e.Kind != TimedOut {
+			return e
 		}
-		return e
 	}
 	return silent
 }
@@ -89,10 +85,7 @@ func rcodeKind(rcode int) Kind {
 // ask puts one question to one server: over UDP from a fresh port (RFC 5452),
 // with EDNS0 unless the server does not know it, over TCP if the answer was cut.
 func ask(ctx context.Context, server netip.AddrPort, name string, qtype uint16, useTCP bool) (*dns.Msg, error) {
-	query := new(dns.Msg)
-	query.Id = randomID()
-	query.RecursionDesired = true
-	query.Question = []dns.Question{{Name: name, Qtype: qtype, Qclass: dns.ClassINET}}
+	query := new(dns.Msg).SetQuestion(name, qtype) // with a random ID, which is half of what keeps a forged answer out
 	query.SetEdns0(ednsSize, false)
 
 	network := "udp"
@@ -101,20 +94,13 @@ func ask(ctx context.Context, server netip.AddrPort, name string, qtype uint16, 
 	}
 	reply, err := roundTrip(ctx, network, server, query)
 	if err == nil && (reply.Rcode == dns.RcodeFormatError || reply.Rcode == dns.RcodeNotImplemented || reply.Rcode == dns.RcodeBadVers) {
-		query.Extra, query.Id = nil, randomID() // RFC 6891, section 7
+		query.Extra, query.Id = nil, dns.Id() // RFC 6891, section 7
 		reply, err = roundTrip(ctx, network, server, query)
 	}
 	if err == nil && reply.Truncated && network == "udp" {
 		reply, err = roundTrip(ctx, "tcp", server, query)
 	}
 	return reply, err
-}
-
-// randomID is unpredictable: it is half of what keeps a forged answer out.
-func randomID() uint16 {
-	var b [2]byte
-	rand.Read(b[:]) // never fails (crypto/rand)
-	return binary.BigEndian.Uint16(b[:])
 }
 
 // roundTrip sends query and reads until its answer comes. Over UDP anything else that arrives is passed over, since it
