@@ -2,6 +2,7 @@ package dirfd
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
@@ -125,4 +126,30 @@ func without(number uint32, errno unix.Errno, do func() error) error {
 		result <- err
 	}()
 	return <-result
+}
+
+func TestReserve(t *testing.T) {
+	f, err := os.Create(t.TempDir() + "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := Reserve(f, 5); err != nil {
+		t.Error(err)
+	}
+	if s, err := f.Stat(); err != nil || s.Size() != 0 {
+		t.Errorf("size %d, %v: reserving must not change it", s.Size(), err)
+	}
+	if err := Reserve(f, math.MaxInt64); err != unix.EFBIG && err != unix.ENOSPC {
+		t.Errorf("%v for more than any disk has", err)
+	}
+	pipe, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	defer end.Close()
+	if err := Reserve(pipe, 5); err != nil {
+		t.Errorf("%v where nothing can be reserved", err)
+	}
 }
