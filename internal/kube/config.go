@@ -31,17 +31,14 @@ type Config struct {
 // DefaultNamespace is used if neither the user nor a file names one.
 const DefaultNamespace = "default"
 
-// Errors of [InCluster].
-var (
-	ErrNotInCluster = errors.New("not in a Pod: KUBERNETES_SERVICE_HOST is not set")
-	ErrNoToken      = errors.New("the Pod has no service account token")
-)
+// ErrNoToken is an error of [InCluster].
+var ErrNoToken = errors.New("the Pod has no service account token")
 
 // serviceAccountDir is where the kubelet mounts a service account's token.
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// InCluster returns how a Pod reaches the API server of its own cluster, with its service account. The error is
-// [ErrNotInCluster] outside of one, and [ErrNoToken] if automountServiceAccountToken is false.
+// InCluster returns how a Pod reaches the API server of its own cluster, with its service account. It fails outside
+// of a Pod, and with [ErrNoToken] if automountServiceAccountToken is false.
 //
 // It never goes through a proxy: the server is as near as any other Service, and HTTP_PROXY names the way out.
 //
@@ -53,7 +50,7 @@ func InCluster(getenv func(string) string) (*Config, error) {
 func inCluster(getenv func(string) string, dir string) (*Config, error) {
 	host, port := getenv("KUBERNETES_SERVICE_HOST"), getenv("KUBERNETES_SERVICE_PORT")
 	if host == "" {
-		return nil, ErrNotInCluster
+		return nil, errors.New("not in a Pod: KUBERNETES_SERVICE_HOST is not set")
 	}
 	if port == "" {
 		port = "443"

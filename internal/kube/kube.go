@@ -174,7 +174,7 @@ func (c *Client) list(ctx context.Context, q Query, take func(o Object, size int
 			return page.Metadata.ResourceVersion, nil
 		}
 	}
-	return "", &AnswerError{fmt.Errorf("a list of more than %d pages", maxPages)}
+	return "", &answerError{fmt.Errorf("a list of more than %d pages", maxPages)}
 }
 
 // values are the parameters that select the query's objects. One name is
@@ -259,7 +259,7 @@ func (c *Client) converse(ctx context.Context, r request, while time.Duration, r
 		}
 	}
 	stop()
-	if err == nil || errors.As(err, new(*StatusError)) || errors.As(err, new(*AnswerError)) {
+	if err == nil || errors.As(err, new(*StatusError)) || errors.As(err, new(*answerError)) {
 		return err
 	}
 	var hung *poll.Hung

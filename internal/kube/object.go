@@ -33,9 +33,6 @@ func (o Object) Name() string { return o.meta("name") }
 // Namespace returns metadata.namespace, which is empty for what has none.
 func (o Object) Namespace() string { return o.meta("namespace") }
 
-// ResourceVersion returns metadata.resourceVersion, which differs whenever anything else does.
-func (o Object) ResourceVersion() string { return o.meta("resourceVersion") }
-
 func (o Object) meta(key string) string {
 	s, _ := o.At("metadata", key).(string)
 	return s
@@ -54,10 +51,10 @@ var (
 	errTooMuch       = fmt.Errorf("the objects exceed %d MiB: narrow them down with a name or a selector", maxKept>>20)
 )
 
-// AnswerError is the error of an answer that no Kubernetes API server gives. What the answer was is not in its text.
-type AnswerError struct{ Err error }
+// answerError is the error of an answer that no Kubernetes API server gives. What the answer was is not in its text.
+type answerError struct{ Err error }
 
-func (e *AnswerError) Error() string {
+func (e *answerError) Error() string {
 	var syntax *json.SyntaxError
 	if errors.As(e.Err, &syntax) || errors.As(e.Err, new(*json.UnmarshalTypeError)) {
 		return "the answer is not that of a Kubernetes API server" // the error quotes it
@@ -65,7 +62,7 @@ func (e *AnswerError) Error() string {
 	return "the answer is not that of a Kubernetes API server: " + e.Err.Error()
 }
 
-func (e *AnswerError) Unwrap() error { return e.Err }
+func (e *answerError) Unwrap() error { return e.Err }
 
 // meter fails once more than left bytes were read; who reads fills it up for each part that has a limit.
 type meter struct {
@@ -110,7 +107,7 @@ func (s *jsonStream) token() (json.Token, error) {
 func (s *jsonStream) delim(want json.Delim) error {
 	t, err := s.token()
 	if err == nil && t != want {
-		err = &AnswerError{errors.New("not the JSON expected")}
+		err = &answerError{errors.New("not the JSON expected")}
 	}
 	return err
 }
@@ -120,7 +117,7 @@ func answer(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, errObjectTooLong) || errors.Is(err, errTooMuch) {
-		return &AnswerError{err}
+		return &answerError{err}
 	}
 	return err
 }
@@ -172,7 +169,7 @@ func readList(r io.Reader, take func(item []byte) error) (m meta, err error) {
 		return m, err
 	}
 	if !complete {
-		return m, &AnswerError{errors.New("not a list")}
+		return m, &answerError{errors.New("not a list")}
 	}
 	return m, nil
 }
@@ -183,7 +180,7 @@ func readItems(s *jsonStream, take func([]byte) error) error {
 		return err
 	}
 	if t != json.Delim('[') {
-		return &AnswerError{errors.New("not a list")}
+		return &answerError{errors.New("not a list")}
 	}
 	var item json.RawMessage
 	for s.dec.More() {
@@ -235,16 +232,16 @@ func decode(data []byte) (Object, error) {
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
-		return nil, &AnswerError{err}
+		return nil, &answerError{err}
 	}
 	m, ok := plain(v).(map[string]any)
 	if !ok {
-		return nil, &AnswerError{errors.New("not an object")}
+		return nil, &answerError{errors.New("not an object")}
 	}
 	o := Object(m)
 	metadata, ok := m["metadata"].(map[string]any)
 	if !ok || o.Name() == "" {
-		return nil, &AnswerError{errors.New("an object without a name")}
+		return nil, &answerError{errors.New("an object without a name")}
 	}
 	delete(metadata, "managedFields") // bulk that no wait is about
 	return o, nil

@@ -125,7 +125,7 @@ func (t *track) list(ctx context.Context) error {
 		return err
 	}
 	if version == "" {
-		return &AnswerError{errors.New("a list without a resourceVersion")}
+		return &answerError{errors.New("a list without a resourceVersion")}
 	}
 	t.version, t.heard, t.fresh = version, time.Now(), true
 	t.adopt(found, size)
@@ -185,7 +185,7 @@ func (t *track) follow(ctx context.Context) error {
 	case broken && !opened, hung, hasCode(err, http.StatusTooManyRequests) && !opened:
 		// Overloaded, or starting: a list would be more work than the watch.
 		t.doubt()
-	case errors.As(err, &status), errors.As(err, new(*AnswerError)):
+	case errors.As(err, &status), errors.As(err, new(*answerError)):
 		t.version = ""
 	case opened:
 		if !lasted {
@@ -237,7 +237,7 @@ func (t *track) take(e event) error {
 		}
 	case "BOOKMARK":
 	default:
-		return &AnswerError{errors.New("not an event of a watch")}
+		return &answerError{errors.New("not an event of a watch")}
 	}
 	if m.Metadata.ResourceVersion != "" {
 		t.version = m.Metadata.ResourceVersion
@@ -295,7 +295,7 @@ func (t *track) adopt(found map[string]entry, size int) {
 	old := t.objects
 	t.objects, t.size = found, size
 	for key, e := range found {
-		if old[key].ResourceVersion() != e.ResourceVersion() {
+		if old[key].meta("resourceVersion") != e.meta("resourceVersion") {
 			f.changed(key)
 		}
 	}
