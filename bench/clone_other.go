@@ -12,7 +12,7 @@ func inMemory(string) bool { return false }
 
 func room(string) int64 { return 1 << 40 }
 
-// A memoryGroup cannot be had here, so its methods are never called.
+// There is no memoryGroup on this system, so its methods are never called.
 type memoryGroup struct{}
 
 func newMemoryGroup(int64) (*memoryGroup, error) {

@@ -8,7 +8,7 @@ import (
 	"net"
 )
 
-// A namespace cannot be had here, so its methods are never called.
+// There is no namespace on this system, so its methods are never called.
 type namespace struct{}
 
 func newNamespace(context.Context, *bench) (*namespace, error) {

@@ -283,7 +283,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestOwner runs git as the owner of the files, for whom it requires no safe.directory.
+// TestOwner runs git as the owner of the files: then it requires no safe.directory.
 func TestOwner(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

@@ -1,4 +1,4 @@
-// Package arch_test keeps the shape of the module: who may import whom, and which things are done in one place only.
+// Package arch_test pins the shape of the module: the directions of imports, and what is done in one place only.
 package arch_test
 
 import (

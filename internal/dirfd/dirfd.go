@@ -68,7 +68,7 @@ func (fd FD) Chown(uid, gid int) error {
 	return do(fd, func(fd int) error { return unix.Fchown(fd, uid, gid) })
 }
 
-// Close closes the file, also where a signal interrupts that: Linux has closed it then.
+// Close closes the file. If a signal interrupts that, Linux has closed it nevertheless.
 func (fd FD) Close() error {
 	if err := unix.Close(int(fd)); err != unix.EINTR {
 		return err
@@ -219,8 +219,8 @@ func Unlock(f *os.File) {
 	f.Close()
 }
 
-// Sync makes the names in a directory survive a crash. Some file systems cannot (EINVAL), and there is nothing better
-// to be done then: that is not an error. Others are those of dir.Sync.
+// Sync makes the names in a directory survive a crash. If the file system cannot do that (EINVAL), there is no
+// alternative, and Sync returns no error.
 func Sync(dir interface{ Sync() error }) error {
 	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) {
 		return err
@@ -228,7 +228,7 @@ func Sync(dir interface{ Sync() error }) error {
 	return nil
 }
 
-// Names returns the names in dir, from the start, however much of it was read before.
+// Names returns all names in dir, even if a part of it has been read already.
 func Names(dir Dir) (names []string, err error) {
 	list, err := OpenFD(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -239,7 +239,7 @@ func Names(dir Dir) (names []string, err error) {
 	return names, err
 }
 
-// Info is what [Inspect] returns: of stat(2) what matters, and where the file is mounted.
+// Info is what [Inspect] returns: the fields of stat(2) that matter, and the mount.
 type Info struct {
 	Mode      uint32 // st_mode
 	UID, GID  int

@@ -12,8 +12,8 @@ func Exchange(a Dir, name string, b Dir, with string) error {
 	return do2(a, b, func(a, b int) error { return unix.Renameat2(a, name, b, with, unix.RENAME_EXCHANGE) })
 }
 
-// Syncfs writes to the disk what is unwritten of the file system that dir is on. It returns errors of the disk since
-// Linux 5.8, of files that others wrote too.
+// Syncfs flushes the file system of dir to the disk. Since Linux 5.8 it returns errors of the disk, also of files that
+// other processes wrote.
 func Syncfs(dir Dir) error { return do(dir, unix.Syncfs) }
 
 // Reserve reserves space for a file of that size, so that a full disk is found before anything is overwritten. It

@@ -234,7 +234,7 @@ func (c cluster) config() (*Config, error) {
 	return config, nil
 }
 
-// unsupported says what else to do where credentials cannot be had.
+// unsupported returns an error for credentials that are not supported. It says what to use instead.
 func (u user) unsupported() error {
 	own := u.Token != "" || u.TokenFile != "" || u.CertFile != "" || len(u.CertData) > 0
 	switch {

@@ -57,7 +57,7 @@ func (e *StatusError) tried() string {
 }
 
 // User returns who the server says the client is, such as "system:serviceaccount:default:myapp", or "" if it does not
-// say. It says so to whom it refuses something.
+// say. It does so when it refuses a request.
 func (e *StatusError) User() string {
 	if m := userInMessage().FindStringSubmatch(e.Message); m != nil && e.Code == http.StatusForbidden {
 		if user, err := strconv.Unquote(m[1]); err == nil {

@@ -442,7 +442,7 @@ func TestWatch(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("cannot be had", func(t *testing.T) {
+	t.Run("unavailable", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

@@ -27,7 +27,7 @@ type config struct {
 
 const dnsPort = 53
 
-// parseConfig reads a resolv.conf(5). As the C library does, it passes over what it does not understand, takes three
+// parseConfig reads a resolv.conf(5). As the C library does, it ignores what it does not understand, takes three
 // servers and asks the local one if there is none; unlike glibc before 2.26 it takes any number of search domains,
 // since a Pod's list is often longer than six.
 func parseConfig(text string) config {

@@ -103,8 +103,8 @@ func ask(ctx context.Context, server netip.AddrPort, name string, qtype uint16, 
 	return reply, err
 }
 
-// roundTrip sends query and reads until its answer comes. Over UDP anything else that arrives is passed over, since it
-// may be forged; if that is all that arrives, the error says so.
+// roundTrip sends query and reads until its answer comes. Over UDP it ignores anything else that arrives, which may be
+// forged; if nothing else arrives, the error says so.
 func roundTrip(ctx context.Context, network string, server netip.AddrPort, query *dns.Msg) (*dns.Msg, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, server.String())
 	if err != nil {

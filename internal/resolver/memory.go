@@ -11,7 +11,7 @@ import (
 const worthRemembering = 3 // seconds
 
 const (
-	// After so long a countdown in whole seconds has shown, however long the answers were on their way.
+	// After this time, a countdown in whole seconds is visible, regardless of the latency of the answers.
 	decision = 1100 * time.Millisecond
 
 	recheck = 5 * time.Second        // how often a cache is asked all the same: there may be several behind one address

@@ -95,7 +95,7 @@ type Query struct {
 // Answer is what was found under the first of the search names that exists.
 type Answer struct {
 	Name    string   // absolute
-	Server  string   // who said so
+	Server  string   // that answered
 	Records []dns.RR // of the types asked for, aliases followed
 	Missing []*Error // the types without records
 }

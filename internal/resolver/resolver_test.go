@@ -381,7 +381,7 @@ func TestFreshSourcePorts(t *testing.T) {
 	}
 }
 
-// A forged answer that arrives first is passed over.
+// A forged answer that arrives first is ignored.
 func TestForgedAnswerIsPassedOver(t *testing.T) {
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

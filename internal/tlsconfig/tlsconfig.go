@@ -28,8 +28,8 @@ type Options struct {
 	OnlyCA  bool `json:"-"`
 	AnyName bool `json:"-"`
 
-	// The same as PEM texts, in place of the files. CA is trusted alone, without
-	// the roots: it is that of a cluster, whose server no other authority vouches for.
+	// The same as PEM texts, instead of files. CA is trusted alone, without the roots: it is the authority of a
+	// cluster, and no other one issues certificates for its server.
 	CA   string `json:"-"`
 	Cert string `json:"-"`
 	Key  string `json:"-"`
@@ -100,8 +100,8 @@ func (o Options) pair() (tls.Certificate, error) {
 	return tls.X509KeyPair(cert, key)
 }
 
-// EmbedRoots makes the embedded roots those of last resort. It is called before the first connection that needs them,
-// since parsing them takes longer than all else that a start does.
+// EmbedRoots makes the embedded roots the last resort. It is called before the first connection that needs them, since
+// parsing them takes longer than the rest of the program's start.
 var EmbedRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(embedded()) })
 
 func embedded() *x509.CertPool {

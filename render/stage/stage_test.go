@@ -601,7 +601,7 @@ func BenchmarkStage(b *testing.B) {
 	})
 }
 
-// stranger is a user to whom a file can be given only by root, as whom the test is skipped.
+// stranger is a user that only root can give a file to; the test is skipped as root.
 const stranger = 12345678
 
 func skipIfFilesCanBeGivenAway(t *testing.T) {
