@@ -180,8 +180,8 @@ func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
 	return errors.Join(f.Chmod(perm), f.Sync()) // CreateTemp made it 0600; no umask applies to either
 }
 
-// syncDir makes the rename itself survive a crash. A directory that is writable but not
-// readable cannot be opened; then there is no way to do that.
+// syncDir makes the rename itself survive a crash. A directory that is writable but not readable cannot be opened, and
+// so it cannot be synced.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if errors.Is(err, fs.ErrPermission) {

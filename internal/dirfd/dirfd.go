@@ -10,8 +10,8 @@
 //	err = dirfd.Rename(dir, "config.new", dir, "config") // readers see the old file or the new one
 //	err = dirfd.Sync(dir)                                // and so they do after a power cut
 //
-// Each call is repeated while a signal interrupts it. Errors are bare errnos: the caller knows what the user calls
-// the file, and what was to be done with it.
+// Each call is repeated while a signal interrupts it. Errors are bare errnos: the caller knows the operation and
+// the user's path of the file.
 package dirfd
 
 import (
@@ -179,8 +179,8 @@ func LinkOpen(f *os.File, to Dir, name string) error {
 	})
 }
 
-// Rename gives the file called old another name, and replaces what has that name: a file a file, a directory an empty
-// one.
+// Rename gives the file called old another name. It replaces a file of that name, or, if old is a directory, an empty
+// directory.
 func Rename(from Dir, old string, to Dir, name string) error {
 	return do2(from, to, func(from, to int) error { return unix.Renameat(from, old, to, name) })
 }

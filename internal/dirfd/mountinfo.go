@@ -16,8 +16,8 @@ type MountPoint struct {
 	Type string // of the file system, such as "tmpfs"
 }
 
-// MountPoints returns what is mounted where, as this process sees it, in the order in which it was mounted; nothing
-// without /proc.
+// MountPoints returns the mounts that this process sees, in the order in which they were mounted. Without /proc, it
+// returns none.
 func MountPoints() []MountPoint {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	return ParseMountinfo(bytes.NewReader(text))

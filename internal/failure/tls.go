@@ -14,7 +14,7 @@ func TLSFiles(err error) *Failure {
 	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: "is the Secret or ConfigMap mounted, and may this user read it?"}
 }
 
-// certificateProblem names what is wrong with the server's certificate, or returns nil if that is not it.
+// certificateProblem names what is wrong with the server's certificate, or returns nil for any other error.
 func certificateProblem(err error) *Failure {
 	var (
 		verify  *tls.CertificateVerificationError

@@ -220,8 +220,8 @@ func (c *Client) everything(ctx context.Context) ([]known, error) {
 const aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// rootDocument is what is read of APIGroupDiscoveryList, and of APIVersions and
-// APIGroupList, which a server without the former answers.
+// rootDocument has the parts in use of APIGroupDiscoveryList, and of APIVersions and APIGroupList, which older servers
+// answer instead.
 type rootDocument struct {
 	Kind  string `json:"kind"`
 	Items []struct {

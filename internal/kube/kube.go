@@ -208,7 +208,7 @@ func (q Query) request(verb string, v url.Values) request {
 	return r
 }
 
-// request is what is asked of the server; all of it reads only.
+// request is one request to the server. No request changes anything there.
 type request struct {
 	verb            string // of RBAC; empty if path is not a resource
 	resource        Resource
@@ -218,7 +218,7 @@ type request struct {
 	accept          string // media types; empty means JSON
 }
 
-// tried returns the error of r, without what went wrong.
+// tried returns the error of r, without its cause.
 func (r request) tried() StatusError {
 	return StatusError{Verb: r.verb, Resource: r.resource, Namespace: r.namespace, Name: r.name, Path: "/" + strings.Join(r.path, "/")}
 }
@@ -241,8 +241,8 @@ func (c *Client) ask(ctx context.Context, r request, read func(io.Reader) error)
 	return c.converse(ctx, r, 0, read)
 }
 
-// converse sends r and has its answer read. The answer is to begin within the time for one; then there is a further
-// while to read it, or if that is 0, what is left.
+// converse sends r and has its answer read. The answer must begin within the time for one. Reading it may take while, or,
+// if that is 0, the rest of that time.
 func (c *Client) converse(ctx context.Context, r request, while time.Duration, read func(io.Reader) error) error {
 	whole, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -338,8 +338,8 @@ type kept struct {
 	gone atomic.Bool   // they were given up
 }
 
-// do sends req, but not beside the first one: of a hundred requests that find
-// no connection each would open one, before it is known that one is enough.
+// do sends req, but waits while the first request is under way: a hundred requests without a connection would each open
+// one, before it is known that one is enough.
 func (k *kept) do(req *http.Request) (*http.Response, error) {
 	if !k.up.Load() {
 		select {
@@ -383,7 +383,7 @@ func (c *Client) connections() (*kept, error) {
 	return c.kept, nil
 }
 
-// giveUp makes the next request open a new connection: that of the failed one may be dead without any sign of it.
+// giveUp makes the next request open a new connection: the failed one's may be dead without any sign.
 func (c *Client) giveUp(k *kept) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"initbox/internal/tlsconfig"
 )
 
-// kubeconfig is what is read of a kubeconfig file.
+// kubeconfig has the parts in use of a kubeconfig file.
 //
 // https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
 type kubeconfig struct {
@@ -145,7 +145,7 @@ func parseKubeconfig(data []byte, dir string) (*kubeconfig, error) {
 	return k, nil
 }
 
-// atLine is what a YAML error says of where it is.
+// atLine matches the position in a YAML error.
 var atLine = lazy.Regexp(` line \d+`)
 
 // add appends; of two with the same name, the first is found.
@@ -209,7 +209,7 @@ func unknown[T any](what, name string, list []T, nameOf func(T) string) error {
 	return fmt.Errorf("it has no %s %q", what, name)
 }
 
-// config returns what of it a cluster says: all but the namespace and the user.
+// config returns the configuration for a cluster, without the namespace and the user.
 func (c cluster) config() (*Config, error) {
 	server := c.Server
 	if server != "" && !strings.Contains(server, "://") {

@@ -30,7 +30,7 @@ func (o Object) At(path ...string) any {
 // Name returns metadata.name.
 func (o Object) Name() string { return o.meta("name") }
 
-// Namespace returns metadata.namespace, which is empty for what has none.
+// Namespace returns metadata.namespace, which is empty for an object without a namespace.
 func (o Object) Namespace() string { return o.meta("namespace") }
 
 func (o Object) meta(key string) string {
@@ -133,8 +133,8 @@ type meta struct {
 	} `json:"metadata"`
 }
 
-// readList reads one page of a list, object by object: take is given each as JSON, valid until it returns, and what it
-// does not keep is not held. Items of a list have no kind of their own.
+// readList reads one page of a list. It passes the objects to take one by one, as JSON that is valid until take returns,
+// so that only what take keeps is in memory. Items of a list have no kind of their own.
 func readList(r io.Reader, take func(item []byte) error) (m meta, err error) {
 	defer func() {
 		if err == io.EOF {

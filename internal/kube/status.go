@@ -41,7 +41,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// tried is such as "list pods in namespace default".
+// tried describes the request, such as "list pods in namespace default".
 func (e *StatusError) tried() string {
 	if e.Verb == "" {
 		return "get " + e.Path
@@ -75,7 +75,7 @@ func hasCode(err error, code int) bool {
 	return errors.As(err, &status) && status.Code == code
 }
 
-// statusDocument is what is read of metav1.Status.
+// statusDocument has the parts in use of metav1.Status.
 type statusDocument struct {
 	Kind    string `json:"kind"`
 	Code    int    `json:"code"`
@@ -101,7 +101,7 @@ func (e StatusError) failed(resp *http.Response) error {
 	return &e
 }
 
-// read takes from data what it says of an error, if it is a Status.
+// read sets the fields of e from data, if that is a Status.
 func (e *StatusError) read(data []byte) {
 	var s statusDocument
 	if json.Unmarshal(data, &s) != nil || s.Kind != "Status" {

@@ -162,7 +162,7 @@ func (s Source) Read() (Pod, error) {
 	return p, nil
 }
 
-// read returns the text of the field, and where it stands.
+// read returns the text of the field, and its source.
 func (s Source) read(f Field) (text, from string, err error) {
 	variables := []string{f.Variable, singular[f.Name]}
 	if own, found := s.Variables[f.Name]; found {

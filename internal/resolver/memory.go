@@ -159,7 +159,7 @@ func (e *entry) due() (at time.Time) {
 	}
 	at = e.asked.Add(recheck)
 	if e.zero.Sub(e.earliest) > sharp {
-		// Put the question where its answer halves what is not known.
+		// Ask at the moment at which the answer halves the uncertainty.
 		middle := e.earliest.Add(e.zero.Sub(e.earliest) / 2)
 		latest := at
 		if quick := e.asked.Add(1500 * time.Millisecond); middle.Sub(e.asked) < 2*recheck {
@@ -237,8 +237,8 @@ func (m *Memory) forget(name string, qtype uint16) {
 	delete(m.entries, question{name, qtype})
 }
 
-// pace marks failure with the time at which the first of its questions is worth
-// repeating, where that is not for the poll loop to say.
+// pace marks failure with the time at which the first of its questions is worth repeating, unless the poll loop's own
+// pace is right.
 func (m *Memory) pace(failure *Failure) error {
 	if m == nil {
 		return failure
