@@ -1,6 +1,6 @@
-// Package command is the program: its subcommands and their flags, and how an error becomes a message and an exit status.
-// Each subcommand has a file, named after it, whose function returns a [cli.Command]; its action puts the flags into the
-// options of a library and calls that.
+// Package command is the program: its subcommands and their flags, and how an error becomes a message and an exit
+// status. Each subcommand has a file, named after it, whose function returns a [cli.Command]; its action puts the flags
+// into the options of a library and calls that.
 //
 //	os.Exit(command.Run("1.0", os.Args, os.Stdin, os.Stdout, os.Stderr))
 package command
@@ -76,8 +76,8 @@ type env struct {
 
 const defaultTimeout = duration.Value(5 * time.Minute)
 
-// Run runs the subcommand that args[0], the name of a link to the program, or else args[1] names. It reports a failure on
-// stderr and in the Pod's termination message, and returns the exit status.
+// Run runs the subcommand that args[0], the name of a link to the program, or else args[1] names. It reports a failure
+// on stderr and in the Pod's termination message, and returns the exit status.
 func Run(version string, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	log.SetOutput(io.Discard) // net/http logs there what a server sends unasked
 	ctx, release := withSignals(context.Background())

@@ -48,8 +48,8 @@ var databases = map[string]func(t testing.TB, options []string) map[string]strin
 	"temporal":      startWebDatabase("temporal"),
 }
 
-// database NAME KIND [OPTION…] starts a server of [databases], and puts its address into $NAME and what else there is to
-// know into $NAME_…. It ends with the script, or with the last one if scripts share it.
+// database NAME KIND [OPTION…] starts a server of [databases], and puts its address into $NAME and what else there is
+// to know into $NAME_…. It ends with the script, or with the last one if scripts share it.
 func cmdDatabase(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 || databases[args[1]] == nil {
 		ts.Fatalf("usage: database NAME KIND [OPTION…]")

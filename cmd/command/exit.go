@@ -124,8 +124,8 @@ const maxTerminationMessage = 4096
 // kubeletTerminationLog is where the kubelet looks unless the Pod says otherwise (terminationMessagePath).
 const kubeletTerminationLog = "/dev/termination-log"
 
-// writeTerminationLog writes message to the file where the kubelet looks for it, or nowhere if name is empty. The file is
-// a mount: it is written in place, and never replaced or created.
+// writeTerminationLog writes message to the file where the kubelet looks for it, or nowhere if name is empty. The file
+// is a mount: it is written in place, and never replaced or created.
 func writeTerminationLog(name, message string) error {
 	if name == "" {
 		return nil

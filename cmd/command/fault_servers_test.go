@@ -14,9 +14,9 @@ import (
 	"initbox/waitfor"
 )
 
-// TestServersThatAreNotReady waits for targets of every scheme of a server, at servers with a fault, up to the deadline.
-// The program names the fault of each, and ends with the status of a deadline. Package waitfor tests more faults of each
-// kind.
+// TestServersThatAreNotReady waits for targets of every scheme of a server, at servers with a fault, up to the
+// deadline. The program names the fault of each, and ends with the status of a deadline. Package waitfor tests more
+// faults of each kind.
 func TestServersThatAreNotReady(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for deadlines")

@@ -60,9 +60,9 @@ func onFlag(name, usage, category string, dst *bool) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: dst}
 }
 
-// commonFlags returns the flags of every subcommand: a command line that starts with a link to the binary has no place for
-// global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT: Kubernetes sets those for a Service called
-// initbox. setReporting reads the values of two of the flags; the library only checks and explains them.
+// commonFlags returns the flags of every subcommand: a command line that starts with a link to the binary has no place
+// for global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT: Kubernetes sets those for a Service
+// called initbox. setReporting reads the values of two of the flags; the library only checks and explains them.
 func (e *env) commonFlags(command string) []cli.Flag {
 	timeout := durationFlag("timeout", "deadline of the whole command, 0 for none", categoryCommon, &e.timeout, "INITBOX_TIMEOUT")
 	if command == "sleep" {

@@ -72,8 +72,8 @@ Examples:
 	}
 }
 
-// clonePercent is the limit of garbage, in percent of the memory in use. Little of what a clone allocates stays in use, so
-// frequent collection costs little and saves a third of the memory.
+// clonePercent is the limit of garbage, in percent of the memory in use. Little of what a clone allocates stays in use,
+// so frequent collection costs little and saves a third of the memory.
 const clonePercent = 30
 
 // gitClone clones as the flags say.
@@ -272,8 +272,8 @@ func (g *gitFlags) within(ctx context.Context, e *env) (context.Context, context
 	return context.WithTimeoutCause(e.untilStopped, *g.deadline, deadlinePassed(*g.deadline))
 }
 
-// defaultGitTimeout is how long a server may be silent. It is longer than in other subcommands, since a server is silent
-// while it looks for what to send.
+// defaultGitTimeout is how long a server may be silent. It is longer than in other subcommands, since a server is
+// silent while it looks for what to send.
 const defaultGitTimeout = 30 * time.Second
 
 // options returns the options of one clone.

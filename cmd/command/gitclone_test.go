@@ -103,7 +103,8 @@ func TestCheckOutside(t *testing.T) {
 	}
 }
 
-// TestGitSyncFlagsExist pins that what git-sync's flags translate into are flags of git-clone, with values that it takes.
+// TestGitSyncFlagsExist pins that what git-sync's flags translate into are flags of git-clone, with values that it
+// takes.
 func TestGitSyncFlagsExist(t *testing.T) {
 	variables := map[string]string{"GITSYNC_REPO": "https://git.example/app", "GITSYNC_PERIOD": "1ns", "GITSYNC_WEBHOOK_URL": "http://hook/"}
 	for _, name := range []string{

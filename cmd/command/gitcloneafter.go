@@ -82,8 +82,8 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	return checkProbe(g.startupProbe)
 }
 
-// checkOutside refuses files in the directory that becomes the tree and nothing else: each run, and each look of --watch,
-// would find it changed and clone again.
+// checkOutside refuses files in the directory that becomes the tree and nothing else: each run, and each look of
+// --watch, would find it changed and clone again.
 func (g *gitFlags) checkOutside(o clone.Options) error {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil || o.Link != "" { // the tree is then in a directory of its own
@@ -188,7 +188,8 @@ func (w *webhook) call(ctx context.Context, e *env, id string) error {
 	return nil
 }
 
-// explain returns an error that says what was being done, and why it failed, without the secrets that the URL refers to.
+// explain returns an error that says what was being done, and why it failed, without the secrets that the URL refers
+// to.
 func (w *webhook) explain(err error) error {
 	var ended *poll.Error
 	var status *httpclient.StatusError
@@ -265,7 +266,8 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 // errorFile is git-sync's --error-file: why the last run failed.
 type errorFile string
 
-// report writes err into the file, or removes the file if err is nil. It returns err, and why the file cannot be written.
+// report writes err into the file, or removes the file if err is nil. It returns err, and why the file cannot be
+// written.
 func (f errorFile) report(err error) error {
 	if f == "" || errors.As(err, new(usageError)) {
 		return err

@@ -30,7 +30,8 @@ func cmdGit(ts *testscript.TestScript, neg bool, args []string) {
 
 // gitserver NAME http|https|ssh|git [user=U] [password=P] [token=T] serves the
 // repositories in $WORK/repos, and puts the URL of that directory into $NAME, of http and
-// https also its HOST:PORT into $NAME_host. Of https, $NAME_ca is the file of its CA; of ssh, files key and known_hosts are made for it.
+// https also its HOST:PORT into $NAME_host. Of https, $NAME_ca is the file of its CA; of ssh, files key and known_hosts
+// are made for it.
 func cmdGitServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: gitserver NAME http|https|ssh|git [user=U] [password=P] [token=T]")

@@ -82,15 +82,15 @@ func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
 	return wanted, nil
 }
 
-// installInto copies the program into dir and then makes the links, so that none dangles. They are symbolic: a hard link
-// would keep the old program when another version replaces it. They are relative: another container may mount the volume
-// elsewhere.
+// installInto copies the program into dir and then makes the links, so that none dangles. They are symbolic: a hard
+// link would keep the old program when another version replaces it. They are relative: another container may mount the
+// volume elsewhere.
 func installInto(ctx context.Context, dir string, names []string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// If the directory is missing, the volume is probably not mounted, or the path is misspelt. A new directory would be in this
-	// container's own file system, where no other container finds it.
+	// If the directory is missing, the volume is probably not mounted, or the path is misspelt. A new directory would be
+	// in this container's own file system, where no other container finds it.
 	stat, err := os.Stat(dir)
 	if err != nil {
 		return err

@@ -28,8 +28,8 @@ func initboxCommand(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bytes.
 	return cmd, stderr
 }
 
-// TestInstallKilled pins that there is a whole program or none, whenever install is killed, and that the next run leaves
-// nothing else behind.
+// TestInstallKilled pins that there is a whole program or none, whenever install is killed, and that the next run
+// leaves nothing else behind.
 func TestInstallKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
@@ -69,8 +69,8 @@ func TestInstallKilled(t *testing.T) {
 	}
 }
 
-// TestInstallIntoSmallVolume pins the message for a volume that is too small, and that the volume keeps what it held and
-// nothing else.
+// TestInstallIntoSmallVolume pins the message for a volume that is too small, and that the volume keeps what it held
+// and nothing else.
 func TestInstallIntoSmallVolume(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a small file system needs root")

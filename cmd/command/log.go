@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// textHandler writes log lines for people: the time, the level unless it is info, and the message. The attributes, which
-// the message already has in words, follow only if the handler's level is debug.
+// textHandler writes log lines for people: the time, the level unless it is info, and the message. The attributes,
+// which the message already has in words, follow only if the handler's level is debug.
 type textHandler struct {
 	w     io.Writer
 	level slog.Level

@@ -10,8 +10,8 @@ import (
 	"initbox/internal/readfile"
 )
 
-// The flags that read the command line of another tool. All that follows the first belongs to that tool, flags included;
-// see [permute].
+// The flags that read the command line of another tool. All that follows the first belongs to that tool, flags
+// included; see [permute].
 const (
 	flagFromK8sWaitFor           = "from-k8s-wait-for"
 	flagFromKubernetesEntrypoint = "from-kubernetes-entrypoint"

@@ -17,8 +17,8 @@ const (
 	lastWord      = 100 * time.Millisecond // for a write that begins later
 )
 
-// outlet is stdout or stderr. Either may be a full pipe without a reader, as when the log collector hangs, so that a write
-// blocks forever. The deadline and signals still end the program.
+// outlet is stdout or stderr. Either may be a full pipe without a reader, as when the log collector hangs, so that a
+// write blocks forever. The deadline and signals still end the program.
 type outlet struct {
 	name string
 	w    io.Writer

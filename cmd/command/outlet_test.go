@@ -88,8 +88,8 @@ func (b *blocked) ends(t *testing.T, want int, reason string) {
 	}
 }
 
-// TestFullPipe pins that signals and the deadline end the program, with the reason in the termination log, even if stdout
-// or stderr is a full pipe.
+// TestFullPipe pins that signals and the deadline end the program, with the reason in the termination log, even if
+// stdout or stderr is a full pipe.
 func TestFullPipe(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for deadlines")

@@ -73,8 +73,8 @@ func (p *startupProbe) ready() (err error) {
 	return nil
 }
 
-// answerProbe answers one HTTP request, whatever it asks for; a TCP probe sends none. The server of net/http would add half
-// a megabyte to the program.
+// answerProbe answers one HTTP request, whatever it asks for; a TCP probe sends none. The server of net/http would add
+// half a megabyte to the program.
 func answerProbe(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Second))

@@ -16,8 +16,8 @@ import (
 	"initbox/waitfor"
 )
 
-// TestNoSecretIsPrinted pins that a password or a token in a target is never printed: in every form of a target, at every
-// log level and in every log format.
+// TestNoSecretIsPrinted pins that a password or a token in a target is never printed: in every form of a target, at
+// every log level and in every log format.
 func TestNoSecretIsPrinted(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

@@ -482,8 +482,8 @@ func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, sourc
 	return register.Form(fields), secrets, nil
 }
 
-// renderBody renders --body-template as initbox render does. The values of environment variables count as secret if they
-// are long enough.
+// renderBody renders --body-template as initbox render does. The values of environment variables count as secret if
+// they are long enough.
 func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *register.Body, secrets []string, err error) {
 	var text bytes.Buffer
 	_, err = render.Run(ctx, render.Options{
@@ -548,7 +548,8 @@ func (r *registerFlags) print(e *env, result register.Result) error {
 	return err
 }
 
-// stay registers, keeps the entry alive until a signal comes, and deregisters. The deadline applies to the registration.
+// stay registers, keeps the entry alive until a signal comes, and deregisters. The deadline applies to the
+// registration.
 func (r *registerFlags) stay(ctx context.Context, e *env, registration *register.Registration) error {
 	probe, err := openProbe(r.startupProbe)
 	if err != nil {
@@ -578,7 +579,8 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 	return r.leave(e, registration, r.leaveTimeout)
 }
 
-// unsureTimeout is how long to try to deregister if the registration has probably failed: there may be no server at all.
+// unsureTimeout is how long to try to deregister if the registration has probably failed: there may be no server at
+// all.
 const unsureTimeout = duration.Value(time.Second)
 
 // leave deregisters after a signal. If that succeeds, so does the command.

@@ -23,8 +23,8 @@ const killedFiles = 200
 // renderKills is how often the rendering of each tree is killed, under go test.
 const renderKills = 12
 
-// TestRenderKilled kills the program while it renders a tree over an older one. A reader finds each file old or new at all
-// times, and the next run leaves the tree as one that was never interrupted.
+// TestRenderKilled kills the program while it renders a tree over an older one. A reader finds each file old or new at
+// all times, and the next run leaves the tree as one that was never interrupted.
 func TestRenderKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")

@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 // tests are the tests of the package, when this process is not initbox.
 type tests struct{ *testing.M }
 
-// Run runs the tests. A shell without job control starts commands in the background with SIGINT and SIGQUIT ignored; the
-// processes that the tests start are to react to both.
+// Run runs the tests. A shell without job control starts commands in the background with SIGINT and SIGQUIT ignored;
+// the processes that the tests start are to react to both.
 func (m tests) Run() int {
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(sig) {
@@ -57,9 +57,9 @@ func (m tests) Run() int {
 	return m.M.Run()
 }
 
-// TestScript runs the scripts of testdata/script, each named after the behaviour that it pins. [scriptCommands] lists what
-// they can do besides the commands of testscript. Under -short, those that start real servers or wait for more than about
-// a second are skipped.
+// TestScript runs the scripts of testdata/script, each named after the behaviour that it pins. [scriptCommands] lists
+// what they can do besides the commands of testscript. Under -short, those that start real servers or wait for more
+// than about a second are skipped.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	shared := &sharedDatabases{t: t}
@@ -120,8 +120,8 @@ type script struct {
 
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-// setupScript gives every script certificates in pki/, a termination log, and a deadline, so that a wait that does not end
-// as it should fails soon.
+// setupScript gives every script certificates in pki/, a termination log, and a deadline, so that a wait that does not
+// end as it should fails soon.
 func setupScript(e *testscript.Env, shared *sharedDatabases) error {
 	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}, shared: shared}
 	e.Setenv("INITBOX_TERMINATION_LOG", filepath.Join(e.WorkDir, "termination-log"))
@@ -161,8 +161,8 @@ func requireStatus(ts *testscript.TestScript, want string, err error) {
 	}
 }
 
-// stuck REGEX cmd args… runs cmd, which must not end by itself, until its stderr has a match, and then stops it. Unlike a
-// deadline, this works on a busy machine, and waits no longer than needed.
+// stuck REGEX cmd args… runs cmd, which must not end by itself, until its stderr has a match, and then stops it. Unlike
+// a deadline, this works on a busy machine, and waits no longer than needed.
 func cmdStuck(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: stuck REGEX cmd args…")

@@ -76,8 +76,8 @@ func (s *gitSync) failHint(hint, format string, args ...any) {
 	}
 }
 
-// sameFlags translates the flags that git-clone has under this or another name, refuses those that cannot be translated,
-// and warns of those that have no effect.
+// sameFlags translates the flags that git-clone has under this or another name, refuses those that cannot be
+// translated, and warns of those that have no effect.
 func (s *gitSync) sameFlags() {
 	for _, f := range syncFlags {
 		if !s.given(f.name) {
@@ -255,8 +255,8 @@ func (s *gitSync) period() {
 	}
 }
 
-// duration returns the value of the first of the flags that is given and not 0, or else usual. A number without a unit is
-// in seconds.
+// duration returns the value of the first of the flags that is given and not 0, or else usual. A number without a unit
+// is in seconds.
 func (s *gitSync) duration(usual time.Duration, flags ...string) time.Duration {
 	for _, flag := range flags {
 		if !s.given(flag) {
@@ -273,7 +273,8 @@ func (s *gitSync) duration(usual time.Duration, flags ...string) time.Duration {
 	return usual
 }
 
-// timeout returns the time that the first sync may take, 0 for any: --sync-timeout for each of the attempts that may fail.
+// timeout returns the time that the first sync may take, 0 for any: --sync-timeout for each of the attempts that may
+// fail.
 func (s *gitSync) timeout() *time.Duration {
 	limit := s.duration(2*time.Minute, "timeout", "sync-timeout")
 	failures := 0
@@ -425,8 +426,8 @@ func (v syncValues) variable(names ...string) (set string) {
 	return set
 }
 
-// readGitSync reads a command line as git-sync does: --name=value, --name value, --switch and -v N. A flag wins over its
-// variables.
+// readGitSync reads a command line as git-sync does: --name=value, --name value, --switch and -v N. A flag wins over
+// its variables.
 func readGitSync(args []string, lookup func(string) (string, bool)) (syncValues, error) {
 	v := syncValues{map[string][]string{}, lookup}
 	for _, f := range syncFlags {

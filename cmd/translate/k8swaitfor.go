@@ -10,8 +10,8 @@ import (
 	"initbox/waitfor/k8s"
 )
 
-// k8sWaitForKinds are the resources of k8s-wait-for, and what each means here. "-we" stands for "with errors", "-wr" for
-// "with some that are ready".
+// k8sWaitForKinds are the resources of k8s-wait-for, and what each means here. "-we" stands for "with errors", "-wr"
+// for "with some that are ready".
 //
 // https://github.com/groundnuty/k8s-wait-for
 var k8sWaitForKinds = map[string]struct {
@@ -27,12 +27,12 @@ var k8sWaitForKinds = map[string]struct {
 	"service": {"service", []string{"endpoints=all"}}, // it waits for all Pods behind the Service
 }
 
-// K8sWaitFor translates the arguments of groundnuty/k8s-wait-for into targets: a resource (pod, job or service, or pod or
-// job with -we or -wr), then a name or -lSELECTOR, then flags of kubectl that say where. Of its variables,
+// K8sWaitFor translates the arguments of groundnuty/k8s-wait-for into targets: a resource (pod, job or service, or pod
+// or job with -we or -wr), then a name or -lSELECTOR, then flags of kubectl that say where. Of its variables,
 // TREAT_ERRORS_AS_READY is translated; the others set the pace of its polling, which does not apply here.
 //
-// Two things differ: a failed Job ends the wait at once, where k8s-wait-for waits forever, and a Job that completed after
-// some of its Pods failed is ready.
+// Two things differ: a failed Job ends the wait at once, where k8s-wait-for waits forever, and a Job that completed
+// after some of its Pods failed is ready.
 func K8sWaitFor(args []string, env Environment) (Line, error) {
 	const want = "want pod|job|service NAME or -lSELECTOR, as k8s-wait-for takes it"
 	if len(args) < 2 {

@@ -15,8 +15,8 @@ import (
 // KubernetesEntrypoint translates the variables DEPENDENCY_… of airshipit/kubernetes-entrypoint, in the order of its
 // documentation, into targets, and COMMAND into the command after them.
 //
-// As there, an object without a namespace is in that of $NAMESPACE, or else in "default"; $POD_NAME names the Pod itself.
-// DEPENDENCY_CONFIG is refused: it does not wait, but writes a file.
+// As there, an object without a namespace is in that of $NAMESPACE, or else in "default"; $POD_NAME names the Pod
+// itself. DEPENDENCY_CONFIG is refused: it does not wait, but writes a file.
 //
 // Two things differ: a failed Job ends the wait at once, and a DaemonSet that has no Pod on this node yet is not ready
 // until it is known whether it will have one.

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// proseWidth is the column at which prose in Markdown is wrapped.
+// proseWidth is the column at which prose in Markdown and comments in Go are wrapped.
 const proseWidth = 120
 
 // phrases are what a technical editor would write otherwise. A pattern is in lower case, and matches whole words in
@@ -131,6 +131,22 @@ func TestProseIsWrapped(t *testing.T) {
 		for i, line := range strings.Split(blank, "\n") {
 			if n := utf8.RuneCountInString(line); n > proseWidth && !exempt.MatchString(line) {
 				t.Errorf("%s:%d: %d columns of prose: wrap at %d", path, i+1, n, proseWidth)
+			}
+		}
+	}
+}
+
+// TestCommentsAreWrapped pins that lines of comments in Go end at column 120, unless they are one word, such as a URL.
+// Comments behind code, preformatted text and what an example prints may be longer.
+func TestCommentsAreWrapped(t *testing.T) {
+	words := regexp.MustCompile(`^\s*// \S+\s`)
+	for _, path := range sources(t, `\.go$`) {
+		output := false
+		for i, line := range strings.Split(string(readSource(t, path)), "\n") {
+			comment := strings.HasPrefix(strings.TrimSpace(line), "//")
+			output = comment && (output || strings.Contains(line, "// Output:"))
+			if n := utf8.RuneCountInString(line); n > proseWidth && words.MatchString(line) && !output {
+				t.Errorf("%s:%d: %d columns of comment: wrap at %d", path, i+1, n, proseWidth)
 			}
 		}
 	}

@@ -133,8 +133,8 @@ type meta struct {
 	} `json:"metadata"`
 }
 
-// readList reads one page of a list. It passes the objects to take one by one, as JSON that is valid until take returns,
-// so that only what take keeps is in memory. Items of a list have no kind of their own.
+// readList reads one page of a list. It passes the objects to take one by one, as JSON that is valid until take
+// returns, so that only what take keeps is in memory. Items of a list have no kind of their own.
 func readList(r io.Reader, take func(item []byte) error) (m meta, err error) {
 	defer func() {
 		if err == io.EOF {

@@ -26,7 +26,8 @@ type (
 		called bool   // rather than passed on
 		fn     *op    // the function of that name; may be nil
 	}
-	// operation is an operator, a filter, a test, an attribute, a literal list: a value computed from those of its arguments.
+	// operation is an operator, a filter, a test, an attribute, a literal list: a value computed from those of its
+	// arguments.
 	operation struct {
 		op
 		args []argument

@@ -160,7 +160,8 @@ func capitalize(s string) string {
 	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
 }
 
-// title makes the first letter of each word a capital, where words are what spaces, dashes and opening brackets separate.
+// title makes the first letter of each word a capital, where words are what spaces, dashes and opening brackets
+// separate.
 func title(s string) string {
 	return titled(s, unicode.ToUpper, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("-({[<", r) })
 }

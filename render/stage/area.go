@@ -167,8 +167,8 @@ func (a *area) syncFile(name string) error {
 	return bare(err)
 }
 
-// remove removes the area, and its lock last: an area without a lock is empty. Files that open has not opened are nil, and
-// what is tried with them fails.
+// remove removes the area, and its lock last: an area without a lock is empty. Files that open has not opened are nil,
+// and what is tried with them fails.
 func (a *area) remove() {
 	empty(a.dir)
 	dirfd.RemoveDir(a.parent, a.name)

@@ -653,7 +653,8 @@ func TestGroupIsOurs(t *testing.T) {
 	}
 }
 
-// In a directory that cannot be written to, files are written in place, or not at all; in one below it they are replaced.
+// In a directory that cannot be written to, files are written in place, or not at all; in one below it they are
+// replaced.
 func TestUnwritableDirectory(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root can write to any directory")

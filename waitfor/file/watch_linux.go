@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// changes are the events, of a child of the watched directory or of the directory itself, with which a file may appear, grow
-// or disappear.
+// changes are the events, of a child of the watched directory or of the directory itself, with which a file may appear,
+// grow or disappear.
 const changes = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_MODIFY |
 	unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
 

@@ -100,8 +100,8 @@ func mergeRules(needs []permission) []permission {
 	return rules
 }
 
-// permissions returns the least permissions for a wait for the checks, sorted by namespace; checks of kinds other than k8s
-// need none. The namespace is for targets that name none.
+// permissions returns the least permissions for a wait for the checks, sorted by namespace; checks of kinds other than
+// k8s need none. The namespace is for targets that name none.
 func permissions(checks []target.Check, namespace string) []permission {
 	var needs []permission
 	for _, parsed := range checks {
