@@ -132,9 +132,6 @@ func (c cookie) forHost(host string) bool {
 
 // forPath implements RFC 6265, section 5.1.4.
 func (c cookie) forPath(path string) bool {
-	if c.path == "" || c.path == "/" || path == c.path {
-		return true
-	}
 	rest, ok := strings.CutPrefix(path, c.path)
-	return ok && (strings.HasSuffix(c.path, "/") || rest[0] == '/')
+	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(c.path, "/"))
 }

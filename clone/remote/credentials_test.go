@@ -2,10 +2,15 @@ package remote
 
 import (
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +24,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
+	"initbox/internal/secret"
 	"initbox/test/servers"
 )
 
@@ -91,8 +97,25 @@ func TestAuthorize(t *testing.T) {
 	if _, sent := req.Header["Cookie"]; sent || err != nil {
 		t.Errorf("another host: Cookie %q, %v", req.Header["Cookie"], err)
 	}
-	_, _, err = authorized(t, plain, Options{HTTP: HTTP{Netrc: filepath.Join(t.TempDir(), "absent")}})
-	mustFail(t, err, failure.Missing, "no such file")
+	absent := filepath.Join(t.TempDir(), "absent")
+	for _, h := range []HTTP{{Netrc: absent}, {CookieFile: absent}, {Who: httpclient.Credentials{TokenFile: absent}}, {AskpassURL: "http://example.org/?t=${file:" + absent + "}"}} {
+		_, _, err = authorized(t, plain, Options{HTTP: h})
+		mustFail(t, err, failure.Missing, "no such file")
+	}
+	_, _, err = authorized(t, plain, Options{HTTP: HTTP{AskpassURL: "ftp://example.org/"}})
+	mustFail(t, err, failure.Local, "the askpass URL: ")
+}
+
+// TestShortestSecret pins the length from which a user without a password, and a cookie, are treated as secrets.
+func TestShortestSecret(t *testing.T) {
+	for text, is := range map[string]bool{strings.Repeat("s", secret.Likely): true, strings.Repeat("s", secret.Likely-1): false} {
+		cookies := writeTemp(t, "example.com\tFALSE\t/\tFALSE\t0\tname\t"+text+"\n")
+		for target, o := range map[string]Options{"https://" + text + "@example.com/": {}, "https://example.com/": {HTTP: HTTP{CookieFile: cookies}}} {
+			if _, secrets, err := authorized(t, target, o); err != nil || slices.Contains(secrets, text) != is {
+				t.Errorf("%s with %d bytes: secret are %q, %v", target, len(text), secrets, err)
+			}
+		}
+	}
 }
 
 // TestAskpassFails pins that an answer is not quoted.
@@ -180,6 +203,10 @@ func TestGitHubApp(t *testing.T) {
 		"installation": {func(a *GitHubApp) { a.Installation = "43" }, failure.Authentication, "is the App still installed"},
 		"no number":    {func(a *GitHubApp) { a.Installation = "../x" }, failure.Local, "not a number"},
 		"no URL":       {func(a *GitHubApp) { a.BaseURL = "api.github.com" }, failure.Local, "its URL is invalid"},
+		"malformed":    {func(a *GitHubApp) { a.BaseURL = "https://[" }, failure.Local, "its URL is invalid"},
+		"no host":      {func(a *GitHubApp) { a.BaseURL = "https:///api" }, failure.Local, "its URL is invalid"},
+		"scheme":       {func(a *GitHubApp) { a.BaseURL = "ftp://example.org" }, failure.Local, "its URL is invalid"},
+		"no server":    {func(a *GitHubApp) { a.BaseURL = "https://" + servers.FreeAddr(t) }, failure.Refused, "the API of the GitHub App: connection refused"},
 		"no token":     {func(a *GitHubApp) { a.BaseURL = answering(t, `{"token":""}`) }, failure.Unexpected, "answered without a token"},
 		"odd token":    {func(a *GitHubApp) { a.BaseURL = answering(t, `{"token":"a\r\nX: y"}`) }, failure.Unexpected, "answered without a token"},
 		"no key":       {func(a *GitHubApp) { a.KeyFile = writeTemp(t, "hunter2") }, failure.Local, "not in PEM"},
@@ -194,6 +221,31 @@ func TestGitHubApp(t *testing.T) {
 				t.Errorf("%q", err)
 			}
 		})
+	}
+}
+
+// TestRSAKey pins which keys are accepted beside those that GitHub makes.
+func TestRSAKey(t *testing.T) {
+	of := func(key any, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	}
+	if _, err := rsaKey(of(rsa.GenerateKey(rand.Reader, 2048))); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		of(ecdsa.GenerateKey(elliptic.P256(), rand.Reader)):                "it is not an RSA key",
+		"-----BEGIN PRIVATE KEY-----\naGVsbG8=\n-----END PRIVATE KEY-----": "it is not a private key",
+	} {
+		if _, err := rsaKey(text); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }
 
@@ -263,6 +315,20 @@ default login anonymous password guest`
 	}
 }
 
+// TestNetrcQuotes pins the words of quoted text.
+func TestNetrcQuotes(t *testing.T) {
+	for text, want := range map[string]login{
+		`default login "" password p`:        {"user", "p"},
+		`default login l password "a b`:      {"l", "a b"},
+		`default login l password "a\`:       {"l", `a\`},
+		`default login "l\n\t\r" password p`: {"l\n\t\r", "p"},
+	} {
+		if got := netrcLogin(text, "host", map[bool]string{true: "user"}[want.user == "user"]); got == nil || *got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
+	}
+}
+
 // FuzzNetrc pins that no text breaks the parser, and that it finds nothing that is not there.
 func FuzzNetrc(f *testing.F) {
 	for _, s := range []string{"machine a login b password c", "default password \"a\\n\\", "macdef x\n\nmachine", "# a\n\"machine\" \"", "login a"} {
@@ -290,6 +356,8 @@ func TestCookies(t *testing.T) {
 		"git.example.com\tFALSE\t/\tFALSE\tsoon\tbad\t5\n" +
 		"git.example.com\tFALSE\t/\tFALSE\t0\tsplit\ta; b=c\n" +
 		"Set-Cookie: header=6; Domain=.example.com; Path=/; Secure\n" +
+		"Set-Cookie: ;\n" +
+		"odd.example.org\tFALSE\t/\tFALSE\t0\todd\ta b:c\n" +
 		"nonsense\n"
 	cookies := parseCookies(text)
 	for target, want := range map[string]string{
@@ -297,6 +365,7 @@ func TestCookies(t *testing.T) {
 		"http://git.example.com/repos/a.git":  "domain=2 empty=",
 		"https://git.example.com/repository":  "domain=2 empty= header=6",
 		"https://EXAMPLE.com":                 "host=1 domain=2 header=6",
+		"https://odd.example.org/":            "odd=a b:c",
 		"https://notexample.com/":             "",
 		"https://example.com.evil.org/":       "",
 	} {
