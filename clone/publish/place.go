@@ -52,7 +52,7 @@ func find(o Options) (p *place, err error) {
 	}
 	p.base, p.name = parent, filepath.Base(p.path)
 	inside, err := p.isInside()
-	if err == nil && (precious(p.path, inside)) {
+	if err == nil && precious(p.path, inside) {
 		err = refuse("%s is part of the system and must not be replaced", o.Dir)
 	}
 	if err != nil {
@@ -119,23 +119,29 @@ func follow(dir string) (string, error) {
 }
 
 // ownLinks refuses a path through a link that a user has put into another user's directory. In a directory that
-// everyone may write to, such a link could make this run replace a directory that the link's owner may not. The rule is
-// that of fs.protected_symlinks, see proc_sys_fs(5).
+// everyone may write to, such a link could make this run replace a directory that the link's owner may not.
 func ownLinks(path string) error {
 	for ; path != "/"; path = filepath.Dir(path) {
 		link, err := os.Lstat(path)
-		if err != nil || link.Mode()&fs.ModeSymlink == 0 || owner(link) == 0 || owner(link) == os.Geteuid() {
+		if err != nil {
 			continue
 		}
-		if dir, err := os.Stat(filepath.Dir(path)); err == nil && owner(dir) != owner(link) {
-			return refuse("%s is a symbolic link that user %d has put into a directory of user %d", path, owner(link), owner(dir))
+		dir, err := os.Stat(filepath.Dir(path))
+		if err != nil || mayFollow(stat(link), stat(dir), os.Geteuid()) {
+			continue
 		}
+		return refuse("%s is a symbolic link that user %d has put into a directory of user %d", path, stat(link).Uid, stat(dir).Uid)
 	}
 	return nil
 }
 
-// owner returns the user ID of a file's owner.
-func owner(i fs.FileInfo) int { return int(i.Sys().(*syscall.Stat_t).Uid) }
+func stat(i fs.FileInfo) *syscall.Stat_t { return i.Sys().(*syscall.Stat_t) }
+
+// mayFollow returns whether a user may follow what is in a directory, if it is a link. The rule is that of
+// fs.protected_symlinks, see proc_sys_fs(5).
+func mayFollow(link, directory *syscall.Stat_t, user int) bool {
+	return link.Mode&syscall.S_IFMT != syscall.S_IFLNK || link.Uid == 0 || int(link.Uid) == user || link.Uid == directory.Uid
+}
 
 // followParent is follow for a missing directory. It creates the parent directories.
 func followParent(path string) (string, error) {
