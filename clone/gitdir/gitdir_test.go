@@ -459,7 +459,9 @@ func TestCreate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Close()
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
 		if _, err := gitdir.Create(dir, name, nobody, mode); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("%s again: %v", name, err)
 		}

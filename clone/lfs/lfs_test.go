@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
@@ -44,6 +45,11 @@ func TestParse(t *testing.T) {
 		p, is := Parse([]byte(text))
 		if is != ok || is && (p.OID != oid || p.Extended) || !is && p != (Pointer{}) {
 			t.Errorf("%q: %+v, %v", text, p, is)
+		}
+	}
+	for size, want := range map[int]bool{MaxPointer - 1: true, MaxPointer: false} {
+		if _, ok := Parse([]byte(good + strings.Repeat("\n", size-len(good)))); ok != want {
+			t.Errorf("%d bytes: %v", size, ok)
 		}
 	}
 	if p, ok := Parse([]byte(strings.Replace(good, "oid", "ext-0-foo sha256:"+oid+"\noid", 1))); !ok || !p.Extended {
@@ -188,7 +194,13 @@ func TestRefused(t *testing.T) {
 				return false
 			}
 		}, "invalid header name", failure.Unexpected},
-		"gone":        {func(s *server, c *Client) { s.href = func(string) string { return s.URL + "/objects/x" } }, "is not on the server", failure.Missing},
+		"gone": {func(s *server, c *Client) { s.href = func(string) string { return s.URL + "/objects/x" } }, "is not on the server", failure.Missing},
+		"410": {func(s *server, c *Client) {
+			s.download = func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+				w.WriteHeader(http.StatusGone)
+				return true
+			}
+		}, "is not on the server", failure.Missing},
 		"longer":      {func(s *server, c *Client) { s.objects[oidOf(one)] = append(bytes.Clone(one), 'x') }, "has 17 bytes, but the pointer says 16", failure.Unexpected},
 		"shorter":     {func(s *server, c *Client) { s.objects[oidOf(one)] = one[1:] }, "has 15 bytes, but the pointer says 16", failure.Unexpected},
 		"other bytes": {func(s *server, c *Client) { s.objects[oidOf(one)] = bytes.ToUpper(one) }, "the SHA-256 of its content differs", failure.Unexpected},
@@ -208,6 +220,9 @@ func TestRefused(t *testing.T) {
 			var f *failure.Failure
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !poll.IsPermanent(err) || !errors.As(err, &f) || f.Class != tt.class {
 				t.Errorf("%v, want %q", err, tt.want)
+			}
+			if f != nil && strings.Contains(f.Hint, "no credentials are sent") {
+				t.Errorf("hint %q", f.Hint)
 			}
 			if _, is := got["file0"]; is || err != nil && strings.Contains(err.Error(), password) {
 				t.Errorf("%v, %v", got, err)
@@ -357,7 +372,36 @@ func TestCredentials(t *testing.T) {
 	}); err != nil {
 		t.Errorf("lfsurl: %v", err)
 	}
+	if err := fetch(s, func(c *Client) {
+		c.Config = []byte("[lfs \"x\"]\nurl=" + real.URL + "\n[lfs]\nother=x\n[remote \"other\"]\nlfsurl=" + real.URL + "\n[remote \"origin\"]\nurl=" + real.URL + "\n[x]\nurl=y\nlfsurl=z")
+	}); err != nil || real.saw("POST") != 1 {
+		t.Errorf("other settings: %v; the other server saw %q", err, real.requests)
+	}
+	if err := fetch(s, func(c *Client) { c.Remote, c.Config = nil, []byte("[lfs]\nurl="+s.URL+repoPath+"/info/lfs") }); failure.Of(err).Class != failure.Authentication {
+		t.Errorf("without the URL of the repository: %v", err)
+	}
+	asked := ""
+	if err := fetch(s, func(c *Client) {
+		c.Remote.User, c.Config = url.User("bob"), []byte("[lfs]\nurl="+s.URL+repoPath+"/info/lfs")
+		authorize := c.Authorize
+		c.Authorize = func(ctx context.Context, req *http.Request) ([]string, error) {
+			if strings.HasSuffix(req.URL.Path, "/batch") {
+				asked = req.URL.User.Username()
+			}
+			return authorize(ctx, req)
+		}
+	}); err != nil || asked != "bob" {
+		t.Errorf("the user of the URL: %q, %v", asked, err)
+	}
+	refused := errors.New("no such Secret")
+	if err := fetch(s, func(c *Client) {
+		c.Authorize = func(context.Context, *http.Request) ([]string, error) { return nil, poll.Permanent(refused) }
+	}); !errors.Is(err, refused) {
+		t.Errorf("no credentials: %v", err)
+	}
 	for config, want := range map[string]string{
+		"[lfs]\nurl = http:///x":         "that is not http or https",
+		"[lfs]\nurl = http://[":          "that is not http or https",
 		"[lfs]\nurl = ssh://git@host/x":  "that is not http or https",
 		"[lfs]\nurl = file:///etc":       "that is not http or https",
 		"[lfs\nurl":                      "read .lfsconfig of the repository: line 1",
@@ -390,6 +434,19 @@ func TestSSH(t *testing.T) {
 	}
 	if s.saw("GET /objects/"+oidOf(one)+" Basic") > 0 {
 		t.Errorf("the header is for the batch API alone: %q", s.requests)
+	}
+	for name, value := range map[string]string{"invalid header name": "a\r\nb: c", "401": "Basic x"} {
+		c.Authenticate = func(context.Context) (string, map[string]string, error) {
+			return s.URL + repoPath + "/info/lfs", map[string]string{"Authorization": value}, nil
+		}
+		if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(failure.Of(err).Hint, "no credentials are sent") {
+			t.Errorf("%q: %v, want %s", value, err, name)
+		}
+	}
+	broken := errors.New("the connection broke")
+	c.Authenticate = func(context.Context) (string, map[string]string, error) { return "", nil, broken }
+	if err := c.Fetch(t.Context(), pointersTo(one), got.place); !errors.Is(err, broken) {
+		t.Error(err)
 	}
 	c.Authenticate = func(context.Context) (string, map[string]string, error) { return "ssh://x", nil, nil }
 	if err := c.Fetch(t.Context(), pointersTo(one), got.place); err == nil || !strings.Contains(err.Error(), "named no http or https URL") {
@@ -428,6 +485,83 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
+// TestFolderFails pins the errors for a directory that has no objects, and at the end of the time.
+func TestFolderFails(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &Client{Directory: dir}
+	if err := c.Fetch(ctx, pointersTo(one), placed{}.place); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "lfs"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Fetch(t.Context(), pointersTo(one), placed{}.place); !errors.Is(err, syscall.ENOTDIR) {
+		t.Error(err)
+	}
+}
+
+// TestEmptyFails pins that an empty object is placed or an error, and that no other object is taken for it.
+func TestEmptyFails(t *testing.T) {
+	t.Parallel()
+	full := errors.New("no space left")
+	s := newServer(t, one)
+	c := s.client()
+	c.Authenticate = func(context.Context) (string, map[string]string, error) {
+		t.Error("asked for the server")
+		return "", nil, nil
+	}
+	if err := c.Fetch(t.Context(), pointersTo(nil), placed{}.place); err != nil {
+		t.Error(err)
+	}
+	if err := c.Fetch(t.Context(), pointersTo(nil), func(Pointer, io.Reader) error { return full }); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	c.Temp = func() (*os.File, error) {
+		f, err := os.CreateTemp(t.TempDir(), "")
+		if err == nil {
+			f.Close()
+		}
+		return f, err
+	}
+	if err := c.Fetch(t.Context(), pointersTo(nil), func(Pointer, io.Reader) error { return nil }); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
+	c = s.client()
+	c.Temp = func() (*os.File, error) { return nil, full }
+	for _, content := range [][]byte{nil, one} {
+		if err := c.Fetch(t.Context(), pointersTo(content), placed{}.place); !errors.Is(err, full) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	c, got := s.client(), placed{}
+	if err := c.Fetch(t.Context(), []Pointer{{OID: oidOf(one), Path: "a"}}, got.place); err == nil || len(got) > 0 {
+		t.Errorf("%v, %v", err, got)
+	}
+}
+
+func TestRef(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, one)
+	for _, ref := range []string{"refs/heads/main", ""} {
+		c := s.client()
+		c.Ref = ref
+		if err := c.Fetch(t.Context(), pointersTo(one), placed{}.place); err != nil || s.ref != ref {
+			t.Errorf("%q, %v, want %q", s.ref, err, ref)
+		}
+	}
+}
+
+func TestPause(t *testing.T) {
+	for header, want := range map[string]time.Duration{"": time.Second, "soon": time.Second, "-5": time.Second, "0": time.Second, "7": 7 * time.Second, "3600": time.Minute} {
+		if got := pause(header); got != want {
+			t.Errorf("%q: %v, want %v", header, got, want)
+		}
+	}
+}
+
 // TestPlaceFails pins that an error of the disk is not reported as one of the server.
 func TestPlaceFails(t *testing.T) {
 	t.Parallel()
@@ -438,7 +572,7 @@ func TestPlaceFails(t *testing.T) {
 	}
 	c := s.client()
 	c.Temp = func() (*os.File, error) { return os.OpenFile("/dev/full", os.O_RDWR, 0) }
-	if err := c.Fetch(t.Context(), pointersTo(one), placed{}.place); err == nil || !poll.IsPermanent(err) {
+	if err := c.Fetch(t.Context(), pointersTo(one), placed{}.place); !errors.Is(err, syscall.EINVAL) || !poll.IsPermanent(err) { // of ftruncate(2)
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -47,6 +47,7 @@ type server struct {
 	mu       sync.Mutex
 	requests []string // METHOD PATH Authorization
 	asked    int      // objects
+	ref      string   // of the last request
 }
 
 const (
@@ -98,6 +99,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.asked += len(request.Objects)
+	s.ref = ""
+	if request.Ref != nil {
+		s.ref = request.Ref.Name
+	}
 	s.mu.Unlock()
 	var objects []map[string]any
 	for _, o := range request.Objects {
