@@ -12,6 +12,9 @@
 // [Run] retries until its context ends; [All] runs several clones at once; [Watch] keeps a clone up to date. They put
 // the packages below together: remote talks to the server, pack reads what it sends, worktree writes the files while it
 // arrives, gitdir writes .git, and publish puts all of it in place.
+//
+// In this file, once is an attempt, in order: lock Dir; is it right already (upToDate, which asks publish/target.go)?
+// What does Ref mean on the server (revision.go)? Make the tree beside Dir (checkout.go), and replace Dir by it.
 package clone
 
 import (
@@ -224,8 +227,8 @@ func (c *cloning) gitElsewhere() bool {
 	return c.GitDir != "" && c.GitDir != GitKeep && c.GitDir != GitRemove
 }
 
-// upToDate returns the result of the run that made what is in DIR, if DIR is still as that run left it, of this commit
-// and made with the same options.
+// upToDate finds out whether DIR is right already: still as the last run left it (publish/target.go, seal.go), of this
+// commit and made with the same options. If so, it returns the result of that run.
 func (c *cloning) upToDate(target *publish.Target, sha string) (Result, bool) {
 	m := target.Current()
 	if m == nil || m.URL != c.url.String() || m.Ref != c.Ref || m.SHA != sha || m.Options != c.digest {
