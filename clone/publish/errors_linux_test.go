@@ -171,6 +171,17 @@ func TestRemoveDeep(t *testing.T) {
 	requireTree(t, dir, tree{})
 }
 
+func TestMakeDirFails(t *testing.T) {
+	top := openDirectory(t, t.TempDir())
+	for _, want := range []error{nil, fs.ErrExist} {
+		dir, err := makeDir(top, "x", 0o700)
+		if !errors.Is(err, want) {
+			t.Errorf("error %v, want %v", err, want)
+		}
+		dir.Close()
+	}
+}
+
 func TestSealFails(t *testing.T) {
 	none := func(string) bool { return false }
 	if _, err := sealOf(closedDirectory(t), whole, none); err == nil {
@@ -253,6 +264,9 @@ func TestReason(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, reason, test.reason)
 		}
 		current(t, o)
+		if strings.Contains(log.String(), "cannot remove") {
+			t.Errorf("%s: the log is %q", name, log.String())
+		}
 		if got := strings.Contains(log.String(), "not as the last run left it"); got != (test.reason != "") {
 			t.Errorf("%s: the log is %q", name, log.String())
 		}
