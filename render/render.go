@@ -2,6 +2,15 @@
 //
 // [Run] first renders and checks everything, and stages it beside its destination. Only then does it replace files,
 // each atomically. Files that are already right are not touched.
+//
+//	changes, err := render.Run(ctx, render.Options{
+//		Sources: []render.Source{{From: "app.conf.tmpl", To: "/etc/app/"}},
+//		Values:  []values.Source{{Kind: values.File, Text: "values.yaml"}},
+//		Options: engine.Options{Limits: engine.DefaultLimits},
+//	})
+//
+// Packages gotemplate, jinja and envsubst implement the template languages, values merges the values, format validates
+// results, and stage puts files in place.
 package render
 
 import (

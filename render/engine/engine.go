@@ -13,27 +13,27 @@ import (
 // Engine parses templates that see the same data. Several goroutines may call its methods,
 // AddPartial only before the first Parse.
 type Engine interface {
-	// AddPartial makes a template known to all others, without output of its
-	// own: what it defines can be included, and in Jinja itself by its name.
+	// AddPartial makes a template available to all others, without output: they can include what it defines, and in
+	// Jinja the partial itself, by its name.
 	AddPartial(name, text string) error
 
 	// Parse reads a template, called name in errors. The error is an [*Error].
 	Parse(name, text string) (Template, error)
 }
 
-// A Template is one that is parsed. It is executed by one goroutine at a time.
+// A Template is a parsed template. One goroutine at a time may execute it.
 type Template interface {
 	// Execute writes the template's result to w, and stops at the first error of w, which bounds the output. It fails
-	// with an [*Error], with a [*MissingError] that tells all inputs that are missing as far as can be seen, or with
+	// with an [*Error], with a [*MissingError] that names all missing inputs as far as they can be found, or with
 	// the cause of ctx's end, wrapped.
 	Execute(ctx context.Context, w io.Writer) error
 
 	// Inputs returns what the template and the partials that it includes read of
-	// the data, in the order of the text, as far as the text tells.
+	// the data, in the order of the text, as far as the text shows it.
 	Inputs() []Input
 
-	// Unsteady names the functions in use whose result is another one each time,
-	// such as now and randAlphaNum: a file made with them changes at each run.
+	// Unsteady returns the names of the functions in use whose results differ from call
+	// to call, such as now and randAlphaNum: a file made with them changes at each run.
 	Unsteady() []string
 }
 
@@ -44,8 +44,7 @@ type Data struct {
 	Pod    map[string]any // .Pod: see podinfo
 	Files  fs.FS          // .Files: may be nil
 
-	// Resolve looks up the addresses of a host name, for the function resolve. It
-	// is nil unless the user has allowed that.
+	// Resolve looks up the addresses of a host name, for the function resolve; nil means that templates may not.
 	Resolve func(ctx context.Context, host string) ([]string, error)
 }
 
@@ -53,7 +52,7 @@ type Data struct {
 type Options struct {
 	Limits
 	MissingZero bool     // what is missing is empty instead of an error, as in Helm
-	Compat      string   // another program whose argument orders to take: "" or "dockerize"
+	Compat      string   // another program whose functions replace those of the same name: "" or "dockerize"
 	Delims      []string // of Go templates: left and right; nil means {{ and }}
 	Vars        []string // of envsubst: the only variables to substitute; nil means all
 }
@@ -92,8 +91,8 @@ type Input struct {
 	Why      string // more about what is missing, such as the message of required; may be empty
 }
 
-// Error is why a template cannot be parsed or executed. Its text may hold
-// values of the data; who prints it removes the secret ones.
+// Error is why a template cannot be parsed or executed. Its text may contain
+// values of the data: the caller removes secrets before printing it.
 type Error struct {
 	Position
 	Text string
@@ -107,7 +106,7 @@ func (e *Error) Hint() string  { return e.Fix }
 
 // MissingError lists the missing inputs.
 type MissingError struct {
-	Missing []Input // in the order in which they were missed, each place once
+	Missing []Input // in the order in which they were found, each position once
 }
 
 func (e *MissingError) Error() string {

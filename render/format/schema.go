@@ -95,7 +95,7 @@ func (e *SchemaError) Error() string {
 
 // Validate returns nil if doc, as [Format.Parse] returns it, conforms to the schema, or else
 // a [*SchemaError]. The library decides whether it conforms. Because the library stops at
-// the first violation, and quotes values, a walk of our own finds the violations.
+// the first violation, and quotes values, schemaWalk finds the violations.
 func (s *Schema) Validate(doc any) (err error) {
 	defer func() {
 		if recover() != nil {

@@ -1,5 +1,5 @@
 // Package gotemplate is render's engine of Go templates: text/template with the functions of sprig and Helm, so that a
-// template of a chart gives the same bytes. It adds strictness (a missing input never gets into a file as "<no
+// chart's template renders to the same bytes. It adds strictness (a missing input never gets into a file as "<no
 // value>"), bounds (a template can neither hang a Pod nor exhaust its memory), and errors that name the missing input
 // and its position in the text.
 //
@@ -8,8 +8,8 @@
 //	...
 //	err = template.Execute(ctx, out)
 //
-// It rewrites the tree that text/template/parse makes of a template: each chain of fields becomes a call of a function
-// of ours, which knows the position, and each loop and template gets a call that counts steps. See rewrite.go.
+// It rewrites the tree that text/template/parse makes of a template: each chain of fields becomes a call of one of
+// our functions, which knows the position, and each loop and template gets a call that counts steps. See rewrite.go.
 package gotemplate
 
 import (

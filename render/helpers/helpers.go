@@ -1,5 +1,5 @@
-// Package helpers has the functions that templates of Pods need and template
-// languages lack. They are the same ones in Go templates and in Jinja.
+// Package helpers has the functions that templates for Pods need and template languages lack: numbers that depend on the
+// Pod, and quoting for the formats of configuration files. Go templates and Jinja share them.
 package helpers
 
 import (
@@ -13,8 +13,8 @@ import (
 	"initbox/render/engine"
 )
 
-// Funcs returns the functions by name, for templates that see data. They are
-// plain functions of Go: what is not declared as error is their result.
+// Funcs returns the functions by name, for templates that see data. Each is a Go
+// function with one result, or with two of which the second is an error.
 func Funcs(data *engine.Data) map[string]any {
 	pod := podOf{data.Pod}
 	return map[string]any{

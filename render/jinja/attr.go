@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// object is a value with attributes of its own.
+// object is a value that has attributes.
 type object interface{ attr(name string) (any, bool) }
 
 // attr returns v.name, for what is not a method.

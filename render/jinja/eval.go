@@ -52,7 +52,7 @@ func require(holds bool, err error) {
 	}
 }
 
-// must returns v, unless there is an error.
+// must returns v, or fails with err.
 func must[T any](v T, err error) T {
 	check(err)
 	return v

@@ -405,7 +405,7 @@ func (i *importFrom) exec(f *frame) flow {
 	return normal
 }
 
-// hide keeps what is imported from being imported from here.
+// hide makes imported names private: a template that imports this one does not see them.
 func (f *frame) hide(names ...string) {
 	for _, n := range names {
 		f.ctx.private[n] = f.ctx.private[n] || f.top

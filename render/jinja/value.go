@@ -398,7 +398,7 @@ func both[T any](as func(any) (T, bool), a, b any) (x, y T, ok bool) {
 	return x, y, ok1 && ok2
 }
 
-// isTrue is what "if" asks of a value.
+// isTrue returns whether v counts as true in an if.
 func isTrue(v any) bool {
 	switch d := v.(type) {
 	case nil, null:

@@ -1,5 +1,6 @@
-// Package stage puts many files below one directory in place together: a reader finds each file old or new ([Open]), or
-// all files old or all new ([OpenVersion]), whenever the writer is killed. What is right already is not touched.
+// Package stage puts many files below one directory in place together: a reader finds each file old or new ([Open]),
+// or all files old or all new ([OpenVersion]), whenever the writer is killed. Files that are already right are not
+// touched.
 //
 //	s, err := stage.Open("/etc/app", stage.Options{})
 //	...
