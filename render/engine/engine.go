@@ -24,7 +24,7 @@ type Engine interface {
 // A Template is a parsed template. One goroutine at a time may execute it.
 type Template interface {
 	// Execute writes the template's result to w, and stops at the first error of w, which bounds the output. It fails
-	// with an [*Error], with a [*MissingError] that names all missing inputs as far as they can be found, or with
+	// with an [*Error], with a [*MissingError] that names all missing inputs where possible, or with
 	// the cause of ctx's end, wrapped.
 	Execute(ctx context.Context, w io.Writer) error
 

@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ansibleFilters are those of Ansible's that configuration uses.
+// ansibleFilters returns the filters of Ansible that configuration uses.
 func ansibleFilters() map[string]fn {
 	return map[string]fn{
 		"b64decode":            {do: base64Decode},

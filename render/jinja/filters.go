@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// jinjaFilters are the built-in filters that Jinja's documentation for template authors lists.
+// jinjaFilters returns the built-in filters that Jinja's documentation for template authors lists.
 func jinjaFilters() map[string]fn {
 	return map[string]fn{
 		"abs":            {do: absolute},
