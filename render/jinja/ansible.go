@@ -31,7 +31,7 @@ import (
 func ansibleFilters() map[string]fn {
 	return map[string]fn{
 		"b64decode":            {do: base64Decode},
-		"b64encode":            {do: base64Encode},
+		"b64encode":            {do: onText(func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) })},
 		"basename":             {do: onText(baseName)},
 		"bool":                 {do: toBool},
 		"combine":              {params: "**", do: combine},
@@ -64,12 +64,6 @@ func ansibleFilters() map[string]fn {
 		"union":                {params: "other!", do: sets(func(inA, inB bool) bool { return true })},
 		"zip":                  {params: "*", do: zip},
 	}
-}
-
-func base64Encode(c *call) any {
-	s := str(c.args[0])
-	c.grow(int64(len(s)) * 4 / 3)
-	return base64.StdEncoding.EncodeToString([]byte(s))
 }
 
 func base64Decode(c *call) any {

@@ -335,7 +335,7 @@ func groupBy(c *call) any {
 	items, sensitive := slices.Clone(c.items(0)), c.bool(3, false)
 	key := func(v any) any {
 		got := attribute(c.run, v, c.args[1])
-		if isMissing(got) && !absent(c.args[2]) {
+		if isMissing(got) && c.args[2] != nil {
 			got = c.args[2]
 		}
 		return got

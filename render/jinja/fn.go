@@ -27,15 +27,8 @@ type fn struct {
 }
 
 // call calls a filter, a test or a method: the first argument is its value.
-func (f fn) call(c *call) any {
-	c.args = f.bind(c, 1)
-	return f.do(c)
-}
-
-func (f fn) function(c *call) any {
-	c.args = f.bind(c, 0)
-	return f.do(c)
-}
+func (f fn) call(c *call) any     { c.args = f.bind(c, 1); return f.do(c) }
+func (f fn) function(c *call) any { c.args = f.bind(c, 0); return f.do(c) }
 
 // bind returns c's arguments, the first of them as they are, then one for each parameter.
 func (f fn) bind(c *call, first int) []any {
@@ -48,7 +41,7 @@ func (f fn) bind(c *call, first int) []any {
 	}
 	bound, unknown := c.bind(c.op.name, first, params, rest, nil)
 	for i, p := range params {
-		failIf(absent(bound[first+i]) && strings.HasSuffix(p, "!"), "the argument %s is required", strings.TrimSuffix(p, "!"))
+		failIf(bound[first+i] == nil && strings.HasSuffix(p, "!"), "the argument %s is required", strings.TrimSuffix(p, "!"))
 	}
 	failIf(len(unknown) > 0 && !strings.HasSuffix(f.params, "**"), "there is no argument %s", strings.Join(unknown, " or "))
 	return bound
@@ -72,18 +65,16 @@ func (c *call) bind(name string, first int, params []string, rest bool, instead 
 	return bound, unknown
 }
 
-func absent(v any) bool { return v == nil }
-
 // or is argument i, or instead if it is not given.
 func (c *call) or(i int, instead any) any {
-	if absent(c.args[i]) {
+	if c.args[i] == nil {
 		return instead
 	}
 	return c.args[i]
 }
 
 // has reports whether argument i is given, and not None.
-func (c *call) has(i int) bool { return i < len(c.args) && !absent(c.args[i]) && c.args[i] != none }
+func (c *call) has(i int) bool { return i < len(c.args) && c.args[i] != nil && c.args[i] != none }
 
 // text is argument i, a string.
 func (c *call) text(i int, instead string) string { return given(c, i, instead, asString, "string") }

@@ -302,7 +302,7 @@ func dictGet(c *call) any {
 }
 
 func dictPop(c *call) any {
-	failIf(!c.dict(0).has(c.args[1]) && absent(c.args[2]), "there is no such key")
+	failIf(!c.dict(0).has(c.args[1]) && c.args[2] == nil, "there is no such key")
 	v := dictGet(c)
 	c.dict(0).remove(c.args[1])
 	return v
