@@ -145,8 +145,8 @@ func create(dir, base string) (f, lock *os.File, err error) {
 }
 
 func linked(f *os.File) bool {
-	stat, err := dirfd.Stat(f)
-	return err == nil && stat.Nlink > 0
+	stat, _ := dirfd.Stat(f)
+	return stat.Nlink > 0
 }
 
 // sweep removes the temporary files of writers that were killed.

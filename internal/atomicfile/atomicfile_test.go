@@ -69,16 +69,18 @@ func TestWrite(t *testing.T) {
 
 func TestUnchangedIsNotTouched(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
-	if err := Write(name, []byte("same"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	old := time.Now().Add(-time.Hour).Truncate(time.Second)
-	os.Chtimes(name, old, old)
-	if err := Write(name, []byte("same"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if stat, _ := os.Stat(name); !stat.ModTime().Equal(old) {
-		t.Error("modification time changed")
+	for _, text := range []string{strings.Repeat("large", 50_000), "same"} {
+		if err := Write(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-time.Hour).Truncate(time.Second)
+		os.Chtimes(name, old, old)
+		if err := Write(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if stat, _ := os.Stat(name); !stat.ModTime().Equal(old) {
+			t.Errorf("modification time of %d bytes changed", len(text))
+		}
 	}
 	if err := Write(name, []byte("same"), 0o600); err != nil {
 		t.Fatal(err)
@@ -311,6 +313,24 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 	if err := syncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing directory: %v", err)
+	}
+}
+
+func TestLinked(t *testing.T) {
+	f, lock, err := create(t.TempDir(), "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	defer f.Close()
+	if !linked(lock) {
+		t.Error("a new file has a name")
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if linked(lock) {
+		t.Error("a file that was removed has none")
 	}
 }
 

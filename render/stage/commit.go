@@ -113,10 +113,7 @@ func (c *commit) settle() error {
 		c.top, c.root = c.home, c.home
 		return nil
 	}
-	missing, err := filepath.Rel(c.home.Name(), c.base)
-	if err != nil {
-		return err
-	}
+	missing, _ := filepath.Rel(c.home.Name(), c.base) // both are absolute
 	if err := c.makeDir(c.home, missing, c.changes[0].attr); err != nil {
 		return err
 	}
@@ -125,11 +122,9 @@ func (c *commit) settle() error {
 			return err
 		}
 	}
-	if c.top, err = c.home.OpenRoot(missing); err != nil {
-		return err
-	}
-	c.root, c.old = c.top, c.top // for Close
-	return nil
+	top, err := c.home.OpenRoot(missing)
+	c.top, c.root, c.old = top, top, top // which Close closes
+	return err
 }
 
 // sync writes the staged contents to the disk.

@@ -721,6 +721,14 @@ func TestWriteInPlaceFails(t *testing.T) {
 	if err := c.overwrite(); !errors.Is(err, unix.EBADF) || len(c.done) > 0 {
 		t.Errorf("done %s, error %v", text(c.done), err)
 	}
+	a, err := s.area(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.overwrites[0].area, c.overwrites[0].staged = a, "gone"
+	if err := c.overwrite(); !errors.Is(err, fs.ErrNotExist) || len(c.done) > 0 {
+		t.Errorf("done %s, error %v", text(c.done), err)
+	}
 }
 
 // A directory that is removed before its files are there is made again, or the reason given why not.
@@ -744,6 +752,19 @@ func TestDirectoryIsRemoved(t *testing.T) {
 			t.Errorf("done %s, error %v, want that a cannot be written to", text(done), err)
 		}
 		os.Chmod(top+"/a", 0o755)
+	}
+}
+
+// A file where a directory is to be made is found when the first is made.
+func TestFileInTheWay(t *testing.T) {
+	top := t.TempDir()
+	s := openStage(t, top+"/x/y", Options{})
+	put(t, s, "f", "new")
+	write(t, top, Options{}, "x")
+	done, err := s.Commit()
+	var p *fs.PathError
+	if !errors.As(err, &p) || p.Op != "mkdir" || p.Err != unix.ENOTDIR || len(done) > 0 {
+		t.Errorf("done %s, error %v", text(done), err)
 	}
 }
 

@@ -289,3 +289,19 @@ func TestVersionWithout(t *testing.T) {
 		t.Errorf("there is %v", got)
 	}
 }
+
+// A link to a file with the name of a version is an error, and both stay.
+func TestVersionIsAFile(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "conf")
+	version(t, link, "a")
+	target, err := filepath.EvalSymlinks(link)
+	if err := errors.Join(err, os.RemoveAll(target), os.WriteFile(target, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	if s, err := OpenVersion(link, Options{}); err == nil || !strings.HasSuffix(err.Error(), "not a directory") {
+		t.Errorf("%v, error %v", s, err)
+	}
+	same(t, before, tree(t, dir))
+}
