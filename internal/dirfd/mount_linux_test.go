@@ -104,6 +104,23 @@ func TestInspectWithoutStatx(t *testing.T) {
 	}
 }
 
+// A disk without room is an error, and a file system that cannot reserve any is not.
+func TestReserve(t *testing.T) {
+	dir := tempDir(t)
+	f, err := Open(dir, "a", unix.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for errno, want := range map[unix.Errno]error{
+		unix.ENOSPC: unix.ENOSPC, unix.EDQUOT: unix.EDQUOT, unix.EFBIG: unix.EFBIG, unix.EOPNOTSUPP: nil, unix.ENOSYS: nil,
+	} {
+		if err := without(unix.SYS_FALLOCATE, errno, func() error { return Reserve(f, 1) }); err != want {
+			t.Errorf("%v: %v, want %v", errno, err, want)
+		}
+	}
+}
+
 // without calls do in a thread in which a system call fails with errno.
 func without(number uint32, errno unix.Errno, do func() error) error {
 	result := make(chan error)

@@ -103,7 +103,7 @@ func (a *area) place(content []byte, attr Attr, dir *os.File, name string) error
 
 // set changes the owner of f, then the mode, because chown clears the set-user-ID bits. The umask does not apply.
 func (a Attr) set(f *os.File) error {
-	if a.UID != -1 || a.GID != -1 {
+	if a.hasOwner() {
 		if err := f.Chown(a.UID, a.GID); err != nil {
 			return fmt.Errorf("change its owner to user %d, group %d: %w", a.UID, a.GID, bare(err))
 		}
@@ -113,6 +113,9 @@ func (a Attr) set(f *os.File) error {
 	}
 	return nil
 }
+
+// hasOwner returns whether a file gets an owner, in whole or in part.
+func (a Attr) hasOwner() bool { return a.UID != -1 || a.GID != -1 }
 
 // sync writes these files of the area to the disk before a rename makes them visible.
 // Without it, a power cut could leave a new name on an empty file.

@@ -195,7 +195,7 @@ func (c *commit) makeDir(root *os.Root, name string, a Attr) error {
 		within(root, path.Dir(name), func(dir *os.File) error { return dirfd.RemoveDir(dir, path.Base(name)) })
 	})
 	i, err := dirfd.Inspect(dir, ".")
-	if err == nil && (a.UID != -1 || a.GID != -1) {
+	if err == nil && a.hasOwner() {
 		err = bare(dir.Chown(a.UID, a.GID))
 	}
 	if err == nil && i.Mode&0o777 != 0o755 {

@@ -132,8 +132,8 @@ func (s *Stage) stale(list []string) (names []string) {
 // realDir opens a directory without following links: a file behind a link may be one that is not listed.
 func realDir(root *os.Root, name string) (*os.File, error) {
 	dir, err := openDir(root, ".")
-	if err != nil || name == "." {
-		return dir, err
+	if err != nil {
+		return nil, err
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		next, err := dirfd.OpenDir(dir, part)

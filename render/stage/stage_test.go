@@ -416,6 +416,22 @@ func TestOwner(t *testing.T) {
 			}
 		}
 	}
+	me, mine := os.Geteuid(), os.Getegid()
+	for _, c := range []struct {
+		attr     Attr
+		uid, gid int
+	}{{Attr{0o640, 1234, -1}, 1234, mine}, {Attr{0o640, -1, 5678}, me, 5678}} {
+		s, name := openStage(t, dir, Options{}), fmt.Sprintf("%d-%d/f", c.uid, c.gid)
+		if _, err := s.Put(name, nil, c.attr); err != nil {
+			t.Fatal(err)
+		}
+		commitAll(t, s)
+		for _, name := range []string{filepath.Dir(name), name} {
+			if i := lstatFile(t, filepath.Join(dir, name)); int(i.Uid) != c.uid || int(i.Gid) != c.gid {
+				t.Errorf("%s belongs to %d:%d", name, i.Uid, i.Gid)
+			}
+		}
+	}
 	s := openStage(t, dir, Options{})
 	for _, other := range []Attr{{0o640, 1, -1}, {0o640, -1, 1}, {0o600, -1, -1}} {
 		if _, attr, err := s.Old("sub/f"); err != nil || attr != (Attr{0o640, 1234, 5678}) {
@@ -681,6 +697,24 @@ func TestUnwritableDirectory(t *testing.T) {
 		t.Errorf("done %s, error %v", text(done), err)
 	}
 	same(t, before, tree(t, dir))
+}
+
+// What cannot be compared is replaced.
+func TestUnreadableFile(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root can read any file")
+	}
+	secret := Attr{0o200, -1, -1}
+	dir := t.TempDir()
+	for range 2 {
+		s := openStage(t, dir, Options{})
+		if _, err := s.Put("f", []byte("same"), secret); err != nil {
+			t.Fatal(err)
+		}
+		if got := commitAll(t, s); got == "" {
+			t.Error("an unreadable file is said to be unchanged")
+		}
+	}
 }
 
 // If one file cannot be written in place, those before it have their modes again.

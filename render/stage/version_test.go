@@ -305,3 +305,20 @@ func TestVersionIsAFile(t *testing.T) {
 	}
 	same(t, before, tree(t, dir))
 }
+
+// A link to a version that is gone is replaced.
+func TestVersionIsGone(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "conf")
+	version(t, link, "a")
+	target, err := filepath.EvalSymlinks(link)
+	if err := errors.Join(err, os.RemoveAll(target)); err != nil {
+		t.Fatal(err)
+	}
+	if got := version(t, link, "a"); got != "a created" {
+		t.Errorf("done %s", got)
+	}
+	if _, err := os.Stat(filepath.Join(link, "a")); err != nil {
+		t.Error(err)
+	}
+}
