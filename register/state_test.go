@@ -42,6 +42,14 @@ func TestReadState(t *testing.T) {
 	}
 }
 
+// TestStateIsADirectory pins that what cannot be read is not said to be another file.
+func TestStateIsADirectory(t *testing.T) {
+	t.Parallel()
+	if st, err := readState(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "read the state: ") {
+		t.Errorf("%+v, %v", st, err)
+	}
+}
+
 // TestNoState pins that a registration without a state file is kept alive without one.
 func TestNoState(t *testing.T) {
 	t.Chdir(t.TempDir())

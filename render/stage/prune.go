@@ -186,11 +186,8 @@ func (c *commit) prune() error {
 func (c *commit) removeEmpty(name string) {
 	c.touched[name] = true
 	for ; name != "."; name = path.Dir(name) {
-		above, err := realDir(c.root, path.Dir(name))
-		if err != nil {
-			return
-		}
-		err = dirfd.RemoveDir(above, path.Base(name))
+		above, _ := realDir(c.root, path.Dir(name)) // where it is gone, removing fails
+		err := dirfd.RemoveDir(above, path.Base(name))
 		above.Close()
 		if err != nil {
 			return

@@ -789,6 +789,23 @@ func TestDirectoryIsRemoved(t *testing.T) {
 	}
 }
 
+// Names that lead elsewhere are not looked up, and a directory that is gone has no room for files.
+func TestNothingToRead(t *testing.T) {
+	dir := t.TempDir()
+	s := openStage(t, dir, Options{})
+	for _, name := range []string{".", "../x", "/x", ""} {
+		if _, _, err := s.Old(name); err == nil || !strings.HasSuffix(err.Error(), "not a name below the directory") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put("f", nil, plain); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is gone: %v", err)
+	}
+}
+
 // A file where a directory is to be made is found when the first is made.
 func TestFileInTheWay(t *testing.T) {
 	top := t.TempDir()

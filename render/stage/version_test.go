@@ -322,3 +322,21 @@ func TestVersionIsGone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a killed writer has left is removed at once: there may be no room for another version.
+func TestSweepBeforeWriting(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "conf")
+	left := filepath.Join(dir, versionPrefix("conf")+strings.Repeat("x", idLength))
+	write(t, left, Options{}, "half")
+	for _, dry := range []bool{true, false} {
+		s, err := OpenVersion(link, Options{DryRun: dry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(left); (err == nil) != dry {
+			t.Errorf("dry run %v: %v", dry, err)
+		}
+		s.Close()
+	}
+}
