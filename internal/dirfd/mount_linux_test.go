@@ -2,13 +2,10 @@ package dirfd
 
 import (
 	"fmt"
-	"math"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -91,7 +88,7 @@ func TestInspectWithoutStatx(t *testing.T) {
 	dir := tempDir(t)
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
 		var i Info
-		err := without(unix.SYS_STATX, errno, func() (err error) {
+		err := servers.Without(unix.SYS_STATX, errno, func() (err error) {
 			i, err = Inspect(dir, "a")
 			return err
 		})
@@ -99,7 +96,7 @@ func TestInspectWithoutStatx(t *testing.T) {
 			t.Errorf("%v: %+v, %v", errno, i, err)
 		}
 	}
-	if err := without(unix.SYS_STATX, unix.EIO, func() error { _, err := Inspect(dir, "a"); return err }); err != unix.EIO {
+	if err := servers.Without(unix.SYS_STATX, unix.EIO, func() error { _, err := Inspect(dir, "a"); return err }); err != unix.EIO {
 		t.Errorf("%v, want the error of the disk", err)
 	}
 }
@@ -112,61 +109,18 @@ func TestReserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	before, _ := f.Stat()
+	if err := Reserve(f, 1<<20); err != nil {
+		t.Error(err)
+	}
+	if after, err := f.Stat(); err != nil || after.Size() != before.Size() {
+		t.Errorf("size %d, %v: reserving must not change it", after.Size(), err)
+	}
 	for errno, want := range map[unix.Errno]error{
 		unix.ENOSPC: unix.ENOSPC, unix.EDQUOT: unix.EDQUOT, unix.EFBIG: unix.EFBIG, unix.EOPNOTSUPP: nil, unix.ENOSYS: nil,
 	} {
-		if err := without(unix.SYS_FALLOCATE, errno, func() error { return Reserve(f, 1) }); err != want {
+		if err := servers.Without(unix.SYS_FALLOCATE, errno, func() error { return Reserve(f, 1) }); err != want {
 			t.Errorf("%v: %v, want %v", errno, err, want)
 		}
-	}
-}
-
-// without calls do in a thread in which a system call fails with errno.
-func without(number uint32, errno unix.Errno, do func() error) error {
-	result := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and it is never unlocked: the thread ends with the goroutine
-		filter := []unix.SockFilter{
-			{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the number of the call
-			{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: number},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(errno)},
-			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
-		}
-		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-		if err == nil {
-			err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
-		}
-		if err == nil {
-			err = do()
-		}
-		result <- err
-	}()
-	return <-result
-}
-
-func TestReserve(t *testing.T) {
-	f, err := os.Create(t.TempDir() + "/f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := Reserve(f, 5); err != nil {
-		t.Error(err)
-	}
-	if s, err := f.Stat(); err != nil || s.Size() != 0 {
-		t.Errorf("size %d, %v: reserving must not change it", s.Size(), err)
-	}
-	if err := Reserve(f, math.MaxInt64); err != unix.EFBIG && err != unix.ENOSPC {
-		t.Errorf("%v for more than any disk has", err)
-	}
-	pipe, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pipe.Close()
-	defer end.Close()
-	if err := Reserve(pipe, 5); err != nil {
-		t.Errorf("%v where nothing can be reserved", err)
 	}
 }

@@ -162,7 +162,7 @@ func (c *commit) ensure(name string, a Attr) error {
 		return err
 	}
 	c.have[name] = true
-	if f := c.directories[name]; f != nil && f.exists && c.link == "" {
+	if c.directories[name].exists && c.link == "" {
 		return nil
 	}
 	c.touched[path.Dir(name)], c.touched[name] = true, true

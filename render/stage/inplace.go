@@ -43,10 +43,7 @@ func (c *commit) openOne(ch *change) error {
 		return err
 	}
 	c.overwrites = append(c.overwrites, &overwrite{ch, f}) // for close
-	old, err := dirfd.Inspect(f, "")
-	if err != nil {
-		return err
-	}
+	old, _ := dirfd.Inspect(f, "")
 	if old.Kind() != unix.S_IFREG {
 		return errors.New("it exists and is not a regular file")
 	}

@@ -185,15 +185,16 @@ func (c *commit) prune() error {
 
 func (c *commit) removeEmpty(name string) {
 	c.touched[name] = true
-	for ; name != "."; name = path.Dir(name) {
-		above, _ := realDir(c.root, path.Dir(name)) // where it is gone, removing fails
-		err := dirfd.RemoveDir(above, path.Base(name))
-		above.Close()
-		if err != nil {
-			return
-		}
-		c.touched[path.Dir(name)] = true
+	for name != "." && c.removeDir(name) == nil {
+		name = path.Dir(name)
+		c.touched[name] = true
 	}
+}
+
+func (c *commit) removeDir(name string) error {
+	above, _ := realDir(c.root, path.Dir(name)) // where it is gone, removing fails
+	defer above.Close()
+	return dirfd.RemoveDir(above, path.Base(name))
 }
 
 // listExactly writes the list of the new names, last.

@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 var plain = Attr{0o644, -1, -1}
@@ -851,5 +853,57 @@ func TestSyncOfMissingFile(t *testing.T) {
 	}
 	if err := a.sync([]string{"gone"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+	put(t, s, "f", "new")
+	if err := dirfd.Remove(a.dir, s.changes[0].staged); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(); err == nil || !strings.HasPrefix(err.Error(), "sync the files for ") {
+		t.Error(err)
+	}
+}
+
+// What another process has removed is reported as missing, and made again where that is possible.
+func TestAreaIsRemoved(t *testing.T) {
+	s := openStage(t, t.TempDir(), Options{})
+	home, err := openDir(s.home, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	if err := (&area{parent: home, name: "gone"}).open(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if err := within(s.home, "gone", syncDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// The list of files cannot be written to a directory that is gone.
+func TestListHasNoDirectory(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, Options{}, "f")
+	s := openStage(t, dir, Options{Prune: true})
+	put(t, s, "f", "content of f")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := s.Commit(); !errors.Is(err, fs.ErrNotExist) || len(done) > 0 {
+		t.Errorf("done %s, error %v", text(done), err)
+	}
+}
+
+// A dry run removes nothing, not even what a killed stage has left.
+func TestDryRunSweepsNothing(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, areaPrefix+strings.Repeat("x", idLength))
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		openStage(t, dir, Options{DryRun: dry})
+		if _, err := os.Stat(left); (err == nil) != dry {
+			t.Errorf("dry run %v: %v", dry, err)
+		}
 	}
 }

@@ -1,0 +1,46 @@
+package stage
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/test/servers"
+)
+
+// Where a file cannot have another name, a new version has a copy of it.
+func TestVersionWithoutHardLinks(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "conf")
+	version(t, link, "a", "sub/b")
+	if err := os.Chmod(filepath.Join(link, "sub/b"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := servers.Without(unix.SYS_LINKAT, unix.EPERM, func() error {
+		s, err := OpenVersion(link, Options{})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		_, err = s.Put("sub/b", []byte("content of sub/b"), Attr{0o600, -1, -1})
+		if _, failed := s.Put("a", []byte("new"), plain); err == nil {
+			err = failed
+		}
+		done, failed := s.Commit()
+		if got := text(done); got != "a changed" {
+			t.Errorf("done %s", got)
+		}
+		return errors.Join(err, failed)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := tree(t, dir)
+	target, _ := os.Readlink(link)
+	if len(got) != 5 || got[target+"/sub/b"] != "-rw------- content of sub/b" || got[target+"/a"] != "-rw-r--r-- new" {
+		t.Errorf("there is %v", got)
+	}
+}
