@@ -55,9 +55,11 @@ func TestSaid(t *testing.T) {
 	r := &Registration{secrets: map[string]bool{}}
 	r.hide("s3cr3t/&\"value")
 	r.hide("no") // too short to be one
+	r.hide("xyz")
 	for body, want := range map[string]string{
 		"":                                     "",
 		" no such thing \n":                    `"no such thing"`,
+		"it was xyz":                           `"it was […]"`,
 		"a\x1b[31mb":                           `"a\\x1b[31mb"`,
 		`you sent s3cr3t/&"value`:              `"you sent […]"`,
 		"you sent s3cr3t%2F%26%22value":        `"you sent […]"`,

@@ -122,4 +122,10 @@ func TestErrLeftIsNoFailure(t *testing.T) {
 	if err := st.writeUnlessLeft(name); !errors.Is(err, errLeft) {
 		t.Errorf("%v, want %v", err, errLeft)
 	}
+	if err := st.writeUnlessLeft(filepath.Join(name, "state")); err == nil || errors.Is(err, errLeft) {
+		t.Errorf("%v, want that a file is not a directory", err)
+	}
+	if err := st.write(filepath.Join(name, "state")); err == nil || !strings.HasPrefix(err.Error(), "write the state to ") {
+		t.Errorf("%v, want that a file is not a directory", err)
+	}
 }

@@ -222,6 +222,26 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
+// TestStoppedInAStep pins that a run whose time is over does not wait for a step that goes on, and writes nothing.
+func TestStoppedInAStep(t *testing.T) {
+	over, ended := errors.New("it is over"), make(chan struct{})
+	defer close(ended)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	out := filepath.Join(t.TempDir(), "out")
+	o := Options{Inline: []Inline{{out, `{{ resolve "x" }}`}}, Options: engine.Options{Limits: engine.DefaultLimits}}
+	o.Resolve = func(context.Context, string) ([]string, error) {
+		cancel(over)
+		<-ended
+		return nil, over
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, over) || !strings.Contains(err.Error(), "stopped in the middle of a step") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file was written, or %v", err)
+	}
+}
+
 // TestBounded pins that what is written in pieces is whole, and no longer than the limit.
 func TestBounded(t *testing.T) {
 	r := soak.Rand(t)
@@ -246,7 +266,7 @@ func TestBounded(t *testing.T) {
 	if n, err := b.WriteString("x"); n != 0 || !errors.Is(err, errTooLong) {
 		t.Errorf("wrote %d bytes beyond the limit, %v", n, err)
 	}
-	if len(b.pieces) > 4 {
-		t.Errorf("%d pieces, the first of which has room for %d bytes", len(b.pieces), cap(b.pieces[0]))
+	if n := cap(b.pieces[0]); len(b.pieces) > 4 || n != firstPiece {
+		t.Errorf("%d pieces, the first of which has room for %d bytes", len(b.pieces), n)
 	}
 }
