@@ -710,6 +710,24 @@ func TestUnwritableDirectory(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
+// A directory that cannot be read is an error that says so.
+func TestUnreadableDirectory(t *testing.T) {
+	if ranAsUser(t) {
+		return
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o300); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o700)
+	if s, err := Open(dir, Options{}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("%v, error %v", s, err)
+	}
+	if s, err := OpenVersion(filepath.Join(dir, "conf"), Options{}); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("%v, error %v", s, err)
+	}
+}
+
 // What cannot be compared is replaced.
 func TestUnreadableFile(t *testing.T) {
 	if ranAsUser(t) {
