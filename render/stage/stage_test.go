@@ -892,6 +892,12 @@ func TestAreaIsRemoved(t *testing.T) {
 	if err := (&area{parent: home, name: "gone"}).open(); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
+	if err := os.MkdirAll(filepath.Join(s.base, "other", lockName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := (&area{parent: home, name: "other"}).open(); !errors.Is(err, fs.ErrExist) {
+		t.Error(err)
+	}
 	if err := within(s.home, "gone", syncDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
@@ -914,14 +920,55 @@ func TestListHasNoDirectory(t *testing.T) {
 // A dry run removes nothing, not even what a killed stage has left.
 func TestDryRunSweepsNothing(t *testing.T) {
 	dir := t.TempDir()
-	left := filepath.Join(dir, areaPrefix+strings.Repeat("x", idLength))
-	if err := os.Mkdir(left, 0o700); err != nil {
-		t.Fatal(err)
+	name := areaPrefix + strings.Repeat("x", idLength)
+	left := []string{filepath.Join(dir, name), filepath.Join(dir, "sub", name)}
+	for _, name := range left {
+		if err := os.MkdirAll(name, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, dry := range []bool{true, false} {
-		openStage(t, dir, Options{DryRun: dry})
-		if _, err := os.Stat(left); (err == nil) != dry {
-			t.Errorf("dry run %v: %v", dry, err)
+		s := openStage(t, dir, Options{DryRun: dry})
+		put(t, s, "sub/f", "new")
+		for _, name := range left {
+			if _, err := os.Stat(name); (err == nil) != dry {
+				t.Errorf("dry run %v: %v", dry, err)
+			}
 		}
+	}
+}
+
+// A directory that another process makes meanwhile is left as it is.
+func TestDirectoryIsMadeMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	s := openStage(t, dir, Options{})
+	put(t, s, "sub/f", "new")
+	if err := os.Mkdir(dir+"/sub", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, s)
+	if i, err := os.Stat(dir + "/sub"); err != nil || i.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("%v, %v", i.Mode(), err)
+	}
+}
+
+// A content that is gone before it is put in place is an error, whichever file it is for.
+func TestStagedFileIsGone(t *testing.T) {
+	for _, kind := range []Kind{Created, Changed} {
+		s := openStage(t, t.TempDir(), Options{})
+		put(t, s, "f", "new")
+		ch := s.changes[0]
+		ch.Kind = kind
+		if err := dirfd.Remove(ch.area.dir, ch.staged); err != nil {
+			t.Fatal(err)
+		}
+		c := &commit{Stage: s, root: s.home, touched: map[string]bool{}}
+		steps := map[Kind][]func() error{Created: {c.create}, Changed: {c.replace, c.moveChanged}}
+		for _, step := range steps[kind] {
+			if err := step(); !errors.Is(err, fs.ErrNotExist) || len(c.done) > 0 {
+				t.Errorf("%s: done %s, error %v", kind, text(c.done), err)
+			}
+		}
+		c.close()
 	}
 }

@@ -170,11 +170,11 @@ func (c *commit) makeVersion() (err error) {
 	if len(c.changes) > 0 {
 		attr = c.changes[0].attr
 	}
-	if err := c.makeDir(c.top, c.version, attr); err != nil {
-		return err
-	}
 	c.touched["."] = true
-	c.root, err = c.top.OpenRoot(c.version)
+	err = c.makeDir(c.top, c.version, attr)
+	if err == nil {
+		c.root, err = c.top.OpenRoot(c.version)
+	}
 	return err
 }
 
