@@ -39,15 +39,15 @@ shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }
 
 # --- parts: each takes $share seconds, and fails if it found something ---
 
-# fuzz runs every target of the product for an equal part of the time. Not those of test/helm: where Helm parses invalid
-# input differently, there is nothing to fix.
+# fuzz runs every target of the product for an equal part of the time, in random order until the time is over. Not those
+# of test/helm: where Helm parses invalid input differently, there is nothing to fix.
 fuzz() {
 	local directory target each done=0 bad=0 end=$((SECONDS + share))
 	grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | while read -r file; do
 		sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
 	done | shuffled >"$work/targets"
 	[ -s "$work/targets" ] || { say "fuzz: no target found"; return 1; }
-	while read -r directory target; do
+	while read -r directory target && [ "$SECONDS" -lt "$end" ]; do
 		each=$(((end - SECONDS) / ($(wc -l <"$work/targets") - done)))
 		[ "$each" -gt 0 ] || each=1
 		done=$((done + 1))
@@ -60,7 +60,7 @@ fuzz() {
 		fi
 		say "fuzz: $directory $target: $(grep -o 'execs: [0-9]*' "$work/log" | tail -n 1)"
 	done <"$work/targets"
-	say "fuzz: $done targets, $bad of them failed"
+	say "fuzz: $done of $(wc -l <"$work/targets") targets, $bad failed"
 	[ "$bad" = 0 ]
 }
 
