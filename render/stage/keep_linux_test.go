@@ -44,3 +44,12 @@ func TestVersionWithoutHardLinks(t *testing.T) {
 		t.Errorf("there is %v", got)
 	}
 }
+
+// A disk that fails when a directory is looked at is reported.
+func TestLookFails(t *testing.T) {
+	dir := t.TempDir()
+	err := servers.Without(unix.SYS_STATX, unix.EIO, func() error { _, err := Open(dir, Options{}); return err })
+	if !errors.Is(err, unix.EIO) {
+		t.Error(err)
+	}
+}

@@ -728,6 +728,22 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 }
 
+// A disk that fails while a file is compared is reported.
+func TestCompareFails(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, Options{}, "sub/f")
+	s := openStage(t, dir, Options{})
+	home, err := openDir(s.home, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer home.Close()
+	p := present{Info: dirfd.Info{Mode: unix.S_IFREG | 0o644, Size: 3}, dir: home, base: "sub"} // which cannot be read
+	if kind, err := p.compare([]byte("new"), plain); !errors.Is(err, unix.EISDIR) {
+		t.Errorf("%q, error %v", kind, err)
+	}
+}
+
 // What cannot be compared is replaced.
 func TestUnreadableFile(t *testing.T) {
 	if ranAsUser(t) {
