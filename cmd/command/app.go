@@ -67,14 +67,14 @@ type env struct {
 	releaseSignals func() error            // see withSignals
 
 	// The values of the common flags.
-	timeout        duration.Value
+	timeout        time.Duration
 	logFormat      string // see setReporting
 	logLevel       string
 	terminationLog string // likewise
 	log            *slog.Logger
 }
 
-const defaultTimeout = duration.Value(5 * time.Minute)
+const defaultTimeout = 5 * time.Minute
 
 // Run runs the subcommand that args[0], the name of a link to the program, or else args[1] names. It reports a failure
 // on stderr and in the Pod's termination message, and returns the exit status.
@@ -152,7 +152,7 @@ func (e *env) start(c *cli.Context, action cli.ActionFunc) error {
 		e.timeout = 0 // its argument says how long it takes
 	}
 	if e.timeout > 0 {
-		ctx, cancel := context.WithTimeoutCause(c.Context, e.timeout.Duration(), deadlinePassed(e.timeout))
+		ctx, cancel := context.WithTimeoutCause(c.Context, e.timeout, deadlinePassed(e.timeout))
 		defer cancel()
 		defer afterGrace(ctx, deadlineGrace, e.endWrites)()
 		c.Context = ctx

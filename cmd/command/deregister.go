@@ -7,8 +7,8 @@ import (
 )
 
 func deregister(e *env) *cli.Command {
-	var state string
-	var try tryFlags
+	var o register.Options
+	var names resolverFlags
 	return &cli.Command{
 		Usage: "deregister this Pod, as in a preStop hook",
 		Description: `Removes the entry that initbox register with the same --state has made, from the same
@@ -19,17 +19,16 @@ A register --hold that keeps the entry alive does not restore it.
 Example:
   initbox deregister --state /state/registered --timeout 10s`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "state", Usage: "`FILE` that register has written", Category: categoryOnce, Destination: &state},
-		}, try.flags()...),
+			&cli.StringFlag{Name: "state", Usage: "`FILE` that register has written", Category: categoryOnce, Destination: &o.State},
+		}, tryFlags(&o, &names)...),
 		Action: func(c *cli.Context) error {
 			if words := c.Args().Slice(); len(words) > 0 {
 				return usagef("unexpected argument: %s", words[0])
 			}
-			if state == "" {
+			if o.State == "" {
 				return usagef("--state is missing").hint("as in: initbox deregister --state /state/registered")
 			}
-			o := register.Options{State: state}
-			if err := try.set(&o, e); err != nil {
+			if err := e.setSurroundings(&o, &names); err != nil {
 				return err
 			}
 			registration, err := register.Load(o)

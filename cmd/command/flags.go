@@ -41,8 +41,9 @@ const (
 )
 
 // durationFlag returns a flag that takes a [duration.Value] and starts from the value in *dst.
-func durationFlag(name, usage, category string, dst *duration.Value, env ...string) *cli.GenericFlag {
-	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: dst, EnvVars: env, DefaultText: dst.String()}
+func durationFlag(name, usage, category string, dst *time.Duration, env ...string) *cli.GenericFlag {
+	value := (*duration.Value)(dst)
+	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: value, EnvVars: env, DefaultText: value.String()}
 }
 
 // textFlag returns a flag that takes a string and starts from the value in *dst.
@@ -79,50 +80,39 @@ func (e *env) commonFlags(command string) []cli.Flag {
 
 // waitFlags are shared by the subcommands that wait for targets.
 type waitFlags struct {
-	any            bool
-	min            int
-	gone           bool
-	stableFor      duration.Value
-	attemptTimeout duration.Value
-
+	o     waitfor.Options // what flags set directly
+	any   bool
 	names resolverFlags
 }
 
 func (w *waitFlags) flags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.BoolFlag{Name: "any", Usage: "one target is enough", Category: categoryWait, Destination: &w.any},
-		&cli.IntFlag{Name: "min", Usage: "`N` targets are enough", Category: categoryWait, Destination: &w.min},
-		&cli.BoolFlag{Name: "gone", Usage: "wait until the targets are gone", Category: categoryWait, Destination: &w.gone},
-		durationFlag("stable-for", "how long targets must stay ready without interruption", categoryWait, &w.stableFor),
-		attemptTimeoutFlag(&w.attemptTimeout),
+		&cli.IntFlag{Name: "min", Usage: "`N` targets are enough", Category: categoryWait, Destination: &w.o.Need},
+		&cli.BoolFlag{Name: "gone", Usage: "wait until the targets are gone", Category: categoryWait, Destination: &w.o.Gone},
+		durationFlag("stable-for", "how long targets must stay ready without interruption", categoryWait, &w.o.StableFor),
+		attemptTimeoutFlag(&w.o.AttemptTimeout),
 	}, w.names.flags()...)
 }
 
 // attemptTimeoutFlag returns the flag of the subcommands that retry.
-func attemptTimeoutFlag(dst *duration.Value) cli.Flag {
-	*dst = duration.Value(10 * time.Second)
+func attemptTimeoutFlag(dst *time.Duration) cli.Flag {
+	*dst = 10 * time.Second
 	return durationFlag("attempt-timeout", "deadline of one attempt, 0 for none", categoryWait, dst, "INITBOX_ATTEMPT_TIMEOUT")
 }
 
 // options returns what the flags say for a wait for n targets.
 func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, error) {
-	o := waitfor.Options{
-		Gone:           w.gone,
-		Getenv:         os.Getenv,
-		Need:           w.min,
-		AttemptTimeout: w.attemptTimeout.Duration(),
-		StableFor:      w.stableFor.Duration(),
-		Seed:           podinfo.Seed(),
-		Log:            e.log,
-	}
-	if err := w.checkMin(c.IsSet("min"), n); err != nil {
+	o := w.o
+	o.Getenv, o.Seed, o.Log = os.Getenv, podinfo.Seed(), e.log
+	err := w.checkMin(c.IsSet("min"), n)
+	if err != nil {
 		return o, err
 	}
 	if w.any {
 		o.Need = 1
 	}
-	names, err := w.names.resolver()
-	o.Resolver = names
+	o.Resolver, err = w.names.resolver()
 	return o, err
 }
 
@@ -134,12 +124,12 @@ func (w *waitFlags) checkMin(set bool, n int) error {
 		return nil
 	case w.any:
 		return usagef("--any and --min are mutually exclusive")
-	case w.min < 1:
-		return usagef("--min %d: that would wait for no target", w.min).hint(hint)
-	case w.min > n && n == 1:
-		return usagef("--min %d: there is only 1 target", w.min).hint(hint)
-	case w.min > n:
-		return usagef("--min %d: there are only %d targets", w.min, n).hint(hint)
+	case w.o.Need < 1:
+		return usagef("--min %d: that would wait for no target", w.o.Need).hint(hint)
+	case w.o.Need > n && n == 1:
+		return usagef("--min %d: there is only 1 target", w.o.Need).hint(hint)
+	case w.o.Need > n:
+		return usagef("--min %d: there are only %d targets", w.o.Need, n).hint(hint)
 	}
 	return nil
 }

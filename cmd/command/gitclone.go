@@ -17,7 +17,6 @@ import (
 	"initbox/clone/access"
 	"initbox/clone/remote"
 	"initbox/clone/worktree"
-	"initbox/cmd/duration"
 	"initbox/cmd/translate"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
@@ -125,13 +124,12 @@ type gitFlags struct {
 	config                    string
 	parallel                  int
 	touch, output             string
-	watch                     duration.Value
+	watch                     time.Duration
 	startupProbe              string
 	webhookURL, webhookMethod string
 	webhookSuccess            string
-	webhookTimeout            duration.Value
+	webhookTimeout            time.Duration
 	compat                    string
-	attemptTimeout            duration.Value
 	names                     resolverFlags
 
 	deadline  *time.Duration // instead of --timeout; nil for that
@@ -139,7 +137,7 @@ type gitFlags struct {
 }
 
 func (g *gitFlags) flags() []cli.Flag {
-	g.webhookTimeout, g.attemptTimeout = duration.Value(defaultWebhookTimeout), duration.Value(defaultGitTimeout)
+	g.webhookTimeout, g.o.AttemptTimeout = defaultWebhookTimeout, defaultGitTimeout
 	return slices.Concat(g.entryFlags(), []cli.Flag{
 		textFlag("config", "`FILE`, YAML or JSON, with a list of clones, each with the keys url and dir and any of the flags above; flags hold for all clones without such a key", categorySeveral, &g.config),
 		&cli.IntFlag{Name: "parallel", Usage: "`N` clones at a time (default the number of processors)", Category: categorySeveral, Destination: &g.parallel},
@@ -157,7 +155,7 @@ func (g *gitFlags) flags() []cli.Flag {
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
 		onFlag("retry-auth", "also retry what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.o.RetryAuth),
-		durationFlag("attempt-timeout", "give up an attempt after so long without progress, 0 for never", categoryWait, &g.attemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
+		durationFlag("attempt-timeout", "give up an attempt after so long without progress, 0 for never", categoryWait, &g.o.AttemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
 	}, g.names.flags())
 }
 
@@ -281,8 +279,7 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	o := g.o
 	o.URL, o.Dir = url, dir
 	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
-	o.AttemptTimeout, o.Seed = g.attemptTimeout.Duration(), podinfo.Seed()
-	o.Log, o.Terminal = e.log, isTerminal(e.stderr)
+	o.Seed, o.Log, o.Terminal = podinfo.Seed(), e.log, isTerminal(e.stderr)
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {
 		o.Sparse, o.Patterns = patterns, true
 	}
@@ -434,7 +431,7 @@ func (g *gitFlags) setRemote(e *env, o *remote.Options) (err error) {
 		o.HTTP.App = &g.app
 	}
 	o.SSH.KeyFiles, o.SSH.KnownHosts, o.SSH.KnownHostKeys = g.sshKeys.Value(), g.knownHosts.Value(), g.knownHostKeys.Value()
-	o.Getenv, o.Stall, o.Log = os.Getenv, g.attemptTimeout.Duration(), e.log
+	o.Getenv, o.Stall, o.Log = os.Getenv, g.o.AttemptTimeout, e.log
 	if o.Proxy, err = parseProxy(g.proxy); err != nil {
 		return err
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/clone"
-	"initbox/cmd/duration"
 	"initbox/internal/atomicfile"
 	"initbox/internal/dial"
 	"initbox/internal/failure"
@@ -50,7 +49,7 @@ func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 	if err != nil {
 		return a, usagef("--webhook-url: %w", err)
 	}
-	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout.Duration(), tls: tlsconfig.Options{CAFile: g.o.Remote.HTTP.TLS.CAFile}}
+	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout, tls: tlsconfig.Options{CAFile: g.o.Remote.HTTP.TLS.CAFile}}
 	if strings.ContainsAny(a.webhook.method, " \t\r\n:/") {
 		return a, usagef("--webhook-method %s: want a method such as POST or PUT", g.webhookMethod)
 	}
@@ -215,7 +214,7 @@ func withHint(err error) error {
 }
 
 // minWatch is the shortest time between looks for a new commit.
-const minWatch = duration.Value(100 * time.Millisecond)
+const minWatch = 100 * time.Millisecond
 
 // stay clones, and clones again whenever there is a new commit, until a signal comes. The deadline applies to the first
 // clone; later failures are retried.
@@ -233,7 +232,7 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		there   bool
 		useless error // the reason to stop: the first clone could not be reported
 	)
-	err = clone.Watch(ctx, o, g.watch.Duration(), func(ctx context.Context, r clone.Result) error {
+	err = clone.Watch(ctx, o, g.watch, func(ctx context.Context, r clone.Result) error {
 		err := after.write(e, r)
 		if err == nil && !there {
 			err = probe.ready()

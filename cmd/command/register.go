@@ -16,7 +16,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"initbox/cmd/duration"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/podinfo"
@@ -95,21 +94,21 @@ type registerFlags struct {
 	server serverFlags
 
 	tags, meta                cli.StringSlice
-	ttl                       duration.Value
+	ttl                       time.Duration
 	bodyTemplate, contentType string
 	fields, fieldFiles, json  cli.StringSlice
 	success, again            string
 
-	hold                    bool
-	heartbeat, leaveTimeout duration.Value
-	startupProbe            string
+	hold         bool
+	leaveTimeout time.Duration
+	startupProbe string
 
-	pod podFlags
-	try tryFlags
+	pod   podFlags
+	names resolverFlags
 }
 
 func (r *registerFlags) flags() []cli.Flag {
-	r.ttl, r.leaveTimeout = duration.Value(30*time.Second), duration.Value(5*time.Second)
+	r.ttl, r.leaveTimeout = 30*time.Second, 5*time.Second
 	return slices.Concat([]cli.Flag{
 		textFlag("preset", "`NAME` of the kind of registry, see above", categoryEntry, &r.o.Protocol.Preset),
 		textFlag("service", "`NAME` of the service that the Pod is an instance of", categoryEntry, &r.o.Entry.Service),
@@ -139,14 +138,14 @@ func (r *registerFlags) flags() []cli.Flag {
 		textFlag("check-url", "`URL` to check with GET, without --preset: 2xx means registered, 404 or 410 means not registered", categoryOnce, &r.custom.CheckURL),
 
 		onFlag("hold", "keep running as a sidecar: send heartbeats, register again if the server has forgotten the entry, deregister on SIGTERM", categoryHold, &r.hold),
-		durationFlag("heartbeat", "time between heartbeats (default that of the registry; 10s without --preset)", categoryHold, &r.heartbeat),
+		durationFlag("heartbeat", "time between heartbeats (default that of the registry; 10s without --preset)", categoryHold, &r.o.Every),
 		textFlag("heartbeat-url", "`URL` for heartbeats, without --preset (default a GET of --check-url)", categoryHold, &r.custom.HeartbeatURL),
 		textFlag("heartbeat-method", "`METHOD` for --heartbeat-url (default PUT)", categoryHold, &r.custom.HeartbeatMethod),
 		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces refer to the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.custom.DeregisterURL),
 		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.custom.DeregisterMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
 		textFlag("startup-probe", "with --hold, `FILE|PORT`: create FILE, or answer at PORT, once registered, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
-	}, r.pod.flags(categoryPod), r.try.flags())
+	}, r.pod.flags(categoryPod), tryFlags(&r.o, &r.names))
 }
 
 // serverFlags say where a server is, and with which credentials to use it.
@@ -190,34 +189,26 @@ func (s *serverFlags) server() (register.Server, error) {
 	return o, nil
 }
 
-// tryFlags say how requests are retried.
-type tryFlags struct {
-	attemptTimeout duration.Value
-	spread         duration.Value
-	retryTLS       bool
-	names          resolverFlags
-}
-
-func (t *tryFlags) flags() []cli.Flag {
-	t.spread = duration.Value(httpclient.DefaultSpread)
+// tryFlags returns the flags that say how requests are retried, and how host names are looked up.
+func tryFlags(o *register.Options, names *resolverFlags) []cli.Flag {
+	o.Spread = httpclient.DefaultSpread
 	return append([]cli.Flag{
-		attemptTimeoutFlag(&t.attemptTimeout),
-		durationFlag("spread", "after status 429 or 503, retry at a random moment within this time: the time the server needs for all Pods that may arrive at once", categoryWait, &t.spread),
-		&cli.BoolFlag{Name: "retry-tls", Usage: "retry even if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &t.retryTLS},
-	}, t.names.flags()...)
+		attemptTimeoutFlag(&o.AttemptTimeout),
+		durationFlag("spread", "after status 429 or 503, retry at a random moment within this time: the time the server needs for all Pods that may arrive at once", categoryWait, &o.Spread),
+		&cli.BoolFlag{Name: "retry-tls", Usage: "retry even if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &o.RetryTLS},
+	}, names.flags()...)
 }
 
-func (t *tryFlags) set(o *register.Options, e *env) (err error) {
-	o.AttemptTimeout, o.Spread, o.RetryTLS = t.attemptTimeout.Duration(), t.spread.Duration(), t.retryTLS
+// setSurroundings sets the options that do not come from flags, and the resolver.
+func (e *env) setSurroundings(o *register.Options, names *resolverFlags) (err error) {
 	o.Seed, o.Getenv, o.Log = podinfo.Seed(), os.Getenv, e.log
-	o.Resolver, err = t.names.resolver()
+	o.Resolver, err = names.resolver()
 	return err
 }
 
 // options returns what the flags say.
 func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error) {
 	o := r.o
-	o.Every = r.heartbeat.Duration()
 	if err := r.check(c); err != nil {
 		return o, err
 	}
@@ -225,7 +216,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	if o.Server, err = r.server.server(); err != nil {
 		return o, err
 	}
-	if err := r.try.set(&o, e); err != nil {
+	if err := e.setSurroundings(&o, &r.names); err != nil {
 		return o, err
 	}
 	for flag, list := range map[string]struct {
@@ -318,8 +309,8 @@ func (r *registerFlags) checkHold(c *cli.Context) error {
 		return usagef("--deregister-url: only with --hold, or with --state for initbox deregister")
 	case r.custom.CheckURL != "" && !kept:
 		return usagef("--check-url: only with --state or --hold, since nothing else records what was registered")
-	case c.IsSet("heartbeat") && r.heartbeat < minHeartbeat:
-		return usagef("--heartbeat %v: want at least %v", r.heartbeat, minHeartbeat)
+	case c.IsSet("heartbeat") && r.o.Every < minHeartbeat:
+		return usagef("--heartbeat %v: want at least %v", r.o.Every, minHeartbeat)
 	}
 	if err := needs(c, [][2]string{{"heartbeat-method", "heartbeat-url"}, {"deregister-method", "deregister-url"}}); err != nil {
 		return err
@@ -362,7 +353,7 @@ func (r *registerFlags) checkReplaced(c *cli.Context) error {
 }
 
 // minHeartbeat is the shortest time between heartbeats.
-const minHeartbeat = duration.Value(100 * time.Millisecond)
+const minHeartbeat = 100 * time.Millisecond
 
 // warn logs what may surprise the user.
 func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
@@ -411,7 +402,7 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 		entry.Meta[key] = value
 	}
 	if r.hold {
-		entry.TTL = r.ttl.Duration()
+		entry.TTL = r.ttl
 		if entry.TTL < time.Second {
 			return entry, usagef("--ttl %v: want at least a second", r.ttl)
 		}
@@ -581,11 +572,11 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 
 // unsureTimeout is how long to try to deregister if the registration has probably failed: there may be no server at
 // all.
-const unsureTimeout = duration.Value(time.Second)
+const unsureTimeout = time.Second
 
 // leave deregisters after a signal. If that succeeds, so does the command.
-func (r *registerFlags) leave(e *env, registration *register.Registration, timeout duration.Value) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout.Duration(), deadlinePassed(timeout))
+func (r *registerFlags) leave(e *env, registration *register.Registration, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(context.Background(), timeout, deadlinePassed(timeout))
 	defer cancel()
 	err := registration.Leave(ctx)
 	if errors.Is(err, register.ErrCannotLeave) {

@@ -72,22 +72,16 @@ Examples:
 
 // renderFlags are the values of the flags.
 type renderFlags struct {
+	o render.Options // what flags set directly
+
 	values, secretValues, set, setString, setFile, setJSON cli.StringSlice
-	tokenFile, caFile, valuesSchema                        string
+	tokenFile, caFile                                      string
 	envAllow, secretEnv                                    cli.StringSlice
 	pod                                                    podFlags
-	files                                                  string
 
-	engine, vars, delims, missingKey, compat string
-	inline, partials                         cli.StringSlice
-	resolve                                  bool
-
-	onlyTemplates, noOverwrite, atomicDir, prune bool
-	mode, owner                                  cli.StringSlice
-	envFile                                      string
-
-	validate        bool
-	formats, schema cli.StringSlice
+	vars, delims, missingKey                       string
+	inline, partials, mode, owner, formats, schema cli.StringSlice
+	resolve                                        bool
 
 	dryRun, diff, exitCode, listInputs bool
 	explain                            string
@@ -104,29 +98,29 @@ func (r *renderFlags) flags() []cli.Flag {
 		textsFlag("set-json", "`KEY=JSON` whose value is JSON", categoryValues, &r.setJSON),
 		textFlag("values-token-file", "`FILE` with a bearer token for values from a URL", categoryValues, &r.tokenFile),
 		textFlag("values-ca-file", "`FILE` of certificates to trust for values from a URL", categoryValues, &r.caFile),
-		textFlag("values-schema", "`FILE` with a JSON Schema that the values must match", categoryValues, &r.valuesSchema),
+		textFlag("values-schema", "`FILE` with a JSON Schema that the values must match", categoryValues, &r.o.ValuesSchema),
 		textsFlag("env-allow", "`PATTERN` of the variables that templates see, as in APP_* (default all)", categoryValues, &r.envAllow),
 		textsFlag("secret-env", "`PATTERN` of variables whose value is secret, as in *_PASSWORD", categoryValues, &r.secretEnv),
-		textFlag("files", "`DIR` that .Files reads", categoryValues, &r.files),
+		textFlag("files", "`DIR` that .Files reads", categoryValues, &r.o.Files),
 
-		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.engine),
+		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.o.Engine),
 		textsFlag("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
 		textsFlag("partials", "`FILE|DIR` of templates for others to include", categoryTemplates, &r.partials),
 		textFlag("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
 		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
 		textFlag("missing-key", "`error|zero`: a missing value is an error, or empty", categoryTemplates, &r.missingKey),
-		textFlag("compat", "`dockerize`: functions with the names and argument orders of dockerize", categoryTemplates, &r.compat),
+		textFlag("compat", "`dockerize`: functions with the names and argument orders of dockerize", categoryTemplates, &r.o.Compat),
 		onFlag("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
 
-		onFlag("only-templates", "in directories, ignore files that are not templates", categoryFiles, &r.onlyTemplates),
-		onFlag("no-overwrite", "do not replace existing files", categoryFiles, &r.noOverwrite),
+		onFlag("only-templates", "in directories, ignore files that are not templates", categoryFiles, &r.o.OnlyTemplates),
+		onFlag("no-overwrite", "do not replace existing files", categoryFiles, &r.o.NoOverwrite),
 		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, or 0600 for files that hold a secret)", categoryFiles, &r.mode),
 		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
-		onFlag("atomic-dir", "make DST a link to a directory that is replaced as a whole", categoryFiles, &r.atomicDir),
-		onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &r.prune),
-		textFlag("env-file", "`FILE` to write the values to, in the format of Kubernetes' fileKeyRef", categoryFiles, &r.envFile),
+		onFlag("atomic-dir", "make DST a link to a directory that is replaced as a whole", categoryFiles, &r.o.AtomicDir),
+		onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &r.o.Prune),
+		textFlag("env-file", "`FILE` to write the values to, in the format of Kubernetes' fileKeyRef", categoryFiles, &r.o.EnvFile),
 
-		onFlag("validate", "check the syntax of results by their extension", categoryChecks, &r.validate),
+		onFlag("validate", "check the syntax of results by their extension", categoryChecks, &r.o.Validate),
 		textsFlag("format", "`[PATTERN=]FORMAT` of results whose extension does not tell it, as in '*.conf=nginx'", categoryChecks, &r.formats),
 		textsFlag("schema", "`[PATTERN=]FILE` with a JSON Schema that results must match", categoryChecks, &r.schema),
 
@@ -144,28 +138,12 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 	if err != nil {
 		return render.Options{}, err
 	}
-	o := render.Options{
-		Partials:      r.partials.Value(),
-		Values:        r.valueSources(),
-		ValuesSchema:  r.valuesSchema,
-		Fetch:         render.Fetcher{TokenFile: r.tokenFile, CAFile: r.caFile, Log: e.log}.Fetch,
-		Environ:       os.Environ(),
-		SecretEnv:     r.secretEnv.Value(),
-		Pod:           pod,
-		Files:         r.files,
-		Engine:        r.engine,
-		Options:       engine.Options{Limits: engine.DefaultLimits, Compat: r.compat},
-		OnlyTemplates: r.onlyTemplates,
-		NoOverwrite:   r.noOverwrite,
-		AtomicDir:     r.atomicDir,
-		Prune:         r.prune,
-		Validate:      r.validate,
-		EnvFile:       r.envFile,
-		DryRun:        r.dryRun || r.diff,
-		Stdin:         e.stdin,
-		Stdout:        e.stdout,
-		Log:           e.log,
-	}
+	o := r.o
+	o.Partials, o.SecretEnv = r.partials.Value(), r.secretEnv.Value()
+	o.Values, o.Fetch = r.valueSources(), render.Fetcher{TokenFile: r.tokenFile, CAFile: r.caFile, Log: e.log}.Fetch
+	o.Environ, o.Pod, o.Limits = os.Environ(), pod, engine.DefaultLimits
+	o.DryRun = r.dryRun || r.diff
+	o.Stdin, o.Stdout, o.Log = e.stdin, e.stdout, e.log
 	if r.diff {
 		o.Diff = e.stdout
 	}
@@ -222,7 +200,7 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 		}
 	}
 	switch {
-	case len(o.Sources)+len(o.Inline) == 0 && r.envFile == "" && !c.IsSet("explain"):
+	case len(o.Sources)+len(o.Inline) == 0 && r.o.EnvFile == "" && !c.IsSet("explain"):
 		return usagef("no template given").hint("as in: initbox render /templates:/config --values /values/app.yaml")
 	case stdin > 1:
 		return usagef("stdin can be read only once, and is given %d times", stdin)
@@ -230,9 +208,9 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 		return usagef("--list-inputs, --explain, and --dry-run or --diff are mutually exclusive")
 	case r.exitCode && !r.dryRun && !r.diff:
 		return usagef("--exit-code: only with --diff or --dry-run")
-	case r.atomicDir && r.prune:
+	case r.o.AtomicDir && r.o.Prune:
 		return usagef("--atomic-dir and --prune are mutually exclusive: each run writes a new directory")
-	case r.atomicDir && r.noOverwrite:
+	case r.o.AtomicDir && r.o.NoOverwrite:
 		return usagef("--atomic-dir and --no-overwrite are mutually exclusive: each run writes a new directory")
 	}
 	return nil
@@ -263,11 +241,11 @@ func (r *renderFlags) templateOptions(c *cli.Context, o *render.Options) error {
 	default:
 		return usagef("--missing-key: want error or zero, got %q", r.missingKey)
 	}
-	if r.engine != "" && !slices.Contains(render.Engines, r.engine) {
-		return usagef("--engine: want one of %s, got %q", strings.Join(render.Engines, ", "), r.engine)
+	if r.o.Engine != "" && !slices.Contains(render.Engines, r.o.Engine) {
+		return usagef("--engine: want one of %s, got %q", strings.Join(render.Engines, ", "), r.o.Engine)
 	}
-	if r.compat != "" && r.compat != "dockerize" {
-		return usagef("--compat: want dockerize, got %q", r.compat)
+	if r.o.Compat != "" && r.o.Compat != "dockerize" {
+		return usagef("--compat: want dockerize, got %q", r.o.Compat)
 	}
 	if r.delims != "" {
 		left, right, _ := strings.Cut(r.delims, ":")

@@ -14,7 +14,7 @@ import (
 )
 
 func sleep(e *env) *cli.Command {
-	var jitter, step duration.Value
+	var jitter, step time.Duration
 	return &cli.Command{
 		Usage:     "do nothing for a while, but stop at once on a signal",
 		ArgsUsage: "DURATION",
@@ -38,7 +38,7 @@ Examples:
 			if err != nil {
 				return usagef("%q: %w", args[0], err)
 			}
-			if d, err = prolong(d, step.Duration(), jitter.Duration()); err != nil {
+			if d, err = prolong(d, step, jitter); err != nil {
 				return err
 			}
 			e.log.Info(fmt.Sprintf("sleeping for %v", d.Round(time.Millisecond)))

@@ -42,7 +42,7 @@ Examples:
 			if len(names) == 0 {
 				return usagef("no name given").hint("as in: initbox wait-for-dns mydb")
 			}
-			if wait.gone && (printed || output != "") {
+			if wait.o.Gone && (printed || output != "") {
 				return usagef("with --gone there is nothing to print or to write")
 			}
 			o, err := wait.options(c, e, len(names))
