@@ -16,6 +16,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +68,16 @@ func Check(t *testing.T, kinds target.Kinds, text string, o target.Options) erro
 	ctx, cancel := context.WithTimeout(t.Context(), servers.Patience)
 	defer cancel()
 	return c.Check(ctx)
+}
+
+// File returns the name of a new file with the text, such as a password.
+func File(t testing.TB, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
 }
 
 // Secret is a form of a password, and its parts that must not be printed.

@@ -14,6 +14,7 @@ import (
 	"initbox/test/kindtest"
 	"initbox/test/servers"
 	"initbox/waitfor/target"
+	"initbox/waitfor/wire"
 )
 
 // kinds has only the package's kind.
@@ -71,7 +72,7 @@ func (n node) serve(c net.Conn) {
 			say(cqlAuthSuccess, "\xff\xff\xff\xff")
 		case opcode == cqlAuthResponse:
 			say(cqlError, cqlErrorBody(0x0100, "Provided username app and/or password "+string(body[9:])+" are incorrect"))
-		case opcode == cqlQuery && known && string(body) == string(cqlLong(`USE "`+n.keyspace+`"`))+"\x00\x01\x00":
+		case opcode == cqlQuery && known && string(body) == string(wire.Long(`USE "`+n.keyspace+`"`))+"\x00\x01\x00":
 			say(cqlResult, "\x00\x00\x00\x03"+string(cqlString(n.keyspace)))
 		case opcode == cqlQuery && known:
 			say(cqlError, cqlErrorBody(0x2200, "Keyspace 'late' does not exist"))

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -393,10 +392,7 @@ var faultPassword = kindtest.Secrets[0]
 // and ADDR are placeholders.
 func faultForms(t *testing.T, k *target.Kind, d dialect) (plain, encrypted []string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(faultPassword.Text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kindtest.File(t, faultPassword.Text)
 	forms := slices.Clone(d.forms)
 	for _, scheme := range k.Schemes {
 		for _, user := range []string{"", "app:PASSWORD@"} {

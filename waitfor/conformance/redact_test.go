@@ -283,10 +283,7 @@ func (c *rememberingConn) sofar() []byte {
 // repeatedForms are the ways to pass a password to a kind.
 func repeatedForms(t *testing.T, k *target.Kind, secret kindtest.Secret) []string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(secret.Text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kindtest.File(t, secret.Text)
 	escaped := url.QueryEscape(secret.Text)
 	var forms []string
 	for _, form := range []string{
@@ -574,10 +571,7 @@ func secretForms(t testing.TB, addr string, secret kindtest.Secret) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "value")
-	if err := os.WriteFile(file, []byte(secret.Text+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kindtest.File(t, secret.Text+"\n")
 	schemes := append(waitfor.Kinds().Schemes(), "HTTP", "Postgres", "ldap", "ftp", "x-y")
 	var forms []string
 	for form := range strings.Lines(string(data)) {

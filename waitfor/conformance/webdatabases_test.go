@@ -6,8 +6,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,10 +45,7 @@ func startWeb(t testing.TB, handler http.Handler, pair servers.KeyPair) string {
 
 func TestWebDatabases(t *testing.T) {
 	t.Parallel()
-	key := filepath.Join(t.TempDir(), "key")
-	if err := os.WriteFile(key, []byte("a2V5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	key := kindtest.File(t, "a2V5\n")
 	type options = webdatabases.Options
 	safe := options{"user": "app", "password": "hUnter2", "token": "a2V5", "database": "shop", "bucket": "shop", "namespace": "shop", "queue": "orders"}
 	for _, tt := range []struct {

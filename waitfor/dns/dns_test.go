@@ -2,8 +2,6 @@ package dns
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
+	"initbox/test/kindtest"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )
@@ -195,10 +194,7 @@ func TestMissingFamily(t *testing.T) {
 		t.Errorf("%s: %s; hint: %s", f.Class, f.Text, f.Hint)
 	}
 
-	hosts := filepath.Join(t.TempDir(), "hosts")
-	if err := os.WriteFile(hosts, []byte("10.0.0.1 a\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	hosts := kindtest.File(t, "10.0.0.1 a\n")
 	check, err := kinds.Parse("dns:a#family=both&gone", target.Options{Resolver: &resolver.Resolver{Hosts: hosts}})
 	if err != nil {
 		t.Fatal(err)

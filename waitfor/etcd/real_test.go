@@ -2,8 +2,6 @@ package etcd
 
 import (
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,10 +19,7 @@ func TestReal(t *testing.T) {
 	if status, answer := e.Call(t, "kv/put", `{"key": "Y29uZmln", "value": "eA=="}`); status != http.StatusOK { // config
 		t.Fatal(status, answer)
 	}
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte(e.Password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	password := kindtest.File(t, e.Password+"\n")
 	root := "etcd://" + servers.EtcdUser + ":${file:" + password + "}@" + addr
 	for _, tt := range []struct {
 		target, text string

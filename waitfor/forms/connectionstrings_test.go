@@ -1,6 +1,7 @@
 package forms_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -205,17 +206,22 @@ func TestConnectionStringTargets(t *testing.T) {
 			}
 		}
 		for given, value := range targets {
-			check, err := waitfor.Parse(given, target.Options{Getenv: func(string) string { return value }})
-			got := ""
-			if err != nil {
-				got = err.Error()
-			} else {
-				got = check.String()
-			}
-			if !strings.Contains(got, want) || strings.Contains(got, "hUnter2") {
-				t.Errorf("%s as %s: %q, want %q", text, given, got, want)
-			}
+			requireTarget(t, given, value, want)
 		}
+	}
+}
+
+// requireTarget requires that the target, where every variable has the value, is shown with want, or refused with it,
+// and without the password.
+func requireTarget(t *testing.T, text, value, want string) {
+	t.Helper()
+	check, err := waitfor.Parse(text, target.Options{Getenv: func(string) string { return value }})
+	got := fmt.Sprint(check)
+	if err != nil {
+		got = err.Error()
+	}
+	if !strings.Contains(got, want) || strings.Contains(got, "hUnter2") {
+		t.Errorf("%s of %s: %q, want %q", text, value, got, want)
 	}
 }
 
@@ -234,16 +240,7 @@ func TestKindOfConnectionString(t *testing.T) {
 		{"mysql:${env:TEXT}x", "hUnter2", "host missing"},
 		{"redis:${env:TEXT}", "hUnter2", "host missing"},
 	} {
-		check, err := waitfor.Parse(test.target, target.Options{Getenv: func(string) string { return test.text }})
-		got := ""
-		if err != nil {
-			got = err.Error()
-		} else {
-			got = check.String()
-		}
-		if !strings.Contains(got, test.want) || strings.Contains(got, "hUnter2") {
-			t.Errorf("%s of %s: %q, want %q", test.target, test.text, got, test.want)
-		}
+		requireTarget(t, test.target, test.text, test.want)
 	}
 }
 

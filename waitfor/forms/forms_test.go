@@ -1,11 +1,10 @@
 package forms_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"initbox/test/kindtest"
 	"initbox/waitfor"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
@@ -64,10 +63,7 @@ func TestForms(t *testing.T) {
 
 // TestWhole pins that a whole target may be in a Secret.
 func TestWhole(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "url")
-	if err := os.WriteFile(file, []byte("memcached://b:1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kindtest.File(t, "memcached://b:1\n")
 	env := map[string]string{"URL": "memcached://app:pw@a:1#tls", "DSN": "host=a user=me", "LOOP": "${env:LOOP}",
 		"HOST": "a", "LATE": "postgres://app@$(DB_HOST)/app"}
 	for text, want := range map[string]string{

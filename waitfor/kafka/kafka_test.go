@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -253,10 +251,7 @@ const nullString = int16(-1)
 // TestLogin pins the messages to a broker, and how its answer is reported.
 func TestLogin(t *testing.T) {
 	t.Parallel()
-	token := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(token, []byte("t0ken.of.app\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	token := kindtest.File(t, "t0ken.of.app\n")
 	ok := func(string) []byte { return fields(int16(0), nullString, []byte{}) }
 	refuse := func(text string) func(string) []byte {
 		return func(string) []byte { return fields(int16(58), text, []byte{}) }

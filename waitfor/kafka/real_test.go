@@ -3,8 +3,6 @@ package kafka_test
 import (
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -99,10 +97,7 @@ func TestRealSASL(t *testing.T) {
 		{Mechanism: "SCRAM-SHA-512", Name: "reader", Password: "r=,%hUnter2", Topic: "orders"},
 	}})
 	addr := k.Addrs[0]
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("512-hUnter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	password := kindtest.File(t, "512-hUnter2\n")
 	getenv := func(name string) string { return map[string]string{"PASSWORD": "256-hUnter2"}[name] }
 	for text, want := range map[string]string{
 		"ADDR": "closes the connection of a client without a login",

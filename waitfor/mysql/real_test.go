@@ -6,8 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,10 +34,7 @@ func TestReal(t *testing.T) {
 		"CREATE USER nopassword@'%';",
 		"CREATE TABLE app.many AS SELECT seq FROM mysql.help_topic, (SELECT 1 AS seq) AS one;",
 	}})
-	file := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(file, []byte(m.Password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kindtest.File(t, m.Password+"\n")
 	fill := strings.NewReplacer("ADDR", m.Addr, "PORT", m.Addr[strings.IndexByte(m.Addr, ':'):], "APP", "app:"+m.Password, "PW", "p%25s%2Fw%40rd%23%3A%3F",
 		"ROOTS", ca.File, "STRANGER", stranger.File, "SOCKET", m.Socket, "FILE", file)
 	const unexpected, login = failure.Unexpected, failure.Authentication

@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,10 +59,7 @@ func (k nkey) jwt(t testing.TB, kind string, subject nkey) string {
 
 func fileWith(t testing.TB, text string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	file := kindtest.File(t, text)
 	return file
 }
 

@@ -2,8 +2,6 @@ package redis
 
 import (
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,10 +42,7 @@ func TestLogin(t *testing.T) {
 	r := servers.StartRedis(t, servers.RedisOptions{Args: []string{"--requirepass", "hUnter2é b"}})
 	r.Call(t, "-a", "hUnter2é b", "ACL", "SETUSER", "app", "on", ">hUnter2app", "~app:*", "+ping", "+exists")
 	r.Call(t, "-a", "hUnter2é b", "ACL", "SETUSER", "off", "off", ">hUnter2off")
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("hUnter2é b\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	password := kindtest.File(t, "hUnter2é b\n")
 	for _, target := range []string{
 		"redis://:hUnter2%C3%A9%20b@" + r.Addr + "#role=master", "redis://default:hUnter2%C3%A9%20b@" + r.Addr,
 		"redis://" + r.Addr + "?password=hUnter2%C3%A9+b", "redis://:${file:" + password + "}@" + r.Addr, "redis://" + r.Addr + "#password-file=" + password,
@@ -171,10 +166,7 @@ func TestSentinel(t *testing.T) {
 	sentinel := servers.StartRedis(t, servers.RedisOptions{Args: []string{"--requirepass", "hUnter2"}, Sentinel: "sentinel monitor mymaster 127.0.0.1 " + port + " 1\n" +
 		"sentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 5000\n" +
 		"sentinel monitor gone 127.0.0.1 " + gonePort + " 1\nsentinel monitor replica 127.0.0.1 " + replicaPort + " 2\n"})
-	password := filepath.Join(t.TempDir(), "password")
-	if err := os.WriteFile(password, []byte("hUnter2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	password := kindtest.File(t, "hUnter2\n")
 	own := "sentinel-password-file=" + password
 	kindtest.NotReady(t, kinds, "redis+sentinel://"+sentinel.Addr+"/mymaster", failure.Authentication, "NOAUTH")
 	kindtest.Ready(t, kinds, "redis+sentinel://127.0.0.1:1,"+sentinel.Addr+"/mymaster#"+own)
