@@ -41,11 +41,8 @@ const (
 // maxShort is the maximum length of a short string.
 const maxShort = 255
 
-// shortString and longString encode a text, after its length.
+// shortString encodes a text, after its length of one byte.
 func shortString(s string) []byte { return append([]byte{byte(len(s))}, s...) }
-func longString(s string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
-}
 
 // session is a conversation in AMQP 0-9-1.
 type session struct {
@@ -95,12 +92,12 @@ func (a *session) logIn(l *credentials, leaveUnanswered bool) error {
 	}
 	properties.Write(shortString("product"))
 	properties.WriteByte('S')
-	properties.Write(longString("initbox"))
+	properties.Write(wire.Long("initbox"))
 	properties.Write(shortString("capabilities"))
 	properties.WriteByte('F')
-	properties.Write(longString(capabilities.String()))
-	tune, err := a.call(0, methodStartOK, methodTune, longString(properties.String()),
-		shortString(l.mechanism), longString(l.response), shortString("en_US"))
+	properties.Write(wire.Long(capabilities.String()))
+	tune, err := a.call(0, methodStartOK, methodTune, wire.Long(properties.String()),
+		shortString(l.mechanism), wire.Long(l.response), shortString("en_US"))
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // as section 4.2.3 of the protocol requires
 		f := failure.New(failure.Authentication, "the broker closes the connection when it receives the credentials")
 		f.Hint, f.Err = loginHint, err

@@ -115,7 +115,7 @@ func (s *session) talk(ctx context.Context) error {
 		}
 	}
 	poll.Doing(ctx, "asking for the keyspace")
-	use := cqlLong(`USE "` + strings.ReplaceAll(keyspace, `"`, `""`) + `"`)
+	use := wire.Long(`USE "` + strings.ReplaceAll(keyspace, `"`, `""`) + `"`)
 	_, err = s.call(cqlQuery, append(use, 0, 1, 0), cqlResult) // consistency ONE, no flags
 	return err
 }
@@ -144,17 +144,13 @@ func (s *session) logIn(ctx context.Context) error {
 	}
 	s.secrets = append(s.secrets, password)
 	poll.Doing(ctx, "logging in")
-	_, err = s.call(cqlAuthResponse, cqlLong("\x00"+user+"\x00"+password), cqlAuthSuccess)
+	_, err = s.call(cqlAuthResponse, wire.Long("\x00"+user+"\x00"+password), cqlAuthSuccess)
 	return err
 }
 
-// cqlString and cqlLong encode a text after its length, of two or four bytes.
+// cqlString encodes a text after its length, of two bytes.
 func cqlString(s string) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(s))), s...)
-}
-
-func cqlLong(s string) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...)
 }
 
 // call sends a request, and returns the opcode of its answer, which must be one of wanted.

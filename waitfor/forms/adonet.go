@@ -251,13 +251,10 @@ func mysqlURL(values map[string]string) (string, error) {
 			query.Set(p.name, value)
 		}
 	}
-	switch strings.ToLower(query.Get("ssl-mode")) {
-	case "none":
+	if mode := query.Get("ssl-mode"); strings.EqualFold(mode, "none") {
 		query.Set("ssl-mode", "disabled")
-	case "verifyca":
-		query.Set("ssl-mode", "verify-ca")
-	case "verifyfull":
-		query.Set("ssl-mode", "verify-full")
+	} else if mode != "" {
+		query.Set("ssl-mode", npgsqlWords(mode))
 	}
 	return urlOf(u, query, adoValue(values, adoUsers), adoValue(values, "password pwd"), "database", adoValue(values, "database initialcatalog")), nil
 }

@@ -17,10 +17,8 @@ import (
 func (c *check) judge(ctx context.Context, source origin, objects []kube.Object) error {
 	var (
 		ready, succeeded, failed int64
-		first                    *failure.Failure // of the first object that is not ready
-		firstName                string
-		lost                     *failure.Failure // of the first that failed, if others may make up for it
-		lostName                 string
+		first                    *unready // the first object that is not ready
+		lost                     *unready // the first that failed, if others may make up for it
 		hopeless                 bool
 	)
 	for _, o := range objects {
@@ -43,7 +41,7 @@ func (c *check) judge(ctx context.Context, source origin, objects []kube.Object)
 					succeeded++
 				}
 				if lost == nil {
-					lost, lostName = ended.Failure, o.Name()
+					lost = &unready{ended.Failure, o.Name()}
 				}
 				continue
 			case "fail":
@@ -56,20 +54,26 @@ func (c *check) judge(ctx context.Context, source origin, objects []kube.Object)
 		if err == nil {
 			ready, succeeded = ready+1, succeeded+1
 		} else if first == nil {
-			first, firstName = failure.Of(err), o.Name()
+			first = &unready{failure.Of(err), o.Name()}
 		}
 	}
 	switch {
 	case failed > 0 && succeeded > 0: // then the failed ones do not matter
 		ready += failed
 	case failed > 0 && first == nil:
-		first, firstName, hopeless = lost, lostName, c.Name != ""
+		first, hopeless = lost, c.Name != ""
 	}
-	return c.verdict(source, int64(len(objects)), ready, first, firstName, hopeless)
+	return c.verdict(source, int64(len(objects)), ready, first, hopeless)
+}
+
+// unready is an object that is not ready, and why not.
+type unready struct {
+	*failure.Failure
+	name string // "" for an object that does not exist
 }
 
 // verdict returns the result for n objects.
-func (c *check) verdict(source origin, n, ready int64, first *failure.Failure, firstName string, hopeless bool) error {
+func (c *check) verdict(source origin, n, ready int64, first *unready, hopeless bool) error {
 	want := n
 	if c.expect.count > 0 {
 		want = c.expect.count
@@ -78,13 +82,13 @@ func (c *check) verdict(source origin, n, ready int64, first *failure.Failure, f
 		return nil
 	}
 	if first == nil {
-		first = failure.New(failure.Unexpected, "%s", "only "+words.Plural(int(n), "object")+" found")
+		first = &unready{Failure: failure.New(failure.Unexpected, "%s", "only "+words.Plural(int(n), "object")+" found")}
 	}
-	f := *first
+	f := *first.Failure
 	if c.Name == "" {
 		f.Text = fmt.Sprintf("%d of %d ready", ready, want)
-		if firstName != "" {
-			f.Text += fmt.Sprintf("; %s %s: %s", source.resource.Kind, failure.Printable(firstName), first.Text)
+		if first.name != "" {
+			f.Text += fmt.Sprintf("; %s %s: %s", source.resource.Kind, failure.Printable(first.name), first.Text)
 		} else {
 			f.Text += "; " + first.Text
 		}

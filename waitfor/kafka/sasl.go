@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -189,8 +188,7 @@ func (c *session) authenticate(l login, mechanism string) error {
 
 // sasl sends one message of the login and returns the broker's answer.
 func (c *session) sasl(l login, mechanism, text string) (string, error) {
-	request := append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)
-	r, err := c.call(keySASLAuthenticate, 0, request)
+	r, err := c.call(keySASLAuthenticate, 0, wire.Long(text))
 	if err != nil {
 		return "", err
 	}

@@ -291,7 +291,7 @@ func (p *session) scram(mechanisms []string, password string) error {
 			WithHint("supported methods are password, md5 and scram-sha-256")
 	}
 	first := s.First()
-	if err := p.send('p', mechanism+"\x00"+string(binary.BigEndian.AppendUint32(nil, uint32(len(first))))+first); err != nil {
+	if err := p.send('p', mechanism+"\x00"+string(wire.Long(first))); err != nil {
 		return err
 	}
 	answer, err := p.sasl(11)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -99,6 +100,9 @@ func (c *Conversation) Next(n uint64) ([]byte, error) {
 	_, err := io.ReadFull(c.In, p)
 	return p, c.Ended(err)
 }
+
+// Long returns a text after its length, of four bytes, as many protocols encode it.
+func Long(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...) }
 
 // lineLimit is the maximum length of a line.
 const lineLimit = 16 << 10

@@ -130,7 +130,7 @@ func (c check) session(ctx context.Context, addr string) error {
 	}
 	defer conn.Close()
 	poll.Doing(ctx, "asking for a session")
-	if _, err := conn.Write(framed(connectRequest())); err != nil {
+	if _, err := conn.Write(wire.Long(string(connectRequest()))); err != nil {
 		return err
 	}
 	granted, err := c.granted(conn)
@@ -142,7 +142,7 @@ func (c check) session(ctx context.Context, addr string) error {
 	case !granted:
 		return failure.New(failure.Unexpected, "the server does not grant a session").WithHint("look at its log")
 	}
-	if _, err := conn.Write(framed(closeRequest())); err == nil {
+	if _, err := conn.Write(wire.Long(string(closeRequest()))); err == nil {
 		c.frame(conn) // wait for the answer, so that the server does not log a lost client
 	}
 	return nil
@@ -164,10 +164,6 @@ func closeRequest() []byte {
 	closeSession := int32(-11)
 	p := binary.BigEndian.AppendUint32(nil, 1)
 	return binary.BigEndian.AppendUint32(p, uint32(closeSession))
-}
-
-func framed(p []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(p))), p...)
 }
 
 // frame reads a message after its length.
