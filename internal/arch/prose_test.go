@@ -45,7 +45,7 @@ var phrases = []struct{ pattern, instead string }{
 	{`is that of the|are those of the`, "is the same as the …'s, belongs to the …"},
 	{`in the midst`, "in the middle of, during"},
 	{`but not who`, "name what is unknown: the identity"},
-	{`whom`, "name the server, the user, the process"},
+	{`whom to`, "which server"},
 	{`has to be told|is told with|nothing is told|unless told`, "set, configured, logged"},
 	{`he|him|his`, "they, or name the program"},
 	{`what (speaks|spoke) against`, "the drawback of …"},
