@@ -485,8 +485,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestFolderFails pins the errors for a directory that has no objects, and at the end of the time.
-func TestFolderFails(t *testing.T) {
+// TestDirectoryFails pins the errors for a directory that has no objects, and at the end of the time.
+func TestDirectoryFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,5 +1,5 @@
-// Package helpers has the functions that templates for Pods need and template languages lack: numbers that depend on the
-// Pod, and quoting for the formats of configuration files. Go templates and Jinja share them.
+// Package helpers has the functions that templates for Pods need and template languages lack: numbers that depend on
+// the Pod, and quoting for the formats of configuration files. Go templates and Jinja share them.
 package helpers
 
 import (

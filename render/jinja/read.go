@@ -18,8 +18,8 @@ import (
 // scopes names differently. Its syntax tree is internal, so it is read through reflect, once, into the nodes of ast.go.
 // The version is pinned in go.mod, and TestTree shows what a new one has changed.
 //
-// The linker keeps the evaluator nevertheless (0.3 MB): to reflect on a Template makes the methods of all types that its
-// fields lead to reachable, those of State among them, because text/template calls methods by name.
+// The linker keeps the evaluator nevertheless (0.3 MB): to reflect on a Template makes the methods of all types that
+// its fields lead to reachable, those of State among them, because text/template calls methods by name.
 
 // node is a node of the library's tree, or the zero Value.
 type node struct{ reflect.Value }

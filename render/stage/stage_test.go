@@ -624,7 +624,8 @@ func BenchmarkStage(b *testing.B) {
 // stranger is a user that owns nothing here: only root can give files to it.
 const stranger = 12345678
 
-// ranAsUser runs the test in a process of a user who is not root, if this process is root's, and returns whether it did.
+// ranAsUser runs the test in a process of a user who is not root, if this process is root's, and returns whether it
+// did.
 func ranAsUser(t *testing.T) bool {
 	t.Helper()
 	if os.Getuid() != 0 {
