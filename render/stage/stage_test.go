@@ -621,7 +621,7 @@ func BenchmarkStage(b *testing.B) {
 	})
 }
 
-// stranger is a user that owns nothing here: only root can give files to it.
+// stranger is the ID of a user that only root can make the owner of a file.
 const stranger = 12345678
 
 // ranAsUser runs the test in a process of a user who is not root, if this process is root's, and returns whether it
