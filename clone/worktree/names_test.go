@@ -18,7 +18,7 @@ var odd = []string{
 	"\xff.git", ".git\xff", ".gi\xfft", "\xc0\xae.git", ".git\x7f", ".git\t", "\x01",
 	".gitmodules", ".GitModules", ".gitmodules ", ".gitmodules.", ".gitmodules:x", ".gitmodulesx", ".gitmodules\u200c", ".git\u200dmodules",
 	"gitmod~1", "GITMOD~4", "gitmod~5", "gitmod~1.", "gitmod~1x", "gitmod~10", "gi7eba~1", "GI7EBA~9", "gi7eb~01", "gi7eb~10", "gi7e~123", "gi~12345", "~1000000", "gi7ebx~1", "gi7eba~0", "gi7eba~1 ", "gi7eba~1x", "gi7eba",
-	`x\.gitmodules`, `x\gitmod~1`, "gi7eba~", "g~100000:x", ".gitattributes", ".gitignore", ".mailmap",
+	`x\.gitmodules`, `x\gitmod~1`, "gi7eba~", "gitmod~", "gi7e~1x3", "g~100000:x", ".gitattributes", ".gitignore", ".mailmap",
 }
 
 // TestNamesAreGits compares what is refused with what Git refuses to put into its
