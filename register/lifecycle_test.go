@@ -175,20 +175,20 @@ func (l *life) seen(prefix string) int {
 // registerOnce: a second registration adds no entry, and with the state it is not even sent.
 func (l *life) registerOnce(tells string) {
 	l.newPod()
-	if l.register().Before {
+	if l.register().Already {
 		l.Error("registered before the first registration")
 	}
 	told := l.seen(tells)
-	if !l.register().Before || l.seen(tells) != told {
+	if !l.register().Already || l.seen(tells) != told {
 		l.Error("registered again, though the state has it")
 	}
 	l.newPod()
-	if l.register().Before || l.seen(tells) == told {
+	if l.register().Already || l.seen(tells) == told {
 		l.Error("not registered again, though there is no state")
 	}
 	told = l.seen(tells)
 	l.registry.Forget()
-	if l.register().Before || l.seen(tells) == told {
+	if l.register().Already || l.seen(tells) == told {
 		l.Error("not registered again, though the registry has lost it")
 	}
 }

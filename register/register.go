@@ -44,8 +44,8 @@ type Options struct {
 
 // Result is the outcome of a registration.
 type Result struct {
-	Before bool   // it was already registered, and no registering request was sent
-	Answer []byte // what Output or Extract take from the registry's answer; nil without them
+	Already bool   // it was registered before, and no registering request was sent
+	Answer  []byte // what Output or Extract take from the registry's answer; nil without them
 }
 
 // Register registers the entry, unless the state says that it is registered and the registry confirms it. It retries
@@ -69,7 +69,7 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 			err = r.leaveBeforeAgain(ctx, identity)
 		}
 		if known || err != nil {
-			return Result{Before: true, Answer: r.answer}, err
+			return Result{Already: true, Answer: r.answer}, err
 		}
 	}
 	if err = r.enter(ctx, identity, (*state).write); err == nil {

@@ -1,5 +1,5 @@
 // Package waitfor blocks until the things a Pod depends on are ready: names, ports, TLS and HTTP servers, gRPC
-// services, sockets, files and Kubernetes objects.
+// services, databases, brokers, sockets, files and Kubernetes objects.
 //
 // [Parse] turns a target such as "tcp://mydb:5432" into a [Check]; [All] waits for any number of them. The kinds of
 // target and their settings are in one table: [Kinds].
@@ -54,7 +54,7 @@ func All(ctx context.Context, o target.Options, checks ...target.Check) error {
 	)
 	for i, c := range checks {
 		wg.Go(func() {
-			err := poll.Until(ctx, policy(o, c, report.targets[i]), patiently(c.Check))
+			err := poll.Until(ctx, policy(o, c, report.targets[i]), pausing(c.Check))
 			report.targets[i].gaveUp(err)
 			mu.Lock()
 			defer mu.Unlock()
@@ -88,8 +88,8 @@ var (
 // refusedPause is the minimum pause after a refused login: servers log each one, and lock a user out after several.
 const refusedPause = time.Second
 
-// patiently returns check with a pause after refused logins.
-func patiently(check func(context.Context) error) func(context.Context) error {
+// pausing returns check with a longer pause after a refused login.
+func pausing(check func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := check(ctx)
 		if err != nil && failure.Of(err).Class == failure.Authentication {

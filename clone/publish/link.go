@@ -23,7 +23,7 @@ func (w *swap) flip() error {
 	if s, err := dirfd.Lstat(top, w.options.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return refuse("%s in %s is not a symbolic link", w.options.Link, w.options.Dir)
 	}
-	if err := w.place(); err != nil {
+	if err := w.placeWorktree(); err != nil {
 		return err
 	}
 	err = dirfd.Symlink(path.Join(worktrees, w.hash), w.s.dir, linkName)
@@ -45,9 +45,9 @@ func (w *swap) flip() error {
 	return nil
 }
 
-// place moves the tree to the path that the link will point to. If a tree of the same
+// placeWorktree moves the tree to the path that the link will point to. If a tree of the same
 // commit exists there, it has been changed or was made with other options.
-func (w *swap) place() error {
+func (w *swap) placeWorktree() error {
 	if !isHash(w.hash) {
 		return refuse("not the hash of a commit: %q", w.hash)
 	}

@@ -44,7 +44,7 @@ func (t *Target) openGitDir(tree *os.File) (*os.File, error) {
 
 // changed returns how the directory differs from what was published, or "".
 func (t *Target) changed(r *record, tree *os.File) (string, error) {
-	reason, err := r.Seal.changed(tree, whole, t.keeps)
+	reason, err := r.Seal.difference(tree, whole, t.keeps)
 	if reason != "" || err != nil || t.git == nil {
 		return reason, err
 	}
@@ -56,7 +56,7 @@ func (t *Target) changed(r *record, tree *os.File) (string, error) {
 		return "", err
 	}
 	defer git.Close()
-	return r.Git.changed(git, repository, t.git.keeps)
+	return r.Git.difference(git, repository, t.git.keeps)
 }
 
 // outerMarker returns the name, in the base directory, of a marker outside the tree.

@@ -306,8 +306,8 @@ func (w *walk) packsOf(at string) error {
 	return nil
 }
 
-// changed returns how a tree differs from what was sealed, or "".
-func (s seal) changed(root *os.File, of part, skip func(name string) bool) (string, error) {
+// difference returns how a tree differs from what was sealed, or "".
+func (s seal) difference(root *os.File, of part, skip func(name string) bool) (string, error) {
 	for pack, size := range s.Packs {
 		if stat, err := dirfd.Lstat(root, pack); err != nil || stat.Size != size {
 			return pack + " has changed", nil

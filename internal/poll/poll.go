@@ -1,7 +1,7 @@
 // Package poll retries an attempt until it succeeds.
 //
-// [Until] is the only retry loop of initbox, and this package has the only timers. The error of an attempt says how to
-// continue: [Permanent] ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does
+// [Until] is the loop behind every wait, [Pause] its back-off, and this package has the timers; only single HTTP requests
+// are repeated elsewhere, in internal/httpclient. The error of an attempt says how to continue: [Permanent] ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does
 // with [Doing], for the message if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
 package poll
 
@@ -17,7 +17,7 @@ import (
 	"initbox/internal/words"
 )
 
-// The pause between attempts grows with the time waited, so that it adds about 5 % to any
+// The back-off: the pause between attempts, see [Pause], grows with the time waited, so that it adds about 5 % to any
 // wait, and Pods that wait for hours still ask once a second at most.
 const (
 	minPause = 50 * time.Millisecond

@@ -68,7 +68,7 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 		answer, err = m.encryptPassword(nonce, data)
 		return answer, true, err
 	case plugin != "caching_sha2_password" || len(data) != 1:
-		return nil, false, m.kind.Kind.OtherProtocol()
+		return nil, false, m.target.Kind.OtherProtocol()
 	case data[0] == 3: // the server has the password in its cache
 		return nil, false, nil
 	case data[0] == 4 && (m.encrypted || m.local): // it has not, and needs the password itself
@@ -77,7 +77,7 @@ func (m *session) more(plugin string, nonce, data []byte) (answer []byte, wanted
 		answer, err = m.askForKey(2)
 		return answer, true, err
 	}
-	return nil, false, m.kind.Kind.OtherProtocol()
+	return nil, false, m.target.Kind.OtherProtocol()
 }
 
 // askForKey returns the plugin's request for the server's public key.
@@ -96,12 +96,12 @@ const keyLimit = 8192
 func (m *session) encryptPassword(nonce, key []byte) ([]byte, error) {
 	block, _ := pem.Decode(key)
 	if block == nil || len(nonce) == 0 {
-		return nil, m.kind.Kind.OtherProtocol()
+		return nil, m.target.Kind.OtherProtocol()
 	}
 	parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 	public, ok := parsed.(*rsa.PublicKey)
 	if err != nil || !ok || public.N.BitLen() > keyLimit {
-		return nil, m.kind.Kind.OtherProtocol()
+		return nil, m.target.Kind.OtherProtocol()
 	}
 	plain := append([]byte(m.password), 0)
 	for i := range plain {

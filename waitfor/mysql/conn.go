@@ -22,7 +22,7 @@ import (
 // https://mariadb.com/kb/en/clientserver-protocol/
 type session struct {
 	*wire.Conversation
-	kind     *target.Target
+	target   *target.Target
 	user     string
 	password string
 	database string // none if empty
@@ -83,7 +83,7 @@ func (m *session) packet() ([]byte, error) {
 	}
 	n := uint64(header[0]) | uint64(header[1])<<8 | uint64(header[2])<<16
 	if n == 0 {
-		return nil, m.kind.Kind.OtherProtocol()
+		return nil, m.target.Kind.OtherProtocol()
 	}
 	if header[3] == m.count {
 		m.count++
@@ -95,7 +95,7 @@ func (m *session) packet() ([]byte, error) {
 			return p, err
 		}
 	}
-	return nil, m.kind.Kind.OtherProtocol()
+	return nil, m.target.Kind.OtherProtocol()
 }
 
 func (m *session) send(payload []byte) error {
@@ -109,7 +109,7 @@ func (m *session) send(payload []byte) error {
 // failed reads an error packet.
 func (m *session) failed(p []byte) error {
 	if len(p) < 3 {
-		return m.kind.Kind.OtherProtocol()
+		return m.target.Kind.OtherProtocol()
 	}
 	m.number = binary.LittleEndian.Uint16(p[1:])
 	message := p[3:]
@@ -172,7 +172,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 	}
 	columns, _, ok := cutLength(p)
 	if !ok || columns == 0 || columns > maxColumns {
-		return answer, m.kind.Kind.OtherProtocol()
+		return answer, m.target.Kind.OtherProtocol()
 	}
 	for range columns + 1 { // and the end marker
 		if p, err = m.packet(); err != nil {
@@ -180,7 +180,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 		}
 	}
 	if p[0] != eofPacket {
-		return answer, m.kind.Kind.OtherProtocol()
+		return answer, m.target.Kind.OtherProtocol()
 	}
 	for {
 		if p, err = m.packet(); err != nil && answer.Row {
@@ -202,7 +202,7 @@ func (m *session) run(query string) (wire.QueryAnswer, error) {
 		}
 		n, rest, ok := cutLength(p)
 		if !ok || n > uint64(len(rest)) {
-			return wire.QueryAnswer{}, m.kind.Kind.OtherProtocol()
+			return wire.QueryAnswer{}, m.target.Kind.OtherProtocol()
 		}
 		answer.Value = string(rest[:n])
 	}

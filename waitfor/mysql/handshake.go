@@ -28,18 +28,18 @@ func (m *session) greeting() (greeting, error) {
 	case p[0] == errorPacket:
 		return g, m.failed(p)
 	case p[0] != protocolVersion:
-		return g, m.kind.Kind.OtherProtocol()
+		return g, m.target.Kind.OtherProtocol()
 	}
 	_, p, ok := bytes.Cut(p[1:], []byte{0}) // the version
 	// thread id, nonce, 0, capabilities, character set, status, capabilities, length of the nonce, reserved
 	if !ok || len(p) < 4+8+1+2+1+2+2+1+10 {
-		return g, m.kind.Kind.OtherProtocol()
+		return g, m.target.Kind.OtherProtocol()
 	}
 	g.nonce = append(g.nonce, p[4:12]...)
 	g.capabilities = uint32(binary.LittleEndian.Uint16(p[13:])) | uint32(binary.LittleEndian.Uint16(p[18:]))<<16
 	rest := max(13, int(p[20])-8)
 	if p = p[31:]; len(p) < rest || g.capabilities&protocol41 == 0 {
-		return g, m.kind.Kind.OtherProtocol()
+		return g, m.target.Kind.OtherProtocol()
 	}
 	g.nonce = append(g.nonce, bytes.TrimSuffix(p[:rest], []byte{0})...)
 	plugin, _, _ := bytes.Cut(p[rest:], []byte{0})
@@ -155,7 +155,7 @@ func (m *session) admitted(g greeting, refused error) error {
 		case nextFactor:
 			err = refusedLogin("the server requires a second factor")
 		default:
-			return cmp.Or(refused, error(m.kind.Kind.OtherProtocol()))
+			return cmp.Or(refused, error(m.target.Kind.OtherProtocol()))
 		}
 		if err != nil {
 			refused, answer, m.password = cmp.Or(refused, err), nil, ""
@@ -164,5 +164,5 @@ func (m *session) admitted(g greeting, refused error) error {
 			return cmp.Or(refused, err)
 		}
 	}
-	return cmp.Or(refused, error(m.kind.Kind.OtherProtocol()))
+	return cmp.Or(refused, error(m.target.Kind.OtherProtocol()))
 }

@@ -85,7 +85,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 		return err
 	}
 	defer conn.Close()
-	m := &session{Conversation: conn, kind: c.Target, user: user, password: password, database: database,
+	m := &session{Conversation: conn, target: c.Target, user: user, password: password, database: database,
 		local: strings.HasPrefix(addr, "/"), noKey: c.noKey, secrets: c.URL.Secrets()}
 	m.secrets = append(m.secrets, password)
 	if user == "" {
@@ -122,7 +122,9 @@ func (m *session) ping(mode tlsMode, tls tlsconfig.Options) error {
 	return nil
 }
 
-// unavailable are the errors of a server that rejects every login, or every login from this host.
+// unavailable are the errors of a server that rejects every login, or every login from this host: too many connections,
+// no memory, an unknown host, a failed handshake, a shutdown in three words, a blocked host, one that may not connect, a
+// user's two limits, and a server that is not available.
 var unavailable = []uint16{1040, 1041, 1042, 1043, 1053, 1077, 1079, 1129, 1130, 1203, 1226, 3168}
 
 // failure converts an error of the server. Only its number decides: the text may be in any language.
@@ -134,7 +136,7 @@ func (m *session) failure(number uint16, message string) error {
 	f := failure.New(failure.Unexpected, "the server reports: %s", says)
 	f.Note, f.Hint = "error "+strconv.Itoa(int(number)), "look at the server's log"
 	switch number {
-	case 1045, 1698:
+	case 1045, 1698: // ER_ACCESS_DENIED_ERROR, ER_ACCESS_DENIED_NO_PASSWORD_ERROR
 		f.Class, f.Text = failure.Authentication, "access denied"+m.forUser()
 		f.Hint = "are user and password right? the server may also still be initialising: it creates its users last"
 		if m.password == "" {
@@ -143,42 +145,42 @@ func (m *session) failure(number uint16, message string) error {
 		if !m.encrypted {
 			f.Hint += "; MariaDB also reports this when the user needs TLS (REQUIRE SSL, require_secure_transport)"
 		}
-	case 1044, 1142, 1143, 1227, 1370:
+	case 1044, 1142, 1143, 1227, 1370: // access denied to a database, table, column, operation, routine
 		f.Class = failure.Authentication
 		f.Hint = "GRANT the user the privileges that it needs"
-	case 1049:
+	case 1049: // ER_BAD_DB_ERROR
 		f.Text = "unknown database " + `"` + wire.Quote(m.database, m.secrets...) + `"`
 		f.Hint = "create it; the server may also still be initialising"
-	case 1040, 1203, 1226:
+	case 1040, 1203, 1226: // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
 		f.Text = "too many connections"
 		f.Hint = "which clients hold them? see SHOW PROCESSLIST; or raise max_connections, or the user's limit"
-	case 1053, 1077, 1079, 3168:
+	case 1053, 1077, 1079, 3168: // ER_SERVER_SHUTDOWN, ER_NORMAL_SHUTDOWN, ER_SHUTDOWN_COMPLETE, ER_SERVER_ISNT_AVAILABLE
 		f.Text, f.Hint = "the server is shutting down", "it is being stopped or restarted: look at its log"
-	case 1129:
+	case 1129: // ER_HOST_IS_BLOCKED
 		f.Text = "this host is blocked because of many connection errors"
 		f.Hint = "a client on this host connects and hangs up: a probe of the port? mysqladmin flush-hosts unblocks the host"
-	case 1130:
+	case 1130: // ER_HOST_NOT_PRIVILEGED
 		f.Class, f.Text = failure.Authentication, "the server rejects connections from this host"
 		f.Hint = "is there a user for it? 'app'@'%' may connect from any host"
-	case 1047:
+	case 1047: // ER_UNKNOWN_COM_ERROR
 		f.Hint = "a node of a Galera cluster reports this until it is synced: see SHOW STATUS LIKE 'wsrep%'"
-	case 1146, 1051, 1054:
+	case 1146, 1051, 1054: // ER_NO_SUCH_TABLE, ER_BAD_TABLE_ERROR, ER_BAD_FIELD_ERROR
 		f.Hint = "has the migration run?"
-	case 1046:
+	case 1046: // ER_NO_DB_ERROR
 		f.Hint = "name the database: mysql://HOST/DATABASE"
-	case 1064, 1305:
+	case 1064, 1305: // ER_PARSE_ERROR, ER_SP_DOES_NOT_EXIST
 		f.Hint = "is the query right?"
-	case 1205, 1969, 3024:
+	case 1205, 1969, 3024: // ER_LOCK_WAIT_TIMEOUT, ER_STATEMENT_TIMEOUT, ER_QUERY_TIMEOUT
 		f.Hint = "the query waits for a lock, or takes longer than an attempt may: see SHOW PROCESSLIST, --attempt-timeout"
-	case 1820, 1862:
+	case 1820, 1862: // ER_MUST_CHANGE_PASSWORD, ER_MUST_CHANGE_PASSWORD_LOGIN
 		f.Class, f.Text = failure.Authentication, "the password has expired"+m.forUser()
 		f.Hint = "ALTER USER … PASSWORD EXPIRE NEVER, or give the user a new password"
-	case 3118, 4151:
+	case 3118, 4151: // ER_ACCOUNT_HAS_BEEN_LOCKED of MySQL, of MariaDB
 		f.Class, f.Text = failure.Authentication, "the account is locked"+m.forUser()
 		f.Hint = "ALTER USER … ACCOUNT UNLOCK"
-	case 3159:
+	case 3159: // ER_SECURE_TRANSPORT_REQUIRED
 		f.Hint = "the server requires TLS (require_secure_transport): add #tls, or ?ssl-mode=required"
-	case 1251, 1524:
+	case 1251, 1524: // ER_NOT_SUPPORTED_AUTH_MODE, ER_PLUGIN_IS_NOT_LOADED
 		f.Class, f.Hint = failure.Authentication, "the user's authentication plugin is not installed in this server: ALTER USER … IDENTIFIED VIA mysql_native_password"
 	}
 	return f

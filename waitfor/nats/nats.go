@@ -78,7 +78,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	}
 	defer conn.Close()
 	n := session{Conversation: conn, target: c.Target, secrets: c.URL.Secrets()}
-	info, err := n.hello()
+	info, err := n.greeting()
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ type info struct {
 	Nonce        string `json:"nonce"` // signed by a client with a key
 }
 
-// hello reads the server's first line.
-func (n session) hello() (info info, err error) {
+// greeting reads the server's first line.
+func (n session) greeting() (info info, err error) {
 	poll.Doing(n.Ctx, "waiting for the server's first line")
 	line, err := n.Line()
 	if err != nil {

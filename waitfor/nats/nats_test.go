@@ -128,7 +128,7 @@ func Fuzz(f *testing.F) {
 	target := kindtest.Target(f, kinds, "nats://127.0.0.1")
 	f.Fuzz(func(t *testing.T, said []byte) {
 		n := session{Conversation: kindtest.Replayed(t.Context(), said), target: target, secrets: []string{"hUnter2"}}
-		if _, err := n.hello(); err == nil && n.ping("{}") == nil {
+		if _, err := n.greeting(); err == nil && n.ping("{}") == nil {
 			n.jetstream("")
 		}
 		n = session{Conversation: kindtest.Replayed(t.Context(), said), target: target}

@@ -94,7 +94,7 @@ func client(t testing.TB, addr string) session {
 	}
 	t.Cleanup(func() { conn.Close() })
 	n := session{Conversation: conn, target: target}
-	if _, err := n.hello(); err != nil {
+	if _, err := n.greeting(); err != nil {
 		t.Fatal(err)
 	}
 	return n

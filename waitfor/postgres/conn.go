@@ -22,7 +22,7 @@ import (
 // A session is a conversation with a PostgreSQL server.
 type session struct {
 	*wire.Conversation
-	kind    *target.Target
+	target  *target.Target
 	options *options
 	host    string   // as the target names the server
 	secrets []string // never shown
@@ -74,7 +74,7 @@ func (p *session) secure(try try) error {
 		p.offered = true
 		return p.Encrypt(o)
 	case answer[0] != 'N':
-		return p.kind.Kind.OtherProtocol()
+		return p.target.Kind.OtherProtocol()
 	case try == tryOffered:
 		return nil
 	}
@@ -116,7 +116,7 @@ func (p *session) begin() (kind byte, body []byte, err error) {
 		}
 		n := binary.BigEndian.Uint32(head[1:])
 		if !slices.Contains([]byte("RENv"), head[0]) || n < 4 {
-			return 0, nil, p.kind.Kind.OtherProtocol()
+			return 0, nil, p.target.Kind.OtherProtocol()
 		}
 		if n > longestGreeting {
 			return 0, nil, wire.TooLong(uint64(n))
@@ -127,7 +127,7 @@ func (p *session) begin() (kind byte, body []byte, err error) {
 		case head[0] == 'E':
 			return 'E', nil, p.failure(body)
 		case head[0] == 'R' && (len(body) < 4 || binary.BigEndian.Uint32(body) > lastAuthentication):
-			return 0, nil, p.kind.Kind.OtherProtocol()
+			return 0, nil, p.target.Kind.OtherProtocol()
 		case head[0] == 'R':
 			return 'R', body, nil
 		}
@@ -143,7 +143,7 @@ func (p *session) next() (kind byte, body []byte, err error) {
 		}
 		n := binary.BigEndian.Uint32(head[1:])
 		if n < 4 || head[0] < 'A' || head[0] > 'z' {
-			return 0, nil, p.kind.Kind.OtherProtocol()
+			return 0, nil, p.target.Kind.OtherProtocol()
 		}
 		body, err := p.Next(uint64(n - 4))
 		if err != nil {
@@ -245,7 +245,7 @@ func (p *session) authenticate() error {
 	case err != nil:
 		return err
 	case binary.BigEndian.Uint32(body) != 0:
-		return p.kind.Kind.OtherProtocol()
+		return p.target.Kind.OtherProtocol()
 	}
 	return nil
 }
@@ -315,7 +315,7 @@ func (p *session) scram(mechanisms []string, password string) error {
 func (p *session) sasl(kind uint32) (string, error) {
 	_, body, err := p.begin()
 	if err == nil && binary.BigEndian.Uint32(body) != kind {
-		err = p.kind.Kind.OtherProtocol()
+		err = p.target.Kind.OtherProtocol()
 	}
 	if err != nil {
 		return "", err
@@ -353,21 +353,21 @@ func (p *session) ask(query string) (answer wire.QueryAnswer, err error) {
 // column reads the first column of a row.
 func (p *session) column(row []byte) (wire.QueryAnswer, error) {
 	if len(row) < 2 {
-		return wire.QueryAnswer{}, p.kind.Kind.OtherProtocol()
+		return wire.QueryAnswer{}, p.target.Kind.OtherProtocol()
 	}
 	columns, rest := binary.BigEndian.Uint16(row), row[2:]
 	if columns == 0 {
 		return wire.QueryAnswer{Row: true, Null: true}, nil
 	}
 	if len(rest) < 4 {
-		return wire.QueryAnswer{}, p.kind.Kind.OtherProtocol()
+		return wire.QueryAnswer{}, p.target.Kind.OtherProtocol()
 	}
 	n, rest := int32(binary.BigEndian.Uint32(rest)), rest[4:]
 	if n == -1 {
 		return wire.QueryAnswer{Row: true, Null: true}, nil
 	}
 	if n < 0 || int(n) > len(rest) {
-		return wire.QueryAnswer{}, p.kind.Kind.OtherProtocol()
+		return wire.QueryAnswer{}, p.target.Kind.OtherProtocol()
 	}
 	return wire.QueryAnswer{Value: string(rest[:n]), Row: true}, nil
 }

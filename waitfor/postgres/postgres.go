@@ -108,7 +108,7 @@ func (c check) attempt(ctx context.Context, o *options, addr string, try try) (a
 		return false, err
 	}
 	defer conn.Close()
-	p := &session{Conversation: conn, kind: c.Target, options: o, host: o.host(addr), secrets: c.URL.Secrets()}
+	p := &session{Conversation: conn, target: c.Target, options: o, host: o.host(addr), secrets: c.URL.Secrets()}
 	if err := p.secure(try); err != nil {
 		return try == tryOffered && p.offered, err
 	}
@@ -119,7 +119,7 @@ func (c check) attempt(ctx context.Context, o *options, addr string, try try) (a
 		return p.state == "28000" && (p.offered || try == tryPlain), err // pg_hba.conf has no entry for it
 	}
 	defer p.terminate()
-	if err := p.session(); err != nil {
+	if err := p.checkSessionAttrs(); err != nil {
 		return false, err
 	}
 	if c.query == "" { // a pooler accepts logins without a server behind it
@@ -181,7 +181,7 @@ func (p *session) ping() error {
 
 // session checks target_session_attrs against the parameters that the server reported at login, or, if it is older than
 // 14 or behind a pooler, against the answer to a query.
-func (p *session) session() error {
+func (p *session) checkSessionAttrs() error {
 	want := p.options.session
 	if want == "any" {
 		return nil
@@ -225,7 +225,7 @@ func (p *session) judge(query string) error {
 	if len(query) > enough {
 		query = strings.ToValidUTF8(query[:enough], "") + "…"
 	}
-	err = answer.Judge(p.secrets...)
+	err = answer.Judge()
 	if f := (*failure.Failure)(nil); errors.As(err, &f) && f.Note == "" {
 		f.Note = wire.Quote(query, p.secrets...)
 	}

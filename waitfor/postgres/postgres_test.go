@@ -220,9 +220,9 @@ func Fuzz(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said string) {
 		conn := wire.Converse(t.Context(), &script{Reader: strings.NewReader(said)}, "mydb:5432")
 		defer conn.Close()
-		p := &session{Conversation: conn, kind: c.Target, options: o, host: "mydb"}
+		p := &session{Conversation: conn, target: c.Target, options: o, host: "mydb"}
 		if err = p.login(); err == nil {
-			if err = p.session(); err == nil {
+			if err = p.checkSessionAttrs(); err == nil {
 				err = p.judge(c.query)
 			}
 		}

@@ -202,7 +202,7 @@ func testPostgresFull(t *testing.T, p *servers.Postgres) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		held := &session{Conversation: conn, kind: c.Target, options: o}
+		held := &session{Conversation: conn, target: c.Target, options: o}
 		if err := held.login(); err != nil {
 			full = true
 			break
