@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -51,5 +52,33 @@ func TestLookFails(t *testing.T) {
 	err := servers.Without(unix.SYS_STATX, unix.EIO, func() error { _, err := Open(dir, Options{}); return err })
 	if !errors.Is(err, unix.EIO) {
 		t.Error(err)
+	}
+}
+
+// What cannot be kept in a new version leaves the old one, with and without hard links.
+func TestKeepFails(t *testing.T) {
+	for _, number := range []uint32{unix.SYS_LINKAT, unix.SYS_REBOOT} { // which is not called
+		dir := t.TempDir()
+		link := filepath.Join(dir, "conf")
+		version(t, link, "a", "b")
+		before := tree(t, dir)
+		s, err := OpenVersion(link, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, s, "a", "new")
+		put(t, s, "b", "content of b")
+		if err := os.Remove(filepath.Join(link, "b")); err != nil {
+			t.Fatal(err)
+		}
+		err = servers.Without(number, unix.EPERM, func() error { _, err := s.Commit(); return err })
+		if err == nil || !strings.Contains(err.Error(), "another process has removed it") {
+			t.Errorf("error %v", err)
+		}
+		s.Close()
+		if err := os.WriteFile(filepath.Join(link, "b"), []byte("content of b"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		same(t, before, tree(t, dir))
 	}
 }

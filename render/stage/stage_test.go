@@ -504,6 +504,12 @@ func TestOld(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if err := os.Truncate(dir+"/f", largestOld); err != nil {
+		t.Fatal(err)
+	}
+	if content, _, err := s.Old("f"); len(content) != largestOld || err != nil {
+		t.Errorf("%d bytes, error %v", len(content), err)
+	}
 	if err := os.Truncate(dir+"/f", largestOld+1); err != nil {
 		t.Fatal(err)
 	}
