@@ -137,8 +137,8 @@ func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) 
 	return out.put(name, res, r.modeAndOwner(name, res.secret, mode))
 }
 
-// modeAndOwner returns the mode and the owner of a file. Only the owner may read one that holds a secret (0600, or 0700 if
-// it is executable), unless the user sets another mode.
+// modeAndOwner returns the mode and the owner of a file. Only the owner may read one that holds a secret (0600, or 0700
+// if it is executable), unless the user sets another mode.
 func (r *run) modeAndOwner(name string, secret bool, mode fs.FileMode) stage.Attr {
 	if secret {
 		mode &^= 0o077

@@ -1,8 +1,9 @@
 // Package poll retries an attempt until it succeeds.
 //
-// [Until] is the loop behind every wait, [Pause] its back-off, and this package has the timers; only single HTTP requests
-// are repeated elsewhere, in internal/httpclient. The error of an attempt says how to continue: [Permanent] ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does
-// with [Doing], for the message if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
+// [Until] is the loop behind every wait, [Pause] its back-off, and this package has the timers; only single HTTP
+// requests are repeated elsewhere, in internal/httpclient. The error of an attempt says how to continue: [Permanent]
+// ends the wait, [After] and [Within] set the next attempt's time. An attempt notes what it does with [Doing], for the
+// message if it hangs. [Race] runs alternatives, such as addresses of a host, in one attempt.
 package poll
 
 import (

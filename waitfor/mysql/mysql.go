@@ -122,9 +122,8 @@ func (m *session) ping(mode tlsMode, tls tlsconfig.Options) error {
 	return nil
 }
 
-// unavailable are the errors of a server that rejects every login, or every login from this host: too many connections,
-// no memory, an unknown host, a failed handshake, a shutdown in three words, a blocked host, one that may not connect, a
-// user's two limits, and a server that is not available.
+// unavailable are the errors of a server that rejects every login, or every login from this host. [session.failure]
+// names them, except 1041 (no memory), 1042 (the host has no name) and 1043 (the handshake failed).
 var unavailable = []uint16{1040, 1041, 1042, 1043, 1053, 1077, 1079, 1129, 1130, 1203, 1226, 3168}
 
 // failure converts an error of the server. Only its number decides: the text may be in any language.

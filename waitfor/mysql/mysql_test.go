@@ -295,7 +295,7 @@ func scriptedMySQL(t testing.TB, server []byte, said io.Writer) *session {
 	}
 	return &session{
 		Conversation: wire.Converse(context.Background(), kindtest.ScriptedConn{Server: bytes.NewReader(server), Said: said}, "127.0.0.1:3306"),
-		target:         parsed.(check).Target, user: "app", password: "hUnter2tIger9", database: "app",
+		target:       parsed.(check).Target, user: "app", password: "hUnter2tIger9", database: "app",
 	}
 }
 
