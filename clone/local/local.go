@@ -51,7 +51,7 @@ func Open(path string) (*Repository, error) {
 		return nil, err
 	}
 	r := &Repository{dir: dir, common: dir}
-	if text, err := readfile.All(filepath.Join(dir, "commondir")); err == nil {
+	if text, err := readFile(filepath.Join(dir, "commondir"), readfile.Limit); err == nil {
 		r.common = relative(dir, strings.TrimSpace(string(text)))
 	}
 	if err := r.readable(); err != nil {
@@ -112,7 +112,7 @@ func isNotDir(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
 
 // follow reads a .git file, which names the directory.
 func follow(file string) (string, error) {
-	text, err := readfile.All(file)
+	text, err := readFile(file, readfile.Limit)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +157,7 @@ func unless(err error) error {
 
 // readable refuses repositories whose objects or references are kept in another way.
 func (r *Repository) readable() error {
-	config, err := readfile.All(filepath.Join(r.common, "config"))
+	config, err := readFile(filepath.Join(r.common, "config"), readfile.Limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (r *Repository) Pack(ctx context.Context, q Request) (pack io.ReadCloser, s
 
 // grafts returns the commits whose parents the repository does not have itself.
 func (r *Repository) grafts() (map[plumbing.Hash]bool, error) {
-	text, err := readfile.Upto(filepath.Join(r.common, "shallow"), 64*readfile.Limit)
+	text, err := readFile(filepath.Join(r.common, "shallow"), 64*readfile.Limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

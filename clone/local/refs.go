@@ -194,7 +194,7 @@ func (r *Repository) readRef(name string) (ref Ref, ok bool, err error) {
 		}
 		return ref, false, err
 	}
-	content, err := readfile.All(file)
+	content, err := readFile(file, readfile.Limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ref, false, nil // packed meanwhile
 	}

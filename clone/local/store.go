@@ -3,6 +3,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func (s *store) borrow(dir string, depth int) error {
 		return nil
 	}
 	s.dirs = append(s.dirs, dir)
-	alternates, err := readfile.All(filepath.Join(dir, "info/alternates"))
+	alternates, err := readFile(filepath.Join(dir, "info/alternates"), readfile.Limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -179,4 +180,18 @@ func openFile(name string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// readFile reads a file with [openFile], up to a limit in bytes.
+func readFile(name string, limit int64) ([]byte, error) {
+	f, err := openFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", limit)}
+	}
+	return text, err
 }

@@ -294,7 +294,8 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	if err := g.setAccess(&o.Access); err != nil {
 		return o, err
 	}
-	return o, g.setRemote(e, &o.Remote)
+	err := g.setRemote(e, &o.Remote)
+	return o, err
 }
 
 // checkPlaces refuses an invalid URL or directory, before anything is tried.

@@ -340,7 +340,7 @@ func (r *registerFlags) checkCredentials(c *cli.Context) error {
 // checkReplaced refuses $(NAME) in what is sent: every Pod would have that name or address.
 func (r *registerFlags) checkReplaced(c *cli.Context) error {
 	for _, flag := range []string{"service", "id", "address", "health", "tag", "meta", "field", "json", "header", "url", "check-url", "heartbeat-url", "deregister-url"} {
-		for _, value := range append(c.StringSlice(flag), c.String(flag)) {
+		for _, value := range slices.Concat(c.StringSlice(flag), []string{c.String(flag)}) {
 			if strings.Contains(value, "@") { // a password may have any characters
 				continue
 			}

@@ -140,7 +140,13 @@ func Lstat(dir Dir, name string) (s unix.Stat_t, err error) {
 // Access returns an error unless this process, with its effective user and capabilities, may do to the file called name
 // what how says: of [unix.R_OK], [unix.W_OK] and [unix.X_OK], all that are set. It follows a link of that name.
 func Access(dir Dir, name string, how uint32) error {
-	return do(dir, func(fd int) error { return unix.Faccessat(fd, name, how, unix.AT_EACCESS) })
+	return do(dir, func(fd int) error {
+		err := unix.Faccessat2(fd, name, how, unix.AT_EACCESS)
+		if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or with an old seccomp profile
+			err = unix.Faccessat(fd, name, how, 0) // of the real user, who is nearly always the effective one
+		}
+		return err
+	})
 }
 
 // IsDir returns whether s describes a directory.

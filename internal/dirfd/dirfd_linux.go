@@ -64,6 +64,9 @@ func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
 		}
 		for rest := buf[:n]; len(rest) > 0; {
 			size := int(binary.NativeEndian.Uint16(rest[direntSize:]))
+			if size <= direntName || size > len(rest) {
+				return unix.EIO
+			}
 			name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
 			if s := string(name); s != "." && s != ".." {
 				each(s, rest[direntType])

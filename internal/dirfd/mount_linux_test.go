@@ -70,7 +70,7 @@ func TestMountPoints(t *testing.T) {
 	}
 }
 
-// The mount is the one that the kernel names elsewhere, too.
+// Inspect returns the mount ID that /proc/self/fdinfo shows.
 func TestMountID(t *testing.T) {
 	dir := tempDir(t)
 	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", dir.Fd()))
@@ -88,7 +88,7 @@ func TestInspectWithoutStatx(t *testing.T) {
 	dir := tempDir(t)
 	for _, errno := range []unix.Errno{unix.ENOSYS, unix.EPERM} {
 		var i Info
-		err := servers.Without(unix.SYS_STATX, errno, func() (err error) {
+		err := servers.Without(t, unix.SYS_STATX, errno, func() (err error) {
 			i, err = Inspect(dir, "a")
 			return err
 		})
@@ -96,7 +96,7 @@ func TestInspectWithoutStatx(t *testing.T) {
 			t.Errorf("%v: %+v, %v", errno, i, err)
 		}
 	}
-	if err := servers.Without(unix.SYS_STATX, unix.EIO, func() error { _, err := Inspect(dir, "a"); return err }); err != unix.EIO {
+	if err := servers.Without(t, unix.SYS_STATX, unix.EIO, func() error { _, err := Inspect(dir, "a"); return err }); err != unix.EIO {
 		t.Errorf("%v, want the error of the disk", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestReserve(t *testing.T) {
 	for errno, want := range map[unix.Errno]error{
 		unix.ENOSPC: unix.ENOSPC, unix.EDQUOT: unix.EDQUOT, unix.EFBIG: unix.EFBIG, unix.EOPNOTSUPP: nil, unix.ENOSYS: nil,
 	} {
-		if err := servers.Without(unix.SYS_FALLOCATE, errno, func() error { return Reserve(f, 1) }); err != want {
+		if err := servers.Without(t, unix.SYS_FALLOCATE, errno, func() error { return Reserve(f, 1) }); err != want {
 			t.Errorf("%v: %v, want %v", errno, err, want)
 		}
 	}

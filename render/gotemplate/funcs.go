@@ -214,8 +214,8 @@ func slowness(name string) int64 {
 }
 
 // limited returns a function of f's type, with an error, that is not called if check refuses its arguments, and whose
-// result is counted if it is text. If the cost in steps is not 0, the function fails when the context ends; a call that
-// has begun continues in the background.
+// result is counted if it is text or a list. If the cost in steps is not 0, the function fails when the context ends; a
+// call that has begun continues in the background.
 func (w *worker) limited(f any, cost int64, check func(args []reflect.Value) error) any {
 	v := reflect.ValueOf(f)
 	t := v.Type()
@@ -236,8 +236,12 @@ func (w *worker) limited(f any, cost int64, check func(args []reflect.Value) err
 		case err == nil:
 			value, err = call()
 		}
-		if err == nil && out[0].Kind() == reflect.String {
+		switch {
+		case err != nil:
+		case out[0].Kind() == reflect.String:
 			err = w.grow(value.Len())
+		case out[0] == reflect.TypeFor[[]any]():
+			err = w.madeList(value.Len())
 		}
 		if err != nil {
 			return []reflect.Value{reflect.Zero(out[0]), reflect.ValueOf(&err).Elem()}
@@ -247,8 +251,12 @@ func (w *worker) limited(f any, cost int64, check func(args []reflect.Value) err
 }
 
 func (w *worker) measureArguments(args []reflect.Value) error {
-	_, err := w.measure(interfaces(args)...)
-	return err
+	for _, arg := range args {
+		if _, err := w.measure(arg.Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func interfaces(values []reflect.Value) []any {

@@ -47,8 +47,8 @@ func (f fn) bind(c *call, first int) []any {
 	return bound
 }
 
-// bind returns the arguments of c, of which those after the first ones are for the parameters, with a value instead of
-// absent ones. It returns also the names of the arguments that have no parameter.
+// bind returns the first arguments of c as they are, and the others in the order of the parameters, with instead for
+// absent ones. It also returns the names of the arguments that match no parameter.
 func (c *call) bind(name string, first int, params []string, rest bool, instead any) (bound []any, unknown []string) {
 	given, n := len(c.args)-first, len(params)
 	failIf(given > n && !rest, "%s takes at most %d arguments, got %d", name, n, given)

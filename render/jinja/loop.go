@@ -3,6 +3,7 @@ package jinja
 import (
 	"cmp"
 	"fmt"
+	"strings"
 )
 
 // loop is the value of the name loop inside a loop.
@@ -171,15 +172,18 @@ func (m *macro) bind(c *call, g *frame) {
 		g.vars = append(g.vars, binding{p, bound[i]})
 	}
 	kwargs, caller := newDict(), unset
+	var unknown []string
 	for _, n := range more {
 		switch {
 		case n == "caller" && m.uses[n]:
 			caller = c.named[n]
-		default:
-			failIf(!m.uses["kwargs"], "%s takes no argument %s", name, n)
+		case m.uses["kwargs"]:
 			check(kwargs.set(n, c.named[n]))
+		default:
+			unknown = append(unknown, n)
 		}
 	}
+	failIf(len(unknown) > 0, "%s takes no argument %s", name, strings.Join(unknown, " or "))
 	for n, v := range map[string]any{"caller": caller, "kwargs": kwargs, "varargs": tuple(bound[len(m.params):]...)} {
 		if m.uses[n] {
 			g.set(n, v)

@@ -183,7 +183,10 @@ func multiply(c *call) any {
 	times, ok := whole(b)
 	times = max(times, 0)
 	if s, isText := asString(a); isText && ok {
-		if times > c.e.o.Bytes/int64(max(1, len(s))) {
+		if s == "" {
+			return s
+		}
+		if times > c.e.o.Bytes/int64(len(s)) {
 			c.grow(-1)
 		}
 		c.grow(int64(len(s)) * times)

@@ -480,7 +480,7 @@ func (r *reader) expressionKinds() map[string]func(node) expr {
 	}
 }
 
-// literal reads a list or a mapping, of whose items some may be missing.
+// literal reads a list or a mapping; items may be missing.
 func (r *reader) literal(n node, name string, do operator, items []node) expr {
 	o := newOperation(r.at(n), name, do)
 	for _, item := range items {

@@ -89,7 +89,7 @@ func (a *area) write(content []byte, attr Attr) (string, error) {
 	return name, bare(errors.Join(err, f.Close()))
 }
 
-// place puts one file in place, whose content is on the disk then.
+// place writes and syncs the content of one file, and then puts the file in place.
 func (a *area) place(content []byte, attr Attr, dir *os.File, name string) error {
 	staged, err := a.write(content, attr)
 	if err == nil {
@@ -170,12 +170,13 @@ func (a *area) syncFile(name string) error {
 	return bare(err)
 }
 
-// remove removes the area, and its lock last: an area without a lock is empty. Files that open has not opened are nil,
-// and what is tried with them fails.
+// remove removes the area, and its lock last: an area without a lock is empty. The lock is closed before the directory
+// is removed, because NFS keeps open files there. Files that open has not opened are nil, and what is tried with them
+// fails.
 func (a *area) remove() {
 	empty(a.dir)
-	dirfd.RemoveDir(a.parent, a.name)
 	dirfd.Unlock(a.lock)
+	dirfd.RemoveDir(a.parent, a.name)
 	a.dir.Close()
 	a.parent.Close()
 }

@@ -102,6 +102,9 @@ func (c *commit) close() {
 	if c.version != "" && c.root != nil {
 		c.root.Close()
 	}
+	if c.top != nil && c.top != c.home && c.top != c.old {
+		c.top.Close()
+	}
 }
 
 // settle makes the directory if it is missing, and its parents.
@@ -123,7 +126,10 @@ func (c *commit) settle() error {
 		}
 	}
 	top, err := c.home.OpenRoot(missing)
-	c.top, c.root, c.old = top, top, top // which Close closes
+	c.top, c.root = top, top
+	if c.link == "" {
+		c.old = top // Close closes it
+	}
 	return err
 }
 

@@ -43,7 +43,10 @@ func (c *commit) openOne(ch *change) error {
 		return err
 	}
 	c.overwrites = append(c.overwrites, &overwrite{ch, f}) // for close
-	old, _ := dirfd.Inspect(f, "")
+	old, err := dirfd.Inspect(f, "")
+	if err != nil {
+		return err
+	}
 	if old.Kind() != unix.S_IFREG {
 		return errors.New("it exists and is not a regular file")
 	}

@@ -12,7 +12,7 @@ import (
 	"initbox/test/servers"
 )
 
-// Where a file cannot have another name, a new version has a copy of it.
+// Where hard links are impossible, a new version contains copies.
 func TestVersionWithoutHardLinks(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "conf")
@@ -20,7 +20,7 @@ func TestVersionWithoutHardLinks(t *testing.T) {
 	if err := os.Chmod(filepath.Join(link, "sub/b"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := servers.Without(unix.SYS_LINKAT, unix.EPERM, func() error {
+	err := servers.Without(t, unix.SYS_LINKAT, unix.EPERM, func() error {
 		s, err := OpenVersion(link, Options{})
 		if err != nil {
 			return err
@@ -46,16 +46,16 @@ func TestVersionWithoutHardLinks(t *testing.T) {
 	}
 }
 
-// A disk that fails when a directory is looked at is reported.
+// An error of the disk while a directory is inspected is reported.
 func TestLookFails(t *testing.T) {
 	dir := t.TempDir()
-	err := servers.Without(unix.SYS_STATX, unix.EIO, func() error { _, err := Open(dir, Options{}); return err })
+	err := servers.Without(t, unix.SYS_STATX, unix.EIO, func() error { _, err := Open(dir, Options{}); return err })
 	if !errors.Is(err, unix.EIO) {
 		t.Error(err)
 	}
 }
 
-// What cannot be kept in a new version leaves the old one, with and without hard links.
+// If a file cannot be kept in a new version, the old version stays, with and without hard links.
 func TestKeepFails(t *testing.T) {
 	for _, number := range []uint32{unix.SYS_LINKAT, unix.SYS_REBOOT} { // which is not called
 		dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestKeepFails(t *testing.T) {
 		if err := os.Remove(filepath.Join(link, "b")); err != nil {
 			t.Fatal(err)
 		}
-		err = servers.Without(number, unix.EPERM, func() error { _, err := s.Commit(); return err })
+		err = servers.Without(t, number, unix.EPERM, func() error { _, err := s.Commit(); return err })
 		if err == nil || !strings.Contains(err.Error(), "another process has removed it") {
 			t.Errorf("error %v", err)
 		}

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("STAGE_DIR"); dir != "" {
 		stageChild(dir, os.Getenv("STAGE_HOW"))
 	}
-	os.Exit(servers.MainInMemory(m))
+	os.Exit(servers.Main(m))
 }
 
 // The two generations of files with which writers replace each other: each has 200 files, of which 20 are not in the
@@ -106,7 +106,7 @@ func (w writer) end(t *testing.T) (killed bool) {
 func TestStageKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
-	dir := filepath.Join(t.TempDir(), "x/conf")
+	dir := filepath.Join(servers.MemoryDir(t), "x/conf")
 	check := func() error {
 		for i := range filesEach + only {
 			content, err := os.ReadFile(filepath.Join(dir, nameOf(i)))
@@ -132,7 +132,7 @@ func TestKilledWhileTheDirectoryIsMissing(t *testing.T) {
 	for _, how := range []string{"stage", "version"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			top := t.TempDir()
+			top := servers.MemoryDir(t)
 			dir := filepath.Join(top, "x/y/conf")
 			whole := max(run(t, dir, how+"0", nil), run(t, dir, how+"1", nil))
 			want := withoutIDs(tree(t, top))
@@ -157,7 +157,7 @@ func TestKilledWhileTheDirectoryIsMissing(t *testing.T) {
 func TestVersionKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	servers.Slow(t)
-	dir := filepath.Join(t.TempDir(), "x/conf")
+	dir := filepath.Join(servers.MemoryDir(t), "x/conf")
 	check := func() error {
 		root, err := os.OpenRoot(dir)
 		if err != nil {

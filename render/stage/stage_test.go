@@ -1,13 +1,11 @@
 package stage
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -19,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/test/servers"
 )
 
 var plain = Attr{0o644, -1, -1}
@@ -630,26 +629,9 @@ func BenchmarkStage(b *testing.B) {
 // stranger is the ID of a user that only root can make the owner of a file.
 const stranger = 12345678
 
-// ranAsUser runs the test in a process of a user who is not root, if this process is root's, and returns whether it
-// did.
-func ranAsUser(t *testing.T) bool {
-	t.Helper()
-	if os.Getuid() != 0 {
-		return false
-	}
-	const nobody = 65534
-	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run=^"+t.Name()+"$")
-	cmd.Env = append(os.Environ(), "TMPDIR=/tmp")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-		t.Errorf("as user %d: %v\n%s", nobody, err, out)
-	}
-	return true
-}
-
-// What cannot be given to its owner is not put in place.
+// A file whose owner cannot be set is not put in place.
 func TestOwnerIsRefused(t *testing.T) {
-	if ranAsUser(t) {
+	if servers.RanAsUser(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -690,7 +672,7 @@ func TestGroupIsOurs(t *testing.T) {
 // In a directory that cannot be written to, files are written in place, or not at all; in one below it they are
 // replaced.
 func TestUnwritableDirectory(t *testing.T) {
-	if ranAsUser(t) {
+	if servers.RanAsUser(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -717,9 +699,9 @@ func TestUnwritableDirectory(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
-// A directory that cannot be read is an error that says so.
+// The error for a directory that cannot be read says so.
 func TestUnreadableDirectory(t *testing.T) {
-	if ranAsUser(t) {
+	if servers.RanAsUser(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -735,7 +717,7 @@ func TestUnreadableDirectory(t *testing.T) {
 	}
 }
 
-// A disk that fails while a file is compared is reported.
+// An error of the disk while a file is compared is reported.
 func TestCompareFails(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, Options{}, "sub/f")
@@ -751,9 +733,9 @@ func TestCompareFails(t *testing.T) {
 	}
 }
 
-// What cannot be compared is replaced.
+// A file that cannot be read, and so not compared, is replaced.
 func TestUnreadableFile(t *testing.T) {
-	if ranAsUser(t) {
+	if servers.RanAsUser(t) {
 		return
 	}
 	secret := Attr{0o200, -1, -1}
@@ -769,9 +751,9 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
-// If one file cannot be written in place, those before it have their modes again.
+// If a file cannot be written in place, those before it get their old modes back.
 func TestModeInPlaceIsRestored(t *testing.T) {
-	if ranAsUser(t) {
+	if servers.RanAsUser(t) {
 		return
 	}
 	dir := t.TempDir()
@@ -795,7 +777,7 @@ func TestModeInPlaceIsRestored(t *testing.T) {
 	same(t, before, tree(t, dir))
 }
 
-// A disk that fails while a file is written in place is reported.
+// An error of the disk while a file is written in place is reported.
 func TestWriteInPlaceFails(t *testing.T) {
 	s := openStage(t, t.TempDir(), Options{})
 	f, err := os.Open(os.DevNull) // for reading
@@ -817,9 +799,9 @@ func TestWriteInPlaceFails(t *testing.T) {
 	}
 }
 
-// A directory that is removed before its files are there is made again, or the reason given why not.
+// A directory that is removed before its files are put in place is made again; if that fails, the error says why.
 func TestDirectoryIsRemoved(t *testing.T) {
-	if ranAsUser(t) {
+	if servers.RanAsUser(t) {
 		return
 	}
 	for _, mode := range []fs.FileMode{0o755, 0o555} {
@@ -904,7 +886,7 @@ func TestSyncOfMissingFile(t *testing.T) {
 	}
 }
 
-// What another process has removed is reported as missing, and made again where that is possible.
+// An area or a directory that another process has removed is reported as missing.
 func TestAreaIsRemoved(t *testing.T) {
 	s := openStage(t, t.TempDir(), Options{})
 	home, err := openDir(s.home, ".")
@@ -975,7 +957,7 @@ func TestDirectoryIsMadeMeanwhile(t *testing.T) {
 	}
 }
 
-// A content that is gone before it is put in place is an error, whichever file it is for.
+// A staged file that is gone before it is put in place is an error, for a new and for a changed file.
 func TestStagedFileIsGone(t *testing.T) {
 	for _, kind := range []Kind{Created, Changed} {
 		s := openStage(t, t.TempDir(), Options{})

@@ -16,6 +16,7 @@
 package servers
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -123,14 +124,47 @@ func Main(m *testing.M) int {
 }
 
 // MainInMemory is [Main] with temporary files in memory where possible, for tests that would otherwise wait for the
-// disk.
+// disk. $TMPDIR wins.
 func MainInMemory(m *testing.M) int {
+	if os.Getenv("TMPDIR") != "" {
+		return Main(m)
+	}
 	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
 		defer os.RemoveAll(dir)
 		os.Chmod(dir, 0o755) // as /tmp: tests run programs as other users
 		os.Setenv("TMPDIR", dir)
 	}
 	return Main(m)
+}
+
+// MemoryDir returns a temporary directory in memory where possible, for tests whose processes are killed: what they
+// leave is the same there, and a disk would have to write it all each time. $TMPDIR wins.
+func MemoryDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "initbox")
+	if err != nil || os.Getenv("TMPDIR") != "" {
+		os.Remove(dir)
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// RanAsUser runs the test in a process of a user who is not root, if this process is root's, and returns whether it
+// did.
+func RanAsUser(t *testing.T) bool {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return false
+	}
+	const nobody = 65534
+	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), "TMPDIR=/tmp")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
+		t.Errorf("as user %d: %v\n%s", nobody, err, out)
+	}
+	return true
 }
 
 // FreeAddr returns a loopback address that is reserved for the test until it ends: nothing listens on its port, over

@@ -28,6 +28,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"initbox/test/servers"
 )
 
 // Moments yields fractions in [0, 1): n of them, evenly spread and always the same, or, while make soak runs, random
@@ -61,6 +63,7 @@ func Moments(t testing.TB, n int) iter.Seq[float64] {
 func Child(env ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = servers.DieWithParent()
 	return cmd
 }
 

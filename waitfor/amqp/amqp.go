@@ -57,7 +57,8 @@ func parse(t *target.Target) (target.Check, error) {
 			return nil, fmt.Errorf("queue, exchange: a name has at most %d bytes", maxShort)
 		}
 	}
-	return c, c.parameters()
+	err = c.parameters()
+	return c, err
 }
 
 // parameters reads the parameters of RabbitMQ's URLs that say how to connect

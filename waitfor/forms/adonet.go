@@ -251,10 +251,13 @@ func mysqlURL(values map[string]string) (string, error) {
 			query.Set(p.name, value)
 		}
 	}
-	if mode := query.Get("ssl-mode"); strings.EqualFold(mode, "none") {
+	switch strings.ToLower(query.Get("ssl-mode")) {
+	case "none":
 		query.Set("ssl-mode", "disabled")
-	} else if mode != "" {
-		query.Set("ssl-mode", npgsqlWords(mode))
+	case "verifyca":
+		query.Set("ssl-mode", "verify-ca")
+	case "verifyfull":
+		query.Set("ssl-mode", "verify-full")
 	}
 	return urlOf(u, query, adoValue(values, adoUsers), adoValue(values, "password pwd"), "database", adoValue(values, "database initialcatalog")), nil
 }

@@ -65,7 +65,8 @@ func parse(t *target.Target) (target.Check, error) {
 	}
 	c.role = cmp.Or(role, c.role)
 	if t.Scheme == "mongodb+srv" {
-		return c, c.parseSeeds()
+		err = c.parseSeeds()
+		return c, err
 	}
 	return c, nil
 }

@@ -68,7 +68,8 @@ func NewServer(t *target.Target) (Server, error) {
 	if s.Encrypted {
 		port = cmp.Or(t.Kind.TLSPort, port)
 	}
-	return s, s.AddHosts(port)
+	err := s.AddHosts(port)
+	return s, err
 }
 
 // Unaddressed returns the server of a target without its addresses.
