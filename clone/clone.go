@@ -13,8 +13,9 @@
 // the packages below together: remote talks to the server, pack reads what it sends, worktree writes the files while it
 // arrives, gitdir writes .git, and publish puts all of it in place.
 //
-// In this file, once is an attempt, in order: lock Dir; is it right already (upToDate, which asks publish/target.go)?
-// What does Ref mean on the server (revision.go)? Make the tree beside Dir (checkout.go), and replace Dir by it.
+// In clone.go, once makes one attempt: it locks Dir, finds out whether Dir is right already (upToDate, with
+// publish/target.go), resolves Ref on the server (revision.go), makes the tree beside Dir (checkout.go), and replaces
+// Dir with it.
 package clone
 
 import (

@@ -86,7 +86,7 @@ func TestModes(t *testing.T) {
 	dir := tree(t, map[string]string{
 		"plain": "x", "script.tmpl": "x", "private": "x", "private.x.tmpl": "x", "secret.sh.tmpl": "{{ .Values.password }}", "named.tmpl": "{{ .Values.password }}",
 	})
-	for name, mode := range map[string]fs.FileMode{"script.tmpl": 0o755, "private": 0o600, "private.x.tmpl": 0o600, "secret.sh.tmpl": 0o755} {
+	for name, mode := range map[string]fs.FileMode{"plain": 0o644, "script.tmpl": 0o755, "private": 0o600, "private.x.tmpl": 0o600, "secret.sh.tmpl": 0o755} {
 		if err := os.Chmod(filepath.Join(dir, name), mode); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestStdinIsReadOnce has a template that is read again, because it needs the file that a variable names.
+// TestStdinIsReadOnce renders a template twice, because it needs the file that a variable names.
 func TestStdinIsReadOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("hunter22\n"), 0o644); err != nil {

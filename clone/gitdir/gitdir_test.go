@@ -448,7 +448,7 @@ func TestNothingElse(t *testing.T) {
 // TestCreate pins the access of files and directories for content that Write does not write.
 func TestCreate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
-	if err := os.Mkdir(dir, 0o750); err != nil {
+	if err := errors.Join(os.Mkdir(dir, 0o750), os.Chmod(dir, 0o750)); err != nil {
 		t.Fatal(err)
 	}
 	if err := gitdir.Directory(dir, "modules/a", nobody); err != nil {

@@ -91,7 +91,7 @@ func TestHostileModules(t *testing.T) {
 	}
 }
 
-// TestModuleLimits has the longest names and the longest file, and longer ones.
+// TestModuleLimits pins the limits of names and of the file.
 func TestModuleLimits(t *testing.T) {
 	longest := strings.Repeat("a/", 511) + "ab"
 	for name, ok := range map[string]bool{longest: true, longest + "c": false, strings.Repeat("a", 255): true, strings.Repeat("a", 256): false} {

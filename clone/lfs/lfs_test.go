@@ -485,7 +485,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestDirectoryFails pins the errors for a directory that has no objects, and at the end of the time.
+// TestDirectoryFails pins the errors for a directory that has no objects, and after the context is canceled.
 func TestDirectoryFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -503,7 +503,7 @@ func TestDirectoryFails(t *testing.T) {
 	}
 }
 
-// TestEmptyFails pins that an empty object is placed or an error, and that no other object is taken for it.
+// TestEmptyFails pins that an empty object is placed or reported as an error, and that no other object counts as empty.
 func TestEmptyFails(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left")

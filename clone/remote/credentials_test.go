@@ -83,7 +83,7 @@ func TestAuthorize(t *testing.T) {
 				t.Errorf("%q, want %q", got, tt.authorization)
 			}
 			if tt.secret != "" && !slices.Contains(secrets, tt.secret) {
-				t.Errorf("secret are %q, want %q among them", secrets, tt.secret)
+				t.Errorf("secrets are %q, want %q among them", secrets, tt.secret)
 			}
 			if req.URL.User != nil {
 				t.Error("the URL still has the user")
@@ -98,11 +98,11 @@ func TestAuthorize(t *testing.T) {
 		t.Errorf("another host: Cookie %q, %v", req.Header["Cookie"], err)
 	}
 	absent := filepath.Join(t.TempDir(), "absent")
-	for _, h := range []HTTP{{Netrc: absent}, {CookieFile: absent}, {Who: httpclient.Credentials{TokenFile: absent}}, {AskpassURL: "http://example.org/?t=${file:" + absent + "}"}} {
+	for _, h := range []HTTP{{Netrc: absent}, {CookieFile: absent}, {Who: httpclient.Credentials{TokenFile: absent}}, {AskpassURL: "http://example.invalid/?t=${file:" + absent + "}"}} {
 		_, _, err = authorized(t, plain, Options{HTTP: h})
 		mustFail(t, err, failure.Missing, "no such file")
 	}
-	_, _, err = authorized(t, plain, Options{HTTP: HTTP{AskpassURL: "ftp://example.org/"}})
+	_, _, err = authorized(t, plain, Options{HTTP: HTTP{AskpassURL: "ftp://example.invalid/"}})
 	mustFail(t, err, failure.Local, "the askpass URL: ")
 }
 
@@ -224,7 +224,7 @@ func TestGitHubApp(t *testing.T) {
 	}
 }
 
-// TestRSAKey pins which keys are accepted beside those that GitHub makes.
+// TestRSAKey pins which keys are accepted besides those that GitHub makes.
 func TestRSAKey(t *testing.T) {
 	of := func(key any, err error) string {
 		if err != nil {

@@ -178,7 +178,6 @@ func readCertificate(file string, signer ssh.Signer) (ssh.Signer, error) {
 			return certified, nil
 		}
 	}
-	bad := failure.New(failure.Local, "SSH certificate %s: not a certificate of the key beside it", file)
-	bad.Hint = "remove it, or have the key signed again: ssh-keygen -s CA -I ID -n USER KEY.pub"
-	return nil, bad
+	return nil, failure.New(failure.Local, "SSH certificate %s: not a certificate of the key beside it", file).
+		WithHint("remove it, or have the key signed again: ssh-keygen -s CA -I ID -n USER KEY.pub")
 }

@@ -17,9 +17,7 @@ func refuse(format string, args ...any) error {
 
 // tooMuch returns a permanent error for a tree that exceeds a limit.
 func tooMuch(hint, format string, args ...any) error {
-	f := failure.New(failure.Unexpected, format, args...)
-	f.Hint = hint
-	return poll.Permanent(f)
+	return poll.Permanent(failure.New(failure.Unexpected, format, args...).WithHint(hint))
 }
 
 // printable returns a path in a form for messages.

@@ -31,7 +31,7 @@ var update = flag.Bool("update", false, "rewrite the golden parts of the scripts
 // TestMain makes the test binary initbox under each of its names, so that the scripts run it as users do: as a process.
 func TestMain(m *testing.M) {
 	main := func() {
-		if os.Getenv("WORK") != "" { // in a script: all of the last message must arrive, however busy the machine is
+		if os.Getenv("SCRIPT_TEST") != "" { // in a script: all of the last message must arrive, however busy the machine is
 			signalGrace, deadlineGrace, lastWord = 20*time.Second, 20*time.Second, 20*time.Second
 		}
 		os.Exit(Run("devel", os.Args, os.Stdin, os.Stdout, os.Stderr))
@@ -131,6 +131,7 @@ func setupScript(e *testscript.Env, shared *sharedDatabases) error {
 	e.Values[scriptKey{}] = &script{servers: map[string]*server{}, processes: map[string]*process{}, shared: shared}
 	e.Setenv("INITBOX_TERMINATION_LOG", filepath.Join(e.WorkDir, "termination-log"))
 	e.Setenv("INITBOX_TIMEOUT", "40s")
+	e.Setenv("SCRIPT_TEST", "1") // see TestMain
 	if e.Getenv("GORACE") == "" {
 		e.Setenv("GORACE", "atexit_sleep_ms=10") // instead of a second for each process
 	}
@@ -248,7 +249,7 @@ func cmdBegin(ts *testscript.TestScript, neg bool, args []string) {
 	p := &process{cmd: exec.Command(path, args[2:]...), exited: make(chan struct{})}
 	p.cmd.Args[0] = args[1]
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "WORK", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "PASSWORD", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "GOCOVERDIR", "GORACE"} {
+	for _, name := range []string{"PATH", "WORK", "SCRIPT_TEST", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "PASSWORD", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "GOCOVERDIR", "GORACE"} {
 		if value := ts.Getenv(name); value != "" {
 			p.cmd.Env = append(p.cmd.Env, name+"="+value)
 		}

@@ -68,13 +68,15 @@ func run(patterns []string, changed string, seed uint64, end time.Time) error {
 	defer os.RemoveAll(dir)
 	trial := trial{dir: dir, allowed: map[string][]time.Duration{}}
 	count := map[outcome]int{}
+	var failed error
 	for _, m := range mutants {
 		if time.Now().After(end) {
 			break
 		}
 		result, err := trial.of(m)
 		if err != nil {
-			return err
+			failed = errors.Join(failed, err)
+			continue
 		}
 		count[result]++
 		if result == survived {
@@ -84,6 +86,9 @@ func run(patterns []string, changed string, seed uint64, end time.Time) error {
 	tried := count[killed] + count[survived]
 	fmt.Printf("mutants: %d of %d killed, out of %d there are; %d more did not compile; seed %d\n",
 		count[killed], tried, len(mutants), count[broken], seed)
+	if failed != nil {
+		return failed
+	}
 	if tried == 0 && count[broken] > 0 {
 		return errors.New("no mutant compiles")
 	}
@@ -210,8 +215,7 @@ func (t trial) compile(pkg string, args ...string) ([]byte, error) {
 func (t trial) binary() string { return filepath.Join(t.dir, "mutant.test") }
 func (t trial) log() string    { return filepath.Join(t.dir, "mutant.log") }
 
-// rejected reports whether the compiler rejected what a mutant means: its types, but not its syntax, since every mutant
-// is meant to be valid Go.
+// rejected reports whether the compiler rejected the types of a mutant. A syntax error is a fault of this program.
 func rejected(out []byte) bool {
 	return bytes.Contains(out, []byte(changedFile+":")) && !bytes.Contains(out, []byte("syntax error"))
 }
@@ -226,8 +230,13 @@ func (t trial) test(m mutant, args []string, allowed time.Duration) (outcome, er
 	defer log.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), allowed)
 	defer cancel()
+	temporary, err := os.MkdirTemp(t.dir, "tmp") // removed with what a test leaves that is killed
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(temporary)
 	cmd := exec.CommandContext(ctx, t.binary(), args...)
-	cmd.Dir = filepath.Dir(m.path)
+	cmd.Dir, cmd.Env = filepath.Dir(m.path), append(os.Environ(), "TMPDIR="+temporary)
 	cmd.Stdout, cmd.Stderr = log, log
 	err = cmd.Run()
 	if err == nil {

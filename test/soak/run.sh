@@ -78,6 +78,7 @@ kills() {
 				go test -count=1 -timeout 30m -vet=off -run Killed "$directory" </dev/null || bad=$((bad + 1))
 			runs=$((runs + 1))
 		done <"$work/directories"
+		[ "$bad" -lt "$runs" ] || break # every run has failed
 	done
 	say "kills: $runs runs of $(wc -l <"$work/directories") packages, $bad of them failed"
 	[ "$bad" = 0 ]
@@ -95,6 +96,7 @@ races() {
 			CGO_ENABLED=1 go test -race -count=1 -timeout 30m -vet=off -shuffle "$((seed + round))" "$package" </dev/null || bad=$((bad + 1))
 			runs=$((runs + 1))
 		done <"$work/packages"
+		[ "$bad" -lt "$runs" ] || break # every run has failed
 	done
 	say "races: $runs runs of $(wc -l <"$work/packages") packages, $bad of them failed"
 	[ "$bad" = 0 ]

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 
 	"initbox/waitfor/file"
 	"initbox/waitfor/target"
@@ -13,8 +12,13 @@ import (
 
 // The setting contains waits for a text in a file.
 func Example() {
-	name := filepath.Join(os.TempDir(), "initbox-example-"+strconv.Itoa(os.Getpid()))
-	defer os.Remove(name)
+	dir, err := os.MkdirTemp("", "initbox")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, "status")
 	check, err := target.Kinds{&file.Kind}.Parse("file://"+name+"#contains=done", target.Options{})
 	if err != nil {
 		fmt.Println(err)

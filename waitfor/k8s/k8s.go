@@ -101,7 +101,7 @@ type expectations struct {
 }
 
 func parse(t *target.Target) (target.Check, error) {
-	q, err := queryOf(t)
+	q, err := objectsOf(t)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
 
 const wantTarget = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
 
-// queryOf reads the target. Its errors do not quote text that may be anything.
-func queryOf(t *target.Target) (q Objects, err error) {
+// objectsOf reads which objects a target names. Its errors do not quote text that may be anything.
+func objectsOf(t *target.Target) (q Objects, err error) {
 	if t.URL.Opaque == "" {
 		return q, errors.New(wantTarget + ", without // after the colon")
 	}
@@ -195,7 +195,7 @@ func (q *Objects) set(part string) error {
 
 // show returns the target as written, without its settings, or nothing of an invalid one.
 func show(t *target.Target) string {
-	q, err := queryOf(t)
+	q, err := objectsOf(t)
 	if err != nil {
 		return "k8s:…"
 	}

@@ -57,12 +57,6 @@ func (k nkey) jwt(t testing.TB, kind string, subject nkey) string {
 	return signed + "." + url.EncodeToString(ed25519.Sign(k.key, []byte(signed)))
 }
 
-func fileWith(t testing.TB, text string) string {
-	t.Helper()
-	file := kindtest.File(t, text)
-	return file
-}
-
 func TestServer(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNats(t, servers.NatsOptions{Config: `jetstream { store_dir: "{{.Dir}}/js" }`})
@@ -120,7 +114,7 @@ func TestLogin(t *testing.T) {
 		{user: app, password: hUnter2app}, {nkey: %s},
 		{user: narrow, password: hUnter2narrow, permissions: {publish: "a", subscribe: "b"}}]}`, key.public)})
 	at := "nats://" + n.Addr
-	password, seed := fileWith(t, "hUnter2app\n"), fileWith(t, key.seed+"\n")
+	password, seed := kindtest.File(t, "hUnter2app\n"), kindtest.File(t, key.seed+"\n")
 	kindtest.Ready(t, kinds, at) // the server is up and requires a login
 	kindtest.Ready(t, kinds, "nats://app:hUnter2app@"+n.Addr)
 	kindtest.Ready(t, kinds, at+"#user=app&password-file="+password)
@@ -129,8 +123,8 @@ func TestLogin(t *testing.T) {
 	kindtest.Ready(t, kinds, at, "NATS_NKEY", seed)
 	kindtest.NotReady(t, kinds, "nats://app:hUnter2wrong@"+n.Addr, failure.Authentication, "Authorization Violation")
 	kindtest.NotReady(t, kinds, "nats://hUnter2token@"+n.Addr, failure.Authentication, "Authorization Violation")
-	kindtest.NotReady(t, kinds, at+"#nkey-file="+fileWith(t, newNKey(t, 'U').seed), failure.Authentication, "Authorization Violation")
-	kindtest.NotReady(t, kinds, at+"#nkey-file="+fileWith(t, newNKey(t, 'A').seed), failure.Authentication, "its seed is not a user's")
+	kindtest.NotReady(t, kinds, at+"#nkey-file="+kindtest.File(t, newNKey(t, 'U').seed), failure.Authentication, "Authorization Violation")
+	kindtest.NotReady(t, kinds, at+"#nkey-file="+kindtest.File(t, newNKey(t, 'A').seed), failure.Authentication, "its seed is not a user's")
 	kindtest.NotReady(t, kinds, at+"#nkey-file="+password, failure.Authentication, "it does not contain a seed")
 	kindtest.NotReady(t, kinds, at+"#jetstream", failure.Authentication, "Authorization Violation")
 	kindtest.NotReady(t, kinds, "nats://app:hUnter2app@"+n.Addr+"#jetstream", failure.Unexpected, "JetStream does not answer: no responders")
@@ -141,7 +135,7 @@ func TestToken(t *testing.T) {
 	t.Parallel()
 	n := servers.StartNats(t, servers.NatsOptions{Config: "authorization { token: hUnter2token }"})
 	at := "nats://" + n.Addr
-	file := fileWith(t, "hUnter2token\n")
+	file := kindtest.File(t, "hUnter2token\n")
 	kindtest.Ready(t, kinds, "nats://hUnter2token@"+n.Addr)
 	kindtest.Ready(t, kinds, "nats://${file:"+file+"}@"+n.Addr)
 	kindtest.Ready(t, kinds, at+"#token-file="+file)
@@ -159,9 +153,9 @@ func TestCreds(t *testing.T) {
 		return "-----BEGIN NATS USER JWT-----\n" + account.jwt(t, "user", user) + "\n------END NATS USER JWT------\n\n" +
 			"************************* IMPORTANT *************************\n\n-----BEGIN USER NKEY SEED-----\n" + seed.seed + "\n------END USER NKEY SEED------\n"
 	}
-	kindtest.Ready(t, kinds, "nats://"+n.Addr+"#creds-file="+fileWith(t, creds(user)))
-	kindtest.Ready(t, kinds, "nats://"+n.Addr, "NATS_CREDS", fileWith(t, creds(user)))
-	kindtest.NotReady(t, kinds, "nats://"+n.Addr+"#creds-file="+fileWith(t, creds(newNKey(t, 'U'))), failure.Authentication, "Authorization Violation")
+	kindtest.Ready(t, kinds, "nats://"+n.Addr+"#creds-file="+kindtest.File(t, creds(user)))
+	kindtest.Ready(t, kinds, "nats://"+n.Addr, "NATS_CREDS", kindtest.File(t, creds(user)))
+	kindtest.NotReady(t, kinds, "nats://"+n.Addr+"#creds-file="+kindtest.File(t, creds(newNKey(t, 'U'))), failure.Authentication, "Authorization Violation")
 }
 
 func TestTLS(t *testing.T) {

@@ -179,8 +179,8 @@ func (p *session) ping() error {
 	return err
 }
 
-// session checks target_session_attrs against the parameters that the server reported at login, or, if it is older than
-// 14 or behind a pooler, against the answer to a query.
+// checkSessionAttrs checks target_session_attrs against the parameters that the server reported at login, or, if it is
+// older than 14 or behind a pooler, against the answer to a query.
 func (p *session) checkSessionAttrs() error {
 	want := p.options.session
 	if want == "any" {

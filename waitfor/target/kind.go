@@ -28,7 +28,7 @@ type Kind struct {
 	Name    bool   // a name follows the colon, and may contain any character
 	File    bool   // the path is that of a file, and shown whole
 	Filters bool   // settings may contain an @, as in a JSONPath filter
-	Secure  string // the scheme, if any, that means the setting tls
+	Secure  string // the scheme that means the setting tls, for kinds with one such scheme
 	Socket  string // the scheme, if any, whose host is the percent-encoded path of a socket
 
 	// Parse returns the check that waits for t. Its errors do not quote anything that may be a password; the caller

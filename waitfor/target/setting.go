@@ -103,13 +103,13 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// OneOf returns the value of the setting, which must be one of words, or "" without the setting.
-func (s Settings) OneOf(name string, words ...string) (string, error) {
+// OneOf returns the value of the setting, which must be one of those allowed, or "" without the setting.
+func (s Settings) OneOf(name string, allowed ...string) (string, error) {
 	value := s.Get(name)
-	if !s.On(name) || slices.Contains(words, value) {
+	if !s.On(name) || slices.Contains(allowed, value) {
 		return value, nil
 	}
-	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(words, ", "))
+	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(allowed, ", "))
 }
 
 // Duration returns the value of the setting, a whole number of seconds or a duration as in Go (1m30s), or otherwise.
