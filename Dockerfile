@@ -20,7 +20,7 @@ ARG VERSION=devel
 RUN GOOS=$TARGETOS GOARCH=$TARGETARCH go build -ldflags "-s -w -buildid= -X main.version=$VERSION" \
     -o /image/initbox ./cmd/initbox
 
-# The layer is reproducible: mode and times are set, too.
+# The layer must be reproducible, so modes and times are fixed.
 ARG SOURCE_DATE_EPOCH=0
 RUN cd /image && chmod 0755 initbox && \
     while read -r name; do ln -s initbox "$name" || exit; done < /commands && \

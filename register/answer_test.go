@@ -88,7 +88,7 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-// TestAnswerIsOfNoUse pins the errors of an answer that lacks what is wanted, and of one that has nowhere to go.
+// TestAnswerIsOfNoUse pins the errors of an answer that lacks the wanted value, and of one that cannot be written.
 func TestAnswerIsOfNoUse(t *testing.T) {
 	t.Parallel()
 	r, err := Open(Options{

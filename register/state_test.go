@@ -42,7 +42,7 @@ func TestReadState(t *testing.T) {
 	}
 }
 
-// TestStateIsADirectory pins that what cannot be read is not said to be another file.
+// TestStateIsADirectory pins that an unreadable state is not reported as another kind of file.
 func TestStateIsADirectory(t *testing.T) {
 	t.Parallel()
 	if st, err := readState(t.TempDir()); err == nil || !strings.HasPrefix(err.Error(), "read the state: ") {

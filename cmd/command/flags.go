@@ -40,7 +40,7 @@ const (
 	variableTerminationLog = "INITBOX_TERMINATION_LOG"
 )
 
-// durationFlag returns a flag that takes a [duration.Value] and starts from the value in *dst.
+// durationFlag returns a flag that takes a duration, as [duration.Value] reads it, and starts from the value in *dst.
 func durationFlag(name, usage, category string, dst *time.Duration, env ...string) *cli.GenericFlag {
 	value := (*duration.Value)(dst)
 	return &cli.GenericFlag{Name: name, Usage: usage, Category: category, Value: value, EnvVars: env, DefaultText: value.String()}
@@ -332,7 +332,7 @@ func given(c *cli.Context, names ...string) (given []string) {
 	return given
 }
 
-// needs refuses the first flag of a pair without the second.
+// needs refuses the first flag of a pair without the second. (Neither can be empty: see option.check.)
 func needs(c *cli.Context, pairs [][2]string) error {
 	for _, p := range pairs {
 		if c.IsSet(p[0]) && !c.IsSet(p[1]) {

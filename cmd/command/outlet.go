@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// How long a write may take when the command is over. Scripts in tests give more, for messages to arrive on any
-// machine.
+// How long a write may take when the command is over. Scripts in tests set more, so that messages arrive even on a
+// busy machine.
 var (
 	signalGrace   = 80 * time.Millisecond // of the 100 in which a signal ends the program
 	deadlineGrace = time.Second

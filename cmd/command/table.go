@@ -16,8 +16,8 @@ import (
 
 // Table describes the command line for other programs, such as those that generate completions, schemas or checks.
 // initbox --list --format json prints it. The names of its fields are stable: fields may be added, but none is renamed,
-// removed or given another meaning. Subcommands, flags and kinds stand in the order of the help; a list that is empty
-// and a text that is empty are there too.
+// removed or given another meaning. Subcommands, flags and kinds are in the order of the help. Empty lists and
+// texts are included.
 type Table struct {
 	Version     string       `json:"version"`
 	Subcommands []Subcommand `json:"subcommands"`

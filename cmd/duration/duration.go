@@ -35,9 +35,6 @@ func Parse(text string) (time.Duration, error) {
 // Value is a duration as the value of a flag; it is a [flag.Value].
 type Value time.Duration
 
-// Duration returns v as a [time.Duration].
-func (v Value) Duration() time.Duration { return time.Duration(v) }
-
 // String returns v without seconds that are zero: 5m, not 5m0s.
 func (v Value) String() string {
 	s := time.Duration(v).String()

@@ -11,7 +11,7 @@ func TestParse(t *testing.T) {
 		"0.5": 500 * time.Millisecond, "1.5": 1500 * time.Millisecond, "87600h": Max,
 	} {
 		var v Value
-		if err := v.Set(text); v.Duration() != want || err != nil {
+		if err := v.Set(text); time.Duration(v) != want || err != nil {
 			t.Errorf("Set(%q) = %v, %v, want %v", text, v, err, want)
 		}
 	}

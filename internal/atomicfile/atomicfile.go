@@ -49,7 +49,7 @@ func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
 }
 
 // replace replaces the file called name with a new one. It closes the new file before the rename, because a program
-// that is open for writing cannot be run (ETXTBSY), and gives up its lock only after it.
+// that is open for writing cannot be run (ETXTBSY), and gives up its lock only after the rename.
 func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
 	f, lock, err := create(filepath.Dir(name), filepath.Base(name))
 	if err != nil {

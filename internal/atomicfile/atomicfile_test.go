@@ -266,7 +266,7 @@ func TestCopyOfWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Wherever what is copied cannot be sought in, that is the error, and the old file stays.
+// If the content cannot be sought in, Copy returns that error, and the old file stays.
 func TestCopyOfWhatCannotBeSought(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	if err := Write(name, []byte("old"), 0o644); err != nil {
@@ -298,7 +298,7 @@ func (s *seeker) Seek(offset int64, whence int) (int64, error) {
 	return s.Reader.Seek(offset, whence)
 }
 
-// A directory that may be written to, but not read, has files too.
+// Files are written and linked in a directory that is writable but not readable.
 func TestUnreadableDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o300); err != nil {
@@ -334,7 +334,7 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// A temporary file that another writer takes for one that was left, before it is locked, is made again.
+// create makes another temporary file if another writer sweeps the first before it is locked.
 func TestCreateWhileOthersSweep(t *testing.T) {
 	dir := t.TempDir()
 	done := make(chan struct{})

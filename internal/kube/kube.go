@@ -241,8 +241,8 @@ func (c *Client) ask(ctx context.Context, r request, read func(io.Reader) error)
 	return c.converse(ctx, r, 0, read)
 }
 
-// converse sends r and has its answer read. The answer must begin within the time for one. Reading it may take while,
-// or, if that is 0, the rest of that time.
+// converse sends r and lets read read the answer, which must begin within the limit for answers. Reading may take the
+// duration while, or, if that is 0, the rest of the limit.
 func (c *Client) converse(ctx context.Context, r request, while time.Duration, read func(io.Reader) error) error {
 	whole, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

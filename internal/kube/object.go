@@ -51,7 +51,7 @@ var (
 	errTooMuch       = fmt.Errorf("the objects exceed %d MiB: narrow them down with a name or a selector", maxKept>>20)
 )
 
-// answerError is the error of an answer that no Kubernetes API server gives. What the answer was is not in its text.
+// answerError is the error of an answer that no Kubernetes API server gives. Its text does not contain the answer.
 type answerError struct{ Err error }
 
 func (e *answerError) Error() string {

@@ -29,7 +29,7 @@ type Template interface {
 	Execute(ctx context.Context, w io.Writer) error
 
 	// Inputs returns what the template and the partials that it includes read of
-	// the data, in the order of the text, as far as the text shows it.
+	// the data, in the order of the text, where they can be found without executing it.
 	Inputs() []Input
 
 	// Unsteady returns the names of the functions in use whose results differ from call

@@ -32,8 +32,8 @@ type nginx struct {
 	text  string
 	open  []int  // where the open blocks begin
 	words int    // of the directive so far
-	first string // of them
-	begin int    // where it is
+	first string // the first of these words
+	begin int    // where first begins
 }
 
 func (n *nginx) unfinished() error {
