@@ -19,7 +19,7 @@ func TestTablesAreDisjoint(t *testing.T) {
 	}
 	for name := range ansible {
 		if _, both := filters[name]; both {
-			t.Errorf("the filter %s is there twice", name)
+			t.Errorf("the filter %s is in two tables", name)
 		}
 	}
 }
