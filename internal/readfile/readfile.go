@@ -32,9 +32,14 @@ func Upto(name string, limit int64) ([]byte, error) {
 	if stat.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("not a file but a %s", kind(stat.Mode()))}
 	}
+	return Rest(f, limit)
+}
+
+// Rest reads the rest of an open file, up to a limit in bytes.
+func Rest(f *os.File, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("longer than %d bytes", limit)}
+		err = &fs.PathError{Op: "read", Path: f.Name(), Err: fmt.Errorf("longer than %d bytes", limit)}
 	}
 	if err != nil {
 		return nil, err
