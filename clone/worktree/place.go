@@ -239,7 +239,7 @@ func (t *Tree) afford(n int64) error {
 		"the revision has so many files and directories that their names take more than %d MiB", t.limit>>20)
 }
 
-// count adds n to a total, and returns whether that is within its limit; 0 is none.
+// count adds n to a total, and returns whether that is within its limit. A limit of 0 means no limit.
 func (t *Tree) count(total *int64, n, limit int64) (within bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // ending closes the connections of one request when its context ends. A Transport lets a connection attempt and a TLS
-// handshake continue after the end of their request, since another request may use them; here there is none.
+// handshake continue after the end of their request, since another request may use them; no other request does so here.
 //
 // What error the Transport then returns depends on which of its goroutines notices first:
 // the context's, net.ErrClosed, "malformed HTTP response" for half a line, or a text that

@@ -126,10 +126,7 @@ func Main(m *testing.M) int {
 // MainInMemory is [Main] with temporary files in memory where possible, for tests that would otherwise wait for the
 // disk. $TMPDIR wins.
 func MainInMemory(m *testing.M) int {
-	if os.Getenv("TMPDIR") != "" {
-		return Main(m)
-	}
-	if dir, err := os.MkdirTemp("/dev/shm", "initbox"); err == nil {
+	if dir := inMemory(); dir != "" {
 		defer os.RemoveAll(dir)
 		os.Chmod(dir, 0o755) // as /tmp: tests run programs as other users
 		os.Setenv("TMPDIR", dir)
@@ -141,12 +138,21 @@ func MainInMemory(m *testing.M) int {
 // leave is the same there, and a disk would have to write it all each time. $TMPDIR wins.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "initbox")
-	if err != nil || os.Getenv("TMPDIR") != "" {
-		os.Remove(dir)
+	dir := inMemory()
+	if dir == "" {
 		return t.TempDir()
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// inMemory makes a temporary directory in memory, and returns "" where that is impossible or $TMPDIR says where
+// temporary files go.
+func inMemory() string {
+	if os.Getenv("TMPDIR") != "" {
+		return ""
+	}
+	dir, _ := os.MkdirTemp("/dev/shm", "initbox")
 	return dir
 }
 
