@@ -2,14 +2,9 @@ package register
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html"
-	"maps"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,6 +14,7 @@ import (
 	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
+	"initbox/internal/secret"
 )
 
 // pointer returns the value in a JSON text that a JSON Pointer (RFC 6901) leads to:
@@ -98,57 +94,35 @@ func (r *Registration) writeAnswer() error {
 	return nil
 }
 
-// saidLimit is how much of an answer a message quotes.
-const saidLimit = 512
-
 // said returns the beginning of an answer, for a message, without the secrets that were
 // sent: some servers quote the request.
 func (r *Registration) said(a *httpclient.Answer) string {
-	text := strings.TrimSpace(r.redact(string(a.Body)))
+	text := r.redactor().Quote(string(a.Body))
 	if text == "" {
 		return ""
 	}
-	if len(text) > saidLimit {
-		text = strings.ToValidUTF8(text[:saidLimit], "")
-		text += "…"
-	}
-	return strconv.Quote(failure.Printable(text))
+	return strconv.Quote(text)
 }
 
-// hide treats a text as secret from now on.
-func (r *Registration) hide(text string) {
-	// A word of a letter or two is no secret, and is everywhere.
-	if text = strings.TrimSpace(text); len(text) < 3 {
-		return
-	}
+// hide treats texts as secret from now on.
+func (r *Registration) hide(texts ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, form := range forms(text) {
-		r.secrets[form] = true
+	for _, text := range texts {
+		if !slices.Contains(r.secrets, text) {
+			r.secrets, r.redacts = append(r.secrets, text), nil
+		}
 	}
 }
 
-// forms are the ways in which servers write a text that they quote.
-func forms(text string) []string {
-	quoted, _ := json.Marshal(text)
-	inJSON := string(quoted[1 : len(quoted)-1])
-	inHTML := html.EscapeString(text)
-	return []string{
-		text, url.QueryEscape(text), url.PathEscape(text),
-		inJSON, strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(inJSON), // of which others escape less
-		inHTML, strings.NewReplacer("&#34;", "&quot;", "&#39;", "&#x27;").Replace(inHTML), strings.ReplaceAll(inHTML, "&#34;", "&quot;"),
-		base64.StdEncoding.EncodeToString([]byte(text)),
-	}
-}
-
-// redact returns text without secrets.
-func (r *Registration) redact(text string) string {
+// redactor removes the texts that are secret by now.
+func (r *Registration) redactor() *secret.Redactor {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.Sorted(maps.Keys(r.secrets)) // always in the same order, and first the one that contains another
-	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	for _, s := range all {
-		text = strings.ReplaceAll(text, s, "[…]")
+	if r.redacts == nil {
+		r.redacts = secret.NewRedactor(r.secrets...)
 	}
-	return text
+	return r.redacts
 }
+
+func (r *Registration) redact(text string) string { return r.redactor().Redact(text) }

@@ -36,21 +36,20 @@ type Registration struct {
 	unsure    bool              // a heartbeat was in flight while another process deregistered, and may have restored the entry
 
 	mu      sync.Mutex
-	secrets map[string]bool // values sent so far that must not be shown
+	secrets []string         // values sent so far that must not be shown
+	redacts *secret.Redactor // of secrets; nil if one was added
 }
 
 // Open prepares a registration and sends nothing. Its error says which option is invalid.
 func Open(o Options) (*Registration, error) {
-	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, answerWithin: answerWithin, secrets: map[string]bool{}}
+	r := &Registration{o: o, protocol: o.Protocol.preset(), entry: o.Entry, log: o.Log, answerWithin: answerWithin}
 	if r.protocol == nil {
 		return nil, fmt.Errorf("no such preset: %s", o.Protocol.Preset)
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	for _, s := range o.Secrets {
-		r.hide(s)
-	}
+	r.hide(o.Secrets...)
 	var err error
 	if r.url, err = secret.ParseURL(o.Server.URL, o.Getenv); err != nil {
 		return nil, err

@@ -123,9 +123,7 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range r.url.Secrets() {
-		r.hide(s)
-	}
+	r.hide(r.url.Secrets()...)
 	for _, values := range server.Query() {
 		for _, value := range values {
 			if len(value) >= secret.Likely {
@@ -152,9 +150,7 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	if r.token != "" {
 		req.Header.Set("Authorization", strings.ReplaceAll(r.protocol.tokenAs, "{token}", r.token))
 	}
-	for _, s := range secrets {
-		r.hide(s)
-	}
+	r.hide(secrets...)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"initbox/internal/secret"
 	"initbox/render/engine"
 	"initbox/render/stage"
 	"initbox/render/values"
@@ -172,7 +173,7 @@ func TestWrongResult(t *testing.T) {
 	o := Options{Values: []values.Source{password}, Validate: true}
 	for text, want := range map[string]string{
 		`{"a": nope}`: "the result is invalid: line 1, column 8: neither true, false nor null",
-		`{"{{ .Values.password | b64enc }}": 1, "{{ .Values.password | b64enc }}": 2}`: values.Redacted,
+		`{"{{ .Values.password | b64enc }}": 1, "{{ .Values.password | b64enc }}": 2}`: secret.Mark,
 	} {
 		for _, o := range []Options{o, {Validate: true}} {
 			if strings.Contains(text, "password") && o.Values == nil {

@@ -13,6 +13,7 @@ import (
 
 	"initbox/internal/podinfo"
 	"initbox/internal/readfile"
+	"initbox/internal/secret"
 	"initbox/render/engine"
 	"initbox/render/values"
 )
@@ -113,8 +114,8 @@ func (in *inputs) readEnvFiles() {
 }
 
 // redactor removes the secrets from text.
-func (in *inputs) redactor() *values.Redactor {
-	return values.NewRedactor(slices.Concat(in.values.Secrets(), in.envSecret, in.files.secrets()))
+func (in *inputs) redactor() *secret.Redactor {
+	return secret.NewRedactor(slices.Concat(in.values.Secrets(), in.envSecret, in.files.secrets())...)
 }
 
 // secret returns whether any input is secret.

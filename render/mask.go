@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"initbox/internal/secret"
 	"initbox/render/engine"
-	"initbox/render/values"
 )
 
 // masked returns an error of a template without the words that depend on a secret, however it was transformed: those
@@ -65,5 +65,5 @@ func mask(text, other string) string {
 	for to < min(len(a), len(b))-from && a[len(a)-1-to] == b[len(b)-1-to] {
 		to++
 	}
-	return strings.Join(slices.Concat(a[:from], []string{values.Redacted}, a[len(a)-to:]), " ")
+	return strings.Join(slices.Concat(a[:from], []string{secret.Mark}, a[len(a)-to:]), " ")
 }

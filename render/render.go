@@ -25,6 +25,7 @@ import (
 	"sync"
 
 	"initbox/internal/podinfo"
+	"initbox/internal/secret"
 	"initbox/render/engine"
 	"initbox/render/format"
 	"initbox/render/values"
@@ -195,7 +196,7 @@ func (r *run) redacted(err error) error {
 // redactedError is an error whose text has no secrets.
 type redactedError struct {
 	error
-	redactor *values.Redactor
+	redactor *secret.Redactor
 }
 
 func (e redactedError) Error() string { return e.redactor.Redact(e.error.Error()) }

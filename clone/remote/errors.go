@@ -18,9 +18,6 @@ var ErrMoved = errors.New("the server does not serve the object")
 // may be in the history of one.
 var ErrNotAdvertised = fmt.Errorf("%w: no reference points to it", ErrMoved)
 
-// maxQuoted is how much of a server's message is quoted, in bytes.
-const maxQuoted = 300
-
 // said returns the failure for an error message of the server.
 func (s *server) said(text string) error {
 	text = s.quote(text)
@@ -82,18 +79,4 @@ func named(err error) error {
 	f := failure.Of(err)
 	f.Err = err
 	return f
-}
-
-// quoted makes a server's text safe to print: without secrets, on one line, and cut at maxQuoted bytes.
-func quoted(text string, secrets []string) string {
-	for _, secret := range secrets {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "…")
-		}
-	}
-	text = strings.Trim(text, " \t\r\n\x00") // git sends the end of a C string, too
-	if len(text) > maxQuoted {
-		text = strings.ToValidUTF8(text[:maxQuoted], "") + "…"
-	}
-	return failure.Printable(text)
 }

@@ -13,6 +13,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 )
 
 // web is the transport over HTTP (gitprotocol-http(5), "Smart Server Response").
@@ -69,7 +70,7 @@ func (w *web) Close() error { w.client.Close(); return nil }
 func (w *web) quote(text string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return quoted(text, w.secrets)
+	return secret.Quote(text, w.secrets...)
 }
 
 // advertise requests the server's features. If it redirects, all later requests go to the new location, as in git

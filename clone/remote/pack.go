@@ -133,9 +133,9 @@ func (p *packReader) packet() ([]byte, error) {
 		return nil, nil
 	case bandError:
 		p.fail(nil)
-		return nil, p.s.said(string(content[:min(len(content), 4*maxQuoted)]))
+		return nil, p.s.said(string(content))
 	}
-	if text, isError := strings.CutPrefix(string(line[:min(len(line), 4+4*maxQuoted)]), "ERR "); isError {
+	if text, isError := strings.CutPrefix(string(line), "ERR "); isError {
 		p.fail(nil)
 		return nil, p.s.said(text)
 	}

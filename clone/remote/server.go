@@ -86,7 +86,7 @@ func (s *server) next(r *reply) (pktline.Kind, []byte, error) {
 	case err != nil:
 		return 0, nil, r.fail(err)
 	}
-	if text, isError := strings.CutPrefix(string(line[:min(len(line), 4+4*maxQuoted)]), "ERR "); isError {
+	if text, isError := strings.CutPrefix(string(line), "ERR "); isError {
 		r.fail(nil)
 		return 0, nil, s.said(text)
 	}

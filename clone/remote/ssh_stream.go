@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 )
 
 // sshStream is a running command on the server.
@@ -139,7 +140,7 @@ func refusal(said []string, status int) *failure.Failure {
 	case strings.Contains(lower, "dubious ownership"):
 		f.Hint = "on the server, the repository belongs to a user other than the one git runs as: see safe.directory in git-config(1)"
 	case containsAny(lower, noRepository):
-		return absent("the server reported: " + quoted(text, nil))
+		return absent("the server reported: " + secret.Quote(text))
 	case containsAny(lower, noPermission):
 		f = failure.New(failure.Authentication, "the server refuses access to the repository")
 		f.Hint = "does the key permit reading it, such as a deploy key of this repository?"
@@ -150,7 +151,7 @@ func refusal(said []string, status int) *failure.Failure {
 		f.Text += " (status " + strconv.Itoa(status) + ")"
 	}
 	if text != "" {
-		f.Text += ": the server reported: " + quoted(text, nil)
+		f.Text += ": the server reported: " + secret.Quote(text)
 	}
 	return f
 }

@@ -7,6 +7,7 @@ import (
 
 	"initbox/clone/pktline"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 )
 
 // A stream is a running git-upload-pack on a server: Write goes to its standard input, Read comes from its standard
@@ -55,7 +56,7 @@ func openCommands(ctx context.Context, u *URL, o Options, d dialer) (Repository,
 
 func (c *commands) live() bool { return c.now != nil }
 
-func (c *commands) quote(text string) string { return quoted(text, nil) }
+func (c *commands) quote(text string) string { return secret.Quote(text) }
 
 func (c *commands) Close() error {
 	c.hangUp()

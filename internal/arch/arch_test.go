@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"io/fs"
 	"iter"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -119,6 +120,40 @@ func TestOnePlace(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestRedaction pins that internal/secret is the only package that removes secrets from text: nothing else writes its
+// mark, or replaces something by an ellipsis.
+func TestRedaction(t *testing.T) {
+	allowed := map[string]string{
+		"internal/secret/":         "all",
+		"internal/failure/http.go": "removes what net/http quotes of a server, whatever it is",
+		"render/jinja/read.go":     "the path of a variable subscript, values[…]",
+	}
+	for _, f := range productFiles(t) {
+		if f.in(slices.Collect(maps.Keys(allowed))) {
+			continue
+		}
+		ast.Inspect(f.File, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if strings.Contains(n.Value, "[…]") {
+					f.errorf(t, n, "a secret is removed by secret.Redactor: use secret.Mark")
+				}
+			case *ast.CallExpr:
+				fun, isMethod := n.Fun.(*ast.SelectorExpr)
+				if !isMethod || !strings.HasPrefix(fun.Sel.Name, "Replace") && fun.Sel.Name != "NewReplacer" {
+					break
+				}
+				for _, arg := range n.Args {
+					if lit, ok := arg.(*ast.BasicLit); ok && regexp.MustCompile("…|\\*\\*\\*").MatchString(lit.Value) {
+						f.errorf(t, n, "a secret is removed by secret.Redactor")
+					}
+				}
+			}
+			return true
+		})
 	}
 }
 

@@ -248,7 +248,8 @@ func (c *Client) converse(ctx context.Context, r request, while time.Duration, r
 	defer cancel(nil)
 	doing := &stage{context: ctx}
 	stop := deadline(whole, c.times.answer, func() { cancel(doing.hung(c.times.answer)) })
-	resp, from, err := c.send(whole, r, doing)
+	header := http.Header{}
+	resp, from, err := c.send(whole, r, header, doing)
 	if err == nil {
 		defer resp.Body.Close()
 		if while > 0 && stop() {
@@ -259,7 +260,12 @@ func (c *Client) converse(ctx context.Context, r request, while time.Duration, r
 		}
 	}
 	stop()
-	if err == nil || errors.As(err, new(*StatusError)) || errors.As(err, new(*answerError)) {
+	var status *StatusError
+	if errors.As(err, &status) {
+		status.redact(header)
+		return err
+	}
+	if err == nil || errors.As(err, new(*answerError)) {
 		return err
 	}
 	var hung *poll.Hung
@@ -283,8 +289,8 @@ func deadline(ctx context.Context, d time.Duration, expired func()) (stop func()
 	return func() bool { ok := inTime(); done(); return ok }
 }
 
-// send returns the answer to r, if it is a success, and the connections it came over.
-func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Response, *kept, error) {
+// send returns the answer to r, if it is a success, and the connections it came over. It sets the header that is sent.
+func (c *Client) send(ctx context.Context, r request, header http.Header, doing *stage) (*http.Response, *kept, error) {
 	target, err := r.url(c.config.Server)
 	if err != nil {
 		return nil, nil, err
@@ -293,6 +299,7 @@ func (c *Client) send(ctx context.Context, r request, doing *stage) (*http.Respo
 	if err != nil {
 		return nil, nil, errors.New("the server's address is not a URL") // the error quotes it
 	}
+	req.Header = header
 	req.Header.Set("Accept", "application/json")
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"initbox/internal/lazy"
+	"initbox/internal/secret"
 )
 
 // StatusError is an answer of the API server, or of something in front of it, other than success.
@@ -99,6 +100,13 @@ func (e StatusError) failed(resp *http.Response) error {
 		e.Message = "redirects are not followed, since the credentials are meant for this server"
 	}
 	return &e
+}
+
+// redact removes the credentials in the header of the request, which the server or a proxy may repeat.
+func (e *StatusError) redact(header http.Header) {
+	_, token, _ := strings.Cut(header.Get("Authorization"), " ")
+	r := secret.NewRedactor(token)
+	e.Reason, e.Message = r.Redact(e.Reason), r.Redact(e.Message)
 }
 
 // read sets the fields of e from data, if that is a Status.

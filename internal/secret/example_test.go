@@ -20,3 +20,9 @@ func ExampleParseURL() {
 	// http://api:8080/register?token=s3cr3t <nil>
 	// http://api:8080/register?…
 }
+
+// Servers repeat what they were sent.
+func ExampleQuote() {
+	fmt.Println(secret.Quote("no such user:\n  app with password pass%2fword", "pass/word"))
+	// Output: no such user: app with password […]
+}

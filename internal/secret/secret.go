@@ -3,6 +3,9 @@
 //
 // A [URL] never holds what it refers to: Expand returns the URL to send, String the one to
 // show, and Secrets what must be removed from anything that quotes the request.
+//
+// A [Redactor] removes secrets from text, and [Quote] makes a server's message safe to show. Nothing else does: a form
+// of a secret that it does not know is added to it.
 package secret
 
 import (

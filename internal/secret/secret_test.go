@@ -72,7 +72,7 @@ func TestURLSecrets(t *testing.T) {
 		"http://api/?c=d":                           nil,
 		"http://api/${file:" + empty + "}":          nil,
 		"http://app:literal@api/":                   {"literal", "YXBwOmxpdGVyYWw="},
-		"http://a:${env:TOKEN}@api/${env:USER}":     {"t0k&n", "t0k%26n", "app", "t0k&n", "YTp0MGsmbg=="},
+		"http://a:${env:TOKEN}@api/${env:USER}":     {"t0k&n", "app", "t0k&n", "YTp0MGsmbg=="},
 		"http://api/${file:" + absent + "}?t=fixed": nil,
 	} {
 		u, err := ParseURL(text, env)

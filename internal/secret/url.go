@@ -82,18 +82,12 @@ func (u *URL) String() string {
 }
 
 // Secrets returns what must be hidden in a server's answer: the values that the URL refers
-// to, where they can be read now, and a password in it, each in plain and as sent.
+// to, where they can be read now, and a password in it, also as basic authentication sends it.
 func (u *URL) Secrets() []string {
 	var values []string
-	add := func(secret, sent string) {
-		values = append(values, secret)
-		if sent != secret {
-			values = append(values, sent)
-		}
-	}
 	for _, ref := range u.refs {
 		if value, err := u.value(ref); err == nil && value != "" {
-			add(value, url.QueryEscape(value))
+			values = append(values, value)
 		}
 	}
 	x, err := u.Expand()
@@ -101,7 +95,7 @@ func (u *URL) Secrets() []string {
 		return values
 	}
 	if password, _ := x.User.Password(); password != "" {
-		add(password, base64.StdEncoding.EncodeToString([]byte(x.User.Username()+":"+password)))
+		values = append(values, password, base64.StdEncoding.EncodeToString([]byte(x.User.Username()+":"+password)))
 	}
 	return values
 }

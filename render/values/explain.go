@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"initbox/internal/secret"
 	"initbox/internal/suggest"
 )
 
@@ -102,7 +103,7 @@ func (n *node) shown() string {
 	case len(n.items) > 0:
 		return "a list"
 	case n.secret && n.leaf != nil:
-		return Redacted
+		return secret.Mark
 	}
 	text, err := json.Marshal(n.plain(false))
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -140,7 +141,7 @@ func (c check) talk(ctx context.Context, a session, login *credentials) error {
 	}
 	a.secrets = login.secrets
 	if !slices.Contains(strings.Fields(mechanisms), login.mechanism) {
-		return failure.New(failure.Authentication, "the broker does not support the login mechanism %s, but %s", login.mechanism, wire.Quote(mechanisms, a.secrets...)).
+		return failure.New(failure.Authentication, "the broker does not support the login mechanism %s, but %s", login.mechanism, secret.Quote(mechanisms, a.secrets...)).
 			WithHint("to log in with a client certificate (--cert-file), set ?auth_mechanism=external")
 	}
 	poll.Doing(ctx, "logging in")

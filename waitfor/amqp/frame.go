@@ -11,6 +11,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -177,7 +178,7 @@ func (a *session) expect(method uint32) ([]byte, error) {
 			if len(args) == 0 || int(args[0]) > len(args)-1 {
 				return nil, a.target.Kind.OtherProtocol()
 			}
-			f := failure.New(failure.Unexpected, "the broker accepts no messages: %s", wire.Quote(string(args[1:1+int(args[0])]), a.secrets...))
+			f := failure.New(failure.Unexpected, "the broker accepts no messages: %s", secret.Quote(string(args[1:1+int(args[0])]), a.secrets...))
 			f.Hint = "a memory or disk alarm blocks publishers: see rabbitmq-diagnostics alarms"
 			return nil, poll.After(time.Second, f) // the broker notices late that a connection that it blocks has ended
 		case methodUnblocked: // an alarm that is over
@@ -244,7 +245,7 @@ func (a *session) refusal(method uint32, args []byte) error {
 	} else {
 		defer a.leave()
 	}
-	f := failure.New(failure.Unexpected, "the broker reports %s", wire.Quote(text, a.secrets...))
+	f := failure.New(failure.Unexpected, "the broker reports %s", secret.Quote(text, a.secrets...))
 	if text == "" {
 		f.Text = fmt.Sprintf("the broker refuses (code %d)", code)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -196,7 +197,7 @@ func (s *session) refusal(flags byte, body []byte) error {
 	}
 	code := binary.BigEndian.Uint32(body)
 	text := strings.TrimSuffix(string(body[6:6+binary.BigEndian.Uint16(body[4:])]), ".")
-	f := failure.New(failure.Unexpected, "the node reports %s", wire.Quote(text, s.secrets...))
+	f := failure.New(failure.Unexpected, "the node reports %s", secret.Quote(text, s.secrets...))
 	switch code {
 	case 0x000A: // a protocol error
 		f.Err = errVersion

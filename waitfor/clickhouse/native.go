@@ -3,11 +3,11 @@ package clickhouse
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/binary"
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/wire"
 )
 
@@ -33,7 +33,7 @@ func (c check) greet(ctx context.Context, addr string, who login) error {
 	if _, err := conn.Write(greeting(who)); err != nil {
 		return err
 	}
-	secrets := append(c.URL.Secrets(), who.password, base64.StdEncoding.EncodeToString([]byte(who.password)))
+	secrets := append(c.URL.Secrets(), who.password)
 	return c.greeted(conn, secrets)
 }
 
@@ -71,7 +71,7 @@ func (c check) greeted(conn *wire.Conversation, secrets []string) error {
 			return r.err
 		}
 		words := reason(message)
-		return failed(int(int32(binary.LittleEndian.Uint32(p))), wire.Quote(cmp.Or(words, name), secrets...))
+		return failed(int(int32(binary.LittleEndian.Uint32(p))), secret.Quote(cmp.Or(words, name), secrets...))
 	case packet == 'H': // HTTP/1.1 400 Bad Request
 		return c.Kind.OtherProtocol().WithHint("it may be the port for HTTP: remove protocol=native")
 	}

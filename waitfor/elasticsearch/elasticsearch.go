@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 	"initbox/internal/words"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -145,7 +146,7 @@ func (c check) judge(a *httpapi.Answer) error {
 }
 
 func (c check) noIndex() error {
-	return failure.New(failure.Unexpected, "no index %s", wire.Quote(c.index, c.URL.Secrets()...)).WithHint("what should create it?")
+	return failure.New(failure.Unexpected, "no index %s", secret.Quote(c.index, c.URL.Secrets()...)).WithHint("what should create it?")
 }
 
 func (c check) refused(a *httpapi.Answer) error {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/httpapi"
@@ -162,7 +163,7 @@ func (c check) hasKey(ctx context.Context, addr, key string, header http.Header,
 	case a.Status != http.StatusOK || !a.JSON(&said) || said.Header == nil:
 		return c.refused(a)
 	case said.Count == "" || said.Count == "0":
-		return failure.New(failure.Unexpected, "no key %s", wire.Quote(key, c.URL.Secrets()...)).
+		return failure.New(failure.Unexpected, "no key %s", secret.Quote(key, c.URL.Secrets()...)).
 			WithHint("what should write it? the key must match exactly: /config is not config")
 	}
 	return nil

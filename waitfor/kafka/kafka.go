@@ -18,6 +18,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/internal/words"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
@@ -183,7 +184,7 @@ func (c check) connectToEach(ctx context.Context, brokers []broker) error {
 		if f.Class == failure.TimedOut {
 			return err // poll adds the step that was in progress
 		}
-		f.Text = wire.Quote(fmt.Sprintf("broker %d, advertised as %s: %s", b.id, addr, f.Text), c.secrets(login)...)
+		f.Text = secret.Quote(fmt.Sprintf("broker %d, advertised as %s: %s", b.id, addr, f.Text), c.secrets(login)...)
 		f.Hint = "clients connect to that address: advertised.listeners must contain an address that this Pod can reach"
 		f.Elsewhere, f.Err = true, err
 		return f

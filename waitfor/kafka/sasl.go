@@ -89,7 +89,7 @@ func (c check) choose(offered []string, l login) (string, error) {
 			return m, nil
 		}
 	}
-	f := failure.New(failure.Authentication, "the broker offers SASL with %s only", wire.Quote(strings.Join(offered, ", "), c.secrets(l)...))
+	f := failure.New(failure.Authentication, "the broker offers SASL with %s only", secret.Quote(strings.Join(offered, ", "), c.secrets(l)...))
 	f.Hint = "supported mechanisms are " + words.List(mechanisms) + "; the broker may offer others on other ports"
 	switch {
 	case c.mechanism != "":
@@ -197,7 +197,7 @@ func (c *session) sasl(l login, mechanism, text string) (string, error) {
 	case r.short:
 		return "", c.check.Kind.OtherProtocol()
 	case code != 0:
-		message = wire.Quote(message, c.check.secrets(l)...)
+		message = secret.Quote(message, c.check.secrets(l)...)
 		if code == saslFailed {
 			return "", c.refused(cmp.Or(message, "authentication failed"), mechanism)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -72,7 +73,7 @@ func (c check) text(conn *wire.Conversation) error {
 	case line == "CLIENT_ERROR unauthenticated": // the answer to every command (-Y): the server is running, and has nothing to load
 		return nil
 	case strings.HasPrefix(line, "SERVER_ERROR "), strings.HasPrefix(line, "CLIENT_ERROR "), line == "ERROR", strings.HasPrefix(line, "ERROR "):
-		f := failure.New(failure.Unexpected, "memcached reports %s", wire.Quote(line))
+		f := failure.New(failure.Unexpected, "memcached reports %s", secret.Quote(line))
 		if strings.HasSuffix(line, "Too many open connections") {
 			f.Hint = "too many clients are connected: look for one that leaks connections, or raise -c"
 		}

@@ -15,6 +15,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
+	"initbox/internal/secret"
 	"initbox/waitfor/wire"
 )
 
@@ -84,7 +85,7 @@ func (c check) talk(ctx context.Context, conn *wire.Conversation) (state status,
 
 // refusal converts an error that the server answers with.
 func (c check) refusal(state status) error {
-	f := failure.New(failure.Unexpected, "MongoDB reports %s", wire.Quote(state.says, c.URL.Secrets()...))
+	f := failure.New(failure.Unexpected, "MongoDB reports %s", secret.Quote(state.says, c.URL.Secrets()...))
 	if state.says == "" {
 		f.Text = "MongoDB reports error " + strconv.FormatInt(state.code, 10)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
+	"initbox/internal/secret"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -131,7 +132,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 		return err
 	}
 	f := *failure.Of(err)
-	f.Text = wire.Quote(strings.Join(others.Addrs, ",")) + ", which the replica set names as its " + cmp.Or(strings.TrimPrefix(c.role, "any"), "members") + ": " + f.Text
+	f.Text = secret.Quote(strings.Join(others.Addrs, ",")) + ", which the replica set names as its " + cmp.Or(strings.TrimPrefix(c.role, "any"), "members") + ": " + f.Text
 	f.Elsewhere, f.Err = true, err
 	if f.Class != failure.Unexpected {
 		f.Hint = "drivers connect to the names in the replica set's configuration: can this Pod resolve and reach them?"
@@ -171,7 +172,7 @@ func (c check) judge(state status) (problem error, final bool) {
 		return failure.New(failure.Unexpected, "the server is not in a replica set").
 			WithHint("remove replicaSet from the URL, or start mongod with --replSet"), true
 	case set != "" && state.set != set:
-		return failure.New(failure.Unexpected, "the server is in another replica set, %s", wire.Quote(state.set, c.URL.Secrets()...)).
+		return failure.New(failure.Unexpected, "the server is in another replica set, %s", secret.Quote(state.set, c.URL.Secrets()...)).
 			WithHint("is replicaSet in the URL right?"), true
 	case state.set == "" && state.writable: // a mongos, or a standalone mongod
 		return nil, true

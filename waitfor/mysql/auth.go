@@ -14,7 +14,7 @@ import (
 	"filippo.io/edwards25519"
 
 	"initbox/internal/failure"
-	"initbox/waitfor/wire"
+	"initbox/internal/secret"
 )
 
 // errPlugin is the cause of a failure that an unsupported authentication plugin leads to.
@@ -55,7 +55,7 @@ func (m *session) answerTo(plugin string, nonce []byte) ([]byte, error) {
 	case "mysql_old_password":
 		return nil, refusedLogin("the server requires the password hash from before MySQL 4.1, which is no safer than cleartext")
 	}
-	f := refusedLogin("the user logs in by the plugin " + wire.Quote(plugin) + ", which is not supported")
+	f := refusedLogin("the user logs in by the plugin " + secret.Quote(plugin) + ", which is not supported")
 	f.Err = errPlugin
 	return nil, f
 }

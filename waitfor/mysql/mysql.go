@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 	"initbox/internal/tlsconfig"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -131,7 +132,7 @@ var unavailable = []uint16{1040, 1041, 1042, 1043, 1053, 1077, 1079, 1129, 1130,
 // https://mariadb.com/kb/en/mariadb-error-code-reference/
 // https://dev.mysql.com/doc/mysql-errors/en/server-error-reference.html
 func (m *session) failure(number uint16, message string) error {
-	says := wire.Quote(message, m.secrets...)
+	says := secret.Quote(message, m.secrets...)
 	f := failure.New(failure.Unexpected, "the server reports: %s", says)
 	f.Note, f.Hint = "error "+strconv.Itoa(int(number)), "look at the server's log"
 	switch number {
@@ -148,7 +149,7 @@ func (m *session) failure(number uint16, message string) error {
 		f.Class = failure.Authentication
 		f.Hint = "GRANT the user the privileges that it needs"
 	case 1049: // ER_BAD_DB_ERROR
-		f.Text = "unknown database " + `"` + wire.Quote(m.database, m.secrets...) + `"`
+		f.Text = "unknown database " + `"` + secret.Quote(m.database, m.secrets...) + `"`
 		f.Hint = "create it; the server may also still be initialising"
 	case 1040, 1203, 1226: // ER_CON_COUNT_ERROR, ER_TOO_MANY_USER_CONNECTIONS, ER_USER_LIMIT_REACHED
 		f.Text = "too many connections"
@@ -190,5 +191,5 @@ func (m *session) forUser() string {
 	if m.user == "" || slices.Contains(m.secrets, m.user) {
 		return ""
 	}
-	return " for user " + wire.Quote(m.user, m.secrets...)
+	return " for user " + secret.Quote(m.user, m.secrets...)
 }

@@ -20,6 +20,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -209,7 +210,7 @@ func (n session) next() (string, error) {
 
 // refused converts a line -ERR 'reason'.
 func (n session) refused(text string) error {
-	f := failure.New(failure.Unexpected, "%s", cmp.Or(wire.Quote(strings.Trim(text, "' "), n.secrets...), wire.Wordless))
+	f := failure.New(failure.Unexpected, "%s", cmp.Or(secret.Quote(strings.Trim(text, "' "), n.secrets...), wire.Wordless))
 	lower := strings.ToLower(text)
 	switch {
 	case strings.Contains(lower, "authorization violation"):
@@ -278,9 +279,9 @@ func (n session) judge(text []byte, stream string) error {
 	if answer.Error == nil {
 		return nil
 	}
-	f := failure.New(failure.Unexpected, "JetStream: %s", wire.Quote(answer.Error.Description, n.secrets...))
+	f := failure.New(failure.Unexpected, "JetStream: %s", secret.Quote(answer.Error.Description, n.secrets...))
 	if stream != "" {
-		f.Text = "stream " + wire.Quote(stream) + ": " + strings.TrimPrefix(f.Text, "JetStream: ")
+		f.Text = "stream " + secret.Quote(stream) + ": " + strings.TrimPrefix(f.Text, "JetStream: ")
 		f.Hint = "what should create the stream, and in this account?"
 	}
 	return f

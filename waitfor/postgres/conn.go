@@ -14,6 +14,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/scram"
@@ -175,7 +176,7 @@ func (p *session) failure(body []byte) error {
 	fields := map[byte]string{}
 	for part := range strings.SplitSeq(string(body), "\x00") {
 		if part != "" && fields[part[0]] == "" {
-			fields[part[0]] = wire.Quote(part[1:], p.secrets...)
+			fields[part[0]] = secret.Quote(part[1:], p.secrets...)
 		}
 	}
 	p.state = fields['C']

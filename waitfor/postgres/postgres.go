@@ -15,6 +15,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/internal/words"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
@@ -227,7 +228,7 @@ func (p *session) judge(query string) error {
 	}
 	err = answer.Judge()
 	if f := (*failure.Failure)(nil); errors.As(err, &f) && f.Note == "" {
-		f.Note = wire.Quote(query, p.secrets...)
+		f.Note = secret.Quote(query, p.secrets...)
 	}
 	return err
 }

@@ -161,7 +161,7 @@ func TestHostile(t *testing.T) {
 		"ready":                        {[]string{ready, one}, ""},
 		"a pooler without a server":    {[]string{ready, says('E', "SFATAL\x00C08P01\x00Mquery_wait_timeout\x00\x00")}, "unexpected answer: query_wait_timeout"},
 		"ready, unknown messages":      {[]string{asks(0, "") + says('x', "?") + says('Z', "I"), one}, ""},
-		"a pooler":                     {[]string{says('E', "SERROR\x00C08P01\x00Mserver login failed hUnter2\x00\x00")}, "unexpected answer: server login failed …"},
+		"a pooler":                     {[]string{says('E', "SERROR\x00C08P01\x00Mserver login failed hUnter2\x00\x00")}, "unexpected answer: server login failed […]"},
 		"an error without a text":      {[]string{says('E', "\x00")}, "unexpected answer: the server reported an error without a reason"},
 		"an error in another language": {[]string{says('E', "SFATAL\x00C28P01\x00MPasswort-Authentifizierung für Benutzer »app« fehlgeschlagen\x00\x00")}, "authentication: Passwort-Authentifizierung für Benutzer »app« fehlgeschlagen"},
 		"GSS":                          {[]string{asks(7, "")}, "authentication: the server requires an unsupported login method (gss)"},

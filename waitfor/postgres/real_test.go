@@ -143,7 +143,7 @@ func TestPostgres(t *testing.T) {
 		{app + "#query=selec 1", nil, `unexpected answer: syntax error at or near "selec"`},
 		{app + "#query=copy (select 1) to stdout", nil, "unexpected answer: the query is a COPY, which has no rows"},
 		{app + "#query=select count(*) from pg_authid", nil, "authentication: permission denied for table pg_authid"},
-		{app + "#query=select '" + p.Password + "'::int", nil, `unexpected answer: invalid input syntax for type integer: "…"`},
+		{app + "#query=select '" + p.Password + "'::int", nil, `unexpected answer: invalid input syntax for type integer: "[…]"`},
 		{app + "#query=select current_setting('application_name') = 'initbox' and current_setting('work_mem') = '123kB'", []string{"PGOPTIONS", "-c work_mem=123kB"}, "ready"},
 		{app + "?options=-c%20default_transaction_read_only%3Don&target_session_attrs=read-write", nil, "unexpected answer: the server is read-only"},
 		{app + "?options=-c%20default_transaction_read_only%3Don&target_session_attrs=read-only", nil, "ready"},

@@ -10,6 +10,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -148,7 +149,7 @@ func (r *session) failed(text string) error {
 	if code == "DENIED" { // and five sentences of advice
 		text, _, _ = strings.Cut(text, ". ")
 	}
-	f := failure.New(failure.Unexpected, "%s", cmp.Or(wire.Quote(text, r.secrets...), wire.Wordless))
+	f := failure.New(failure.Unexpected, "%s", cmp.Or(secret.Quote(text, r.secrets...), wire.Wordless))
 	f.Hint = hints[code]
 	switch {
 	case code == "LOADING":
@@ -220,7 +221,7 @@ func (r *session) role() (role, link string, err error) {
 	if role == "slave" {
 		role = "replica"
 	}
-	return role, wire.Quote(link, r.secrets...), nil
+	return role, secret.Quote(link, r.secrets...), nil
 }
 
 func (r *session) clusterState() error {
@@ -238,7 +239,7 @@ func (r *session) clusterState() error {
 	case "":
 		return r.target.Kind.OtherProtocol()
 	}
-	f := failure.New(failure.Unexpected, "the cluster's state is %s", wire.Quote(state, r.secrets...))
+	f := failure.New(failure.Unexpected, "the cluster's state is %s", secret.Quote(state, r.secrets...))
 	f.Hint = hints["CLUSTERDOWN"]
 	if slots, err := strconv.Atoi(infoField(reply.text, "cluster_slots_ok")); err == nil && slots >= 0 {
 		f.Note = strconv.Itoa(slots) + " of 16384 slots are served"

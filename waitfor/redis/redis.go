@@ -16,6 +16,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/expect"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
@@ -271,7 +272,7 @@ func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error 
 		reply, err = c.askThere(ctx, addr, command, key.name)
 		if err != nil && !poll.Ended(ctx) {
 			f := *failure.Of(err)
-			f.Text = wire.Quote("the key is at "+addr+": "+f.Text, r.secrets...)
+			f.Text = secret.Quote("the key is at "+addr+": "+f.Text, r.secrets...)
 			f.Elsewhere, f.Err = true, err
 			return &f
 		}
@@ -285,10 +286,10 @@ func (c check) checkKey(ctx context.Context, r *session, key expectedKey) error 
 	case reply.kind == ':' && reply.text == "1", reply.kind == '$' && !reply.null && key.value != nil && key.value.Whole(reply.text):
 		return nil
 	case reply.kind == ':', reply.null:
-		return failure.New(failure.Unexpected, "key %q does not exist", wire.Quote(key.name)).
+		return failure.New(failure.Unexpected, "key %q does not exist", secret.Quote(key.name)).
 			WithHint("what should write it, and into this database? its number is in the URL: redis://HOST/0")
 	case reply.kind == '$': // the value is not shown: it may be a secret
-		return failure.New(failure.Unexpected, "key %q has another value", wire.Quote(key.name)).WithHint("redis-cli GET shows it")
+		return failure.New(failure.Unexpected, "key %q has another value", secret.Quote(key.name)).WithHint("redis-cli GET shows it")
 	}
 	return c.Kind.OtherProtocol()
 }

@@ -31,7 +31,7 @@ func (c check) askSentinel(ctx context.Context, addr string) error {
 		return err
 	}
 	f := *failure.Of(err)
-	f.Text = wire.Quote(fmt.Sprintf("master %s at %s: %s", c.sentinel, master, f.Text), password)
+	f.Text = secret.Quote(fmt.Sprintf("master %s at %s: %s", c.sentinel, master, f.Text), password)
 	f.Elsewhere = true
 	switch f.Class {
 	case failure.Refused, failure.TimedOut, failure.Unreachable, failure.NoSuchName:
@@ -64,7 +64,7 @@ func (c check) masterAt(ctx context.Context, addr, password string) (string, err
 		}
 		return "", f
 	case reply.null || len(reply.items) == 0:
-		return "", failure.New(failure.Unexpected, "the sentinel does not know a master %s", wire.Quote(c.sentinel)).
+		return "", failure.New(failure.Unexpected, "the sentinel does not know a master %s", secret.Quote(c.sentinel)).
 			WithHint("is it the name in sentinel monitor? redis-cli -p 26379 SENTINEL MASTERS lists all masters")
 	case len(reply.items) != 2:
 		return "", c.Kind.OtherProtocol()

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -98,7 +99,7 @@ func (c check) call(ctx context.Context, addr, method string, message []byte, he
 
 // judge returns err, else the failure that the answer's status means, else the result of message.
 func (c check) judge(a rpc.Answer, err error, secrets []string, message func(rpc.Answer) error) error {
-	switch words := strings.TrimSuffix(wire.Quote(a.Words, append(c.URL.Secrets(), secrets...)...), "."); {
+	switch words := strings.TrimSuffix(secret.Quote(a.Words, append(c.URL.Secrets(), secrets...)...), "."); {
 	case err != nil:
 		return err
 	case a.Status == "0":
@@ -144,7 +145,7 @@ func (c check) polled(a rpc.Answer) error {
 	if pollers > 0 {
 		return nil
 	}
-	return failure.New(failure.Unexpected, "no worker polls task queue %s", wire.Quote(c.taskQueue)).
+	return failure.New(failure.Unexpected, "no worker polls task queue %s", secret.Quote(c.taskQueue)).
 		WithHint("are the workers running, with this task queue and this namespace?")
 }
 
@@ -173,5 +174,5 @@ func (c check) registered(a rpc.Answer) error {
 	if state < uint64(len(namespaceStates)) {
 		name = namespaceStates[state]
 	}
-	return failure.New(failure.Unexpected, "namespace %s is %s", wire.Quote(strings.TrimSpace(c.namespace)), name)
+	return failure.New(failure.Unexpected, "namespace %s is %s", secret.Quote(strings.TrimSpace(c.namespace)), name)
 }

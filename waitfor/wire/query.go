@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 )
 
@@ -29,7 +30,7 @@ func (a QueryAnswer) Judge() error {
 	case a.Row && strings.Trim(a.Value, "\x00 ") == "":
 		found = "an empty string"
 	case a.Row:
-		found = Quote(a.Value) // a word for false, so never a secret
+		found = secret.Quote(a.Value) // a word for false, so never a secret
 	}
 	return failure.New(failure.Unexpected, "the query returns %s", found).
 		WithHint("it is ready when the first column of the first row is neither NULL nor 0 nor false nor empty")

@@ -1,6 +1,5 @@
 // Package wire has what the checks of several protocols share: the addresses, credentials and TLS settings of a
-// [Server], the [Conversation] with one of its addresses, which bounds what is read, the [QueryAnswer], and [Quote],
-// which hides secrets in a server's messages.
+// [Server], the [Conversation] with one of its addresses, which bounds what is read, and the [QueryAnswer].
 //
 //	s, err := wire.NewServer(t)
 //	err = wire.Any(ctx, s, func(ctx context.Context, addr string) error {
@@ -139,7 +138,7 @@ func JoinHostPort(host, port string) (string, error) {
 // ToldAddr joins host and port of a server that another server has named.
 func ToldAddr(host, port string) (string, error) {
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || host == "" || host != Quote(host) || strings.Contains(host, "/") { // a / would mean a socket here
+	if err != nil || n == 0 || host == "" || host != secret.Quote(host) || strings.Contains(host, "/") { // a / would mean a socket here
 		return "", errors.New("not an address")
 	}
 	return net.JoinHostPort(host, port), nil

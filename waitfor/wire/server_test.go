@@ -223,17 +223,3 @@ func TestLogin(t *testing.T) {
 		}
 	}
 }
-
-func TestQuote(t *testing.T) {
-	long := strings.Repeat("é", quotedLength)
-	for _, test := range []struct{ text, want string }{
-		{"-ERR unknown command 'AUTH', with args beginning with: 'hunter2'", "-ERR unknown command 'AUTH', with args beginning with: '…'"},
-		{"two\nlines\tand a bell\a", `two lines and a bell\a`},
-		{long, long[:quotedLength] + "…"},
-		{`user "app", password "pa\"ss"`, `user "app", password "…"`},
-	} {
-		if got := Quote(test.text, "", "hunter2", `pa"ss`); got != test.want {
-			t.Errorf("quote(%q) = %q, want %q", test.text, got, test.want)
-		}
-	}
-}

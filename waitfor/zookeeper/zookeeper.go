@@ -14,6 +14,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -113,7 +114,7 @@ func (c check) judge(answer string) error {
 		return c.Kind.OtherProtocol()
 	}
 	// The mode is read-only.
-	return failure.New(failure.Unexpected, "the server's mode is %s", wire.Quote(mode)).
+	return failure.New(failure.Unexpected, "the server's mode is %s", secret.Quote(mode)).
 		WithHint("does the ensemble have a quorum? more than half of its servers must be running, and reach each other")
 }
 

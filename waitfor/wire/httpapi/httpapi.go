@@ -18,6 +18,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -110,8 +111,8 @@ func NewRequest(ctx context.Context, method string, u *url.URL, body io.Reader) 
 // JSON decodes the answer into v, and reports whether it is JSON of that shape.
 func (a *Answer) JSON(v any) bool { return json.Unmarshal(a.Body, v) == nil }
 
-// Quote is [wire.Quote] without the secrets of the request.
-func (a *Answer) Quote(text string) string { return wire.Quote(text, a.Secrets...) }
+// Quote is [secret.Quote] without the secrets of the request.
+func (a *Answer) Quote(text string) string { return secret.Quote(text, a.Secrets...) }
 
 // Words returns the reason for a failure in an answer in JSON, or "". Servers put it into an error, which is a text or
 // has a type and a reason, or into a message.

@@ -21,7 +21,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-	"initbox/waitfor/wire"
+	"initbox/internal/secret"
 )
 
 // maxIterations limits the iterations of the hash that a server may request, to a second of processor time. Servers
@@ -134,7 +134,7 @@ func (s *Client) Verify(serverFinal string) error {
 	signature, err := base64.StdEncoding.DecodeString(value)
 	switch {
 	case name == "e":
-		return failure.New(failure.Authentication, "login failed: %s", wire.Quote(value, s.password)).WithHint("are user and password right?")
+		return failure.New(failure.Authentication, "login failed: %s", secret.Quote(value, s.password)).WithHint("are user and password right?")
 	case name != "v" || err != nil || s.signature == nil || !hmac.Equal(signature, s.signature):
 		return failure.New(failure.Authentication, "the server did not prove that it knows the password").
 			WithHint("is this the intended server, or an impostor?")
