@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
 // mountsBelow returns the names of the mount points directly in a directory, and the path of
 // one further down, which would move with its parent directory.
-func mountsBelow(points []dirfd.MountPoint, path string) (direct []string, deep string) {
+func mountsBelow(points []mounts.Point, path string) (direct []string, deep string) {
 	prefix := strings.TrimSuffix(path, "/") + "/"
 	for _, p := range points {
 		below, ok := strings.CutPrefix(p.Path, prefix)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/clone/access"
-	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
 func TestPrecious(t *testing.T) {
@@ -115,7 +115,7 @@ garbage
 		{"/deep", nil, "/deep/er/still"},
 		{"/none", nil, ""},
 	} {
-		direct, deep := mountsBelow(dirfd.ParseMountinfo(strings.NewReader(info)), c.path)
+		direct, deep := mountsBelow(mounts.Parse(strings.NewReader(info)), c.path)
 		if !slices.Equal(direct, c.direct) || deep != c.deep {
 			t.Errorf("%s: %q, %q", c.path, direct, deep)
 		}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
 // Target is a directory that only this run may replace while it holds the lock.
@@ -38,7 +38,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 	}
 	t := &Target{place: p, options: o, log: o.Log}
 	if !p.link() {
-		t.mounts, t.deep = mountsBelow(dirfd.MountPoints(), p.path)
+		t.mounts, t.deep = mountsBelow(mounts.All(), p.path)
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)

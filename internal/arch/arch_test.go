@@ -192,6 +192,21 @@ func TestSystemCalls(t *testing.T) {
 	}
 }
 
+// TestKernelTables pins that each of the kernel's tables is parsed in one place.
+func TestKernelTables(t *testing.T) {
+	places := map[string]string{"mountinfo": "internal/mounts/"}
+	for _, f := range productFiles(t) {
+		for n := range ast.Preorder(f.File) {
+			text, ok := n.(*ast.BasicLit)
+			for table, place := range places {
+				if ok && strings.Contains(text.Value, "/proc/self/"+table) && !f.in([]string{place}) {
+					f.errorf(t, text, "/proc/self/%s is read in %s only", table, place)
+				}
+			}
+		}
+	}
+}
+
 // TestNoInit pins that nothing registers itself: lists are literal.
 func TestNoInit(t *testing.T) {
 	for _, f := range productFiles(t) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -397,21 +396,5 @@ func TestInspect(t *testing.T) {
 		if _, err := inspect(dir, "none"); err != unix.ENOENT {
 			t.Error(err)
 		}
-	}
-}
-
-func TestParseMountinfo(t *testing.T) {
-	got := ParseMountinfo(strings.NewReader(`22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-36 35 98:0 /mnt\0111 /mnt2 rw,noatime master:1 shared:2 - ext3 /dev/root rw
-40 35 0:55 /..2026_01_01/key /etc/a\040b\134\012 rw shared:1 - tmpfs tmpfs rw,size=1k
-41 35 0:56 / /not\9escaped\04 rw - proc proc rw
-garbage
-`))
-	want := []MountPoint{
-		{"/", "/", "ext4"}, {"/mnt2", "/mnt\t1", "ext3"}, {"/etc/a b\\\n", "/..2026_01_01/key", "tmpfs"},
-		{`/not\9escaped\04`, "/", "proc"},
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
-// mounts knows what is mounted where.
-type mounts struct {
+// secretMounts knows what is mounted where.
+type secretMounts struct {
 	isTmpfs func(name string) bool // whether the file is on a tmpfs
 	roots   map[string]string      // by mount point of a tmpfs, the directory or file of the tmpfs that is mounted there
 }
@@ -20,7 +21,7 @@ type mounts struct {
 func OnSecretMount(name string) bool { return machineMounts().inSecret(name) }
 
 // isSecret returns whether the file's content is secret: other users may not read it, or it is in a mounted Secret.
-func (m *mounts) isSecret(name string, stat fs.FileInfo) bool {
+func (m *secretMounts) isSecret(name string, stat fs.FileInfo) bool {
 	return Private(stat.Mode()) || m.inSecret(name)
 }
 
@@ -31,7 +32,7 @@ func Private(mode fs.FileMode) bool { return mode&0o004 == 0 }
 // versions by a link. ConfigMaps are on the disk, and an emptyDir in memory has no such link. With subPath the link is
 // invisible, but the mounted file is in the directory of a version, whose name begins with "..". Projected volumes and
 // the downward API look like Secrets, and are treated as such.
-func (m *mounts) inSecret(name string) bool {
+func (m *secretMounts) inSecret(name string) bool {
 	name, err := filepath.Abs(name)
 	if err != nil {
 		return false
@@ -50,11 +51,11 @@ func (m *mounts) inSecret(name string) bool {
 }
 
 // machineMounts returns the mounts that this process sees. Without /proc, only the links count.
-func machineMounts() *mounts {
-	return &mounts{isTmpfs: dirfd.OnTmpfs, roots: tmpfsRoots(dirfd.MountPoints())}
+func machineMounts() *secretMounts {
+	return &secretMounts{isTmpfs: dirfd.OnTmpfs, roots: tmpfsRoots(mounts.All())}
 }
 
-func tmpfsRoots(points []dirfd.MountPoint) map[string]string {
+func tmpfsRoots(points []mounts.Point) map[string]string {
 	roots := map[string]string{}
 	for _, p := range points {
 		if p.Type == "tmpfs" {

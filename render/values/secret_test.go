@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
 func TestSecrets(t *testing.T) {
@@ -86,18 +86,18 @@ func TestSecretMount(t *testing.T) {
 	bind := func(root string) map[string]string { return map[string]string{file: root} }
 	for _, test := range []struct {
 		what, file string
-		mounts     mounts
+		mounts     secretMounts
 		want       bool
 	}{
-		{"a Secret", filepath.Join(dir, "v.yaml"), mounts{isTmpfs: tmpfs}, true},
-		{"a Secret with paths", filepath.Join(dir, "a/b/v.yaml"), mounts{isTmpfs: tmpfs}, true},
-		{"a Secret as a directory", dir, mounts{isTmpfs: tmpfs}, true},
-		{"a directory of a Secret", filepath.Join(dir, "a"), mounts{isTmpfs: tmpfs}, true},
-		{"a version of a Secret", filepath.Join(dir, "..data"), mounts{isTmpfs: tmpfs}, true},
-		{"a ConfigMap", filepath.Join(dir, "v.yaml"), mounts{isTmpfs: disk}, false},
-		{"an emptyDir in memory", file, mounts{isTmpfs: tmpfs}, false},
-		{"a Secret by subPath", file, mounts{isTmpfs: tmpfs, roots: bind("/..2026_01_01_00_00_00.123/v.yaml")}, true},
-		{"an emptyDir in memory by subPath", file, mounts{isTmpfs: tmpfs, roots: bind("/v.yaml")}, false},
+		{"a Secret", filepath.Join(dir, "v.yaml"), secretMounts{isTmpfs: tmpfs}, true},
+		{"a Secret with paths", filepath.Join(dir, "a/b/v.yaml"), secretMounts{isTmpfs: tmpfs}, true},
+		{"a Secret as a directory", dir, secretMounts{isTmpfs: tmpfs}, true},
+		{"a directory of a Secret", filepath.Join(dir, "a"), secretMounts{isTmpfs: tmpfs}, true},
+		{"a version of a Secret", filepath.Join(dir, "..data"), secretMounts{isTmpfs: tmpfs}, true},
+		{"a ConfigMap", filepath.Join(dir, "v.yaml"), secretMounts{isTmpfs: disk}, false},
+		{"an emptyDir in memory", file, secretMounts{isTmpfs: tmpfs}, false},
+		{"a Secret by subPath", file, secretMounts{isTmpfs: tmpfs, roots: bind("/..2026_01_01_00_00_00.123/v.yaml")}, true},
+		{"an emptyDir in memory by subPath", file, secretMounts{isTmpfs: tmpfs, roots: bind("/v.yaml")}, false},
 	} {
 		test.mounts.roots = map[string]string{"/": "/", file: test.mounts.roots[file]}
 		v, err := Load(context.Background(), []Source{{Text: test.file}}, Options{mounts: &test.mounts})
@@ -133,7 +133,7 @@ func TestTmpfs(t *testing.T) {
 }
 
 func TestTmpfsRoots(t *testing.T) {
-	got := tmpfsRoots(dirfd.ParseMountinfo(strings.NewReader("36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw\n" +
+	got := tmpfsRoots(mounts.Parse(strings.NewReader("36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw\n" +
 		"40 35 0:55 /..2026_01_01/key /etc/a\\040b rw shared:1 master:2 - tmpfs tmpfs rw,size=1k\n41 35 0:56 / /run/secrets rw - tmpfs tmpfs rw\nrubbish\n")))
 	equal(t, "mounts", got, map[string]string{"/etc/a b": "/..2026_01_01/key", "/run/secrets": "/"})
 }

@@ -57,7 +57,7 @@ type Options struct {
 	// are not allowed. Its errors must not contain secrets of the URL.
 	Fetch func(ctx context.Context, url string) (data []byte, contentType string, err error)
 
-	mounts *mounts // nil means this machine's
+	mounts *secretMounts // nil means this machine's
 }
 
 // Values are merged values.

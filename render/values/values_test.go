@@ -34,7 +34,7 @@ func write(t testing.TB, files map[string]string) string {
 }
 
 // onDisk is a machine without Secrets.
-var onDisk = &mounts{isTmpfs: func(string) bool { return false }}
+var onDisk = &secretMounts{isTmpfs: func(string) bool { return false }}
 
 func load(t testing.TB, sources ...Source) *Values {
 	t.Helper()

@@ -1,0 +1,210 @@
+// Package mounts knows what is mounted where: whether a path lies in a volume, which volumes a container has, and how
+// to reach a directory without following a link that another program made in one.
+//
+//	point, ok, err := mounts.Below("/work/app.yaml") // "/work", true
+//	dir, err := mounts.OpenDir("/work/conf.d", false)  // an error if /work/conf.d is a link
+//	warning := mounts.Nowhere("/wrok/app.yaml")       // "no volume is mounted there …, did you mean /work?"
+package mounts
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"initbox/internal/suggest"
+	"initbox/internal/words"
+)
+
+// Point is a line of /proc/self/mountinfo.
+type Point struct {
+	ID, Parent int    // of the mount, and of the mount that it is mounted on
+	Path       string // where it is mounted
+	Root       string // the directory or file, in the file system, that is seen there
+	Type       string // of the file system, such as "tmpfs"
+}
+
+// All returns the mounts that this process sees, in the order in which they were mounted. Without /proc, it returns
+// none.
+func All() []Point {
+	text, _ := os.ReadFile("/proc/self/mountinfo")
+	return Parse(bytes.NewReader(text))
+}
+
+// Parse reads lines in the format of proc_pid_mountinfo(5).
+func Parse(r io.Reader) (points []Point) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		before, after, _ := strings.Cut(lines.Text(), " - ") // optional fields end there
+		fields := strings.Fields(before)
+		if len(fields) < 6 {
+			continue
+		}
+		id, errID := strconv.Atoi(fields[0])
+		parent, errParent := strconv.Atoi(fields[1])
+		if errID != nil || errParent != nil {
+			continue
+		}
+		kind, _, _ := strings.Cut(after, " ")
+		points = append(points, Point{ID: id, Parent: parent, Path: unescape(fields[4]), Root: unescape(fields[3]), Type: kind})
+	}
+	return points
+}
+
+// unescape replaces \040 and the like, which the kernel writes for spaces, tabs, line breaks and backslashes.
+func unescape(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		if s[0] == '\\' && len(s) >= 4 {
+			if c, err := strconv.ParseUint(s[1:4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				s = s[4:]
+				continue
+			}
+		}
+		b.WriteByte(s[0])
+		s = s[1:]
+	}
+	return b.String()
+}
+
+// errUnknown is the error of [Below] where /proc/self/mountinfo cannot be read.
+var errUnknown = errors.New("/proc/self/mountinfo does not show the mounts")
+
+// Below returns the mount point other than / that path is or lies below; ok is false if there is none, so that path is
+// on the root file system. Symbolic links are followed in the directories of path that exist, and not in its last
+// element; nothing of path has to exist.
+func Below(path string) (point string, ok bool, err error) {
+	points := All()
+	if len(points) == 0 {
+		return "", false, errUnknown
+	}
+	path, err = resolve(path)
+	if err != nil {
+		return "", false, err
+	}
+	point = pointOf(points, path)
+	return point, point != "/", nil
+}
+
+// resolve returns the absolute path, without symbolic links in its directories as far as they exist.
+func resolve(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	rest := filepath.Base(path)
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		if found, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(found, rest), nil
+		}
+		if dir == "/" {
+			return path, nil
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// pointOf returns the path of the mount that a path is on, or "/". It walks down from the root as the kernel does: of
+// the mounts on the one that it is on, it enters the one nearest to the root, which hides what is mounted below it on
+// the same mount.
+func pointOf(points []Point, path string) string {
+	listed := map[int]bool{}
+	for _, p := range points {
+		listed[p.ID] = p.ID != p.Parent
+	}
+	at, isChild := "/", func(p Point) bool { return !listed[p.Parent] } // the root, and in a chroot all mounts of the outside
+	for {
+		var next *Point
+		for i, p := range points {
+			if isChild(p) && within(p.Path, path) && (next == nil || len(p.Path) < len(next.Path)) {
+				next = &points[i]
+			}
+		}
+		if next == nil {
+			return at
+		}
+		at = next.Path
+		id := next.ID
+		isChild = func(p Point) bool { return p.Parent == id && p.ID != id }
+	}
+}
+
+// within returns whether path is dir or lies below it.
+func within(dir, path string) bool {
+	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// kubeletFiles are single files that a container runtime mounts into each container.
+var kubeletFiles = []string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/termination-log"}
+
+// InContainer returns whether this process runs in a container: a runtime has mounted a file such as /etc/resolv.conf.
+func InContainer() bool { return inContainer(All()) }
+
+func inContainer(points []Point) bool {
+	return slices.ContainsFunc(points, func(p Point) bool { return slices.Contains(kubeletFiles, p.Path) })
+}
+
+// runtimeDirs are where a container runtime or the kubelet mounts what is not a volume of the Pod.
+var runtimeDirs = []string{"/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", "/run/.containerenv"}
+
+// Volumes returns the mount points that a user has asked for, sorted: without /, those of the kernel such as /proc, and
+// those of the container runtime.
+func Volumes() []string { return volumes(All()) }
+
+func volumes(points []Point) (paths []string) {
+	for _, p := range points {
+		ofRuntime := p.Path == "/" || slices.Contains(kubeletFiles, p.Path) ||
+			slices.ContainsFunc(runtimeDirs, func(dir string) bool { return within(dir, p.Path) })
+		if !ofRuntime {
+			paths = append(paths, p.Path)
+		}
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// Nowhere returns, for a path that is written in a container and is not in a volume, that no other container will see
+// it, which volumes there are, and which one may have been meant. Otherwise, or if the mounts are unknown, it returns
+// "".
+func Nowhere(path string) string {
+	found, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		found = path // it is still to be made
+	}
+	if found, err = resolve(found); err != nil {
+		return ""
+	}
+	return nowhere(All(), found)
+}
+
+func nowhere(points []Point, path string) string {
+	if !inContainer(points) || pointOf(points, path) != "/" {
+		return ""
+	}
+	there := volumes(points)
+	if len(there) == 0 {
+		return "no volume is mounted in this container (volumeMounts): what is written to its own file system is lost when it ends"
+	}
+	text := "no volume is mounted there, and what is written to the container's own file system is lost when it ends; volumes are mounted at " + words.List(there)
+	if meant := closest(path, there); meant != "" {
+		text += ": did you mean " + meant + "?"
+	}
+	return text
+}
+
+// closest returns the volume whose path is most like that of path or of a directory of it, or "".
+func closest(path string, volumes []string) string {
+	for ; path != "/"; path = filepath.Dir(path) {
+		if meant := suggest.Closest(path, volumes); meant != "" {
+			return meant
+		}
+	}
+	return ""
+}

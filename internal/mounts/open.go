@@ -1,0 +1,100 @@
+package mounts
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+)
+
+// LinkError is the error of a path that leads through a symbolic link in a volume.
+type LinkError struct {
+	Link  string // its path
+	Point string // where the volume is mounted
+}
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("%s is a symbolic link in the volume %s, which another program may have made", e.Link, e.Point)
+}
+
+// Hint returns what to do about it.
+func (e *LinkError) Hint() string {
+	return "name the directory itself, or remove the link; --follow follows it"
+}
+
+// maxLinks is how many symbolic links the kernel follows in one path, see path_resolution(7).
+const maxLinks = 40
+
+// OpenDir opens a directory, to be used with internal/dirfd: names in it can be opened, made and renamed, but the
+// directory itself cannot be listed or synced (O_PATH). A symbolic link in a volume is not followed, whether it is the
+// directory or leads to it, and the error is a [*LinkError]: any program that writes to the volume may have made it.
+// Links on the root file system belong to the image, and are followed, as are all links if follow is set. Each
+// directory on the way is opened by its name in the one above, so that a link that is put there meanwhile is noticed.
+func OpenDir(path string, follow bool) (*os.File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	const flags = unix.O_PATH | unix.O_DIRECTORY
+	at, err := os.OpenFile("/", flags, 0)
+	if err != nil {
+		return nil, err
+	}
+	root, err := dirfd.Inspect(at, "")
+	links := 0
+	for rest := strings.Split(path, "/"); err == nil && len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == "" || name == "." {
+			continue
+		}
+		next, failed := dirfd.Open(at, name, flags, 0)
+		if failed != nil {
+			target, noLink := dirfd.Readlink(at, name)
+			if noLink != nil {
+				err = &fs.PathError{Op: "open", Path: path, Err: failed}
+				break
+			}
+			if links++; links > maxLinks {
+				err = &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+				break
+			}
+			if err = mayFollow(root.Mount, at, name); err != nil && !follow {
+				break
+			}
+			err = nil
+			rest = append(strings.Split(target, "/"), rest...)
+			if !filepath.IsAbs(target) {
+				continue
+			}
+			if next, err = os.OpenFile("/", flags, 0); err != nil {
+				break
+			}
+		}
+		at.Close()
+		at = next
+	}
+	if err != nil {
+		at.Close()
+		return nil, err
+	}
+	return at, nil
+}
+
+// mayFollow returns a [*LinkError] unless the link called name in dir is on the mount root, or the kernel's.
+func mayFollow(root dirfd.Mount, dir *os.File, name string) error {
+	here, err := dirfd.Inspect(dir, "")
+	if err != nil {
+		return err
+	}
+	kernels := dir.Name() == "/dev" || within("/proc", dir.Name()) || within("/sys", dir.Name())
+	if here.Mount == root || kernels {
+		return nil
+	}
+	return &LinkError{Link: filepath.Join(dir.Name(), name), Point: pointOf(All(), dir.Name())}
+}
