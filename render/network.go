@@ -45,7 +45,7 @@ func (f Fetcher) Fetch(ctx context.Context, address string) (body []byte, mediaT
 	if u.User != nil {
 		return nil, "", errors.New("a URL with a user in it shows in the Pod's specification; put a token into a file, for --values-token-file")
 	}
-	shown := u.Scheme + "://" + u.Host + u.Path
+	shown := failure.Printable(u.Scheme + "://" + u.Host + u.Path)
 	last := ""
 	policy := poll.Policy{AttemptTimeout: attemptTimeout, Notify: func(e poll.Event) {
 		if e.Err == nil {

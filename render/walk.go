@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"initbox/internal/failure"
 	"initbox/render/values"
 )
 
@@ -164,7 +165,7 @@ func (w walker) directory(name, shown string, directories []string) error {
 		if strings.HasPrefix(entry.Name(), "..") {
 			continue // used by the kubelet
 		}
-		if err := w.entry(entry, path.Join(name, entry.Name()), filepath.Join(shown, entry.Name()), directories); err != nil {
+		if err := w.entry(entry, path.Join(name, entry.Name()), filepath.Join(shown, failure.Printable(entry.Name())), directories); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"regexp"
@@ -13,7 +14,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
@@ -68,8 +68,8 @@ func (e *env) report(err error) int {
 	if err == nil {
 		return 0
 	}
-	message := printable(err.Error())
-	hint := printable(hintOf(err))
+	message := failure.Lines(printableNames(err))
+	hint := failure.Lines(hintOf(err))
 	whole := message
 	if hint != "" {
 		whole += "\nhint: " + hint
@@ -78,7 +78,7 @@ func (e *env) report(err error) int {
 	termination := writeTerminationLog(e.terminationLog, whole)
 	if e.logFormat == "json" {
 		// There may be no logger yet: the command line may be wrong before its flags, or in them.
-		slog.New(slog.NewJSONHandler(e.stderr, nil)).Error(message, "hint", hint, "status", status(err))
+		slog.New(newJSONHandler(e.stderr, slog.LevelInfo)).Error(message, "hint", hint, "status", status(err))
 	} else {
 		fmt.Fprintf(e.stderr, "%s: %s\n", e.command, message)
 		if hint != "" {
@@ -91,24 +91,15 @@ func (e *env) report(err error) int {
 	return status(err)
 }
 
-// printable escapes what would move a terminal's cursor or change its colours:
-// messages quote text from elsewhere, such as that of a template's fail.
-func printable(s string) string {
-	if !strings.ContainsFunc(s, unprintable) {
-		return s
+// printableNames returns the text of err in which the name of a file, which may have line breaks, is one line.
+func printableNames(err error) string {
+	text := err.Error()
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		text = strings.ReplaceAll(text, path.Path, failure.Printable(path.Path))
 	}
-	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
-			fmt.Fprintf(&b, `\x%02x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return text
 }
-
-func unprintable(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
 
 func hintOf(err error) string {
 	var h interface{ Hint() string }
@@ -221,7 +212,7 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	}
 	switch format {
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l})), nil
+		return slog.New(newJSONHandler(w, l)), nil
 	case "text":
 		return slog.New(&textHandler{w: w, level: l, mu: new(sync.Mutex)}), nil
 	}

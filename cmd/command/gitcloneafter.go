@@ -277,6 +277,6 @@ func (f errorFile) report(err error) error {
 		}
 		return nil
 	}
-	text, _ := json.Marshal(map[string]string{"Msg": "git-clone failed", "Err": printable(err.Error())})
+	text, _ := json.Marshal(map[string]string{"Msg": "git-clone failed", "Err": failure.Lines(err.Error())})
 	return errors.Join(err, atomicfile.Write(string(f), append(text, '\n'), 0o644))
 }

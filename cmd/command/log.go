@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"initbox/internal/failure"
 )
 
 // textHandler writes log lines for people: the time, the level unless it is info, and the message. The attributes,
@@ -27,7 +29,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	if r.Level != slog.LevelInfo {
 		fmt.Fprintf(&b, "%s ", r.Level)
 	}
-	b.WriteString(r.Message)
+	b.WriteString(failure.Lines(r.Message))
 	if h.level <= slog.LevelDebug {
 		for _, a := range h.attrs {
 			fmt.Fprintf(&b, " %s=%q", a.Key, text(a.Value))
@@ -53,6 +55,17 @@ func text(v slog.Value) string {
 
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &textHandler{w: h.w, level: h.level, mu: h.mu, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+// newJSONHandler returns a handler that writes log lines for programs. encoding/json escapes control characters, but
+// not those that reorder or hide others when the line is printed.
+func newJSONHandler(w io.Writer, level slog.Level) slog.Handler {
+	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindString {
+			a.Value = slog.StringValue(failure.Lines(a.Value.String()))
+		}
+		return a
+	}})
 }
 
 // WithGroup is not used in this program.

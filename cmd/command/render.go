@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/failure"
 	"initbox/internal/words"
 	"initbox/render"
 	"initbox/render/engine"
@@ -323,8 +324,9 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 		would = "would be "
 	}
 	for i, c := range changes {
+		path := failure.Printable(c.Path)
 		if c.InPlace && !dry {
-			e.log.Warn(c.Path + " is itself a mount (subPath), so it was written in place: a reader may see part of it meanwhile")
+			e.log.Warn(path + " is itself a mount (subPath), so it was written in place: a reader may see part of it meanwhile")
 		}
 		if i == maxListed && !dry {
 			e.log.Info(fmt.Sprintf("and %d more", len(changes)-maxListed))
@@ -334,7 +336,7 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 			if c.Secret {
 				secret = ", with a secret in it"
 			}
-			e.log.Info(c.Path + ": " + would + c.What + secret)
+			e.log.Info(path + ": " + would + c.What + secret)
 		}
 	}
 }

@@ -15,10 +15,8 @@ import (
 	"math"
 	"net"
 	"net/url"
-	"strconv"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
@@ -99,24 +97,6 @@ type addressError struct {
 }
 
 func (e *addressError) Unwrap() error { return e.error }
-
-// Printable returns a text from outside in a form that is safe in a log line: a name in a
-// certificate may have line breaks or terminal sequences, or be very long.
-func Printable(s string) string {
-	const limit = 1000
-	if len(s) > limit {
-		s = s[:limit] + "…"
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
 
 func classOf(err error) *Failure {
 	var (

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -92,13 +91,3 @@ func TestStatus(t *testing.T) {
 }
 
 // What others wrote cannot forge a line of the log.
-func TestPrintable(t *testing.T) {
-	got := Printable("a\nb\x1b[2K\u202e\x00é" + strings.Repeat("x", 5000))
-	if strings.ContainsAny(got, "\n\x1b\x00\u202e") || !strings.HasPrefix(got, `a\nb\x1b[2K\u202e\x00é`) || len(got) > 1100 {
-		t.Errorf("%.80q, %d bytes", got, len(got))
-	}
-	f := Of(errors.New("says\r\nERROR forged"))
-	if strings.ContainsAny(f.Text, "\r\n") {
-		t.Errorf("%q", f.Text)
-	}
-}

@@ -206,9 +206,9 @@ func (t *Target) cutSocket(text string) (string, error) {
 // String returns the target without user information, query and fragment, any of which may contain a secret.
 func (t *Target) String() string {
 	if t.Kind.Show != nil {
-		return t.Kind.Show(t)
+		return failure.Printable(t.Kind.Show(t))
 	}
-	return Plain(t)
+	return failure.Printable(Plain(t)) // its path may have a decoded line break
 }
 
 // Plain returns the target as a URL without user information, query and fragment.
