@@ -14,6 +14,7 @@ import (
 	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
+	"initbox/internal/mounts"
 	"initbox/internal/secret"
 )
 
@@ -79,7 +80,7 @@ func (r *Registration) checkOutput() error {
 	}
 	const writable = 2 // W_OK of access(2)
 	if err := syscall.Access(filepath.Dir(r.o.Output), writable); err != nil {
-		return failure.WithHint(fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint)
+		return failure.WithHint(fmt.Errorf("write the answer to %s: %w", r.o.Output, err), mounts.WriteHint(err, r.o.Output, volumeHint))
 	}
 	return nil
 }
@@ -88,8 +89,8 @@ func (r *Registration) writeAnswer() error {
 	if r.o.Output == "" {
 		return nil
 	}
-	if err := atomicfile.Write(r.o.Output, r.answer, 0o600); err != nil {
-		return failure.WithHint(fmt.Errorf("write the answer to %s: %w", r.o.Output, err), volumeHint)
+	if err := (atomicfile.Writer{Follow: r.o.Follow}).Write(r.o.Output, r.answer, 0o600); err != nil {
+		return failure.WithHint(fmt.Errorf("write the answer to %s: %w", r.o.Output, err), mounts.WriteHint(err, r.o.Output, volumeHint))
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type Options struct {
 	State          string // the state file; "" for none
 	IdempotencyKey bool   // send the header Idempotency-Key with what registers
 	Output         string // the file for the answer, mode 0600; "" for none
+	Follow         bool   // write Output through symbolic links in a volume, see [atomicfile.Writer]
 	Extract        string // the JSON Pointer (RFC 6901) of the value in the answer to take in its place
 
 	Success httpclient.Statuses // besides 2xx, for the call that registers

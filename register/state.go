@@ -15,6 +15,7 @@ import (
 	"initbox/internal/atomicfile"
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
 )
@@ -69,7 +70,7 @@ func (st *state) write(name string) error {
 		err = atomicfile.Write(name, append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return failure.WithHint(fmt.Errorf("write the state to %s: %w", name, err), volumeHint)
+		return failure.WithHint(fmt.Errorf("write the state to %s: %w", name, err), mounts.WriteHint(err, name, volumeHint))
 	}
 	return nil
 }

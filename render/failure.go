@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/podinfo"
 	"initbox/internal/suggest"
 	"initbox/render/engine"
@@ -208,6 +209,12 @@ func (in *inputs) near(key string) string {
 
 // withHint adds a hint to the error of a destination that cannot be written.
 func withHint(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		if hint := mounts.WriteHint(err, path.Path, ""); hint != "" {
+			return failure.WithHint(err, hint)
+		}
+	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return failure.WithHint(err, "raise the sizeLimit of the volume: during rendering, changed files exist twice")

@@ -97,7 +97,7 @@ func (r *run) identity(dir string) string {
 }
 
 func (r *run) stage(dir string) (*stage.Stage, error) {
-	o := stage.Options{DryRun: r.DryRun, Prune: r.Prune}
+	o := stage.Options{DryRun: r.DryRun, Prune: r.Prune, Follow: r.Follow}
 	if r.AtomicDir {
 		return stage.OpenVersion(dir, o)
 	}

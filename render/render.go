@@ -65,6 +65,8 @@ type Options struct {
 	Formats  []Rule[*format.Format] // of results without such an extension; they are validated
 	Schemas  []Rule[string]         // files of JSON Schemas
 
+	Follow bool // write through symbolic links in a volume, see stage.Options
+
 	EnvFile string // where to write the values for Kubernetes' fileKeyRef; "" for nowhere
 
 	DryRun bool      // change nothing, and return what would change

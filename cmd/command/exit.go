@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/suggest"
 )
 
@@ -116,17 +119,22 @@ const maxTerminationMessage = 4096
 const kubeletTerminationLog = "/dev/termination-log"
 
 // writeTerminationLog writes message to the file where the kubelet looks for it, or nowhere if name is empty. The file
-// is a mount: it is written in place, and never replaced or created.
+// is a mount: it is written in place, and never replaced or created. A link in a volume is not followed.
 func writeTerminationLog(name, message string) error {
 	if name == "" {
 		return nil
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK, 0)
+	dir, base, link, err := mounts.OpenParent(name, false)
+	if err != nil || link != nil {
+		return cmp.Or(err, link)
+	}
+	defer dir.Close()
+	f, err := dirfd.Open(dir, base, syscall.O_WRONLY|syscall.O_TRUNC, 0) // does not wait for the reader of a FIFO
 	if err != nil {
 		if name == kubeletTerminationLog && errors.Is(err, os.ErrNotExist) {
 			return nil // not in a Pod
 		}
-		return err
+		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	_ = f.SetWriteDeadline(time.Now().Add(lastWord)) // for a full FIFO; files have no deadlines
 	_, err = io.WriteString(f, cut(message, maxTerminationMessage))

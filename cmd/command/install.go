@@ -17,6 +17,7 @@ import (
 
 	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/suggest"
 )
 
@@ -24,7 +25,7 @@ import (
 const programName = "initbox"
 
 func install(e *env) *cli.Command {
-	var all bool
+	var all, follow bool
 	return &cli.Command{
 		Usage:     "copy this program to a volume, for containers whose image has no initbox",
 		ArgsUsage: "DIR [NAME…]",
@@ -37,6 +38,7 @@ Examples:
   initbox install /tools wait-for-service     # then also /tools/wait-for-service …`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "make a link for every subcommand", Destination: &all},
+			followFlag("", &follow),
 		},
 		Action: func(c *cli.Context) error {
 			before, after, _ := arguments(c)
@@ -48,7 +50,7 @@ Examples:
 			if err != nil {
 				return err
 			}
-			if err := untilDone(c.Context, func() error { return installInto(c.Context, args[0], names) }); err != nil {
+			if err := untilDone(c.Context, func() error { return installInto(c.Context, args[0], names, atomicfile.Writer{Follow: follow}) }); err != nil {
 				return installFailure(args[0], err)
 			}
 			links := ""
@@ -85,12 +87,12 @@ func linkNames(app *cli.App, names []string, all bool) ([]string, error) {
 // installInto copies the program into dir and then makes the links, so that none dangles. They are symbolic: a hard
 // link would keep the old program when another version replaces it. They are relative: another container may mount the
 // volume elsewhere.
-func installInto(ctx context.Context, dir string, names []string) error {
+func installInto(ctx context.Context, dir string, names []string, w atomicfile.Writer) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// If the directory is missing, the volume is probably not mounted, or the path is misspelt. A new directory would be
-	// in this container's own file system, where no other container finds it.
+	// If the directory is missing, the volume is probably not mounted, or the path is misspelt. A new directory would
+	// be in this container's own file system, where no other container finds it.
 	stat, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -103,11 +105,11 @@ func installInto(ctx context.Context, dir string, names []string) error {
 		return err
 	}
 	defer self.Close()
-	if err := atomicfile.Copy(filepath.Join(dir, programName), endingWith(ctx, self), 0o755); err != nil {
+	if err := w.Copy(filepath.Join(dir, programName), endingWith(ctx, self), 0o755); err != nil {
 		return err
 	}
 	for _, name := range names {
-		if err := atomicfile.Link(filepath.Join(dir, name), programName); err != nil {
+		if err := w.Link(filepath.Join(dir, name), programName); err != nil {
 			return err
 		}
 	}
@@ -152,6 +154,9 @@ func untilDone(ctx context.Context, work func() error) error {
 // installFailure adds to err what was being done, and a hint how to fix it.
 func installFailure(dir string, err error) error {
 	failed := fmt.Errorf("install initbox into %s: %w", dir, err)
+	if hint := mounts.WriteHint(err, dir, ""); hint != "" {
+		return failure.WithHint(failed, hint)
+	}
 	for _, h := range []struct {
 		cause error
 		hint  string

@@ -131,6 +131,7 @@ func (r *registerFlags) flags() []cli.Flag {
 		textFlag("success-status", "`LIST` of statuses, besides 2xx, that mean success, as in 409", categoryAnswer, &r.success),
 		textFlag("retry-status", "`LIST` of statuses, besides 408, 425, 429 and 5xx, to retry after, as in 404", categoryAnswer, &r.again),
 		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.o.Output),
+		followFlag(categoryAnswer, &r.o.Follow),
 		textFlag("extract", "`POINTER`: keep only this value of the answer, a JSON Pointer as in /id; it is printed if there is no --output", categoryAnswer, &r.o.Extract),
 
 		textFlag("state", "`FILE` on a volume that records what was registered, so that a restart checks with the server instead of registering again", categoryOnce, &r.o.State),

@@ -119,6 +119,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
 		onFlag("atomic-dir", "make DST a link to a directory that is replaced as a whole", categoryFiles, &r.o.AtomicDir),
 		onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &r.o.Prune),
+		followFlag(categoryFiles, &r.o.Follow),
 		textFlag("env-file", "`FILE` to write the values to, in the format of Kubernetes' fileKeyRef", categoryFiles, &r.o.EnvFile),
 
 		onFlag("validate", "check the syntax of results by their extension", categoryChecks, &r.o.Validate),

@@ -10,6 +10,7 @@ import (
 
 	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/words"
 	"initbox/waitfor"
 )
@@ -19,6 +20,7 @@ func waitForDNS(e *env) *cli.Command {
 		wait    waitFlags
 		printed bool
 		output  string
+		follow  bool
 		dns     = waitfor.KindOf("dns")
 	)
 	return &cli.Command{
@@ -35,6 +37,7 @@ Examples:
 		Flags: slices.Concat(settingFlags(dns), []cli.Flag{
 			&cli.BoolFlag{Name: "print", Usage: "write the records to stdout, one per line", Category: categoryResult, Destination: &printed},
 			&cli.StringFlag{Name: "output", Usage: "`FILE` to write the records to, one per line", Category: categoryResult, Destination: &output},
+			followFlag(categoryResult, &follow),
 		}, wait.flags()),
 		Action: func(c *cli.Context) error {
 			before, after, _ := arguments(c)
@@ -60,13 +63,13 @@ Examples:
 			if err := waitfor.All(c.Context, o, checks...); err != nil {
 				return err
 			}
-			return writeAnswers(e.stdout, printed, output, checks)
+			return writeAnswers(e.stdout, printed, output, follow, checks)
 		},
 	}
 }
 
 // writeAnswers writes the records of all names, one per line.
-func writeAnswers(stdout io.Writer, printed bool, output string, checks []waitfor.Check) error {
+func writeAnswers(stdout io.Writer, printed bool, output string, follow bool, checks []waitfor.Check) error {
 	var lines strings.Builder
 	for _, check := range checks {
 		for _, answer := range waitfor.Answers(check) {
@@ -79,8 +82,8 @@ func writeAnswers(stdout io.Writer, printed bool, output string, checks []waitfo
 		}
 	}
 	if output != "" {
-		if err := atomicfile.Write(output, []byte(lines.String()), 0o644); err != nil {
-			return failure.WithHint(fmt.Errorf("write the records to %s: %w", output, err), writableHint)
+		if err := (atomicfile.Writer{Follow: follow}).Write(output, []byte(lines.String()), 0o644); err != nil {
+			return failure.WithHint(fmt.Errorf("write the records to %s: %w", output, err), mounts.WriteHint(err, output, writableHint))
 		}
 	}
 	return nil

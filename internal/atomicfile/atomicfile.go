@@ -1,13 +1,14 @@
 // Package atomicfile writes single files that users see: a reader finds the old file or the new one, even if the writer
-// is killed at any instant. A file that is already right is not touched.
+// is killed at any instant. A file that is already right is not touched. No link that another program may have made in
+// a volume leads a write out of it.
 //
 //	err := atomicfile.Write("/data/config.json", content, 0o644)
 package atomicfile
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,76 +18,112 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
-// Write writes content to the file called name, with those permission bits. A file that already has both is left alone
-// and keeps its modification time. Write removes what an earlier, killed Write left beside the file. It follows a
-// symbolic link, and refuses to replace anything but a regular file, such as a device.
-func Write(name string, content []byte, perm fs.FileMode) error {
-	return Copy(name, bytes.NewReader(content), perm)
+// Writer writes files. Its zero value does not follow symbolic links in a volume, which any program that writes to the
+// volume may have made: a link with the name of the file is replaced, and one on the way to it is a
+// [*mounts.LinkError]. Links on the root file system are followed.
+type Writer struct {
+	Follow bool // follow all symbolic links
 }
 
-// Copy is [Write] for content that is too large for memory. It reads content from its start, and twice if the file
-// exists. If reading fails, it returns that error and keeps the old file. The file may be a program that is running, or
-// that is run as soon as it exists.
-func Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
-	if target, err := filepath.EvalSymlinks(name); err == nil {
-		name = target
-	}
-	stat, err := os.Lstat(name)
-	if err == nil && !stat.Mode().IsRegular() {
-		return &fs.PathError{Op: "write", Path: name, Err: errors.New("it exists and is not a regular file")}
-	}
-	dir, base := filepath.Dir(name), filepath.Base(name)
-	sweep(dir, base)
-	if same, err := unchanged(name, content, perm); same || err != nil {
+// Write is [Writer.Write] of the zero Writer.
+func Write(name string, content []byte, perm fs.FileMode) error {
+	return Writer{}.Write(name, content, perm)
+}
+
+// Write writes content to the file called name, with those permission bits. A file that already has both is left alone
+// and keeps its modification time. Write removes what an earlier, killed Write left beside the file. It refuses to
+// replace anything but a regular file, such as a device.
+func (w Writer) Write(name string, content []byte, perm fs.FileMode) error {
+	return w.Copy(name, bytes.NewReader(content), perm)
+}
+
+// Copy is [Writer.Write] for content that is too large for memory. It reads content from its start, and twice if the
+// file exists. If reading fails, it returns that error and keeps the old file. The file may be a program that is
+// running, or that is run as soon as it exists.
+func (w Writer) Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
+	dir, base, link, err := mounts.OpenParent(name, w.Follow)
+	if err != nil {
 		return err
 	}
-	if err := replace(name, content, perm); err != nil {
+	defer dir.Close()
+	f := file{dir, base}
+	stat, err := dirfd.Lstat(dir, base)
+	if err == nil && stat.Mode&unix.S_IFMT != unix.S_IFREG && link == nil {
+		return f.failed("write", errors.New("it exists and is not a regular file"))
+	}
+	f.sweep()
+	if same, err := f.unchanged(content, perm); same || err != nil {
+		return err
+	}
+	if err := f.replace(content, perm); err != nil {
 		return err
 	}
 	return syncDir(dir)
 }
 
-// replace replaces the file called name with a new one. It closes the new file before the rename, because a program
-// that is open for writing cannot be run (ETXTBSY), and gives up its lock only after the rename.
-func replace(name string, content io.ReadSeeker, perm fs.FileMode) error {
-	f, lock, err := create(filepath.Dir(name), filepath.Base(name))
+// Link makes a symbolic link called name to target. It leaves an existing link to target alone, and fails with
+// [fs.ErrExist] if anything else has that name.
+func (w Writer) Link(name, target string) error {
+	dir, err := mounts.OpenDir(filepath.Dir(name), w.Follow)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	err = errors.Join(fill(f, content, perm), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
-}
-
-// Link makes a symbolic link called name to target. It leaves an existing link to target
-// alone, and fails with [fs.ErrExist] if anything else has that name.
-func Link(name, target string) error {
-	err := os.Symlink(target, name)
-	if errors.Is(err, fs.ErrExist) {
-		if old, err := os.Readlink(name); err == nil && old == target {
+	defer dir.Close()
+	base := filepath.Base(name)
+	err = dirfd.Symlink(target, dir, base)
+	if err == unix.EEXIST {
+		if old, err := dirfd.Readlink(dir, base); err == nil && old == target {
 			return nil
 		}
 	}
 	if err != nil {
-		return err
+		return &os.LinkError{Op: "symlink", Old: target, New: name, Err: err}
 	}
-	return syncDir(filepath.Dir(name))
+	return syncDir(dir)
 }
 
-func unchanged(name string, content io.ReadSeeker, perm fs.FileMode) (bool, error) {
+// file is a file that is written, by its name in an open directory.
+type file struct {
+	dir  *os.File
+	name string
+}
+
+// failed returns the error of an operation on the file.
+func (f file) failed(op string, err error) error {
+	return &fs.PathError{Op: op, Path: filepath.Join(f.dir.Name(), f.name), Err: err}
+}
+
+// replace replaces the file with a new one. It closes the new file before the rename, because a program that is open
+// for writing cannot be run (ETXTBSY), and gives up its lock only after the rename.
+func (f file) replace(content io.ReadSeeker, perm fs.FileMode) error {
+	made, lock, err := f.create()
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	temporary := filepath.Base(made.Name())
+	err = errors.Join(fill(made, content, perm), made.Close())
+	if err == nil {
+		if err = dirfd.Rename(f.dir, temporary, f.dir, f.name); err != nil {
+			err = f.failed("replace", err)
+		}
+	}
+	if err != nil {
+		dirfd.Remove(f.dir, temporary)
+	}
+	return err
+}
+
+// unchanged returns whether the file already has the content and the permission bits.
+func (f file) unchanged(content io.ReadSeeker, perm fs.FileMode) (bool, error) {
 	size, err := content.Seek(0, io.SeekEnd)
 	if err != nil {
 		return false, err
 	}
-	old, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	old, err := dirfd.Open(f.dir, f.name, unix.O_RDONLY, 0)
 	if err != nil {
 		return false, nil // then it is written, and writing returns the error
 	}
@@ -122,23 +159,27 @@ func temporary(base, random string) string {
 // create makes a temporary file, and a lock on it that is held while the writer lives. A file that is not locked was
 // left by a writer that was killed. The lock has a descriptor of its own, so that it outlives the one for writing, and
 // is shared, which NFS grants to a descriptor for reading, too.
-func create(dir, base string) (f, lock *os.File, err error) {
+func (f file) create() (made, lock *os.File, err error) {
 	for {
-		f, err := os.CreateTemp(dir, temporary(base, "*"))
-		if err != nil {
-			return nil, nil, err
+		name := temporary(f.name, rand.Text())
+		made, err := dirfd.Open(f.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+		if err == unix.EEXIST {
+			continue
 		}
-		lock, err := os.OpenFile(f.Name(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, nil, file{f.dir, name}.failed("open", err)
+		}
+		lock, err := dirfd.Open(f.dir, name, unix.O_RDONLY, 0)
 		if err == nil {
 			if err = dirfd.Lock(lock, unix.LOCK_SH); err == nil && linked(lock) {
-				return f, lock, nil
+				return made, lock, nil
 			}
 			lock.Close()
 		}
-		f.Close()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			os.Remove(f.Name())
-			return nil, nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+		made.Close()
+		if err != nil && err != unix.ENOENT {
+			dirfd.Remove(f.dir, name)
+			return nil, nil, file{f.dir, name}.failed("lock", err)
 		}
 		// Another process removed it before it was locked.
 	}
@@ -150,21 +191,20 @@ func linked(f *os.File) bool {
 }
 
 // sweep removes the temporary files of writers that were killed.
-func sweep(dir, base string) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), temporary(base, "")) {
+func (f file) sweep() {
+	names, _ := dirfd.Names(f.dir)
+	for _, name := range names {
+		if !strings.HasPrefix(name, temporary(f.name, "")) {
 			continue
 		}
-		name := filepath.Join(dir, e.Name())
-		f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		left, err := dirfd.Open(f.dir, name, unix.O_RDONLY, 0)
 		if err != nil {
 			continue // gone already, or not ours
 		}
-		if dirfd.Lock(f, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			os.Remove(name)
+		if dirfd.Lock(left, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			dirfd.Remove(f.dir, name)
 		}
-		f.Close()
+		left.Close()
 	}
 }
 
@@ -177,18 +217,18 @@ func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
 	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
-	return errors.Join(f.Chmod(perm), f.Sync()) // CreateTemp made it 0600; no umask applies to either
+	return errors.Join(f.Chmod(perm), f.Sync()) // it was made with 0600; no umask applies to either
 }
 
 // syncDir makes the rename itself survive a crash. A directory that is writable but not readable cannot be opened, and
 // so it cannot be synced.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if errors.Is(err, fs.ErrPermission) {
+func syncDir(dir *os.File) error {
+	d, err := dirfd.OpenDir(dir, ".")
+	if err == unix.EACCES {
 		return nil
 	}
 	if err != nil {
-		return err
+		return &fs.PathError{Op: "open", Path: dir.Name(), Err: err}
 	}
 	defer d.Close()
 	return dirfd.Sync(d)

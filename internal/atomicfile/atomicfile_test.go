@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv("ATOMICFILE_COPY_FOREVER"); name != "" {
 		program, err := os.ReadFile(name)
 		for i := 0; err == nil; i++ {
-			err = Copy(name, bytes.NewReader(append(program, byte(i))), 0o755) // an ELF file may be longer than it says
+			err = Writer{}.Copy(name, bytes.NewReader(append(program, byte(i))), 0o755) // an ELF file may be longer than it says
 		}
 		fmt.Println(err)
 		os.Exit(1)
@@ -120,7 +120,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 // The temporary file of a writer that lives is not swept away, not even when it is written and closed.
 func TestSweepSparesTheLiving(t *testing.T) {
 	dir := t.TempDir()
-	f, lock, err := create(dir, "f")
+	f, lock, err := open(t, dir).create()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,18 @@ func TestSweepSparesTheLiving(t *testing.T) {
 	}
 }
 
-// A device or a pipe is not replaced by a file, and a link stays a link.
+// open returns the file called f in a directory.
+func open(t *testing.T, name string) file {
+	t.Helper()
+	dir, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	return file{dir, "f"}
+}
+
+// A device or a pipe is not replaced by a file, and a link that is followed stays a link.
 func TestWhatIsThereIsKept(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
@@ -154,7 +165,7 @@ func TestWhatIsThereIsKept(t *testing.T) {
 			t.Errorf("%s was replaced", name)
 		}
 	}
-	if err := Write(link, []byte("new"), 0o644); err != nil {
+	if err := (Writer{Follow: true}).Write(link, []byte("new"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if stat, _ := os.Lstat(link); stat.Mode()&fs.ModeSymlink == 0 {
@@ -203,7 +214,7 @@ func TestCopyOfAProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(t.TempDir(), "sleep")
-	if err := Copy(name, bytes.NewReader(program), 0o755); err != nil {
+	if err := (Writer{}.Copy(name, bytes.NewReader(program), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	running := exec.Command(name, "60")
@@ -236,7 +247,7 @@ func TestCopyOfAProgram(t *testing.T) {
 			t.Error(output[i].String())
 		}
 	}
-	if err := Copy(name, bytes.NewReader(program), 0o755); err != nil {
+	if err := (Writer{}.Copy(name, bytes.NewReader(program), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	if left := names(t, filepath.Dir(name)); len(left) != 1 {
@@ -255,7 +266,7 @@ func TestCopyOfWhatCannotBeRead(t *testing.T) {
 		io.Reader
 		io.Seeker
 	}{io.MultiReader(strings.NewReader("new"), iotest.ErrReader(broken)), strings.NewReader("new and more")}
-	if err := Copy(name, content, 0o644); !errors.Is(err, broken) {
+	if err := (Writer{}.Copy(name, content, 0o644)); !errors.Is(err, broken) {
 		t.Errorf("error %v", err)
 	}
 	if got, _ := os.ReadFile(name); string(got) != "old" {
@@ -275,7 +286,7 @@ func TestCopyOfWhatCannotBeSought(t *testing.T) {
 	broken := errors.New("broken")
 	for works := range 3 { // for the size, to compare, to copy
 		content := &seeker{Reader: strings.NewReader("new"), works: works, err: broken}
-		if err := Copy(name, content, 0o644); !errors.Is(err, broken) {
+		if err := (Writer{}.Copy(name, content, 0o644)); !errors.Is(err, broken) {
 			t.Errorf("after %d: error %v", works, err)
 		}
 		if got, _ := os.ReadFile(name); string(got) != "old" {
@@ -308,16 +319,18 @@ func TestUnreadableDirectory(t *testing.T) {
 	if err := Write(filepath.Join(dir, "f"), []byte("x"), 0o644); err != nil {
 		t.Error(err)
 	}
-	if err := Link(filepath.Join(dir, "link"), "f"); err != nil {
+	if err := (Writer{}.Link(filepath.Join(dir, "link"), "f")); err != nil {
 		t.Error(err)
 	}
-	if err := syncDir(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a missing directory: %v", err)
+	closed := open(t, t.TempDir())
+	closed.dir.Close()
+	if err := syncDir(closed.dir); err == nil {
+		t.Error("no error for a closed directory")
 	}
 }
 
 func TestLinked(t *testing.T) {
-	f, lock, err := create(t.TempDir(), "f")
+	f, lock, err := open(t, t.TempDir()).create()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,6 +350,7 @@ func TestLinked(t *testing.T) {
 // create makes another temporary file if another writer sweeps the first before it is locked.
 func TestCreateWhileOthersSweep(t *testing.T) {
 	dir := t.TempDir()
+	target := open(t, dir)
 	done := make(chan struct{})
 	var sweeper sync.WaitGroup
 	defer sweeper.Wait()
@@ -347,12 +361,12 @@ func TestCreateWhileOthersSweep(t *testing.T) {
 			case <-done:
 				return
 			default:
-				sweep(dir, "f")
+				target.sweep()
 			}
 		}
 	})
 	for range 500 {
-		f, lock, err := create(dir, "f")
+		f, lock, err := target.create()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,7 +383,7 @@ func TestLink(t *testing.T) {
 	dir := t.TempDir()
 	link, file := filepath.Join(dir, "link"), filepath.Join(dir, "file")
 	for range 2 {
-		if err := Link(link, "file"); err != nil {
+		if err := (Writer{}.Link(link, "file")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -379,10 +393,10 @@ func TestLink(t *testing.T) {
 	if err := os.WriteFile(file, []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Link(link, "elsewhere"); !errors.Is(err, fs.ErrExist) {
+	if err := (Writer{}.Link(link, "elsewhere")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a link to something else was replaced: %v", err)
 	}
-	if err := Link(file, "elsewhere"); !errors.Is(err, fs.ErrExist) {
+	if err := (Writer{}.Link(file, "elsewhere")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a file was replaced: %v", err)
 	}
 }

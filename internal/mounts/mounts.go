@@ -11,11 +11,13 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"initbox/internal/suggest"
 	"initbox/internal/words"
@@ -197,6 +199,20 @@ func nowhere(points []Point, path string) string {
 		text += ": did you mean " + meant + "?"
 	}
 	return text
+}
+
+// WriteHint returns the hint for an error of writing to path: that of a [*LinkError], or what [Nowhere] says if the
+// file system is to blame, or otherwise.
+func WriteHint(err error, path, otherwise string) string {
+	var link *LinkError
+	if errors.As(err, &link) {
+		return link.Hint()
+	}
+	blamed := errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EROFS)
+	if nowhere := Nowhere(path); blamed && nowhere != "" {
+		return nowhere
+	}
+	return otherwise
 }
 
 // closest returns the volume whose path is most like that of path or of a directory of it, or "".

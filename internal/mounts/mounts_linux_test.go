@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -24,21 +25,11 @@ func TestAll(t *testing.T) {
 // volume returns a directory with a mounted volume called vol in it, and a link to that called image.
 func volume(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("mounts")
-	}
-	top, err := os.MkdirTemp("/var", "initbox-test-") // not in a $TMPDIR that is itself mounted
-	if err != nil {
-		servers.Absent(t, "%v", err)
-	}
-	t.Cleanup(func() { os.RemoveAll(top) })
-	if point, ok, err := Below(top); ok || err != nil {
-		servers.Absent(t, "%s is on the mount %s, %v", top, point, err)
-	}
-	servers.Tmpfs(t, top+"/vol", "size=1m")
+	vol, outside := servers.Volume(t)
+	top := filepath.Dir(vol)
 	for _, err := range []error{
-		os.MkdirAll(top+"/vol/sub/deep", 0o755), os.Mkdir(top+"/other", 0o755), os.WriteFile(top+"/vol/file", nil, 0o644),
-		os.Symlink("vol", top+"/image"), os.Symlink("sub", top+"/vol/inside"), os.Symlink(top+"/other", top+"/vol/outside"),
+		os.MkdirAll(vol+"/sub/deep", 0o755), os.WriteFile(vol+"/file", nil, 0o644),
+		os.Symlink("volume", top+"/image"), os.Symlink("sub", vol+"/inside"), os.Symlink(outside, vol+"/outside"),
 		os.Symlink("loop", top+"/loop"),
 	} {
 		if err != nil {
@@ -51,8 +42,8 @@ func volume(t *testing.T) string {
 func TestBelow(t *testing.T) {
 	top := volume(t)
 	for path, want := range map[string]string{
-		"": "", "/none/there": "", "/vol": "/vol", "/vol/none/there": "/vol", "/image/none": "/vol",
-		"/image": "", "/vol/outside": "/vol", "/vol/outside/none": "",
+		"": "", "/none/there": "", "/volume": "/volume", "/volume/none/there": "/volume", "/image/none": "/volume",
+		"/image": "", "/volume/outside": "/volume", "/volume/outside/none": "",
 	} {
 		if want != "" {
 			want = top + want
@@ -69,7 +60,7 @@ func TestOpenDir(t *testing.T) {
 	isLink := func(link string) func(error) bool {
 		return func(err error) bool {
 			var e *LinkError
-			return errors.As(err, &e) && e.Link == top+link && e.Point == top+"/vol" && e.Hint() != ""
+			return errors.As(err, &e) && e.Link == top+link && e.Point == top+"/volume" && e.Hint() != ""
 		}
 	}
 	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
@@ -79,16 +70,16 @@ func TestOpenDir(t *testing.T) {
 		want   func(error) bool
 	}{
 		{"", false, nil},
-		{"/vol/sub/deep", false, nil},
-		{"/vol/../vol/./sub", false, nil},
+		{"/volume/sub/deep", false, nil},
+		{"/volume/../volume/./sub", false, nil},
 		{"/image/sub", false, nil},
-		{"/vol/inside", false, isLink("/vol/inside")},
-		{"/image/inside/deep", false, isLink("/vol/inside")},
-		{"/vol/outside", false, isLink("/vol/outside")},
-		{"/vol/outside", true, nil},
-		{"/vol/inside/deep", true, nil},
-		{"/vol/none/there", false, is(fs.ErrNotExist)},
-		{"/vol/file", false, is(unix.ENOTDIR)},
+		{"/volume/inside", false, isLink("/volume/inside")},
+		{"/image/inside/deep", false, isLink("/volume/inside")},
+		{"/volume/outside", false, isLink("/volume/outside")},
+		{"/volume/outside", true, nil},
+		{"/volume/inside/deep", true, nil},
+		{"/volume/none/there", false, is(fs.ErrNotExist)},
+		{"/volume/file", false, is(unix.ENOTDIR)},
 		{"/loop", false, is(unix.ELOOP)},
 	} {
 		dir, err := OpenDir(top+test.path, test.follow)
@@ -128,4 +119,44 @@ func inode(info fs.FileInfo) uint64 {
 		return 0
 	}
 	return s.Ino
+}
+
+func TestOpenParent(t *testing.T) {
+	top := volume(t)
+	for _, err := range []error{
+		os.Symlink("outside/file", top+"/to-file"), os.Symlink("../outside/none", top+"/volume/to-none"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		path   string
+		follow bool
+		want   string // directory and name
+		link   bool
+	}{
+		{"/volume/new", false, "/volume/new", false},
+		{"/image/new", false, "/volume/new", false},
+		{"/to-file", false, "/outside/file", false},
+		{"/volume/to-none", false, "/volume/to-none", true},
+		{"/volume/to-none", true, "/outside/none", false},
+		{"/volume/outside", false, "/volume/outside", true},
+	} {
+		dir, name, link, err := OpenParent(top+test.path, test.follow)
+		if err != nil {
+			t.Errorf("%s: %v", test.path, err)
+			continue
+		}
+		dir.Close()
+		if got := filepath.Join(dir.Name(), name); got != top+test.want || (link != nil) != test.link {
+			t.Errorf("%s: %s, %v, want %s", test.path, got, link, test.want)
+		}
+	}
+	if _, _, _, err := OpenParent(top+"/loop", false); !errors.Is(err, unix.ELOOP) {
+		t.Errorf("a loop: %v", err)
+	}
+	if _, _, _, err := OpenParent(top+"/none/file", false); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
+	}
 }

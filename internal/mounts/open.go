@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -45,7 +46,6 @@ func OpenDir(path string, follow bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := dirfd.Inspect(at, "")
 	links := 0
 	for rest := strings.Split(path, "/"); err == nil && len(rest) > 0; {
 		name := rest[0]
@@ -64,7 +64,7 @@ func OpenDir(path string, follow bool) (*os.File, error) {
 				err = &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
 				break
 			}
-			if err = mayFollow(root.Mount, at, name); err != nil && !follow {
+			if err = mayFollow(at, name); err != nil && !follow {
 				break
 			}
 			err = nil
@@ -86,15 +86,46 @@ func OpenDir(path string, follow bool) (*os.File, error) {
 	return at, nil
 }
 
-// mayFollow returns a [*LinkError] unless the link called name in dir is on the mount root, or the kernel's.
-func mayFollow(root dirfd.Mount, dir *os.File, name string) error {
-	here, err := dirfd.Inspect(dir, "")
+// OpenParent opens the directory of a file that is to be written, as [OpenDir] does, and returns the file's name in it.
+// A symbolic link with that name is followed as OpenDir would follow it, to the directory and the name of its target.
+// One that OpenDir would refuse is returned as link, a [*LinkError]: the caller replaces it or returns that error.
+func OpenParent(path string, follow bool) (dir *os.File, name string, link, err error) {
+	path, err = filepath.Abs(path)
+	for range maxLinks {
+		if err != nil {
+			return nil, "", nil, err
+		}
+		if dir, err = OpenDir(filepath.Dir(path), follow); err != nil {
+			return nil, "", nil, err
+		}
+		name = filepath.Base(path)
+		target, noLink := dirfd.Readlink(dir, name)
+		if noLink != nil {
+			return dir, name, nil, nil
+		}
+		if link = mayFollow(dir, name); link != nil && !follow {
+			return dir, name, link, nil
+		}
+		if path = target; !filepath.IsAbs(path) {
+			path = filepath.Join(dir.Name(), path)
+		}
+		dir.Close()
+	}
+	return nil, "", nil, &fs.PathError{Op: "open", Path: path, Err: unix.ELOOP}
+}
+
+// mayFollow returns a [*LinkError] if the link called name in dir is in a volume, and does not belong to the kernel.
+func mayFollow(dir *os.File, name string) error {
+	root, err := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
+	defer root.Close()
+	top, errTop := dirfd.Inspect(root, "")
+	here, errHere := dirfd.Inspect(dir, "")
 	kernels := dir.Name() == "/dev" || within("/proc", dir.Name()) || within("/sys", dir.Name())
-	if here.Mount == root || kernels {
-		return nil
+	if err := errors.Join(errTop, errHere); err != nil || here.Mount == top.Mount || kernels {
+		return err
 	}
 	return &LinkError{Link: filepath.Join(dir.Name(), name), Point: pointOf(All(), dir.Name())}
 }

@@ -12,6 +12,7 @@ package stage
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
 )
 
 // Stage collects new contents of the files below one directory, and puts them there together: nothing changes before
@@ -66,6 +68,10 @@ type Options struct {
 	// and this one does not, and directories that become empty. The file .initbox-files in
 	// the directory lists them. A version needs no Prune: it holds only what was Put.
 	Prune bool
+
+	// Follow makes Open follow symbolic links to the directory in a volume. By default they are a [*mounts.LinkError]:
+	// any program that writes to the volume may have made them.
+	Follow bool
 }
 
 // Attr is the mode and owner of a file. A directory that is made for it has the mode 0755 and the same owner.
@@ -136,7 +142,7 @@ func nearest(base string, o Options) (*Stage, error) {
 		names: map[string]bool{}, directories: map[string]*directory{}, areas: map[string]*area{},
 	}
 	for at := base; ; at = filepath.Dir(at) {
-		if s.home, err = os.OpenRoot(at); err == nil {
+		if s.home, err = openRoot(at, o.Follow); err == nil {
 			break
 		}
 		if _, isLink := os.Readlink(at); !errors.Is(err, fs.ErrNotExist) || isLink == nil || at == filepath.Dir(at) {
@@ -153,6 +159,26 @@ func nearest(base string, o Options) (*Stage, error) {
 		}
 	}
 	return s, nil
+}
+
+// openRoot opens a directory, but not through a link that must not be followed.
+func openRoot(path string, follow bool) (*os.Root, error) {
+	dir, err := mounts.OpenDir(path, follow)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	opened, errRoot := root.Stat(".")
+	found, errDir := dir.Stat()
+	if err := errors.Join(errRoot, errDir); err != nil || !os.SameFile(opened, found) {
+		root.Close()
+		return nil, &fs.PathError{Op: "open", Path: path, Err: cmp.Or(err, errors.New("another program replaced it meanwhile"))}
+	}
+	return root, nil
 }
 
 // begin looks at the topmost directory, from which others inherit.

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -29,4 +30,27 @@ func Mount(t testing.TB, source, target, kind string, flags uintptr, data string
 func Tmpfs(t testing.TB, target, options string) {
 	t.Helper()
 	Mount(t, "tmpfs", target, "tmpfs", 0, options)
+}
+
+// Volume mounts an empty volume for the duration of a test, as the kubelet does, and returns its path and that of a
+// directory on the root file system, beside it. $TMPDIR may itself be mounted.
+func Volume(t testing.TB) (volume, outside string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("mounts")
+	}
+	top, err := os.MkdirTemp("/var", "initbox-test-")
+	if err != nil {
+		Absent(t, "%v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(top) }) // after it is unmounted
+	var root, here unix.Stat_t
+	if err := errors.Join(unix.Stat("/", &root), unix.Stat(top, &here)); err != nil || root.Dev != here.Dev {
+		Absent(t, "%s is not on the root file system, %v", top, err)
+	}
+	if err := os.Mkdir(top+"/outside", 0o777); err != nil {
+		t.Fatal(err)
+	}
+	Tmpfs(t, top+"/volume", "size=64m")
+	return top + "/volume", top + "/outside"
 }
