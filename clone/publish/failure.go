@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/poll"
 )
 
@@ -37,6 +38,7 @@ func explain(doing string, err error) error {
 	reason := err.Error()
 	if errors.As(err, &path) {
 		reason = path.Err.Error() + " (" + path.Path + ")"
+		hint = mounts.WriteHint(err, path.Path, hint)
 	}
 	f := failure.New(class, "%s: %s", doing, reason)
 	f.Hint, f.Err = hint, err
