@@ -61,11 +61,6 @@ func onFlag(name, usage, category string, dst *bool) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Category: category, Destination: dst}
 }
 
-// followFlag returns the flag of the subcommands that write to volumes.
-func followFlag(category string, dst *bool) cli.Flag {
-	return onFlag("follow", "write through symbolic links in a volume, which other programs may have made; by default a link at the destination is replaced by a file, and refused as a directory", category, dst)
-}
-
 // commonFlags returns the flags of every subcommand: a command line that starts with a link to the binary has no place
 // for global ones. No variable may end in _PORT, _SERVICE_HOST or _SERVICE_PORT: Kubernetes sets those for a Service
 // called initbox. setReporting reads the values of two of the flags; the library only checks and explains them.

@@ -278,6 +278,7 @@ const defaultGitTimeout = 30 * time.Second
 func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Options, error) {
 	o := g.o
 	o.URL, o.Dir = url, dir
+	e.warnNowhere(dir)
 	o.Sparse, o.Keys = g.sparse.Value(), g.signedBy.Value()
 	o.Seed, o.Log, o.Terminal = podinfo.Seed(), e.log, isTerminal(e.stderr)
 	if patterns := g.sparsePatterns.Value(); len(patterns) > 0 {

@@ -53,6 +53,7 @@ Examples:
 			if err := untilDone(c.Context, func() error { return installInto(c.Context, args[0], names, atomicfile.Writer{Follow: follow}) }); err != nil {
 				return installFailure(args[0], err)
 			}
+			e.warnNowhere(args[0])
 			links := ""
 			if len(names) > 0 {
 				links = ", with links to it: " + strings.Join(names, ", ")

@@ -367,6 +367,7 @@ func (r *registerFlags) warn(e *env, pod podinfo.Pod) {
 	if r.o.IdempotencyKey && pod.UID == "" {
 		e.log.Warn("the Pod's UID is not known, so the next Pod of the same name would have the same Idempotency-Key: set $POD_UID from the downward API")
 	}
+	e.warnNowhere(r.o.Output, r.o.State)
 	if r.hold && r.o.Protocol.Preset == "" && r.custom.CheckURL == "" && r.custom.HeartbeatURL == "" && r.custom.DeregisterURL == "" {
 		e.log.Warn("--hold has nothing to do: give --heartbeat-url or --check-url, and --deregister-url")
 	}

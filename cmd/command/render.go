@@ -306,6 +306,9 @@ func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
 	if err != nil {
 		return err
 	}
+	if !o.DryRun {
+		e.warnNowhere(destinations(o)...)
+	}
 	stdout := func(s render.Source) bool { return s.To == "-" }
 	if len(changes) == 0 && !slices.ContainsFunc(o.Sources, stdout) {
 		e.log.Info("nothing to change")
@@ -314,6 +317,15 @@ func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
 		return fmt.Errorf("%s would change", words.Plural(len(changes), "file"))
 	}
 	return nil
+}
+
+// destinations returns the paths that are written to, each once.
+func destinations(o render.Options) []string {
+	paths := words.Each(o.Sources, func(s render.Source) string { return s.To })
+	paths = append(paths, words.Each(o.Inline, func(i render.Inline) string { return i.To })...)
+	paths = append(paths, o.EnvFile)
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 // maxListed is how many changes are logged one by one.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -88,5 +89,74 @@ func TestTerminationLogInAVolume(t *testing.T) {
 	cmd.Run()
 	if text, err := os.ReadFile(secret); string(text) != "old" || err != nil {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestNoVolume runs what writes in a mount namespace that looks like a container, with volumes at /work and /tools of a
+// directory on the root file system. A destination that is in neither is warned of, with the volume that was meant.
+func TestNoVolume(t *testing.T) {
+	_, outside := servers.Volume(t)
+	if _, err := exec.LookPath("unshare"); err != nil {
+		servers.Absent(t, "%v", err)
+	}
+	program := filepath.Join(outside, "initbox")
+	copyProgram(t, program)
+	if err := os.Chmod(filepath.Dir(outside), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	repository := filepath.Join(outside, "repo")
+	git := exec.Command("sh", "-ec", `git init -q "$0" && cd "$0" && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x`, repository)
+	if text, err := git.CombinedOutput(); err != nil {
+		servers.Absent(t, "git: %v, %s", err, text)
+	}
+	const script = `
+		touch /tmp/.initbox-hosts; mount --bind /tmp/.initbox-hosts "$(readlink -f /etc/hosts)"; rm -f /tmp/.initbox-hosts
+		cd "$1"; rm -rf wrok config; mkdir -p work tools wrok; mount -t tmpfs none work; mount -t tmpfs none tools; chmod 755 wrok
+		shift; id=$1; shift; exec setpriv --reuid "$id" --regid "$id" --clear-groups ./initbox "$@" --termination-log ""`
+	run := func(t *testing.T, uid string, args ...string) (stderr string, status int) {
+		t.Helper()
+		cmd := exec.Command("unshare", append([]string{"-m", "--propagation", "private", "sh", "-ec", script, "sh", outside, uid}, args...)...)
+		cmd.Env = append(os.Environ(), "INITBOX_TERMINATION_LOG=", "GORACE=atexit_sleep_ms=10")
+		text, _ := cmd.CombinedOutput()
+		return string(text), cmd.ProcessState.ExitCode()
+	}
+	if text, status := run(t, "0", "sleep", "0"); status != 0 {
+		servers.Absent(t, "no mount namespace: %s", text)
+	}
+	const there = "no volume is mounted there, and what is written to the container's own file system is lost when it ends; volumes are mounted at "
+	meant := "did you mean " + outside + "/work?"
+	for _, test := range []struct {
+		name, uid string
+		args      []string
+		status    int
+		want      []string // none: no warning
+	}{
+		{"render in a volume", "0", []string{"render", "--inline", "work/x=1"}, 0, nil},
+		{"render", "0", []string{"render", "--inline", "wrok/x=1"}, 0, []string{"WARN wrok/x: " + there, outside + "/work", meant}},
+		{"render, dry", "0", []string{"render", "--inline", "wrok/x=1", "--dry-run"}, 0, nil},
+		{"render to stdout", "0", []string{"render", "--inline", "-=1"}, 0, nil},
+		{"render elsewhere", "0", []string{"render", "--inline", "config/x=1", "--inline", "config/y=1"}, 0, []string{"WARN config/x, config/y: " + there}},
+		{"install in a volume", "0", []string{"install", "tools"}, 0, nil},
+		{"install", "0", []string{"install", "wrok"}, 0, []string{"WARN wrok: " + there, meant}},
+		{"wait-for-dns", "0", []string{"wait-for-dns", "localhost", "--output", "wrok/x"}, 0, []string{"WARN wrok/x: " + there, meant}},
+		{"git-clone", "0", []string{"git-clone", "file:///none", "wrok/x", "--timeout", "1ns"}, 124, []string{"WARN wrok/x: " + there, meant}},
+		{"render as another user", "1234", []string{"render", "--inline", "wrok/x=1"}, 1, []string{"permission denied", "\nhint: " + there, meant}},
+		{"install as another user", "1234", []string{"install", "wrok"}, 1, []string{"permission denied", "\nhint: " + there, meant}},
+		{"git-clone as another user", "1234", []string{"git-clone", "file://" + repository, "wrok/x"}, 1, []string{"permission denied", "\nhint: " + there, meant}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text, status := run(t, test.uid, test.args...)
+			if status != test.status {
+				t.Fatalf("exit status %d, want %d: %s", status, test.status, text)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %q in: %s", want, text)
+				}
+			}
+			if test.want == nil && strings.Contains(text, "no volume") {
+				t.Errorf("warned: %s", text)
+			}
+		})
 	}
 }

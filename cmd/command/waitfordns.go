@@ -63,7 +63,11 @@ Examples:
 			if err := waitfor.All(c.Context, o, checks...); err != nil {
 				return err
 			}
-			return writeAnswers(e.stdout, printed, output, follow, checks)
+			if err := writeAnswers(e.stdout, printed, output, follow, checks); err != nil {
+				return err
+			}
+			e.warnNowhere(output)
+			return nil
 		},
 	}
 }
