@@ -15,18 +15,14 @@ import (
 
 // flip gives the tree its name, and makes the link point to it.
 func (w *swap) flip() error {
-	top, err := os.Open(w.path)
-	if err != nil {
-		return err
-	}
-	defer top.Close()
+	top := w.top
 	if s, err := dirfd.Lstat(top, w.options.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return refuse("%s in %s is not a symbolic link", w.options.Link, w.options.Dir)
 	}
 	if err := w.placeWorktree(); err != nil {
 		return err
 	}
-	err = dirfd.Symlink(path.Join(worktrees, w.hash), w.s.dir, linkName)
+	err := dirfd.Symlink(path.Join(worktrees, w.hash), w.s.dir, linkName)
 	if err != nil {
 		return err
 	}
@@ -87,18 +83,13 @@ func (t *Target) linked(top *os.File, name string) string {
 
 // sweepWorktrees removes the worktrees that no link points to, except one.
 func (t *Target) sweepWorktrees(but string) {
-	top, err := os.Open(t.path)
-	if err != nil {
-		return
-	}
-	defer top.Close()
-	beside, err := names(top)
+	beside, err := names(t.top)
 	if err != nil {
 		return
 	}
 	used := []string{but}
 	for _, name := range beside {
-		used = append(used, t.linked(top, name))
+		used = append(used, t.linked(t.top, name))
 	}
 	all, err := names(t.base)
 	if err != nil {
@@ -119,13 +110,8 @@ func (t *Target) openTree() (tree *os.File, hash string, err error) {
 		tree, err = openDir(t.base, t.name)
 		return tree, "", err
 	}
-	top, err := os.Open(t.path)
-	if err != nil {
-		return nil, "", err
-	}
-	defer top.Close()
-	if hash = t.linked(top, t.options.Link); hash == "" {
-		if _, err := dirfd.Lstat(top, t.options.Link); err != nil {
+	if hash = t.linked(t.top, t.options.Link); hash == "" {
+		if _, err := dirfd.Lstat(t.top, t.options.Link); err != nil {
 			return nil, "", err
 		}
 		return nil, "", errors.New("the link does not lead to a worktree")

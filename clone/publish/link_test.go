@@ -15,7 +15,7 @@ func TestLink(t *testing.T) {
 		if got := current(t, o); got != "" {
 			t.Errorf("current %q of nothing", got)
 		}
-		requireTree(t, dir, mine.with(tree{".worktrees/": ""}))
+		requireTree(t, dir, mine)
 		at := func(sha string, what tree) tree {
 			return mine.with(tree{"current": "-> .worktrees/" + sha}).with(prefixed(".worktrees/"+sha, what))
 		}

@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -162,4 +163,47 @@ func TestLowerLayer(t *testing.T) {
 		put(t, o, sha1, bare1)
 		requireTree(t, o.Dir, bare1)
 	}
+}
+
+// A link in a volume is refused: its owner may not be allowed to replace what it points to. A link outside is followed.
+func TestLinkInVolume(t *testing.T) {
+	top := t.TempDir()
+	servers.Tmpfs(t, filepath.Join(top, "volume"), "size=10m,mode=0777")
+	stay := tree{"victim/app/data": "x", "victim/.worktrees/x": "x"}
+	stay.with(tree{
+		"to": "-> volume/sub", "volume/sub/x": "x",
+		"volume/app": "-> ../victim/app", "volume/way": "-> ../victim", "volume/near": "-> sub",
+	}).write(t, top)
+	all, err := filepath.Glob(filepath.Join(top, "volume/*"))
+	for _, name := range all {
+		err = errors.Join(err, os.Lchown(name, 1000, 1000))
+	}
+	if err = errors.Join(err, os.Chown(filepath.Join(top, "volume"), 1000, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]Options{
+		"the directory": {Dir: "volume/app"},
+		"on the way":    {Dir: "volume/way/app"},
+		"missing":       {Dir: "volume/way/new/app"},
+		"near":          {Dir: "volume/near"},
+		"link mode":     {Dir: "volume/way", Link: "current"},
+		"outside first": {Dir: "to/../volume/app"},
+		"GitDir":        {Dir: "volume/new", GitDir: "volume/way/git"},
+	} {
+		o.Dir = filepath.Join(top, o.Dir)
+		if o.GitDir != "" {
+			o.GitDir = filepath.Join(top, o.GitDir)
+		}
+		before := read(t, top)
+		_, err := Open(t.Context(), o)
+		requireRefused(t, err, "is a symbolic link in the volume "+filepath.Join(top, "volume"))
+		if after := read(t, top); !maps.Equal(after, before) {
+			t.Errorf("%s: there is\n%v", name, after)
+		}
+	}
+	put(t, Options{Dir: filepath.Join(top, "to")}, sha1, bare1)
+	requireTree(t, filepath.Join(top, "volume/sub"), bare1)
+	requireTree(t, filepath.Join(top, "victim"), tree{"app/data": "x", ".worktrees/x": "x"})
+	put(t, Options{Dir: filepath.Join(top, "volume/app"), Follow: true}, sha1, bare1)
+	requireTree(t, filepath.Join(top, "victim/app"), bare1)
 }

@@ -13,6 +13,7 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/poll"
 )
 
@@ -22,6 +23,15 @@ type place struct {
 	base   *os.File // the directory that holds the lock, the stage and some markers
 	prefix string   // of their names
 	name   string   // of the directory in base; "." if it is base itself; "" in link mode
+
+	top  *os.File  // in link mode, the directory that holds the link
+	made []entryOf // the inner ones last
+}
+
+// entryOf is a directory that this run has created in another one.
+type entryOf struct {
+	parent *os.File
+	name   string
 }
 
 const (
@@ -34,40 +44,69 @@ const (
 func (p *place) inside() bool { return p.name == "." }
 func (p *place) link() bool   { return p.name == "" }
 
-// find returns the place of a directory, and refuses one that must not be replaced.
-func find(o Options) (p *place, err error) {
+// find returns the place of a directory, and refuses one that must not be replaced. It creates missing parents.
+func find(o Options) (*place, error) {
 	if o.Dir == "" {
 		return nil, poll.Permanent(failure.New(failure.Local, "no directory to clone into"))
 	}
-	p = new(place)
-	if p.path, err = follow(o.Dir); err != nil {
-		return nil, err
-	}
+	p := new(place)
+	find := p.findDir
 	if o.Link != "" {
-		return p, p.findLink(o)
+		find = p.findLink
 	}
-	parent, err := os.Open(filepath.Dir(p.path))
-	if err != nil {
-		return nil, explain("open the directory of "+o.Dir, err)
-	}
-	p.base, p.name = parent, filepath.Base(p.path)
-	inside, err := p.isInside()
-	if err == nil && precious(p.path, inside) {
-		err = refuse("%s is part of the system and must not be replaced", o.Dir)
-	}
-	if err != nil {
-		parent.Close()
+	if err := find(o); err != nil {
+		p.close()
 		return nil, err
-	}
-	p.prefix = "." + short(p.name) + mine
-	if inside {
-		parent.Close()
-		p.prefix, p.name = mine, "."
-		if p.base, err = os.Open(p.path); err != nil {
-			return nil, explain("open "+o.Dir, err)
-		}
 	}
 	return p, nil
+}
+
+// findDir finds the directory that is replaced.
+func (p *place) findDir(o Options) error {
+	if err := p.follow(o); err != nil {
+		return err
+	}
+	above, err := mounts.OpenDir(filepath.Dir(p.path), o.Follow)
+	if err == nil {
+		defer above.Close()
+		p.base, err = openDir(above, ".")
+	}
+	if err != nil {
+		return explain("open the directory of "+o.Dir, err)
+	}
+	p.name = filepath.Base(p.path)
+	p.prefix = "." + short(p.name) + mine
+	inside, mounted, err := p.isInside()
+	if err != nil {
+		return err
+	}
+	if precious(p.path, mounted) {
+		return refuse("%s is part of the system and must not be replaced", o.Dir)
+	}
+	if inside {
+		p.base.Close()
+		if p.base, err = openDir(above, p.name); err != nil {
+			return explain("open "+o.Dir, err)
+		}
+		p.prefix, p.name = mine, "."
+	}
+	return nil
+}
+
+// close closes the directories, and removes those that were created and that are empty.
+func (p *place) close() error {
+	for _, dir := range slices.Backward(p.made) {
+		dirfd.RemoveDir(dir.parent, dir.name)
+		dir.parent.Close()
+	}
+	p.made = nil
+	if p.top != nil {
+		p.top.Close()
+	}
+	if p.base == nil {
+		return nil
+	}
+	return p.base.Close()
 }
 
 // findLink finds the directory of the worktrees.
@@ -75,47 +114,95 @@ func (p *place) findLink(o Options) error {
 	if o.Link != filepath.Base(o.Link) || o.Link == "." || o.Link == ".." || o.Link == "/" || o.Link == worktrees {
 		return refuse("the link's name, %q, is not a file name", o.Link)
 	}
-	path := filepath.Join(p.path, worktrees)
-	if s, err := os.Lstat(filepath.Join(p.path, o.Link)); err == nil && s.Mode().Type() != fs.ModeSymlink {
-		return refuse("%s in %s is not a symbolic link", o.Link, o.Dir)
+	if err := p.follow(o); err != nil {
+		return err
 	}
-	if err := os.MkdirAll(p.path, 0o755); err != nil {
+	dir, err := p.makeDirs(p.path, o.Follow)
+	if err != nil {
 		return explain("make "+o.Dir, err)
 	}
-	if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) && !isAny(err, unix.EROFS, unix.EACCES) {
-		return explain("make "+path, err)
+	defer dir.Close()
+	if p.top, err = openDir(dir, "."); err != nil {
+		return explain("open "+o.Dir, err)
 	}
-	base, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if err != nil {
-		return explain("open "+path, err)
+	if s, err := dirfd.Lstat(p.top, o.Link); err == nil && s.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return refuse("%s in %s is not a symbolic link", o.Link, o.Dir)
 	}
-	p.base, p.prefix = base, mine
+	err = p.make(p.top, worktrees)
+	if err != nil && !isAny(err, unix.EEXIST, unix.EROFS, unix.EACCES) {
+		return explain("make "+filepath.Join(p.path, worktrees), err)
+	}
+	if p.base, err = openDir(p.top, worktrees); err != nil {
+		return explain("open "+filepath.Join(p.path, worktrees), err)
+	}
+	p.prefix = mine
 	return nil
 }
 
-// follow returns the absolute path of a directory that may be missing. It resolves symbolic
-// links, except another user's, which it refuses.
-func follow(dir string) (string, error) {
-	path, err := filepath.Abs(dir)
+// follow sets the path of a directory that may be missing, and creates its parents. It resolves symbolic links, except
+// those in volumes and those that a user has put into another user's directory, which it refuses.
+func (p *place) follow(o Options) error {
+	path, err := filepath.Abs(o.Dir)
 	if err != nil {
-		return "", explain("find "+dir, err)
+		return explain("find "+o.Dir, err)
 	}
-	if err := ownLinks(path); err != nil {
-		return "", err
+	if !o.Follow {
+		if err := ownLinks(path); err != nil {
+			return err
+		}
 	}
-	stat, err := os.Stat(path)
-	if err == nil && !stat.IsDir() {
-		return "", refuse("%s exists and is not a directory", dir)
-	}
+	dir, err := mounts.OpenDir(path, o.Follow)
 	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		path, err = followParent(path)
+		p.path = dir.Name()
+		return dir.Close()
 	}
+	if stat, failed := os.Stat(path); failed == nil && !stat.IsDir() {
+		return refuse("%s exists and is not a directory", o.Dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if to, err := os.Readlink(path); err == nil {
+			return refuse("%s is a symbolic link to %s, which does not exist", path, failure.Printable(to))
+		}
+		var parent *os.File
+		if parent, err = p.makeDirs(filepath.Dir(path), o.Follow); err == nil {
+			p.path = filepath.Join(parent.Name(), filepath.Base(path))
+			return parent.Close()
+		}
+	}
+	if link := new(mounts.LinkError); errors.As(err, &link) {
+		return poll.Permanent(failure.New(failure.Local, "%s", failure.Printable(link.Error())).WithHint(link.Hint()))
+	}
+	return explain("find "+o.Dir, err)
+}
+
+// makeDirs opens a directory as [mounts.OpenDir] does, and creates it and its parents if they are missing.
+func (p *place) makeDirs(path string, follow bool) (*os.File, error) {
+	dir, err := mounts.OpenDir(path, follow)
+	if path == "/" || !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	parent, err := p.makeDirs(filepath.Dir(path), follow)
 	if err != nil {
-		return "", explain("find "+dir, err)
+		return nil, err
 	}
-	return path, nil
+	defer parent.Close()
+	name := filepath.Base(path)
+	if err := p.make(parent, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	return openAt(parent, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+}
+
+// make creates a directory, which close removes if it is empty then.
+func (p *place) make(parent *os.File, name string) error {
+	if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
+		return named("make", parent, name, err)
+	}
+	again, err := openAt(parent, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err == nil {
+		p.made = append(p.made, entryOf{again, name})
+	}
+	return err
 }
 
 // ownLinks refuses a path through a link that a user has put into another user's directory. In a directory that
@@ -143,40 +230,27 @@ func mayFollow(link, directory *syscall.Stat_t, user int) bool {
 	return link.Mode&syscall.S_IFMT != syscall.S_IFLNK || link.Uid == 0 || int(link.Uid) == user || link.Uid == directory.Uid
 }
 
-// followParent is follow for a missing directory. It creates the parent directories.
-func followParent(path string) (string, error) {
-	if to, err := os.Readlink(path); err == nil {
-		return "", refuse("%s is a symbolic link to %s, which does not exist", path, failure.Printable(to))
-	}
-	parent := filepath.Dir(path)
-	if err := os.MkdirAll(parent, 0o755); err != nil {
-		return "", err
-	}
-	parent, err := filepath.EvalSymlinks(parent)
-	return filepath.Join(parent, filepath.Base(path)), err
-}
-
-// isInside returns whether the content of the directory has to be replaced, not the directory
-// itself: because it is a mount point, or because its parent is not writable.
-func (p *place) isInside() (bool, error) {
+// isInside returns whether the content of the directory has to be replaced, not the directory itself: because it is a
+// mount point, or because its parent is not writable.
+func (p *place) isInside() (inside, mounted bool, err error) {
 	if p.path == "/" {
-		return true, nil
+		return true, true, nil
 	}
 	above, err := dirfd.Inspect(p.base, ".")
 	if err != nil {
-		return false, explain("look at "+p.base.Name(), err)
+		return false, false, explain("look at "+p.base.Name(), err)
 	}
 	here, err := dirfd.Inspect(p.base, p.name)
 	if errors.Is(err, unix.ENOENT) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, explain("look at "+p.path, err)
+		return false, false, explain("look at "+p.path, err)
 	}
 	if here.MountRoot || here.Mount != above.Mount {
-		return true, nil
+		return true, true, nil
 	}
-	return dirfd.Access(p.base, ".", unix.W_OK|unix.X_OK) != nil, nil
+	return dirfd.Access(p.base, ".", unix.W_OK|unix.X_OK) != nil, false, nil
 }
 
 // precious returns whether a directory belongs to the system and must not be replaced by a

@@ -200,10 +200,36 @@ func TestOthersLink(t *testing.T) {
 	if err := open(); err == nil || !strings.Contains(err.Error(), "user 1000") {
 		t.Errorf("another's link: %v", err)
 	}
+	if target, err := Open(t.Context(), Options{Dir: filepath.Join(dir, "app"), Follow: true}); err != nil {
+		t.Errorf("another's link, insisted on: %v", err)
+	} else {
+		target.Close()
+	}
 	if err := os.Chown(dir, 1000, 1000); err != nil {
 		t.Fatal(err)
 	}
 	if err := open(); err != nil {
 		t.Errorf("the link of the directory's owner: %v", err)
 	}
+}
+
+// Parents that were created for a directory that does not become a tree are removed, others stay.
+func TestParents(t *testing.T) {
+	top := t.TempDir()
+	tree{"there/": ""}.write(t, top)
+	for _, o := range []Options{{Dir: "there/a/b/app"}, {Dir: "there/a/b", Link: "current"}, {Dir: "there/app", GitDir: "there/a/b/git"}} {
+		o.Dir = filepath.Join(top, o.Dir)
+		if o.GitDir != "" {
+			o.GitDir = filepath.Join(top, o.GitDir)
+		}
+		target, _ := staged(t, o, bare1)
+		if err := target.Close(); err != nil {
+			t.Error(err)
+		}
+		requireTree(t, top, tree{"there/": ""})
+	}
+	target := open(t, Options{Dir: filepath.Join(top, "there/a/b/app")})
+	tree{"there/a/theirs": "x"}.write(t, top)
+	target.Close()
+	requireTree(t, top, tree{"there/a/theirs": "x"})
 }

@@ -40,8 +40,13 @@ import (
 // Options say which directory is replaced, and how.
 type Options struct {
 	// Dir is replaced; if it is a symbolic link, the directory that it points to is. Its old content is removed, except
-	// for mount points in it and the lost+found of an ext4 volume. Missing parent directories are created.
+	// for mount points in it and the lost+found of an ext4 volume. Missing parent directories are created, and removed
+	// again if nothing is published.
 	Dir string
+
+	// Follow says that symbolic links are followed on the way to Dir and GitDir, even if another program may have made
+	// them. Without it, a link in a volume is refused, and so is one that a user has put into another user's directory.
+	Follow bool
 
 	// Link, if not empty, is the name of a symbolic link in Dir that will point to
 	// .worktrees/HASH in Dir, as with git-sync. Nothing else in Dir is touched.

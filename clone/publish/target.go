@@ -32,10 +32,22 @@ type Target struct {
 // Open takes the lock of a directory, and waits for it until ctx ends. It removes what
 // killed runs left behind. It also opens a read-only directory. Callers close the Target.
 func Open(ctx context.Context, o Options) (*Target, error) {
-	p, err := find(o)
-	if err != nil {
-		return nil, err
+	const tries = 10
+	for i := 1; ; i++ {
+		p, err := find(o)
+		var t *Target
+		if err == nil {
+			t, err = openPlace(ctx, o, p)
+		}
+		if i == tries || !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+		// Another run, which has published nothing, has just removed the parent directories that it had created.
 	}
+}
+
+// openPlace is Open for a place, which it closes if there is an error.
+func openPlace(ctx context.Context, o Options, p *place) (*Target, error) {
 	t := &Target{place: p, options: o, log: o.Log}
 	if !p.link() {
 		t.mounts, t.deep = mountsBelow(mounts.All(), p.path)
@@ -44,7 +56,7 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 		t.log = slog.New(slog.DiscardHandler)
 	}
 	t.lock = lock{dir: p.base, name: p.prefix + lockSuffix}
-	err = t.lock.wait(ctx, func(busy error) {
+	err := t.lock.wait(ctx, func(busy error) {
 		t.log.Info("waiting until the directory is free", "dir", o.Dir, "reason", busy.Error())
 	})
 	switch {
@@ -71,16 +83,18 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 }
 
 // openGit opens the directory that holds .git.
-func (t *Target) openGit(ctx context.Context) (err error) {
-	o := t.options
-	git, err := follow(o.GitDir)
+func (t *Target) openGit(ctx context.Context) error {
+	o := Options{Dir: t.options.GitDir, Follow: t.options.Follow, Access: t.options.Access, NoSync: t.options.NoSync, Log: t.log}
+	git := new(place)
+	err := git.follow(o)
+	git.close()
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(t.path+"/", git+"/") || strings.HasPrefix(git+"/", t.path+"/") {
-		return refuse("one of %s and %s is inside the other", o.Dir, o.GitDir)
+	if strings.HasPrefix(t.path+"/", git.path+"/") || strings.HasPrefix(git.path+"/", t.path+"/") {
+		return refuse("one of %s and %s is inside the other", t.options.Dir, o.Dir)
 	}
-	t.git, err = Open(ctx, Options{Dir: git, Access: o.Access, NoSync: o.NoSync, Log: o.Log})
+	t.git, err = Open(ctx, o)
 	return err
 }
 
@@ -169,5 +183,5 @@ func (t *Target) Close() error {
 		t.git.Close()
 	}
 	t.lock.release()
-	return t.base.Close()
+	return t.place.close()
 }
