@@ -180,6 +180,9 @@ func parseSCP(text string) (*URL, error) {
 	case strings.Contains(text, "${"):
 		return nil, errReference
 	}
+	if first, _, _ := strings.Cut(text[colon+1:], "/"); !strings.Contains(text[:colon], "@") && strings.Contains(first, "@") {
+		return nil, errors.New("the URL has a login before its host, but no scheme: want https://HOST/PATH with --user and --password-file, or USER@HOST:PATH")
+	}
 	u := &URL{Scheme: "ssh", Path: text[colon+1:], scp: true}
 	if u.Path == "" {
 		return nil, errNoPath

@@ -81,6 +81,7 @@ func TestParseURLRefuses(t *testing.T) {
 		"file:///a%0d":                    "control character",
 		"git://me@example.com/r":          "does not support",
 		"ssh://me:hunter2@example.com/r":  "needs a key",
+		"me:hunter2@example.com/r":        "no scheme",
 		"ssh://example.com:99999/r":       "port",
 		"ssh://example.com:x/r":           "port",
 		"ssh://fd00::1/r":                 "brackets",

@@ -218,7 +218,7 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 			return "", "", usagef("--%s: want %s, got %q", flagCompat, compatGitSync, g.compat)
 		}
 		if len(before) > 0 {
-			return "", "", usagef("unexpected argument before --%s: %s", flagCompat, before[0])
+			return "", "", usagef("unexpected argument before --%s: %s", flagCompat, secret.Word(before[0]))
 		}
 		return g.fromGitSync(c, e, after)
 	}
@@ -228,7 +228,7 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 	const example = "as in: initbox git-clone https://github.com/kubernetes/examples /work"
 	switch {
 	case g.config != "" && len(before) > 0:
-		return "", "", usagef("unexpected argument with --config: %s", before[0]).hint("the file has url and dir of each clone")
+		return "", "", usagef("unexpected argument with --config: %s", secret.Word(before[0])).hint("the file has url and dir of each clone")
 	case g.config != "":
 		return "", "", nil
 	case len(before) == 0:
@@ -322,7 +322,7 @@ func checkPlaces(_ *cli.Context, o clone.Options) error {
 	case dir == "/":
 		return usagef("the directory cannot be /, which holds everything")
 	case strings.Contains(o.Dir, "://"):
-		return usagef("the directory %s looks like a URL", o.Dir).hint("the URL comes first, then the directory: initbox git-clone URL DIR")
+		return usagef("the directory %s looks like a URL", secret.Word(o.Dir)).hint("the URL comes first, then the directory: initbox git-clone URL DIR")
 	}
 	return nil
 }

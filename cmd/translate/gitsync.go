@@ -15,6 +15,7 @@ import (
 
 	"initbox/cmd/duration"
 	"initbox/internal/failure"
+	"initbox/internal/secret"
 	"initbox/internal/suggest"
 	"initbox/internal/words"
 )
@@ -123,8 +124,8 @@ func (s *gitSync) url() string {
 
 // dir returns the directory that will hold the link.
 func (s *gitSync) dir() string {
-	root, repo := s.root(), strings.Trim(s.text("repo"), "/")
-	link := s.underRoot(cmp.Or(s.text("dest"), s.text("link"), repo[strings.LastIndexByte(repo, '/')+1:]))
+	root := s.root()
+	link := s.underRoot(cmp.Or(s.text("dest"), s.text("link"), lastPart(s.text("repo"))))
 	if inside, err := filepath.Rel(root, link); err != nil || inside == "." || inside == ".." || strings.HasPrefix(inside, "../") {
 		s.fail("--link %s is not in --root %s: the tree is kept beside the link", link, root)
 	}
@@ -133,6 +134,16 @@ func (s *gitSync) dir() string {
 		s.add("touch", s.underRoot(file))
 	}
 	return path.Dir(link)
+}
+
+// lastPart returns the last part of the path of a repository's URL, or its host if it has no path.
+func lastPart(repo string) string {
+	repo = strings.Trim(repo, "/")
+	last := repo[strings.LastIndexByte(repo, '/')+1:]
+	if _, path, isURL := strings.Cut(repo, "://"); isURL && !strings.Contains(path, "/") {
+		last = last[strings.LastIndexByte(last, '@')+1:] // the rest may be a password
+	}
+	return last
 }
 
 func (s *gitSync) root() string {
@@ -440,7 +451,7 @@ func readGitSync(args []string, lookup func(string) (string, bool)) (syncValues,
 		word := args[0]
 		name, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
 		if !strings.HasPrefix(word, "-") || name == "" {
-			return v, fmt.Errorf("unexpected argument: %s", word)
+			return v, fmt.Errorf("unexpected argument: %s", secret.Word(word))
 		}
 		args = args[1:]
 		f := syncFlagOf(name)

@@ -81,6 +81,24 @@ func TestGitSyncFiles(t *testing.T) {
 	}
 }
 
+// TestNoSecretInLine pins that a line has no secret in its text, which is logged before what it says is checked.
+func TestNoSecretInLine(t *testing.T) {
+	for _, args := range []string{
+		"--repo=http://u:hunter2@git.example/app", "--repo=https://hunter2@git.example", "--repo u:hunter2@git.example/app",
+		"--repo=/r --webhook-url=http://u:hunter2@hook/", "--repo=/r --webhook-url=http://hook/?token=hunter2",
+		"--repo=/r --askpass-url=http://u:hunter2@hook/", "--repo=/r http://u:hunter2@git.example/app",
+	} {
+		if text, err := gitSyncLine(strings.Fields(args), nil); strings.Contains(text, "hunter2") || err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %s, %v", args, text, err)
+		}
+	}
+	env := environment("DEPENDENCY_SOCKET=/run/x", "COMMAND=mysql --password=hunter2")
+	line, err := KubernetesEntrypoint(env)
+	if want := " 'file:///run/x' -- 'mysql' …"; line.String() != want || err != nil {
+		t.Errorf("%s, %v, want%s", line, err, want)
+	}
+}
+
 // FuzzGitSync pins that no command line of git-sync panics, and that a password in a variable is never copied.
 func FuzzGitSync(f *testing.F) {
 	f.Add("--repo=https://h/a --root /x --link y -v 2 --one-time", "GITSYNC_PASSWORD", "x")

@@ -11,6 +11,8 @@ package translate
 import (
 	"strings"
 	"time"
+
+	"initbox/internal/secret"
 )
 
 // Environment is what the other tool finds around it.
@@ -40,20 +42,21 @@ type Line struct {
 // Flag is a flag of initbox, without its dashes, and its value.
 type Flag struct{ Name, Value string }
 
-// String returns the line as one would type it in a shell, with a space before each word.
+// String returns the line as one would type it in a shell, with a space before each word, but without secrets: URLs as
+// [secret.Word] returns them, and of the command only the program.
 func (l Line) String() string {
 	var b strings.Builder
 	for _, f := range l.Flags {
-		b.WriteString(" --" + f.Name + "=" + quote(f.Value))
+		b.WriteString(" --" + f.Name + "=" + quote(secret.Word(f.Value)))
 	}
 	for _, argument := range l.Arguments {
-		b.WriteString(" " + quote(argument))
+		b.WriteString(" " + quote(secret.Word(argument)))
 	}
-	for i, word := range l.Command {
-		if i == 0 {
-			b.WriteString(" --")
-		}
-		b.WriteString(" " + quote(word))
+	if len(l.Command) > 0 {
+		b.WriteString(" -- " + quote(l.Command[0]))
+	}
+	if len(l.Command) > 1 {
+		b.WriteString(" …")
 	}
 	return b.String()
 }
