@@ -150,7 +150,7 @@ func (g *gitFlags) flags() []cli.Flag {
 		durationFlag("webhook-timeout", "deadline of one attempt to call it", categoryResult, &g.webhookTimeout),
 
 		durationFlag("watch", "keep running as a sidecar, and look for a new commit this often", categoryWatch, &g.watch),
-		textFlag("startup-probe", "with --watch, `FILE|PORT`: create FILE, or answer at PORT, once DIR is there, for the sidecar's startupProbe", categoryWatch, &g.startupProbe),
+		textFlag("startup-probe", "with --watch, `FILE|[HOST:]PORT`: create FILE once DIR is there, or answer at PORT, with status 503 until then, for the sidecar's startupProbe", categoryWatch, &g.startupProbe),
 
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 

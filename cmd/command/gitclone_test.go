@@ -90,6 +90,7 @@ func TestCheckOutside(t *testing.T) {
 		want  bool
 	}{
 		{gitFlags{output: "-", startupProbe: "9000"}, clone.Options{Dir: "."}, true}, // neither is a file here
+		{gitFlags{startupProbe: "localhost:9000"}, clone.Options{Dir: "."}, true},
 		{gitFlags{touch: "touched"}, clone.Options{Dir: "."}, false},
 		{gitFlags{output: "/vol/work/../result"}, clone.Options{Dir: "/vol/work"}, true},
 		{gitFlags{output: "/vol/work-result"}, clone.Options{Dir: "/vol/work/"}, true},

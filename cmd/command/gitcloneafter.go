@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -78,7 +77,8 @@ func (g *gitFlags) checkAfter(c *cli.Context) error {
 	case c.IsSet("watch") && g.watch < minWatch:
 		return usagef("--watch %v: want at least %v", g.watch, minWatch)
 	}
-	return checkProbe(g.startupProbe)
+	_, err := probeAddress(g.startupProbe)
+	return err
 }
 
 // checkOutside refuses files in the directory that becomes the tree and nothing else: each run, and each look of
@@ -88,11 +88,11 @@ func (g *gitFlags) checkOutside(o clone.Options) error {
 	if err != nil || o.Link != "" { // the tree is then in a directory of its own
 		return nil
 	}
-	_, notPort := strconv.Atoi(g.startupProbe)
+	address, _ := probeAddress(g.startupProbe)
 	for _, f := range []struct {
 		flag, file string
 		is         bool
-	}{{"output", g.output, g.output != "-"}, {"touch", g.touch, true}, {"startup-probe", g.startupProbe, notPort != nil}} {
+	}{{"output", g.output, g.output != "-"}, {"touch", g.touch, true}, {"startup-probe", g.startupProbe, address == ""}} {
 		file, err := filepath.Abs(f.file)
 		if err == nil && f.is && f.file != "" && strings.HasPrefix(file, dir+"/") {
 			return usagef("--%s %s is in %s, which holds the tree and nothing else", f.flag, f.file, o.Dir).

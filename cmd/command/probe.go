@@ -9,6 +9,8 @@ import (
 	"net/textproto"
 	"os"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"initbox/internal/atomicfile"
@@ -19,25 +21,52 @@ import (
 // has done what they need.
 type startupProbe struct {
 	file     string
-	port     string
 	listener net.Listener
+	done     atomic.Bool
 }
 
-// checkProbe refuses a number that is not a port.
-func checkProbe(text string) error {
-	if port, err := strconv.Atoi(text); err == nil && (port < 1 || port > 65535) {
-		return usagef("--startup-probe %s: want a file, or a port from 1 to 65535", text)
+// probeAddress returns the address at which --startup-probe says to listen, as in [net.Listen], or "" if it names a
+// file.
+func probeAddress(text string) (string, error) {
+	const want = "--startup-probe %s: want a file, or a port from 1 to 65535, or HOST:PORT"
+	port, numeric := text, strings.Trim(text, "0123456789") == ""
+	if !numeric {
+		colon := strings.LastIndexByte(text, ':')
+		if port = text[colon+1:]; colon < 0 || strings.Contains(text, "/") || strings.Trim(port, "0123456789") != "" {
+			return "", nil
+		}
+		if _, _, err := net.SplitHostPort(text); err != nil {
+			return "", usagef(want, text).hint("an IPv6 address stands in brackets, as in [::1]:9000")
+		}
 	}
-	return nil
+	n, err := strconv.Atoi(port)
+	switch {
+	case text == "":
+		return "", nil
+	case err != nil || n < 1 || n > 65535:
+		return "", usagef(want, text)
+	case numeric:
+		return ":" + port, nil
+	}
+	return text, nil
 }
 
-// openProbe removes the file that a killed run has left, since it would be wrong until ready is called.
+// openProbe removes the file that a killed run has left, since it would be wrong until ready is called, or begins to
+// listen.
 func openProbe(text string) (*startupProbe, error) {
-	p := &startupProbe{file: text}
-	if _, err := strconv.ParseUint(text, 10, 16); err == nil {
-		p.file, p.port = "", text
+	address, err := probeAddress(text)
+	if err != nil {
+		return nil, err
 	}
-	if p.file == "" {
+	p := &startupProbe{}
+	if address != "" {
+		if p.listener, err = net.Listen("tcp", address); err != nil {
+			return nil, failure.WithHint(fmt.Errorf("listen for the --startup-probe: %w", err), "is the port used by another container of the Pod, and the address one of the Pod's?")
+		}
+		go p.serve()
+		return p, nil
+	}
+	if p.file = text; p.file == "" {
 		return p, nil
 	}
 	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -46,41 +75,43 @@ func openProbe(text string) (*startupProbe, error) {
 	return p, nil
 }
 
-// ready creates the file, or answers at the port.
-func (p *startupProbe) ready() (err error) {
-	if p.file != "" {
-		if err := atomicfile.Write(p.file, nil, 0o644); err != nil {
-			return failure.WithHint(fmt.Errorf("create the --startup-probe file: %w", err), "is the volume mounted, and writable by this user?")
-		}
-	}
-	if p.port == "" {
+// ready creates the file, or has the port answer with success.
+func (p *startupProbe) ready() error {
+	p.done.Store(true)
+	if p.file == "" {
 		return nil
 	}
-	if p.listener, err = net.Listen("tcp", ":"+p.port); err != nil {
-		return fmt.Errorf("listen for the --startup-probe: %w", err)
+	if err := atomicfile.Write(p.file, nil, 0o644); err != nil {
+		return failure.WithHint(fmt.Errorf("create the --startup-probe file: %w", err), "is the volume mounted, and writable by this user?")
 	}
-	go func() {
-		for {
-			conn, err := p.listener.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err == nil {
-				go answerProbe(conn)
-			}
-		}
-	}()
 	return nil
 }
 
-// answerProbe answers one HTTP request, whatever it asks for; a TCP probe sends none. The server of net/http would add
-// half a megabyte to the program.
-func answerProbe(conn net.Conn) {
+func (p *startupProbe) serve() {
+	for {
+		conn, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			go p.answer(conn)
+		}
+	}
+}
+
+// answer answers one HTTP request, whatever it asks for. The server of net/http would add half a megabyte to the
+// program.
+func (p *startupProbe) answer(conn net.Conn) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if _, err := textproto.NewReader(bufio.NewReader(io.LimitReader(conn, 64<<10))).ReadMIMEHeader(); !errors.Is(err, io.EOF) {
-		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 6\r\nConnection: close\r\n\r\nready\n")
+	if _, err := textproto.NewReader(bufio.NewReader(io.LimitReader(conn, 64<<10))).ReadMIMEHeader(); errors.Is(err, io.EOF) {
+		return // a connection without a request
 	}
+	status, text := "503 Service Unavailable", "not ready\n"
+	if p.done.Load() {
+		status, text = "200 OK", "ready\n"
+	}
+	fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(text), text)
 }
 
 func (p *startupProbe) close() {

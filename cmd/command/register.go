@@ -145,7 +145,7 @@ func (r *registerFlags) flags() []cli.Flag {
 		textFlag("deregister-url", "`URL` to deregister at, without --preset; braces refer to the answer to the registration: /nodes/{/id}, {Location}", categoryHold, &r.custom.DeregisterURL),
 		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.custom.DeregisterMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
-		textFlag("startup-probe", "with --hold, `FILE|PORT`: create FILE, or answer at PORT, once registered, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
+		textFlag("startup-probe", "with --hold, `FILE|[HOST:]PORT`: create FILE once registered, or answer at PORT, with status 503 until then, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
 	}, r.pod.flags(categoryPod), tryFlags(&r.o, &r.names))
 }
 
@@ -316,7 +316,8 @@ func (r *registerFlags) checkHold(c *cli.Context) error {
 	if err := needs(c, [][2]string{{"heartbeat-method", "heartbeat-url"}, {"deregister-method", "deregister-url"}}); err != nil {
 		return err
 	}
-	return checkProbe(r.startupProbe)
+	_, err := probeAddress(r.startupProbe)
+	return err
 }
 
 // checkBody refuses more than one body.

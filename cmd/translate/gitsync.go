@@ -262,7 +262,7 @@ func (s *gitSync) period() {
 		if err != nil || strings.Trim(port, "0123456789") != "" {
 			s.fail("--http-bind %s: want :PORT or HOST:PORT", bind)
 		}
-		s.add("startup-probe", port)
+		s.add("startup-probe", bind)
 	}
 }
 
