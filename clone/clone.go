@@ -185,6 +185,7 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 	if c.digest, err = c.shape(); err != nil {
 		return Result{}, err
 	}
+	c.Remote = c.Remote.ForRun()
 	target, err := publish.Open(ctx, c.target())
 	if err != nil {
 		return Result{}, err

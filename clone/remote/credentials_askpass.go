@@ -4,14 +4,36 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
 
 	"initbox/internal/failure"
 	"initbox/internal/secret"
 )
 
-// askpass asks a URL for user and password. The answer has the format of git-sync: lines username=USER and
-// password=PASSWORD. No proxy is used: the server is usually in the Pod.
+// asked is the answer of the askpass URL in one run.
+type asked struct {
+	mu    sync.Mutex // held while it is being asked
+	login *login
+}
+
+// askpass returns user and password from the askpass URL, which is asked at most once in a run.
 func (o Options) askpass(ctx context.Context) (*login, error) {
+	if o.asked == nil {
+		return o.askForLogin(ctx)
+	}
+	o.asked.mu.Lock()
+	defer o.asked.mu.Unlock()
+	if o.asked.login != nil {
+		return o.asked.login, nil
+	}
+	var err error
+	o.asked.login, err = o.askForLogin(ctx)
+	return o.asked.login, err
+}
+
+// askForLogin asks a URL for user and password. The answer has the format of git-sync: lines username=USER and
+// password=PASSWORD. No proxy is used: the server is usually in the Pod.
+func (o Options) askForLogin(ctx context.Context) (*login, error) {
 	const what = "the askpass URL"
 	u, err := secret.ParseURL(o.HTTP.AskpassURL, o.Getenv)
 	if err != nil {

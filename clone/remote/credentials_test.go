@@ -19,6 +19,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -407,4 +409,26 @@ func FuzzAskpass(f *testing.F) {
 			t.Errorf("%+v of %q", l, text)
 		}
 	})
+}
+
+// TestAskedOnce pins that the requests of a run share one answer of the askpass URL, and that the next run asks again.
+func TestAskedOnce(t *testing.T) {
+	var asked atomic.Int32
+	askpass := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, "username=u\npassword=hunter%d\n", asked.Add(1))
+	}))
+	defer askpass.Close()
+	o := Options{HTTP: HTTP{AskpassURL: askpass.URL}}
+	for _, want := range []string{"hunter1", "hunter2"} {
+		run := o.ForRun()
+		var requests sync.WaitGroup
+		for range 4 {
+			requests.Go(func() {
+				if l, err := run.askpass(t.Context()); err != nil || l.password != want {
+					t.Errorf("%+v, %v, want %s", l, err, want)
+				}
+			})
+		}
+		requests.Wait()
+	}
 }

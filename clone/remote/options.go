@@ -21,6 +21,15 @@ type Options struct {
 	Getenv   func(string) string // for ${env:NAME} in URLs
 	Stall    time.Duration       // how long a server may send nothing before the attempt fails; 0 for any time
 	Log      *slog.Logger        // nil to discard
+
+	asked *asked // nil to ask the askpass URL for each request
+}
+
+// ForRun returns the options for one run, in which the askpass URL is asked only once, as by git-sync: its server may
+// make a new password for each answer.
+func (o Options) ForRun() Options {
+	o.asked = new(asked)
+	return o
 }
 
 // HTTP are the options of http and https.
