@@ -43,6 +43,9 @@ type Retry struct {
 	// RetryTLS tries again where a certificate does not verify: the authority's may be mounted late.
 	RetryTLS bool
 
+	// Once makes one attempt only.
+	Once bool
+
 	// Notify, if set, is called after each attempt that is not final: with its number,
 	// counted from 1, the answer if there was one, the error, and the pause before the
 	// next attempt. The pause is 0 if the deadline leaves no time for another.
@@ -91,7 +94,9 @@ func (e *StatusError) Error() string { return failure.Status(e.Status).Text }
 //   - a [poll.Error] when ctx ends, whose Last, if it is of an answer, wraps a
 //     [StatusError],
 //   - otherwise an error that cannot heal, marked [poll.Permanent]: an invalid URL or
-//     method, a redirect that is not followed, a certificate that does not verify.
+//     method, a redirect that is not followed, a certificate that does not verify; with
+//     Once, why the attempt failed, which for an answer that is [Again] wraps a
+//     [StatusError].
 //
 // No error quotes the URL, or what the server sent.
 func (r *Retry) Do(ctx context.Context, method, address string, header http.Header, body []byte) (*Answer, error) {
@@ -221,6 +226,9 @@ func (s *sending) goOn(ctx context.Context, _ *http.Response, _ error) (bool, er
 			return false, nil
 		}
 		s.err = saysNotNow(answer)
+	}
+	if s.Once && !poll.Ended(ctx) {
+		s.err = poll.Permanent(s.err)
 	}
 	if poll.IsPermanent(s.err) {
 		return false, nil

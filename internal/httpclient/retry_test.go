@@ -700,3 +700,21 @@ func TestNothingRemains(t *testing.T) {
 		}
 	}
 }
+
+// TestOnce pins that Once makes one attempt, whatever its outcome.
+func TestOnce(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	_, err := (&Retry{Once: true, Options: Options{Dial: new(net.Dialer).DialContext}}).Do(t.Context(), http.MethodPost, server.URL, nil, nil)
+	var status *StatusError
+	if !errors.As(err, &status) || status.Status != http.StatusServiceUnavailable || asked.Load() != 1 {
+		t.Errorf("%v, %d requests, want status 503 and 1", err, asked.Load())
+	}
+	server.Close()
+	if _, err := (&Retry{Once: true, Options: Options{Dial: new(net.Dialer).DialContext}}).Do(t.Context(), http.MethodPost, server.URL, nil, nil); failure.Of(err).Class != failure.Refused {
+		t.Errorf("%v, want refused", err)
+	}
+}
