@@ -3,6 +3,7 @@ package clone
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"path"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"initbox/clone/pack"
 	"initbox/clone/remote"
 	"initbox/internal/failure"
+	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 )
 
@@ -56,8 +58,8 @@ func (c *cloning) lasting(err error) error {
 	f := failure.Of(err)
 	switch f.Class {
 	case failure.Authentication, failure.NoRepository, failure.NoRevision, failure.HostKey, failure.TLS:
-		if !c.RetryAuth {
-			return poll.Permanent(err)
+		if !c.retries(err, f.Class) {
+			return poll.Permanent(howToWait(f, err))
 		}
 		return &failure.Failure{Class: f.Class, Text: f.Text, Note: f.Note, Hint: f.Hint} // which is not permanent
 	case failure.Local:
@@ -66,6 +68,32 @@ func (c *cloning) lasting(err error) error {
 		return poll.After(costlyPause, err)
 	}
 	return err
+}
+
+// retries returns whether the options demand to try again after an error of a class that is usually permanent.
+func (c *cloning) retries(err error, class failure.Class) bool {
+	var answer *httpclient.StatusError
+	switch {
+	case c.RetryAuth:
+		return true
+	case errors.As(err, &answer):
+		return c.RetryStatus.Has(answer.Status)
+	case class == failure.Authentication:
+		return c.RetryStatus.Has(http.StatusUnauthorized) || c.RetryStatus.Has(http.StatusForbidden)
+	}
+	return c.RetryStatus.Has(http.StatusNotFound) && (class == failure.NoRepository || class == failure.NoRevision)
+}
+
+// howToWait adds to the hint of a permanent error how to wait until it heals.
+func howToWait(f *failure.Failure, err error) error {
+	if f.Class == failure.HostKey || f.Class == failure.TLS {
+		return err
+	}
+	const hint = "if it will be set up later, wait for it with --retry-status 401,403,404"
+	if f.Err = err; f.Hint != "" {
+		return f.WithHint(f.Hint + "; " + hint)
+	}
+	return f.WithHint(hint)
 }
 
 // within says which part of the repository an error is about, and keeps its class and hint.

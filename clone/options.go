@@ -6,6 +6,7 @@ import (
 
 	"initbox/clone/access"
 	"initbox/clone/remote"
+	"initbox/internal/httpclient"
 )
 
 // Options say what to clone, and where.
@@ -40,10 +41,16 @@ type Options struct {
 
 	Remote         remote.Options
 	AttemptTimeout time.Duration // without progress; 0 for none
-	RetryAuth      bool          // retry when the server refuses access, too
 	Seed           uint64        // of the jitter
 	Log            *slog.Logger  // nil to discard
 	Terminal       bool          // the log goes to a terminal: log progress more often
+
+	// RetryStatus has statuses of HTTP that are retried although they usually do not heal: 401, 403, 404, 407 and 410.
+	// 404 also stands for a missing revision, and over SSH and the Git protocol 401 or 403 for refused credentials, 404
+	// for a missing repository. RetryAuth stands for all of them, and retries another host key and an untrusted
+	// certificate, too.
+	RetryStatus httpclient.Statuses
+	RetryAuth   bool
 }
 
 // Values of Options.GitDir.

@@ -113,7 +113,9 @@ func (w *web) check(resp *http.Response, what string) error {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return w.unauthorized(status)
 	case status != http.StatusOK:
-		return failure.Status(status)
+		f := failure.Status(status)
+		f.Err = statusError(status)
+		return f
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		return failure.New(failure.NoRepository, "no such repository: the answer is a web page").
 			WithHint("is it the URL to clone from? it may be a login page: give --user and --password-file, or --token-file")
@@ -121,9 +123,15 @@ func (w *web) check(resp *http.Response, what string) error {
 	return unexpected("the answer is not that of a Git server: its type is %s", cmp.Or(failure.Printable(kind), "unknown"))
 }
 
+// statusError is the cause of a failure, so that callers can tell the statuses apart.
+func statusError(status int) error {
+	return &httpclient.StatusError{Answer: httpclient.Answer{Status: status}}
+}
+
 // missing returns the failure for 404, with which many servers hide private repositories.
 func (w *web) missing(status int) error {
 	f := absent(failure.Status(status).Text)
+	f.Err = statusError(status)
 	if w.anonymous() {
 		f.Hint = "not found, or not permitted: many servers hide private repositories this way. Give --user and --password-file, or --token-file"
 	}
@@ -132,6 +140,7 @@ func (w *web) missing(status int) error {
 
 func (w *web) unauthorized(status int) error {
 	f := failure.Status(status)
+	f.Err = statusError(status)
 	switch {
 	case !w.home:
 		f.Hint = "the request was redirected to another server, to which no credentials are sent: give the URL that it leads to"

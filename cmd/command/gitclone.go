@@ -18,6 +18,7 @@ import (
 	"initbox/clone/remote"
 	"initbox/clone/worktree"
 	"initbox/cmd/translate"
+	"initbox/internal/httpclient"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/internal/suggest"
@@ -130,6 +131,7 @@ type gitFlags struct {
 	webhookSuccess            string
 	webhookTimeout            time.Duration
 	compat                    string
+	retryStatus               string
 	names                     resolverFlags
 
 	deadline  *time.Duration // instead of --timeout; nil for that
@@ -154,7 +156,8 @@ func (g *gitFlags) flags() []cli.Flag {
 
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
-		onFlag("retry-auth", "also retry what the server refuses: wrong credentials, no such repository or revision, another host key", categoryWait, &g.o.RetryAuth),
+		textFlag("retry-status", "`LIST` of statuses to retry after that otherwise end it, as in 401,403,404; 404 stands for no such revision too; over ssh and git://, 401 stands for refused credentials, and 404 for no such repository", categoryWait, &g.retryStatus),
+		onFlag("retry-auth", "the same as --retry-status 401,403,404; also retry another host key and an untrusted certificate", categoryWait, &g.o.RetryAuth),
 		durationFlag("attempt-timeout", "give up an attempt after so long without progress, 0 for never", categoryWait, &g.o.AttemptTimeout, "INITBOX_ATTEMPT_TIMEOUT"),
 	}, g.names.flags())
 }
@@ -295,6 +298,12 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 	}
 	if err := g.setAccess(&o.Access); err != nil {
 		return o, err
+	}
+	if g.retryStatus != "" {
+		var err error
+		if o.RetryStatus, err = httpclient.ParseStatuses(g.retryStatus); err != nil {
+			return o, usagef("--retry-status %s: %w", g.retryStatus, err)
+		}
 	}
 	err := g.setRemote(e, &o.Remote)
 	return o, err

@@ -147,7 +147,7 @@ func parseConfig(data []byte) ([]map[string]configValue, error) {
 
 // entry returns one clone of --config. The flags on the command line hold for keys that it does not have.
 func (g *gitFlags) entry(c *cli.Context, e *env, entry map[string]configValue) (clone.Options, error) {
-	own := &gitFlags{names: g.names, o: clone.Options{AttemptTimeout: g.o.AttemptTimeout, RetryAuth: g.o.RetryAuth}}
+	own := &gitFlags{names: g.names, retryStatus: g.retryStatus, o: clone.Options{AttemptTimeout: g.o.AttemptTimeout, RetryAuth: g.o.RetryAuth}}
 	flags := own.entryFlags()
 	if err := checkKeys(entry, flags); err != nil {
 		return clone.Options{}, err
