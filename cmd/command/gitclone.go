@@ -136,6 +136,7 @@ type gitFlags struct {
 
 	deadline  *time.Duration // instead of --timeout; nil for that
 	errorFile errorFile
+	callOnce  bool // the webhook, even if that fails
 }
 
 func (g *gitFlags) flags() []cli.Flag {
@@ -258,7 +259,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 	if !c.IsSet("timeout") {
 		g.deadline = line.Timeout
 	}
-	g.errorFile = errorFile(line.ErrorFile)
+	g.errorFile, g.callOnce = errorFile(line.ErrorFile), line.CallOnce
 	e.logTranslation(line)
 	return line.Arguments[0], line.Arguments[1], nil
 }

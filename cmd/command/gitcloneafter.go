@@ -48,7 +48,7 @@ func (g *gitFlags) after(c *cli.Context) (aftermath, error) {
 	if err != nil {
 		return a, usagef("--webhook-url: %w", err)
 	}
-	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout, tls: tlsconfig.Options{CAFile: g.o.Remote.HTTP.TLS.CAFile}}
+	a.webhook = &webhook{url: address, method: strings.ToUpper(cmp.Or(g.webhookMethod, http.MethodPost)), timeout: g.webhookTimeout, once: g.callOnce, tls: tlsconfig.Options{CAFile: g.o.Remote.HTTP.TLS.CAFile}}
 	if strings.ContainsAny(a.webhook.method, " \t\r\n:/") {
 		return a, usagef("--webhook-method %s: want a method such as POST or PUT", g.webhookMethod)
 	}
@@ -115,7 +115,7 @@ func (a aftermath) write(e *env, r clone.Result) error {
 	if err := writeResult(e, a.output, r); err != nil || a.touch == "" {
 		return err
 	}
-	err := atomicfile.Write(a.touch, []byte(r.SHA+"\n"), 0o644)
+	err := writeFile(a.touch, []byte(r.SHA+"\n"))
 	if now := time.Now(); err == nil && r.Changed {
 		err = os.Chtimes(a.touch, now, now)
 	}
@@ -123,6 +123,14 @@ func (a aftermath) write(e *env, r clone.Result) error {
 		return failure.WithHint(fmt.Errorf("write the --touch file: %w", err), writableHint)
 	}
 	return nil
+}
+
+// writeFile writes a file that others read, and makes its folder, as git-sync does.
+func writeFile(name string, content []byte) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return atomicfile.Write(name, content, 0o644)
 }
 
 const writableHint = "is the volume mounted, writable by this user and not full?"
@@ -140,7 +148,7 @@ func writeResult(e *env, output string, result any) error {
 		_, err = e.stdout.Write(text)
 		return err
 	}
-	if err := atomicfile.Write(output, text, 0o644); err != nil {
+	if err := writeFile(output, text); err != nil {
 		return failure.WithHint(fmt.Errorf("write the --output: %w", err), writableHint)
 	}
 	return nil
@@ -152,6 +160,7 @@ type webhook struct {
 	method  string
 	success httpclient.Statuses
 	timeout time.Duration // of one attempt
+	once    bool          // one attempt only
 	tls     tlsconfig.Options
 	names   *resolver.Resolver
 }
@@ -161,6 +170,7 @@ func (w *webhook) call(ctx context.Context, e *env, id string) error {
 	retry := &httpclient.Retry{
 		Options:        httpclient.Options{Dial: dial.New(w.names).DialContext, TLS: w.tls},
 		AttemptTimeout: w.timeout,
+		Once:           w.once,
 		Seed:           podinfo.Seed(),
 		Spread:         time.Second, // it is a neighbour, which few Pods call
 		Notify: func(attempt int, _ *httpclient.Answer, err error, _ time.Duration) {
@@ -278,5 +288,5 @@ func (f errorFile) report(err error) error {
 		return nil
 	}
 	text, _ := json.Marshal(map[string]string{"Msg": "git-clone failed", "Err": failure.Lines(err.Error())})
-	return errors.Join(err, atomicfile.Write(string(f), append(text, '\n'), 0o644))
+	return errors.Join(err, writeFile(string(f), append(text, '\n')))
 }

@@ -254,6 +254,7 @@ func (s *gitSync) webhook() {
 // period translates the flags of the sidecar.
 func (s *gitSync) period() {
 	if s.on("one-time", false) {
+		s.line.CallOnce = true
 		return
 	}
 	s.add("watch", max(s.duration(10*time.Second, "wait", "period"), minWatch).String())
@@ -297,6 +298,9 @@ func (s *gitSync) timeout() *time.Duration {
 	d := min(limit, duration.Max/1000) * time.Duration(max(1, min(failures, 1000)))
 	if failures < 0 {
 		d = 0
+	}
+	if failures < 0 || failures > 1 {
+		s.add("retry-auth", "true") // for git-sync, all failures are alike
 	}
 	return &d
 }

@@ -37,6 +37,7 @@ type Line struct {
 
 	Timeout   *time.Duration // what --timeout should be, 0 for none; nil if the other tool has no deadline
 	ErrorFile string         // of git-sync, which has no flag here
+	CallOnce  bool           // of git-sync: a webhook that fails is not called again; no flag, either
 }
 
 // Flag is a flag of initbox, without its dashes, and its value.
