@@ -54,7 +54,7 @@ func Open(o Options) (*Registration, error) {
 	if r.url, err = secret.ParseURL(o.Server.URL, o.Getenv); err != nil {
 		return nil, err
 	}
-	if password, set := r.url.User.Password(); set && !r.url.In(password) {
+	if r.url.PasswordShown() {
 		return nil, errors.New("a password in the URL is visible in the Pod's specification: refer to a file, as in http://user:${file:/secrets/password}@host/, or use --user and --password-file")
 	}
 	if err := o.Protocol.Custom.check(); err != nil {

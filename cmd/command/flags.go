@@ -15,9 +15,9 @@ import (
 
 	"initbox/cmd/duration"
 	"initbox/internal/httpclient"
-	"initbox/internal/lazy"
 	"initbox/internal/podinfo"
 	"initbox/internal/resolver"
+	"initbox/internal/secret"
 	"initbox/internal/tlsconfig"
 	"initbox/internal/words"
 	"initbox/render"
@@ -344,14 +344,11 @@ func needs(c *cli.Context, pairs [][2]string) error {
 
 // unreplaced refuses a text with a $(NAME), which the kubelet replaces in args only if the container has the variable.
 func unreplaced(what, text string) error {
-	if name := variableReference().FindStringSubmatch(text); name != nil {
-		return usagef("%s contains $(%s), which Kubernetes did not replace: the container has no such variable", what, name[1]).
-			hint("set it in the container's env; the variables of a Service are set only if it existed before the Pod, in the same namespace")
+	if err := secret.Unreplaced(what, text); err != nil {
+		return usageError{err}
 	}
 	return nil
 }
-
-var variableReference = lazy.Regexp(`\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
 // credentialFlags are the credentials for an HTTP server.
 type credentialFlags struct {

@@ -343,9 +343,6 @@ func (r *registerFlags) checkCredentials(c *cli.Context) error {
 func (r *registerFlags) checkReplaced(c *cli.Context) error {
 	for _, flag := range []string{"service", "id", "address", "health", "tag", "meta", "field", "json", "header", "url", "check-url", "heartbeat-url", "deregister-url"} {
 		for _, value := range slices.Concat(c.StringSlice(flag), []string{c.String(flag)}) {
-			if strings.Contains(value, "@") { // a password may have any characters
-				continue
-			}
 			if err := unreplaced("--"+flag, value); err != nil {
 				return err
 			}

@@ -42,6 +42,7 @@ func TestURL(t *testing.T) {
 		"http://api/a%2Fb?c=d": {"http://api/a%2Fb?c=d", "http://api/a/b?…"},
 		"https://${env:USER}:${file:" + password + "}@api:8443/":    {"https://app:p%2Fw@api:8443/", "https://api:8443/"},
 		"http://app:literal@api":                                    {"http://app:literal@api", "http://api"},
+		"http://api/a%2Fb/${file:" + password + "}":                 {"http://api/a%2Fb/p/w", "http://api/a/b/…"},
 		"http://api/v1/${file:" + password + "}?t=${env:TOKEN}&x=y": {"http://api/v1/p/w?t=t0k%26n&x=y", "http://api/v1/…?…"},
 		"http://initbox-secret-0-/initbox-secret-0-":                {"http://initbox-secret-0-/initbox-secret-0-", "http://initbox-secret-0-/initbox-secret-0-"},
 		"http://api:1/":        {"http://api:1/", "http://api:1/"},
@@ -116,7 +117,7 @@ func TestURLMistakes(t *testing.T) {
 		"http://api:hUnter2/":             "port must be a number",
 		"http://fd00::10:80/hUnter2":      "in brackets",
 		"http://api/#hUnter2":             "never sent",
-		"http://${env:USER}/":             "refers to a secret outside",
+		"http://${env:USER}/":             "refers to a secret where it must not",
 		"http://api/${env:NOPE}":          "variable NOPE is not set, but the URL refers to it as ${env:NOPE}",
 		"http://api/${env:hUnter2/}":      "an environment variable",
 		"http://api/${env:USER":           "neither ${file:/PATH} nor ${env:NAME}",
@@ -126,9 +127,9 @@ func TestURLMistakes(t *testing.T) {
 		"http://$(API_SERVICE_HOST)/x":    "$(API_SERVICE_HOST), which Kubernetes did not replace",
 		"http://api:$(API_SERVICE_PORT)/": "$(API_SERVICE_PORT), which Kubernetes did not replace",
 		"http://$(hUnter2/":               "$(…)",
-		"http:///$(hUnter2)/":             "want a URL such as",
+		"http:///$(hUnter2/":              "want a URL such as",
 		"http://$(<hUnter2)/":             "$(…)",
-		"http://a:$(hUnter2)@api:80/":     "",
+		"http://$(USER):$(PW)@api/$(X)":   "the URL contains $(USER), $(PW), $(X), which Kubernetes did not replace",
 	} {
 		_, err := ParseURL(text, env)
 		switch {
@@ -157,6 +158,100 @@ func TestAddressProblem(t *testing.T) {
 	} {
 		if err := AddressProblem(text); err != want {
 			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+}
+
+// TestReference pins where the value of ${env:NAME} comes from: the variable, the file of NAME_FILE, the default.
+func TestReference(t *testing.T) {
+	file := write(t, filepath.Join(t.TempDir(), "password"), "of a file\n")
+	for _, test := range []struct {
+		text, variable, file, want string
+	}{
+		{"${env:PW}", "of a variable", file, "of a variable"},
+		{"${env:PW}", "", file, "of a file"},
+		{"${env:PW:-5432}", "", file, "of a file"},
+		{"${env:PW:-5432}", "1", "", "1"},
+		{"${env:PW:-5432}", "", "", "5432"},
+		{"${env:PW:-}", "", "", ""},
+		{"${env:PW:-a:-b}", "", "", "a:-b"},
+		{"a${env:PW:-1}b${env:PW:-2}", "", "", "a1b2"},
+	} {
+		getenv := func(name string) string { return map[string]string{"PW": test.variable, "PW_FILE": test.file}[name] }
+		text, refs, err := Extract(test.text, "a text", getenv)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if got, err := refs.Value(text); got != test.want || err != nil {
+			t.Errorf("%s is %q, %v; want %q", test.text, got, err, test.want)
+		}
+	}
+	for text, want := range map[string]string{
+		"${env:PW}":                   "environment variable PW is not set, but a text refers to it as ${env:PW}",
+		"${file:/a}${env:PW}":         "as ${env:PW} (reference 2)",
+		"${file:/a}${file:/b}${b:/c}": "neither ${file:/PATH} nor ${env:NAME} (reference 3)",
+		"${env::-x}":                  "neither ${file:/PATH} nor ${env:NAME}; write",
+	} {
+		if _, _, err := Extract(text, "a text", nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestAddressByVariable pins that host and port may be variables with a default, which are shown.
+func TestAddressByVariable(t *testing.T) {
+	vars := map[string]string{"HOST": "mydb", "REDIS_PORT": "tcp://10.0.0.1:6379"}
+	getenv := func(name string) string { return vars[name] }
+	u, err := ParseURL("http://${env:HOST:-x}:${env:PORT:-8080}/a", getenv)
+	if err != nil || u.String() != "http://mydb:8080/a" || len(u.Secrets()) > 0 {
+		t.Errorf("%v, %v", u, err)
+	}
+	for text, want := range map[string]string{
+		"http://${env:HOST}/":                     "refers to a secret where it must not",
+		"http://redis:${env:REDIS_PORT:-6379}/":   "the value of a ${env:NAME:-DEFAULT} in the host or port is neither",
+		"http://a/#${env:HOST:-x}":                "refers to a secret where it must not",
+		"http://${env:NOPE:-}/":                   "want a URL such as",
+		"http://a@b:${env:PORT:-80}/${env:NOPE}/": "NOPE is not set",
+	} {
+		if _, err := ParseURL(text, getenv); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestURLInVariable pins that a URL may itself be in a variable or a file, and that nothing but its host is shown then.
+func TestURLInVariable(t *testing.T) {
+	vars := map[string]string{"URL": " https://app:hUnter2@hooks:8443/hUnter2/services?token=hUnter2xyz\n", "REF": "http://${env:URL}",
+		"LATE": "http://$(HOST)/hUnter2", "NONE": "hUnter2"}
+	getenv := func(name string) string { return vars[name] }
+	u, err := ParseURL("${env:URL}", getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := u.String(); got != "https://hooks:8443/…?…" {
+		t.Error(got)
+	}
+	if x, err := u.Expand(); err != nil || x.String() != strings.TrimSpace(vars["URL"]) {
+		t.Errorf("%v, %v", x, err)
+	}
+	if u.PasswordShown() {
+		t.Error("the password is not on the command line")
+	}
+	for _, hidden := range []string{"hUnter2", "hUnter2xyz", "/hUnter2/services"} {
+		if !slices.Contains(u.Secrets(), hidden) {
+			t.Errorf("%q does not have %s", u.Secrets(), hidden)
+		}
+	}
+	for text, want := range map[string]string{
+		"${env:REF}":       "contains a ${…}, which is not replaced there",
+		"${env:LATE}":      "has a $(NAME) that was not replaced",
+		"${env:NONE}":      "want a URL such as",
+		"${env:URL}/x":     "want a URL such as",
+		"${file:/no/such}": "cannot read secret file /no/such",
+	} {
+		if _, err := ParseURL(text, getenv); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hUnter2") {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }

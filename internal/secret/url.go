@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,17 +16,26 @@ import (
 type URL struct {
 	*url.URL
 	Refs
+	Whole bool // it was itself the value of a reference, and its path may be secret, too
 }
 
-// ParseURL parses the URL of an HTTP server. A variable that it refers to must be set.
-// Errors do not quote the URL, which may have a password.
+// ParseURL parses the URL of an HTTP server, or a reference to one, such as ${env:URL}. A variable that it refers to
+// must be set. Errors do not quote the URL, which may have a password.
 func ParseURL(text string, getenv func(string) string) (*URL, error) {
-	text, refs, err := Extract(text, "the URL", getenv)
+	const what = "the URL"
+	if err := Unreplaced(what, text); err != nil {
+		return nil, err
+	}
+	text, whole, err := Resolve(text, what, getenv)
 	if err != nil {
 		return nil, err
 	}
-	if err := unexpanded(text); err != nil {
+	text, refs, err := Extract(text, what, getenv)
+	if err != nil {
 		return nil, err
+	}
+	if text, err = refs.Address(text); err != nil {
+		return nil, fmt.Errorf("%s %w", what, err)
 	}
 	u, err := url.Parse(text)
 	if err != nil && !strings.Contains(text, "://") {
@@ -37,62 +48,63 @@ func ParseURL(text string, getenv func(string) string) (*URL, error) {
 		return nil, errors.New("not a valid URL: percent-encode special characters (%40 for @, %2F for /, %23 for #)")
 	}
 	switch {
+	case strings.Contains(u.Host, "$("):
+		return nil, errors.New("the URL has $(…) as its host or port, which was not replaced")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, errNoURL
 	case strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@"): // a password with an unencoded / or # or ? in it ends the host early
 		return nil, errors.New("the URL has an @ after its host: write %40 for it, and percent-encode / ? # in a password")
 	case refs.In(u.Host) || refs.In(u.EscapedFragment()):
-		return nil, errors.New("the URL refers to a secret outside user, password, path and query")
+		return nil, fmt.Errorf("%s %w", what, ErrWhere)
 	case u.Fragment != "":
 		return nil, errors.New("the URL has a # in it, and what comes after that is never sent: write %23 for it")
 	}
 	if problem := HostProblem(u); problem != nil {
 		return nil, fmt.Errorf("the URL: %w", problem)
 	}
-	return &URL{u, refs}, nil
+	return &URL{u, refs, whole}, nil
 }
 
 var errNoURL = errors.New("want a URL such as http://HOST:PORT/PATH")
 
-// unexpanded returns an error if host or port is still a reference to a variable: the
-// kubelet leaves $(NAME) as it is when the container has no variable NAME.
-func unexpanded(text string) error {
-	_, host, _ := strings.Cut(text, "://")
-	if end := strings.IndexAny(host, "/?#"); end >= 0 {
-		host = host[:end]
-	}
-	_, name, found := strings.Cut(host, "$(")
-	name, _, closed := strings.Cut(name, ")")
-	switch {
-	case !found || strings.Contains(text, "@"):
-		return nil
-	case !closed || name == "" || strings.Trim(name, nameCharacters) != "":
-		return errors.New("the URL has $(…) as its host or port, which was not replaced")
-	}
-	return fmt.Errorf("the URL contains $(%s), which Kubernetes did not replace: the container has no such variable; the variables of a Service are set only if it existed before the Pod, in the same namespace", name)
-}
-
 // String returns the URL without user information, query and references, any of which may be secret.
 func (u *URL) String() string {
-	s := u.Scheme + "://" + u.Host + u.Hide(u.Path)
+	path := u.Hide(u.Path)
+	if u.Whole && path != "" {
+		path = "/…"
+	}
+	s := u.Scheme + "://" + u.Host + path
 	if u.RawQuery != "" {
 		s += "?…"
 	}
 	return s
 }
 
+// PasswordShown reports whether the URL has a password that everyone can read who sees the command line.
+func (u *URL) PasswordShown() bool {
+	password, set := u.User.Password()
+	return set && !u.Whole && !u.In(password)
+}
+
 // Secrets returns what must be hidden in a server's answer: the values that the URL refers
 // to, where they can be read now, and a password in it, also as basic authentication sends it.
 func (u *URL) Secrets() []string {
 	var values []string
-	for _, ref := range u.refs {
-		if value, err := u.value(ref); err == nil && value != "" {
+	for i := range u.refs {
+		if value, err := u.value(&u.refs[i]); err == nil && value != "" && !u.refs[i].shown {
 			values = append(values, value)
 		}
 	}
 	x, err := u.Expand()
 	if err != nil {
 		return values
+	}
+	if u.Whole {
+		for _, value := range append(slices.Concat(slices.Collect(maps.Values(x.Query()))...), x.Path) {
+			if len(value) >= Likely {
+				values = append(values, value)
+			}
+		}
 	}
 	if password, _ := x.User.Password(); password != "" {
 		values = append(values, password, base64.StdEncoding.EncodeToString([]byte(x.User.Username()+":"+password)))
@@ -118,18 +130,30 @@ func (u *URL) Expand() (*url.URL, error) {
 			x.User = url.UserPassword(name, password)
 		}
 	}
-	path, err := u.Value(x.Path)
+	path, err := u.replace(x.EscapedPath(), func(ref *ref) (string, error) { // what is encoded stays encoded
+		value, err := u.value(ref)
+		return (&url.URL{Path: value}).EscapedPath(), err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if path != x.Path {
-		x.Path, x.RawPath = path, ""
+	if x.Path, err = url.PathUnescape(path); err != nil {
+		return nil, err
 	}
-	x.RawQuery, err = u.replace(x.RawQuery, func(ref string) (string, error) {
+	x.RawPath = path
+	x.RawQuery, err = u.replace(x.RawQuery, func(ref *ref) (string, error) {
 		value, err := u.value(ref)
 		return url.QueryEscape(value), err
 	})
 	return &x, err
+}
+
+// Authority returns where the hosts begin and end in the part of a URL after "://".
+func Authority(after string) (begin, end int) {
+	if end = strings.IndexAny(after, "/?#"); end < 0 {
+		end = len(after)
+	}
+	return strings.LastIndexByte(after[:end], '@') + 1, end
 }
 
 // What can be wrong with host and port.
@@ -155,9 +179,8 @@ func HostProblem(u *url.URL) error {
 // elsewhere. With an @ in the text, what looks like a port may be the beginning of a password.
 func AddressProblem(text string) error {
 	_, addr, _ := strings.Cut(text, "://")
-	if end := strings.IndexAny(addr, "/?#"); end >= 0 {
-		addr = addr[:end]
-	}
+	_, end := Authority(addr)
+	addr = addr[:end]
 	colon := strings.LastIndexByte(addr, ':')
 	switch {
 	case strings.Contains(text, "@"), colon < 0:

@@ -20,20 +20,9 @@ import (
 func Resolve(text string, getenv func(string) string) (string, error) {
 	ref, settings, _ := strings.Cut(text, "#")
 	_, bare := cutPrefix(ref)
-	if !strings.HasPrefix(bare, "${") || strings.IndexByte(bare, '}') != len(bare)-1 {
-		return text, nil
-	}
-	placeholder, refs, err := secret.Extract(bare, "a target", getenv)
-	if err != nil {
-		return "", err
-	}
-	value, err := refs.Value(placeholder)
-	if err != nil {
-		return "", err
-	}
-	value = strings.TrimSpace(value)
-	if strings.Contains(value, "${") { // a nested reference is not followed
-		return "", errors.New("the value that the target refers to contains a ${…}, which is not replaced there")
+	value, whole, err := secret.Resolve(bare, "a target", getenv)
+	if !whole || err != nil {
+		return text, err
 	}
 	scheme, _, isURL := strings.Cut(value, "://")
 	isURL = isURL && strings.Trim(scheme, NameCharacters+"+:") == ""
@@ -53,24 +42,13 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 	return value, nil
 }
 
-// KubeletProblem returns an error for a target that is, or whose host is, a $(NAME) that the kubelet did not replace,
-// or one that it replaced by a variable of a Service: REDIS_PORT=tcp://10.96.0.1:6379.
+// KubeletProblem returns an error for a target whose host or port is the URL in a variable that Kubernetes sets for a
+// Service: REDIS_PORT=tcp://10.96.0.1:6379.
 func KubeletProblem(text string) error {
-	host := text
-	if _, after, ok := strings.Cut(text, "://"); ok && !strings.HasPrefix(text, "$(") {
-		if end := strings.IndexAny(after, "/?#"); end >= 0 {
-			after = after[:end]
-		}
-		host = after[strings.LastIndexByte(after, '@')+1:]
-		if host == "tcp:" || strings.HasSuffix(host, ":tcp:") {
-			return errors.New("a target has tcp:// where its host or port belongs: Kubernetes sets a variable such as REDIS_PORT to the URL of the Service redis; the port is in REDIS_SERVICE_PORT")
-		}
-		host = host[max(0, strings.Index(host, "$(")):]
-	}
-	name, ok := strings.CutPrefix(host, "$(")
-	name, _, closed := strings.Cut(name, ")")
-	if ok && closed && Harmless(name) {
-		return errors.New("a target has a $(NAME) that was not replaced: the kubelet replaces it in args and in env if the container has the variable; in env, the variable must be defined before it")
+	_, after, _ := strings.Cut(text, "://")
+	begin, end := secret.Authority(after)
+	if host := after[begin:end]; host == "tcp:" || strings.HasSuffix(host, ":tcp:") {
+		return errors.New("a target has tcp:// where its host or port belongs: Kubernetes sets a variable such as REDIS_PORT to the URL of the Service redis; the port is in REDIS_SERVICE_PORT")
 	}
 	return nil
 }
@@ -189,7 +167,7 @@ func oneURL(text string, kinds Table) string {
 	text = strings.NewReplacer(", "+next, ","+next, "; "+next, ","+next, ";"+next, ","+next).Replace(text)
 	parts := strings.Split(text[len(next):], ","+next)
 	for i, part := range parts {
-		begin, end := Authority(part)
+		begin, end := secret.Authority(part)
 		if i == 0 {
 			begin = 0
 		}
@@ -203,7 +181,7 @@ func oneURL(text string, kinds Table) string {
 
 // pathAsDatabase turns the path /0 into ?db=0, in the part of a URL after "://".
 func pathAsDatabase(after string) string {
-	_, end := Authority(after)
+	_, end := secret.Authority(after)
 	rest, settings, fragment := strings.Cut(after[end:], "#")
 	path, query, _ := strings.Cut(rest, "?")
 	if path = strings.Trim(path, "/"); path != "" {
@@ -319,7 +297,7 @@ func socketHost(text string) string {
 	if !ok || !strings.HasPrefix(strings.ToLower(scheme), "postgres") {
 		return text
 	}
-	begin, end := Authority(after)
+	begin, end := secret.Authority(after)
 	if host := after[begin:end]; len(host) > 3 && strings.EqualFold(host[:3], "%2f") {
 		socket, port, _ := strings.Cut(host, ":")
 		query := "host=" + socket
@@ -336,21 +314,13 @@ func socketHost(text string) string {
 	return text
 }
 
-// Authority returns where the hosts begin and end in the part of a URL after "://".
-func Authority(after string) (begin, end int) {
-	if end = strings.IndexAny(after, "/?#"); end < 0 {
-		end = len(after)
-	}
-	return strings.LastIndexByte(after[:end], '@') + 1, end
-}
-
 // CutHosts returns the hosts of a URL, and the URL with only the first of them: package url refuses several.
 func CutHosts(text string) (rest string, hosts []string) {
 	scheme, after, ok := strings.Cut(text, "://")
 	if !ok {
 		return text, nil
 	}
-	begin, end := Authority(after)
+	begin, end := secret.Authority(after)
 	if begin == end {
 		return text, nil
 	}

@@ -34,5 +34,5 @@ func Example() {
 	// Output:
 	// always://db high <nil>
 	// always://db/path: has a path, which always:// does not take, want always://HOST
-	// always://db: setting 1 after # is unknown: did you mean speed? valid settings are speed, gone
+	// always://db: setting 1 after # is unknown: sped; did you mean speed? valid settings are speed, gone
 }

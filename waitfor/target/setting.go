@@ -51,7 +51,7 @@ func parseSettings(fragment string, k *Kind) (Settings, error) {
 		name, value, valued := strings.Cut(part, "=")
 		setting := k.setting(name)
 		if setting == nil {
-			return nil, fmt.Errorf("setting %d after # is unknown%s valid settings are %s", i+1, k.suggest(name), strings.Join(k.Names(), ", "))
+			return nil, fmt.Errorf("setting %d after # is unknown%svalid settings are %s", i+1, k.suggest(name), strings.Join(k.Names(), ", "))
 		}
 		value, err := url.PathUnescape(value)
 		switch {
@@ -74,14 +74,18 @@ func (k *Kind) Names() []string {
 	return words.Each(slices.Concat(k.Settings, Common), func(s Setting) string { return s.Name })
 }
 
-// suggest returns the question for the setting that was probably meant. It does not quote name, which may be the end of
-// a password.
+// suggest returns the question for the setting that was probably meant. It quotes a name of letters and hyphens: any
+// other may be the end of a password.
 func (k *Kind) suggest(name string) string {
-	if meant := suggest.Closest(name, k.Names()); meant != "" {
-		return ": did you mean " + meant + "?"
+	shown := ""
+	if name != "" && strings.Trim(name, settingCharacters) == "" {
+		shown = ": " + name
 	}
-	return ";"
+	return shown + "; " + suggest.Question(name, k.Names(), "")
 }
+
+// settingCharacters are the characters of a setting's name.
+const settingCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
 
 // take adds the defaults that k takes and s does not set.
 func (s Settings) take(k *Kind, defaults Settings) {

@@ -83,6 +83,9 @@ func (l Kinds) Parse(text string, o Options) (Check, error) {
 // then reads the URL and its settings.
 func (l Kinds) Target(text string, o Options) (*Target, error) {
 	t := &Target{AttemptTimeout: o.AttemptTimeout, Resolver: cmp.Or(o.Resolver, new(resolver.Resolver)), Getenv: o.Getenv}
+	if err := secret.Unreplaced("a target", text); err != nil {
+		return nil, err
+	}
 	referring := strings.HasPrefix(text, "${")
 	text, err := forms.Resolve(text, o.Getenv)
 	if err != nil {
@@ -149,6 +152,9 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 			return err
 		}
 	}
+	if text, err = secrets.Address(text); err != nil {
+		return fmt.Errorf("a target of kind %s:// %w", t.Scheme, err)
+	}
 	if t.Kind.Hosts {
 		text, t.Hosts = forms.CutHosts(text)
 	}
@@ -183,7 +189,7 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 		}
 	}
 	if t.URL.In(t.URL.Host) || t.URL.In(strings.Join(t.Hosts, ",")) || t.URL.In(t.URL.EscapedFragment()) {
-		return fmt.Errorf("a target of kind %s:// refers to a secret where it must not: only user, password, path and query may refer to one; for a host, write $(NAME), which the kubelet replaces", t.Scheme)
+		return fmt.Errorf("a target of kind %s:// %w", t.Scheme, secret.ErrWhere)
 	}
 	if t.Kind.Hosts && t.URL.In(t.URL.Param("host")+t.URL.Param("hostaddr")+t.URL.Param("port")+t.URL.Param("socket", "unix_socket", "localSocket")) {
 		return fmt.Errorf("a target of kind %s:// refers to a secret in its query where it must not: for a host, a port or a socket, write $(NAME), which the kubelet replaces", t.Scheme)
@@ -194,7 +200,7 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 // cutSocket replaces the percent-encoded path of a socket, which package url refuses as a host, by localhost.
 func (t *Target) cutSocket(text string) (string, error) {
 	rest := strings.TrimPrefix(text[len(t.Scheme):], "://")
-	user, end := forms.Authority(rest)
+	user, end := secret.Authority(rest)
 	path, err := url.PathUnescape(rest[user:end])
 	if err != nil || !strings.HasPrefix(path, "/") {
 		return "", errors.New("the socket of a target of kind " + t.Scheme + ":// must be a percent-encoded absolute path, as in " + t.Scheme + "://%2Frun%2Fapi.sock/healthz")
