@@ -36,15 +36,21 @@ type URL struct {
 const maxURL = 8 << 10
 
 // ParseURL parses the URL of a repository: http, https, ssh (also as USER@HOST:PATH), git, file, or an absolute path.
-// An HTTP URL may refer to secrets by ${file:/PATH} and ${env:NAME}. Errors do not quote the URL, which may contain a
-// password.
+// The whole text may be a reference, ${file:/PATH} or ${env:NAME}, and an HTTP URL may refer to secrets. Errors do not
+// quote the URL, which may contain a password.
 func ParseURL(text string, getenv func(string) string) (*URL, error) {
-	u, err := parse(text)
-	if err == nil && u == nil {
-		u, err = parseWeb(text, getenv)
-	}
+	value, whole, err := secret.Resolve(text, "the URL", getenv)
 	if err != nil {
 		return nil, err
+	}
+	u, err := parse(value)
+	switch {
+	case err != nil && whole: // some errors quote a part
+		return nil, errors.New("the value that the URL refers to is not the URL of a repository")
+	case err != nil:
+		return nil, err
+	case u == nil:
+		return parseWeb(text, getenv)
 	}
 	return u, nil
 }
@@ -91,6 +97,7 @@ func parseWeb(text string, getenv func(string) string) (*URL, error) {
 	if err != nil {
 		return nil, err
 	}
+	web.Whole = false // the path of a repository is no secret
 	return ofWeb(web)
 }
 

@@ -312,19 +312,17 @@ func (g *gitFlags) options(c *cli.Context, e *env, url, dir string) (clone.Optio
 
 // checkPlaces refuses an invalid URL or directory, before anything is tried.
 func checkPlaces(_ *cli.Context, o clone.Options) error {
-	for what, text := range map[string]string{"the URL": o.URL, "the directory": o.Dir, "--ref": o.Ref} {
-		if err := unreplaced(what, text); err != nil {
+	for _, place := range [][2]string{{"the URL", o.URL}, {"the directory", o.Dir}, {"--ref", o.Ref}} {
+		if err := unreplaced(place[0], place[1]); err != nil {
 			return err
 		}
 	}
 	if _, err := remote.ParseURL(o.URL, os.Getenv); err != nil {
 		return usageError{err}
 	}
-	if web, err := secret.ParseURL(o.URL, os.Getenv); err == nil && web.User != nil {
-		if password, set := web.User.Password(); set && !web.In(password) {
-			return usagef("a password in the URL would show in the Pod's specification").
-				hint("refer to a file, as in https://user:${file:/secrets/password}@HOST/PATH, or use --user and --password-file")
-		}
+	if web, err := secret.ParseURL(o.URL, os.Getenv); err == nil && web.PasswordShown() {
+		return usagef("a password in the URL would show in the Pod's specification").
+			hint("refer to a file, as in https://user:${file:/secrets/password}@HOST/PATH, or use --user and --password-file")
 	}
 	switch dir := path.Clean(o.Dir); {
 	case o.Dir == "":
