@@ -49,7 +49,7 @@ func (r *Registration) Keep(ctx context.Context) {
 			r.log.Info(fmt.Sprintf("%s: heartbeat of %s: answered again", r.place(), r.entry.shown()))
 		case err != nil && ctx.Err() == nil && err.Error() != logged:
 			logged = err.Error()
-			r.log.Error(logged)
+			r.log.Warn(logged)
 		}
 	}
 }

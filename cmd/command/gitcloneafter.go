@@ -254,6 +254,9 @@ func (g *gitFlags) stay(first context.Context, e *env, o clone.Options, after af
 		if err != nil {
 			return err
 		}
+		if !there {
+			e.log.Info(staying)
+		}
 		there = true
 		lift()
 		if after.webhook == nil {

@@ -25,6 +25,10 @@ type startupProbe struct {
 	done     atomic.Bool
 }
 
+// staying is logged when a sidecar has done what the other containers need. Nothing in the container tells whether it
+// is one: an ordinary init container would go on as well, and hold up the Pod.
+const staying = "running until SIGTERM: an init container needs restartPolicy: Always for this, or the Pod stays at Init"
+
 // probeAddress returns the address at which --startup-probe says to listen, as in [net.Listen], or "" if it names a
 // file.
 func probeAddress(text string) (string, error) {

@@ -565,6 +565,7 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 		}
 		return err
 	}
+	e.log.Info(staying)
 	registration.Keep(e.untilStopped)
 	probe.close()
 	return r.leave(e, registration, r.leaveTimeout)
