@@ -1,7 +1,8 @@
-// Package zookeeper waits for ZooKeeper: zookeeper://HOST[:PORT][,HOST…].
+// Package zookeeper waits for ZooKeeper: zookeeper://HOST[:PORT][,HOST…][/ZNODE].
 //
 // An ensemble is ready when one of its servers is serving requests: as the command srvr reports, or, where that is
-// forbidden, when it grants a session. Neither needs a login. The settings are those of TLS.
+// forbidden, when it grants a session. With a path, the znode must exist. None of these needs a login. The settings are
+// those of TLS.
 package zookeeper
 
 import (
@@ -22,13 +23,13 @@ import (
 // Kind is the kind of targets with the scheme zookeeper.
 var Kind = target.Kind{
 	Schemes:  []string{"zookeeper"},
-	Usage:    "zookeeper://HOST[:PORT][,HOST…]",
-	Ready:    "one of the servers is serving requests, as leader, follower, observer or standalone",
+	Usage:    "zookeeper://HOST[:PORT][,HOST…][/ZNODE]",
+	Ready:    "one of the servers is serving requests, and the ZNODE exists",
 	Settings: wire.EncryptionSettings,
 	Protocol: "ZooKeeper",
 	Hosts:    true,
 	Port:     "2181",
-	Without:  "user query", // but not path: clients' connection strings have one, which the waiting application may create
+	Without:  "user query",
 	Parse:    wire.Parse(func(s wire.Server) target.Check { return check{s} }),
 }
 
@@ -45,10 +46,16 @@ func (c check) ask(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	if strings.HasPrefix(answer, forbids) {
-		return c.session(ctx, addr)
+	znode, err := c.URL.Value(strings.TrimRight(c.URL.Path, "/"))
+	if err != nil {
+		return err
 	}
-	return c.judge(answer)
+	if !strings.HasPrefix(answer, forbids) {
+		if err := c.judge(answer); err != nil || znode == "" {
+			return err
+		}
+	}
+	return c.session(ctx, addr, znode)
 }
 
 // command returns the answer to a four-letter command, after which the server closes the connection.
@@ -123,8 +130,8 @@ func notServing() error {
 		WithHint("it is starting, or has no quorum: more than half of the ensemble's servers must be running, and reach each other")
 }
 
-// session opens a client session, and closes it.
-func (c check) session(ctx context.Context, addr string) error {
+// session opens a client session, asks for the znode unless that is "", and closes the session.
+func (c check) session(ctx context.Context, addr, znode string) error {
 	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return err
@@ -143,10 +150,37 @@ func (c check) session(ctx context.Context, addr string) error {
 	case !granted:
 		return failure.New(failure.Unexpected, "the server does not grant a session").WithHint("look at its log")
 	}
-	if _, err := conn.Write(wire.Long(string(closeRequest()))); err == nil {
+	if znode != "" {
+		poll.Doing(ctx, "asking for the znode")
+		err = c.exists(conn, znode)
+	}
+	if _, err := conn.Write(wire.Long(string(requestOf(closeSession)))); err == nil {
 		c.frame(conn) // wait for the answer, so that the server does not log a lost client
 	}
-	return nil
+	return err
+}
+
+// exists returns nil if the znode exists. Permissions do not matter: everyone may ask.
+func (c check) exists(conn *wire.Conversation, znode string) error {
+	request := append(append(requestOf(existsNode), wire.Long(znode)...), 0) // without a watch
+	if _, err := conn.Write(wire.Long(string(request))); err != nil {
+		return err
+	}
+	reply, err := c.frame(conn)
+	switch {
+	case err != nil:
+		return err
+	case len(reply) < 4+8+4 || binary.BigEndian.Uint32(reply) != xid:
+		return c.Kind.OtherProtocol()
+	}
+	switch code := int32(binary.BigEndian.Uint32(reply[12:])); code {
+	case 0:
+		return nil
+	case noNode:
+		return &failure.Failure{Class: failure.Missing, Text: "no such znode", Err: target.ErrNotThere, Hint: "which program creates it, and has it run? zkCli.sh ls / shows what exists"}
+	default:
+		return failure.New(failure.Unexpected, "the server reports error %d for the znode", code).WithHint("is the path valid? look at the server's log")
+	}
 }
 
 // connectRequest is a ConnectRequest: version, last transaction seen, timeout in ms, session, password, and whether a
@@ -160,11 +194,21 @@ func connectRequest() []byte {
 	return append(p, make([]byte, 16+1)...)
 }
 
-// closeRequest is a request that consists of a header: its number, and the type closeSession.
-func closeRequest() []byte {
-	closeSession := int32(-11)
-	p := binary.BigEndian.AppendUint32(nil, 1)
-	return binary.BigEndian.AppendUint32(p, uint32(closeSession))
+// Types of requests, and the error for a znode that does not exist
+// (https://github.com/apache/zookeeper/blob/master/zookeeper-server/src/main/java/org/apache/zookeeper/ZooDefs.java,
+// KeeperException.java).
+const (
+	existsNode   int32 = 3
+	closeSession int32 = -11
+	noNode       int32 = -101
+)
+
+// xid is the number of every request, each of which is sent after the answer to the one before.
+const xid = 1
+
+// requestOf returns the header of a request of a type: its number, and the type.
+func requestOf(kind int32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, xid), uint32(kind))
 }
 
 // frame reads a message after its length.

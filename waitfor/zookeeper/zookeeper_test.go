@@ -44,7 +44,10 @@ func TestReal(t *testing.T) {
 	three[1].Start(t)
 	until("zookeeper://" + three[0].Addr)
 	until("zookeeper://" + three[1].Addr) // by a session
-	until("zookeeper://" + three[2].Addr + "," + three[1].Addr + "/app")
+	until("zookeeper://" + three[2].Addr + "," + three[1].Addr + "/zookeeper/quota")
+	kindtest.RequireSays(t, "no znode", attempt("zookeeper://"+three[0].Addr+"/app"), failure.Missing, "no such znode")
+	kindtest.RequireSays(t, "gone", attempt("zookeeper://"+three[1].Addr+"/app#gone"), "", "")
+	kindtest.RequireSays(t, "not gone", attempt("zookeeper://"+three[0].Addr+"/zookeeper#gone"), failure.Unexpected, "still there")
 	three[0].Kill(t)
 	err := attempt("zookeeper://" + three[1].Addr)
 	for limit := time.Now().Add(servers.Patience); err == nil && time.Now().Before(limit); err = attempt("zookeeper://" + three[1].Addr) {
@@ -54,7 +57,7 @@ func TestReal(t *testing.T) {
 		t.Errorf("without a quorum: %v", err)
 	}
 
-	until("zookeeper://" + alone.Addr + "#tls&ca-file=" + ca.File)
+	until("zookeeper://" + alone.Addr + "/zookeeper/#tls&ca-file=" + ca.File)
 	kindtest.RequireSays(t, "TLS", attempt("zookeeper://"+alone.Addr+"#tls"), failure.TLS, "signed by an unknown authority")
 }
 
@@ -116,6 +119,28 @@ func TestZooKeeper(t *testing.T) {
 	}
 }
 
+// TestZnode pins which answers to the question for a znode are which errors.
+func TestZnode(t *testing.T) {
+	parsed, err := kinds.Parse("zookeeper://127.0.0.1/app", target.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ answer, want string }{
+		{"\x00\x00\x00\x10\x00\x00\x00\x0112345678\x00\x00\x00\x00", ""},
+		{"\x00\x00\x00\x10\x00\x00\x00\x0112345678\xff\xff\xff\x9b", "no such znode"},
+		{"\x00\x00\x00\x10\x00\x00\x00\x0112345678\xff\xff\xff\xf8", "the server reports error -8 for the znode"},
+		{"\x00\x00\x00\x10\x00\x00\x00\x0212345678\x00\x00\x00\x00", "the answer is not ZooKeeper"},
+		{"\x00\x00\x00\x08\x00\x00\x00\x011234", "the answer is not ZooKeeper"},
+	} {
+		conn := wire.Converse(t.Context(), kindtest.ScriptedConn{Server: bytes.NewReader([]byte(test.answer)), Said: io.Discard}, "127.0.0.1:2181")
+		err := parsed.(check).exists(conn, "/app")
+		if (err == nil) != (test.want == "") || err != nil && failure.Of(err).Text != test.want {
+			t.Errorf("%q: %v, want %q", test.answer, err, test.want)
+		}
+		conn.Close()
+	}
+}
+
 // Fuzz reads any answers of a server, to a command and to a client.
 func Fuzz(f *testing.F) {
 	f.Add([]byte(says + "follower\n"))
@@ -135,6 +160,9 @@ func Fuzz(f *testing.F) {
 		defer conn.Close()
 		if granted, err := c.granted(conn); granted && err != nil {
 			t.Errorf("%q: %v", server, err)
+		}
+		if err := c.exists(conn, "/app"); err == nil && len(server) < 4+16 {
+			t.Errorf("%q: the znode exists", server)
 		}
 	})
 }
