@@ -183,6 +183,9 @@ func (c *check) parseExpectations() (err error) {
 		c.needsBody = true
 		c.expect = append(c.expect, func(_ *http.Response, body []byte) error { return j.Check(body) })
 	}
+	if c.needsBody && strings.EqualFold(c.method, http.MethodHead) {
+		return errors.New("body and json can never match with method=HEAD: its answer has no body")
+	}
 	return nil
 }
 
