@@ -94,7 +94,14 @@ func (c *check) parseSecurity() error {
 	default:
 		return errors.New("security.protocol: want PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
 	}
-	if err := c.Certificates([]string{"ssl.ca.location", "ssl_cafile"}, []string{"ssl.certificate.location", "ssl_certfile"}, []string{"ssl.key.location", "ssl_keyfile"}); err != nil {
+	ca, cert := []string{"ssl.ca.location", "ssl_cafile"}, []string{"ssl.certificate.location", "ssl_certfile"}
+	if strings.EqualFold(c.URL.Param("ssl.truststore.type"), "PEM") { // KIP-651
+		ca = append(ca, "ssl.truststore.location")
+	}
+	if strings.EqualFold(c.URL.Param("ssl.keystore.type"), "PEM") {
+		cert = append(cert, "ssl.keystore.location")
+	}
+	if err := c.Certificates(ca, cert, []string{"ssl.key.location", "ssl_keyfile"}); err != nil {
 		return err
 	}
 	c.mechanism = strings.ToUpper(cmp.Or(c.Settings.Get("mechanism"), c.URL.Param("sasl.mechanism", "sasl.mechanisms", "sasl_mechanism", "mechanism")))

@@ -393,6 +393,8 @@ func TestTLS(t *testing.T) {
 		"mysql+mysqldb://db/app?ssl_disabled=true":   {tlsPlain, plain},
 		"mysql://db?ssl-cert=/c&ssl-key=/k":          {tlsRequired, tlsconfig.Options{Insecure: true, CertFile: "/c", KeyFile: "/k"}},
 		"mysql://db?ssl-mode=required#server-name=n": {tlsRequired, tlsconfig.Options{Insecure: true, ServerName: "n"}},
+
+		"mysql://db?trustCertificateKeyStoreUrl=file:/t.jks#tls&ca-file=/ca": {tlsRequired, tlsconfig.Options{CAFile: "/ca"}},
 	} {
 		parsed, err := kinds.Parse(text, target.Options{})
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -95,6 +96,9 @@ func (s *Server) AddHosts(port string) error {
 // Certificates sets the certificate files, unless the settings name them, from query parameters with the names that the
 // server's usual clients use.
 func (s *Server) Certificates(ca, cert, key []string) error {
+	if err := s.refuseJavaStores(slices.Concat(ca, cert)); err != nil {
+		return err
+	}
 	for _, p := range []struct {
 		to    *string
 		names []string
@@ -107,6 +111,27 @@ func (s *Server) Certificates(ca, cert, key []string) error {
 	}
 	if s.TLS.KeyFile != "" && s.TLS.CertFile == "" {
 		return fmt.Errorf("%s needs %s", key[0], cert[0])
+	}
+	return nil
+}
+
+// javaStores are the query parameters with which Java's clients name their key stores: those of Kafka, of MySQL's JDBC
+// driver, and of MariaDB's.
+var javaStores = map[string]string{
+	"ssl.truststore.location": "ca-file", "trustCertificateKeyStoreUrl": "ca-file", "trustStore": "ca-file",
+	"ssl.keystore.location": "cert-file", "clientCertificateKeyStoreUrl": "cert-file", "keyStore": "cert-file",
+}
+
+// refuseJavaStores refuses a key store that no setting replaces: without it, the certificates would be others than the
+// application's.
+func (s *Server) refuseJavaStores(known []string) error {
+	for _, name := range slices.Sorted(maps.Keys(javaStores)) {
+		setting := javaStores[name]
+		if s.URL.Param(name) == "" || s.Settings.On(setting) || slices.Contains(known, name) {
+			continue
+		}
+		return failure.WithHint(fmt.Errorf("%s is a Java key store, which is not supported: add #%s=FILE with its certificates as PEM", name, setting),
+			"keytool -list -rfc -keystore FILE prints the certificates of a trust store as PEM; for a key store with a private key: openssl pkcs12 -nodes")
 	}
 	return nil
 }
