@@ -51,9 +51,10 @@ func textFlag(name, usage, category string, dst *string) cli.Flag {
 	return &cli.StringFlag{Name: name, Usage: usage, Category: category, Destination: dst, Value: *dst}
 }
 
-// textsFlag returns a flag that takes a string and may be repeated.
+// textsFlag returns a flag that takes a string and may be repeated. Each string stays as it is given, as with textFlag:
+// the library would remove the space around it, which may be content, such as the line break at the end of a file.
 func textsFlag(name, usage, category string, dst *cli.StringSlice) cli.Flag {
-	return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: dst}
+	return &cli.StringSliceFlag{Name: name, Usage: usage + "; may be repeated", Category: category, Destination: dst, KeepSpace: true}
 }
 
 // onFlag returns a flag that turns something on.
@@ -143,9 +144,9 @@ type resolverFlags struct {
 
 func (r *resolverFlags) flags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: "server", Usage: "`ADDR[:PORT]` of a name server, instead of those in resolv.conf; may be repeated", Category: categoryDNS, Destination: &r.servers},
-		&cli.StringFlag{Name: "resolv-conf", Usage: "`FILE` to read instead of /etc/resolv.conf", Category: categoryDNS, Destination: &r.resolvConf},
-		&cli.StringFlag{Name: "hosts", Usage: "`FILE` to read instead of /etc/hosts", Category: categoryDNS, Destination: &r.hosts},
+		textsFlag("server", "`ADDR[:PORT]` of a name server, instead of those in resolv.conf", categoryDNS, &r.servers),
+		textFlag("resolv-conf", "`FILE` to read instead of /etc/resolv.conf", categoryDNS, &r.resolvConf),
+		textFlag("hosts", "`FILE` to read instead of /etc/hosts", categoryDNS, &r.hosts),
 	}
 }
 
@@ -168,7 +169,7 @@ type podFlags struct {
 func (p *podFlags) flags(category string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "pod-info", Usage: "`DIR` where the downward API is mounted", Category: category, Value: podinfo.DefaultDir, Destination: &p.dir},
-		&cli.StringSliceFlag{Name: "pod-env", Usage: "`NAME=VARIABLE`: the variable that holds a field of the Pod, if it is not the usual one, as in ip=MY_IP; may be repeated", Category: category, Destination: &p.variables},
+		textsFlag("pod-env", "`NAME=VARIABLE`: the variable that holds a field of the Pod, if it is not the usual one, as in ip=MY_IP", category, &p.variables),
 	}
 }
 
@@ -232,7 +233,7 @@ func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
 			case s.Value == "":
 				flags = append(flags, &cli.BoolFlag{Name: s.Name, Usage: usage, Category: category})
 			case s.Multi:
-				flags = append(flags, &cli.StringSliceFlag{Name: s.Name, Usage: usage + "; may be repeated", Category: category})
+				flags = append(flags, textsFlag(s.Name, usage, category, nil))
 			default:
 				flags = append(flags, &cli.StringFlag{Name: s.Name, Usage: usage, Category: category})
 			}
