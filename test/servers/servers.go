@@ -33,6 +33,7 @@ import (
 
 // debian maps each program to its Debian package.
 var debian = map[string]string{
+	"bash":     "bash",
 	"busybox":  "busybox-static",
 	"curl":     "curl",
 	"dig":      "bind9-dnsutils",
