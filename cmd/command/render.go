@@ -107,7 +107,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.o.Engine),
 		textsFlag("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
 		textsFlag("partials", "`FILE|DIR` of templates for others to include", categoryTemplates, &r.partials),
-		textFlag("vars", "`NAMES` of the only variables that envsubst substitutes, as in '$HOST $PORT'", categoryTemplates, &r.vars),
+		textFlag("vars", "with --engine envsubst, `NAMES` of the only variables that are substituted, as in '$HOST $PORT'", categoryTemplates, &r.vars),
 		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
 		textFlag("missing-key", "`error|zero`: a missing value is an error, or empty", categoryTemplates, &r.missingKey),
 		textFlag("compat", "`dockerize`: functions with the names and argument orders of dockerize", categoryTemplates, &r.o.Compat),
@@ -256,12 +256,30 @@ func (r *renderFlags) templateOptions(c *cli.Context, o *render.Options) error {
 		}
 		o.Delims = []string{left, right}
 	}
+	if err := r.engineOptions(c); err != nil {
+		return err
+	}
 	if c.IsSet("vars") {
 		vars, err := envsubst.ParseVars(r.vars)
 		if err != nil {
 			return usagef("--vars: %w", err)
 		}
 		o.Vars = vars
+	}
+	return nil
+}
+
+// engineOptions refuses flags that the language of the templates does not have: without --engine, it follows from their
+// extensions, none of which is envsubst's.
+func (r *renderFlags) engineOptions(c *cli.Context) error {
+	switch other := r.o.Engine; {
+	case c.IsSet("vars") && other != render.Envsubst:
+		return usagef("--vars: only with --engine envsubst")
+	case other == "" || other == render.GoTemplate:
+	case c.IsSet("delims") || c.IsSet("compat"):
+		return usagef("%s: only for Go templates, and not with --engine %s", strings.Join(given(c, "delims", "compat"), ", "), other)
+	case c.IsSet("partials") && other == render.Envsubst:
+		return usagef("--partials: templates of envsubst cannot include others")
 	}
 	return nil
 }

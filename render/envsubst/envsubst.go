@@ -10,12 +10,15 @@
 // forms stays, and with [engine.Options].Vars so do all names that are not listed: nginx's $host, a script's $1,
 // ${x[0]}. As in GNU envsubst, there is no escape.
 //
+// For the names that are listed there, which cannot be another program's, bash's forms work too: ${#VAR},
+// ${VAR:offset:length}, ${VAR#pattern}, ${VAR/pattern/text}, ${VAR^^} and the like; see operators.go. One that is not
+// closed is an error.
+//
 // A name refers to a scalar among the top-level keys of the values, or else to an environment
 // variable. An empty one is set; null is not.
 package envsubst
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +26,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"initbox/render/engine"
 )
@@ -73,7 +77,7 @@ func (e *envsubst) AddPartial(name, text string) error { return nil }
 
 func (e *envsubst) Parse(name, text string) (engine.Template, error) {
 	w := walker{e: e, places: places{name: name, text: text}, literal: func(string) error { return nil }}
-	w.variable = func(r reference) error { return w.walk(r.word, r.wordAt, true) }
+	w.variable = w.inside
 	return &template{e, name, text}, w.walk(text, 0, false)
 }
 
@@ -88,9 +92,9 @@ func (t *template) Inputs() []engine.Input {
 	var inputs []engine.Input
 	w := walker{e: t.e, places: places{name: t.name, text: t.text}, literal: func(string) error { return nil }}
 	w.variable = func(r reference) error {
-		needed := r.op == "" || r.op == "?" || r.op == ":?"
-		inputs = append(inputs, engine.Input{Position: w.at(r.offset), Name: "$" + r.name, Optional: !needed})
-		return w.walk(r.word, r.wordAt, true)
+		optional := r.op != "" && strings.Contains(":-:=:+", r.op) && r.op != ":"
+		inputs = append(inputs, engine.Input{Position: w.at(r.offset), Name: "$" + r.name, Optional: optional})
+		return w.inside(r)
 	}
 	w.walk(t.text, 0, false) // which Parse has seen to succeed
 	return inputs
@@ -171,44 +175,55 @@ func (x *execution) flush() error {
 func (x *execution) expand(r reference) error {
 	v, set := x.e.lookup(r.name)
 	there := set && (v != "" || !strings.HasPrefix(r.op, ":"))
-	switch strings.TrimPrefix(r.op, ":") {
-	case "-", "=":
+	switch r.op {
+	case "-", "=", ":-", ":=":
 		if !there {
-			return x.walk(r.word, r.wordAt, true)
+			return x.walk(r.words[0].text, r.words[0].at, true)
 		}
-	case "+":
+		return x.write(v)
+	case "+", ":+":
 		if there {
-			return x.walk(r.word, r.wordAt, true)
+			return x.walk(r.words[0].text, r.words[0].at, true)
 		}
 		return nil
-	case "?":
+	case "?", ":?":
 		if !there {
 			return x.fail(r)
 		}
-	default:
-		if !set && !x.e.o.MissingZero {
-			x.missing = append(x.missing, engine.Input{Position: x.at(r.offset), Name: "$" + r.name})
-		}
+		return x.write(v)
 	}
-	return x.write(v)
+	if !set && !x.e.o.MissingZero {
+		x.missing = append(x.missing, engine.Input{Position: x.at(r.offset), Name: "$" + r.name})
+	}
+	return x.operate(r, v)
 }
 
 // fail records the failure of ${VAR:?text}, with the text.
 func (x *execution) fail(r reference) error {
-	var b bytes.Buffer
-	m := &execution{ctx: x.ctx, w: &b}
-	m.walker = walker{e: x.e, depth: x.depth, places: x.places, literal: m.write, variable: m.expand}
-	if err := m.walk(r.word, r.wordAt, true); err != nil {
+	text, err := x.captured(func(m *execution) error { return m.walk(r.words[0].text, r.words[0].at, true) })
+	if err != nil {
 		return err
 	}
-	b.Write(m.buf)
-	text := "$" + r.name + ": " + b.String()
-	if b.Len() == 0 {
-		text = "$" + r.name + " is not set, or empty"
+	if text == "" {
+		text = " is not set, or empty"
+	} else {
+		text = ": " + text
 	}
-	x.failed = append(x.failed, &engine.Error{Position: x.at(r.offset), Text: text})
-	x.missing = append(x.missing, m.missing...)
+	x.failed = append(x.failed, &engine.Error{Position: x.at(r.offset), Text: "$" + r.name + text})
 	return nil
+}
+
+// captured returns what f writes to another execution, whose failures are those of x.
+func (x *execution) captured(f func(m *execution) error) (string, error) {
+	var b strings.Builder
+	m := &execution{ctx: x.ctx, w: &b}
+	m.walker = walker{e: x.e, depth: x.depth, places: x.places, literal: m.write, variable: m.expand}
+	err := f(m)
+	if err == nil {
+		err = m.flush()
+	}
+	x.missing, x.failed = append(x.missing, m.missing...), append(x.failed, m.failed...)
+	return b.String(), err
 }
 
 // lookup returns a variable's value, and whether it is set.
@@ -254,10 +269,15 @@ type walker struct {
 type reference struct {
 	name   string
 	op     string // as :- or empty
-	word   string // what follows the operator
+	words  []word // what follows the operator
 	offset int    // where it begins in the template
-	wordAt int
 	size   int
+}
+
+// word is a part of a reference, in which there may be others.
+type word struct {
+	text string
+	at   int // its offset in the template
 }
 
 // walk goes through text, which begins at offset of the template. In the word of a reference, \} is a brace.
@@ -309,6 +329,9 @@ func (w *walker) walk(text string, offset int, word bool) error {
 // reference reads the reference that begins at text's $.
 func (w *walker) reference(text string, offset int) (r reference, ok bool, err error) {
 	r, ok = plain(text)
+	if r.name == "" && w.e.only != nil {
+		r, ok = lengthOf(text)
+	}
 	if r.name == "" || w.e.only != nil && !w.e.only[r.name] {
 		return r, false, nil
 	}
@@ -316,19 +339,21 @@ func (w *walker) reference(text string, offset int) (r reference, ok bool, err e
 	if ok {
 		return r, true, nil
 	}
-	rest := text[r.size:]
-	n := len(rest) - len(strings.TrimPrefix(rest, ":"))
-	if len(rest) == n || strings.IndexByte("-=+?", rest[n]) < 0 {
+	if r.op = operator(text[r.size:], w.e.only != nil); r.op == "" {
 		return r, false, nil
 	}
-	r.op = rest[:n+1]
-	size, err := w.wordLen(rest[n+1:], offset)
+	begin := r.size + len(r.op)
+	size, err := w.until(text[begin:], "}", quotes(r.op), offset)
+	if err == nil && size < 0 && w.e.only != nil {
+		err = &engine.Error{Position: w.at(offset), Text: "${" + r.name + r.op + " is not closed", Fix: "end it with }"}
+	}
 	if err != nil || size < 0 {
 		return r, false, err
 	}
-	r.word = rest[n+1 : n+1+size]
-	r.wordAt = offset + r.size + n + 1
-	r.size += n + 1 + size + 1
+	if r.words, err = w.split(r.op, word{text[begin : begin+size], offset + begin}); err != nil {
+		return r, false, err
+	}
+	r.size = begin + size + 1
 	return r, true, nil
 }
 
@@ -348,22 +373,35 @@ func plain(text string) (r reference, ok bool) {
 	return reference{name: text[1 : 1+n], size: 1 + n}, n > 0
 }
 
-// wordLen returns the length of the word that ends at a }, or -1.
-func (w *walker) wordLen(text string, offset int) (int, error) {
-	open := 1
+// until returns the index of the first of the stops in text that is not escaped, or in a ${…} in it, or with quotes in
+// single or double quotes; or -1.
+func (w *walker) until(text, stops string, quotes bool, offset int) (int, error) {
+	open := 0
 	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == '\\':
+		switch c := text[i]; {
+		case c == '\\':
 			i++
-		case text[i] == '}':
-			if open--; open == 0 {
-				return i, nil
-			}
+		case open == 0 && strings.IndexByte(stops, c) >= 0:
+			return i, nil
+		case c == '}':
+			open = max(0, open-1)
 		case strings.HasPrefix(text[i:], "${"):
 			i++
-			if open++; open > w.e.o.Depth {
+			if open++; open >= w.e.o.Depth {
 				return 0, &engine.Error{Position: w.at(offset), Text: fmt.Sprintf("more than %d variables are nested, or not closed", w.e.o.Depth)}
 			}
+		case quotes && open == 0 && (c == '\'' || c == '"'):
+			n := strings.IndexByte(text[i+1:], c)
+			if c == '"' {
+				var err error
+				if n, err = w.until(text[i+1:], `"`, false, offset); err != nil {
+					return 0, err
+				}
+			}
+			if n < 0 {
+				return -1, nil
+			}
+			i += n + 1
 		}
 	}
 	return -1, nil
@@ -378,22 +416,23 @@ func nameLen(text string) int {
 	return n
 }
 
-// places counts lines: forward, unless an earlier position is requested.
+// places counts lines and characters: forward, unless an earlier position is requested.
 type places struct {
-	name, text   string
-	offset, line int
-	begin        int // of the line
+	name, text           string
+	offset, line, column int // from 0
 }
 
 func (p *places) at(offset int) engine.Position {
 	if offset < p.offset {
-		p.offset, p.line, p.begin = 0, 0, 0
+		p.offset, p.line, p.column = 0, 0, 0
 	}
 	passed := p.text[p.offset:offset]
 	p.line += strings.Count(passed, "\n")
 	if i := strings.LastIndexByte(passed, '\n'); i >= 0 {
-		p.begin = p.offset + i + 1
+		p.column = 0
+		passed = passed[i+1:]
 	}
+	p.column += utf8.RuneCountInString(passed)
 	p.offset = offset
-	return engine.Position{File: p.name, Line: p.line + 1, Column: offset - p.begin + 1}
+	return engine.Position{File: p.name, Line: p.line + 1, Column: p.column + 1}
 }
