@@ -2,6 +2,7 @@ package gotemplate
 
 import (
 	"fmt"
+	"math/big"
 	"reflect"
 
 	"initbox/render/engine"
@@ -68,6 +69,9 @@ func kindOf(v any) string {
 
 // typeName names a type as authors of templates know it.
 func typeName(t reflect.Type) string {
+	if t == reflect.TypeFor[*big.Int]() {
+		return "an integer"
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return "a text"

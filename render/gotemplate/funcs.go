@@ -109,6 +109,9 @@ func (w *worker) bound(name string, f any) any {
 	if cost := slowness(name); cost > 0 {
 		return w.limited(f, cost, w.measureArguments)
 	}
+	if integers, floats := calculates(name); integers || floats {
+		return w.limited(f, 0, calculable(integers))
+	}
 	switch f := f.(type) {
 	case func(string) string:
 		return func(a string) (string, error) { return w.text1(f(a)) }

@@ -27,6 +27,11 @@ import (
 
 // New returns an engine for templates that see data. It defers expensive work to the first Parse.
 func New(data *engine.Data, o engine.Options) engine.Engine {
+	if hasBig(data.Values) {
+		exact := *data
+		exact.Values = wholes{}.convert(data.Values).(map[string]any)
+		data = &exact
+	}
 	e := &goEngine{data: data, options: o, strict: !o.MissingZero}
 	e.options.Bytes = cmp.Or(o.Bytes, engine.DefaultLimits.Bytes)
 	e.options.Depth = cmp.Or(o.Depth, engine.DefaultLimits.Depth)

@@ -23,21 +23,24 @@ func toYAML(v any) string {
 }
 
 func mustToYAML(v any) (string, error) {
-	text, err := yaml.Marshal(v)
-	if err != nil {
-		return "", err
-	}
-	return strings.TrimSuffix(string(text), "\n"), nil
+	return encodeWhole(v, func(v any) (string, error) {
+		text, err := yaml.Marshal(v)
+		return strings.TrimSuffix(string(text), "\n"), err
+	})
 }
 
 func toYAMLPretty(v any) string {
-	var text bytes.Buffer
-	encoder := yamlv3.NewEncoder(&text)
-	encoder.SetIndent(2)
-	if encoder.Encode(v) != nil {
+	text, err := encodeWhole(v, func(v any) (string, error) {
+		var text bytes.Buffer
+		encoder := yamlv3.NewEncoder(&text)
+		encoder.SetIndent(2)
+		err := encoder.Encode(v)
+		return strings.TrimSuffix(text.String(), "\n"), err
+	})
+	if err != nil {
 		return ""
 	}
-	return strings.TrimSuffix(text.String(), "\n")
+	return text
 }
 
 // decodedMap returns the map in a text.
@@ -75,9 +78,11 @@ func toTOML(v any) string {
 }
 
 func mustToTOML(v any) (string, error) {
-	var text bytes.Buffer
-	err := toml.NewEncoder(&text).Encode(v)
-	return text.String(), err
+	return encodeWhole(v, func(v any) (string, error) {
+		var text bytes.Buffer
+		err := toml.NewEncoder(&text).Encode(v)
+		return text.String(), err
+	})
 }
 
 func decodeTOML(data []byte, to any) error {

@@ -32,7 +32,7 @@ func (w *worker) weigh(v any, depth int, left *int64) error {
 		return &engine.Error{Text: fmt.Sprintf("maps and lists are nested deeper than %d", maxNesting), Fix: "does one contain itself?"}
 	}
 	switch v := v.(type) {
-	case nil, bool, int, int64, float64:
+	case nil, bool, int, int64, uint64, float64:
 		*left -= 4
 	case string:
 		*left -= int64(len(v))

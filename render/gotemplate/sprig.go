@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"reflect"
 	"slices"
 
@@ -88,7 +89,7 @@ func uniq(list any) ([]any, error) {
 // basic returns whether == is deep equality.
 func basic(v any) bool {
 	switch v.(type) {
-	case nil, string, bool, int, int64, float64:
+	case nil, string, bool, int, int64, uint64, float64, *big.Int:
 		return true
 	}
 	return false
@@ -97,7 +98,7 @@ func basic(v any) bool {
 // copyValue copies data that a template may change.
 func copyValue(v any) any {
 	switch v := v.(type) {
-	case nil, string, bool, int, int64, float64:
+	case nil, string, bool, int, int64, uint64, float64, *big.Int:
 		return v
 	case map[string]any:
 		return copyMap(v)
