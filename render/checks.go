@@ -57,20 +57,32 @@ func (c *checks) values(all map[string]any) error {
 	return nil
 }
 
-// file checks a result. A schema needs a format that has documents.
-func (c *checks) file(name string, content []byte) error {
+// of returns the format and the schema of a result, nil for none.
+func (c *checks) of(name string) (*format.Format, *format.Schema) {
 	f, given := lastMatch(c.formats, name)
 	schema, checked := lastMatch(c.schemas, name)
 	if !given && (c.validate || checked) {
 		f = format.For(name)
 	}
-	if f == nil && checked {
+	return f, schema
+}
+
+// apply returns whether there are checks of a result.
+func (c *checks) apply(name string) bool {
+	f, schema := c.of(name)
+	return f != nil || schema != nil
+}
+
+// file checks a result. A schema needs a format that has documents.
+func (c *checks) file(name string, content []byte) error {
+	f, schema := c.of(name)
+	if f == nil && schema != nil {
 		return fmt.Errorf("a schema needs JSON, YAML or TOML, and the name %s is of another format", name)
 	}
 	if f == nil {
 		return nil
 	}
-	if err := f.Validate(content); err != nil || !checked {
+	if err := f.Validate(content); err != nil || schema == nil {
 		return err
 	}
 	document, err := f.Parse(content)

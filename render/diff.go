@@ -18,19 +18,50 @@ const hidden = "[a line with a secret]"
 
 // diff records how a result differs from the existing file.
 func (out *output) diff(name string, res result) error {
-	old, attr, err := out.stage.Old(name)
-	existed := err == nil
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("compare with %s: %w", out.path(name), err)
+	same, err := out.stage.Holds(name, res.source())
+	if err != nil || same {
+		return err
 	}
-	if existed && bytes.Equal(old, res.content) {
-		return nil
-	}
-	text := unified(out.path(name), existed, old, res, existed && values.Private(attr.Mode))
+	text, err := out.difference(name, res)
 	out.mu.Lock()
 	out.diffs[name] = text
 	out.mu.Unlock()
-	return nil
+	return err
+}
+
+// maxCompared bounds the files whose lines are compared, in bytes: that takes several times their size.
+const maxCompared = 8 << 20
+
+// difference returns how a result differs from the existing file, if there is one.
+func (out *output) difference(name string, res result) (string, error) {
+	var old []byte
+	f, attr, err := out.stage.Old(name)
+	existed := err == nil
+	if existed {
+		old, err = upTo(maxCompared+1, f)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if res.from != nil {
+		r, _, err := res.from()
+		if err != nil {
+			return "", err
+		}
+		if res.content, err = upTo(maxCompared+1, r); err != nil {
+			return "", err
+		}
+	}
+	if max(len(old), len(res.content)) > maxCompared {
+		return fmt.Sprintf("Files %s differ, and are longer than %d MiB\n", out.path(name), maxCompared>>20), nil
+	}
+	return unified(out.path(name), existed, old, res, existed && values.Private(attr.Mode)), nil
+}
+
+// upTo reads and closes a file, and returns no more than n bytes of it.
+func upTo(n int64, r io.ReadCloser) ([]byte, error) {
+	defer r.Close()
+	return io.ReadAll(io.LimitReader(r, n))
 }
 
 // unified returns the difference in the unified format. In a file with secrets it hides the lines that contain one.

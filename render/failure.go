@@ -209,6 +209,10 @@ func (in *inputs) near(key string) string {
 
 // withHint adds a hint to the error of a destination that cannot be written.
 func withHint(err error) error {
+	var source *sourceError
+	if errors.As(err, &source) {
+		return source
+	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		if hint := mounts.WriteHint(err, path.Path, ""); hint != "" {

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 
 	"initbox/render/engine"
 	"initbox/render/stage"
@@ -102,7 +100,11 @@ func (r *run) render(ctx context.Context, it *item) error {
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("render %s: %w", it.shown, err)
 	}
-	text, err := it.read(r.Stdin)
+	var text []byte
+	var err error
+	if it.language != "" {
+		text, err = it.read(r.Stdin)
+	}
 	if err != nil || r.postpone(it, text) {
 		return err
 	}
@@ -116,18 +118,27 @@ func (r *run) render(ctx context.Context, it *item) error {
 	if r.NoOverwrite && it.out.exists(name) {
 		return nil
 	}
-	res := result{content: text, secret: it.secret}
-	if it.language != "" {
-		if res, err = r.execute(ctx, it.language, it.shown, string(text)); err != nil {
-			return err
-		}
+	res := result{secret: it.secret}
+	switch {
+	case it.language != "":
+		res, err = r.execute(ctx, it.language, it.shown, string(text))
 		res.secret = res.secret || it.secret
+	case r.checks.apply(name):
+		res.content, err = it.read(nil)
+	default:
+		res.from = it.content(ctx)
+	}
+	if err != nil {
+		return err
 	}
 	return r.put(it.out, name, it.shown, res, 0o644|executable(it.mode))
 }
 
 // put checks and stages a result.
 func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) error {
+	if res.from != nil {
+		return out.put(name, res, r.modeAndOwner(name, res.secret, mode))
+	}
 	if err := r.checks.file(name, res.content); err != nil {
 		if res.shadow != nil {
 			err = masked(err, r.checks.file(name, res.shadow))
@@ -168,9 +179,9 @@ func (it *item) read(stdin io.Reader) ([]byte, error) {
 	}
 	from := stdin
 	if it.root != nil {
-		f, err := it.root.OpenFile(it.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+		f, err := it.open()
 		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", it.shown, linkAway(err))
+			return nil, err
 		}
 		defer f.Close()
 		from = f
@@ -182,7 +193,7 @@ func (it *item) read(stdin io.Reader) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read %s: %w", it.shown, err)
 	case n > maxSource:
-		return nil, fmt.Errorf("%s is longer than %d MiB", it.shown, maxSource>>20)
+		return nil, fmt.Errorf("%s is longer than %d MiB%s", it.shown, maxSource>>20, it.whyLimited())
 	}
 	if it.root == nil {
 		it.text = text.Bytes() // stdin can be read only once
@@ -190,14 +201,31 @@ func (it *item) read(stdin io.Reader) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// maxSource bounds what is read of one file, in bytes.
+// whyLimited explains the limit for a file that has none if it is only copied.
+func (it *item) whyLimited() string {
+	if it.language == "" && it.root != nil {
+		return ", the limit for files that --validate, --format or --schema check"
+	}
+	return ""
+}
+
+// maxSource bounds templates and files that are checked, in bytes.
 const maxSource = 64 << 20
 
-// result is the output of a template.
+// result is the output of a template, or a file that is copied.
 type result struct {
 	content []byte
+	from    stage.Content // of a file that is copied without a check, instead of content
 	secret  bool
 	shadow  []byte // the same with other secrets; nil without secrets, or if it failed
+}
+
+// source returns the result as a content.
+func (r result) source() stage.Content {
+	if r.from != nil {
+		return r.from
+	}
+	return stage.Bytes(r.content)
 }
 
 // execute renders a template, and finds out whether the result contains a secret: then the
@@ -221,7 +249,7 @@ func (r *run) execute(ctx context.Context, language, name, text string) (result,
 	case otherErr != nil: // another secret fails, so the result depends on it
 		return result{content: content, secret: true}, nil
 	}
-	return result{content, !bytes.Equal(content, shadow), shadow}, nil
+	return result{content: content, secret: !bytes.Equal(content, shadow), shadow: shadow}, nil
 }
 
 func (r *run) executeWith(ctx context.Context, e engine.Engine, name, text string, parsed func(engine.Template, string)) ([]byte, error) {

@@ -132,7 +132,7 @@ func (out *output) put(name string, res result, attr stage.Attr) error {
 		out.secrets[name] = true
 		out.mu.Unlock()
 	}
-	if _, err := out.stage.Put(name, res.content, attr); err != nil {
+	if _, err := out.stage.PutFrom(name, res.source(), attr); err != nil {
 		return withHint(err)
 	}
 	return nil

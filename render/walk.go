@@ -195,9 +195,9 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, directories []strin
 	case !stat.Mode().IsRegular():
 		return fmt.Errorf("%s is neither a file nor a directory", shown)
 	case isPartial(base):
-		text, err := w.root.ReadFile(name)
+		text, err := (&item{root: w.root, name: name, shown: shown, language: GoTemplate}).read(nil)
 		if err != nil {
-			return fmt.Errorf("read %s: %w", shown, err)
+			return err
 		}
 		w.engines.addPartial(name, string(text), w.secret || values.Private(stat.Mode()))
 		return nil

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -75,22 +76,60 @@ func (a *area) open() (err error) {
 	return err
 }
 
-// write creates a file in the area and returns its name. It does not sync the file: see sync.
-func (a *area) write(content []byte, attr Attr) (string, error) {
+// write creates a file in the area and returns its name. It does not sync the end of the file: see sync.
+func (a *area) write(content Content, attr Attr) (string, error) {
+	r, _, err := content()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
 	name := strconv.FormatInt(a.files.Add(1), 10)
 	f, err := dirfd.Open(a.dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(content)
+	b := buffers.Get().(*buffer)
+	defer buffers.Put(b)
+	_, err = io.CopyBuffer(&steady{file: f}, r, b[:])
 	if err == nil {
 		err = attr.set(f)
 	}
 	return name, bare(errors.Join(err, f.Close()))
 }
 
+// content returns the content of a file in the area.
+func (a *area) content(name string) Content {
+	return func() (io.ReadCloser, int64, error) {
+		i, err := dirfd.Inspect(a.dir, name)
+		if err != nil {
+			return nil, 0, err
+		}
+		f, err := dirfd.Open(a.dir, name, unix.O_RDONLY, 0)
+		return f, i.Size, err
+	}
+}
+
+// steady is a file that is synced while it is written: the page cache counts as the container's memory, and what is
+// left to sync at the end could take longer than the command has after a signal.
+type steady struct {
+	file  *os.File
+	dirty int // bytes
+}
+
+const mostDirty = 64 << 20
+
+func (s *steady) Write(p []byte) (int, error) {
+	if s.dirty += len(p); s.dirty > mostDirty {
+		s.dirty = len(p)
+		if err := s.file.Sync(); err != nil {
+			return 0, err
+		}
+	}
+	return s.file.Write(p)
+}
+
 // place writes and syncs the content of one file, and then puts the file in place.
-func (a *area) place(content []byte, attr Attr, dir *os.File, name string) error {
+func (a *area) place(content Content, attr Attr, dir *os.File, name string) error {
 	staged, err := a.write(content, attr)
 	if err == nil {
 		err = a.syncFile(staged)

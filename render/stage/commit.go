@@ -95,6 +95,9 @@ func (c *commit) steps() []func() error {
 func (c *commit) close() {
 	for _, o := range c.overwrites {
 		o.file.Close()
+		if o.from != nil {
+			o.from.Close()
+		}
 	}
 	c.dir.Close()
 	c.discard()

@@ -58,19 +58,14 @@ func (s *Stage) lookUp(d *directory, name string) (p present, err error) {
 }
 
 // compare returns what the new content and attributes change.
-func (p present) compare(content []byte, a Attr) (Kind, error) {
+func (p present) compare(content Content, a Attr) (Kind, error) {
 	switch {
 	case p.missing:
 		return Created, nil
-	case p.Kind() != unix.S_IFREG || p.Size != int64(len(content)) || !a.isOf(p.Info):
+	case p.Kind() != unix.S_IFREG || !a.isOf(p.Info):
 		return Changed, nil
 	}
-	f, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
-	if err != nil {
-		return Changed, nil // perhaps only other users can read it
-	}
-	defer f.Close()
-	same, err := equal(f, content)
+	same, err := p.holds(content)
 	if err != nil {
 		return "", fmt.Errorf("compare: %w", bare(err))
 	}
@@ -78,6 +73,25 @@ func (p present) compare(content []byte, a Attr) (Kind, error) {
 		return Unchanged, nil
 	}
 	return Changed, nil
+}
+
+// holds returns whether a regular file has that content. It returns false if the file cannot be read: perhaps only
+// other users can.
+func (p present) holds(content Content) (bool, error) {
+	r, size, err := content()
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	if size > 0 && size != p.Size {
+		return false, nil
+	}
+	f, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
+	if err != nil {
+		return false, nil
+	}
+	defer f.Close()
+	return equal(f, r)
 }
 
 // isOf returns whether a file has these attributes.
@@ -95,43 +109,60 @@ func (p present) writable(denied error) error {
 	return dirfd.Access(p.dir, p.base, unix.W_OK)
 }
 
-var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+type buffer = [32 << 10]byte
 
-// equal returns whether f has that content, without reading all of it into memory.
-func equal(f io.Reader, content []byte) (bool, error) {
-	buffer := buffers.Get().(*[32 << 10]byte)
-	defer buffers.Put(buffer)
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+// equal returns whether a and b are the same to their ends.
+func equal(a, b io.Reader) (bool, error) {
+	x, y := buffers.Get().(*buffer), buffers.Get().(*buffer)
+	defer buffers.Put(x)
+	defer buffers.Put(y)
 	for {
-		n, err := f.Read(buffer[:])
-		if !bytes.HasPrefix(content, buffer[:n]) {
-			return false, nil
+		n, err := io.ReadFull(a, x[:])
+		m, other := io.ReadFull(b, y[:])
+		for _, err := range []error{err, other} {
+			if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+				return false, err
+			}
 		}
-		content = content[n:]
-		if err == io.EOF {
-			return len(content) == 0, nil
-		}
-		if err != nil {
-			return false, err
+		if same := bytes.Equal(x[:n], y[:m]); !same || n < len(x) {
+			return same, nil
 		}
 	}
 }
 
-// largestOld bounds what Old reads: as much as render writes at most.
-const largestOld = 64 << 20
+// Holds returns whether a file exists and has that content, whatever its attributes are.
+func (s *Stage) Holds(name string, content Content) (bool, error) {
+	old, _, err := s.Old(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer old.Close()
+	r, _, err := content()
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	return equal(old, r)
+}
 
-// Old returns the current content and attributes of a file. The error is [fs.ErrNotExist] if the file is missing, or is
-// a link that would be replaced. A file longer than 64 MiB is another error.
-func (s *Stage) Old(name string) ([]byte, Attr, error) {
+// Old opens the current file of that name, and returns its attributes. The error is [fs.ErrNotExist] if it is missing,
+// or is a link that would be replaced.
+func (s *Stage) Old(name string) (*os.File, Attr, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	content, attr, err := s.read(name)
+	f, attr, err := s.openOld(name)
 	if err != nil {
 		err = &fs.PathError{Op: "read", Path: s.shown(name), Err: bare(err)}
 	}
-	return content, attr, err
+	return f, attr, err
 }
 
-func (s *Stage) read(name string) ([]byte, Attr, error) {
+func (s *Stage) openOld(name string) (*os.File, Attr, error) {
 	if !fs.ValidPath(name) || name == "." {
 		return nil, Attr{}, errors.New("not a name below the directory")
 	}
@@ -147,18 +178,6 @@ func (s *Stage) read(name string) ([]byte, Attr, error) {
 	if p.missing || p.Kind() != unix.S_IFREG {
 		return nil, Attr{}, fs.ErrNotExist
 	}
-	tooLong := fmt.Errorf("longer than %d bytes", largestOld)
-	if p.Size > largestOld {
-		return nil, Attr{}, tooLong
-	}
-	file, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
-	if err != nil {
-		return nil, Attr{}, err
-	}
-	defer file.Close()
-	content, err := io.ReadAll(io.LimitReader(file, largestOld+1))
-	if err == nil && len(content) > largestOld {
-		return nil, Attr{}, tooLong
-	}
-	return content, attrOf(p.Info), err
+	old, err := dirfd.Open(p.dir, p.base, unix.O_RDONLY, 0)
+	return old, attrOf(p.Info), err
 }

@@ -15,6 +15,7 @@ import (
 type overwrite struct {
 	*change
 	file *os.File
+	from io.ReadCloser // the new content
 }
 
 // openInPlace opens the files that will be overwritten, so that opening fails before any file is changed.
@@ -42,7 +43,8 @@ func (c *commit) openOne(ch *change) error {
 	if err != nil {
 		return err
 	}
-	c.overwrites = append(c.overwrites, &overwrite{ch, f}) // for close
+	o := &overwrite{change: ch, file: f}
+	c.overwrites = append(c.overwrites, o) // for close
 	old, err := dirfd.Inspect(f, "")
 	if err != nil {
 		return err
@@ -56,13 +58,13 @@ func (c *commit) openOne(ch *change) error {
 			return err
 		}
 	}
-	size := int64(len(ch.content))
+	content := ch.content
 	if ch.area != nil {
-		staged, err := dirfd.Inspect(ch.area.dir, ch.staged)
-		if err != nil {
-			return err
-		}
-		size = staged.Size
+		content = ch.area.content(ch.staged)
+	}
+	var size int64
+	if o.from, size, err = content(); err != nil {
+		return err
 	}
 	if err := dirfd.Reserve(f, size); err != nil {
 		f.Truncate(old.Size) // part of the room may have been reserved
@@ -95,13 +97,8 @@ func (c *commit) overwrite() error {
 	return nil
 }
 
-func (o *overwrite) write() (err error) {
-	size := int64(len(o.content))
-	if o.area == nil {
-		_, err = o.file.WriteAt(o.content, 0)
-	} else {
-		size, err = o.copyStaged()
-	}
+func (o *overwrite) write() error {
+	size, err := io.Copy(o.file, o.from)
 	if err == nil {
 		err = o.file.Truncate(size)
 	}
@@ -109,13 +106,4 @@ func (o *overwrite) write() (err error) {
 		err = o.file.Sync()
 	}
 	return err
-}
-
-func (o *overwrite) copyStaged() (int64, error) {
-	staged, err := dirfd.Open(o.area.dir, o.staged, unix.O_RDONLY, 0)
-	if err != nil {
-		return 0, err
-	}
-	defer staged.Close()
-	return io.Copy(o.file, staged)
 }

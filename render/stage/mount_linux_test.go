@@ -145,7 +145,7 @@ func pretendNotMounted(t *testing.T, s *Stage, name, content string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	staged, err := a.write([]byte(content), plain)
+	staged, err := a.write(Bytes([]byte(content)), plain)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -236,7 +236,7 @@ func (c *commit) putList(names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.place(formatList(names), Attr{0o644, -1, -1}, dir, listName); err != nil {
+	if err := a.place(Bytes(formatList(names)), Attr{0o644, -1, -1}, dir, listName); err != nil {
 		return err
 	}
 	return dirfd.Sync(dir)

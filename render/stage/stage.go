@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -38,7 +39,7 @@ import (
 // file is replaced, not followed. A device, a pipe or a directory with that name is an error.
 //
 // A file that cannot be replaced is written in place, and a reader may see half of it: a file that is a mount point (a
-// subPath of Kubernetes), or a writable file in a read-only directory. Its content waits in memory.
+// subPath of Kubernetes), or a writable file in a read-only directory. Its content waits where it comes from.
 //
 // If two stages commit to one directory at the same time, the last wins: file by file, or with
 // [OpenVersion] as a whole.
@@ -101,9 +102,20 @@ type Change struct {
 type change struct {
 	Change
 	attr    Attr
-	area    *area  // where the content is; nil if in memory
-	staged  string // its name there
-	content []byte // what is written in place
+	area    *area   // where the content is; nil if in memory
+	staged  string  // its name there
+	content Content // what is written in place
+}
+
+// Content opens what a file is to hold. Size is its length in bytes, or 0 if that is unknown. It is called to compare
+// the content with the existing file, to stage it, and in [Stage.Commit] if the file is written in place.
+type Content func() (r io.ReadCloser, size int64, err error)
+
+// Bytes returns the content that data holds. The caller must not change data before the end of [Stage.Commit].
+func Bytes(data []byte) Content {
+	return func() (io.ReadCloser, int64, error) {
+		return io.NopCloser(bytes.NewReader(data)), int64(len(data)), nil
+	}
 }
 
 // directory is one that files are to be in.
@@ -280,9 +292,15 @@ func (s *Stage) below(above *directory, name string, dir *os.File) (*directory, 
 	return d, nil
 }
 
-// Put stages the content of the file called name, and returns how the file will change.
-// Several goroutines may call it, once for each name. After an error, only Close may follow.
+// Put is [Stage.PutFrom] for a content in memory.
 func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
+	return s.PutFrom(name, Bytes(content), a)
+}
+
+// PutFrom stages the content of the file called name, and returns how the file will change. It needs little memory,
+// however long the content is. Several goroutines may call it, once for each name. After an error, only Close may
+// follow.
+func (s *Stage) PutFrom(name string, content Content, a Attr) (Change, error) {
 	c := &change{Change: Change{Name: name}, attr: a}
 	err := s.put(c, content)
 	s.mu.Lock()
@@ -304,7 +322,7 @@ func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
 // shown returns a name as users know it.
 func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
 
-func (s *Stage) put(c *change, content []byte) error {
+func (s *Stage) put(c *change, content Content) error {
 	f, err := s.claim(c.Name)
 	if err != nil {
 		return err
@@ -326,7 +344,7 @@ func (s *Stage) put(c *change, content []byte) error {
 		if err := old.writable(f.denied); err != nil || s.options.DryRun {
 			return err
 		}
-		c.content = bytes.Clone(content)
+		c.content = content
 		return nil
 	}
 	if s.options.DryRun {

@@ -1,8 +1,10 @@
 package stage
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"golang.org/x/sys/unix"
 
@@ -494,8 +497,12 @@ func TestOld(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, Options{}, "f")
 	s := openStage(t, dir, Options{DryRun: true})
-	content, attr, err := s.Old("f")
-	if string(content) != "content of f" || attr.Mode != 0o644 || err != nil {
+	old, attr, err := s.Old("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	if content, err := io.ReadAll(old); string(content) != "content of f" || attr.Mode != 0o644 || err != nil {
 		t.Errorf("%q, %v, %v", content, attr, err)
 	}
 	for _, name := range []string{"g", "sub/g"} {
@@ -503,17 +510,96 @@ func TestOld(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := os.Truncate(dir+"/f", largestOld); err != nil {
+}
+
+// TestHolds compares a file with contents that differ in one byte or in their length.
+func TestHolds(t *testing.T) {
+	dir := t.TempDir()
+	long := bytes.Repeat([]byte("0123456789"), 10_000) // several buffers
+	if err := os.WriteFile(dir+"/f", long, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if content, _, err := s.Old("f"); len(content) != largestOld || err != nil {
-		t.Errorf("%d bytes, error %v", len(content), err)
+	s := openStage(t, dir, Options{DryRun: true})
+	middle := bytes.Clone(long)
+	middle[40_000] = 'x'
+	for name, content := range map[string][]byte{"the same": long, "a byte": middle, "shorter": long[:99_999], "longer": append(bytes.Clone(long), 'x'), "empty": nil} {
+		if same, err := s.Holds("f", Bytes(content)); same != (name == "the same") || err != nil {
+			t.Errorf("%s: %v, %v", name, same, err)
+		}
 	}
-	if err := os.Truncate(dir+"/f", largestOld+1); err != nil {
+	if same, err := s.Holds("g", Bytes(nil)); same || err != nil {
+		t.Errorf("a missing file: %v, %v", same, err)
+	}
+}
+
+// stream is a content that counts how often it is opened and closed, and whose length is unknown.
+type stream struct {
+	content        string
+	opened, closed int
+	err            error // at the end
+}
+
+func (s *stream) open() (io.ReadCloser, int64, error) {
+	s.opened++
+	end := io.Reader(strings.NewReader(""))
+	if s.err != nil {
+		end = iotest.ErrReader(s.err)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(strings.NewReader(s.content), end), closer(func() { s.closed++ })}, 0, nil
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }
+
+// TestPutFrom stages what is read from elsewhere: a new file, the same again, and another.
+func TestPutFrom(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		content string
+		want    Kind
+	}{{"long", Created}, {"long", Unchanged}, {"other", Changed}, {"", Changed}, {"", Unchanged}} {
+		s, from := openStage(t, dir, Options{}), stream{content: c.content}
+		if got, err := s.PutFrom("f", from.open, plain); got.Kind != c.want || err != nil {
+			t.Errorf("%q: %v, %v, want %s", c.content, got, err, c.want)
+		}
+		if _, err := s.Commit(); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(dir + "/f"); string(got) != c.content || err != nil {
+			t.Errorf("%q, %v, want %q", got, err, c.content)
+		}
+		if from.opened == 0 || from.opened != from.closed {
+			t.Errorf("%q: opened %d times, closed %d times", c.content, from.opened, from.closed)
+		}
+		s.Close()
+	}
+	s, broken := openStage(t, dir, Options{}), stream{content: "half", err: io.ErrClosedPipe}
+	if _, err := s.PutFrom("f", broken.open, plain); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("%v, want the error of the source", err)
+	}
+	s.Close()
+	if got := tree(t, dir); len(got) != 1 {
+		t.Errorf("there is %v", got)
+	}
+}
+
+// TestSteady syncs a file while it is written.
+func TestSteady(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Old("f"); err == nil || !strings.Contains(err.Error(), "longer") {
-		t.Errorf("error %v", err)
+	defer f.Close()
+	s := &steady{file: f, dirty: mostDirty - 1}
+	if n, err := s.Write([]byte("x")); n != 1 || s.dirty != mostDirty || err != nil {
+		t.Errorf("%d, %d, %v", n, s.dirty, err)
+	}
+	if n, err := s.Write([]byte("y")); n != 1 || s.dirty != 1 || err != nil {
+		t.Errorf("%d, %d, %v", n, s.dirty, err)
 	}
 }
 
@@ -653,7 +739,7 @@ func TestOwnerIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer home.Close()
-	if err := a.place(nil, theirs, home, "g"); err == nil || !strings.Contains(err.Error(), "change its owner") {
+	if err := a.place(Bytes(nil), theirs, home, "g"); err == nil || !strings.Contains(err.Error(), "change its owner") {
 		t.Errorf("error %v", err)
 	}
 	s.Close()
@@ -728,7 +814,7 @@ func TestCompareFails(t *testing.T) {
 	}
 	defer home.Close()
 	p := present{Info: dirfd.Info{Mode: unix.S_IFREG | 0o644, Size: 3}, dir: home, base: "sub"} // which cannot be read
-	if kind, err := p.compare([]byte("new"), plain); !errors.Is(err, unix.EISDIR) {
+	if kind, err := p.compare(Bytes([]byte("new")), plain); !errors.Is(err, unix.EISDIR) {
 		t.Errorf("%q, error %v", kind, err)
 	}
 }
@@ -785,7 +871,7 @@ func TestWriteInPlaceFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	c := &commit{Stage: s, overwrites: []*overwrite{{&change{Change: Change{Name: "f"}, content: []byte("x")}, f}}}
+	c := &commit{Stage: s, overwrites: []*overwrite{{change: &change{Change: Change{Name: "f"}}, file: f, from: io.NopCloser(strings.NewReader("x"))}}}
 	if err := c.overwrite(); !errors.Is(err, unix.EBADF) || len(c.done) > 0 {
 		t.Errorf("done %s, error %v", text(c.done), err)
 	}
@@ -793,9 +879,8 @@ func TestWriteInPlaceFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.overwrites[0].area, c.overwrites[0].staged = a, "gone"
-	if err := c.overwrite(); !errors.Is(err, fs.ErrNotExist) || len(c.done) > 0 {
-		t.Errorf("done %s, error %v", text(c.done), err)
+	if _, _, err := a.content("gone")(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a staged file that is gone: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -223,15 +224,15 @@ func (c *commit) keepOne(name string) error {
 	}
 	// The file system has no hard links, the file has too many, or it belongs to another
 	// user (the sysctl protected_hardlinks): copy it.
-	content, attr, err := c.read(name)
-	if err != nil {
-		return err
-	}
 	a, err := c.area(".")
 	if err != nil {
 		return err
 	}
-	return a.place(content, attr, to, base)
+	old, attr, err := c.openOld(name)
+	if err != nil {
+		return err
+	}
+	return a.place(func() (io.ReadCloser, int64, error) { return old, 0, nil }, attr, to, base) // which closes it
 }
 
 // switchLink makes the link point to the new directory.

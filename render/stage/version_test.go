@@ -234,8 +234,8 @@ func TestVersionDryRun(t *testing.T) {
 	}
 	defer s.Close()
 	put(t, s, "a", "new")
-	if content, _, err := s.Old("a"); string(content) != "content of a" || err != nil {
-		t.Errorf("old %q, %v", content, err)
+	if same, err := s.Holds("a", Bytes([]byte("content of a"))); !same || err != nil {
+		t.Errorf("the old content: %v, %v", same, err)
 	}
 	if plan, err := s.Plan(); err != nil || text(plan) != "a changed, b removed" {
 		t.Errorf("plan %s, %v", text(plan), err)

@@ -1,0 +1,73 @@
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"initbox/render/stage"
+)
+
+// open opens an item's source, whatever it is.
+func (it *item) open() (*os.File, error) {
+	f, err := it.root.OpenFile(it.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+	if err != nil {
+		return nil, &sourceError{fmt.Errorf("read %s: %w", it.shown, linkAway(err))}
+	}
+	return f, nil
+}
+
+// content returns the source of a file that is copied, as a content that is read piece by piece until ctx ends.
+func (it *item) content(ctx context.Context) stage.Content {
+	return func() (io.ReadCloser, int64, error) {
+		f, err := it.open()
+		if err != nil {
+			return nil, 0, err
+		}
+		stat, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return nil, 0, &sourceError{fmt.Errorf("read %s: %w", it.shown, err)}
+		}
+		return &original{ctx, f, it.shown}, stat.Size(), nil
+	}
+}
+
+// original is the source of a file that is copied, while it is read.
+type original struct {
+	ctx   context.Context
+	file  *os.File
+	shown string
+}
+
+func (o *original) Read(p []byte) (int, error) {
+	if err := context.Cause(o.ctx); err != nil {
+		return 0, &sourceError{fmt.Errorf("copy %s: %w", o.shown, err)}
+	}
+	n, err := o.file.Read(p)
+	if err != nil && err != io.EOF {
+		err = &sourceError{fmt.Errorf("read %s: %w", o.shown, cause(err))}
+	}
+	return n, err
+}
+
+func (o *original) Close() error { return o.file.Close() }
+
+// cause returns the error without the name of the file below its root.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// sourceError is an error that concerns the source of a file, although it occurs while the result is written.
+type sourceError struct{ err error }
+
+func (e *sourceError) Error() string { return e.err.Error() }
+func (e *sourceError) Unwrap() error { return e.err }
