@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"sync"
 
 	"initbox/internal/readfile"
 	"initbox/render/format"
@@ -13,7 +14,11 @@ type checks struct {
 	formats  []Rule[*format.Format]
 	schemas  []Rule[*format.Schema]
 	schema   *format.Schema // of the values; may be nil
+	one      sync.Mutex     // held while a large result is checked
 }
+
+// large results are checked one at a time.
+const large = 1 << 20
 
 func newChecks(o Options) (*checks, error) {
 	c := &checks{validate: o.Validate, formats: o.Formats}
@@ -64,6 +69,9 @@ func (c *checks) of(name string) (*format.Format, *format.Schema) {
 	if !given && (c.validate || checked) {
 		f = format.For(name)
 	}
+	if f == format.None {
+		f = nil
+	}
 	return f, schema
 }
 
@@ -81,6 +89,10 @@ func (c *checks) file(name string, content []byte) error {
 	}
 	if f == nil {
 		return nil
+	}
+	if len(content) > large {
+		c.one.Lock() // the memory that a check needs is a multiple of this
+		defer c.one.Unlock()
 	}
 	if err := f.Validate(content); err != nil || schema == nil {
 		return err

@@ -28,19 +28,31 @@ type Format struct {
 
 	check func(data []byte) error        // nil: what parse finds
 	parse func(data []byte) (any, error) // nil: values cannot be written in it
+	limit int                            // of what check takes, in bytes; 0: it needs little memory
 }
+
+// Limits of what is checked and parsed, in bytes. The libraries for YAML and TOML take up to 50 times as much memory,
+// and the others that build values up to 10 times as much.
+const (
+	maxDocument = 4 << 20
+	maxTable    = 16 << 20
+)
+
+// None is the format of files that are not checked, whatever their extension tells.
+var None = &Format{Name: "none", check: func([]byte) error { return nil }}
 
 // formats lists every format. It has no .conf and .cfg, which are a different language for
 // each program, except for one file that is known by its name.
 var formats = []*Format{
 	{Name: "json", Extensions: []string{".json"}, check: checkJSON, parse: parseJSON},
 	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML},
-	{Name: "toml", Extensions: []string{".toml"}, parse: parseTOML},
+	{Name: "toml", Extensions: []string{".toml"}, check: checkTOML, parse: parseTOML, limit: maxDocument},
 	{Name: "ini", Extensions: []string{".ini"}, check: checkINI},
 	{Name: "xml", Extensions: []string{".xml"}, check: checkXML},
-	{Name: "env", Extensions: []string{".env"}, Files: []string{".env."}, parse: parseEnv},
-	{Name: "properties", Extensions: []string{".properties"}, parse: parseProperties},
+	{Name: "env", Extensions: []string{".env"}, Files: []string{".env."}, parse: parseEnv, limit: maxTable},
+	{Name: "properties", Extensions: []string{".properties"}, parse: parseProperties, limit: maxTable},
 	{Name: "nginx", Files: []string{"nginx.conf"}, check: checkNginx},
+	None,
 }
 
 // For returns the format of a file with that name, or nil if it is unknown. The name does not
@@ -84,9 +96,13 @@ func Names() []string {
 
 func (f *Format) String() string { return f.Name }
 
-// Validate returns nil if data is a whole, well-formed file, or an [*Error].
+// Validate returns nil if data is a whole, well-formed file, or an [*Error]. It refuses TOML of more than 4 MiB, YAML
+// with a document of more than 4 MiB, and other formats for which it would need much memory above 16 MiB.
 func (f *Format) Validate(data []byte) error {
 	return f.guard(func() error {
+		if f.limit > 0 && len(data) > f.limit {
+			return tooLong("the file", f.limit)
+		}
 		if f.check != nil {
 			return f.check(data)
 		}
@@ -102,11 +118,14 @@ func (f *Format) Validate(data []byte) error {
 // 1000000. In Helm's values files all numbers are float64, and {{ .Values.x }}
 // prints 1e+06. A YAML or JSON number without a fraction is an integer, however it is written.
 //
-// A .env or .properties file is one map of strings, whose keys are literal: a dot does not nest. YAML is read as
-// sigs.k8s.io/yaml does, and so as version 1.1: y, no and on without quotes are booleans, also as keys.
+// It takes up to 4 MiB. A .env or .properties file is one map of strings, whose keys are literal: a dot does not nest.
+// YAML is read as sigs.k8s.io/yaml does, and so as version 1.1: y, no and on without quotes are booleans, also as keys.
 func (f *Format) Parse(data []byte) (v any, err error) {
-	if f.parse == nil {
+	switch {
+	case f.parse == nil:
 		return nil, &Error{Text: "values cannot be written as " + f.Name}
+	case len(data) > maxDocument:
+		return nil, tooLong("the file", maxDocument)
 	}
 	err = f.guard(func() error {
 		v, err = f.parse(data)
@@ -181,6 +200,11 @@ func (c causes) text(message, instead string) string {
 		}
 	}
 	return instead
+}
+
+// tooLong returns the error for what would take too much memory.
+func tooLong(what string, limit int) *Error {
+	return &Error{Text: fmt.Sprintf("%s is longer than %d MiB, and is not read because that would take many times as much memory", what, limit>>20)}
 }
 
 // tooDeep returns the error for nesting beyond [MaxDepth].

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,4 +278,51 @@ func floats(v any) any {
 		return err
 	}
 	return w
+}
+
+// TestYAMLParts pins where a stream of documents is divided, so that the library reads the parts as it reads the whole.
+func TestYAMLParts(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                                   {""},
+		"a: 1\n":                             {"a: 1\n"},
+		"---\na: 1\n":                        {"---\na: 1\n"},
+		"# x\n\n---\na: 1\n---\nb: 2\n":      {"# x\n\n---\na: 1\n", "---\nb: 2\n"},
+		"a: 1\n--- # x\nb: 2\n---\t|\n c\n":  {"a: 1\n", "--- # x\nb: 2\n", "---\t|\n c\n"},
+		"a: |\n  ---\n  b\n---x: 1\n ---\n":  {"a: |\n  ---\n  b\n---x: 1\n ---\n"},
+		"%YAML 1.1\n---\na: 1\n":             {"%YAML 1.1\n---\na: 1\n"},
+		"a\n...\n%TAG ! x\n---\nb\n---\nc\n": {"a\n...\n%TAG ! x\n---\nb\n", "---\nc\n"},
+		"---\r\na: 1\r\n---\r\n":             {"---\r\na: 1\r\n", "---\r\n"},
+		"---\n---\n":                         {"---\n", "---\n"},
+	} {
+		var got []string
+		for part := range yamlParts([]byte(text)) {
+			got = append(got, string(part))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLimits pins what is refused because it would take too much memory, and that a YAML stream of short documents is
+// not.
+func TestLimits(t *testing.T) {
+	line := strings.Repeat("x", 1<<20-10)
+	for _, c := range []struct{ format, text, want string }{
+		{"toml", "a = 1\n" + strings.Repeat("# "+line+"\n", 3), ""},
+		{"toml", "a = 1\n" + strings.Repeat("# "+line+"\n", 5), "the file is longer than 4 MiB"},
+		{"yaml", strings.Repeat("---\na: "+line+"\n", 5), ""},
+		{"yaml", strings.Repeat("---\na: "+line+"\n", 5) + "---\na: 1\na: 2\n", "line 13: duplicate key"},
+		{"yaml", "---\na: 1\n---\n" + strings.Repeat("# "+line+"\n", 5), "the document that begins on line 3 is longer than 4 MiB"},
+		{"json", `["` + strings.Repeat(line, 5) + `"]`, ""},
+		{"none", "\x00", ""},
+	} {
+		err := named(t, c.format).Validate([]byte(c.text))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s of %d bytes: %v, want %q", c.format, len(c.text), err, c.want)
+		}
+	}
+	if _, err := named(t, "json").Parse([]byte(`["` + strings.Repeat(line, 5) + `"]`)); err == nil {
+		t.Error("5 MiB of JSON are parsed")
+	}
 }

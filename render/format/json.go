@@ -34,12 +34,16 @@ func checkJSON(data []byte) error {
 	if bytes.HasPrefix(data, []byte("\ufeff")) {
 		return at(data, 0, "a byte order mark, which JSON must not have")
 	}
-	var raw json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
+	if err := json.Unmarshal(data, new(nothing)); err != nil {
 		return jsonError(data, err)
 	}
 	return checkKeys(data)
 }
+
+// nothing takes any JSON, and keeps nothing of it.
+type nothing struct{}
+
+func (*nothing) UnmarshalJSON([]byte) error { return nil }
 
 // checkKeys looks for duplicate keys in data, which is JSON.
 func checkKeys(data []byte) error {

@@ -12,19 +12,29 @@ import (
 // maxKeyParts bounds dotted keys: the library takes time that grows with their square.
 const maxKeyParts = 100
 
+// checkTOML finds what parseTOML does, and makes no values.
+func checkTOML(data []byte) error { return decodeTOML(data, &struct{}{}) }
+
 // parseTOML returns dates and times as their text in TOML.
 func parseTOML(data []byte) (any, error) {
-	if err := checkText(data); err != nil {
-		return nil, err
-	}
-	if err := checkTOMLDepth(data); err != nil {
-		return nil, err
-	}
 	var m map[string]any
-	if _, err := toml.Decode(string(data), &m); err != nil {
-		return nil, tomlError(err)
+	if err := decodeTOML(data, &m); err != nil {
+		return nil, err
 	}
 	return tomlPlain(m), nil
+}
+
+func decodeTOML(data []byte, to any) error {
+	if err := checkText(data); err != nil {
+		return err
+	}
+	if err := checkTOMLDepth(data); err != nil {
+		return err
+	}
+	if _, err := toml.Decode(string(data), to); err != nil {
+		return tomlError(err)
+	}
+	return nil
 }
 
 // checkTOMLDepth bounds the library's recursion. It skips strings and comments, and leaves

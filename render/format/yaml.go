@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -18,18 +19,61 @@ import (
 // maxExpanded bounds the size of a file after its aliases are expanded.
 const maxExpanded = 64 << 20
 
-// checkYAML accepts several documents.
+// checkYAML accepts several documents. It needs memory for a few of them at a time.
 func checkYAML(data []byte) error {
-	docs, err := yamlDocuments(data)
-	if err != nil {
-		return err
-	}
-	for _, doc := range docs {
-		if _, err := (&yamlTree{left: math.MaxInt}).plain(doc, 0); err != nil {
-			return err
+	const batch = 256 << 10 // bytes: a decoder for each document would take three times as long
+	from, to := 0, 0
+	for doc := range yamlParts(data) {
+		if len(doc) > maxDocument {
+			return tooLong(fmt.Sprintf("the document that begins on line %d", lineAt(data, to)), maxDocument)
 		}
+		if to-from+len(doc) > batch {
+			if err := checkYAMLPart(data, from, to); err != nil {
+				return err
+			}
+			from = to
+		}
+		to += len(doc)
 	}
-	return nil
+	return checkYAMLPart(data, from, to)
+}
+
+// checkYAMLPart checks the documents in data[from:to].
+func checkYAMLPart(data []byte, from, to int) error {
+	docs, err := yamlDocuments(data[from:to])
+	for i := 0; i < len(docs) && err == nil; i++ {
+		_, err = (&yamlTree{left: math.MaxInt}).plain(docs[i], 0)
+	}
+	if e := (*Error)(nil); errors.As(err, &e) && e.Line > 0 {
+		e.Line += lineAt(data, from) - 1
+	}
+	return err
+}
+
+// lineAt returns the number of the line at an offset.
+func lineAt(data []byte, offset int) int { return 1 + bytes.Count(data[:offset], []byte("\n")) }
+
+// yamlParts returns the parts of data that begin with a line ---, each with a document. Such a line is no part of any
+// text: it ends a document wherever it stands (YAML 1.2.2, section 9.1.2). What follows a line ... stays with the
+// document before it, because it may be directives of the next.
+func yamlParts(data []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		start, at, begun := 0, 0, false // whether the part has more than blank lines, comments and directives
+		for line := range bytes.Lines(data) {
+			text := bytes.TrimRight(line, " \t\r\n")
+			marker := bytes.HasPrefix(text, []byte("---")) && (len(text) == 3 || text[3] == ' ' || text[3] == '\t')
+			if marker && begun {
+				if !yield(data[start:at]) {
+					return
+				}
+				start, begun = at, false
+			}
+			blank := len(text) == 0 || text[0] == '#' || text[0] == '%'
+			begun = string(text) != "..." && (begun || !blank)
+			at += len(line)
+		}
+		yield(data[start:])
+	}
 }
 
 // parseYAML returns the same as sigs.k8s.io/yaml, and so Helm, except for the types of
