@@ -102,7 +102,9 @@ func (c *checks) file(name string, content []byte) error {
 		return err
 	}
 	if err := schema.Validate(document); err != nil {
-		return fmt.Errorf("it does not match its schema: %w", err)
+		return mismatch(err)
 	}
 	return nil
 }
+
+func mismatch(err error) error { return fmt.Errorf("it does not match its schema: %w", err) }

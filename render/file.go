@@ -141,7 +141,7 @@ func (r *run) put(out *output, name, from string, res result, mode fs.FileMode) 
 	}
 	if err := r.checks.file(name, res.content); err != nil {
 		if res.shadow != nil {
-			err = masked(err, r.checks.file(name, res.shadow))
+			err = maskedCheck(err, r.checks.file(name, res.shadow))
 		}
 		return fmt.Errorf("%s: the result is invalid: %w", from, err)
 	}

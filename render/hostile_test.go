@@ -35,14 +35,14 @@ func TestTransformedSecretsInErrors(t *testing.T) {
 	o := Options{Values: []values.Source{{Kind: values.Set, Text: "password=Hunter2Secret", Secret: true}}}
 	for text, want := range map[string]string{
 		`{{ fail (print "wrong: " (upper .Values.password) " it is") }}`:      "1:4: wrong: […] it is",
-		`{{ fail (trunc 6 .Values.password) }}`:                               "1:4: […]",
+		`{{ fail (trunc 6 .Values.password) }}`:                               "1:4: fail: […]",
 		`{{ index .Values (upper .Values.password) }}`:                        "1:4: […] is missing",
 		`{{ required (upper .Values.password) .Values.nope }}`:                ".Values.nope is missing: […]",
 		`{{ include (upper .Values.password) . }}`:                            "there is no template […]",
 		`{{ tpl (printf "{{ .Values.%s }}" (upper .Values.password)) . }}`:    "[…] is missing",
 		`{{ mustRegexMatch (print "[" (upper .Values.password)) "x" }}`:       "error parsing regexp: missing closing ]: […]",
-		`{{ fail (splitList "" .Values.password | reverse | join "") }}`:      "1:4: […]",
-		`{{ if hasPrefix "H" .Values.password }}{{ fail "secret" }}{{ end }}`: "1:43: […]",
+		`{{ fail (splitList "" .Values.password | reverse | join "") }}`:      "1:4: fail: […]",
+		`{{ if hasPrefix "H" .Values.password }}{{ fail "secret" }}{{ end }}`: "1:43: fail: […]",
 		`{{ .Values.password.x }}`:                                            "there is no x in a text",
 	} {
 		_, _, err := rendered(t, o, map[string]string{"a.tmpl": text})

@@ -7,6 +7,7 @@ import (
 
 	"initbox/internal/secret"
 	"initbox/render/engine"
+	"initbox/render/format"
 )
 
 // masked returns an error of a template without the words that depend on a secret, however it was transformed: those
@@ -30,7 +31,39 @@ func masked(err, other error) error {
 	if !errors.As(other, &otherPlaced) {
 		otherPlaced = &engine.Error{}
 	}
-	return &engine.Error{Position: placed.Position, Text: mask(placed.Text, otherPlaced.Text), Fix: mask(placed.Fix, otherPlaced.Fix)}
+	text := mask(placed.Text, otherPlaced.Text)
+	if placed.Function != "" && strings.HasPrefix(text, secret.Mark) {
+		text = placed.Function + ": " + text // the template has the name, not the secret
+	}
+	return &engine.Error{Position: placed.Position, Text: text, Fix: mask(placed.Fix, otherPlaced.Fix)}
+}
+
+// maskedCheck returns the error of a check of a result without the keys in it that depend on a secret: those that are
+// not in other, the error with other secrets. other is nil if there was no such error.
+func maskedCheck(err, other error) error {
+	if other != nil && err.Error() == other.Error() {
+		return err
+	}
+	var malformed *format.Error
+	if errors.As(err, &malformed) {
+		return malformed.Keyless()
+	}
+	var violations, otherViolations *format.SchemaError
+	if !errors.As(err, &violations) {
+		return errors.New(secret.Mark)
+	}
+	if !errors.As(other, &otherViolations) {
+		otherViolations = &format.SchemaError{}
+	}
+	hidden := &format.SchemaError{}
+	for _, v := range violations.Violations {
+		if !slices.ContainsFunc(otherViolations.Violations, func(o format.Violation) bool { return o.Pointer == v.Pointer }) {
+			v.Pointer = secret.Mark
+		}
+		hidden.Violations = append(hidden.Violations, v)
+	}
+	slices.SortStableFunc(hidden.Violations, func(a, b format.Violation) int { return strings.Compare(a.Pointer, b.Pointer) })
+	return mismatch(hidden)
 }
 
 // maskMissing masks the names that differ with other secrets.

@@ -95,9 +95,10 @@ type Input struct {
 // values of the data: the caller removes secrets before printing it.
 type Error struct {
 	Position
-	Text string
-	Fix  string // what to do about it; may be empty
-	Err  error  // may be nil
+	Text     string
+	Fix      string // what to do about it; may be empty
+	Err      error  // may be nil
+	Function string // the name in the template of the function that failed; "" if unknown
 }
 
 func (e *Error) Error() string { return e.Position.String() + ": " + e.Text }

@@ -40,12 +40,12 @@ func parseEnv(data []byte) (any, error) {
 		}
 		value, n := envQuoted(s[i:])
 		if n < 0 {
-			return nil, at(data, i, "the quote of %s is not closed", m[1])
+			return nil, at(data, i, "the quote of KEY is not closed").about(m[1])
 		}
 		i += n
 		rest, _, _ = strings.Cut(s[i:], "\n")
 		if after := strings.TrimSpace(rest); after != "" && after[0] != '#' {
-			return nil, at(data, i, "something follows the closing quote of %s", m[1])
+			return nil, at(data, i, "something follows the closing quote of KEY").about(m[1])
 		}
 		i += len(rest)
 		values[m[1]] = value

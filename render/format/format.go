@@ -7,6 +7,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -152,7 +153,18 @@ func (f *Format) guard(do func() error) (err error) {
 type Error struct {
 	Line, Column int // from 1, Column in bytes; 0 means unknown
 	Text         string
+	keyless      string // Text without the key in it; "" if there is none
 }
+
+// about returns the error about a key, which replaces KEY in its text.
+func (e *Error) about(key string) *Error {
+	e.Text, e.keyless = strings.Replace(e.Text, "KEY", key, 1), strings.Replace(e.Text, "KEY", "[…]", 1)
+	return e
+}
+
+// Keyless returns the error without the key in its text, for a key that is secret, and without its column, which shows
+// how long something before it is.
+func (e *Error) Keyless() *Error { return &Error{Line: e.Line, Text: cmp.Or(e.keyless, e.Text)} }
 
 func (e *Error) Error() string {
 	switch {

@@ -75,7 +75,7 @@ func checkKeys(data []byte) error {
 			key := token.(string)
 			if open[in].keys[key] {
 				start += bytes.IndexByte(data[start:], '"')
-				return at(data, start, "duplicate key %q", key)
+				return at(data, start, "duplicate key KEY").about(strconv.Quote(key))
 			}
 			open[in].keys[key], open[in].key = true, false
 		case in >= 0:

@@ -2,7 +2,7 @@ package format
 
 import (
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -166,7 +166,7 @@ func tomlError(err error) error {
 	}
 	text := tomlCauses.text(pe.Message, "not TOML")
 	if pe.LastKey != "" && pe.LastKey != "." {
-		text = fmt.Sprintf("key %q: %s", pe.LastKey, text)
+		return (&Error{Line: pe.Position.Line, Column: pe.Position.Col, Text: "key KEY: " + text}).about(strconv.Quote(pe.LastKey))
 	}
 	return &Error{Line: pe.Position.Line, Column: pe.Position.Col, Text: text}
 }

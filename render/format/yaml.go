@@ -167,7 +167,7 @@ func (t *yamlTree) plain(v any, depth int) (any, error) {
 				return nil, err
 			}
 			if _, ok := m[key]; ok {
-				return nil, &Error{Text: fmt.Sprintf("duplicate key %q, written differently", key)}
+				return nil, (&Error{Text: "duplicate key KEY, written differently" + wordsOf(key)}).about(strconv.Quote(key))
 			}
 			if m[key], err = t.plain(e, depth+1); err != nil {
 				return nil, err
@@ -200,6 +200,17 @@ func (t *yamlTree) plain(v any, depth int) (any, error) {
 		return number(v), nil
 	}
 	return v, nil
+}
+
+// wordsOf explains a key that is a boolean. YAML 1.1 has more words for them than JSON.
+func wordsOf(key string) string {
+	switch key {
+	case "true":
+		return ": without quotes, y, yes and on are true"
+	case "false":
+		return ": without quotes, n, no and off are false"
+	}
+	return ""
 }
 
 // yamlKey returns the text of a key as in sigs.k8s.io/yaml.
@@ -269,7 +280,7 @@ func yamlError(data []byte, err error) error {
 		for _, text := range twice.Errors {
 			if m := yamlTwice().FindStringSubmatch(text); m != nil {
 				line, _ := strconv.Atoi(m[1])
-				return &Error{Line: line, Text: "duplicate key " + m[2]}
+				return (&Error{Line: line, Text: "duplicate key KEY"}).about(m[2])
 			}
 		}
 	}

@@ -172,6 +172,9 @@ func (w *worker) wrap(err error) error {
 		placed.Column, _ = strconv.Atoi(m[3])
 		placed.Column++
 	}
+	if m := patterns().calling.FindStringSubmatch(placed.Text); m != nil && !strings.HasPrefix(m[1], "_") {
+		placed.Function = m[1]
+	}
 	if own != nil {
 		placed.Text, placed.Fix, placed.Err = own.Text, own.Fix, own.Err
 	} else {
@@ -310,7 +313,7 @@ func within(s *site, err error) error {
 		if e.Line > 0 {
 			at = strings.TrimPrefix(e.Position.String(), textName+":") + ": "
 		}
-		return &engine.Error{Position: s.position(), Text: "in the text given to tpl: " + at + e.Text, Fix: e.Fix, Err: e.Err}
+		return &engine.Error{Position: s.position(), Text: "in the text given to tpl: " + at + e.Text, Fix: e.Fix, Err: e.Err, Function: "tpl"}
 	}
 	return err
 }
