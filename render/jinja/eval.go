@@ -64,25 +64,25 @@ func (r *run) located(err error) error {
 	if errors.As(err, &e) || r.Err() != nil && errors.Is(err, r.Err()) {
 		return err
 	}
-	return &engine.Error{Position: r.at, Text: err.Error(), Err: err}
+	return &engine.Error{Position: r.at, Text: err.Error(), Err: err, Function: r.doing}
 }
 
 // apply executes an operation, unless an argument is missing.
 func (r *run) apply(o *op, a arguments) any {
-	at := r.at
-	r.at = o.at
+	at, doing := r.at, r.doing
+	r.at, r.doing = o.at, o.name
 	r.step(1)
 	if !o.lax {
 		if m := a.missing(); m != nil {
 			m.report()
 			if !r.e.o.MissingZero {
-				r.at = at
+				r.at, r.doing = at, doing
 				return m
 			}
 		}
 	}
 	v := o.do(&call{run: r, op: o, arguments: a})
-	r.at = at
+	r.at, r.doing = at, doing
 	return v
 }
 

@@ -15,6 +15,7 @@ type run struct {
 	context.Context
 	e        *jinja
 	at       position         // of the operation at work
+	doing    string           // its name, such as that of a filter
 	data     map[string]*dict // Values, Env and Pod
 	miss     []engine.Input
 	reported map[engine.Input]bool
