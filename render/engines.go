@@ -144,6 +144,6 @@ func (e *engines) addPartials(name string) error {
 }
 
 func (e *engines) addPartial(name, text string, secret bool) {
-	_, extension := cut(path.Base(name))
+	_, extension := e.o.cut(path.Base(name))
 	e.partials = append(e.partials, partial{e.o.languageOf(extension), name, text, secret})
 }

@@ -140,7 +140,7 @@ func (e *missingError) Hint() string {
 	var hints []string
 	done := map[string]bool{} // kinds whose inputs are all given in the same way
 	for _, m := range e.missing {
-		_, language := cut(m.File)
+		_, language := e.in.options.cut(m.File)
 		hint, kind := e.in.hint(m.Name, language)
 		if hint == "" || done[kind] || slices.Contains(hints, hint) {
 			continue

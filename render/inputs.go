@@ -29,6 +29,7 @@ type inputs struct {
 	envFailed map[string]string // by variable, why its file cannot be read
 	pod       map[string]any
 	files     *files // nil for none
+	options   Options
 }
 
 func readInputs(ctx context.Context, o Options) (*inputs, error) {
@@ -40,7 +41,7 @@ func readInputs(ctx context.Context, o Options) (*inputs, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the downward API: %w", err)
 	}
-	in := &inputs{values: v, pod: podMap(pod), env: map[string]any{}, envFiles: map[string]string{}, envFailed: map[string]string{}}
+	in := &inputs{options: o, values: v, pod: podMap(pod), env: map[string]any{}, envFiles: map[string]string{}, envFailed: map[string]string{}}
 	in.readEnv(o)
 	if o.Files != "" {
 		if in.files, err = openFiles(o.Files); err != nil {

@@ -51,7 +51,8 @@ type Options struct {
 	// Resolve looks up host names for templates, as [Resolve] does; nil means that they may not.
 	Resolve func(ctx context.Context, host string) (addrs []string, err error)
 
-	Engine string // for all templates: one of [Engines]; "" means by their extension
+	Engine   string            // for all templates: one of [Engines]; "" means by their extension
+	Suffixes map[string]string // more ends of the names of templates in trees, each with its engine; see [ParseSuffix]
 	engine.Options
 
 	OnlyTemplates bool // in trees, leave out files that are not templates

@@ -31,12 +31,27 @@ func TestParseSource(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
+	o := Options{Suffixes: map[string]string{".template": Envsubst, ".sh.template": Jinja, "-in": GoTemplate}}
 	for name, want := range map[string][2]string{
 		"a.conf.tmpl": {"a.conf", GoTemplate}, "a.tpl": {"a", GoTemplate}, "a.gotmpl": {"a", GoTemplate}, "a.yaml.j2": {"a.yaml", Jinja},
+		"a.conf.template": {"a.conf", Envsubst}, "a.sh.template": {"a", Jinja}, ".template": {".template", ""}, "a-in": {"a", GoTemplate},
 		"a.conf": {"a.conf", ""}, ".tmpl": {".tmpl", ""}, ".j2": {".j2", ""}, "a.tmpl.bak": {"a.tmpl.bak", ""},
 	} {
-		if result, language := cut(name); result != want[0] || language != want[1] {
+		if result, language := o.cut(name); result != want[0] || language != want[1] {
 			t.Errorf("cut(%q) = %q, %q, want %q", name, result, language, want)
+		}
+	}
+}
+
+func TestParseSuffix(t *testing.T) {
+	for text, want := range map[string][2]string{".template": {".template", GoTemplate}, ".x.jinja2=jinja": {".x.jinja2", Jinja}, "-in=envsubst": {"-in", Envsubst}} {
+		if suffix, language, err := ParseSuffix(text); suffix != want[0] || language != want[1] || err != nil {
+			t.Errorf("ParseSuffix(%q) = %q, %q, %v, want %q", text, suffix, language, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "=jinja", ".x=", ".x=jinja2", "a/b"} {
+		if suffix, language, err := ParseSuffix(text); err == nil {
+			t.Errorf("ParseSuffix(%q) = %q, %q, want an error", text, suffix, language)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
+	"slices"
 	"strings"
 )
 
@@ -46,20 +46,44 @@ var extensions = map[string]string{
 	".j2":     Jinja,
 }
 
-// cut returns the name of a template's result, and the engine for its extension, or "" if it is not a template.
-func cut(name string) (result, engine string) {
-	ext := path.Ext(name)
-	engine = extensions[ext]
-	if engine == "" || name == ext {
-		return name, ""
+// ParseSuffix reads SUFFIX or SUFFIX=ENGINE, for [Options].Suffixes.
+func ParseSuffix(text string) (suffix, engine string, err error) {
+	suffix, engine, found := strings.Cut(text, "=")
+	switch {
+	case len(suffix) < 2 || strings.Contains(suffix, "/"):
+		return "", "", fmt.Errorf("want the end of file names, as in .template, got %q", suffix)
+	case !found:
+		return suffix, Engines[0], nil
+	case !slices.Contains(Engines, engine):
+		return "", "", fmt.Errorf("want one of %s after =, got %q", strings.Join(Engines, ", "), engine)
 	}
-	return strings.TrimSuffix(name, ext), engine
+	return suffix, engine, nil
+}
+
+// cut returns the name of a template's result, and the engine for its extension or its suffix, or "" if it is not a
+// template. The longest suffix counts.
+func (o Options) cut(name string) (result, engine string) {
+	longest := ""
+	for _, known := range []map[string]string{extensions, o.Suffixes} {
+		for suffix, e := range known {
+			if len(suffix) >= len(longest) && len(name) > len(suffix) && strings.HasSuffix(name, suffix) {
+				longest, engine = suffix, e
+			}
+		}
+	}
+	return strings.TrimSuffix(name, longest), engine
 }
 
 // isPartial returns whether a template in a tree exists only for others to include, as in Helm's charts.
-func isPartial(base string) bool {
-	_, engine := cut(base)
+func (o Options) isPartial(base string) bool {
+	_, engine := o.cut(base)
 	return engine != "" && strings.HasPrefix(base, "_")
+}
+
+// unusual are extensions that templates have elsewhere, each with what --template-suffix would be.
+var unusual = map[string]string{
+	".template": ".template", ".tmplt": ".tmplt", ".gotpl": ".gotpl", ".envsubst": ".envsubst=envsubst",
+	".jinja": ".jinja=jinja", ".jinja2": ".jinja2=jinja",
 }
 
 // checkName refuses a rendered name that would lead to another directory.

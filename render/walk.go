@@ -90,10 +90,25 @@ func (r *run) walkSource(ctx context.Context, source Source) error {
 		return fmt.Errorf("read the templates: %w", err)
 	}
 	err = w.snapshot(root, source.From, nil)
-	if copied := r.items[before:]; err == nil && len(copied) > 0 && !slices.ContainsFunc(copied, func(it *item) bool { return it.language != "" }) {
-		r.Log.Warn(source.From + ": no file name in it has the extension of a template, so all files are copied unchanged; templates end in " + strings.Join(slices.Sorted(maps.Keys(extensions)), ", "))
+	if err == nil {
+		r.warnCopied(source.From, r.items[before:])
 	}
 	return err
+}
+
+// warnCopied logs that files which may be meant as templates are copied.
+func (r *run) warnCopied(from string, items []*item) {
+	for _, it := range items {
+		if suffix := unusual[path.Ext(it.base)]; it.language == "" && suffix != "" && len(r.Suffixes) == 0 {
+			r.Log.Warn(fmt.Sprintf("%s is copied unchanged; --template-suffix %s renders such files", failure.Printable(it.shown), suffix))
+			return
+		}
+	}
+	if len(items) > 0 && !slices.ContainsFunc(items, func(it *item) bool { return it.language != "" }) {
+		ends := slices.Sorted(maps.Keys(extensions))
+		r.Log.Warn(from + ": no file name in it has the extension of a template, so all files are copied unchanged; templates end in " +
+			strings.Join(ends, ", ") + ", and in --template-suffix")
+	}
 }
 
 // walkFile adds a source that is a single file. It is a template, whatever its name. The name
@@ -115,7 +130,7 @@ func (r *run) walkFile(source Source) error {
 	if stat.Mode()&(fs.ModeNamedPipe|fs.ModeSocket) != 0 {
 		return fmt.Errorf("%s is neither a file nor a directory", source.From)
 	}
-	result, extension := cut(filepath.Base(source.From))
+	result, extension := r.cut(filepath.Base(source.From))
 	out, name, err := r.outputOf(source.To, result)
 	r.items = append(r.items, &item{
 		out: out, root: root, name: filepath.Base(target), shown: source.From, base: name, named: true,
@@ -194,7 +209,7 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, directories []strin
 		return w.directory(name, shown, directories)
 	case !stat.Mode().IsRegular():
 		return fmt.Errorf("%s is neither a file nor a directory", shown)
-	case isPartial(base):
+	case w.isPartial(base):
 		text, err := (&item{root: w.root, name: name, shown: shown, language: GoTemplate}).read(nil)
 		if err != nil {
 			return err
@@ -202,7 +217,7 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, directories []strin
 		w.engines.addPartial(name, string(text), w.secret || values.Private(stat.Mode()))
 		return nil
 	}
-	target, extension := cut(base)
+	target, extension := w.cut(base)
 	language := ""
 	if extension != "" {
 		language = w.languageOf(extension)

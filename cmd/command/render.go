@@ -82,6 +82,7 @@ type renderFlags struct {
 
 	vars, delims, missingKey                       string
 	inline, partials, mode, owner, formats, schema cli.StringSlice
+	suffixes                                       cli.StringSlice
 	resolve                                        bool
 
 	dryRun, diff, exitCode, listInputs bool
@@ -105,6 +106,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		textFlag("files", "`DIR` that .Files reads", categoryValues, &r.o.Files),
 
 		textFlag("engine", "`NAME` of the language of all templates, whatever their extension: "+strings.Join(render.Engines, ", "), categoryTemplates, &r.o.Engine),
+		textsFlag("template-suffix", "`SUFFIX[=ENGINE]` of more files in directories that are templates, as in .template or .jinja2=jinja", categoryTemplates, &r.suffixes),
 		textsFlag("inline", "`DST=TEXT`: render the template TEXT to the file DST", categoryTemplates, &r.inline),
 		textsFlag("partials", "`FILE|DIR` of templates for others to include", categoryTemplates, &r.partials),
 		textFlag("vars", "with --engine envsubst, `NAMES` of the only variables that are substituted, as in '$HOST $PORT'", categoryTemplates, &r.vars),
@@ -245,6 +247,14 @@ func (r *renderFlags) templateOptions(c *cli.Context, o *render.Options) error {
 	}
 	if r.o.Engine != "" && !slices.Contains(render.Engines, r.o.Engine) {
 		return usagef("--engine: want one of %s, got %q", strings.Join(render.Engines, ", "), r.o.Engine)
+	}
+	o.Suffixes = map[string]string{}
+	for _, text := range r.suffixes.Value() {
+		suffix, language, err := render.ParseSuffix(text)
+		if err != nil {
+			return usagef("--template-suffix: %w", err)
+		}
+		o.Suffixes[suffix] = language
 	}
 	if r.o.Compat != "" && r.o.Compat != "dockerize" {
 		return usagef("--compat: want dockerize, got %q", r.o.Compat)
