@@ -14,7 +14,6 @@ require (
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/miekg/dns v1.1.73
 	github.com/mitchellh/copystructure v1.2.0
-	github.com/mitsuhiko/minijinja/minijinja-go/v2 v2.24.0
 	github.com/pjbgf/sha1cd v0.7.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/urfave/cli/v2 v2.27.7

@@ -2,7 +2,7 @@ package jinja
 
 import "initbox/render/engine"
 
-// What a template says, as a tree. read.go makes its nodes, from the parser's tree; eval.go and exec.go evaluate them.
+// What a template says, as a tree. read.go and readexpr.go make its nodes; eval.go and exec.go evaluate them.
 
 type (
 	// An expr is an expression.
@@ -58,7 +58,7 @@ type (
 		own  bool // it is kept even where the output of the template is not
 	}
 	argument struct {
-		kind  int    // argPositional, …
+		kind  int
 		name  string // of a named one
 		value expr
 	}
@@ -148,4 +148,12 @@ type (
 		at    position
 		items []target
 	}
+)
+
+// The kinds of arguments.
+const (
+	argPositional = iota
+	argNamed
+	argList    // *list
+	argMapping // **mapping
 )

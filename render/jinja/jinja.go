@@ -1,5 +1,5 @@
-// Package jinja renders Jinja templates. The parser of github.com/mitsuhiko/minijinja
-// reads them; this package evaluates them, by the rules of Jinja 3.
+// Package jinja renders Jinja templates, by the rules of Jinja 3: the result is the same, byte for byte, or an error
+// with its position.
 //
 // Templates see the values by their keys, and Values, Env and Pod, which win over values of the same name. Nothing is
 // escaped, whatever a file is called: files are configuration. The line end at a template's end is kept, as the
@@ -22,23 +22,17 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"regexp"
-	"strings"
 
 	"initbox/internal/suggest"
 	"initbox/render/engine"
 	"initbox/render/helpers"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2"
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2/syntax"
 )
 
 // jinja is the engine.
 type jinja struct {
 	data     *engine.Data
 	o        engine.Options
-	parser   *minijinja.Environment
 	partials map[string]*template
 	tables
 }
@@ -51,7 +45,7 @@ type tables struct {
 
 // New returns an engine for templates that see data. Of o, it heeds Limits and MissingZero.
 func New(data *engine.Data, o engine.Options) engine.Engine {
-	e := &jinja{data: data, o: o, parser: minijinja.EmptyEnvironment(), partials: map[string]*template{}}
+	e := &jinja{data: data, o: o, partials: map[string]*template{}}
 	e.tables = tables{
 		filters: jinjaFilters(), tests: tests(), functions: functions(),
 		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(),
@@ -62,12 +56,11 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 		e.filters[name] = helper(name, f)
 		e.functions[name] = e.filters[name]
 	}
-	e.parser.SetWhitespace(syntax.WhitespaceConfig{KeepTrailingNewline: true})
 	return e
 }
 
 func (e *jinja) AddPartial(name, text string) error {
-	t, err := e.parse(name, text, true)
+	t, err := e.read(name, text, true)
 	if err == nil {
 		e.partials[name] = t
 	}
@@ -75,23 +68,11 @@ func (e *jinja) AddPartial(name, text string) error {
 }
 
 func (e *jinja) Parse(name, text string) (engine.Template, error) {
-	t, err := e.parse(name, text, false)
+	t, err := e.read(name, text, false)
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
-}
-
-func (e *jinja) parse(name, text string, partial bool) (_ *template, err error) {
-	defer recovered(name, &err)
-	if err := checkText(name, text); err != nil {
-		return nil, err
-	}
-	t, err := e.parser.TemplateFromNamedString(name, text)
-	if err != nil {
-		return nil, syntaxError(name, err)
-	}
-	return e.read(t, partial)
 }
 
 // recovered turns a panic, of the reader or of the library, into an error.
@@ -103,25 +84,6 @@ func recovered(name string, err *error) {
 	default:
 		*err = &engine.Error{Position: position{File: name}, Text: fmt.Sprintf("the template cannot be read: %v", p)}
 	}
-}
-
-// syntaxError converts an error of the library, whose type is internal to it.
-func syntaxError(name string, err error) error {
-	e := &engine.Error{Position: position{File: name}, Text: err.Error(), Err: err}
-	if v := reflect.Indirect(reflect.ValueOf(err)); v.Kind() == reflect.Struct {
-		if text := v.FieldByName("Detail"); text.Kind() == reflect.String {
-			e.Text = text.String()
-		}
-		if line := v.FieldByName("Line"); line.CanUint() {
-			e.Line = int(line.Uint())
-		}
-		var line, column int // of an error of its lexer
-		if n, _ := fmt.Sscanf(e.Text, "syntax error at line %d, col %d:", &line, &column); n == 2 {
-			e.Line, e.Column = line, column+1
-			_, e.Text, _ = strings.Cut(e.Text, ": ")
-		}
-	}
-	return e
 }
 
 // similarTo suggests the name, of those in table, that was probably meant.
@@ -204,30 +166,4 @@ func (e *jinja) visit(t *template, seen map[*template]bool, f func(*template)) {
 	for _, name := range t.includes {
 		e.visit(e.partials[name], seen, f)
 	}
-}
-
-// checkText bounds what the library's parser does not: it recurses for the signs and negations before an expression,
-// and for elif, and at each tag it looks for the next of each kind, to the end of the text if none follows.
-func checkText(name, text string) error {
-	tags := strings.Count(text, "{{") + strings.Count(text, "{%") + strings.Count(text, "{#")
-	if tags*len(text) > maxLooks {
-		text := fmt.Sprintf("the template is too large: %d tags in %d bytes", tags, len(text))
-		return &engine.Error{Position: position{File: name}, Text: text, Fix: "split it, or use a loop"}
-	}
-	run, i := 0, 0
-	for ; i < len(text) && run <= maxPrefixes; i++ {
-		switch {
-		case text[i] == '-' || text[i] == '+':
-			run++
-		case strings.HasPrefix(text[i:], "not"):
-			run++
-			i += 2
-		case strings.IndexByte(" \t\r\n(", text[i]) < 0:
-			run = 0
-		}
-	}
-	if run > maxPrefixes || strings.Count(text, "elif") > maxPrefixes {
-		return &engine.Error{Position: position{File: name, Line: 1 + strings.Count(text[:min(i, len(text))], "\n")}, Text: "too many signs, negations or elifs"}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 )
@@ -22,22 +21,17 @@ func makeDict(c *call) any {
 	return d
 }
 
-var (
-	comparators = [...]operator{
-		func(c *call) any { return equal(c.args[0], c.args[1]) },
-		func(c *call) any { return !equal(c.args[0], c.args[1]) },
-		func(c *call) any { return compare(c.args[0], c.args[1]) < 0 },
-		func(c *call) any { return compare(c.args[0], c.args[1]) <= 0 },
-		func(c *call) any { return compare(c.args[0], c.args[1]) > 0 },
-		func(c *call) any { return compare(c.args[0], c.args[1]) >= 0 },
-		func(c *call) any { return contains(c.args[1], c.args[0]) },
-		func(c *call) any { return !contains(c.args[1], c.args[0]) },
-	}
-	binaryOperators = slices.Concat(comparators[:6], []operator{
-		nil, nil, // and, or
-		add, arithmetic("-"), multiply, arithmetic("/"), arithmetic("//"), remainder, arithmetic("**"), concat, comparators[6],
-	})
-)
+// comparators are == != < <= > >= in, not in.
+var comparators = [...]operator{
+	func(c *call) any { return equal(c.args[0], c.args[1]) },
+	func(c *call) any { return !equal(c.args[0], c.args[1]) },
+	func(c *call) any { return compare(c.args[0], c.args[1]) < 0 },
+	func(c *call) any { return compare(c.args[0], c.args[1]) <= 0 },
+	func(c *call) any { return compare(c.args[0], c.args[1]) == 1 },
+	func(c *call) any { i := compare(c.args[0], c.args[1]); return i == 0 || i == 1 },
+	func(c *call) any { return contains(c.args[1], c.args[0]) },
+	func(c *call) any { return !contains(c.args[1], c.args[0]) },
+}
 
 // contains is Python's "in".
 func contains(container, v any) bool {
@@ -87,7 +81,7 @@ func equalAt(a, b any, depth int, left *int) bool {
 	return sameAs(a, b)
 }
 
-// compare orders values as Python does, and fails where Python has no order.
+// compare orders values as Python does, and fails where Python has no order. It returns unordered for NaN.
 func compare(a, b any) int {
 	if x, y, ok := both(number, a, b); ok {
 		return x.cmp(y)
@@ -102,48 +96,7 @@ func compare(a, b any) int {
 			return compare(x.v[i], y.v[i])
 		}
 	}
-	return len(x.v) - len(y.v)
-}
-
-// num is an integer, or a float if real is set.
-type num struct {
-	i    int64
-	f    float64
-	real bool
-}
-
-// number is v as a number, which booleans are in Python.
-func number(v any) (num, bool) {
-	switch d := v.(type) {
-	case int64:
-		return num{i: d, f: float64(d)}, true
-	case float64:
-		return num{f: d, real: true}, true
-	case bool:
-		if d {
-			return num{i: 1, f: 1}, true
-		}
-		return num{}, true
-	}
-	return num{}, false
-}
-
-// whole is v as an integer.
-func whole(v any) (int64, bool) {
-	n, ok := number(v)
-	return n.i, ok && !n.real
-}
-
-func (n num) cmp(m num) int {
-	switch {
-	case !n.real && !m.real:
-		return cmp.Compare(n.i, m.i)
-	case n.f < m.f:
-		return -1
-	case n.f == m.f:
-		return 0
-	}
-	return 1
+	return cmp.Compare(len(x.v), len(y.v))
 }
 
 func add(c *call) any {
@@ -207,92 +160,4 @@ func remainder(c *call) any {
 		return c.sized(c.percentFormat(format, c.args[1]))
 	}
 	return arithmetic("%")(c)
-}
-
-func negate(c *call) any {
-	n, ok := number(c.args[0])
-	failIf(!ok, "a %s cannot be negated", typeName(c.args[0]))
-	if n.real {
-		return -n.f
-	}
-	require(n.i != math.MinInt64, errTooLarge)
-	return int64(-n.i)
-}
-
-// arithmetic is an operator on numbers: on integers without rounding, with Python's signs for // and %.
-func arithmetic(sign string) operator {
-	divides := sign == "/" || sign == "//" || sign == "%"
-	return func(c *call) any {
-		a, b, ok := both(number, c.args[0], c.args[1])
-		if !ok {
-			failf("cannot calculate %s %s %s", typeName(c.args[0]), sign, typeName(c.args[1]))
-		}
-		failIf(b.f == 0 && divides || sign == "**" && a.f == 0 && b.f < 0, "division by zero")
-		if a.real || b.real || sign == "/" || sign == "**" && b.i < 0 {
-			return realArithmetic[sign](a.f, b.f)
-		}
-		i, ok := intArithmetic(sign, a.i, b.i)
-		require(ok, errTooLarge)
-		return i
-	}
-}
-
-var realArithmetic = map[string]func(a, b float64) float64{
-	"+":  func(a, b float64) float64 { return a + b },
-	"-":  func(a, b float64) float64 { return a - b },
-	"*":  func(a, b float64) float64 { return a * b },
-	"/":  func(a, b float64) float64 { return a / b },
-	"//": func(a, b float64) float64 { return math.Floor(a / b) },
-	"**": math.Pow,
-	"%": func(a, b float64) float64 {
-		m := math.Mod(a, b)
-		if m != 0 && (m < 0) != (b < 0) {
-			m += b
-		}
-		return m
-	},
-}
-
-func intArithmetic(sign string, a, b int64) (int64, bool) {
-	switch sign {
-	case "+":
-		return a + b, (a+b > a) == (b > 0)
-	case "-":
-		return a - b, (a-b < a) == (b > 0)
-	case "*":
-		return product(a, b)
-	case "**":
-		return power(a, b)
-	}
-	if a == math.MinInt64 && b == -1 {
-		return 0, sign == "%"
-	}
-	q, m := a/b, a%b
-	if m != 0 && (m < 0) != (b < 0) {
-		q, m = q-1, m+b
-	}
-	if sign == "%" {
-		return m, true
-	}
-	return q, true
-}
-
-func product(a, b int64) (int64, bool) {
-	p := a * b
-	return p, a == 0 || p/a == b && (a != -1 || b != math.MinInt64)
-}
-
-func power(a, b int64) (int64, bool) {
-	p, ok := int64(1), true
-	for ; b > 0 && ok; b >>= 1 {
-		if b&1 == 1 {
-			if p, ok = product(p, a); !ok {
-				return 0, false
-			}
-		}
-		if b > 1 {
-			a, ok = product(a, a)
-		}
-	}
-	return p, ok
 }

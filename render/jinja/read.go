@@ -3,149 +3,140 @@ package jinja
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"sort"
 	"strings"
 
 	"initbox/render/engine"
-
-	"github.com/mitsuhiko/minijinja/minijinja-go/v2"
 )
 
-// The library is used only to parse: its evaluator is not suited to configuration files. It treats missing values as
-// empty, builds strings and lists of any size, computes integers in floating point, loses the order of mappings, and
-// scopes names differently. Its syntax tree is internal, so it is read through reflect, once, into the nodes of ast.go.
-// The version is pinned in go.mod, and TestTree shows what a new one has changed.
-//
-// The linker keeps the evaluator nevertheless (0.3 MB): to reflect on a Template makes the methods of all types that
-// its fields lead to reachable, those of State among them, because text/template calls methods by name.
-
-// node is a node of the library's tree, or the zero Value.
-type node struct{ reflect.Value }
-
-// syntaxTree returns the root of a template's syntax tree, a parser.Template.
-func syntaxTree(t *minijinja.Template) node {
-	return node{reflect.ValueOf(t).Elem()}.get("compiled").get("ast")
-}
-
-// inside follows pointers and interfaces.
-func inside(v reflect.Value) node {
-	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	return node{v}
-}
-
-func (n node) kind() string {
-	if !n.IsValid() {
-		return ""
-	}
-	return n.Type().Name()
-}
-func (n node) get(field string) node    { return inside(n.FieldByName(field)) }
-func (n node) text(field string) string { return n.FieldByName(field).String() }
-func (n node) flag(field string) bool   { return n.FieldByName(field).Bool() }
-func (n node) number(field string) int  { return int(n.FieldByName(field).Int()) }
-func (n node) offset(end string) int    { return int(n.get("span").FieldByName(end).Uint()) }
-func (n node) each(field string) []node { return items(n.FieldByName(field)) }
-func items(list reflect.Value) (all []node) {
-	for i := range list.Len() {
-		all = append(all, inside(list.Index(i)))
-	}
-	return all
-}
-
-// The kinds of arguments, as the library counts them.
-const (
-	argPositional = iota
-	argNamed
-	argList    // *list
-	argMapping // **mapping
-)
-
-// Operators as the library counts them: the other unary one is a sign, the other binary ones evaluate both operands.
-const unaryNot, scAnd, scOr = 0, 6, 7
-
+// reader makes the tree of a template from its tokens. It accepts what Jinja's parser and compiler accept, and nothing
+// else.
 type reader struct {
 	*template
-	source      string
-	lines       []int // where each begins
-	statements  map[string]func(node) stmt
-	expressions map[string]func(node) expr
-	locals      map[string]int // names that the template sets itself, at the place that is read
-	macros      []*macroStmt   // around that place
-	inner       int            // bodies around that place that have their own scope
-	depth       int
-	moved       map[uintptr]bool // signs that are read already, see sign
-	strict      bool             // functions that do not exist are errors here, rather than where they are called
+	*source
+	tokens []token
+	i      int   // of the current token
+	open   []tag // whose end is not read yet
+
+	locals    map[string]int // names that the template sets itself, at the place that is read
+	macros    []*macroStmt   // around that place
+	inner     int            // bodies around that place that have their own scope
+	loopDepth int            // loops around that place
+	inLoop    bool           // break and continue can end one of them
+	depth     int
+	strict    bool // functions that do not exist are errors here, rather than where they are called
 }
 
-// read reads the template t. That of a partial may call macros of the templates that it is included in.
-func (e *jinja) read(t *minijinja.Template, partial bool) (_ *template, err error) {
+// tag is one that has an end.
+type tag struct {
+	name   string
+	offset int
+}
+
+// read reads a template. That of a partial may call macros of the templates that it is included in.
+func (e *jinja) read(name, text string, partial bool) (_ *template, err error) {
+	s := newSource(name, text)
 	r := &reader{
-		template: &template{e: e, name: t.Name(), blocks: map[string]*block{}, tested: map[string]bool{}, unsteady: map[string]bool{}},
-		source:   t.Source(), lines: []int{0}, strict: !partial,
-		locals: map[string]int{"self": 1, "caller": 1, "super": 1}, moved: map[uintptr]bool{},
+		template: &template{e: e, name: name, blocks: map[string]*block{}, tested: map[string]bool{}, unsteady: map[string]bool{}},
+		source:   s, tokens: s.tokens(), strict: !partial,
+		locals: map[string]int{"self": 1, "caller": 1, "super": 1},
 	}
-	r.statements, r.expressions = r.statementKinds(), r.expressionKinds()
-	for i, c := range []byte(r.source) {
-		if c == '\n' {
-			r.lines = append(r.lines, i+1)
-		}
-	}
-	defer recovered(r.name, &err)
-	root := syntaxTree(t)
-	r.survey(root)
-	r.body = r.all(root, "Children")
+	defer recovered(name, &err)
+	r.survey()
+	r.template.body = r.statements()
 	return r.template, nil
 }
 
-// fail ends the reading: read recovers.
-func (r *reader) fail(n node, text, fix string) {
-	panic(&engine.Error{Position: r.at(n), Text: text, Fix: fix})
+// survey notes the macros, which may call each other, and whether the template extends one whose macros it may call.
+func (r *reader) survey() {
+	for i := range len(r.tokens) - 2 {
+		switch {
+		case r.tokens[i].kind != kindTag:
+		case r.tokens[i+1].is(kindName, "macro"):
+			r.locals[r.tokens[i+2].text]++
+		case r.tokens[i+1].is(kindName, "extends"):
+			r.strict = false
+		}
+	}
 }
 
-// at is where a node begins, from the offset: the library's lines end at 65535.
-func (r *reader) at(n node) position {
-	offset := n.offset("StartOffset")
-	line := sort.SearchInts(r.lines, offset+1) - 1
-	return position{File: r.name, Line: line + 1, Column: offset - r.lines[line] + 1}
+// fail ends the reading: read recovers.
+func (r *reader) fail(offset int, fix, text string, args ...any) {
+	panic(&engine.Error{Position: r.at(offset), Text: fmt.Sprintf(text, args...), Fix: fix})
 }
 
 // deeper bounds the nesting of what is read until the returned function is called.
-func (r *reader) deeper(n node, bound int, what string) func() {
-	if r.depth++; r.depth > bound {
-		p := position{File: r.name}
-		if n.Kind() == reflect.Struct && n.FieldByName("span").IsValid() {
-			p = r.at(n)
-		}
-		panic(&engine.Error{Position: p, Text: "the " + what + " is nested too deeply"})
-	}
-	return func() { r.depth-- }
+func (r *reader) deeper(what string) func() {
+	before := r.depth
+	r.level(what)
+	return func() { r.depth = before }
 }
 
-// survey notes the macros in n, which may call each other, and whether n extends a template, whose macros it may call.
-func (r *reader) survey(n node) {
-	defer r.deeper(n, maxTree, "template")()
-	switch n.Kind() {
-	case reflect.Slice:
-		for _, item := range items(n.Value) {
-			r.survey(item)
-		}
-	case reflect.Struct:
-		switch n.kind() {
-		case "Macro":
-			r.locals[n.text("Name")]++
-		case "Extends":
-			r.strict = false
-		}
-		for i := range n.NumField() {
-			if n.Type().Field(i).IsExported() {
-				r.survey(inside(n.Field(i)))
-			}
-		}
+func (r *reader) level(what string) {
+	if r.depth++; r.depth > maxDepth {
+		r.fail(r.token().offset, "", "the %s is nested too deeply", what)
 	}
+}
+
+func (r *reader) token() token { return r.tokens[r.i] }
+
+// after is the token behind the current one.
+func (r *reader) after() token { return r.tokens[min(r.i+1, len(r.tokens)-1)] }
+
+func (r *reader) next() token {
+	t := r.token()
+	if t.kind == kindWrong {
+		r.unexpected("")
+	}
+	if r.i < len(r.tokens)-1 {
+		r.i++
+	}
+	return t
+}
+
+// unexpected fails because the current token is not what is wanted.
+func (r *reader) unexpected(wanted string) {
+	t := r.token()
+	if t.kind == kindWrong {
+		panic(t.value)
+	}
+	text := "unexpected " + t.String()
+	if wanted != "" {
+		text += ", expected " + wanted
+	}
+	panic(r.wrong(r.tokens[:r.i+1], t.offset, text, ""))
+}
+
+func (r *reader) sees(k kind) bool          { return r.token().kind == k }
+func (r *reader) seesWord(word string) bool { return r.token().is(kindName, word) }
+
+// skip reads an operator, or a word, if it is there.
+func (r *reader) skip(text string) bool {
+	if t := r.token(); t.kind != kind(text) && !t.is(kindName, text) {
+		return false
+	}
+	r.next()
+	return true
+}
+
+func (r *reader) expect(text string) {
+	if !r.skip(text) {
+		r.unexpected(text)
+	}
+}
+
+func (r *reader) name() string {
+	if !r.sees(kindName) {
+		r.unexpected("a name")
+	}
+	return r.next().text
+}
+
+func (r *reader) end() {
+	if !r.sees(kindEnd) {
+		r.unexpected("the end of the tag")
+	}
+	r.next()
 }
 
 // with makes names local while inside is read, which has its own scope.
@@ -177,522 +168,400 @@ func names(t target) (all []string) {
 	return all
 }
 
-func (r *reader) target(n node) target {
-	switch n.kind() {
-	case "Var":
-		return nameTarget(n.text("ID"))
-	case "Const": // {% import "x" as "y" %}
-		return nameTarget(fmt.Sprint(r.constant(n)))
-	case "GetAttr":
-		return &attributeTarget{at: r.at(n), of: r.sub(n, "Expr"), name: n.text("Name")}
-	case "List":
-		t := &tupleTarget{at: r.at(n)}
-		for _, item := range n.each("Items") {
-			t.items = append(t.items, r.target(item))
-		}
-		return t
-	}
-	r.fail(n, "this cannot be assigned to", "")
-	return nil
-}
-
-// assigned reads a target whose names are local from there on.
-func (r *reader) assigned(n node) target {
-	t := r.target(n)
-	r.set(names(t)...)
-	return t
-}
-
-func (r *reader) all(n node, field string) (body []stmt) {
-	for _, s := range n.each(field) {
-		read := r.statements[s.kind()]
-		if read == nil {
-			r.fail(s, "there is no "+s.kind(), "")
-		}
-		body = append(body, read(s))
-	}
-	return body
-}
-
-// scope reads a body that has its own scope.
-func (r *reader) scope(n node, field string, names ...string) (body []stmt) {
-	r.with(names, func() { body = r.all(n, field) })
-	return body
-}
-
-// statementKinds returns how each of the library's statements is read.
-func (r *reader) statementKinds() map[string]func(node) stmt {
-	return map[string]func(node) stmt{
-		"AutoEscape": func(n node) stmt { return &autoescape{r.sub(n, "Enabled"), r.scope(n, "Body")} },
-		"Block":      r.block,
-		"Break":      func(node) stmt { return broken },
-		"CallBlock":  func(n node) stmt { return &output{r.at(n), r.callBlock(n), true} },
-		"Continue":   func(node) stmt { return continued },
-		"Do":         func(n node) stmt { return &doStmt{r.sub(n, "Call")} },
-		"EmitExpr":   func(n node) stmt { return &output{r.at(n), r.sub(n, "Expr"), false} },
-		"EmitRaw":    func(n node) stmt { return text(n.text("Raw")) },
-		"Extends": func(n node) stmt {
-			if r.inner > 0 {
-				r.fail(n, "extends has to stand outside of loops, blocks and macros", "")
+// statements reads up to a tag with one of those names, of which it reads the name, or to the end of the template.
+func (r *reader) statements(ends ...string) (body []stmt) {
+	defer r.deeper("template")()
+	for {
+		switch t := r.token(); t.kind {
+		case kindText:
+			if r.next(); t.text != "" {
+				body = append(body, text(t.text))
 			}
-			return &extends{r.reference(n, "Name", false)}
-		},
-		"FilterBlock": func(n node) stmt { return &output{r.at(n), r.piped(n, false), true} },
-		"ForLoop":     r.loop,
-		"FromImport":  r.fromImport,
-		"IfCond":      r.condition,
-		"Import":      func(n node) stmt { return &importAs{r.reference(n, "Expr", false), r.assigned(n.get("Name"))} },
-		"Include":     func(n node) stmt { return &include{r.reference(n, "Name", true)} },
-		"Macro":       func(n node) stmt { return r.macro(n, n.text("Name")) },
-		"Set":         func(n node) stmt { return &assignment{r.at(n), r.sub(n, "Expr"), r.assigned(n.get("Target"))} },
-		"SetBlock":    func(n node) stmt { return &assignment{r.at(n), r.piped(n, true), r.assigned(n.get("Target"))} },
-		"WithBlock":   r.withBlock,
+		case kindOutput:
+			r.next()
+			at := r.at(r.token().offset)
+			body = append(body, &output{at, r.tuple(true), false})
+			r.end()
+		case kindTag:
+			r.next()
+			if word := r.token(); word.kind == kindName && slices.Contains(ends, word.text) {
+				r.next()
+				return body
+			}
+			body = append(body, r.statement(t.offset)...)
+			r.end()
+		case kindFinished:
+			if len(ends) > 0 {
+				o := r.open[len(r.open)-1]
+				r.fail(o.offset, "", "{%% %s %%} is not closed: there is no {%% end%s %%}", o.name, o.name)
+			}
+			return body
+		default:
+			r.unexpected("")
+		}
 	}
 }
 
-// condition reads {% if %}. To the library, an elif is an if in an else.
-func (r *reader) condition(n node) stmt {
+// blockOf reads the body of a tag, up to its end, or to one of others.
+func (r *reader) blockOf(ends ...string) []stmt {
+	r.skip(":")
+	r.end()
+	return r.statements(ends...)
+}
+
+// scope reads the body of a tag that has its own scope, in which names are set.
+func (r *reader) scope(end string, names ...string) (body []stmt) {
+	r.with(names, func() { body = r.blockOf(end) })
+	return body
+}
+
+// statementKinds returns how each statement is read. Its tag begins at the offset.
+func (r *reader) statementKinds() map[string]func(offset int) stmt {
+	return map[string]func(int) stmt{
+		"autoescape": func(int) stmt { return &autoescape{r.expr(), r.scope("endautoescape")} },
+		"block":      r.block,
+		"break":      func(o int) stmt { return r.jump(o, broken) },
+		"call":       r.callBlock,
+		"continue":   func(o int) stmt { return r.jump(o, continued) },
+		"do":         func(int) stmt { return &doStmt{r.tuple(true)} },
+		"extends":    r.extends,
+		"filter":     r.filterBlock,
+		"for":        r.loop,
+		"from":       r.importFrom,
+		"if":         r.condition,
+		"import":     r.importAs,
+		"include":    func(o int) stmt { return &include{r.reference(o, true)} },
+		"macro":      r.macroTag,
+		"set":        r.assignment,
+		"with":       r.withBlock,
+	}
+}
+
+// statement reads a tag behind its {%.
+func (r *reader) statement(offset int) []stmt {
+	defer r.deeper("template")()
+	word := r.token()
+	if word.kind != kindName {
+		r.unexpected("the name of a tag")
+	}
+	if word.text == "print" {
+		return r.printTag()
+	}
+	read := r.statementKinds()[word.text]
+	if read == nil {
+		r.unknownTag(word)
+	}
+	r.next()
+	r.open = append(r.open, tag{word.text, offset})
+	s := read(word.offset)
+	r.open = r.open[:len(r.open)-1]
+	return []stmt{s}
+}
+
+func (r *reader) unknownTag(word token) {
+	_, isEnd := strings.CutPrefix(word.text, "end")
+	if (isEnd || word.text == "else" || word.text == "elif") && len(r.open) > 0 {
+		o := r.open[len(r.open)-1]
+		r.fail(word.offset, "", "unexpected {%% %s %%}: {%% %s %%} of line %d has no {%% end%s %%} yet", word.text, o.name, r.at(o.offset).Line, o.name)
+	}
+	r.fail(word.offset, similarTo(word.text, r.statementKinds()), "there is no tag %s", word.text)
+}
+
+func (r *reader) printTag() (body []stmt) {
+	for r.next(); !r.sees(kindEnd); {
+		if len(body) > 0 {
+			r.expect(",")
+		}
+		at := r.at(r.token().offset)
+		body = append(body, &output{at, r.expr(), false})
+	}
+	return body
+}
+
+// jump reads break and continue, which Jinja has as an extension.
+func (r *reader) jump(offset int, how flow) stmt {
+	if !r.inLoop {
+		fix := ""
+		if r.loopDepth > 0 {
+			fix = "move it out of the block, macro or filter that is between it and its loop"
+		}
+		r.fail(offset, fix, "break and continue have to be in a loop")
+	}
+	return how
+}
+
+// apart reads what break and continue cannot leave.
+func (r *reader) apart(inside func()) {
+	before := r.inLoop
+	r.inLoop = false
+	inside()
+	r.inLoop = before
+}
+
+func (r *reader) condition(int) stmt {
 	s := &ifStmt{}
 	for {
-		s.branches = append(s.branches, branch{r.sub(n, "Expr"), r.all(n, "TrueBody")})
-		others := n.each("FalseBody")
-		if len(others) != 1 || others[0].kind() != "IfCond" {
-			s.orElse = r.all(n, "FalseBody")
+		b := branch{test: r.tuple(false)}
+		b.body = r.blockOf("elif", "else", "endif")
+		s.branches = append(s.branches, b)
+		switch r.tokens[r.i-1].text {
+		case "else":
+			s.orElse = r.blockOf("endif")
+			return s
+		case "endif":
 			return s
 		}
-		n = others[0]
 	}
 }
 
-func (r *reader) loop(n node) stmt {
-	l := &loopStmt{at: r.at(n), over: r.sub(n, "Iter"), recursive: n.flag("Recursive"), target: r.target(n.get("Target"))}
-	r.with(names(l.target), func() { l.filter = r.sub(n, "FilterExpr") })
-	l.body = r.scope(n, "Body", append(names(l.target), "loop")...)
-	l.orElse = r.scope(n, "ElseBody")
+func (r *reader) loop(offset int) stmt {
+	r.loopDepth++
+	l := &loopStmt{at: r.at(offset), target: r.target("in")}
+	r.expect("in")
+	l.over = r.tuple(false, "recursive")
+	all := names(l.target)
+	if r.skip("if") {
+		r.with(all, func() { l.filter = r.expr() })
+	}
+	l.recursive = r.skip("recursive")
+	around := r.inLoop
+	r.inLoop = true
+	r.with(append(all, "loop"), func() { l.body = r.blockOf("endfor", "else") })
+	if r.inLoop = around && !l.recursive; r.tokens[r.i-1].text == "else" {
+		l.orElse = r.scope("endfor")
+	}
+	r.inLoop = around
+	r.loopDepth--
 	return l
 }
 
-func (r *reader) withBlock(n node) stmt {
+func (r *reader) withBlock(offset int) stmt {
 	w := &withStmt{}
 	var all []string
-	for _, a := range n.each("Assignments") {
-		t := r.target(a.get("Target"))
-		w.assignments = append(w.assignments, assignment{r.at(n), r.sub(a, "Value"), t})
+	for !r.sees(kindEnd) {
+		if len(w.assignments) > 0 {
+			r.expect(",")
+		}
+		t := r.target("")
+		r.expect("=")
+		w.assignments = append(w.assignments, assignment{r.at(offset), r.expr(), t})
 		all = append(all, names(t)...)
 	}
-	w.body = r.scope(n, "Body", all...)
+	w.body = r.scope("endwith", all...)
 	return w
 }
 
-func (r *reader) block(n node) stmt {
-	tag, _, _ := strings.Cut(r.source[n.offset("StartOffset"):], "%}")
-	b := &block{at: r.at(n), name: n.text("Name"), required: n.flag("Required")}
-	b.scoped = slices.Contains(strings.Fields(strings.Trim(tag, "+-")), "scoped") && b.name != "scoped"
+func (r *reader) assignment(offset int) stmt {
+	a := &assignment{at: r.at(offset), target: r.target("", "namespace")}
+	if r.skip("=") {
+		a.value = r.tuple(true)
+	} else {
+		a.value = r.piped(true, "endset")
+	}
+	r.set(names(a.target)...)
+	return a
+}
+
+// piped reads the filters of a {% filter %} or {% set %} block, and its body.
+func (r *reader) piped(own bool, end string) expr {
+	c := &captured{own: own}
+	var e expr = c
+	for r.sees("|") || e == c && !own {
+		if r.sees("|") {
+			r.next()
+		}
+		e = r.filter(e, place{})
+	}
+	r.apart(func() { c.body = r.scope(end) })
+	return e
+}
+
+func (r *reader) filterBlock(offset int) stmt {
+	return &output{r.at(offset), r.piped(false, "endfilter"), true}
+}
+
+func (r *reader) block(offset int) stmt {
+	b := &block{at: r.at(offset), name: r.name()}
+	b.scoped, b.required = r.skip("scoped"), r.skip("required")
+	if r.blocks[b.name] != nil {
+		r.fail(offset, "", "there are two blocks named %s", b.name)
+	}
 	r.blocks[b.name] = b
-	b.body = r.scope(n, "Body")
+	r.apart(func() { b.body = r.scope("endblock") })
+	for _, s := range b.body {
+		if t, plain := s.(text); b.required && (!plain || trimLeft(string(t)) != "") {
+			r.fail(offset, "", "the block %s is required, and so it may only contain comments", b.name)
+		}
+	}
+	if r.seesWord(b.name) {
+		r.next()
+	}
 	return b
 }
 
-func (r *reader) macro(n node, name string) *macroStmt {
-	m := &macroStmt{at: r.at(n), name: name, uses: map[string]bool{}}
-	for _, p := range n.each("Args") {
-		m.params = append(m.params, p.text("ID"))
+func (r *reader) extends(offset int) stmt {
+	if r.inner > 0 {
+		r.fail(offset, "", "extends has to stand outside of loops, blocks and macros")
 	}
-	r.macros = append(r.macros, m)
-	r.with(append([]string{"varargs", "kwargs"}, m.params...), func() {
-		for _, d := range n.each("Defaults") {
-			m.defaults = append(m.defaults, r.expr(d))
-		}
-		m.body = r.all(n, "Body")
-	})
-	r.macros = r.macros[:len(r.macros)-1]
-	for i, p := range m.params {
-		if p == "caller" && m.uses[p] && i < len(m.params)-len(m.defaults) {
-			r.fail(n, "the parameter caller needs a default", "")
-		}
-		delete(m.uses, p)
-	}
+	return &extends{r.reference(offset, false)}
+}
+
+func (r *reader) macroTag(offset int) stmt {
+	name := r.name()
+	m := &macroStmt{at: r.at(offset), name: name}
+	r.macroBody(m, offset, "endmacro", func() {})
 	return m
 }
 
 // callBlock reads a call whose argument caller is the block's body.
-func (r *reader) callBlock(n node) expr {
-	e := r.sub(n, "Call")
-	caller := argument{argNamed, "caller", r.macro(n.get("MacroDecl"), "")}
-	if i, ok := e.(*invocation); ok {
-		i.args = append(i.args, caller)
-	}
-	return e
+func (r *reader) callBlock(offset int) stmt {
+	caller := &macroStmt{at: r.at(offset)}
+	var call *invocation
+	r.macroBody(caller, offset, "endcall", func() {
+		start := r.token().offset
+		var ok bool
+		if call, ok = r.expr().(*invocation); !ok {
+			r.fail(start, "", "{%% call %%} needs the call of a macro")
+		}
+	})
+	call.args = append(call.args, argument{argNamed, "caller", caller})
+	return &output{r.at(offset), call, true}
 }
 
-// reference reads the name of a template and the words that follow it, which are not in the library's tree.
-func (r *reader) reference(n node, field string, context bool) reference {
-	name := n.get(field)
-	if name.kind() == "Const" {
-		if s, ok := r.constant(name).(string); ok {
+// macroBody reads the parameters of a macro, what follows them outside of its scope, and its body.
+func (r *reader) macroBody(m *macroStmt, offset int, end string, between func()) {
+	m.uses = map[string]bool{}
+	r.macros = append(r.macros, m)
+	outside := maps.Clone(r.locals)
+	r.with([]string{"varargs", "kwargs"}, func() {
+		if r.sees("(") || end == "endmacro" {
+			r.signature(m)
+		}
+		inside := r.locals
+		r.locals, r.macros = outside, r.macros[:len(r.macros)-1]
+		between()
+		r.locals, r.macros = inside, append(r.macros, m)
+		r.apart(func() { m.body = r.blockOf(end) })
+	})
+	r.macros = r.macros[:len(r.macros)-1]
+	for i, p := range m.params {
+		if p == "caller" && m.uses[p] && i < len(m.params)-len(m.defaults) {
+			r.fail(offset, "", "the parameter caller needs a default")
+		}
+		delete(m.uses, p)
+	}
+}
+
+func (r *reader) signature(m *macroStmt) {
+	r.set(r.parameters()...)
+	for r.expect("("); !r.sees(")"); {
+		if len(m.params) > 0 {
+			r.expect(",")
+		}
+		offset, p := r.token().offset, r.name()
+		if slices.Contains(m.params, p) {
+			r.fail(offset, "", "there are two parameters %s", p)
+		}
+		m.params = append(m.params, p)
+		if r.skip("=") {
+			m.defaults = append(m.defaults, r.expr())
+		} else if len(m.defaults) > 0 {
+			r.fail(offset, "", "the parameter %s needs a default, since one before it has one", p)
+		}
+	}
+	r.next()
+}
+
+// parameters returns the names of those that follow: a default may name one behind it.
+func (r *reader) parameters() (all []string) {
+	depth := 0
+	for i := r.i; i < len(r.tokens)-1 && r.tokens[i].kind != kindEnd; i++ {
+		t := r.tokens[i]
+		switch {
+		case t.kind == "(" || t.kind == "[" || t.kind == "{":
+			depth++
+		case t.kind == ")" || t.kind == "]" || t.kind == "}":
+			depth--
+		}
+		if depth == 1 && (t.kind == "(" || t.kind == ",") && r.tokens[i+1].kind == kindName {
+			all = append(all, r.tokens[i+1].text)
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return all
+}
+
+// reference reads the name of a template, and the words that follow it except those of an import.
+func (r *reader) reference(offset int, isInclude bool) reference {
+	ref := reference{at: r.at(offset), name: r.expr(), context: isInclude, choice: isInclude}
+	if c, ok := ref.name.(constant); ok {
+		if s, ok := c.v.(string); ok {
 			r.includes = append(r.includes, s)
 		}
 	}
-	ref := reference{at: r.at(n), name: r.expr(name), context: context, choice: n.kind() == "Include"}
-	tag := r.source[n.offset("StartOffset"):n.offset("EndOffset")]
-	if ref.optional = ref.choice && n.flag("IgnoreMissing"); ref.optional {
-		tag, _ = cutWord(tag, "missing")
-		tag, _ = cutWord(tag, "ignore")
-	}
-	if tag, marked := cutWord(tag, "context"); marked {
-		_, without := cutWord(tag, "without")
-		ref.context = !without
+	if isInclude {
+		if r.seesWord("ignore") && r.after().is(kindName, "missing") {
+			r.i += 2
+			ref.optional = true
+		}
+		r.withContext(&ref)
 	}
 	return ref
 }
 
-func cutWord(tag, word string) (string, bool) {
-	rest, ok := strings.CutSuffix(tag, word)
-	return strings.TrimRight(rest, " \t\r\n"), ok
+// withContext reads "with context" or "without context".
+func (r *reader) withContext(ref *reference) bool {
+	if !(r.seesWord("with") || r.seesWord("without")) || !r.after().is(kindName, "context") {
+		return false
+	}
+	ref.context = r.seesWord("with")
+	r.i += 2
+	return true
 }
 
-func (r *reader) fromImport(n node) stmt {
-	i := &importFrom{reference: r.reference(n, "Expr", false)}
-	for _, name := range n.each("Names") {
-		from := name.get("Name").text("ID")
-		if strings.HasPrefix(from, "_") {
-			r.fail(n, from+" cannot be imported: names that begin with an underscore are private", "")
-		}
-		as := from
-		if alias := name.get("Alias"); alias.IsValid() {
-			as = alias.text("ID")
-		}
-		i.names = append(i.names, imported{from, as})
-		r.set(as)
-	}
+func (r *reader) importAs(offset int) stmt {
+	i := &importAs{reference: r.reference(offset, false)}
+	r.expect("as")
+	name := r.storedName()
+	i.target = nameTarget(name)
+	r.withContext(&i.reference)
+	r.set(name)
 	return i
 }
 
-// piped reads the body of a {% filter %} or {% set %} block, and its filters.
-func (r *reader) piped(n node, own bool) expr {
-	var filters []node
-	for f := n.get("Filter"); f.IsValid(); f = f.get("Expr") {
-		filters = append(filters, f)
+// storedName reads a name that is set.
+func (r *reader) storedName() string {
+	offset, name := r.token().offset, r.name()
+	if _, literal := literals[name]; literal {
+		r.fail(offset, "", "%s cannot be assigned to", name)
 	}
-	var e expr = &captured{r.scope(n, "Body"), own}
-	for _, f := range slices.Backward(filters) {
-		e = r.applied(r.called(f, "filter", r.e.filters), e, f)
-	}
-	return e
+	return name
 }
 
-// applied makes an operation on of, with the arguments of n.
-func (r *reader) applied(o op, of expr, n node) expr {
-	return &operation{o, append([]argument{{value: of}}, r.arguments(n)...)}
-}
-
-func (r *reader) expr(n node) expr {
-	e, _ := r.place(n)
-	return e
-}
-
-// sub reads an expression that is a field of n, and may be absent.
-func (r *reader) sub(n node, field string) expr {
-	if n = n.get(field); n.IsValid() {
-		return r.expr(n)
-	}
-	return nil
-}
-
-// place reads an expression, and notes what it reads.
-func (r *reader) place(n node) (expr, place) {
-	defer r.deeper(n, maxDepth, "expression")()
-	if sign, ok := r.sign(n); ok && n.kind() != "UnaryOp" {
-		r.moved[sign.Addr().Pointer()] = true
-		return newOperation(r.at(sign), "-", negate, r.expr(n)), place{at: r.at(n)}
-	}
-	switch n.kind() {
-	case "Var":
-		return r.variable(n)
-	case "GetAttr":
-		return r.attribute(n)
-	case "GetItem":
-		return r.item(n)
-	}
-	read := r.expressions[n.kind()]
-	if read == nil {
-		r.fail(n, "there is no "+n.kind(), "")
-	}
-	return read(n), place{at: r.at(n)}
-}
-
-// expressionKinds returns how each of the library's expressions is read, but those that have a path.
-func (r *reader) expressionKinds() map[string]func(node) expr {
-	return map[string]func(node) expr{
-		"BinOp": func(n node) expr {
-			left, right, i := r.sub(n, "Left"), r.sub(n, "Right"), n.number("Op")
-			if i == scAnd || i == scOr {
-				return &junction{i == scAnd, left, right}
-			}
-			return newOperation(r.at(n), "operator", binaryOperators[i], left, right)
-		},
-		"Call": r.call,
-		"Compare": func(n node) expr {
-			c := &comparison{first: r.sub(n, "Expr")}
-			for _, l := range n.each("Ops") {
-				do := comparators[l.number("Op")]
-				c.links = append(c.links, link{op{at: r.at(n), name: "comparison", do: do}, r.sub(l, "Expr")})
-			}
-			return c
-		},
-		"Const":  func(n node) expr { return constant{r.constant(n)} },
-		"Filter": r.filter,
-		"IfExpr": func(n node) expr {
-			return &conditional{r.sub(n, "TestExpr"), r.sub(n, "TrueExpr"), r.sub(n, "FalseExpr")}
-		},
-		"List": func(n node) expr {
-			do := makeList
-			if !strings.HasPrefix(r.source[n.offset("StartOffset"):], "[") {
-				do = makeTuple
-			}
-			return r.literal(n, "list", do, n.each("Items"))
-		},
-		"Map": func(n node) expr {
-			var items []node
-			values := n.each("Values")
-			for i, k := range n.each("Keys") {
-				items = append(items, k, values[i])
-			}
-			return r.literal(n, "mapping", makeDict, items)
-		},
-		"Slice": func(n node) expr {
-			bounds := []expr{r.expr(r.operand(n)), r.sub(n, "Start"), r.sub(n, "Stop"), r.sub(n, "Step")}
-			for i, b := range bounds {
-				if b == nil {
-					bounds[i] = constant{none}
-				}
-			}
-			return newOperation(r.at(n), "slice", slice, bounds...)
-		},
-		"Test": r.test,
-		"UnaryOp": func(n node) expr {
-			of := r.sub(n, "Expr")
-			if n.number("Op") == unaryNot {
-				return negation{of}
-			}
-			return newOperation(r.at(n), "-", negate, of)
-		},
-	}
-}
-
-// literal reads a list or a mapping; items may be missing.
-func (r *reader) literal(n node, name string, do operator, items []node) expr {
-	o := newOperation(r.at(n), name, do)
-	for _, item := range items {
-		o.args = append(o.args, argument{value: r.expr(item)})
-	}
-	o.lax = true
-	return o
-}
-
-func (r *reader) constant(n node) any {
-	switch v := n.get("Value"); v.Kind() {
-	case reflect.String:
-		return v.String()
-	case reflect.Int64:
-		return v.Int()
-	case reflect.Float64:
-		return v.Float()
-	case reflect.Bool:
-		return v.Bool()
-	case reflect.Invalid:
-		return none
-	}
-	r.fail(n, errTooLarge.Error(), "") // a big.Int
-	return nil
-}
-
-func newOperation(at position, name string, do operator, args ...expr) *operation {
-	o := &operation{op: op{at: at, name: name, do: do}}
-	for _, a := range args {
-		o.args = append(o.args, argument{value: a})
-	}
-	return o
-}
-
-// sign returns the sign to move in front of the chain n: the library reads -a[0] as (-a)[0].
-func (r *reader) sign(n node) (sign node, ok bool) {
-	for range maxChain {
-		switch n.kind() {
-		case "GetAttr", "GetItem", "Slice", "Call":
-			n = r.operand(n)
-		case "UnaryOp":
-			return n, n.number("Op") != unaryNot
-		default:
-			return n, false
+func (r *reader) importFrom(offset int) stmt {
+	i := &importFrom{reference: r.reference(offset, false)}
+	r.expect("import")
+	for {
+		if len(i.names) > 0 {
+			r.expect(",")
+		}
+		if r.withContext(&i.reference) {
+			return i
+		}
+		offset, from := r.token().offset, r.storedName()
+		if strings.HasPrefix(from, "_") {
+			r.fail(offset, "", "%s cannot be imported: names that begin with an underscore are private", from)
+		}
+		as := from
+		if r.skip("as") {
+			as = r.storedName()
+		}
+		i.names = append(i.names, imported{from, as})
+		r.set(as)
+		if r.withContext(&i.reference) || !r.sees(",") {
+			return i
 		}
 	}
-	return n, false
-}
-
-// operand is what a chain like a.b[c] is about: a, without a sign that was moved.
-func (r *reader) operand(n node) node {
-	n = n.get("Expr")
-	for n.kind() == "UnaryOp" && r.moved[n.Addr().Pointer()] {
-		n = n.get("Expr")
-	}
-	return n
-}
-
-func (r *reader) variable(n node) (expr, place) {
-	id := n.text("ID")
-	for _, m := range r.macros {
-		m.uses[id] = m.uses[id] || id == "caller" || id == "kwargs" || id == "varargs"
-	}
-	v := &variable{at: r.at(n), id: id, local: r.locals[id] > 0, missed: id}
-	p := place{at: v.at, text: id}
-	if v.local {
-		return v, p
-	}
-	v.missed = inputName(id)
-	if f, ok := r.e.functions[id]; ok {
-		v.fn = &op{at: v.at, name: id, do: f.function, lax: f.lax}
-		if r.e.data.Values[id] == nil { // to be passed on
-			return v, p
-		}
-	}
-	r.inputs = append(r.inputs, engine.Input{Position: v.at, Name: v.missed})
-	p.path = id
-	return v, p
-}
-
-// inputName is the name of an input as other engines write it: top-level names are those of .Values.
-func inputName(path string) string {
-	switch first, _, _ := strings.Cut(path, "."); first {
-	case "Values", "Env", "Pod":
-		return "." + path
-	}
-	return ".Values." + path
-}
-
-// place is what an expression like a.b["c"] reads.
-type place struct {
-	at   position // where the expression begins
-	path string   // such as a.b.c, if it reads just that of the data
-	text string   // such as a.b[…], as far as that is plain
-}
-
-// missed returns how errors call the part of p with that name, or kind if nothing is known of p.
-func (p place) missed(name, kind string) string {
-	switch {
-	case p.path != "":
-		return inputName(p.path + "." + name)
-	case p.text == "":
-		return kind + name
-	}
-	return p.text + "." + name
-}
-
-// extend returns the place of a part of p. What is read is a.b, not a: the input that was noted last is renamed.
-func (r *reader) extend(p place, name, text string) place {
-	if p.text += text; p.path != "" {
-		p.path += "." + name
-		r.inputs[len(r.inputs)-1].Name = inputName(p.path)
-	}
-	return p
-}
-
-func (r *reader) attribute(n node) (expr, place) {
-	name := n.text("Name")
-	of, p := r.place(r.operand(n))
-	o := newOperation(p.at, name, getAttr(name, p.missed(name, "the attribute ")), of)
-	return o, r.extend(p, name, "."+name)
-}
-
-func (r *reader) item(n node) (expr, place) {
-	of, p := r.place(r.operand(n))
-	subscript, key := n.get("SubscriptExpr"), "[…]"
-	constant := subscript.kind() == "Const"
-	if constant {
-		key = str(r.constant(subscript))
-	}
-	o := newOperation(p.at, key, getItem(p.missed(key, "item ")), of, r.expr(subscript))
-	if !constant {
-		p.path = ""
-	}
-	return o, r.extend(p, key, "[…]")
-}
-
-func (r *reader) arguments(n node) (args []argument) {
-	for _, a := range n.each("Args") {
-		args = append(args, argument{a.number("Kind"), a.text("Name"), r.expr(a.get("Value"))})
-	}
-	return args
-}
-
-// called makes the operation of a filter or a test, which has to exist.
-func (r *reader) called(n node, what string, table map[string]fn) op {
-	name := n.text("Name")
-	f, ok := table[name]
-	if !ok {
-		r.fail(n, "there is no "+what+" "+name, similarTo(name, table))
-	}
-	if f.unsteady {
-		r.unsteady[name] = true
-	}
-	return op{r.at(n), what + " " + name, f.call, f.lax}
-}
-
-// subject reads what a filter or a test is applied to, and returns also the input that this is, if it is just that.
-func (r *reader) subject(n node) (expr, *engine.Input) {
-	before := len(r.inputs)
-	of, p := r.place(n.get("Expr"))
-	if p.path == "" || len(r.inputs) != before+1 {
-		return of, nil
-	}
-	return of, &r.inputs[before]
-}
-
-func (r *reader) filter(n node) expr {
-	of, input := r.subject(n)
-	o := r.called(n, "filter", r.e.filters)
-	if o.lax && input != nil {
-		input.Optional = o.name != "filter mandatory"
-	}
-	return r.applied(o, of, n)
-}
-
-func (r *reader) test(n node) expr {
-	o := r.called(n, "test", r.e.tests)
-	of, input := r.subject(n)
-	if o.lax && input != nil { // defined or undefined
-		input.Optional = true
-		r.tested[input.Name] = true
-	}
-	return r.applied(o, of, n)
-}
-
-func (r *reader) call(n node) expr {
-	callee := r.operand(n)
-	switch callee.kind() {
-	case "GetAttr":
-		name := callee.text("Name")
-		of, p := r.place(r.operand(callee))
-		return &invocation{p.at, of, name, p.missed(name, "the attribute "), r.arguments(n)}
-	case "Var":
-		return r.functionCall(n, callee)
-	}
-	return &invocation{at: r.at(n), callee: r.expr(callee), args: r.arguments(n)}
-}
-
-func (r *reader) functionCall(n, callee node) expr {
-	name := callee.text("ID")
-	f, ok := r.e.functions[name]
-	switch {
-	case r.locals[name] > 0:
-	case !ok && r.strict:
-		panic(r.e.noFunction(r.at(callee), name))
-	case f.unsteady:
-		r.unsteady[name] = true
-	}
-	before := len(r.inputs)
-	v, _ := r.variable(callee)
-	r.inputs = r.inputs[:before] // a function is no input
-	v.(*variable).called = true
-	return &invocation{at: r.at(callee), callee: v, args: r.arguments(n)}
 }

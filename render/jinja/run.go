@@ -27,11 +27,8 @@ type run struct {
 
 // The bounds on templates. Those on an execution as a whole are engine.Limits.
 const (
-	maxLooks    = 2_000_000_000 // bytes that the parser looks at: about a second. A template of 1 MB may have 2 000 tags
-	maxPrefixes = 50_000        // signs in a row: leaves room for rulers in comments, ----
-	maxDepth    = 1_000         // nested expressions, and with them the stack: the parser does not bound a + b + c + …
-	maxTree     = 100_000       // levels of the tree as a whole, of which each elif is one
-	maxChain    = 100           // parts of an expression like a.b[c].d, between which its sign is looked for
+	maxDepth  = 1_000 // nested expressions and tags, and with them the stack
+	maxDigits = 4300  // of whole numbers, as in Python, which bounds only their text
 
 	room          = 16      // Limits.Bytes for all strings that are built: text may be built piece by piece
 	itemSize      = 16      // about the bytes that an item of a list takes
@@ -47,7 +44,7 @@ var (
 	errSize     = errors.New("the value is too large to print or compare") // it would take too long
 	errNesting  = errors.New("the value contains itself, or is nested too deeply")
 	errMatches  = fmt.Errorf("the regular expression matches more than %d times", maxMatches)
-	errTooLarge = errors.New("the number is too large: whole numbers end at ±9223372036854775807")
+	errTooLarge = fmt.Errorf("the number is too large: it would have more than %d digits", maxDigits)
 )
 
 // step counts n operations, and ends the execution with its context.

@@ -9,14 +9,17 @@ import (
 	"iter"
 	"maps"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"initbox/render/engine"
 )
 
-// Values are Go's own: int64, float64, bool, string, and the types below. nil is the value that is not there: an
-// argument that is not given, or what an {{ x if y }} without an else is.
+// Values are Go's own: int64, *big.Int for whole numbers beyond it, float64, bool, string, and the types below. nil is
+// the value that is not there: an argument that is not given, or what an {{ x if y }} without an else is.
 
 // null is the type of Python's None.
 type null struct{}
@@ -29,9 +32,10 @@ type safe string
 // dict is Python's: it keeps the order of its keys, which need not be strings. Data becomes one when it is first read,
 // so that a run costs what it reads. It is copied by that: templates change their own copy.
 type dict struct {
-	src  map[string]any // data not yet read
-	keys []any
-	m    map[any]any // by key
+	src   map[string]any // data not yet read
+	order []string       // of its keys; nil means sorted
+	keys  []any
+	m     map[any]any // by key
 }
 
 func newDict() *dict { return &dict{m: map[any]any{}} }
@@ -41,7 +45,10 @@ func (d *dict) load() {
 		return
 	}
 	d.m = make(map[any]any, len(d.src))
-	for _, k := range sortedKeys(d.src) {
+	if d.order == nil {
+		d.order = sortedKeys(d.src)
+	}
+	for _, k := range d.order {
 		d.keys = append(d.keys, k)
 		d.m[k] = toValue(d.src[k])
 	}
@@ -134,18 +141,32 @@ func (l *list) all() []any {
 	return l.v
 }
 
+// hashed is what stands for a key that Go does not compare as Python does.
+type hashed string
+
 // hash returns what two equal keys have in common: in Python 1, 1.0 and True are the same key.
 func hash(v any) (any, error) {
-	if n, ok := number(v); ok && n.real {
-		return toValue(n.f), nil
-	} else if ok {
-		return n.i, nil
+	if n, ok := number(v); ok {
+		switch n := n.exact().(type) {
+		case *big.Int:
+			return hashed(n.String()), nil
+		default:
+			return n, nil
+		}
 	}
 	if s, ok := asString(v); ok {
 		return s, nil
 	}
 	if l, ok := v.(*list); ok && l.tuple {
-		return [1]string{repr(v)}, nil
+		var b strings.Builder
+		for _, item := range l.all() {
+			h, err := hash(item)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprintf(&b, "%T %q,", h, fmt.Sprint(h))
+		}
+		return hashed(b.String()), nil
 	}
 	if v == none {
 		return none, nil
@@ -153,27 +174,28 @@ func hash(v any) (any, error) {
 	return nil, fmt.Errorf("a %s cannot be a key", typeName(v))
 }
 
-// toValue converts data. A float that is a whole number becomes an integer.
+// toValue converts data.
 func toValue(x any) any {
 	switch x := x.(type) {
 	case nil:
 		return none
-	case null, safe, *dict, *list, string, bool, int64:
+	case null, safe, *dict, *list, string, bool, int64, float64:
 		return x
 	case map[string]any:
 		return &dict{src: x}
+	case *engine.Map:
+		return &dict{src: x.Values, order: x.Keys}
 	case []any:
 		return &list{src: x}
 	case int:
 		return int64(x)
-	case float64:
-		if isWhole(x) {
-			return int64(x)
-		}
-		return x
+	case uint64:
+		return fromBig(new(big.Int).SetUint64(x))
+	case *big.Int:
+		return fromBig(x)
 	case json.Number:
-		if i, err := x.Int64(); err == nil {
-			return i
+		if i, ok := new(big.Int).SetString(string(x), 10); ok {
+			return fromBig(i)
 		}
 		f, _ := x.Float64()
 		return f
@@ -182,9 +204,6 @@ func toValue(x any) any {
 	}
 	return otherValue(x)
 }
-
-// isWhole is true of integers that a float64 has exactly.
-func isWhole(f float64) bool { return f == math.Trunc(f) && math.Abs(f) < 1<<53 }
 
 // otherValue makes a value of types that data rarely has, such as []string, by way of JSON.
 func otherValue(x any) any {
@@ -221,7 +240,7 @@ func toGoAt(v any, depth int, left *int) any {
 			l[i] = toGoAt(v, depth+1, left)
 		}
 		return l
-	case bool, int64, float64:
+	case bool, int64, float64, *big.Int:
 		return d
 	case null:
 		return nil
@@ -300,6 +319,10 @@ func (w *writer) repr(v any, depth int) {
 		w.WriteString(map[bool]string{true: "True", false: "False"}[d])
 	case int64:
 		w.WriteString(strconv.FormatInt(d, 10))
+	case *big.Int:
+		text := d.String()
+		require(len(text) <= maxDigits, errTooLarge)
+		w.WriteString(text)
 	case float64:
 		w.WriteString(formatFloat(d))
 	case string, safe:
@@ -349,12 +372,8 @@ func quote(s string) string {
 			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		case strconv.IsPrint(r):
 			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
+			b.WriteString(escapedRune(r))
 		}
 	}
 	b.WriteRune(q)
@@ -363,7 +382,7 @@ func quote(s string) string {
 
 var typeNames = map[reflect.Type]string{
 	nil: "undefined", reflect.TypeFor[*missing](): "missing value", reflect.TypeFor[null](): "none",
-	reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int64](): "whole number", reflect.TypeFor[float64](): "number",
+	reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int64](): "whole number", reflect.TypeFor[*big.Int](): "whole number", reflect.TypeFor[float64](): "number",
 	reflect.TypeFor[string](): "string", reflect.TypeFor[safe](): "string",
 	reflect.TypeFor[*dict](): "mapping", reflect.TypeFor[*list](): "list",
 	reflect.TypeFor[*op](): "function", reflect.TypeFor[*macro](): "macro",
@@ -410,7 +429,7 @@ func isTrue(v any) bool {
 		return false
 	}
 	if n, ok := number(v); ok {
-		return n.f != 0
+		return n.f != 0 // NaN is true
 	}
 	return length(v) != 0
 }
