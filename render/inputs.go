@@ -126,7 +126,7 @@ func (in *inputs) secret() bool {
 
 // data returns the data that templates see.
 func (in *inputs) data(o Options) *engine.Data {
-	data := &engine.Data{Values: in.values.Map(), Env: in.env, Pod: in.pod, Resolve: o.Resolve}
+	data := &engine.Data{Values: in.values.Map(), Tree: in.values.Tree(false), Env: in.env, Pod: in.pod, Resolve: o.Resolve}
 	if in.files != nil {
 		data.Files = view{files: in.files}
 	}
@@ -136,7 +136,7 @@ func (in *inputs) data(o Options) *engine.Data {
 // shadow returns the data that templates see, with other secrets.
 func (in *inputs) shadow(o Options) *engine.Data {
 	data := in.data(o)
-	data.Values = in.values.Shadow()
+	data.Values, data.Tree = in.values.Shadow(), in.values.Tree(true)
 	if in.files != nil {
 		data.Files = view{files: in.files, shaded: true}
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+
+	"initbox/render/format"
 )
 
 // Engine parses templates that see the same data. Several goroutines may call its methods,
@@ -40,20 +42,13 @@ type Template interface {
 // Data is what templates see. Nothing in it is changed by a template.
 type Data struct {
 	Values map[string]any // .Values; in Jinja its keys are top-level names, too
-	Tree   *Map           // Values as Jinja sees them; nil means Values
+	Tree   *format.Map    // Values with their keys in order and their numbers exact, for Jinja; nil means Values
 	Env    map[string]any // .Env: environment variables, all strings
 	Pod    map[string]any // .Pod: see podinfo
 	Files  fs.FS          // .Files: may be nil
 
 	// Resolve looks up the addresses of a host name, for the function resolve; nil means that templates may not.
 	Resolve func(ctx context.Context, host string) ([]string, error)
-}
-
-// Map is a map of the values whose keys are in the order of the files that it is from. Maps in it are *Map, too. Its
-// numbers are exact: 1.0 is a float64, and a whole number beyond int64 is a *big.Int.
-type Map struct {
-	Keys   []string
-	Values map[string]any
 }
 
 // Options says how templates are read, and which limits they have.

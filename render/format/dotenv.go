@@ -19,7 +19,7 @@ func parseEnv(data []byte) (any, error) {
 	}
 	s := strings.TrimPrefix(string(data), "\ufeff")
 	data = []byte(s)
-	values := map[string]any{}
+	values := &Map{Values: map[string]any{}}
 	for i := 0; i < len(s); {
 		i += len(s[i:]) - len(strings.TrimLeft(s[i:], " \t\r\n"))
 		line, _, _ := strings.Cut(s[i:], "\n")
@@ -35,7 +35,7 @@ func parseEnv(data []byte) (any, error) {
 		rest := line[len(m[0]):]
 		if rest == "" || rest[0] != '\'' && rest[0] != '"' {
 			i += len(rest)
-			values[m[1]] = envUnquoted(rest, m[0])
+			values.Set(m[1], envUnquoted(rest, m[0]))
 			continue
 		}
 		value, n := envQuoted(s[i:])
@@ -48,7 +48,7 @@ func parseEnv(data []byte) (any, error) {
 			return nil, at(data, i, "something follows the closing quote of KEY").about(m[1])
 		}
 		i += len(rest)
-		values[m[1]] = value
+		values.Set(m[1], value)
 	}
 	return values, nil
 }

@@ -112,8 +112,9 @@ func (f *Format) Validate(data []byte) error {
 	})
 }
 
-// Parse returns the values in data: maps (map[string]any), lists ([]any), strings, booleans, numbers (int64, or float64
-// if it is not an integer or does not fit) and nil. The whole file may be any of these. It fails with an [*Error].
+// Parse returns the values in data: maps (map[string]any), lists ([]any), strings, booleans, numbers and nil. A number is
+// an int64; a float64 if it is not an integer; or a *big.Int if it does not fit. The whole file may be any of these. It
+// fails with an [*Error].
 //
 // Integers are int64, as after Helm's --set, and so 1000000 is printed as
 // 1000000. In Helm's values files all numbers are float64, and {{ .Values.x }}
@@ -121,7 +122,14 @@ func (f *Format) Validate(data []byte) error {
 //
 // It takes up to 4 MiB. A .env or .properties file is one map of strings, whose keys are literal: a dot does not nest.
 // YAML is read as sigs.k8s.io/yaml does, and so as version 1.1: y, no and on without quotes are booleans, also as keys.
-func (f *Format) Parse(data []byte) (v any, err error) {
+func (f *Format) Parse(data []byte) (any, error) {
+	v, err := f.ParseExact(data)
+	return plain(v), err
+}
+
+// ParseExact is like [Format.Parse], but keeps more of the file: maps are *[Map], in the order of the file; 1.0 is a
+// float64.
+func (f *Format) ParseExact(data []byte) (v any, err error) {
 	switch {
 	case f.parse == nil:
 		return nil, &Error{Text: "values cannot be written as " + f.Name}

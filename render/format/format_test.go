@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -200,7 +201,7 @@ func TestParse(t *testing.T) {
 		want         any
 	}{
 		{"yaml", "port: 1000000\nratio: 0.5\none: 1.0\nbig: 12345678901234567890\nexp: 1e3\nhex: 0x1f\noct: 0755\nyes: on\ntext: \"1\"\nnone: ~\ndate: 2001-01-01\n1: a\n1.5: b\n",
-			map[string]any{"port": int64(1000000), "ratio": 0.5, "one": int64(1), "big": 12345678901234567890.0, "exp": int64(1000), "hex": int64(31), "oct": int64(493),
+			map[string]any{"port": int64(1000000), "ratio": 0.5, "one": int64(1), "big": new(big.Int).SetUint64(12345678901234567890), "exp": int64(1000), "hex": int64(31), "oct": int64(493),
 				"true": true, "text": "1", "none": nil, "date": "2001-01-01", "1": "a", "1.5": "b"}},
 		{"yaml", "", nil},
 		{"yaml", "# c\n", nil},
@@ -325,4 +326,65 @@ func TestLimits(t *testing.T) {
 	if _, err := named(t, "json").Parse([]byte(`["` + strings.Repeat(line, 5) + `"]`)); err == nil {
 		t.Error("5 MiB of JSON are parsed")
 	}
+}
+
+// TestParseExact pins what Parse loses: the order of keys, and numbers as they are written.
+func TestParseExact(t *testing.T) {
+	const text = "[z 1.0; a 18446744073709551616; m [c 2; b [1e+06]]]"
+	for name, data := range map[string]string{
+		"json": `{"z": 1.0, "a": 18446744073709551616, "m": {"c": 2, "b": [1e6]}}`,
+		"yaml": "z: 1.0\na: 18446744073709551616\nm:\n  c: 2\n  b: [1.0e6]\n",
+	} {
+		got := exactly(t, name, data)
+		if got != text {
+			t.Errorf("%s is %s, want %s", name, got, text)
+		}
+	}
+	for _, c := range []struct{ name, data, want string }{
+		{"toml", "z = 1.0\nb.y = 1\nb.x = 2\n[t]\nk = 1\na = 2\n[[l]]\nd = 1\nc = 2\n", "[z 1.0; b [y 1; x 2]; t [k 1; a 2]; l [[d 1; c 2]]]"},
+		{"env", "Z=1\nA=2\nZ=3\n", "[Z 3; A 2]"},
+		{"properties", "z=1\na=2\n", "[z 1; a 2]"},
+		{"yaml", "base: &b {z: 1, w: 2}\nm: {<<: *b, x: 3, z: 4}\nyes: 1\n1: 2\n'no': 3\n", "[base [z 1; w 2]; m [z 4; w 2; x 3]; true 1; 1 2; no 3]"},
+		{"yaml", "---\n---\nb: -9223372036854775809\na: 1_000\n", "[b -9223372036854775809; a 1000]"},
+	} {
+		if got := exactly(t, c.name, c.data); got != c.want {
+			t.Errorf("%s %q is %s, want %s", c.name, c.data, got, c.want)
+		}
+	}
+}
+
+func exactly(t *testing.T, name, data string) string {
+	t.Helper()
+	f, err := Named(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := f.ParseExact([]byte(data))
+	if err != nil {
+		t.Fatalf("%s %q: %v", name, data, err)
+	}
+	return inOrder(v)
+}
+
+// inOrder shows maps in their order, and floats with a fraction.
+func inOrder(v any) string {
+	var parts []string
+	switch v := v.(type) {
+	case *Map:
+		for _, k := range v.Keys {
+			parts = append(parts, k+" "+inOrder(v.Values[k]))
+		}
+	case []any:
+		for _, e := range v {
+			parts = append(parts, inOrder(e))
+		}
+	case float64:
+		if s := fmt.Sprint(v); strings.ContainsAny(s, ".e") {
+			return s
+		}
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprint(v)
+	}
+	return "[" + strings.Join(parts, "; ") + "]"
 }

@@ -3,6 +3,7 @@ package format
 import (
 	"encoding/json"
 	"errors"
+	"math/big"
 	"strings"
 	"testing"
 )
@@ -50,7 +51,7 @@ func checkPlain(t *testing.T, v any) int {
 		for _, e := range v {
 			depth = max(depth, checkPlain(t, e))
 		}
-	case nil, string, bool, int64, float64:
+	case nil, string, bool, int64, float64, *big.Int:
 	default:
 		t.Errorf("a %T", v)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 )
@@ -15,11 +14,7 @@ func parseJSON(data []byte) (any, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, jsonError(data, err)
-	}
-	return jsonNumbers(v)
+	return nextJSON(dec)
 }
 
 // checkJSON requires one value, without duplicate keys: which of them counts depends on the
@@ -115,40 +110,60 @@ func jsonError(data []byte, err error) error {
 	return &Error{Text: text}
 }
 
-// jsonNumbers replaces the numbers in what was decoded with UseNumber.
-func jsonNumbers(v any) (any, error) {
-	var err error
-	switch v := v.(type) {
-	case map[string]any:
-		for k, e := range v {
-			if v[k], err = jsonNumbers(e); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, e := range v {
-			if v[i], err = jsonNumbers(e); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		if i, err := strconv.ParseInt(string(v), 10, 64); err == nil {
-			return i, nil
-		}
-		f, err := strconv.ParseFloat(string(v), 64)
-		if err != nil {
-			return nil, &Error{Text: "a number is too large"}
-		}
-		return number(f), nil
+// nextJSON reads a value, which is known to be well-formed.
+func nextJSON(dec *json.Decoder) (any, error) {
+	token, err := dec.Token()
+	if err != nil {
+		return nil, err
 	}
-	return v, nil
+	switch token := token.(type) {
+	case json.Number:
+		return jsonNumber(string(token))
+	case json.Delim:
+		if token == '{' {
+			return jsonObject(dec)
+		}
+		list := []any{}
+		for dec.More() {
+			v, err := nextJSON(dec)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, v)
+		}
+		_, err := dec.Token()
+		return list, err
+	}
+	return token, nil
 }
 
-// number returns f, as an integer if a float64 represents it exactly.
-func number(f float64) any {
-	const exact = 1 << 53
-	if f == math.Trunc(f) && math.Abs(f) <= exact {
-		return int64(f)
+func jsonObject(dec *json.Decoder) (any, error) {
+	m := &Map{Values: map[string]any{}}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		v, err := nextJSON(dec)
+		if err != nil {
+			return nil, err
+		}
+		m.Set(key.(string), v)
 	}
-	return f
+	_, err := dec.Token()
+	return m, err
+}
+
+func jsonNumber(text string) (any, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		if i := Whole(text); i != nil {
+			return i, nil
+		}
+		return nil, &Error{Text: "a number is too large"}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, &Error{Text: "a number is too large"}
+	}
+	return f, nil
 }

@@ -14,7 +14,7 @@ func parseProperties(data []byte) (any, error) {
 	if !utf8.ValidString(s) {
 		s = latin1(data)
 	}
-	values := map[string]any{}
+	values := &Map{Values: map[string]any{}}
 	line := 0
 	lines := strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s), "\n")
 	for line < len(lines) {
@@ -40,7 +40,7 @@ func parseProperties(data []byte) (any, error) {
 		if !kok || !vok {
 			return nil, &Error{Line: start, Text: "four hexadecimal digits are expected after \\u"}
 		}
-		values[k] = v
+		values.Set(k, v)
 	}
 	return values, nil
 }

@@ -39,6 +39,7 @@ func ReadSchema(data []byte) (s *Schema, err error) {
 	if err != nil {
 		return nil, err
 	}
+	raw = rounded(plain(raw))
 	if _, ok := raw.(map[string]any); !ok {
 		return nil, &Error{Text: "not a JSON Schema: it is of type " + typeOf(raw) + ", not object"}
 	}
@@ -102,6 +103,7 @@ func (s *Schema) Validate(doc any) (err error) {
 			err = &SchemaError{[]Violation{{"", "it cannot be checked against the schema"}}}
 		}
 	}()
+	doc = rounded(doc)
 	verdict := s.resolved.Validate(doc)
 	if verdict == nil {
 		return nil
@@ -198,7 +200,7 @@ func (w *schemaWalk) checkType(s map[string]any, doc any, pointer string) bool {
 	if want == nil || slices.Contains(want, got) || got == "integer" && slices.Contains(want, "number") {
 		return true
 	}
-	if f, ok := doc.(float64); ok && number(f) != any(f) && slices.Contains(want, "integer") {
+	if f, ok := doc.(float64); ok && Number(f) != any(f) && slices.Contains(want, "integer") {
 		return true
 	}
 	w.add(pointer, "is of type %s, not %s", got, strings.Join(want, " or "))

@@ -13,28 +13,40 @@ import (
 const maxKeyParts = 100
 
 // checkTOML finds what parseTOML does, and makes no values.
-func checkTOML(data []byte) error { return decodeTOML(data, &struct{}{}) }
+func checkTOML(data []byte) error {
+	_, err := decodeTOML(data, &struct{}{})
+	return err
+}
 
 // parseTOML returns dates and times as their text in TOML.
 func parseTOML(data []byte) (any, error) {
 	var m map[string]any
-	if err := decodeTOML(data, &m); err != nil {
+	meta, err := decodeTOML(data, &m)
+	if err != nil {
 		return nil, err
 	}
-	return tomlPlain(m), nil
+	order := map[string][]string{}
+	for _, k := range meta.Keys() {
+		for i := range k { // of a.b.c, the library lists neither a nor a.b
+			in := strings.Join(k[:i], "\x00")
+			order[in] = append(order[in], k[i])
+		}
+	}
+	return tomlPlain(m, "", order), nil
 }
 
-func decodeTOML(data []byte, to any) error {
+func decodeTOML(data []byte, to any) (toml.MetaData, error) {
 	if err := checkText(data); err != nil {
-		return err
+		return toml.MetaData{}, err
 	}
 	if err := checkTOMLDepth(data); err != nil {
-		return err
+		return toml.MetaData{}, err
 	}
-	if _, err := toml.Decode(string(data), to); err != nil {
-		return tomlError(err)
+	meta, err := toml.Decode(string(data), to)
+	if err != nil {
+		return meta, tomlError(err)
 	}
-	return nil
+	return meta, nil
 }
 
 // checkTOMLDepth bounds the library's recursion. It skips strings and comments, and leaves
@@ -90,20 +102,26 @@ func tomlString(s string) int {
 	return len(s)
 }
 
-func tomlPlain(v any) any {
+// tomlPlain returns v with plain types. Order has the keys in the order of the file, by the path of the table.
+func tomlPlain(v any, path string, order map[string][]string) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for k, e := range v {
-			v[k] = tomlPlain(e)
+			inside := k
+			if path != "" {
+				inside = path + "\x00" + k
+			}
+			v[k] = tomlPlain(e, inside, order)
 		}
+		return newMap(v, order[path])
 	case []any:
 		for i, e := range v {
-			v[i] = tomlPlain(e)
+			v[i] = tomlPlain(e, path, order)
 		}
 	case []map[string]any:
 		list := make([]any, len(v))
 		for i, e := range v {
-			list[i] = tomlPlain(e)
+			list[i] = tomlPlain(e, path, order)
 		}
 		return list
 	case time.Time:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,16 +85,20 @@ func parseYAML(data []byte) (any, error) {
 		return nil, err
 	}
 	var doc any
-	n := 0
-	for _, d := range docs {
+	n, at := 0, 0
+	for i, d := range docs {
 		if d != nil { // such as after a --- at the end
-			doc, n = d, n+1
+			doc, n, at = d, n+1, i
 		}
 	}
 	if n > 1 {
 		return nil, &Error{Text: fmt.Sprintf("%d documents: one was expected, without --- in it", n)}
 	}
-	return (&yamlTree{left: maxExpanded}).plain(doc, 0)
+	v, err := (&yamlTree{left: maxExpanded}).plain(doc, 0)
+	if err != nil {
+		return nil, err
+	}
+	return orderYAML(v, data, at), nil
 }
 
 // yamlDocuments reads all documents of data, without duplicate keys.
@@ -192,12 +197,11 @@ func (t *yamlTree) plain(v any, depth int) (any, error) {
 	case int:
 		return int64(v), nil
 	case uint64:
-		return float64(v), nil
+		return new(big.Int).SetUint64(v), nil
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, &Error{Text: "a number is infinite or NaN; put it in quotes if it is text"}
 		}
-		return number(v), nil
 	}
 	return v, nil
 }

@@ -12,7 +12,9 @@ import (
 	"fmt"
 	stdhash "hash"
 	"io"
+	"maps"
 	"math"
+	"math/big"
 	"path"
 	"regexp"
 	"slices"
@@ -344,7 +346,22 @@ func exact(v any) any {
 func toYAML(c *call) any {
 	// What is too large, or contains itself, is refused here.
 	toJSON(0, false)(&call{run: c.run, op: c.op, arguments: arguments{args: []any{c.args[0], nil, nil}}})
-	return c.sized(string(must(yaml.Marshal(toGo(c.args[0])))))
+	v := toGo(c.args[0])
+	failIf(hasBig(v), "to_yaml would round whole numbers of more than 64 bits: use to_json, which YAML includes")
+	return c.sized(string(must(yaml.Marshal(v))))
+}
+
+// hasBig returns whether v, of toGo, has whole numbers that the YAML library rounds.
+func hasBig(v any) bool {
+	switch v := v.(type) {
+	case *big.Int:
+		return !v.IsUint64()
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(v)), hasBig)
+	case []any:
+		return slices.ContainsFunc(v, hasBig)
+	}
+	return false
 }
 
 // toJSONFilter is Jinja's tojson, whose text is safe in HTML, too.
@@ -390,7 +407,7 @@ func (j *jsonWriter) write(v any, depth int) {
 			j.WriteString(": ")
 			j.write(v, depth+1)
 		})
-	case bool, int64, float64:
+	case bool, int64, *big.Int, float64:
 		j.WriteString(strings.NewReplacer("True", "true", "False", "false", "inf", "Infinity", "nan", "NaN").Replace(str(v)))
 	case null:
 		j.WriteString("null")

@@ -1,10 +1,11 @@
 package jinja
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"html"
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"net/url"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"initbox/internal/lazy"
 )
 
 // jinjaFilters returns the built-in filters that Jinja's documentation for template authors lists.
@@ -80,10 +83,11 @@ func onText(f func(string) string) operator {
 
 func absolute(c *call) any {
 	n, ok := number(c.args[0])
-	if ok && !n.real && n.i >= 0 || n.real && n.f >= 0 {
-		return c.args[0]
+	failIf(!ok, "a %s has no absolute value", typeName(c.args[0]))
+	if n.real {
+		return math.Abs(n.f)
 	}
-	return negate(c)
+	return fromBig(new(big.Int).Abs(n.int()))
 }
 
 // attribute finds a path like a.b.0 in v, as the attribute arguments of filters do.
@@ -286,7 +290,7 @@ func (c *call) oneOf(which string, choose func(n int) int) any {
 
 func toFloat(c *call) any {
 	if n, ok := number(c.args[0]); ok {
-		return n.f
+		return n.float()
 	}
 	s, ok := asString(c.args[0])
 	if f, isNumber := parseFloat(s); ok && isNumber {
@@ -295,32 +299,57 @@ func toFloat(c *call) any {
 	return c.or(1, float64(0))
 }
 
+var floatText = lazy.Regexp(`^(?i)[-+]?(?:(?:\d(?:_?\d)*\.?(?:\d(?:_?\d)*)?|\.\d(?:_?\d)*)(?:e[-+]?\d(?:_?\d)*)?|inf(?:inity)?|nan)$`)
+
+// parseFloat is Python's float() of a text.
 func parseFloat(s string) (float64, bool) {
-	s = strings.TrimSpace(s)
-	f, err := strconv.ParseFloat(s, 64)
-	return f, (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(s, "xXpP")
+	s = strings.TrimFunc(s, isSpace)
+	if !floatText().MatchString(s) {
+		return 0, false
+	}
+	f, _ := strconv.ParseFloat(strings.ReplaceAll(s, "_", ""), 64) // infinite if it is too large
+	return f, true
+}
+
+var intText = lazy.Regexp(`^(?i)[-+]?(?:0[xob]_?)?[\da-z](?:_?[\da-z])*$`)
+
+// parseInt is Python's int() of a text.
+func parseInt(s string, base int) (*big.Int, bool) {
+	s = strings.TrimFunc(s, isSpace)
+	prefixes := map[int]string{2: "0b", 8: "0o", 16: "0x"}
+	if base < 0 || base == 1 || base > 36 || !intText().MatchString(s) || len(s) > maxDigits {
+		return nil, false
+	}
+	s = strings.ToLower(strings.ReplaceAll(s, "_", ""))
+	digits := strings.TrimLeft(s, "-+")
+	if base != 0 {
+		digits = strings.TrimPrefix(digits, cmp.Or(prefixes[base], " "))
+	} else if strings.HasPrefix(digits, "0") && strings.Trim(digits, "0") != "" && digits[1] >= '0' && digits[1] <= '9' {
+		return nil, false // 010 is octal in Go only
+	}
+	i, ok := new(big.Int).SetString(digits, base)
+	if ok && strings.HasPrefix(s, "-") {
+		i.Neg(i)
+	}
+	return i, ok
 }
 
 func toInt(c *call) any {
-	if n, ok := number(c.args[0]); ok {
-		require(!n.real || math.Abs(n.f) < 1<<63, errTooLarge)
-		if n.real {
-			return int64(n.f)
-		}
-		return n.i
+	n, ok := number(c.args[0])
+	if ok && !n.real {
+		return n.exact()
 	}
-	if s, ok := asString(c.args[0]); ok {
-		base := int(c.int(2, 10))
-		text := strings.ToLower(strings.TrimSpace(s))
-		text = strings.TrimPrefix(text, map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
-		if i, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), base, 64); err == nil {
-			return i
+	if s, isText := asString(c.args[0]); isText {
+		if i, ok := parseInt(s, int(c.int(2, 10))); ok {
+			return fromBig(i)
 		}
-		if f, ok := parseFloat(s); ok && math.Abs(f) < 1<<63 {
-			return int64(f)
-		}
+		n.f, ok = parseFloat(s)
+		ok = ok && !math.IsInf(n.f, 0)
 	}
-	return c.or(1, int64(0))
+	if !ok || math.IsNaN(n.f) {
+		return c.or(1, int64(0))
+	}
+	return truncated(n.f)
 }
 
 func formatFilter(c *call) any {
@@ -478,27 +507,49 @@ func reverse(c *call) any {
 	return newList(items)
 }
 
-var roundings = map[string]func(float64) float64{"ceil": math.Ceil, "floor": math.Floor, "common": math.RoundToEven}
-
 func round(c *call) any {
 	n, ok := number(c.args[0])
 	failIf(!ok, "a %s cannot be rounded", typeName(c.args[0]))
 	digits, method := c.int(1, 0), c.text(2, "common")
 	require(digits <= 300 && digits >= -300, errTooLarge)
-	rounded, ok := roundings[method]
-	failIf(!ok, "unknown rounding method: use common, ceil or floor")
-	scale := math.Pow(10, float64(digits))
-	f := rounded(n.f*scale) / scale
-	switch {
-	case method != "common" || digits < 0 && n.real:
-		return f
-	case digits < 0:
-		return int64(f)
-	case !n.real:
-		return n.i
+	scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(max(digits, -digits)), nil))
+	if digits < 0 {
+		scale.Inv(scale)
 	}
-	f, _ = strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', int(digits), 64), 64) // exact, ties to even
-	return f
+	switch method {
+	case "ceil", "floor":
+		to := map[string]func(float64) float64{"ceil": math.Ceil, "floor": math.Floor}[method]
+		by, _ := scale.Float64()
+		return to(n.float()*by) / by
+	case "common":
+	default:
+		failf("unknown rounding method: use common, ceil or floor")
+	}
+	if math.IsNaN(n.f) || math.IsInf(n.f, 0) || !n.real && digits >= 0 {
+		return n.value()
+	}
+	return rounded(n, scale)
+}
+
+// rounded is n to a multiple of 1/scale. As in Python, ties go to even, and it is exact.
+func rounded(n num, scale *big.Rat) any {
+	exact := new(big.Rat)
+	if n.real {
+		exact.SetFloat64(n.f)
+	} else {
+		exact.SetInt(n.int())
+	}
+	exact.Mul(exact, scale)
+	i, rest := new(big.Int).DivMod(exact.Num(), exact.Denom(), new(big.Int))
+	if half := rest.Lsh(rest, 1).Cmp(exact.Denom()); half > 0 || half == 0 && i.Bit(0) == 1 {
+		i.Add(i, big.NewInt(1))
+	}
+	result := new(big.Rat).Quo(new(big.Rat).SetInt(i), scale)
+	if !n.real {
+		return fromBig(result.Num())
+	}
+	f, _ := result.Float64()
+	return math.Copysign(f, n.f)
 }
 
 var entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&")

@@ -144,7 +144,7 @@ func goArguments(c *call, t reflect.Type) (in []reflect.Value, err error) {
 			}
 		case want.Kind() == reflect.String:
 			x.SetString(str(a))
-		case x.CanInt() && isNumber && !n.real:
+		case x.CanInt() && isNumber && !n.real && n.big == nil:
 			x.SetInt(n.i)
 		case x.CanFloat() && isNumber:
 			x.SetFloat(n.f)

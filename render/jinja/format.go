@@ -125,11 +125,14 @@ func (c *call) formatOne(v any, s spec) string {
 		}
 	case 'd', 'i', 'u', 'x', 'X', 'o', 'b':
 		failIf(!isNumber, "%%%c needs a number, got a %s", s.verb, typeName(v))
+		failIf(n.real && strings.IndexByte("diu", s.verb) < 0, "%%%c needs a whole number", s.verb)
+		whole := n.exact()
 		if n.real {
-			n.i = int64(n.f)
+			whole = truncated(n.f)
 		}
+		n, _ = number(whole)
 		base := cmp.Or(map[byte]int{'x': 16, 'X': 16, 'o': 8, 'b': 2}[s.verb], 10)
-		text = strings.TrimPrefix(strconv.FormatInt(n.i, base), "-")
+		text = strings.TrimPrefix(n.int().Text(base), "-")
 		if zeros := s.precision - len(text); zeros > 0 {
 			c.grow(int64(zeros))
 			text = strings.Repeat("0", zeros) + text
@@ -140,10 +143,10 @@ func (c *call) formatOne(v any, s spec) string {
 		if s.verb == 'X' {
 			text, sign = strings.ToUpper(text), strings.ToUpper(sign)
 		}
-		sign = s.signOf(n.i < 0) + sign
+		sign = s.signOf(n.f < 0) + sign
 	case 'e', 'E', 'f', 'F', 'g', 'G', '%':
 		failIf(!isNumber, "%%%c needs a number, got a %s", s.verb, typeName(v))
-		text = s.formatReal(math.Abs(n.f))
+		text = s.formatReal(math.Abs(n.float()))
 		sign = s.signOf(math.Signbit(n.f))
 	default:
 		failf("unknown format %q", string(s.verb))

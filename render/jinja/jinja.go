@@ -113,6 +113,9 @@ func (t *template) Execute(ctx context.Context, w io.Writer) (err error) {
 		Context: ctx, e: t.e, at: position{File: t.name}, reported: map[engine.Input]bool{}, regexes: map[string]*regexp.Regexp{},
 		data: map[string]*dict{"Values": {src: d.Values}, "Env": {src: d.Env}, "Pod": {src: d.Pod}},
 	}
+	if d.Tree != nil {
+		r.data["Values"] = &dict{src: d.Tree.Values, order: d.Tree.Keys}
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = r.failed(p)

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"math/big"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ func tests() map[string]fn {
 		"false":       {do: isOf(func(v any) bool { return v == false })},
 		"filter":      {do: func(c *call) any { _, ok := c.e.filters[str(c.args[0])]; return ok }},
 		"float":       {do: isOf(is[float64])},
-		"integer":     {do: isOf(is[int64])},
+		"integer":     {do: isOf(func(v any) bool { return is[int64](v) || is[*big.Int](v) })},
 		"iterable":    {do: isOf(func(v any) bool { _, err := iterate(v); return err == nil })},
 		"lower":       {do: isOf(func(v any) bool { return isLower(str(v)) })},
 		"mapping":     {do: isOf(is[*dict])},
@@ -52,17 +53,14 @@ func tests() map[string]fn {
 func isOf(is func(any) bool) operator { return func(c *call) any { return is(c.args[0]) } }
 
 func parity(rest int64) operator {
-	return func(c *call) any {
-		i, ok := whole(c.args[0])
-		failIf(!ok, "want a whole number")
-		return i&1 == rest
-	}
+	return func(c *call) any { return equal(remainderOf(c, c.args[0], int64(2)), rest) }
 }
 
-func divisibleBy(c *call) any {
-	n := c.int(1, 0)
-	failIf(n == 0, "division by zero")
-	return n == -1 || c.int(0, 0)%n == 0
+func divisibleBy(c *call) any { return equal(remainderOf(c, c.args[0], c.args[1]), int64(0)) }
+
+// remainderOf is v % n. As in Jinja, a text is no format here.
+func remainderOf(c *call, v, n any) any {
+	return arithmetic("%")(&call{run: c.run, op: c.op, arguments: arguments{args: []any{v, n}}})
 }
 
 func matches(prefix string) operator {

@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"initbox/render/engine"
+	"initbox/render/format"
 )
 
 // Values are Go's own: int64, *big.Int for whole numbers beyond it, float64, bool, string, and the types below. nil is
@@ -183,7 +183,7 @@ func toValue(x any) any {
 		return x
 	case map[string]any:
 		return &dict{src: x}
-	case *engine.Map:
+	case *format.Map:
 		return &dict{src: x.Values, order: x.Keys}
 	case []any:
 		return &list{src: x}

@@ -2,17 +2,21 @@ package values
 
 import (
 	"maps"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
+
+	"initbox/render/format"
 )
 
 // node is a place in the tree of values: a map, a list or a leaf.
 type node struct {
 	keys  map[string]*node // a map, unless nil
+	order []string         // of the keys; those of a directory are sorted
 	list  bool
 	items []*node // of a list
-	leaf  any     // string, bool, int64, float64 or nil
+	leaf  any     // string, bool, int64, *big.Int, float64 or nil
 
 	source  string // a file's name, or a flag such as --set
 	secret  bool   // the leaf is
@@ -21,14 +25,14 @@ type node struct {
 	prev    *node  // what was at this place before the source set it
 }
 
-// build returns the tree of v, which format.Parse returned.
+// build returns the tree of v, which format.ParseExact returned.
 func build(v any, source string, secret bool) *node {
 	n := &node{source: source}
 	switch v := v.(type) {
-	case map[string]any:
-		n.keys = make(map[string]*node, len(v))
-		for k, e := range v {
-			n.keys[k] = build(e, source, secret)
+	case *format.Map:
+		n.keys = make(map[string]*node, len(v.Keys))
+		for _, k := range v.Keys {
+			n.put(k, build(v.Values[k], source, secret))
 		}
 	case []any:
 		n.list = true
@@ -39,6 +43,22 @@ func build(v any, source string, secret bool) *node {
 		n.leaf, n.secret = v, secret
 	}
 	return n
+}
+
+// put sets a key of a map. One that is there keeps its place.
+func (n *node) put(key string, v *node) {
+	if _, there := n.keys[key]; !there {
+		n.order = append(n.order, key)
+	}
+	n.keys[key] = v
+}
+
+// inOrder returns the keys of a map.
+func (n *node) inOrder() []string {
+	if len(n.order) < len(n.keys) { // a directory
+		n.order = slices.Sorted(maps.Keys(n.keys))
+	}
+	return n.order
 }
 
 func (n *node) isMap() bool  { return n != nil && n.keys != nil }
@@ -69,8 +89,8 @@ func merge(old, later *node) *node {
 	if !old.isMap() || !later.isMap() {
 		return replace(old, later)
 	}
-	for k, n := range later.keys {
-		old.keys[k] = merge(old.keys[k], n)
+	for _, k := range later.inOrder() {
+		old.put(k, merge(old.keys[k], later.keys[k]))
 	}
 	return old
 }
@@ -113,6 +133,31 @@ func (n *node) plain(shaded bool) any {
 		items := make([]any, len(n.items))
 		for i, e := range n.items {
 			items[i] = e.plain(shaded)
+		}
+		return items
+	}
+	leaf := n.exact(shaded)
+	if i, ok := leaf.(*big.Int); ok && n.source == Set.String() { // to Helm, that is text
+		return i.String()
+	}
+	return format.Number(leaf)
+}
+
+// exact returns n as Jinja sees it.
+func (n *node) exact(shaded bool) any {
+	switch {
+	case n.isMap():
+		m := &format.Map{Values: make(map[string]any, len(n.keys))}
+		for _, k := range n.inOrder() {
+			if e := n.keys[k]; !e.removed {
+				m.Set(k, e.exact(shaded))
+			}
+		}
+		return m
+	case n.list:
+		items := make([]any, len(n.items))
+		for i, e := range n.items {
+			items[i] = e.exact(shaded)
 		}
 		return items
 	case shaded && n.secret:

@@ -44,7 +44,7 @@ func (l *loader) set(root *node, s Source) error {
 
 func jsonObject(s Source) (*node, error) {
 	f, _ := format.Named("json")
-	doc, err := f.Parse([]byte(s.Text))
+	doc, err := f.ParseExact([]byte(s.Text))
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,8 @@ func assign(n *node, steps []step, i int, source string, put func(old *node, inL
 			}
 			n = &node{keys: map[string]*node{}, source: source, prev: n.unlessHole()}
 		}
-		n.keys[s.key], err = assign(n.keys[s.key], steps, i+1, source, put)
+		next, err := assign(n.keys[s.key], steps, i+1, source, put)
+		n.put(s.key, next)
 		return n, err
 	}
 	if !n.isList() {
@@ -274,7 +275,7 @@ func typed(text string) any {
 	case text == "0":
 		return int64(0)
 	case text != "" && text[0] != '0': // 0755 stays text
-		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if i := format.Whole(text); i != nil {
 			return i
 		}
 	}
@@ -299,7 +300,7 @@ func (p *setParser) jsonValue() (*node, error) {
 	}
 	p.rest = text[dec.InputOffset():]
 	f, _ := format.Named("json")
-	doc, err := f.Parse(raw)
+	doc, err := f.ParseExact(raw)
 	if err != nil {
 		return nil, err
 	}

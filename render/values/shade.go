@@ -1,6 +1,7 @@
 package values
 
 import (
+	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
@@ -68,6 +69,10 @@ func shade(leaf any) any {
 			return i
 		}
 		return v ^ 1 // too large
+	case *big.Int:
+		if i, ok := new(big.Int).SetString(Shade(v.String()), 10); ok {
+			return i
+		}
 	case float64:
 		if f, err := strconv.ParseFloat(shadeDigits(strconv.FormatFloat(v, 'g', -1, 64)), 64); err == nil && f != v {
 			return f

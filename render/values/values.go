@@ -90,12 +90,17 @@ func Load(ctx context.Context, sources []Source, o Options) (*Values, error) {
 	return v, nil
 }
 
-// Map returns the values: maps, lists, strings, booleans, int64, float64 and nil. The map is the caller's own.
+// Map returns the values: maps, lists, strings, booleans, int64, float64, *big.Int and nil. A float without a fraction
+// is an int64. The map is the caller's own.
 func (v *Values) Map() map[string]any { return v.root.plain(false).(map[string]any) }
 
 // Shadow returns the values with each secret one replaced by another of the same
 // shape, see [Shade]. The map is the caller's own.
 func (v *Values) Shadow() map[string]any { return v.root.plain(true).(map[string]any) }
+
+// Tree is like Map, but with the keys in the order in which they first appear in the sources, and with the numbers as
+// they are in their files. If shaded, it is like Shadow.
+func (v *Values) Tree(shaded bool) *format.Map { return v.root.exact(shaded).(*format.Map) }
 
 // Secrets returns the secret values as text, longest first, without duplicates and empty
 // ones. Booleans are left out: their text reveals nothing.
@@ -103,7 +108,7 @@ func (v *Values) Secrets() []string {
 	var secrets []string
 	v.root.walk("", func(_ string, n *node) {
 		if _, isBool := n.leaf.(bool); n.secret && !isBool && n.leaf != nil && n.leaf != "" {
-			secrets = append(secrets, fmt.Sprint(n.leaf))
+			secrets = append(secrets, fmt.Sprint(format.Number(n.leaf)))
 		}
 	})
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
@@ -162,7 +167,7 @@ func (l *loader) file(s Source) (*node, error) {
 	if f == nil {
 		f, _ = format.Named("yaml")
 	}
-	doc, err := f.Parse(data)
+	doc, err := f.ParseExact(data)
 	if err != nil {
 		return nil, fmt.Errorf("reading values from %s: %w", shown, err)
 	}
@@ -173,8 +178,8 @@ func (l *loader) file(s Source) (*node, error) {
 func fromFile(doc any, shown string, secret bool) (*node, error) {
 	switch doc.(type) {
 	case nil:
-		doc = map[string]any{}
-	case map[string]any:
+		doc = &format.Map{}
+	case *format.Map:
 	case []any:
 		return nil, fmt.Errorf("reading values from %s: it is a list, but values are a map of keys", shown)
 	default:

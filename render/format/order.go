@@ -1,0 +1,107 @@
+package format
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	yamlv2 "go.yaml.in/yaml/v2"
+	"go.yaml.in/yaml/v3" // tells the order of keys and the digits of numbers, which v2 does not
+
+	"initbox/internal/lazy"
+)
+
+// orderYAML returns v, which v2 has read from a document of data, with its maps in order and its whole numbers exact.
+func orderYAML(v any, data []byte, document int) any {
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	var n *yaml.Node
+	for range document + 1 {
+		n = &yaml.Node{}
+		if d.Decode(n) != nil { // where the versions differ, the keys are sorted
+			n = nil
+			break
+		}
+	}
+	return ordered(v, n)
+}
+
+func ordered(v any, n *yaml.Node) any {
+	for n != nil && (n.Kind == yaml.AliasNode || n.Kind == yaml.DocumentNode) {
+		if n.Kind == yaml.AliasNode {
+			n = n.Alias
+		} else {
+			n = n.Content[0]
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		values := map[string]*yaml.Node{}
+		order := orderedKeys(v, n, values)
+		for k, e := range v {
+			v[k] = ordered(e, values[k])
+		}
+		return newMap(v, order)
+	case []any:
+		for i, e := range v {
+			if n != nil && n.Kind == yaml.SequenceNode && i < len(n.Content) {
+				v[i] = ordered(e, n.Content[i])
+			} else {
+				v[i] = ordered(e, nil)
+			}
+		}
+	case float64:
+		if n != nil && digitsOnly().MatchString(n.Value) {
+			if i := Whole(strings.ReplaceAll(n.Value, "_", "")); i != nil {
+				return i
+			}
+		}
+	}
+	return v
+}
+
+var digitsOnly = lazy.Regexp(`^[-+]?[0-9_]+$`)
+
+// orderedKeys returns the keys of v in the order of n, and puts their nodes into values. Merged keys come first, as in
+// PyYAML.
+func orderedKeys(v map[string]any, n *yaml.Node, values map[string]*yaml.Node) (order []string) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Tag == "!!merge" {
+			order = append(order, mergedKeys(v, n.Content[i+1], values)...)
+		}
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if k := n.Content[i]; k.Tag != "!!merge" {
+			key := keyOf(v, k)
+			order = append(order, key)
+			values[key] = n.Content[i+1]
+		}
+	}
+	return order
+}
+
+func mergedKeys(v map[string]any, n *yaml.Node, values map[string]*yaml.Node) (order []string) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.SequenceNode {
+		return orderedKeys(v, n, values)
+	}
+	for _, m := range slices.Backward(n.Content) {
+		order = append(order, mergedKeys(v, m, values)...)
+	}
+	return order
+}
+
+// keyOf returns the key of v that a node stands for: to v2, yes without quotes is the key true.
+func keyOf(v map[string]any, n *yaml.Node) string {
+	var k any
+	if n.Style == 0 && yamlv2.Unmarshal([]byte(n.Value), &k) == nil {
+		if key, err := yamlKey(k); err == nil && v[key] != nil {
+			return key
+		}
+	}
+	return n.Value
+}
