@@ -42,6 +42,10 @@ var patterns = sync.OnceValue(func() (p struct {
 	p.execution = regexp.MustCompile(`(?s)^template: (.*?):(\d+):(\d+): executing ".*?" at <.*?>: (.*)$`)
 	p.calling = regexp.MustCompile(`(?s)^error calling (\w+): (.*)$`)
 	p.messages = []message{
+		{
+			regexp.MustCompile(`^wrong type for value; expected string; got bool$`), "is of type bool, where string is needed",
+			"in YAML, y, n, yes, no, on and off without quotes are booleans: quote the value, or convert it with toString",
+		},
 		{regexp.MustCompile(`^wrong type for value; expected (.+); got (.+)$`), "is of type $2, where $1 is needed", "toString, int64 and the like convert"},
 		{regexp.MustCompile(`^invalid value; expected (.+)$`), "is null, where $1 is needed", `give a default: {{.Values.name | default "value"}}`},
 		{regexp.MustCompile(`^nil pointer evaluating interface \{\}\.(.+)$`), "there is no value to take $1 from", "is the value before it missing, or misspelt?"},
