@@ -1,9 +1,12 @@
 package render
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
+	"initbox/internal/failure"
 	"initbox/internal/readfile"
 	"initbox/render/format"
 )
@@ -57,7 +60,7 @@ func (c *checks) values(all map[string]any) error {
 		return nil
 	}
 	if err := c.schema.Validate(all); err != nil {
-		return fmt.Errorf("the values do not match their schema: %w", err)
+		return booleans(fmt.Errorf("the values do not match their schema: %w", err))
 	}
 	return nil
 }
@@ -107,4 +110,20 @@ func (c *checks) file(name string, content []byte) error {
 	return nil
 }
 
-func mismatch(err error) error { return fmt.Errorf("it does not match its schema: %w", err) }
+func mismatch(err error) error { return booleans(fmt.Errorf("it does not match its schema: %w", err)) }
+
+// booleans adds a hint to the error of a schema that wants text, or a key, where YAML may have made a boolean of a
+// word.
+func booleans(err error) error {
+	var schema *format.SchemaError
+	if !errors.As(err, &schema) {
+		return err
+	}
+	for _, v := range schema.Violations {
+		key, missing := strings.CutSuffix(v.Text, " is missing")
+		if _, is := format.IsBoolean(strings.Trim(strings.TrimPrefix(key, "the key "), `"`)); missing && is || v.Text == "is of type boolean, not string" {
+			return failure.WithHint(err, "in YAML, y, n, yes, no, on and off without quotes are booleans, also as keys: quote what is text")
+		}
+	}
+	return err
+}

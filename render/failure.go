@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,6 +16,7 @@ import (
 	"initbox/internal/podinfo"
 	"initbox/internal/suggest"
 	"initbox/render/engine"
+	"initbox/render/format"
 )
 
 // failures collects the errors of all templates, so that users can fix them together.
@@ -166,6 +168,9 @@ func (in *inputs) hint(name, language string) (hint, kind string) {
 			}
 		}
 	case root == "Values":
+		if word := in.boolean(rest); word != "" {
+			return fmt.Sprintf("in YAML, %s without quotes is a boolean, also as a key: quote it", word), ""
+		}
 		if near := in.near(rest); near != "" {
 			return fmt.Sprintf("did you mean .Values.%s in place of %s?", near, name), ""
 		}
@@ -179,6 +184,23 @@ func (in *inputs) hint(name, language string) (hint, kind string) {
 		return "set the variables in the container's env, or write a default in the template, as in ${" + name[1:] + ":-x}", "$"
 	}
 	return "", ""
+}
+
+// boolean returns the part of a missing key for which YAML has made the key true or false, or "".
+func (in *inputs) boolean(key string) string {
+	at := in.values.Map()
+	for part := range strings.SplitSeq(key, ".") {
+		next, found := at[part]
+		if !found {
+			value, is := format.IsBoolean(part)
+			if _, there := at[strconv.FormatBool(value)]; is && there {
+				return part
+			}
+			return ""
+		}
+		at, _ = next.(map[string]any)
+	}
+	return ""
 }
 
 // near returns the existing key that is most similar to a missing one. It returns "" for an

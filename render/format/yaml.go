@@ -206,6 +206,16 @@ func (t *yamlTree) plain(v any, depth int) (any, error) {
 	return v, nil
 }
 
+// IsBoolean returns whether YAML 1.1 takes a word without quotes for a boolean, and for which.
+func IsBoolean(word string) (value, is bool) {
+	var v any
+	if yaml.Unmarshal([]byte(word), &v) != nil {
+		return false, false
+	}
+	value, is = v.(bool)
+	return value, is
+}
+
 // wordsOf explains a key that is a boolean. YAML 1.1 has more words for them than JSON.
 func wordsOf(key string) string {
 	switch key {
@@ -284,7 +294,7 @@ func yamlError(data []byte, err error) error {
 		for _, text := range twice.Errors {
 			if m := yamlTwice().FindStringSubmatch(text); m != nil {
 				line, _ := strconv.Atoi(m[1])
-				return (&Error{Line: line, Text: "duplicate key KEY"}).about(m[2])
+				return (&Error{Line: line, Text: "duplicate key KEY" + wordsOf(m[2])}).about(m[2])
 			}
 		}
 	}
