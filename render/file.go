@@ -46,7 +46,7 @@ func (r *run) renderItems(ctx context.Context, items []*item) {
 		workers.Go(func() {
 			for it := range jobs {
 				r.busy.Store(it.shown, true)
-				r.failures.add(r.render(ctx, it))
+				r.failures.add(r.postponedIfLate(it, r.render(ctx, it)))
 				r.busy.Delete(it.shown)
 			}
 		})
@@ -66,8 +66,30 @@ func (r *run) takePostponed() []*item {
 	items := r.postponed
 	r.postponed = nil
 	r.data.readEnvFiles()
+	r.data.late.Store(false)
 	r.engines.forget()
+	r.directories.Clear()
 	return items
+}
+
+// errLate ends the rendering of an item that has to be repeated, because it needs the content of such files.
+var errLate = errors.New("a variable was not read yet")
+
+// postponedIfLate returns the error of an item, unless the item has to be repeated.
+func (r *run) postponedIfLate(it *item, err error) error {
+	if !errors.Is(err, errLate) {
+		return err
+	}
+	r.claimed.Range(func(destination, shown any) bool {
+		if shown == it.shown {
+			r.claimed.Delete(destination)
+		}
+		return true
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.postponed = append(r.postponed, it)
+	return nil
 }
 
 // postpone returns whether an item has to wait for the content of such files.
@@ -236,6 +258,14 @@ func (r *run) execute(ctx context.Context, language, name, text string) (result,
 		return result{}, err
 	}
 	content, err := r.executeWith(ctx, engines.real, name, text, r.warnUnsteady)
+	if missing := (*engine.MissingError)(nil); errors.As(err, &missing) {
+		for _, m := range missing.Missing {
+			r.data.wantLate(m.Name)
+		}
+	}
+	if r.data.late.Load() {
+		return result{}, errLate
+	}
 	if engines.shadow == nil {
 		return result{content: content}, err
 	}

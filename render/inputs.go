@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"initbox/internal/podinfo"
 	"initbox/internal/readfile"
@@ -25,6 +26,7 @@ type inputs struct {
 	env       map[string]any
 	envFiles  map[string]string // by variable that is not set, the file that may hold its value
 	wanted    sync.Map          // those that a template may read
+	late      atomic.Bool       // one is wanted by a template that was executed without it
 	envSecret []string          // the secret values of env
 	envFailed map[string]string // by variable, why its file cannot be read
 	pod       map[string]any
@@ -92,6 +94,14 @@ func (in *inputs) mayWant(text []byte) bool {
 	return wants
 }
 
+// wantLate finds the variables that show only while a template is executed: in a text that is given to tpl, or under a
+// name that the template computes.
+func (in *inputs) wantLate(text string) {
+	if in.mayWant([]byte(text)) {
+		in.late.Store(true)
+	}
+}
+
 // readEnvFiles reads the files that are needed. Their content, without the last line break,
 // is the value of the variable, and secret.
 func (in *inputs) readEnvFiles() {
@@ -126,7 +136,10 @@ func (in *inputs) secret() bool {
 
 // data returns the data that templates see.
 func (in *inputs) data(o Options) *engine.Data {
-	data := &engine.Data{Values: in.values.Map(), Tree: in.values.Tree(false), Env: in.env, Pod: in.pod, Resolve: o.Resolve}
+	data := &engine.Data{
+		Values: in.values.Map(), Tree: in.values.Tree(false), Env: in.env, Pod: in.pod,
+		Resolve: o.Resolve, Text: in.wantLate,
+	}
 	if in.files != nil {
 		data.Files = view{files: in.files}
 	}

@@ -49,6 +49,9 @@ type Data struct {
 
 	// Resolve looks up the addresses of a host name, for the function resolve; nil means that templates may not.
 	Resolve func(ctx context.Context, host string) ([]string, error)
+
+	// Text is called with each text that becomes a template while another one is executed, as with tpl. May be nil.
+	Text func(text string)
 }
 
 // Options says how templates are read, and which limits they have.

@@ -329,6 +329,9 @@ func (w *worker) text(s *site, text string) (*unit, error) {
 	if err := w.charge(int64(len(text))/16 + 16); err != nil {
 		return nil, err
 	}
+	if w.e.data.Text != nil {
+		w.e.data.Text(text)
+	}
 	u, err := w.e.parse(textName, text, int64(len(w.units)))
 	if err != nil {
 		return nil, err
