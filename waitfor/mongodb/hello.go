@@ -26,6 +26,7 @@ type status struct {
 	set         string // the replica set; "" for a mongos or a standalone server
 	me, primary string
 	hosts       []string
+	mechanisms  []string // with which the user may log in
 
 	ok   bool
 	code int64
@@ -48,39 +49,74 @@ func (s status) word() string {
 // noSuchCommand is CommandNotFound: servers before 4.4 only support isMaster.
 const noSuchCommand = 59
 
-// hello sends hello to the server at addr.
+// hello sends hello to the server at addr. If the server is the one that is waited for, it also logs in.
 func (c check) hello(ctx context.Context, addr string) (status, error) {
 	conn, err := wire.Connect(ctx, c.Server, addr)
 	if err != nil {
 		return status{}, err
 	}
 	defer conn.Close()
-	return c.talk(ctx, conn)
+	user, password := "", ""
+	if c.login != noLogin {
+		if user, password, err = wire.Login(c.Server, "", ""); err != nil {
+			return status{}, err
+		}
+	}
+	s := &session{check: c, conn: conn, user: user, password: password}
+	state, err := s.talk(ctx)
+	if err != nil || user == "" {
+		return state, err
+	}
+	if problem, _ := c.judge(state); problem != nil {
+		return state, nil
+	}
+	return state, s.logIn(ctx, state.mechanisms)
+}
+
+// A session is a conversation with one server.
+type session struct {
+	check
+	conn           *wire.Conversation
+	user, password string
+	requests       uint32 // sent so far
 }
 
 // talk sends hello, or isMaster if the server does not support that.
-func (c check) talk(ctx context.Context, conn *wire.Conversation) (state status, err error) {
-	for id, command := range []string{"hello", "isMaster"} {
-		poll.Doing(ctx, "asking for "+command)
-		if _, err := conn.Write(request(uint32(id+1), command, c.balanced)); err != nil {
-			return state, err
+func (s *session) talk(ctx context.Context) (state status, err error) {
+	for _, name := range []string{"hello", "isMaster"} {
+		poll.Doing(ctx, "asking for "+name)
+		hello := command(name)
+		if s.balanced {
+			hello = hello.flag("loadBalanced")
 		}
-		reply, err := readReply(conn, uint32(id+1))
+		if s.user != "" {
+			hello = hello.text("saslSupportedMechs", s.database()+"."+s.user)
+		}
+		reply, err := s.ask(hello, "admin")
 		if err == nil {
 			state, err = readMongoState(reply)
 		}
 		switch {
 		case errors.Is(err, errNotMongo):
-			return state, c.Kind.OtherProtocol()
+			return state, s.Kind.OtherProtocol()
 		case err != nil:
 			return state, err
 		case state.ok:
 			return state, nil
 		case state.code != noSuchCommand:
-			return state, c.refusal(state)
+			return state, s.refusal(state)
 		}
 	}
-	return state, c.refusal(state)
+	return state, s.refusal(state)
+}
+
+// ask sends a command to a database, and returns the answer.
+func (s *session) ask(command document, database string) ([]byte, error) {
+	s.requests++
+	if _, err := s.conn.Write(request(s.requests, command.text("$db", database))); err != nil {
+		return nil, err
+	}
+	return readReply(s.conn, s.requests)
 }
 
 // refusal converts an error that the server answers with.
@@ -101,22 +137,44 @@ func (c check) refusal(state status) error {
 // (https://github.com/mongodb/specifications/blob/master/source/message/OP_MSG.md).
 const opMsg = 2013
 
-// request returns the message with {command: 1, $db: "admin"}.
-func request(id uint32, command string, balanced bool) []byte {
+// request returns the message with a document.
+func request(id uint32, doc document) []byte {
 	le := binary.LittleEndian
-	doc := append([]byte{0, 0, 0, 0, bsonInt32}, command+"\x00\x01\x00\x00\x00"...)
-	if balanced {
-		doc = append(doc, "\x08loadBalanced\x00\x01"...)
-	}
-	doc = append(doc, "\x02$db\x00\x06\x00\x00\x00admin\x00\x00"...)
-	le.PutUint32(doc, uint32(len(doc)))
-	message := le.AppendUint32(nil, uint32(16+4+1+len(doc)))
+	message := le.AppendUint32(nil, uint32(16+4+1+4+len(doc)+1))
 	message = le.AppendUint32(message, id)
 	message = le.AppendUint32(message, 0) // not a response
 	message = le.AppendUint32(message, opMsg)
 	message = append(message, 0, 0, 0, 0, 0) // no flags; a section with one document
-	return append(message, doc...)
+	message = le.AppendUint32(message, uint32(4+len(doc)+1))
+	return append(append(message, doc...), 0)
 }
+
+// A document holds the elements of a document of BSON.
+type document []byte
+
+// command returns the document {name: 1}.
+func command(name string) document { return document(nil).number(name, 1) }
+
+func (d document) element(kind byte, name string) document {
+	return append(append(append(d, kind), name...), 0)
+}
+
+func (d document) number(name string, n int32) document {
+	return binary.LittleEndian.AppendUint32(d.element(bsonInt32, name), uint32(n))
+}
+
+func (d document) text(name, text string) document {
+	d = binary.LittleEndian.AppendUint32(d.element(bsonString, name), uint32(len(text)+1))
+	return append(append(d, text...), 0)
+}
+
+func (d document) bytes(name, data string) document {
+	d = binary.LittleEndian.AppendUint32(d.element(bsonBytes, name), uint32(len(data)))
+	return append(append(d, 0), data...)
+}
+
+// flag adds the value true.
+func (d document) flag(name string) document { return append(d.element(bsonBool, name), 1) }
 
 // errNotMongo is the error of an answer that does not follow MongoDB's protocol.
 var errNotMongo = errors.New("not MongoDB's protocol")
@@ -147,6 +205,7 @@ const (
 	bsonDouble = 0x01
 	bsonString = 0x02
 	bsonArray  = 0x04
+	bsonBytes  = 0x05
 	bsonBool   = 0x08
 	bsonInt32  = 0x10
 	bsonInt64  = 0x12
@@ -178,9 +237,9 @@ func readMongoState(doc []byte) (status, error) {
 		case "me":
 			s.me = bsonText(kind, value)
 		case "hosts", "passives":
-			if kind == bsonArray {
-				eachBSON(value, func(kind byte, _ string, value []byte) { s.hosts = append(s.hosts, bsonText(kind, value)) })
-			}
+			s.hosts = append(s.hosts, bsonTexts(kind, value)...)
+		case "saslSupportedMechs":
+			s.mechanisms = bsonTexts(kind, value)
 		}
 	})
 	return s, err
@@ -238,7 +297,7 @@ func bsonSize(kind byte, p []byte) (size uint64, ok bool) {
 		return 16, true
 	case bsonString, 0x0D, 0x0E: // code, a symbol
 		return 4 + length, true
-	case 0x05: // bytes
+	case bsonBytes:
 		return 5 + length, true
 	case 0x03, bsonArray, 0x0F: // a document, code with scope: their length includes itself
 		return length, length >= 5
@@ -267,6 +326,14 @@ func bsonText(kind byte, value []byte) string {
 		return ""
 	}
 	return strings.TrimSuffix(string(value[4:]), "\x00")
+}
+
+// bsonTexts returns the strings of an array, or nil.
+func bsonTexts(kind byte, value []byte) (texts []string) {
+	if kind == bsonArray {
+		eachBSON(value, func(kind byte, _ string, value []byte) { texts = append(texts, bsonText(kind, value)) })
+	}
+	return texts
 }
 
 // discover reads the hosts of mongodb+srv:// from the name's SRV records, and options from its TXT record.

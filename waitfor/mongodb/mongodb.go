@@ -3,6 +3,7 @@
 //
 // A router or a standalone server is ready when it answers hello, which needs no login. A replica set is ready when it
 // has a primary; the setting role, or readPreference in the URL, waits for a secondary or any readable member instead.
+// If the target has a user, the login must succeed, too.
 package mongodb
 
 import (
@@ -24,28 +25,30 @@ import (
 var Kind = target.Kind{
 	Schemes: []string{"mongodb", "mongodb+srv"},
 	Usage:   "mongodb://HOST[:PORT][,HOST…][/?replicaSet=NAME] or mongodb+srv://NAME",
-	Ready:   "answers hello, and a primary exists",
+	Ready:   "answers hello, a primary exists, and the login succeeds if there is a user",
 	Settings: append([]target.Setting{
 		{Name: "role", Value: "primary|secondary|any", Usage: "the member of a replica set that must be ready (default: from readPreference in the URL, else primary)"},
-	}, wire.EncryptionSettings...),
+	}, wire.ServerSettings...),
 	Protocol: "MongoDB's protocol",
 	Hosts:    true,
 	Port:     "27017",
 	Parse:    parse,
 }
 
-// check sends hello, which MongoDB answers without a login.
+// check sends hello, which MongoDB answers without a login, and logs in.
 //
 // https://github.com/mongodb/specifications/blob/master/source/server-discovery-and-monitoring/server-discovery-and-monitoring.md
 type check struct {
 	wire.Server
 	options
+	login string          // how to log in: "" for SCRAM, PLAIN, or none
 	seeds *resolver.Query // the SRV query of mongodb+srv://, else nil
 }
 
 // options are the relevant parameters of the URL. With mongodb+srv://, a TXT record may have some, too.
 type options struct {
 	set      string // the required replica set; "" if any server is accepted
+	source   string // the database that has the user; "" for the default
 	role     string // primary, secondary or any
 	direct   bool   // only the named server counts, not the others of its set
 	balanced bool   // the server is behind a load balancer
@@ -58,6 +61,9 @@ func parse(t *target.Target) (target.Check, error) {
 	}
 	c := check{Server: s}
 	if err := c.parameters(); err != nil {
+		return nil, err
+	}
+	if err := c.parseLogin(); err != nil {
 		return nil, err
 	}
 	role, err := t.Settings.OneOf("role", "primary", "secondary", "any")
@@ -134,7 +140,7 @@ func (c check) ask(ctx context.Context, addr string) error {
 	f := *failure.Of(err)
 	f.Text = secret.Quote(strings.Join(others.Addrs, ",")) + ", which the replica set names as its " + cmp.Or(strings.TrimPrefix(c.role, "any"), "members") + ": " + f.Text
 	f.Elsewhere, f.Err = true, err
-	if f.Class != failure.Unexpected {
+	if f.Class != failure.Unexpected && f.Class != failure.Authentication {
 		f.Hint = "drivers connect to the names in the replica set's configuration: can this Pod resolve and reach them?"
 	}
 	return &f
@@ -210,5 +216,6 @@ func (o *options) take(text string) {
 		return
 	}
 	o.set = cmp.Or(o.set, values.Get("replicaSet"))
+	o.source = cmp.Or(o.source, values.Get("authSource"))
 	o.balanced = o.balanced || values.Get("loadBalanced") == "true"
 }

@@ -47,6 +47,9 @@ func bson(pairs ...any) []byte {
 				all = append(all, fmt.Sprint(i), s)
 			}
 			doc = append(append(append(doc, bsonArray), name...), bson(all...)...)
+		case data: // bytes
+			doc = append(append(doc, bsonBytes), name...)
+			doc = append(append(le.AppendUint32(doc, uint32(len(v))), 0), v...)
 		case []byte: // a document
 			doc = append(append(append(doc, 0x03), name...), v...)
 		}
@@ -55,6 +58,9 @@ func bson(pairs ...any) []byte {
 	le.PutUint32(doc, uint32(len(doc)))
 	return doc
 }
+
+// data is a value of bytes.
+type data string
 
 // answerWith returns a message with a document, in answer to the request with the id.
 func answerWith(id uint32, doc []byte) []byte {
@@ -72,6 +78,8 @@ type member struct {
 	mu   sync.Mutex
 	says []byte // the answer to hello
 	old  bool   // only supports isMaster
+
+	users *users // may be nil
 }
 
 func startMember(t testing.TB, pairs ...any) *member {
@@ -104,6 +112,9 @@ func (m *member) serve(c net.Conn) {
 		}
 		m.mu.Lock()
 		answer := m.says
+		if login := m.users.answer(body[5:]); login != nil {
+			answer = login
+		}
 		if command := string(body[10:]); m.old && strings.HasPrefix(command, "hello\x00") {
 			answer = bson("ok", 0.0, "errmsg", "no such command: 'hello'", "code", noSuchCommand, "codeName", "CommandNotFound")
 		}
@@ -200,10 +211,10 @@ func TestReal(t *testing.T) {
 	t.Parallel()
 	addr := servers.StartMongoDB(t, servers.KeyPair{})
 	for target, text := range map[string]string{
-		"mongodb://" + addr:                           "",
-		"mongodb://app:hUnter2@" + addr + "/x?tls=no": "",
-		"mongodb://" + addr + "/?replicaSet=rs0":      "is not in a replica set",
-		"mongodb://" + addr + "/?ssl=true":            "connection ",
+		"mongodb://" + addr: "",
+		"mongodb://app:hUnter2@" + addr + "/x?tls=no&authMechanism=PLAIN": "",
+		"mongodb://" + addr + "/?replicaSet=rs0":                          "is not in a replica set",
+		"mongodb://" + addr + "/?ssl=true":                                "connection ",
 	} {
 		wantMongo(t, target, text)
 	}
@@ -237,7 +248,7 @@ func TestSeeds(t *testing.T) {
 	o := target.Options{Resolver: &resolver.Resolver{Servers: []netip.AddrPort{nameServer(t, records)}, ResolvConf: "/dev/null", Hosts: "/dev/null"}}
 	for target, want := range map[string]string{
 		"mongodb+srv://cluster.test/?tls=false":                          "",
-		"mongodb+srv://app:hUnter2@cluster.test/app?ssl=false":           "",
+		"mongodb+srv://cluster.test/app?ssl=false":                       "",
 		"mongodb+srv://other.test/?tls=false":                            "another replica set, rs0",
 		"mongodb+srv://other.test/?tls=false&replicaSet=rs0":             "",
 		"mongodb+srv://alone.test/?tls=false&srvServiceName=custom":      "",
@@ -309,8 +320,13 @@ func Fuzz(f *testing.F) {
 			t.Fatal(err)
 		}
 		c := parsed.(check)
-		state, err := c.talk(t.Context(), kindtest.Recorded(answer))
+		conn := kindtest.Recorded(answer)
+		s := &session{check: c, conn: conn, user: "app", password: "hUnter2"}
+		state, err := s.talk(t.Context())
 		kindtest.SaysPlainly(t, err)
+		if err == nil {
+			kindtest.SaysPlainly(t, s.logIn(t.Context(), state.mechanisms))
+		}
 		if err == nil {
 			problem, _ := c.judge(state)
 			kindtest.SaysPlainly(t, problem)
