@@ -2,10 +2,12 @@ package resolver
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -162,8 +164,19 @@ func parseReply(wire []byte, query *dns.Msg) (*dns.Msg, error) {
 	case len(reply.Question) != 1 || reply.Question[0].Qtype != query.Question[0].Qtype ||
 		!strings.EqualFold(reply.Question[0].Name, query.Question[0].Name):
 		return nil, &Error{Kind: Malformed, Detail: "answer to another question"}
+	case !reply.Truncated && !slices.Equal(counts(wire), []int{len(reply.Question), len(reply.Answer), len(reply.Ns), len(reply.Extra)}):
+		return nil, &Error{Kind: Malformed, Detail: "malformed answer: it has fewer records than its header says"} // package dns accepts it
 	}
 	return reply, nil
+}
+
+// counts returns how many questions, answers, and authoritative and additional records a message has, as its header
+// says (RFC 1035, section 4.1.1).
+func counts(wire []byte) (n []int) {
+	for at := 4; at < 12; at += 2 {
+		n = append(n, int(binary.BigEndian.Uint16(wire[at:])))
+	}
+	return n
 }
 
 // asError classes what package net said.

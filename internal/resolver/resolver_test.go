@@ -617,6 +617,25 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
+// TestFalseCounts pins that an answer with fewer records than its header says is malformed.
+func TestFalseCounts(t *testing.T) {
+	query := new(dns.Msg).SetQuestion("mydb.", dns.TypeA)
+	message, err := reply(query, dns.RcodeSuccess, "mydb. A 127.0.0.9").Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parseReply(message, query); err != nil {
+		t.Fatal(err)
+	}
+	for at := 4; at < 12; at += 2 { // questions, answers, authorities, additional records
+		wire := slices.Clone(message)
+		wire[at+1]++
+		if m, err := parseReply(wire, query); err == nil || !strings.Contains(err.Error(), "malformed answer") && at > 4 {
+			t.Errorf("count at %d: %v, %v", at, m, err)
+		}
+	}
+}
+
 // FuzzAnswer feeds the bytes of a hostile server to all that reads them.
 func FuzzAnswer(f *testing.F) {
 	query := new(dns.Msg).SetQuestion("mydb.", dns.TypeA)
