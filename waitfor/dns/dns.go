@@ -57,7 +57,8 @@ type check struct {
 	*target.Target
 	name       string
 	query      resolver.Query
-	all        bool // every type must have data
+	fixed      *resolver.Answer // of an address, which needs no query; else nil
+	all        bool             // every type must have data
 	minRecords int64
 	expect     []expectation
 
@@ -95,7 +96,13 @@ func parse(t *target.Target) (target.Check, error) {
 			return nil, errors.New("gone means that there is no record at all: it cannot be combined with expect or min-records")
 		}
 	}
-	return c, c.parseExpectations(s)
+	if err := c.parseExpectations(s); err != nil || c.fixed == nil {
+		return c, err
+	}
+	if err := c.judge(c.fixed); t.Gone || err != nil {
+		return nil, errors.New("is an address: it is never gone, and has no other record than itself")
+	}
+	return c, nil
 }
 
 func (c *check) parseExpectations(s target.Settings) (err error) {
@@ -202,13 +209,24 @@ func (c *check) parseTypes(s target.Settings) error {
 	return nil
 }
 
-// fixAddress replaces an address by its reverse name, and refuses it unless the type is PTR.
+// fixAddress takes an address as its own record, as getaddrinfo(3) does; with the type PTR, it replaces the address by
+// its reverse name.
 func (c *check) fixAddress() error {
-	if _, err := netip.ParseAddr(c.name); err != nil {
+	addr, err := netip.ParseAddr(c.name)
+	if err != nil {
 		return nil
 	}
-	if !slices.Equal(c.query.Types, []uint16{dns.TypePTR}) {
-		return errors.New("is an address, not a name: to wait for its reverse name use type PTR, to wait for its server use tcp://")
+	record := dns.RR(&dns.A{Hdr: dns.RR_Header{Rrtype: dns.TypeA}, A: addr.AsSlice()})
+	if !addr.Is4() {
+		record = &dns.AAAA{Hdr: dns.RR_Header{Rrtype: dns.TypeAAAA}, AAAA: addr.AsSlice()}
+	}
+	switch {
+	case slices.Equal(c.query.Types, []uint16{dns.TypePTR}):
+	case c.all || !slices.Contains(c.query.Types, record.Header().Rrtype):
+		return errors.New("is an address, not a name: it has no record of another type or family; to wait for its reverse name use type PTR")
+	default:
+		c.fixed = &resolver.Answer{Name: c.name, Records: []dns.RR{record}}
+		return nil
 	}
 	reverse, err := dns.ReverseAddr(c.name)
 	if err != nil {
@@ -256,7 +274,10 @@ func (c *check) String() string { return c.name }
 
 func (c *check) Check(ctx context.Context) error {
 	poll.Doing(ctx, "asking for "+c.name)
-	answer, err := c.Resolver.Lookup(ctx, c.query)
+	answer, err := c.fixed, error(nil)
+	if answer == nil {
+		answer, err = c.Resolver.Lookup(ctx, c.query)
+	}
 	if err != nil {
 		return err
 	}

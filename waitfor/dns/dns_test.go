@@ -43,8 +43,8 @@ func TestNames(t *testing.T) {
 		".mydb":                        "1 to 63 characters between dots",
 		strings.Repeat("a", 64):        "1 to 63 characters between dots",
 		strings.Repeat("a.", 128):      "at most 253 in all",
-		"10.0.0.1":                     "10.0.0.1: is an address, not a name",
-		"fd00::10":                     "fd00::10: is an address, not a name",
+		"10.0.0.1":                     "",
+		"fd00::10":                     "",
 	} {
 		check, err := kinds.Parse(Target(name), target.Options{})
 		switch {
@@ -69,7 +69,15 @@ func TestMistakes(t *testing.T) {
 		"dns:a#type=":                     "#type needs a value",
 		"dns:a#type=srv,%20MX,SRV":        "",
 		"dns:10.0.0.1#type=PTR":           "",
-		"dns:10.0.0.1#type=PTR,A":         "is an address, not a name",
+		"dns:10.0.0.1#type=PTR,A":         "",
+		"dns:10.0.0.1#type=SRV":           "is an address, not a name: it has no record of another type or family",
+		"dns:10.0.0.1#family=6":           "is an address, not a name",
+		"dns:fd00::10#family=4":           "is an address, not a name",
+		"dns:fd00::10#family=both":        "is an address, not a name",
+		"dns:10.0.0.1#gone":               "is an address: it is never gone, and has no other record than itself",
+		"dns:10.0.0.1#min-records=2":      "is an address: it is never gone, and has no other record than itself",
+		"dns:10.0.0.1#expect=10.0.0.0/8":  "",
+		"dns:10.0.0.1#expect=10.1.0.0/16": "is an address: it is never gone, and has no other record than itself",
 		"dns:a#expect=/a(/":               "a: expect: not a regular expression: missing closing )",
 		"dns:a#expect=/a(/&min-records=1": "expect: not a regular expression",
 	} {
