@@ -11,7 +11,7 @@ import (
 
 // TLSFiles returns the failure to read the files of TLS settings. It can heal, since they are mounted from Secrets.
 func TLSFiles(err error) *Failure {
-	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: "is the Secret or ConfigMap mounted, and may this user read it?"}
+	return &Failure{Class: Local, Text: err.Error(), Err: err, Hint: Beside(err) + "is the Secret or ConfigMap mounted, and may this user read it?"}
 }
 
 // certificateProblem names what is wrong with the server's certificate, or returns nil for any other error.

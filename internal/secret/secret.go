@@ -26,7 +26,7 @@ const Likely = 8
 func Read(name string) (string, error) {
 	data, err := readfile.All(name)
 	if err != nil {
-		f := &failure.Failure{Class: failure.Missing, Text: "cannot read secret file " + name, Err: err, Hint: "is the Secret mounted, and may this user read it?"}
+		f := &failure.Failure{Class: failure.Missing, Text: "cannot read secret file " + name, Err: err, Hint: failure.Beside(err) + "is the Secret mounted, and may this user read it?"}
 		var pathErr *os.PathError
 		if errors.As(err, &pathErr) {
 			f.Text += ": " + pathErr.Err.Error()

@@ -66,7 +66,7 @@ func (c check) Check(ctx context.Context) error {
 	stat, err := os.Stat(c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &failure.Failure{Class: failure.Missing, Text: "no such file", Err: target.ErrNotThere, Hint: "is the volume mounted here, and is the program that writes the file running?"}
+		return &failure.Failure{Class: failure.Missing, Text: "no such file", Err: target.ErrNotThere, Hint: failure.Beside(err) + "is the volume mounted here, and is the program that writes the file running?"}
 	case errors.Is(err, fs.ErrPermission):
 		return &failure.Failure{Class: failure.Local, Text: "permission denied", Err: err, Hint: "may this user search every directory in the path of the file?"}
 	case err != nil:

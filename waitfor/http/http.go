@@ -227,7 +227,7 @@ func (c *check) body() (io.Reader, error) {
 	if name := c.Settings.Get("request-body-file"); name != "" {
 		data, err := readfile.All(name)
 		if err != nil {
-			return nil, &failure.Failure{Class: failure.Local, Text: "request body: " + err.Error(), Err: err, Hint: "is the volume mounted, and may this user read it?"}
+			return nil, &failure.Failure{Class: failure.Local, Text: "request body: " + err.Error(), Err: err, Hint: failure.Beside(err) + "is the volume mounted, and may this user read it?"}
 		}
 		return bytes.NewReader(data), nil
 	}
