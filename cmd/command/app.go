@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -59,7 +60,8 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	command string // as typed, for messages
+	command string   // as typed, for messages
+	args    []string // of the subcommand, as typed
 
 	untilStopped context.Context // ends when a signal comes, but not at the deadline
 
@@ -72,6 +74,7 @@ type env struct {
 	logLevel       string
 	terminationLog string // likewise
 	log            *slog.Logger
+	once           *once // nil without --once
 }
 
 const defaultTimeout = 5 * time.Minute
@@ -115,6 +118,7 @@ func (e *env) main(ctx context.Context, args []string) error {
 		e.setReporting(args[1:], e.commonFlags(""))
 	} else {
 		e.command += " " + cmd.Name
+		e.args = args[2:]
 		e.setReporting(args[2:], cmd.Flags)
 		rest, err := permute(args[2:], cmd.Flags)
 		if err != nil {
@@ -157,8 +161,17 @@ func (e *env) start(c *cli.Context, action cli.ActionFunc) error {
 		defer afterGrace(ctx, deadlineGrace, e.endWrites)()
 		c.Context = ctx
 	}
-	return action(c)
+	if e.once, err = e.openOnce(c); err != nil {
+		return err
+	}
+	if takesCommand(c.Command) {
+		return action(c) // calls doOnce itself, before the command
+	}
+	return e.doOnce(func() error { return action(c) })
 }
+
+// takesCommand returns whether a subcommand becomes another program at its end.
+func takesCommand(cmd *cli.Command) bool { return strings.Contains(cmd.ArgsUsage, "-- COMMAND") }
 
 // deadlinePassed is the cause of a context ended by --timeout.
 type deadlinePassed duration.Value

@@ -73,6 +73,7 @@ func (e *env) commonFlags(command string) []cli.Flag {
 	}
 	return []cli.Flag{
 		timeout,
+		&cli.StringFlag{Name: flagOnce, Usage: "`FILE` on an emptyDir that records success: a later run in the same Pod, with the same arguments, ends at once", Category: categoryCommon},
 		&cli.StringFlag{Name: flagLogFormat, Usage: "`text|json`: format of the log", Category: categoryCommon, Value: "text", EnvVars: []string{variableLogFormat}},
 		&cli.StringFlag{Name: "log-level", Usage: "`LEVEL` of the log: debug, info, warn or error", Category: categoryCommon, Value: "info", Destination: &e.logLevel, EnvVars: []string{"INITBOX_LOG_LEVEL"}},
 		&cli.StringFlag{Name: flagTerminationLog, Usage: "`FILE` to write the reason of a failure to, if it exists", Category: categoryCommon, Value: kubeletTerminationLog, EnvVars: []string{variableTerminationLog}},

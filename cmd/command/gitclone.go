@@ -101,6 +101,9 @@ func (e *env) gitClone(c *cli.Context, g *gitFlags) error {
 	if err := g.checkOutside(o); err != nil {
 		return err
 	}
+	if g.watch > 0 && e.once != nil {
+		return usagef("--%s is for commands that end, and git-sync's command line keeps running without --one-time", flagOnce)
+	}
 	if g.watch > 0 {
 		return g.stay(ctx, e, o, after)
 	}

@@ -60,11 +60,14 @@ Examples:
 			if len(command) > 0 && r.looking(c) > 0 {
 				return usagef("--dry-run, --diff, --list-inputs and --explain write no files, after which a command could run")
 			}
-			if err := r.run(c.Context, e, o); err != nil {
+			if err := e.doOnce(func() error { return r.run(c.Context, e, o) }); err != nil {
 				return err
 			}
 			if len(command) > 0 {
 				return e.replaceProcess(command)
+			}
+			if r.looking(c) == 0 {
+				e.warnNowhere(destinations(o)...)
 			}
 			return nil
 		},
@@ -333,9 +336,6 @@ func (r *renderFlags) run(ctx context.Context, e *env, o render.Options) error {
 	logChanges(e, changes, o.DryRun)
 	if err != nil {
 		return err
-	}
-	if !o.DryRun {
-		e.warnNowhere(destinations(o)...)
 	}
 	stdout := func(s render.Source) bool { return s.To == "-" }
 	if len(changes) == 0 && !slices.ContainsFunc(o.Sources, stdout) {

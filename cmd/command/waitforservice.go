@@ -35,7 +35,7 @@ func waitForService(e *env) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if err := waitfor.All(c.Context, o, checks...); err != nil {
+			if err := e.doOnce(func() error { return waitfor.All(c.Context, o, checks...) }); err != nil {
 				return err
 			}
 			if len(command) > 0 {

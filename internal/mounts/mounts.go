@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"initbox/internal/lazy"
 	"initbox/internal/suggest"
 	"initbox/internal/words"
 )
@@ -152,6 +153,23 @@ func InContainer() bool { return inContainer(All()) }
 func inContainer(points []Point) bool {
 	return slices.ContainsFunc(points, func(p Point) bool { return slices.Contains(kubeletFiles, p.Path) })
 }
+
+// PodUID returns the UID of the Pod whose container this is, or "". The kubelet mounts files such as /etc/hosts from a
+// directory with that name, and mountinfo shows it.
+func PodUID() string { return podUID(All()) }
+
+func podUID(points []Point) string {
+	for _, p := range points {
+		if m := kubeletRoot().FindStringSubmatch(p.Root); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// kubeletRoot matches a file in a Pod's directory, see pkg/kubelet/kubelet_getters.go in Kubernetes. The UID of a
+// static Pod has no hyphens.
+var kubeletRoot = lazy.Regexp(`/pods/([0-9a-f-]{32,36})/(?:etc-hosts$|containers/|volumes/|volume-subpaths/)`)
 
 // runtimeDirs are where a container runtime or the kubelet mounts what is not a volume of the Pod.
 var runtimeDirs = []string{"/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", "/run/.containerenv"}

@@ -97,3 +97,21 @@ func TestNowhere(t *testing.T) {
 		}
 	}
 }
+
+func TestPodUID(t *testing.T) {
+	const uid = "0b3a7c1e-9d2f-4e5a-8c6b-7f1e2d3c4b5a"
+	for root, want := range map[string]string{
+		"/var/lib/kubelet/pods/" + uid + "/etc-hosts":                            uid,
+		"/pods/" + uid + "/containers/wait/1a2b3c4d":                             uid,
+		"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~empty-dir/work": uid,
+		"/var/lib/kubelet/pods/0123456789abcdef0123456789abcdef/etc-hosts":       "0123456789abcdef0123456789abcdef",
+		"/home/me/pods/" + uid + "/notes":                                        "",
+		"/pods/web-0/etc-hosts":                                                  "",
+		"/":                                                                      "",
+	} {
+		info := "700 600 0:60 / / ro - overlay overlay rw\n707 700 8:1 " + root + " /etc/hosts rw - ext4 /dev/sda1 rw\n"
+		if got := podUID(Parse(strings.NewReader(info))); got != want {
+			t.Errorf("%s: %q, want %q", root, got, want)
+		}
+	}
+}

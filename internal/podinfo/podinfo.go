@@ -3,12 +3,14 @@
 package podinfo
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"os"
 	"strconv"
 	"strings"
 
+	"initbox/internal/mounts"
 	"initbox/internal/readfile"
 )
 
@@ -43,6 +45,10 @@ func namespace() string {
 	text, _ := readfile.All(namespaceFile)
 	return strings.TrimSpace(string(text))
 }
+
+// UID returns the Pod's UID: $POD_UID, which the downward API can set, or what the kubelet's mounts show. It is empty
+// if neither is known.
+func UID() string { return cmp.Or(os.Getenv("POD_UID"), mounts.PodUID()) }
 
 // Ordinal returns the number at the end of the name of a StatefulSet's Pod: 2 for "web-2".
 func Ordinal(name string) (int, error) {
