@@ -275,6 +275,25 @@ func anchors(p page) []string {
 	return names
 }
 
+// TestImagesHaveTags pins that the image in a manifest has a tag: without one, the kubelet always pulls it, and does not
+// find one that was loaded into the node.
+func TestImagesHaveTags(t *testing.T) {
+	untagged := regexp.MustCompile(`(?m)image: *"?initbox("|\s|,|}|$)`)
+	all := pages(t)
+	manifests, err := filepath.Glob(root + "/test/*/testdata/*.yaml")
+	if err != nil || len(manifests) == 0 {
+		t.Fatalf("%d manifests, %v", len(manifests), err)
+	}
+	for _, name := range manifests {
+		all = append(all, read(t, strings.TrimPrefix(name, root+"/")))
+	}
+	for _, p := range all {
+		for _, match := range untagged.FindAll(p.text, -1) {
+			t.Errorf("%s: no tag: %s", p.path, match)
+		}
+	}
+}
+
 // TestReadme pins that the README names every subcommand.
 func TestReadme(t *testing.T) {
 	readme := read(t, "README.md")

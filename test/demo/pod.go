@@ -72,7 +72,7 @@ func (p *pod) manifest() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "    initContainers:")
 	for _, c := range p.inits {
-		fmt.Fprintf(&b, "    - name: %s\n      image: initbox\n      args: [%s]\n", c.name, strings.Join(c.args, ", "))
+		fmt.Fprintf(&b, "    - name: %s\n      image: initbox:dev\n      args: [%s]\n", c.name, strings.Join(c.args, ", "))
 	}
 	return b.String()
 }
