@@ -160,7 +160,7 @@ func PodUID() string { return podUID(All()) }
 
 func podUID(points []Point) string {
 	for _, p := range points {
-		if m := kubeletRoot().FindStringSubmatch(p.Root); m != nil {
+		if m := kubeletRoot().FindStringSubmatch(p.Root); m != nil && slices.Contains(kubeletFiles, p.Path) {
 			return m[1]
 		}
 	}
@@ -169,7 +169,7 @@ func podUID(points []Point) string {
 
 // kubeletRoot matches a file in a Pod's directory, see pkg/kubelet/kubelet_getters.go in Kubernetes. The UID of a
 // static Pod has no hyphens.
-var kubeletRoot = lazy.Regexp(`/pods/([0-9a-f-]{32,36})/(?:etc-hosts$|containers/|volumes/|volume-subpaths/)`)
+var kubeletRoot = lazy.Regexp(`/pods/([0-9a-f-]{32,36})/(?:etc-hosts$|containers/)`)
 
 // runtimeDirs are where a container runtime or the kubelet mounts what is not a volume of the Pod.
 var runtimeDirs = []string{"/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", "/run/.containerenv"}

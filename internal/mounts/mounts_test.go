@@ -103,7 +103,7 @@ func TestPodUID(t *testing.T) {
 	for root, want := range map[string]string{
 		"/var/lib/kubelet/pods/" + uid + "/etc-hosts":                            uid,
 		"/pods/" + uid + "/containers/wait/1a2b3c4d":                             uid,
-		"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~empty-dir/work": uid,
+		"/var/lib/kubelet/pods/" + uid + "/volumes/kubernetes.io~empty-dir/work": "",
 		"/var/lib/kubelet/pods/0123456789abcdef0123456789abcdef/etc-hosts":       "0123456789abcdef0123456789abcdef",
 		"/home/me/pods/" + uid + "/notes":                                        "",
 		"/pods/web-0/etc-hosts":                                                  "",
