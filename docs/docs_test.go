@@ -275,8 +275,8 @@ func anchors(p page) []string {
 	return names
 }
 
-// TestImagesHaveTags pins that the image in a manifest has a tag: without one, the kubelet always pulls it, and does not
-// find one that was loaded into the node.
+// TestImagesHaveTags pins that the image in a manifest has a tag: without one, the kubelet always pulls it, and does
+// not find one that was loaded into the node.
 func TestImagesHaveTags(t *testing.T) {
 	untagged := regexp.MustCompile(`(?m)image: *"?initbox("|\s|,|}|$)`)
 	all := pages(t)
