@@ -757,7 +757,7 @@ func TestBombs(t *testing.T) {
 			dir := t.TempDir()
 			servers.Tmpfs(t, dir, "size=100m")
 			put(t, dir, "app/old", "old")
-			out := child{URL: test.start(t), Dir: filepath.Join(dir, "app"), Depth: 1, MaxFiles: 20000, Once: true, Ref: "main"}.run(t)
+			out := child{URL: test.start(t), Dir: filepath.Join(dir, "app"), Depth: 1, MaxFiles: 20000, Once: true, Replace: true, Ref: "main"}.run(t)
 			if out.Class != string(test.class) || !strings.Contains(out.Error, test.text) {
 				t.Errorf("%s; class %s, permanent %t; want %s, %q", out.Error, out.Class, out.Permanent, test.class, test.text)
 			}

@@ -192,7 +192,7 @@ func TestHostile(t *testing.T) {
 			sha := h.publish(test.make(h))
 			put(t, top, "canary", "alive")
 			put(t, top, "app/old", "old")
-			o := clone.Options{URL: at + "/" + filepath.Base(repo), Dir: filepath.Join(top, "app"), Depth: 1, Ref: "main", Submodules: clone.SubmodulesRecursive}
+			o := clone.Options{URL: at + "/" + filepath.Base(repo), Dir: filepath.Join(top, "app"), Depth: 1, Ref: "main", Submodules: clone.SubmodulesRecursive, Replace: true}
 			if test.run != nil {
 				test.run(&o)
 			}
@@ -234,7 +234,7 @@ func TestNamesOfOurs(t *testing.T) {
 			volume := filepath.Join(t.TempDir(), "volume")
 			servers.Tmpfs(t, volume, "size=5m")
 			put(t, volume, "old", "old")
-			err := try(t, clone.Options{URL: at + "/" + filepath.Base(repo), Dir: volume, Depth: 1, GitDir: gitDir})
+			err := try(t, clone.Options{URL: at + "/" + filepath.Base(repo), Dir: volume, Depth: 1, GitDir: gitDir, Replace: true})
 			if err == nil || !strings.Contains(err.Error(), "has a file "+name) || !poll.IsPermanent(err) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -267,7 +267,7 @@ func TestManyNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			c := child{URL: ofTrees(test.trees).start(t), Dir: filepath.Join(dir, "app"), Depth: 1, MaxFiles: 3000, OpenFiles: 256, Once: true}
+			c := child{URL: ofTrees(test.trees).start(t), Dir: filepath.Join(dir, "app"), Depth: 1, MaxFiles: 3000, OpenFiles: 256, Once: true, Replace: true}
 			out := c.run(t)
 			t.Logf("%s; %d MiB", out.Error, out.Peak>>20)
 			if (test.want == "") != (out.Error == "") || !strings.Contains(out.Error, test.want) {

@@ -84,6 +84,7 @@ type child struct {
 	Submodules                  clone.Submodules
 	Depth, MaxFiles             int
 	Once                        bool // only one attempt
+	Replace                     bool
 
 	UID          int    // of the process; 0 for that of the tests
 	ReadOnlyRoot bool   // only mounts below / are writable
@@ -128,7 +129,7 @@ func runChild(text string) int {
 
 func (c child) options() clone.Options {
 	return clone.Options{
-		URL: c.URL, Dir: c.Dir, Ref: c.Ref, GitDir: c.GitDir, Link: c.Link, Submodules: c.Submodules, Depth: c.Depth, MaxFiles: c.MaxFiles,
+		URL: c.URL, Dir: c.Dir, Ref: c.Ref, GitDir: c.GitDir, Link: c.Link, Replace: c.Replace, Submodules: c.Submodules, Depth: c.Depth, MaxFiles: c.MaxFiles,
 		Access: access.Access{Umask: 0o022}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 }

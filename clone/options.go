@@ -14,7 +14,8 @@ type Options struct {
 	URL string // see remote.ParseURL
 	Dir string // becomes the tree of the revision; with Link, the directory that contains the link
 
-	Follow bool // follow symbolic links to Dir and GitDir, see publish.Options
+	Replace bool // whatever is in Dir and GitDir, even if no run has put it there
+	Follow  bool // follow symbolic links to Dir and GitDir, see publish.Options
 
 	// Ref is a branch, a tag, the ID of a commit (full or abbreviated), a name that begins with refs/, HEAD, or a range
 	// of semantic versions, which means the highest tag in it. "" means HEAD.

@@ -146,7 +146,7 @@ func TestWhatIsThere(t *testing.T) {
 	dir := t.TempDir()
 	at := monorepo(t, dir)
 	got := filepath.Join(dir, "got")
-	o := clone.Options{URL: at, Dir: got, Depth: 1}
+	o := clone.Options{URL: at, Dir: got, Depth: 1, Replace: true}
 	for name, spoil := range map[string]func(){
 		"absent":              func() {},
 		"empty":               func() { _ = os.Mkdir(got, 0o777) },

@@ -68,7 +68,7 @@ func TestStepsFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
-			o := Options{Dir: filepath.Join(top, "app"), GitDir: filepath.Join(top, "git")}
+			o := Options{Dir: filepath.Join(top, "app"), GitDir: filepath.Join(top, "git"), Replace: true}
 			tree{"app/old": "x", "git/HEAD": "1"}.write(t, top)
 			target, s := staged(t, o, bare1)
 			if err := step(target, s); err == nil {
@@ -86,7 +86,7 @@ func TestOtherFileSystem(t *testing.T) {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(elsewhere) })
-	o := Options{Dir: filepath.Join(t.TempDir(), "app")}
+	o := Options{Dir: filepath.Join(t.TempDir(), "app"), Replace: true}
 	bare2.write(t, o.Dir)
 	target, s := staged(t, o, nil)
 	here, err1 := dirfd.Stat(s.dir)
@@ -238,7 +238,7 @@ func reasonFor(t *testing.T, o Options) string {
 func TestReason(t *testing.T) {
 	var log bytes.Buffer
 	top := t.TempDir()
-	o := Options{Dir: filepath.Join(top, "app"), Log: slog.New(slog.NewTextHandler(&log, nil))}
+	o := Options{Dir: filepath.Join(top, "app"), Replace: true, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	reset := func() {
 		os.RemoveAll(o.Dir)
 		put(t, o, sha1, withGit1)
@@ -333,7 +333,7 @@ func TestGitFile(t *testing.T) {
 
 func TestGitDirGone(t *testing.T) {
 	top := t.TempDir()
-	o := Options{Dir: filepath.Join(top, "app"), GitDir: filepath.Join(top, "git")}
+	o := Options{Dir: filepath.Join(top, "app"), GitDir: filepath.Join(top, "git"), Replace: true}
 	tree{"app/a": "1"}.write(t, top)
 	if reason := reasonFor(t, o); reason != "it has no marker of an earlier clone" {
 		t.Errorf("reason %q", reason)
@@ -364,14 +364,14 @@ func TestWorktrees(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(top, ".worktrees", sha2), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put(t, Options{Dir: top, Link: "other"}, sha2, withGit2)
+	put(t, Options{Dir: top, Link: "other", Replace: true}, sha2, withGit2)
 	if got := current(t, Options{Dir: top, Link: "other"}); got != sha2 {
 		t.Errorf("current %q", got)
 	}
 	if reason := reasonFor(t, Options{Dir: top, Link: "missing"}); reason != "" {
 		t.Errorf("a missing link: %q", reason)
 	}
-	if reason := reasonFor(t, Options{Dir: top, Link: "odd"}); reason != "the link does not lead to a worktree" {
+	if reason := reasonFor(t, Options{Dir: top, Link: "odd", Replace: true}); reason != "the link does not lead to a worktree" {
 		t.Errorf("a link to something else: %q", reason)
 	}
 }

@@ -23,7 +23,8 @@ func TestGitDir(t *testing.T) {
 			}
 			where := filepath.Join(o.Dir, c.link)
 			for range 2 {
-				for sha, what := range map[string]tree{sha1: bare1.with(tree{"initbox.json": "marker"}), sha2: bare2} {
+				gitFile := tree{".git": "gitdir: " + o.GitDir + "\n"} // by which a later run knows that the tree is ours
+				for sha, what := range map[string]tree{sha1: bare1.with(tree{"initbox.json": "marker"}).with(gitFile), sha2: bare2.with(gitFile)} {
 					putGit(t, o, sha, what)
 					real, err := filepath.EvalSymlinks(where)
 					if err != nil {
@@ -44,7 +45,7 @@ func TestGitDir(t *testing.T) {
 			if got := current(t, o); got != "" {
 				t.Errorf("current %q", got)
 			}
-			putGit(t, o, sha1, bare1)
+			putGit(t, o, sha1, bare1.with(tree{".git": "gitdir: " + o.GitDir + "\n"}))
 			os.WriteFile(filepath.Join(where, "a"), []byte("by another program"), 0o644)
 			if got := current(t, o); got != "" {
 				t.Errorf("current %q", got)

@@ -27,7 +27,7 @@ func TestInside(t *testing.T) {
 	for _, how := range []string{"exchange", "without exchange"} {
 		t.Run(how, func(t *testing.T) {
 			top := t.TempDir()
-			o := Options{Dir: filepath.Join(top, "app")}
+			o := Options{Dir: filepath.Join(top, "app"), Replace: true}
 			tree{"app/old": "x", "app/a/b": "x", "app/lost+found/": ""}.write(t, top)
 			chmod(t, top, 0o555)
 			stay := tree{"lost+found/": ""}
@@ -73,7 +73,7 @@ func TestNoPermission(t *testing.T) {
 	for name, text := range map[string]string{
 		"fixed/app": "write to " + filepath.Join(top, "fixed/app"), "fixed/new": "write beside " + filepath.Join(top, "fixed/new"),
 	} {
-		requireRefused(t, tryPut(t, Options{Dir: filepath.Join(top, name)}, sha1, bare1), text)
+		requireRefused(t, tryPut(t, Options{Dir: filepath.Join(top, name), Replace: true}, sha1, bare1), text)
 	}
 	for o, text := range map[Options]string{
 		{Dir: filepath.Join(top, "closed/app")}:              "open the directory of " + filepath.Join(top, "closed/app"),

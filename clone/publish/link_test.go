@@ -70,6 +70,8 @@ func TestLinkIsRefused(t *testing.T) {
 	}
 	// As git-sync 3 made them.
 	os.Symlink("elsewhere", filepath.Join(dir, "link"))
-	put(t, Options{Dir: dir, Link: "link"}, sha1, bare1)
+	_, err := Open(t.Context(), Options{Dir: dir, Link: "link"})
+	requireRefused(t, err, "link to elsewhere, which no git-clone made")
+	put(t, Options{Dir: dir, Link: "link", Replace: true}, sha1, bare1)
 	requireTree(t, filepath.Join(dir, ".worktrees", sha1), bare1)
 }

@@ -33,7 +33,7 @@ func TestMountPoint(t *testing.T) {
 			stay := tree{"mounted/f": "f", "lost+found/": ""}
 			tree{"mounted/f": "f"}.write(t, dir)
 			before, _ := os.Stat(dir)
-			o := Options{Dir: dir}
+			o := Options{Dir: dir, Replace: true}
 			publish := func(sha string, what tree) {
 				t.Helper()
 				target := open(t, o)
@@ -81,10 +81,10 @@ func TestMountsInTheWay(t *testing.T) {
 	old := tree{"x": "x", "a b/y": "y"}
 	old.write(t, dir)
 	servers.Tmpfs(t, filepath.Join(dir, "a"), "size=1m")
-	err := tryPut(t, Options{Dir: dir}, sha1, withGit1)
+	err := tryPut(t, Options{Dir: dir, Replace: true}, sha1, withGit1)
 	requireRefused(t, err, "mounted")
 	servers.Tmpfs(t, filepath.Join(dir, "a b", "c"), "size=1m")
-	err = tryPut(t, Options{Dir: dir}, sha1, withGit1)
+	err = tryPut(t, Options{Dir: dir, Replace: true}, sha1, withGit1)
 	requireRefused(t, err, "a b/c is mounted in")
 	requireTree(t, top, prefixed("app", old.with(tree{"a/": "", "a b/c/": ""})))
 }
@@ -131,7 +131,7 @@ func TestFullDisk(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	servers.Tmpfs(t, dir, "size=1m")
-	for _, o := range []Options{{Dir: filepath.Join(dir, "app")}, {Dir: dir + "/link", Link: "current"}, {Dir: dir}} {
+	for _, o := range []Options{{Dir: filepath.Join(dir, "app")}, {Dir: dir + "/link", Link: "current"}, {Dir: dir, Replace: true}} {
 		put(t, o, sha1, withGit1)
 		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestLowerLayer(t *testing.T) {
 	tree{"lower/app/old/x": "x", "lower/app/sub/b": "x", "lower/app/a": "x", "lower/none/": "", "upper/": "", "work/": ""}.write(t, top)
 	servers.Mount(t, "overlay", top+"/merged", "overlay", 0, "lowerdir="+top+"/lower,upperdir="+top+"/upper,workdir="+top+"/work")
 	for _, name := range []string{"app", "none", "new"} {
-		o := Options{Dir: filepath.Join(top, "merged", name)}
+		o := Options{Dir: filepath.Join(top, "merged", name), Replace: true}
 		put(t, o, sha1, withGit1)
 		requireTree(t, o.Dir, withGit1.with(inGit))
 		if got := current(t, o); got != sha1 {
@@ -201,9 +201,9 @@ func TestLinkInVolume(t *testing.T) {
 			t.Errorf("%s: there is\n%v", name, after)
 		}
 	}
-	put(t, Options{Dir: filepath.Join(top, "to")}, sha1, bare1)
+	put(t, Options{Dir: filepath.Join(top, "to"), Replace: true}, sha1, bare1)
 	requireTree(t, filepath.Join(top, "volume/sub"), bare1)
 	requireTree(t, filepath.Join(top, "victim"), tree{"app/data": "x", ".worktrees/x": "x"})
-	put(t, Options{Dir: filepath.Join(top, "volume/app"), Follow: true}, sha1, bare1)
+	put(t, Options{Dir: filepath.Join(top, "volume/app"), Follow: true, Replace: true}, sha1, bare1)
 	requireTree(t, filepath.Join(top, "victim/app"), bare1)
 }

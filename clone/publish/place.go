@@ -26,6 +26,8 @@ type place struct {
 
 	top  *os.File  // in link mode, the directory that holds the link
 	made []entryOf // the inner ones last
+
+	marked bool // there is a marker beside the directory, although it is replaced from inside
 }
 
 // entryOf is a directory that this run has created in another one.
@@ -37,6 +39,7 @@ type entryOf struct {
 const (
 	lockSuffix   = "-lock"
 	markerSuffix = ".json"
+	noteSuffix   = "-unfinished"
 	mine         = ".initbox"
 	worktrees    = ".worktrees" // git-sync's name
 )
@@ -84,6 +87,7 @@ func (p *place) findDir(o Options) error {
 		return refuse("%s is part of the system and must not be replaced", o.Dir)
 	}
 	if inside {
+		p.marked = !mounted && isFile(p.base, p.prefix+markerSuffix)
 		p.base.Close()
 		if p.base, err = openDir(above, p.name); err != nil {
 			return explain("open "+o.Dir, err)
@@ -280,5 +284,8 @@ func (p *place) isStage(name string) bool {
 
 // reserved returns whether a name in base is one of initbox's own.
 func (p *place) reserved(name string) bool {
-	return name == p.prefix+lockSuffix || name == p.prefix+markerSuffix || p.isStage(name)
+	return name == p.prefix+lockSuffix || name == p.prefix+markerSuffix || name == p.note() || p.isStage(name)
 }
+
+// note returns the name, in base, of the note of an unfinished replacement, see [swap.begin].
+func (p *place) note() string { return p.prefix + noteSuffix }

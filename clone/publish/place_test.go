@@ -53,7 +53,7 @@ func TestLinkToDirectory(t *testing.T) {
 	dir := t.TempDir()
 	tree{"real/app/old": "x", "to": "-> real/app"}.write(t, dir)
 	for range 2 {
-		put(t, Options{Dir: filepath.Join(dir, "to")}, sha1, withGit1)
+		put(t, Options{Dir: filepath.Join(dir, "to"), Replace: true}, sha1, withGit1)
 		requireTree(t, dir, prefixed("real/app", withGit1.with(inGit)).with(tree{"to": "-> real/app"}))
 	}
 	t.Chdir(filepath.Join(dir, "real/app"))
@@ -181,7 +181,7 @@ func TestOthersLink(t *testing.T) {
 	}
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
-	if err := errors.Join(os.Mkdir(victim, 0o755), os.WriteFile(filepath.Join(victim, "file"), nil, 0o644), os.Symlink(victim, filepath.Join(dir, "app"))); err != nil {
+	if err := errors.Join(os.Mkdir(victim, 0o755), os.Symlink(victim, filepath.Join(dir, "app"))); err != nil {
 		t.Fatal(err)
 	}
 	open := func() error {

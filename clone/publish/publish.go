@@ -18,6 +18,7 @@
 //	a directory     /data/app                the tree
 //	                /data/.app.initbox-lock  locked by the run that works on it
 //	                /data/.app.initbox-…     the stage, where the next tree is made
+//	                /data/.app.initbox-unfinished  while there may be no marker, although the files are ours
 //	a mount point   /app                     the tree
 //	                /app/.initbox-lock
 //	                /app/.initbox-…
@@ -39,10 +40,14 @@ import (
 
 // Options say which directory is replaced, and how.
 type Options struct {
-	// Dir is replaced; if it is a symbolic link, the directory that it points to is. Its old content is removed, except
-	// for mount points in it and the lost+found of an ext4 volume. Missing parent directories are created, and removed
+	// Dir is replaced; if it is a symbolic link, the directory that it points to is. If a run has published it, or it
+	// has no files, its old content is removed, except for mount points in it and the lost+found of an ext4 volume.
+	// Otherwise Open returns a permanent error. Missing parent directories are created, and removed
 	// again if nothing is published.
 	Dir string
+
+	// Replace says that Dir, GitDir and Link are replaced even if no run has published what is there.
+	Replace bool
 
 	// Follow says that symbolic links are followed on the way to Dir and GitDir, even if another program may have made
 	// them. Without it, a link in a volume is refused, and so is one that a user has put into another user's directory.

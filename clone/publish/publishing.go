@@ -18,6 +18,7 @@ func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 	if err := t.publish(ctx, s, m); err != nil {
 		return explain("publish "+t.options.Dir, err)
 	}
+	t.finished()
 	t.drop()
 	if t.git != nil {
 		t.git.drop()
@@ -28,6 +29,14 @@ func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 func (t *Target) publish(ctx context.Context, s *Stage, m Marker) error {
 	if err := t.checkNames(s); err != nil {
 		return err
+	}
+	for _, dir := range []*Target{t, t.git} {
+		if dir == nil {
+			continue
+		}
+		if err := dir.checkOurs(); err != nil { // again: other programs may have written since
+			return err
+		}
 	}
 	outer, err := t.mark(s, m)
 	if err != nil {
@@ -46,7 +55,9 @@ func (t *Target) publish(ctx context.Context, s *Stage, m Marker) error {
 	}
 	git := &swap{Target: t.git, s: s.git, last: gitMarker}
 	defer git.close()
-	err = git.retire()
+	if err = tree.begin(); err == nil { // whose marker is in the other directory
+		err = git.retire()
+	}
 	if err == nil {
 		err = tree.run()
 	}

@@ -54,6 +54,7 @@ func TestChanged(t *testing.T) {
 			if err := c.do(dir); err != nil {
 				t.Fatal(err)
 			}
+			o.Replace = true
 			target := open(t, o)
 			defer target.Close()
 			if r, reason := target.current(); r != nil || !strings.Contains(reason, c.say) || reason == "" {

@@ -98,6 +98,33 @@ func (w *swap) free(dir *os.File, name string) (bool, error) {
 	return true, err
 }
 
+// begin leaves a note that vouches for the directory while no marker does: if this run is killed, the next one knows
+// that what is there may be replaced. It is on the disk before anything changes. Target.finished removes it.
+func (w *swap) begin() error {
+	if w.link() {
+		return nil
+	}
+	f, err := openAt(w.base, w.note(), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if errors.Is(err, unix.EEXIST) {
+		return nil // another run's, which was killed, or this one's
+	}
+	if err != nil {
+		return err
+	}
+	w.undo = append(w.undo, func() error { return dirfd.Remove(w.base, w.note()) })
+	return errors.Join(f.Close(), dirfd.Sync(w.base))
+}
+
+// finished removes the notes of begin: there are markers again.
+func (t *Target) finished() {
+	if !t.link() {
+		dirfd.Remove(t.base, t.note())
+	}
+	if t.git != nil {
+		t.git.finished()
+	}
+}
+
 // showMarker makes an outer marker visible.
 func (w *swap) showMarker() error {
 	if !w.outer {
@@ -112,6 +139,11 @@ func (w *swap) showMarker() error {
 // replace gives the staged tree the directory's name, atomically: a reader sees the old tree
 // or the new one. It returns false where the file system cannot do that.
 func (w *swap) replace() (done bool, err error) {
+	if w.outer || isFile(w.base, w.outerMarker("")) {
+		if err := w.begin(); err != nil {
+			return false, err
+		}
+	}
 	if _, err := w.free(w.base, w.outerMarker("")); err != nil { // before the tree it vouches for
 		return false, err
 	}
@@ -181,6 +213,9 @@ func (w *swap) retire() error {
 	dir, err := w.open(w.base, w.name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
+	}
+	if err == nil {
+		err = w.begin()
 	}
 	if err == nil {
 		_, err = w.free(w.base, w.outerMarker(""))

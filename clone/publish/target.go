@@ -24,6 +24,8 @@ type Target struct {
 	stage   *Stage
 	git     *Target // of GitDir; nil without it
 
+	repository bool // it is the GitDir of another one
+
 	noExchange bool     // for tests: as on NFS
 	mounts     []string // names of the mount points directly in the directory: they stay
 	deep       string   // path of a mount point further down, if any
@@ -31,13 +33,16 @@ type Target struct {
 
 // Open takes the lock of a directory, and waits for it until ctx ends. It removes what
 // killed runs left behind. It also opens a read-only directory. Callers close the Target.
-func Open(ctx context.Context, o Options) (*Target, error) {
+func Open(ctx context.Context, o Options) (*Target, error) { return openAs(ctx, o, false) }
+
+// openAs is Open for a directory that is the GitDir of another one, or not.
+func openAs(ctx context.Context, o Options, repository bool) (*Target, error) {
 	const tries = 10
 	for i := 1; ; i++ {
 		p, err := find(o)
 		var t *Target
 		if err == nil {
-			t, err = openPlace(ctx, o, p)
+			t, err = openPlace(ctx, o, p, repository)
 		}
 		if i == tries || !errors.Is(err, fs.ErrNotExist) {
 			return t, err
@@ -47,8 +52,8 @@ func Open(ctx context.Context, o Options) (*Target, error) {
 }
 
 // openPlace is Open for a place, which it closes if there is an error.
-func openPlace(ctx context.Context, o Options, p *place) (*Target, error) {
-	t := &Target{place: p, options: o, log: o.Log}
+func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Target, error) {
+	t := &Target{place: p, options: o, log: o.Log, repository: repository}
 	if !p.link() {
 		t.mounts, t.deep = mountsBelow(mounts.All(), p.path)
 	}
@@ -73,18 +78,19 @@ func openPlace(ctx context.Context, o Options, p *place) (*Target, error) {
 	default:
 		t.sweep()
 	}
-	if o.GitDir != "" {
-		if err := t.openGit(ctx); err != nil {
-			t.Close()
-			return nil, err
-		}
+	if err = t.checkOurs(); err == nil && o.GitDir != "" {
+		err = t.openGit(ctx)
+	}
+	if err != nil {
+		t.Close()
+		return nil, err
 	}
 	return t, nil
 }
 
 // openGit opens the directory that holds .git.
 func (t *Target) openGit(ctx context.Context) error {
-	o := Options{Dir: t.options.GitDir, Follow: t.options.Follow, Access: t.options.Access, NoSync: t.options.NoSync, Log: t.log}
+	o := Options{Dir: t.options.GitDir, Replace: t.options.Replace, Follow: t.options.Follow, Access: t.options.Access, NoSync: t.options.NoSync, Log: t.log}
 	git := new(place)
 	err := git.follow(o)
 	git.close()
@@ -94,7 +100,7 @@ func (t *Target) openGit(ctx context.Context) error {
 	if strings.HasPrefix(t.path+"/", git.path+"/") || strings.HasPrefix(git.path+"/", t.path+"/") {
 		return refuse("one of %s and %s is inside the other", t.options.Dir, o.Dir)
 	}
-	t.git, err = Open(ctx, o)
+	t.git, err = openAs(ctx, o, true)
 	return err
 }
 
@@ -107,6 +113,7 @@ func (t *Target) Current() *Marker {
 	if r == nil {
 		return nil
 	}
+	t.finished()
 	return &r.Marker
 }
 

@@ -47,9 +47,10 @@ func gitClone(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:     "put one revision of a Git repository into a directory",
 		ArgsUsage: "URL DIR",
-		Description: `Makes DIR the tree of a revision of the repository, whatever DIR held before and
-however often it runs. At every instant DIR is all of the old tree or all of the new
-one, even if the program is killed. What DIR already has is not fetched again.
+		Description: `Makes DIR the tree of a revision of the repository, whichever revision DIR held before
+and however often it runs. At every instant DIR is all of the old tree or all of the
+new one, even if the program is killed. What DIR already has is not fetched again.
+A DIR with files that are not from git-clone is refused unless --replace is given.
 
 URL is one of
   https://HOST/PATH, http://…    refer to a secret in it, as in
@@ -185,6 +186,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.o.Access.GroupWrite),
 		textFlag("owner", "`UID[:GID]` of the files; needs the right to change owners", categoryPlace, &g.owner),
 		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.o.Link),
+		onFlag("replace", "replace what is in DIR even if it is not from git-clone: other files, which are lost", categoryPlace, &g.o.Replace),
 		onFlag("follow", "follow symbolic links in a volume on the way to DIR, although any program that writes there may have made them", categoryPlace, &g.o.Follow),
 
 		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag must be signed by one of them", categoryLimits, &g.signedBy),
@@ -254,6 +256,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 	if err != nil {
 		return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, err)
 	}
+	line.Flags = append(line.Flags, translate.Flag{Name: "replace", Value: "true"}) // git-sync does not ask
 	for _, f := range line.Flags {
 		if err := c.Set(f.Name, f.Value); err != nil {
 			return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, wrongValue(err, c.Command.Flags))
