@@ -14,6 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"initbox/internal/secret"
 	"initbox/internal/suggest"
 )
 
@@ -112,9 +113,9 @@ func (f *Format) Validate(data []byte) error {
 	})
 }
 
-// Parse returns the values in data: maps (map[string]any), lists ([]any), strings, booleans, numbers and nil. A number is
-// an int64; a float64 if it is not an integer; or a *big.Int if it does not fit. The whole file may be any of these. It
-// fails with an [*Error].
+// Parse returns the values in data: maps (map[string]any), lists ([]any), strings, booleans, numbers and nil. A number
+// is an int64; a float64 if it is not an integer; or a *big.Int if it does not fit. The whole file may be any of these.
+// It fails with an [*Error].
 //
 // Integers are int64, as after Helm's --set, and so 1000000 is printed as
 // 1000000. In Helm's values files all numbers are float64, and {{ .Values.x }}
@@ -166,7 +167,7 @@ type Error struct {
 
 // about returns the error about a key, which replaces KEY in its text.
 func (e *Error) about(key string) *Error {
-	e.Text, e.keyless = strings.Replace(e.Text, "KEY", key, 1), strings.Replace(e.Text, "KEY", "[…]", 1)
+	e.Text, e.keyless = strings.Replace(e.Text, "KEY", key, 1), strings.Replace(e.Text, "KEY", secret.Mark, 1)
 	return e
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/wire"
 	"initbox/waitfor/wire/scram"
@@ -148,7 +149,7 @@ func (s *session) sasl(step document, payload string) (a answer, err error) {
 
 // rejected converts the error with which the server ends a login.
 func (s *session) rejected(state status) error {
-	f := failure.New(failure.Authentication, "login failed: %s", wire.Quote(cmp.Or(state.says, wire.Wordless), append(s.URL.Secrets(), s.password, s.digest())...))
+	f := failure.New(failure.Authentication, "login failed: %s", secret.Quote(cmp.Or(state.says, wire.Wordless), append(s.URL.Secrets(), s.password, s.digest())...))
 	f.Hint = "are user and password right?"
 	if database := s.database(); forms.Harmless(database) {
 		f.Hint += " the user is looked up in the database " + database + ", which authSource in the URL names"
