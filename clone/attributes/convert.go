@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -16,14 +15,14 @@ import (
 // pieces.
 //
 // The warning, which does not stop git either, says that the content cannot be converted to the encoding, and stays in
-// UTF-8.
+// UTF-8. An encoding that only git knows is an error.
 func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Reader, warning string, err error) {
 	if !a.Converts() {
 		return nil, "", nil
 	}
-	enc, known := encodings[strings.ToUpper(a.Encoding)]
-	if a.Encoding != "" && !known {
-		warning = leftAs(a.Encoding, "which is unknown")
+	enc := encodingOf(a.Encoding)
+	if a.Encoding != "" && enc == nil {
+		return nil, "", errEncoding(a.Encoding, "is not supported")
 	}
 	seen := inspection{enc: enc}
 	identified := a.replacer(id, io.Discard)
@@ -35,6 +34,9 @@ func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Read
 		return nil, "", err
 	}
 	if enc != nil && seen.unencodable {
+		if enc.apart {
+			return nil, "", errEncoding(a.Encoding, "is not supported for characters that consist of several in it")
+		}
 		enc, warning = nil, leftAs(a.Encoding, "which cannot represent the content")
 	}
 	// The last step comes first.
@@ -60,6 +62,12 @@ func Convert(src io.ReadSeeker, a Attributes, id plumbing.Hash) (content io.Read
 	}
 	p.first = step
 	return p, warning, nil
+}
+
+// errEncoding returns the error for an encoding that git may be able to convert to.
+func errEncoding(encoding, why string) error {
+	return failure.New(failure.Local, "its working-tree-encoding, %s, %s", failure.Printable(encoding), why).
+		WithHint("supported are " + Encodings + "; to do without the file, leave it out with --sparse-pattern '/*' --sparse-pattern '!FILE'")
 }
 
 func leftAs(encoding, why string) string {

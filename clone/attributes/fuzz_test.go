@@ -29,7 +29,11 @@ func FuzzLoad(f *testing.F) {
 func FuzzConvert(f *testing.F) {
 	f.Add([]byte("$Id$ \r\n$Id: a $\n"), byte(2), true, "")
 	f.Add([]byte("gr\xc3\xbc\xe2\x82\xac\n"), byte(1), false, "utf-16")
+	f.Add([]byte("gr\xc3\xbc\xe2\x82\xac\n"), byte(1), false, "cp1252")
 	f.Fuzz(func(t *testing.T, content []byte, eol byte, ident bool, encoding string) {
+		if e := encodingOf(encoding); encoding != "" && (e == nil || e.apart) {
+			return // an error
+		}
 		a := Attributes{EOL: EOL(eol % 3), Ident: ident, Encoding: encoding}
 		whole, warning := converted(t, content, a)
 		src := slow{io.NewSectionReader(bytes.NewReader(content), 0, int64(len(content)))}
