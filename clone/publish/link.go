@@ -101,6 +101,7 @@ func (t *Target) sweepWorktrees(but string) {
 			t.discard(name)
 		}
 	}
+	t.sweepGitSync(but)
 }
 
 // openTree opens the current tree. In link mode it also returns the hash in the name of

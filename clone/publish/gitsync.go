@@ -1,0 +1,114 @@
+package publish
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+)
+
+// tmpLink is the name under which git-sync makes its link, before it renames it.
+const tmpLink = "tmp-link"
+
+// sweepGitSync removes what git-sync left beside the link: its repository, .git, and the worktrees of version 3. (Those
+// of version 4 are in the same directory as ours, and swept with them.) It leaves all of that while a link leads to one
+// of git-sync's worktrees, or if that is the one to keep, since git needs the repository there.
+func (t *Target) sweepGitSync(keep string) {
+	top, err := dirfd.OpenDir(t.base, "..")
+	if err != nil {
+		return
+	}
+	defer top.Close()
+	trees, ok := gitSyncTrees(top)
+	all, err := names(top)
+	if !ok || err != nil || keep != "" && isWorktree(t.base, keep) {
+		return
+	}
+	for _, name := range all {
+		if name != tmpLink && t.leadsToGitSync(top, name) {
+			return
+		}
+	}
+	if t.leadsToGitSync(top, tmpLink) {
+		trees = append(trees, tmpLink)
+	}
+	for _, name := range append(trees, ".git") {
+		// A kill halfway must not leave a part of it, which could not be recognised.
+		as := t.prefix + "-" + strings.ToLower(rand.Text()[:idLength])
+		if err := rename(top, name, t.base, as); err != nil {
+			t.log.Warn("cannot remove what git-sync left", "error", err)
+			return
+		}
+		t.discard(as)
+	}
+	t.log.Info(fmt.Sprintf("%s: removed the repository that git-sync left there", t.options.Dir))
+}
+
+// gitSyncTrees returns whether the .git in a directory is git-sync's, and its worktrees of version 3, which are beside
+// it. All worktrees of git-sync are named after a commit. Version 4 calls its branch git-sync.
+func gitSyncTrees(top *os.File) (beside []string, ok bool) {
+	head, err := readSmall(top, ".git/HEAD")
+	if err != nil {
+		return nil, false
+	}
+	ok = head == "ref: refs/heads/git-sync"
+	list, err := openDir(top, ".git/worktrees")
+	if err != nil {
+		return nil, ok
+	}
+	defer list.Close()
+	entries, err := names(list)
+	if err != nil {
+		return nil, false
+	}
+	for _, entry := range entries {
+		file, err := readSmall(list, path.Join(entry, "gitdir")) // the path of its .git
+		tree := path.Dir(file)
+		if name := path.Base(tree); err != nil || path.Base(file) != ".git" || !isHash(strings.TrimPrefix(name, "rev-")) {
+			return nil, false
+		} else if path.Base(path.Dir(tree)) != worktrees && isWorktree(top, name) {
+			beside = append(beside, name)
+		}
+		ok = true
+	}
+	return beside, ok
+}
+
+// leadsToGitSync returns whether a name in top is a link to a worktree of git-sync.
+func (t *Target) leadsToGitSync(top *os.File, name string) bool {
+	to, err := dirfd.Readlink(top, name)
+	if err != nil {
+		return false
+	}
+	dir, tree := path.Split(path.Clean(to))
+	if path.Base(dir) == worktrees {
+		return isHash(tree) && isWorktree(t.base, tree)
+	}
+	return isHash(strings.TrimPrefix(tree, "rev-")) && isWorktree(top, tree)
+}
+
+// isWorktree returns whether a directory has a file .git, which leads to the repository, instead of a repository.
+func isWorktree(dir *os.File, name string) bool {
+	s, err := dirfd.Lstat(dir, path.Join(name, ".git"))
+	return err == nil && s.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
+// longestPath is PATH_MAX of Linux.
+const longestPath = 4096
+
+// readSmall returns the content of a file of git, without white space at its ends.
+func readSmall(dir *os.File, name string) (string, error) {
+	f, err := openAt(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, longestPath))
+	return strings.TrimSpace(string(content)), err
+}
