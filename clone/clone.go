@@ -60,6 +60,7 @@ type cloning struct {
 	sparse  *worktree.Sparse
 	arrives *atomic.Pointer[pack.Progress] // of the current pack, which may be that of a submodule
 	digest  string                         // of the options that affect the tree, see shape
+	refused int                            // attempts, see MaxRefusals
 	watched bool                           // by Watch: more clones follow
 	settled bool                           // the first one is done: no change is no longer worth a log line
 	log     *slog.Logger

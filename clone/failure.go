@@ -61,7 +61,14 @@ func (c *cloning) lasting(err error) error {
 		if !c.retries(err, f.Class) {
 			return poll.Permanent(howToWait(f, err))
 		}
-		return &failure.Failure{Class: f.Class, Text: f.Text, Note: f.Note, Hint: f.Hint} // which is not permanent
+		if c.refused++; c.refused == c.MaxRefusals {
+			return poll.Permanent(err)
+		}
+		again := &failure.Failure{Class: f.Class, Text: f.Text, Note: f.Note, Hint: f.Hint} // which is not permanent
+		if c.RefusalPause > 0 {
+			return poll.After(c.RefusalPause, again)
+		}
+		return again
 	case failure.Local:
 		return poll.Permanent(err)
 	case failure.DiskFull:

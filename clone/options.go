@@ -49,9 +49,12 @@ type Options struct {
 	// RetryStatus has statuses of HTTP that are retried although they usually do not heal: 401, 403, 404, 407 and 410.
 	// 404 also stands for a missing revision, and over SSH and the Git protocol 401 or 403 for refused credentials, 404
 	// for a missing repository. RetryAuth stands for all of them, and retries another host key and an untrusted
-	// certificate, too.
-	RetryStatus httpclient.Statuses
-	RetryAuth   bool
+	// certificate, too. MaxRefusals limits the attempts that end so, with RefusalPause between them; 0 for any number,
+	// and for the usual pause.
+	RetryStatus  httpclient.Statuses
+	RetryAuth    bool
+	MaxRefusals  int
+	RefusalPause time.Duration
 }
 
 // Values of Options.GitDir.

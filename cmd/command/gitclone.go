@@ -266,6 +266,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 		g.deadline = line.Timeout
 	}
 	g.errorFile, g.callOnce = errorFile(line.ErrorFile), line.CallOnce
+	g.o.MaxRefusals, g.o.RefusalPause = line.Refusals, line.RefusalPause
 	e.logTranslation(line)
 	return line.Arguments[0], line.Arguments[1], nil
 }

@@ -28,6 +28,9 @@ const (
 	gitSyncRoot       = "/git"
 )
 
+// defaultPeriod is how long git-sync waits between syncs, unless its flags say otherwise.
+const defaultPeriod = 10 * time.Second
+
 // minWatch is the shortest time that --watch of git-clone accepts.
 const minWatch = 100 * time.Millisecond
 
@@ -257,7 +260,7 @@ func (s *gitSync) period() {
 		s.line.CallOnce = true
 		return
 	}
-	s.add("watch", max(s.duration(10*time.Second, "wait", "period"), minWatch).String())
+	s.add("watch", max(s.duration(defaultPeriod, "wait", "period"), minWatch).String())
 	if bind := s.text("http-bind"); bind != "" {
 		_, port, err := net.SplitHostPort(bind)
 		if err != nil || strings.Trim(port, "0123456789") != "" {
@@ -301,6 +304,8 @@ func (s *gitSync) timeout() *time.Duration {
 	}
 	if failures < 0 || failures > 1 {
 		s.add("retry-auth", "true") // for git-sync, all failures are alike
+		s.line.Refusals = max(failures, 0)
+		s.line.RefusalPause = s.duration(defaultPeriod, "init-period", "wait", "period")
 	}
 	return &d
 }
@@ -352,7 +357,7 @@ var syncFlags = []syncFlag{
 
 	{name: "one-time", kind: syncBool, env: "GITSYNC_ONE_TIME GIT_SYNC_ONE_TIME"},
 	{name: "period", env: "GITSYNC_PERIOD GIT_SYNC_PERIOD"},
-	{name: "init-period", env: "GITSYNC_INIT_PERIOD", unused: "not needed: the first sync is retried at once"},
+	{name: "init-period", env: "GITSYNC_INIT_PERIOD"},
 	{name: "sync-timeout", env: "GITSYNC_SYNC_TIMEOUT GIT_SYNC_SYNC_TIMEOUT"},
 	{name: "max-failures", kind: syncInt, env: "GITSYNC_MAX_FAILURES GIT_SYNC_MAX_FAILURES"},
 	{name: "init-max-failures", kind: syncInt, env: "GITSYNC_INIT_MAX_FAILURES"},

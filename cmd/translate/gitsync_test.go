@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -13,6 +14,9 @@ func gitSyncLine(args []string, variables map[string]string) (string, error) {
 		return value, ok
 	}
 	line, err := GitSync(args, env)
+	if line.RefusalPause > 0 {
+		line.Arguments = append(line.Arguments, fmt.Sprint(line.Refusals, " refusals, ", line.RefusalPause))
+	}
 	if line.Timeout != nil {
 		line.Arguments = append(line.Arguments, line.Timeout.String())
 	}
@@ -33,9 +37,11 @@ func TestGitSync(t *testing.T) {
 		{repo + " --link=/git/now --root=/git/ --period 1m --submodules off --depth 0", nil,
 			"--depth=0 --submodules=off --link=now --watch=1m0s https://git.example/app.git /git 2m0s"},
 		{repo + " --branch main --rev HEAD --dest d --wait 0.5 --max-sync-failures 3 --timeout 60 --ssh", nil,
-			"--link=d --ref=main --submodules=recursive --watch=500ms --retry-auth=true https://git.example/app.git /git 3m0s"},
+			"--link=d --ref=main --submodules=recursive --watch=500ms --retry-auth=true https://git.example/app.git /git 3 refusals, 500ms 3m0s"},
 		{repo + " --one-time --max-failures=-1 --rev v1", nil,
-			"--link=app.git --ref=v1 --submodules=recursive --retry-auth=true https://git.example/app.git /git 0s"},
+			"--link=app.git --ref=v1 --submodules=recursive --retry-auth=true https://git.example/app.git /git 0 refusals, 10s 0s"},
+		{repo + " --one-time --max-failures=5 --init-max-failures=2 --period=1m --init-period=1s", nil,
+			"--link=app.git --submodules=recursive --retry-auth=true https://git.example/app.git /git 2 refusals, 1s 4m0s"},
 		{repo + " --http-bind=:1234 --webhook-url=http://x/ --webhook-success-status=0 --webhook-timeout=3s", nil,
 			"--webhook-url=http://x/ --link=app.git --submodules=recursive --webhook-success-status=100-999 --webhook-timeout=3s --watch=10s --startup-probe=:1234 https://git.example/app.git /git 2m0s"},
 		{repo + " --http-bind=127.0.0.1:1234", nil,
