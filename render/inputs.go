@@ -138,7 +138,7 @@ func (in *inputs) secret() bool {
 func (in *inputs) data(o Options) *engine.Data {
 	data := &engine.Data{
 		Values: in.values.Map(), Tree: in.values.Tree(false), Env: in.env, Pod: in.pod,
-		Resolve: o.Resolve, Text: in.wantLate,
+		Resolve: o.Resolve, ResolveSRV: o.ResolveSRV, Text: in.wantLate,
 	}
 	if in.files != nil {
 		data.Files = view{files: in.files}

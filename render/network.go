@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -121,13 +123,16 @@ func (f Fetcher) get(ctx context.Context, u *url.URL, o httpclient.Options) (*an
 	return &answer{body, resp.Header.Get("Content-Type")}, nil
 }
 
-// Resolve returns the addresses of a host name, sorted, so that the result does not depend
+// Names looks up host names for templates, each once.
+type Names struct{ *resolver.Resolver }
+
+// Addresses returns the addresses of a host name, sorted, so that the result does not depend
 // on the order in the DNS response.
-func Resolve(ctx context.Context, host string) ([]string, error) {
+func (n Names) Addresses(ctx context.Context, host string) ([]string, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []string{addr.String()}, nil
 	}
-	answer, err := new(resolver.Resolver).Lookup(ctx, resolver.Query{Name: host, Types: []uint16{dns.TypeA, dns.TypeAAAA}})
+	answer, err := n.Lookup(ctx, resolver.Query{Name: host, Types: []uint16{dns.TypeA, dns.TypeAAAA}})
 	if err != nil {
 		return nil, err
 	}
@@ -150,4 +155,32 @@ func Resolve(ctx context.Context, host string) ([]string, error) {
 		texts = append(texts, addr.String())
 	}
 	return texts, nil
+}
+
+// Services returns the SRV records of a name (RFC 2782), each with its host, port, priority and weight: those that
+// clients try first come first. A Service that says that it does not exist is an error.
+func (n Names) Services(ctx context.Context, name string) ([]any, error) {
+	answer, err := n.Lookup(ctx, resolver.Query{Name: name, Types: []uint16{dns.TypeSRV}})
+	if err != nil {
+		return nil, err
+	}
+	var records []*dns.SRV
+	for _, record := range answer.Records {
+		if srv, ok := record.(*dns.SRV); ok && srv.Target != "." {
+			records = append(records, srv)
+		}
+	}
+	if len(records) == 0 {
+		return nil, errors.New("the service is not available at this domain")
+	}
+	slices.SortFunc(records, func(a, b *dns.SRV) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Weight, a.Weight), strings.Compare(a.Target, b.Target), cmp.Compare(a.Port, b.Port))
+	})
+	var list []any
+	for _, r := range records {
+		list = append(list, map[string]any{
+			"host": strings.TrimSuffix(r.Target, "."), "port": int64(r.Port), "priority": int64(r.Priority), "weight": int64(r.Weight),
+		})
+	}
+	return list, nil
 }

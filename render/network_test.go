@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"initbox/internal/resolver"
 	"initbox/render/values"
 )
 
@@ -123,7 +124,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestResolve(t *testing.T) {
 	for host, want := range map[string]string{"10.0.0.1": "10.0.0.1", "fd00::0001": "fd00::1", "localhost": "127.0.0.1"} {
-		got, err := Resolve(context.Background(), host)
+		got, err := Names{new(resolver.Resolver)}.Addresses(t.Context(), host)
 		if err != nil || len(got) == 0 || got[0] != want {
 			t.Errorf("Resolve(%s) = %v, %v, want %s first", host, got, err, want)
 		}

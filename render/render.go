@@ -48,8 +48,9 @@ type Options struct {
 	// Fetch returns the values at a URL, and their media type, as [Fetcher] does.
 	Fetch func(ctx context.Context, url string) (body []byte, mediaType string, err error)
 
-	// Resolve looks up host names for templates, as [Resolve] does; nil means that they may not.
-	Resolve func(ctx context.Context, host string) (addrs []string, err error)
+	// Resolve and ResolveSRV look up names for templates, as those of [Names] do; nil means that they may not.
+	Resolve    func(ctx context.Context, host string) (addrs []string, err error)
+	ResolveSRV func(ctx context.Context, name string) (records []any, err error)
 
 	Engine   string            // for all templates: one of [Engines]; "" means by their extension
 	Suffixes map[string]string // more ends of the names of templates in trees, each with its engine; see [ParseSuffix]

@@ -87,6 +87,7 @@ type renderFlags struct {
 	inline, partials, mode, owner, formats, schema cli.StringSlice
 	suffixes                                       cli.StringSlice
 	resolve                                        bool
+	names                                          resolverFlags
 
 	dryRun, diff, exitCode, listInputs bool
 	explain                            string
@@ -136,7 +137,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		onFlag("exit-code", "with --diff or --dry-run, exit with status 1 if anything would change", categoryLook, &r.exitCode),
 		onFlag("list-inputs", "print what the templates read, and where", categoryLook, &r.listInputs),
 		textFlag("explain", "`KEY`: print where its value comes from", categoryLook, &r.explain),
-	}, r.pod.flags(categoryValues)...)
+	}, slices.Concat(r.names.flags(), r.pod.flags(categoryValues))...)
 }
 
 // options returns what the flags say.
@@ -163,7 +164,11 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		}
 	}
 	if r.resolve {
-		o.Resolve = render.Resolve
+		names, err := r.names.resolver()
+		if err != nil {
+			return o, err
+		}
+		o.Resolve, o.ResolveSRV = render.Names{Resolver: names}.Addresses, render.Names{Resolver: names}.Services
 	}
 	for _, text := range sources {
 		source, err := render.ParseSource(text)
@@ -205,6 +210,9 @@ func (r *renderFlags) check(c *cli.Context, o render.Options) error {
 		if source.Kind == values.File && source.Text == "-" {
 			stdin++
 		}
+	}
+	if err := needs(c, [][2]string{{"server", "resolve"}, {"resolv-conf", "resolve"}, {"hosts", "resolve"}}); err != nil {
+		return err
 	}
 	switch {
 	case len(o.Sources)+len(o.Inline) == 0 && r.o.EnvFile == "" && !c.IsSet("explain"):

@@ -52,6 +52,10 @@ type Data struct {
 
 	// Text is called with each text that becomes a template while another one is executed, as with tpl. May be nil.
 	Text func(text string)
+
+	// ResolveSRV looks up SRV records, for the function resolveSRV: maps with host, port, priority and weight, in the
+	// order in which clients try them.
+	ResolveSRV func(ctx context.Context, name string) ([]any, error)
 }
 
 // Options says how templates are read, and which limits they have.

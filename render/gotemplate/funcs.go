@@ -54,6 +54,7 @@ func (w *worker) funcs() template.FuncMap {
 	maps.Copy(funcs, template.FuncMap{
 		"lookup":        lookup,
 		"resolve":       w.lookupHost,
+		"resolveSRV":    w.lookupService,
 		"getHostByName": func(host string) (string, error) { return first(w.lookupHost(host)) },
 		"env":           func(name string) string { value, _ := w.e.data.Env[name].(string); return value },
 		"expandenv":     func(text string) (string, error) { return w.expand(text, new([]string)) },

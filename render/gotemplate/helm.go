@@ -2,6 +2,7 @@ package gotemplate
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,17 +132,26 @@ func lookup(args ...any) (any, error) {
 
 // lookupHost is the function resolve: the addresses of a host name.
 func (w *worker) lookupHost(host string) ([]string, error) {
-	if w.e.data.Resolve == nil {
-		return nil, &engine.Error{Text: "resolve queries the DNS, which is not allowed", Fix: "allow it with --resolve"}
+	return lookedUp(w, "resolve", w.e.data.Resolve, host)
+}
+
+// lookupService is resolveSRV: the SRV records of a name.
+func (w *worker) lookupService(name string) ([]any, error) {
+	return lookedUp(w, "resolveSRV", w.e.data.ResolveSRV, name)
+}
+
+func lookedUp[T any](w *worker, function string, lookup func(context.Context, string) ([]T, error), name string) ([]T, error) {
+	if lookup == nil {
+		return nil, &engine.Error{Text: function + " queries the DNS, which is not allowed", Fix: "allow it with --resolve"}
 	}
-	addrs, err := w.e.data.Resolve(w.ctx, host)
+	found, err := lookup(w.ctx, name)
 	switch {
 	case err != nil && w.ctx.Err() != nil:
 		return nil, &stopError{err}
 	case err != nil:
-		return nil, fmt.Errorf("resolving %s: %w", host, err)
-	case len(addrs) == 0:
-		return nil, errors.New("resolving " + host + ": no addresses")
+		return nil, fmt.Errorf("resolving %s: %w", name, err)
+	case len(found) == 0:
+		return nil, errors.New("resolving " + name + ": no addresses")
 	}
-	return addrs, nil
+	return found, nil
 }

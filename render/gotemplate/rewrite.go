@@ -541,7 +541,7 @@ func (r *rewriter) known(name string, pos parse.Pos) {
 }
 
 // runFuncs are the functions that depend on the run: see worker.funcs.
-var runFuncs = []string{"include", "tpl", "required", "env", "expandenv", "getHostByName", "resolve", "lookup"}
+var runFuncs = []string{"include", "tpl", "required", "env", "expandenv", "getHostByName", "resolve", "resolveSRV", "lookup"}
 
 // builtins are the functions of text/template.
 var builtins = []string{
