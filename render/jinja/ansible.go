@@ -68,6 +68,22 @@ func ansibleFilters() map[string]fn {
 	}
 }
 
+// ansibleFunctions returns the functions that stand for lookups of Ansible.
+func ansibleFunctions() map[string]fn {
+	return map[string]fn{
+		"resolveSRV": {params: "name!", do: resolveSRV},
+	}
+}
+
+// resolveSRV looks up SRV records, where the user allowed it.
+func resolveSRV(c *call) any {
+	lookup, name := c.e.data.ResolveSRV, c.text(0, "")
+	require(lookup != nil, &engine.Error{Position: c.at, Text: "resolveSRV is not allowed", Fix: "allow templates to look up names with --resolve"})
+	records, err := lookup(c.run, name)
+	failIf(err != nil, "looking up %s: %w", name, err)
+	return toValue(records)
+}
+
 func base64Decode(c *call) any {
 	b, err := base64.StdEncoding.DecodeString(str(c.args[0]))
 	failIf(err != nil, "the text is not base64") // without err, which may show a secret

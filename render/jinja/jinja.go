@@ -52,6 +52,7 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 	}
 	e.tuples = map[string]fn{"count": e.lists["count"], "index": e.lists["index"]}
 	maps.Copy(e.filters, ansibleFilters())
+	maps.Copy(e.functions, ansibleFunctions())
 	for name, f := range helpers.Funcs(data) {
 		e.filters[name] = helper(name, f)
 		e.functions[name] = e.filters[name]
