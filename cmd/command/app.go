@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -112,6 +113,10 @@ func (e *env) main(ctx context.Context, args []string) error {
 	if len(args) > 1 && isSubcommand(args[1]) {
 		named = args[1]
 	}
+	if len(args) > 1 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) {
+		e.setReporting(args[1:], e.commonFlags(""))
+		return e.help(topics(args[2:], nil))
+	}
 	app := e.newApp(named)
 	cmd := app.Command(named)
 	if cmd == nil {
@@ -123,6 +128,9 @@ func (e *env) main(ctx context.Context, args []string) error {
 		rest, err := permute(args[2:], cmd.Flags)
 		if err != nil {
 			return failure.WithHint(err, helpHint(e.command))
+		}
+		if len(rest) > 0 && rest[0] == "--help" {
+			return e.commandHelp(cmd, rest[1:])
 		}
 		args = append(args[:2:2], rest...)
 	}
@@ -208,7 +216,7 @@ func (e *env) newApp(named string) *cli.App {
 			case c.Args().Present():
 				return noSuchCommand(c)
 			}
-			return cli.ShowAppHelp(c)
+			return e.help(nil)
 		},
 	}
 	for _, s := range subcommands {
@@ -222,7 +230,6 @@ func (e *env) newApp(named string) *cli.App {
 		}
 		app.Commands = append(app.Commands, cmd)
 	}
-	cli.HelpPrinter = printHelp
 	setUp(app)
 	return app
 }

@@ -60,7 +60,8 @@ func (o option) foreign() bool {
 }
 
 // permute moves the flags before the arguments, since people write flags last and the library stops reading them at the
-// first argument. The arguments follow after "--". A "--" that the user wrote ends the flags; what follows it stays
+// first argument. The arguments follow after "--". If help is asked for, the result is --help and the words after it,
+// which are topics. A "--" that the user wrote ends the flags; what follows it stays
 // together, after a second "--".
 func permute(args []string, flags []cli.Flag) ([]string, error) {
 	var options, arguments []string
@@ -74,7 +75,7 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 			arguments = append(arguments, args[0])
 			args = args[1:]
 		case o.name == "help" || o.name == "h":
-			return []string{"--help"}, nil // the library would take an argument for a topic
+			return append([]string{"--help"}, topics(args[1:], flags)...), nil
 		default:
 			if err := o.check(); err != nil {
 				return nil, err
@@ -94,6 +95,20 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 		}
 	}
 	return append(append(options, "--"), arguments...), nil
+}
+
+// topics returns the words before "--" that are not flags.
+func topics(args []string, flags []cli.Flag) (words []string) {
+	for len(args) > 0 && args[0] != "--" {
+		o, ok := readOption(args, flags)
+		if ok {
+			args = args[len(o.words):]
+			continue
+		}
+		words = append(words, args[0])
+		args = args[1:]
+	}
+	return words
 }
 
 // setReporting reads the two flags that say how a failure is reported, and their variables. They also count if the

@@ -30,6 +30,8 @@ const (
 	categoryWait   = "Waiting"
 	categoryDNS    = "Name servers"
 	categoryCommon = "Common"
+
+	categoryTargets = "Targets" // and the kinds that take the settings
 )
 
 // The two flags, and their variables, that [env.setReporting] reads.
@@ -225,7 +227,7 @@ func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
 				continue // the flag is there
 			}
 			taking[s.Name] = nil
-			category := "Targets " + strings.Join(takers.names(), ", ")
+			category := categoryTargets + " " + strings.Join(takers.names(), ", ")
 			usage := takers.usage(s.Name)
 			if s.Value != "" {
 				usage = "`" + s.Value + "`: " + usage

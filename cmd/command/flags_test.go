@@ -88,7 +88,8 @@ func TestPermute(t *testing.T) {
 		{"--b -- -- y", "--b -- -- -- y"},
 		{"x --unknown y", "--unknown -- x y"},
 		{"x --help", "--help"},
-		{"x -h y", "--help"},
+		{"x -h y", "--help y"}, // a topic
+		{"x --help y --b --s z -- w", "--help y"},
 		{"--s --help x", "--s --help -- x"},
 		{"x -- --help", "-- x -- --help"},
 		{"x --from-k8s-wait-for pod -ly --b", "--from-k8s-wait-for -- x -- pod -ly --b"},
@@ -111,7 +112,7 @@ func TestPermute(t *testing.T) {
 // TestHelpWidth pins that the help fits a terminal, and that its sections stand in the same order for every subcommand.
 func TestHelpWidth(t *testing.T) {
 	order := []string{categoryResult, categoryWait, categoryDNS, categoryCommon, "Exit status"}
-	for _, args := range [][]string{{"--help"}, {"wait-for-dns", "--help"}, {"wait-for-service", "--help"}, {"sleep", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"wait-for-dns", "--help"}, {"wait-for-service", "--help"}, {"help", "wait-for-service", "all"}, {"help", "redis"}, {"sleep", "--help"}} {
 		command := args[0]
 		var stdout, stderr bytes.Buffer
 		if got := Run("devel", append([]string{"initbox"}, args...), nil, &stdout, &stderr); got != 0 || stdout.Len() == 0 {

@@ -3,24 +3,100 @@ package command
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"initbox/internal/suggest"
+	"initbox/waitfor"
+	"initbox/waitfor/target"
 )
 
-// printHelp writes the help of the program or of a subcommand. It replaces the library's templates.
-func printHelp(w io.Writer, _ string, data any) {
-	switch data := data.(type) {
-	case *cli.Command:
-		printCommandHelp(w, data)
-	case *cli.App:
-		printAppHelp(w, data)
+// Topics of the help that are no subcommands, kinds of target or sections of flags.
+const (
+	topicAll        = "all"         // all that wait-for-service takes
+	topicExitStatus = "exit-status" // the same for every subcommand
+)
+
+// help prints the help on a subcommand, with topics of its own after it, on kinds of target, or on the program.
+func (e *env) help(words []string) error {
+	switch {
+	case len(words) == 0:
+		printAppHelp(e.stdout, e.newApp(""))
+		return nil
+	case words[0] == topicExitStatus || words[0] == "exit":
+		_, err := io.WriteString(e.stdout, exitHelp)
+		return err
+	case isSubcommand(words[0]):
+		return e.commandHelp(e.newApp(words[0]).Command(words[0]), words[1:])
+	case words[0] == topicAll || kindOf(words[0]) != nil:
+		return e.commandHelp(e.newApp(waitForServiceName).Command(waitForServiceName), words)
 	}
+	known := append(commandNames(e.newApp("")), topicExitStatus)
+	for _, k := range waitfor.Kinds() {
+		known = append(known, k.Schemes...)
+	}
+	return usagef("no help on %s", words[0]).hint(suggest.Question(words[0], known, "") +
+		"the topics are the subcommands, the kinds of target (postgres, http, k8s, …) and " + topicExitStatus)
+}
+
+// waitForServiceName is the subcommand whose help is too long to be printed as a whole.
+const waitForServiceName = "wait-for-service"
+
+// kindOf returns the kind of target that a word names, which may be a whole target, or nil.
+func kindOf(word string) *waitfor.Kind {
+	scheme, _, _ := strings.Cut(word, ":")
+	return waitfor.KindOf(strings.ToLower(scheme))
+}
+
+// commandHelp prints the help on a subcommand or, if there are words, what they name: kinds of its targets, sections of
+// its flags, or single flags.
+func (e *env) commandHelp(cmd *cli.Command, words []string) error {
+	short := cmd.Name == waitForServiceName
+	if short && slices.Equal(words, []string{topicAll}) {
+		cmd.Description = describeTargets(true)
+		short, words = false, nil
+	}
+	if len(words) == 0 {
+		printCommandHelp(e.stdout, cmd, short)
+		return nil
+	}
+	var text strings.Builder
+	for _, word := range words {
+		kind := kindOf(word)
+		flags := flagsAbout(cmd.Flags, word)
+		switch {
+		case kind != nil && cmd.Name == waitForServiceName:
+			printKindHelp(&text, kind)
+		case len(flags) > 0:
+			printCategories(&text, flags)
+		default:
+			return usagef("no help on %s in %s", word, cmd.Name).hint("name a section of the flags, or a flag; " + helpHint("initbox "+cmd.Name))
+		}
+	}
+	_, err := fmt.Fprintf(e.stdout, "%s\nThe rest: initbox %s --help\n", strings.TrimLeft(text.String(), "\n"), cmd.Name)
+	return err
+}
+
+// flagsAbout returns the flag called word, or else those in the categories with word in their names.
+func flagsAbout(flags []cli.Flag, word string) []cli.Flag {
+	word = strings.ToLower(strings.TrimLeft(word, "-"))
+	var found []cli.Flag
+	for _, f := range flags {
+		if slices.Contains(f.Names(), word) {
+			return []cli.Flag{f}
+		}
+		if strings.Contains(strings.ToLower(orFlags(categoryOf(f))), word) {
+			found = append(found, f)
+		}
+	}
+	return found
 }
 
 func printAppHelp(w io.Writer, app *cli.App) {
-	fmt.Fprintf(w, "%s: %s\n\nUsage:\n  initbox SUBCOMMAND …\n  SUBCOMMAND …          through a link of that name to the binary\n\nSubcommands:\n", app.Name, app.Usage)
+	fmt.Fprintf(w, "%s: %s\n\nUsage:\n  initbox SUBCOMMAND …\n  SUBCOMMAND …          through a link of that name to the binary\n  initbox help TOPIC    a subcommand, a kind of target such as postgres, or %s\n\nSubcommands:\n", app.Name, app.Usage, topicExitStatus)
 	for _, cmd := range app.VisibleCommands() {
 		fmt.Fprintf(w, "  %-18s  %s\n", cmd.Name, cmd.Usage)
 	}
@@ -29,11 +105,41 @@ func printAppHelp(w io.Writer, app *cli.App) {
 	fmt.Fprintf(w, "\n%s", exitHelp)
 }
 
-func printCommandHelp(w io.Writer, cmd *cli.Command) {
+// printCommandHelp prints the help on a subcommand; if short, without the settings of targets.
+func printCommandHelp(w io.Writer, cmd *cli.Command, short bool) {
 	fmt.Fprintf(w, "initbox %s: %s\n\nUsage:\n  initbox %s\n\n%s\n", cmd.Name, cmd.Usage, strings.TrimSpace(cmd.Name+" [FLAGS] "+cmd.ArgsUsage), strings.TrimSpace(cmd.Description))
+	printCategories(w, slices.DeleteFunc(append(slices.Clone(cmd.Flags), cli.HelpFlag), func(f cli.Flag) bool {
+		return short && strings.HasPrefix(categoryOf(f), categoryTargets)
+	}))
+	fmt.Fprintf(w, "\n%s", exitHelp)
+}
+
+// printKindHelp prints the help on a kind of target.
+func printKindHelp(w io.Writer, k *waitfor.Kind) {
+	schemes := ""
+	if len(k.Schemes) > 1 {
+		schemes = " (" + strings.Join(k.Schemes[1:], ", ") + ")"
+	}
+	fmt.Fprintf(w, "\nTarget %s%s:\n", k.Schemes[0], schemes)
+	for _, line := range wrap(k.Usage, helpWidth-2) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+	fmt.Fprintf(w, "\nReady:\n")
+	for _, line := range wrap(k.Ready, helpWidth-2) {
+		fmt.Fprintf(w, "  %s\n", line)
+	}
+	fmt.Fprintf(w, "\nSettings, as flags of wait-for-service or in the fragment of the target:\n")
+	printFlags(w, settingFlags(k))
+	for _, s := range target.Common {
+		fmt.Fprintf(w, "  %-*s  %s\n", nameWidth, "#"+s.Name, s.Usage)
+	}
+}
+
+// printCategories prints flags under the names of their categories.
+func printCategories(w io.Writer, flags []cli.Flag) {
 	var categories []string
 	byCategory := map[string][]cli.Flag{}
-	for _, f := range cmd.Flags {
+	for _, f := range flags {
 		category := categoryOf(f)
 		if byCategory[category] == nil {
 			categories = append(categories, category)
@@ -44,7 +150,6 @@ func printCommandHelp(w io.Writer, cmd *cli.Command) {
 		fmt.Fprintf(w, "\n%s:\n", strings.Join(wrap(orFlags(category), helpWidth-1), "\n"))
 		printFlags(w, byCategory[category])
 	}
-	fmt.Fprintf(w, "\n%s", exitHelp)
 }
 
 func categoryOf(f cli.Flag) string {

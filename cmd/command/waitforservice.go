@@ -19,7 +19,7 @@ func waitForService(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:       "wait until servers, databases, files and Kubernetes objects are ready",
 		ArgsUsage:   "TARGET… [-- COMMAND ARG…]",
-		Description: describeTargets(),
+		Description: describeTargets(false),
 		Flags:       slices.Concat(settingFlags(waitfor.Kinds()...), fromFlags(), wait.flags()),
 		Action: func(c *cli.Context) error {
 			targets, command, err := e.targets(c, "tcp://mydb:5432")
@@ -59,17 +59,25 @@ func (e *env) replaceProcess(command []string) error {
 	return failure.WithHint(fmt.Errorf("run %s: %w", command[0], err), "the image of initbox has no other program: is the command on a volume, or in the image that initbox was copied into?")
 }
 
-// describeTargets returns the description of wait-for-service, with the table of targets.
-func describeTargets() string {
+// describeTargets returns the description of wait-for-service, with the table of targets: in detail with when they are
+// ready.
+func describeTargets(detail bool) string {
 	var b strings.Builder
-	b.WriteString("Waits until every TARGET is ready, and then replaces itself with COMMAND, if there is one.\n\nTargets, and when they are ready:\n")
+	b.WriteString("Waits until every TARGET is ready, and then replaces itself with COMMAND, if there is one.\n\n")
+	if detail {
+		b.WriteString("Targets, and when they are ready:\n")
+	} else {
+		b.WriteString("Targets, of which initbox help KIND says when they are ready and which settings they take, as in\n\"initbox help postgres\"; initbox help wait-for-service all says it of all kinds:\n")
+	}
 	for _, k := range waitfor.Kinds() {
 		usage := k.Usage
-		if len(k.Schemes) > 1 {
+		if detail && len(k.Schemes) > 1 {
 			usage += " (" + strings.Join(k.Schemes[1:], ", ") + ")"
 		}
 		fmt.Fprintf(&b, "  %s\n", strings.Join(wrap(usage, helpWidth-2), "\n      "))
-		fmt.Fprintf(&b, "      %s\n", k.Ready)
+		if detail {
+			fmt.Fprintf(&b, "      %s\n", k.Ready)
+		}
 	}
 	b.WriteString(`
 A setting is a flag, which holds for all targets of the kind, or stands in the
