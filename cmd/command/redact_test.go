@@ -11,8 +11,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
+	"initbox/clone/pktline"
+	"initbox/internal/secret"
+	"initbox/test/leak"
+	"initbox/test/servers"
 	"initbox/waitfor"
 )
 
@@ -165,4 +172,97 @@ func secretForms(t *testing.T, addr, secret string) []string {
 		}
 	}
 	return forms
+}
+
+// TestNoFormIsPrinted pins that register, git-clone and render show no form of a password that a server repeats, or a
+// template computes. Package waitfor tests the same of all kinds of target.
+func TestNoFormIsPrinted(t *testing.T) {
+	t.Parallel()
+	for n, password := range leak.Secrets {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "password")
+		template := filepath.Join(dir, "template")
+		for name, text := range map[string]string{file: password, template: "{{ fail .Env.SAID }}"} {
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var said atomic.Value // a string
+		server := httptest.NewServer(repeating(&said))
+		defer server.Close()
+		url := "http://app:${file:" + file + "}@" + server.Listener.Addr().String()
+		lines := map[string][]string{
+			"register":          {"register", "--url", url + "/register", "--field", "id=x"},
+			"git-clone, ERR":    {"git-clone", url + "/ERR", filepath.Join(dir, "tree")},
+			"git-clone, band 3": {"git-clone", url + "/band", filepath.Join(dir, "tree")},
+			"render":            {"render", "--secret-env", "PASSWORD", template + ":" + filepath.Join(dir, "result")},
+		}
+		for sink, line := range lines {
+			hidden := 0
+			for i, form := range leak.Forms(password) {
+				if i%9 != n || testing.Short() && i%5 != 0 { // package secret tests all of them
+					continue
+				}
+				said.Store("denied " + form.Text)
+				cmd := exec.Command("initbox", slices.Concat(line[:1], []string{"--log-level", "debug"}, line[1:])...)
+				cmd.Env = append(os.Environ(), "PASSWORD="+password, "SAID=denied "+form.Text)
+				output := whatIsSaid(t, cmd, "denied")
+				if part := form.In(output); part != "" {
+					t.Errorf("%s, %s: %q in\n%s", sink, form.Name, part, output)
+				}
+				if strings.Contains(output, secret.Mark) {
+					hidden++
+				}
+			}
+			t.Logf("%s: a password of %d bytes is hidden in %d messages", sink, len(password), hidden)
+		}
+	}
+}
+
+// whatIsSaid runs a command that fails, stops it after its first message with some text if it tries again, and returns
+// its output.
+func whatIsSaid(t *testing.T, cmd *exec.Cmd, text string) string {
+	t.Helper()
+	var output servers.Output
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { cmd.Wait(); close(ended) }()
+	for !strings.Contains(output.String(), text) {
+		select {
+		case <-ended:
+			if !strings.Contains(output.String(), text) {
+				t.Fatalf("%q ends without %q:\n%s", cmd.Args, text, output.String())
+			}
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	<-ended
+	return output.String()
+}
+
+// repeating is a registry that refuses, and two Git servers, which say what said has at the moment.
+func repeating(said *atomic.Value) http.Handler {
+	mux := http.NewServeMux()
+	packet := func(text string) string { return string(pktline.Append(nil, text)) }
+	mux.HandleFunc("/register", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, said.Load().(string))
+	})
+	advertise := func(first string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+			io.WriteString(w, packet("# service=git-upload-pack\n")+"0000"+packet(first)+"0000")
+		}
+	}
+	mux.HandleFunc("/ERR/info/refs", func(w http.ResponseWriter, r *http.Request) { advertise("ERR "+said.Load().(string))(w, r) })
+	mux.HandleFunc("/band/info/refs", advertise(strings.Repeat("1", 40)+" HEAD\x00side-band-64k ofs-delta shallow symref=HEAD:refs/heads/main\n"))
+	mux.HandleFunc("/band/git-upload-pack", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-git-upload-pack-result")
+		io.WriteString(w, packet("shallow "+strings.Repeat("1", 40))+"0000"+packet("NAK\n")+packet("\x03"+said.Load().(string))+"0000")
+	})
+	return mux
 }

@@ -35,14 +35,14 @@ type Form struct {
 	Name   string
 	Text   string // with what is around the secret
 	secret string // the part that must not be shown
+	enough int    // how many bytes of it reveal something: eight characters of the secret, as they are escaped
 }
 
-// In returns a part of the form's secret that text shows, or "". Fewer than eight bytes reveal too little, and may be
-// there by chance.
+// In returns a part of the form's secret that text shows, or "". Fewer than eight characters of the secret reveal too
+// little, and may be there by chance.
 func (f Form) In(text string) string {
-	const enough = 8
-	for i := range max(len(f.secret)-enough+1, 0) {
-		if part := f.secret[i : i+enough]; strings.Contains(text, part) {
+	for i := range max(len(f.secret)-f.enough+1, 0) {
+		if part := f.secret[i : i+f.enough]; strings.Contains(text, part) {
 			return part
 		}
 	}
@@ -53,7 +53,7 @@ func (f Form) In(text string) string {
 func Forms(secret string) []Form {
 	var forms []Form
 	in := func(name, before, form, after string) {
-		forms = append(forms, Form{Name: name, Text: before + form + after, secret: form})
+		forms = append(forms, Form{name, before + form + after, form, 8 * max(1, len(form)/len(secret))})
 	}
 	add := func(name, form string) { in(name, "", form, "") }
 	for _, e := range encodings {
@@ -67,14 +67,18 @@ func Forms(secret string) []Form {
 	}
 	add("between quotes", secret)
 	in("in a URL", "http://app:", url.QueryEscape(secret), "@host/")
-	for name, coding := range map[string]*base64.Encoding{
-		"base64": base64.StdEncoding, "base64 without padding": base64.RawStdEncoding,
-		"base64 for URLs": base64.URLEncoding, "base64 for URLs without padding": base64.RawURLEncoding,
+	for _, c := range []struct {
+		name   string
+		coding *base64.Encoding
+	}{
+		{"base64", base64.StdEncoding}, {"base64 without padding", base64.RawStdEncoding},
+		{"base64 for URLs", base64.URLEncoding}, {"base64 for URLs without padding", base64.RawURLEncoding},
 	} {
-		add(name, coding.EncodeToString([]byte(secret)))
+		add(c.name, c.coding.EncodeToString([]byte(secret)))
 		for i, user := range []string{"a:", "u2:", "app:"} {
-			whole := coding.EncodeToString([]byte(user + secret + ":x")) // whose first digits are of the user
-			forms = append(forms, Form{fmt.Sprintf("%s with a user of %d bytes", name, i+1), "Basic " + whole, whole[4+(i+1)/3*2 : len(whole)-6]})
+			coded := c.coding.EncodeToString([]byte(user + secret + ":x")) // whose first digits are of the user
+			text := coded[4+(i+1)/3*2 : len(coded)-6]
+			in(fmt.Sprintf("%s with a user of %d bytes", c.name, i+1), "Basic "+strings.TrimSuffix(coded, text+coded[len(coded)-6:]), text, coded[len(coded)-6:])
 		}
 	}
 	add("hexadecimal", hex.EncodeToString([]byte(secret)))

@@ -17,12 +17,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/secret"
 	"initbox/test/kindtest"
+	"initbox/test/leak"
 	"initbox/test/servers"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
@@ -327,6 +330,76 @@ func requireHidden(t *testing.T, text string, secret kindtest.Secret) (quoted bo
 		}
 	}
 	return strings.Contains(f.Text+f.Note, "denied")
+}
+
+// TestNoFormRepeated connects to servers that refuse with a text that has the password in one of the forms in which
+// servers repeat it, once they have received it.
+func TestNoFormRepeated(t *testing.T) {
+	for _, k := range servingKinds() {
+		t.Run(k.Schemes[0], func(t *testing.T) {
+			t.Parallel()
+			said, hidden, tried := 0, 0, 0
+			for n, text := range leak.Secrets {
+				password := kindtest.Secret{Text: text}
+				targets := repeatedForms(t, k, password)
+				if len(targets) == 0 {
+					return // it takes no password
+				}
+				forms := leak.Forms(text)
+				for i, refuse := range refusing[k.Schemes[0]] {
+					every := 1 // of the forms; package secret tests all of them with all secrets
+					if n > 0 || i > 0 {
+						every = 7
+					}
+					if testing.Short() {
+						every *= 5
+					}
+					var now atomic.Pointer[leak.Form]
+					f := fault{serve: func(c net.Conn, d dialect) {
+						r := &rememberingConn{Conn: c}
+						refuse(r, func() string {
+							if password.Repeated(r.sofar()) == "" {
+								return "denied"
+							}
+							return "denied " + now.Load().Text
+						})
+					}}
+					s := startFaulty(t, f, dialects[k.Schemes[0]], nil)
+					for j := i + n; j < len(forms); j += every {
+						form := forms[j]
+						now.Store(&form)
+						text := faultTarget(targets[tried%len(targets)], s.addr)
+						tried++
+						if message := messageOf(t, text); form.In(message) != "" {
+							t.Errorf("%s: %s: %q reveals %q", text, form.Name, message, form.In(message))
+						} else if strings.Contains(message, "denied") {
+							said++
+							hidden += strings.Count(message[:strings.IndexByte(message, '\n')], secret.Mark)
+						}
+					}
+					s.close()
+				}
+			}
+			t.Logf("%d of %d messages quote the server, %d hide a password", said, tried, hidden)
+			if said == 0 {
+				t.Error("no message quotes the server: nothing is tested")
+			}
+		})
+	}
+}
+
+// messageOf makes an attempt that must fail, and returns all that may be logged of the failure.
+func messageOf(t *testing.T, text string) string {
+	t.Helper()
+	check, err := waitfor.Parse(text, target.Options{Getenv: func(string) string { return "" }})
+	if err == nil {
+		err = poll.Try(t.Context(), 20*time.Second, check.Check)
+	}
+	if err == nil {
+		return ""
+	}
+	f := failure.Of(err)
+	return strings.Join([]string{err.Error(), f.Text, f.Note, f.Hint}, "\n")
 }
 
 // refusing are servers that answer with a text at some point, by the first scheme of their kind.

@@ -125,12 +125,12 @@ func (a *Answer) Words() string {
 	if !a.JSON(&said) {
 		return ""
 	}
-	text := func(v any) string { s, _ := v.(string); return s }
+	text := func(v any) string { s, _ := v.(string); return a.Quote(s) } // each alone: a secret may be cut off at its end
 	words := cmp.Or(text(said.Error), text(said.Message), text(said.Err))
 	if object, ok := said.Error.(map[string]any); ok {
 		words = strings.Trim(text(object["type"])+": "+text(object["reason"]), ": ")
 	}
-	return a.Quote(words)
+	return words
 }
 
 // Failure returns the failure for an answer with a status that does not mean ready, or that of another protocol if
