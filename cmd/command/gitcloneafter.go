@@ -207,7 +207,7 @@ func (w *webhook) explain(err error) error {
 		f := failure.Of(ended.Last)
 		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
 		return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.url, err), f.Hint)
-	case errors.As(err, &status):
+	case errors.As(err, &status) && status.Status < http.StatusInternalServerError:
 		return failure.WithHint(fmt.Errorf("%s: call the webhook: %s", w.url, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list this status?")
 	}
 	f := failure.Of(err)
