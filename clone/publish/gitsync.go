@@ -20,28 +20,23 @@ const tmpLink = "tmp-link"
 // of version 4 are in the same directory as ours, and swept with them.) It leaves all of that while a link leads to one
 // of git-sync's worktrees, or if that is the one to keep, since git needs the repository there.
 func (t *Target) sweepGitSync(keep string) {
-	top, err := dirfd.OpenDir(t.base, "..")
-	if err != nil {
-		return
-	}
-	defer top.Close()
-	trees, ok := gitSyncTrees(top)
-	all, err := names(top)
+	trees, ok := gitSyncTrees(t.top)
+	all, err := names(t.top)
 	if !ok || err != nil || keep != "" && isWorktree(t.base, keep) {
 		return
 	}
 	for _, name := range all {
-		if name != tmpLink && t.leadsToGitSync(top, name) {
+		if name != tmpLink && t.leadsToGitSync(name) {
 			return
 		}
 	}
-	if t.leadsToGitSync(top, tmpLink) {
+	if t.leadsToGitSync(tmpLink) {
 		trees = append(trees, tmpLink)
 	}
 	for _, name := range append(trees, ".git") {
 		// A kill halfway must not leave a part of it, which could not be recognised.
 		as := t.prefix + "-" + strings.ToLower(rand.Text()[:idLength])
-		if err := rename(top, name, t.base, as); err != nil {
+		if err := rename(t.top, name, t.base, as); err != nil {
 			t.log.Warn("cannot remove what git-sync left", "error", err)
 			return
 		}
@@ -80,9 +75,9 @@ func gitSyncTrees(top *os.File) (beside []string, ok bool) {
 	return beside, ok
 }
 
-// leadsToGitSync returns whether a name in top is a link to a worktree of git-sync.
-func (t *Target) leadsToGitSync(top *os.File, name string) bool {
-	to, err := dirfd.Readlink(top, name)
+// leadsToGitSync returns whether a name beside the link is a link to a worktree of git-sync.
+func (t *Target) leadsToGitSync(name string) bool {
+	to, err := dirfd.Readlink(t.top, name)
 	if err != nil {
 		return false
 	}
@@ -90,14 +85,11 @@ func (t *Target) leadsToGitSync(top *os.File, name string) bool {
 	if path.Base(dir) == worktrees {
 		return isHash(tree) && isWorktree(t.base, tree)
 	}
-	return isHash(strings.TrimPrefix(tree, "rev-")) && isWorktree(top, tree)
+	return isHash(strings.TrimPrefix(tree, "rev-")) && isWorktree(t.top, tree)
 }
 
 // isWorktree returns whether a directory has a file .git, which leads to the repository, instead of a repository.
-func isWorktree(dir *os.File, name string) bool {
-	s, err := dirfd.Lstat(dir, path.Join(name, ".git"))
-	return err == nil && s.Mode&unix.S_IFMT == unix.S_IFREG
-}
+func isWorktree(dir *os.File, name string) bool { return isFile(dir, path.Join(name, ".git")) }
 
 // longestPath is PATH_MAX of Linux.
 const longestPath = 4096
