@@ -11,13 +11,18 @@ import (
 )
 
 // All runs several clones, parallel of them at a time (0: as many as there are processors), and returns their results
-// in the same order. The first error stops the others; what they have published stays.
+// in the same order. The first error stops the others, also if the reason is the end of ctx; what they have published
+// stays.
 func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) {
 	if parallel <= 0 {
 		parallel = runtime.GOMAXPROCS(0)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	var (
+		once  sync.Once
+		first error // those of the clones that it stops come later
+	)
 	results := make([]Result, len(clones))
 	slots := make(chan struct{}, parallel)
 	var running sync.WaitGroup
@@ -27,19 +32,14 @@ func All(ctx context.Context, clones []Options, parallel int) ([]Result, error) 
 			defer func() { <-slots }()
 			var err error
 			if results[i], err = Run(ctx, o); err != nil {
-				cancel(&firstError{fmt.Errorf("%s: %w", o.Dir, err)})
+				once.Do(func() { first = fmt.Errorf("%s: %w", o.Dir, err) })
+				cancel(err)
 			}
 		})
 	}
 	running.Wait()
-	if first, ok := context.Cause(ctx).(*firstError); ok {
-		return results, first.error
-	}
-	return results, nil
+	return results, first
 }
-
-// firstError distinguishes an error that stopped the other clones from the end of the caller's context.
-type firstError struct{ error }
 
 // Watch runs a clone, and repeats it after each period until ctx ends. It returns the error of the first clone, or nil.
 // It calls each after the first clone and after each that changed something; if that fails, it calls it again after the
