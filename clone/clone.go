@@ -127,24 +127,43 @@ func (c *cloning) shape() (string, error) {
 // run implements Run.
 func (c *cloning) run(ctx context.Context) (Result, error) {
 	report := &report{place: c.Dir, log: c.log, start: time.Now()}
-	summaries, stop := context.WithCancel(ctx)
+	attempts, stop := beforeEnd(ctx)
 	defer stop()
-	go poll.Every(summaries, summaryEvery, report.summarise)
+	go poll.Every(attempts, summaryEvery, report.summarise)
 	policy := poll.Policy{Seed: c.Seed, Notify: report.attempt}
 	last := &attempt{cloning: c}
-	err := poll.Until(ctx, policy, last.make)
+	err := poll.Until(attempts, policy, last.make)
+	var ended *poll.Error
+	if errors.As(err, &ended) {
+		if last.finish(ctx) {
+			return last.result, nil
+		}
+		<-ctx.Done()
+		ended.Cause, ended.Waited = context.Cause(ctx), time.Since(report.start)
+	}
 	if err != nil {
-		last.wait(ctx)
 		return Result{}, c.explain(err)
 	}
 	return last.result, nil
 }
 
+// beforeEnd returns the context of the attempts: it ends a little before the deadline of ctx, so that the last attempt
+// can clean up in time.
+func beforeEnd(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	left := time.Until(deadline)
+	return context.WithTimeout(ctx, left-min(maxCleanup, left/10))
+}
+
 // attempt makes attempts, one at a time.
 type attempt struct {
 	*cloning
-	busy   sync.Mutex // held as long as it lasts
-	result Result
+	busy    sync.Mutex // held as long as it lasts
+	success bool
+	result  Result
 }
 
 func (a *attempt) make(ctx context.Context) (err error) {
@@ -154,22 +173,35 @@ func (a *attempt) make(ctx context.Context) (err error) {
 		return context.Cause(ctx)
 	}
 	a.result, err = a.once(ctx)
+	a.success = err == nil
 	return a.lasting(err)
 }
 
-// How long an attempt may take to clean up when it is stopped. The next run removes what is left.
+// How long an attempt that is stopped may clean up. The next run removes what is left.
 const (
-	graceAtEnd  = time.Second           // after the deadline
+	maxCleanup  = time.Second           // before the deadline; less of a short one
 	graceOfStop = 50 * time.Millisecond // after a signal: the caller waits for the end
 )
 
-// wait waits until no attempt is running, but not longer than its grace.
-func (a *attempt) wait(ctx context.Context) {
-	grace := graceOfStop
-	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-		grace = graceAtEnd
+// finish waits for an attempt that was stopped, until the deadline of ctx or for a moment after a signal. It returns
+// whether the attempt was successful after all: once the tree is replaced, only the old one is removed.
+func (a *attempt) finish(ctx context.Context) bool {
+	a.wait(ctx)
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+		grace, cancel := context.WithTimeout(context.Background(), graceOfStop)
+		defer cancel()
+		a.wait(grace)
 	}
-	over, cancel := context.WithTimeout(context.Background(), grace)
+	if !a.busy.TryLock() {
+		return false
+	}
+	defer a.busy.Unlock()
+	return a.success
+}
+
+// wait waits until no attempt is running, or ctx ends.
+func (a *attempt) wait(ctx context.Context) {
+	over, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		a.busy.Lock()

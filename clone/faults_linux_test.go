@@ -397,6 +397,12 @@ func TestEnded(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
+	for range 1000 { // there was no time left for cleaning up, which continues
+		if all, _ := os.ReadDir(filepath.Dir(o.Dir)); len(all) == 1 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 	r.requireOnly(t, o.Dir, "one")
 }
 

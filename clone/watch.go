@@ -92,11 +92,13 @@ func Watch(ctx context.Context, o Options, period time.Duration, each func(conte
 // forever.
 const againLimit = 30 * time.Minute
 
-// again makes one attempt. After the end of ctx it waits for it only for a moment.
+// again makes one attempt. If it is stopped, again waits for it only for a moment.
 func (c *cloning) again(ctx context.Context) (Result, error) {
 	a := &attempt{cloning: c}
 	if err := poll.Try(ctx, againLimit, a.make); err != nil {
-		a.wait(ctx)
+		grace, cancel := context.WithTimeout(context.Background(), graceOfStop)
+		defer cancel()
+		a.wait(grace)
 		return Result{}, err
 	}
 	return a.result, nil

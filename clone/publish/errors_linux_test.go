@@ -140,21 +140,21 @@ func TestRemoveAllFails(t *testing.T) {
 	self := openDirectory(t, "/proc/self")
 	for name, prefix := range map[string]string{"comm": "/proc/self/comm", "task": "/proc/self/task/"} {
 		var path *fs.PathError
-		if err := removeAll(self, name); !errors.As(err, &path) || !strings.HasPrefix(path.Path, prefix) {
+		if err := removeAll(t.Context(), self, name); !errors.As(err, &path) || !strings.HasPrefix(path.Path, prefix) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	var path *fs.PathError
-	if err := (&remover{}).directory(closedDirectory(t), "x"); !errors.As(err, &path) || path.Op != "remove" {
+	if err := (&remover{ctx: t.Context()}).directory(closedDirectory(t), "x"); !errors.As(err, &path) || path.Op != "remove" {
 		t.Errorf("in a closed directory: %v", err)
 	}
-	if err := (&remover{}).empty(self, "none"); !errors.Is(err, fs.ErrNotExist) {
+	if err := (&remover{ctx: t.Context()}).empty(self, "none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
 	}
 	dir := t.TempDir()
 	servers.Tmpfs(t, filepath.Join(dir, "a/mounted"), "size=1m")
 	tree{"a/mounted/f": "f"}.write(t, dir)
-	if err := removeAll(openDirectory(t, dir), "a"); !errors.Is(err, unix.EBUSY) {
+	if err := removeAll(t.Context(), openDirectory(t, dir), "a"); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("with a mount point in it: %v", err)
 	}
 	requireTree(t, dir, tree{"a/mounted/f": "f"})
@@ -165,7 +165,7 @@ func TestRemoveDeep(t *testing.T) {
 	dir := t.TempDir()
 	deep := strings.Repeat("d/", 3*deepest)
 	tree{"a/" + deep + "f": "x", "a/" + strings.Repeat("d/", deepest+5) + "f": "x"}.write(t, dir)
-	if err := removeAll(openDirectory(t, dir), "a"); err != nil {
+	if err := removeAll(t.Context(), openDirectory(t, dir), "a"); err != nil {
 		t.Fatal(err)
 	}
 	requireTree(t, dir, tree{})

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"os"
@@ -34,10 +35,9 @@ func (w *swap) flip() error {
 	if err := dirfd.Sync(top); err != nil {
 		return err
 	}
-	if !w.options.Keep {
-		before = ""
+	if w.options.Keep {
+		w.before = before
 	}
-	w.sweepWorktrees(before)
 	return nil
 }
 
@@ -82,7 +82,7 @@ func (t *Target) linked(top *os.File, name string) string {
 }
 
 // sweepWorktrees removes the worktrees that no link points to, except one.
-func (t *Target) sweepWorktrees(but string) {
+func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 	beside, err := names(t.top)
 	if err != nil {
 		return
@@ -98,7 +98,7 @@ func (t *Target) sweepWorktrees(but string) {
 	for _, name := range all {
 		hash := strings.TrimSuffix(strings.TrimPrefix(name, "."), mine+markerSuffix)
 		if isHash(hash) && (name == hash || name == t.outerMarker(hash)) && !slices.Contains(used, hash) {
-			t.discard(name)
+			t.discard(ctx, name)
 		}
 	}
 	t.sweepGitSync(but)

@@ -13,15 +13,18 @@ import (
 
 // Publish replaces the directory with the staged tree, and removes the old one. On an error the old tree stays, except
 // for directories of an image's lower layer, which cannot be moved back, and for a link that already points to the new
-// tree. Once the replacement has begun, the end of ctx does not stop it.
+// tree. Once the replacement has begun, the end of ctx does not stop it, but the removal of the old tree.
 func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 	if err := t.publish(ctx, s, m); err != nil {
 		return explain("publish "+t.options.Dir, err)
 	}
 	t.finished()
-	t.drop()
+	if t.link() {
+		t.sweepWorktrees(ctx, t.before)
+	}
+	t.drop(ctx)
 	if t.git != nil {
-		t.git.drop()
+		t.git.drop(ctx)
 	}
 	return nil
 }

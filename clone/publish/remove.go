@@ -1,9 +1,11 @@
 package publish
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -11,9 +13,9 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// removeAll removes a file, or a directory with its content. It does not follow links, nor
+// removeAll removes a file, or a directory with its content, until ctx ends. It does not follow links, nor
 // enter mount points: those are volumes. It makes read-only directories writable first.
-func removeAll(dir *os.File, name string) error {
+func removeAll(ctx context.Context, dir *os.File, name string) error {
 	stat, err := dirfd.Lstat(dir, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
@@ -29,7 +31,7 @@ func removeAll(dir *os.File, name string) error {
 		return removing(dir, name, err)
 	}
 	if dirfd.IsDir(stat) {
-		return (&remover{mount: here.Mount, buf: make([]byte, 32<<10)}).directory(dir, name)
+		return (&remover{ctx: ctx, mount: here.Mount, buf: make([]byte, 32<<10)}).directory(dir, name)
 	}
 	return nil
 }
@@ -43,6 +45,7 @@ func removing(dir *os.File, name string, err error) error {
 
 // remover removes directories on one mount.
 type remover struct {
+	ctx   context.Context
 	mount dirfd.Mount
 	buf   []byte
 
@@ -116,6 +119,9 @@ func (r *remover) empty(parent *os.File, name string) error {
 		return removing(parent, name, err)
 	}
 	for _, entry := range files {
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
 		err := dirfd.Remove(dir, entry)
 		if errors.Is(err, unix.EACCES) && unlock() {
 			err = dirfd.Remove(dir, entry)
@@ -124,6 +130,7 @@ func (r *remover) empty(parent *os.File, name string) error {
 			return err
 		}
 	}
+	slices.Sort(directories) // .git comes first: the pack is the largest file, and there may be no time for all
 	for _, entry := range directories {
 		err := r.directory(dir, entry)
 		if errors.Is(err, unix.EACCES) && unlock() {

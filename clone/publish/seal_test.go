@@ -150,11 +150,39 @@ func TestRemoveAll(t *testing.T) {
 	}
 	defer dir.Close()
 	for range 2 {
-		if err := removeAll(dir, "old"); err != nil {
+		if err := removeAll(t.Context(), dir, "old"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	requireTree(t, top, stay)
+}
+
+// What there is no time to remove is removed by the next run.
+func TestRemovedLater(t *testing.T) {
+	top := t.TempDir()
+	o := Options{Dir: filepath.Join(top, "app")}
+	target, s := staged(t, o, withGit1)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	target.drop(over)
+	target.Close()
+	if left := read(t, filepath.Join(top, s.name)); len(left) != len(withGit1) {
+		t.Errorf("left %v", left)
+	}
+	if later, err := openPlace(over, o, mustFind(t, o), false); err == nil { // stopped while it removes
+		later.Close()
+	}
+	put(t, o, sha2, withGit2)
+	requireTree(t, top, prefixed("app", withGit2.with(inGit)))
+}
+
+func mustFind(t *testing.T, o Options) *place {
+	t.Helper()
+	p, err := find(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // A publication that fails leaves the old tree, with its marker.

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -93,7 +94,7 @@ func (w *swap) free(dir *os.File, name string) (bool, error) {
 	}
 	if errors.Is(err, unix.EXDEV) {
 		// A directory of an image's lower layer cannot be renamed, only removed.
-		err = removeAll(dir, name)
+		err = removeAll(context.Background(), dir, name)
 	}
 	return true, err
 }

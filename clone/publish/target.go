@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +25,8 @@ type Target struct {
 	stage   *Stage
 	git     *Target // of GitDir; nil without it
 
-	repository bool // it is the GitDir of another one
+	repository bool   // it is the GitDir of another one
+	before     string // the worktree that the link pointed to, if it is kept
 
 	noExchange bool     // for tests: as on NFS
 	mounts     []string // names of the mount points directly in the directory: they stay
@@ -76,7 +78,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 	case t.lock.none:
 		t.log.Warn("the file system has no locks: nothing else may clone into this directory meanwhile", "dir", o.Dir)
 	default:
-		t.sweep()
+		t.sweep(ctx)
 	}
 	if err = t.checkOurs(); err == nil && o.GitDir != "" {
 		err = t.openGit(ctx)
@@ -151,41 +153,47 @@ func (t *Target) current() (*record, string) {
 	return r, ""
 }
 
-// sweep removes the stages of killed runs. The lock is held, so no stage is in use.
-func (t *Target) sweep() {
+// sweep removes the stages of killed runs, until ctx ends. The lock is held, so no stage is in use.
+func (t *Target) sweep(ctx context.Context) {
 	all, err := names(t.base)
 	if err != nil {
 		return
 	}
 	for _, name := range all {
 		if t.isStage(name) {
-			t.discard(name)
+			t.discard(ctx, name)
 		}
 	}
 	if t.link() {
-		t.sweepWorktrees("")
+		t.sweepWorktrees(ctx, "")
 	}
 }
 
-// discard removes a stage or a worktree from the base directory.
-func (t *Target) discard(name string) {
-	if err := removeAll(t.base, name); err != nil {
+// discard removes a stage or a worktree from the base directory. What is left when ctx ends is left to the next run.
+func (t *Target) discard(ctx context.Context, name string) {
+	if err := removeAll(ctx, t.base, name); err != nil && ctx.Err() == nil {
 		t.log.Warn("cannot remove a leftover", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
 	}
 }
 
 // drop removes the stage, with the old files that were moved into it.
-func (t *Target) drop() {
+func (t *Target) drop(ctx context.Context) {
 	if t.stage != nil {
 		t.stage.close()
-		t.discard(t.stage.name)
+		t.discard(ctx, t.stage.name)
 		t.stage = nil
 	}
 }
 
-// Close removes what was staged but not published, and releases the lock.
+// maxRemoval is how long Close may remove an unfinished tree: its caller is about to end.
+const maxRemoval = time.Second
+
+// Close removes what was staged but not published, for at most a second, and releases the lock. The next Open removes
+// the rest, whose name it recognises.
 func (t *Target) Close() error {
-	t.drop()
+	ctx, cancel := context.WithTimeout(context.Background(), maxRemoval)
+	defer cancel()
+	t.drop(ctx)
 	if t.git != nil {
 		t.git.Close()
 	}
