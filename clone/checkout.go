@@ -38,6 +38,7 @@ type checkout struct {
 	filter  string // applied by the server
 	bytes   int64  // received
 	files   int
+	sum     object.Content // of the files
 
 	mu     sync.Mutex
 	commit *object.Commit
@@ -75,6 +76,11 @@ func (c *checkout) run(ctx context.Context) error {
 	if err := c.convert(ctx, there); err != nil {
 		return err
 	}
+	prefix := c.name
+	if prefix != "" {
+		prefix += "/"
+	}
+	c.sum = c.tree.Content(prefix)
 	modules, err := c.submodules(ctx, there)
 	if err != nil {
 		return err

@@ -308,7 +308,7 @@ func (c *cloning) publish(ctx context.Context, target *publish.Target, made *che
 	if err != nil {
 		return err
 	}
-	marker := publish.Marker{URL: c.url.String(), Ref: c.Ref, SHA: made.rev.sha(), Options: c.digest, Result: text}
+	marker := publish.Marker{URL: c.url.String(), Ref: c.Ref, SHA: made.rev.sha(), Options: c.digest, Content: made.sum.String(), Result: text}
 	return target.Publish(ctx, made.stage, marker)
 }
 

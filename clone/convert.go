@@ -101,5 +101,5 @@ func (c *checkout) convertFile(e *worktree.Entry, a attributes.Attributes) error
 	if err != nil || content == nil {
 		return err
 	}
-	return c.tree.Replace(e, content)
+	return c.tree.Replace(e, -1, content)
 }

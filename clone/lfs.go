@@ -42,7 +42,7 @@ func (c *checkout) fetchLFS(ctx context.Context, set *attributes.Set, s survey) 
 		AttemptTimeout: c.Remote.Stall, Seed: c.Seed, Temp: c.stage.Temp, Log: c.log,
 	}
 	err = client.Fetch(ctx, pointers, func(p lfs.Pointer, content io.Reader) error {
-		return c.tree.Replace(files[p.Path], content)
+		return c.tree.Replace(files[p.Path], p.Size, content)
 	})
 	c.bytes += received.Load()
 	if err != nil {

@@ -96,5 +96,6 @@ func (c *checkout) submodule(ctx context.Context, m gitdir.Module, u *remote.URL
 	}
 	c.bytes += sub.bytes
 	c.files += sub.files
+	c.sum.AddAll(sub.sum)
 	return nil
 }

@@ -19,6 +19,9 @@ type record struct {
 	Marker
 	Seal seal  `json:"seal"`
 	Git  *seal `json:"git,omitempty"` // of GitDir
+
+	file    *os.File // the marker that was read; the caller closes it
+	checked int64    // when the content was known to be right, ns since 1970, see checkInodes
 }
 
 const (
@@ -44,7 +47,10 @@ func (t *Target) openGitDir(tree *os.File) (*os.File, error) {
 
 // changed returns how the directory differs from what was published, or "".
 func (t *Target) changed(r *record, tree *os.File) (string, error) {
-	reason, err := r.Seal.difference(tree, whole, t.keeps)
+	now, reason, err := r.Seal.difference(tree, whole, t.keeps)
+	if reason == "" && err == nil {
+		reason, err = t.checkInodes(r, tree, now)
+	}
 	if reason != "" || err != nil || t.git == nil {
 		return reason, err
 	}
@@ -56,7 +62,8 @@ func (t *Target) changed(r *record, tree *os.File) (string, error) {
 		return "", err
 	}
 	defer git.Close()
-	return r.Git.difference(git, repository, t.git.keeps)
+	_, reason, err = r.Git.difference(git, repository, t.git.keeps)
+	return reason, err
 }
 
 // outerMarker returns the name, in the base directory, of a marker outside the tree.
@@ -67,8 +74,8 @@ func (t *Target) outerMarker(hash string) string {
 	return t.prefix + markerSuffix
 }
 
-// readMarker reads the marker of a tree. Without one the error is fs.ErrNotExist.
-func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
+// readMarker reads the marker of a tree, and leaves it open. Without one the error is fs.ErrNotExist.
+func (t *Target) readMarker(tree *os.File, hash string) (r *record, err error) {
 	dir, name := t.base, t.outerMarker(hash)
 	if t.git != nil || hasGit(tree) {
 		git, err := t.openGitDir(tree)
@@ -85,12 +92,20 @@ func (t *Target) readMarker(tree *os.File, hash string) (*record, error) {
 	if err := regular(f); err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
 	content, err := io.ReadAll(io.LimitReader(f, longestMark+1))
 	if err != nil {
 		return nil, err
 	}
-	r := new(record)
+	r = &record{file: f, checked: stat.ModTime().UnixNano()}
 	if len(content) > longestMark || json.Unmarshal(content, r) != nil || r.Format != recordFormat {
 		return nil, errors.New("its marker has the format of another version")
 	}

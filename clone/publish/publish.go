@@ -73,7 +73,8 @@ type Options struct {
 type Marker struct {
 	URL     string          `json:"url"` // without credentials
 	Ref     string          `json:"ref"`
-	SHA     string          `json:"sha"`     // the commit
-	Options string          `json:"options"` // a digest of the options that affect the tree
+	SHA     string          `json:"sha"`               // the commit
+	Options string          `json:"options"`           // a digest of the options that affect the tree
+	Content string          `json:"content,omitempty"` // an object.Content of the files outside .git; "" if unknown
 	Result  json.RawMessage `json:"result,omitempty"`
 }

@@ -19,6 +19,7 @@ func (t *Target) Publish(ctx context.Context, s *Stage, m Marker) error {
 		return explain("publish "+t.options.Dir, err)
 	}
 	t.finished()
+	t.stamp()
 	if t.link() {
 		t.sweepWorktrees(ctx, t.before)
 	}

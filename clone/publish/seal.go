@@ -14,21 +14,25 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
 
+	"initbox/clone/object"
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 )
 
 // seal is a digest by which a later run sees whether a tree has changed: the names of files, their executable bits,
 // sizes and modification times, and the targets of links. It leaves out what the kubelet changes at each mount (fsGroup
-// changes the group, the permissions and the inode's time), and the parts of .git that even reading commands such as
-// git status write.
+// changes the group, the permissions and the inode's time, see checkInodes), and the parts of .git that even reading
+// commands such as git status write.
 type seal struct {
 	Digest string           `json:"digest"`
 	Files  int              `json:"files"`
 	Newest int64            `json:"newest"` // modification time of the newest file, ns since 1970
 	Packs  map[string]int64 `json:"packs,omitempty"`
+
+	Indexes []string `json:"indexes,omitempty"` // git's indexes: their content may change, but not be lost
 }
 
 // part selects which entries of a directory are sealed.
@@ -80,7 +84,10 @@ type walk struct {
 	digests []digest
 	sum     seal
 	newest  string // path of the newest file
+	inode   int64  // the newest change of the inode of a file, ns since 1970
+	changed string // path of that file
 
+	content      *object.Content // of the files outside .git; nil unless it is to be computed
 	repositories []string
 }
 
@@ -96,7 +103,13 @@ type digest struct {
 
 // sealOf computes the seal of a tree or a repository.
 func sealOf(root *os.File, of part, skip func(name string) bool) (*walk, error) {
-	w := &walk{root: root, skip: skip, todo: []directory{{part: of}}}
+	w := &walk{root: root, skip: skip}
+	return w, w.run(of)
+}
+
+// run walks over the files.
+func (w *walk) run(of part) error {
+	w.todo = []directory{{part: of}}
 	w.more.L = &w.mu
 	var all sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), 8) {
@@ -109,7 +122,7 @@ func sealOf(root *os.File, of part, skip func(name string) bool) (*walk, error) 
 		h.Write(d.sum[:])
 	}
 	w.sum.Digest = hex.EncodeToString(h.Sum(nil))
-	return w, w.err
+	return w.err
 }
 
 func (w *walk) work() {
@@ -152,6 +165,9 @@ func (w *walk) take(r *reader, err error) {
 	if r.newest > w.sum.Newest {
 		w.sum.Newest, w.newest = r.newest, r.newestPath
 	}
+	if r.inode > w.inode {
+		w.inode, w.changed = r.inode, r.changedPath
+	}
 	if len(r.directories) > 0 || w.busy == 0 {
 		w.more.Broadcast()
 	}
@@ -172,6 +188,9 @@ type reader struct {
 	files       int
 	newest      int64
 	newestPath  string
+	inode       int64
+	changedPath string
+	buffer      []byte
 }
 
 type entry struct {
@@ -181,7 +200,7 @@ type entry struct {
 }
 
 func (r *reader) read(at directory) error {
-	r.at, r.directories, r.entries, r.files, r.newest, r.objects = at, r.directories[:0], r.entries[:0], 0, 0, false
+	r.at, r.directories, r.entries, r.files, r.newest, r.inode, r.objects = at, r.directories[:0], r.entries[:0], 0, 0, 0, false
 	// An os.File would cost two more system calls for each directory.
 	dir, err := dirfd.OpenFD(r.root, cmp.Or(at.path, "."), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -255,6 +274,15 @@ func (r *reader) add(dir dirfd.FD, e entry) error {
 		if time > r.newest {
 			r.newest, r.newestPath = time, below(r.at.path, e.name)
 		}
+		seconds, nanoseconds = s.Ctim.Unix()
+		if inode := seconds*1e9 + nanoseconds; inode > r.inode {
+			r.inode, r.changedPath = inode, below(r.at.path, e.name)
+		}
+		if r.walk.content != nil {
+			if err := r.hash(dir, e.name, s.Size); err != nil {
+				return err
+			}
+		}
 		r.record = append(r.record, byte(s.Mode>>6&1))
 		r.record = binary.BigEndian.AppendUint64(r.record, uint64(s.Size))
 		r.record = binary.BigEndian.AppendUint64(r.record, uint64(time))
@@ -270,11 +298,14 @@ func below(dir, name string) string {
 	return dir + "/" + name
 }
 
-// packs adds the sizes of the packs of the tree's repositories. They are not part of the
-// digest, because git may add packs later.
+// packs adds the sizes of the packs of the tree's repositories, and the paths of their indexes. They are not part of
+// the digest, because git may add packs later.
 func (w *walk) packs() error {
 	w.sum.Packs = map[string]int64{}
 	for _, repo := range w.repositories {
+		if index := path.Join(repo, "index"); isIndex(w.root, index) {
+			w.sum.Indexes = append(w.sum.Indexes, index)
+		}
 		if err := w.packsOf(path.Join(repo, "objects/pack")); err != nil {
 			return err
 		}
@@ -306,24 +337,47 @@ func (w *walk) packsOf(at string) error {
 	return nil
 }
 
-// difference returns how a tree differs from what was sealed, or "".
-func (s seal) difference(root *os.File, of part, skip func(name string) bool) (string, error) {
+// isIndex returns whether the file called name has the header of an index, see gitformat-index(5). After a power cut,
+// a file that git was writing may be empty, or full of zeros.
+func isIndex(dir *os.File, name string) bool {
+	f, err := openAt(dir, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return errors.Is(err, unix.EACCES)
+	}
+	defer f.Close()
+	const smallest = 4 + 4 + 4 + len(plumbing.ZeroHash)
+	var header [4]byte
+	stat, err := f.Stat()
+	if err != nil || !stat.Mode().IsRegular() || stat.Size() < int64(smallest) {
+		return false
+	}
+	_, err = f.ReadAt(header[:], 0)
+	return err == nil && string(header[:]) == "DIRC"
+}
+
+// difference returns how a tree differs from what was sealed, or "", and what it has read.
+func (s seal) difference(root *os.File, of part, skip func(name string) bool) (*walk, string, error) {
 	for pack, size := range s.Packs {
 		if stat, err := dirfd.Lstat(root, pack); err != nil || stat.Size != size {
-			return pack + " has changed", nil
+			return nil, pack + " has changed", nil
+		}
+	}
+	for _, index := range s.Indexes {
+		if !isIndex(root, index) {
+			return nil, index + " is missing or damaged", nil
 		}
 	}
 	w, err := sealOf(root, of, skip)
 	now := w.sum
 	switch {
 	case err != nil:
-		return "", err
+		return nil, "", err
 	case now.Digest == s.Digest:
-		return "", nil
+		return w, "", nil
 	case now.Newest > s.Newest:
-		return failure.Printable(w.newest) + " was written", nil
+		return nil, failure.Printable(w.newest) + " was written", nil
 	case now.Files != s.Files:
-		return fmt.Sprintf("it has %d files instead of %d", now.Files, s.Files), nil
+		return nil, fmt.Sprintf("it has %d files instead of %d", now.Files, s.Files), nil
 	}
-	return "a file was removed, renamed or made executable", nil
+	return nil, "a file was removed, renamed or made executable", nil
 }

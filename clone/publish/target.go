@@ -140,6 +140,7 @@ func (t *Target) current() (*record, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
+	defer r.file.Close()
 	if t.link() && r.SHA != hash {
 		return nil, "its marker names another commit"
 	}

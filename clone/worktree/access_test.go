@@ -109,7 +109,7 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	for e := range w.Entries() {
-		switch err := w.Replace(e, strings.NewReader("new "+e.Path())); {
+		switch err := w.Replace(e, -1, strings.NewReader("new "+e.Path())); {
 		case e.Path() == "l":
 			if err == nil {
 				t.Error("a link can be replaced")

@@ -194,10 +194,10 @@ func TestLimits(t *testing.T) {
 	} else {
 		for e := range w.Entries() {
 			if e.Path() == "a" {
-				if err := w.Replace(e, strings.NewReader("1234567890")); err != nil {
+				if err := w.Replace(e, 10, strings.NewReader("1234567890")); err != nil {
 					t.Error(err)
 				}
-				if err := w.Replace(e, strings.NewReader("12345678901")); err == nil {
+				if err := w.Replace(e, -1, strings.NewReader("12345678901")); err == nil {
 					t.Error("--max-size has no say in what replaces a file")
 				}
 			}

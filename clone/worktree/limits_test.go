@@ -115,7 +115,7 @@ func TestBase(t *testing.T) {
 		if _, err := w.Open(e); err == nil {
 			t.Error("a missing file was opened")
 		}
-		if err := w.Replace(e, strings.NewReader("x")); err == nil {
+		if err := w.Replace(e, 1, strings.NewReader("x")); err == nil {
 			t.Error("a missing file was replaced")
 		}
 	}

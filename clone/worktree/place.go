@@ -4,14 +4,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"golang.org/x/sys/unix"
 
 	"initbox/clone/access"
+	"initbox/clone/object"
 	"initbox/clone/pack"
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
@@ -174,9 +177,9 @@ func (t *Tree) adopt(e *Entry, f *os.File) error {
 	return dirfd.LinkOpen(f, t.root, e.Path())
 }
 
-// Replace replaces the file of an entry with the output of a filter or LFS. Several
-// goroutines may call it after pack.Read, for different entries.
-func (t *Tree) Replace(e *Entry, content io.Reader) error {
+// Replace replaces the file of an entry with the output of a filter or LFS, which has size bytes, or -1 if that is not
+// known. Several goroutines may call it after pack.Read, for different entries.
+func (t *Tree) Replace(e *Entry, size int64, content io.Reader) error {
 	if e.Skipped || e.Mode != filemode.Regular && e.Mode != filemode.Executable {
 		return fmt.Errorf("replace %s: it is not a file", e.printable())
 	}
@@ -192,11 +195,55 @@ func (t *Tree) Replace(e *Entry, content io.Reader) error {
 	if err != nil {
 		return local("replace", e, err)
 	}
-	return t.create(e, func(fd dirfd.FD) error {
+	blob := object.NewBlob(size)
+	err = t.create(e, func(fd dirfd.FD) error {
 		w := &writer{fd: fd, charge: func(n int64) error { return t.charge(e, n) }}
-		_, err := io.CopyBuffer(w, content, make([]byte, copySize))
+		written, err := io.CopyBuffer(io.MultiWriter(w, blob), content, make([]byte, copySize))
+		if err == nil && written != size {
+			blob = nil
+		}
 		return err
 	})
+	if err == nil && blob == nil {
+		blob, err = t.hash(e)
+	}
+	if err == nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.written[e] = plumbing.Hash(blob.Sum(nil))
+	}
+	return err
+}
+
+// hash hashes the file of an entry.
+func (t *Tree) hash(e *Entry) (hash.Hash, error) {
+	f, err := t.Open(e)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, local("read", e, err)
+	}
+	blob := object.NewBlob(stat.Size())
+	_, err = io.CopyBuffer(blob, f, make([]byte, copySize))
+	return blob, err
+}
+
+// Content returns the digest of the files in Dir, without symbolic links, with prefix before their paths.
+func (t *Tree) Content(prefix string) (sum object.Content) {
+	for e := range t.Entries() {
+		if e.Skipped || e.Mode != filemode.Regular && e.Mode != filemode.Executable {
+			continue
+		}
+		id, ok := t.written[e]
+		if !ok {
+			id = e.ID
+		}
+		sum.Add(prefix+e.Path(), id)
+	}
+	return sum
 }
 
 // Open opens the file of an entry for reading.

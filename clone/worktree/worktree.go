@@ -55,7 +55,7 @@ type Tree struct {
 	subdir []string // names of the directories
 	limit  int64    // of memory
 
-	mu       sync.Mutex                     // guards the fields down to size
+	mu       sync.Mutex                     // guards the fields down to written
 	top      *Entry                         // the tree that Dir becomes; nil until Root
 	depth    int                            // of top, in directories of Subdir
 	pending  map[plumbing.Hash]*Entry       // entries that wait for an object: lists, linked by next
@@ -69,6 +69,7 @@ type Tree struct {
 	memory   int64        // estimate of the memory for entries
 	files    int64
 	size     int64
+	written  map[*Entry]plumbing.Hash // the IDs of files that were replaced
 
 	replaced atomic.Bool // files on disk may differ from the repository
 	modeless atomic.Bool // the file system does not keep modes
@@ -106,6 +107,7 @@ func New(o Options) *Tree {
 		pending: make(map[plumbing.Hash]*Entry),
 		arrived: make(map[plumbing.Hash]*pack.Object),
 		held:    make(map[plumbing.Hash][]byte),
+		written: make(map[*Entry]plumbing.Hash),
 	}
 	for name := range strings.SplitSeq(o.Subdir, "/") {
 		if name != "" && name != "." {

@@ -1,0 +1,48 @@
+package object
+
+import (
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"strconv"
+
+	"github.com/go-git/go-git/v5/plumbing"
+)
+
+// Content is a digest of files: their paths, and their content as Git would hash it. Files are added in any order. The
+// zero value is that of no files.
+type Content [4]uint64
+
+// Add adds a file, with the ID that its content has as a blob.
+func (c *Content) Add(path string, id plumbing.Hash) {
+	sum := sha256.Sum256(append([]byte(path+"\x00"), id[:]...))
+	for i := range c {
+		c[i] += binary.BigEndian.Uint64(sum[8*i:])
+	}
+}
+
+// AddAll adds the files of another digest.
+func (c *Content) AddAll(other Content) {
+	for i := range c {
+		c[i] += other[i]
+	}
+}
+
+// String returns 64 hexadecimal digits.
+func (c Content) String() string {
+	var text []byte
+	for _, n := range c {
+		text = binary.BigEndian.AppendUint64(text, n)
+	}
+	return hex.EncodeToString(text)
+}
+
+// NewBlob returns a hash that computes the ID of a blob of size bytes. Unlike a [Hasher] it does not look for
+// collisions: it is for files whose ID has been computed before.
+func NewBlob(size int64) hash.Hash {
+	h := sha1.New()
+	h.Write(append(strconv.AppendInt([]byte("blob "), size, 10), 0))
+	return h
+}
