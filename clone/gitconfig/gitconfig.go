@@ -45,9 +45,10 @@ func Parse(content []byte) iter.Seq2[Entry, error] {
 
 type parser struct {
 	Entry
-	rest []byte
-	line int
-	last bool // the last byte read ended a line
+	rest  []byte
+	line  int
+	last  bool // the last byte read ended a line
+	begun bool // a section, whose name may be empty
 }
 
 // read returns the next byte: a line feed for CR LF, and at the end of the file.
@@ -81,7 +82,7 @@ func (p *parser) next() (more bool, problem string) {
 				return false, problem
 			}
 		case isLetter(c):
-			if p.Section == "" {
+			if !p.begun {
 				return false, "a setting before the first section"
 			}
 			return true, p.setting(c)
@@ -92,10 +93,10 @@ func (p *parser) next() (more bool, problem string) {
 	return false, ""
 }
 
-// section parses what follows a bracket: name], or name "subsection"].
+// section parses what follows a bracket: name], or name "subsection"]. The name may be empty if there is a subsection.
 func (p *parser) section() (problem string) {
 	var name []byte
-	p.Subsection = ""
+	p.Subsection, p.begun = "", true
 	for {
 		switch c := p.read(); {
 		case c == ']' && len(name) > 0:
@@ -105,7 +106,7 @@ func (p *parser) section() (problem string) {
 			return ""
 		case isLetter(c), isDigit(c), c == '-', c == '.':
 			name = append(name, c)
-		case c != '\n' && isSpace(c) && len(name) > 0:
+		case c != '\n' && isSpace(c):
 			p.Section = strings.ToLower(string(name))
 			return p.subsection()
 		default:
@@ -216,7 +217,7 @@ type Writer struct {
 // Section starts a section; subsection may be "".
 func (w *Writer) Section(name, subsection string) {
 	w.check(subsection)
-	if subsection == "" {
+	if subsection == "" && name != "" {
 		fmt.Fprintf(&w.buf, "[%s]\n", name)
 		return
 	}

@@ -44,6 +44,7 @@ var files = []string{
 	"[a]\nb = \"c\rd\"\n",
 	"[az09 \t \"b\"]\nz0a9 = 1\nb- = 2\n",
 	"[a]\nb\n[c]\nd=e", "[a]\nb #x\n", "[a]\nb = \"c\n", "[a]\nb = \\x\n", "[a\n]\n", "[a\n\"b\"]\nc=d\n", "[a \n\"b\"]\nc=d\n", "[a \"b\n\"]\n", "[a \"b\"c]\n", "[a b]\n", "[]\nb=c\n",
+	"[ \"b\"]\nc = d\n", "[ \t \"b\"]c=d", "[.b]\nc = d\n", "[\n\"b\"]\nc=d\n",
 	"[]\n", "[a]\nb=c\n[]\n", "[ a]\nb=c\n", "[\"a\"]\nb=c\n", "[1-a]\nb=c\n",
 	"[a]\n1b = c\n", "[a]\nb.c = d\n", "[a]\n\xff = 1\n", "[a \"\\\n\"]\n", "[a", "[a \"", "[a]\nb = \\",
 }
@@ -59,10 +60,10 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// TestLine pins the line that an error names. Git accepts a section without a name; this package does not.
+// TestLine pins the line that an error names.
 func TestLine(t *testing.T) {
 	for content, line := range map[string]string{
-		"[a]\nb = c\n# d\n[": "line 4: ", "[a]\r\nb = \"c\\\n\"\n=": "line 4: ", "=": "line 1: ", "[ \"b\"]": "line 1: malformed section",
+		"[a]\nb = c\n# d\n[": "line 4: ", "[a]\r\nb = \"c\\\n\"\n=": "line 4: ", "=": "line 1: ", "[]": "line 1: malformed section",
 	} {
 		if _, err := list(content); err == nil || !strings.HasPrefix(err.Error(), line) {
 			t.Errorf("%q: %v, want %s", content, err, line)
