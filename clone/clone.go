@@ -211,9 +211,8 @@ func (a *attempt) wait(ctx context.Context) {
 	<-over.Done()
 }
 
-// once makes one attempt to make the target the tree of the revision, unless it is that already.
+// once makes one attempt to make DIR the tree of the revision, unless it is that already.
 func (c *cloning) once(ctx context.Context) (Result, error) {
-	start := time.Now()
 	var err error
 	if c.digest, err = c.shape(); err != nil {
 		return Result{}, err
@@ -224,6 +223,13 @@ func (c *cloning) once(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	defer target.Close()
+	result, err := c.update(ctx, target)
+	return result, target.Named(err)
+}
+
+// update makes the target the tree of the revision, unless it is that already.
+func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, error) {
+	start := time.Now()
 	if id, ok := pinned(c.Ref); ok {
 		if result, there := c.upToDate(target, id.String()); there {
 			return result, nil

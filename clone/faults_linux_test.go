@@ -81,6 +81,9 @@ func requireFailure(t *testing.T, err error, class failure.Class, text string) {
 	if err == nil || !strings.Contains(err.Error(), text) || failure.Of(err).Class != class || poll.IsPermanent(err) {
 		t.Errorf("%v; class %s, permanent %t; want %s, %q", err, failure.Of(err).Class, poll.IsPermanent(err), class, text)
 	}
+	if strings.Contains(err.Error(), "/proc/self/fd") {
+		t.Errorf("%v: names a file as no user knows it", err)
+	}
 }
 
 // TestFullDisk runs out of disk space at every stage of a clone. The old tree stays intact, and nothing else is left

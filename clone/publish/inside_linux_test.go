@@ -115,3 +115,12 @@ func TestDescriptors(t *testing.T) {
 		t.Errorf("%d files are open, %d were before", after, before)
 	}
 }
+
+// A directory of the system stays that for a user who may not write to its parent.
+func TestPreciousForUsers(t *testing.T) {
+	if servers.RanAsUser(t) {
+		return
+	}
+	_, err := Open(t.Context(), Options{Dir: "/var/log"})
+	requireRefused(t, err, "part of the system")
+}

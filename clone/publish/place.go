@@ -27,6 +27,7 @@ type place struct {
 	top  *os.File  // in link mode, the directory that holds the link
 	made []entryOf // the inner ones last
 
+	here   bool // it is the working directory of this process, and of its caller
 	marked bool // there is a marker beside the directory, although it is replaced from inside
 }
 
@@ -85,6 +86,10 @@ func (p *place) findDir(o Options) error {
 	}
 	if precious(p.path, mounted) {
 		return refuse("%s is part of the system and must not be replaced", o.Dir)
+	}
+	if dir, err := openAt(p.base, p.name, unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+		p.here = isSame(dir, ".")
+		dir.Close()
 	}
 	if inside {
 		p.marked = !mounted && isFile(p.base, p.prefix+markerSuffix)

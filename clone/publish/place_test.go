@@ -15,11 +15,7 @@ import (
 )
 
 func TestPrecious(t *testing.T) {
-	dirs := []string{"/", "/proc"}
-	if os.Geteuid() == 0 { // other users cannot replace these, only what is in them
-		dirs = append(dirs, "/etc", "/usr/lib/..", "//var/log/")
-	}
-	for _, dir := range dirs {
+	for _, dir := range []string{"/", "/proc", "/etc", "/usr/lib/..", "//var/log/"} {
 		_, err := Open(t.Context(), Options{Dir: dir})
 		requireRefused(t, err, "part of the system")
 	}
@@ -57,8 +53,14 @@ func TestLinkToDirectory(t *testing.T) {
 		requireTree(t, dir, prefixed("real/app", withGit1.with(inGit)).with(tree{"to": "-> real/app"}))
 	}
 	t.Chdir(filepath.Join(dir, "real/app"))
-	put(t, Options{Dir: "."}, sha2, withGit2)
-	requireTree(t, filepath.Join(dir, "real/app"), withGit2.with(inGit))
+	for range 2 { // and the working directory stays
+		put(t, Options{Dir: "."}, sha2, withGit2)
+		requireTree(t, filepath.Join(dir, "real/app"), withGit2.with(inGit))
+		requireTree(t, ".", withGit2.with(inGit))
+		put(t, Options{Dir: filepath.Join(dir, "to")}, sha1, bare1)
+		requireTree(t, ".", bare1)
+		requireTree(t, filepath.Join(dir, "real"), prefixed("app", bare1).with(tree{".app.initbox.json": "marker"}))
+	}
 }
 
 // Only what is ours is swept away.

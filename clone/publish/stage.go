@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
 )
 
 // Stage is a directory in which the new tree is made, on the same file system as the directory
@@ -84,6 +86,26 @@ func (t *Target) makeStage() (*Stage, error) {
 	}
 	s.Tree = filepath.Join(s.Path, treeName)
 	return s, nil
+}
+
+// Named returns err with the names that files of the stage will have in the directory, instead of those that they have
+// until then, such as /proc/self/fd/7/tree/file.
+func (t *Target) Named(err error) error {
+	if err == nil || t.stage == nil {
+		return err
+	}
+	var pairs []string
+	for s, o := t.stage, t.options; s != nil; s, o.Dir, o.Link = s.git, o.GitDir, "" {
+		pairs = append(pairs, s.Tree, filepath.Join(o.Dir, o.Link), s.Path+"/", filepath.Join(filepath.Dir(o.Dir), s.name)+"/")
+	}
+	names := strings.NewReplacer(pairs...)
+	f := failure.Of(err)
+	text, note := names.Replace(f.Text), names.Replace(f.Note)
+	if text == f.Text && note == f.Note {
+		return err
+	}
+	f.Text, f.Note, f.Err = text, note, err
+	return f
 }
 
 // Temp creates a file in the stage, outside the tree, for reading and writing. The caller closes it, and renames it

@@ -44,7 +44,7 @@ func (w *swap) run() error {
 	if w.link() {
 		return w.flip()
 	}
-	if !w.inside() && len(w.mounts) == 0 {
+	if !w.inside() && !w.here && len(w.mounts) == 0 {
 		if done, err := w.replace(); done || err != nil {
 			return err
 		}
