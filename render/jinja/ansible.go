@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"initbox/internal/lazy"
 	"initbox/render/engine"
@@ -172,11 +173,11 @@ func sets(keep func(inA, inB bool) bool) operator {
 				check(set.set(v, v))
 			}
 		}
-		return kept(slices.Concat(c.items(0), c.items(1)), func(v any) bool {
+		return newList(kept(slices.Concat(c.items(0), c.items(1)), func(v any) bool {
 			again := seen.has(v)
 			seen.set(v, v)
 			return !again && keep(a.has(v), b.has(v))
-		})
+		}))
 	}
 }
 
@@ -184,7 +185,7 @@ func flatten(c *call) any {
 	var flat []any
 	var walk func(v any, levels int64)
 	walk = func(v any, levels int64) {
-		l, ok := v.(*list)
+		l, ok := plainList(v)
 		if !ok || levels < 0 {
 			flat = append(flat, v)
 			c.growItems(1, 8)
@@ -411,22 +412,28 @@ func (j *jsonWriter) write(v any, depth int) {
 	}
 	switch d := v.(type) {
 	case *list:
+		failIf(d.kind == generatorKind, "%s returns no list: add | list before %s", d.from, j.c.op.name)
+		failIf(d.kind != "", "a %s cannot be written as JSON: add | list before %s", d.kind, j.c.op.name)
 		j.container("[", "]", len(d.all()), depth, func(i int) { j.write(d.v[i], depth+1) })
 	case *dict:
 		keys := slices.Clone(d.list())
 		if j.sort {
-			slices.SortStableFunc(keys, func(a, b any) int { return strings.Compare(str(a), str(b)) })
+			slices.SortStableFunc(keys, compare)
 		}
 		j.container("{", "}", len(keys), depth, func(i int) {
 			v, _ := d.get(keys[i])
-			j.quote(str(keys[i]))
+			_, isList := keys[i].(*list)
+			failIf(isList, "a tuple cannot be a key in JSON")
+			if key, ok := asString(keys[i]); ok {
+				j.quote(key)
+			} else {
+				j.quote(jsonText(keys[i]))
+			}
 			j.WriteString(": ")
 			j.write(v, depth+1)
 		})
-	case bool, int64, *big.Int, float64:
-		j.WriteString(strings.NewReplacer("True", "true", "False", "false", "inf", "Infinity", "nan", "NaN").Replace(str(v)))
-	case null:
-		j.WriteString("null")
+	case bool, int64, *big.Int, float64, null:
+		j.WriteString(jsonText(v))
 	case *missing:
 		d.report()
 	default:
@@ -434,6 +441,42 @@ func (j *jsonWriter) write(v any, depth int) {
 		failIf(!ok, "a %s cannot be written as JSON", typeName(v))
 		j.quote(s)
 	}
+}
+
+// jsonText is a number, a boolean or none as JSON.
+func jsonText(v any) string {
+	return strings.NewReplacer("True", "true", "False", "false", "None", "null", "inf", "Infinity", "nan", "NaN").Replace(str(v))
+}
+
+// prettyPrint writes what fits on one line as Python's pprint does, with the keys of mappings sorted.
+func prettyPrint(c *call) any {
+	text := repr(sortedCopy(c.args[0], 0))
+	failIf(utf8.RuneCountInString(text) > 80, "pprint of more than a line is not supported: use to_nice_json or to_nice_yaml")
+	return text
+}
+
+func sortedCopy(v any, depth int) any {
+	require(depth <= maxNesting, errNesting)
+	switch d := v.(type) {
+	case *dict:
+		keys, sorted := slices.Clone(d.list()), newDict()
+		slices.SortStableFunc(keys, compare)
+		for _, k := range keys {
+			item, _ := d.get(k)
+			check(sorted.set(k, sortedCopy(item, depth+1)))
+		}
+		return sorted
+	case *list:
+		if d.kind != "" {
+			return d
+		}
+		l := &list{v: make([]any, len(d.all())), tuple: d.tuple}
+		for i, item := range d.all() {
+			l.v[i] = sortedCopy(item, depth+1)
+		}
+		return l
+	}
+	return v
 }
 
 // jsonEscapes are the characters that have an escape of their own in JSON.

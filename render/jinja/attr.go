@@ -30,10 +30,13 @@ func (e *jinja) methodsOf(v any) map[string]fn {
 	case *dict:
 		return e.dicts
 	case *list:
-		if d.tuple {
+		switch {
+		case d.kind == "" && !d.tuple:
+			return e.lists
+		case d.kind == "" || d.kind == rangeKind:
 			return e.tuples
 		}
-		return e.lists
+		return nil
 	}
 	if _, ok := asString(v); ok {
 		return e.strings
@@ -41,9 +44,29 @@ func (e *jinja) methodsOf(v any) map[string]fn {
 	return nil
 }
 
-// getAttr is a.name. A method that is not called is not found, so that a mapping's key "items" is.
+// method is one that is not called yet.
+type method struct {
+	of   any
+	name string
+	f    fn
+}
+
+func (m *method) call(c *call) any {
+	return c.method(&op{c.at, m.name, m.f.call, m.f.lax}, arguments{append([]any{m.of}, c.args...), c.named, c.names, c.escape})
+}
+
+// methodOf returns v's method with that name.
+func (e *jinja) methodOf(v any, name string) (any, bool) {
+	f, ok := e.methodsOf(v)[name]
+	return &method{v, name, f}, ok
+}
+
+// getAttr is a.name. As in Python, a mapping's method comes before a key of the same name.
 func getAttr(name, missed string) operator {
 	return func(c *call) any {
+		if m, ok := c.e.methodOf(c.args[0], name); ok {
+			return m
+		}
 		if got, ok := attr(c.args[0], name); ok {
 			return got
 		}
@@ -57,6 +80,11 @@ func getItem(missed string) operator {
 		v, key := c.args[0], c.args[1]
 		if got, ok := index(v, key); ok {
 			return got
+		}
+		if name, isName := asString(key); isName {
+			if m, ok := c.e.methodOf(v, name); ok {
+				return m
+			}
 		}
 		if i, ok := whole(key); ok && !is[*dict](v) {
 			return c.missed(fmt.Sprintf("%s (%d of %d)", missed, i, length(v)))
@@ -77,10 +105,10 @@ func index(v, key any) (any, bool) {
 			return nil, false
 		}
 		if l, ok := v.(*list); ok {
-			return l.v[i], true
+			return l.all()[i], l.kind == "" || l.kind == rangeKind
 		}
 		s, _ := asString(v)
-		return string([]rune(s)[i]), true
+		return like(v, string([]rune(s)[i])), true
 	}
 	if name, ok := asString(key); ok {
 		return attr(v, name)
@@ -94,6 +122,9 @@ func length(v any) int {
 	case *dict:
 		return len(d.list())
 	case *list:
+		if d.kind == generatorKind {
+			return -1
+		}
 		return len(d.all())
 	}
 	if s, ok := asString(v); ok {
@@ -114,13 +145,27 @@ func slice(c *call) any {
 	}
 	failIf(bounds[2] != nil && *bounds[2] == 0, "the step of a slice cannot be 0")
 	v := c.args[0]
-	if l, ok := v.(*list); ok {
-		c.growItems(int64(len(l.v)), 1)
+	if l, ok := plainList(v); ok {
+		c.growItems(int64(len(l.all())), 1)
 		return &list{v: cut(l.all(), bounds), tuple: l.tuple}
+	}
+	if l, ok := v.(*list); ok && l.kind == rangeKind {
+		start, stop, step := indices(int64(len(l.v)), bounds)
+		r := &list{v: cut(l.v, bounds), kind: rangeKind}
+		r.bounds = [3]int64{l.bounds[0] + start*l.bounds[2], l.bounds[0] + stop*l.bounds[2], step * l.bounds[2]}
+		return r
 	}
 	s, ok := asString(v)
 	failIf(!ok, "a %s cannot be sliced", typeName(v))
-	return c.sized(string(cut([]rune(s), bounds)))
+	return c.sized(like(v, string(cut([]rune(s), bounds))))
+}
+
+// like returns s as safe if v is.
+func like(v any, s string) any {
+	if is[safe](v) {
+		return safe(s)
+	}
+	return s
 }
 
 // fromEnd is i, counted from n if it is negative, between low and high.
@@ -131,13 +176,14 @@ func fromEnd(i, n, low, high int64) int64 {
 	return min(max(i, low), high)
 }
 
-func cut[T any](all []T, bounds [3]*int64) []T {
-	n, step := int64(len(all)), int64(1)
+// indices returns the bounds of a slice of n items.
+func indices(n int64, bounds [3]*int64) (start, stop, step int64) {
+	step = 1
 	if bounds[2] != nil {
 		step = *bounds[2]
 	}
 	low, high := int64(0), n // where the bounds are moved to
-	start, stop := low, high
+	start, stop = low, high
 	if step < 0 {
 		low, high = -1, n-1
 		start, stop = high, low
@@ -147,6 +193,12 @@ func cut[T any](all []T, bounds [3]*int64) []T {
 			*b = fromEnd(*bounds[i], n, low, high)
 		}
 	}
+	return start, stop, step
+}
+
+func cut[T any](all []T, bounds [3]*int64) []T {
+	n := int64(len(all))
+	start, stop, step := indices(n, bounds)
 	var part []T
 	for i := start; step > 0 && i < stop || step < 0 && i > stop; i += step {
 		part = append(part, all[i])

@@ -4,76 +4,155 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"initbox/render/engine"
+	"initbox/render/format"
 	"initbox/render/jinja"
 	"initbox/test/servers"
 )
 
-// dataJSON is what the snippets see, here and in Python.
-const dataJSON = `{
-	"name": "initbox", "text": "  Hello, World!  ", "words": "the quick brown fox jumps over the lazy dog",
-	"lines": "first\nsecond\n\nfourth", "html": "<a href=\"x\">Tom & 'Jerry'</a>", "empty": "", "uni": "Ünïcödé ß 日本",
-	"zero": 0, "one": 1, "port": 5432, "neg": -7, "pi": 3.14159, "half": 2.5, "yes": true, "no": false, "nothing": null,
-	"nums": [3, 1, 2, 3], "letters": ["b", "A", "c"], "nested": [[1, 2], [3, [4]]], "none_list": [],
-	"db": {"host": "db.local", "port": 5432, "tags": ["a", "b"]},
-	"users": [{"name": "zoe", "age": 30, "admin": true}, {"name": "Bob", "age": 25, "admin": false}, {"name": "amy", "age": 30, "admin": false}],
-	"tree": [{"n": "a", "kids": [{"n": "b", "kids": []}, {"n": "c", "kids": [{"n": "d", "kids": []}]}]}]
-}`
+var update = flag.Bool("update", false, "rewrite what jinja2 makes of the templates in testdata/conformance")
 
-// partials are what snippets may include.
-var partials = map[string]string{
-	"hello.j2":  "Hello {{ name }}!",
-	"macros.j2": "{% macro field(n, t='text') %}<{{ n }}:{{ t }}>{% endmacro %}{% set version = '1.2' %}",
-	"base.j2":   "[{% block head %}base head{% endblock %}|{% block body %}base body{% endblock %}]",
-	"mid.j2":    "{% extends 'base.j2' %}{% block head %}mid({{ super() }}){% endblock %}",
-	"loop.j2":   "{{ x }};",
+// family is a file of testdata/conformance: templates, each followed by what jinja2 makes of it. That is
+//
+//	want          the text, which ours is, too
+//	refused       the kind of exception; ours is an error
+//	only jinja2   the text, where ours is an error, which follows as
+//	our error
+//
+// An error of ours where jinja2 has a text is allowed; everything else that differs is not. A family may have its own
+// data and partials; others see those of shared.txtar.
+type family struct {
+	name     string
+	comment  []byte
+	own      []txtar.File // data and partials of its own
+	data     string
+	partials map[string]string
+	cases    []testCase
 }
 
-// python renders all snippets with jinja2, as jinja2-cli does, in one process.
+type testCase struct{ template, kind, answer, err string }
+
+// families reads testdata/conformance.
+func families(t testing.TB) (all []*family) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/conformance/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	shared := readFamily(t, "testdata/conformance/shared.txtar")
+	for _, name := range files {
+		f := readFamily(t, name)
+		if f.data == "" {
+			f.data, f.partials = shared.data, shared.partials
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+func readFamily(t testing.TB, name string) *family {
+	t.Helper()
+	a, err := txtar.ParseFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &family{name: strings.TrimSuffix(filepath.Base(name), ".txtar"), comment: a.Comment, partials: map[string]string{}}
+	for _, part := range a.Files {
+		text, last := strings.TrimSuffix(string(part.Data), "\n"), len(f.cases)-1
+		kind, partial, _ := strings.Cut(part.Name, " ")
+		switch {
+		case part.Name == "data":
+			f.own, f.data = append(f.own, part), text
+		case kind == "partial":
+			f.own, f.partials[partial] = append(f.own, part), text
+		case part.Name == "template":
+			f.cases = append(f.cases, testCase{template: text})
+		case part.Name == "our error":
+			f.cases[last].err = text
+		default:
+			f.cases[last].kind, f.cases[last].answer = part.Name, text
+		}
+	}
+	return f
+}
+
+// write rewrites the file of f.
+func (f *family) write(t *testing.T) {
+	t.Helper()
+	a := &txtar.Archive{Comment: f.comment, Files: slices.Clone(f.own)}
+	add := func(name, text string) {
+		a.Files = append(a.Files, txtar.File{Name: name, Data: []byte(text + "\n")})
+	}
+	for _, c := range f.cases {
+		add("template", c.template)
+		add(c.kind, c.answer)
+		if c.err != "" {
+			add("our error", c.err)
+		}
+	}
+	if err := os.WriteFile("testdata/conformance/"+f.name+".txtar", txtar.Format(a), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// python renders all templates with jinja2, as jinja2-cli does, in one process.
 const python = `
-import copy, json, sys, jinja2
-job = json.load(sys.stdin)
-env = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
-    extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"], loader=jinja2.DictLoader(job["partials"]))
+import json, re, sys, jinja2
 out = []
-for s in job["snippets"]:
-    try:
-        out.append({"ok": True, "text": env.from_string(s).render(copy.deepcopy(job["data"]))})
-    except Exception as e:
-        out.append({"ok": False, "text": type(e).__name__ + ": " + str(e)})
+for job in json.load(sys.stdin):
+    env = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
+        extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"], loader=jinja2.DictLoader(job["partials"]))
+    for s in job["templates"]:
+        try:
+            text = env.from_string(s).render(json.loads(job["data"]))
+            text.encode()
+            out.append({"ok": True, "text": re.sub("at 0x[0-9a-f]+", "at ADDRESS", text)})
+        except Exception as e:
+            out.append({"ok": False, "text": type(e).__name__})
 json.dump(out, sys.stdout)
 `
 
-// answer is what a snippet is rendered to, or why not.
+// job is what python renders.
+type job struct {
+	Data      string            `json:"data"`
+	Partials  map[string]string `json:"partials"`
+	Templates []string          `json:"templates"`
+}
+
+// answer is what a template is rendered to, or why not.
 type answer struct {
 	OK   bool
 	Text string
 }
 
 // jinja2 returns jinja2's answers.
-func jinja2(t *testing.T, snippets []string, data json.RawMessage, partials map[string]string) (answers []answer) {
+func jinja2(t *testing.T, jobs []job) (answers []answer) {
 	t.Helper()
-	job, err := json.Marshal(map[string]any{"snippets": snippets, "partials": partials, "data": data})
+	stdin, err := json.Marshal(jobs)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var failure string
 	for _, interpreter := range []string{"/usr/bin/python3", "python3"} { // Debian's own first: it has the package
 		cmd := exec.CommandContext(t.Context(), interpreter, "-c", python)
-		cmd.Stdin = bytes.NewReader(job)
+		cmd.Stdin = bytes.NewReader(stdin)
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err == nil {
-			if err := json.Unmarshal(out, &answers); err != nil || len(answers) != len(snippets) {
-				t.Fatalf("%d answers of %d: %v", len(answers), len(snippets), err)
+			if err := json.Unmarshal(out, &answers); err != nil {
+				t.Fatal(err)
 			}
 			return answers
 		}
@@ -83,25 +162,26 @@ func jinja2(t *testing.T, snippets []string, data json.RawMessage, partials map[
 	return nil
 }
 
-// engineOf makes an engine with the data and the partials of the snippets.
+// engineOf makes an engine with the shared data and partials.
 func engineOf(t testing.TB, o engine.Options) engine.Engine {
 	t.Helper()
-	return engineWith(t, dataJSON, partials, o)
+	shared := readFamily(t, "testdata/conformance/shared.txtar")
+	return shared.engine(t, o)
 }
 
-func engineWith(t testing.TB, data string, partials map[string]string, o engine.Options) engine.Engine {
+func (f *family) engine(t testing.TB, o engine.Options) engine.Engine {
 	t.Helper()
-	var values map[string]any
-	d := json.NewDecoder(strings.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(&values); err != nil {
+	json, _ := format.Named("json")
+	values, err := json.ParseExact([]byte(f.data))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if o.Limits == (engine.Limits{}) {
 		o.Limits = engine.DefaultLimits
 	}
-	e := jinja.New(&engine.Data{Values: values, Env: map[string]any{"HOME": "/root"}}, o)
-	for name, text := range partials {
+	tree := values.(*format.Map)
+	e := jinja.New(&engine.Data{Values: tree.Values, Tree: tree, Env: map[string]any{"HOME": "/root"}}, o)
+	for name, text := range f.partials {
 		if err := e.AddPartial(name, text); err != nil {
 			t.Fatal(err)
 		}
@@ -121,54 +201,69 @@ func ours(e engine.Engine, snippet string) answer {
 	return answer{OK: true, Text: b.String()}
 }
 
-// same reports whether two answers are: where both fail, the words differ.
-func (a answer) same(b answer) bool { return a.OK == b.OK && (!a.OK || a.Text == b.Text) }
-
-// TestConformance renders every snippet with jinja2, too, and compares the bytes. What differs is in the table of
-// mismatches, with the reason; one that no longer differs has to leave it.
-func TestConformance(t *testing.T) {
-	all := slices.Concat(snippets, more)
-	for _, m := range mismatches {
-		all = append(all, m.snippet)
+// kindOf is the kind of a case with jinja2's answer and ours, or what is wrong with ours.
+func kindOf(theirs, ours answer) (kind, wrong string) {
+	switch {
+	case theirs.OK && ours.OK && theirs.Text != ours.Text:
+		return "want", "the texts differ"
+	case theirs.OK && ours.OK:
+		return "want", ""
+	case theirs.OK:
+		return "only jinja2", ""
+	case ours.OK:
+		return "refused", "jinja2 refuses it"
 	}
-	want := jinja2(t, all, json.RawMessage(dataJSON), partials)
-	e := engineOf(t, engine.Options{})
-	for i, s := range all {
-		got := ours(e, s)
-		switch same := got.same(want[i]); {
-		case i < len(all)-len(mismatches) && !same:
-			t.Errorf("%s\n   ours: %v %q\n jinja2: %v %q", s, got.OK, got.Text, want[i].OK, want[i].Text)
-		case i >= len(all)-len(mismatches) && same:
-			t.Errorf("%s\n no longer differs: %q", s, got.Text)
-		}
-	}
-	t.Logf("%d snippets, %d more that are known to differ", len(all)-len(mismatches), len(mismatches))
+	return "refused", ""
 }
 
-// TestMismatchTable writes the table of mismatches for the documentation, where $MISMATCHES names the file.
-func TestMismatchTable(t *testing.T) {
-	if os.Getenv("MISMATCHES") == "" {
-		t.Skip("$MISMATCHES is not set")
-	}
-	var all []string
-	for _, m := range mismatches {
-		all = append(all, m.snippet)
-	}
-	want := jinja2(t, all, json.RawMessage(dataJSON), partials)
-	e := engineOf(t, engine.Options{})
-	var b strings.Builder
-	b.WriteString("| template | jinja2 | initbox | why |\n|---|---|---|---|\n")
-	cell := func(a answer) string {
-		text := strings.NewReplacer("|", `\|`, "\n", "⏎").Replace(a.Text)
-		if !a.OK {
-			return "error"
+// TestConformance compares our answers with those of jinja2 that the files have.
+func TestConformance(t *testing.T) {
+	counts := map[string]int{}
+	for _, f := range families(t) {
+		e := f.engine(t, engine.Options{})
+		for _, c := range f.cases {
+			got := ours(e, c.template)
+			kind, wrong := kindOf(answer{c.kind != "refused", c.answer}, got)
+			counts[kind]++
+			if wrong != "" || kind != c.kind || c.err != "" && c.err != got.Text {
+				t.Errorf("%s: %s\n   ours: %v %q\n pinned: %s %q\n%s", f.name, c.template, got.OK, got.Text, c.kind, c.answer+c.err, wrong)
+			}
 		}
-		return "`` " + text + " ``"
 	}
-	for i, m := range mismatches {
-		fmt.Fprintf(&b, "| `` %s `` | %s | %s | %s |\n", strings.NewReplacer("|", `\|`, "\n", "⏎").Replace(m.snippet), cell(want[i]), cell(ours(e, m.snippet)), m.why)
+	t.Logf("%d templates are the same, %d are refused by both, %d only by us", counts["want"], counts["refused"], counts["only jinja2"])
+}
+
+// TestConformanceIsJinjas compares the answers in the files with those of the installed jinja2.
+func TestConformanceIsJinjas(t *testing.T) {
+	all := families(t)
+	var jobs []job
+	for _, f := range all {
+		j := job{f.data, f.partials, []string{}}
+		for _, c := range f.cases {
+			j.Templates = append(j.Templates, c.template)
+		}
+		jobs = append(jobs, j)
 	}
-	if err := os.WriteFile(os.Getenv("MISMATCHES"), []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
+	answers := jinja2(t, jobs)
+	for _, f := range all {
+		e := f.engine(t, engine.Options{})
+		for i, c := range f.cases {
+			theirs := answers[0]
+			answers = answers[1:]
+			if theirs.OK != (c.kind != "refused") || theirs.OK && theirs.Text != c.answer {
+				if !*update {
+					t.Errorf("%s: %s\njinja2: %v %q\npinned: %s %q", f.name, c.template, theirs.OK, theirs.Text, c.kind, c.answer)
+				}
+			}
+			got := ours(e, c.template)
+			n := testCase{template: c.template, answer: theirs.Text}
+			if n.kind, _ = kindOf(theirs, got); n.kind == "only jinja2" {
+				n.err = got.Text
+			}
+			f.cases[i] = n
+		}
+		if *update && len(f.cases) > 0 {
+			f.write(t)
+		}
 	}
 }

@@ -231,7 +231,7 @@ func (i *invocation) eval(f *frame) any {
 	}
 	methods := f.e.methodsOf(callee)
 	if m, ok := methods[i.method]; ok {
-		return f.apply(&op{i.at, i.method, m.call, m.lax}, f.arguments(i.args, callee))
+		return f.method(&op{i.at, i.method, m.call, m.lax}, f.arguments(i.args, callee))
 	}
 	f.at = i.at
 	got, ok := attr(callee, i.method)
@@ -241,6 +241,38 @@ func (i *invocation) eval(f *frame) any {
 	}
 	return f.invoke(i.at, got, f.arguments(i.args))
 }
+
+// named are the methods whose arguments may have names.
+var named = map[string]bool{"encode": true, "expandtabs": true, "format": true, "rsplit": true, "sort": true, "split": true, "splitlines": true, "update": true}
+
+// method calls a method of a's first argument. Those of a safe string escape their arguments, and return safe ones.
+func (r *run) method(o *op, a arguments) any {
+	r.at = o.at
+	failIf(len(a.names) > 0 && !named[o.name], "the arguments of %s have no names", o.name)
+	if !is[safe](a.args[0]) {
+		return r.apply(o, a)
+	}
+	for i := range a.args[1:] {
+		if s, ok := a.args[i+1].(string); ok && escaping[o.name] {
+			a.args[i+1] = escaped(s)
+		}
+	}
+	v := r.apply(o, a)
+	switch got := v.(type) {
+	case string:
+		return safe(got)
+	case *list:
+		for i, item := range got.v {
+			if s, ok := item.(string); ok {
+				got.v[i] = safe(s)
+			}
+		}
+	}
+	return v
+}
+
+// escaping are the methods of safe strings that escape their arguments.
+var escaping = map[string]bool{"center": true, "ljust": true, "lstrip": true, "partition": true, "replace": true, "rjust": true, "rpartition": true, "rstrip": true, "strip": true}
 
 func (r *run) invoke(at position, callee any, a arguments) any {
 	if o, ok := callee.(*op); ok {

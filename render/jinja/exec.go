@@ -338,7 +338,8 @@ func (r *reference) find(f *frame) (*template, *templateContext) {
 			return t, t.context(nil)
 		}
 	}
-	if !r.optional && len(choices) > 0 {
+	failIf(!r.optional && len(choices) == 0, "the list of templates to include is empty")
+	if !r.optional {
 		text := fmt.Sprintf("there is no template %s to include", str(choices[len(choices)-1]))
 		check(&engine.Error{Position: r.at, Text: text, Fix: similarTo(str(choices[0]), f.e.partials)})
 	}

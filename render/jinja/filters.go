@@ -21,10 +21,10 @@ import (
 func jinjaFilters() map[string]fn {
 	return map[string]fn{
 		"abs":            {do: absolute},
-		"attr":           {params: "name!", do: func(c *call) any { return attribute(c.run, c.args[0], c.args[1]) }},
+		"attr":           {params: "name!", do: attrFilter},
 		"batch":          {params: "linecount! fill_with", do: batch},
-		"capitalize":     {do: onText(capitalize)},
-		"center":         {params: "width", do: func(c *call) any { return c.pad(c.int(1, 80), centered, " ") }},
+		"capitalize":     {do: keepSafe(capitalize)},
+		"center":         {params: "width", do: func(c *call) any { return like(c.args[0], str(c.pad(c.int(1, 80), centered, " "))) }},
 		"count":          {do: count},
 		"d":              {params: "default_value boolean", do: defaultTo, lax: true},
 		"default":        {params: "default_value boolean", do: defaultTo, lax: true},
@@ -39,20 +39,20 @@ func jinjaFilters() map[string]fn {
 		"groupby":        {params: "attribute! default case_sensitive", do: groupBy},
 		"indent":         {params: "width first blank", do: indent},
 		"int":            {params: "default base", do: toInt},
-		"items":          {do: func(c *call) any { return newList(c.dict(0).items()) }},
+		"items":          {do: func(c *call) any { return generator("items", c.dict(0).items()) }},
 		"join":           {params: "d attribute", do: join},
-		"last":           {do: func(c *call) any { return c.oneOf("last", func(n int) int { return n - 1 }) }},
+		"last":           {do: func(c *call) any { c.notGenerator(); return c.oneOf("last", func(n int) int { return n - 1 }) }},
 		"length":         {do: count},
 		"list":           {do: func(c *call) any { return newList(slices.Clone(c.items(0))) }},
-		"lower":          {do: onText(strings.ToLower)},
+		"lower":          {do: keepSafe(lower)},
 		"map":            {params: "**", do: mapFilter},
 		"max":            {params: "case_sensitive attribute", do: extreme("max", 1)},
 		"min":            {params: "case_sensitive attribute", do: extreme("min", -1)},
-		"pprint":         {do: func(c *call) any { return repr(c.args[0]) }},
-		"random":         {do: func(c *call) any { return c.oneOf("random", rand.IntN) }, unsteady: true},
+		"pprint":         {do: prettyPrint},
+		"random":         {do: func(c *call) any { c.notGenerator(); return c.oneOf("random", rand.IntN) }, unsteady: true},
 		"reject":         {params: "**", do: selection(false, false), lax: true},
 		"rejectattr":     {params: "**", do: selection(true, false)},
-		"replace":        {params: "old! new! count", do: func(c *call) any { return c.replaced(str(c.args[1]), str(c.args[2])) }},
+		"replace":        {params: "old! new! count", do: replaceFilter},
 		"reverse":        {do: reverse},
 		"round":          {params: "precision method", do: round},
 		"safe":           {do: func(c *call) any { return safe(str(c.args[0])) }},
@@ -60,20 +60,47 @@ func jinjaFilters() map[string]fn {
 		"selectattr":     {params: "**", do: selection(true, true)},
 		"slice":          {params: "slices! fill_with", do: slicesFilter},
 		"sort":           {params: "reverse case_sensitive attribute", do: sortFilter},
-		"string":         {do: onText(func(s string) string { return s })},
+		"string":         {do: keepSafe(func(s string) string { return s })},
 		"striptags":      {do: stripTags},
 		"sum":            {params: "attribute start", do: sum},
 		"title":          {do: onText(title)},
 		"tojson":         {params: "indent", do: toJSONFilter},
-		"trim":           {params: "chars", do: func(c *call) any { return strip(str(c.args[0]), c, 1, true, true) }},
+		"trim":           {params: "chars", do: func(c *call) any { return like(c.args[0], strip(str(c.args[0]), c, 1, true, true)) }},
 		"truncate":       {params: "length killwords end leeway", do: truncate},
 		"unique":         {params: "case_sensitive attribute", do: unique},
-		"upper":          {do: onText(strings.ToUpper)},
+		"upper":          {do: keepSafe(upper)},
 		"urlencode":      {do: urlEncode},
 		"wordcount":      {do: wordCount},
 		"wordwrap":       {params: "width break_long_words wrapstring break_on_hyphens", do: wordWrap},
 		"xmlattr":        {params: "autospace", do: xmlAttributes},
 	}
+}
+
+// keepSafe is like onText, but the result for a safe string is safe.
+func keepSafe(f func(string) string) operator {
+	return func(c *call) any { return c.sized(like(c.args[0], f(str(c.args[0])))) }
+}
+
+// notGenerator fails where Python needs to know how many items there are.
+func (c *call) notGenerator() {
+	l, ok := c.args[0].(*list)
+	if ok && l.kind == generatorKind {
+		failf("%s returns no list: add | list before %s", l.from, c.op.name)
+	}
+}
+
+// attrFilter finds an attribute or a method, but no key of a mapping.
+func attrFilter(c *call) any {
+	name := str(c.args[1])
+	if m, ok := c.e.methodOf(c.args[0], name); ok {
+		return m
+	}
+	if o, ok := c.args[0].(object); ok {
+		if v, ok := o.attr(name); ok {
+			return v
+		}
+	}
+	return c.missed("the attribute " + name)
 }
 
 // onText makes a filter of a function of a string.
@@ -136,7 +163,7 @@ func batch(c *call) any {
 		}
 		batches = append(batches, newList(part))
 	}
-	return newList(batches)
+	return generator("batch", batches)
 }
 
 func slicesFilter(c *call) any {
@@ -148,12 +175,12 @@ func slicesFilter(c *call) any {
 	for i := range n {
 		end := (i+1)*size + min(i+1, longer)
 		part := slices.Clone(all[i*size+min(i, longer) : end])
-		if c.has(2) && longer > 0 && i >= longer {
+		if c.has(2) && i >= longer {
 			part = append(part, c.args[2])
 		}
 		parts[i] = newList(part)
 	}
-	return newList(parts)
+	return generator("slice", parts)
 }
 
 func capitalize(s string) string {
@@ -161,29 +188,29 @@ func capitalize(s string) string {
 	if n == 0 {
 		return s
 	}
-	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
+	return titleOf(r) + lower(s[n:])
 }
 
 // title makes the first letter of each word a capital, where words are what spaces, dashes and opening brackets
 // separate.
 func title(s string) string {
-	return titled(s, unicode.ToUpper, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune("-({[<", r) })
-}
-
-// titled applies first to the first letter of each word, and makes the others small.
-func titled(s string, first func(rune) rune, separates func(rune) bool) string {
-	start := true
-	return strings.Map(func(r rune) rune {
-		switch {
-		case separates(r):
-			start = true
-			return r
-		case start:
-			start = false
-			return first(r)
+	var b strings.Builder
+	for s != "" {
+		end := strings.IndexFunc(s, func(r rune) bool { return isSpace(r) || strings.ContainsRune("-({[<", r) })
+		if end < 0 {
+			end = len(s)
 		}
-		return unicode.ToLower(r)
-	}, s)
+		if end > 0 {
+			_, n := utf8.DecodeRuneInString(s)
+			b.WriteString(upper(s[:n]) + lower(s[n:end]))
+			s = s[end:]
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(s)
+		b.WriteString(s[:n])
+		s = s[n:]
+	}
+	return b.String()
 }
 
 func count(c *call) any {
@@ -281,9 +308,13 @@ func fileSize(c *call) any {
 }
 
 func (c *call) oneOf(which string, choose func(n int) int) any {
+	l, isList := c.args[0].(*list)
 	items := c.items(0)
 	if len(items) == 0 {
 		return c.missed("the " + which + " item of an empty list")
+	}
+	if isList && l.kind == generatorKind {
+		l.v = items[1:]
 	}
 	return items[choose(len(items))]
 }
@@ -340,11 +371,11 @@ func toInt(c *call) any {
 		return n.exact()
 	}
 	if s, isText := asString(c.args[0]); isText {
+		failIf(strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf && unicode.IsDigit(r) }), "want digits from 0 to 9")
 		if i, ok := parseInt(s, int(c.int(2, 10))); ok {
 			return fromBig(i)
 		}
 		n.f, ok = parseFloat(s)
-		ok = ok && !math.IsInf(n.f, 0)
 	}
 	if !ok || math.IsNaN(n.f) {
 		return c.or(1, int64(0))
@@ -357,7 +388,8 @@ func formatFilter(c *call) any {
 	if len(c.named) > 0 {
 		arg = c.mappingOf(nil)
 	}
-	return c.sized(c.percentFormat(str(c.args[0]), arg))
+	failIf(len(c.named) > 0 && len(c.args) > 1, "format takes positional or named arguments, not both")
+	return c.sized(c.percentFormat(c.args[0], arg))
 }
 
 func groupBy(c *call) any {
@@ -407,13 +439,23 @@ func join(c *call) any {
 	}
 	parts := make([]string, len(items))
 	total := int64(0)
+	escapes := c.escape && (is[safe](c.or(1, "")) || slices.ContainsFunc(items, func(v any) bool { return is[safe](by(v)) }))
+	if escapes {
+		sep = escaped(c.or(1, ""))
+	}
 	for i, v := range items {
-		parts[i] = str(by(v))
+		if parts[i] = str(by(v)); escapes {
+			parts[i] = escaped(by(v))
+		}
 		if total += int64(len(parts[i]) + len(sep)); total > c.e.o.Bytes+int64(len(sep)) {
 			c.grow(total)
 		}
 	}
-	return c.sized(strings.Join(parts, sep))
+	text := strings.Join(parts, sep)
+	if escapes {
+		return c.sized(safe(text))
+	}
+	return c.sized(text)
 }
 
 // sub calls a filter or a test, for map and select.
@@ -441,7 +483,7 @@ func mapFilter(c *call) any {
 	for i, v := range mapped {
 		mapped[i] = do(v)
 	}
-	return newList(mapped)
+	return generator("map", mapped)
 }
 
 // selection makes select, reject, selectattr and rejectattr.
@@ -460,19 +502,22 @@ func selection(byAttribute, want bool) operator {
 			failIf(!ok, "there is no test %s", str(args[0]))
 			test, args = t, args[1:]
 		}
-		return kept(c.items(0), func(v any) bool { return isTrue(c.sub(test, append([]any{key(v)}, args...)...)) == want })
+		return c.kept(c.items(0), func(v any) bool { return isTrue(c.sub(test, append([]any{key(v)}, args...)...)) == want })
 	}
 }
 
 // kept returns the items that are wanted.
-func kept(items []any, wanted func(v any) bool) any {
-	var all []any
+func kept(items []any, wanted func(v any) bool) (all []any) {
 	for _, v := range items {
 		if wanted(v) {
 			all = append(all, v)
 		}
 	}
-	return newList(all)
+	return all
+}
+
+func (c *call) kept(items []any, wanted func(v any) bool) any {
+	return generator(strings.TrimPrefix(c.op.name, "filter "), kept(items, wanted))
 }
 
 func extreme(name string, sign int) operator {
@@ -484,6 +529,21 @@ func extreme(name string, sign int) operator {
 		by, sensitive := c.by(2), c.bool(1, false)
 		return slices.MaxFunc(items, func(a, b any) int { return sign * compare(folded(by(a), sensitive), folded(by(b), sensitive)) })
 	}
+}
+
+// replaceFilter escapes its arguments if {% autoescape %} is on and the text is safe.
+func replaceFilter(c *call) any {
+	old, with := c.args[1], c.args[2]
+	if !c.escape {
+		return c.replaced(str(old), str(with))
+	}
+	if !is[safe](c.args[0]) && (is[safe](old) || is[safe](with)) {
+		c.args[0] = safe(escaped(c.args[0]))
+	}
+	if is[safe](c.args[0]) {
+		return safe(str(c.replaced(escaped(old), escaped(with))))
+	}
+	return c.replaced(str(old), str(with))
 }
 
 func (c *call) replaced(old, with string) any {
@@ -500,11 +560,16 @@ func reverse(c *call) any {
 	if s, ok := asString(c.args[0]); ok {
 		runes := []rune(s)
 		slices.Reverse(runes)
-		return string(runes)
+		return like(c.args[0], string(runes))
 	}
+	l, ok := c.args[0].(*list)
+	wasGenerator := ok && l.kind == generatorKind
 	items := slices.Clone(c.items(0))
 	slices.Reverse(items)
-	return newList(items)
+	if wasGenerator {
+		return newList(items)
+	}
+	return generator("reverse", items)
 }
 
 func round(c *call) any {
@@ -552,16 +617,22 @@ func rounded(n num, scale *big.Rat) any {
 	return math.Copysign(f, n.f)
 }
 
-var entities = strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#39;", "'", "&#34;", `"`, "&quot;", `"`, "&amp;", "&")
-
 func stripTags(c *call) any {
-	var b strings.Builder
-	for s := str(c.args[0]); s != ""; {
-		before, after, _ := strings.Cut(s, "<")
-		b.WriteString(before)
-		_, s, _ = strings.Cut(after, ">")
+	s := str(c.args[0])
+	for _, mark := range [][2]string{{"<!--", "-->"}, {"<", ">"}} {
+		var b strings.Builder
+		for {
+			before, after, found := strings.Cut(s, mark[0])
+			_, rest, closed := strings.Cut(after, mark[1])
+			if !found || !closed {
+				break
+			}
+			b.WriteString(before)
+			s = rest
+		}
+		s = b.String() + s
 	}
-	return strings.Join(strings.Fields(entities.Replace(b.String())), " ")
+	return html.UnescapeString(strings.Join(strings.FieldsFunc(s, isSpace), " "))
 }
 
 func sum(c *call) any {
@@ -569,6 +640,8 @@ func sum(c *call) any {
 	if c.has(2) {
 		total = c.args[2]
 	}
+	_, isText := asString(total)
+	failIf(isText, "sum adds no texts: use join")
 	plus := &op{at: c.at, name: c.op.name, do: add}
 	for _, v := range c.items(0) {
 		total = c.apply(plus, arguments{args: []any{total, by(v)}})
@@ -582,18 +655,18 @@ func truncate(c *call) any {
 	keep := n - int64(utf8.RuneCountInString(end))
 	failIf(keep < 0, "the length is less than that of the end")
 	if int64(len(runes)) <= n+c.int(4, 5) {
-		return string(runes)
+		return like(c.args[0], string(runes))
 	}
 	cutOff := string(runes[:keep])
 	if i := strings.LastIndexByte(cutOff, ' '); i >= 0 && !c.bool(2, false) {
 		cutOff = cutOff[:i]
 	}
-	return cutOff + end
+	return joined(like(c.args[0], cutOff), end)
 }
 
 func unique(c *call) any {
 	by, seen := c.by(2), newDict()
-	return kept(c.items(0), func(v any) bool {
+	return c.kept(c.items(0), func(v any) bool {
 		key := folded(by(v), c.bool(1, false))
 		again := seen.has(key)
 		check(seen.set(key, v))
@@ -622,8 +695,7 @@ func urlEncode(c *call) any {
 }
 
 func wordCount(c *call) any {
-	separates := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) && r != '_' }
-	return int64(len(strings.FieldsFunc(str(c.args[0]), separates)))
+	return int64(len(strings.FieldsFunc(str(c.args[0]), func(r rune) bool { return !isWord(r) })))
 }
 
 func wordWrap(c *call) any {
@@ -632,51 +704,91 @@ func wordWrap(c *call) any {
 	c.growItems(int64(len(str(c.args[0]))), 1)
 	var lines []string
 	for _, line := range splitLines(str(c.args[0]), false) {
-		wrapped := wrapLine(chunks(line, c.bool(4, true)), width, c.bool(2, true))
+		wrapped := wrapLine(chunks([]rune(line), c.bool(4, true)), width, c.bool(2, true), c.bool(4, true))
 		lines = append(lines, strings.Join(wrapped, end))
 	}
 	return c.sized(strings.Join(lines, end))
 }
 
-// chunks are the words of a line and the spaces between them; a word may be broken after a hyphen between letters.
-func chunks(line string, hyphens bool) (all [][]rune) {
-	runes := []rune(line)
-	start := 0
-	for i := 1; i <= len(runes); i++ {
-		letter := func(j int) bool { return j >= 0 && j < len(runes) && unicode.IsLetter(runes[j]) }
-		if i == len(runes) || unicode.IsSpace(runes[i]) != unicode.IsSpace(runes[i-1]) ||
-			hyphens && runes[i-1] == '-' && letter(i-2) && letter(i-3) && letter(i) && letter(i+1) {
-			all = append(all, runes[start:i])
-			start = i
+func isBlank(r rune) bool  { return strings.ContainsRune("\t\n\v\f\r ", r) }
+func isWord(r rune) bool   { return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' }
+func isLetter(r rune) bool { return isWord(r) && !unicode.IsDigit(r) }
+func isPunct(r rune) bool  { return isWord(r) || strings.ContainsRune(`!"'&.,?`, r) }
+
+// chunks are the words of a line and the spaces between them. As in Python's textwrap, a word may be broken after a
+// hyphen between letters, and before and after a dash of several.
+func chunks(line []rune, hyphens bool) (all [][]rune) {
+	at := func(i int, is func(rune) bool) bool { return i >= 0 && i < len(line) && is(line[i]) }
+	hyphen := func(r rune) bool { return r == '-' }
+	dashes := func(i int) int { // the end of a dash between words that begins at i, or i
+		end := i
+		for at(end, hyphen) {
+			end++
 		}
+		if end-i < 2 || !at(i-1, isPunct) || !at(end, isWord) {
+			return i
+		}
+		return end
+	}
+	for i := 0; i < len(line); {
+		end := i + 1
+		switch {
+		case isBlank(line[i]):
+			for at(end, isBlank) {
+				end++
+			}
+		case hyphens && dashes(i) > i:
+			end = dashes(i)
+		default:
+			for ; end < len(line) && !isBlank(line[end]) && (!hyphens || dashes(end) == end); end++ {
+				before := at(end-1, isLetter) && at(end-2, isLetter) || at(end-1, isPunct) && at(end-2, hyphen) && at(end-3, isLetter)
+				after := at(end+1, isLetter) && (at(end+2, isLetter) || at(end+2, hyphen) && at(end+3, isLetter))
+				if hyphens && line[end] == '-' && before && after {
+					end++
+					break
+				}
+			}
+		}
+		all = append(all, line[i:end])
+		i = end
 	}
 	return all
 }
 
-func wrapLine(chunks [][]rune, width int, breakWords bool) (lines []string) {
-	blank := func(c []rune) bool { return strings.TrimSpace(string(c)) == "" }
+// wrapLine makes lines of chunks, as Python's textwrap does.
+func wrapLine(chunks [][]rune, width int, breakWords, hyphens bool) (lines []string) {
+	blank := func(c []rune) bool { return strings.TrimFunc(string(c), isSpace) == "" }
 	for len(chunks) > 0 {
 		if len(lines) > 0 && blank(chunks[0]) {
 			chunks = chunks[1:]
 			continue
 		}
-		var line []rune
-		for len(chunks) > 0 && len(line)+len(chunks[0]) <= width {
-			line = append(line, chunks[0]...)
+		var line [][]rune
+		n := 0
+		for len(chunks) > 0 && n+len(chunks[0]) <= width {
+			n += len(chunks[0])
+			line = append(line, chunks[0])
 			chunks = chunks[1:]
 		}
 		if len(chunks) > 0 && len(chunks[0]) > width {
-			switch room := width - len(line); {
+			switch long := chunks[0]; {
 			case breakWords:
-				line = append(line, chunks[0][:room]...)
-				chunks[0] = chunks[0][room:]
+				end := width - n
+				if i := strings.LastIndexByte(string(long[:end]), '-'); hyphens && i > 0 && strings.Trim(string(long[:end])[:i], "-") != "" {
+					end = utf8.RuneCountInString(string(long[:end])[:i]) + 1
+				}
+				line = append(line, long[:end])
+				chunks[0] = long[end:]
 			case len(line) == 0:
-				line = chunks[0]
+				line = append(line, long)
 				chunks = chunks[1:]
 			}
 		}
-		if text := strings.TrimRightFunc(string(line), unicode.IsSpace); text != "" {
-			lines = append(lines, text)
+		if last := len(line) - 1; last >= 0 && blank(line[last]) {
+			line = line[:last]
+		}
+		if len(line) > 0 {
+			lines = append(lines, string(slices.Concat(line...)))
 		}
 	}
 	return lines
@@ -686,6 +798,8 @@ func xmlAttributes(c *call) any {
 	s := ""
 	for k, v := range c.dict(0).all() {
 		if v != none && !isMissing(v) {
+			name, ok := asString(k)
+			failIf(!ok || strings.ContainsAny(name, " \t\n\v\f\r/>="), "%s cannot be the name of an attribute: it may have no spaces, /, > and =", repr(k))
 			s += " " + html.EscapeString(str(k)) + `="` + html.EscapeString(str(v)) + `"`
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/big"
 	"reflect"
 	"slices"
 	"strings"
@@ -80,7 +81,10 @@ func (c *call) has(i int) bool { return i < len(c.args) && c.args[i] != nil && c
 func (c *call) text(i int, instead string) string { return given(c, i, instead, asString, "string") }
 
 // int is argument i, an integer.
-func (c *call) int(i int, instead int64) int64 { return given(c, i, instead, whole, "whole number") }
+func (c *call) int(i int, instead int64) int64 {
+	failIf(c.has(i) && is[*big.Int](c.args[i]), "the number is too large")
+	return given(c, i, instead, whole, "whole number")
+}
 
 func given[T any](c *call, i int, instead T, as func(any) (T, bool), what string) T {
 	if !c.has(i) {
@@ -100,6 +104,9 @@ func (c *call) bool(i int, instead bool) bool {
 func (c *call) items(i int) []any {
 	items := must(iterate(c.args[i]))
 	c.step(len(items) / 8)
+	if l, ok := c.args[i].(*list); ok && l.kind == generatorKind {
+		c.args[i] = newList(items)
+	}
 	return items
 }
 
@@ -182,7 +189,7 @@ func makeRange(c *call) any {
 	for i := range numbers {
 		numbers[i] = int64(start + int64(i)*step)
 	}
-	return newList(numbers)
+	return &list{v: numbers, kind: rangeKind, bounds: [3]int64{start, stop, step}}
 }
 
 // mapping returns what dict and namespace are made from: a mapping or pairs, then the named arguments in their order.
@@ -226,7 +233,6 @@ type cycler struct {
 	at    int
 }
 
-func (y *cycler) String() string { return "<cycler>" }
 func (y *cycler) attr(name string) (any, bool) {
 	if name == "current" {
 		return y.items[y.at], true

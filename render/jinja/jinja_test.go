@@ -278,17 +278,10 @@ func TestNoEscaping(t *testing.T) {
 }
 
 func FuzzJinja(f *testing.F) {
-	for _, s := range snippets {
-		f.Add(s)
-	}
-	for _, s := range more {
-		f.Add(s)
-	}
-	for _, m := range mismatches {
-		f.Add(m.snippet)
-	}
-	for _, form := range readForms(f).Forms {
-		f.Add(form.Template)
+	for _, family := range families(f) {
+		for _, c := range family.cases {
+			f.Add(c.template)
+		}
 	}
 	limits := engine.Limits{Bytes: 1 << 16, Depth: 20, Steps: 20_000}
 	e := engineOf(f, engine.Options{Limits: limits})
@@ -338,4 +331,12 @@ func BenchmarkJinja(b *testing.B) {
 			engineOf(b, engine.Options{})
 		}
 	})
+}
+
+// TestLineEnds pins that line ends become those of Unix, as in Jinja.
+func TestLineEnds(t *testing.T) {
+	got := ours(engineOf(t, engine.Options{}), "a\r\n{{ one }}\r{{ 'b\r\nc' | length }}\r\n")
+	if got.Text != "a\n1\n3\n" {
+		t.Errorf("got %q", got.Text)
+	}
 }

@@ -17,20 +17,20 @@ type loop struct {
 }
 
 func (s *loopStmt) exec(f *frame) flow {
-	s.run(f, s.over.eval(f), 0)
-	return normal
+	return s.run(f, s.over.eval(f), 0)
 }
 
 // run iterates over v. As in Jinja, the else body is executed unless a round came
 // to its end, without break or continue.
-func (s *loopStmt) run(f *frame, v any, depth int) {
+func (s *loopStmt) run(f *frame, v any, depth int) flow {
 	f.at = s.at
 	items := must(iterate(v))
 	l := &loop{loopStmt: s, f: f, items: s.chosen(f, items), depth: depth}
-	ended := false
+	ended, n := false, length(v)
 	for l.i = 0; l.i < len(l.items); l.i++ {
 		f.at = s.at
 		f.step(1)
+		s.unchanged(v, n)
 		g := f.inner()
 		g.vars = make([]binding, 0, 4)
 		s.target.assign(g, l.items[l.i])
@@ -41,9 +41,18 @@ func (s *loopStmt) run(f *frame, v any, depth int) {
 		}
 		ended = ended || how == normal
 	}
-	if !ended {
-		f.inner().execute(s.orElse)
+	if l.i >= len(l.items) {
+		s.unchanged(v, n)
 	}
+	if !ended {
+		return f.inner().execute(s.orElse)
+	}
+	return normal
+}
+
+// unchanged fails if v no longer has n items.
+func (s *loopStmt) unchanged(v any, n int) {
+	failIf(n >= 0 && length(v) != n, "the %s is changed in the loop that iterates over it: loop over a copy of it", typeName(v))
 }
 
 // chosen returns the items that the loop's condition takes.

@@ -10,28 +10,36 @@ import (
 // stringMethods are Python's, those that make sense in a template.
 func stringMethods() map[string]fn {
 	return map[string]fn{
-		"capitalize":   {do: onText(capitalize)},
-		"casefold":     {do: onText(strings.ToLower)},
-		"center":       {params: "width! fill", do: func(c *call) any { return c.pad(c.int(1, 0), centered, c.text(2, " ")) }},
-		"count":        {params: "sub!", do: countOf},
-		"encode":       {params: "*", do: onText(func(s string) string { return s })},
-		"endswith":     {params: "suffix!", do: affix(strings.HasSuffix)},
-		"find":         {params: "sub!", do: find(strings.Index, false)},
-		"format":       {params: "**", do: formatMethod},
-		"format_map":   {params: "mapping!", do: formatMap},
-		"index":        {params: "sub!", do: find(strings.Index, true)},
-		"isalnum":      {do: allRunes(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })},
-		"isalpha":      {do: allRunes(unicode.IsLetter)},
+		"capitalize": {do: onText(capitalize)},
+		"casefold":   {do: onText(caseFold)},
+		"center":     {params: "width! fill", do: func(c *call) any { return c.pad(c.int(1, 0), centered, c.text(2, " ")) }},
+		"count":      {params: "sub!", do: countOf},
+		"encode":     {params: "*", do: unsupported("there are no bytes here: leave it out")},
+		"endswith":   {params: "suffix!", do: affix(strings.HasSuffix)},
+		"expandtabs": {params: "tabsize", do: unsupported("")},
+		"find":       {params: "sub!", do: find(strings.Index, false)},
+		"format":     {params: "**", do: formatMethod},
+		"format_map": {params: "mapping!", do: formatMap},
+		"index":      {params: "sub!", do: find(strings.Index, true)},
+		"isalnum":    {do: allRunes(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })},
+		"isalpha":    {do: allRunes(unicode.IsLetter)},
+		"isascii": {do: func(c *call) any {
+			return !strings.ContainsFunc(str(c.args[0]), func(r rune) bool { return r >= utf8.RuneSelf })
+		}},
 		"isdecimal":    {do: allRunes(unicode.IsDigit)},
-		"isdigit":      {do: allRunes(unicode.IsDigit)},
+		"isdigit":      {do: allRunes(func(r rune) bool { return unicode.IsDigit(r) || unicode.Is(otherDigits, r) })},
+		"isidentifier": {do: unsupported("")},
 		"islower":      {do: func(c *call) any { return isLower(str(c.args[0])) }},
 		"isnumeric":    {do: allRunes(unicode.IsNumber)},
-		"isspace":      {do: allRunes(unicode.IsSpace)},
+		"isprintable":  {do: unsupported("")},
+		"isspace":      {do: allRunes(isSpace)},
+		"istitle":      {do: unsupported("")},
 		"isupper":      {do: func(c *call) any { return isUpper(str(c.args[0])) }},
 		"join":         {params: "items!", do: joinMethod},
 		"ljust":        {params: "width! fill", do: func(c *call) any { return c.pad(c.int(1, 0), '<', c.text(2, " ")) }},
-		"lower":        {do: onText(strings.ToLower)},
+		"lower":        {do: onText(lower)},
 		"lstrip":       {params: "chars", do: func(c *call) any { return strip(str(c.args[0]), c, 1, true, false) }},
+		"maketrans":    {params: "*", do: unsupported("")},
 		"partition":    {params: "sep!", do: partition(strings.Index)},
 		"removeprefix": {params: "prefix!", do: func(c *call) any { return strings.TrimPrefix(str(c.args[0]), c.text(1, "")) }},
 		"removesuffix": {params: "suffix!", do: func(c *call) any { return strings.TrimSuffix(str(c.args[0]), c.text(1, "")) }},
@@ -48,21 +56,25 @@ func stringMethods() map[string]fn {
 		"strip":        {params: "chars", do: func(c *call) any { return strip(str(c.args[0]), c, 1, true, true) }},
 		"swapcase":     {do: onText(swapCase)},
 		"title":        {do: onText(pythonTitle)},
-		"upper":        {do: onText(strings.ToUpper)},
+		"translate":    {params: "*", do: unsupported("")},
+		"upper":        {do: onText(upper)},
 		"zfill":        {params: "width!", do: zeroFill},
 	}
 }
 
 func dictMethods() map[string]fn {
 	return map[string]fn{
+		"clear":      {do: clearDict},
 		"copy":       {do: func(c *call) any { return c.dict(0).copy() }},
+		"fromkeys":   {params: "*", do: unsupported("")},
 		"get":        {params: "key! default", do: dictGet},
-		"items":      {do: func(c *call) any { return newList(c.dict(0).items()) }},
-		"keys":       {do: func(c *call) any { return newList(slices.Clone(c.dict(0).list())) }},
+		"items":      {do: view(itemsKind, (*dict).items)},
+		"keys":       {do: view(keysKind, func(d *dict) []any { return slices.Clone(d.list()) })},
 		"pop":        {params: "key! default", do: dictPop},
+		"popitem":    {do: popItem},
 		"setdefault": {params: "key! default", do: setDefault},
 		"update":     {params: "from **", do: updateDict},
-		"values":     {do: dictValues},
+		"values":     {do: view(valuesKind, (*dict).values)},
 	}
 }
 
@@ -147,8 +159,12 @@ func countOf(c *call) any {
 func affix(has func(s, affix string) bool) operator {
 	return func(c *call) any {
 		choices := []any{c.args[1]}
-		if _, ok := asString(c.args[1]); !ok {
-			choices = c.items(1)
+		if l, ok := c.args[1].(*list); ok && l.tuple {
+			choices = l.all()
+		}
+		for _, v := range choices {
+			_, ok := asString(v)
+			failIf(!ok, "want a string or a tuple of strings, got a %s", typeName(c.args[1]))
 		}
 		return slices.ContainsFunc(choices, func(v any) bool { return has(str(c.args[0]), str(v)) })
 	}
@@ -169,9 +185,6 @@ func allRunes(is func(rune) bool) operator {
 		return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 	}
 }
-
-func isLower(s string) bool { return s == strings.ToLower(s) && s != strings.ToUpper(s) }
-func isUpper(s string) bool { return s == strings.ToUpper(s) && s != strings.ToLower(s) }
 
 func joinMethod(c *call) any {
 	for _, v := range c.items(1) {
@@ -280,20 +293,6 @@ func splitLines(s string, keep bool) (lines []string) {
 	return lines
 }
 
-func swapCase(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsUpper(r) {
-			return unicode.ToLower(r)
-		}
-		return unicode.ToUpper(r)
-	}, s)
-}
-
-// pythonTitle is the method title, for which everything but a letter ends a word. Jinja's filter of that name differs.
-func pythonTitle(s string) string {
-	return titled(s, unicode.ToTitle, func(r rune) bool { return !unicode.IsLetter(r) })
-}
-
 func dictGet(c *call) any {
 	if v, ok := c.dict(0).get(c.args[1]); ok {
 		return v
@@ -323,12 +322,40 @@ func updateDict(c *call) any {
 	return none
 }
 
-func dictValues(c *call) any {
-	var values []any
-	for _, v := range c.dict(0).all() {
-		values = append(values, v)
+// view makes a method that returns a view of the mapping.
+func view(kind string, items func(d *dict) []any) operator {
+	return func(c *call) any {
+		d := c.dict(0)
+		return &list{kind: kind, view: func() []any { return items(d) }}
 	}
-	return newList(values)
+}
+
+func (d *dict) values() (all []any) {
+	for _, v := range d.all() {
+		all = append(all, v)
+	}
+	return all
+}
+
+func clearDict(c *call) any {
+	*c.dict(0) = *newDict()
+	return none
+}
+
+func popItem(c *call) any {
+	items := c.dict(0).items()
+	failIf(len(items) == 0, "the mapping is empty")
+	last := items[len(items)-1]
+	c.dict(0).remove(last.(*list).v[0])
+	return last
+}
+
+// unsupported makes a method that Python has, and that is an error here.
+func unsupported(why string) operator {
+	return func(c *call) any {
+		failf("%s is not supported%s", c.op.name, strings.TrimSuffix(": "+why, ": "))
+		return nil
+	}
 }
 
 func listIndex(c *call) any {

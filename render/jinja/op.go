@@ -41,7 +41,16 @@ func contains(container, v any) bool {
 		return strings.Contains(s, part)
 	}
 	if d, ok := container.(*dict); ok {
+		must(hash(v))
 		return d.has(v)
+	}
+	if l, ok := container.(*list); ok && l.kind == generatorKind { // only what is before v is used up
+		for i, item := range l.v {
+			if equal(item, v) {
+				l.v = l.v[i+1:]
+				return true
+			}
+		}
 	}
 	return slices.ContainsFunc(must(iterate(container)), func(item any) bool { return equal(item, v) })
 }
@@ -62,7 +71,15 @@ func equalAt(a, b any, depth int, left *int) bool {
 	switch x := a.(type) {
 	case *list:
 		y, ok := b.(*list)
-		return ok && x.tuple == y.tuple && slices.EqualFunc(x.all(), y.all(), func(v, w any) bool { return equalAt(v, w, depth+1, left) })
+		switch {
+		case !ok || x.tuple != y.tuple || x.kind != y.kind:
+			return false
+		case x.kind == generatorKind || x.kind == valuesKind:
+			return x == y
+		case x.kind == keysKind || x.kind == itemsKind: // sets
+			return len(x.all()) == len(y.all()) && !slices.ContainsFunc(x.all(), func(v any) bool { return !contains(y, v) })
+		}
+		return slices.EqualFunc(x.all(), y.all(), func(v, w any) bool { return equalAt(v, w, depth+1, left) })
 	case *dict:
 		y, ok := b.(*dict)
 		if !ok || len(x.list()) != len(y.list()) {
@@ -89,8 +106,8 @@ func compare(a, b any) int {
 	if x, y, ok := both(asString, a, b); ok {
 		return strings.Compare(x, y)
 	}
-	x, y, ok := both(as[*list], a, b)
-	failIf(!ok, "a %s and a %s cannot be ordered", typeName(a), typeName(b))
+	x, y, ok := both(plainList, a, b)
+	failIf(!ok || x.tuple != y.tuple, "a %s and a %s cannot be ordered", typeName(a), typeName(b))
 	for i := range min(len(x.all()), len(y.all())) {
 		if !equal(x.v[i], y.v[i]) {
 			return compare(x.v[i], y.v[i])
@@ -105,7 +122,7 @@ func add(c *call) any {
 		c.grow(int64(len(x) + len(y)))
 		return joined(a, b)
 	}
-	if x, y, ok := both(as[*list], a, b); ok && x.tuple == y.tuple {
+	if x, y, ok := both(plainList, a, b); ok && x.tuple == y.tuple {
 		c.growItems(int64(len(x.all())+len(y.all())), 1)
 		return &list{v: slices.Concat(x.v, y.v), tuple: x.tuple}
 	}
@@ -128,6 +145,12 @@ func concat(c *call) any {
 	return c.sized(joined(c.args[0], c.args[1]))
 }
 
+// concatConstants is ~ of constants, of which Jinja forgets that they are safe.
+func concatConstants(c *call) any {
+	failIf(c.escape && (is[safe](c.args[0]) || is[safe](c.args[1])), "~ of constants that are safe is escaped by Jinja: set a variable for one of them")
+	return concat(c)
+}
+
 func multiply(c *call) any {
 	a, b := c.args[0], c.args[1]
 	if _, ok := number(a); ok {
@@ -143,9 +166,9 @@ func multiply(c *call) any {
 			c.grow(-1)
 		}
 		c.grow(int64(len(s)) * times)
-		return strings.Repeat(s, int(times))
+		return like(a, strings.Repeat(s, int(times)))
 	}
-	if l, isList := a.(*list); isList && ok {
+	if l, isList := plainList(a); isList && ok {
 		if len(l.all()) == 0 {
 			times = 0
 		}
@@ -156,8 +179,8 @@ func multiply(c *call) any {
 }
 
 func remainder(c *call) any {
-	if format, ok := asString(c.args[0]); ok {
-		return c.sized(c.percentFormat(format, c.args[1]))
+	if _, ok := asString(c.args[0]); ok {
+		return c.sized(c.percentFormat(c.args[0], c.args[1]))
 	}
 	return arithmetic("%")(c)
 }

@@ -316,9 +316,9 @@ func (r *reader) condition(int) stmt {
 
 func (r *reader) loop(offset int) stmt {
 	r.loopDepth++
-	l := &loopStmt{at: r.at(offset), target: r.target("in")}
+	l := &loopStmt{at: r.at(offset), target: r.target(false)}
 	r.expect("in")
-	l.over = r.tuple(false, "recursive")
+	l.over = r.tuple(false)
 	all := names(l.target)
 	if r.skip("if") {
 		r.with(all, func() { l.filter = r.expr() })
@@ -342,7 +342,7 @@ func (r *reader) withBlock(offset int) stmt {
 		if len(w.assignments) > 0 {
 			r.expect(",")
 		}
-		t := r.target("")
+		t := r.target(false)
 		r.expect("=")
 		w.assignments = append(w.assignments, assignment{r.at(offset), r.expr(), t})
 		all = append(all, names(t)...)
@@ -352,7 +352,7 @@ func (r *reader) withBlock(offset int) stmt {
 }
 
 func (r *reader) assignment(offset int) stmt {
-	a := &assignment{at: r.at(offset), target: r.target("", "namespace")}
+	a := &assignment{at: r.at(offset), target: r.target(true)}
 	if r.skip("=") {
 		a.value = r.tuple(true)
 	} else {

@@ -29,9 +29,9 @@ func (r *reader) expr() expr {
 	return e
 }
 
-// tuple reads an expression or, where there are commas, a tuple. It may end before one of the words.
-func (r *reader) tuple(conditional bool, ends ...string) expr {
-	e, _ := r.tupleAt(conditional, ends...)
+// tuple reads an expression or, where there are commas, a tuple.
+func (r *reader) tuple(conditional bool) expr {
+	e, _ := r.tupleAt(conditional)
 	if e == nil {
 		r.unexpected("an expression")
 	}
@@ -39,12 +39,12 @@ func (r *reader) tuple(conditional bool, ends ...string) expr {
 }
 
 // tupleAt returns nil where there is no expression.
-func (r *reader) tupleAt(conditional bool, ends ...string) (expr, place) {
+func (r *reader) tupleAt(conditional bool) (expr, place) {
 	at := r.here()
 	var items []expr
 	var p place
 	isTuple := false
-	for more := true; more && !r.tupleEnds(ends); {
+	for more := true; more && !r.tupleEnds(); {
 		var e expr
 		if conditional {
 			e, p = r.conditional()
@@ -64,10 +64,7 @@ func (r *reader) tupleAt(conditional bool, ends ...string) (expr, place) {
 	return nil, place{at: at}
 }
 
-func (r *reader) tupleEnds(words []string) bool {
-	t := r.token()
-	return t.kind == kindEnd || t.kind == ")" || t.kind == kindName && slices.Contains(words, t.text)
-}
+func (r *reader) tupleEnds() bool { return r.sees(kindEnd) || r.sees(")") }
 
 // literal makes a list, a tuple or a mapping; items may be missing.
 func (r *reader) literal(at position, name string, do operator, items []expr) expr {
@@ -157,9 +154,23 @@ func (r *reader) binary(operand func() (expr, place), operators map[kind]operato
 		r.level("expression")
 		sign := string(r.next().kind)
 		right, _ := operand()
+		if sign == "~" && isConstant(left) && isConstant(right) {
+			do = concatConstants
+		}
 		left, p = newOperation(p.at, sign, do, left, right), place{at: p.at}
 	}
 	return left, p
+}
+
+// isConstant returns whether e reads no data.
+func isConstant(e expr) bool {
+	switch e := e.(type) {
+	case constant:
+		return true
+	case *operation:
+		return !slices.ContainsFunc(e.args, func(a argument) bool { return !isConstant(a.value) })
+	}
+	return false
 }
 
 var (
@@ -529,13 +540,12 @@ func (r *reader) test(of expr, p place) expr {
 	return o
 }
 
-// target reads what is assigned to, which may be a tuple. It may end before a word. Where one is allowed, it may be an
-// attribute of a namespace.
-func (r *reader) target(end string, namespace ...string) target {
+// target reads what is assigned to, which may be a tuple and, where that is allowed, an attribute of a namespace.
+func (r *reader) target(namespace bool) target {
 	t := &tupleTarget{at: r.here()}
 	isTuple := false
-	for more := true; more && !r.tupleEnds([]string{end}); {
-		t.items = append(t.items, r.targetItem(len(namespace) > 0))
+	for more := true; more && !r.tupleEnds(); {
+		t.items = append(t.items, r.targetItem(namespace))
 		more = r.skip(",")
 		isTuple = isTuple || more
 	}
@@ -554,7 +564,7 @@ func (r *reader) targetItem(namespace bool) target {
 	t := r.token()
 	switch {
 	case r.skip("("):
-		inner := r.target("")
+		inner := r.target(false)
 		r.expect(")")
 		return inner
 	case t.kind != kindName:

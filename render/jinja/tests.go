@@ -20,14 +20,14 @@ func tests() map[string]fn {
 		"filter":      {do: func(c *call) any { _, ok := c.e.filters[str(c.args[0])]; return ok }},
 		"float":       {do: isOf(is[float64])},
 		"integer":     {do: isOf(func(v any) bool { return is[int64](v) || is[*big.Int](v) })},
-		"iterable":    {do: isOf(func(v any) bool { _, err := iterate(v); return err == nil })},
+		"iterable":    {do: isOf(func(v any) bool { _, isText := asString(v); return isText || is[*list](v) || is[*dict](v) })},
 		"lower":       {do: isOf(func(v any) bool { return isLower(str(v)) })},
 		"mapping":     {do: isOf(is[*dict])},
 		"none":        {do: isOf(func(v any) bool { return v == none })},
 		"number":      {do: isOf(func(v any) bool { _, ok := number(v); return ok })},
 		"odd":         {do: parity(1)},
 		"sameas":      {params: "other!", do: func(c *call) any { return sameAs(c.args[0], c.args[1]) }},
-		"sequence":    {do: isOf(func(v any) bool { return length(v) >= 0 })},
+		"sequence":    {do: isOf(isSequence)},
 		"string":      {do: isOf(func(v any) bool { _, ok := asString(v); return ok })},
 		"test":        {do: func(c *call) any { _, ok := c.e.tests[str(c.args[0])]; return ok }},
 		"true":        {do: isOf(func(v any) bool { return v == true })},
@@ -94,9 +94,16 @@ func (c *call) regex(pattern string, ignoreCase, multiline bool) *regexp.Regexp 
 	return c.regexes[pattern]
 }
 
+func isSequence(v any) bool {
+	if l, ok := v.(*list); ok {
+		return l.kind == "" || l.kind == rangeKind
+	}
+	return length(v) >= 0
+}
+
 func isCallable(v any) bool {
 	switch v.(type) {
-	case *op, *macro, *loop, *blockReference:
+	case *op, *macro, *loop, *blockReference, *method:
 		return true
 	}
 	return false

@@ -119,18 +119,46 @@ func (d *dict) items() (pairs []any) {
 	return pairs
 }
 
-// list is Python's list or tuple. Like dict, it holds data not yet read.
+// list is Python's list or tuple. Like dict, it holds data not yet read. Sequences of other kinds are not printed as
+// lists, and cannot do all that lists can.
 type list struct {
 	src   []any
 	v     []any
 	tuple bool
 	group bool // of groupby, whose two items have names
+
+	kind   string   // of another sequence: rangeKind, …
+	bounds [3]int64 // of a range
+	view   func() []any
+	from   string // the filter that made the generator
+}
+
+// The kinds of sequences that are neither lists nor tuples. Views follow the changes of their mapping. A generator, which
+// filters such as map return, can be iterated over once.
+const (
+	rangeKind     = "range"
+	keysKind      = "dict_keys"
+	valuesKind    = "dict_values"
+	itemsKind     = "dict_items"
+	generatorKind = "generator"
+)
+
+// generator is what the filter called from returns.
+func generator(from string, items []any) any { return &list{v: items, kind: generatorKind, from: from} }
+
+// plainList returns v, if it is a list or a tuple.
+func plainList(v any) (*list, bool) {
+	l, ok := v.(*list)
+	return l, ok && l.kind == ""
 }
 
 func newList(v []any) any { return &list{v: v} }
 func tuple(v ...any) any  { return &list{v: v, tuple: true} }
 
 func (l *list) all() []any {
+	if l.view != nil {
+		return l.view()
+	}
 	if l.src != nil {
 		l.v = make([]any, len(l.src))
 		for i, x := range l.src {
@@ -235,8 +263,9 @@ func toGoAt(v any, depth int, left *int) any {
 		}
 		return m
 	case *list:
-		l := make([]any, len(d.all()))
-		for i, v := range d.all() {
+		items := must(iterate(d))
+		l := make([]any, len(items))
+		for i, v := range items {
 			l[i] = toGoAt(v, depth+1, left)
 		}
 		return l
@@ -300,10 +329,20 @@ func (w *writer) repr(v any, depth int) {
 	switch d := v.(type) {
 	case *list:
 		open, end := "[", "]"
+		switch {
+		case d.kind == generatorKind:
+			failf("%s returns no list: add | list to print it", d.from)
+		case d.kind == rangeKind:
+			step := fmt.Sprintf(", %d", d.bounds[2])
+			fmt.Fprintf(w, "range(%d, %d%s)", d.bounds[0], d.bounds[1], strings.TrimSuffix(step, ", 1"))
+			return
+		case d.kind != "":
+			open, end = d.kind+"([", "])"
+		}
 		if d.tuple {
 			open, end = "(", map[bool]string{true: ",)", false: ")"}[len(d.all()) == 1]
 		}
-		w.container(open, end, len(d.all()), depth, func(i int) { w.repr(d.v[i], depth+1) })
+		w.container(open, end, len(d.all()), depth, func(i int) { w.repr(d.all()[i], depth+1) })
 	case *dict:
 		keys := d.list()
 		w.container("{", "}", len(keys), depth, func(i int) {
@@ -325,12 +364,16 @@ func (w *writer) repr(v any, depth int) {
 		w.WriteString(text)
 	case float64:
 		w.WriteString(formatFloat(d))
-	case string, safe:
-		w.WriteString(quote(str(d)))
+	case string:
+		w.WriteString(quote(d))
+	case safe:
+		w.WriteString("Markup(" + quote(string(d)) + ")")
+	case *method:
+		failf("%s is a method of a %s: add parentheses to call it, or write ['%s'] for a key of that name", d.name, typeName(d.of), d.name)
 	case fmt.Stringer:
 		w.WriteString(d.String())
 	default:
-		w.WriteString("<" + typeName(v) + ">")
+		failf("a %s cannot be printed", typeName(v))
 	}
 }
 
@@ -385,13 +428,15 @@ var typeNames = map[reflect.Type]string{
 	reflect.TypeFor[bool](): "boolean", reflect.TypeFor[int64](): "whole number", reflect.TypeFor[*big.Int](): "whole number", reflect.TypeFor[float64](): "number",
 	reflect.TypeFor[string](): "string", reflect.TypeFor[safe](): "string",
 	reflect.TypeFor[*dict](): "mapping", reflect.TypeFor[*list](): "list",
-	reflect.TypeFor[*op](): "function", reflect.TypeFor[*macro](): "macro",
+	reflect.TypeFor[*op](): "function", reflect.TypeFor[*macro](): "macro", reflect.TypeFor[*method](): "method",
 }
 
 // typeName returns what errors call the type of v.
 func typeName(v any) string {
 	if l, ok := v.(*list); ok && l.tuple {
 		return "tuple"
+	} else if ok && l.kind != "" {
+		return l.kind
 	}
 	return cmp.Or(typeNames[reflect.TypeOf(v)], "object")
 }
@@ -431,6 +476,9 @@ func isTrue(v any) bool {
 	if n, ok := number(v); ok {
 		return n.f != 0 // NaN is true
 	}
+	if l, ok := v.(*list); ok && l.kind == generatorKind {
+		return true
+	}
 	return length(v) != 0
 }
 
@@ -438,7 +486,11 @@ func isTrue(v any) bool {
 func iterate(v any) (items []any, err error) {
 	switch d := v.(type) {
 	case *list:
-		return d.all(), nil
+		items := d.all()
+		if d.kind == generatorKind {
+			d.v = nil
+		}
+		return items, nil
 	case *dict:
 		return slices.Clone(d.list()), nil
 	case *missing:
