@@ -81,6 +81,12 @@ func keepSafe(f func(string) string) operator {
 	return func(c *call) any { return c.sized(like(c.args[0], f(str(c.args[0])))) }
 }
 
+// needsText fails unless the value of the filter is a string.
+func (c *call) needsText() {
+	_, ok := asString(c.args[0])
+	failIf(!ok, "want a string, got a %s: add | string before it", typeName(c.args[0]))
+}
+
 // notGenerator fails where Python needs to know how many items there are.
 func (c *call) notGenerator() {
 	l, ok := c.args[0].(*list)
@@ -416,6 +422,7 @@ func groupBy(c *call) any {
 }
 
 func indent(c *call) any {
+	c.needsText()
 	prefix, ok := asString(c.args[1])
 	if !ok {
 		width := max(0, c.int(1, 4))
@@ -429,7 +436,7 @@ func indent(c *call) any {
 			lines[i] = prefix + lines[i]
 		}
 	}
-	return c.sized(strings.Join(lines, "\n"))
+	return c.sized(like(c.args[0], strings.Join(lines, "\n")))
 }
 
 func join(c *call) any {
@@ -585,7 +592,7 @@ func round(c *call) any {
 	case "ceil", "floor":
 		to := map[string]func(float64) float64{"ceil": math.Ceil, "floor": math.Floor}[method]
 		by, _ := scale.Float64()
-		return to(n.float()*by) / by
+		return (to(n.float()*by) + 0) / by // no negative zero
 	case "common":
 	default:
 		failf("unknown rounding method: use common, ceil or floor")
@@ -650,13 +657,15 @@ func sum(c *call) any {
 }
 
 func truncate(c *call) any {
-	runes, end := []rune(str(c.args[0])), c.text(3, "...")
-	n := c.int(1, 255)
+	n, end := c.int(1, 255), c.text(3, "...")
 	keep := n - int64(utf8.RuneCountInString(end))
 	failIf(keep < 0, "the length is less than that of the end")
-	if int64(len(runes)) <= n+c.int(4, 5) {
-		return like(c.args[0], string(runes))
+	failIf(c.int(4, 5) < 0, "the leeway is less than 0")
+	if length := length(c.args[0]); length >= 0 && int64(length) <= n+c.int(4, 5) {
+		return c.args[0]
 	}
+	c.needsText()
+	runes := []rune(str(c.args[0]))
 	cutOff := string(runes[:keep])
 	if i := strings.LastIndexByte(cutOff, ' '); i >= 0 && !c.bool(2, false) {
 		cutOff = cutOff[:i]
@@ -699,6 +708,7 @@ func wordCount(c *call) any {
 }
 
 func wordWrap(c *call) any {
+	c.needsText()
 	width, end := int(min(c.int(1, 79), math.MaxInt32)), c.text(3, "\n")
 	failIf(width < 1, "the width must be at least 1")
 	c.growItems(int64(len(str(c.args[0]))), 1)

@@ -148,6 +148,9 @@ func arithmetic(sign string) operator {
 		case sign == "/" && !a.real && !b.real:
 			f, _ := new(big.Rat).SetFrac(a.int(), b.int()).Float64()
 			require(!math.IsInf(f, 0), errTooLarge)
+			if a.f == 0 {
+				return math.Copysign(0, b.f)
+			}
 			return f
 		case a.real || b.real || sign == "**" && b.f < 0:
 			return realArithmetic[sign](a.float(), b.float())

@@ -44,7 +44,11 @@ func contains(container, v any) bool {
 		must(hash(v))
 		return d.has(v)
 	}
-	if l, ok := container.(*list); ok && l.kind == generatorKind { // only what is before v is used up
+	l, isList := container.(*list)
+	if isList && l.kind == keysKind {
+		must(hash(v))
+	}
+	if isList && l.kind == generatorKind { // only what is before v is used up
 		for i, item := range l.v {
 			if equal(item, v) {
 				l.v = l.v[i+1:]

@@ -133,8 +133,8 @@ type list struct {
 	from   string // the filter that made the generator
 }
 
-// The kinds of sequences that are neither lists nor tuples. Views follow the changes of their mapping. A generator, which
-// filters such as map return, can be iterated over once.
+// The kinds of sequences that are neither lists nor tuples. Views follow the changes of their mapping. A generator,
+// which filters such as map return, can be iterated over once.
 const (
 	rangeKind     = "range"
 	keysKind      = "dict_keys"
