@@ -235,6 +235,9 @@ func TestConformance(t *testing.T) {
 
 // TestConformanceIsJinjas compares the answers in the files with those of the installed jinja2.
 func TestConformanceIsJinjas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	all := families(t)
 	var jobs []job
 	for _, f := range all {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"initbox/render/engine"
 )
@@ -154,24 +155,48 @@ func (v *variable) eval(f *frame) any {
 		check(f.e.noFunction(v.at, v.id))
 	}
 	m := &missing{r: f.run, name: v.missed, at: v.at}
+	if !v.local {
+		m.why = f.e.otherName(v.id)
+	}
 	if !v.local && !f.ctx.data {
 		m.why = `values are not visible in a template that is imported or included without context: add "with context"`
 	}
 	return m
 }
 
-// noFunction is the error of a call of a function that does not exist.
-func (e *jinja) noFunction(at position, name string) error {
+// noFunction is the error of a call of a function that does not exist. Its arguments begin with the texts.
+func (e *jinja) noFunction(at position, name string, texts ...string) error {
 	err := &engine.Error{Position: at, Text: "there is no function " + name}
 	switch name {
 	case "super":
 		err.Text = "there is no block to call with super(): no parent template has this block"
 	case "caller":
 		err.Text, err.Fix = "there is no caller", "call the macro with {% call %}"
+	case "getenv", "env", "environ", "lookup", "query": // of other programs
+		variable := "NAME"
+		if len(texts) > 0 {
+			variable = texts[len(texts)-1]
+		}
+		if isEnv := name != "lookup" && name != "query" || len(texts) > 0 && texts[0] == "env"; isEnv {
+			err.Fix = "write Env." + variable
+		}
 	default:
 		err.Fix = similarTo(name, e.functions)
 	}
 	return err
+}
+
+// otherName explains a top-level name that templates of other programs have, "" if id is not one.
+func (e *jinja) otherName(id string) string {
+	for _, name := range []string{"Values", "Env", "Pod"} {
+		if strings.EqualFold(id, name) {
+			return "write " + name + ", with a capital"
+		}
+	}
+	if _, set := e.data.Env[id]; !set && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" {
+		return "if it is an environment variable, write Env." + id
+	}
+	return ""
 }
 
 func (o *operation) eval(f *frame) any { return f.apply(&o.op, f.arguments(o.args)) }

@@ -122,6 +122,23 @@ func TestErrors(t *testing.T) {
 		"x\n{% macro m() %}{% endmacro %}{{ m(1) }}": "t:2:33: m takes at most 0 arguments, got 1 ()",
 		"a\n\n{% if %}":                              "t:3:7: unexpected %}, expected an expression ()",
 		"{{ caller() }}":                             "t:1:4: there is no caller (call the macro with {% call %})",
+		"a\n {{ name\n{{ one }}":                     "t:2:2: {{ is not closed (end it with }})",
+		"a\n {{ name":                                "t:2:2: {{ is not closed (end it with }})",
+		"ü {{ name ü":                                "t:1:3: {{ is not closed (end it with }})",
+		"ü {{ name ü }}":                             "t:1:11: unexpected ü, expected the end of the tag ()",
+		"{% if name %}\n{{ one }}":                   "t:1:1: {% if %} is not closed: there is no {% endif %} ()",
+		"{% for x in nums %}{% if x %}{% endfor %}":  "t:1:33: unexpected {% endfor %}: {% if %} of line 1 has no {% endif %} yet ()",
+		"a\n{% set x\n{{ one }}":                     "t:2:1: {% is not closed (end it with %})",
+		"a\n{# note\n{{ one }}":                      "t:2:1: the comment {# is not closed (end it with #})",
+		"a\n{% raw %}\n{{ one }}":                    "t:2:1: {% raw %} is not closed: there is no {% endraw %} ()",
+		"a {{ 'b }}\n{{ one }}":                      "t:1:6: the string is not closed ()",
+		"a {{ 'b }}\n{{ 'c' }}":                      "t:1:6: the string is not closed ()",
+		"{% iff name %}{% endiff %}":                 "t:1:4: there is no tag iff (did you mean if?)",
+		"{{ .Values.name }}":                         "t:1:4: unexpected . before a name (in Jinja, write Values)",
+		"{{ getenv('POD_IP') }}":                     "t:1:4: there is no function getenv (write Env.POD_IP)",
+		"{{ lookup('env', 'POD_IP') }}":              "t:1:4: there is no function lookup (write Env.POD_IP)",
+		"{{ {'a b': 1} | xmlattr }}":                 "t:1:17: 'a b' cannot be the name of an attribute: it may have no spaces, /, > and = ()",
+		"{{ nums | map('string') }}":                 "t:1:4: map returns no list: add | list to print it ()",
 	} {
 		_, err := func() (any, error) {
 			tm, err := e.Parse("t", snippet)

@@ -249,6 +249,9 @@ func (r *reader) primary() (expr, place) {
 			return []expr{key, r.expr()}
 		})), p
 	}
+	if r.sees(".") && r.after().kind == kindName {
+		r.fail(r.token().offset, "in Jinja, write "+r.after().text, "unexpected . before a name")
+	}
 	r.unexpected("an expression")
 	return nil, p
 }
@@ -441,7 +444,7 @@ func (r *reader) call(callee expr, p place) expr {
 	switch {
 	case r.locals[v.id] > 0:
 	case !ok && r.strict:
-		panic(r.e.noFunction(v.at, v.id))
+		panic(r.e.noFunction(v.at, v.id, r.texts()...))
 	case f.unsteady:
 		r.unsteady[v.id] = true
 	}
@@ -450,6 +453,17 @@ func (r *reader) call(callee expr, p place) expr {
 	}
 	v.called = true
 	return &invocation{at: p.at, callee: v, args: r.arguments()}
+}
+
+// texts returns the texts that a call begins with.
+func (r *reader) texts() (all []string) {
+	for i := r.i + 1; i < len(r.tokens) && (r.tokens[i].kind == kindString || r.tokens[i].kind == ","); i++ {
+		if r.tokens[i].kind == kindString {
+			s, _ := unquoted(r.tokens[i].text)
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // arguments reads those in parentheses. As in Python, positional ones come first.

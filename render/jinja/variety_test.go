@@ -45,8 +45,11 @@ func randomTemplate(r *rand.Rand) string {
 	return "{{ " + v + " }}"
 }
 
-// TestVariety compares random templates with jinja2: fixed ones under go test, others under make soak.
+// TestVariety compares random templates with jinja2. They are the same each time, others with INITBOX_SOAK=1s.
 func TestVariety(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
 	r := soak.Rand(t)
 	shared := readFamily(t, "testdata/conformance/shared.txtar")
 	templates := make([]string, 4000)
