@@ -35,6 +35,7 @@ func libraryFuncs() map[string]any {
 		"uniq":          uniq,
 		"mustUniq":      uniq,
 	})
+	maps.Copy(funcs, moreFuncs())
 	return funcs
 }
 
