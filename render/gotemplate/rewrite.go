@@ -521,8 +521,14 @@ func (r *rewriter) known(name string, pos parse.Pos) {
 	}
 	r.mutates = r.mutates || isMutator(name)
 	functions := r.e.functions()
+	if strings.HasPrefix(r.text[pos:], name+".") && gomplate()[name+"."] != "" {
+		r.fail(pos, gomplate()[name+"."], "there is no function %s", qualified().FindString(r.text[pos:]))
+	}
 	if functions[name] != nil || slices.Contains(runFuncs, name) || slices.Contains(builtins, name) {
 		return
+	}
+	if called, fix := elsewhere(r.text[pos:]); fix != "" {
+		r.fail(pos, fix, "there is no function %s", called)
 	}
 	names := slices.Concat(runFuncs, builtins)
 	for n := range functions {
