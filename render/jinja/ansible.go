@@ -42,13 +42,19 @@ func ansibleFilters() map[string]fn {
 		"difference":           {params: "other!", do: sets(func(inA, inB bool) bool { return inA && !inB })},
 		"dirname":              {do: onText(dirName)},
 		"flatten":              {params: "levels", do: flatten},
+		"from_csv":             {params: "delimiter", do: fromCSV},
 		"from_json":            {do: fromJSON},
 		"from_yaml":            {do: fromYAML},
 		"hash":                 {params: "hashtype", do: hashFilter("")},
 		"intersect":            {params: "other!", do: sets(func(inA, inB bool) bool { return inA && inB })},
+		"ipaddr":               {params: "query", do: ipAddr(0)},
+		"ipv4":                 {params: "query", do: ipAddr(4)},
+		"ipv6":                 {params: "query", do: ipAddr(6)},
+		"ipwrap":               {do: ipWrap},
 		"items2dict":           {params: "key_name value_name", do: itemsToDict},
 		"mandatory":            {params: "msg", do: mandatory, lax: true},
 		"md5":                  {do: hashFilter("md5")},
+		"pow":                  {params: "y!", do: pow},
 		"quote":                {do: shellQuote},
 		"regex_escape":         {do: onText(regexp.QuoteMeta)},
 		"regex_findall":        {params: "regex! multiline ignorecase", do: regexFindAll},
@@ -74,6 +80,54 @@ func ansibleFunctions() map[string]fn {
 	return map[string]fn{
 		"resolveSRV": {params: "name!", do: resolveSRV},
 	}
+}
+
+// ipAddr makes the filters on addresses, for both versions of IP (0) or one. Of a list they keep the items that have an
+// answer.
+func ipAddr(version int) operator {
+	return func(c *call) any {
+		query := ""
+		if c.has(1) {
+			query = str(c.args[1])
+		}
+		l, many := c.args[0].(*list)
+		if !many {
+			return toValue(must(helpers.IPAddr(toGo(c.args[0]), query, version)))
+		}
+		var kept []any
+		for _, item := range l.all() {
+			c.step(1)
+			if answer := must(helpers.IPAddr(toGo(item), query, version)); answer != false {
+				kept = append(kept, toValue(answer))
+			}
+		}
+		c.growItems(int64(len(kept)), 8)
+		return newList(kept)
+	}
+}
+
+// ipWrap puts an IPv6 address into brackets, and leaves everything else as it is.
+func ipWrap(c *call) any {
+	if wrapped, is := must(helpers.IPAddr(toGo(c.args[0]), "wrap", 6)).(string); is {
+		return wrapped
+	}
+	return c.args[0]
+}
+
+func fromCSV(c *call) any {
+	records := must(helpers.FromCSV(c.text(1, ","), str(c.args[0])))
+	c.growItems(int64(len(records)), 8)
+	return toValue(records)
+}
+
+// pow is a float, as in Ansible.
+func pow(c *call) any {
+	x, isNumber := number(c.args[0])
+	y, isPower := number(c.args[1])
+	failIf(!isNumber || !isPower, "want two numbers")
+	result := math.Pow(x.f, y.f)
+	failIf(math.IsNaN(result) || math.IsInf(result, 0), "the result is not a number")
+	return result
 }
 
 // resolveSRV looks up SRV records, where the user allowed it.

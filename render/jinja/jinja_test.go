@@ -39,6 +39,10 @@ func TestNames(t *testing.T) {
 func TestAnsible(t *testing.T) {
 	e := engineOf(t, engine.Options{})
 	for _, c := range []struct{ snippet, want string }{
+		{`{{ '10.1.2.3/16' | ipaddr('network') }} {{ 'x' | ipaddr }} {{ ['10.0.0.1', 'x', '::1'] | ipaddr | join(',') }} {{ ['10.0.0.1', '::1'] | ipv6 }}`, "10.1.0.0 False 10.0.0.1,::1 ['::1']"},
+		{`{{ '10.1.0.0/16' | ipaddr(1) }} {{ '10.1.0.0/16' | ipaddr('-2') | ipaddr('address') }} {{ ['10.1.0.1', '10.2.0.1'] | ipaddr('10.1.0.0/16') }}`, "10.1.0.1/16 10.1.255.254 ['10.1.0.1']"},
+		{`{{ '::1' | ipwrap }} {{ '10.0.0.1' | ipwrap }} {{ 'db' | ipwrap }} {{ '10.0.0.0/24' | ipaddr('size') + 1 }} {{ [] | ipaddr }} {{ '10.0.0.1' | ipv4 }}`, "[::1] 10.0.0.1 db 257 [] 10.0.0.1"},
+		{`{{ 2 | pow(10) }} {{ 2 | pow(-1) }} {% for r in 'a,b\n1,2\n' | from_csv %}{{ r.a }}{{ r.b }}{% endfor %} {{ ('a;b\n1;2' | from_csv(delimiter=';'))[0].b }}`, "1024.0 0.5 12 2"},
 		{`{{ name | b64encode }} {{ 'aW5pdGJveA==' | b64decode }}`, "aW5pdGJveA== initbox"},
 		{`{{ '/etc/app.conf' | basename }} {{ '/etc/app.conf' | dirname }} {{ '/x' | dirname }} {{ 'a/b.c' | splitext }}`, "app.conf /etc / ('a/b', '.c')"},
 		{`{{ 'Yes' | bool }} {{ 'off' | bool }} {{ 1 | bool }}`, "True False True"},
