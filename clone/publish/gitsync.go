@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -19,7 +20,7 @@ const tmpLink = "tmp-link"
 // sweepGitSync removes what git-sync left beside the link: its repository, .git, and the worktrees of version 3. (Those
 // of version 4 are in the same directory as ours, and swept with them.) It leaves all of that while a link leads to one
 // of git-sync's worktrees, or if that is the one to keep, since git needs the repository there.
-func (t *Target) sweepGitSync(keep string) {
+func (t *Target) sweepGitSync(ctx context.Context, keep string) {
 	trees, ok := gitSyncTrees(t.top)
 	all, err := names(t.top)
 	if !ok || err != nil || keep != "" && isWorktree(t.base, keep) {
@@ -40,7 +41,7 @@ func (t *Target) sweepGitSync(keep string) {
 			t.log.Warn("cannot remove what git-sync left", "error", err)
 			return
 		}
-		t.discard(as)
+		t.discard(ctx, as)
 	}
 	t.log.Info(fmt.Sprintf("%s: removed the repository that git-sync left there", t.options.Dir))
 }

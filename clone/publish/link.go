@@ -101,7 +101,7 @@ func (t *Target) sweepWorktrees(ctx context.Context, but string) {
 			t.discard(ctx, name)
 		}
 	}
-	t.sweepGitSync(but)
+	t.sweepGitSync(ctx, but)
 }
 
 // openTree opens the current tree. In link mode it also returns the hash in the name of
