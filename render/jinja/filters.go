@@ -816,5 +816,8 @@ func xmlAttributes(c *call) any {
 	if !c.bool(1, true) {
 		s = strings.TrimPrefix(s, " ")
 	}
-	return safe(s)
+	if c.escape {
+		return safe(s)
+	}
+	return s
 }

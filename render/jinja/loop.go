@@ -13,7 +13,7 @@ type loop struct {
 	items []any
 	i     int
 	depth int
-	last  []any // the arguments of the last call of changed; nil at first
+	last  any // the arguments of the last call of changed, a list; nil at first
 }
 
 func (s *loopStmt) exec(f *frame) flow {
@@ -129,8 +129,8 @@ func (l *loop) cycle(c *call) any {
 // changed reports whether its arguments differ from those of the last call.
 func (l *loop) changed(c *call) any {
 	before := l.last
-	l.last = c.args
-	return before == nil || !equal(newList(before), newList(c.args))
+	l.last = newList(c.args)
+	return before == nil || !equal(before, l.last)
 }
 
 // macro is one that is defined: it sees the names of the frame around it.

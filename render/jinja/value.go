@@ -279,7 +279,7 @@ func toGoAt(v any, depth int, left *int) any {
 
 // str is Python's str(): what {{ }} writes.
 func str(v any) string {
-	if s, ok := asString(v); ok {
+	if s, ok := asString(v); ok || v == nil {
 		return s
 	}
 	return repr(v)
@@ -354,6 +354,7 @@ func (w *writer) repr(v any, depth int) {
 	case *missing:
 		d.report()
 	case nil:
+		w.WriteString("Undefined")
 	case bool:
 		w.WriteString(map[bool]string{true: "True", false: "False"}[d])
 	case int64:

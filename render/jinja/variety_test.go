@@ -3,6 +3,8 @@ package jinja_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,11 +53,17 @@ func TestVariety(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	r := soak.Rand(t)
-	shared := readFamily(t, "testdata/conformance/shared.txtar")
 	templates := make([]string, 4000)
 	for i := range templates {
 		templates[i] = randomTemplate(r)
 	}
+	compareWithJinja(t, templates)
+}
+
+// compareWithJinja compares our answers with those of the installed jinja2.
+func compareWithJinja(t *testing.T, templates []string) {
+	t.Helper()
+	shared := readFamily(t, "testdata/conformance/shared.txtar")
 	e := shared.engine(t, engine.Options{})
 	counts := map[string]int{}
 	for i, theirs := range jinja2(t, []job{{shared.data, shared.partials, templates}}) {
@@ -69,4 +77,50 @@ func TestVariety(t *testing.T) {
 		}
 	}
 	t.Logf("%d are the same, %d are refused by both, %d only by us", counts["want"], counts["refused"], counts["only jinja2"])
+}
+
+var pieces = regexp.MustCompile(`\w+|\s+|[{%#]?[-+]?[}%{]+|.`)
+
+// mutated changes a template in a few places: a piece of it is left out, repeated, or replaced by one of another.
+func mutated(r *rand.Rand, template, other string) string {
+	all, others := pieces.FindAllString(template, -1), pieces.FindAllString(other, -1)
+	for range 1 + r.IntN(2) {
+		if len(all) == 0 || len(others) == 0 {
+			return other
+		}
+		i, with := r.IntN(len(all)), others[r.IntN(len(others))]
+		switch r.IntN(4) {
+		case 0:
+			all = slices.Delete(all, i, i+1)
+		case 1:
+			all = slices.Insert(all, i, all[i])
+		case 2:
+			all = slices.Insert(all, i, with)
+		default:
+			all[i] = with
+		}
+	}
+	return strings.Join(all, "")
+}
+
+// TestSyntaxVariety compares what becomes of the templates of the families when a few pieces of them change: mostly,
+// whether they are refused.
+func TestSyntaxVariety(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	var from []string
+	for _, f := range families(t) {
+		for _, c := range f.cases {
+			if !strings.ContainsAny(c.template, "*") && !strings.Contains(c.template, "random") && !strings.Contains(c.template, "lipsum") { // * may take Python forever
+				from = append(from, c.template)
+			}
+		}
+	}
+	r := soak.Rand(t)
+	templates := make([]string, 4000)
+	for i := range templates {
+		templates[i] = mutated(r, pick(r, from), pick(r, from))
+	}
+	compareWithJinja(t, templates)
 }
