@@ -16,13 +16,14 @@ import (
 func (it *item) open() (*os.File, error) {
 	f, err := it.root.OpenFile(it.name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
 	if err != nil {
-		return nil, &sourceError{fmt.Errorf("read %s: %w", it.shown, linkAway(err))}
+		return nil, &sourceError{fmt.Errorf("read %s: %w", it.shown, cause(linkAway(err)))}
 	}
 	return f, nil
 }
 
-// content returns the source of a file that is copied, as a content that is read piece by piece until ctx ends.
-func (it *item) content(ctx context.Context) stage.Content {
+// content returns the source of a file that is copied, as a content that is read piece by piece. Reading fails with the
+// error of ended.
+func (it *item) content(ended func() error) stage.Content {
 	return func() (io.ReadCloser, int64, error) {
 		f, err := it.open()
 		if err != nil {
@@ -31,21 +32,32 @@ func (it *item) content(ctx context.Context) stage.Content {
 		stat, err := f.Stat()
 		if err != nil {
 			f.Close()
-			return nil, 0, &sourceError{fmt.Errorf("read %s: %w", it.shown, err)}
+			return nil, 0, &sourceError{fmt.Errorf("read %s: %w", it.shown, cause(err))}
 		}
-		return &original{ctx, f, it.shown}, stat.Size(), nil
+		return &original{f, it.shown, ended}, stat.Size(), nil
+	}
+}
+
+// ended returns a function that returns why ctx has ended, until results are put in place: a file that is written in
+// place is better written to its end.
+func (r *run) ended(ctx context.Context) func() error {
+	return func() error {
+		if r.committing.Load() {
+			return nil
+		}
+		return context.Cause(ctx)
 	}
 }
 
 // original is the source of a file that is copied, while it is read.
 type original struct {
-	ctx   context.Context
 	file  *os.File
 	shown string
+	ended func() error
 }
 
 func (o *original) Read(p []byte) (int, error) {
-	if err := context.Cause(o.ctx); err != nil {
+	if err := o.ended(); err != nil {
 		return 0, &sourceError{fmt.Errorf("copy %s: %w", o.shown, err)}
 	}
 	n, err := o.file.Read(p)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"initbox/render/format"
+	"initbox/render/stage"
 )
 
 // long is longer than what is read of a template.
@@ -91,7 +92,8 @@ func TestCopyEnds(t *testing.T) {
 	defer root.Close()
 	it := &item{root: root, name: "f", shown: "src/f"}
 	over, cancel := context.WithCancelCause(t.Context())
-	r, size, err := it.content(over)()
+	run := &run{}
+	r, size, err := it.content(run.ended(over))()
 	if err != nil || size != 4 {
 		t.Fatal(size, err)
 	}
@@ -100,8 +102,12 @@ func TestCopyEnds(t *testing.T) {
 	if _, err := io.ReadAll(r); !errors.Is(err, fs.ErrClosed) || err.Error() != "copy src/f: file already closed" {
 		t.Errorf("%v", err)
 	}
+	run.committing.Store(true)
+	if text, err := io.ReadAll(r); string(text) != "text" || err != nil {
+		t.Errorf("while files are put in place: %q, %v", text, err)
+	}
 	directory := &item{root: root, name: ".", shown: "src"}
-	broken, _, err := directory.content(t.Context())()
+	broken, _, err := directory.content(run.ended(t.Context()))()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +115,14 @@ func TestCopyEnds(t *testing.T) {
 	if _, err := io.ReadAll(broken); err == nil || err.Error() != "read src: is a directory" {
 		t.Errorf("%v", err)
 	}
-	if _, _, err := (&item{root: root, name: "gone", shown: "src/gone"}).content(t.Context())(); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "read src/gone: ") {
-		t.Errorf("%v", err)
+	s, err := stage.Open(t.TempDir(), stage.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
-	denied := &sourceError{&fs.PathError{Op: "read", Path: "src/f", Err: fs.ErrPermission}}
-	if got := withHint(&fs.PathError{Op: "write", Path: "dst/f", Err: denied}); got != error(denied) {
-		t.Errorf("%v, want the error of the source, without a hint about the destination", got)
+	defer s.Close()
+	gone := &item{root: root, name: "gone", shown: "src/gone"}
+	_, err = s.PutFrom("f", gone.content(run.ended(t.Context())), stage.Attr{Mode: 0o644, UID: -1, GID: -1})
+	if err = withHint(err); !errors.Is(err, fs.ErrNotExist) || err.Error() != "read src/gone: no such file or directory" {
+		t.Errorf("%v, want the error of the source, without the destination", err)
 	}
 }

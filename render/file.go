@@ -148,7 +148,7 @@ func (r *run) render(ctx context.Context, it *item) error {
 	case r.checks.apply(name):
 		res.content, err = it.read(nil)
 	default:
-		res.from = it.content(ctx)
+		res.from = it.content(r.ended(ctx))
 	}
 	if err != nil {
 		return err

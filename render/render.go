@@ -23,6 +23,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
@@ -158,6 +159,8 @@ type run struct {
 	directories sync.Map   // see dirName
 	warned      sync.Map   // see warnUnsteady
 	busy        sync.Map   // names of the items that are being rendered
+
+	committing atomic.Bool // the results are complete
 }
 
 func prepare(ctx context.Context, o Options) (r *run, err error) {
@@ -224,6 +227,7 @@ func (r *run) close() {
 }
 
 func (r *run) commit() ([]Change, error) {
+	r.committing.Store(true)
 	var all []Change
 	for _, out := range r.outputs {
 		if r.Diff != nil {
