@@ -107,7 +107,7 @@ func (r *run) warnCopied(from string, items []*item) {
 	if len(items) > 0 && !slices.ContainsFunc(items, func(it *item) bool { return it.language != "" }) {
 		ends := slices.Sorted(maps.Keys(extensions))
 		r.Log.Warn(from + ": no file name in it has the extension of a template, so all files are copied unchanged; templates end in " +
-			strings.Join(ends, ", ") + ", and in --template-suffix")
+			strings.Join(ends, ", ") + ", or as --template-suffix says")
 	}
 }
 

@@ -26,6 +26,9 @@ func FuzzParse(f *testing.F) {
 				if !errors.As(err, new(*Error)) || v != nil {
 					t.Errorf("%s %q: %v with %T %v", format, s, v, err, err)
 				}
+				if err := format.Validate([]byte(s)); err == nil && format.Name != "yaml" { // which may have several documents
+					t.Errorf("%s %q: valid, but cannot be read", format, s)
+				}
 				continue
 			}
 			if depth := checkPlain(t, v); depth > MaxDepth+1 {
@@ -60,7 +63,7 @@ func checkPlain(t *testing.T, v any) int {
 
 // FuzzValidate checks anything in each format. What it says of a file must not hold a value of it.
 func FuzzValidate(f *testing.F) {
-	for _, s := range []string{"a: %s\nb: [", "{\"a\": \"%s\", }", "a = %s", "a = \"%s", "<a>&%s;</a>", "<a b=%s>", "[%s", "A=x %s\nB='", "a \"%s\";}", "a = [1, %s", "x: !!int %s", "k: *%s", "\"\\u%s\"", "a = \"\\%s\"", "a = 0x%s"} {
+	for _, s := range []string{"a: %s\nb: [", "{\"a\": \"%s\", }", "a = %s", "a = \"%s", "<a>&%s;</a>", "<a b=%s>", "[%s", "A=x %s\nB='", "a \"%s\";}", "a = [1, %s", "x: !!int %s", "a\n--- %s\n...\n%YAML 1.1\n---\nb", "'a\n---\n'", "k: *%s", "\"\\u%s\"", "a = \"\\%s\"", "a = 0x%s"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -68,6 +71,9 @@ func FuzzValidate(f *testing.F) {
 		data := strings.ReplaceAll(s, "%s", secret)
 		for _, format := range formats {
 			err := format.Validate([]byte(data))
+			if whole := checkYAMLPart([]byte(data), 0, len(data)); format.Name == "yaml" && (whole == nil) != (err == nil) {
+				t.Errorf("%q: in parts %v, as a whole %v", data, err, whole)
+			}
 			if err == nil {
 				if format.Name == "json" && !json.Valid([]byte(data)) {
 					t.Errorf("%q passes for JSON", data)
