@@ -143,45 +143,44 @@ func (e *missingError) Hint() string {
 	done := map[string]bool{} // kinds whose inputs are all given in the same way
 	for _, m := range e.missing {
 		_, language := e.in.options.cut(m.File)
-		hint, kind := e.in.hint(m.Name, language)
+		hint, kind := e.in.hint(m, language)
 		if hint == "" || done[kind] || slices.Contains(hints, hint) {
 			continue
 		}
 		hints = append(hints, hint)
 		done[kind] = kind != ""
 	}
-	return strings.Join(append(hints, "nothing was written"), "; ")
+	return strings.Join(hints, "; ")
 }
 
 // hint returns how to give a missing input. If others of its kind are given in the same way, it also returns the kind.
-func (in *inputs) hint(name, language string) (hint, kind string) {
-	root, rest, _ := strings.Cut(strings.TrimPrefix(name, "."), ".")
+func (in *inputs) hint(m engine.Input, language string) (hint, kind string) {
+	name := m.Name
+	path := strings.ReplaceAll(name, "(index ", "")
+	root, rest, _ := strings.Cut(strings.TrimPrefix(path, "."), ".")
+	root, _, quoted := strings.Cut(root, " ") // (index .Values "a.b")
 	switch {
 	case root == "Env" && in.envFailed[rest] != "":
 		return in.envFailed[rest], ""
 	case root == "Env":
 		return "set the variables in the container's env", root
 	case root == "Pod":
-		for _, f := range podinfo.Fields {
-			if f.Name == rest || strings.HasPrefix(rest+".", f.Name+".") {
-				return f.HowToTell(), ""
-			}
-		}
+		return podHint(rest), ""
+	case root == "Values" && !quoted:
+		return in.valueHint(name, rest, language)
 	case root == "Values":
-		if word := in.boolean(rest); word != "" {
-			return fmt.Sprintf("in YAML, %s without quotes is a boolean, also as a key: quote it", word), ""
-		}
-		if near := in.near(rest); near != "" {
-			return fmt.Sprintf("did you mean .Values.%s in place of %s?", near, name), ""
-		}
-		if language == Jinja {
-			return "give values with --values FILE or --set KEY=VALUE, or write a default in the template, as in {{ " + rest + " | default('x') }}", root
-		}
-		return "give values with --values FILE or --set KEY=VALUE, or write a default in the template, as in {{ " + name + ` | default "x" }}`, root
+		return giveValue + "{{ " + name + ` | default "x" }}`, root
 	case root == "Files" && in.files == nil:
 		return "name the directory of .Files with --files", root
+	case root == "Files":
+		return "put the files into the directory of --files", root
 	case strings.HasPrefix(name, "$") && !strings.Contains(name, "."): // a Go template's variable has a field that is missing
 		return "set the variables in the container's env, or write a default in the template, as in ${" + name[1:] + ":-x}", "$"
+	case strings.HasPrefix(name, ".") && m.Why == "":
+		if field := (&engine.Data{Values: in.values.Map(), Env: in.env}).Field(root); field != "" {
+			return "did you mean " + field + strings.TrimPrefix(name, "."+root) + "?", ""
+		}
+		return "templates see .Values, .Env, .Pod and .Files", "."
 	}
 	return "", ""
 }
@@ -201,6 +200,49 @@ func (in *inputs) boolean(key string) string {
 		at, _ = next.(map[string]any)
 	}
 	return ""
+}
+
+const giveValue = "give values with --values FILE or --set KEY=VALUE, or write a default in the template, as in "
+
+// valueHint returns how to give the value of a key.
+func (in *inputs) valueHint(name, key, language string) (hint, kind string) {
+	near := in.near(key)
+	_, isVariable := in.env[key]
+	switch word := in.boolean(key); {
+	case word != "":
+		return fmt.Sprintf("in YAML, %s without quotes is a boolean, also as a key: quote it", word), ""
+	case near != "":
+		return fmt.Sprintf("did you mean .Values.%s in place of %s?", near, name), ""
+	case isVariable && language == Jinja:
+		return "did you mean Env." + key + "?", ""
+	case isVariable:
+		return "did you mean .Env." + key + "?", ""
+	case language == Jinja:
+		return giveValue + "{{ " + key + " | default('x') }}", "Values"
+	case strings.Contains(key, "-"):
+		name = `index .Values "` + strings.ReplaceAll(key, ".", `" "`) + `"`
+	}
+	return giveValue + "{{ " + name + ` | default "x" }}`, "Values"
+}
+
+// podHint returns how to provide a field of .Pod.
+func podHint(field string) string {
+	known := []string{"IP", "IPv4", "IPv6", "HostIP", "HostIPv4", "HostIPv6", "Ordinal"}
+	of := field
+	switch {
+	case field == "Ordinal":
+		return "only the names of a StatefulSet's Pods end in a number"
+	case slices.Contains(known, field): // the first of a list
+		of, _, _ = strings.Cut(field, "v")
+		of += "s"
+	}
+	for _, f := range podinfo.Fields {
+		if f.Name == of || strings.HasPrefix(of+".", f.Name+".") {
+			return f.HowToTell()
+		}
+		known = append(known, f.Name)
+	}
+	return "the fields of .Pod are " + strings.Join(known, ", ")
 }
 
 // near returns the existing key that is most similar to a missing one. It returns "" for an

@@ -58,6 +58,27 @@ type Data struct {
 	ResolveSRV func(ctx context.Context, name string) ([]any, error)
 }
 
+// Field returns where templates find a name that is not a field of the data itself, as in a Go template, or "".
+func (d *Data) Field(name string) string {
+	_, isValue := d.Values[name]
+	_, isVariable := d.Env[name]
+	upper := strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" && name != ""
+	for _, root := range []string{"Values", "Env", "Pod", "Files"} {
+		if strings.EqualFold(name, root) {
+			return "." + root
+		}
+	}
+	switch {
+	case isVariable:
+		return ".Env." + name
+	case isValue:
+		return ".Values." + name
+	case upper:
+		return ".Env." + name
+	}
+	return ""
+}
+
 // Options says how templates are read, and which limits they have.
 type Options struct {
 	Limits
@@ -77,7 +98,7 @@ type Limits struct {
 // DefaultLimits is above what configuration files need, and far below what hangs a Pod.
 var DefaultLimits = Limits{Bytes: 64 << 20, Depth: 100, Steps: 10_000_000}
 
-// Position is a place in a template. Line and Column count from 1, Column in bytes; 0 means unknown.
+// Position is a place in a template. Line and Column count from 1, Column in characters; 0 means unknown.
 type Position struct {
 	File         string
 	Line, Column int

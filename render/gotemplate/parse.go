@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"text/template/parse"
+	"unicode/utf8"
 
 	"initbox/render/engine"
 )
@@ -42,7 +42,7 @@ func (e *goEngine) parse(name, text string, number int64) (*unit, error) {
 	tree, trees := parse.New(name), map[string]*parse.Tree{}
 	tree.Mode = parse.SkipFuncCheck // rewrite reports the position too
 	if _, err := tree.Parse(text, left, right, trees); err != nil {
-		return nil, u.syntaxError(err)
+		return nil, u.syntaxError(err, left)
 	}
 	for _, t := range slices.SortedFunc(maps.Values(trees), func(a, b *parse.Tree) int { return int(a.Root.Pos - b.Root.Pos) }) {
 		if t == tree {
@@ -150,29 +150,6 @@ func (u *unit) position(at int) engine.Position {
 	return engine.Position{
 		File:   u.name,
 		Line:   1 + strings.Count(before, "\n"),
-		Column: len(before) - strings.LastIndexByte(before, '\n'),
+		Column: 1 + utf8.RuneCountInString(before[1+strings.LastIndexByte(before, '\n'):]),
 	}
-}
-
-// syntaxError returns the error of a text with its position. The parser's error has only the line.
-func (u *unit) syntaxError(err error) *engine.Error {
-	text := strings.TrimPrefix(err.Error(), "template: ")
-	e := &engine.Error{Position: engine.Position{File: u.name}, Text: text, Err: err}
-	if rest, ok := strings.CutPrefix(text, u.name+":"); ok {
-		if number, message, ok := strings.Cut(rest, ": "); ok {
-			e.Line, _ = strconv.Atoi(number)
-			e.Text = strings.TrimPrefix(message, "template: ")
-		}
-	}
-	switch {
-	case strings.Contains(e.Text, "unexpected EOF"):
-		e.Text, e.Fix = "the template ends within a block", "end each if, range, with, define and block with {{end}}"
-	case strings.Contains(e.Text, "bad character U+002D '-'"):
-		e.Fix = `a name with a dash needs index: {{index .Values "the-name"}}`
-	case strings.Contains(e.Text, "undefined variable"):
-		e.Fix = `declare it where it is seen: {{$name := "value"}}`
-	case strings.Contains(e.Text, "unexpected {{end}}"):
-		e.Fix = "there are more {{end}} than blocks"
-	}
-	return e
 }

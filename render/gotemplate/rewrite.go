@@ -319,6 +319,7 @@ func (r *rewriter) receiver(n parse.Node, optional bool) (recv parse.Node, of re
 		return v, r.variable(n.Ident[0]), n.Ident[1:], n.Ident[0], pos
 	case *parse.ChainNode:
 		head = n.Node.String()
+		r.rootless(n, head)
 		if _, ok := n.Node.(*parse.PipeNode); ok {
 			head = "(" + head + ")"
 			pos = n.Node.Position()
@@ -327,6 +328,19 @@ func (r *rewriter) receiver(n parse.Node, optional bool) (recv parse.Node, of re
 		return recv, of, n.Field, head, pos
 	}
 	return n, ref{}, nil, "", pos
+}
+
+// rootless refuses a chain such as env.NAME, where one that begins with a dot is meant.
+func (r *rewriter) rootless(n *parse.ChainNode, head string) {
+	if _, ok := n.Node.(*parse.IdentifierNode); !ok {
+		return
+	}
+	for _, root := range []string{"Values", "Env", "Pod", "Files"} {
+		if strings.EqualFold(head, root) {
+			fields := "." + strings.Join(n.Field, ".")
+			r.fail(n.Node.Position(), "write ."+root+fields, "there is no %s%s", head, fields)
+		}
+	}
 }
 
 // chain rewrites .a.b, $x.a and (…).a.
@@ -380,7 +394,7 @@ func (r *rewriter) method(cmd *parse.CommandNode, optional bool) ref {
 // call walks the call of a function.
 func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optional, piped bool, before ref) ref {
 	name, pos := f.Ident, f.Pos
-	r.known(name, pos)
+	r.known(cmd, name, pos)
 	total := len(cmd.Args) - 1
 	if piped {
 		total++
@@ -515,7 +529,7 @@ func constantOf(args []parse.Node, i int) (string, bool) {
 }
 
 // known records the use of a function, and fails if the name is unknown.
-func (r *rewriter) known(name string, pos parse.Pos) {
+func (r *rewriter) known(cmd *parse.CommandNode, name string, pos parse.Pos) {
 	if isUnsteady(name) && !slices.Contains(r.unsteady, name) {
 		r.unsteady = append(r.unsteady, name)
 	}
@@ -536,11 +550,17 @@ func (r *rewriter) known(name string, pos parse.Pos) {
 	}
 	slices.Sort(names)
 	fix := ""
+	if field := r.e.data.Field(name); field != "" {
+		fix = "write " + field
+	}
+	if variable, ok := constantOf(cmd.Args, 1); ok && isGetenv(name) {
+		r.fail(pos, "write "+environment(variable), "there is no function %s", name)
+	}
 	lower := make([]string, len(names)) // suggest lowers only the case of the name
 	for i, n := range names {
 		lower[i] = strings.ToLower(n)
 	}
-	if i := slices.Index(lower, suggest.Closest(name, lower)); i >= 0 {
+	if i := slices.Index(lower, suggest.Closest(name, lower)); i >= 0 && (fix == "" || strings.EqualFold(name, names[i])) {
 		fix = "did you mean " + names[i] + "?"
 	}
 	r.fail(pos, fix, "there is no function %s", name)

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/template"
 	"text/template/parse"
+	"unicode/utf8"
 
 	"initbox/render/engine"
 )
@@ -170,7 +171,7 @@ func (w *worker) wrap(err error) error {
 		placed.File, placed.Text = m[1], m[4]
 		placed.Line, _ = strconv.Atoi(m[2])
 		placed.Column, _ = strconv.Atoi(m[3])
-		placed.Column++
+		placed.Column = w.column(placed.Position)
 	}
 	if m := patterns().calling.FindStringSubmatch(placed.Text); m != nil && !strings.HasPrefix(m[1], "_") {
 		placed.Function = m[1]
@@ -181,6 +182,19 @@ func (w *worker) wrap(err error) error {
 		placed.Text, placed.Fix = plain(placed.Text)
 	}
 	return placed
+}
+
+// column returns the column of a position whose column is text/template's: that is the number of bytes before it.
+func (w *worker) column(at engine.Position) int {
+	i := slices.IndexFunc(w.units, func(u *unit) bool { return u.name == at.File })
+	if i < 0 {
+		return at.Column + 1
+	}
+	rest := w.units[i].text
+	for range at.Line - 1 {
+		_, rest, _ = strings.Cut(rest, "\n")
+	}
+	return 1 + utf8.RuneCountInString(rest[:min(at.Column, len(rest))])
 }
 
 // stopError is the end of the context.
