@@ -172,14 +172,19 @@ func TestInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		`{{.Values.a}} {{.Values.b | default "x"}} {{.Env.HOME}} {{env "E" | default "x"}} {{.Pod.Name}}`: ".Values.a .Values.b? .Env.HOME .Env.E? .Pod.Name",
-		`{{index .Values "a" "b"}} {{index .Values.c 0}}`:                                                 ".Values.a.b .Values.c[0]",
-		`{{with .Values.db}}{{.host}}{{end}}{{range $k, $v := .Values.m}}{{$v.x}}{{end}}`:                 ".Values.db .Values.db.host .Values.m .Values.m[*].x",
-		`{{include "p" .Values.db}}{{template "p" .Values.cache}}`:                                        ".Values.db .Values.db.host .Values.db.tls .Values.db.tls.cert .Values.cache .Values.cache.host .Values.cache.tls .Values.cache.tls.cert",
-		`{{include "loop" .Values}}`:                                                                      ".Values.x .Values.x.x ",
-		`{{.Files.Get "a"}} {{expandenv "$A-${B}"}} {{required "m" .Values.r}}`:                           `.Files.Get "a" .Env.A .Env.B .Values.r?`,
-		`{{get .Values "g"}} {{dig "a" "b" "d" .Values.dug}}`:                                             ".Values.g? .Values.dug? .Values.dug.a.b?",
-		`{{if and .Values.on (hasKey .Values.m "k")}}{{end}}`:                                             ".Values.on .Values.m? .Values.m.k?",
+		`{{.Values.a}} {{.Values.b | default "x"}} {{.Env.HOME}} {{env "E" | default "x"}} {{.Pod.Name}}`:              ".Values.a .Values.b? .Env.HOME .Env.E? .Pod.Name",
+		`{{index .Values "a" "b"}} {{index .Values.c 0}}`:                                                              ".Values.a.b .Values.c[0]",
+		`{{with .Values.db}}{{.host}}{{end}}{{range $k, $v := .Values.m}}{{$v.x}}{{end}}`:                              ".Values.db .Values.db.host .Values.m .Values.m[*].x",
+		`{{include "p" .Values.db}}{{template "p" .Values.cache}}`:                                                     ".Values.db .Values.db.host .Values.db.tls .Values.db.tls.cert .Values.cache .Values.cache.host .Values.cache.tls .Values.cache.tls.cert",
+		`{{include "loop" .Values}}`:                                                                                   ".Values.x .Values.x.x ",
+		`{{.Files.Get "a"}} {{expandenv "$A-${B}"}} {{required "m" .Values.r}}`:                                        `.Files.Get "a" .Env.A .Env.B .Values.r`,
+		`{{get .Values "g"}} {{dig "a" "b" "d" .Values.dug}}`:                                                          ".Values.g? .Values.dug? .Values.dug.a.b?",
+		`{{.Values.a | default .Values.b}} {{coalesce .Values.c .Values.d}} {{ternary .Values.e .Values.f .Values.g}}`: ".Values.a? .Values.b .Values.c? .Values.d .Values.e .Values.f .Values.g",
+		`{{default (default .Values.c .Values.b) .Values.a}} {{.Values.d | default .Values.e | default "f"}}`:          ".Values.c .Values.b? .Values.a? .Values.d? .Values.e?",
+		`{{default (env "B") (index .Values "a")}} {{required "m" (coalesce .Values.c .Values.d)}}`:                    ".Env.B .Values.a? .Values.c? .Values.d",
+		`{{jvmHeap}}{{memMiB 50}}{{cpuCount}}{{ordinal}}`:                                                              ".Pod.Limits.memory .Pod.Limits.memory .Pod.Limits.cpu .Pod.Name",
+		`{{ordinal "x-1"}}{{"x-1" | ordinal}}{{80 | hostport "x"}}`:                                                    "",
+		`{{if and .Values.on (hasKey .Values.m "k")}}{{end}}`:                                                          ".Values.on .Values.m? .Values.m.k?",
 	} {
 		tmpl, err := e.Parse("t", text)
 		if err != nil {

@@ -82,6 +82,7 @@ func (w *worker) internals() template.FuncMap {
 		"_include":   include,
 		"_tpl":       tpl,
 		"_required":  w.required,
+		"_choose":    w.choose,
 		"_print":     w.print,
 		"_dot":       w.called,
 		"_enter":     w.enter,

@@ -60,6 +60,8 @@ func (l *lister) read(s *site, of ref) {
 		names = []string{of.name()}
 	case "index":
 		names = []string{of.child(s.constant...).name()}
+	case "jvmHeap", "memMiB", "cpuCount", "ordinal":
+		names = s.constant
 	case "env":
 		names = []string{environment(s.constant[0])}
 	case "expandenv":
@@ -75,7 +77,7 @@ func (l *lister) read(s *site, of ref) {
 		case "", ".", ".Values", ".Env", ".Pod", ".Files", ".Template", ".Template.Name", ".Template.BasePath":
 			continue
 		}
-		in := engine.Input{Position: s.position(), Name: name, Optional: s.optional}
+		in := engine.Input{Position: s.position(), Name: name, Optional: s.optional && !s.resort}
 		if !slices.Contains(l.found, in) {
 			l.found = append(l.found, in)
 		}

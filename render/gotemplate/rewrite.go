@@ -9,6 +9,7 @@ import (
 
 	"initbox/internal/suggest"
 	"initbox/render/engine"
+	"initbox/render/helpers"
 )
 
 // The rewritten forms, with N the number of a site, by which the function finds the position and the name:
@@ -17,6 +18,7 @@ import (
 //	.Files.Get "x"          _method N .Files "x" — when strict
 //	index .a "b"            _index N .a "b" — when strict; likewise env, expandenv
 //	include, tpl, required  _include N …
+//	default, coalesce       _choose N … — when strict; likewise ternary
 //	{{f .a}}                {{f .a | _print N}}, unless f returns text or a number
 //	{{range …}}…            {{range …}}{{_tick}}…
 //	the body of a template  {{_enter}}…{{_leave}}
@@ -36,6 +38,9 @@ type site struct {
 	constant []string // of an index: the keys, if they are literals
 	function string   // the name of the called function in the template
 	optional bool     // nil is allowed
+	chosen   bool     // by _choose, which gets a gap if the value is missing
+	resort   bool     // the last one of those to choose from, where nil is not allowed
+	resorts  []*site  // of a _choose: those that are the last ones
 	print    bool     // its value is printed
 	calls    string   // the template that is called with ref as its dot, if its name is a literal
 }
@@ -76,6 +81,8 @@ type rewriter struct {
 	body []*site
 	dot  ref
 	vars []variable
+
+	resorts map[*parse.CommandNode][]*site // of the calls that become _choose
 }
 
 type variable struct {
@@ -95,7 +102,7 @@ func (u *unit) rewrite(e *goEngine, tree *parse.Tree) (err error) {
 		}
 	}()
 	own := ref{known: true}
-	r := &rewriter{unit: u, e: e, dot: own, vars: []variable{{"$", own}}}
+	r := &rewriter{unit: u, e: e, dot: own, vars: []variable{{"$", own}}, resorts: map[*parse.CommandNode][]*site{}}
 	r.list(tree.Root)
 	tree.Root.Nodes = slices.Concat([]parse.Node{action(tree.Root.Pos, "_enter")}, tree.Root.Nodes, []parse.Node{action(tree.Root.Pos, "_leave")})
 	u.bodies[tree.Name] = r.body
@@ -232,14 +239,20 @@ func (r *rewriter) printed(n *parse.ActionNode) {
 // pipe walks a pipeline; optional means that its value may be nil.
 func (r *rewriter) pipe(p *parse.PipeNode, optional bool) ref {
 	var of ref
+	nilWillDo := func(i int) bool { // as the value of the i-th command
+		if i+1 == len(p.Cmds) {
+			return optional
+		}
+		next := p.Cmds[i+1]
+		f, ok := next.Args[0].(*parse.IdentifierNode)
+		return ok && isOptional(f.Ident, next, len(next.Args)-1, len(next.Args))
+	}
 	for i, cmd := range p.Cmds {
-		nilWillDo := optional
+		of = r.command(cmd, nilWillDo(i), i > 0, of)
 		if i+1 < len(p.Cmds) {
 			next := p.Cmds[i+1]
-			f, ok := next.Args[0].(*parse.IdentifierNode)
-			nilWillDo = ok && isOptional(f.Ident, next, len(next.Args)-1, len(next.Args))
+			r.choose(next, cmd, len(next.Args)-1, len(next.Args), nilWillDo(i+1))
 		}
-		of = r.command(cmd, nilWillDo, i > 0, of)
 	}
 	if len(p.Decl) == 1 { // a range declares its own
 		r.declare(p.Decl[0].Ident[0], of, p.IsAssign)
@@ -403,6 +416,9 @@ func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optiona
 	for i := 1; i < len(cmd.Args); i++ {
 		var of ref
 		cmd.Args[i], of = r.value(cmd.Args[i], isOptional(name, cmd, i-1, total) || optional && name == "index")
+		if p, ok := cmd.Args[i].(*parse.PipeNode); ok {
+			r.choose(cmd, p.Cmds[len(p.Cmds)-1], i-1, total, optional)
+		}
 		refs = append(refs, of)
 	}
 	if piped {
@@ -429,8 +445,20 @@ func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optiona
 		r.add(site{pos: int(pos), function: name, ref: last})
 		r.replace(cmd, "_required")
 		result = last
-	case "default", "deepCopy", "mustDeepCopy", "coalesce":
+	case "deepCopy", "mustDeepCopy":
 		result = last
+	case "default", "coalesce", "ternary":
+		if result = last; name == "ternary" {
+			result = ref{}
+		}
+		if r.e.strict {
+			r.add(site{pos: int(pos), function: name, ref: result, optional: optional, resorts: r.resorts[cmd]})
+			r.replace(cmd, "_choose")
+		}
+	case "jvmHeap", "memMiB", "cpuCount", "ordinal":
+		if field := helpers.Reads(name); name != "ordinal" || total == 0 {
+			r.add(site{pos: int(pos), function: name, reads: true, constant: []string{field}})
+		}
 	case "dict":
 		result = dictOf(cmd, refs)
 	case "get", "hasKey":
@@ -439,6 +467,65 @@ func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optiona
 		r.asks(cmd, refs, total-1, 1, total-2)
 	}
 	return result
+}
+
+// choose marks the site of a command whose value is the i-th of n arguments of default and the like.
+func (r *rewriter) choose(of, argument *parse.CommandNode, i, n int, optional bool) {
+	f, ok := of.Args[0].(*parse.IdentifierNode)
+	s := r.siteOf(argument)
+	if !ok || s == nil {
+		return
+	}
+	last := lastResort(f.Ident, r.e.options.Compat, n)
+	if f.Ident == "required" && i == 1 {
+		s.isResort()
+	}
+	if last == nil || f.Ident == "ternary" && i == 2 {
+		return
+	}
+	s.chosen = true
+	if !slices.Contains(last, i) {
+		return
+	}
+	r.resorts[of] = append(r.resorts[of], s)
+	if !optional {
+		s.isResort()
+	}
+}
+
+// siteOf returns the site of a command that was just rewritten, if its function can do without a value; or nil.
+func (r *rewriter) siteOf(cmd *parse.CommandNode) *site {
+	if f, ok := cmd.Args[0].(*parse.IdentifierNode); ok && r.e.strict {
+		switch f.Ident {
+		case "_chain", "_index", "_env", "_expandenv", "_method", "_choose":
+			return r.sites[len(r.sites)-1]
+		}
+	}
+	return nil
+}
+
+// isResort marks a site, and those that it chooses from.
+func (s *site) isResort() {
+	s.resort = true
+	for _, last := range s.resorts {
+		last.isResort()
+	}
+}
+
+// lastResort returns which of n arguments of a function that chooses one are not replaced by another one, if they are
+// missing.
+func lastResort(name, compat string, n int) []int {
+	switch {
+	case name == "default" && compat == dockerize:
+		return []int{1}
+	case name == "default":
+		return []int{0}
+	case name == "coalesce" && n > 0:
+		return []int{n - 1}
+	case name == "ternary":
+		return []int{0, 1}
+	}
+	return nil
 }
 
 // replace makes the command a call of our function, with the last site.

@@ -32,6 +32,13 @@ func Funcs(data *engine.Data) map[string]any {
 	}
 }
 
+// Reads returns which field of .Pod a function reads, as in a Go template, or "".
+func Reads(function string) string {
+	return map[string]string{
+		"ordinal": ".Pod.Name", "cpuCount": ".Pod.Limits.cpu", "memMiB": ".Pod.Limits.memory", "jvmHeap": ".Pod.Limits.memory",
+	}[function]
+}
+
 // HostPort joins a host and a port, with brackets around an IPv6 address.
 func HostPort(host string, port any) string {
 	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
