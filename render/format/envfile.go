@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,8 @@ func envValue(v any) (string, error) {
 		return strconv.Itoa(v), nil
 	case int64:
 		return strconv.FormatInt(v, 10), nil
+	case *big.Int:
+		return v.String(), nil
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	case nil:

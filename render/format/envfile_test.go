@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"math/big"
 	"strings"
 	"testing"
 )
@@ -50,12 +51,12 @@ func readAsKubelet(data []byte) (map[string]string, error) {
 
 func TestWriteEnvFile(t *testing.T) {
 	var b bytes.Buffer
-	err := WriteEnvFile(&b, map[string]any{"B": int64(1000000), "A": "it is \"$x\" \\n #", "C_1": true, "d.e-f": 0.25, "E": "a\nb\n", "F": " x ", "G": "a\rb\r"})
-	want := "A='it is \"$x\" \\n #'\nB='1000000'\nC_1='true'\nE='a\nb\n'\nF=' x '\nG='a\rb\r'\nd.e-f='0.25'\n"
+	err := WriteEnvFile(&b, map[string]any{"B": int64(1000000), "A": "it is \"$x\" \\n #", "C_1": true, "d.e-f": 0.25, "E": "a\nb\n", "F": " x ", "G": "a\rb\r", "H": new(big.Int).Lsh(big.NewInt(1), 64)})
+	want := "A='it is \"$x\" \\n #'\nB='1000000'\nC_1='true'\nE='a\nb\n'\nF=' x '\nG='a\rb\r'\nH='18446744073709551616'\nd.e-f='0.25'\n"
 	if err != nil || b.String() != want {
 		t.Errorf("%q, %v", b.String(), err)
 	}
-	if got, err := readAsKubelet(b.Bytes()); err != nil || got["E"] != "a\nb\n" || got["G"] != "a\rb\r" || len(got) != 7 {
+	if got, err := readAsKubelet(b.Bytes()); err != nil || got["E"] != "a\nb\n" || got["G"] != "a\rb\r" || len(got) != 8 {
 		t.Errorf("the kubelet reads %q, %v", got, err)
 	}
 	if err := WriteEnvFile(&b, nil); err != nil {
