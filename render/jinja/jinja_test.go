@@ -245,7 +245,8 @@ func TestInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	tm, err := e.Parse("t", `{{ a.b.c }}{{ d | default(f) }}{% if g is defined %}{{ g }}{% endif %}{% for x in h.list %}{{ x.y }}{{ Env.HOME }}{% endfor %}
-{% set p = p | default(1) %}{{ p }}{{ Values.q['r'].s[0] }}{{ i[j] }}{{ k.items() }}{% macro m(z) %}{{ z }}{% endmacro %}{{ m(n) }}{% include 'late.j2' %}{{ range(2) }}{% include 'late.j2' %}{{ [1] | random }}`)
+{% set p = p | default(1) %}{{ p }}{{ Values.q['r'].s[0] }}{{ i[j] }}{{ k.items() }}{% macro m(z) %}{{ z }}{% endmacro %}{{ m(n) }}{% include 'late.j2' %}{{ range(2) }}{% include 'late.j2' %}{{ [1] | random }}
+{{ jvmHeap() }}{{ t | memMiB | default(1) }}{{ 75 | jvmHeap }}{{ cpuCount() }}{{ ordinal() }}{{ ordinal('x-1') }}{{ 'x-1' | ordinal }}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +259,7 @@ func TestInputs(t *testing.T) {
 		got = append(got, s)
 	}
 	want := "t:1:4=.Values.a.b.c t:1:15=.Values.d? t:1:27=.Values.f t:1:38=.Values.g? t:1:56=.Values.g? t:1:83=.Values.h.list t:1:104=.Env.HOME " +
-		"t:2:12=.Values.p? t:2:39=.Values.q.r.s.0 t:2:63=.Values.i t:2:65=.Values.j t:2:73=.Values.k t:2:127=.Values.n late.j2:1:4=.Values.from_partial"
+		"t:2:12=.Values.p? t:2:39=.Values.q.r.s.0 t:2:63=.Values.i t:2:65=.Values.j t:2:73=.Values.k t:2:127=.Values.n t:3:4=.Pod.Limits.memory t:3:19=.Pod.Limits.memory t:3:19=.Values.t t:3:48=.Pod.Limits.memory t:3:66=.Pod.Limits.cpu t:3:82=.Pod.Name late.j2:1:4=.Values.from_partial"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"initbox/render/engine"
+	"initbox/render/helpers"
 )
 
 // Each function here reads one level of the grammar of expressions, from the weakest operator to the strongest, and
@@ -452,7 +453,22 @@ func (r *reader) call(callee expr, p place) expr {
 		r.inputs = r.inputs[:len(r.inputs)-1]
 	}
 	v.called = true
-	return &invocation{at: p.at, callee: v, args: r.arguments()}
+	args := r.arguments()
+	if v.id != "ordinal" || len(args) == 0 {
+		r.readsPod(v.id, p)
+	}
+	return &invocation{at: p.at, callee: v, args: args}
+}
+
+// readsPod notes the input that a function reads by itself, before that of p, which stays the last one.
+func (r *reader) readsPod(function string, p place) {
+	if name := helpers.Reads(function); name != "" {
+		before := len(r.inputs)
+		if r.input(p) != nil {
+			before--
+		}
+		r.inputs = slices.Insert(r.inputs, before, engine.Input{Position: p.at, Name: name})
+	}
 }
 
 // texts returns the texts that a call begins with.
@@ -519,6 +535,9 @@ func (r *reader) called(what string, table map[string]fn) op {
 // filter reads one that is applied to an expression.
 func (r *reader) filter(of expr, p place) expr {
 	o := &operation{r.called("filter", r.e.filters), []argument{{value: of}}}
+	if name := strings.TrimPrefix(o.name, "filter "); name != "ordinal" { // which reads its argument
+		r.readsPod(name, p)
+	}
 	if in := r.input(p); o.lax && in != nil {
 		in.Optional = o.name != "filter mandatory"
 	}
