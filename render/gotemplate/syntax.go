@@ -44,44 +44,65 @@ func actions(text, left, right string) []span {
 
 // syntaxError returns the parser's error with its position.
 func (u *unit) syntaxError(err error, left string) *engine.Error {
-	e := &engine.Error{Text: parserMessage(err, u.name), Err: err}
+	text, line := parserMessage(err, u.name)
+	e := &engine.Error{Text: text, Err: err}
 	all := actions(u.text, left, u.right)
 	closed := len(all)
 	if closed > 0 && all[closed-1].end < 0 {
 		closed--
 	}
-	wrong := sort.Search(closed, func(i int) bool { // the first action that makes the text before it wrong
+	from, to := u.around(line, all[:closed])
+	wrong := from + sort.Search(to-from, func(i int) bool { // the first action that makes the text before it wrong
 		tree := parse.New(u.name)
 		tree.Mode = parse.SkipFuncCheck
-		_, err := tree.Parse(u.text[:all[i].end], left, u.right, map[string]*parse.Tree{})
+		_, err := tree.Parse(u.text[:all[from+i].end], left, u.right, map[string]*parse.Tree{})
 		return err != nil && !strings.Contains(err.Error(), endOfText)
 	})
-	var at int
+	if wrong == to {
+		wrong = closed
+	}
 	switch {
 	case wrong < len(all):
-		at = u.explain(e, all[wrong], left)
+		e.Position = u.position(u.explain(e, all[wrong], left))
 	case strings.Contains(e.Text, endOfText):
 		a := unclosedBlock(all)
-		at = a.at
+		e.Position = u.position(a.at)
 		e.Text, e.Fix = left+a.word+u.right+" is not closed", "end each if, range, with, define and block with "+left+"end"+u.right
+	default:
+		e.Position = engine.Position{File: u.name, Line: line}
 	}
-	e.Position = u.position(at)
 	return e
 }
 
 // endOfText is in the parser's error for a block that is not closed.
 const endOfText = "unexpected EOF"
 
-// parserMessage returns the message of the parser without positions.
-func parserMessage(err error, name string) string {
-	text := strings.TrimPrefix(err.Error(), "template: ")
+// around returns which actions are at a line, with the one before them: the parser gives up in one of them.
+func (u *unit) around(line int, all []span) (from, to int) {
+	begin := 0
+	for range line - 1 {
+		begin += 1 + strings.IndexByte(u.text[begin:], '\n')
+	}
+	end := len(u.text)
+	if n := strings.IndexByte(u.text[begin:], '\n'); n >= 0 {
+		end = begin + n
+	}
+	from = sort.Search(len(all), func(i int) bool { return all[i].end > begin })
+	to = sort.Search(len(all), func(i int) bool { return all[i].at > end })
+	return max(0, from-1), max(from, to)
+}
+
+// parserMessage returns the message of the parser without positions, and its line.
+func parserMessage(err error, name string) (text string, line int) {
+	text = strings.TrimPrefix(err.Error(), "template: ")
 	if rest, ok := strings.CutPrefix(text, name+":"); ok {
-		if _, m, ok := strings.Cut(rest, ": "); ok {
+		if number, m, ok := strings.Cut(rest, ": "); ok {
+			line, _ = strconv.Atoi(number)
 			text = strings.TrimPrefix(m, "template: ")
 		}
 	}
 	text, _, _ = strings.Cut(text, " in action started at ")
-	return text
+	return text, line
 }
 
 // unclosedBlock returns the last action that opens a block which is not closed.
