@@ -377,50 +377,6 @@ func (w *worker) required(id int64, args ...any) (any, error) {
 	return nothing(), nil
 }
 
-// choose is the function _choose: default, coalesce and ternary, where what they choose must be there.
-func (w *worker) choose(id int64, args ...any) (any, error) {
-	s := w.site(id)
-	values := slices.Clone(args)
-	for i, arg := range args {
-		if _, missing := arg.(gap); missing {
-			values[i] = nil
-		}
-	}
-	result, err := callFunction(reflect.ValueOf(w.e.functions()[s.function]), values)
-	if err != nil {
-		return w.instead(&engine.Error{Position: s.position(), Text: s.function + ": " + strings.TrimPrefix(err.Error(), s.function+": ")})
-	}
-	if result != nil {
-		return result, nil
-	}
-	for _, i := range lastResort(s.function, w.e.options.Compat, len(args)) {
-		if s.function == "ternary" && (i == 0) != (args[2] == true) {
-			continue
-		}
-		if g, missing := args[i].(gap); missing {
-			if other := w.name(s); s.function == "default" && s.ref.known && g.absence().input.Name != other {
-				g.absence().input.Why = "the default of " + other
-			}
-			return w.absent(s, g)
-		}
-	}
-	return nil, nil
-}
-
-// absent returns a missing value for a site that may do without it, or reports it.
-func (w *worker) absent(s *site, g gap) (any, error) {
-	switch {
-	case s.chosen || w.diagnose && s.optional:
-		return g, nil
-	case s.optional:
-		return nil, nil
-	case !w.diagnose:
-		return nil, &missError{g.absence().input}
-	}
-	w.use(g)
-	return g, nil
-}
-
 // print is the function _print.
 func (w *worker) print(id int64, value any) (any, error) { return w.checkPrint(w.site(id), value) }
 

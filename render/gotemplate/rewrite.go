@@ -448,16 +448,10 @@ func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optiona
 	case "deepCopy", "mustDeepCopy":
 		result = last
 	case "default", "coalesce", "ternary":
-		if result = last; name == "ternary" {
-			result = ref{}
-		}
-		if r.e.strict {
-			r.add(site{pos: int(pos), function: name, ref: result, optional: optional, resorts: r.resorts[cmd]})
-			r.replace(cmd, "_choose")
-		}
+		result = r.choice(cmd, name, last, optional)
 	case "jvmHeap", "memMiB", "cpuCount", "ordinal":
-		if field := helpers.Reads(name); name != "ordinal" || total == 0 {
-			r.add(site{pos: int(pos), function: name, reads: true, constant: []string{field}})
+		if name != "ordinal" || total == 0 {
+			r.add(site{pos: int(pos), function: name, reads: true, constant: []string{helpers.Reads(name)}})
 		}
 	case "dict":
 		result = dictOf(cmd, refs)
@@ -467,65 +461,6 @@ func (r *rewriter) call(cmd *parse.CommandNode, f *parse.IdentifierNode, optiona
 		r.asks(cmd, refs, total-1, 1, total-2)
 	}
 	return result
-}
-
-// choose marks the site of a command whose value is the i-th of n arguments of default and the like.
-func (r *rewriter) choose(of, argument *parse.CommandNode, i, n int, optional bool) {
-	f, ok := of.Args[0].(*parse.IdentifierNode)
-	s := r.siteOf(argument)
-	if !ok || s == nil {
-		return
-	}
-	last := lastResort(f.Ident, r.e.options.Compat, n)
-	if f.Ident == "required" && i == 1 {
-		s.isResort()
-	}
-	if last == nil || f.Ident == "ternary" && i == 2 {
-		return
-	}
-	s.chosen = true
-	if !slices.Contains(last, i) {
-		return
-	}
-	r.resorts[of] = append(r.resorts[of], s)
-	if !optional {
-		s.isResort()
-	}
-}
-
-// siteOf returns the site of a command that was just rewritten, if its function can do without a value; or nil.
-func (r *rewriter) siteOf(cmd *parse.CommandNode) *site {
-	if f, ok := cmd.Args[0].(*parse.IdentifierNode); ok && r.e.strict {
-		switch f.Ident {
-		case "_chain", "_index", "_env", "_expandenv", "_method", "_choose":
-			return r.sites[len(r.sites)-1]
-		}
-	}
-	return nil
-}
-
-// isResort marks a site, and those that it chooses from.
-func (s *site) isResort() {
-	s.resort = true
-	for _, last := range s.resorts {
-		last.isResort()
-	}
-}
-
-// lastResort returns which of n arguments of a function that chooses one are not replaced by another one, if they are
-// missing.
-func lastResort(name, compat string, n int) []int {
-	switch {
-	case name == "default" && compat == dockerize:
-		return []int{1}
-	case name == "default":
-		return []int{0}
-	case name == "coalesce" && n > 0:
-		return []int{n - 1}
-	case name == "ternary":
-		return []int{0, 1}
-	}
-	return nil
 }
 
 // replace makes the command a call of our function, with the last site.
