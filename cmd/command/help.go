@@ -140,6 +140,9 @@ func printCategories(w io.Writer, flags []cli.Flag) {
 	var categories []string
 	byCategory := map[string][]cli.Flag{}
 	for _, f := range flags {
+		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
+			continue
+		}
 		category := categoryOf(f)
 		if byCategory[category] == nil {
 			categories = append(categories, category)

@@ -419,11 +419,17 @@ func (k *cluster) grants(who account) string {
 	defer k.mu.Unlock()
 	if k.grant == "" {
 		var needs []permission
+		known := true
 		for _, c := range k.checks {
-			needs = append(needs, c.needs(k.namespace)...)
+			own := c.needs(k.namespace)
+			known = known && len(own) > 0
+			needs = append(needs, own...)
+		}
+		if !known && len(needs) == 0 {
+			return "initbox rbac prints the Role that a wait needs, for kubectl apply -f -"
 		}
 		grant := "these objects grant all that this wait needs, for kubectl apply -f -\n" + rbacYAML(mergeRules(needs), who, "", k.namespace)
-		if slices.ContainsFunc(needs, func(r permission) bool { return r.Comment == guessed }) {
+		if !known || slices.ContainsFunc(needs, func(r permission) bool { return r.Comment == guessed }) {
 			return grant // not kept: the kind is not known yet
 		}
 		k.grant = grant

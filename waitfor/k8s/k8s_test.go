@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 		"k8s:job/a#gone&if-missing=ok":                               "gone and if-missing are mutually exclusive",
 		"k8s:pod/a#count=2":                                          "count: is for a selector",
 		"k8s:pod/a#same-node=b":                                      "same-node: is for Pods by a selector",
-		"k8s:pods?all#same-node=$(POD_NAME)":                         "is a variable not set?",
+		"k8s:pods?all#same-node=$(POD_NAME)":                         "contains $(POD_NAME), which Kubernetes did not replace",
 		"k8s:pods?all#condition==":                                   "condition: want NAME or NAME=VALUE",
 		"k8s:job/a#jsonpath={.a":                                     "jsonpath: want a JSONPath",
 		"k8s:job/a#jsonpath={.a}{.b}":                                "jsonpath: want a JSONPath",
@@ -100,6 +100,10 @@ func TestMissingForLong(t *testing.T) {
 func TestGrantOfUnknownKind(t *testing.T) {
 	c := &check{Target: &target.Target{}, Objects: Objects{KindName: "widget", Name: "w"}}
 	k := &cluster{namespace: "default", checks: []*check{c}}
+	if grant := k.grants(account{}); strings.Contains(grant, "apiGroups") || !strings.Contains(grant, "initbox rbac") {
+		t.Errorf("before it is known, without a group: %s", grant)
+	}
+	c.KindName = "widget.example.org"
 	if grant := k.grants(account{}); !strings.Contains(grant, "resources: [widgets], resourceNames: [w], verbs: [list, watch]} # a guess") {
 		t.Errorf("before it is known: %s", grant)
 	}

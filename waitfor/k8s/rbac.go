@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/lazy"
 	"initbox/internal/words"
@@ -17,7 +18,8 @@ import (
 
 // permission is a rule of a Role that a wait needs.
 type permission struct {
-	Namespace string // of the Role; empty for a ClusterRole
+	Cluster   bool   // for objects without a namespace
+	Namespace string // of the Role; empty for the one into which it is applied
 	Group     string // of the API; empty for the core
 	Resource  string // plural
 	Names     []string
@@ -29,7 +31,7 @@ type permission struct {
 var follow = []string{"list", "watch"}
 
 // needs returns the rules that the target needs; namespace is for a target that names none. It guesses the resource of
-// a kind that only the API server knows.
+// a kind that only the API server knows, but not its group: without one, there are no rules.
 func (c *check) needs(namespace string) []permission {
 	r, guess := c.resource, ""
 	c.mu.Lock()
@@ -42,7 +44,10 @@ func (c *check) needs(namespace string) []permission {
 	default:
 		r, guess = kube.Guess(c.KindName), guessed
 	}
-	n := permission{Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
+	if guess != "" && r.Group == "" { // the core's kinds are known
+		return nil
+	}
+	n := permission{Cluster: !r.Namespaced, Group: r.Group, Resource: r.Name, Verbs: follow, Comment: guess}
 	if r.Namespaced {
 		n.Namespace = cmp.Or(c.Namespace, namespace)
 	}
@@ -73,7 +78,7 @@ func mergeRules(needs []permission) []permission {
 	var rules []permission
 	for _, n := range needs {
 		i := slices.IndexFunc(rules, func(r permission) bool {
-			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && (len(r.Names) == 0) == (len(n.Names) == 0)
+			return r.Cluster == n.Cluster && r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && (len(r.Names) == 0) == (len(n.Names) == 0)
 		})
 		if i < 0 {
 			n.Names = slices.Clone(n.Names)
@@ -91,13 +96,21 @@ func mergeRules(needs []permission) []permission {
 	// A rule for all objects makes one for names redundant.
 	rules = slices.DeleteFunc(rules, func(n permission) bool {
 		return len(n.Names) > 0 && slices.ContainsFunc(rules, func(r permission) bool {
-			return r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && len(r.Names) == 0 && len(r.Verbs) >= len(n.Verbs)
+			return r.Cluster == n.Cluster && r.Namespace == n.Namespace && r.Group == n.Group && r.Resource == n.Resource && len(r.Names) == 0 && len(r.Verbs) >= len(n.Verbs)
 		})
 	})
 	slices.SortStableFunc(rules, func(a, b permission) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+		return cmp.Or(cmp.Compare(order(a.Cluster), order(b.Cluster)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
 	})
 	return rules
+}
+
+// order puts cluster-wide rules first.
+func order(cluster bool) int {
+	if cluster {
+		return 0
+	}
+	return 1
 }
 
 // permissions returns the least permissions for a wait for the checks, sorted by namespace; checks of kinds other than
@@ -105,24 +118,38 @@ func mergeRules(needs []permission) []permission {
 func permissions(checks []target.Check, namespace string) []permission {
 	var needs []permission
 	for _, parsed := range checks {
-		if g, ok := parsed.(interface{ Unwrap() target.Check }); ok { // of #gone
-			parsed = g.Unwrap()
-		}
-		if c, ok := parsed.(*check); ok {
+		if c := unwrap(parsed); c != nil {
 			needs = append(needs, c.needs(namespace)...)
 		}
 	}
 	return mergeRules(needs)
 }
 
+// unwrap returns the check of a k8s target, or nil for other kinds.
+func unwrap(parsed target.Check) *check {
+	if g, ok := parsed.(interface{ Unwrap() target.Check }); ok { // of #gone
+		parsed = g.Unwrap()
+	}
+	c, _ := parsed.(*check)
+	return c
+}
+
 // WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or ClusterRole and
 // ClusterRoleBinding, for what has no namespace) that let a service account wait for the checks. Each has the name
 // given, by default initbox- and the service account. The namespace is the service account's, and for targets that name
-// none.
+// none; it may be empty, and then is the one into which the objects are applied.
 func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespace string) error {
+	for _, parsed := range checks {
+		if c := unwrap(parsed); c != nil && len(c.needs(namespace)) == 0 {
+			return failure.WithHint(fmt.Errorf("%s: no such kind without a group: write k8s:PLURAL.GROUP/NAME, as in k8s:certificates.cert-manager.io/web", c), "kubectl api-resources lists the kinds of your cluster with their groups")
+		}
+	}
 	rules := permissions(checks, namespace)
 	if len(rules) == 0 {
 		return errors.New("none of the targets is of kind k8s: only those need a Role")
+	}
+	if namespace == "" && slices.ContainsFunc(rules, func(r permission) bool { return r.Cluster || r.Namespace != "" }) {
+		return errors.New("a target without a namespace, or in one that it names, needs the namespace of the service account: give it with --namespace")
 	}
 	_, err := io.WriteString(w, rbacYAML(rules, account{namespace: namespace, name: serviceAccount}, name, namespace))
 	return err
@@ -136,33 +163,41 @@ func rbacYAML(rules []permission, who account, name, namespace string) string {
 	if name == "" { // two accounts in a namespace must not share a Role
 		name = strings.TrimSuffix("initbox-"+who.name, "-")
 	}
-	subject := fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", yamlWord(who.name), yamlWord(who.namespace))
+	subject := "{kind: ServiceAccount, " + metadata(who.name, who.namespace) + "}"
 	if who.user != "" {
 		subject = fmt.Sprintf("{kind: User, apiGroup: rbac.authorization.k8s.io, name: %s}", yamlWord(who.user))
 	}
 	var b strings.Builder
 	for len(rules) > 0 {
-		ns := rules[0].Namespace
-		end := slices.IndexFunc(rules, func(r permission) bool { return r.Namespace != ns })
+		first := rules[0]
+		end := slices.IndexFunc(rules, func(r permission) bool { return r.Cluster != first.Cluster || r.Namespace != first.Namespace })
 		if end < 0 {
 			end = len(rules)
 		}
-		kind, metadata := "Role", fmt.Sprintf("{name: %s, namespace: %s}", yamlWord(name), yamlWord(ns))
-		if ns == "" {
-			kind, metadata = "ClusterRole", fmt.Sprintf("{name: %s}", yamlWord(name))
+		kind, of := "Role", "{"+metadata(name, first.Namespace)+"}"
+		if first.Cluster {
+			kind = "ClusterRole"
 		}
 		if b.Len() > 0 {
 			b.WriteString("---\n")
 		}
-		fmt.Fprintf(&b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata: %s\nrules:\n", kind, metadata)
+		fmt.Fprintf(&b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata: %s\nrules:\n", kind, of)
 		for _, r := range rules[:end] {
 			b.WriteString(r.yaml())
 		}
 		fmt.Fprintf(&b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata: %s\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}\nsubjects: [%s]\n",
-			kind, metadata, kind, yamlWord(name), subject)
+			kind, of, kind, yamlWord(name), subject)
 		rules = rules[end:]
 	}
 	return b.String()
+}
+
+// metadata returns the name and the namespace, if there is one, of an object.
+func metadata(name, namespace string) string {
+	if namespace == "" {
+		return "name: " + yamlWord(name)
+	}
+	return "name: " + yamlWord(name) + ", namespace: " + yamlWord(namespace)
 }
 
 func (r permission) yaml() string {
