@@ -35,7 +35,7 @@ var Kind = target.Kind{
 	Usage:   "http://HOST[:PORT]/PATH",
 	Ready:   "answers with a status from 200 to 399",
 	Settings: slices.Concat([]target.Setting{
-		{Name: "status", Value: "LIST", Usage: "statuses that count, as in 200,401-403 (default 200-399)"},
+		{Name: "status", Value: "LIST", Usage: "statuses that count, as in 200,401-403, or any (default 200-399)"},
 		{Name: "body", Value: "TEXT|/REGEX/", Usage: "the body contains the text, or a match", Multi: true},
 		{Name: "json", Value: "PATH[==VALUE]", Usage: "the JSON body has the path, as in .status==UP or .items[0].ready", Multi: true},
 		{Name: "header", Value: "NAME[:VALUE]", Usage: "the answer has the header, with the value or a match of /REGEX/", Multi: true},
