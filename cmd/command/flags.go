@@ -377,11 +377,11 @@ func (f *credentialFlags) value() httpclient.Credentials {
 // tlsFlags returns the flags of a TLS client.
 func tlsFlags(category string, o *tlsconfig.Options) []cli.Flag {
 	return []cli.Flag{
-		textFlag("ca-file", "`FILE` with PEM certificates to trust, besides the usual roots", category, &o.CAFile),
-		textFlag("cert-file", "`FILE` with a PEM client certificate", category, &o.CertFile),
-		textFlag("key-file", "`FILE` with the client certificate's key, if it is not in the same file", category, &o.KeyFile),
-		textFlag("server-name", "`NAME` to expect in the server's certificate instead of the host name", category, &o.ServerName),
-		onFlag("insecure", "accept any server certificate", category, &o.Insecure),
+		textFlag("ca-file", "`FILE`: "+tlsconfig.Usage["ca-file"], category, &o.CAFile),
+		textFlag("cert-file", "`FILE`: "+tlsconfig.Usage["cert-file"], category, &o.CertFile),
+		textFlag("key-file", "`FILE`: "+tlsconfig.Usage["key-file"], category, &o.KeyFile),
+		textFlag("server-name", "`NAME`: "+tlsconfig.Usage["server-name"], category, &o.ServerName),
+		onFlag("insecure", tlsconfig.Usage["insecure"], category, &o.Insecure),
 	}
 }
 

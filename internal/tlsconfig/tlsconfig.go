@@ -35,6 +35,15 @@ type Options struct {
 	Key  string `json:"-"`
 }
 
+// Usage is what the settings mean, by the names that they have as flags and in targets.
+var Usage = map[string]string{
+	"ca-file":     "PEM certificates to trust besides the usual roots",
+	"cert-file":   "PEM client certificate",
+	"key-file":    "PEM key of the client certificate, if not in the same file",
+	"server-name": "name that the certificate must have, if not the host's",
+	"insecure":    "do not verify the certificate",
+}
+
 // Load reads the files, which may have changed since the last time, and
 // returns the configuration. Call [EmbedRoots] before connecting with it.
 func (o Options) Load() (*tls.Config, error) {

@@ -4,11 +4,11 @@ import "initbox/internal/tlsconfig"
 
 // TLSSettings are the TLS settings of every kind that supports TLS.
 var TLSSettings = []Setting{
-	{Name: "ca-file", Value: "FILE", Usage: "PEM certificates to trust besides the roots"},
-	{Name: "cert-file", Value: "FILE", Usage: "PEM client certificate"},
-	{Name: "key-file", Value: "FILE", Usage: "PEM key of the client certificate, if not in the same file", Needs: "cert-file"},
-	{Name: "server-name", Value: "NAME", Usage: "name that the certificate must have, if not the host's"},
-	{Name: "insecure", Usage: "do not verify the certificate"},
+	{Name: "ca-file", Value: "FILE", Usage: tlsconfig.Usage["ca-file"]},
+	{Name: "cert-file", Value: "FILE", Usage: tlsconfig.Usage["cert-file"]},
+	{Name: "key-file", Value: "FILE", Usage: tlsconfig.Usage["key-file"], Needs: "cert-file"},
+	{Name: "server-name", Value: "NAME", Usage: tlsconfig.Usage["server-name"]},
+	{Name: "insecure", Usage: tlsconfig.Usage["insecure"]},
 }
 
 // TLS returns the TLS options in the settings.
