@@ -13,7 +13,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -64,9 +63,13 @@ func (o Options) newAppToken(ctx context.Context, app GitHubApp) (appToken, erro
 	if err != nil {
 		return t, err
 	}
-	base, err := url.Parse(cmp.Or(app.BaseURL, "https://api.github.com"))
-	if err != nil || base.Scheme != "https" && base.Scheme != "http" || base.Host == "" {
-		return t, failure.New(failure.Local, "%s: its URL is invalid", what)
+	address, err := secret.ParseURL(cmp.Or(app.BaseURL, "https://api.github.com"), o.Getenv)
+	if err != nil {
+		return t, failure.New(failure.Local, "%s: its URL is invalid: %v", what, err)
+	}
+	base, err := address.Expand()
+	if err != nil {
+		return t, err
 	}
 	if app.Installation == "" || strings.Trim(app.Installation, "0123456789") != "" {
 		return t, failure.New(failure.Local, "the installation of the GitHub App is not a number")
