@@ -92,7 +92,7 @@ func (s *session) talk(ctx context.Context) (state status, err error) {
 		if s.user != "" {
 			hello = hello.text("saslSupportedMechs", s.database()+"."+s.user)
 		}
-		reply, err := s.ask(hello, "admin")
+		reply, err := s.send(hello, "admin")
 		if err == nil {
 			state, err = readMongoState(reply)
 		}
@@ -110,8 +110,8 @@ func (s *session) talk(ctx context.Context) (state status, err error) {
 	return state, s.refusal(state)
 }
 
-// ask sends a command to a database, and returns the answer.
-func (s *session) ask(command document, database string) ([]byte, error) {
+// send sends a command to a database, and returns the answer.
+func (s *session) send(command document, database string) ([]byte, error) {
 	s.requests++
 	if _, err := s.conn.Write(request(s.requests, command.text("$db", database))); err != nil {
 		return nil, err

@@ -122,7 +122,7 @@ type answer struct {
 
 // sasl sends one step of a login.
 func (s *session) sasl(step document, payload string) (a answer, err error) {
-	reply, err := s.ask(step.bytes("payload", payload), s.database())
+	reply, err := s.send(step.bytes("payload", payload), s.database())
 	if err == nil {
 		a.status, err = readMongoState(reply)
 	}
