@@ -144,6 +144,9 @@ func roundTrip(ctx context.Context, network string, server netip.AddrPort, query
 			return reply, nil
 		}
 		odd = err
+		if e := new(Error); errors.As(err, &e) {
+			poll.Doing(ctx, fmt.Sprintf("%s %v (ignored: %s)", Asking, server, e.Detail))
+		}
 		if network == "tcp" {
 			return nil, odd
 		}
