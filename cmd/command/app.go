@@ -86,6 +86,7 @@ func Run(version string, args []string, stdin io.Reader, stdout, stderr io.Write
 	log.SetOutput(io.Discard) // net/http logs there what a server sends unasked
 	ctx, release := withSignals(context.Background())
 	defer release()
+	outliveReaders()
 	end, endWrites := context.WithCancelCause(context.Background())
 	defer afterGrace(ctx, signalGrace, endWrites)()
 	out := &outlet{name: "stdout", w: stdout, end: end}
@@ -261,6 +262,14 @@ func noSuchCommand(c *cli.Context) error {
 type stopped struct{ syscall.Signal }
 
 func (s stopped) Error() string { return "stopped by signal: " + s.Signal.String() }
+
+// outliveReaders keeps SIGPIPE from ending the program: it does its work without a reader of its log, and a result that
+// has no reader is an error of the write, see [outlet]. The command after -- gets the default effect back.
+func outliveReaders() {
+	if !signal.Ignored(syscall.SIGPIPE) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	}
+}
 
 // withSignals returns a context that a signal ends. The kernel delivers to PID 1, which a container's process is, only
 // the signals that it handles. release restores their default effect; it returns the cause of the context if a signal

@@ -3,11 +3,17 @@ package command
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
 )
 
 // How long a write may take when the command is over. Scripts in tests set more, so that messages arrive even on a
@@ -55,11 +61,41 @@ func (o *outlet) Write(p []byte) (int, error) {
 	}()
 	select {
 	case r := <-written:
+		if errors.Is(r.err, syscall.EPIPE) {
+			r.err = fmt.Errorf("write to %s: %w", o.name, stopped{syscall.SIGPIPE}) // the status of a program that it ends
+		}
 		return r.n, r.err
 	case <-end.Done():
 		o.gaveUp = fmt.Errorf("write to %s, which is full and not being read: %w", o.name, context.Cause(o.end))
 		return 0, o.gaveUp
 	}
+}
+
+// print writes a result that was asked for. It fails if stdout was closed when the program started: then Go's runtime
+// has opened /dev/null in its stead, for reading and writing, which a shell's > does not do.
+func (e *env) print(result string) error {
+	if out, ok := e.stdout.(*outlet); ok {
+		if f, ok := out.w.(*os.File); ok && f == os.Stdout && isOpenNull(f) {
+			return errors.New("stdout is closed")
+		}
+	}
+	_, err := io.WriteString(e.stdout, result)
+	return err
+}
+
+// isOpenNull returns whether f is /dev/null, open for reading and writing.
+func isOpenNull(f *os.File) bool {
+	stat, err := dirfd.Stat(f)
+	null, errNull := os.Stat(os.DevNull)
+	if err != nil || errNull != nil {
+		return false
+	}
+	device, ok := null.Sys().(*syscall.Stat_t)
+	if !ok || stat.Mode&unix.S_IFMT != unix.S_IFCHR || stat.Rdev != device.Rdev {
+		return false
+	}
+	n, err := f.Read(make([]byte, 1)) // /dev/null is at its end at once; for writing only, it is an error
+	return n == 0 && err == io.EOF
 }
 
 // failure returns why a write was given up, or nil.

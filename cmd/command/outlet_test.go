@@ -147,6 +147,52 @@ func TestFullPipe(t *testing.T) {
 	})
 }
 
+// brokenPipe returns the write end of a pipe whose reader has gone.
+func brokenPipe(t *testing.T) *os.File {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	r.Close()
+	return w
+}
+
+// TestBrokenPipe pins that a command does its work without a reader of its log, that a result without a reader is a
+// failure, and that the command after -- gets the default effect of SIGPIPE.
+func TestBrokenPipe(t *testing.T) {
+	ready := filepath.Join(t.TempDir(), "ready")
+	if err := os.WriteFile(ready, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args           []string
+		stdout, stderr *os.File
+		status         int
+		want           string // on stdout or stderr
+	}{
+		{[]string{"wait-for-service", "file://" + ready}, nil, brokenPipe(t), 0, ""},
+		{[]string{"wait-for-service", "file://" + ready + "/none", "--timeout", "100ms"}, nil, brokenPipe(t), 124, ""},
+		{[]string{"wait-for-service", "file://" + ready, "--", "sh", "-c", "echo before; kill -PIPE $$; echo after"}, nil, brokenPipe(t), -1, "before\n"},
+		{[]string{"rbac", "k8s:job/x"}, brokenPipe(t), nil, 141, "initbox rbac: write to stdout: stopped by signal: broken pipe\n"},
+	} {
+		var out bytes.Buffer
+		cmd, _ := initboxCommand(t, test.args...)
+		cmd.Stdout, cmd.Stderr = &out, &out
+		if test.stdout != nil {
+			cmd.Stdout = test.stdout
+		}
+		if test.stderr != nil {
+			cmd.Stderr = test.stderr
+		}
+		cmd.Run()
+		if got := cmd.ProcessState.ExitCode(); got != test.status || out.String() != test.want {
+			t.Errorf("%q: exit status %d, %q, want %d, %q", test.args, got, out.String(), test.status, test.want)
+		}
+	}
+}
+
 // TestLastWord pins that what is written after the end still arrives if it can be
 // written at once, and that nothing follows a write that was given up.
 func TestLastWord(t *testing.T) {

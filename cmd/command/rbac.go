@@ -49,8 +49,7 @@ Examples:
 			if err := waitfor.RBAC(&roles, targets, name, serviceAccount, namespace, o); err != nil {
 				return usageError{err}
 			}
-			_, err = e.stdout.Write([]byte(roles.String()))
-			return err
+			return e.print(roles.String())
 		},
 	}
 }

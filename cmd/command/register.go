@@ -535,8 +535,10 @@ func (r *registerFlags) print(e *env, result register.Result) error {
 	if r.o.Extract == "" || r.o.Output != "" {
 		return nil
 	}
-	_, err := fmt.Fprintln(e.stdout, string(result.Answer))
-	return err
+	if err := e.print(string(result.Answer) + "\n"); err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	return nil
 }
 
 // stay registers, keeps the entry alive until a signal comes, and deregisters. The deadline applies to the

@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -63,7 +62,7 @@ Examples:
 			if err := waitfor.All(c.Context, o, checks...); err != nil {
 				return err
 			}
-			if err := writeAnswers(e.stdout, printed, output, follow, checks); err != nil {
+			if err := e.writeAnswers(printed, output, follow, checks); err != nil {
 				return err
 			}
 			e.warnNowhere(output)
@@ -73,7 +72,7 @@ Examples:
 }
 
 // writeAnswers writes the records of all names, one per line.
-func writeAnswers(stdout io.Writer, printed bool, output string, follow bool, checks []waitfor.Check) error {
+func (e *env) writeAnswers(printed bool, output string, follow bool, checks []waitfor.Check) error {
 	var lines strings.Builder
 	for _, check := range checks {
 		for _, answer := range waitfor.Answers(check) {
@@ -81,7 +80,7 @@ func writeAnswers(stdout io.Writer, printed bool, output string, follow bool, ch
 		}
 	}
 	if printed {
-		if _, err := io.WriteString(stdout, lines.String()); err != nil {
+		if err := e.print(lines.String()); err != nil {
 			return fmt.Errorf("print the records: %w", err)
 		}
 	}
