@@ -71,7 +71,7 @@ func (e *env) report(err error) int {
 	if err == nil {
 		return 0
 	}
-	message := failure.Lines(printableNames(err))
+	message := strings.ReplaceAll(failure.Lines(printableNames(err)), "\nhint:", "\n  hint:") // hints come after it
 	hint := failure.Lines(hintOf(err))
 	whole := message
 	if hint != "" {
