@@ -208,6 +208,29 @@ func TestSandboxRestarted(t *testing.T) {
 	t.Logf("before and after: %s", trimmed(after))
 }
 
+// With --once, a Pod whose sandbox is lost starts again although the Job that it waited for is gone, with the right to
+// see it, as after an upgrade that failed.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t)
+	if ours == "" {
+		t.Skip("only test/cluster lets a test kill a Pod's sandbox")
+	}
+	n.apply("once.yaml")
+	n.watchPod("once").until(` Running `)
+	if log := n.logs("once", "misspelt"); !strings.Contains(log, "WARN /sttae/app.conf: no volume is mounted there") ||
+		!strings.Contains(log, "volumes are mounted at /state: did you mean /state?") {
+		t.Errorf("the misspelt path: %s", log)
+	}
+	n.kubectl("delete", "job/migrate", "role/wait")
+	const runs = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}`
+	n.script("kill-sandbox.sh", n.name, "once")
+	n.follow("get", "pod", "once", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
+	if log := n.logs("once", "wait"); !strings.Contains(log, "done already, at ") || !strings.Contains(log, " according to /state/wait") {
+		t.Errorf("it waited again: %s", log)
+	}
+}
+
 // script runs a script of test/cluster.
 func (n namespace) script(name string, args ...string) {
 	n.Helper()
