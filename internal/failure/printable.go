@@ -47,7 +47,9 @@ func ours(line string) bool {
 		return true
 	}
 	key, _, found := strings.Cut(line, ":")
-	return found && strings.Trim(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" && key != "initbox"
+	const lower, upper = "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	isKey := strings.Trim(key, lower+upper) == "" && strings.IndexAny(key, lower) == 0 // not "ERROR: …"
+	return found && isKey && key != "initbox"
 }
 
 // escape replaces bytes that are not UTF-8, and characters for which special returns true.

@@ -47,7 +47,8 @@ func TestLines(t *testing.T) {
 		"x\ninitbox sleep: done":        "x\n  initbox sleep: done",
 		"2 left:\n  a: b\n  and 1 more": "2 left:\n  a: b\n  and 1 more",
 		"grant it\napiVersion: v1\nrules:\n- {verbs: [get]}\n---\nkind: Role\n": "grant it\napiVersion: v1\nrules:\n- {verbs: [get]}\n---\nkind: Role\n",
-		"first\nhint: second": "first\nhint: second",
+		"x\nERROR: forged\n: y": "x\n  ERROR: forged\n  : y",
+		"first\nhint: second":   "first\nhint: second",
 	} {
 		if got := Lines(s); got != want {
 			t.Errorf("%q: %q, want %q", s, got, want)
