@@ -157,7 +157,7 @@ func wholeGeneration(path string, git bool) (string, error) {
 type killCase struct {
 	name, how string
 	link, git bool
-	mount     string // what the directory is; "" for a real directory
+	mount     string // what the directory is; "" for a real directory, "none" for the working directory of the run
 }
 
 // TestKilled kills runs at many moments. Whatever they were doing, the directory is the old tree or the new one; where
@@ -172,6 +172,8 @@ func TestKilled(t *testing.T) {
 		{name: "mount", git: true, mount: "tmpfs"},
 		{name: "mount without .git", mount: "tmpfs"},
 		{name: "mount without exchange", git: true, mount: "tmpfs", how: "without exchange"},
+		{name: "working directory", git: true, mount: "none"},
+		{name: "working directory without .git", mount: "none"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -181,7 +183,13 @@ func TestKilled(t *testing.T) {
 			if c.link {
 				k.o.Link = "current"
 			}
-			if c.mount != "" {
+			switch c.mount {
+			case "":
+			case "none":
+				if err := os.Mkdir(k.o.Dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			default:
 				servers.Tmpfs(t, k.o.Dir, "size=50m")
 			}
 			k.run(8)
@@ -196,6 +204,14 @@ type killing struct {
 	top string
 }
 
+func (k *killing) command(generation string) *exec.Cmd {
+	cmd := command(k.o, generation, k.git, k.how)
+	if k.mount == "none" {
+		cmd.Dir = k.o.Dir
+	}
+	return cmd
+}
+
 // tree is where readers look.
 func (k *killing) tree() string { return filepath.Join(k.o.Dir, k.o.Link) }
 
@@ -207,7 +223,7 @@ func (k *killing) run(kills int) {
 	for moment := range soak.Moments(k, kills) {
 		generation := []string{"2", "1"}[runs%2]
 		runs++
-		cmd := command(k.o, generation, k.git, k.how)
+		cmd := k.command(generation)
 		if err := cmd.Start(); err != nil {
 			k.Fatal(err)
 		}
@@ -247,7 +263,7 @@ func (k *killing) check() {
 // nothing else. It returns how long the run took.
 func (k *killing) finish(generation string) time.Duration {
 	k.Helper()
-	cmd := command(k.o, generation, k.git, k.how)
+	cmd := k.command(generation)
 	start := time.Now()
 	if err := cmd.Run(); err != nil {
 		k.Fatalf("%v: %s", err, cmd.Stdout)
