@@ -50,6 +50,7 @@ func (c *call) percentFormat(v, arg any) any {
 		var v any
 		switch {
 		case s.verb == '%':
+			failIf(placeholder != "%%", "%% has no flags in the format")
 			return "%"
 		case name == "":
 			v = next()
@@ -421,7 +422,7 @@ func partOf(v any, m []string) any {
 	return part
 }
 
-var bracePattern = lazy.Regexp(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_])?(\.\d*)?([sdxXobceEfFgG%])?$`)
+var bracePattern = lazy.Regexp(`(?s)^(?:(.)?([<>^=]))?([-+ ])?(#)?(0)?(\d*)([,_])?(\.\d+)?([sdxXobceEfFgG%])?$`)
 
 // braceSpec reads [[fill]align][sign][#][0][width][,][.precision][type].
 func braceSpec(text string, v any) spec {

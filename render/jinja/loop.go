@@ -144,7 +144,12 @@ func (s *macroStmt) exec(f *frame) flow { f.set(s.name, &macro{s, f}); return no
 // eval makes the caller of a {% call %}.
 func (s *macroStmt) eval(f *frame) any { return &macro{s, f} }
 
-func (m *macro) String() string { return "<Macro '" + m.name + "'>" }
+func (m *macro) String() string {
+	if m.name == "" {
+		return "<Macro anonymous>"
+	}
+	return "<Macro " + quote(m.name) + ">"
+}
 
 func (m *macro) attr(name string) (any, bool) {
 	v, ok := map[string]any{

@@ -430,6 +430,8 @@ var typeNames = map[reflect.Type]string{
 	reflect.TypeFor[string](): "string", reflect.TypeFor[safe](): "string",
 	reflect.TypeFor[*dict](): "mapping", reflect.TypeFor[*list](): "list",
 	reflect.TypeFor[*op](): "function", reflect.TypeFor[*macro](): "macro", reflect.TypeFor[*method](): "method",
+	reflect.TypeFor[*namespace](): "namespace", reflect.TypeFor[*cycler](): "cycler", reflect.TypeFor[*loop](): "loop",
+	reflect.TypeFor[*module](): "module", reflect.TypeFor[*blocks](): "template", reflect.TypeFor[*blockReference](): "block",
 }
 
 // typeName returns what errors call the type of v.
