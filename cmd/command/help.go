@@ -14,7 +14,7 @@ import (
 	"initbox/waitfor/target"
 )
 
-// Topics of the help that are no subcommands, kinds of target or sections of flags.
+// Topics of the help besides subcommands, kinds of target and sections of flags.
 const (
 	topicAll        = "all"         // all that wait-for-service takes
 	topicExitStatus = "exit-status" // the same for every subcommand
