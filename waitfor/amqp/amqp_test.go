@@ -67,7 +67,7 @@ func TestAnswers(t *testing.T) {
 		"no PLAIN":                        {app, message(0, methodStart, "\x00\x09", "\x00\x00\x00\x00", "\x00\x00\x00\x08EXTERNAL"), failure.Authentication, "not support the login mechanism PLAIN, but EXTERNAL"},
 		"a challenge":                     {app, saysStart + message(0, methodSecure, "\x00\x00\x00\x00"), failure.Authentication, "a multi-step login"},
 		"a virtual host that is down":     {app, login + saysClose("\x02\x1d", "INTERNAL_ERROR - access to vhost 'shop' refused for user 'app': vhost 'shop' is down"), failure.Unexpected, "vhost 'shop' is down"},
-		"the password in the text":        {app, login + saysClose("\x01\x93", "ACCESS_REFUSED - hUnter2 is wrong."), failure.Authentication, "reports ACCESS_REFUSED - … is wrong"},
+		"the password in the text":        {app, login + saysClose("\x01\x93", "ACCESS_REFUSED - hUnter2 is wrong."), failure.Authentication, "reports ACCESS_REFUSED - […] is wrong"},
 		"no text":                         {app, login + saysClose("\x01\x40", ""), failure.Unexpected, "refuses (code 320)"},
 		"a close of one byte":             {app, login + message(0, methodClose, "\x01"), failure.Unexpected, "not AMQP 0-9-1"},
 		"a frame without its end":         {none, strings.TrimSuffix(saysStart, "\xce") + "\x00", failure.Unexpected, "not AMQP 0-9-1"},

@@ -107,7 +107,7 @@ func TestCassandra(t *testing.T) {
 		{"cassandra://" + closed + "/shop", failure.Authentication, "the cluster requires a login to check the keyspace"},
 		{"cassandra://app:hUnter2@" + closed + "/shop", "", ""},
 		{"cassandra://" + closed + "/shop?user=app&password=hUnter2", "", ""},
-		{"cassandra://app:hUnter21@" + closed + "/shop", failure.Authentication, "Provided username app and/or password … are incorrect"},
+		{"cassandra://app:hUnter21@" + closed + "/shop", failure.Authentication, "Provided username app and/or password […] are incorrect"},
 		{"cassandra://app:hUnter2@" + closed + "/late", failure.Unexpected, "Keyspace 'late' does not exist"},
 		{"cassandra://" + old + "/shop", "", ""},
 		{"cassandra://" + older, failure.Unexpected, "no later version of the native protocol than 2"},

@@ -74,7 +74,7 @@ func TestWebDatabases(t *testing.T) {
 		{safe, "clickhouse://ADDR", "", ""},
 		{safe, "clickhouse://app:hUnter2@ADDR/shop", "", ""},
 		{safe, "clickhouse://ADDR?username=app&password=hUnter2&database=shop", "", ""},
-		{safe, "clickhouse://app:hUnter3@ADDR", "app: Authentication failed: password … is incorrect", failure.Authentication},
+		{safe, "clickhouse://app:hUnter3@ADDR", "app: Authentication failed: password […] is incorrect", failure.Authentication},
 		{safe, "clickhouse://app:hUnter2@ADDR/other", "Database other does not exist. (UNKNOWN_DATABASE)", failure.Unexpected},
 		{nil, "clickhouse://ADDR#query=SELECT%201", "", ""},
 		{options{"value": "0"}, "clickhouse://ADDR#query=SELECT%200", "the query returns 0", failure.Unexpected},

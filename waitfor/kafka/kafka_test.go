@@ -269,7 +269,7 @@ func TestLogin(t *testing.T) {
 		{"ADDR?user=app&password=hUnter2&sasl.mechanism=plain", []string{"PLAIN"}, ok, []string{"\x00app\x00hUnter2"}, "", ""},
 		{"app:hUnter2@ADDR" + plain, []string{"PLAIN"}, refuse("Authentication failed: Invalid username or password"), nil,
 			failure.Authentication, "SASL: Authentication failed: Invalid username or password"},
-		{"app:hUnter2@ADDR" + plain, []string{"PLAIN"}, refuse("no, hUnter2 is not\nit"), nil, failure.Authentication, "SASL: no, … is not it"},
+		{"app:hUnter2@ADDR" + plain, []string{"PLAIN"}, refuse("no, hUnter2 is not\nit"), nil, failure.Authentication, "SASL: no, […] is not it"},
 		{"app:hUnter2@ADDR" + plain, []string{"PLAIN"}, refuse(""), nil, failure.Authentication, "SASL: authentication failed"},
 		{"app:hUnter2@ADDR" + plain, []string{"PLAIN"}, func(string) []byte { return nil }, nil,
 			failure.Authentication, "SASL: the broker closes the connection during the login"},
@@ -284,7 +284,7 @@ func TestLogin(t *testing.T) {
 				return fields(int16(58), "{\"status\":\"invalid_token\"} t0ken.of.app", []byte{})
 			}
 			return fields(int16(0), nullString, []byte(`{"status":"invalid_token"}`))
-		}, nil, failure.Authentication, `SASL: {"status":"invalid_token"} …`},
+		}, nil, failure.Authentication, `SASL: {"status":"invalid_token"} […]`},
 	} {
 		k := saslKafka(test.offers, test.login)
 		got := kindtest.Failure(t, kinds, "kafka://"+strings.ReplaceAll(test.target, "ADDR", k.start(t)), target.Options{})

@@ -415,19 +415,19 @@ func TestErrors(t *testing.T) {
 		text  string
 	}{
 		1040:  {failure.Unexpected, "too many connections"},
-		1044:  {failure.Authentication, "the server reports: ohne Belang: … für app"},
+		1044:  {failure.Authentication, "the server reports: ohne Belang: […] für app"},
 		1045:  {failure.Authentication, "access denied for user app"},
-		1047:  {failure.Unexpected, "the server reports: ohne Belang: … für app"},
+		1047:  {failure.Unexpected, "the server reports: ohne Belang: […] für app"},
 		1049:  {failure.Unexpected, `unknown database "app"`},
 		1053:  {failure.Unexpected, "the server is shutting down"},
 		1129:  {failure.Unexpected, "this host is blocked because of many connection errors"},
 		1130:  {failure.Authentication, "the server rejects connections from this host"},
-		1146:  {failure.Unexpected, "the server reports: ohne Belang: … für app"},
+		1146:  {failure.Unexpected, "the server reports: ohne Belang: […] für app"},
 		1698:  {failure.Authentication, "access denied for user app"},
 		1862:  {failure.Authentication, "the password has expired for user app"},
 		3118:  {failure.Authentication, "the account is locked for user app"},
-		3159:  {failure.Unexpected, "the server reports: ohne Belang: … für app"},
-		65000: {failure.Unexpected, "the server reports: ohne Belang: … für app"},
+		3159:  {failure.Unexpected, "the server reports: ohne Belang: […] für app"},
+		65000: {failure.Unexpected, "the server reports: ohne Belang: […] für app"},
 	} {
 		m := &session{user: "app", database: "app", secrets: []string{"hUnter2tIger9"}}
 		f := failure.Of(m.failure(number, message))
