@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -41,6 +42,9 @@ func (e *jinja) methodsOf(v any) map[string]fn {
 	if _, ok := asString(v); ok {
 		return e.strings
 	}
+	if _, ok := number(v); ok {
+		return e.numbers
+	}
 	return nil
 }
 
@@ -70,6 +74,7 @@ func getAttr(name, missed string) operator {
 		if got, ok := attr(c.args[0], name); ok {
 			return got
 		}
+		failIf(strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__"), "%s is not supported: it is an attribute of Python's objects", name)
 		return c.missed(missed)
 	}
 }

@@ -234,8 +234,13 @@ type cycler struct {
 }
 
 func (y *cycler) attr(name string) (any, bool) {
-	if name == "current" {
+	switch name {
+	case "current":
 		return y.items[y.at], true
+	case "items":
+		return tuple(y.items...), true
+	case "pos":
+		return int64(y.at), true
 	}
 	return &op{name: "cycler." + name, lax: true, do: func(*call) any {
 		v := y.items[y.at]

@@ -41,6 +41,7 @@ type jinja struct {
 type tables struct {
 	filters, tests, functions     map[string]fn
 	strings, dicts, lists, tuples map[string]fn // methods
+	numbers                       map[string]fn
 }
 
 // New returns an engine for templates that see data. Of o, it heeds Limits and MissingZero.
@@ -48,7 +49,10 @@ func New(data *engine.Data, o engine.Options) engine.Engine {
 	e := &jinja{data: data, o: o, partials: map[string]*template{}}
 	e.tables = tables{
 		filters: jinjaFilters(), tests: tests(), functions: functions(),
-		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(),
+		strings: stringMethods(), dicts: dictMethods(), lists: listMethods(), numbers: map[string]fn{},
+	}
+	for _, name := range []string{"as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator", "hex", "imag", "is_integer", "numerator", "real", "to_bytes"} {
+		e.numbers[name] = fn{params: "*", do: unsupported("")}
 	}
 	e.tuples = map[string]fn{"count": e.lists["count"], "index": e.lists["index"]}
 	maps.Copy(e.filters, ansibleFilters())

@@ -30,7 +30,7 @@ func stringMethods() map[string]fn {
 		"isdigit":      {do: allRunes(func(r rune) bool { return unicode.IsDigit(r) || unicode.Is(otherDigits, r) })},
 		"isidentifier": {do: unsupported("")},
 		"islower":      {do: func(c *call) any { return isLower(str(c.args[0])) }},
-		"isnumeric":    {do: allRunes(unicode.IsNumber)},
+		"isnumeric":    {do: isNumeric},
 		"isprintable":  {do: unsupported("")},
 		"isspace":      {do: allRunes(isSpace)},
 		"istitle":      {do: unsupported("")},
@@ -184,6 +184,12 @@ func allRunes(is func(rune) bool) operator {
 		s := str(c.args[0])
 		return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 	}
+}
+
+// isNumeric fails for Chinese characters, some of which are numbers.
+func isNumeric(c *call) any {
+	failIf(strings.ContainsFunc(str(c.args[0]), func(r rune) bool { return unicode.Is(unicode.Han, r) }), "isnumeric is not supported for Chinese characters")
+	return allRunes(unicode.IsNumber)(c)
 }
 
 func joinMethod(c *call) any {

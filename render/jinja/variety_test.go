@@ -104,8 +104,8 @@ func mutated(r *rand.Rand, template, other string) string {
 	return strings.Join(all, "")
 }
 
-// TestSyntaxVariety compares the results of templates of the families in which a few pieces are changed: mostly, whether
-// they are refused. It is not for the gate: a new template changes what is drawn.
+// TestSyntaxVariety compares the answers for the templates of the families when a few pieces of them change: mostly,
+// whether they are refused. It is not for the gate: a new template changes what is drawn.
 func TestSyntaxVariety(t *testing.T) {
 	if os.Getenv("INITBOX_SOAK") == "" {
 		t.Skip("$INITBOX_SOAK is not set")
