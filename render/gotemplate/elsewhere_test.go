@@ -15,7 +15,8 @@ func TestElsewhere(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{ strings.ToUpper "x" }}`:     "strings.ToUpper: here it is upper",
 		`{{ "x" | toUpper }}`:           "toUpper: here it is upper",
-		`{{ getenv "X" }}`:              "getenv: here it is .Env, as in",
+		`{{ getenv "X" }}`:              "getenv: write .Env.X",
+		`{{ getenv "X" "y" }}`:          "getenv: here it is .Env, as in",
 		`{{ env.Getenv "X" "y" }}`:      "env.Getenv: here it is .Env, as in",
 		`{{ (ds "config").x }}`:         `ds: here it is .Values, with --values FILE`,
 		`{{ net.CIDRHost 1 "10.0/8" }}`: "net.CIDRHost: here it is cidrHost",

@@ -345,8 +345,8 @@ func (r *rewriter) receiver(n parse.Node, optional bool) (recv parse.Node, of re
 
 // rootless refuses a chain such as env.NAME, where one that begins with a dot is meant.
 func (r *rewriter) rootless(n *parse.ChainNode, head string) {
-	if _, ok := n.Node.(*parse.IdentifierNode); !ok {
-		return
+	if _, ok := n.Node.(*parse.IdentifierNode); !ok || strings.HasSuffix(n.Field[0], "env") || strings.HasSuffix(n.Field[0], "Env") {
+		return // the latter are gomplate's, such as env.Getenv
 	}
 	for _, root := range []string{"Values", "Env", "Pod", "Files"} {
 		if strings.EqualFold(head, root) {
@@ -563,6 +563,9 @@ func (r *rewriter) known(cmd *parse.CommandNode, name string, pos parse.Pos) {
 	if functions[name] != nil || slices.Contains(runFuncs, name) || slices.Contains(builtins, name) {
 		return
 	}
+	if variable, ok := constantOf(cmd.Args, 1); ok && len(cmd.Args) == 2 && isGetenv(name) {
+		r.fail(pos, "write "+environment(variable), "there is no function %s", name)
+	}
 	if called, fix := elsewhere(r.text[pos:]); fix != "" {
 		r.fail(pos, fix, "there is no function %s", called)
 	}
@@ -574,9 +577,6 @@ func (r *rewriter) known(cmd *parse.CommandNode, name string, pos parse.Pos) {
 	fix := ""
 	if field := r.e.data.Field(name); field != "" {
 		fix = "write " + field
-	}
-	if variable, ok := constantOf(cmd.Args, 1); ok && isGetenv(name) {
-		r.fail(pos, "write "+environment(variable), "there is no function %s", name)
 	}
 	lower := make([]string, len(names)) // suggest lowers only the case of the name
 	for i, n := range names {
