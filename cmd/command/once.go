@@ -50,14 +50,14 @@ type once struct {
 	start time.Time // of the command
 }
 
-// openOnce returns the file of --once, or nil without the flag. What follows is never skipped because of a file that
-// this program has not written, nor is such a file replaced.
+// openOnce returns the file of --once, or nil without the flag and for rbac. What follows is never skipped because of a
+// file that this program has not written, nor is such a file replaced.
 func (e *env) openOnce(c *cli.Context) (*once, error) {
 	name := c.String(flagOnce)
-	if name == "" {
+	if name == "" || c.Command.Name == "rbac" { // which takes the arguments of a wait as they are
 		return nil, nil
 	}
-	if c.Bool("hold") || c.IsSet("watch") {
+	if c.Command.Name == "register" && c.Bool("hold") || c.IsSet("watch") { // --hold of a wait is a duration
 		return nil, usagef("--%s is for commands that end, and --hold and --watch keep running", flagOnce)
 	}
 	for _, flag := range given(c, "dry-run", "diff", "list-inputs", "explain") {
