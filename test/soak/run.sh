@@ -40,13 +40,17 @@ shuffled() { awk -v seed="$seed" 'BEGIN { srand(seed) } { print rand() "\t" $0 }
 # --- parts: each takes $share seconds, and fails if it found something ---
 
 # fuzz runs every target of the product for an equal part of the time, in random order until the time is over. Not those
-# of test/helm: where Helm parses invalid input differently, there is nothing to fix.
+# of test/helm: where Helm parses invalid input differently, there is nothing to fix. Before them, it runs the tests with
+# Variety in their names, which compare random input with another program, once.
 fuzz() {
 	local directory target each done=0 bad=0 end=$((SECONDS + share))
 	grep -rl --include='*_test.go' --exclude-dir=test '^func Fuzz' . | while read -r file; do
 		sed -n "s|^func \(Fuzz[A-Za-z0-9_]*\)(.*|$(dirname "$file") \1|p" "$file"
 	done | shuffled >"$work/targets"
 	[ -s "$work/targets" ] || { say "fuzz: no target found"; return 1; }
+	for directory in $(grep -rl --include='*_test.go' '^func Test[A-Za-z]*Variety(' . | xargs -r -n 1 dirname | sort -u); do
+		INITBOX_SOAK=1s INITBOX_SEED=$seed go test -count=1 -vet=off -run Variety "$directory" </dev/null || bad=$((bad + 1))
+	done
 	while read -r directory target && [ "$SECONDS" -lt "$end" ]; do
 		each=$(((end - SECONDS) / ($(wc -l <"$work/targets") - done)))
 		[ "$each" -gt 0 ] || each=1
