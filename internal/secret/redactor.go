@@ -24,6 +24,8 @@ const (
 	beginning = 8
 	telling   = 16
 
+	elisionLength = 64 // bytes after a prefix that tell whether the text is elided there, so that the search stays linear
+
 	quotedLength = 512       // bytes of a message that Quote shows
 	window       = 128 << 10 // bytes of a text that are searched at once; a view needs 17 times as much memory
 )
@@ -83,9 +85,6 @@ func coded(s string) []string {
 	forms := []string{hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s)))}
 	for _, alphabet := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		forms = append(forms, alphabet.EncodeToString([]byte(s)))
-		if len(s) < beginning {
-			continue
-		}
 		for shift := range 3 {
 			digits := alphabet.EncodeToString(append(make([]byte, shift), s...))
 			if (shift+len(s))%3 != 0 {
@@ -148,6 +147,7 @@ type span struct{ from, to int }
 // find returns where the secrets are in what v is a view of.
 func (r *Redactor) find(v *view) []span {
 	var found []span
+	cutOff, at := false, -1 // whether the text is cut off there, which many needles ask
 	for i := range len(v.text) {
 		rest := v.text[i:]
 		for _, s := range r.short {
@@ -161,7 +161,11 @@ func (r *Redactor) find(v *view) []span {
 			}
 			for _, n := range r.long[rest[:length]] {
 				same := common(rest, n.text)
-				if end := i + same; same >= min(len(n.text), telling) || same >= beginning && elided(v.text[end:]) {
+				end := i + same
+				if at != end && same >= beginning {
+					cutOff, at = elided(v.text[end:]), end
+				}
+				if same >= min(len(n.text), telling) || same >= beginning && cutOff {
 					found = append(found, v.original(n.whole(v.text, i, end)))
 				}
 			}
@@ -199,24 +203,11 @@ func common(a, b string) int {
 // isDigit reports whether c is a digit of base64.
 func isDigit(c byte) bool { return isWord(c) && c < utf8.RuneSelf || c == '+' || c == '/' || c == '-' }
 
-// indices returns where s is in text, overlaps included.
-func indices(text, s string) []int {
-	var all []int
-	for from := 0; ; {
-		i := strings.Index(text[from:], s)
-		if i < 0 {
-			return all
-		}
-		all = append(all, from+i)
-		from += i + 1
-	}
-}
-
 // elided reports whether a text is cut off before rest.
-func elided(rest string) bool { return cutOff().MatchString(rest) }
+func elided(rest string) bool { return elision().MatchString(rest[:min(len(rest), elisionLength)]) }
 
-// cutOff matches the end of a text, an ellipsis, and the end of a string in JSON.
-var cutOff = lazy.Regexp(`^([^\pL\pN]*$|[^\pL\pN]{0,4}(\.\.|…|trunc|cut)|[^\pL\pN"]*"\s*[,}\]])`)
+// elision matches the end of a text, an ellipsis, and the end of a string in JSON.
+var elision = lazy.Regexp(`^([^\pL\pN]*$|[^\pL\pN]{0,4}(\.\.|…|trunc|cut)|[^\pL\pN"]*"\s*[,}\]])`)
 
 // isWord reports whether the text of v between start and end is not part of a longer word.
 func (v *view) isWord(start, end int) bool {

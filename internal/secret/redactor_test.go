@@ -38,25 +38,26 @@ func TestRedact(t *testing.T) {
 	r := secret.NewRedactor(secrets...)
 	for text, want := range map[string]string{
 		"user hunter2, url?p=p%40ss%2Fw%22%C3%B6r%0Ad&x": "user […], url?p=[…]&x",
-		"hunter2hunter2":                                     "[…]",
-		"hunter2hunter2hunter2":                              "[…]",
-		"hunter2-hunter2":                                    "[…]-[…]",
-		`{"p": "p@ss/w\"ör\nd"}`:                             `{"p": "[…]"}`,
-		"debug the db-42, db2 or 421 (db)":                   "debug the […]-[…], db2 or 421 ([…])",
-		base64.StdEncoding.EncodeToString([]byte("hunter2")): "[…]",
-		base64.RawURLEncoding.EncodeToString([]byte(pem)):    "[…]",
-		"  MIIEabc\n":                                        "  […]\n",
-		"x trailing y":                                       "x […] y",
-		"of correct battery, correct horses":                 "of correct battery, correct horses",
-		"of correct h":                                       "of […]",
-		"of correct":                                         "of correct",
-		"of 'correct h...' others":                           "of '[…]...' others",
-		"of 'correct h' others":                              "of 'correct h' others",
-		`{"of":"correct h","others":1}`:                      `{"of":"[…]","others":1}`,
-		"of correct h; others":                               "of correct h; others",
-		"of correct+horse+battery":                           "of […]",
-		"nothing":                                            "nothing",
-		"":                                                   "",
+		"hunter2hunter2":                                           "[…]",
+		"hunter2hunter2hunter2":                                    "[…]",
+		"hunter2-hunter2":                                          "[…]-[…]",
+		`{"p": "p@ss/w\"ör\nd"}`:                                   `{"p": "[…]"}`,
+		"debug the db-42, db2 or 421 (db)":                         "debug the […]-[…], db2 or 421 ([…])",
+		base64.StdEncoding.EncodeToString([]byte("hunter2")):       "[…]",
+		base64.StdEncoding.EncodeToString([]byte("user:hunter2 ")): "dXNlcj[…]A==",
+		base64.RawURLEncoding.EncodeToString([]byte(pem)):          "[…]",
+		"  MIIEabc\n":                                              "  […]\n",
+		"x trailing y":                                             "x […] y",
+		"of correct battery, correct horses":                       "of correct battery, correct horses",
+		"of correct h":                                             "of […]",
+		"of correct":                                               "of correct",
+		"of 'correct h...' others":                                 "of '[…]...' others",
+		"of 'correct h' others":                                    "of 'correct h' others",
+		`{"of":"correct h","others":1}`:                            `{"of":"[…]","others":1}`,
+		"of correct h; others":                                     "of correct h; others",
+		"of correct+horse+battery":                                 "of […]",
+		"nothing":                                                  "nothing",
+		"":                                                         "",
 	} {
 		if got := r.Redact(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -77,6 +78,20 @@ func TestRedactLong(t *testing.T) {
 		if got, want := secret.NewRedactor(leak.Secrets[0]).Redact(text), filler[shift:]+"[…]"+filler+filler+"[…]"; got != want {
 			t.Errorf("shift %d: %d bytes, want %d", shift, len(got), len(want))
 		}
+	}
+}
+
+// TestRedactHostile pins that the time that a text takes does not grow with the square of its length, even if it repeats
+// the beginning of a secret all the way.
+func TestRedactHostile(t *testing.T) {
+	t.Parallel()
+	var secrets []string
+	for i := range 20 {
+		secrets = append(secrets, fmt.Sprintf("--------%d", i))
+	}
+	text := strings.Repeat("-", 1<<16) + "a"
+	if got := secret.NewRedactor(secrets...).Redact(text); got != secret.Mark+strings.Repeat("-", 64)+"a" {
+		t.Errorf("%.80q", got)
 	}
 }
 
