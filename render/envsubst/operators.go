@@ -116,8 +116,8 @@ func (w *walker) parts(wd word, visit func(part) error) error {
 		case c == '"':
 			quoted = !quoted
 			p.text = ""
-		case c == '\'' && !quoted:
-			size = 2 + strings.IndexByte(rest[1:], '\'') // until has found it
+		case c == '\'' && !quoted && strings.Contains(rest[1:], "'"): // it may have no partner in a ${…} that stays
+			size = 2 + strings.IndexByte(rest[1:], '\'')
 			p = part{text: rest[1 : size-1], quoted: true}
 		case c == '\\' && len(rest) > 1 && (!quoted || strings.IndexByte("$`\"\\", rest[1]) >= 0):
 			p, size = part{text: rest[1:2], quoted: true}, 2

@@ -99,6 +99,7 @@ func TestNamedOnly(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"$$A \\$A": "$a \\a", "${A^}$A": "Aa", "[${NO^^}${NO:0:1}${NO#x}${NO//x/y}]${#NO}": "[]0", "${A/a/$BOTH${A^}}": "$BOTHA", "${A/$/x}": "a",
+		"${A#${x'}}": "a", `${A#"${x"'}y"}`: "a", // of what stays, a quote may have no partner
 	} {
 		if got, err := render(text, o); got != want || err != nil {
 			t.Errorf("%q is %q, want %q (%v)", text, got, want, err)
