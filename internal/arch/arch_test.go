@@ -147,7 +147,7 @@ func TestRedaction(t *testing.T) {
 					break
 				}
 				for _, arg := range n.Args {
-					if lit, ok := arg.(*ast.BasicLit); ok && regexp.MustCompile("…|\\*\\*\\*").MatchString(lit.Value) {
+					if lit, ok := arg.(*ast.BasicLit); ok && regexp.MustCompile(`…|\*\*\*`).MatchString(lit.Value) {
 						f.errorf(t, n, "a secret is removed by secret.Redactor")
 					}
 				}

@@ -81,8 +81,8 @@ func TestRedactLong(t *testing.T) {
 	}
 }
 
-// TestRedactHostile pins that the time that a text takes does not grow with the square of its length, even if it repeats
-// the beginning of a secret all the way.
+// TestRedactHostile pins that the time that a text takes does not grow with the square of its length, even if it
+// repeats the beginning of a secret all the way.
 func TestRedactHostile(t *testing.T) {
 	t.Parallel()
 	var secrets []string

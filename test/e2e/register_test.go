@@ -385,7 +385,7 @@ func TestRegisterStuck(t *testing.T) {
 		// The failure of a Service without endpoints depends on the cluster's network.
 		{"no-server", 124, []string{`http://[0-9.]+:80/register: register no-server: the deadline of 20s passed .*(refused|no route|no answer|timed out)`, `^hint: `}},
 		{"no-name", 124, []string{`http://manegement/register: register no-name: the deadline of 20s passed .*no such name`, `^hint: `}},
-		{"no-service", 2, []string{`--url contains \$\(REGISTRY_SERVICE_HOST\), which Kubernetes did not replace`, `^hint: .* are set only if it existed before the Pod`}},
+		{"no-service", 2, []string{`--url contains \$\(REGISTRY_SERVICE_HOST\), \$\(REGISTRY_SERVICE_PORT\), which Kubernetes did not replace`, `^hint: .* are set only if it existed before the Pod`}},
 		{"no-ip", 1, []string{`the Pod's IP is not known`, `^- name: POD_IP\n +valueFrom:\n +fieldRef: {fieldPath: status.podIP}$`}},
 	} {
 		const state = `{.status.initContainerStatuses[0].state.terminated}{.status.initContainerStatuses[0].lastState.terminated}{"\n"}`
