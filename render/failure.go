@@ -142,8 +142,8 @@ func (e *missingError) Hint() string {
 	var hints []string
 	done := map[string]bool{} // kinds whose inputs are all given in the same way
 	for _, m := range e.missing {
-		_, language := e.in.options.cut(m.File)
-		hint, kind := e.in.hint(m, language)
+		_, extension := e.in.options.cut(m.File)
+		hint, kind := e.in.hint(m, e.in.options.languageOf(extension))
 		if hint == "" || done[kind] || slices.Contains(hints, hint) {
 			continue
 		}
