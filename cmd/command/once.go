@@ -69,8 +69,11 @@ func (e *env) openOnce(c *cli.Context) (*once, error) {
 	}}
 	old, owner, err := readRecord(name)
 	if err != nil {
-		return nil, failure.WithHint(fmt.Errorf("--%s %s: %w", flagOnce, failure.Printable(name), err),
-			mounts.WriteHint(err, name, "name a file on an emptyDir that no other program writes, and that this user may write"))
+		hint := "name a file on an emptyDir that no other program writes, and that this user may write"
+		if link := new(mounts.LinkError); !errors.As(err, &link) { // --follow, which its hint names, is not for this file
+			hint = mounts.WriteHint(err, name, hint)
+		}
+		return nil, failure.WithHint(fmt.Errorf("--%s %s: %w", flagOnce, failure.Printable(name), err), hint)
 	}
 	switch {
 	case old == nil:

@@ -92,6 +92,22 @@ func TestTerminationLogInAVolume(t *testing.T) {
 	}
 }
 
+// TestOnceLinkInVolume pins that --once refuses a link in a volume with a hint that does not name --follow, which most
+// subcommands do not have, and which is not for this file.
+func TestOnceLinkInVolume(t *testing.T) {
+	vol, outside := servers.Volume(t)
+	if err := os.Symlink(filepath.Join(outside, "once"), vol+"/once"); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := initboxCommand(t, "sleep", "0", "--once", vol+"/once")
+	cmd.Run()
+	said, hint, _ := strings.Cut(stderr.String(), "\nhint: ")
+	if status := cmd.ProcessState.ExitCode(); status != 1 || !strings.Contains(said, "once is a symbolic link in the volume") ||
+		!strings.HasPrefix(hint, "name a file on an emptyDir") {
+		t.Errorf("status %d: %s", status, stderr)
+	}
+}
+
 // TestNoVolume runs what writes in a mount namespace that looks like a container, with volumes at /work and /tools of a
 // directory on the root file system. A destination that is in neither is warned of, with the volume that was meant.
 func TestNoVolume(t *testing.T) {
