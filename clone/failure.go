@@ -97,7 +97,10 @@ func howToWait(f *failure.Failure, err error) error {
 		return err
 	}
 	const hint = "if it will be set up later, wait for it with --retry-status 401,403,404"
-	if f.Err = err; f.Hint != "" {
+	switch f.Err = err; {
+	case strings.HasSuffix(f.Hint, "?"):
+		return f.WithHint(f.Hint + " " + hint)
+	case f.Hint != "":
 		return f.WithHint(f.Hint + "; " + hint)
 	}
 	return f.WithHint(hint)

@@ -62,7 +62,7 @@ func (t *Target) checkLink() error {
 }
 
 func foreign(format string, args ...any) error {
-	return poll.Permanent(failure.New(failure.Local, format, args...).WithHint("is it the right directory? if so, --replace replaces what is there"))
+	return poll.Permanent(failure.New(failure.Local, format, args...).WithHint("is it the right directory? if so, and if what is there may be lost, add --replace"))
 }
 
 // marks returns whether there is a marker in a directory: in its .git, or at its top, where a run puts it if the
