@@ -73,7 +73,11 @@ func (e *env) commandHelp(cmd *cli.Command, words []string) error {
 		case len(flags) > 0:
 			printCategories(&text, flags)
 		default:
-			return usagef("no help on %s in %s", word, cmd.Name).hint("name a section of the flags, or a flag; " + helpHint("initbox "+cmd.Name))
+			topics := "the topics are sections of the flags, and flags; "
+			if short {
+				topics = "the topics are kinds of target (postgres, http, k8s, …), sections of the flags, and flags; "
+			}
+			return usagef("no help on %s", word).hint(topics + helpHint("initbox "+cmd.Name))
 		}
 	}
 	_, err := fmt.Fprintf(e.stdout, "%s\nThe rest: initbox %s --help\n", strings.TrimLeft(text.String(), "\n"), cmd.Name)
