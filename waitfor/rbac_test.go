@@ -56,7 +56,7 @@ rules:
 - {apiGroups: [apps], resources: [deployments], resourceNames: [old], verbs: [list, watch]}
 - {apiGroups: [batch], resources: [jobs], resourceNames: [migrate, seed], verbs: [list, watch]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list, watch]}
-- {apiGroups: [stable.example.com], resources: [crontabs], resourceNames: [a], verbs: [list, watch]} # a guess: kubectl api-resources shows the plural, the group, and whether it has a namespace
+- {apiGroups: [stable.example.com], resources: [crontabs], resourceNames: [a], verbs: [list, watch]} # a guess: kubectl api-resources shows the plural, and whether it has a namespace
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding

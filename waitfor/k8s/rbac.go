@@ -71,7 +71,7 @@ func (c *check) needs(namespace string) []permission {
 }
 
 // guessed is the comment of a rule for a kind that was not looked up at an API server.
-const guessed = "a guess: kubectl api-resources shows the plural, the group, and whether it has a namespace"
+const guessed = "a guess: kubectl api-resources shows the plural, and whether it has a namespace"
 
 // mergeRules merges rules, and sorts them by namespace, group and resource.
 func mergeRules(needs []permission) []permission {
@@ -149,7 +149,7 @@ func WriteRBAC(w io.Writer, checks []target.Check, name, serviceAccount, namespa
 		return errors.New("none of the targets is of kind k8s: only those need a Role")
 	}
 	if namespace == "" && slices.ContainsFunc(rules, func(r permission) bool { return r.Cluster || r.Namespace != "" }) {
-		return errors.New("a target without a namespace, or in one that it names, needs the namespace of the service account: give it with --namespace")
+		return errors.New("objects without a namespace, and targets that name one, need the namespace of the service account: give it with --namespace")
 	}
 	_, err := io.WriteString(w, rbacYAML(rules, account{namespace: namespace, name: serviceAccount}, name, namespace))
 	return err
