@@ -187,7 +187,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		textFlag("owner", "`UID[:GID]` of the files; needs the right to change owners", categoryPlace, &g.owner),
 		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.o.Link),
 		onFlag("replace", "replace what is in DIR even if it is not from git-clone: other files, which are lost", categoryPlace, &g.o.Replace),
-		onFlag("follow", "follow symbolic links in a volume on the way to DIR, although any program that writes there may have made them", categoryPlace, &g.o.Follow),
+		followFlag(categoryPlace, &g.o.Follow),
 
 		textsFlag("verify-signature", "`FILE` with OpenPGP or SSH keys: the commit or the tag must be signed by one of them", categoryLimits, &g.signedBy),
 		onFlag("reject-escaping-symlinks", "refuse a tree with symbolic links that lead out of it", categoryLimits, &g.o.RejectEscapingSymlinks),
