@@ -51,6 +51,9 @@ func Extract(text, what string, getenv func(string) string) (string, Refs, error
 		if !closed || !ok {
 			return "", r, errors.New(what + " has a ${…} that is neither ${file:/PATH} nor ${env:NAME}" + number + "; write %24%7B for a literal ${")
 		}
+		if strings.Contains(one.otherwise, "${") {
+			return "", r, errors.New(what + " has a ${…} inside another one, where it is not replaced" + number)
+		}
 		if one.env != "" && !one.plain && getenv(one.env) == "" && getenv(one.env+fileSuffix) == "" {
 			return "", r, unsetError(one.env, what, number)
 		}

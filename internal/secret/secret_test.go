@@ -191,6 +191,7 @@ func TestReference(t *testing.T) {
 		"${env:PW}":                   "environment variable PW is not set, but a text refers to it as ${env:PW}",
 		"${file:/a}${env:PW}":         "as ${env:PW} (reference 2)",
 		"${file:/a}${file:/b}${b:/c}": "neither ${file:/PATH} nor ${env:NAME} (reference 3)",
+		"${env:NOPE:-${env:OTHER}}":   "a text has a ${…} inside another one, where it is not replaced (reference 1)",
 		"${env::-x}":                  "neither ${file:/PATH} nor ${env:NAME}; write",
 	} {
 		if _, _, err := Extract(text, "a text", nil); err == nil || !strings.Contains(err.Error(), want) {
