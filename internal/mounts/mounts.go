@@ -1,8 +1,7 @@
 // Package mounts knows what is mounted where: whether a path lies in a volume, which volumes a container has, and how
 // to reach a directory without following a link that another program made in one.
 //
-//	point, ok, err := mounts.Below("/work/app.yaml") // "/work", true
-//	dir, err := mounts.OpenDir("/work/conf.d", false)  // an error if /work/conf.d is a link
+//	dir, err := mounts.OpenDir("/work/conf.d", false) // an error if /work/conf.d is a link
 //	warning := mounts.Nowhere("/wrok/app.yaml")       // "no volume is mounted there …, did you mean /work?"
 package mounts
 
@@ -77,25 +76,6 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// errUnknown is the error of [Below] where /proc/self/mountinfo cannot be read.
-var errUnknown = errors.New("/proc/self/mountinfo does not show the mounts")
-
-// Below returns the mount point other than / that path is or lies below; ok is false if there is none, so that path is
-// on the root file system. Symbolic links are followed in the directories of path that exist, and not in its last
-// element; nothing of path has to exist.
-func Below(path string) (point string, ok bool, err error) {
-	points := All()
-	if len(points) == 0 {
-		return "", false, errUnknown
-	}
-	path, err = resolve(path)
-	if err != nil {
-		return "", false, err
-	}
-	point = pointOf(points, path)
-	return point, point != "/", nil
-}
-
 // resolve returns the absolute path, without symbolic links in its directories as far as they exist.
 func resolve(path string) (string, error) {
 	path, err := filepath.Abs(path)
@@ -147,9 +127,8 @@ func within(dir, path string) bool {
 // kubeletFiles are single files that a container runtime mounts into each container.
 var kubeletFiles = []string{"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/termination-log"}
 
-// InContainer returns whether this process runs in a container: a runtime has mounted a file such as /etc/resolv.conf.
-func InContainer() bool { return inContainer(All()) }
-
+// inContainer returns whether the mounts are those of a container: a runtime has mounted a file such as
+// /etc/resolv.conf.
 func inContainer(points []Point) bool {
 	return slices.ContainsFunc(points, func(p Point) bool { return slices.Contains(kubeletFiles, p.Path) })
 }
@@ -174,10 +153,8 @@ var kubeletRoot = lazy.Regexp(`/pods/([0-9a-f-]{32,36})/(?:etc-hosts$|containers
 // runtimeDirs are where a container runtime or the kubelet mounts what is not a volume of the Pod.
 var runtimeDirs = []string{"/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", "/run/.containerenv"}
 
-// Volumes returns the mount points that a user has asked for, sorted: without /, those of the kernel such as /proc, and
+// volumes returns the mount points that a user has asked for, sorted: without /, those of the kernel such as /proc, and
 // those of the container runtime.
-func Volumes() []string { return volumes(All()) }
-
 func volumes(points []Point) (paths []string) {
 	for _, p := range points {
 		ofRuntime := p.Path == "/" || slices.Contains(kubeletFiles, p.Path) ||
