@@ -126,7 +126,7 @@ func (p *place) findLink(o Options) error {
 	if err := p.follow(o); err != nil {
 		return err
 	}
-	dir, err := p.makeDirs(p.path, o.Follow)
+	dir, err := mounts.MakeDirs(p.path, o.Follow, p.make)
 	if err != nil {
 		return explain("make "+o.Dir, err)
 	}
@@ -173,7 +173,7 @@ func (p *place) follow(o Options) error {
 			return refuse("%s is a symbolic link to %s, which does not exist", path, failure.Printable(to))
 		}
 		var parent *os.File
-		if parent, err = p.makeDirs(filepath.Dir(path), o.Follow); err == nil {
+		if parent, err = mounts.MakeDirs(filepath.Dir(path), o.Follow, p.make); err == nil {
 			p.path = filepath.Join(parent.Name(), filepath.Base(path))
 			return parent.Close()
 		}
@@ -182,24 +182,6 @@ func (p *place) follow(o Options) error {
 		return poll.Permanent(failure.New(failure.Local, "%s", failure.Printable(link.Error())).WithHint(link.Hint()))
 	}
 	return explain("find "+o.Dir, err)
-}
-
-// makeDirs opens a directory as [mounts.OpenDir] does, and creates it and its parents if they are missing.
-func (p *place) makeDirs(path string, follow bool) (*os.File, error) {
-	dir, err := mounts.OpenDir(path, follow)
-	if path == "/" || !errors.Is(err, fs.ErrNotExist) {
-		return dir, err
-	}
-	parent, err := p.makeDirs(filepath.Dir(path), follow)
-	if err != nil {
-		return nil, err
-	}
-	defer parent.Close()
-	name := filepath.Base(path)
-	if err := p.make(parent, name); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
-	}
-	return openAt(parent, name, unix.O_PATH|unix.O_DIRECTORY, 0)
 }
 
 // make creates a directory, which close removes if it is empty then.

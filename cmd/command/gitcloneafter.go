@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,8 +18,10 @@ import (
 	"initbox/clone"
 	"initbox/internal/atomicfile"
 	"initbox/internal/dial"
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
+	"initbox/internal/mounts"
 	"initbox/internal/podinfo"
 	"initbox/internal/poll"
 	"initbox/internal/resolver"
@@ -127,9 +130,16 @@ func (a aftermath) write(e *env, r clone.Result) error {
 
 // writeFile writes a file that others read, and makes its folder, as git-sync does.
 func writeFile(name string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+	dir, err := mounts.MakeDirs(filepath.Dir(name), false, func(parent *os.File, name string) error {
+		if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
+			return &fs.PathError{Op: "mkdir", Path: filepath.Join(parent.Name(), name), Err: err}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
+	dir.Close()
 	return atomicfile.Write(name, content, 0o644)
 }
 

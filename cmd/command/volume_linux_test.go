@@ -1,12 +1,14 @@
 package command
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"initbox/internal/mounts"
 	"initbox/test/servers"
 )
 
@@ -72,6 +74,23 @@ func TestLinksInVolumes(t *testing.T) {
 				t.Errorf("the link to a directory was not followed: %s", said)
 			}
 		})
+	}
+}
+
+// The files beside a clone do not go through a link either, nor are directories for them made there.
+func TestFilesOfACloneInAVolume(t *testing.T) {
+	vol, outside := servers.Volume(t)
+	if err := os.Symlink(outside, vol+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(vol+"/a/b/file", []byte("x")); err != nil {
+		t.Error(err)
+	}
+	if err := writeFile(vol+"/link/a/file", []byte("x")); !errors.As(err, new(*mounts.LinkError)) {
+		t.Errorf("through a link: %v", err)
+	}
+	if _, err := os.Lstat(outside + "/a"); err == nil {
+		t.Error("a directory was made through the link")
 	}
 }
 

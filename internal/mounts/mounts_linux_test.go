@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -98,6 +99,30 @@ func TestOpenDir(t *testing.T) {
 		if err != nil || info.Ino != inode(want) {
 			t.Errorf("%s: another directory, %v", test.path, err)
 		}
+	}
+}
+
+// Missing directories are made one by one, and not through a link.
+func TestMakeDirs(t *testing.T) {
+	top := volume(t)
+	var made []string
+	mkdir := func(parent *os.File, name string) error {
+		made = append(made, strings.TrimPrefix(filepath.Join(parent.Name(), name), top))
+		return dirfd.Mkdir(parent, name, 0o755)
+	}
+	dir, err := MakeDirs(top+"/volume/sub/a/b", false, mkdir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir.Close()
+	if want := []string{"/volume/sub/a", "/volume/sub/a/b"}; !slices.Equal(made, want) || dir.Name() != top+want[1] {
+		t.Errorf("made %v and opened %s, want %v", made, dir.Name(), want)
+	}
+	if dir, err := MakeDirs(top+"/volume/outside/a", false, mkdir); !errors.As(err, new(*LinkError)) || len(made) != 2 {
+		t.Errorf("through a link: %v, %v, %v", dir, err, made)
+	}
+	if _, err := MakeDirs(top+"/volume/file/a", false, mkdir); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("below a file: %v", err)
 	}
 }
 

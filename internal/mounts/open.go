@@ -86,6 +86,32 @@ func OpenDir(path string, follow bool) (*os.File, error) {
 	return at, nil
 }
 
+// MakeDirs opens a directory as [OpenDir] does, after it has created those that are missing on the way by mkdir.
+func MakeDirs(path string, follow bool, mkdir func(parent *os.File, name string) error) (*os.File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := OpenDir(path, follow)
+	if path == "/" || !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	parent, err := MakeDirs(filepath.Dir(path), follow, mkdir)
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	name := filepath.Base(path)
+	if err := mkdir(parent, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	dir, err = dirfd.Open(parent, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return dir, nil
+}
+
 // OpenParent opens the directory of a file that is to be written, as [OpenDir] does, and returns the file's name in it.
 // A symbolic link with that name is followed as OpenDir would follow it, to the directory and the name of its target.
 // One that OpenDir would refuse is returned as link, a [*LinkError]: the caller replaces it or returns that error.
