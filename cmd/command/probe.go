@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 
 	"initbox/internal/atomicfile"
 	"initbox/internal/failure"
+	"initbox/internal/poll"
 )
 
 // startupProbe answers the kubelet's startup probe of a sidecar, so that the containers after it start once the sidecar
@@ -91,14 +93,19 @@ func (p *startupProbe) ready() error {
 	return nil
 }
 
+// acceptPause is how long serve waits after an error, which the next call would only return again.
+const acceptPause = 100 * time.Millisecond
+
 func (p *startupProbe) serve() {
 	for {
 		conn, err := p.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
-		}
-		if err == nil {
+		case err == nil:
 			go p.answer(conn)
+		default: // too many open files, perhaps
+			_ = poll.Sleep(context.Background(), acceptPause)
 		}
 	}
 }

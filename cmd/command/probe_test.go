@@ -5,7 +5,9 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"initbox/test/servers"
 )
@@ -53,4 +55,27 @@ func TestProbe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestProbeWithoutFiles pins that an error of Accept, which the next call would only return again, keeps no processor
+// busy.
+func TestProbeWithoutFiles(t *testing.T) {
+	l := &failingListener{errs: []error{syscall.EMFILE, net.ErrClosed}}
+	start := time.Now()
+	(&startupProbe{listener: l}).serve()
+	if took := time.Since(start); took < acceptPause || len(l.errs) > 0 {
+		t.Errorf("asked again after %v, and not for %v", took, l.errs)
+	}
+}
+
+// failingListener returns errors, in order.
+type failingListener struct {
+	net.Listener
+	errs []error
+}
+
+func (l *failingListener) Accept() (net.Conn, error) {
+	err := l.errs[0]
+	l.errs = l.errs[1:]
+	return nil, err
 }
