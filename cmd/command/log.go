@@ -61,7 +61,7 @@ func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // not those that reorder or hide others when the line is printed.
 func newJSONHandler(w io.Writer, level slog.Level) slog.Handler {
 	return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Value.Kind() == slog.KindString {
+		if _, isError := a.Value.Any().(error); isError || a.Value.Kind() == slog.KindString {
 			a.Value = slog.StringValue(failure.Lines(a.Value.String()))
 		}
 		return a
