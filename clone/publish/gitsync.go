@@ -92,16 +92,16 @@ func (t *Target) leadsToGitSync(name string) bool {
 // isWorktree returns whether a directory has a file .git, which leads to the repository, instead of a repository.
 func isWorktree(dir *os.File, name string) bool { return isFile(dir, path.Join(name, ".git")) }
 
-// longestPath is PATH_MAX of Linux.
-const longestPath = 4096
+// longestLine is more than a path of Linux takes (PATH_MAX), with what git has before and after it.
+const longestLine = 4096 + 16
 
-// readSmall returns the content of a file of git, without white space at its ends.
+// readSmall returns the content of a file of git that is one line, without its end.
 func readSmall(dir *os.File, name string) (string, error) {
 	f, err := openAt(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, longestPath))
-	return strings.TrimSpace(string(content)), err
+	content, err := io.ReadAll(io.LimitReader(f, longestLine))
+	return strings.TrimRight(string(content), "\r\n"), err
 }

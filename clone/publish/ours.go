@@ -75,15 +75,9 @@ func (t *Target) marks(dir *os.File) bool {
 		defer git.Close()
 		return isFile(git, gitMarker)
 	}
-	f, err := openAt(dir, gitName, unix.O_RDONLY, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var link [4096 + 16]byte // the longest path, see limits.h, and what is before and after it
-	n, _ := f.Read(link[:])
-	path, ok := strings.CutPrefix(strings.TrimSuffix(string(link[:n]), "\n"), "gitdir: ")
-	if !ok || !filepath.IsAbs(path) {
+	link, err := readSmall(dir, gitName)
+	path, ok := strings.CutPrefix(link, "gitdir: ")
+	if err != nil || !ok || !filepath.IsAbs(path) {
 		return false
 	}
 	marker, err := os.Lstat(filepath.Join(path, gitMarker))
