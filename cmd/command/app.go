@@ -35,7 +35,7 @@ var subcommands = []struct {
 	new  func(*env) *cli.Command
 }{
 	{"wait-for-dns", waitForDNS},
-	{"wait-for-service", waitForService},
+	{waitForServiceName, waitForService},
 	{"register", registerCommand},
 	{"deregister", deregister},
 	{"render", renderCommand},

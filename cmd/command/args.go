@@ -61,8 +61,7 @@ func (o option) foreign() bool {
 
 // permute moves the flags before the arguments, since people write flags last and the library stops reading them at the
 // first argument. The arguments follow after "--". If help is asked for, the result is --help and the words after it,
-// which are topics. A "--" that the user wrote ends the flags; what follows it stays
-// together, after a second "--".
+// which are topics. A "--" that the user wrote ends the flags; what follows it stays together, after a second "--".
 func permute(args []string, flags []cli.Flag) ([]string, error) {
 	var options, arguments []string
 	for len(args) > 0 {

@@ -56,7 +56,7 @@ Examples:
 
 // withoutProgram removes the words before the targets in the command of a manifest: the program, and its subcommand.
 func withoutProgram(words []string) []string {
-	for _, name := range []string{"initbox", "wait-for-service"} {
+	for _, name := range []string{programName, waitForServiceName} {
 		if len(words) > 0 && path.Base(words[0]) == name && !strings.Contains(words[0], ":") {
 			words = words[1:]
 		}
