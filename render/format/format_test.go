@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -345,11 +346,30 @@ func TestParseExact(t *testing.T) {
 		{"env", "Z=1\nA=2\nZ=3\n", "[Z 3; A 2]"},
 		{"properties", "z=1\na=2\n", "[z 1; a 2]"},
 		{"yaml", "base: &b {z: 1, w: 2}\nm: {<<: *b, x: 3, z: 4}\nyes: 1\n1: 2\n'no': 3\n", "[base [z 1; w 2]; m [z 4; w 2; x 3]; true 1; 1 2; no 3]"},
+		{"yaml", "yes: null\na: 1\noff:\n", "[true <nil>; a 1; false <nil>]"},
+		{"toml", "z = {y = 1, x.b = 2, x.a = 3}\n[[l]]\nd = 1\n[[l]]\nc = 1\nd = 2\n[[l]]\nd = 3\nc = 4\n", "[z [y 1; x [b 2; a 3]]; l [[d 1]; [d 2; c 1]; [d 3; c 4]]]"},
 		{"yaml", "---\n---\nb: -9223372036854775809\na: 1_000\n", "[b -9223372036854775809; a 1000]"},
 	} {
 		if got := exactly(t, c.name, c.data); got != c.want {
 			t.Errorf("%s %q is %s, want %s", c.name, c.data, got, c.want)
 		}
+	}
+}
+
+// TestManyTables pins that a table in TOML does not cost what all tables of its list do.
+func TestManyTables(t *testing.T) {
+	var text strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "[[a]]\nk%d = 1\n", i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := named(t, "toml").Parse([]byte(text.String())); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 200 {
+		t.Errorf("%d KiB of TOML take %d MiB", text.Len()>>10, used)
 	}
 }
 

@@ -99,8 +99,10 @@ func mergedKeys(v map[string]any, n *yaml.Node, values map[string]*yaml.Node) (o
 func keyOf(v map[string]any, n *yaml.Node) string {
 	var k any
 	if n.Style == 0 && yamlv2.Unmarshal([]byte(n.Value), &k) == nil {
-		if key, err := yamlKey(k); err == nil && v[key] != nil {
-			return key
+		if key, err := yamlKey(k); err == nil {
+			if _, there := v[key]; there {
+				return key
+			}
 		}
 	}
 	return n.Value

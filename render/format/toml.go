@@ -1,7 +1,10 @@
 package format
 
 import (
+	"cmp"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,14 +28,19 @@ func parseTOML(data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	order := map[string][]string{}
-	for _, k := range meta.Keys() {
-		for i := range k { // of a.b.c, the library lists neither a nor a.b
-			in := strings.Join(k[:i], "\x00")
-			order[in] = append(order[in], k[i])
+	first := map[string]int{} // by the path of a key, where it first is among the keys
+	for n, k := range meta.Keys() {
+		path := strings.Join(k, "\x00")
+		for end := range len(path) + 1 { // of a.b.c, the library lists neither a nor a.b
+			if end < len(path) && path[end] != 0 {
+				continue
+			}
+			if _, found := first[path[:end]]; !found {
+				first[path[:end]] = n
+			}
 		}
 	}
-	return tomlPlain(m, "", order), nil
+	return tomlPlain(m, "", first), nil
 }
 
 func decodeTOML(data []byte, to any) (toml.MetaData, error) {
@@ -102,26 +110,27 @@ func tomlString(s string) int {
 	return len(s)
 }
 
-// tomlPlain returns v with plain types. Order has the keys in the order of the file, by the path of the table.
-func tomlPlain(v any, path string, order map[string][]string) any {
+// tomlPlain returns v with plain types. Its path is that of the table, and first has the order of the file.
+func tomlPlain(v any, path string, first map[string]int) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for k, e := range v {
-			inside := k
-			if path != "" {
-				inside = path + "\x00" + k
-			}
-			v[k] = tomlPlain(e, inside, order)
+		if path != "" {
+			path += "\x00"
 		}
-		return newMap(v, order[path])
+		for k, e := range v {
+			v[k] = tomlPlain(e, path+k, first)
+		}
+		return newMap(v, slices.SortedFunc(maps.Keys(v), func(a, b string) int {
+			return cmp.Or(first[path+a]-first[path+b], strings.Compare(a, b))
+		}))
 	case []any:
 		for i, e := range v {
-			v[i] = tomlPlain(e, path, order)
+			v[i] = tomlPlain(e, path, first)
 		}
 	case []map[string]any:
 		list := make([]any, len(v))
 		for i, e := range v {
-			list[i] = tomlPlain(e, path, order)
+			list[i] = tomlPlain(e, path, first)
 		}
 		return list
 	case time.Time:
