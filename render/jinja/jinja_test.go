@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -360,5 +361,24 @@ func TestLineEnds(t *testing.T) {
 	got := ours(engineOf(t, engine.Options{}), "a\r\n{{ one }}\r{{ 'b\r\nc' | length }}\r\n")
 	if got.Text != "a\n1\n3\n" {
 		t.Errorf("got %q", got.Text)
+	}
+}
+
+// TestLongTemplates pins that what is read of a long template does not cost what has been read before.
+func TestLongTemplates(t *testing.T) {
+	sets, line := "", strings.Repeat("{% for i in [] %}{% endfor %}", 3000)
+	for i := range 3000 {
+		sets += fmt.Sprintf("{%% set a%d = 1 %%}", i)
+	}
+	for name, text := range map[string]string{"names and scopes": sets + line, "texts in a row": "{{ " + strings.Repeat("'abcdefgh' ", 20_000) + "}}"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, err := engineOf(t, engine.Options{}).Parse("t", text); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 100 {
+			t.Errorf("%s, %d KiB, take %d MiB", name, len(text)>>10, used)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ type reader struct {
 	i      int   // of the current token
 	open   []tag // whose end is not read yet
 
-	locals    map[string]int // names that the template sets itself, at the place that is read
+	locals    map[string]int // how often the template itself sets a name, at the place that is read
+	sets      []string       // which those are, in order
 	macros    []*macroStmt   // around that place
 	inner     int            // bodies around that place that have their own scope
 	loopDepth int            // loops around that place
@@ -141,17 +141,23 @@ func (r *reader) end() {
 
 // with makes names local while inside is read, which has its own scope.
 func (r *reader) with(names []string, inside func()) {
-	before := maps.Clone(r.locals)
+	before := len(r.sets)
 	r.set(names...)
 	r.inner++
 	inside()
 	r.inner--
-	r.locals = before
+	r.count(r.sets[before:], -1)
+	r.sets = r.sets[:before]
 }
 
 func (r *reader) set(names ...string) {
+	r.sets = append(r.sets, names...)
+	r.count(names, 1)
+}
+
+func (r *reader) count(names []string, by int) {
 	for _, n := range names {
-		r.locals[n]++
+		r.locals[n] += by
 	}
 }
 
@@ -336,7 +342,7 @@ func (r *reader) loop(offset int) stmt {
 }
 
 func (r *reader) withBlock(offset int) stmt {
-	w := &withStmt{}
+	w, at := &withStmt{}, r.at(offset)
 	var all []string
 	for !r.sees(kindEnd) {
 		if len(w.assignments) > 0 {
@@ -344,7 +350,7 @@ func (r *reader) withBlock(offset int) stmt {
 		}
 		t := r.target(false)
 		r.expect("=")
-		w.assignments = append(w.assignments, assignment{r.at(offset), r.expr(), t})
+		w.assignments = append(w.assignments, assignment{at, r.expr(), t})
 		all = append(all, names(t)...)
 	}
 	w.body = r.scope("endwith", all...)
@@ -425,22 +431,24 @@ func (r *reader) callBlock(offset int) stmt {
 		}
 	})
 	call.args = append(call.args, argument{argNamed, "caller", caller})
-	return &output{r.at(offset), call, true}
+	return &output{caller.at, call, true}
 }
 
 // macroBody reads the parameters of a macro, what follows them outside of its scope, and its body.
 func (r *reader) macroBody(m *macroStmt, offset int, end string, between func()) {
 	m.uses = map[string]bool{}
 	r.macros = append(r.macros, m)
-	outside := maps.Clone(r.locals)
+	outside := len(r.sets)
 	r.with([]string{"varargs", "kwargs"}, func() {
 		if r.sees("(") || end == "endmacro" {
 			r.signature(m)
 		}
-		inside := r.locals
-		r.locals, r.macros = outside, r.macros[:len(r.macros)-1]
+		inside := r.sets[outside:]
+		r.count(inside, -1)
+		r.macros = r.macros[:len(r.macros)-1]
 		between()
-		r.locals, r.macros = inside, append(r.macros, m)
+		r.macros = append(r.macros, m)
+		r.count(inside, 1)
 		r.apart(func() { m.body = r.blockOf(end) })
 	})
 	r.macros = r.macros[:len(r.macros)-1]

@@ -259,16 +259,16 @@ func (r *reader) primary() (expr, place) {
 
 // strings reads one string, or several in a row, which are one.
 func (r *reader) strings() string {
-	all := ""
+	var all strings.Builder
 	for r.sees(kindString) {
 		t := r.next()
 		s, wrong := unquoted(t.text)
 		if wrong != "" {
 			r.fail(t.offset, "", "%s", wrong)
 		}
-		all += s
+		all.WriteString(s)
 	}
-	return all
+	return all.String()
 }
 
 // items reads the items of a list or a mapping, in brackets.
