@@ -115,8 +115,9 @@ func (e *env) main(ctx context.Context, args []string) error {
 		named = args[1]
 	}
 	if len(args) > 1 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) {
-		e.setReporting(args[1:], e.commonFlags(""))
-		return e.help(topics(args[2:], nil))
+		flags := e.commonFlags("")
+		e.setReporting(args[1:], flags)
+		return e.help(topics(args[2:], flags))
 	}
 	app := e.newApp(named)
 	cmd := app.Command(named)
