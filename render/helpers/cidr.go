@@ -76,13 +76,10 @@ func plus(addr netip.Addr, n *big.Int) netip.Addr {
 }
 
 func netmask(p netip.Prefix) netip.Addr {
-	ones := netip.IPv6Unspecified()
-	if p.Addr().Is4() {
-		ones = netip.IPv4Unspecified()
+	ones := p.Addr().AsSlice()
+	for i := range ones {
+		ones[i] = 0xff
 	}
-	for i, b := 0, ones.AsSlice(); i < len(b); i++ {
-		b[i] = 0xff
-		ones, _ = netip.AddrFromSlice(b)
-	}
-	return netip.PrefixFrom(ones, p.Bits()).Masked().Addr()
+	addr, _ := netip.AddrFromSlice(ones)
+	return netip.PrefixFrom(addr, p.Bits()).Masked().Addr()
 }

@@ -499,8 +499,12 @@ func (j *jsonWriter) write(v any, depth int) {
 
 // jsonText is a number, a boolean or none as JSON.
 func jsonText(v any) string {
-	return strings.NewReplacer("True", "true", "False", "false", "None", "null", "inf", "Infinity", "nan", "NaN").Replace(str(v))
+	s := str(v)
+	return cmp.Or(jsonWords[s], s)
 }
+
+// jsonWords has the words of JSON, and those that Python writes there, by their form in Python.
+var jsonWords = map[string]string{"True": "true", "False": "false", "None": "null", "inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
 
 // prettyPrint writes what fits on one line as Python's pprint does, with the keys of mappings sorted.
 func prettyPrint(c *call) any {

@@ -187,19 +187,36 @@ func hash(v any) (any, error) {
 	}
 	if l, ok := v.(*list); ok && l.tuple {
 		var b strings.Builder
-		for _, item := range l.all() {
-			h, err := hash(item)
-			if err != nil {
-				return nil, err
-			}
-			fmt.Fprintf(&b, "%T %q,", h, fmt.Sprint(h))
-		}
-		return hashed(b.String()), nil
+		err := l.hash(&b, 0)
+		return hashed(b.String()), err
 	}
 	if v == none {
 		return none, nil
 	}
 	return nil, fmt.Errorf("a %s cannot be a key", typeName(v))
+}
+
+// hash writes the hashes of the items of a tuple.
+func (l *list) hash(w *strings.Builder, depth int) error {
+	require(depth <= maxNesting, errNesting)
+	for _, item := range l.all() {
+		require(w.Len() <= maxText, errSize)
+		if inner, ok := item.(*list); ok && inner.tuple {
+			w.WriteByte('(')
+			if err := inner.hash(w, depth+1); err != nil {
+				return err
+			}
+			w.WriteByte(')')
+			continue
+		}
+		h, err := hash(item)
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprint(h)
+		fmt.Fprintf(w, "%T %d %s,", h, len(text), text)
+	}
+	return nil
 }
 
 // toValue converts data.
