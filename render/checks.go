@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"path"
 	"strings"
 	"sync"
 
@@ -98,6 +99,9 @@ func (c *checks) file(name string, content []byte) error {
 		defer c.one.Unlock()
 	}
 	if err := f.Validate(content); err != nil || schema == nil {
+		if long := new(format.Error); schema == nil && errors.As(err, &long) && long.TooLong {
+			return failure.WithHint(err, fmt.Sprintf("--format '%s=none' does without the check", path.Base(name)))
+		}
 		return err
 	}
 	document, err := f.Parse(content)

@@ -162,6 +162,7 @@ func (f *Format) guard(do func() error) (err error) {
 type Error struct {
 	Line, Column int // from 1, Column in bytes; 0 means unknown
 	Text         string
+	TooLong      bool   // valid or not, it would take too much memory to tell
 	keyless      string // Text without the key in it; "" if there is none
 }
 
@@ -225,7 +226,7 @@ func (c causes) text(message, instead string) string {
 
 // tooLong returns the error for what would take too much memory.
 func tooLong(what string, limit int) *Error {
-	return &Error{Text: fmt.Sprintf("%s is longer than %d MiB, and is not read because that would take many times as much memory", what, limit>>20)}
+	return &Error{TooLong: true, Text: fmt.Sprintf("%s is longer than %d MiB, and is not read because that would take many times as much memory", what, limit>>20)}
 }
 
 // tooDeep returns the error for nesting beyond [MaxDepth].

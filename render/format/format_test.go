@@ -323,6 +323,9 @@ func TestLimits(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s of %d bytes: %v, want %q", c.format, len(c.text), err, c.want)
 		}
+		if e := new(Error); errors.As(err, &e) && e.TooLong != strings.Contains(c.want, "longer") {
+			t.Errorf("%s of %d bytes: TooLong is %t", c.format, len(c.text), e.TooLong)
+		}
 	}
 	if _, err := named(t, "json").Parse([]byte(`["` + strings.Repeat(line, 5) + `"]`)); err == nil {
 		t.Error("5 MiB of JSON are parsed")
