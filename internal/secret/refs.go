@@ -109,9 +109,9 @@ const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123
 
 func unsetError(name, what, number string) error {
 	if strings.Trim(name, nameCharacters) != "" {
-		return errors.New(what + " refers by ${env:NAME} to an environment variable that is not set" + number)
+		return errors.New(what + " refers by ${env:NAME} to an environment variable that is not set, or is empty" + number)
 	}
-	return failure.WithHint(fmt.Errorf("environment variable %s is not set, but %s refers to it as ${env:%s}%s", name, what, name, number),
+	return failure.WithHint(fmt.Errorf("environment variable %s is not set, or is empty, but %s refers to it as ${env:%s}%s", name, what, name, number),
 		fmt.Sprintf("set it in the container's env, or set %s%s to the name of a file, or write a default: ${env:%[1]s:-DEFAULT}", name, fileSuffix))
 }
 

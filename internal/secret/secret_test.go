@@ -118,7 +118,7 @@ func TestURLMistakes(t *testing.T) {
 		"http://fd00::10:80/hUnter2":      "in brackets",
 		"http://api/#hUnter2":             "never sent",
 		"http://${env:USER}/":             "refers to a secret where it must not",
-		"http://api/${env:NOPE}":          "variable NOPE is not set, but the URL refers to it as ${env:NOPE}",
+		"http://api/${env:NOPE}":          "variable NOPE is not set, or is empty, but the URL refers to it as ${env:NOPE}",
 		"http://api/${env:hUnter2/}":      "an environment variable",
 		"http://api/${env:USER":           "neither ${file:/PATH} nor ${env:NAME}",
 		"http://api/${file:}":             "neither ${file:/PATH} nor ${env:NAME}",
@@ -188,7 +188,7 @@ func TestReference(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"${env:PW}":                   "environment variable PW is not set, but a text refers to it as ${env:PW}",
+		"${env:PW}":                   "environment variable PW is not set, or is empty, but a text refers to it as ${env:PW}",
 		"${file:/a}${env:PW}":         "as ${env:PW} (reference 2)",
 		"${file:/a}${file:/b}${b:/c}": "neither ${file:/PATH} nor ${env:NAME} (reference 3)",
 		"${env:NOPE:-${env:OTHER}}":   "a text has a ${…} inside another one, where it is not replaced (reference 1)",

@@ -90,7 +90,7 @@ func TestParseMistakes(t *testing.T) {
 		"http://${env:X/":                  "neither ${file:/PATH} nor ${env:NAME}",
 		"http://${file:/p}/":               "a secret where it must not",
 		"http://api/#body=${file:/p}":      "a secret where it must not",
-		"http://${env:NOPE}@api/":          "environment variable NOPE is not set, but a target refers to it as ${env:NOPE}",
+		"http://${env:NOPE}@api/":          "environment variable NOPE is not set, or is empty, but a target refers to it as ${env:NOPE}",
 		"http://${env:a=b}@api/":           "an environment variable that is not set",
 		"http://api/#statu=200":            "did you mean status?",
 		"http://api/#stauts=200":           "setting 1 after # is unknown: stauts; did you mean status? valid settings are status, body,",
