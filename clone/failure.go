@@ -77,7 +77,7 @@ func (c *cloning) lasting(err error) error {
 	return err
 }
 
-// retries returns whether the options demand to try again after an error of a class that is usually permanent.
+// retries returns whether the options ask for another attempt after an error of a class that is usually permanent.
 func (c *cloning) retries(err error, class failure.Class) bool {
 	var answer *httpclient.StatusError
 	switch {

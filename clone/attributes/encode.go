@@ -17,7 +17,7 @@ type encoding struct {
 	fits func(r rune) bool // nil for all
 	put  func(to []byte, r rune) []byte
 
-	// apart means that the C library also takes characters apart that fits rejects, such as an accented letter.
+	// apart means that the C library also decomposes characters that fits rejects, such as accented letters.
 	apart bool
 }
 

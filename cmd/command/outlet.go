@@ -72,7 +72,7 @@ func (o *outlet) Write(p []byte) (int, error) {
 }
 
 // print writes a result that was asked for. It fails if stdout was closed when the program started: then Go's runtime
-// has opened /dev/null in its stead, for reading and writing, which a shell's > does not do.
+// has opened /dev/null instead, for reading and writing, which a shell's > does not do.
 func (e *env) print(result string) error {
 	if out, ok := e.stdout.(*outlet); ok {
 		if f, ok := out.w.(*os.File); ok && f == os.Stdout && isOpenNull(f) {

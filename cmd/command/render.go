@@ -117,7 +117,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		textFlag("delims", "`LEFT:RIGHT` of Go templates, as in '[[:]]'", categoryTemplates, &r.delims),
 		textFlag("missing-key", "`error|zero`: a missing value is an error, or empty", categoryTemplates, &r.missingKey),
 		textFlag("compat", "`dockerize`: functions with the names and argument orders of dockerize", categoryTemplates, &r.o.Compat),
-		onFlag("resolve", "templates may look up host names", categoryTemplates, &r.resolve),
+		onFlag("resolve", "templates may look up host names and SRV records", categoryTemplates, &r.resolve),
 
 		onFlag("only-templates", "in directories, ignore files that are not templates", categoryFiles, &r.o.OnlyTemplates),
 		onFlag("no-overwrite", "do not replace existing files", categoryFiles, &r.o.NoOverwrite),
