@@ -100,7 +100,7 @@ func parse(t *target.Target) (target.Check, error) {
 		return c, err
 	}
 	if err := c.judge(c.fixed); t.Gone || err != nil {
-		return nil, errors.New("is an address: it is never gone, and has no other record than itself")
+		return nil, errors.New("an address is never gone, and has no other record than itself")
 	}
 	return c, nil
 }
@@ -223,7 +223,7 @@ func (c *check) fixAddress() error {
 	switch {
 	case slices.Equal(c.query.Types, []uint16{dns.TypePTR}):
 	case c.all || !slices.Contains(c.query.Types, record.Header().Rrtype):
-		return errors.New("is an address, not a name: it has no record of another type or family; to wait for its reverse name use type PTR")
+		return errors.New("an address is not a name: it has no record of another type or family; to wait for its reverse name use type PTR")
 	default:
 		c.fixed = &resolver.Answer{Name: c.name, Records: []dns.RR{record}}
 		return nil
