@@ -34,7 +34,7 @@ func (it *item) content(ended func() error) stage.Content {
 			f.Close()
 			return nil, 0, &sourceError{fmt.Errorf("read %s: %w", it.shown, cause(err))}
 		}
-		return &original{f, it.shown, ended}, stat.Size(), nil
+		return &original{f, stat, it.shown, ended}, stat.Size(), nil
 	}
 }
 
@@ -52,6 +52,7 @@ func (r *run) ended(ctx context.Context) func() error {
 // original is the source of a file that is copied, while it is read.
 type original struct {
 	file  *os.File
+	stat  fs.FileInfo // when it was opened
 	shown string
 	ended func() error
 }
@@ -61,10 +62,19 @@ func (o *original) Read(p []byte) (int, error) {
 		return 0, &sourceError{fmt.Errorf("copy %s: %w", o.shown, err)}
 	}
 	n, err := o.file.Read(p)
+	if err == io.EOF && o.changed() {
+		err = errors.New("another program has changed it meanwhile")
+	}
 	if err != nil && err != io.EOF {
 		err = &sourceError{fmt.Errorf("read %s: %w", o.shown, cause(err))}
 	}
 	return n, err
+}
+
+// changed returns whether the file has been written to since it was opened, so that what was read may be a mixture.
+func (o *original) changed() bool {
+	now, err := o.file.Stat()
+	return err == nil && now.Mode().IsRegular() && (now.Size() != o.stat.Size() || !now.ModTime().Equal(o.stat.ModTime()))
 }
 
 func (o *original) Close() error { return o.file.Close() }

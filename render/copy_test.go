@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"initbox/render/format"
 	"initbox/render/stage"
@@ -64,6 +65,45 @@ func TestCopyLongFile(t *testing.T) {
 		}
 		if text, err := os.ReadFile(out + "/f"); len(text) != long+1 || string(text[long:]) != c.tail || err != nil {
 			t.Errorf("%d bytes, %v", len(text), err)
+		}
+	}
+}
+
+// TestCopyOfChangingFile pins that a file that is written to while it is copied is an error, not half old and half new.
+func TestCopyOfChangingFile(t *testing.T) {
+	for name, change := range map[string]func(*os.File) error{
+		"nothing":   func(*os.File) error { return nil },
+		"truncated": func(f *os.File) error { return f.Truncate(2) },
+		"longer":    func(f *os.File) error { _, err := f.WriteAt([]byte("x"), 4); return err },
+		"rewritten": func(f *os.File) error {
+			_, err := f.WriteAt([]byte("5678"), 0)
+			return errors.Join(err, os.Chtimes(f.Name(), time.Time{}, time.Unix(1, 0)))
+		},
+	} {
+		dir := tree(t, map[string]string{"f": "1234"})
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		r, _, err := (&item{root: root, name: "f", shown: "src/f"}).content(func() error { return nil })()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		if _, err := io.ReadFull(r, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(filepath.Join(dir, "f"), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(change(f), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(r)
+		if want := "read src/f: another program has changed it meanwhile"; name == "nothing" && err != nil || name != "nothing" && (err == nil || err.Error() != want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
