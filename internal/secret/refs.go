@@ -47,12 +47,12 @@ func Extract(text, what string, getenv func(string) string) (string, Refs, error
 			number = fmt.Sprintf(" (reference %d)", len(r.refs)+1)
 		}
 		inside, rest, closed := strings.Cut(after, "}")
+		if strings.Contains(inside, "${") {
+			return "", r, errors.New(what + " has a ${…} inside another one, where it is not replaced" + number)
+		}
 		one, ok := parseRef(inside)
 		if !closed || !ok {
 			return "", r, errors.New(what + " has a ${…} that is neither ${file:/PATH} nor ${env:NAME}" + number + "; write %24%7B for a literal ${")
-		}
-		if strings.Contains(one.otherwise, "${") {
-			return "", r, errors.New(what + " has a ${…} inside another one, where it is not replaced" + number)
 		}
 		if one.env != "" && !one.plain && getenv(one.env) == "" && getenv(one.env+fileSuffix) == "" {
 			return "", r, unsetError(one.env, what, number)
@@ -176,7 +176,7 @@ func (r Refs) Address(text string) (string, error) {
 		one.shown = true
 		value, err := r.value(one)
 		if err == nil && strings.Trim(value, nameCharacters+":[],") != "" {
-			return "", failure.WithHint(errors.New("the value of a ${env:NAME:-DEFAULT} in the host or port is neither"),
+			return "", failure.WithHint(errors.New("has a ${env:NAME:-DEFAULT} as its host or port whose value is neither"),
 				"Kubernetes sets a variable such as REDIS_PORT to the URL of the Service redis; the port is in REDIS_SERVICE_PORT")
 		}
 		return value, err
@@ -187,7 +187,10 @@ func (r Refs) Address(text string) (string, error) {
 // ErrWhere is the error for a reference to a secret in a host, a port or a fragment.
 var ErrWhere = errors.New("refers to a secret where it must not: only user, password, path and query may refer to one; for a host or a port, write $(NAME), which the kubelet replaces, or ${env:NAME:-DEFAULT}")
 
+// replace replaces the placeholders in part by their values. In those nothing is replaced: a value could have the text
+// of a placeholder, too.
 func (r Refs) replace(part string, value func(*ref) (string, error)) (string, error) {
+	var pairs []string
 	for i := range r.refs {
 		p := fmt.Sprintf("%s%d-", placeholder, i)
 		if !strings.Contains(part, p) {
@@ -197,7 +200,7 @@ func (r Refs) replace(part string, value func(*ref) (string, error)) (string, er
 		if err != nil {
 			return "", err
 		}
-		part = strings.ReplaceAll(part, p, v)
+		pairs = append(pairs, p, v)
 	}
-	return part, nil
+	return strings.NewReplacer(pairs...).Replace(part), nil
 }

@@ -200,6 +200,18 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestValueLikePlaceholder pins that a value is not searched for what stands for another value.
+func TestValueLikePlaceholder(t *testing.T) {
+	vars := map[string]string{"PATH": placeholder + "1-", "PW": "hUnter2"}
+	text, refs, err := Extract("${env:PATH}?${env:PW}", "a text", func(name string) string { return vars[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := refs.Value(text); got != placeholder+"1-?hUnter2" || err != nil {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // TestAddressByVariable pins that host and port may be variables with a default, which are shown.
 func TestAddressByVariable(t *testing.T) {
 	vars := map[string]string{"HOST": "mydb", "REDIS_PORT": "tcp://10.0.0.1:6379"}
@@ -210,7 +222,7 @@ func TestAddressByVariable(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"http://${env:HOST}/":                     "refers to a secret where it must not",
-		"http://redis:${env:REDIS_PORT:-6379}/":   "the value of a ${env:NAME:-DEFAULT} in the host or port is neither",
+		"http://redis:${env:REDIS_PORT:-6379}/":   "the URL has a ${env:NAME:-DEFAULT} as its host or port whose value is neither",
 		"http://a/#${env:HOST:-x}":                "refers to a secret where it must not",
 		"http://${env:NOPE:-}/":                   "want a URL such as",
 		"http://a@b:${env:PORT:-80}/${env:NOPE}/": "NOPE is not set",
