@@ -110,7 +110,7 @@ func tomlString(s string) int {
 	return len(s)
 }
 
-// tomlPlain returns v with plain types. path names the table, and first has the order of the file.
+// tomlPlain returns v, which is at path, with plain types. First has the place of each path in the file.
 func tomlPlain(v any, path string, first map[string]int) any {
 	switch v := v.(type) {
 	case map[string]any:
