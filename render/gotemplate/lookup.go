@@ -53,12 +53,13 @@ func (w *worker) use(v any) (isGap bool) {
 // miss returns the value of a missing input: nil where that is enough, an error for the
 // first one, and a gap when looking for the others.
 func (w *worker) miss(s *site, name, why string) (any, error) {
+	if !w.diagnose && s.optional && !s.chosen { // often, and a position costs the length of the template
+		return nil, nil
+	}
 	in := engine.Input{Position: s.position(), Name: name, Why: why}
 	switch {
 	case !w.diagnose && s.chosen:
 		return newGap(in, false), nil
-	case !w.diagnose && s.optional:
-		return nil, nil
 	case !w.diagnose:
 		return nil, &missError{in}
 	case s.optional:
