@@ -284,6 +284,8 @@ func withHint(err error) error {
 		}
 	}
 	switch {
+	case leadsOut(err):
+		return failure.WithHint(err, "a symbolic link there leads out of the directory, and not even --follow follows it: remove it, or write to where it leads")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return failure.WithHint(err, "raise the sizeLimit of the volume: during rendering, changed files exist twice")
 	case errors.Is(err, syscall.EROFS):

@@ -234,9 +234,14 @@ func (w walker) entry(entry fs.DirEntry, name, shown string, directories []strin
 
 // linkAway explains why os.Root refuses a link.
 func linkAway(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) && strings.Contains(pathErr.Err.Error(), "escapes") {
+	if leadsOut(err) {
 		return errors.New("a link points outside the directory; only files in it are read")
 	}
 	return err
+}
+
+// leadsOut returns whether err is that of a link out of an os.Root, which package os does not export.
+func leadsOut(err error) bool {
+	var pathErr *fs.PathError
+	return errors.As(err, &pathErr) && strings.Contains(pathErr.Err.Error(), "escapes")
 }
