@@ -179,7 +179,11 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if meant != "" {
 		help = "did you mean --" + meant + "? " + help
 	}
-	return usagef("no such flag: --%s", name).hint(help)
+	dashes := "--"
+	if len(name) == 1 {
+		dashes = "-"
+	}
+	return usagef("no such flag: %s%s", dashes, name).hint(help)
 }
 
 // wrongValue finds in an error of the library which flag or variable has a wrong value, and returns one in the form of
