@@ -41,7 +41,7 @@ func jinjaFilters() map[string]fn {
 		"int":            {params: "default base", do: toInt},
 		"items":          {do: func(c *call) any { return generator("items", c.dict(0).items()) }},
 		"join":           {params: "d attribute", do: join},
-		"last":           {do: func(c *call) any { c.notGenerator(); return c.oneOf("last", func(n int) int { return n - 1 }) }},
+		"last":           {do: last},
 		"length":         {do: count},
 		"list":           {do: func(c *call) any { return newList(slices.Clone(c.items(0))) }},
 		"lower":          {do: keepSafe(lower)},
@@ -323,6 +323,18 @@ func (c *call) oneOf(which string, choose func(n int) int) any {
 		l.v = items[1:]
 	}
 	return items[choose(len(items))]
+}
+
+// last returns the last item. That of a safe text is safe, unlike the first: Python reads it by its index.
+func last(c *call) any {
+	c.notGenerator()
+	item := c.oneOf("last", func(n int) int { return n - 1 })
+	if text, ok := item.(string); ok {
+		if _, isSafe := c.args[0].(safe); isSafe {
+			return safe(text)
+		}
+	}
+	return item
 }
 
 func toFloat(c *call) any {
