@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"initbox/internal/failure"
+	"initbox/internal/perm"
 	"initbox/internal/readfile"
 	"initbox/render/format"
 )
@@ -15,8 +16,8 @@ import (
 // checks are the checks of results and values.
 type checks struct {
 	validate bool // by extension
-	formats  []Rule[*format.Format]
-	schemas  []Rule[*format.Schema]
+	formats  []perm.Rule[*format.Format]
+	schemas  []perm.Rule[*format.Schema]
 	schema   *format.Schema // of the values; may be nil
 	one      sync.Mutex     // held while a large result is checked
 }
@@ -31,7 +32,7 @@ func newChecks(o Options) (*checks, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.schemas = append(c.schemas, Rule[*format.Schema]{Pattern: rule.Pattern, Value: s})
+		c.schemas = append(c.schemas, perm.Rule[*format.Schema]{Pattern: rule.Pattern, Value: s})
 	}
 	if o.ValuesSchema != "" {
 		s, err := readSchema(o.ValuesSchema)
@@ -68,8 +69,8 @@ func (c *checks) values(all map[string]any) error {
 
 // of returns the format and the schema of a result, nil for none.
 func (c *checks) of(name string) (*format.Format, *format.Schema) {
-	f, given := lastMatch(c.formats, name)
-	schema, checked := lastMatch(c.schemas, name)
+	f, given := perm.LastMatch(c.formats, name)
+	schema, checked := perm.LastMatch(c.schemas, name)
 	if !given && (c.validate || checked) {
 		f = format.For(name)
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"syscall"
 
-	"initbox/render/stage"
+	"initbox/internal/stage"
 )
 
 // open opens an item's source, whatever it is.

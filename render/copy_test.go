@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"initbox/internal/perm"
+	"initbox/internal/stage"
 	"initbox/render/format"
-	"initbox/render/stage"
 )
 
 // long is longer than what is read of a template.
@@ -114,7 +115,7 @@ func TestCheckedCopyIsLimited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []Options{{Validate: true}, {Formats: []Rule[*format.Format]{{"*.ini", ini}}}} {
+	for _, o := range []Options{{Validate: true}, {Formats: []perm.Rule[*format.Format]{{Pattern: "*.ini", Value: ini}}}} {
 		o.Sources = []Source{{longTree(t, "a.ini", "x"), t.TempDir()}}
 		if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "a.ini is longer than 64 MiB, the limit for files that --validate, --format or --schema check") {
 			t.Errorf("%v", err)

@@ -13,8 +13,9 @@ import (
 	"strings"
 	"sync"
 
+	"initbox/internal/perm"
+	"initbox/internal/stage"
 	"initbox/render/engine"
-	"initbox/render/stage"
 )
 
 // renderAll renders all items, and stages the results.
@@ -176,12 +177,12 @@ func (r *run) modeAndOwner(name string, secret bool, mode fs.FileMode) stage.Att
 	if secret {
 		mode &^= 0o077
 	}
-	if m, found := lastMatch(r.Modes, name); found {
-		mode = m
+	if m, found := perm.LastMatch(r.Modes, name); found {
+		mode = fs.FileMode(m.Of(uint32(mode), false))
 	}
-	owner, found := lastMatch(r.Owners, name)
+	owner, found := perm.LastMatch(r.Owners, name)
 	if !found {
-		owner = Owner{-1, -1}
+		owner = perm.Owner{UID: -1, GID: -1}
 	}
 	return stage.Attr{Mode: mode, UID: owner.UID, GID: owner.GID}
 }

@@ -13,9 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"initbox/internal/perm"
 	"initbox/internal/secret"
+	"initbox/internal/stage"
 	"initbox/render/engine"
-	"initbox/render/stage"
 	"initbox/render/values"
 	"initbox/test/soak"
 )
@@ -93,8 +94,12 @@ func TestModes(t *testing.T) {
 		}
 	}
 	out := t.TempDir()
+	named, err := perm.ParseMode("0640")
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := Options{
-		Sources: []Source{{dir, out}}, Values: []values.Source{password}, Modes: []Rule[fs.FileMode]{{"named", 0o640}},
+		Sources: []Source{{dir, out}}, Values: []values.Source{password}, Modes: []perm.Rule[perm.Mode]{{Pattern: "named", Value: named}},
 		Options: engine.Options{Limits: engine.DefaultLimits},
 	}
 	if _, err := Run(t.Context(), o); err != nil {
@@ -107,7 +112,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, stat.Mode(), err, want)
 		}
 	}
-	r := &run{Options: Options{Owners: []Rule[Owner]{{"a", Owner{1, 2}}}}}
+	r := &run{Options: Options{Owners: []perm.Rule[perm.Owner]{{Pattern: "a", Value: perm.Owner{UID: 1, GID: 2}}}}}
 	if got, want := r.modeAndOwner("a", false, 0o644), (stage.Attr{Mode: 0o644, UID: 1, GID: 2}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"initbox/internal/perm"
 	"initbox/render/engine"
 	"initbox/render/values"
 )
@@ -79,7 +80,7 @@ func TestMaskedFunction(t *testing.T) {
 
 // TestMaskedCheck pins that no error of a check shows a key that is made of a secret, in whatever form.
 func TestMaskedCheck(t *testing.T) {
-	yes, _ := ParseRule("", func(string) (string, error) { return "", nil })
+	yes, _ := perm.ParseRule("", func(string) (string, error) { return "", nil })
 	schema := filepath.Join(tree(t, map[string]string{"s.json": `{"patternProperties": {"^HUNTER|^open": {"type": "string"}}}`}), "s.json")
 	yes.Value = schema
 	for _, c := range []struct{ name, template, want string }{
@@ -91,7 +92,7 @@ func TestMaskedCheck(t *testing.T) {
 		{"a.toml", "[{{ upper .Values.password }}]\na = [\n", "line 2: key […]: a value is expected here"},
 		{"a.env", "{{ upper .Values.password }}='a\n", "line 1: the quote of […] is not closed"},
 	} {
-		o := Options{Values: []values.Source{password}, Validate: true, Schemas: []Rule[string]{yes}}
+		o := Options{Values: []values.Source{password}, Validate: true, Schemas: []perm.Rule[string]{yes}}
 		if filepath.Ext(c.name) == ".env" {
 			o.Schemas = nil
 		}

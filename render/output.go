@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"initbox/internal/stage"
 	"initbox/render/format"
-	"initbox/render/stage"
 )
 
 // output is a directory that results are written to, or stdout.

@@ -25,6 +25,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"initbox/internal/perm"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/render/engine"
@@ -61,12 +62,12 @@ type Options struct {
 	NoOverwrite   bool // leave existing files alone
 	AtomicDir     bool // see stage.OpenVersion
 	Prune         bool // remove what an earlier run wrote and this one did not
-	Modes         []Rule[fs.FileMode]
-	Owners        []Rule[Owner]
+	Modes         []perm.Rule[perm.Mode]
+	Owners        []perm.Rule[perm.Owner]
 
-	Validate bool                   // by the extension of the result
-	Formats  []Rule[*format.Format] // of results without such an extension; they are validated
-	Schemas  []Rule[string]         // files of JSON Schemas
+	Validate bool                        // by the extension of the result
+	Formats  []perm.Rule[*format.Format] // of results without such an extension; they are validated
+	Schemas  []perm.Rule[string]         // files of JSON Schemas
 
 	Follow bool // write through symbolic links in a volume, see stage.Options
 
@@ -79,9 +80,6 @@ type Options struct {
 	Stdout io.Writer
 	Log    *slog.Logger // nil discards
 }
-
-// Owner is the owner of a file; -1 leaves the user or the group to the kernel.
-type Owner struct{ UID, GID int }
 
 // Run renders the sources in o. It returns what changed, or with DryRun what would change. If inputs are missing, the
 // error names all of them, and nothing was written. Errors contain no value that came from a Secret.

@@ -56,29 +56,6 @@ func TestParseSuffix(t *testing.T) {
 	}
 }
 
-func TestRules(t *testing.T) {
-	octal := func(s string) (int64, error) { return strconv.ParseInt(s, 8, 32) }
-	var rules []Rule[int64]
-	for _, text := range []string{"0640", "*.sh=0755", "tls/*=0600"} {
-		rule, err := ParseRule(text, octal)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules = append(rules, rule)
-	}
-	for name, want := range map[string]int64{"a.conf": 0o640, "x/a.sh": 0o755, "tls/a.sh": 0o600, "tls/x/key": 0o640} {
-		if got, found := lastMatch(rules, name); !found || got != want {
-			t.Errorf("%s: %o, %t, want %o", name, got, found, want)
-		}
-	}
-	if _, found := lastMatch(rules[1:], "a.conf"); found {
-		t.Error("a rule matches what it does not name")
-	}
-	if _, err := ParseRule("[=0644", octal); err == nil {
-		t.Error("a malformed pattern is no error")
-	}
-}
-
 // tree writes files, and returns their directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()

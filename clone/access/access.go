@@ -4,7 +4,11 @@
 //	os.Chmod("script.sh", a.File(true)) // 0770
 package access
 
-import "io/fs"
+import (
+	"io/fs"
+
+	"initbox/internal/perm"
+)
 
 // Access is the access to files and directories. It does not depend on the umask of the process.
 type Access struct {
@@ -13,8 +17,8 @@ type Access struct {
 	Owner      *Owner      // nil to leave it to the kernel
 }
 
-// Owner of files. -1 leaves the user or the group unchanged.
-type Owner struct{ UID, GID int }
+// Owner of files.
+type Owner = perm.Owner
 
 // Directory returns the mode of a directory: its permissions, and fs.ModeSetgid with GroupWrite.
 func (a Access) Directory() fs.FileMode {

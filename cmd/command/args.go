@@ -40,7 +40,7 @@ func readOption(args []string, flags []cli.Flag) (o option, ok bool) {
 
 func (o option) takesValue() bool {
 	_, isBool := o.flag.(*cli.BoolFlag)
-	return o.flag != nil && !isBool
+	return o.flag != nil && !isBool && !valueOptional(o.flag)
 }
 
 // check refuses an option that needs a value and has none. An empty value, such as that of a variable that is not set,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -15,12 +16,13 @@ import (
 
 	"initbox/cmd/duration"
 	"initbox/internal/httpclient"
+	"initbox/internal/perm"
 	"initbox/internal/podinfo"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
+	"initbox/internal/setting"
 	"initbox/internal/tlsconfig"
 	"initbox/internal/words"
-	"initbox/render"
 	"initbox/waitfor"
 )
 
@@ -227,22 +229,81 @@ func settingFlags(kinds ...*waitfor.Kind) []cli.Flag {
 				continue // the flag is there
 			}
 			taking[s.Name] = nil
-			category := categoryTargets + " " + strings.Join(takers.names(), ", ")
-			usage := takers.usage(s.Name)
-			if s.Value != "" {
-				usage = "`" + s.Value + "`: " + usage
-			}
-			switch {
-			case s.Value == "":
-				flags = append(flags, &cli.BoolFlag{Name: s.Name, Usage: usage, Category: category})
-			case s.Multi:
-				flags = append(flags, textsFlag(s.Name, usage, category, nil))
-			default:
-				flags = append(flags, &cli.StringFlag{Name: s.Name, Usage: usage, Category: category})
-			}
+			flag := setting.Setting{Name: s.Name, Value: s.Value, Multi: s.Multi, Usage: takers.usage(s.Name)}
+			flags = append(flags, flagOf(flag, categoryTargets+" "+strings.Join(takers.names(), ", ")))
 		}
 	}
 	return flags
+}
+
+// flagOf returns the flag that holds for all arguments where a setting holds for one.
+func flagOf(s setting.Setting, category string) cli.Flag {
+	usage := s.Usage
+	if s.Value != "" {
+		usage = "`" + s.Value + "`: " + usage
+	}
+	switch {
+	case s.Value == "":
+		return &cli.BoolFlag{Name: s.Name, Usage: usage, Category: category}
+	case s.Multi:
+		return textsFlag(s.Name, usage, category, nil)
+	case s.Optional:
+		return &cli.GenericFlag{Name: s.Name, Usage: usage, Category: category, Value: new(optionalText)}
+	}
+	return &cli.StringFlag{Name: s.Name, Usage: usage, Category: category}
+}
+
+// optionalText is the value of a flag that is written --NAME or --NAME=VALUE.
+type optionalText string
+
+func (o *optionalText) Set(s string) error {
+	if s == "true" { // how package flag sets a switch
+		s = ""
+	}
+	*o = optionalText(s)
+	return nil
+}
+
+func (o *optionalText) String() string   { return string(*o) }
+func (o *optionalText) IsBoolFlag() bool { return true } // for package flag: the next word is not the value
+
+// valueOptional returns whether a flag may be given without a value.
+func valueOptional(f cli.Flag) bool {
+	generic, ok := f.(*cli.GenericFlag)
+	if !ok {
+		return false
+	}
+	_, optional := generic.Value.(*optionalText)
+	return optional
+}
+
+// flagsOf returns the flags of the settings in a list.
+func flagsOf(list setting.List, category string) (flags []cli.Flag) {
+	for _, s := range list {
+		flags = append(flags, flagOf(s, category))
+	}
+	return flags
+}
+
+// settingsOf returns the values of the flags that [flagsOf] made.
+func settingsOf(c *cli.Context, list setting.List) setting.Settings {
+	values, given := setting.Settings{}, c.LocalFlagNames()
+	for _, s := range list {
+		switch {
+		case !slices.Contains(given, s.Name):
+		case s.Value == "":
+			if c.Bool(s.Name) {
+				values[s.Name] = []string{""}
+			}
+		case s.Multi:
+			values[s.Name] = c.StringSlice(s.Name)
+		case s.Optional:
+			values[s.Name] = []string{c.Generic(s.Name).(*optionalText).String()}
+		default:
+			values[s.Name] = []string{c.String(s.Name)}
+		}
+	}
+	return values
 }
 
 // takers are the kinds that take a setting.
@@ -287,21 +348,8 @@ func (ts takers) usage(setting string) string {
 // settings returns the values of the flags that settingFlags made.
 func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
 	values := waitfor.Settings{}
-	given := c.LocalFlagNames()
 	for _, k := range kinds {
-		for _, s := range k.Settings {
-			switch {
-			case !slices.Contains(given, s.Name):
-			case s.Value == "":
-				if c.Bool(s.Name) {
-					values[s.Name] = []string{""}
-				}
-			case s.Multi:
-				values[s.Name] = c.StringSlice(s.Name)
-			default:
-				values[s.Name] = []string{c.String(s.Name)}
-			}
-		}
+		maps.Copy(values, settingsOf(c, k.Settings))
 	}
 	return values
 }
@@ -408,26 +456,11 @@ var byteUnits = map[string]int64{
 	"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
 
-func parseMode(text string) (fs.FileMode, error) {
-	n, err := strconv.ParseUint(text, 8, 32)
-	if err != nil || n > 0o777 {
-		return 0, errors.New("want an octal mode up to 0777")
+// parsePermissions reads a mode without setuid, setgid and sticky bits, which a file that is written here never gets.
+func parsePermissions(text string) (perm.Mode, error) {
+	mode, err := perm.ParseMode(text)
+	if err == nil && mode.Of(0, false) > 0o777 {
+		err = errors.New("want a mode up to 0777")
 	}
-	return fs.FileMode(n), nil
-}
-
-func parseOwner(text string) (render.Owner, error) {
-	user, group, both := strings.Cut(text, ":")
-	uid, err := strconv.ParseUint(user, 10, 31)
-	gid := uint64(0)
-	if both && err == nil {
-		gid, err = strconv.ParseUint(group, 10, 31)
-	}
-	if err != nil {
-		return render.Owner{}, errors.New("want numbers, as in 1000 or 1000:1000")
-	}
-	if !both {
-		return render.Owner{UID: int(uid), GID: -1}, nil
-	}
-	return render.Owner{UID: int(uid), GID: int(gid)}, nil
+	return mode, err
 }

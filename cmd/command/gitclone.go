@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -19,6 +20,7 @@ import (
 	"initbox/clone/worktree"
 	"initbox/cmd/translate"
 	"initbox/internal/httpclient"
+	"initbox/internal/perm"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/internal/suggest"
@@ -184,7 +186,7 @@ func (g *gitFlags) entryFlags() []cli.Flag {
 		textFlag("git-dir", "`keep|remove|PATH`: .git stays in DIR, is left out, or is that directory", categoryPlace, &g.o.GitDir),
 		textFlag("mode", "`MODE` limit of directories and executable files; for other files, without the x", categoryPlace, &g.mode),
 		onFlag("group-write", "give the group the rights of the owner, as a volume with fsGroup needs", categoryPlace, &g.o.Access.GroupWrite),
-		textFlag("owner", "`UID[:GID]` of the files; needs the right to change owners", categoryPlace, &g.owner),
+		textFlag("owner", "`UID[:GID]` of the files: "+perm.OwnerUsage+"; needs the right to change owners", categoryPlace, &g.owner),
 		textFlag("link", "`NAME` of a link in DIR to the tree, which has a new directory for each commit, as with git-sync", categoryPlace, &g.o.Link),
 		onFlag("replace", "replace what is in DIR even if it is not from git-clone: other files, which are lost", categoryPlace, &g.o.Replace),
 		followFlag(categoryPlace, &g.o.Follow),
@@ -423,7 +425,8 @@ func (g *gitFlags) checkCredentials(c *cli.Context, o clone.Options) error {
 
 // setAccess sets the owner, and the rights that --mode allows.
 func (g *gitFlags) setAccess(a *access.Access) error {
-	mode, err := parseMode(g.mode)
+	parsed, err := parsePermissions(g.mode)
+	mode := fs.FileMode(parsed.Of(0o777, false))
 	if err == nil && mode&0o700 != 0o700 {
 		err = errors.New("the owner needs all rights, as in 0750")
 	}
@@ -434,11 +437,11 @@ func (g *gitFlags) setAccess(a *access.Access) error {
 	if g.owner == "" {
 		return nil
 	}
-	owner, err := parseOwner(g.owner)
+	owner, err := perm.ParseOwner(g.owner)
 	if err != nil {
 		return usagef("--owner %s: %w", g.owner, err)
 	}
-	a.Owner = (*access.Owner)(&owner)
+	a.Owner = &owner
 	return nil
 }
 

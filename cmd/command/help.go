@@ -185,7 +185,10 @@ func printFlags(w io.Writer, flags []cli.Flag) {
 		}
 		value, usage := flagUsage(f)
 		name := "--" + f.Names()[0]
-		if value != "" {
+		switch {
+		case valueOptional(f):
+			name += "[=" + value + "]"
+		case value != "":
 			name += " " + value
 		}
 		if def := flagDefault(f); def != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
+	"initbox/internal/perm"
 	"initbox/internal/words"
 	"initbox/render"
 	"initbox/render/engine"
@@ -122,7 +123,7 @@ func (r *renderFlags) flags() []cli.Flag {
 		onFlag("only-templates", "in directories, ignore files that are not templates", categoryFiles, &r.o.OnlyTemplates),
 		onFlag("no-overwrite", "do not replace existing files", categoryFiles, &r.o.NoOverwrite),
 		textsFlag("mode", "`[PATTERN=]MODE` of files, as in '*.sh=0755' (default 0644, or 0600 for files that hold a secret)", categoryFiles, &r.mode),
-		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files", categoryFiles, &r.owner),
+		textsFlag("owner", "`[PATTERN=]UID[:GID]` of files: "+perm.OwnerUsage, categoryFiles, &r.owner),
 		onFlag("atomic-dir", "make DST a link to a directory that is replaced as a whole", categoryFiles, &r.o.AtomicDir),
 		onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &r.o.Prune),
 		followFlag(categoryFiles, &r.o.Follow),
@@ -306,10 +307,10 @@ func (r *renderFlags) engineOptions(c *cli.Context) error {
 }
 
 func (r *renderFlags) rules(o *render.Options) (err error) {
-	if o.Modes, err = rules("mode", r.mode, parseMode); err != nil {
+	if o.Modes, err = rules("mode", r.mode, parsePermissions); err != nil {
 		return err
 	}
-	if o.Owners, err = rules("owner", r.owner, parseOwner); err != nil {
+	if o.Owners, err = rules("owner", r.owner, perm.ParseOwner); err != nil {
 		return err
 	}
 	if o.Formats, err = rules("format", r.formats, format.Named); err != nil {
@@ -320,10 +321,10 @@ func (r *renderFlags) rules(o *render.Options) (err error) {
 	return err
 }
 
-func rules[T any](flag string, texts cli.StringSlice, parse func(string) (T, error)) ([]render.Rule[T], error) {
-	var all []render.Rule[T]
+func rules[T any](flag string, texts cli.StringSlice, parse func(string) (T, error)) ([]perm.Rule[T], error) {
+	var all []perm.Rule[T]
 	for _, text := range texts.Value() {
-		rule, err := render.ParseRule(text, parse)
+		rule, err := perm.ParseRule(text, parse)
 		if err != nil {
 			return nil, usagef("--%s %s: %w", flag, text, err)
 		}

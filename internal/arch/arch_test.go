@@ -19,7 +19,7 @@ import (
 
 const root = "../.."
 
-var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render"}
+var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch"}
 
 // TestImports pins the directions of imports.
 func TestImports(t *testing.T) {
@@ -164,6 +164,7 @@ func TestSystemCalls(t *testing.T) {
 		{"internal/dirfd/", "", "all"},
 		{"cmd/command/", "Exec", "runs the command after --, instead of this process"},
 		{"clone/local/", "Mmap Munmap Madvise", "maps the index of a pack, from an open file"},
+		{"internal/perm/", "CapUserHeader CapUserData Capget", "asks for the capabilities of this process, for a hint"},
 		{"register/", "Access", "asks beforehand whether a file can be written"},
 		{"waitfor/file/", "InotifyInit1 InotifyAddWatch", "watches the directories on a path"},
 	}

@@ -79,9 +79,15 @@ func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
 // Offsets in struct linux_dirent64, see getdents64(2).
 const direntSize, direntType, direntName = 16, 18, 19
 
-// OnTmpfs returns whether a file is on a tmpfs.
-func OnTmpfs(path string) bool {
+// FileSystem returns the type of the file system that a path is on, such as unix.TMPFS_MAGIC, see statfs(2).
+func FileSystem(path string) (int64, error) {
 	var s unix.Statfs_t
 	err := retry(func() error { return unix.Statfs(path, &s) })
-	return err == nil && int64(s.Type) == unix.TMPFS_MAGIC
+	return int64(s.Type), err
+}
+
+// OnTmpfs returns whether a file is on a tmpfs.
+func OnTmpfs(path string) bool {
+	kind, err := FileSystem(path)
+	return err == nil && kind == unix.TMPFS_MAGIC
 }

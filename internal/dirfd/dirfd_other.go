@@ -38,5 +38,8 @@ func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
 	}
 }
 
+// FileSystem is not supported.
+func FileSystem(string) (int64, error) { return 0, errors.ErrUnsupported }
+
 // OnTmpfs returns false.
 func OnTmpfs(string) bool { return false }

@@ -29,7 +29,7 @@ import (
 // Where files are written or secrets are handled: what a test does not notice there costs most.
 var critical = []string{
 	"./clone/access", "./clone/gitdir", "./clone/publish", "./clone/worktree", "./internal/atomicfile", "./internal/dirfd",
-	"./internal/secret", "./register", "./render", "./render/stage", "./render/values", "./waitfor/wire",
+	"./internal/secret", "./register", "./render", "./internal/stage", "./render/values", "./waitfor/wire",
 }
 
 // least is the share of the mutants that have to be killed, in per cent.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"initbox/internal/dial"
+	"initbox/internal/setting"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire/rpc"
 )
@@ -18,7 +19,7 @@ var Kind = target.Kind{
 	Schemes:  []string{"grpc", "grpcs"},
 	Usage:    "grpc://HOST:PORT[/SERVICE]",
 	Ready:    "the gRPC health service reports SERVING",
-	Settings: target.TLSSettings,
+	Settings: setting.TLS,
 	Without:  "user query",
 	Parse:    parse,
 }

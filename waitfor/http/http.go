@@ -23,6 +23,7 @@ import (
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
+	"initbox/internal/setting"
 	"initbox/waitfor/expect"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -48,7 +49,7 @@ var Kind = target.Kind{
 		{Name: "no-redirect", Usage: "judge a redirect itself instead of following it"},
 		{Name: "no-proxy", Usage: "connect directly, whatever HTTP_PROXY says"},
 		{Name: "h2c", Usage: "speak HTTP/2 without TLS"},
-	}, wire.LoginSettings, target.TLSSettings),
+	}, wire.LoginSettings, setting.TLS),
 	Socket: "http+unix",
 	Parse:  parse,
 }

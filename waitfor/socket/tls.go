@@ -8,6 +8,7 @@ import (
 	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/setting"
 	"initbox/internal/tlsconfig"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -18,7 +19,7 @@ var TLS = target.Kind{
 	Schemes:  []string{"tls"},
 	Usage:    "tls://HOST:PORT",
 	Ready:    "completes a TLS handshake with a certificate that verifies",
-	Settings: target.TLSSettings,
+	Settings: setting.TLS,
 	Without:  "user path query",
 	Parse:    parseTLS,
 }

@@ -63,7 +63,7 @@ func (l Kinds) HasHosts(scheme string) bool {
 // HasSetting reports whether the kind with the scheme takes the setting.
 func (l Kinds) HasSetting(scheme, name string) bool {
 	k := l.Of(scheme)
-	return k != nil && k.setting(name) != nil
+	return k != nil && k.all().Of(name) != nil
 }
 
 // Schemes returns the schemes of all kinds, sorted.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"initbox/internal/kube"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
+	"initbox/internal/setting"
 	"initbox/internal/suggest"
 	"initbox/waitfor/forms"
 )
@@ -26,7 +26,7 @@ type Target struct {
 	Hosts          []string // of a kind with Hosts: as in the URL, with their ports
 	Socket         string   // with the scheme Kind.Socket: the path
 	Settings       Settings
-	TLSOwn         string // the first of TLSSettings in the target itself; may be empty
+	TLSOwn         string // the first of setting.TLS in the target itself; may be empty
 	Gone           bool   // ready means that it no longer answers
 	AttemptTimeout time.Duration
 	Resolver       *resolver.Resolver
@@ -53,14 +53,14 @@ func (l Kinds) Parse(text string, o Options) (Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range TLSSettings {
+	for _, s := range setting.TLS {
 		if t.Settings.On(s.Name) {
 			t.TLSOwn = cmp.Or(t.TLSOwn, s.Name)
 		}
 	}
-	t.Settings.take(t.Kind, o.Settings)
+	t.Settings.Take(t.Kind.all(), o.Settings)
 	t.Gone = o.Gone || t.Settings.On("gone")
-	if err := t.consistent(); err != nil {
+	if err := t.Settings.Consistent(t.Kind.Settings); err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
 	if err := t.only(); err != nil {
@@ -111,7 +111,7 @@ func (l Kinds) Target(text string, o Options) (*Target, error) {
 	if err := t.parseURL(text, secrets); err != nil {
 		return nil, err
 	}
-	t.Settings, err = parseSettings(t.fragment(), t.Kind)
+	t.Settings, err = t.Kind.all().Parse(t.fragment())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t, err)
 	}
@@ -321,19 +321,3 @@ const OtherPortHint = "is it the right port, and does the server expect TLS on i
 
 // ErrNotThere is the cause of a [failure.Missing] failure of the target itself.
 var ErrNotThere = errors.New("not there")
-
-// consistent refuses a setting without the one that it requires, or with one that contradicts it.
-func (t *Target) consistent() error {
-	for _, s := range t.Kind.Settings {
-		if !t.Settings.On(s.Name) {
-			continue
-		}
-		if s.Needs != "" && !t.Settings.On(s.Needs) {
-			return fmt.Errorf("%s needs %s", s.Name, s.Needs)
-		}
-		if i := slices.IndexFunc(s.Excludes, t.Settings.On); i >= 0 {
-			return fmt.Errorf("%s and %s are mutually exclusive", s.Name, s.Excludes[i])
-		}
-	}
-	return nil
-}

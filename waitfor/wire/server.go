@@ -27,6 +27,7 @@ import (
 	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/secret"
+	"initbox/internal/setting"
 	"initbox/internal/tlsconfig"
 	"initbox/internal/words"
 	"initbox/waitfor/target"
@@ -52,7 +53,7 @@ var LoginSettings = []target.Setting{
 }
 
 // EncryptionSettings are the settings of every kind of server whose protocol runs with TLS or without.
-var EncryptionSettings = append([]target.Setting{{Name: "tls", Usage: "speak TLS"}}, target.TLSSettings...)
+var EncryptionSettings = append([]target.Setting{{Name: "tls", Usage: "speak TLS"}}, setting.TLS...)
 
 // Parse returns the [target.Kind.Parse] of a kind whose check has nothing to parse but the server.
 func Parse(check func(Server) target.Check) func(*target.Target) (target.Check, error) {

@@ -5,7 +5,7 @@ import (
 	"log"
 	"os"
 
-	"initbox/render/stage"
+	"initbox/internal/stage"
 )
 
 func Example() {

@@ -1,0 +1,96 @@
+package perm
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
+)
+
+// Operation is what the kernel refused to do to a file.
+type Operation string
+
+// The operations that [Hint] knows.
+const (
+	Chown  Operation = "chown"
+	Chmod  Operation = "chmod"
+	Write  Operation = "write" // or create
+	Remove Operation = "remove"
+	Read   Operation = "read" // or list
+)
+
+// Hint returns how to get an operation on the file at path allowed that failed with err, or "" if err says nothing of
+// permissions: which capability is missing and the YAML that adds it, or what a capability does not help against.
+func Hint(err error, op Operation, path string) string {
+	var link *mounts.LinkError
+	switch {
+	case errors.As(err, &link):
+		return link.Hint()
+	case errors.Is(err, unix.EROFS):
+		return mounts.WriteHint(err, path, "the volume is mounted read-only (readOnly in volumeMounts or in the volume), as those of ConfigMaps and Secrets always are: copy what is in it to an emptyDir instead")
+	case errors.Is(err, unix.EINVAL) && op == Chown || errors.Is(err, unix.EOVERFLOW):
+		return "that user or group does not exist in this user namespace: with hostUsers: false a Pod has the IDs 0 to 65535 only"
+	case errors.Is(err, unix.EOPNOTSUPP) && op == Chmod:
+		return "the file system has no such permissions"
+	case !errors.Is(err, fs.ErrPermission):
+		return ""
+	}
+	if squashed(path) && (has(capability[op].bit) || has(capDACOverride.bit)) {
+		return "the volume is NFS, whose server gives root no rights (root_squash): change the files on the server, export with no_root_squash, or run as the user who owns them"
+	}
+	c := capability[op]
+	if errors.Is(err, unix.EACCES) && op != Read {
+		c = capDACOverride // a directory on the way may not be searched or written to
+	}
+	if has(c.bit) {
+		return fmt.Sprintf("user %d has the capability %s, so something else forbids it: an immutable file (lsattr), a security module such as SELinux or AppArmor, or a file system without owners", os.Geteuid(), c.name)
+	}
+	return fmt.Sprintf("user %d lacks the capability %s, to %s; add it: securityContext: {runAsUser: 0, runAsNonRoot: false, capabilities: {drop: [ALL], add: [%[2]s]}}; or do without it: fsGroup in the Pod's securityContext makes volumes writable for a group", os.Geteuid(), c.name, c.what)
+}
+
+// capabilities(7): the number of a capability, its name in a securityContext, and what it allows.
+type capabilityInfo struct {
+	bit        uint
+	name, what string
+}
+
+var (
+	capDACOverride = capabilityInfo{unix.CAP_DAC_OVERRIDE, "DAC_OVERRIDE", "write to other users' directories and files"}
+	capability     = map[Operation]capabilityInfo{
+		Chown:  {unix.CAP_CHOWN, "CHOWN", "give files to other users"},
+		Chmod:  {unix.CAP_FOWNER, "FOWNER", "change the modes of other users' files"},
+		Write:  capDACOverride,
+		Remove: capDACOverride,
+		Read:   {unix.CAP_DAC_READ_SEARCH, "DAC_READ_SEARCH", "read other users' directories and files"},
+	}
+)
+
+// has returns whether this process has a capability.
+func has(bit uint) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	return unix.Capget(&header, &data[0]) == nil && data[bit/32].Effective&(1<<(bit%32)) != 0
+}
+
+// nfsMagic is the type of NFS, see statfs(2).
+const nfsMagic = 0x6969
+
+// squashed returns whether path, or what exists above it, is on an NFS, where capabilities end.
+func squashed(path string) bool {
+	for {
+		if kind, err := dirfd.FileSystem(path); err == nil {
+			return kind == nfsMagic
+		}
+		parent := filepath.Dir(path)
+		if parent == path {
+			return false
+		}
+		path = parent
+	}
+}
