@@ -245,6 +245,30 @@ func Names(dir Dir) (names []string, err error) {
 	return names, err
 }
 
+// ReadDir calls each for the entries of dir, from where it was read before, with the type as in dirent(3), which may be
+// DT_UNKNOWN. The kernel fills buf.
+func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
+	for {
+		n, err := ReadSome(dir, buf)
+		if err != nil || n == 0 {
+			return err
+		}
+		if err := Entries(buf[:n], each); err != nil {
+			return err
+		}
+	}
+}
+
+// ReadSome fills buf with entries of dir, from where it was read before, and returns how many bytes they take, or 0 at
+// the end. [Entries] reads them.
+func ReadSome(dir Dir, buf []byte) (n int, err error) {
+	err = do(dir, func(fd int) (err error) {
+		n, err = unix.ReadDirent(fd, buf)
+		return err
+	})
+	return n, err
+}
+
 // Info is what [Inspect] returns: the fields of stat(2) that matter, and the mount.
 type Info struct {
 	Mode      uint32 // st_mode

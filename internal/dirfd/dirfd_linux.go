@@ -50,30 +50,24 @@ func Inspect(dir Dir, name string) (Info, error) {
 	return i, nil
 }
 
-// ReadDir calls each for the entries of dir, from where it was read before, with the type as in dirent(3), which may be
-// DT_UNKNOWN. The kernel fills buf.
-func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
-	for {
-		n := 0
-		err := do(dir, func(fd int) (err error) {
-			n, err = unix.ReadDirent(fd, buf)
-			return err
-		})
-		if err != nil || n == 0 {
-			return err
+// Entries calls each for the entries that [ReadSome] read into buf, with the type as in dirent(3), which may be
+// DT_UNKNOWN.
+func Entries(buf []byte, each func(name string, kind byte)) error {
+	for rest := buf; len(rest) > 0; {
+		size := 0
+		if len(rest) > direntName {
+			size = int(binary.NativeEndian.Uint16(rest[direntSize:]))
 		}
-		for rest := buf[:n]; len(rest) > 0; {
-			size := int(binary.NativeEndian.Uint16(rest[direntSize:]))
-			if size <= direntName || size > len(rest) {
-				return unix.EIO
-			}
-			name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
-			if s := string(name); s != "." && s != ".." {
-				each(s, rest[direntType])
-			}
-			rest = rest[size:]
+		if size <= direntName || size > len(rest) {
+			return unix.EIO
 		}
+		name, _, _ := bytes.Cut(rest[direntName:size], []byte{0})
+		if s := string(name); s != "." && s != ".." {
+			each(s, rest[direntType])
+		}
+		rest = rest[size:]
 	}
+	return nil
 }
 
 // Offsets in struct linux_dirent64, see getdents64(2).

@@ -20,22 +20,13 @@ func Reserve(Dir, int64) error { return nil }
 // Inspect describes the file called name in dir, or dir itself if name is empty.
 func Inspect(dir Dir, name string) (Info, error) { return inspectWithoutMount(dir, name) }
 
-// ReadDir calls each for the entries of dir.
-func ReadDir(dir Dir, buf []byte, each func(name string, kind byte)) error {
-	for {
-		n := 0
-		err := do(dir, func(fd int) (err error) {
-			n, err = unix.ReadDirent(fd, buf)
-			return err
-		})
-		if err != nil || n == 0 {
-			return err
-		}
-		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
-		for _, name := range names {
-			each(name, unix.DT_UNKNOWN)
-		}
+// Entries calls each for the entries that [ReadSome] read into buf.
+func Entries(buf []byte, each func(name string, kind byte)) error {
+	_, _, names := unix.ParseDirent(buf, -1, nil)
+	for _, name := range names {
+		each(name, unix.DT_UNKNOWN)
 	}
+	return nil
 }
 
 // FileSystem is not supported.
