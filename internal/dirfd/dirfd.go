@@ -125,6 +125,29 @@ func OpenFD(dir Dir, name string, flags int, mode uint32) (opened FD, err error)
 	return opened, err
 }
 
+// OpenFollow is [OpenFD] that follows a link of that name, to wherever it leads.
+func OpenFollow(dir Dir, name string, flags int) (opened FD, err error) {
+	err = do(dir, func(fd int) error {
+		n, err := unix.Openat(fd, name, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		opened = FD(n)
+		return err
+	})
+	return opened, err
+}
+
+// Seek sets the position of an open file to offset bytes from its start.
+func Seek(f Dir, offset int64) error {
+	return do(f, func(fd int) error { _, err := unix.Seek(fd, offset, 0); return err })
+}
+
+// Truncate makes an open file that long, with a hole or without its end.
+func Truncate(f Dir, size int64) error {
+	return do(f, func(fd int) error { return unix.Ftruncate(fd, size) })
+}
+
+// Fsync writes an open file to the disk.
+func Fsync(f Dir) error { return do(f, unix.Fsync) }
+
 // Stat describes an open file.
 func Stat(f Dir) (s unix.Stat_t, err error) {
 	err = do(f, func(fd int) error { return unix.Fstat(fd, &s) })

@@ -1,0 +1,88 @@
+package dirfd
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CopyRange copies at most n bytes from the position of one file to that of another within the kernel, and returns how
+// many it copied, 0 at the end; see copy_file_range(2). A file system may share the blocks of both.
+func CopyRange(from, to Dir, n int) (copied int, err error) {
+	err = do2(from, to, func(from, to int) (err error) {
+		copied, err = unix.CopyFileRange(from, nil, to, nil, n, 0)
+		return err
+	})
+	return max(copied, 0), err
+}
+
+// Clone makes an empty file share the content of another, see ioctl_ficlone(2).
+func Clone(from, to Dir) error {
+	return do2(from, to, func(from, to int) error { return unix.IoctlFileClone(to, from) })
+}
+
+// NextData returns where the next part of a file that is not a hole begins, at offset or behind it, and where it ends;
+// see lseek(2). Behind the last one, the error is ENXIO.
+func NextData(f Dir, offset int64) (start, end int64, err error) {
+	err = do(f, func(fd int) error {
+		if start, err = unix.Seek(fd, offset, unix.SEEK_DATA); err == nil {
+			end, err = unix.Seek(fd, start, unix.SEEK_HOLE)
+		}
+		return err
+	})
+	return start, end, err
+}
+
+// SetTimes sets when the file called name, or f itself if name is empty, was read and written, to nanoseconds. It does
+// not follow a link of that name.
+func SetTimes(f Dir, name string, read, written unix.Timespec) error {
+	return do(f, func(fd int) error {
+		return unix.UtimesNanoAt(fd, name, []unix.Timespec{read, written}, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+	})
+}
+
+// Xattrs returns the extended attributes of an open file, see xattr(7), its ACL among them. A file system without them
+// has none.
+func Xattrs(f Dir) (map[string]string, error) {
+	var list []byte
+	err := sized(f, &list, func(fd int, buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
+	if err == unix.ENOTSUP {
+		return nil, nil
+	}
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	all := map[string]string{}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(list), "\x00"), "\x00") {
+		var value []byte
+		err := sized(f, &value, func(fd int, buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
+		if err != nil && err != unix.ENODATA { // removed meanwhile
+			return nil, err
+		}
+		all[name] = string(value)
+	}
+	return all, nil
+}
+
+// sized reads what a call returns whose buffer must be large enough, which is asked for before.
+func sized(f Dir, into *[]byte, call func(fd int, buf []byte) (int, error)) error {
+	for {
+		n := 0
+		err := do(f, func(fd int) (err error) { n, err = call(fd, nil); return err })
+		if err != nil || n == 0 {
+			return err
+		}
+		*into = make([]byte, n)
+		err = do(f, func(fd int) (err error) { n, err = call(fd, *into); return err })
+		if err == unix.ERANGE {
+			continue // it has grown meanwhile
+		}
+		*into = (*into)[:max(n, 0)]
+		return err
+	}
+}
+
+// SetXattr sets an extended attribute of an open file.
+func SetXattr(f Dir, name, value string) error {
+	return do(f, func(fd int) error { return unix.Fsetxattr(fd, name, []byte(value), 0) })
+}
