@@ -11,6 +11,7 @@ import (
 	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
+	"initbox/internal/netrc"
 	"initbox/internal/poll"
 	"initbox/internal/secret"
 	"initbox/internal/tlsconfig"
@@ -81,8 +82,8 @@ func (o Options) login(ctx context.Context, u *url.URL, user *url.Userinfo) (*lo
 		if err != nil {
 			return nil, err
 		}
-		if l := netrcLogin(text, u.Hostname(), user.Username()); l != nil {
-			return l, nil
+		if l := netrc.Find(text, u.Hostname(), user.Username()); l != nil {
+			return &login{l.User, l.Password}, nil
 		}
 	}
 	if user.Username() != "" {

@@ -285,69 +285,6 @@ func verify(jwt string, key *rsa.PublicKey) (c jwtClaims, err error) {
 	return c, json.Unmarshal(text, &c)
 }
 
-func TestNetrc(t *testing.T) {
-	const text = `# machine commented.example.com login x password y
-machine one.example.com
-	login ann
-	password "quoted \"pass\\word\" # all of it"
-machine two.example.com login bob password #hash account ignored # comment
-macdef init
-	machine macro.example.com login no password no
-
-machine "three.example.com" password alone
-machine four.example.com login guest
-default login anonymous password guest`
-	for _, tt := range []struct {
-		host, user string
-		want       *login
-	}{
-		{"one.example.com", "", &login{"ann", `quoted "pass\word" # all of it`}},
-		{"ONE.example.com", "ann", &login{"ann", `quoted "pass\word" # all of it`}},
-		{"one.example.com", "bob", nil},
-		{"two.example.com", "", &login{"bob", "#hash"}},
-		{"three.example.com", "eve", &login{"eve", "alone"}},
-		{"four.example.com", "", &login{"anonymous", "guest"}},
-		{"macro.example.com", "", &login{"anonymous", "guest"}},
-		{"commented.example.com", "", &login{"anonymous", "guest"}},
-	} {
-		got := netrcLogin(text, tt.host, tt.user)
-		if (got == nil) != (tt.want == nil) || got != nil && *got != *tt.want {
-			t.Errorf("%s, %s: %v, want %v", tt.host, tt.user, got, tt.want)
-		}
-	}
-}
-
-// TestNetrcQuotes pins the words of quoted text.
-func TestNetrcQuotes(t *testing.T) {
-	for text, want := range map[string]login{
-		`default login "" password p`:        {"user", "p"},
-		`default login l password "a b`:      {"l", "a b"},
-		`default login l password "a\`:       {"l", `a\`},
-		`default login "l\n\t\r" password p`: {"l\n\t\r", "p"},
-	} {
-		if got := netrcLogin(text, "host", map[bool]string{true: "user"}[want.user == "user"]); got == nil || *got != want {
-			t.Errorf("%s: %v, want %v", text, got, want)
-		}
-	}
-}
-
-// FuzzNetrc pins that no text breaks the parser, and that it finds nothing that is not there.
-func FuzzNetrc(f *testing.F) {
-	for _, s := range []string{"machine a login b password c", "default password \"a\\n\\", "macdef x\n\nmachine", "# a\n\"machine\" \"", "login a"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, e := range parseNetrc(text) {
-			if len(e.machine)+len(e.user)+len(e.password) > len(text) {
-				t.Errorf("%+v of %q", e, text)
-			}
-		}
-		if l := netrcLogin(text, "host", "user"); l != nil && (l.password == "" || l.user != "user") {
-			t.Errorf("%+v of %q", l, text)
-		}
-	})
-}
-
 func TestCookies(t *testing.T) {
 	const text = "# Netscape HTTP Cookie File\n" +
 		"example.com\tFALSE\t/\tFALSE\t0\thost\t1\n" +

@@ -142,8 +142,7 @@ func (c *sshConn) lost(ctx context.Context) error {
 	case end == nil:
 		return nil
 	}
-	silent := stallConn{limit: c.stall}
-	return failure.Of(silent.name(*end))
+	return failure.Of(dial.Stalled(*end, c.stall))
 }
 
 // start runs the command in a new session, which ends with ctx.

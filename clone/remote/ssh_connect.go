@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
@@ -95,8 +96,7 @@ func (h *sshHandshake) failure(ctx context.Context, err error) error {
 	case h.refused != nil:
 		return h.refused
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		silent := stallConn{limit: h.server.o.Stall}
-		return silent.name(err)
+		return dial.Stalled(err, h.server.o.Stall)
 	case h.asked && (strings.Contains(text, "unable to authenticate") || strings.Contains(text, "authentication attempts") ||
 		strings.Contains(text, "disconnect, reason")):
 		return h.unauthenticated(err)

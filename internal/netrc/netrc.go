@@ -1,32 +1,36 @@
-package remote
+// Package netrc reads logins from netrc files, in the format of curl, and therefore of git.
+package netrc
 
 import "strings"
 
-// netrcLogin returns the first entry of a netrc file that is for the host, or default, has a password, and is for the
-// user, if one is given. The format is that of curl, and therefore of git.
-func netrcLogin(text, host, user string) *login {
-	for _, e := range parseNetrc(text) {
+// Login is a user and a password.
+type Login struct{ User, Password string }
+
+// Find returns the first entry of the text of a netrc file that is for the host, or default, has a password, and is for
+// the user, if one is given; or nil.
+func Find(text, host, user string) *Login {
+	for _, e := range parse(text) {
 		switch {
-		case e.password == "", e.machine != "" && !strings.EqualFold(e.machine, host):
-		case user == "" || e.user == "" || e.user == user:
-			if e.user == "" {
-				e.user = user
+		case e.Password == "", e.machine != "" && !strings.EqualFold(e.machine, host):
+		case user == "" || e.User == "" || e.User == user:
+			if e.User == "" {
+				e.User = user
 			}
-			return &e.login
+			return &e.Login
 		}
 	}
 	return nil
 }
 
-// netrcEntry is the entry of a machine; for default, machine is "".
-type netrcEntry struct {
+// entry is the entry of a machine; for default, machine is "".
+type entry struct {
 	machine string
-	login
+	Login
 }
 
-func parseNetrc(text string) []netrcEntry {
-	var entries []netrcEntry
-	t := netrcTokens{text}
+func parse(text string) []entry {
+	var entries []entry
+	t := tokens{text}
 	for {
 		keyword, ok := t.keyword()
 		if !ok {
@@ -35,10 +39,10 @@ func parseNetrc(text string) []netrcEntry {
 		switch keyword {
 		case "machine":
 			if name := t.value(); name != "" {
-				entries = append(entries, netrcEntry{machine: name})
+				entries = append(entries, entry{machine: name})
 			}
 		case "default":
-			entries = append(entries, netrcEntry{})
+			entries = append(entries, entry{})
 		case "macdef":
 			t.skipMacro()
 		case "login", "password", "account":
@@ -48,25 +52,25 @@ func parseNetrc(text string) []netrcEntry {
 			}
 			switch e := &entries[len(entries)-1]; keyword {
 			case "login":
-				e.user = value
+				e.User = value
 			case "password":
-				e.password = value
+				e.Password = value
 			}
 		}
 	}
 }
 
-// netrcTokens splits a netrc file into words; rest has not been read.
-type netrcTokens struct{ rest string }
+// tokens splits a netrc file into words; rest has not been read.
+type tokens struct{ rest string }
 
-const netrcBlanks = " \t\r\n"
+const blanks = " \t\r\n"
 
 // keyword returns the next word. A word that begins with # is a comment to the end of the line.
-func (t *netrcTokens) keyword() (string, bool) {
-	t.rest = strings.TrimLeft(t.rest, netrcBlanks)
+func (t *tokens) keyword() (string, bool) {
+	t.rest = strings.TrimLeft(t.rest, blanks)
 	for strings.HasPrefix(t.rest, "#") {
 		_, t.rest, _ = strings.Cut(t.rest, "\n")
-		t.rest = strings.TrimLeft(t.rest, netrcBlanks)
+		t.rest = strings.TrimLeft(t.rest, blanks)
 	}
 	if t.rest == "" {
 		return "", false
@@ -75,12 +79,12 @@ func (t *netrcTokens) keyword() (string, bool) {
 }
 
 // value returns the next word, which may be quoted and may begin with #.
-func (t *netrcTokens) value() string {
-	t.rest = strings.TrimLeft(t.rest, netrcBlanks)
+func (t *tokens) value() string {
+	t.rest = strings.TrimLeft(t.rest, blanks)
 	if quoted, ok := strings.CutPrefix(t.rest, `"`); ok {
 		return t.quoted(quoted)
 	}
-	end := strings.IndexAny(t.rest, netrcBlanks)
+	end := strings.IndexAny(t.rest, blanks)
 	if end < 0 {
 		end = len(t.rest)
 	}
@@ -91,7 +95,7 @@ func (t *netrcTokens) value() string {
 
 // quoted returns the text up to the next quote. \n, \r and \t are control characters; any other character after a
 // backslash stands for itself.
-func (t *netrcTokens) quoted(rest string) string {
+func (t *tokens) quoted(rest string) string {
 	var b strings.Builder
 	for i := 0; i < len(rest); i++ {
 		switch c := rest[i]; {
@@ -119,11 +123,11 @@ func (t *netrcTokens) quoted(rest string) string {
 }
 
 // skipMacro skips the definition after macdef: a name, and lines up to an empty one.
-func (t *netrcTokens) skipMacro() {
+func (t *tokens) skipMacro() {
 	for t.rest != "" {
 		var line string
 		line, t.rest, _ = strings.Cut(t.rest, "\n")
-		if strings.Trim(line, netrcBlanks) == "" {
+		if strings.Trim(line, blanks) == "" {
 			return
 		}
 	}
