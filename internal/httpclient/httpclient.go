@@ -125,7 +125,7 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 		// for another domain; a header from a file may have any name.
 		for name := range req.Header {
 			switch name {
-			case "Accept", "Content-Type", "User-Agent":
+			case "Accept", "Accept-Encoding", "Content-Type", "If-Modified-Since", "If-None-Match", "If-Range", "Range", "User-Agent":
 			default:
 				req.Header.Del(name)
 			}

@@ -108,6 +108,22 @@ func (p *pace) next(now time.Time, a *Answer) (time.Time, bool) {
 	return at, more
 }
 
+// Pace returns the pauses of a loop that begins now and sends requests until ctx ends, for one that [Retry] cannot make
+// because it reads long answers. Each call is for the next pause, after an answer with that status and header; 0 stands
+// for no answer. It returns false if the deadline leaves no time for another attempt.
+func Pace(ctx context.Context, spread time.Duration, seed uint64) func(status int, h http.Header) (time.Duration, bool) {
+	p := newPace(ctx, spread, rand.New(rand.NewPCG(seed, 0)))
+	return func(status int, h http.Header) (time.Duration, bool) {
+		var a *Answer
+		if status != 0 {
+			a = &Answer{Status: status, Header: h}
+		}
+		now := time.Now()
+		at, more := p.next(now, a)
+		return at.Sub(now), more
+	}
+}
+
 // nextRound begins a round, no sooner than the server has said.
 func (p *pace) nextRound(now time.Time, after time.Duration) (at time.Time, more bool) {
 	length := time.Duration(rounds[min(p.round, len(rounds)-1)] * float64(p.spread))
