@@ -260,7 +260,7 @@ func (c *cloning) update(ctx context.Context, target *publish.Target) (Result, e
 	if rev.commit.IsZero() {
 		c.log.Warn(fmt.Sprintf("%s: the repository is empty, so the directory is empty, too", c.Dir))
 	}
-	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), bytesText(made.bytes), time.Since(start).Round(time.Millisecond)))
+	c.log.Info(fmt.Sprintf("%s: %s, %s, %s received, in %v", c.Dir, made.rev, words.Plural(made.files, "file"), words.Bytes(made.bytes), time.Since(start).Round(time.Millisecond)))
 	return result, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
+	"initbox/internal/words"
 )
 
 // check returns an error if the options are wrong.
@@ -133,7 +134,7 @@ func cutShort(err error, received int64) error {
 	if f.Class != failure.Reset || received == 0 {
 		return err
 	}
-	g := failure.New(failure.Reset, "%s, after %s of the pack", f.Text, bytesText(received))
+	g := failure.New(failure.Reset, "%s, after %s of the pack", f.Text, words.Bytes(received))
 	g.Err, g.Hint = err, "does the server, or a proxy in front of it, limit the duration or the size of answers? look at their settings and logs"
 	return g
 }
@@ -143,7 +144,7 @@ func stillReceiving(p *pack.Progress) *failure.Failure {
 	if p.Bytes.Load() == 0 {
 		return failure.New(failure.TimedOut, "the server is still preparing the pack").WithHint("give it more time with --timeout")
 	}
-	return failure.New(failure.TimedOut, "still receiving: %d of %d objects, %s", p.Objects.Load(), p.Total.Load(), bytesText(p.Bytes.Load())).
+	return failure.New(failure.TimedOut, "still receiving: %d of %d objects, %s", p.Objects.Load(), p.Total.Load(), words.Bytes(p.Bytes.Load())).
 		WithHint("give it more time with --timeout, or fetch less: --depth 1, --sparse with --filter blob:none")
 }
 

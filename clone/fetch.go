@@ -16,6 +16,7 @@ import (
 	"initbox/clone/remote"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/words"
 )
 
 // fetch receives the objects, and writes the files as they arrive. With a filter it fetches twice: the trees must be
@@ -205,6 +206,6 @@ func (c *checkout) follow(ctx context.Context, p *pack.Progress) {
 		rate := float64(received-before) / every.Seconds()
 		before = received
 		c.log.Info(fmt.Sprintf("%s: %d of %d objects, %s, %s/s, for %v", filepath.Join(c.Dir, c.name), p.Objects.Load(), p.Total.Load(),
-			bytesText(received), bytesText(int64(rate)), time.Since(start).Round(time.Second)))
+			words.Bytes(received), words.Bytes(int64(rate)), time.Since(start).Round(time.Second)))
 	})
 }

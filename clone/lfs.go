@@ -13,6 +13,7 @@ import (
 	"initbox/clone/worktree"
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/words"
 )
 
 // fetchLFS replaces Git LFS pointers by the files that they point to.
@@ -48,7 +49,7 @@ func (c *checkout) fetchLFS(ctx context.Context, set *attributes.Set, s survey) 
 	if err != nil {
 		return fmt.Errorf("git lfs: %w", err)
 	}
-	c.log.Info(fmt.Sprintf("%s: %d Git LFS files, %s received", filepath.Join(c.Dir, c.name), len(pointers), bytesText(received.Load())))
+	c.log.Info(fmt.Sprintf("%s: %d Git LFS files, %s received", filepath.Join(c.Dir, c.name), len(pointers), words.Bytes(received.Load())))
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (c *checkout) pointers(set *attributes.Set, config []byte) ([]lfs.Pointer, 
 		p.Path = name
 		pointers, files[name] = append(pointers, p), e
 		if size += p.Size; c.MaxSize > 0 && size > c.MaxSize {
-			f := failure.New(failure.Unexpected, "the Git LFS files have more than %s in all", bytesText(c.MaxSize))
+			f := failure.New(failure.Unexpected, "the Git LFS files have more than %s in all", words.Bytes(c.MaxSize))
 			f.Hint = "allow more with --max-size, or exclude some with lfs.fetchexclude in .lfsconfig"
 			return nil, nil, poll.Permanent(f)
 		}

@@ -58,16 +58,3 @@ func (r *report) summarise() {
 	}
 	r.log.Info(text)
 }
-
-// bytesText returns a number of bytes for display: 3.1 MB.
-func bytesText(n int64) string {
-	const unit = 1000
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, prefix := float64(n)/unit, 0
-	for value >= unit && prefix < 4 {
-		value, prefix = value/unit, prefix+1
-	}
-	return fmt.Sprintf("%.1f %cB", value, "kMGTP"[prefix])
-}

@@ -1,4 +1,4 @@
-// Package words formats durations, counts and lists, so that all messages look alike.
+// Package words formats durations, sizes, counts and lists, so that all messages look alike.
 package words
 
 import (
@@ -16,6 +16,19 @@ func Seconds(d time.Duration) string {
 		return d.Round(100 * time.Millisecond).String()
 	}
 	return d.Round(time.Second).String()
+}
+
+// Bytes returns a rounded number of bytes: 3.1 MB.
+func Bytes(n int64) string {
+	const unit = 1000
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, prefix := float64(n)/unit, 0
+	for value >= unit && prefix < 4 {
+		value, prefix = value/unit, prefix+1
+	}
+	return fmt.Sprintf("%.1f %cB", value, "kMGTP"[prefix])
 }
 
 // Plural returns a count of a noun with a regular plural: 1 name, 2 names.
