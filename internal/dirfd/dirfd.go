@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -66,6 +67,20 @@ func (fd FD) Chmod(mode uint32) error {
 // Chown sets the owner of the file; -1 leaves the user or the group as it is.
 func (fd FD) Chown(uid, gid int) error {
 	return do(fd, func(fd int) error { return unix.Fchown(fd, uid, gid) })
+}
+
+// Skip moves n bytes forward without writing: if nothing is written there later, and [FD.Truncate] sets a larger size,
+// they are a hole.
+func (fd FD) Skip(n int64) error {
+	return do(fd, func(fd int) error {
+		_, err := unix.Seek(fd, n, io.SeekCurrent)
+		return err
+	})
+}
+
+// Truncate sets the size of the file.
+func (fd FD) Truncate(size int64) error {
+	return do(fd, func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 
 // Close closes the file. If a signal interrupts that, Linux has closed it nevertheless.
@@ -233,6 +248,13 @@ func Chmod(dir Dir, name string, mode uint32) error {
 // Chown sets the owner of the file called name; -1 leaves the user or the group as it is.
 func Chown(dir Dir, name string, uid, gid int) error {
 	return do(dir, func(fd int) error { return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
+}
+
+// SetTime sets the modification time of the file called name, and not of what it links to.
+func SetTime(dir Dir, name string, modified time.Time) error {
+	return do(dir, func(fd int) error {
+		return unix.UtimesNanoAt(fd, name, onlyModified(modified), unix.AT_SYMLINK_NOFOLLOW)
+	})
 }
 
 // Lock takes the lock of f, see flock(2): how is [unix.LOCK_EX] or [unix.LOCK_SH], with [unix.LOCK_NB] not to wait for
