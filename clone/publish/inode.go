@@ -38,7 +38,7 @@ func (t *Target) checkInodes(r *record, tree *os.File, now *walk) (string, error
 	if w.content.String() != r.Content {
 		return fmt.Sprintf("a file was written, and its time put back, perhaps %s", failure.Printable(now.changed)), nil
 	}
-	if t.lock.file != nil {
+	if t.lock.Held() {
 		r.remember(time.Unix(0, now.inode))
 	}
 	return "", nil

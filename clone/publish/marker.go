@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,8 +90,9 @@ func (t *Target) readMarker(tree *os.File, hash string) (r *record, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := regular(f); err != nil {
-		return nil, err
+	if stat, err := f.Stat(); err != nil || !stat.Mode().IsRegular() {
+		f.Close()
+		return nil, cmp.Or(err, fmt.Errorf("%s is not a regular file", f.Name()))
 	}
 	defer func() {
 		if err != nil {

@@ -4,14 +4,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"initbox/clone/access"
-	"initbox/internal/mounts"
 )
 
 func TestPrecious(t *testing.T) {
@@ -94,32 +92,6 @@ func TestMode(t *testing.T) {
 		put(t, o, sha2, bare2)
 		if stat, err := os.Stat(o.Dir); err != nil || stat.Mode() != mode|os.ModeDir {
 			t.Errorf("mode %v, want %v, %v", stat.Mode(), mode, err)
-		}
-	}
-}
-
-func TestMounts(t *testing.T) {
-	const info = `22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
-36 22 0:30 / /repo rw - tmpfs tmpfs rw
-37 36 0:31 / /repo/a\040b rw shared:1 - tmpfs tmpfs rw
-38 37 0:32 / /repo/a\040b/c rw - tmpfs tmpfs rw
-39 22 0:33 / /repository/x rw - tmpfs tmpfs rw
-garbage
-40 22 0:34 / /deep/er/still rw - tmpfs tmpfs rw
-`
-	for _, c := range []struct {
-		path   string
-		direct []string
-		deep   string
-	}{
-		{"/repo", []string{"a b"}, ""},
-		{"/repository", []string{"x"}, ""},
-		{"/deep", nil, "/deep/er/still"},
-		{"/none", nil, ""},
-	} {
-		direct, deep := mountsBelow(mounts.Parse(strings.NewReader(info)), c.path)
-		if !slices.Equal(direct, c.direct) || deep != c.deep {
-			t.Errorf("%s: %q, %q", c.path, direct, deep)
 		}
 	}
 }

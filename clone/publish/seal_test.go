@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"initbox/internal/dirfd"
 )
 
 // Whatever a program changes in the tree is noticed, and said.
@@ -150,7 +152,7 @@ func TestRemoveAll(t *testing.T) {
 	}
 	defer dir.Close()
 	for range 2 {
-		if err := removeAll(t.Context(), dir, "old"); err != nil {
+		if err := dirfd.RemoveAll(t.Context(), dir, "old"); err != nil {
 			t.Fatal(err)
 		}
 	}

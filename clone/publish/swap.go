@@ -94,7 +94,7 @@ func (w *swap) free(dir *os.File, name string) (bool, error) {
 	}
 	if errors.Is(err, unix.EXDEV) {
 		// A directory of an image's lower layer cannot be renamed, only removed.
-		err = removeAll(context.Background(), dir, name)
+		err = dirfd.RemoveAll(context.Background(), dir, name)
 	}
 	return true, err
 }

@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/dirfd"
+	"initbox/internal/dirlock"
 	"initbox/internal/mounts"
 )
 
@@ -20,7 +22,7 @@ type Target struct {
 	*place
 	options Options
 	log     *slog.Logger
-	lock    lock
+	lock    *dirlock.Lock
 	denied  error // why nothing can be written there; the directory may still be up to date
 	stage   *Stage
 	git     *Target // of GitDir; nil without it
@@ -57,13 +59,13 @@ func openAs(ctx context.Context, o Options, repository bool) (*Target, error) {
 func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Target, error) {
 	t := &Target{place: p, options: o, log: o.Log, repository: repository}
 	if !p.link() {
-		t.mounts, t.deep = mountsBelow(mounts.All(), p.path)
+		t.mounts, t.deep = mounts.Below(mounts.All(), p.path)
 	}
 	if t.log == nil {
 		t.log = slog.New(slog.DiscardHandler)
 	}
-	t.lock = lock{dir: p.base, name: p.prefix + lockSuffix}
-	err := t.lock.wait(ctx, func(busy error) {
+	t.lock = dirlock.New(p.base, p.prefix+lockSuffix)
+	err := t.lock.Wait(ctx, func(busy error) {
 		t.log.Info("waiting until the directory is free", "dir", o.Dir, "reason", busy.Error())
 	})
 	switch {
@@ -75,7 +77,7 @@ func openPlace(ctx context.Context, o Options, p *place, repository bool) (*Targ
 	case err != nil:
 		t.Close()
 		return nil, explain("lock "+o.Dir, err)
-	case t.lock.none:
+	case t.lock.None():
 		t.log.Warn("the file system has no locks: nothing else may clone into this directory meanwhile", "dir", o.Dir)
 	default:
 		t.sweep(ctx)
@@ -172,7 +174,7 @@ func (t *Target) sweep(ctx context.Context) {
 
 // discard removes a stage or a worktree from the base directory. What is left when ctx ends is left to the next run.
 func (t *Target) discard(ctx context.Context, name string) {
-	if err := removeAll(ctx, t.base, name); err != nil && ctx.Err() == nil {
+	if err := dirfd.RemoveAll(ctx, t.base, name); err != nil && ctx.Err() == nil {
 		t.log.Warn("cannot remove a leftover", "name", strings.TrimSuffix(t.base.Name(), "/")+"/"+name, "error", err)
 	}
 }
@@ -198,6 +200,6 @@ func (t *Target) Close() error {
 	if t.git != nil {
 		t.git.Close()
 	}
-	t.lock.release()
+	t.lock.Release()
 	return t.place.close()
 }

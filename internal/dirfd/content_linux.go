@@ -2,6 +2,7 @@ package dirfd
 
 import (
 	"strings"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,8 +37,17 @@ func NextData(f Dir, offset int64) (start, end int64, err error) {
 // SetTimes sets when the file called name, or f itself if name is empty, was read and written, to nanoseconds. It does
 // not follow a link of that name.
 func SetTimes(f Dir, name string, read, written unix.Timespec) error {
+	times := []unix.Timespec{read, written}
 	return do(f, func(fd int) error {
-		return unix.UtimesNanoAt(fd, name, []unix.Timespec{read, written}, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+		if name != "" {
+			return unix.UtimesNanoAt(fd, name, times, unix.AT_SYMLINK_NOFOLLOW)
+		}
+		// As futimens(3): AT_EMPTY_PATH would need Linux 5.8.
+		_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times[0])), 0, 0, 0)
+		if errno != 0 {
+			return errno
+		}
+		return nil
 	})
 }
 

@@ -21,7 +21,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -248,13 +247,6 @@ func Chmod(dir Dir, name string, mode uint32) error {
 // Chown sets the owner of the file called name; -1 leaves the user or the group as it is.
 func Chown(dir Dir, name string, uid, gid int) error {
 	return do(dir, func(fd int) error { return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
-}
-
-// SetTime sets the modification time of the file called name, and not of what it links to.
-func SetTime(dir Dir, name string, modified time.Time) error {
-	return do(dir, func(fd int) error {
-		return unix.UtimesNanoAt(fd, name, onlyModified(modified), unix.AT_SYMLINK_NOFOLLOW)
-	})
 }
 
 // Lock takes the lock of f, see flock(2): how is [unix.LOCK_EX] or [unix.LOCK_SH], with [unix.LOCK_NB] not to wait for

@@ -3,8 +3,6 @@ package dirfd
 import (
 	"bytes"
 	"encoding/binary"
-	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,25 +10,6 @@ import (
 // Exchange gives two files each other's name, at once.
 func Exchange(a Dir, name string, b Dir, with string) error {
 	return do2(a, b, func(a, b int) error { return unix.Renameat2(a, name, b, with, unix.RENAME_EXCHANGE) })
-}
-
-// SetTime sets the modification time of the file.
-func (fd FD) SetTime(modified time.Time) error {
-	times := onlyModified(modified)
-	return do(fd, func(fd int) error {
-		_, _, errno := unix.Syscall6(unix.SYS_UTIMENSAT, uintptr(fd), 0, uintptr(unsafe.Pointer(&times[0])), 0, 0, 0)
-		if errno != 0 {
-			return errno
-		}
-		return nil
-	})
-}
-
-// onlyModified returns the times for utimensat(2) that leave the time of the last access alone. A time that the kernel
-// cannot store is the beginning of 1970.
-func onlyModified(t time.Time) []unix.Timespec {
-	modified, _ := unix.TimeToTimespec(t)
-	return []unix.Timespec{{Nsec: unix.UTIME_OMIT}, modified}
 }
 
 // Syncfs flushes the file system of dir to the disk. Since Linux 5.8 it returns errors of the disk, also of files that

@@ -4,27 +4,12 @@ package dirfd
 
 import (
 	"errors"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // Exchange is not supported: Pods run on Linux.
 func Exchange(Dir, string, Dir, string) error { return unix.ENOTSUP }
-
-// SetTime sets the modification time of the file, and that of its last access.
-func (fd FD) SetTime(modified time.Time) error {
-	return do(fd, func(fd int) error {
-		now := unix.NsecToTimeval(modified.UnixNano())
-		return unix.Futimes(fd, []unix.Timeval{now, now})
-	})
-}
-
-// onlyModified returns both times.
-func onlyModified(t time.Time) []unix.Timespec {
-	modified, _ := unix.TimeToTimespec(t)
-	return []unix.Timespec{modified, modified}
-}
 
 // Syncfs is not supported.
 func Syncfs(Dir) error { return errors.ErrUnsupported }

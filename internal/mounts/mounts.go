@@ -119,6 +119,28 @@ func pointOf(points []Point, path string) string {
 	}
 }
 
+// Below returns the names of the mount points directly in a directory, and the path of
+// one further down, which would move with its parent directory.
+func Below(points []Point, path string) (direct []string, deep string) {
+	prefix := strings.TrimSuffix(path, "/") + "/"
+	for _, p := range points {
+		below, ok := strings.CutPrefix(p.Path, prefix)
+		if !ok || below == "" {
+			continue
+		}
+		if strings.Contains(below, "/") {
+			deep = p.Path
+		} else if !slices.Contains(direct, below) {
+			direct = append(direct, below)
+		}
+	}
+	// A mount point below another mount point stays with that.
+	if top, _, ok := strings.Cut(strings.TrimPrefix(deep, prefix), "/"); ok && slices.Contains(direct, top) {
+		deep = ""
+	}
+	return direct, deep
+}
+
 // within returns whether path is dir or lies below it.
 func within(dir, path string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")

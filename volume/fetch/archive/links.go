@@ -65,7 +65,7 @@ func (t *Tree) makeLinks() error {
 			}
 		}
 		if !l.time.IsZero() {
-			_ = dirfd.SetTime(at, base, l.time) // some file systems cannot
+			_ = setTime(at, base, l.time) // some file systems cannot
 		}
 	}
 	return nil

@@ -283,7 +283,7 @@ func (t *Tree) file(name string, h *tar.Header, r io.Reader) error {
 		err = t.settle(fd, name, uint32(h.Mode), false)
 	}
 	if err == nil && !h.ModTime.IsZero() {
-		err = t.failed("set the time of", name, fd.SetTime(h.ModTime))
+		err = t.failed("set the time of", name, setTime(fd, "", h.ModTime))
 	}
 	if failed := fd.Close(); err == nil {
 		err = t.failed("write", name, failed)
@@ -402,13 +402,19 @@ func (t *Tree) settleDirs() error {
 			err = t.settle(at.(dirfd.FD), name, d.mode, true)
 		}
 		if err == nil && !d.time.IsZero() {
-			err = t.failed("set the time of", name, at.(dirfd.FD).SetTime(d.time))
+			err = t.failed("set the time of", name, setTime(at, "", d.time))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// setTime sets the time of the last change. One that the kernel cannot store is the beginning of 1970.
+func setTime(f dirfd.Dir, name string, modified time.Time) error {
+	written, _ := unix.TimeToTimespec(modified)
+	return dirfd.SetTimes(f, name, unix.Timespec{Nsec: unix.UTIME_OMIT}, written)
 }
 
 // failed returns the error of a system call.

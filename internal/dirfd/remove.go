@@ -1,36 +1,36 @@
-package publish
+package dirfd
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"initbox/internal/dirfd"
 )
 
-// removeAll removes a file, or a directory with its content, until ctx ends. It does not follow links, nor
-// enter mount points: those are volumes. It makes read-only directories writable first.
-func removeAll(ctx context.Context, dir *os.File, name string) error {
-	stat, err := dirfd.Lstat(dir, name)
+// RemoveAll removes a file, or a directory with its content, until ctx ends. It does not follow links, nor
+// enter mount points: those are volumes. It makes read-only directories writable first. The error is an [fs.PathError].
+func RemoveAll(ctx context.Context, dir *os.File, name string) error {
+	stat, err := Lstat(dir, name)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	if err == nil && !dirfd.IsDir(stat) {
-		err = dirfd.Remove(dir, name)
+	if err == nil && !IsDir(stat) {
+		err = Remove(dir, name)
 	}
 	if err != nil {
 		return removing(dir, name, err)
 	}
-	here, err := dirfd.Inspect(dir, ".")
+	here, err := Inspect(dir, ".")
 	if err != nil {
 		return removing(dir, name, err)
 	}
-	if dirfd.IsDir(stat) {
+	if IsDir(stat) {
 		return (&remover{ctx: ctx, mount: here.Mount, buf: make([]byte, 32<<10)}).directory(dir, name)
 	}
 	return nil
@@ -40,13 +40,16 @@ func removing(dir *os.File, name string, err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
-	return named("remove", dir, name, err)
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: "remove", Path: filepath.Join(dir.Name(), name), Err: err}
 }
 
 // remover removes directories on one mount.
 type remover struct {
 	ctx   context.Context
-	mount dirfd.Mount
+	mount Mount
 	buf   []byte
 
 	top    *os.File // the outermost directory that is being removed
@@ -59,7 +62,7 @@ type remover struct {
 const deepest = 64
 
 func (r *remover) directory(parent *os.File, name string) error {
-	here, err := dirfd.Inspect(parent, name)
+	here, err := Inspect(parent, name)
 	if err == nil && (here.MountRoot || here.Mount != r.mount) {
 		err = unix.EBUSY
 	}
@@ -72,13 +75,13 @@ func (r *remover) directory(parent *os.File, name string) error {
 	if err := r.empty(parent, name); err != nil {
 		return err
 	}
-	return removing(parent, name, dirfd.RemoveDir(parent, name))
+	return removing(parent, name, RemoveDir(parent, name))
 }
 
 // lift moves a directory up to the top, where it is removed later, and returns whether it could.
 func (r *remover) lift(parent *os.File, name string) bool {
 	as := strings.ToLower(rand.Text())
-	if rename(parent, name, r.top, as) != nil {
+	if Rename(parent, name, r.top, as) != nil {
 		return false
 	}
 	r.lifted = append(r.lifted, as)
@@ -88,14 +91,14 @@ func (r *remover) lift(parent *os.File, name string) bool {
 // empty removes the content of a directory.
 func (r *remover) empty(parent *os.File, name string) error {
 	unlock := func() bool { // only its owner may do that
-		return dirfd.Chmod(parent, name, 0o700) == nil
+		return Chmod(parent, name, 0o700) == nil
 	}
-	dir, err := openDir(parent, name)
+	dir, err := OpenDir(parent, name)
 	if errors.Is(err, unix.EACCES) && unlock() {
-		dir, err = openDir(parent, name)
+		dir, err = OpenDir(parent, name)
 	}
 	if err != nil {
-		return err
+		return removing(parent, name, err)
 	}
 	defer dir.Close()
 	if r.depth++; r.depth == 1 {
@@ -103,9 +106,9 @@ func (r *remover) empty(parent *os.File, name string) error {
 	}
 	defer func() { r.depth-- }()
 	var directories, files []string
-	err = dirfd.ReadDir(dir, r.buf, func(entry string, kind byte) {
+	err = ReadDir(dir, r.buf, func(entry string, kind byte) {
 		if kind == unix.DT_UNKNOWN {
-			if stat, err := dirfd.Lstat(dir, entry); err == nil && dirfd.IsDir(stat) {
+			if stat, err := Lstat(dir, entry); err == nil && IsDir(stat) {
 				kind = unix.DT_DIR
 			}
 		}
@@ -122,9 +125,9 @@ func (r *remover) empty(parent *os.File, name string) error {
 		if r.ctx.Err() != nil {
 			return context.Cause(r.ctx)
 		}
-		err := dirfd.Remove(dir, entry)
+		err := Remove(dir, entry)
 		if errors.Is(err, unix.EACCES) && unlock() {
-			err = dirfd.Remove(dir, entry)
+			err = Remove(dir, entry)
 		}
 		if err := removing(dir, entry, err); err != nil {
 			return err

@@ -1,11 +1,19 @@
-package publish
+// Package dirlock lets one run at a time work on a directory, on all machines that the volume is mounted on.
+//
+//	lock := dirlock.New(parent, ".app.initbox-lock")
+//	err := lock.Wait(ctx, func(busy error) { log.Info("waiting", "reason", busy) })
+//	...
+//	defer lock.Release()
+package dirlock
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -15,15 +23,24 @@ import (
 	"initbox/internal/poll"
 )
 
-// lock is held by the run that works on a directory. It is a file, because NFS has no locks
+// Lock is held by the run that works on a directory. It is a file, because NFS has no locks
 // on directories, and it is beside the directory, because that is replaced. The kernel releases
 // the lock when the process ends; the next run locks the file that a killed one left.
-type lock struct {
+type Lock struct {
 	dir  *os.File
 	name string
 	file *os.File
 	none bool // the file system has no locks
 }
+
+// New returns a lock that is a file called name in dir. It is not taken yet.
+func New(dir *os.File, name string) *Lock { return &Lock{dir: dir, name: name} }
+
+// Held returns whether the lock is taken.
+func (l *Lock) Held() bool { return l.file != nil }
+
+// None returns whether the file system has no locks: then Wait returns no error, and the lock is not held.
+func (l *Lock) None() bool { return l.none }
 
 // errLocked means that another run holds the lock.
 type errLocked struct{ holder string }
@@ -35,8 +52,8 @@ func (e errLocked) Error() string {
 	return "another run, on " + e.holder + ", holds its lock"
 }
 
-// wait takes the lock as soon as it is free. It calls report once if it has to wait.
-func (l *lock) wait(ctx context.Context, report func(error)) error {
+// Wait takes the lock as soon as it is free. It calls report once if it has to wait.
+func (l *Lock) Wait(ctx context.Context, report func(error)) error {
 	err := l.try()
 	if !errors.As(err, new(errLocked)) {
 		return err
@@ -61,13 +78,13 @@ func (l *lock) wait(ctx context.Context, report func(error)) error {
 	mu.Lock()
 	defer mu.Unlock()
 	if over = true; err != nil {
-		l.release() // an attempt succeeded just as the wait ended
+		l.Release() // an attempt succeeded just as the wait ended
 	}
 	return err
 }
 
 // try takes the lock, or returns an errLocked that names the host of its holder.
-func (l *lock) try() error {
+func (l *Lock) try() error {
 	const tries = 100 // each fails because another run ends just then
 	for range tries {
 		f, err := l.open()
@@ -76,7 +93,7 @@ func (l *lock) try() error {
 		}
 		err = dirfd.Lock(f, unix.LOCK_EX|unix.LOCK_NB)
 		switch {
-		case isAny(err, unix.ENOLCK, unix.ENOTSUP, unix.ENOSYS):
+		case errors.Is(err, unix.ENOLCK), errors.Is(err, unix.ENOTSUP), errors.Is(err, unix.ENOSYS):
 			l.none = true
 		case errors.Is(err, unix.EWOULDBLOCK):
 			defer f.Close()
@@ -99,11 +116,11 @@ func (l *lock) try() error {
 }
 
 // open opens the file, and creates it if it is missing. Every user may lock it: several users may write to a volume.
-func (l *lock) open() (*os.File, error) {
+func (l *Lock) open() (*os.File, error) {
 	for {
-		f, err := openAt(l.dir, l.name, unix.O_RDWR, 0)
+		f, err := open(l.dir, l.name, unix.O_RDWR, 0)
 		if errors.Is(err, unix.EACCES) {
-			f, err = openAt(l.dir, l.name, unix.O_RDONLY, 0) // enough, except on NFS
+			f, err = open(l.dir, l.name, unix.O_RDONLY, 0) // enough, except on NFS
 		}
 		if err == nil {
 			return f, regular(f)
@@ -111,7 +128,7 @@ func (l *lock) open() (*os.File, error) {
 		if !errors.Is(err, unix.ENOENT) {
 			return nil, err
 		}
-		f, err = openAt(l.dir, l.name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
+		f, err = open(l.dir, l.name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o666)
 		if err == nil {
 			f.Chmod(0o666) // whatever the umask; at worst another user gets an error
 			return f, nil
@@ -134,7 +151,7 @@ func regular(f *os.File) error {
 }
 
 // is returns whether f is the file that has the lock's name: it may have been removed between open and flock.
-func (l *lock) is(f *os.File) bool {
+func (l *Lock) is(f *os.File) bool {
 	opened, err := dirfd.Stat(f)
 	if err != nil {
 		return false
@@ -145,7 +162,7 @@ func (l *lock) is(f *os.File) bool {
 
 // sign writes this host's name into the file, for the messages of runs that wait. It
 // does not write to a file with a second name: that may be a link to any file.
-func (l *lock) sign() {
+func (l *Lock) sign() {
 	if stat, err := dirfd.Stat(l.file); err != nil || stat.Nlink != 1 {
 		return
 	}
@@ -163,9 +180,9 @@ func holder(f *os.File) string {
 	return failure.Printable(string(name))
 }
 
-// release removes the file while it is locked: a run that has opened it meanwhile finds
+// Release gives the lock up. It removes the file while it is locked: a run that has opened it meanwhile finds
 // that it no longer has the lock's name.
-func (l *lock) release() {
+func (l *Lock) Release() {
 	if l.file == nil {
 		return
 	}
@@ -174,4 +191,13 @@ func (l *lock) release() {
 	}
 	l.file.Close()
 	l.file = nil
+}
+
+// open opens a file, and names it in the error.
+func open(dir *os.File, name string, flags int, mode uint32) (*os.File, error) {
+	f, err := dirfd.Open(dir, name, flags, mode)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), name), Err: err}
+	}
+	return f, nil
 }
