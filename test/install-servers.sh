@@ -19,7 +19,7 @@ envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2
 # install-servers.sh cluster installs what test/cluster needs instead.
 if [ "${1-}" = cluster ]; then
 	wanted="
-	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins etcd:etcd-server
+	runc:runc /usr/lib/cni/bridge:containernetworking-plugins etcd:etcd-server
 	git:git iptables:iptables conntrack:conntrack openssl:openssl ip:iproute2
 	"
 fi

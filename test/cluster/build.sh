@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# build.sh builds a Kubernetes for this machine, from Debian's packages (containerd, runc, CNI plugins, etcd) and from the
-# Go module proxy (Kubernetes itself, CoreDNS), into the directories that lib.sh's function built prints. It takes seven to
-# ten minutes on two cores, and 5 GB of disk meanwhile. What is built already is not built again.
+# build.sh builds a Kubernetes for this machine, from Debian's packages (runc, CNI plugins, etcd) and from the Go module
+# proxy (Kubernetes itself, containerd, CoreDNS), into the directories that lib.sh's function built prints. It takes seven
+# to ten minutes on two cores, and 5 GB of disk meanwhile. What is built already is not built again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 "$root/test/install-servers.sh" cluster >&2
-for program in containerd runc /usr/lib/cni/bridge iptables conntrack etcd openssl nsenter ip; do
+for program in runc /usr/lib/cni/bridge iptables conntrack etcd openssl nsenter ip; do
 	command -v "$program" >/dev/null || fail "$program is not installed"
 done
 
@@ -69,6 +69,7 @@ kubernetes=$(sed -n 's#.*k8s.io/kubernetes v\([0-9.]*\).*#\1#p' "$here/kube/go.m
 version=k8s.io/component-base/version # what the programs report as their version
 stamps="-X $version.gitVersion=v$kubernetes -X $version.gitMajor=1 -X $version.gitMinor=$(echo "$kubernetes" | cut -d . -f 2)" \
 	build kube k8s.io/kubernetes/cmd/{kubelet,kube-apiserver,kube-controller-manager,kube-scheduler,kube-proxy,kubectl}
+build containerd -tags "no_btrfs no_devmapper no_zfs" github.com/containerd/containerd/v2/cmd/{containerd,containerd-shim-runc-v2,ctr}
 build coredns .
 build_pause
 rm -rf "$cache/gocache" "$cache/gomodcache"

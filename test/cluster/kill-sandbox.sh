@@ -3,7 +3,6 @@
 # kubelet creates a new one and runs the init containers again.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
-ctr() { inside ctr --address "$CRI" --namespace k8s.io "$@"; }
 ids=$(ctr containers list --quiet "labels.\"io.cri-containerd.kind\"==sandbox,labels.\"io.kubernetes.pod.namespace\"==$1,labels.\"io.kubernetes.pod.name\"==$2")
 [ -n "$ids" ] || fail "no sandbox of Pod $2 in namespace $1"
 for id in $ids; do

@@ -15,8 +15,8 @@ PAUSE=initbox-e2e/pause:1
 CRI=$STATE/containerd.sock
 export PATH="$PATH:/usr/sbin:/sbin"     # where Debian keeps iptables; an ordinary user's PATH lacks it
 
-# built MODULE prints the directory for what build.sh builds from kube, coredns or pause. Its name depends on that module's
-# sources only: a change to another module or to a script does not cause Kubernetes to be built again.
+# built MODULE prints the directory for what build.sh builds from kube, containerd, coredns or pause. Its name depends on
+# that module's sources only: a change to another module or to a script does not cause Kubernetes to be built again.
 built() {
 	local sources
 	sources=$(cd "$here/$1" && cat go.mod go.sum *.go 2>/dev/null | sha256sum | cut -c 1-8)
@@ -45,3 +45,6 @@ inside() {
 	pid=$(init_pid) || fail "the cluster is not up: test/cluster/up.sh"
 	nsenter --target "$pid" --mount --net --pid -- "$@"
 }
+
+# ctr COMMAND…: runs containerd's client on the images and containers of Kubernetes.
+ctr() { inside "$(built containerd)/bin/ctr" --address "$CRI" --namespace k8s.io "$@"; }

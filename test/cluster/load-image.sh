@@ -3,5 +3,5 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 for tar; do
-	inside ctr --address "$CRI" --namespace k8s.io images import - <"$tar" >/dev/null
+	ctr images import - <"$tar" >/dev/null
 done

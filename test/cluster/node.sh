@@ -4,6 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 bin=$(built kube)/bin
+PATH=$(built containerd)/bin:$PATH
 
 # Until /proc is mounted in the new namespace, it shows the id that this process has outside. No pipe or subshell: that
 # would be another process.
@@ -84,19 +85,20 @@ cat >"$STATE/etc/cni/10-pods.conflist" <<JSON
   {"type": "portmap", "capabilities": {"portMappings": true}}]}
 JSON
 cat >"$STATE/etc/containerd.toml" <<TOML
-version = 2
+version = 3
 root = "$STATE/containerd"
 state = "/run/containerd"
 [grpc]
   address = "$CRI"
 [plugins."io.containerd.internal.v1.opt"]
   path = "$STATE/opt"
-[plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "$PAUSE"
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "$PAUSE"
+[plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true # root may lack CAP_SYS_RESOURCE
   disable_apparmor = true
-  [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["/usr/lib/cni"]
     conf_dir = "$STATE/etc/cni"
 TOML
 run containerd containerd --config "$STATE/etc/containerd.toml"
@@ -123,7 +125,7 @@ run kube-apiserver "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2379 \
 	--service-cluster-ip-range "$SERVICE_NET" --authorization-mode RBAC --token-auth-file "$STATE/etc/tokens.csv" \
 	--service-account-issuer https://kubernetes.default.svc.cluster.local \
 	--service-account-key-file "$STATE/etc/sa.key" --service-account-signing-key-file "$STATE/etc/sa.key" \
-	--kubelet-preferred-address-types InternalIP --profiling=false
+	--kubelet-preferred-address-types InternalIP --profiling=false --feature-gates ImageVolume=true
 
 # The others end while there is no API server, and would fill their logs.
 until "$bin/kubectl" --request-timeout=5s get --raw /readyz >/dev/null 2>&1; do
@@ -157,6 +159,7 @@ clusterDomain: cluster.local
 resolvConf: "" # otherwise Pods would search the machine's domains
 volumePluginDir: $STATE/volume-plugins
 makeIPTablesUtilChains: false
+featureGates: {ImageVolume: true}
 oomScoreAdj: 0 # root may lack CAP_SYS_RESOURCE
 maxOpenFiles: $(ulimit -Hn)
 imageGCHighThresholdPercent: 100 # on a full disk, the kubelet would remove images that cannot be pulled again

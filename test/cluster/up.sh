@@ -41,8 +41,8 @@ if ! init_pid >/dev/null; then
 	done
 fi
 until_ready 180 "API server" kubectl get --raw /readyz
-until_ready 180 "containerd" inside ctr --address "$CRI" version
-until_ready 180 "pause image" inside ctr --address "$CRI" --namespace k8s.io images import "$(built pause)/pause.tar"
+until_ready 180 "containerd" ctr version
+until_ready 180 "pause image" ctr images import "$(built pause)/pause.tar"
 until_ready 180 "DNS" inside bash -c 'exec 3<>/dev/tcp/127.0.0.1/8181 && printf "GET /ready HTTP/1.0\r\n\r\n" >&3 && grep -q "200 OK" <&3'
 until_ready 180 "node" kubectl wait --for=condition=Ready "node/$NODE" --timeout=1s
 until_ready 180 "service account" kubectl get serviceaccount default
