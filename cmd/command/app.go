@@ -39,6 +39,7 @@ var subcommands = []struct {
 	{"register", registerCommand},
 	{"deregister", deregister},
 	{"render", renderCommand},
+	{"prepare", prepareCommand},
 	{"git-clone", gitClone},
 	{"rbac", rbac},
 	{"sleep", sleep},

@@ -96,3 +96,23 @@ func sized(f Dir, into *[]byte, call func(fd int, buf []byte) (int, error)) erro
 func SetXattr(f Dir, name, value string) error {
 	return do(f, func(fd int) error { return unix.Fsetxattr(fd, name, []byte(value), 0) })
 }
+
+// Xattr returns an extended attribute, of up to 4 KiB, of the file called name, which may be a link, or of f itself if
+// name is empty; "" if it has none of that name.
+func Xattr(f Dir, name, attribute string) (value string, err error) {
+	buf := make([]byte, 4<<10) // the longest label is shorter
+	err = byPath(f, name, func(path string) error {
+		n, err := unix.Getxattr(path, attribute, buf)
+		value = string(buf[:max(n, 0)])
+		return err
+	})
+	if err == unix.ENODATA || err == unix.ENOTSUP {
+		err = nil
+	}
+	return value, err
+}
+
+// SetXattrOf is [SetXattr] for the file called name, which may be a link, or of f itself if name is empty.
+func SetXattrOf(f Dir, name, attribute, value string) error {
+	return byPath(f, name, func(path string) error { return unix.Setxattr(path, attribute, []byte(value), 0) })
+}

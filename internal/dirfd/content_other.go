@@ -21,3 +21,9 @@ func Xattrs(Dir) (map[string]string, error) { return nil, nil }
 
 // SetXattr is not supported.
 func SetXattr(Dir, string, string) error { return unix.ENOTSUP }
+
+// Xattr returns nothing.
+func Xattr(Dir, string, string) (string, error) { return "", nil }
+
+// SetXattrOf is not supported.
+func SetXattrOf(Dir, string, string, string) error { return unix.ENOTSUP }

@@ -15,6 +15,7 @@
 package dirfd
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"os"
@@ -244,9 +245,49 @@ func Chmod(dir Dir, name string, mode uint32) error {
 	return do(dir, func(fd int) error { return unix.Fchmodat(fd, name, mode, 0) })
 }
 
-// Chown sets the owner of the file called name; -1 leaves the user or the group as it is.
+// SetMode sets the mode of the file called name, or of dir itself if name is empty, which may have been opened with
+// O_PATH. Unlike [Chmod] it follows no link of that name: it fails on one, which has no mode to set.
+func SetMode(dir Dir, name string, mode uint32) error {
+	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_EMPTY_PATH
+	err := do(dir, func(fd int) error { return unix.Fchmodat(fd, name, mode, flags) })
+	if err == unix.EOPNOTSUPP || err == unix.EPERM { // before Linux 6.6, or with an old seccomp profile
+		err = setModeByPath(dir, name, mode)
+	}
+	return err
+}
+
+// setModeByPath is [SetMode] where the kernel has no fchmodat2. Behind the path of the descriptor, no other link is
+// followed.
+func setModeByPath(dir Dir, name string, mode uint32) error {
+	return byPath(dir, name, func(path string) error {
+		var s unix.Stat_t
+		if err := unix.Stat(path, &s); err != nil || s.Mode&unix.S_IFMT == unix.S_IFLNK {
+			return cmp.Or(err, error(unix.EOPNOTSUPP))
+		}
+		return unix.Chmod(path, mode)
+	})
+}
+
+// byPath makes a call with a path that leads to the file called name, even to a link of that name, or to dir itself if
+// name is empty. It fails where /proc is not mounted.
+func byPath(dir Dir, name string, call func(path string) error) error {
+	if name == "" {
+		return do(dir, func(fd int) error { return call("/proc/self/fd/" + strconv.Itoa(fd)) })
+	}
+	opened, err := OpenFD(dir, name, unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	return byPath(opened, "", call)
+}
+
+// Chown sets the owner of the file called name, or of dir itself if name is empty, which may have been opened with
+// O_PATH; -1 leaves the user or the group as it is.
 func Chown(dir Dir, name string, uid, gid int) error {
-	return do(dir, func(fd int) error { return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW) })
+	return do(dir, func(fd int) error {
+		return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+	})
 }
 
 // Lock takes the lock of f, see flock(2): how is [unix.LOCK_EX] or [unix.LOCK_SH], with [unix.LOCK_NB] not to wait for

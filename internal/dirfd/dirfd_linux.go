@@ -80,6 +80,13 @@ func FileSystem(path string) (int64, error) {
 	return int64(s.Type), err
 }
 
+// ReadOnly returns whether an open file is on a mount or a file system that is read-only.
+func ReadOnly(f Dir) bool {
+	var s unix.Statfs_t
+	err := do(f, func(fd int) error { return unix.Fstatfs(fd, &s) })
+	return err == nil && s.Flags&unix.ST_RDONLY != 0
+}
+
 // OnTmpfs returns whether a file is on a tmpfs.
 func OnTmpfs(path string) bool {
 	kind, err := FileSystem(path)

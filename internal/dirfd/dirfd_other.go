@@ -32,5 +32,8 @@ func Entries(buf []byte, each func(name string, kind byte)) error {
 // FileSystem is not supported.
 func FileSystem(string) (int64, error) { return 0, errors.ErrUnsupported }
 
+// ReadOnly returns false.
+func ReadOnly(Dir) bool { return false }
+
 // OnTmpfs returns false.
 func OnTmpfs(string) bool { return false }

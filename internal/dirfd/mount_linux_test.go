@@ -114,3 +114,57 @@ func TestReserve(t *testing.T) {
 		}
 	}
 }
+
+// SetMode and setModeByPath do the same, with and without fchmodat2: the mode of files, directories and what is open
+// with O_PATH, but never of what a link leads to.
+func TestSetMode(t *testing.T) {
+	for name, set := range map[string]func(Dir, string, uint32) error{"fchmodat2": SetMode, "path": setModeByPath} {
+		dir := tempDir(t)
+		file, err := Open(dir, "file", unix.O_WRONLY|unix.O_CREAT, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		Symlink("file", dir, "link")
+		if err := set(dir, "link", 0o777); err != unix.EOPNOTSUPP {
+			t.Errorf("%s of a link: %v", name, err)
+		}
+		if err := set(dir, "none", 0o777); err != unix.ENOENT {
+			t.Errorf("%s of nothing: %v", name, err)
+		}
+		if s, _ := Lstat(dir, "file"); s.Mode&0o7777 != 0o600 {
+			t.Errorf("%s followed a link", name)
+		}
+		if err := set(dir, "file", 0o640); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		path, err := OpenFD(dir, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer path.Close()
+		if err := set(path, "", 0o2710); err != nil {
+			t.Errorf("%s of a path: %v", name, err)
+		}
+		file1, _ := Lstat(dir, "file")
+		dir1, _ := Stat(dir)
+		if file1.Mode&0o7777 != 0o640 || dir1.Mode&0o7777 != 0o2710 {
+			t.Errorf("%s: modes %o and %o", name, file1.Mode, dir1.Mode)
+		}
+	}
+}
+
+// Xattr and SetXattrOf reach links themselves.
+func TestXattrOfLinks(t *testing.T) {
+	dir := tempDir(t)
+	Symlink("/none", dir, "link")
+	if err := SetXattrOf(dir, "link", "trusted.test", "yes"); err != nil {
+		t.Skipf("needs a capability: %v", err)
+	}
+	if value, err := Xattr(dir, "link", "trusted.test"); value != "yes" || err != nil {
+		t.Errorf("%q, %v", value, err)
+	}
+	if value, err := Xattr(dir, "", "trusted.test"); value != "" || err != nil {
+		t.Errorf("of the directory: %q, %v", value, err)
+	}
+}
