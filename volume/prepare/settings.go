@@ -1,0 +1,161 @@
+package prepare
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"strconv"
+	"time"
+
+	"initbox/internal/perm"
+	"initbox/internal/setting"
+)
+
+// Settings are those of a path. Each is also a flag of the same name.
+var Settings = setting.List{
+	{Name: "file", Usage: "make an empty file, unless the file exists; its content is left alone", Excludes: []string{"absent", "empty", "link", "dir-mode", "recursive", "children", "exclude", "name", "older-than"}},
+	{Name: "absent", Usage: "remove it, whatever it is", Excludes: []string{"empty", "link", "owner", "mode", "dir-mode", "file-mode", "selinux", "recursive", "children", "exclude", "name", "older-than"}},
+	{Name: "empty", Usage: "remove what is in the directory, except lost+found, .snapshot and mount points; with name, exclude and older-than only what they say", Excludes: []string{"link", "children"}},
+	{Name: "link", Value: "TARGET", Usage: "make a symbolic link, or give it another target", Excludes: []string{"mode", "dir-mode", "file-mode", "recursive", "children", "exclude", "name", "older-than", "if-exists"}},
+
+	{Name: "owner", Value: "UID[:GID]", Usage: "owner: " + perm.OwnerUsage},
+	{Name: "mode", Value: "MODE", Usage: "mode, octal or as in u+rwX,go-rwx"},
+	{Name: "dir-mode", Value: "MODE", Usage: "mode of directories, instead of mode"},
+	{Name: "file-mode", Value: "MODE", Usage: "mode of files, instead of mode"},
+	{Name: "selinux", Value: "LABEL", Usage: "SELinux label, as in system_u:object_r:container_file_t:s0"},
+
+	{Name: "recursive", Value: "on-root-mismatch", Optional: true, Usage: "change what is below, too; on-root-mismatch: only if the directory itself is not right yet", Excludes: []string{"children"}},
+	{Name: "children", Usage: "change what is below, but not the directory itself"},
+	{Name: "exclude", Value: "GLOB", Multi: true, Usage: "leave out what has this name, at any depth, and what is below it"},
+	{Name: "name", Value: "GLOB", Multi: true, Usage: "only what is below and has this name"},
+	{Name: "older-than", Value: "DURATION", Needs: "empty", Usage: "only files that were written longer ago"},
+	{Name: "if-exists", Usage: "do nothing if it does not exist"},
+}
+
+// Kind is what a path should be.
+type Kind int
+
+// The kinds. Folder is the default; Empty is a Folder with nothing in it.
+const (
+	Folder Kind = iota
+	File
+	Absent
+	Empty
+	Link
+)
+
+// Path is a path, and what it should be.
+type Path struct {
+	Path   string // {1..9} in it stands for the numbers from 1 to 9
+	Kind   Kind
+	Target string // of a Link
+
+	Owner                   perm.Owner // {-1, -1} leaves it
+	Mode, DirMode, FileMode perm.Mode  // the zero Mode leaves it; the latter two win
+	Label                   string     // of SELinux; "" leaves it
+
+	Recursive      bool // what is below is changed, too
+	OnRootMismatch bool // but only if the directory itself is not right
+	Children       bool // what is below is changed, and not the directory itself
+	Exclude, Names []string
+	OlderThan      time.Duration
+	IfExists       bool
+}
+
+// Parse reads a path with its settings, as in /data#owner=999&recursive. A setting in flags holds unless the path has
+// or contradicts it.
+func Parse(text string, flags setting.Settings) (Path, error) {
+	name, s, err := Settings.Argument(text, flags)
+	if err != nil {
+		return Path{}, err
+	}
+	p := Path{
+		Path: name, Target: s.Get("link"), Owner: perm.Owner{UID: -1, GID: -1}, Label: s.Get("selinux"),
+		Recursive: s.On("recursive"), OnRootMismatch: s.Get("recursive") != "", Children: s.On("children"),
+		Exclude: s["exclude"], Names: s["name"], IfExists: s.On("if-exists"),
+	}
+	for name, kind := range map[string]Kind{"file": File, "absent": Absent, "empty": Empty, "link": Link} {
+		if s.On(name) {
+			p.Kind = kind
+		}
+	}
+	if s.On("owner") {
+		if p.Owner, err = perm.ParseOwner(s.Get("owner")); err != nil {
+			return Path{}, fmt.Errorf("owner: %w", err)
+		}
+	}
+	for name, mode := range map[string]*perm.Mode{"mode": &p.Mode, "dir-mode": &p.DirMode, "file-mode": &p.FileMode} {
+		if s.On(name) {
+			if *mode, err = perm.ParseMode(s.Get(name)); err != nil {
+				return Path{}, fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	for _, glob := range append(p.Exclude, p.Names...) {
+		if _, err := path.Match(glob, ""); err != nil {
+			return Path{}, fmt.Errorf("name or exclude: %q is not a pattern such as *.key", glob)
+		}
+	}
+	if p.OlderThan, err = s.Duration("older-than", 0); err != nil {
+		return Path{}, err
+	}
+	return p, cmp.Or(p.check(s), p.count())
+}
+
+// check refuses settings that have no meaning together.
+func (p Path) check(s setting.Settings) error {
+	below := p.Recursive || p.Children || p.Kind == Empty
+	if policy, err := s.OneOf("recursive", "", "on-root-mismatch"); err != nil {
+		return err
+	} else if policy != "" && len(p.Names) > 0 {
+		return errors.New("recursive=on-root-mismatch looks at the directory itself, which name leaves out: they are mutually exclusive")
+	}
+	switch {
+	case !below && len(p.Names) > 0:
+		return errors.New("name needs recursive, children or empty")
+	case !below && len(p.Exclude) > 0:
+		return errors.New("exclude needs recursive, children or empty")
+	}
+	return nil
+}
+
+// maxPaths is how many paths a {1..9} may stand for.
+const maxPaths = 100_000
+
+// numbers matches {1..9} in a path. It is compiled when there is a brace.
+const numbers = `\{(\d{1,9})\.\.(\d{1,9})\}`
+
+// each calls do for each path that p stands for.
+func (p Path) each(do func(string) error) error {
+	at := regexp.MustCompile(numbers).FindStringSubmatchIndex(p.Path)
+	if at == nil {
+		return do(p.Path)
+	}
+	first, _ := strconv.Atoi(p.Path[at[2]:at[3]])
+	last, _ := strconv.Atoi(p.Path[at[4]:at[5]])
+	for n := first; n <= last; n++ {
+		rest := p
+		rest.Path = p.Path[:at[0]] + strconv.Itoa(n) + p.Path[at[1]:]
+		if err := rest.each(do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count refuses a path that stands for too many, or for none.
+func (p Path) count() error {
+	n := 0
+	err := p.each(func(string) error {
+		if n++; n > maxPaths {
+			return fmt.Errorf("a path with {1..9} stands for at most %d paths", maxPaths)
+		}
+		return nil
+	})
+	if n == 0 {
+		return errors.New("in {1..9}, the second number is not smaller than the first")
+	}
+	return err
+}
