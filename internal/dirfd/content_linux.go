@@ -51,6 +51,16 @@ func SetTimes(f Dir, name string, read, written unix.Timespec) error {
 	})
 }
 
+// WriteBack has the kernel begin to write a part of an open file to the disk, or, with wait, waits until it has written
+// it; see sync_file_range(2). It is not durable: that takes [Fsync].
+func WriteBack(f Dir, offset, size int64, wait bool) error {
+	flags := unix.SYNC_FILE_RANGE_WRITE
+	if wait {
+		flags |= unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WAIT_AFTER
+	}
+	return do(f, func(fd int) error { return unix.SyncFileRange(fd, offset, size, flags) })
+}
+
 // Xattrs returns the extended attributes of an open file, see xattr(7), its ACL among them. A file system without them
 // has none.
 func Xattrs(f Dir) (map[string]string, error) {

@@ -16,6 +16,9 @@ func NextData(Dir, int64) (start, end int64, err error) { return 0, 0, unix.ENOT
 // SetTimes is not supported.
 func SetTimes(Dir, string, unix.Timespec, unix.Timespec) error { return unix.ENOTSUP }
 
+// WriteBack does nothing.
+func WriteBack(Dir, int64, int64, bool) error { return nil }
+
 // Xattrs returns none.
 func Xattrs(Dir) (map[string]string, error) { return nil, nil }
 

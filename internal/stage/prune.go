@@ -1,15 +1,11 @@
 package stage
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,82 +13,36 @@ import (
 	"initbox/internal/dirfd"
 )
 
-// listName is the file with the list of files that stages with Prune put into a directory: one
-// name a line, quoted as in Go. While files are being changed, the list has both the old and
-// the new names, so that a kill or a power cut loses none.
-const listName = ".initbox-files"
-
-// listHeader is a comment, as is every line that begins with #.
-const listHeader = "# Files that initbox put here; --prune removes what it puts here no longer.\n"
-
-const longestList = 64 << 20
-
 type list struct {
 	was  []string // the names in the file
 	want []string // the names that were Put
 }
 
-// readList reads the list of the directory root. A missing file is an empty list.
+// readList is [ReadList] of the directory root.
 func readList(root *os.Root) ([]string, error) {
 	dir, err := openDir(root, ".")
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	f, err := dirfd.Open(dir, listName, unix.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() {
-		return nil, errors.Join(err, errors.New("not a regular file"))
-	}
-	data, err := io.ReadAll(io.LimitReader(f, longestList+1))
-	if err == nil && len(data) > longestList {
-		err = fmt.Errorf("longer than %d bytes", longestList)
-	}
-	return parseList(data), err
-}
-
-// parseList returns the names, sorted. Every program that can write to the directory can write
-// the list, so names that a stage refuses are ignored.
-func parseList(data []byte) (names []string) {
-	for line := range bytes.Lines(data) {
-		name, err := strconv.Unquote(string(bytes.TrimSuffix(line, []byte("\n"))))
-		if err == nil && line[0] == '"' && fs.ValidPath(name) && !ours(name) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return ReadList(dir)
 }
 
 // ours returns whether a name is the directory itself, or a list or an area, which only a stage makes.
 func ours(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
-		if part == "." || part == listName || strings.HasPrefix(part, areaPrefix) {
+		if part == "." || part == ListName || strings.HasPrefix(part, areaPrefix) {
 			return true
 		}
 	}
 	return strings.ContainsRune(name, 0)
 }
 
-func formatList(names []string) []byte {
-	b := []byte(listHeader)
-	for _, name := range names {
-		b = append(strconv.AppendQuote(b, name), '\n')
-	}
-	return b
-}
-
 // compareLists finds out whether any file has to be changed or removed.
 func (c *commit) compareLists() (err error) {
 	if c.options.Prune {
 		if c.list.was, err = readList(c.root); err != nil {
-			return &fs.PathError{Op: "read", Path: c.shown(listName), Err: bare(err)}
+			return &fs.PathError{Op: "read", Path: c.shown(ListName), Err: bare(err)}
 		}
 		for name, isFile := range c.names {
 			if isFile {
@@ -213,7 +163,7 @@ func (c *commit) writeList(names []string) error {
 	}
 	err := c.putList(names)
 	if err != nil {
-		return &fs.PathError{Op: "write", Path: c.shown(listName), Err: bare(err)}
+		return &fs.PathError{Op: "write", Path: c.shown(ListName), Err: bare(err)}
 	}
 	c.list.was = names
 	return nil
@@ -226,7 +176,7 @@ func (c *commit) putList(names []string) error {
 	}
 	defer dir.Close()
 	if len(names) == 0 {
-		return errors.Join(dirfd.Remove(dir, listName), dirfd.Sync(dir))
+		return errors.Join(dirfd.Remove(dir, ListName), dirfd.Sync(dir))
 	}
 	top := c.directories["."]
 	if top.denied != nil {
@@ -236,7 +186,7 @@ func (c *commit) putList(names []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.place(Bytes(formatList(names)), Attr{0o644, -1, -1}, dir, listName); err != nil {
+	if err := a.place(Bytes(FormatList(names)), Attr{0o644, -1, -1}, dir, ListName); err != nil {
 		return err
 	}
 	return dirfd.Sync(dir)

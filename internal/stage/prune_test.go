@@ -42,27 +42,27 @@ func TestPruneWithHostileList(t *testing.T) {
 	write(t, top, Options{}, "outside/f", "d/real/f", "d/f", "d/directory/g")
 	if err := errors.Join(
 		os.Symlink("../outside", dir+"/out"), os.Symlink("real", dir+"/in"), os.Symlink("../outside/f", dir+"/link"),
-		os.WriteFile(dir+"/"+listName, []byte(strings.Join([]string{
+		os.WriteFile(dir+"/"+ListName, []byte(strings.Join([]string{
 			`"../outside/f"`, `"` + top + `/outside/f"`, `"out/f"`, `"in/f"`, `"link"`, `"."`, `"directory"`, `"real/../../outside/f"`,
-			`"real/\x00"`, `"` + listName + `"`, "garbage", `"half`, "'a'", "`b`", "", `"missing"`, `"f/x"`,
+			`"real/\x00"`, `"` + ListName + `"`, "garbage", `"half`, "'a'", "`b`", "", `"missing"`, `"f/x"`,
 		}, "\n")), 0o644),
 	); err != nil {
 		t.Fatal(err)
 	}
 	want := tree(t, top)
-	delete(want, "d/"+listName)
+	delete(want, "d/"+ListName)
 	delete(want, "d/link") // the link is listed, and goes; not what it leads to
 	if got := write(t, dir, Options{Prune: true}); got != "link removed" {
 		t.Errorf("done %s", got)
 	}
 	same(t, want, tree(t, top))
 
-	if err := os.Symlink("../outside/f", dir+"/"+listName); err != nil {
+	if err := os.Symlink("../outside/f", dir+"/"+ListName); err != nil {
 		t.Fatal(err)
 	}
 	s := openStage(t, dir, Options{Prune: true})
 	put(t, s, "f", "new")
-	if _, err := s.Commit(); err == nil || !strings.Contains(err.Error(), listName) {
+	if _, err := s.Commit(); err == nil || !strings.Contains(err.Error(), ListName) {
 		t.Errorf("a list that is a link: error %v", err)
 	}
 }
@@ -77,7 +77,7 @@ func FuzzList(f *testing.F) {
 				t.Errorf("%q is not a file below the directory", name)
 			}
 		}
-		if again := parseList(formatList(names)); !slices.Equal(names, again) {
+		if again := parseList(FormatList(names)); !slices.Equal(names, again) {
 			t.Errorf("%q became %q", names, again)
 		}
 	})

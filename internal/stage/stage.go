@@ -459,7 +459,7 @@ func (s *Stage) gone() ([]string, error) {
 	}
 	list, err := readList(s.old)
 	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: s.shown(listName), Err: bare(err)}
+		return nil, &fs.PathError{Op: "read", Path: s.shown(ListName), Err: bare(err)}
 	}
 	return s.stale(list), nil
 }

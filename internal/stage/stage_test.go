@@ -232,7 +232,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"/etc/x":                                 "not a name",
 		"a\x00b":                                 "not a name",
 		"a/":                                     "not a name",
-		listName:                                 "reserved for initbox",
+		ListName:                                 "reserved for initbox",
 		areaPrefix + "x/f":                       "reserved for initbox",
 		"file/f":                                 "not a directory",
 		"directory":                              "it is a directory",
