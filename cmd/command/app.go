@@ -43,6 +43,7 @@ var subcommands = []struct {
 	{"git-clone", gitClone},
 	{"rbac", rbac},
 	{"sleep", sleep},
+	{"copy", copyCommand},
 	{"install", install},
 }
 

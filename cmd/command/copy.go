@@ -1,0 +1,92 @@
+package command
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/failure"
+	"initbox/internal/words"
+	"initbox/volume/copy"
+)
+
+func copyCommand(e *env) *cli.Command {
+	var o copy.Options
+	maxSize := byteCount(4 << 30)
+	return &cli.Command{
+		Usage:     "copy files, folders and mounted ConfigMaps and Secrets into volumes",
+		ArgsUsage: "SRC:DST[#SETTINGS]… [-- COMMAND ARG…]",
+		Description: `Copies each SRC to DST. The content of a folder goes into the folder DST; a DST that ends
+in a slash is a folder. SRC may be a pattern, such as '/certs/*.pem'. Each file appears
+as a whole, and what is right already is left alone. A setting is a flag, for all pairs,
+or stands in the fragment of one pair, which wins. In paths, # is written %23. Then it
+replaces itself with COMMAND, if there is one.
+
+Examples:
+  initbox copy /opt/themes:/themes
+  initbox copy '/certs:/tls#owner=70:70' --mode 0644 --mode '*.key=0600'
+  initbox copy /defaults:/config --no-overwrite
+  initbox copy '/dashboards:/var/lib/dashboards/#unpack&prune'`,
+		Flags: append(flagsOf(copy.Settings, ""),
+			&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` of all that is unpacked, as in 500Mi", Value: &maxSize, DefaultText: "4Gi"},
+			onFlag("atomic-dir", "make DST a link to a folder that is replaced as a whole", "", &o.Atomic),
+			onFlag("dry-run", "say what would change", "", &o.DryRun),
+			followFlag("", &o.Follow),
+		),
+		Action: func(c *cli.Context) error {
+			pairs, command, ended := arguments(c)
+			switch {
+			case ended && len(command) == 0:
+				return errNoCommand()
+			case len(pairs) == 0:
+				return usagef("no SRC:DST given").hint("as in: initbox copy /defaults:/config")
+			case len(command) > 0 && o.DryRun:
+				return usagef("--dry-run copies no files, after which a command could run")
+			}
+			o.MaxSize, o.Log = int64(maxSize), e.log
+			for _, text := range pairs {
+				pair, err := copy.ParsePair(text, settingsOf(c, copy.Settings))
+				if err != nil {
+					return usageError{err}
+				}
+				o.Pairs = append(o.Pairs, pair)
+			}
+			if err := o.Check(); err != nil {
+				return usageError{err}
+			}
+			if err := e.doOnce(func() error { return e.copy(c, o) }); err != nil {
+				return err
+			}
+			if len(command) > 0 {
+				return e.replaceProcess(command)
+			}
+			if !o.DryRun {
+				e.warnNowhere(words.Each(o.Pairs, func(p copy.Pair) string { return filepath.Clean(p.To) })...)
+			}
+			return nil
+		},
+	}
+}
+
+// copy copies, and logs what was done to each destination.
+func (e *env) copy(c *cli.Context, o copy.Options) error {
+	var done []copy.Summary
+	err := untilDone(c.Context, func() (err error) {
+		done, err = copy.Run(c.Context, o)
+		return err
+	})
+	if c.Context.Err() != nil && err != nil {
+		return err // done may still be written to
+	}
+	for _, s := range done {
+		for _, path := range s.InPlace {
+			e.log.Warn(failure.Printable(path) + " cannot be replaced (it is itself a mount, as with subPath, or its folder is not writable), so it was written in place: a reader may see part of it meanwhile")
+		}
+		if s.NotKept > 0 {
+			e.log.Warn(fmt.Sprintf("%s: the owner or an attribute of %s is not kept: that takes root and the capability CHOWN, or a file system that has such attributes", failure.Printable(s.Path), words.Plural(s.NotKept, "file")))
+		}
+		e.log.Info(s.String())
+	}
+	return err
+}

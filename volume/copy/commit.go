@@ -1,0 +1,464 @@
+package copy
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/perm"
+	"initbox/internal/stage"
+)
+
+// few is how many new files are synced one by one. More are synced with their whole file system, which takes less time.
+const few = 16
+
+// late is what is set after the files are in place: what lies in a folder changes its times, and may need its mode.
+type late struct {
+	want attributes
+	pair *Pair
+	file identity // of a file; zero of a folder
+	made bool     // by this run
+}
+
+func (t *target) later(name string, l late) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.late[name] = l
+}
+
+// commit puts in place what was staged.
+func (t *target) commit() error {
+	if t.top == nil {
+		return nil
+	}
+	gone, list, err := t.gone()
+	if err != nil {
+		return err
+	}
+	if t.DryRun {
+		t.removed = len(gone)
+		return t.setLate()
+	}
+	if err := t.syncNew(); err != nil {
+		return err
+	}
+	if t.prune && len(t.areas) > 0 {
+		if err := t.writeList(append(slices.Clone(list), t.wanted(list)...)); err != nil {
+			return err
+		}
+	}
+	for _, step := range []func() error{t.renameAll, t.overwrite, func() error { return t.remove(gone) }, t.setLate, t.syncNames} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	if t.prune {
+		if err := t.writeList(t.wanted(list)); err != nil {
+			return err
+		}
+	}
+	for _, name := range t.left {
+		removeArea(t.root, name)
+	}
+	return nil
+}
+
+// syncNew writes the staged files to the disk.
+func (t *target) syncNew() error {
+	if t.staged.Load() <= few {
+		return nil
+	}
+	return t.syncAll()
+}
+
+// syncAll syncs the file systems of all areas.
+func (t *target) syncAll() error {
+	done := map[dirfd.Mount]bool{}
+	for _, at := range t.areas {
+		err := t.within(at, func(dir dirfd.FD) error {
+			i, err := dirfd.Inspect(dir, "")
+			if err != nil || done[i.Mount] {
+				return err
+			}
+			done[i.Mount] = true
+			return dirfd.Syncfs(dir)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncNames makes the new names survive a power cut.
+func (t *target) syncNames() error {
+	if len(t.areas) > few {
+		return t.syncAll()
+	}
+	for _, at := range t.areas {
+		if err := t.within(at, func(dir dirfd.FD) error { return syncDir(dir) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncDir syncs a folder, unless its file system cannot.
+func syncDir(dir dirfd.FD) error {
+	if err := dirfd.Fsync(dir); err != unix.EINVAL {
+		return err
+	}
+	return nil
+}
+
+// within calls do with a folder below the target.
+func (t *target) within(name string, do func(dir dirfd.FD) error) error {
+	dir, err := t.openBelow(name)
+	if err == nil {
+		err = do(dir)
+		dir.Close()
+	}
+	if err != nil {
+		return failed("write", perm.Write, t.shown(name), err)
+	}
+	return nil
+}
+
+// renameAll gives all new files and folders their names.
+func (t *target) renameAll() error {
+	for _, at := range t.areas {
+		err := t.within(at, func(dir dirfd.FD) error {
+			from, err := dirfd.OpenFD(dir, areaPrefix+t.locks.id+"/"+newName, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			names, err := dirfd.Names(from)
+			for _, name := range names {
+				if err := t.rename(from, dir, at, name); err != nil {
+					return err
+				}
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rename gives one its name, or, where that is a mount, has its content written there.
+func (t *target) rename(from, dir dirfd.FD, at, name string) error {
+	err := dirfd.Rename(from, name, dir, name)
+	shown := path.Join(at, name)
+	if err == unix.EBUSY || err == unix.EXDEV || err == unix.EPERM || err == unix.EACCES {
+		s, errStat := dirfd.Lstat(from, name)
+		src, errOpen := dirfd.OpenFD(from, name, unix.O_RDONLY, 0)
+		if errStat == nil && errOpen == nil && s.Mode&unix.S_IFMT == unix.S_IFREG {
+			want := attributes{Owner: perm.Owner{UID: int(s.Uid), GID: int(s.Gid)}, kept: true, mode: uint32(s.Mode) & 0o7777}
+			c := &copying{walker: walker{target: t, pair: &Pair{}}, as: name, path: shown, stat: s, want: want}
+			t.inPlace[shown] = &inPlace{c, src}
+			return nil
+		}
+	}
+	if err != nil {
+		return failed("write", perm.Write, t.shown(shown), err)
+	}
+	return nil
+}
+
+// inPlace is a file that cannot be replaced: it is a mount, or its folder is not writable. A reader may see part of it.
+type inPlace struct {
+	*copying
+	src dirfd.FD
+}
+
+// overwrite writes the files that cannot be replaced.
+func (t *target) overwrite() error {
+	for _, name := range slices.Sorted(maps.Keys(t.inPlace)) {
+		err := t.within(path.Dir(name), t.inPlace[name].overwrite)
+		if err != nil {
+			return err
+		}
+		t.written = append(t.written, t.shown(name))
+	}
+	return nil
+}
+
+// overwrite writes to a file in dir. It truncates it last: a reader in between sees the beginning of the new content,
+// not an empty file.
+func (w *inPlace) overwrite(dir dirfd.FD) error {
+	dst, err := dirfd.OpenFD(dir, w.as, unix.O_WRONLY, 0)
+	if err == nil {
+		defer dst.Close()
+		err = w.into(dst)
+	}
+	if err != nil {
+		return failed("write", perm.Write, w.target.shown(w.path), err)
+	}
+	return nil
+}
+
+func (w *inPlace) into(dst dirfd.FD) error {
+	old, err := dirfd.Stat(dst)
+	if err == nil && old.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = errors.New("it exists and is not a regular file")
+	}
+	if err == nil && w.differs(w.want, old, dst) {
+		err = w.set(dst, -1, "", w.want) // before it holds anything secret
+	}
+	if err == nil && !w.packed() {
+		err = dirfd.Reserve(dst, w.stat.Size)
+	}
+	if err == nil {
+		err = w.pour(w.src, dst)
+	}
+	size := int64(0)
+	if err == nil {
+		size, err = dirfd.Position(dst)
+	}
+	if err == nil {
+		err = dirfd.Truncate(dst, size)
+	}
+	if err == nil {
+		err = dirfd.Fsync(dst)
+	}
+	return err
+}
+
+// setLate sets attributes of what was there before, and of folders.
+func (t *target) setLate() error {
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.late))) { // what lies in a folder first
+		if err := t.setOne(name, t.late[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *target) setOne(name string, l late) error {
+	if t.root < 0 {
+		return nil
+	}
+	dir, err := t.openBelow(path.Dir(name))
+	if err != nil {
+		return failed("write", perm.Write, t.shown(name), err)
+	}
+	defer dir.Close()
+	base := path.Base(name)
+	f, err := dirfd.OpenFD(dir, base, unix.O_RDONLY, 0)
+	if err != nil {
+		return failed("open", perm.Read, t.shown(name), err)
+	}
+	defer f.Close()
+	s, err := dirfd.Stat(f)
+	isFile := l.file != identity{}
+	if isFile && l.file != identityOf(s) {
+		return failed("write", perm.Write, t.shown(name), errChanged)
+	}
+	if !isFile {
+		l.want.mode |= uint32(s.Mode) & unix.S_ISGID
+		if l.pair.Keep&KeepMode == 0 && l.pair.DirMode == nil && !l.made {
+			l.want.mode = uint32(s.Mode) & 0o7777
+		}
+	}
+	if err != nil || !t.differs(l.want, s, f) {
+		return err
+	}
+	if !t.DryRun {
+		unkept := t.notKept.Load()
+		if err := t.set(f, dir, base, l.want); err != nil {
+			return failed("change the attributes of", perm.Chmod, t.shown(name), err)
+		}
+		if now, err := dirfd.Stat(f); err != nil || t.notKept.Load() > unkept && now.Ctim == s.Ctim {
+			return err // nothing could be changed
+		}
+	}
+	if !l.made {
+		t.attrOnly.Add(1)
+	}
+	if isFile {
+		t.same.Add(-1)
+	}
+	return nil
+}
+
+// differs returns whether a file, which is open unless it is a link, has other attributes.
+func (t *target) differs(a attributes, s unix.Stat_t, f dirfd.FD) bool {
+	ignore := a.kept && t.noChown.Load()
+	isLink := s.Mode&unix.S_IFMT == unix.S_IFLNK
+	switch {
+	case !ignore && (a.UID != -1 && a.UID != int(s.Uid) || a.GID != -1 && a.GID != int(s.Gid)),
+		!isLink && a.mode != uint32(s.Mode)&0o7777,
+		a.times != nil && a.times[1] != s.Mtim:
+		return true
+	case isLink || len(a.xattr) == 0:
+		return false
+	}
+	now, err := dirfd.Xattrs(f)
+	for name, value := range a.xattr {
+		if err != nil || now[name] != value {
+			return true
+		}
+	}
+	return false
+}
+
+// set sets the attributes of an open file called name in dir: the owner first, since that clears other attributes. No
+// umask applies.
+func (t *target) set(f, dir dirfd.FD, name string, a attributes) error {
+	if a.UID != -1 || a.GID != -1 {
+		if err := t.chowned(a, f.Chown(a.UID, a.GID)); err != nil {
+			return err
+		}
+	}
+	if err := f.Chmod(a.mode); err != nil {
+		return failed("change the mode", perm.Chmod, name, err)
+	}
+	for key, value := range a.xattr {
+		switch err := dirfd.SetXattr(f, key, value); err {
+		case nil:
+		case unix.ENOTSUP, unix.EPERM, unix.EACCES:
+			t.notKept.Add(1)
+		default:
+			return fmt.Errorf("set the attribute %q: %w", key, err)
+		}
+	}
+	if a.times != nil && name != "" {
+		return dirfd.SetTimes(dir, name, a.times[0], a.times[1])
+	}
+	return nil
+}
+
+// chowned returns the error of a change of the owner, unless that was only to be kept and is not permitted.
+func (t *target) chowned(a attributes, err error) error {
+	if (err == unix.EPERM || err == unix.EINVAL) && a.kept {
+		t.noChown.Store(true)
+		t.notKept.Add(1)
+		return nil
+	}
+	if err != nil {
+		return failed(fmt.Sprintf("change the owner to %s:", a.Owner), perm.Chown, t.path, err)
+	}
+	return nil
+}
+
+// gone returns the files that earlier runs copied and this one did not, and the list of those that earlier runs copied.
+func (t *target) gone() (gone, list []string, err error) {
+	if !t.prune || t.root < 0 {
+		return nil, nil, nil
+	}
+	if list, err = stage.ReadList(t.root); err != nil {
+		return nil, nil, failed("read", perm.Read, t.shown(stage.ListName), err)
+	}
+	if t.incomplete {
+		return nil, list, nil
+	}
+	for _, name := range list {
+		if _, found := t.names[name]; found {
+			continue
+		}
+		dir, err := t.openBelow(path.Dir(name))
+		if err != nil {
+			continue
+		}
+		s, err := dirfd.Lstat(dir, path.Base(name))
+		if kind := s.Mode & unix.S_IFMT; err == nil && (kind == unix.S_IFREG || kind == unix.S_IFLNK) {
+			gone = append(gone, name)
+		}
+		dir.Close()
+	}
+	return gone, list, nil
+}
+
+// wanted returns the names for the list: not those of files that were there before and are not overwritten.
+func (t *target) wanted(list []string) (names []string) {
+	for name, ours := range t.names {
+		if ours || slices.Contains(list, name) {
+			names = append(names, name)
+		}
+	}
+	if t.incomplete {
+		names = append(names, list...)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// writeList writes the list of the files that were copied, if it differs.
+func (t *target) writeList(names []string) error {
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if now, err := stage.ReadList(t.root); err == nil && slices.Equal(now, names) {
+		return nil
+	}
+	shown := t.shown(stage.ListName)
+	if len(names) == 0 {
+		if err := dirfd.Remove(t.root, stage.ListName); err != nil && err != unix.ENOENT {
+			return failed("remove", perm.Remove, shown, err)
+		}
+		return nil
+	}
+	dir, _, err := t.top.place()
+	if err == nil {
+		err = t.putList(dir, names)
+	}
+	if err != nil {
+		return failed("write", perm.Write, shown, err)
+	}
+	return nil
+}
+
+func (t *target) putList(dir dirfd.FD, names []string) error {
+	dirfd.Remove(dir, stage.ListName)
+	f, err := dirfd.OpenFD(dir, stage.ListName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(stage.FormatList(names))
+	if err = errors.Join(err, dirfd.Fsync(f), f.Close()); err != nil {
+		return err
+	}
+	if err := dirfd.Rename(dir, stage.ListName, t.root, stage.ListName); err != nil {
+		return err
+	}
+	return syncDir(t.root)
+}
+
+// remove removes files that earlier runs copied and this one does not, and folders that become empty.
+func (t *target) remove(names []string) error {
+	for _, name := range names {
+		dir, err := t.openBelow(path.Dir(name))
+		if err != nil {
+			continue // removed meanwhile
+		}
+		err = dirfd.Remove(dir, path.Base(name))
+		dir.Close()
+		switch err {
+		case nil:
+			t.removed++
+		case unix.EBUSY: // something is mounted on it
+			t.names[name] = true
+		case unix.ENOENT:
+		default:
+			return failed("remove", perm.Remove, t.shown(name), err)
+		}
+		for at := path.Dir(name); at != "."; at = path.Dir(at) {
+			above, err := t.openBelow(path.Dir(at))
+			if err == nil {
+				err = dirfd.RemoveDir(above, path.Base(at))
+				above.Close()
+			}
+			if err != nil {
+				break
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,246 @@
+// Package copy copies files, folders and what a Pod has mounted into volumes: each file appears as a whole, what is
+// right already is not touched, and nothing is written outside the destination, even if another program swaps folders
+// for links meanwhile.
+//
+//	pair, err := copy.ParsePair("/certs:/data/tls/#owner=999:999&mode=0600", nil)
+//	...
+//	done, err := copy.Run(ctx, copy.Options{Pairs: []copy.Pair{pair}})
+//	for _, s := range done {
+//		log.Info(s.String()) // /data/tls: 3 files copied (3 new), 5 kB, in 2ms
+//	}
+//
+// New files are made beside their destination, in a folder whose name begins with .initbox-copy-, and nothing else
+// changes before all of them are on the disk. Then each is renamed, a folder that is new as a whole. What a killed run
+// leaves is removed by the next one.
+package copy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
+	"initbox/internal/mounts"
+	"initbox/internal/perm"
+	"initbox/internal/words"
+)
+
+// Options of a run.
+type Options struct {
+	Pairs   []Pair
+	Follow  bool         // follow symbolic links in volumes to a destination, which other programs may have made
+	DryRun  bool         // only compare
+	Atomic  bool         // make each destination a link to a folder that is replaced as a whole
+	MaxSize int64        // of all that is unpacked, in bytes; 0 is 4 GiB
+	Log     *slog.Logger // nil discards
+}
+
+// Summary is what a run did, or in a dry run would do, to one destination.
+type Summary struct {
+	Path string
+
+	Created, Changed, Removed int   // files and links
+	Attributes                int   // files and folders of which only the mode, the owner, times or attributes changed
+	Same, Kept                int   // files that were right; that exist and were not to be overwritten
+	Bytes                     int64 // written
+	NotKept                   int   // files and folders with an owner or attribute of the source that this process may not set
+	InPlace                   []string
+	Why                       string // nothing was looked at: the destination is not empty, or the source is missing
+	Duration                  time.Duration
+	DryRun                    bool
+}
+
+// Changes returns how many files and folders were changed.
+func (s Summary) Changes() int { return s.Created + s.Changed + s.Removed + s.Attributes }
+
+// String returns one line for the log.
+func (s Summary) String() string {
+	would := ""
+	if s.DryRun {
+		would = "would be "
+	}
+	var parts []string
+	if n := s.Created + s.Changed; n > 0 {
+		parts = append(parts, fmt.Sprintf("%s %scopied (%d new), %s", words.Plural(n, "file"), would, s.Created, size(s.Bytes)))
+	}
+	if s.Attributes > 0 {
+		parts = append(parts, fmt.Sprintf("mode, owner or times of %d %schanged", s.Attributes, would))
+	}
+	if s.Removed > 0 {
+		parts = append(parts, fmt.Sprintf("%s %sremoved", words.Plural(s.Removed, "file"), would))
+	}
+	if s.Why != "" {
+		parts = append(parts, s.Why)
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "nothing to change")
+	}
+	if s.Same > 0 {
+		parts = append(parts, words.Plural(s.Same, "file")+" the same")
+	}
+	if s.Kept > 0 {
+		parts = append(parts, words.Plural(s.Kept, "file")+" not overwritten")
+	}
+	return fmt.Sprintf("%s: %s, in %s", failure.Printable(s.Path), strings.Join(parts, ", "), words.Seconds(s.Duration))
+}
+
+// size returns a number of bytes for people.
+func size(n int64) string {
+	units := []string{"bytes", "kB", "MB", "GB", "TB"}
+	v, i := float64(n), 0
+	for ; v >= 1000 && i < len(units)-1; i++ {
+		v /= 1000
+	}
+	if i == 0 || v >= 10 {
+		return fmt.Sprintf("%.0f %s", v, units[i])
+	}
+	return fmt.Sprintf("%.1f %s", v, units[i])
+}
+
+// tries is how often a run starts again because the kubelet has replaced a volume that was being read.
+const tries = 10
+
+// Run copies all pairs, in their order: of two that write a file of the same name, the later one wins. It returns what
+// was done to each destination, also before an error.
+func Run(ctx context.Context, o Options) ([]Summary, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.MaxSize = cmp.Or(o.MaxSize, 4<<30)
+	for try := 1; ; try++ {
+		done, err := (&run{Options: o, ctx: ctx, start: time.Now()}).all()
+		if !errors.Is(err, errSwapped) || try == tries {
+			return done, err
+		}
+		o.Log.Debug("a mounted ConfigMap or Secret was replaced while it was read: reading it again")
+	}
+}
+
+// run is one attempt of a [Run].
+type run struct {
+	Options
+	ctx      context.Context
+	start    time.Time
+	mu       sync.Mutex
+	mounts   map[string]*mount // by path
+	targets  []*target
+	unpacked budget
+	noClone  noSharing
+}
+
+func (r *run) all() (done []Summary, err error) {
+	r.mounts = map[string]*mount{}
+	r.unpacked.left.Store(r.MaxSize)
+	defer r.close()
+	for i := range r.Pairs {
+		if err := r.pair(&r.Pairs[i]); err != nil {
+			return nil, fmt.Errorf("copy %s to %s: %w", failure.Printable(r.Pairs[i].From), failure.Printable(r.Pairs[i].To), err)
+		}
+	}
+	if err := r.unchanged(); err != nil {
+		return nil, err
+	}
+	for _, t := range r.targets {
+		err := t.commit()
+		done = append(done, t.summary())
+		if err != nil {
+			return done, fmt.Errorf("copy to %s: %w", failure.Printable(t.path), err)
+		}
+	}
+	return done, nil
+}
+
+func (r *run) close() {
+	for _, t := range r.targets {
+		t.close()
+	}
+	for _, m := range r.mounts {
+		m.dir.Close()
+	}
+}
+
+// pair stages what one pair copies.
+func (r *run) pair(p *Pair) error {
+	sources, missing, err := r.sources(p)
+	if err != nil {
+		return r.orSwapped(err)
+	}
+	defer closeAll(sources)
+	t, base, err := r.target(p, sources)
+	if err != nil {
+		return err
+	}
+	switch {
+	case missing != "":
+		t.skip(missing)
+		t.incomplete = true
+		return nil
+	case p.IfEmpty && !t.empty && !t.interrupted:
+		t.skip("it is not empty, so nothing is copied")
+		return nil
+	}
+	if p.Unless != "" && !t.interrupted && exists(p.Unless) {
+		t.skip(failure.Printable(p.Unless) + " exists, so nothing is copied")
+		return nil
+	}
+	found := t.found.Load()
+	for _, s := range sources {
+		if err := t.stage(p, s, base); err != nil {
+			return r.orSwapped(err)
+		}
+	}
+	if t.found.Load() == found && !p.Optional {
+		return failure.WithHint(errors.New("the source is empty"), "is it filled by another container, or is its volume not mounted? #optional accepts an empty or missing source")
+	}
+	t.again = true
+	return nil
+}
+
+// failed returns the error of an operation on the file at path, with a hint.
+func failed(doing string, op perm.Operation, path string, err error) error {
+	var done *fileError
+	if errors.As(err, &done) {
+		return err
+	}
+	hint := ""
+	if op == perm.Read {
+		hint = perm.Hint(err, op, path)
+	} else {
+		hint = mounts.WriteHint(err, path, perm.Hint(err, op, path))
+	}
+	if failure.NoSpace(err) {
+		hint = "the volume is full, or its quota or the sizeLimit of the emptyDir is used up; existing files are kept"
+	}
+	return &fileError{fmt.Errorf("%s %s: %w", doing, failure.Printable(path), bare(err)), hint}
+}
+
+// fileError is an error that names the file.
+type fileError struct {
+	error
+	hint string
+}
+
+func (e *fileError) Unwrap() error { return e.error }
+func (e *fileError) Hint() string  { return e.hint }
+
+// identity is what is the same for all names of a file.
+type identity struct{ dev, ino uint64 }
+
+func identityOf(s unix.Stat_t) identity { return identity{uint64(s.Dev), s.Ino} }
+
+// bare removes the path from an error: the message has the one that the user knows.
+func bare(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

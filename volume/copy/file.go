@@ -1,0 +1,524 @@
+package copy
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/perm"
+	"initbox/internal/tree"
+)
+
+// walker copies one source.
+type walker struct {
+	*target
+	pair   *Pair
+	shown  string // the folder that is walked
+	at     string // where that is copied to, below the target
+	follow bool
+}
+
+// stage copies one source to the areas of the target.
+func (t *target) stage(p *Pair, s source, base string) error {
+	w := walker{t, p, s.shown, ".", s.follow}
+	t.top.src = identity{}
+	if s.name == "" {
+		t.top.src = identityOf(s.stat)
+		return w.walk(s.dir, t.top)
+	}
+	if base == "" {
+		base = s.base
+		if name := unpackedName(base); p.Unpack && name != "" {
+			base = name
+		}
+	}
+	w.shown = s.up
+	t.found.Add(1)
+	if dirfd.IsDir(s.stat) {
+		return w.folder(t.top, s.dir, s.name, s.stat)
+	}
+	return w.one(t.top, s.dir, s.name, base, s.stat, s.follow || p.Links != "keep" && !s.many)
+}
+
+// walk copies the content of an open folder.
+func (w walker) walk(dir dirfd.FD, to *folder) error {
+	walk := tree.Walk{Value: to, Visit: w.visit, Leave: func(e *tree.Entry) error { return e.Value.(*folder).leave(w.pair) }}
+	if w.pair.Exclude != nil {
+		walk.Exclude = func(e *tree.Entry) bool { return w.excluded(e.Up.Value.(*folder).join(e.Name)) }
+	}
+	err := walk.Run(w.ctx, dir)
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return failed("read", perm.Read, filepath.Join(w.shown, p.Path), p.Err)
+	}
+	return err
+}
+
+func (w walker) excluded(name string) bool {
+	for _, pattern := range w.pair.Exclude {
+		if perm.Match(pattern, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// visit copies one entry of a folder.
+func (w walker) visit(e *tree.Entry) error {
+	if reserved(e.Name) {
+		return fs.SkipDir
+	}
+	f := e.Up.Value.(*folder)
+	w.found.Add(1)
+	if !dirfd.IsDir(e.Stat) {
+		as := e.Name
+		if w.pair.Unpack && e.Stat.Mode&unix.S_IFMT == unix.S_IFREG {
+			if name := unpackedName(as); name != "" {
+				as = name
+			}
+		}
+		return w.one(f, e.Dir, e.Name, as, e.Stat, w.follow)
+	}
+	if e.File >= 0 {
+		if _, err := dirfd.Readlink(e.File, dataLink); err == nil { // a volume within the folder
+			return errors.Join(w.folder(f, e.Dir, e.Name, e.Stat), fs.SkipDir)
+		}
+	}
+	child, err := f.enter(e.Name, e.Stat, w.pair.attributesOf(e.Stat, f.join(e.Name)))
+	e.Value = child
+	if err == nil && w.pair.Keep&KeepXattrs != 0 {
+		child.want.xattr, err = xattrs(e.File)
+	}
+	return err
+}
+
+// folder copies a folder outside of the walk: one that was named, a volume, or what a link leads to.
+func (w walker) folder(f *folder, dir dirfd.FD, name string, s unix.Stat_t) error {
+	shown := w.sourceOf(f, name)
+	src, err := dirfd.OpenFollow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return failed("read", perm.Read, shown, err)
+	}
+	defer src.Close()
+	for above := f; above != nil; above = above.up {
+		if above.src == identityOf(s) {
+			return failed("read", perm.Read, shown, errors.New("a symbolic link leads back to a folder that it lies in"))
+		}
+	}
+	below := walker{w.target, w.pair, shown, f.join(name), w.follow}
+	from, mounted, err := w.mounted(shown, src)
+	if err != nil {
+		return failed("read", perm.Read, shown, err)
+	}
+	if !mounted {
+		from = src
+	}
+	below.follow = w.follow || mounted && w.pair.Links == ""
+	want := w.pair.attributesOf(s, f.join(name))
+	if w.pair.Keep&KeepXattrs != 0 {
+		want.xattr, err = xattrs(src)
+	}
+	child, errEnter := f.enter(name, s, want)
+	if err := errors.Join(err, errEnter); err != nil {
+		return err
+	}
+	if err := below.walk(from, child); err != nil {
+		return err
+	}
+	return child.leave(w.pair)
+}
+
+// sourceOf returns the path of an entry of the source as users know it.
+func (w walker) sourceOf(f *folder, name string) string {
+	return filepath.Join(w.shown, strings.TrimPrefix(f.path, w.at), name)
+}
+
+// one copies an entry that is not a folder, or a link to one.
+func (w walker) one(f *folder, dir dirfd.FD, name, as string, s unix.Stat_t, follow bool) (err error) {
+	if follow && s.Mode&unix.S_IFMT == unix.S_IFLNK {
+		if s, err = statFollow(dir, name); err != nil {
+			return failed("follow the link", perm.Read, w.sourceOf(f, name), err)
+		}
+		if dirfd.IsDir(s) {
+			return w.folder(f, dir, name, s)
+		}
+	}
+	kind := s.Mode & unix.S_IFMT
+	if kind != unix.S_IFREG && kind != unix.S_IFLNK {
+		return &fileError{errors.New("read " + w.sourceOf(f, name) + ": it is a device, a pipe or a socket"), "leave it out with --exclude " + name}
+	}
+	c := &copying{walker: w, f: f, dir: dir, name: name, as: as, path: f.join(as), stat: s, follow: follow}
+	if reserved(as) {
+		return failed("write", perm.Write, w.target.shown(c.path), errors.New("the name is reserved for initbox"))
+	}
+	if c.old, err = f.old(as); err == nil {
+		err = c.do()
+	}
+	if err != nil {
+		return failed("write", perm.Write, w.target.shown(c.path), err)
+	}
+	return nil
+}
+
+// copying is the copying of one file or link.
+type copying struct {
+	walker
+	f      *folder
+	dir    dirfd.FD // of the source
+	name   string
+	as     string
+	path   string // of the copy, below the target
+	stat   unix.Stat_t
+	follow bool
+	old    *unix.Stat_t // of what is there now
+	want   attributes
+	staged bool
+}
+
+func (c *copying) do() error {
+	if c.old != nil {
+		switch kind := c.old.Mode & unix.S_IFMT; {
+		case kind == unix.S_IFDIR:
+			return errors.New("it is a folder")
+		case kind != unix.S_IFREG && kind != unix.S_IFLNK:
+			return errors.New("it exists and is not a regular file")
+		case identityOf(*c.old) == identityOf(c.stat) && kind == unix.S_IFREG:
+			return errors.New("the source and the destination are the same file")
+		}
+	}
+	if !c.claim() {
+		c.kept.Add(1)
+		return nil
+	}
+	c.want = c.pair.attributesOf(c.stat, c.path)
+	switch {
+	case c.stat.Mode&unix.S_IFMT == unix.S_IFLNK:
+		return c.link()
+	case c.pair.Keep&KeepLinks != 0 && c.stat.Nlink > 1:
+		return c.hardLinked()
+	}
+	return c.file()
+}
+
+// claim takes back what an earlier pair has staged with that name, and returns whether the file is to be copied.
+func (c *copying) claim() bool {
+	t := c.target
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	staged := false
+	if t.again && c.f.new >= 0 || t.again && c.f.fresh {
+		at := c.f.new
+		if c.f.fresh {
+			at = c.f.dst
+		}
+		_, err := dirfd.Lstat(at, c.as)
+		staged = err == nil && at >= 0
+		if staged && !c.pair.NoOverwrite {
+			dirfd.Remove(at, c.as)
+			c.uncount()
+		}
+	}
+	if w := t.inPlace[c.path]; w != nil && !c.pair.NoOverwrite {
+		w.src.Close()
+		delete(t.inPlace, c.path)
+		c.uncount()
+	}
+	kept := c.pair.NoOverwrite && (staged || c.old != nil)
+	if t.prune {
+		t.names[c.path] = t.names[c.path] || staged || !kept
+	}
+	if !kept {
+		delete(t.late, c.path)
+	}
+	return !kept
+}
+
+// uncount takes back what count has added.
+func (c *copying) uncount() {
+	if c.old == nil {
+		c.created.Add(-1)
+	} else {
+		c.changed.Add(-1)
+	}
+}
+
+func (c *copying) count() {
+	if c.old == nil {
+		c.created.Add(1)
+	} else {
+		c.changed.Add(1)
+	}
+}
+
+// link copies a symbolic link.
+func (c *copying) link() error {
+	to, err := dirfd.Readlink(c.dir, c.name)
+	if err != nil {
+		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	}
+	if c.old != nil && c.old.Mode&unix.S_IFMT == unix.S_IFLNK {
+		if now, err := dirfd.Readlink(c.f.dst, c.as); err == nil && now == to && !c.target.differs(c.want, *c.old, -1) {
+			c.same.Add(1)
+			return nil
+		}
+	}
+	c.count()
+	if c.DryRun {
+		return nil
+	}
+	dir, _, err := c.f.place()
+	if err == nil {
+		err = dirfd.Symlink(to, dir, c.as)
+	}
+	if err == nil {
+		c.target.staged.Add(1)
+		err = c.setLink(dir)
+	}
+	return err
+}
+
+// setLink sets the attributes of a symbolic link.
+func (c *copying) setLink(dir dirfd.FD) error {
+	if c.want.UID != -1 || c.want.GID != -1 {
+		if err := c.chowned(c.want, dirfd.Chown(dir, c.as, c.want.UID, c.want.GID)); err != nil {
+			return err
+		}
+	}
+	if c.want.times != nil {
+		return dirfd.SetTimes(dir, c.as, c.want.times[0], c.want.times[1])
+	}
+	return nil
+}
+
+// linked are the names of one file of the source.
+type linked struct {
+	mu   sync.Mutex
+	dir  string // where the first was copied to, as folder.real
+	name string
+	id   identity // of the file that was there already
+}
+
+// hardLinked copies a file with several names once.
+func (c *copying) hardLinked() error {
+	c.mu.Lock()
+	l := c.links[identityOf(c.stat)]
+	if l == nil {
+		l = &linked{}
+		c.links[identityOf(c.stat)] = l
+	}
+	c.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dir == "" {
+		if err := c.file(); err != nil || c.DryRun {
+			return err
+		}
+		l.dir, l.name = c.f.real, c.as
+		if c.staged && !c.f.fresh {
+			l.dir = path.Join(c.f.path, areaPrefix+c.locks.id, newName)
+		} else if c.old != nil {
+			l.id = identityOf(*c.old)
+		}
+		return nil
+	}
+	if c.old != nil && identityOf(*c.old) == l.id {
+		c.same.Add(1)
+		return nil
+	}
+	from, err := c.openBelow(l.dir)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	dir, _, err := c.f.place()
+	if err == nil {
+		err = dirfd.Link(from, l.name, dir, c.as)
+	}
+	if err == unix.EMLINK || err == unix.EPERM || err == unix.ENOTSUP { // no more links, or none at all
+		return c.file()
+	}
+	c.count()
+	c.target.staged.Add(1)
+	return err
+}
+
+// file copies a regular file.
+func (c *copying) file() error {
+	src, err := c.open()
+	if err != nil {
+		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	}
+	keepOpen := false
+	defer func() {
+		if !keepOpen {
+			src.Close()
+		}
+	}()
+	if c.pair.Keep&KeepXattrs != 0 {
+		if c.want.xattr, err = xattrs(src); err != nil {
+			return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		}
+	}
+	if c.old != nil && c.old.Mode&unix.S_IFMT == unix.S_IFREG {
+		done, err := c.compare(src)
+		if done || err != nil {
+			return err
+		}
+	}
+	c.count()
+	if c.DryRun {
+		c.bytes.Add(c.stat.Size)
+		return nil
+	}
+	dir, _, err := c.f.place()
+	if err != nil {
+		if c.old == nil || c.old.Mode&unix.S_IFMT != unix.S_IFREG || dirfd.Access(c.f.dst, c.as, unix.W_OK) != nil {
+			return err
+		}
+		keepOpen = true
+		c.mu.Lock()
+		c.inPlace[c.path] = &inPlace{copying: c, src: src}
+		c.mu.Unlock()
+		return nil
+	}
+	return c.write(src, dir)
+}
+
+// open opens the source, which must be what the walk has found.
+func (c *copying) open() (dirfd.FD, error) {
+	open := func() (dirfd.FD, error) { return dirfd.OpenFD(c.dir, c.name, unix.O_RDONLY, 0) }
+	if c.follow {
+		open = func() (dirfd.FD, error) { return dirfd.OpenFollow(c.dir, c.name, unix.O_RDONLY) }
+	}
+	src, err := open()
+	if err == unix.ELOOP {
+		err = errChanged
+	}
+	return src, err
+}
+
+var errChanged = errors.New("another program has changed it meanwhile")
+
+// compare returns whether the file that is there has the content of the source; then, if its attributes differ, they
+// are set later.
+func (c *copying) compare(src dirfd.FD) (done bool, err error) {
+	if !c.packed() && c.old.Size != c.stat.Size {
+		return false, nil
+	}
+	old, err := dirfd.OpenFD(c.f.dst, c.as, unix.O_RDONLY, 0)
+	if err != nil {
+		return false, nil // then it is written, and writing returns the error
+	}
+	defer old.Close()
+	content, err := c.content(src)
+	if err != nil {
+		return false, err
+	}
+	defer content.Close()
+	same, err := c.sameContent(old, content)
+	if err == nil {
+		err = c.steady(src)
+	}
+	if err != nil {
+		return false, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	}
+	differs := c.differs(c.want, *c.old, old)
+	switch {
+	case !same || differs && c.old.Nlink > 1 && c.pair.Keep&KeepLinks == 0:
+		return false, dirfd.Seek(src, 0)
+	case differs:
+		c.later(c.path, late{want: c.want, pair: c.pair, file: identityOf(*c.old)})
+	}
+	c.same.Add(1)
+	return true, nil
+}
+
+func (c *copying) packed() bool { return c.pair.Unpack && unpackedName(c.name) != "" }
+
+// content returns what the file is to hold.
+func (c *copying) content(src dirfd.FD) (io.ReadCloser, error) {
+	if !c.packed() {
+		return io.NopCloser(src), nil
+	}
+	return c.run.unpack(c.name, src)
+}
+
+// write makes the new file.
+func (c *copying) write(src, dir dirfd.FD) error {
+	dst, err := dirfd.OpenFD(dir, c.as, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	c.staged = true
+	n := c.target.staged.Add(1)
+	err = c.pour(src, dst)
+	if err == nil {
+		err = c.set(dst, dir, c.as, c.want)
+	}
+	if err == nil && n <= few {
+		err = dirfd.Fsync(dst)
+	}
+	return errors.Join(err, dst.Close())
+}
+
+// pour fills an empty file.
+func (c *copying) pour(src, dst dirfd.FD) error {
+	if !c.packed() {
+		to := uint64(0)
+		if c.stat.Size > small {
+			s, err := dirfd.Stat(dst)
+			if err != nil {
+				return err
+			}
+			to = uint64(s.Dev)
+		}
+		if err := c.fill(dst, src, c.stat, to); err != nil {
+			return err
+		}
+		c.bytes.Add(c.stat.Size)
+	} else {
+		content, err := c.content(src)
+		if err != nil {
+			return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		}
+		defer content.Close()
+		b := buffers.Get().(*buffer)
+		defer buffers.Put(b)
+		n, err := io.CopyBuffer(spend{c.run, dst}, content, b[:])
+		c.bytes.Add(n)
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.steady(src); err != nil {
+		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	}
+	return nil
+}
+
+// steady returns an error if the source was changed since the walk found it, so that what was read may be a mixture.
+func (c *copying) steady(src dirfd.FD) error {
+	now, err := dirfd.Stat(src)
+	if err == nil && (identityOf(now) != identityOf(c.stat) || now.Size != c.stat.Size || now.Mtim != c.stat.Mtim) {
+		return errChanged
+	}
+	return err
+}
+
+// xattrs returns the extended attributes of a source that a copy can have. The label of SELinux comes from the volume.
+func xattrs(src dirfd.FD) (map[string]string, error) {
+	all, err := dirfd.Xattrs(src)
+	for name := range all {
+		if name == "security.selinux" || strings.HasPrefix(name, "trusted.overlay.") {
+			delete(all, name)
+		}
+	}
+	return all, err
+}

@@ -1,0 +1,326 @@
+package copy
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/failure"
+	"initbox/internal/perm"
+)
+
+// source is one file or folder to copy.
+type source struct {
+	dir   dirfd.FD // that it lies in; of a folder whose content is copied, itself
+	name  string   // in dir; "" for the content of a folder
+	base  string   // of the copy, unless the destination says another
+	shown string   // as a user would write it
+	up    string   // the same of dir
+	stat  unix.Stat_t
+	many  bool // one of several, or of a pattern: the destination is a folder
+	close bool // dir is closed with it
+
+	follow bool // symbolic links
+}
+
+func closeAll(sources []source) {
+	for _, s := range sources {
+		if s.close {
+			s.dir.Close()
+		}
+	}
+}
+
+// dataLink is the link in a mounted ConfigMap, Secret, projected volume or downward API to the folder with the current
+// version. The kubelet makes a new folder, switches the link, and removes the old folder.
+const dataLink = "..data"
+
+// errSwapped means that the kubelet has replaced a mount while it was read.
+var errSwapped = errors.New("it was replaced each time while it was being read")
+
+// mount is the version of a mounted volume that is read. All that one run copies from it is of that version.
+type mount struct {
+	dir  dirfd.FD
+	path string
+}
+
+// mounted returns the version of the volume at path that this run reads, or false if the folder is not such a volume.
+func (r *run) mounted(path string, dir dirfd.Dir) (dirfd.FD, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m := r.mounts[path]; m != nil {
+		return m.dir, true, nil
+	}
+	if _, err := dirfd.Readlink(dir, dataLink); err != nil {
+		return -1, false, nil
+	}
+	version, err := dirfd.OpenFollow(dir, dataLink, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return -1, false, err
+	}
+	r.mounts[path] = &mount{version, path}
+	return version, true, nil
+}
+
+// unchanged returns errSwapped if a volume has another version now: files of the old one may have been missed.
+func (r *run) unchanged() error {
+	for _, m := range r.mounts {
+		now, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), filepath.Join(m.path, dataLink), unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", failure.Printable(m.path), errSwapped)
+		}
+		a, errA := dirfd.Stat(now)
+		b, errB := dirfd.Stat(m.dir)
+		now.Close()
+		if errors.Join(errA, errB) != nil || identityOf(a) != identityOf(b) {
+			return fmt.Errorf("read %s: %w", failure.Printable(m.path), errSwapped)
+		}
+	}
+	return nil
+}
+
+// orSwapped returns err, or errSwapped if that is its reason.
+func (r *run) orSwapped(err error) error {
+	if swapped := r.unchanged(); swapped != nil && errors.Is(err, fs.ErrNotExist) {
+		return swapped
+	}
+	return err
+}
+
+// open opens a folder that the user named, or the current version of a mounted volume.
+func (r *run) open(path string) (s source, err error) {
+	dir, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), path, unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return s, err
+	}
+	version, mounted, err := r.mounted(path, dir)
+	if err != nil || mounted {
+		dir.Close()
+		return source{dir: version, shown: path, up: path, follow: true}, err
+	}
+	return source{dir: dir, shown: path, up: path, close: true}, nil
+}
+
+// sources opens what a pair copies. Missing names a missing one that may be missing.
+func (r *run) sources(p *Pair) (all []source, missing string, err error) {
+	from := filepath.Clean(p.From)
+	_, errStat := r.stat(from)
+	switch {
+	case p.Newest != "":
+		all, err = r.newest(p, from)
+	case errors.Is(errStat, fs.ErrNotExist) && strings.ContainsAny(from, "*?["):
+		all, err = r.glob(from)
+	default:
+		all, err = r.single(from, p.Links == "keep")
+	}
+	for i := range all {
+		if all[i].follow = all[i].follow && p.Links == "" || p.Links == "follow"; err == nil && all[i].name == "" {
+			all[i].stat, err = dirfd.Stat(all[i].dir)
+		}
+	}
+	if err == nil {
+		return all, "", nil
+	}
+	closeAll(all)
+	if errors.Is(err, fs.ErrNotExist) && p.Optional {
+		return nil, failure.Printable(from) + " does not exist", nil
+	}
+	err = failed("read", perm.Read, from, err)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = failure.WithHint(err, "is the path right, and is its volume mounted here? #optional accepts a missing source")
+	}
+	return nil, "", err
+}
+
+// single opens one file or folder by its path, which may be a link to anywhere: the user named it.
+func (r *run) single(from string, keepLink bool) ([]source, error) {
+	s, err := r.open(from)
+	if err == nil && !(keepLink && isLink(from)) {
+		return []source{s}, nil
+	}
+	if err == nil && s.close {
+		s.dir.Close()
+	}
+	if err != nil && !errors.Is(err, unix.ENOTDIR) {
+		return nil, err
+	}
+	parent, err := r.open(filepath.Dir(from))
+	if err != nil {
+		return nil, err
+	}
+	parent.name = filepath.Base(from)
+	parent.follow = !keepLink
+	return r.name(parent)
+}
+
+// isLink returns whether path is a symbolic link.
+func isLink(path string) bool {
+	_, err := dirfd.Readlink(dirfd.FD(unix.AT_FDCWD), path)
+	return err == nil
+}
+
+// name makes a source for one name in a folder.
+func (r *run) name(s source) (all []source, err error) {
+	s.base, s.shown = s.name, filepath.Join(s.up, s.name)
+	if s.follow {
+		s.stat, err = statFollow(s.dir, s.name)
+	} else {
+		s.stat, err = dirfd.Lstat(s.dir, s.name)
+	}
+	return []source{s}, err
+}
+
+func statFollow(dir dirfd.Dir, name string) (unix.Stat_t, error) {
+	f, err := dirfd.OpenFollow(dir, name, unix.O_PATH)
+	if err != nil {
+		return unix.Stat_t{}, err
+	}
+	defer f.Close()
+	return dirfd.Stat(f)
+}
+
+func (r *run) stat(path string) (unix.Stat_t, error) {
+	return statFollow(dirfd.FD(unix.AT_FDCWD), path)
+}
+
+// exists returns whether a path exists, be it a link that leads nowhere.
+func exists(path string) bool {
+	_, err := dirfd.Lstat(dirfd.FD(unix.AT_FDCWD), path)
+	return err == nil
+}
+
+// glob opens what matches a pattern, as a shell would find it: a leading dot is matched only by a dot.
+func (r *run) glob(pattern string) (all []source, err error) {
+	folders := []string{filepath.Dir(pattern)}
+	if strings.ContainsAny(folders[0], "*?[") {
+		if folders, err = filepath.Glob(folders[0]); err != nil {
+			return nil, err
+		}
+		folders = slices.DeleteFunc(folders, func(f string) bool { return strings.Contains(f, "/.") && !strings.Contains(pattern, "/.") })
+	}
+	base := filepath.Base(pattern)
+	for _, folder := range folders {
+		found, err := r.matches(folder, base)
+		if err != nil && !errors.Is(err, unix.ENOTDIR) {
+			closeAll(all)
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("nothing matches: %w", fs.ErrNotExist)
+	}
+	return all, nil
+}
+
+// matches opens the entries of a folder that match a pattern, sorted by name.
+func (r *run) matches(folder, pattern string) (all []source, err error) {
+	in, err := r.open(folder)
+	if err != nil {
+		return nil, err
+	}
+	names, err := dirfd.Names(in.dir)
+	if in.close {
+		defer in.dir.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		matched, err := path.Match(pattern, name)
+		if err != nil {
+			return nil, err
+		}
+		if !matched || strings.HasPrefix(name, ".") && !strings.HasPrefix(pattern, ".") || in.follow && strings.HasPrefix(name, "..") {
+			continue
+		}
+		one := in
+		one.name, one.many = name, true
+		if one.close { // each has a descriptor of its own, since each is closed
+			if one.dir, err = dirfd.OpenFD(in.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
+				return nil, err
+			}
+		}
+		found, err := r.name(one)
+		if err != nil && one.close {
+			one.dir.Close()
+		}
+		if err == nil {
+			all = append(all, found...)
+		} else if err != unix.ENOENT {
+			closeAll(all)
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// newest opens the newest entry of a folder that matches the pair's pattern.
+func (r *run) newest(p *Pair, folder string) ([]source, error) {
+	all, err := r.matches(folder, p.Newest)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("nothing matches %s: %w", failure.Printable(p.Newest), fs.ErrNotExist)
+	}
+	newest := slices.MaxFunc(all, func(a, b source) int {
+		if p.ByTime {
+			if diff := unix.TimespecToNsec(a.stat.Mtim) - unix.TimespecToNsec(b.stat.Mtim); diff != 0 {
+				return int(max(-1, min(1, diff)))
+			}
+		}
+		return compareVersions(a.name, b.name)
+	})
+	closeAll(slices.DeleteFunc(all, func(s source) bool { return s.name == newest.name }))
+	newest.many = false
+	return []source{newest}, nil
+}
+
+// compareVersions compares names by the versions in them: numbers by their value, 1.10 after 1.9; and 1.0-rc1 and
+// 1.0~rc1 before 1.0, which is before 1.0.1.
+func compareVersions(a, b string) int {
+	for a != "" && b != "" {
+		x, y := digits(a), digits(b)
+		switch {
+		case x != "" && y != "":
+			m, n := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+			if len(m) != len(n) {
+				return len(m) - len(n)
+			}
+			if c := strings.Compare(m, n); c != 0 {
+				return c
+			}
+			a, b = a[len(x):], b[len(y):]
+		case x != "" || y != "":
+			return len(x) - len(y)
+		case a[0] != b[0]:
+			return rank(a[0]) - rank(b[0])
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	if pre := a + b; pre != "" && rank(pre[0]) < 0 && digits(pre[1:]) == "" {
+		return len(b) - len(a)
+	}
+	return len(a) - len(b)
+}
+
+// rank orders characters that are not digits: those that begin a pre-release first.
+func rank(c byte) int {
+	if i := strings.IndexByte("~-", c); i >= 0 {
+		return i - 2
+	}
+	return int(c)
+}
+
+// digits returns the number that a text begins with.
+func digits(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }

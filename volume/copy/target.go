@@ -1,0 +1,400 @@
+package copy
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/mounts"
+	"initbox/internal/perm"
+)
+
+// target is a folder that pairs are copied to.
+type target struct {
+	*run
+	path string // as the user knows it
+	root dirfd.FD
+	top  *folder // nil while nothing is to be copied there
+
+	empty, interrupted bool // as the run found it
+	left               []string
+	again              bool // an earlier pair has been staged here
+	prune, incomplete  bool // remove what is no longer copied; but a source is missing
+
+	found                                           atomic.Int64 // entries of sources
+	created, changed, same, kept, notKept, attrOnly atomic.Int64
+	bytes, staged                                   atomic.Int64 // staged: files and folders
+	noChown                                         atomic.Bool
+	removed                                         int
+	why                                             []string
+
+	mu      sync.Mutex
+	locks   locks
+	areas   []string            // paths of the folders that have areas
+	late    map[string]late     // by path, what is set after all files are in place
+	inPlace map[string]*inPlace // by path
+	written []string            // of those, what has been written
+	names   map[string]bool     // of files and links; false for those that are not overwritten
+	links   map[identity]*linked
+	open    map[*folder]bool
+}
+
+// target finds the folder that a pair is copied to, and the name of a single file in it.
+func (r *run) target(p *Pair, sources []source) (*target, string, error) {
+	dir, base := filepath.Clean(p.To), ""
+	isFolder := strings.HasSuffix(p.To, "/") || slices.ContainsFunc(sources, func(s source) bool { return s.many || s.name == "" })
+	if s, err := r.stat(dir); !isFolder && (err != nil || !dirfd.IsDir(s)) {
+		dir, base = filepath.Split(dir)
+		dir = filepath.Clean(dir)
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	i := slices.IndexFunc(r.targets, func(t *target) bool { return t.path == abs })
+	if i < 0 {
+		t := &target{
+			run: r, path: abs, root: -1, late: map[string]late{}, inPlace: map[string]*inPlace{}, names: map[string]bool{},
+			links: map[identity]*linked{}, open: map[*folder]bool{},
+		}
+		r.targets, i = append(r.targets, t), len(r.targets)
+	}
+	t := r.targets[i]
+	t.prune = t.prune || p.Prune || slices.ContainsFunc(r.Pairs, func(p Pair) bool { return p.Prune && filepath.Clean(p.To) == dir })
+	if len(sources) == 0 {
+		return t, base, nil
+	}
+	for _, s := range sources {
+		if s.name == "" || s.stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+			if err := t.apart(s); err != nil {
+				return nil, "", err
+			}
+		}
+	}
+	if t.top == nil {
+		err = t.enter(p, sources)
+	}
+	return t, base, err
+}
+
+// skip says why a pair was not copied.
+func (t *target) skip(why string) { t.why = append(t.why, why) }
+
+// apart refuses a source that the destination is, or lies in: the copy would never end.
+func (t *target) apart(s source) error {
+	at, err := mounts.OpenDir(t.path, true)
+	for above := t.path; errors.Is(err, fs.ErrNotExist) && above != "/"; {
+		above = filepath.Dir(above)
+		at, err = mounts.OpenDir(above, true)
+	}
+	if err != nil {
+		return nil // opening it fails again, with a better error
+	}
+	dir := dirfd.FD(-1)
+	defer func() { at.Close(); dir.Close() }()
+	for here := dirfd.Dir(at); ; {
+		now, err := dirfd.Stat(here)
+		if err != nil {
+			return err
+		}
+		if identityOf(now) == identityOf(s.stat) {
+			return errors.New("the destination is the source, or lies in it")
+		}
+		up, err := dirfd.OpenFD(here, "..", unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return err
+		}
+		dir.Close()
+		dir = up
+		if above, err := dirfd.Stat(up); err != nil || identityOf(above) == identityOf(now) {
+			return err
+		}
+		here = up
+	}
+}
+
+// enter opens the target, and makes it if it is missing.
+func (t *target) enter(p *Pair, sources []source) error {
+	root, err := mounts.OpenDir(t.path, t.Follow)
+	missing := errors.Is(err, fs.ErrNotExist)
+	want := p.attributesOf(unix.Stat_t{Mode: unix.S_IFDIR | 0o755}, ".")
+	if missing && !t.DryRun {
+		if p.Keep&KeepOwner != 0 {
+			want.Owner = perm.Owner{UID: -1, GID: -1}
+		}
+		root, err = mounts.MakeDirs(t.path, t.Follow, func(parent *os.File, name string) error { return t.makeDir(parent, name, want) })
+		if s := sources[0]; err == nil && s.name == "" {
+			t.late["."] = late{want: p.attributesOf(s.stat, "."), pair: p, made: true}
+		}
+	}
+	t.top = &folder{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
+	if t.top.fresh {
+		t.empty = true
+		return nil
+	}
+	if err != nil {
+		return failed("open", perm.Write, t.path, err)
+	}
+	defer root.Close()
+	if t.root, err = dirfd.OpenFD(root, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == unix.EACCES {
+		t.root, err = dirfd.OpenFD(root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	}
+	if err != nil {
+		return failed("open", perm.Write, t.path, err)
+	}
+	t.top.dst = t.root
+	if t.left, err = dead(t.root); err == nil {
+		t.interrupted = len(t.left) > 0
+		t.empty, err = isEmpty(t.root)
+	}
+	if err != nil && p.IfEmpty {
+		return failed("list", perm.Read, t.path, err)
+	}
+	return nil
+}
+
+// makeDir makes a folder on the way to the target.
+func (t *target) makeDir(parent *os.File, name string, want attributes) error {
+	err := dirfd.Mkdir(parent, name, 0o755)
+	if err != nil {
+		return err
+	}
+	s, err := dirfd.Lstat(parent, name)
+	if err == nil && (want.UID != -1 || want.GID != -1) {
+		err = dirfd.Chown(parent, name, want.UID, want.GID)
+	}
+	if err != nil {
+		return failed("change the owner of", perm.Chown, filepath.Join(parent.Name(), name), err)
+	}
+	dir, err := dirfd.OpenDir(parent, name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dirfd.FD(dir.Fd()).Chmod(s.Mode&unix.S_ISGID | 0o755) // whatever the umask
+}
+
+// isEmpty returns whether a folder holds nothing that a user put there: mkfs makes lost+found, and areas are ours.
+func isEmpty(dir dirfd.Dir) (bool, error) {
+	names, err := dirfd.Names(dir)
+	return !slices.ContainsFunc(names, func(name string) bool { return name != "lost+found" && !reserved(name) }), err
+}
+
+// openBelow opens a folder below the target by its path, without following a link.
+func (t *target) openBelow(name string) (dirfd.FD, error) {
+	dir, err := dirfd.OpenFD(t.root, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == unix.EACCES {
+		dir, err = dirfd.OpenFD(t.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if err != nil {
+			return -1, err
+		}
+		if part == "." {
+			continue
+		}
+		next, failed := dirfd.OpenFD(dir, part, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		dir.Close()
+		dir, err = next, failed
+	}
+	return dir, err
+}
+
+// shown returns the path of what is copied as users know it.
+func (t *target) shown(name string) string { return filepath.Join(t.path, name) }
+
+// close removes what was not put in place.
+func (t *target) close() {
+	for f := range t.open {
+		f.close()
+	}
+	for _, w := range t.inPlace {
+		w.src.Close()
+	}
+	for _, at := range slices.Backward(t.areas) { // that with the lock last
+		if dir, err := t.openBelow(at); err == nil {
+			removeArea(dir, areaPrefix+t.locks.id)
+			dir.Close()
+		}
+	}
+	for _, lock := range t.locks.held {
+		dirfd.Unlock(lock)
+	}
+	if t.top != nil {
+		t.top.close()
+	}
+}
+
+func (t *target) summary() Summary {
+	return Summary{
+		Path: t.path, Created: int(t.created.Load()), Changed: int(t.changed.Load()), Removed: t.removed, Attributes: int(t.attrOnly.Load()),
+		Same: int(t.same.Load()), Kept: int(t.kept.Load()), Bytes: t.bytes.Load(), NotKept: int(t.notKept.Load()), InPlace: t.written,
+		Why: strings.Join(t.why, "; "), Duration: time.Since(t.start), DryRun: t.DryRun,
+	}
+}
+
+// folder is a folder of the target, while it is copied to.
+type folder struct {
+	t          *target
+	path, real string // below the target: for users; of dst, which may be in an area
+	fresh      bool   // it is new, and no one else sees it yet
+	dst        dirfd.FD
+	new        dirfd.FD // where new entries are made: dst of a fresh folder, or in an area; -1 before
+	denied     error    // why no area can be made
+	up         *folder
+	src        identity
+	want       attributes
+}
+
+func (f *folder) close() {
+	if f.new != f.dst && f.new >= 0 {
+		f.new.Close()
+	}
+	if f.dst >= 0 {
+		f.dst.Close()
+	}
+	f.dst, f.new = -1, -1
+}
+
+// join returns the path of an entry.
+func (f *folder) join(name string) string {
+	if f.path == "." {
+		return name
+	}
+	return f.path + "/" + name
+}
+
+// place returns the folder in which new entries are made, and its path.
+func (f *folder) place() (dirfd.FD, string, error) {
+	if f.fresh {
+		return f.dst, f.real, nil
+	}
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	if f.new < 0 && f.denied == nil {
+		f.new, f.denied = f.t.makeArea(f.dst, f.path)
+	}
+	return f.new, path.Join(f.path, areaPrefix+f.t.locks.id, newName), f.denied
+}
+
+// old describes what has a name in the folder now, if anything.
+func (f *folder) old(name string) (*unix.Stat_t, error) {
+	if f.fresh {
+		return nil, nil
+	}
+	s, err := dirfd.Lstat(f.dst, name)
+	if err == unix.ENOENT {
+		return nil, nil
+	}
+	return &s, err
+}
+
+// enter opens or makes a folder in f. Its attributes are set when it is left.
+func (f *folder) enter(name string, src unix.Stat_t, want attributes) (*folder, error) {
+	child := &folder{t: f.t, up: f, path: f.join(name), dst: -1, new: -1, src: identityOf(src), want: want}
+	child.real = child.path
+	old, err := f.old(name)
+	switch {
+	case err != nil:
+	case old != nil && dirfd.IsDir(*old):
+		child.dst, err = dirfd.OpenFD(f.dst, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		if err == nil && !f.t.DryRun {
+			err = child.settle()
+		}
+	case old != nil && f.t.Follow && old.Mode&unix.S_IFMT == unix.S_IFLNK:
+		err = errors.New("it is a symbolic link; --follow is for links to the destination itself")
+	case old != nil:
+		err = errors.New("it exists and is not a folder")
+	default:
+		err = child.make(name)
+	}
+	if err != nil {
+		child.close()
+		return nil, failed("write", perm.Write, f.t.shown(child.path), err)
+	}
+	f.t.mu.Lock()
+	f.t.open[child] = true
+	f.t.mu.Unlock()
+	return child, nil
+}
+
+// make makes a new folder.
+func (f *folder) make(name string) (err error) {
+	f.fresh = true
+	if f.t.DryRun {
+		return nil
+	}
+	dir, real, err := f.up.place()
+	if err != nil {
+		return err
+	}
+	f.real = path.Join(real, name)
+	if err = dirfd.Mkdir(dir, name, 0o700); err == unix.EEXIST && f.t.again {
+		err = nil
+	}
+	if err == nil {
+		f.dst, err = dirfd.OpenFD(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
+	f.t.staged.Add(1)
+	return err
+}
+
+// settle removes what killed runs have left in an existing folder, and finds the area that an earlier pair has made.
+func (f *folder) settle() error {
+	left, err := dead(f.dst)
+	for _, name := range left {
+		removeArea(f.dst, name)
+	}
+	if f.t.again && f.t.locks.id != "" {
+		f.new, err = dirfd.OpenFD(f.dst, areaPrefix+f.t.locks.id+"/"+newName, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
+	if err == unix.ENOENT {
+		err = nil
+	}
+	return err
+}
+
+// leave sets the attributes of a folder after all that lies in it.
+func (f *folder) leave(p *Pair) error {
+	t := f.t
+	t.mu.Lock()
+	delete(t.open, f)
+	t.mu.Unlock()
+	defer f.close()
+	if !f.fresh {
+		if p.Keep != 0 || p.Owner != nil || p.DirMode != nil {
+			t.later(f.path, late{want: f.want, pair: p})
+		}
+		return nil
+	}
+	if t.DryRun {
+		return nil
+	}
+	want := f.want
+	s, err := dirfd.Stat(f.dst)
+	if err == nil {
+		want.mode |= s.Mode & unix.S_ISGID // that it has from the folder above
+		if up := want.mode | 0o700; !f.up.fresh && up != want.mode {
+			t.later(f.path, late{want: want, pair: p, made: true})
+			want.mode = up // it can be renamed
+		}
+		err = t.set(f.dst, f.dst, ".", want)
+	}
+	if err == nil && t.staged.Load() <= few {
+		err = dirfd.Fsync(f.dst)
+	}
+	if err != nil {
+		return failed("write", perm.Write, t.shown(f.path), err)
+	}
+	return nil
+}
