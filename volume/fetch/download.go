@@ -1,0 +1,411 @@
+package fetch
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"log/slog"
+	"math"
+	"mime"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+	"initbox/internal/words"
+)
+
+// version is what is remembered of a content, to find out whether the server still has the same.
+type version struct {
+	sums
+	ETag         string `json:"etag,omitempty"`
+	LastModified string `json:"lastModified,omitempty"`
+	Digest       string `json:"digest,omitempty"` // of oci://
+}
+
+// download is the download of one source, over as many connections as it takes.
+type download struct {
+	o      *Options
+	src    *Source
+	prev   *version                                     // of what is in DST; nil if unknown
+	write  func(ctx context.Context, r io.Reader) error // the content, from its beginning
+	undo   func() error                                 // what write has written
+	pause  func(status int, h http.Header) (pause time.Duration, more bool)
+	client *requester
+
+	mu     sync.Mutex // of an attempt
+	ctx    context.Context
+	expect sums // once known
+	asked  bool // for the checksums
+	sink   *sink
+	sums   map[string]hash.Hash
+
+	now       version       // that sink receives
+	validator string        // for If-Range; "" if the content cannot be resumed
+	total     int64         // bytes of the content; -1 if unknown
+	broken    bool          // the server cannot resume
+	received  atomic.Int64  // bytes of the content so far
+	same      bool          // as prev
+	html      bool          // the answer is a web page
+	connected time.Duration // of the last attempt
+}
+
+// errAborted is what the reader of a content gets that will not be complete.
+var errAborted = errors.New("the download was interrupted")
+
+// run downloads the source until that succeeds, cannot succeed, or ctx ends.
+func (d *download) run(ctx context.Context) (*version, error) {
+	var err error
+	if d.client, err = newRequester(d.o, d.src); err != nil {
+		return nil, err
+	}
+	defer d.client.close()
+	d.ctx, d.expect = ctx, sums{d.src.SHA256, d.src.SHA512}
+	d.pause = httpclient.Pace(ctx, d.o.Spread, d.o.Seed)
+	report := &report{what: d.src.String(), log: d.o.Log, start: time.Now()}
+	stop := make(chan struct{})
+	defer close(stop)
+	go report.summaries(stop, func() string { return d.progress() })
+	err = poll.Until(ctx, poll.Policy{Seed: d.o.Seed, Notify: report.attempt}, d.attempt)
+	d.mu.Lock() // an attempt may still end
+	defer d.mu.Unlock()
+	d.drop()
+	if err != nil {
+		return nil, d.explain(err)
+	}
+	return &d.now, nil
+}
+
+// attempt makes one request, and receives the content or the rest of it.
+func (d *download) attempt(ctx context.Context) (err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if d.src.Checksums != nil && !d.asked {
+		if d.expect, err = d.client.checksums(ctx); err != nil {
+			return d.later(err)
+		}
+		d.asked = true
+	}
+	if d.prev != nil && d.expect.known() && d.prev.fits(d.expect) {
+		d.same, d.now = true, *d.prev
+		return nil
+	}
+	resp, err := d.client.get(ctx, d.src.URL, d.header())
+	if err != nil {
+		return d.later(err)
+	}
+	defer resp.Body.Close()
+	if d.same, err = d.answer(resp); err != nil || d.same || d.o.DryRun {
+		return d.later(err)
+	}
+	return d.receive(ctx, resp)
+}
+
+// plainHeader is that of each request: a content that the server compresses again would not have the checksum.
+func plainHeader() http.Header {
+	return http.Header{"User-Agent": {"initbox"}, "Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
+}
+
+// header returns the header of the next request.
+func (d *download) header() http.Header {
+	h := plainHeader()
+	switch {
+	case d.sink != nil:
+		h.Set("Range", fmt.Sprintf("bytes=%d-", d.sink.size))
+		h.Set("If-Range", d.validator)
+	case d.prev == nil || d.expect.known(): // a content that has not the checksum is of no use
+	case d.prev.ETag != "":
+		h.Set("If-None-Match", d.prev.ETag)
+	case d.prev.LastModified != "":
+		h.Set("If-Modified-Since", d.prev.LastModified)
+	}
+	return h
+}
+
+// answer judges the header of an answer, and prepares for its content. same says that DST has it already.
+func (d *download) answer(resp *http.Response) (same bool, err error) {
+	switch status := resp.StatusCode; {
+	case status == http.StatusNotModified && d.prev != nil && d.sink == nil:
+		d.now = *d.prev
+		return true, nil
+	case status == http.StatusPartialContent && d.sink != nil:
+		if d.continues(resp) {
+			return false, nil
+		}
+		d.broken = true
+		d.drop()
+		return false, failure.New(failure.Unexpected, "the server sent another part than was requested")
+	case status == http.StatusRequestedRangeNotSatisfiable && d.sink != nil:
+		d.broken = true
+		d.drop()
+		return false, failure.New(failure.Unexpected, "the server cannot send the rest")
+	case status == http.StatusOK:
+		d.drop() // the content has changed, or the server cannot resume
+		return false, d.begin(resp)
+	case status < 400:
+		return false, poll.Permanent(failure.New(failure.Unexpected, "status %d %s, without a file", status, http.StatusText(status)))
+	}
+	return false, d.client.refused(resp)
+}
+
+// begin starts with the content of an answer from its beginning.
+func (d *download) begin(resp *http.Response) error {
+	encoding := resp.Header.Get("Content-Encoding")
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	compressed := !d.src.Unpack && encoding != "" && encoding != "identity"
+	switch name := path.Base(d.src.URL.Path); {
+	case compressed && !strings.HasSuffix(name, ".gz") && !strings.HasSuffix(name, ".tgz"):
+		return poll.Permanent(failure.New(failure.Unexpected, "the server compresses the answer (%s), which it was asked not to do", failure.Printable(encoding)).
+			WithHint("unpack it: add #unpack"))
+	case resp.ContentLength > d.o.MaxSize:
+		return poll.Permanent(d.tooLong())
+	}
+	d.html = media == "text/html"
+	d.total = resp.ContentLength
+	d.now = version{ETag: resp.Header.Get("ETag"), LastModified: resp.Header.Get("Last-Modified")}
+	d.validator = validatorOf(resp.Header)
+	if d.o.DryRun {
+		return nil
+	}
+	d.sums = map[string]hash.Hash{"sha256": sha256.New()}
+	hashes := []hash.Hash{d.sums["sha256"]}
+	if d.expect.SHA512 != "" {
+		d.sums["sha512"] = sha512.New()
+		hashes = append(hashes, d.sums["sha512"])
+	}
+	d.sink = newSink(func(r io.Reader) error { return d.write(d.ctx, r) }, hashes...)
+	return nil
+}
+
+// validatorOf returns what makes sure that the rest of a content is of the same content: a strong entity tag, or a date
+// that is older than the answer by a minute (RFC 9110, sections 8.8.2.2 and 13.1.5). Without, it returns "".
+func validatorOf(h http.Header) string {
+	if strings.EqualFold(h.Get("Accept-Ranges"), "none") {
+		return ""
+	}
+	if tag := h.Get("ETag"); strings.HasPrefix(tag, `"`) {
+		return tag
+	}
+	modified, err1 := http.ParseTime(h.Get("Last-Modified"))
+	date, err2 := http.ParseTime(h.Get("Date"))
+	if err1 != nil || err2 != nil || date.Sub(modified) < time.Minute {
+		return ""
+	}
+	return h.Get("Last-Modified")
+}
+
+// continues returns whether an answer is the rest of the content.
+func (d *download) continues(resp *http.Response) bool {
+	text, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
+	part, total, _ := strings.Cut(text, "/")
+	start, _, _ := strings.Cut(part, "-")
+	tag := resp.Header.Get("ETag")
+	switch {
+	case !ok || start != strconv.FormatInt(d.sink.size, 10):
+		return false
+	case tag != "" && d.now.ETag != "" && tag != d.now.ETag:
+		return false
+	}
+	return total == "*" || d.total < 0 || total == strconv.FormatInt(d.total, 10)
+}
+
+// receive passes the content on. If it breaks off, the next attempt resumes, or begins again.
+func (d *download) receive(ctx context.Context, resp *http.Response) error {
+	poll.Doing(ctx, "receiving")
+	err := d.sink.fill(&counter{resp.Body, &d.received}, d.o.MaxSize)
+	switch {
+	case err == nil:
+		return d.finish()
+	case errors.Is(err, errTooLong):
+		return poll.Permanent(d.tooLong())
+	case errors.Is(err, errConsumer):
+		return d.unwritable(d.sink.end(errAborted))
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	f := failure.Of(named(ctx, failure.HTTP(err, resp.Request.URL.Host)))
+	broken := failure.New(f.Class, "%s, after %s", f.Text, d.progress()).WithHint(f.Hint)
+	broken.Err = err
+	if d.validator == "" || d.broken || d.sink.size == 0 {
+		d.drop()
+	}
+	return broken
+}
+
+func (d *download) tooLong() error {
+	return failure.New(failure.Unexpected, "longer than %s", words.Bytes(d.o.MaxSize)).WithHint("is it the right file? allow more with --max-size")
+}
+
+// counter counts what is read.
+type counter struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// finish waits until all is written, and compares the checksums.
+func (d *download) finish() error {
+	s := d.sink
+	if s.size < d.src.MinSize {
+		size := s.size
+		d.drop()
+		return failure.New(failure.Unexpected, "the answer has %s, want %d at least", words.Plural(int(size), "byte"), d.src.MinSize)
+	}
+	if err := s.end(nil); err != nil {
+		return d.unwritable(err)
+	}
+	d.sink = nil
+	d.now.SHA256 = hex.EncodeToString(d.sums["sha256"].Sum(nil))
+	if h := d.sums["sha512"]; h != nil {
+		d.now.SHA512 = hex.EncodeToString(h.Sum(nil))
+	}
+	if !d.now.fits(d.expect) {
+		if err := d.undo(); err != nil {
+			return poll.Permanent(err)
+		}
+		return poll.Permanent(d.mismatch(s.size))
+	}
+	return nil
+}
+
+func (d *download) mismatch(size int64) error {
+	name, want, got := "sha256", d.expect.SHA256, d.now.SHA256
+	if want == "" || want == got {
+		name, want, got = "sha512", d.expect.SHA512, d.now.SHA512
+	}
+	f := failure.New(failure.Unexpected, "the checksum does not fit: %s of the %s is %s, want %s", name, words.Plural(int(size), "byte"), got, want)
+	f.Hint = "the file on the server was replaced, or is not the one that the checksum is of; nothing was written"
+	if d.html {
+		f.Hint = "the answer is a web page (text/html), such as a login or an error: is it the URL of the file itself? nothing was written"
+	}
+	return f
+}
+
+// unwritable returns the permanent error of a content that could not be written or unpacked.
+func (d *download) unwritable(err error) error {
+	d.sink = nil
+	if undo := d.undo(); undo != nil {
+		d.o.Log.Debug(undo.Error())
+	}
+	if d.ctx.Err() != nil {
+		return d.ctx.Err()
+	}
+	if d.html && !failure.NoSpace(err) {
+		err = failure.WithHint(err, "the answer is a web page (text/html), such as a login or an error: is it the URL of the file itself?")
+	}
+	return poll.Permanent(err)
+}
+
+// drop gives up a content that is not complete.
+func (d *download) drop() {
+	if d.sink == nil {
+		return
+	}
+	d.sink.end(errAborted)
+	d.sink = nil
+	d.received.Store(0)
+	if err := d.undo(); err != nil {
+		d.o.Log.Debug(err.Error())
+	}
+}
+
+// later sets the pause after an answer that says when, or how, to come back.
+func (d *download) later(err error) error {
+	var answer *httpclient.StatusError
+	if poll.IsPermanent(err) || !errors.As(err, &answer) {
+		return err
+	}
+	pause, more := d.pause(answer.Status, answer.Header)
+	if !more {
+		pause = math.MaxInt64
+	}
+	return poll.After(pause, err)
+}
+
+// progress returns how much has arrived.
+func (d *download) progress() string {
+	return words.Bytes(d.received.Load())
+}
+
+// explain adds to an error what was being done, and the hint.
+func (d *download) explain(err error) error {
+	f := failure.Of(err)
+	var ended *poll.Error
+	if errors.As(err, &ended) && ended.Last != nil {
+		f = failure.Of(ended.Last)
+		if d.received.Load() > 0 && errors.As(ended.Last, new(*poll.Hung)) {
+			f = failure.New(failure.TimedOut, "still receiving, %s so far", d.progress()).WithHint("give it more time with --timeout")
+		}
+		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
+	}
+	hint := f.Hint
+	var hinted interface{ Hint() string }
+	if hint == "" && errors.As(err, &hinted) {
+		hint = hinted.Hint()
+	}
+	return failure.WithHint(fmt.Errorf("downloading %s: %w", d.src, err), hint)
+}
+
+// report logs the attempts at one source: a line when the reason for a failure changes, and a summary now and then.
+type report struct {
+	what  string
+	log   *slog.Logger
+	start time.Time
+
+	mu   sync.Mutex
+	last *failure.Failure
+}
+
+func (r *report) attempt(e poll.Event) {
+	if e.Err == nil || poll.IsPermanent(e.Err) { // which is returned
+		return
+	}
+	f := failure.Of(e.Err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	level := slog.LevelDebug
+	if r.last == nil || r.last.Text != f.Text {
+		level = slog.LevelInfo
+	}
+	r.last = f
+	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.what, f), "attempt", e.Attempt, "class", string(f.Class))
+}
+
+const summaryEvery = 30 * time.Second
+
+// summaries logs now and then how far the download is, until stop is closed.
+func (r *report) summaries(stop <-chan struct{}, progress func() string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { <-stop; cancel() }()
+	poll.Every(ctx, summaryEvery, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		text := fmt.Sprintf("%s: %s after %s", r.what, progress(), words.Seconds(time.Since(r.start)))
+		if r.last != nil {
+			text += fmt.Sprintf("; last failure: %v", r.last)
+			if r.last.Hint != "" {
+				text += "; " + r.last.Hint
+			}
+		}
+		r.log.Info(text)
+	})
+}

@@ -1,0 +1,77 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/resolver"
+)
+
+// Options say what to download, and where to.
+type Options struct {
+	Sources []*Source
+	Dst     string // a file; or a directory, as with a slash at its end
+
+	Replace bool // the directory has nothing but what is downloaded
+	Follow  bool // symbolic links in a volume
+	DryRun  bool // only log what would be done
+
+	MaxSize  int64 // of one download, and of what is unpacked from it, in bytes; 0 for no limit
+	MaxFiles int   // that are unpacked from one download; 0 for no limit
+	Parallel int   // downloads at the same time; 0 for 4
+
+	AttemptTimeout time.Duration // without progress; 0 for none
+	Spread         time.Duration // over which to come back to a server that says "not now"
+	Proxy          *url.URL      // instead of those in the environment
+	NoProxy        bool
+	Resolver       *resolver.Resolver
+	Seed           uint64
+	Log            *slog.Logger // nil to discard
+}
+
+// Check returns what is wrong with the options, before anything is tried.
+func (o *Options) Check() error {
+	folder, names := o.folder(), map[string]bool{}
+	for _, src := range o.Sources {
+		switch {
+		case src.tree():
+		case !folder:
+		case src.Name == "":
+			return failure.WithHint(fmt.Errorf("%s does not end in the name of a file", src), "give one: #to=NAME")
+		case names[src.Name]:
+			return failure.WithHint(fmt.Errorf("two URLs have a file %s", failure.Printable(src.Name)), "give one of them another name: #to=NAME")
+		default:
+			names[src.Name] = true
+		}
+	}
+	switch {
+	case len(o.Sources) == 0:
+		return errors.New("nothing to download")
+	case path.Clean(o.Dst) == "/" && o.Replace:
+		return errors.New("the directory / cannot be replaced")
+	case o.Replace && !folder:
+		return errors.New("only a directory can be replaced as a whole: end its name with a slash")
+	}
+	return nil
+}
+
+// folder returns whether DST is a directory.
+func (o *Options) folder() bool {
+	if len(o.Sources) > 1 || strings.HasSuffix(o.Dst, "/") {
+		return true
+	}
+	for _, src := range o.Sources {
+		if src.tree() || src.To != "" {
+			return true
+		}
+	}
+	info, err := os.Stat(o.Dst)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,166 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"net/http"
+	"net/url"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/netrc"
+	"initbox/internal/poll"
+	"initbox/internal/secret"
+	"initbox/internal/tlsconfig"
+)
+
+// requester sends the requests for one source. Credentials and the client certificate go to the origin of the source's
+// URL only, never to where a redirect leads.
+type requester struct {
+	src             *Source
+	home, elsewhere *httpclient.Client
+}
+
+// readBuffer is how much of a connection is read at once.
+const readBuffer = 64 << 10
+
+func newRequester(o *Options, src *Source) (*requester, error) {
+	options := httpclient.Options{
+		Dial:       dial.Stalling(dial.New(o.Resolver).DialContext, o.AttemptTimeout),
+		TLS:        src.TLS,
+		Proxy:      o.Proxy,
+		NoProxy:    o.NoProxy,
+		Protocol:   httpclient.HTTP1, // one connection for one download, so that a stall shows
+		NoRedirect: true,             // see get
+		Buffer:     readBuffer,
+	}
+	home, err := httpclient.New(options)
+	if err != nil {
+		return nil, err
+	}
+	options.TLS = tlsconfig.Options{CAFile: src.TLS.CAFile, Insecure: src.TLS.Insecure}
+	elsewhere, err := httpclient.New(options)
+	return &requester{src, home, elsewhere}, err
+}
+
+func (r *requester) close() { r.home.Close(); r.elsewhere.Close() }
+
+// maxRedirects is how many redirects are followed; httpclient has the same limit.
+const maxRedirects = 10
+
+// get requests a URL and follows redirects. The header is sent to all servers. An answer other than a redirect,
+// whatever its status, is no error.
+func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) (*http.Response, error) {
+	origin, err := r.src.URL.Expand()
+	if err != nil {
+		return nil, err
+	}
+	target, err := u.Expand()
+	if err != nil {
+		return nil, err
+	}
+	user, first := target.User, *target
+	for range maxRedirects + 1 {
+		req := &http.Request{Method: http.MethodGet, URL: target, Host: target.Host, Header: header.Clone()}
+		req = req.WithContext(httpclient.Trace(ctx))
+		req.URL.User = nil // net/http would send it
+		client := r.elsewhere
+		if httpclient.SameOrigin(target, origin) {
+			client = r.home
+		}
+		if err := r.authorize(req, origin, &first, user); err != nil {
+			return nil, err
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			return nil, named(ctx, failure.HTTP(err, target.Host))
+		}
+		location := resp.Header.Get("Location")
+		if resp.StatusCode < 300 || resp.StatusCode > 399 || resp.StatusCode == http.StatusNotModified || location == "" {
+			return resp, nil
+		}
+		resp.Body.Close()
+		if target, err = redirected(resp); err != nil {
+			return nil, err
+		}
+	}
+	return nil, poll.Permanent(httpclient.ErrRedirects)
+}
+
+// redirected returns where an answer redirects to.
+func redirected(resp *http.Response) (*url.URL, error) {
+	from := resp.Request.URL
+	to, err := resp.Location()
+	switch {
+	case err != nil:
+		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected to an invalid URL"))
+	case to.Scheme != "https" && to.Scheme != "http" || to.Hostname() == "":
+		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected to a URL that is not http or https"))
+	case from.Scheme == "https" && to.Scheme == "http":
+		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected from https to http, which is not encrypted").
+			WithHint("give the URL that it leads to, with a checksum"))
+	}
+	to.User, to.Fragment, to.RawFragment = nil, "", ""
+	return to, nil
+}
+
+// authorize adds the credentials that are for the server of the request: the source's for its origin, the user in the
+// URL for the origin of that, and those of the netrc file for the host that it names.
+func (r *requester) authorize(req *http.Request, origin, first *url.URL, user *url.Userinfo) error {
+	if httpclient.SameOrigin(req.URL, origin) {
+		if _, err := r.src.Who.Apply(req); err != nil {
+			return err
+		}
+	}
+	if req.Header.Get("Authorization") != "" {
+		return nil
+	}
+	name, password := "", ""
+	if user != nil && httpclient.SameOrigin(req.URL, first) {
+		name = user.Username()
+		password, _ = user.Password()
+	}
+	if password == "" && r.src.Netrc != "" {
+		text, err := secret.Read(r.src.Netrc)
+		if err != nil {
+			return err
+		}
+		if l := netrc.Find(text, req.URL.Hostname(), name); l != nil {
+			name, password = cmp.Or(name, l.User), l.Password
+		}
+	}
+	if name+password != "" {
+		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(name+":"+password)))
+	}
+	return nil
+}
+
+// named returns an error of a request, or why ctx has ended.
+func named(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if failure.Of(err).Class == failure.TLS {
+		return poll.Permanent(err)
+	}
+	return err
+}
+
+// refused returns the failure of an answer that has no content for us.
+func (r *requester) refused(resp *http.Response) error {
+	status := resp.StatusCode
+	f := failure.Status(status)
+	f.Err = &httpclient.StatusError{Answer: httpclient.Answer{Status: status, Header: resp.Header}}
+	if origin, err := r.src.URL.Expand(); err == nil && !httpclient.SameOrigin(resp.Request.URL, origin) {
+		f.Text, f.Elsewhere = "redirected to another server: "+f.Text, true
+		f.Hint = "credentials are not sent to the server that the URL redirects to: if it needs them, give the URL that it leads to"
+	} else if status == http.StatusNotFound || status == http.StatusGone {
+		f.Hint = "is the URL right? many servers hide this way what may not be read without credentials; if it will be there later, wait for it with --retry-status 404"
+	}
+	if httpclient.ByStatus(&httpclient.Answer{Status: status}) == httpclient.Again || r.src.RetryStatus.Has(status) {
+		return f
+	}
+	return poll.Permanent(f)
+}
