@@ -1,21 +1,20 @@
 package waitfor
 
 import (
+	"io"
 	"strings"
 	"testing"
 
 	"sigs.k8s.io/yaml"
-
-	"initbox/waitfor/target"
 )
 
 // TestRBAC pins the whole YAML, since users apply it.
 func TestRBAC(t *testing.T) {
 	var b strings.Builder
-	err := RBAC(&b, []string{
+	err := rbacOf(&b, []string{
 		"k8s:job/migrate", "k8s:job/seed#if-failed=ok", "k8s:svc/db", "k8s:svc/cache?namespace=infra", "k8s:secret/true#key=x", "k8s:node/n1", "k8s:clusterrole/system:node",
 		"k8s:pods?selector=app=web", "k8s:crontab.v1.stable.example.com/a", "tcp://db:5432", "k8s:ds/agent#same-node=me", "k8s:deploy/old#gone",
-	}, "wait", "myapp", "shop", target.Options{})
+	}, "wait", "myapp", "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,15 +77,28 @@ subjects: [{kind: ServiceAccount, name: myapp, namespace: shop}]
 // TestRBACPodsOfJobs pins the comment of a rule that may be left out.
 func TestRBACPodsOfJobs(t *testing.T) {
 	var b strings.Builder
-	if err := RBAC(&b, []string{"k8s:job/migrate"}, "wait", "myapp", "shop", target.Options{}); err != nil {
+	if err := rbacOf(&b, []string{"k8s:job/migrate"}, "wait", "myapp", "shop"); err != nil {
 		t.Fatal(err)
 	}
 	if want := "- {apiGroups: [\"\"], resources: [pods], verbs: [list]} # to report why a Job failed; may be left out\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
 	for _, targets := range [][]string{{"tcp://db:5432"}, {"k8s:job"}, nil} {
-		if err := RBAC(&b, targets, "wait", "myapp", "shop", target.Options{}); err == nil {
+		if err := rbacOf(&b, targets, "wait", "myapp", "shop"); err == nil {
 			t.Errorf("%q: no error", targets)
 		}
 	}
+}
+
+// rbacOf calls [RBAC] with the checks of targets, or returns why one of them is refused.
+func rbacOf(w io.Writer, targets []string, name, serviceAccount, namespace string) error {
+	var checks []Check
+	for _, text := range targets {
+		check, err := Parse(text, Options{})
+		if err != nil {
+			return err
+		}
+		checks = append(checks, check)
+	}
+	return RBAC(w, checks, name, serviceAccount, namespace)
 }

@@ -24,31 +24,37 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/cmd/duration"
-	"initbox/internal/failure"
 	"initbox/internal/suggest"
 	"initbox/internal/words"
 )
 
-// subcommands lists all subcommands, in the order of the help. A new one needs a line here and a file.
-var subcommands = []struct {
+// subcommands returns all subcommands, in the order of the help. A new one needs a line here and a file.
+func subcommands() []subcommand {
+	return []subcommand{
+		{"wait-for-dns", waitForDNS},
+		{waitForServiceName, waitForService},
+		{"register", registerCommand},
+		{"deregister", deregister},
+		{"render", renderCommand},
+		{"git-clone", gitClone},
+		{"prepare", prepareCommand},
+		{"copy", copyCommand},
+		{rbacName, rbac},
+		{"sleep", sleep},
+		{"install", install},
+	}
+}
+
+// commandUsage stands at the end of what a subcommand takes; see chain.go.
+const commandUsage = "[-- COMMAND ARG…]"
+
+type subcommand struct {
 	name string
 	new  func(*env) *cli.Command
-}{
-	{"wait-for-dns", waitForDNS},
-	{waitForServiceName, waitForService},
-	{"register", registerCommand},
-	{"deregister", deregister},
-	{"render", renderCommand},
-	{"prepare", prepareCommand},
-	{"git-clone", gitClone},
-	{"rbac", rbac},
-	{"sleep", sleep},
-	{"copy", copyCommand},
-	{"install", install},
 }
 
 func isSubcommand(name string) bool {
-	for _, s := range subcommands {
+	for _, s := range subcommands() {
 		if s.name == name {
 			return true
 		}
@@ -63,8 +69,9 @@ type env struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 
-	command string   // as typed, for messages
-	args    []string // of the subcommand, as typed
+	command string // as typed, for messages
+
+	step // what follows is of one step of a chain; see chain.go
 
 	untilStopped context.Context // ends when a signal comes, but not at the deadline
 
@@ -77,7 +84,6 @@ type env struct {
 	logLevel       string
 	terminationLog string // likewise
 	log            *slog.Logger
-	once           *once // nil without --once
 }
 
 const defaultTimeout = 5 * time.Minute
@@ -104,86 +110,32 @@ func Run(version string, args []string, stdin io.Reader, stdout, stderr io.Write
 		logFormat:      "text",
 		terminationLog: kubeletTerminationLog,
 	}
-	err := e.main(ctx, args)
-	return e.report(cmp.Or(err, out.failure(), messages.failure()))
+	last, err := e.main(ctx, args)
+	return last.report(cmp.Or(err, out.failure(), messages.failure()))
 }
 
-func (e *env) main(ctx context.Context, args []string) error {
+// main runs what the command line asks for. It returns the part of it that ended it, which is to report err.
+func (e *env) main(ctx context.Context, args []string) (*env, error) {
 	if name := filepath.Base(args[0]); isSubcommand(name) {
 		args = append([]string{"initbox", name}, args[1:]...) // a link to the binary
 	}
-	named := ""
 	if len(args) > 1 && isSubcommand(args[1]) {
-		named = args[1]
+		return e.chain(ctx, args[1:])
 	}
+	flags := e.commonFlags("")
+	e.setReporting(args[1:], flags)
 	if len(args) > 1 && slices.Contains([]string{"help", "--help", "-h"}, args[1]) {
-		flags := e.commonFlags("")
-		e.setReporting(args[1:], flags)
-		return e.help(topics(args[2:], flags))
+		return e, e.help(topics(args[2:], flags))
 	}
-	app := e.newApp(named)
-	cmd := app.Command(named)
-	if cmd == nil {
-		e.setReporting(args[1:], e.commonFlags(""))
-	} else {
-		e.command += " " + cmd.Name
-		e.args = args[2:]
-		e.setReporting(args[2:], cmd.Flags)
-		rest, err := permute(args[2:], cmd.Flags)
-		if err != nil {
-			return failure.WithHint(err, helpHint(e.command))
-		}
-		if len(rest) > 0 && rest[0] == "--help" {
-			return e.commandHelp(cmd, rest[1:])
-		}
-		args = append(args[:2:2], rest...)
-	}
-	started := false
+	app := e.newApp("")
 	for _, cmd := range app.Commands {
-		action, flags := cmd.Action, cmd.Flags
-		cmd.Before = func(*cli.Context) error {
-			cmd.Flags = nil // else the library looks for actions of flags, which none has
-			return nil
-		}
-		cmd.Action = func(c *cli.Context) error {
-			started, cmd.Flags = true, flags
-			return e.start(c, action)
-		}
+		cmd.Action = func(*cli.Context) error { return usagef("flags stand after the subcommand") }
 	}
-	err := app.RunContext(ctx, args)
-	if err != nil && !started {
-		return usageError{err} // of the library: flags and variables that it could not read
+	if err := app.RunContext(ctx, args); err != nil {
+		return e, usageError{err}
 	}
-	return err
+	return e, nil
 }
-
-// start runs the action of a subcommand, with the logger and the deadline that the common flags ask for.
-func (e *env) start(c *cli.Context, action cli.ActionFunc) error {
-	log, err := newLogger(e.stderr, e.logFormat, e.logLevel)
-	if err != nil {
-		return err
-	}
-	e.log = log
-	if c.Command.Name == "sleep" && !c.IsSet("timeout") {
-		e.timeout = 0 // its argument says how long it takes
-	}
-	if e.timeout > 0 {
-		ctx, cancel := context.WithTimeoutCause(c.Context, e.timeout, deadlinePassed(e.timeout))
-		defer cancel()
-		defer afterGrace(ctx, deadlineGrace, e.endWrites)()
-		c.Context = ctx
-	}
-	if e.once, err = e.openOnce(c); err != nil {
-		return err
-	}
-	if takesCommand(c.Command) {
-		return action(c) // calls doOnce itself, before the command
-	}
-	return e.doOnce(func() error { return action(c) })
-}
-
-// takesCommand returns whether a subcommand becomes another program at its end.
-func takesCommand(cmd *cli.Command) bool { return strings.Contains(cmd.ArgsUsage, "-- COMMAND") }
 
 // deadlinePassed is the cause of a context ended by --timeout.
 type deadlinePassed duration.Value
@@ -223,11 +175,14 @@ func (e *env) newApp(named string) *cli.App {
 			return e.help(nil)
 		},
 	}
-	for _, s := range subcommands {
+	for _, s := range subcommands() {
 		cmd := &cli.Command{Name: s.name}
 		if named == "" || named == s.name {
 			cmd = s.new(e)
 			cmd.Name = s.name
+			if cmd.Name != rbacName { // which reads the command of a manifest
+				cmd.ArgsUsage = strings.TrimSpace(cmd.ArgsUsage + " " + commandUsage)
+			}
 			cmd.OnUsageError = onUsageError
 			cmd.HideHelpCommand = true
 			cmd.Flags = append(cmd.Flags, e.commonFlags(cmd.Name)...)

@@ -61,29 +61,29 @@ func (o option) foreign() bool {
 
 // permute moves the flags before the arguments, since people write flags last and the library stops reading them at the
 // first argument. The arguments follow after "--". If help is asked for, the result is --help and the words after it,
-// which are topics. A "--" that the user wrote ends the flags; what follows it stays together, after a second "--".
-func permute(args []string, flags []cli.Flag) ([]string, error) {
+// which are topics. A "--" that the user wrote ends the command line; next is what follows it, and not nil. If another
+// tool's command line follows the arguments, it stays together, after a second "--".
+func permute(args []string, flags []cli.Flag) (line, next []string, err error) {
 	var options, arguments []string
-	for len(args) > 0 {
+	for next == nil && len(args) > 0 {
 		o, ok := readOption(args, flags)
 		switch {
 		case args[0] == "--":
-			arguments = append(arguments, args...)
-			args = nil
+			next = args[1:]
 		case !ok:
 			arguments = append(arguments, args[0])
 			args = args[1:]
 		case o.name == "help" || o.name == "h":
-			return append([]string{"--help"}, topics(args[1:], flags)...), nil
+			return append([]string{"--help"}, topics(args[1:], flags)...), nil, nil
 		default:
 			if err := o.check(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			options = append(options, o.words...)
 			args = args[len(o.words):]
 			if o.foreign() { // as if "--" followed
 				if slices.Contains(args, "--help") {
-					return []string{"--help"}, nil
+					return []string{"--help"}, nil, nil
 				}
 				if len(args) > 0 && args[0] == "--" {
 					args = args[1:]
@@ -93,7 +93,7 @@ func permute(args []string, flags []cli.Flag) ([]string, error) {
 			}
 		}
 	}
-	return append(append(options, "--"), arguments...), nil
+	return append(append(options, "--"), arguments...), next, nil
 }
 
 // topics returns the words before "--" that are not flags.
@@ -134,11 +134,11 @@ func (e *env) setReporting(args []string, flags []cli.Flag) {
 	}
 }
 
-// arguments returns the arguments before and after the user's "--"; ended reports whether there was one.
-func arguments(c *cli.Context) (before, after []string, ended bool) {
+// arguments returns the arguments and, apart from them, the command line of another tool; see [permute].
+func arguments(c *cli.Context) (own, foreign []string) {
 	args := c.Args().Slice()
 	if i := slices.Index(args, "--"); i >= 0 {
-		return args[:i], args[i+1:], true
+		return args[:i], args[i+1:]
 	}
-	return args, nil, false
+	return args, nil
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -16,12 +17,11 @@ func copyCommand(e *env) *cli.Command {
 	maxSize := byteCount(4 << 30)
 	return &cli.Command{
 		Usage:     "copy files, folders and mounted ConfigMaps and Secrets into volumes",
-		ArgsUsage: "SRC:DST[#SETTINGS]… [-- COMMAND ARG…]",
+		ArgsUsage: "SRC:DST[#SETTINGS]…",
 		Description: `Copies each SRC to DST. The content of a folder goes into the folder DST; a DST that ends
 in a slash is a folder. SRC may be a pattern, such as '/certs/*.pem'. Each file appears
 as a whole, and what is right already is left alone. A setting is a flag, for all pairs,
-or stands in the fragment of one pair, which wins. In paths, # is written %23. Then it
-replaces itself with COMMAND, if there is one.
+or stands in the fragment of one pair, which wins. In paths, # is written %23.
 
 Examples:
   initbox copy /opt/themes:/themes
@@ -34,49 +34,41 @@ Examples:
 			onFlag("dry-run", "say what would change", "", &o.DryRun),
 			followFlag("", &o.Follow),
 		),
-		Action: func(c *cli.Context) error {
-			pairs, command, ended := arguments(c)
-			switch {
-			case ended && len(command) == 0:
-				return errNoCommand()
-			case len(pairs) == 0:
-				return usagef("no SRC:DST given").hint("as in: initbox copy /defaults:/config")
-			case len(command) > 0 && o.DryRun:
-				return usagef("--dry-run copies no files, after which a command could run")
+		Action: e.action(func(c *cli.Context) (work, error) {
+			pairs := c.Args().Slice()
+			if len(pairs) == 0 {
+				return nil, usagef("no SRC:DST given").hint("as in: initbox copy /defaults:/config")
 			}
 			o.MaxSize, o.Log = int64(maxSize), e.log
 			for _, text := range pairs {
 				pair, err := copy.ParsePair(text, settingsOf(c, copy.Settings))
 				if err != nil {
-					return usageError{err}
+					return nil, usageError{err}
 				}
 				o.Pairs = append(o.Pairs, pair)
 			}
 			if err := o.Check(); err != nil {
-				return usageError{err}
+				return nil, usageError{err}
 			}
-			if err := e.doOnce(func() error { return e.copy(c, o) }); err != nil {
+			return func(ctx context.Context) error {
+				err := e.copy(ctx, o)
+				if err == nil && !o.DryRun {
+					e.warnNowhere(words.Each(o.Pairs, func(p copy.Pair) string { return filepath.Clean(p.To) })...)
+				}
 				return err
-			}
-			if len(command) > 0 {
-				return e.replaceProcess(command)
-			}
-			if !o.DryRun {
-				e.warnNowhere(words.Each(o.Pairs, func(p copy.Pair) string { return filepath.Clean(p.To) })...)
-			}
-			return nil
-		},
+			}, nil
+		}),
 	}
 }
 
 // copy copies, and logs what was done to each destination.
-func (e *env) copy(c *cli.Context, o copy.Options) error {
+func (e *env) copy(ctx context.Context, o copy.Options) error {
 	var done []copy.Summary
-	err := untilDone(c.Context, func() (err error) {
-		done, err = copy.Run(c.Context, o)
+	err := untilDone(ctx, func() (err error) {
+		done, err = copy.Run(ctx, o)
 		return err
 	})
-	if c.Context.Err() != nil && err != nil {
+	if ctx.Err() != nil && err != nil {
 		return err // done may still be written to
 	}
 	for _, s := range done {

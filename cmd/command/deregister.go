@@ -1,6 +1,8 @@
 package command
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	"initbox/register"
@@ -21,21 +23,23 @@ Example:
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "state", Usage: "`FILE` that register has written", Category: categoryOnce, Destination: &o.State},
 		}, tryFlags(&o, &names)...),
-		Action: func(c *cli.Context) error {
+		Action: e.action(func(c *cli.Context) (work, error) {
 			if words := c.Args().Slice(); len(words) > 0 {
-				return usagef("unexpected argument: %s", words[0])
+				return nil, usagef("unexpected argument: %s", words[0])
 			}
 			if o.State == "" {
-				return usagef("--state is missing").hint("as in: initbox deregister --state /state/registered")
+				return nil, usagef("--state is missing").hint("as in: initbox deregister --state /state/registered")
 			}
 			if err := e.setSurroundings(&o, &names); err != nil {
-				return err
+				return nil, err
 			}
-			registration, err := register.Load(o)
-			if err != nil {
-				return err
-			}
-			return registration.Leave(c.Context)
-		},
+			return func(ctx context.Context) error {
+				registration, err := register.Load(o)
+				if err != nil {
+					return err
+				}
+				return registration.Leave(ctx)
+			}, nil
+		}),
 	}
 }

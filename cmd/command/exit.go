@@ -73,20 +73,21 @@ func (e *env) report(err error) int {
 	}
 	message := strings.ReplaceAll(failure.Lines(printableNames(err)), "\nhint:", "\n  hint:") // hints come after it
 	hint := failure.Lines(hintOf(err))
-	whole := message
+	lines := e.step.String() + message + "\n"
 	if hint != "" {
-		whole += "\nhint: " + hint
+		lines += "hint: " + hint + "\n"
 	}
 	// The Pod's status comes first: a write to stderr may block.
-	termination := writeTerminationLog(e.terminationLog, whole)
+	termination := writeTerminationLog(e.terminationLog, strings.TrimSuffix(lines, "\n"))
 	if e.logFormat == "json" {
 		// There may be no logger yet: the command line may be wrong before its flags, or in them.
-		slog.New(newJSONHandler(e.stderr, slog.LevelInfo)).Error(message, "hint", hint, "status", status(err))
+		slog.New(newJSONHandler(e.stderr, slog.LevelInfo)).With(e.attrs()...).Error(message, "hint", hint, "status", status(err))
 	} else {
-		fmt.Fprintf(e.stderr, "%s: %s\n", e.command, message)
-		if hint != "" {
-			fmt.Fprintf(e.stderr, "hint: %s\n", hint)
+		command := e.command
+		if e.number > 0 {
+			command = "initbox"
 		}
+		fmt.Fprintf(e.stderr, "%s: %s", command, lines)
 	}
 	if termination != nil && e.log != nil {
 		e.log.Warn("cannot write the termination message: " + termination.Error())
@@ -213,8 +214,8 @@ func wrongValue(err error, flags []cli.Flag) error {
 	return fmt.Errorf("--%s: %s, got %s", name, reason, value)
 }
 
-// newLogger returns the logger that the common flags ask for.
-func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
+// newLogger returns the logger that the common flags of a step ask for.
+func newLogger(w io.Writer, format, level string, s *step) (*slog.Logger, error) {
 	var l slog.Level
 	switch level {
 	case "debug", "info", "warn", "error":
@@ -224,9 +225,9 @@ func newLogger(w io.Writer, format, level string) (*slog.Logger, error) {
 	}
 	switch format {
 	case "json":
-		return slog.New(newJSONHandler(w, l)), nil
+		return slog.New(newJSONHandler(w, l)).With(s.attrs()...), nil
 	case "text":
-		return slog.New(&textHandler{w: w, level: l, mu: new(sync.Mutex)}), nil
+		return slog.New(&textHandler{w: w, level: l, prefix: s.String(), mu: new(sync.Mutex)}), nil
 	}
 	return nil, usagef("--log-format: want text or json, got %q", format)
 }

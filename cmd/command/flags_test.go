@@ -84,26 +84,33 @@ func TestPermute(t *testing.T) {
 		{"--termination-log= x", "--termination-log= -- x"}, // none
 		{"x - y", "-- x - y"},                               // by custom, stdin
 		{"-5 -b", "-b -- -5"},                               // a number, not a flag
-		{"x -- --b y", "-- x -- --b y"},
-		{"--b -- -- y", "--b -- -- -- y"},
+		{"x -- --b y", "-- x, then --b y"},
+		{"--b -- -- y", "--b --, then -- y"},
 		{"x --unknown y", "--unknown -- x y"},
 		{"x --help", "--help"},
 		{"x -h y", "--help y"}, // a topic
 		{"x --help y --b --s z -- w", "--help y"},
 		{"--s --help x", "--s --help -- x"},
-		{"x -- --help", "-- x -- --help"},
+		{"x -- --help", "-- x, then --help"},
+		{"x -- y --b -- z", "-- x, then y --b -- z"}, // is the command's
+		{"x --", "-- x, then "},
 		{"x --from-k8s-wait-for pod -ly --b", "--from-k8s-wait-for -- x -- pod -ly --b"},
 		{"--from-k8s-wait-for -- pod y", "--from-k8s-wait-for -- -- pod y"},
 		{"--from-k8s-wait-for=false x --b", "--from-k8s-wait-for=false --b -- x"},
 		{"--from-k8s-wait-for pod --help", "--help"},
 	} {
-		if got, err := permute(strings.Fields(test.args), flags); strings.Join(got, " ") != test.want || err != nil {
+		line, next, err := permute(strings.Fields(test.args), flags)
+		got := strings.Join(line, " ")
+		if next != nil {
+			got += ", then " + strings.Join(next, " ")
+		}
+		if got != test.want || err != nil {
 			t.Errorf("permute(%s) = %s, %v, want %s", test.args, got, err, test.want)
 		}
 	}
 	for _, args := range []string{"x --s", "--s -- x", "x --s= y", "--s= -- x"} {
 		const want = "--s needs a value: --s=FILE"
-		if got, err := permute(strings.Fields(args), flags); err == nil || err.Error() != want || status(err) != exitUsage {
+		if got, _, err := permute(strings.Fields(args), flags); err == nil || err.Error() != want || status(err) != exitUsage {
 			t.Errorf("permute(%s) = %s, %v, want the usage error %s", args, got, err, want)
 		}
 	}

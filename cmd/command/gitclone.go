@@ -68,10 +68,13 @@ Examples:
   initbox git-clone https://git.example/mono /work --sparse services/web --filter blob:none
   initbox git-clone https://git.example/config /config --link current --watch 30s`,
 		Flags: g.flags(),
-		Action: func(c *cli.Context) error {
-			err := e.gitClone(c, g)
-			return withHint(g.errorFile.report(err))
-		},
+		Action: e.action(func(c *cli.Context) (work, error) {
+			work, err := e.gitClone(c, g)
+			if err != nil {
+				return nil, withHint(g.errorFile.report(err))
+			}
+			return func(ctx context.Context) error { return withHint(g.errorFile.report(work(ctx))) }, nil
+		}),
 	}
 }
 
@@ -79,42 +82,48 @@ Examples:
 // so frequent collection costs little and saves a third of the memory.
 const clonePercent = 30
 
-// gitClone clones as the flags say.
-func (e *env) gitClone(c *cli.Context, g *gitFlags) error {
+// gitClone returns what clones as the flags say.
+func (e *env) gitClone(c *cli.Context, g *gitFlags) (work, error) {
 	url, dir, err := g.arguments(c, e)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ctx, cancel := g.within(c.Context, e)
-	defer cancel()
 	after, err := g.after(c)
 	if err != nil {
-		return err
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(clonePercent)
+		return nil, err
 	}
 	if g.config != "" {
-		return g.several(c, e, after)
+		return func(ctx context.Context) error { return g.several(ctx, c, e, after) }, nil
 	}
 	o, err := g.options(c, e, url, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := g.checkOutside(o); err != nil {
-		return err
+		return nil, err
 	}
-	if g.watch > 0 && e.once != nil {
-		return usagef("--%s is for commands that end, and git-sync's command line keeps running without --one-time", flagOnce)
+	const forever = "git-sync's command line keeps running without --one-time"
+	switch {
+	case g.watch > 0 && e.once != "":
+		return nil, usagef("--%s is for commands that end, and "+forever, flagOnce)
+	case g.watch > 0 && e.chained():
+		return nil, usagef("a chain is for commands that end, and " + forever)
 	}
-	if g.watch > 0 {
-		return g.stay(ctx, e, o, after)
-	}
-	result, err := clone.Run(ctx, o)
-	if err != nil {
-		return err
-	}
-	return after.done(ctx, e, result)
+	return func(ctx context.Context) error {
+		ctx, cancel := g.within(ctx, e)
+		defer cancel()
+		if os.Getenv("GOGC") == "" {
+			defer debug.SetGCPercent(debug.SetGCPercent(clonePercent))
+		}
+		if g.watch > 0 {
+			return g.stay(ctx, e, o, after)
+		}
+		result, err := clone.Run(ctx, o)
+		if err != nil {
+			return err
+		}
+		return after.done(ctx, e, result)
+	}, nil
 }
 
 // gitFlags are the values of the flags.
@@ -223,7 +232,7 @@ var gitNames = map[string]string{
 
 // arguments returns URL and directory. It translates arguments of git-sync into flags first.
 func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error) {
-	before, after, ended := arguments(c)
+	before, foreign := arguments(c)
 	if g.compat != "" {
 		if g.compat != compatGitSync {
 			return "", "", usagef("--%s: want %s, got %q", flagCompat, compatGitSync, g.compat)
@@ -231,10 +240,7 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 		if len(before) > 0 {
 			return "", "", usagef("unexpected argument before --%s: %s", flagCompat, secret.Word(before[0]))
 		}
-		return g.fromGitSync(c, e, after)
-	}
-	if ended {
-		before = append(before, after...)
+		return g.fromGitSync(c, e, foreign)
 	}
 	const example = "as in: initbox git-clone https://github.com/kubernetes/examples /work"
 	switch {

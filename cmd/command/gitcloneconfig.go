@@ -2,6 +2,7 @@ package command
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -24,12 +25,12 @@ import (
 )
 
 // several makes the clones that --config lists.
-func (g *gitFlags) several(c *cli.Context, e *env, after aftermath) error {
+func (g *gitFlags) several(ctx context.Context, c *cli.Context, e *env, after aftermath) error {
 	clones, err := g.readConfig(c, e)
 	if err != nil {
 		return err
 	}
-	results, err := clone.All(c.Context, clones, g.parallel)
+	results, err := clone.All(ctx, clones, g.parallel)
 	if err != nil {
 		return err
 	}

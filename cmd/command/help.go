@@ -18,6 +18,7 @@ import (
 const (
 	topicAll        = "all"         // all that wait-for-service takes
 	topicExitStatus = "exit-status" // the same for every subcommand
+	topicSteps      = "steps"       // likewise
 )
 
 // help prints the help on a subcommand, with topics of its own after it, on kinds of target, or on the program.
@@ -29,17 +30,20 @@ func (e *env) help(words []string) error {
 	case words[0] == topicExitStatus || words[0] == "exit":
 		_, err := io.WriteString(e.stdout, exitHelp)
 		return err
+	case words[0] == topicSteps:
+		_, err := io.WriteString(e.stdout, stepsHelp)
+		return err
 	case isSubcommand(words[0]):
 		return e.commandHelp(e.newApp(words[0]).Command(words[0]), words[1:])
 	case words[0] == topicAll || kindOf(words[0]) != nil:
 		return e.commandHelp(e.newApp(waitForServiceName).Command(waitForServiceName), words)
 	}
-	known := append(commandNames(e.newApp("")), topicExitStatus)
+	known := append(commandNames(e.newApp("")), topicExitStatus, topicSteps)
 	for _, k := range waitfor.Kinds() {
 		known = append(known, k.Schemes...)
 	}
 	return usagef("no help on %s", words[0]).hint(suggest.Question(words[0], known, "") +
-		"the topics are the subcommands, the kinds of target (postgres, http, k8s, …) and " + topicExitStatus)
+		"the topics are the subcommands, the kinds of target (postgres, http, k8s, …), " + topicExitStatus + " and " + topicSteps)
 }
 
 // waitForServiceName is the subcommand whose help is too long to be printed as a whole.
@@ -100,7 +104,7 @@ func flagsAbout(flags []cli.Flag, word string) []cli.Flag {
 }
 
 func printAppHelp(w io.Writer, app *cli.App) {
-	fmt.Fprintf(w, "%s: %s\n\nUsage:\n  initbox SUBCOMMAND …\n  SUBCOMMAND …          through a link of that name to the binary\n  initbox help TOPIC    a subcommand, a kind of target such as postgres, or %s\n\nSubcommands:\n", app.Name, app.Usage, topicExitStatus)
+	fmt.Fprintf(w, "%s: %s\n\nUsage:\n  initbox SUBCOMMAND …\n  SUBCOMMAND …          through a link of that name to the binary\n  initbox help TOPIC    a subcommand, a kind of target such as postgres, %s or %s\n\nSubcommands:\n", app.Name, app.Usage, topicExitStatus, topicSteps)
 	for _, cmd := range app.VisibleCommands() {
 		fmt.Fprintf(w, "  %-18s  %s\n", cmd.Name, cmd.Usage)
 	}
@@ -115,6 +119,9 @@ func printCommandHelp(w io.Writer, cmd *cli.Command, short bool) {
 	printCategories(w, slices.DeleteFunc(append(slices.Clone(cmd.Flags), cli.HelpFlag), func(f cli.Flag) bool {
 		return short && strings.HasPrefix(categoryOf(f), categoryTargets)
 	}))
+	if strings.HasSuffix(cmd.ArgsUsage, commandUsage) {
+		fmt.Fprintf(w, "\nCOMMAND runs in the end, in place of initbox, or is another subcommand: initbox help %s\n", topicSteps)
+	}
 	fmt.Fprintf(w, "\n%s", exitHelp)
 }
 

@@ -40,27 +40,28 @@ Examples:
 			&cli.BoolFlag{Name: "all", Usage: "make a link for every subcommand", Destination: &all},
 			followFlag("", &follow),
 		},
-		Action: func(c *cli.Context) error {
-			before, after, _ := arguments(c)
-			args := append(before, after...)
+		Action: e.action(func(c *cli.Context) (work, error) {
+			args := c.Args().Slice()
 			if len(args) == 0 {
-				return usagef("no directory given").hint("as in: initbox install /tools")
+				return nil, usagef("no directory given").hint("as in: initbox install /tools")
 			}
 			names, err := linkNames(c.App, args[1:], all)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := untilDone(c.Context, func() error { return installInto(c.Context, args[0], names, atomicfile.Writer{Follow: follow}) }); err != nil {
-				return installFailure(args[0], err)
-			}
-			e.warnNowhere(args[0])
-			links := ""
-			if len(names) > 0 {
-				links = ", with links to it: " + strings.Join(names, ", ")
-			}
-			e.log.Info(fmt.Sprintf("installed initbox %s as %s%s", e.version, filepath.Join(args[0], programName), links))
-			return nil
-		},
+			return func(ctx context.Context) error {
+				if err := untilDone(ctx, func() error { return installInto(ctx, args[0], names, atomicfile.Writer{Follow: follow}) }); err != nil {
+					return installFailure(args[0], err)
+				}
+				e.warnNowhere(args[0])
+				links := ""
+				if len(names) > 0 {
+					links = ", with links to it: " + strings.Join(names, ", ")
+				}
+				e.log.Info(fmt.Sprintf("installed initbox %s as %s%s", e.version, filepath.Join(args[0], programName), links))
+				return nil
+			}, nil
+		}),
 	}
 }
 

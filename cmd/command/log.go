@@ -15,10 +15,11 @@ import (
 // textHandler writes log lines for people: the time, the level unless it is info, and the message. The attributes,
 // which the message already has in words, follow only if the handler's level is debug.
 type textHandler struct {
-	w     io.Writer
-	level slog.Level
-	attrs []slog.Attr
-	mu    *sync.Mutex // of w, shared with the handlers made from this one
+	w      io.Writer
+	level  slog.Level
+	prefix string // of each message
+	attrs  []slog.Attr
+	mu     *sync.Mutex // of w, shared with the handlers made from this one
 }
 
 func (h *textHandler) Enabled(_ context.Context, l slog.Level) bool { return l >= h.level }
@@ -29,7 +30,7 @@ func (h *textHandler) Handle(_ context.Context, r slog.Record) error {
 	if r.Level != slog.LevelInfo {
 		fmt.Fprintf(&b, "%s ", r.Level)
 	}
-	b.WriteString(failure.Lines(r.Message))
+	b.WriteString(h.prefix + failure.Lines(r.Message))
 	if h.level <= slog.LevelDebug {
 		for _, a := range h.attrs {
 			fmt.Fprintf(&b, " %s=%q", a.Key, text(a.Value))
@@ -54,7 +55,7 @@ func text(v slog.Value) string {
 }
 
 func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &textHandler{w: h.w, level: h.level, mu: h.mu, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return &textHandler{w: h.w, level: h.level, prefix: h.prefix, mu: h.mu, attrs: append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
 // newJSONHandler returns a handler that writes log lines for programs. encoding/json escapes control characters, but

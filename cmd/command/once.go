@@ -50,21 +50,28 @@ type once struct {
 	start time.Time // of the command
 }
 
-// openOnce returns the file of --once, or nil without the flag and for rbac. What follows is never skipped because of a
-// file that this program has not written, nor is such a file replaced.
-func (e *env) openOnce(c *cli.Context) (*once, error) {
-	name := c.String(flagOnce)
-	if name == "" || c.Command.Name == "rbac" { // which takes the arguments of a wait as they are
-		return nil, nil
+// checkOnce reads the flag, and refuses it where there is nothing to record. It is ignored for rbac, which takes the
+// arguments of a wait as they are.
+func (e *env) checkOnce(c *cli.Context) error {
+	if e.once = c.String(flagOnce); e.once == "" || e.name == rbacName {
+		e.once = ""
+		return nil
 	}
-	if c.Command.Name == "register" && c.Bool("hold") || c.IsSet("watch") { // --hold of a wait is a duration
-		return nil, usagef("--%s is for commands that end, and --hold and --watch keep running", flagOnce)
+	if staysRunning(c) != "" {
+		return usagef("--%s is for commands that end, and --hold and --watch keep running", flagOnce)
 	}
-	for _, flag := range given(c, "dry-run", "diff", "list-inputs", "explain") {
-		return nil, usagef("--%s and %s are mutually exclusive: %[2]s does nothing that could be recorded", flagOnce, flag)
+	for _, flag := range given(c, flagsThatLook...) {
+		return usagef("--%s and %s are mutually exclusive: %[2]s does nothing that could be recorded", flagOnce, flag)
 	}
+	return nil
+}
+
+// openOnce returns the file of --once. What follows is never skipped because of a file that this program has not
+// written, nor is such a file replaced.
+func (e *env) openOnce() (*once, error) {
+	name := e.once
 	o := &once{name: name, start: time.Now(), now: record{
-		Format: recordFormat, Command: c.Command.Name, Arguments: digest(append([]string{c.Command.Name}, e.args...)),
+		Format: recordFormat, Command: e.name, Arguments: digest(append([]string{e.name}, e.args...)),
 		PodUID: podinfo.UID(), PodName: podinfo.Name(),
 	}}
 	old, owner, err := readRecord(name)
@@ -91,20 +98,24 @@ func (e *env) openOnce(c *cli.Context) (*once, error) {
 
 // doOnce does work, unless --once has recorded that it was done.
 func (e *env) doOnce(work func() error) error {
-	if e.once == nil {
+	if e.once == "" {
 		return work()
 	}
-	if found := e.once.found; found != nil {
-		e.log.Info(fmt.Sprintf("done already, at %s according to %s", found.Done.Format(time.RFC3339), e.once.name))
+	o, err := e.openOnce()
+	if err != nil {
+		return err
+	}
+	if o.found != nil {
+		e.log.Info(fmt.Sprintf("done already, at %s according to %s", o.found.Done.Format(time.RFC3339), o.name))
 		return nil
 	}
 	if err := work(); err != nil {
 		return err
 	}
-	if err := e.once.write(); err != nil {
-		return failure.WithHint(fmt.Errorf("write the --%s file: %w", flagOnce, err), mounts.WriteHint(err, e.once.name, writableHint))
+	if err := o.write(); err != nil {
+		return failure.WithHint(fmt.Errorf("write the --%s file: %w", flagOnce, err), mounts.WriteHint(err, o.name, writableHint))
 	}
-	e.warnNowhere(e.once.name)
+	e.warnNowhere(o.name)
 	return nil
 }
 

@@ -33,47 +33,41 @@ var environment = translate.Environment{
 	Exists:   func(name string) bool { return checkFile(name) == nil },
 }
 
-// targets returns the targets on the command line, those in another tool's language translated, and the command to run
-// after the wait. The example is printed if there is no target.
-func (e *env) targets(c *cli.Context, example string) (targets, command []string, err error) {
-	targets, after, ended := arguments(c)
+// targets returns the targets on the command line, those in another tool's language translated. The example is printed
+// if there is no target.
+func (e *env) targets(c *cli.Context, example string) ([]string, error) {
+	targets, foreign := arguments(c)
 	switch {
 	case c.Bool(flagFromK8sWaitFor) && c.Bool(flagFromKubernetesEntrypoint):
-		return nil, nil, usagef("--%s and --%s are mutually exclusive", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
+		return nil, usagef("--%s and --%s are mutually exclusive", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
 	case c.Bool(flagFromK8sWaitFor):
-		line, err := translate.K8sWaitFor(after, environment)
+		line, err := translate.K8sWaitFor(foreign, environment)
 		if err != nil {
-			return nil, nil, usagef("--%s: %w", flagFromK8sWaitFor, err).hint("everything after --" + flagFromK8sWaitFor + " belongs to k8s-wait-for; put flags of initbox before it")
+			return nil, usagef("--%s: %w", flagFromK8sWaitFor, err).hint("everything after --" + flagFromK8sWaitFor + " belongs to k8s-wait-for; put flags of initbox before it")
 		}
 		e.logTranslation(line)
-		return append(targets, line.Arguments...), nil, nil
+		return append(targets, line.Arguments...), nil
 	case c.Bool(flagFromKubernetesEntrypoint):
 		line, err := translate.KubernetesEntrypoint(environment)
 		if err == nil && len(targets)+len(line.Arguments) == 0 {
 			err = errors.New("no variable DEPENDENCY_… is set")
 		}
 		if err != nil {
-			return nil, nil, usagef("--%s: %w", flagFromKubernetesEntrypoint, err)
+			return nil, usagef("--%s: %w", flagFromKubernetesEntrypoint, err)
 		}
-		if ended {
-			line.Command = after
+		if len(e.next) > 0 {
+			line.Command = e.next
 		}
-		if ended && len(after) == 0 {
-			return nil, nil, errNoCommand()
-		}
+		e.next = line.Command
 		e.logTranslation(line)
-		return append(targets, line.Arguments...), line.Command, nil
-	case len(targets) == 0 && len(after) > 0:
-		return nil, nil, usagef("no target given").hint("targets stand before --, as in: " + e.command + " " + example + " -- COMMAND")
+		return append(targets, line.Arguments...), nil
+	case len(targets) == 0 && len(e.next) > 0:
+		return nil, usagef("no target given").hint("targets stand before --, as in: " + e.command + " " + example + " -- COMMAND")
 	case len(targets) == 0:
-		return nil, nil, usagef("no target given").hint("as in: " + e.command + " " + example)
-	case ended && len(after) == 0:
-		return nil, nil, errNoCommand()
+		return nil, usagef("no target given").hint("as in: " + e.command + " " + example)
 	}
-	return targets, after, nil
+	return targets, nil
 }
-
-func errNoCommand() error { return usagef("no command after --") }
 
 // logTranslation logs a translation, for those who want to replace the other tool's command line by it.
 func (e *env) logTranslation(line translate.Line) {

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"context"
+
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/words"
@@ -14,13 +16,12 @@ func prepareCommand(e *env) *cli.Command {
 	var o prepare.Options
 	return &cli.Command{
 		Usage:     "make directories, files and links, and change owners and modes, where they differ",
-		ArgsUsage: "PATH[#SETTINGS]… [-- COMMAND ARG…]",
+		ArgsUsage: "PATH[#SETTINGS]…",
 		Description: `Makes each PATH be as its settings say, in the order given: by default a directory,
 with those above it. Settings are joined by &; a flag holds for every PATH that does
 not set or contradict it. In a path, # is written %23, and {1..9} stands for the
 numbers. What is right already is not touched, what is of another kind is not
-replaced, and no link is followed below PATH. Then it replaces itself with COMMAND, if
-there is one.
+replaced, and no link is followed below PATH.
 
 Examples:
   initbox prepare /data/db /data/logs --owner 999:999 --mode 0750
@@ -31,40 +32,32 @@ Examples:
 			onFlag("dry-run", "say what would change", categoryFiles, &o.DryRun),
 			onFlag("follow", "follow symbolic links in a volume that PATH is or leads through, which other programs may have made", categoryFiles, &o.Follow),
 		),
-		Action: func(c *cli.Context) error {
-			args, command, ended := arguments(c)
-			switch {
-			case ended && len(command) == 0:
-				return errNoCommand()
-			case len(args) == 0:
-				return usagef("no path given").hint("as in: initbox prepare '/data#owner=999:999&recursive'")
-			case o.DryRun && len(command) > 0:
-				return usagef("--dry-run changes nothing, after which a command could run")
+		Action: e.action(func(c *cli.Context) (work, error) {
+			args := c.Args().Slice()
+			if len(args) == 0 {
+				return nil, usagef("no path given").hint("as in: initbox prepare '/data#owner=999:999&recursive'")
 			}
 			flags := settingsOf(c, prepare.Settings)
 			for _, arg := range args {
 				p, err := prepare.Parse(arg, flags)
 				if err != nil {
-					return usagef("%s: %w", arg, err)
+					return nil, usagef("%s: %w", arg, err)
 				}
 				o.Paths = append(o.Paths, p)
 			}
 			o.Log = e.log
-			if err := e.doOnce(func() error {
-				return untilDone(c.Context, func() error { return prepare.Run(c.Context, o) })
-			}); err != nil {
-				return err
-			}
-			if len(command) > 0 {
-				return e.replaceProcess(command)
-			}
-			e.warnNowhere(words.Each(o.Paths, func(p prepare.Path) string {
-				if p.Kind == prepare.Absent {
-					return ""
+			return func(ctx context.Context) error {
+				if err := untilDone(ctx, func() error { return prepare.Run(ctx, o) }); err != nil {
+					return err
 				}
-				return p.Path
-			})...)
-			return nil
-		},
+				e.warnNowhere(words.Each(o.Paths, func(p prepare.Path) string {
+					if p.Kind == prepare.Absent {
+						return ""
+					}
+					return p.Path
+				})...)
+				return nil
+			}, nil
+		}),
 	}
 }

@@ -43,28 +43,64 @@ func registerCommand(e *env) *cli.Command {
 		Usage:       "register this Pod with a server, once, however often it runs",
 		Description: describeRegister(),
 		Flags:       r.flags(),
-		Action: func(c *cli.Context) error {
+		Action: e.action(func(c *cli.Context) (work, error) {
 			if words := c.Args().Slice(); len(words) > 0 {
-				return usagef("unexpected argument: %s", words[0]).hint("as in: initbox register --url http://registry:8080/register")
+				return nil, usagef("unexpected argument: %s", words[0]).hint("as in: initbox register --url http://registry:8080/register")
 			}
 			o, err := r.options(c, e)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			registration, err := register.Open(o)
-			if err != nil {
-				return usageError{err}
+			var registration *register.Registration
+			if given(c, "body-template", "field-file") == nil { // whose files an earlier step may make
+				if registration, err = r.open(c.Context, e, o); err != nil {
+					return nil, err
+				}
 			}
-			if r.hold {
-				return r.stay(c.Context, e, registration)
-			}
-			result, err := registration.Register(c.Context)
-			if err != nil {
-				return err
-			}
-			return r.print(e, result)
-		},
+			return func(ctx context.Context) (err error) {
+				if registration == nil {
+					if registration, err = r.open(ctx, e, o); err != nil {
+						return err
+					}
+				}
+				return r.run(ctx, e, registration)
+			}, nil
+		}),
 	}
+}
+
+// open returns the registration with its body, which may be in files.
+func (r *registerFlags) open(ctx context.Context, e *env, o register.Options) (*register.Registration, error) {
+	if o.Protocol.Preset == "" {
+		source, err := r.pod.source()
+		if err != nil {
+			return nil, err
+		}
+		pod, err := source.Read()
+		if err != nil {
+			return nil, err
+		}
+		if r.custom.Body, o.Secrets, err = r.body(ctx, e, pod, source); err != nil {
+			return nil, err
+		}
+	}
+	registration, err := register.Open(o)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return registration, nil
+}
+
+// run registers and, with --hold, stays.
+func (r *registerFlags) run(ctx context.Context, e *env, registration *register.Registration) error {
+	if r.hold {
+		return r.stay(ctx, e, registration)
+	}
+	result, err := registration.Register(ctx)
+	if err != nil {
+		return err
+	}
+	return r.print(e, result)
 }
 
 func describeRegister() string {
@@ -250,8 +286,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 		*method = strings.ToUpper(*method)
 	}
 	r.custom.Method = cmp.Or(r.custom.Method, http.MethodPost)
-	r.custom.Body, o.Secrets, err = r.body(c.Context, e, pod, source)
-	return o, err
+	return o, nil
 }
 
 // check refuses flags that exclude each other or need another one, and values that cannot be right.

@@ -34,11 +34,10 @@ func renderCommand(e *env) *cli.Command {
 	var r renderFlags
 	return &cli.Command{
 		Usage:     "make configuration files from templates and values, all or none",
-		ArgsUsage: "SRC:DST… [-- COMMAND ARG…]",
+		ArgsUsage: "SRC:DST…",
 		Description: `Renders each SRC, a template or a directory of them, to DST; "-" is stdin and stdout.
 If anything is missing or wrong, all of it is reported, and nothing is written. Files
-that are already right are not touched. Then it replaces itself with COMMAND, if there
-is one.
+that are already right are not touched.
 
 Templates are Go templates, with the functions of sprig and Helm; in a directory, files
 that end in .tmpl, .tpl or .gotmpl. Those that end in .j2 are Jinja templates. All see
@@ -49,29 +48,19 @@ Examples:
   initbox render app.conf.tmpl:/config/app.conf --values /etc/secret --validate
   initbox render nginx.conf:/etc/nginx/nginx.conf --engine envsubst --vars '$BACKEND'`,
 		Flags: r.flags(),
-		Action: func(c *cli.Context) error {
-			sources, command, ended := arguments(c)
-			if ended && len(command) == 0 {
-				return errNoCommand()
-			}
-			o, err := r.options(c, e, sources)
+		Action: e.action(func(c *cli.Context) (work, error) {
+			o, err := r.options(c, e, c.Args().Slice())
 			if err != nil {
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				err := r.run(ctx, e, o)
+				if err == nil && r.looking(c) == 0 {
+					e.warnNowhere(destinations(o)...)
+				}
 				return err
-			}
-			if len(command) > 0 && r.looking(c) > 0 {
-				return usagef("--dry-run, --diff, --list-inputs and --explain write no files, after which a command could run")
-			}
-			if err := e.doOnce(func() error { return r.run(c.Context, e, o) }); err != nil {
-				return err
-			}
-			if len(command) > 0 {
-				return e.replaceProcess(command)
-			}
-			if r.looking(c) == 0 {
-				e.warnNowhere(destinations(o)...)
-			}
-			return nil
-		},
+			}, nil
+		}),
 	}
 }
 

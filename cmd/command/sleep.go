@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -28,25 +29,26 @@ Examples:
 			durationFlag("jitter", "sleep longer, by a random time up to this", "", &jitter),
 			durationFlag("ordinal-step", "sleep longer, by this times the ordinal of the StatefulSet's Pod", "", &step),
 		},
-		Action: func(c *cli.Context) error {
-			before, after, _ := arguments(c)
-			args := append(before, after...)
+		Action: e.action(func(c *cli.Context) (work, error) {
+			args := c.Args().Slice()
 			if len(args) != 1 {
-				return usagef("want one duration, got %d", len(args)).hint("as in: initbox sleep 1m30s")
+				return nil, usagef("want one duration, got %d", len(args)).hint("as in: initbox sleep 1m30s")
 			}
 			d, err := duration.Parse(args[0])
 			if err != nil {
-				return usagef("%q: %w", args[0], err)
+				return nil, usagef("%q: %w", args[0], err)
 			}
 			if d, err = prolong(d, step, jitter); err != nil {
-				return err
+				return nil, err
 			}
-			e.log.Info(fmt.Sprintf("sleeping for %v", d.Round(time.Millisecond)))
-			if err := poll.Sleep(c.Context, d); err != nil {
-				return fmt.Errorf("sleep %v: %w", d.Round(time.Millisecond), err)
-			}
-			return nil
-		},
+			return func(ctx context.Context) error {
+				e.log.Info(fmt.Sprintf("sleeping for %v", d.Round(time.Millisecond)))
+				if err := poll.Sleep(ctx, d); err != nil {
+					return fmt.Errorf("sleep %v: %w", d.Round(time.Millisecond), err)
+				}
+				return nil
+			}, nil
+		}),
 	}
 }
 

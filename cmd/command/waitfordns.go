@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,36 +39,37 @@ Examples:
 			&cli.StringFlag{Name: "output", Usage: "`FILE` to write the records to, one per line", Category: categoryResult, Destination: &output},
 			followFlag(categoryResult, &follow),
 		}, wait.flags()),
-		Action: func(c *cli.Context) error {
-			before, after, _ := arguments(c)
-			names := append(before, after...)
+		Action: e.action(func(c *cli.Context) (work, error) {
+			names := c.Args().Slice()
 			if len(names) == 0 {
-				return usagef("no name given").hint("as in: initbox wait-for-dns mydb")
+				return nil, usagef("no name given").hint("as in: initbox wait-for-dns mydb")
 			}
 			if wait.o.Gone && (printed || output != "") {
-				return usagef("with --gone there is nothing to print or to write")
+				return nil, usagef("with --gone there is nothing to print or to write")
 			}
 			o, err := wait.options(c, e, len(names))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			o.Settings = settings(c, dns)
 			checks, err := parseTargets(words.Each(names, waitfor.DNSTarget), o)
 			if err != nil && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/") }) {
-				return failure.WithHint(err, "wait-for-dns takes names only; for other targets use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
+				return nil, failure.WithHint(err, "wait-for-dns takes names only; for other targets use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := waitfor.All(c.Context, o, checks...); err != nil {
-				return err
-			}
-			if err := e.writeAnswers(printed, output, follow, checks); err != nil {
-				return err
-			}
-			e.warnNowhere(output)
-			return nil
-		},
+			return func(ctx context.Context) error {
+				if err := waitfor.All(ctx, o, checks...); err != nil {
+					return err
+				}
+				if err := e.writeAnswers(printed, output, follow, checks); err != nil {
+					return err
+				}
+				e.warnNowhere(output)
+				return nil
+			}, nil
+		}),
 	}
 }
 

@@ -1,16 +1,13 @@
 package command
 
 import (
+	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
-	"initbox/internal/failure"
 	"initbox/waitfor"
 )
 
@@ -18,52 +15,33 @@ func waitForService(e *env) *cli.Command {
 	var wait waitFlags
 	return &cli.Command{
 		Usage:       "wait until servers, databases, files and Kubernetes objects are ready",
-		ArgsUsage:   "TARGET… [-- COMMAND ARG…]",
+		ArgsUsage:   "TARGET…",
 		Description: describeTargets(false),
 		Flags:       slices.Concat(settingFlags(waitfor.Kinds()...), fromFlags(), wait.flags()),
-		Action: func(c *cli.Context) error {
-			targets, command, err := e.targets(c, "tcp://mydb:5432")
+		Action: e.action(func(c *cli.Context) (work, error) {
+			targets, err := e.targets(c, "tcp://mydb:5432")
 			if err != nil {
-				return err
+				return nil, err
 			}
 			o, err := wait.options(c, e, len(targets))
 			if err != nil {
-				return err
+				return nil, err
 			}
 			o.Settings = settings(c, waitfor.Kinds()...)
 			checks, err := parseTargets(targets, o)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			if err := e.doOnce(func() error { return waitfor.All(c.Context, o, checks...) }); err != nil {
-				return err
-			}
-			if len(command) > 0 {
-				return e.replaceProcess(command)
-			}
-			return nil
-		},
+			return func(ctx context.Context) error { return waitfor.All(ctx, o, checks...) }, nil
+		}),
 	}
-}
-
-// replaceProcess runs command in place of this process (execve), so that it gets the signals and gives the exit status.
-// It returns only if that fails, or if a signal came after the wait: it was meant for this process.
-func (e *env) replaceProcess(command []string) error {
-	path, err := exec.LookPath(command[0])
-	if err == nil {
-		if stop := e.releaseSignals(); stop != nil {
-			return fmt.Errorf("not running %s: %w", command[0], stop)
-		}
-		err = syscall.Exec(path, command, os.Environ())
-	}
-	return failure.WithHint(fmt.Errorf("run %s: %w", command[0], err), "the image of initbox has no other program: is the command on a volume, or in the image that initbox was copied into?")
 }
 
 // describeTargets returns the description of wait-for-service, with the table of targets: in detail with when they are
 // ready.
 func describeTargets(detail bool) string {
 	var b strings.Builder
-	b.WriteString("Waits until every TARGET is ready, and then replaces itself with COMMAND, if there is one.\n\n")
+	b.WriteString("Waits until every TARGET is ready.\n\n")
 	if detail {
 		b.WriteString("Targets, and when they are ready:\n")
 	} else {
