@@ -63,7 +63,7 @@ func (t *target) commit() error {
 		}
 	}
 	for _, name := range t.left {
-		removeArea(t.root, name)
+		t.removeArea(".", name)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (t *target) within(name string, do func(dir dirfd.FD) error) error {
 func (t *target) renameAll() error {
 	for _, at := range t.areas {
 		err := t.within(at, func(dir dirfd.FD) error {
-			from, err := dirfd.OpenFD(dir, areaPrefix+t.locks.id+"/"+newName, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+			from, err := dirfd.OpenFD(dir, t.area, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 			if err != nil {
 				return err
 			}
@@ -243,7 +243,7 @@ func (t *target) setLate() error {
 }
 
 func (t *target) setOne(name string, l late) error {
-	if t.root < 0 {
+	if t.root == nil {
 		return nil
 	}
 	dir, err := t.openBelow(path.Dir(name))
@@ -351,7 +351,7 @@ func (t *target) chowned(a attributes, err error) error {
 
 // gone returns the files that earlier runs copied and this one did not, and the list of those that earlier runs copied.
 func (t *target) gone() (gone, list []string, err error) {
-	if !t.prune || t.root < 0 {
+	if !t.prune || t.root == nil {
 		return nil, nil, nil
 	}
 	if list, err = stage.ReadList(t.root); err != nil {
@@ -428,7 +428,7 @@ func (t *target) putList(dir dirfd.FD, names []string) error {
 	if err := dirfd.Rename(dir, stage.ListName, t.root, stage.ListName); err != nil {
 		return err
 	}
-	return syncDir(t.root)
+	return t.within(".", func(dir dirfd.FD) error { return syncDir(dir) })
 }
 
 // remove removes files that earlier runs copied and this one does not, and folders that become empty.

@@ -69,7 +69,7 @@ func (s Summary) String() string {
 	}
 	var parts []string
 	if n := s.Created + s.Changed; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s %scopied (%d new), %s", words.Plural(n, "file"), would, s.Created, size(s.Bytes)))
+		parts = append(parts, fmt.Sprintf("%s %scopied (%d new), %s", words.Plural(n, "file"), would, s.Created, words.Bytes(s.Bytes)))
 	}
 	if s.Attributes > 0 {
 		parts = append(parts, fmt.Sprintf("mode, owner or times of %d %schanged", s.Attributes, would))
@@ -90,19 +90,6 @@ func (s Summary) String() string {
 		parts = append(parts, words.Plural(s.Kept, "file")+" not overwritten")
 	}
 	return fmt.Sprintf("%s: %s, in %s", failure.Printable(s.Path), strings.Join(parts, ", "), words.Seconds(s.Duration))
-}
-
-// size returns a number of bytes for people.
-func size(n int64) string {
-	units := []string{"bytes", "kB", "MB", "GB", "TB"}
-	v, i := float64(n), 0
-	for ; v >= 1000 && i < len(units)-1; i++ {
-		v /= 1000
-	}
-	if i == 0 || v >= 10 {
-		return fmt.Sprintf("%.0f %s", v, units[i])
-	}
-	return fmt.Sprintf("%.1f %s", v, units[i])
 }
 
 // tries is how often a run starts again because the kubelet has replaced a volume that was being read.
@@ -183,11 +170,11 @@ func (r *run) pair(p *Pair) error {
 		t.skip(missing)
 		t.incomplete = true
 		return nil
-	case p.IfEmpty && !t.empty && !t.interrupted:
+	case p.IfEmpty && !t.empty && t.left == nil:
 		t.skip("it is not empty, so nothing is copied")
 		return nil
 	}
-	if p.Unless != "" && !t.interrupted && exists(p.Unless) {
+	if p.Unless != "" && t.left == nil && exists(p.Unless) {
 		t.skip(failure.Printable(p.Unless) + " exists, so nothing is copied")
 		return nil
 	}

@@ -322,7 +322,7 @@ func (c *copying) hardLinked() error {
 		}
 		l.dir, l.name = c.f.real, c.as
 		if c.staged && !c.f.fresh {
-			l.dir = path.Join(c.f.path, areaPrefix+c.locks.id, newName)
+			l.dir = path.Join(c.f.path, c.area)
 		} else if c.old != nil {
 			l.id = identityOf(*c.old)
 		}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/dirlock"
 	"initbox/internal/mounts"
 	"initbox/internal/perm"
 )
@@ -22,14 +23,14 @@ import (
 // target is a folder that pairs are copied to.
 type target struct {
 	*run
-	path string // as the user knows it
-	root dirfd.FD
-	top  *folder // nil while nothing is to be copied there
+	path string   // as the user knows it
+	root *os.File // nil before
+	top  *folder  // nil while nothing is to be copied there
 
-	empty, interrupted bool // as the run found it
-	left               []string
-	again              bool // an earlier pair has been staged here
-	prune, incomplete  bool // remove what is no longer copied; but a source is missing
+	empty             bool     // as the run found it
+	left              []string // areas of killed runs: one of them was not finished
+	again             bool     // an earlier pair has been staged here
+	prune, incomplete bool     // remove what is no longer copied; but a source is missing
 
 	found                                           atomic.Int64 // entries of sources
 	created, changed, same, kept, notKept, attrOnly atomic.Int64
@@ -39,8 +40,9 @@ type target struct {
 	why                                             []string
 
 	mu      sync.Mutex
-	locks   locks
-	areas   []string            // paths of the folders that have areas
+	lock    *dirlock.Lock
+	area    string              // the name of all areas
+	areas   []string            // the paths of the folders that have one
 	late    map[string]late     // by path, what is set after all files are in place
 	inPlace map[string]*inPlace // by path
 	written []string            // of those, what has been written
@@ -64,7 +66,7 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 	i := slices.IndexFunc(r.targets, func(t *target) bool { return t.path == abs })
 	if i < 0 {
 		t := &target{
-			run: r, path: abs, root: -1, late: map[string]late{}, inPlace: map[string]*inPlace{}, names: map[string]bool{},
+			run: r, path: abs, late: map[string]late{}, inPlace: map[string]*inPlace{}, names: map[string]bool{},
 			links: map[identity]*linked{}, open: map[*folder]bool{},
 		}
 		r.targets, i = append(r.targets, t), len(r.targets)
@@ -145,19 +147,15 @@ func (t *target) enter(p *Pair, sources []source) error {
 	if err != nil {
 		return failed("open", perm.Write, t.path, err)
 	}
-	defer root.Close()
-	if t.root, err = dirfd.OpenFD(root, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == unix.EACCES {
-		t.root, err = dirfd.OpenFD(root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
-	}
-	if err != nil {
+	t.root = root
+	if t.top.dst, err = dirfd.OpenFD(root, ".", unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
 		return failed("open", perm.Write, t.path, err)
 	}
-	t.top.dst = t.root
-	if t.left, err = dead(t.root); err == nil {
-		t.interrupted = len(t.left) > 0
-		t.empty, err = isEmpty(t.root)
+	t.lock = dirlock.New(root, lockName)
+	if !t.DryRun {
+		t.left = t.sweep(root, false)
 	}
-	if err != nil && p.IfEmpty {
+	if t.empty, err = isEmpty(root); err != nil && p.IfEmpty {
 		return failed("list", perm.Read, t.path, err)
 	}
 	return nil
@@ -192,18 +190,17 @@ func isEmpty(dir dirfd.Dir) (bool, error) {
 
 // openBelow opens a folder below the target by its path, without following a link.
 func (t *target) openBelow(name string) (dirfd.FD, error) {
-	dir, err := dirfd.OpenFD(t.root, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err == unix.EACCES {
-		dir, err = dirfd.OpenFD(t.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
-	}
-	for part := range strings.SplitSeq(name, "/") {
+	dir, err := dirfd.OpenFD(t.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	parts := strings.Split(name, "/")
+	for i, part := range parts {
 		if err != nil {
 			return -1, err
 		}
-		if part == "." {
-			continue
+		flags := unix.O_PATH | unix.O_DIRECTORY
+		if i == len(parts)-1 {
+			flags = unix.O_RDONLY | unix.O_DIRECTORY
 		}
-		next, failed := dirfd.OpenFD(dir, part, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		next, failed := dirfd.OpenFD(dir, part, flags, 0)
 		dir.Close()
 		dir, err = next, failed
 	}
@@ -221,17 +218,15 @@ func (t *target) close() {
 	for _, w := range t.inPlace {
 		w.src.Close()
 	}
-	for _, at := range slices.Backward(t.areas) { // that with the lock last
-		if dir, err := t.openBelow(at); err == nil {
-			removeArea(dir, areaPrefix+t.locks.id)
-			dir.Close()
-		}
+	for _, at := range slices.Backward(t.areas) {
+		t.removeArea(at, t.area)
 	}
-	for _, lock := range t.locks.held {
-		dirfd.Unlock(lock)
+	if t.lock != nil {
+		t.lock.Release()
 	}
 	if t.top != nil {
 		t.top.close()
+		t.root.Close()
 	}
 }
 
@@ -284,7 +279,7 @@ func (f *folder) place() (dirfd.FD, string, error) {
 	if f.new < 0 && f.denied == nil {
 		f.new, f.denied = f.t.makeArea(f.dst, f.path)
 	}
-	return f.new, path.Join(f.path, areaPrefix+f.t.locks.id, newName), f.denied
+	return f.new, path.Join(f.path, f.t.area), f.denied
 }
 
 // old describes what has a name in the folder now, if anything.
@@ -351,15 +346,20 @@ func (f *folder) make(name string) (err error) {
 
 // settle removes what killed runs have left in an existing folder, and finds the area that an earlier pair has made.
 func (f *folder) settle() error {
-	left, err := dead(f.dst)
-	for _, name := range left {
-		removeArea(f.dst, name)
+	dir, err := f.t.openBelow(f.path)
+	if err != nil {
+		return nil // it is not readable, but perhaps right
 	}
-	if f.t.again && f.t.locks.id != "" {
-		f.new, err = dirfd.OpenFD(f.dst, areaPrefix+f.t.locks.id+"/"+newName, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	at := os.NewFile(dir.Fd(), f.t.shown(f.path))
+	defer at.Close()
+	f.t.mu.Lock()
+	defer f.t.mu.Unlock()
+	f.t.sweep(at, true)
+	if f.t.again && f.t.area != "" {
+		f.new, err = dirfd.OpenFD(at, f.t.area, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	}
 	if err == unix.ENOENT {
-		err = nil
+		return nil
 	}
 	return err
 }
