@@ -21,6 +21,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -105,6 +106,7 @@ type change struct {
 	area    *area   // where the content is; nil if in memory
 	staged  string  // its name there
 	content Content // what is written in place
+	isLink  bool    // a symbolic link, which needs no sync
 }
 
 // Content opens what a file is to hold. Size is its length in bytes, or 0 if that is unknown. It is called to compare
@@ -302,9 +304,14 @@ func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
 // follow.
 func (s *Stage) PutFrom(name string, content Content, a Attr) (Change, error) {
 	c := &change{Change: Change{Name: name}, attr: a}
-	err := s.put(c, content)
+	return s.note(c, s.put(c, content))
+}
+
+// note records a change, or the first error.
+func (s *Stage) note(c *change, err error) (Change, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	name := c.Name
 	switch {
 	case err != nil && err != s.err:
 		err = &fs.PathError{Op: "write", Path: s.shown(name), Err: bare(err)}
@@ -317,6 +324,46 @@ func (s *Stage) PutFrom(name string, content Content, a Attr) (Change, error) {
 		s.changes = append(s.changes, c)
 	}
 	return c.Change, err
+}
+
+// PutLink stages a symbolic link called name to target, as PutFrom does a file. It is for versions only.
+func (s *Stage) PutLink(name, target string) (Change, error) {
+	c := &change{Change: Change{Name: name}, isLink: true}
+	err := s.putLink(c, target)
+	return s.note(c, err)
+}
+
+func (s *Stage) putLink(c *change, target string) error {
+	f, err := s.claim(c.Name)
+	if err != nil {
+		return err
+	}
+	old, err := s.lookUp(f, c.Name)
+	if err != nil {
+		return err
+	}
+	defer old.close()
+	c.Kind = Created
+	if old.dir != nil && old.Kind() == unix.S_IFLNK {
+		if now, err := dirfd.Readlink(old.dir, old.base); err == nil && now == target {
+			c.Kind = Unchanged
+			return nil
+		}
+	}
+	if f.denied != nil {
+		return f.denied
+	}
+	if s.options.DryRun {
+		return nil
+	}
+	s.mu.Lock()
+	c.area, err = s.area(f.area)
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	c.staged = strconv.FormatInt(c.area.files.Add(1), 10)
+	return dirfd.Symlink(target, c.area.dir, c.staged)
 }
 
 // shown returns a name as users know it.

@@ -16,7 +16,7 @@ import (
 
 // An area is a folder beside the destinations of files, in which they are made under their own names. It has the mount,
 // the group and the default ACL of those destinations, and its own mode keeps everyone else out. A run makes areas only
-// while it holds the lock of its target, so that those which another run finds then were left by one that was killed.
+// while it holds the lock of its target: other areas that it finds then were left by a run that was killed.
 const (
 	areaPrefix = ".initbox-copy-" // and an identifier
 	lockName   = ".initbox-copy.lock"
@@ -48,8 +48,8 @@ func (t *target) takeLock() error {
 	return t.lock.Wait(t.ctx, func(busy error) { t.Log.Info(fmt.Sprintf("%s: waiting: %s", failure.Printable(t.path), busy)) })
 }
 
-// sweep removes what killed runs have left in a folder, and returns whether there was anything. Of the target itself, it
-// is removed at the end: until then, if-empty does not apply.
+// sweep returns the areas that killed runs have left in a folder, and removes them if asked to. Those of the target
+// itself are removed at the end: until then, if-empty does not apply.
 func (t *target) sweep(dir *os.File, remove bool) (left []string) {
 	names, _ := dirfd.Names(dir) // a folder that cannot be read stays as it is
 	for _, name := range names {

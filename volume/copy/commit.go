@@ -33,8 +33,11 @@ func (t *target) later(name string, l late) {
 
 // commit puts in place what was staged.
 func (t *target) commit() error {
-	if t.top == nil {
+	switch {
+	case t.top == nil:
 		return nil
+	case t.version != nil:
+		return t.commitVersion()
 	}
 	gone, list, err := t.gone()
 	if err != nil {

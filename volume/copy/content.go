@@ -185,6 +185,9 @@ var errTooLarge = errors.New("it unpacks to more than --max-size allows")
 // unpack returns what a file holds whose name says how it is packed. The caller closes it.
 func (r *run) unpack(name string, packed io.Reader) (io.ReadCloser, error) {
 	var closers []func()
+	if unpackedName(name) == "" {
+		return io.NopCloser(packed), nil
+	}
 	for rest := unpackedName(name); name != rest; name = strings.TrimSuffix(name, path.Ext(name)) {
 		in := bufio.NewReaderSize(packed, 64<<10)
 		magic, _ := in.Peek(6)

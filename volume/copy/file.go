@@ -199,6 +199,8 @@ func (c *copying) do() error {
 	}
 	c.want = c.pair.attributesOf(c.stat, c.path)
 	switch {
+	case c.version != nil:
+		return c.put()
 	case c.stat.Mode&unix.S_IFMT == unix.S_IFLNK:
 		return c.link()
 	case c.pair.Keep&KeepLinks != 0 && c.stat.Nlink > 1:

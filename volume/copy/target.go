@@ -18,6 +18,7 @@ import (
 	"initbox/internal/dirlock"
 	"initbox/internal/mounts"
 	"initbox/internal/perm"
+	"initbox/internal/stage"
 )
 
 // target is a folder that pairs are copied to.
@@ -40,6 +41,7 @@ type target struct {
 	why                                             []string
 
 	mu      sync.Mutex
+	version *stage.Stage // instead of areas, if the target is a link to a folder that is replaced as a whole
 	lock    *dirlock.Lock
 	area    string              // the name of all areas
 	areas   []string            // the paths of the folders that have one
@@ -83,7 +85,11 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 			}
 		}
 	}
-	if t.top == nil {
+	switch {
+	case t.top != nil:
+	case r.Atomic:
+		err = t.openVersion(base)
+	default:
 		err = t.enter(p, sources)
 	}
 	return t, base, err
@@ -228,6 +234,9 @@ func (t *target) close() {
 		t.top.close()
 		t.root.Close()
 	}
+	if t.version != nil {
+		t.version.Close()
+	}
 }
 
 func (t *target) summary() Summary {
@@ -326,7 +335,7 @@ func (f *folder) enter(name string, src unix.Stat_t, want attributes) (*folder, 
 // make makes a new folder.
 func (f *folder) make(name string) (err error) {
 	f.fresh = true
-	if f.t.DryRun {
+	if f.t.DryRun || f.t.version != nil {
 		return nil
 	}
 	dir, real, err := f.up.place()
@@ -377,7 +386,7 @@ func (f *folder) leave(p *Pair) error {
 		}
 		return nil
 	}
-	if t.DryRun {
+	if t.DryRun || t.version != nil {
 		return nil
 	}
 	want := f.want

@@ -1,0 +1,116 @@
+package copy
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/failure"
+	"initbox/internal/perm"
+	"initbox/internal/stage"
+)
+
+// openVersion opens a target that is a link to a folder, which is replaced as a whole.
+func (t *target) openVersion(base string) (err error) {
+	if base != "" {
+		return failure.WithHint(errors.New("the destination is a file, and --atomic-dir makes it a link to a folder"), "put a slash at its end")
+	}
+	if t.version, err = stage.OpenVersion(t.path, stage.Options{DryRun: t.DryRun, Follow: t.Follow}); err != nil {
+		return failed("open", perm.Write, t.path, err)
+	}
+	t.top = &folder{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: true}
+	return nil
+}
+
+// put stages a file or a link for the new folder.
+func (c *copying) put() error {
+	if c.stat.Mode&unix.S_IFMT == unix.S_IFLNK {
+		to, err := dirfd.Readlink(c.dir, c.name)
+		if err != nil {
+			return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		}
+		change, err := c.version.PutLink(c.path, to)
+		if change.Kind == stage.Unchanged {
+			c.same.Add(1)
+		}
+		return err
+	}
+	change, err := c.version.PutFrom(c.path, c.reopen, stage.Attr{Mode: fs.FileMode(c.want.mode & 0o777), UID: c.want.UID, GID: c.want.GID})
+	switch {
+	case err != nil:
+	case change.Kind == stage.Unchanged:
+		c.same.Add(1)
+	default:
+		c.bytes.Add(c.stat.Size)
+	}
+	return err
+}
+
+// reopen opens the source as a [stage.Content].
+func (c *copying) reopen() (io.ReadCloser, int64, error) {
+	src, err := c.open()
+	if err != nil {
+		return nil, 0, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	}
+	content, err := c.content(src)
+	if err != nil {
+		src.Close()
+		return nil, 0, err
+	}
+	size := c.stat.Size
+	if c.packed() {
+		size = 0 // it is not known
+	}
+	return &reading{c, src, content}, size, nil
+}
+
+// reading is a source that is read by a stage.
+type reading struct {
+	*copying
+	src     dirfd.FD
+	content io.ReadCloser
+}
+
+func (r *reading) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.content.Read(p)
+	if r.packed() && r.unpacked.left.Add(-int64(n)) < 0 {
+		return n, errTooLarge
+	}
+	if err == io.EOF {
+		if changed := r.steady(r.src); changed != nil {
+			err = failed("read", perm.Read, r.sourceOf(r.f, r.name), changed)
+		}
+	}
+	return n, err
+}
+
+func (r *reading) Close() error { return errors.Join(r.content.Close(), r.src.Close()) }
+
+// commitVersion switches the link to the new folder.
+func (t *target) commitVersion() error {
+	finish := t.version.Commit
+	if t.DryRun {
+		finish = t.version.Plan
+	}
+	changes, err := finish()
+	for _, c := range changes {
+		switch c.Kind {
+		case stage.Created:
+			t.created.Add(1)
+		case stage.Changed:
+			t.changed.Add(1)
+		case stage.Removed:
+			t.removed++
+		}
+	}
+	if err != nil {
+		return failed("write", perm.Write, t.path, err)
+	}
+	return nil
+}
