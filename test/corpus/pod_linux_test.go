@@ -1,0 +1,501 @@
+package corpus_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/test/servers"
+)
+
+// inside is set in the process that runs the tests in namespaces of their own.
+const inside = "INITBOX_CORPUS_INSIDE"
+
+// program is the initbox that TestMain built, and skip why there is none.
+var program, skip string
+
+// TestMain runs the tests in a mount namespace, so that their volumes are not seen elsewhere, and in a network
+// namespace, in which they have the ports 80 and 443 and their own sysctls.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	switch {
+	case testing.Short():
+		skip = "runs the program more than 250 times"
+	case os.Getuid() != 0:
+		skip = "the rows change owners and mount volumes: needs root"
+	case os.Getenv(inside) == "":
+		os.Exit(enter())
+	default:
+		dir, err := os.MkdirTemp("", "initbox-corpus-")
+		if err == nil {
+			err = prepareInside(dir)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		status := servers.Main(m)
+		os.RemoveAll(dir)
+		os.Exit(status)
+	}
+	os.Exit(m.Run())
+}
+
+// enter runs this process again in new namespaces, and returns its exit status.
+func enter() int {
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		fmt.Fprintf(os.Stderr, "no namespaces here: %v\n", err)
+		return 1
+	}
+	return cmd.ProcessState.ExitCode()
+}
+
+// prepareInside makes the namespaces usable, and builds the program.
+func prepareInside(dir string) error {
+	unix.Umask(0o022)
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("keeping mounts to this process: %w", err)
+	}
+	if err := loopbackUp(); err != nil {
+		return fmt.Errorf("lo: %w", err)
+	}
+	program = filepath.Join(dir, "initbox")
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "urfave_cli_no_docs", "-o", program, "initbox/cmd/initbox")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building initbox: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// loopbackUp brings lo up.
+func loopbackUp() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}
+
+// TestRows runs what replaces each row, twice: afterwards, what must be there is there, and the second run, as after a
+// restart of the node, has changed nothing.
+func TestRows(t *testing.T) {
+	if skip != "" {
+		t.Skip(skip)
+	}
+	w := startWeb(t)
+	for _, r := range readRows(t) {
+		for i, situation := range r.runs() {
+			for _, way := range situation.ways() {
+				name := r.ID + "/" + way.name
+				if i > 0 {
+					name += " " + strconv.Itoa(i+1)
+				}
+				t.Run(name, func(t *testing.T) { runTwice(t, w, *situation, way) })
+			}
+		}
+	}
+}
+
+func runTwice(t *testing.T, w *web, r run, way way) {
+	if way.repository != "" {
+		w.push(t, way.repository, r.Image)
+	}
+	w.serve(t, r.Server)
+	p := newPod(t, r, w.ca.File)
+	root := p.container(nil)
+	containers := []func() string{func() string { return p.exec(root, "/initbox", way.args) }}
+	if way.install {
+		second := p.container(r.Image)
+		containers = []func() string{
+			func() string { return p.exec(root, "/initbox", []string{"install", "/tools"}) },
+			func() string { return p.exec(second, "/tools/initbox", way.args) },
+		}
+		root = second
+	}
+	var said string
+	all := func() {
+		for _, c := range containers {
+			said += c()
+		}
+	}
+	all()
+	for _, path := range slices.Sorted(maps.Keys(r.After)) {
+		if err := compare(root+path, r.After[path]); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, text := range r.Says {
+		if !strings.Contains(said, text) {
+			t.Errorf("%q is not in the log", text)
+		}
+	}
+	if strings.Contains(said, "no volume is mounted there") {
+		t.Error("what is written is in no volume")
+	}
+	before, requests := p.state(), w.requests(r.Server)
+	all()
+	after := p.state()
+	for _, path := range slices.Sorted(maps.Keys(before)) {
+		if before[path] != after[path] {
+			t.Errorf("the second run has changed %s: %s, then %s", path, before[path], after[path])
+		}
+		delete(after, path)
+	}
+	for path := range after {
+		t.Errorf("the second run has made %s", path)
+	}
+	if n := w.requests(r.Server) - requests; r.Offline && n > 0 {
+		t.Errorf("the second run has sent %d requests", n)
+	}
+	if t.Failed() {
+		t.Log(said)
+	}
+}
+
+// A pod has the volumes of a row, and containers with them.
+type pod struct {
+	t    *testing.T
+	run  run
+	dir  string
+	ca   string
+	made map[string]string // the directory or file of each volume, by where it is mounted
+}
+
+func newPod(t *testing.T, r run, ca string) *pod {
+	p := &pod{t: t, run: r, dir: t.TempDir(), ca: ca, made: map[string]string{}}
+	mounts := maps.Clone(r.Mounts)
+	if mounts == nil {
+		mounts = map[string]string{}
+	}
+	mounts["/tools"] = "emptyDir"
+	for i, path := range slices.Sorted(maps.Keys(mounts)) {
+		p.made[path] = filepath.Join(p.dir, "volumes", strconv.Itoa(i))
+		p.volume(p.made[path], path, mounts[path])
+	}
+	return p
+}
+
+// volume makes a volume of a kind, with what is in it before.
+func (p *pod) volume(dir, path, kind string) {
+	kind, attributes, _ := strings.Cut(kind, " ")
+	if kind == "subPath" {
+		p.must(write(dir, p.run.Before[path]))
+		return
+	}
+	root := spec{dir: true, mode: 0o755}
+	if attributes != "" {
+		var err error
+		root, err = parseSpec("dir " + attributes)
+		p.must(err)
+	}
+	files := dir
+	switch kind {
+	case "emptyDir":
+		root.mode = 0o777
+	case "secret", "configMap":
+		files = dir + "/..2026_11_23_06_00_00.1"
+	case "ca":
+		text, err := os.ReadFile(p.ca)
+		p.must(err)
+		p.must(write(dir+"/ca.crt", "= "+string(text)))
+	case "pvc", "hostPath":
+	default:
+		p.t.Fatalf("%s: no kind of volume", kind)
+	}
+	p.must(os.MkdirAll(files, 0o755))
+	p.must(root.apply(dir))
+	for _, file := range slices.Sorted(maps.Keys(p.run.Before)) {
+		if below, ok := strings.CutPrefix(file, path+"/"); ok && p.mountOf(file) == path {
+			p.must(write(files+"/"+below, p.run.Before[file]))
+		}
+	}
+	if files == dir {
+		return
+	}
+	entries, err := os.ReadDir(files)
+	p.must(errors.Join(err, os.Symlink(filepath.Base(files), dir+"/..data")))
+	for _, e := range entries {
+		p.must(os.Symlink("..data/"+e.Name(), dir+"/"+e.Name()))
+	}
+}
+
+// mountOf returns where the volume is mounted that a path lies in, or "".
+func (p *pod) mountOf(path string) (mount string) {
+	for at := range p.run.Mounts {
+		if (path == at || strings.HasPrefix(path, at+"/")) && len(at) > len(mount) {
+			mount = at
+		}
+	}
+	return mount
+}
+
+// container makes the root of a container, with the files of an image and the Pod's volumes, and returns its path.
+func (p *pod) container(image map[string]string) string {
+	root, err := os.MkdirTemp(p.dir, "root-")
+	p.must(err)
+	p.must(os.Chmod(root, 0o755))
+	p.mount(root, root, 0)
+	for _, path := range slices.Sorted(maps.Keys(image)) {
+		p.must(write(root+path, image[path]))
+	}
+	if image == nil {
+		p.bindFile(program, root+"/initbox")
+	}
+	p.bindFile(p.ca, root+"/ca.pem")
+	p.must(os.WriteFile(p.dir+"/hosts", []byte(hosts), 0o644))
+	p.bindFile(p.dir+"/hosts", root+"/etc/hosts")
+	p.bindFile("/dev/null", root+"/etc/resolv.conf")
+	p.proc(root)
+	for _, path := range slices.Sorted(maps.Keys(p.made)) { // what is mounted below comes later
+		kind, _, _ := strings.Cut(p.run.Mounts[path], " ")
+		if path == "/proc/sys" {
+			continue // mounted already
+		}
+		flags := uintptr(0)
+		if slices.Contains([]string{"secret", "configMap", "ca", "subPath"}, kind) {
+			flags = unix.MS_RDONLY
+		}
+		if kind == "subPath" {
+			p.must(write(root+path, "="))
+		} else {
+			p.must(os.MkdirAll(root+path, 0o755))
+		}
+		p.mount(p.made[path], root+path, flags)
+	}
+	return root
+}
+
+// proc mounts /proc as a runtime does, with /proc/sys read-only. A row that begins with sysctls has a fixture there;
+// one that only ends with some has those of the network namespace.
+func (p *pod) proc(root string) {
+	p.must(os.Mkdir(root+"/proc", 0o755))
+	p.mount("/proc", root+"/proc", 0)
+	p.mount("/proc/sys", root+"/proc/sys", unix.MS_RDONLY)
+	has := func(files map[string]string) bool {
+		return slices.ContainsFunc(slices.Collect(maps.Keys(files)), func(f string) bool { return strings.HasPrefix(f, "/proc/sys/") })
+	}
+	switch {
+	case has(p.run.Before):
+		fixture := filepath.Join(p.dir, "sys")
+		for path, text := range p.run.Before {
+			if below, ok := strings.CutPrefix(path, "/proc/sys/"); ok {
+				p.must(write(fixture+"/"+below, text))
+			}
+		}
+		p.made["/proc/sys"] = fixture
+		p.mount(fixture, root+"/proc/sys", 0)
+	case has(p.run.After):
+		p.mount("/proc/sys/net", root+"/proc/sys/net", 0)
+	}
+}
+
+func (p *pod) bindFile(source, target string) {
+	p.must(write(target, "="))
+	p.mount(source, target, unix.MS_RDONLY)
+}
+
+// mount binds source to target for the duration of the test.
+func (p *pod) mount(source, target string, flags uintptr) {
+	p.t.Helper()
+	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
+		servers.Absent(p.t, "cannot mount here: %v", err)
+	}
+	p.t.Cleanup(func() {
+		if err := unix.Unmount(target, unix.MNT_DETACH); err != nil { // else it would be removed with the test's directory
+			panic(err)
+		}
+	})
+	if flags != 0 {
+		p.must(unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
+	}
+}
+
+// exec runs the program in a container, and returns what it says. Its status must be 0.
+func (p *pod) exec(root, program string, args []string) string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Dir, cmd.Env = "/", []string{"PATH=/bin", "SSL_CERT_FILE=/ca.pem"}
+	expand := []string{}
+	for name, value := range p.run.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+		expand = append(expand, "$("+name+")", value)
+	}
+	for _, arg := range args {
+		cmd.Args = append(cmd.Args, strings.NewReplacer(expand...).Replace(arg))
+	}
+	user := spec{}
+	if p.run.User != "" {
+		var err error
+		user, err = parseSpec(p.run.User)
+		p.must(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Chroot: root, Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid)}, Pdeathsig: syscall.SIGKILL,
+	}
+	out, err := cmd.CombinedOutput()
+	if bytes.Contains(out, []byte("no such subcommand")) {
+		p.t.Skipf("%s", out)
+	}
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, out)
+	}
+	return string(out)
+}
+
+// state returns what would change if a file of the volumes was written or touched.
+func (p *pod) state() map[string]string {
+	files := map[string]string{}
+	for at, dir := range p.made {
+		p.must(filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			var s unix.Stat_t
+			if err = errors.Join(err, unix.Lstat(path, &s)); err != nil {
+				return err
+			}
+			files[at+strings.TrimPrefix(path, dir)] = fmt.Sprintf("inode %d, mode %o, owner %d:%d, changed at %v", s.Ino, s.Mode, s.Uid, s.Gid, s.Ctim)
+			return nil
+		}))
+	}
+	return files
+}
+
+func (p *pod) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// write makes a file as a spec describes it, with its directories.
+func write(path, text string) error {
+	s, err := parseSpec(text)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	switch {
+	case err != nil:
+		return err
+	case s.link != "":
+		return os.Symlink(s.link, path)
+	case s.dir:
+		err = os.MkdirAll(path, 0o755)
+	default:
+		err = os.WriteFile(path, s.bytes(), 0o644)
+	}
+	return errors.Join(err, s.apply(path))
+}
+
+// bytes returns the content as it is stored.
+func (s spec) bytes() []byte {
+	if s.content == nil {
+		return nil
+	}
+	content := []byte(*s.content)
+	for _, encoding := range s.encodings {
+		switch encoding {
+		case "gz":
+			content = gzipped(content)
+		case "base64":
+			content = []byte(base64.StdEncoding.EncodeToString(content))
+		}
+	}
+	return content
+}
+
+func gzipped(content []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Write(content)
+	w.Close()
+	return b.Bytes()
+}
+
+// apply gives a file the owner, mode and time of s.
+func (s spec) apply(path string) error {
+	var errs []error
+	if s.uid >= 0 {
+		errs = append(errs, os.Chown(path, s.uid, s.gid))
+	}
+	if s.mode >= 0 {
+		errs = append(errs, unix.Chmod(path, uint32(s.mode)))
+	}
+	if s.age > 0 {
+		at := time.Now().Add(-s.age)
+		errs = append(errs, os.Chtimes(path, at, at))
+	}
+	return errors.Join(errs...)
+}
+
+// compare returns how a file differs from its description.
+func compare(path, text string) error {
+	want, err := parseSpec(text)
+	if err != nil {
+		return err
+	}
+	var got unix.Stat_t
+	switch err := unix.Lstat(path, &got); {
+	case want.absent && errors.Is(err, fs.ErrNotExist):
+		return nil
+	case want.absent:
+		return fmt.Errorf("is there, %v", err)
+	case err != nil:
+		return err
+	}
+	var errs []error
+	differs := func(what string, got, want any) {
+		if got != want {
+			errs = append(errs, fmt.Errorf("%s %v, want %v", what, got, want))
+		}
+	}
+	kind := uint32(unix.S_IFREG)
+	switch {
+	case want.link != "":
+		kind = unix.S_IFLNK
+		target, _ := os.Readlink(path)
+		differs("target", target, want.link)
+	case want.dir, want.content == nil:
+		kind = unix.S_IFDIR
+	default:
+		content, _ := os.ReadFile(path)
+		differs("content", string(content), *want.content)
+	}
+	if want.dir || want.link != "" || want.content != nil {
+		differs("kind", fmt.Sprintf("%o", got.Mode&unix.S_IFMT), fmt.Sprintf("%o", kind))
+	}
+	if want.mode >= 0 {
+		differs("mode", fmt.Sprintf("%04o", got.Mode&0o7777), fmt.Sprintf("%04o", want.mode))
+	}
+	if want.uid >= 0 {
+		differs("owner", fmt.Sprintf("%d:%d", got.Uid, got.Gid), fmt.Sprintf("%d:%d", want.uid, want.gid))
+	}
+	return errors.Join(errs...)
+}
