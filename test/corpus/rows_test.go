@@ -41,19 +41,18 @@ type row struct {
 
 // A run is one situation in which a row is run: what is there before, and what must be there after.
 type run struct {
-	Args     []string          `json:"args"`     // of the one container; $(VAR) is expanded as the kubelet does
-	Fetch    []string          `json:"fetch"`    // the same, where the files come out of the image
-	Copy     []string          `json:"copy"`     // of a second container in the application's image, after install
-	Numbered int               `json:"numbered"` // the last argument is repeated with the numbers up to this
-	User     string            `json:"user"`     // UID:GID; root without it
-	Env      map[string]string `json:"env"`
-	Mounts   map[string]string `json:"mounts"` // by path: the kind of volume, and its mode and owner
-	Image    map[string]string `json:"image"`  // the files of the application's image
-	Before   map[string]string `json:"before"` // see spec
-	After    map[string]string `json:"after"`
-	Server   map[string]answer `json:"server"` // what servers answer, by URL
-	Says     []string          `json:"says"`   // what the log must have
-	Offline  bool              `json:"offline-again"`
+	Args    []string          `json:"args"`  // of the one container; $(VAR) is expanded as the kubelet does
+	Fetch   []string          `json:"fetch"` // the same, where the files come out of the image
+	Copy    []string          `json:"copy"`  // of a second container in the application's image, after install
+	User    string            `json:"user"`  // UID:GID; root without it
+	Env     map[string]string `json:"env"`
+	Mounts  map[string]string `json:"mounts"` // by path: the kind of volume, and its mode and owner
+	Image   map[string]string `json:"image"`  // the files of the application's image
+	Before  map[string]string `json:"before"` // see spec
+	After   map[string]string `json:"after"`
+	Server  map[string]answer `json:"server"` // what servers answer, by URL
+	Says    []string          `json:"says"`   // what the log must have
+	Offline bool              `json:"offline-again"`
 }
 
 // An answer is what a server answers to requests for a URL. One of the first group is set.
@@ -80,14 +79,7 @@ type way struct {
 // ways returns the ways to do what r does.
 func (r run) ways() (ways []way) {
 	if len(r.Args) > 0 {
-		args := r.Args
-		for i := range r.Numbered {
-			if i == 0 {
-				args = slices.Clone(args[:len(args)-1])
-			}
-			args = append(args, fmt.Sprintf(r.Args[len(r.Args)-1], i+1))
-		}
-		ways = append(ways, way{name: "one container", args: args})
+		ways = append(ways, way{name: "one container", args: r.Args})
 	}
 	if len(r.Fetch) > 0 {
 		w := way{name: "fetch out of the image", args: r.Fetch}
