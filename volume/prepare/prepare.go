@@ -94,7 +94,7 @@ func (j *job) failed(op perm.Operation, doing, path string, err error) error {
 	switch {
 	case hint != "":
 	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EEXIST):
-		hint = "prepare replaces nothing that is of another kind: remove it before, as in " + j.Path.Path + "#absent"
+		hint = "it, or what it lies in, is not a directory: prepare replaces nothing that is of another kind, but #absent removes it"
 	case failure.NoSpace(err):
 		hint = "the volume is full, or its quota used up"
 	default:
@@ -113,7 +113,7 @@ func (j *job) otherKind(mode uint32, want string) error {
 		is = "a device"
 	}
 	return failure.WithHint(fmt.Errorf("%s is %s, not %s", failure.Printable(j.path), is, want),
-		"prepare replaces nothing that is of another kind: remove it before, as in "+j.path+"#absent")
+		"prepare replaces nothing that is of another kind, but "+failure.Printable(j.path)+"#absent removes it")
 }
 
 // parent opens the directory that the path lies in, after it has made those that are missing. In a dry run it returns

@@ -1,0 +1,58 @@
+package prepare_test
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/volume/prepare"
+)
+
+// asUser calls do with the thread's user set to uid, without capabilities. Only what do itself calls runs as the user,
+// and not what it starts in other goroutines.
+func asUser(t *testing.T, uid int, do func()) {
+	t.Helper()
+	needsRoot(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS, 0, 0}, {unix.SYS_SETRESGID, uintptr(uid), uintptr(uid), uintptr(uid)}, {unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				t.Errorf("change the user: %v", errno)
+				return
+			}
+		}
+		do()
+	}()
+	<-done
+}
+
+func TestWithoutPrivileges(t *testing.T) {
+	dir := build(t, "mine/", "theirs/")
+	for up := dir; up != "/tmp" && up != "/"; up = filepath.Dir(up) {
+		os.Chmod(up, 0o755)
+	}
+	os.Chown(dir+"/mine", 1000, 2000)
+	os.Chmod(dir+"/theirs", 0o711)
+	attempt := func(arg, text, hint string) {
+		var err error
+		asUser(t, 1000, func() { _, err = run(t, prepare.Options{}, arg) })
+		if text == "" && err == nil {
+			return
+		}
+		requireError(t, err, text, hint)
+	}
+	attempt(dir+"/mine#mode=0750", "", "")
+	attempt(dir+"/mine#owner=1000:2000", "", "")
+	attempt(dir+"/mine#owner=7", "change the owner of "+dir+"/mine to 7: operation not permitted", "lacks the capability CHOWN")
+	attempt(dir+"/theirs#mode=0700", "change the mode of "+dir+"/theirs: operation not permitted", "lacks the capability FOWNER")
+	attempt(dir+"/theirs/new", "make the directory "+dir+"/theirs/new: permission denied", "lacks the capability DAC_OVERRIDE")
+	attempt(dir+"/theirs#recursive&mode=0711", "open "+dir+"/theirs: permission denied", "lacks the capability DAC_READ_SEARCH")
+	attempt(dir+"/mine#mode=2770", "the kernel did not keep the setgid bit", "add the capability FSETID")
+}
