@@ -192,7 +192,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// TestSetuid pins that a change of the owner clears the setuid bit, and a relative mode does not set it for the new one.
+// TestSetuid pins that a change of the owner clears the setuid bit, which a relative mode does not set for the new one.
 func TestSetuid(t *testing.T) {
 	needsRoot(t)
 	dir := build(t, "program")
