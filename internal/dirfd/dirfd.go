@@ -353,7 +353,7 @@ func ReadSome(dir Dir, buf []byte) (n int, err error) {
 		n, err = unix.ReadDirent(fd, buf)
 		return err
 	})
-	return n, err
+	return max(n, 0), err
 }
 
 // Info is what [Inspect] returns: the fields of stat(2) that matter, and the mount.
