@@ -185,6 +185,9 @@ func (r *run) pair(p *Pair) error {
 		}
 	}
 	if t.found.Load() == found && !p.Optional {
+		if err := r.unchanged(); err != nil {
+			return err
+		}
 		return failure.WithHint(errors.New("the source is empty"), "is it filled by another container, or is its volume not mounted? #optional accepts an empty or missing source")
 	}
 	t.again = true
