@@ -1,0 +1,154 @@
+package oci
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"initbox/internal/failure"
+	"initbox/internal/poll"
+	"initbox/internal/suggest"
+	"initbox/internal/words"
+	"initbox/volume/fetch/archive"
+)
+
+// Of ORAS and of Helm (https://helm.sh/docs/topics/registries/).
+const (
+	unpackAnnotation = "io.deis.oras.content.unpack"
+	helmConfig       = "application/vnd.cncf.helm.config.v1+json"
+	helmChart        = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+	helmProvenance   = "application/vnd.cncf.helm.chart.provenance.v1.prov"
+)
+
+func hasTitles(m *v1.Manifest) bool {
+	return slices.ContainsFunc(m.Layers, func(d v1.Descriptor) bool { return d.Annotations[v1.AnnotationTitle] != "" })
+}
+
+// artifact calls put for the files of an artifact.
+func (i *Image) artifact(ctx context.Context, m *v1.Manifest, put Put) error {
+	chart := ""
+	if m.Config.MediaType == helmConfig {
+		var err error
+		if chart, err = i.chart(ctx, m.Config); err != nil {
+			return err
+		}
+	}
+	wanted := strings.TrimPrefix(path.Clean("/"+i.o.Path), "/")
+	var names []string
+	found := false
+	for _, d := range m.Layers {
+		name := d.Annotations[v1.AnnotationTitle]
+		switch {
+		case name != "":
+		case d.MediaType == helmChart && chart != "":
+			name = chart + ".tgz"
+		case d.MediaType == helmProvenance && chart != "":
+			name = chart + ".tgz.prov"
+		default:
+			continue
+		}
+		names = append(names, name)
+		rel, ok := within(strings.TrimPrefix(path.Clean(name), "/"), wanted)
+		if !ok {
+			continue
+		}
+		if rel == "." {
+			rel = path.Base(name)
+		}
+		found = true
+		if err := i.artifactFile(ctx, d, name, rel, put); err != nil {
+			return err
+		}
+	}
+	if found {
+		return nil
+	}
+	f := failure.New(failure.Missing, "%s: the artifact has no file %s", i, failure.Printable(i.o.Path))
+	f.Hint = suggest.Question(wanted, names, "") + "it has " + failure.Printable(words.List(names))
+	return poll.Permanent(f)
+}
+
+// chart returns the name of a Helm chart's file.
+func (i *Image) chart(ctx context.Context, config v1.Descriptor) (string, error) {
+	text, err := i.small(ctx, config)
+	if err != nil {
+		return "", err
+	}
+	var c struct{ Name, Version string }
+	if json.Unmarshal(text, &c) != nil || c.Name == "" || c.Version == "" {
+		return "", i.broken("it says that it is a Helm chart, and has no name and version")
+	}
+	return path.Base(c.Name) + "-" + path.Base(c.Version), nil
+}
+
+// artifactFile calls put for a file, or for the directory that is packed in it, whose entries have its title as the
+// first part of their names.
+func (i *Image) artifactFile(ctx context.Context, d v1.Descriptor, title, rel string, put Put) error {
+	file, err := i.fetch(ctx, d, failure.Printable(title))
+	if err != nil {
+		return err
+	}
+	defer i.drop(d)
+	if d.Annotations[unpackAnnotation] != "true" {
+		return put(&tar.Header{Name: rel, Typeflag: tar.TypeReg, Mode: 0o644, Size: d.Size}, file)
+	}
+	title = path.Clean(title)
+	return entries(ctx, file, func(h *tar.Header, name string, r io.Reader) error {
+		inside, ok := within(name, title)
+		if !ok {
+			return i.broken("%s has an entry outside of it: %s", title, h.Name)
+		}
+		h.Name = path.Join(rel, inside)
+		if h.Typeflag == tar.TypeLink {
+			target, ok := within(strings.TrimPrefix(path.Clean("/"+h.Linkname), "/"), title)
+			if !ok {
+				return i.broken("%s has a hard link to outside of it: %s", title, h.Linkname)
+			}
+			h.Linkname = path.Join(rel, target)
+		}
+		return put(h, r)
+	})
+}
+
+// entries calls visit for each entry of a tar, which may be compressed, with its name below the root.
+func entries(ctx context.Context, file *os.File, visit func(h *tar.Header, name string, r io.Reader) error) error {
+	return archive.Decompress(ctx, file, func(_ string, content io.Reader) error {
+		t := tar.NewReader(content)
+		for {
+			h, err := t.Next()
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				return err
+			}
+			if h.Typeflag == tar.TypeXGlobalHeader {
+				continue
+			}
+			if err := visit(h, strings.TrimPrefix(path.Clean("/"+h.Name), "/"), t); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// within returns the name relative to a directory, or "." for the directory itself, and whether it is in it.
+func within(name, dir string) (string, bool) {
+	switch {
+	case name == dir:
+		return ".", true
+	case dir == "":
+		return name, true
+	}
+	return strings.CutPrefix(name, dir+"/")
+}

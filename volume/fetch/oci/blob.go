@@ -1,0 +1,185 @@
+package oci
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+
+	"github.com/opencontainers/go-digest"
+	v1 "github.com/opencontainers/image-spec/specs-go/v1"
+
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+)
+
+// blob is what has arrived of a layer or a configuration. Its file has no name.
+type blob struct {
+	file     *os.File
+	have     int64
+	sum      digest.Verifier
+	verified bool
+}
+
+func (b *blob) close() {
+	if b.file != nil {
+		b.file.Close()
+		b.file = nil
+	}
+}
+
+// fetch returns a file with a blob, which is verified, at its beginning.
+func (i *Image) fetch(ctx context.Context, d v1.Descriptor, what string) (*os.File, error) {
+	b := i.blobs[d.Digest]
+	if b == nil || b.file == nil {
+		if i.o.MaxSize > 0 && d.Size > i.o.MaxSize {
+			return nil, i.broken("%s has %d bytes, more than the limit of %d", what, d.Size, i.o.MaxSize)
+		}
+		file, err := i.o.Temp()
+		if err != nil {
+			return nil, err
+		}
+		b = &blob{file: file}
+		i.blobs[d.Digest] = b
+	}
+	if !b.verified {
+		err := i.try(ctx, what, func(ctx context.Context, e *endpoint) error { return b.download(ctx, e, d) })
+		if err != nil {
+			return nil, err
+		}
+	}
+	_, err := b.file.Seek(0, io.SeekStart)
+	return b.file, err
+}
+
+// drop closes the file of a blob which is no longer needed.
+func (i *Image) drop(d v1.Descriptor) {
+	if b := i.blobs[d.Digest]; b != nil {
+		b.close()
+		delete(i.blobs, d.Digest)
+	}
+}
+
+// small returns a blob that is held in memory.
+func (i *Image) small(ctx context.Context, d v1.Descriptor) ([]byte, error) {
+	if d.Size > maxManifest {
+		return nil, i.broken("its configuration has more than %d MiB", maxManifest>>20)
+	}
+	file, err := i.fetch(ctx, d, "its configuration")
+	if err != nil {
+		return nil, err
+	}
+	defer i.drop(d)
+	return io.ReadAll(file)
+}
+
+// download makes one attempt to get what is missing.
+func (b *blob) download(ctx context.Context, e *endpoint, d v1.Descriptor) error {
+	if b.have == 0 || b.have > d.Size {
+		if err := b.restart(d); err != nil {
+			return err
+		}
+	}
+	if b.have < d.Size || d.Size == 0 {
+		resp, err := e.blob(ctx, d, b.have)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode == http.StatusOK && b.have > 0 {
+			if err := b.restart(d); err != nil {
+				return err
+			}
+		}
+		if n := resp.ContentLength; n >= 0 && n != d.Size-b.have {
+			return poll.Permanent(failure.New(failure.Unexpected, "%s has %d bytes, and not %d as the manifest says", e.name, b.have+n, d.Size))
+		}
+		if _, err := io.Copy(b, io.LimitReader(resp.Body, d.Size-b.have+1)); err != nil {
+			return failure.HTTP(err, e.base.Host)
+		}
+	}
+	switch {
+	case b.have < d.Size:
+		return failure.New(failure.Reset, "the answer ended after %d of %d bytes", b.have, d.Size)
+	case b.have > d.Size || !b.sum.Verified():
+		b.have = 0
+		return poll.Permanent(failure.New(failure.Unexpected, "what %s sent does not have the size and the digest of the manifest, %s", e.name, d.Digest))
+	}
+	b.verified = true
+	return nil
+}
+
+// Write appends to the file and to the checksum.
+func (b *blob) Write(p []byte) (int, error) {
+	n, err := b.file.Write(p)
+	b.sum.Write(p[:n])
+	b.have += int64(n)
+	if err != nil {
+		return n, poll.Permanent(localError{err})
+	}
+	return n, nil
+}
+
+// restart empties the file.
+func (b *blob) restart(d v1.Descriptor) error {
+	b.have, b.sum = 0, d.Digest.Verifier()
+	err := b.file.Truncate(0)
+	if err == nil {
+		_, err = b.file.Seek(0, io.SeekStart)
+	}
+	if err != nil {
+		return poll.Permanent(localError{err})
+	}
+	return nil
+}
+
+// blob requests a blob, from a byte on. One that registries may not distribute can be at another URL, to which no
+// credentials are sent.
+func (e *endpoint) blob(ctx context.Context, d v1.Descriptor, from int64) (*http.Response, error) {
+	header := http.Header{"Accept-Encoding": {"identity"}}
+	if from > 0 {
+		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+	}
+	resp, err := e.send(ctx, http.MethodGet, "blobs/"+d.Digest.String(), header)
+	if err != nil && failure.Of(err).Class == failure.Missing {
+		for _, text := range d.URLs {
+			if other, failed := e.foreign(ctx, text, header); failed == nil {
+				return other, nil
+			}
+		}
+	}
+	if err == nil && resp.StatusCode == http.StatusPartialContent && !startsAt(resp, from) {
+		resp.Body.Close()
+		return nil, failure.New(failure.Unexpected, "the answer is another part than the one requested")
+	}
+	return resp, err
+}
+
+func startsAt(resp *http.Response, from int64) bool {
+	var first int64
+	n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &first)
+	return n == 1 && first == from
+}
+
+func (e *endpoint) foreign(ctx context.Context, address string, header http.Header) (*http.Response, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != e.base.Scheme || u.User != nil || httpclient.SameOrigin(u, e.base) {
+		return nil, fmt.Errorf("not the URL of another server")
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header.Clone()
+	req.Header.Del("Range")
+	client := http.Client{Transport: e, CheckRedirect: checkRedirect}
+	resp, err := client.Do(req)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		resp.Body.Close()
+		err = fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return resp, err
+}
