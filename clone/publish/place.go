@@ -84,7 +84,7 @@ func (p *place) findDir(o Options) error {
 	if err != nil {
 		return err
 	}
-	if precious(p.path, mounted) {
+	if mounts.System(p.path, mounted) {
 		return refuse("%s is part of the system and must not be replaced", o.Dir)
 	}
 	if dir, err := openAt(p.base, p.name, unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
@@ -242,18 +242,6 @@ func (p *place) isInside() (inside, mounted bool, err error) {
 		return true, true, nil
 	}
 	return dirfd.Access(p.base, ".", unix.W_OK|unix.X_OK) != nil, false, nil
-}
-
-// precious returns whether a directory belongs to the system and must not be replaced by a
-// repository. Some of them may be replaced if a volume is mounted there.
-func precious(path string, mounted bool) bool {
-	never := []string{"/", "/dev", "/proc", "/sys"}
-	system := []string{
-		"/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt", "/opt", "/root", "/run",
-		"/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/local", "/usr/local/bin",
-		"/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log", "/var/run", "/var/tmp",
-	}
-	return slices.Contains(never, path) || !mounted && slices.Contains(system, path)
 }
 
 // short cuts a name so that a prefix and suffix fit. Two long names that begin alike

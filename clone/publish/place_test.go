@@ -17,9 +17,6 @@ func TestPrecious(t *testing.T) {
 		_, err := Open(t.Context(), Options{Dir: dir})
 		requireRefused(t, err, "part of the system")
 	}
-	if precious("/srv", true) || !precious("/srv", false) || !precious("/proc", true) || precious("/srv/app", false) {
-		t.Error("a volume in place of /srv, and what is in it, may be replaced")
-	}
 }
 
 func TestNotADirectory(t *testing.T) {

@@ -141,6 +141,18 @@ func Below(points []Point, path string) (direct []string, deep string) {
 	return direct, deep
 }
 
+// System returns whether a directory belongs to the system and must not be replaced. Some of them may be if a volume is
+// mounted there.
+func System(path string, mounted bool) bool {
+	never := []string{"/", "/dev", "/proc", "/sys"}
+	system := []string{
+		"/bin", "/boot", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/media", "/mnt", "/opt", "/root", "/run",
+		"/sbin", "/srv", "/tmp", "/usr", "/usr/bin", "/usr/lib", "/usr/lib64", "/usr/local", "/usr/local/bin",
+		"/usr/sbin", "/usr/share", "/var", "/var/lib", "/var/log", "/var/run", "/var/tmp",
+	}
+	return slices.Contains(never, path) || !mounted && slices.Contains(system, path)
+}
+
 // within returns whether path is dir or lies below it.
 func within(dir, path string) bool {
 	return dir == "/" || path == dir || strings.HasPrefix(path, dir+"/")

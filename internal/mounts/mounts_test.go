@@ -141,3 +141,9 @@ garbage
 		}
 	}
 }
+
+func TestSystem(t *testing.T) {
+	if System("/srv", true) || !System("/srv", false) || !System("/proc", true) || System("/srv/app", false) {
+		t.Error("a volume in place of /srv, and what is in it, may be replaced")
+	}
+}

@@ -25,26 +25,20 @@ import (
 // and links are not followed. The tree's own symbolic links are made by Close, after it has seen where all of them
 // together lead. A Tree is for one goroutine; several may write entries of different names into one directory.
 type Tree struct {
-	o    Options
-	sum  Summary
-	err  error
-	root dirfd.Dir
+	o   Options
+	sum Summary
+	err error
+	at  dirfd.Descent
 
-	open  []openDir // the directories on the way to the last entry
-	ended bool      // no more directories are made
-	names int       // how many files, links and directories there are
-	room  int       // bytes that names which are kept may still take
+	ended bool // no more directories are made
+	names int  // how many files, links and directories there are
+	room  int  // bytes that names which are kept may still take
 	buf   []byte
 
 	seed    maphash.Seed
 	written map[uint64]bool     // digests of the names of this tree: whether it is a directory
 	dirs    map[string]dirEntry // whose modes and times are set at the end
 	links   map[string]link
-}
-
-type openDir struct {
-	name string
-	fd   dirfd.FD
 }
 
 type dirEntry struct {
@@ -60,10 +54,12 @@ const (
 
 // NewTree returns a Tree that writes below dir, which the caller closes after the Tree.
 func NewTree(dir dirfd.Dir, o Options) *Tree {
-	return &Tree{
-		o: o, root: dir, room: maxKept, seed: maphash.MakeSeed(), buf: make([]byte, copySize),
+	t := &Tree{
+		o: o, at: dirfd.Descent{Root: dir}, room: maxKept, seed: maphash.MakeSeed(), buf: make([]byte, copySize),
 		written: map[uint64]bool{}, dirs: map[string]dirEntry{}, links: map[string]link{},
 	}
+	t.at.Open = t.enter
+	return t
 }
 
 // Summary returns what was written so far.
@@ -154,33 +150,10 @@ func (t *Tree) keep(names ...string) error {
 }
 
 // parent opens the directory of an entry, and makes it if it is missing.
-func (t *Tree) parent(name string) (dirfd.Dir, string, error) {
-	at, depth := t.root, 0
+func (t *Tree) parent(name string) (at dirfd.Dir, base string, err error) {
 	dir, base := path.Split(name)
-	for rest := dir; rest != ""; depth++ {
-		var next string
-		next, rest, _ = strings.Cut(rest, "/")
-		if depth < len(t.open) && t.open[depth].name == next {
-			at = t.open[depth].fd
-			continue
-		}
-		t.leave(depth)
-		fd, err := t.enter(at, next, dir[:len(dir)-len(rest)-1])
-		if err != nil {
-			return nil, "", err
-		}
-		t.open = append(t.open, openDir{next, fd})
-		at = fd
-	}
-	return at, base, nil
-}
-
-// leave closes the directories that are deeper than depth.
-func (t *Tree) leave(depth int) {
-	for i := len(t.open) - 1; i >= depth; i-- {
-		t.open[i].fd.Close()
-	}
-	t.open = t.open[:min(depth, len(t.open))]
+	at, err = t.at.To(strings.TrimSuffix(dir, "/"))
+	return at, base, err
 }
 
 // enter opens a directory, and makes it if it is missing.
@@ -262,7 +235,7 @@ func (t *Tree) dir(name string, h *tar.Header) error {
 	if err := t.keep(name); err != nil {
 		return err
 	}
-	if _, _, err := t.parent(name + "/"); err != nil {
+	if _, err := t.at.To(name); err != nil {
 		return err
 	}
 	t.dirs[name] = dirEntry{uint32(h.Mode), h.ModTime}
@@ -385,7 +358,7 @@ func (t *Tree) Close() error {
 	if t.err == nil {
 		t.err = t.settleDirs()
 	}
-	t.leave(0)
+	t.at.Close()
 	return t.err
 }
 
@@ -394,7 +367,7 @@ func (t *Tree) settleDirs() error {
 	t.ended = true
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.dirs))) {
 		d := t.dirs[name]
-		at, _, err := t.parent(name + "/")
+		at, err := t.at.To(name)
 		if errors.Is(err, unix.ENOENT) {
 			continue // removed
 		}

@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -56,7 +57,7 @@ func (t *Tree) zip(ctx context.Context, content io.Reader) error {
 
 // spool copies a zip to a file that has no name.
 func (t *Tree) spool(content io.Reader) (*os.File, error) {
-	f, err := nameless(t.root)
+	f, err := Temp(t.at.Root)
 	if err != nil {
 		return nil, t.failed("make", "a file for the zip", err)
 	}
@@ -74,9 +75,9 @@ func (t *Tree) spool(content io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// nameless makes a file without a name, or one whose name is removed at once where the file system cannot do that.
-func nameless(dir dirfd.Dir) (*os.File, error) {
-	const name = ".initbox-spool"
+// Temp makes a file without a name, or one whose name is removed at once where the file system cannot do that.
+func Temp(dir dirfd.Dir) (*os.File, error) {
+	name := ".initbox-" + rand.Text()
 	fd, err := dirfd.OpenFD(dir, ".", unix.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err != nil {
 		if fd, err = dirfd.OpenFD(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600); err == nil {

@@ -1,0 +1,68 @@
+package dirfd
+
+import (
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Descent opens the directories below Root that lead to a file, each by its name in the one above and never through a
+// link. It keeps them open for the next file, which mostly is near. It is for one goroutine.
+type Descent struct {
+	Root Dir
+
+	// Open, if set, opens a directory instead of [OpenFD], for example one that it makes first. The path is that from
+	// Root.
+	Open func(in Dir, name, path string) (FD, error)
+
+	at []step
+}
+
+type step struct {
+	name string
+	fd   FD
+}
+
+// To opens the directory with a clean, slash-separated path below Root; "" is Root. It is open until the next To or
+// Close.
+func (d *Descent) To(path string) (Dir, error) {
+	in, depth := d.Root, 0
+	for rest := path; rest != ""; depth++ {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		if depth < len(d.at) && d.at[depth].name == name {
+			in = d.at[depth].fd
+			continue
+		}
+		d.up(depth)
+		end := len(path)
+		if rest != "" {
+			end -= len(rest) + 1
+		}
+		fd, err := d.open(in, name, path[:end])
+		if err != nil {
+			return nil, err
+		}
+		d.at = append(d.at, step{name, fd})
+		in = fd
+	}
+	return in, nil
+}
+
+func (d *Descent) open(in Dir, name, path string) (FD, error) {
+	if d.Open != nil {
+		return d.Open(in, name, path)
+	}
+	return OpenFD(in, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
+
+// up closes the directories that are deeper than depth.
+func (d *Descent) up(depth int) {
+	for i := len(d.at) - 1; i >= depth; i-- {
+		d.at[i].fd.Close()
+	}
+	d.at = d.at[:min(depth, len(d.at))]
+}
+
+// Close closes the directories, but not Root. The Descent can be used again.
+func (d *Descent) Close() { d.up(0) }

@@ -1,0 +1,202 @@
+package place
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/failure"
+)
+
+// apply does what was planned. The old record goes before anything changes, and the new one comes last: a record
+// vouches for everything.
+func (p *Place) apply(r *record, t *todo) (Summary, error) {
+	if !t.any() {
+		return t.sum, p.seals(r)
+	}
+	p.record = nil
+	err := dirfd.Remove(p.base, r.file(p.prefix))
+	if err == nil {
+		err = dirfd.Sync(p.base)
+	} else if err == unix.ENOENT {
+		err = nil
+	}
+	if err != nil {
+		return Summary{}, err
+	}
+	p.stage.keep = true
+	switch {
+	case r.Replace && t.whole:
+		err = p.replace(r)
+	case t.whole:
+		err = dirfd.Rename(p.stage.dir, treeName, p.parent, p.name) // over nothing
+		if err == nil {
+			err = dirfd.Sync(p.parent)
+		} else if err == unix.ENOTEMPTY || err == unix.EEXIST { // another program has just made it
+			if t, err = p.plan(r); err == nil {
+				err = p.merge(r, t)
+			}
+		}
+	default:
+		err = p.merge(r, t)
+	}
+	if err != nil {
+		return Summary{}, err
+	}
+	p.stage.keep = false
+	r.Tree, r.Tops = 0, nil
+	return t.sum, p.seals(r)
+}
+
+// seals writes the record of what has been published.
+func (p *Place) seals(r *record) (err error) {
+	if r.Seal, err = p.seal(r); err != nil {
+		return err
+	}
+	if old := readRecord(p.base, r.file(p.prefix)); old != nil && old.Seal == r.Seal && slices.Equal(old.Fetch, r.Fetch) {
+		p.record = old
+		return nil
+	}
+	return p.writeRecord(r)
+}
+
+// merge renames the entries of the stage, one after the other.
+func (p *Place) merge(r *record, t *todo) error {
+	from, to := &dirfd.Descent{Root: p.stage.tree}, &dirfd.Descent{Root: p.parent}
+	defer from.Close()
+	defer to.Close()
+	above := ""
+	if r.Folder {
+		above = p.name
+	}
+	touched := map[string]bool{}
+	for _, m := range t.moves {
+		a, err := from.To(m.dir)
+		if err != nil {
+			return err
+		}
+		b, err := to.To(path.Join(above, m.dir))
+		if err != nil {
+			return err
+		}
+		if err := p.put(a, m.name, b); err != nil {
+			return fmt.Errorf("%s: %w", failure.Printable(path.Join(m.dir, m.name)), err)
+		}
+		touched[path.Join(above, m.dir)+"/"] = true
+	}
+	const few = 64
+	if len(touched) > few {
+		return dirfd.Syncfs(p.parent)
+	}
+	for dir := range touched {
+		if err := syncOne(to, "./"+dir); err != nil && !errors.Is(err, unix.EACCES) {
+			return err
+		}
+	}
+	return nil
+}
+
+// put renames one entry. One that is mounted is written in place.
+func (p *Place) put(from dirfd.Dir, name string, to dirfd.Dir) error {
+	err := dirfd.Rename(from, name, to, name)
+	if err != unix.EBUSY && err != unix.EXDEV {
+		return err
+	}
+	if failed := overwrite(from, to, name, name); failed != nil {
+		return fmt.Errorf("it cannot be replaced (%w), and writing it in place failed: %w", err, failed)
+	}
+	p.log.Warn(failure.Printable(name) + " is a mount point, as with subPath, and was written in place: a reader may have seen half of it")
+	return nil
+}
+
+// replace makes the staged tree the folder: atomically where the kernel can do that, or entry by entry. The folder
+// keeps its mode and owner.
+func (p *Place) replace(r *record) error {
+	if !p.inside && len(p.mounts) == 0 {
+		if old, err := dirfd.Lstat(p.parent, p.name); err == nil && p.o.Owner == nil {
+			tree := dirfd.FD(p.stage.tree.Fd())
+			_ = tree.Chown(int(old.Uid), int(old.Gid)) // if this user may
+			_ = tree.Chmod(uint32(old.Mode) & 0o7777)
+		}
+		err := dirfd.Rename(p.stage.dir, treeName, p.parent, p.name) // over nothing, or an empty folder
+		if err == unix.ENOTEMPTY || err == unix.EEXIST {
+			err = dirfd.Exchange(p.stage.dir, treeName, p.parent, p.name)
+		}
+		switch err {
+		case unix.EINVAL, unix.ENOSYS, unix.ENOTSUP: // NFS, vfat, older kernels
+		case unix.EXDEV, unix.EBUSY, unix.EACCES, unix.EPERM: // a directory of an image's lower layer, or another user's
+		case nil:
+			return dirfd.Sync(p.parent)
+		default:
+			return err
+		}
+	}
+	return p.fill(r)
+}
+
+// fill replaces the content of the folder, entry by entry, each atomically where the kernel can do that.
+func (p *Place) fill(r *record) error {
+	folder, err := dirfd.OpenDir(p.parent, p.name)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	fresh := r.tops()
+	for i, name := range fresh {
+		s, err := dirfd.Lstat(p.stage.tree, name)
+		if err == unix.ENOENT || err == nil && s.Ino != r.Tops[i] {
+			continue // done by a run that was killed
+		}
+		if err == nil {
+			err = p.swap(folder, name)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", failure.Printable(name), err)
+		}
+	}
+	old, err := dirfd.Names(folder)
+	if err != nil {
+		return err
+	}
+	for _, name := range old {
+		if _, new := slices.BinarySearch(fresh, name); new || p.keeps(name) {
+			continue
+		}
+		if err := p.free(folder, name); err == unix.EBUSY {
+			p.log.Warn("something is mounted in "+failure.Printable(p.o.Dst)+", and stays", "name", failure.Printable(name))
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", failure.Printable(name), err)
+		}
+	}
+	return dirfd.Sync(folder)
+}
+
+// swap puts one entry of the stage into the folder. What has its name there comes into the stage.
+func (p *Place) swap(folder *os.File, name string) error {
+	err := dirfd.Exchange(p.stage.tree, name, folder, name)
+	if err == nil {
+		return nil
+	}
+	if err != unix.ENOENT {
+		if err := p.free(folder, name); err != nil && err != unix.ENOENT {
+			return err
+		}
+	}
+	return dirfd.Rename(p.stage.tree, name, folder, name)
+}
+
+// free moves an entry out of the way.
+func (p *Place) free(folder *os.File, name string) error {
+	err := dirfd.Rename(folder, name, p.stage.dir, oldName+rand.Text())
+	if err == unix.EXDEV { // a directory of an image's lower layer cannot be renamed, only removed
+		err = dirfd.RemoveAll(context.Background(), folder, name)
+	}
+	return err
+}

@@ -1,0 +1,299 @@
+package place
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/failure"
+)
+
+// Publish puts what is in the stage in place, and remembers the caller's record of it. If it cannot, because a file is
+// where a directory is to be, or the reverse, nothing has changed. Once it has begun, the end of ctx does not stop it,
+// and the next Open finishes it if this process is killed.
+//
+// A file that is itself a mount point, such as a subPath of Kubernetes, is written in place.
+func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, error) {
+	if p.stage == nil {
+		return Summary{}, errors.New("there is no stage")
+	}
+	names, err := list(p.stage.tree, nothing)
+	if err != nil {
+		return Summary{}, p.failed("publish", err)
+	}
+	if err := p.checkNames(names); err != nil {
+		return Summary{}, err
+	}
+	r := p.newRecord(fetch)
+	r.Names = []byte(strings.Join(names, "\x00"))
+	todo, err := p.plan(r)
+	if err != nil {
+		return Summary{}, p.failed("publish", err)
+	}
+	if todo.any() {
+		if err := p.ready(ctx, r, names); err != nil {
+			return Summary{}, p.failed("publish", err)
+		}
+	}
+	sum, err := p.apply(r, todo)
+	p.drop(ctx)
+	return sum, p.failed("publish", err)
+}
+
+// ready writes the stage to the disk, and then its record, with which the next run can finish.
+func (p *Place) ready(ctx context.Context, r *record, names []string) error {
+	if err := p.stage.sync(names); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	tree, err := dirfd.Stat(p.stage.tree)
+	if err != nil {
+		return err
+	}
+	marked := *r
+	marked.Tree = tree.Ino
+	for _, name := range r.tops() {
+		s, err := dirfd.Lstat(p.stage.tree, name)
+		if err != nil {
+			return err
+		}
+		marked.Tops = append(marked.Tops, s.Ino)
+	}
+	content, err := json.Marshal(marked)
+	if err != nil {
+		return err
+	}
+	r.Tops = marked.Tops
+	return p.writeFile(p.stage.dir, readyName, content)
+}
+
+// finish is Publish for what another run had begun.
+func (p *Place) finish(r *record) (Summary, error) {
+	if tree, err := dirfd.Stat(p.stage.tree); err != nil || tree.Ino != r.Tree {
+		return Summary{}, p.seals(r) // it is the old folder, which has been exchanged, or missing, because it had its name
+	}
+	todo, err := p.plan(r)
+	if err != nil {
+		return Summary{}, err
+	}
+	sum, err := p.apply(r, todo)
+	p.stage.keep = false // it would fail again
+	return sum, err
+}
+
+// checkNames refuses names that cannot be published.
+func (p *Place) checkNames(names []string) error {
+	if !p.o.Folder {
+		if !slices.Equal(names, []string{p.name}) {
+			return permanent("%s is to be a file, and what was fetched is not", p.o.Dst)
+		}
+		return nil
+	}
+	for _, name := range names {
+		if p.inside && strings.HasPrefix(name, mine) {
+			return permanent("there is %s at the top, a name that initbox needs in %s", name, p.o.Dst)
+		}
+		if top, _, _ := strings.Cut(name, "/"); p.o.Replace && slices.Contains(p.mounts, top) {
+			return permanent("there is %s at the top, and something is mounted there in %s", top, p.o.Dst)
+		}
+	}
+	return nil
+}
+
+// keeps returns whether an entry of the folder is not part of its content.
+func (p *Place) keeps(name string) bool {
+	return p.inside && (strings.HasPrefix(name, mine) || name == "lost+found") || slices.Contains(p.mounts, name)
+}
+
+// todo is how the folder, or the file, changes.
+type todo struct {
+	sum   Summary
+	moves []move
+	whole bool // the folder is replaced
+}
+
+func (t *todo) any() bool { return t.whole || len(t.moves) > 0 }
+
+// move renames an entry of the stage.
+type move struct{ dir, name string }
+
+// plan finds out what has to be done, and whether it can be.
+func (p *Place) plan(r *record) (*todo, error) {
+	t := &todo{}
+	if !r.Folder {
+		return t, p.planEntry(t, r, p.stage.tree, p.parent, "", p.name)
+	}
+	folder, err := dirfd.OpenFD(p.parent, p.name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == unix.ENOENT {
+		t.whole, t.sum.Added = true, files(r.names())
+		return t, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	if !r.Replace {
+		return t, p.planDir(t, r, p.stage.tree, folder, "")
+	}
+	old, err := list(folder, p.keeps)
+	if err != nil {
+		return nil, err
+	}
+	fresh := r.names()
+	if slices.Equal(old, fresh) && p.planDir(t, r, p.stage.tree, folder, "") == nil && len(t.moves) == 0 {
+		return t, nil
+	}
+	if p.deep != "" {
+		return nil, permanent("%s is mounted in %s, whose content is to be replaced", p.deep, p.o.Dst)
+	}
+	*t = todo{whole: true, sum: Summary{Added: files(fresh), Removed: files(old)}}
+	for _, name := range fresh {
+		if _, both := slices.BinarySearch(old, name); both && !strings.HasSuffix(name, "/") {
+			t.sum.Added, t.sum.Removed, t.sum.Replaced = t.sum.Added-1, t.sum.Removed-1, t.sum.Replaced+1
+		}
+	}
+	return t, nil
+}
+
+// files counts what is not a directory.
+func files(names []string) (n int) {
+	for _, name := range names {
+		if !strings.HasSuffix(name, "/") {
+			n++
+		}
+	}
+	return n
+}
+
+// planDir compares a directory of the stage with the existing one.
+func (p *Place) planDir(t *todo, r *record, from, to dirfd.Dir, dir string) error {
+	names, err := dirfd.Names(from)
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	before := len(t.moves)
+	for _, name := range names {
+		if err := p.planEntry(t, r, from, to, dir, name); err != nil {
+			return err
+		}
+	}
+	if len(t.moves) > before {
+		if err := dirfd.Access(to, ".", unix.W_OK|unix.X_OK); err != nil {
+			return fmt.Errorf("%s: %w", failure.Printable(path.Join(p.o.Dst, dir)), err)
+		}
+	}
+	return nil
+}
+
+func (p *Place) planEntry(t *todo, r *record, from, to dirfd.Dir, dir, name string) error {
+	s, err := dirfd.Inspect(from, name)
+	if err == unix.ENOENT {
+		return nil // of a file: another run has renamed it
+	}
+	if err != nil {
+		return err
+	}
+	shown := path.Join(p.o.Dst, dir, name)
+	if !r.Folder {
+		shown = p.o.Dst
+	}
+	old, err := dirfd.Inspect(to, name)
+	switch isDir := s.Kind() == unix.S_IFDIR; {
+	case err == unix.ENOENT && isDir:
+		t.sum.Added += below(r.names(), path.Join(dir, name))
+	case err == unix.ENOENT:
+		t.sum.Added++
+	case err != nil:
+		return err
+	case isDir && old.Kind() == unix.S_IFDIR:
+		return p.planBelow(t, r, from, to, dir, name)
+	case isDir:
+		return permanent("%s exists and is not a directory, and what was fetched has a directory of that name", shown)
+	case old.Kind() != unix.S_IFREG && old.Kind() != unix.S_IFLNK:
+		return permanent("%s exists and is not a file, and what was fetched has a file of that name", shown)
+	case r.NoOverwrite:
+		t.sum.Kept++
+		return nil
+	default:
+		if same(from, to, name, s, old) {
+			t.sum.Same++
+			return nil
+		}
+		t.sum.Replaced++
+	}
+	t.moves = append(t.moves, move{dir, name})
+	return nil
+}
+
+// planBelow compares two directories.
+func (p *Place) planBelow(t *todo, r *record, from, to dirfd.Dir, dir, name string) error {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY
+	a, err := dirfd.OpenFD(from, name, flags, 0)
+	if err != nil {
+		return err
+	}
+	defer a.Close()
+	b, err := dirfd.OpenFD(to, name, flags, 0)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return p.planDir(t, r, a, b, path.Join(dir, name))
+}
+
+// below counts the files in a directory.
+func below(names []string, dir string) (n int) {
+	from, _ := slices.BinarySearch(names, dir+"/")
+	for ; from < len(names) && strings.HasPrefix(names[from], dir+"/"); from++ {
+		if !strings.HasSuffix(names[from], "/") {
+			n++
+		}
+	}
+	return n
+}
+
+// same returns whether two files have the same bytes, mode and owner.
+func same(from, to dirfd.Dir, name string, a, b dirfd.Info) bool {
+	if a.Mode != b.Mode || a.UID != b.UID || a.GID != b.GID || a.Size != b.Size {
+		return false
+	}
+	if a.Kind() == unix.S_IFLNK {
+		x, err := dirfd.Readlink(from, name)
+		y, failed := dirfd.Readlink(to, name)
+		return err == nil && failed == nil && x == y
+	}
+	x, err := dirfd.OpenFD(from, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer x.Close()
+	y, err := dirfd.OpenFD(to, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return false
+	}
+	defer y.Close()
+	size := min(a.Size+1, 64<<10)
+	p, q := make([]byte, size), make([]byte, size)
+	for {
+		n, errX := io.ReadFull(x, p)
+		m, errY := io.ReadFull(y, q)
+		if !bytes.Equal(p[:n], q[:m]) {
+			return false
+		}
+		if errX != nil || errY != nil {
+			return errX == errY && (errX == io.EOF || errX == io.ErrUnexpectedEOF)
+		}
+	}
+}
