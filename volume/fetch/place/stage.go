@@ -177,8 +177,8 @@ func list(root dirfd.Dir, skip func(name string) bool) (all []string, err error)
 func nothing(string) bool { return false }
 
 // sync writes the stage to the disk before anything of it becomes visible: without it, a power cut could leave new
-// names on empty files. One syncfs takes a tenth of the time of an fsync for each of many files, but also writes what other
-// programs have left unwritten.
+// names on empty files. One syncfs takes a tenth of the time of an fsync for each of many files, but also writes what
+// other programs have left unwritten.
 func (s *stage) sync(names []string) error {
 	const few = 64
 	if len(names) > few && dirfd.Syncfs(s.dir) == nil {
