@@ -130,20 +130,14 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	}
 	w.serve(t, r.Server)
 	p := newPod(t, r, w.ca.File)
-	root := p.container(nil)
-	containers := []func() string{func() string { return p.exec(root, "/initbox", way.args) }}
+	first := p.container(nil)
+	root, said := first, ""
+	all := func() { said += p.exec(root, "/initbox", way.args) }
 	if way.install {
-		second := p.container(r.Image)
-		containers = []func() string{
-			func() string { return p.exec(root, "/initbox", []string{"install", "/tools"}) },
-			func() string { return p.exec(second, "/tools/initbox", way.args) },
-		}
-		root = second
-	}
-	var said string
-	all := func() {
-		for _, c := range containers {
-			said += c()
+		root = p.container(r.Image)
+		all = func() {
+			said += p.exec(first, "/initbox", []string{"install", "/tools"})
+			said += p.exec(root, "/tools/initbox", way.args)
 		}
 	}
 	all()
@@ -267,12 +261,14 @@ func (p *pod) container(image map[string]string) string {
 		p.must(write(root+path, image[path]))
 	}
 	if image == nil {
-		p.bindFile(program, root+"/initbox")
+		p.must(os.Link(program, root+"/initbox"))
 	}
-	p.bindFile(p.ca, root+"/ca.pem")
+	ca, err := os.ReadFile(p.ca)
+	p.must(errors.Join(err, os.WriteFile(root+"/ca.pem", ca, 0o644)))
 	p.must(os.WriteFile(p.dir+"/hosts", []byte(hosts), 0o644))
 	p.bindFile(p.dir+"/hosts", root+"/etc/hosts")
 	p.bindFile("/dev/null", root+"/etc/resolv.conf")
+	p.must(write(root+"/dev/termination-log", "0666 ="))
 	p.proc(root)
 	for _, path := range slices.Sorted(maps.Keys(p.made)) { // what is mounted below comes later
 		kind, _, _ := strings.Cut(p.run.Mounts[path], " ")
