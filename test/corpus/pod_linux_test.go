@@ -256,12 +256,12 @@ func (p *pod) container(image map[string]string) string {
 	root, err := os.MkdirTemp(p.dir, "root-")
 	p.must(err)
 	p.must(os.Chmod(root, 0o755))
+	if image == nil {
+		p.must(os.Link(program, root+"/initbox"))
+	}
 	p.mount(root, root, 0)
 	for _, path := range slices.Sorted(maps.Keys(image)) {
 		p.must(write(root+path, image[path]))
-	}
-	if image == nil {
-		p.must(os.Link(program, root+"/initbox"))
 	}
 	ca, err := os.ReadFile(p.ca)
 	p.must(errors.Join(err, os.WriteFile(root+"/ca.pem", ca, 0o644)))
