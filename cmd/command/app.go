@@ -40,6 +40,7 @@ func subcommands() []subcommand {
 		{"prepare", prepareCommand},
 		{"copy", copyCommand},
 		{rbacName, rbac},
+		{"sysctl", sysctlCommand},
 		{"sleep", sleep},
 		{"install", install},
 	}

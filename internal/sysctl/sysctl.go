@@ -1,0 +1,193 @@
+package sysctl
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"initbox/internal/dirfd"
+	"initbox/internal/failure"
+	"initbox/internal/readfile"
+	"initbox/internal/words"
+)
+
+// Options are what settings have in common.
+type Options struct {
+	Root   string // in front of all paths; empty but in tests
+	DryRun bool
+	Log    *slog.Logger // nil for none
+}
+
+// Apply gives the parameters their values. Of several settings of one parameter, the last one counts. All of them are
+// checked before the first one is written, and each is read back. What is right already is not opened for writing. The
+// error has a hint that says how a Pod may set what this process may not.
+func Apply(ctx context.Context, settings []Setting, o Options) error {
+	log := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	var todo []*change
+	var problems []problem
+	seen := map[string]bool{}
+	for _, s := range slices.Backward(settings) {
+		if seen[s.Path] {
+			continue
+		}
+		seen[s.Path] = true
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c := &change{Setting: s, file: o.Root + s.Path}
+		err := c.check(o.DryRun)
+		switch {
+		case s.IfExists && errors.Is(err, errMissing):
+			log.Info(s.Key + ": left out: the kernel does not have it")
+		case err != nil && s.Lenient:
+			log.Warn(fmt.Sprintf("%s: %v", s.Key, err))
+		case err != nil:
+			problems = append(problems, problem{s, err})
+		case !c.done:
+			todo = append(todo, c)
+		}
+	}
+	if len(problems) > 0 {
+		slices.Reverse(problems)
+		return refused(problems, o.Root)
+	}
+	slices.Reverse(todo)
+	for _, c := range todo {
+		if err := c.apply(ctx, o, log); err != nil {
+			return err
+		}
+	}
+	if len(todo) == 0 {
+		log.Info(fmt.Sprintf("nothing to change in %s", words.Plural(len(seen), "parameter")))
+	}
+	return nil
+}
+
+var errMissing = errors.New("the kernel has no such parameter")
+
+// change is a setting, and what is known of its file.
+type change struct {
+	Setting
+	file string
+	was  string // "" if it cannot be read
+	done bool   // it is right already
+}
+
+// check reads the parameter and, if it has to change, finds out whether it may be written.
+func (c *change) check(dry bool) error {
+	content, err := readfile.All(c.file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+		return errMissing
+	case err == nil && c.right(string(content)):
+		c.done = true
+		return nil
+	case err == nil: // else it is for writing only, such as net.ipv4.route.flush
+		c.was = current(string(content))
+		if all := choices(string(content)); all != nil && !slices.Contains(all, c.Value) {
+			return fmt.Errorf("want one of %s, got %s", strings.NewReplacer("[", "", "]", "").Replace(strings.Join(all, ", ")), c.Value)
+		}
+		if c.AtLeast && number(c.was) == nil {
+			return fmt.Errorf("its value is %s, not a number to compare with", failure.Printable(c.was))
+		}
+	}
+	if dry {
+		return nil
+	}
+	f, err := c.open(0)
+	if err != nil {
+		return fmt.Errorf("set it to %s: %w", c.Value, cause(err))
+	}
+	return f.Close()
+}
+
+// open opens the file for writing. A path outside /proc/sys and /sys must be of the same file systems, as where the
+// node's /sys is mounted: nothing else is a parameter.
+func (c *change) open(flag int) (*os.File, error) {
+	f, err := os.OpenFile(c.file, os.O_WRONLY|syscall.O_NONBLOCK|flag, 0)
+	if err != nil || strings.HasPrefix(c.Path, "/proc/sys/") || strings.HasPrefix(c.Path, "/sys/") {
+		return f, err
+	}
+	kind, err := dirfd.FileSystem(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil || kind != unix.SYSFS_MAGIC && kind != unix.PROC_SUPER_MAGIC {
+		f.Close()
+		return nil, cmp.Or(err, errors.New("not a file of the kernel's: neither in a procfs nor in a sysfs"))
+	}
+	return f, nil
+}
+
+// apply writes the parameter, and reads it back.
+func (c *change) apply(ctx context.Context, o Options, log *slog.Logger) error {
+	text := "set to " + c.Value
+	if c.was != "" {
+		text += ", was " + failure.Printable(c.was)
+	}
+	if o.DryRun {
+		log.Info(c.Key + ": would be " + text)
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	err := c.write()
+	if err != nil && c.Lenient {
+		log.Warn(fmt.Sprintf("%s: %v", c.Key, err))
+		return nil
+	}
+	if err != nil {
+		return refused([]problem{{c.Setting, err}}, o.Root)
+	}
+	log.Info(c.Key + ": " + text)
+	return nil
+}
+
+func (c *change) write() error {
+	f, err := c.open(os.O_TRUNC) // which only a test notices
+	if err == nil {
+		_, err = io.WriteString(f, c.Value+"\n") // in one call: the kernel takes each as a value
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("set it to %s: %w", c.Value, cause(err))
+	}
+	content, err := readfile.All(c.file)
+	if err == nil && !c.right(string(content)) {
+		return fmt.Errorf("set to %s, but it is %s: the kernel has limited it, or another program sets it too", c.Value, failure.Printable(current(string(content))))
+	}
+	return nil // what cannot be read was written without an error
+}
+
+// cause returns err without the name of the file, which messages have already.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// near returns the parameter or folder beside the missing one whose name is meant, or "".
+func near(s Setting, root string) string {
+	for dir, name := filepath.Split(s.Path); dir != "/"; dir, name = filepath.Split(filepath.Clean(dir)) {
+		entries, err := os.ReadDir(root + dir)
+		if err != nil {
+			continue // it is missing, too
+		}
+		if meant := closest(name, entries); meant != "" {
+			return Setting{Path: dir + meant + strings.TrimPrefix(s.Path, dir+name)}.name()
+		}
+		return ""
+	}
+	return ""
+}
