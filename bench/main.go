@@ -36,6 +36,7 @@ var benchmarks = []benchmark{
 	{"kubernetes", kubernetes},
 	{"databases", databases},
 	{"render", renderAll},
+	{"prepare", prepareAll},
 	{"herd", herd},
 	{"clone", cloneAll},
 }

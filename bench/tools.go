@@ -51,6 +51,9 @@ var known = []tool{
 		"import jinja2, platform; print(jinja2.__version__, 'on Python', platform.python_version())"}},
 	{name: "envsubst", versionArgs: []string{"--version"}}, // of gettext
 	{name: "envsubst-a8m", versionArgs: nil},               // of a8m, under a name of its own
+	{name: "chown", versionArgs: []string{"--version"}},
+	{name: "chmod", versionArgs: []string{"--version"}},
+	{name: "find", versionArgs: []string{"--version"}},
 	{name: "git", versionArgs: []string{"--version"}},
 	{name: "git-sync", versionArgs: []string{"--version"}},
 }
