@@ -51,7 +51,7 @@ Examples:
 					return err
 				}
 				e.warnNowhere(words.Each(o.Paths, func(p prepare.Path) string {
-					if p.Kind == prepare.Absent {
+					if p.Kind == prepare.Absent || p.IfExists && checkFile(p.Path) != nil {
 						return ""
 					}
 					return p.Path
