@@ -214,7 +214,7 @@ func (w *inPlace) into(dst dirfd.FD) error {
 		err = errors.New("it exists and is not a regular file")
 	}
 	if err == nil && w.differs(w.want, old, dst) {
-		err = w.set(dst, -1, "", w.want) // before it holds anything secret
+		err = w.set(dst, w.want) // before it holds anything secret
 	}
 	if err == nil && !w.packed() {
 		err = dirfd.Reserve(dst, w.stat.Size)
@@ -276,7 +276,7 @@ func (t *target) setOne(name string, l late) error {
 	}
 	if !t.DryRun {
 		unkept := t.notKept.Load()
-		if err := t.set(f, dir, base, l.want); err != nil {
+		if err := t.set(f, l.want); err != nil {
 			return failed("change the attributes of", perm.Chmod, t.shown(name), err)
 		}
 		if now, err := dirfd.Stat(f); err != nil || t.notKept.Load() > unkept && now.Ctim == s.Ctim {
@@ -313,16 +313,15 @@ func (t *target) differs(a attributes, s unix.Stat_t, f dirfd.FD) bool {
 	return false
 }
 
-// set sets the attributes of an open file called name in dir: the owner first, since that clears other attributes. No
-// umask applies.
-func (t *target) set(f, dir dirfd.FD, name string, a attributes) error {
+// set sets the attributes of an open file: the owner first, since that clears other attributes. No umask applies.
+func (t *target) set(f dirfd.FD, a attributes) error {
 	if a.UID != -1 || a.GID != -1 {
 		if err := t.chowned(a, f.Chown(a.UID, a.GID)); err != nil {
 			return err
 		}
 	}
 	if err := f.Chmod(a.mode); err != nil {
-		return failed("change the mode", perm.Chmod, name, err)
+		return failed("change modes in", perm.Chmod, t.path, err)
 	}
 	for key, value := range a.xattr {
 		switch err := dirfd.SetXattr(f, key, value); err {
@@ -333,8 +332,8 @@ func (t *target) set(f, dir dirfd.FD, name string, a attributes) error {
 			return fmt.Errorf("set the attribute %q: %w", key, err)
 		}
 	}
-	if a.times != nil && name != "" {
-		return dirfd.SetTimes(dir, name, a.times[0], a.times[1])
+	if a.times != nil {
+		return dirfd.SetTimes(f, "", a.times[0], a.times[1])
 	}
 	return nil
 }
@@ -347,7 +346,7 @@ func (t *target) chowned(a attributes, err error) error {
 		return nil
 	}
 	if err != nil {
-		return failed(fmt.Sprintf("change the owner to %s:", a.Owner), perm.Chown, t.path, err)
+		return failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
 	}
 	return nil
 }

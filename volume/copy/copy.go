@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -161,7 +162,11 @@ func (r *run) pair(p *Pair) error {
 		return r.orSwapped(err)
 	}
 	defer closeAll(sources)
-	t, base, err := r.target(p, sources)
+	marked, into := p.Unless != "" && exists(p.Unless), sources
+	if marked && !exists(filepath.Clean(p.To)) {
+		into = nil // so that it is not made
+	}
+	t, base, err := r.target(p, into)
 	if err != nil {
 		return err
 	}
@@ -173,8 +178,7 @@ func (r *run) pair(p *Pair) error {
 	case p.IfEmpty && !t.empty && t.left == nil:
 		t.skip("it is not empty, so nothing is copied")
 		return nil
-	}
-	if p.Unless != "" && t.left == nil && exists(p.Unless) {
+	case marked && t.left == nil:
 		t.skip(failure.Printable(p.Unless) + " exists, so nothing is copied")
 		return nil
 	}

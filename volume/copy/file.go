@@ -462,7 +462,7 @@ func (c *copying) write(src, dir dirfd.FD) error {
 	n := c.target.staged.Add(1)
 	err = c.pour(src, dst)
 	if err == nil {
-		err = c.set(dst, dir, c.as, c.want)
+		err = c.set(dst, c.want)
 	}
 	if err == nil && n <= few {
 		err = dirfd.Fsync(dst)

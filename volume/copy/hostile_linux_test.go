@@ -275,7 +275,7 @@ func TestHints(t *testing.T) {
 	}
 	top := t.TempDir()
 	files(t, top, "src/a=A")
-	err := refused(t, "change the owner to 1:", top+"/src:"+top+"/dst#owner=1")
+	err := refused(t, "change the owner to 1 in ", top+"/src:"+top+"/dst#owner=1")
 	var hinted interface{ Hint() string }
 	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "CHOWN") {
 		t.Errorf("%v has no hint", err)

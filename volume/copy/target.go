@@ -135,15 +135,21 @@ func (t *target) apart(s source) error {
 func (t *target) enter(p *Pair, sources []source) error {
 	root, err := mounts.OpenDir(t.path, t.Follow)
 	missing := errors.Is(err, fs.ErrNotExist)
-	want := p.attributesOf(unix.Stat_t{Mode: unix.S_IFDIR | 0o755}, ".")
 	if missing && !t.DryRun {
-		if p.Keep&KeepOwner != 0 {
-			want.Owner = perm.Owner{UID: -1, GID: -1}
+		like := unix.Stat_t{Mode: unix.S_IFDIR | 0o755, Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())}
+		above := p.attributesOf(like, ".")
+		above.mode, above.times = 0o755, nil
+		if sources[0].name == "" {
+			like = sources[0].stat
 		}
-		root, err = mounts.MakeDirs(t.path, t.Follow, func(parent *os.File, name string) error { return t.makeDir(parent, name, want) })
-		if s := sources[0]; err == nil && s.name == "" {
-			t.late["."] = late{want: p.attributesOf(s.stat, "."), pair: p, made: true}
-		}
+		want := p.attributesOf(like, ".")
+		root, err = mounts.MakeDirs(t.path, t.Follow, func(parent *os.File, name string) error {
+			if filepath.Join(parent.Name(), name) == t.path {
+				return t.makeDir(parent, name, want)
+			}
+			return t.makeDir(parent, name, above)
+		})
+		t.late["."] = late{want: want, pair: p, made: true}
 	}
 	t.top = &folder{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
 	if t.top.fresh {
@@ -167,25 +173,32 @@ func (t *target) enter(p *Pair, sources []source) error {
 	return nil
 }
 
-// makeDir makes a folder on the way to the target.
+// makeDir makes a folder on the way to the target, and gives it its name when it has its owner and its mode.
 func (t *target) makeDir(parent *os.File, name string, want attributes) error {
-	err := dirfd.Mkdir(parent, name, 0o755)
-	if err != nil {
+	const temporary = areaPrefix + "folder"
+	if err := dirfd.Mkdir(parent, temporary, 0o700); err != nil && err != unix.EEXIST {
 		return err
 	}
-	s, err := dirfd.Lstat(parent, name)
-	if err == nil && (want.UID != -1 || want.GID != -1) {
-		err = dirfd.Chown(parent, name, want.UID, want.GID)
+	dir, err := dirfd.OpenFD(parent, temporary, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == nil {
+		defer dir.Close()
+		var s unix.Stat_t
+		s, err = dirfd.Stat(dir)
+		want.mode, want.times = want.mode|0o700|s.Mode&unix.S_ISGID, nil // others come at the end
+		if err == nil {
+			err = t.set(dir, want)
+		}
+	}
+	if err == nil {
+		err = dirfd.Rename(parent, temporary, parent, name)
 	}
 	if err != nil {
-		return failed("change the owner of", perm.Chown, filepath.Join(parent.Name(), name), err)
+		dirfd.RemoveDir(parent, temporary)
 	}
-	dir, err := dirfd.OpenDir(parent, name)
-	if err != nil {
-		return err
+	if err == unix.ENOENT && exists(filepath.Join(parent.Name(), name)) {
+		return fs.ErrExist // another run has made it
 	}
-	defer dir.Close()
-	return dirfd.FD(dir.Fd()).Chmod(s.Mode&unix.S_ISGID | 0o755) // whatever the umask
+	return err
 }
 
 // isEmpty returns whether a folder holds nothing that a user put there: mkfs makes lost+found, and areas are ours.
@@ -397,7 +410,7 @@ func (f *folder) leave(p *Pair) error {
 			t.later(f.path, late{want: want, pair: p, made: true})
 			want.mode = up // it can be renamed
 		}
-		err = t.set(f.dst, f.dst, ".", want)
+		err = t.set(f.dst, want)
 	}
 	if err == nil && t.staged.Load() <= few {
 		err = dirfd.Fsync(f.dst)
