@@ -16,10 +16,10 @@ func copyCommand(e *env) *cli.Command {
 	var o copy.Options
 	maxSize := byteCount(4 << 30)
 	return &cli.Command{
-		Usage:     "copy files, folders and mounted ConfigMaps and Secrets into volumes",
+		Usage:     "copy files, directories and mounted ConfigMaps and Secrets into volumes",
 		ArgsUsage: "SRC:DST[#SETTINGS]…",
-		Description: `Copies each SRC to DST. The content of a folder goes into the folder DST; a DST that ends
-in a slash is a folder. SRC may be a pattern, such as '/certs/*.pem'. Each file appears
+		Description: `Copies each SRC to DST. The content of a directory goes into the directory DST; a DST that ends
+in a slash is a directory. SRC may be a pattern, such as '/certs/*.pem'. Each file appears
 as a whole, and what is right already is left alone. A setting is a flag, for all pairs,
 or stands in the fragment of one pair, which wins. In paths, # is written %23.
 
@@ -28,11 +28,11 @@ Examples:
   initbox copy '/certs:/tls#owner=70:70' --mode 0644 --mode '*.key=0600'
   initbox copy /defaults:/config --no-overwrite
   initbox copy '/dashboards:/var/lib/dashboards/#unpack&prune'`,
-		Flags: append(flagsOf(copy.Settings, ""),
-			&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` of all that is unpacked, as in 500Mi", Value: &maxSize, DefaultText: "4Gi"},
-			onFlag("atomic-dir", "make DST a link to a folder that is replaced as a whole", "", &o.Atomic),
-			onFlag("dry-run", "say what would change", "", &o.DryRun),
-			followFlag("", &o.Follow),
+		Flags: append(flagsOf(copy.Settings, "Settings, also after # in one SRC:DST"),
+			&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` of all that is unpacked, as in 500Mi", Value: &maxSize, DefaultText: "4Gi", Category: categoryFiles},
+			onFlag("atomic-dir", "make DST a link to a directory that is replaced as a whole", categoryFiles, &o.Atomic),
+			onFlag("dry-run", "say what would change", categoryFiles, &o.DryRun),
+			followFlag(categoryFiles, &o.Follow),
 		),
 		Action: e.action(func(c *cli.Context) (work, error) {
 			pairs := c.Args().Slice()
@@ -73,7 +73,7 @@ func (e *env) copy(ctx context.Context, o copy.Options) error {
 	}
 	for _, s := range done {
 		for _, path := range s.InPlace {
-			e.log.Warn(failure.Printable(path) + " cannot be replaced (it is itself a mount, as with subPath, or its folder is not writable), so it was written in place: a reader may see part of it meanwhile")
+			e.log.Warn(failure.Printable(path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
 		}
 		if s.NotKept > 0 {
 			e.log.Warn(fmt.Sprintf("%s: the owner or an attribute of %s is not kept: that takes root and the capability CHOWN, or a file system that has such attributes", failure.Printable(s.Path), words.Plural(s.NotKept, "file")))

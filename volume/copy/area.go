@@ -14,9 +14,9 @@ import (
 	"initbox/internal/failure"
 )
 
-// An area is a folder beside the destinations of files, in which they are made under their own names. It has the mount,
-// the group and the default ACL of those destinations, and its own mode keeps everyone else out. A run makes areas only
-// while it holds the lock of its target: other areas that it finds then were left by a run that was killed.
+// An area is a directory beside the destinations of files, in which they are made under their own names. It has the
+// mount, the group and the default ACL of those destinations, and its own mode keeps everyone else out. A run makes
+// areas only while it holds the lock of its target: other areas that it finds then were left by a run that was killed.
 const (
 	areaPrefix = ".initbox-copy-" // and an identifier
 	lockName   = ".initbox-copy.lock"
@@ -25,7 +25,7 @@ const (
 // reserved returns whether a name is one that only initbox makes, and that is neither copied nor overwritten.
 func reserved(name string) bool { return strings.HasPrefix(name, ".initbox-") }
 
-// makeArea makes an area in the open folder dir, whose path below the target is at. The caller holds t.mu.
+// makeArea makes an area in the open directory dir, whose path below the target is at. The caller holds t.mu.
 func (t *target) makeArea(dir dirfd.FD, at string) (dirfd.FD, error) {
 	if err := t.takeLock(); err != nil {
 		return -1, err
@@ -48,10 +48,10 @@ func (t *target) takeLock() error {
 	return t.lock.Wait(t.ctx, func(busy error) { t.Log.Info(fmt.Sprintf("%s: waiting: %s", failure.Printable(t.path), busy)) })
 }
 
-// sweep returns the areas that killed runs have left in a folder, and removes them if asked to. Those of the target
+// sweep returns the areas that killed runs have left in a directory, and removes them if asked to. Those of the target
 // itself are removed at the end: until then, if-empty does not apply.
 func (t *target) sweep(dir *os.File, remove bool) (left []string) {
-	names, _ := dirfd.Names(dir) // a folder that cannot be read stays as it is
+	names, _ := dirfd.Names(dir) // a directory that cannot be read stays as it is
 	for _, name := range names {
 		if !strings.HasPrefix(name, areaPrefix) || name == t.area || t.takeLock() != nil || t.lock.None() {
 			continue

@@ -17,11 +17,11 @@ import (
 // few is how many new files are synced one by one. More are synced with their whole file system, which takes less time.
 const few = 16
 
-// late is what is set after the files are in place: what lies in a folder changes its times, and may need its mode.
+// late is what is set after the files are in place: what lies in a directory changes its times, and may need its mode.
 type late struct {
 	want attributes
 	pair *Pair
-	file identity // of a file; zero of a folder
+	file identity // of a file; zero of a directory
 	made bool     // by this run
 }
 
@@ -111,7 +111,7 @@ func (t *target) syncNames() error {
 	return nil
 }
 
-// syncDir syncs a folder, unless its file system cannot.
+// syncDir syncs a directory, unless its file system cannot.
 func syncDir(dir dirfd.FD) error {
 	if err := dirfd.Fsync(dir); err != unix.EINVAL {
 		return err
@@ -119,7 +119,7 @@ func syncDir(dir dirfd.FD) error {
 	return nil
 }
 
-// within calls do with a folder below the target.
+// within calls do with a directory below the target.
 func (t *target) within(name string, do func(dir dirfd.FD) error) error {
 	dir, err := t.openBelow(name)
 	if err == nil {
@@ -132,7 +132,7 @@ func (t *target) within(name string, do func(dir dirfd.FD) error) error {
 	return nil
 }
 
-// renameAll gives all new files and folders their names.
+// renameAll gives all new files and directories their names.
 func (t *target) renameAll() error {
 	for _, at := range t.areas {
 		err := t.within(at, func(dir dirfd.FD) error {
@@ -176,7 +176,8 @@ func (t *target) rename(from, dir dirfd.FD, at, name string) error {
 	return nil
 }
 
-// inPlace is a file that cannot be replaced: it is a mount, or its folder is not writable. A reader may see part of it.
+// inPlace is a file that cannot be replaced: it is a mount, or its directory is not writable. A reader may see part of
+// it.
 type inPlace struct {
 	*copying
 	src dirfd.FD
@@ -235,9 +236,9 @@ func (w *inPlace) into(dst dirfd.FD) error {
 	return err
 }
 
-// setLate sets attributes of what was there before, and of folders.
+// setLate sets attributes of what was there before, and of directories.
 func (t *target) setLate() error {
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.late))) { // what lies in a folder first
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.late))) { // what lies in a directory first
 		if err := t.setOne(name, t.late[name]); err != nil {
 			return err
 		}
@@ -433,7 +434,7 @@ func (t *target) putList(dir dirfd.FD, names []string) error {
 	return t.within(".", func(dir dirfd.FD) error { return syncDir(dir) })
 }
 
-// remove removes files that earlier runs copied and this one does not, and folders that become empty.
+// remove removes files that earlier runs copied and this one does not, and directories that become empty.
 func (t *target) remove(names []string) error {
 	for _, name := range names {
 		dir, err := t.openBelow(path.Dir(name))

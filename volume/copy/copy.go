@@ -1,6 +1,6 @@
-// Package copy copies files, folders and what a Pod has mounted into volumes: each file appears as a whole, what is
-// right already is not touched, and nothing is written outside the destination, even if another program swaps folders
-// for links meanwhile.
+// Package copy copies files, directories and what a Pod has mounted into volumes: each file appears as a whole, what is
+// right already is not touched, and nothing is written outside the destination, even if another program swaps
+// directories for links meanwhile.
 //
 //	pair, err := copy.ParsePair("/certs:/data/tls/#owner=999:999&mode=0600", nil)
 //	...
@@ -9,9 +9,9 @@
 //		log.Info(s.String()) // /data/tls: 3 files copied (3 new), 5 kB, in 2ms
 //	}
 //
-// New files are made beside their destination, in a folder whose name begins with .initbox-copy-, and nothing else
-// changes before all of them are on the disk. Then each is renamed, a folder that is new as a whole. What a killed run
-// leaves is removed by the next one.
+// New files are made beside their destination, in a directory whose name begins with .initbox-copy-, and nothing else
+// changes before all of them are on the disk. Then each is renamed, a directory that is new as a whole. What a killed
+// run leaves is removed by the next one.
 package copy
 
 import (
@@ -39,7 +39,7 @@ type Options struct {
 	Pairs   []Pair
 	Follow  bool         // follow symbolic links in volumes to a destination, which other programs may have made
 	DryRun  bool         // only compare
-	Atomic  bool         // make each destination a link to a folder that is replaced as a whole
+	Atomic  bool         // make each destination a link to a directory that is replaced as a whole
 	MaxSize int64        // of all that is unpacked, in bytes; 0 is 4 GiB
 	Log     *slog.Logger // nil discards
 }
@@ -49,17 +49,17 @@ type Summary struct {
 	Path string
 
 	Created, Changed, Removed int   // files and links
-	Attributes                int   // files and folders of which only the mode, the owner, times or attributes changed
+	Attributes                int   // files and directories of which only the mode, the owner, times or attributes changed
 	Same, Kept                int   // files that were right; that exist and were not to be overwritten
 	Bytes                     int64 // written
-	NotKept                   int   // files and folders with an owner or attribute of the source that this process may not set
+	NotKept                   int   // files and directories with an owner or attribute of the source that this process may not set
 	InPlace                   []string
 	Why                       string // nothing was looked at: the destination is not empty, or the source is missing
 	Duration                  time.Duration
 	DryRun                    bool
 }
 
-// Changes returns how many files and folders were changed.
+// Changes returns how many files and directories were changed.
 func (s Summary) Changes() int { return s.Created + s.Changed + s.Removed + s.Attributes }
 
 // String returns one line for the log.

@@ -84,7 +84,7 @@ func refused(t *testing.T, want string, texts ...string) error {
 	return err
 }
 
-// files makes files from "path=content", links from "path->target" and folders from "path/".
+// files makes files from "path=content", links from "path->target" and directories from "path/".
 func files(t testing.TB, dir string, list ...string) {
 	t.Helper()
 	for _, text := range list {
@@ -104,7 +104,7 @@ func files(t testing.TB, dir string, list ...string) {
 	}
 }
 
-// listing returns what is below a folder, as files makes it, one a line.
+// listing returns what is below a directory, as files makes it, one a line.
 func listing(t testing.TB, dir string) string {
 	t.Helper()
 	var lines []string
@@ -166,8 +166,8 @@ func stat(t testing.TB, path string) (s unix.Stat_t) {
 	return s
 }
 
-// The content of a folder is copied into a folder, with links as links; what is right is not touched again.
-func TestFolder(t *testing.T) {
+// The content of a directory is copied into a directory, with links as links; what is right is not touched again.
+func TestDirectory(t *testing.T) {
 	top := t.TempDir()
 	files(t, top, "src/a=A", "src/sub/b=B", "src/empty/", "src/sub/up->../a", "src/away->/nowhere", "src/.dot=D", "dst/own=O")
 	os.Chmod(top+"/src/a", 0o4755)
@@ -203,7 +203,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// A file is copied to a file, or into a folder that exists or whose name ends in a slash.
+// A file is copied to a file, or into a directory that exists or whose name ends in a slash.
 func TestDestinations(t *testing.T) {
 	top := t.TempDir()
 	files(t, top, "src/a=A", "src/link->a", "there/")
@@ -232,19 +232,19 @@ func TestRefused(t *testing.T) {
 		"@/src:@/src": "the destination is the source, or lies in it", "@/src:@/src/sub/x/y": "lies in it",
 		"@/none:@/dst": "no such file", "@/none*:@/dst": "nothing matches", "@/nothing:@/dst": "the source is empty",
 		"@/src/a:@/src/a": "same file", "@/src/a:@/dst/a/": "", "@/src/sub:@/src/a": "not a directory",
-		"@/src:@/dst": "", "@/pipe:@/x": "a pipe", "@/src:@/link": "it exists and is not a folder",
+		"@/src:@/dst": "", "@/pipe:@/x": "a pipe", "@/src:@/link": "it exists and is not a directory",
 		"@/src:@/dst#newest=x*": "nothing matches x*",
 	} {
 		if want != "" {
 			refused(t, want, in(pair))
 		}
 	}
-	err := refused(t, "it is a folder", in("@/src/a:@/dst/"))
+	err := refused(t, "it is a directory", in("@/src/a:@/dst/"))
 	wantListing(t, top+"/dst", "a/ sub=S")
 	if !strings.Contains(err.Error(), "write "+top+"/dst/a:") {
 		t.Error(err)
 	}
-	refused(t, "it exists and is not a folder", in("@/src/sub:@/t"), in("@/src:@/link"))
+	refused(t, "it exists and is not a directory", in("@/src/sub:@/t"), in("@/src:@/link"))
 	for _, pair := range []string{"@/none:@/dst#optional", "@/nothing:@/dst#optional", "@/none/*:@/dst#optional"} {
 		if s := copied(t, in(pair)); s.Changes() != 0 {
 			t.Errorf("%s: %+v", pair, s)
@@ -400,7 +400,7 @@ func TestIfEmpty(t *testing.T) {
 	}
 	copied(t, top+"/src:"+top+"/marked#unless="+top+"/marked/.done")
 	wantListing(t, top+"/marked", ".done=")
-	// A run that was killed while it put files in place was not finished, although the folder is not empty.
+	// A run that was killed while it put files in place was not finished, although the directory is not empty.
 	files(t, top, "dst/"+areaPrefix+"killed/b=half")
 	copied(t, top+"/src:"+top+"/dst#if-empty")
 	wantListing(t, top+"/dst", "a=A b=B lost+found/")
@@ -488,7 +488,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// --atomic-dir makes the destination a link to a folder with exactly what was copied.
+// --atomic-dir makes the destination a link to a directory with exactly what was copied.
 func TestAtomic(t *testing.T) {
 	top := t.TempDir()
 	files(t, top, "src/a=A", "src/sub/b=B", "src/sub/up->../a")
@@ -521,7 +521,7 @@ func TestAtomic(t *testing.T) {
 	}
 }
 
-// volume makes a folder as the kubelet mounts a ConfigMap.
+// volume makes a directory as the kubelet mounts a ConfigMap.
 func volume(t testing.TB, dir, version string, list ...string) {
 	t.Helper()
 	files(t, dir+"/..", filepath.Base(dir)+"/")
@@ -537,7 +537,7 @@ func volume(t testing.TB, dir, version string, list ...string) {
 	}
 }
 
-// Of a mounted ConfigMap, the current files are copied, also of one within a folder.
+// Of a mounted ConfigMap, the current files are copied, also of one within a directory.
 func TestVolume(t *testing.T) {
 	top := t.TempDir()
 	volume(t, top+"/cm", "1", "a=A", "sub/b=B")

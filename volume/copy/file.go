@@ -20,7 +20,7 @@ import (
 type walker struct {
 	*target
 	pair   *Pair
-	shown  string // the folder that is walked
+	shown  string // the directory that is walked
 	at     string // where that is copied to, below the target
 	follow bool
 }
@@ -42,16 +42,16 @@ func (t *target) stage(p *Pair, s source, base string) error {
 	w.shown = s.up
 	t.found.Add(1)
 	if dirfd.IsDir(s.stat) {
-		return w.folder(t.top, s.dir, s.name, s.stat)
+		return w.directory(t.top, s.dir, s.name, s.stat)
 	}
 	return w.one(t.top, s.dir, s.name, base, s.stat, s.follow || p.Links != "keep" && !s.many)
 }
 
-// walk copies the content of an open folder.
-func (w walker) walk(dir dirfd.FD, to *folder) error {
-	walk := tree.Walk{Value: to, Visit: w.visit, Leave: func(e *tree.Entry) error { return e.Value.(*folder).leave(w.pair) }}
+// walk copies the content of an open directory.
+func (w walker) walk(dir dirfd.FD, to *directory) error {
+	walk := tree.Walk{Value: to, Visit: w.visit, Leave: func(e *tree.Entry) error { return e.Value.(*directory).leave(w.pair) }}
 	if w.pair.Exclude != nil {
-		walk.Exclude = func(e *tree.Entry) bool { return w.excluded(e.Up.Value.(*folder).join(e.Name)) }
+		walk.Exclude = func(e *tree.Entry) bool { return w.excluded(e.Up.Value.(*directory).join(e.Name)) }
 	}
 	err := walk.Run(w.ctx, dir)
 	var p *fs.PathError
@@ -70,12 +70,12 @@ func (w walker) excluded(name string) bool {
 	return false
 }
 
-// visit copies one entry of a folder.
+// visit copies one entry of a directory.
 func (w walker) visit(e *tree.Entry) error {
 	if reserved(e.Name) {
 		return fs.SkipDir
 	}
-	f := e.Up.Value.(*folder)
+	f := e.Up.Value.(*directory)
 	w.found.Add(1)
 	if !dirfd.IsDir(e.Stat) {
 		as := e.Name
@@ -87,8 +87,8 @@ func (w walker) visit(e *tree.Entry) error {
 		return w.one(f, e.Dir, e.Name, as, e.Stat, w.follow)
 	}
 	if e.File >= 0 {
-		if _, err := dirfd.Readlink(e.File, dataLink); err == nil { // a volume within the folder
-			return errors.Join(w.folder(f, e.Dir, e.Name, e.Stat), fs.SkipDir)
+		if _, err := dirfd.Readlink(e.File, dataLink); err == nil { // a volume within the directory
+			return errors.Join(w.directory(f, e.Dir, e.Name, e.Stat), fs.SkipDir)
 		}
 	}
 	child, err := f.enter(e.Name, e.Stat, w.pair.attributesOf(e.Stat, f.join(e.Name)))
@@ -99,8 +99,8 @@ func (w walker) visit(e *tree.Entry) error {
 	return err
 }
 
-// folder copies a folder outside of the walk: one that was named, a volume, or what a link leads to.
-func (w walker) folder(f *folder, dir dirfd.FD, name string, s unix.Stat_t) error {
+// directory copies a directory outside of the walk: one that was named, a volume, or what a link leads to.
+func (w walker) directory(f *directory, dir dirfd.FD, name string, s unix.Stat_t) error {
 	shown := w.sourceOf(f, name)
 	src, err := dirfd.OpenFollow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w walker) folder(f *folder, dir dirfd.FD, name string, s unix.Stat_t) erro
 	defer src.Close()
 	for above := f; above != nil; above = above.up {
 		if above.src == identityOf(s) {
-			return failed("read", perm.Read, shown, errors.New("a symbolic link leads back to a folder that it lies in"))
+			return failed("read", perm.Read, shown, errors.New("a symbolic link leads back to a directory that it lies in"))
 		}
 	}
 	below := walker{w.target, w.pair, shown, f.join(name), w.follow}
@@ -136,18 +136,18 @@ func (w walker) folder(f *folder, dir dirfd.FD, name string, s unix.Stat_t) erro
 }
 
 // sourceOf returns the path of an entry of the source as users know it.
-func (w walker) sourceOf(f *folder, name string) string {
+func (w walker) sourceOf(f *directory, name string) string {
 	return filepath.Join(w.shown, strings.TrimPrefix(f.path, w.at), name)
 }
 
-// one copies an entry that is not a folder, or a link to one.
-func (w walker) one(f *folder, dir dirfd.FD, name, as string, s unix.Stat_t, follow bool) (err error) {
+// one copies an entry that is not a directory, or a link to one.
+func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, follow bool) (err error) {
 	if follow && s.Mode&unix.S_IFMT == unix.S_IFLNK {
 		if s, err = statFollow(dir, name); err != nil {
 			return failed("follow the link", perm.Read, w.sourceOf(f, name), err)
 		}
 		if dirfd.IsDir(s) {
-			return w.folder(f, dir, name, s)
+			return w.directory(f, dir, name, s)
 		}
 	}
 	kind := s.Mode & unix.S_IFMT
@@ -170,7 +170,7 @@ func (w walker) one(f *folder, dir dirfd.FD, name, as string, s unix.Stat_t, fol
 // copying is the copying of one file or link.
 type copying struct {
 	walker
-	f      *folder
+	f      *directory
 	dir    dirfd.FD // of the source
 	name   string
 	as     string
@@ -186,7 +186,7 @@ func (c *copying) do() error {
 	if c.old != nil {
 		switch kind := c.old.Mode & unix.S_IFMT; {
 		case kind == unix.S_IFDIR:
-			return errors.New("it is a folder")
+			return errors.New("it is a directory")
 		case kind != unix.S_IFREG && kind != unix.S_IFLNK:
 			return errors.New("it exists and is not a regular file")
 		case identityOf(*c.old) == identityOf(c.stat) && kind == unix.S_IFREG:
@@ -302,7 +302,7 @@ func (c *copying) setLink(dir dirfd.FD) error {
 // linked are the names of one file of the source.
 type linked struct {
 	mu   sync.Mutex
-	dir  string // where the first was copied to, as folder.real
+	dir  string // where the first was copied to, as directory.real
 	name string
 	id   identity // of the file that was there already
 }

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(servers.Main(m))
 }
 
-// noneLeft fails if a run has left anything of its own below a folder, except its list.
+// noneLeft fails if a run has left anything of its own below a directory, except its list.
 func noneLeft(t testing.TB, dir string) {
 	t.Helper()
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -42,7 +42,7 @@ func noneLeft(t testing.TB, dir string) {
 	})
 }
 
-// A file that is a mount of its own, as with a subPath, is written in place; so is one in a folder that is not writable.
+// A file that is a mount of its own (a subPath) is written in place; so is one in a directory that is not writable.
 func TestMountedFile(t *testing.T) {
 	top := t.TempDir()
 	files(t, top, "src/f=new", "src/g=new", "dst/f=", "dst/g=old", "volume/f=old and longer")
@@ -141,8 +141,8 @@ func churn(t *testing.T, change func() error) *atomic.Int64 {
 	return &n
 }
 
-// A writer who swaps folders of the destination for links, as fast as it can, leads nothing out of it.
-func TestSwappedFolders(t *testing.T) {
+// A writer who swaps directories of the destination for links, as fast as it can, leads nothing out of it.
+func TestSwappedDirectories(t *testing.T) {
 	servers.Slow(t)
 	top := servers.MemoryDir(t)
 	for i := range 30 {
@@ -217,8 +217,8 @@ func TestVolumeIsReplaced(t *testing.T) {
 	}
 }
 
-// A run is killed at many moments. Each file is old or new as a whole, and the same run again does the rest, also into a
-// folder that had to be empty.
+// A run is killed at many moments. Each file is old or new as a whole, and the same run again does the rest, also into
+// a directory that had to be empty.
 func TestCopyKilledAtAnyMoment(t *testing.T) {
 	servers.Slow(t)
 	top := servers.MemoryDir(t)

@@ -15,10 +15,10 @@ import (
 
 // Pair is a source, its destination, and how it is copied.
 type Pair struct {
-	From, To string // To is a folder if it ends in a slash, is one, or From is one
+	From, To string // To is a directory if it ends in a slash, is one, or From is one
 
-	Owner         []perm.Rule[perm.Owner] // of files, links and folders; none: who runs this
-	Mode, DirMode []perm.Rule[perm.Mode]  // of files and folders; none: the permission bits of the source
+	Owner         []perm.Rule[perm.Owner] // of files, links and directories; none: who runs this
+	Mode, DirMode []perm.Rule[perm.Mode]  // of files and directories; none: the permission bits of the source
 	Keep          Kept
 	Links         string   // "keep", "follow", or "": follow in a mounted ConfigMap or Secret, and From itself
 	Newest        string   // pattern: copy only the newest match in From
@@ -51,14 +51,14 @@ var keeps = map[string]Kept{
 var Settings = setting.List{
 	{Name: "owner", Value: "[PATTERN=]OWNER", Multi: true, Usage: "of what is copied, UID[:GID] or :GID: " + perm.OwnerUsage},
 	{Name: "mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "of files, as in 0640, u+rwX,go-rwx or '*.key=0600' (default: the permission bits of the source)"},
-	{Name: "dir-mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "of folders that are copied"},
+	{Name: "dir-mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "of directories that are copied"},
 	{Name: "keep", Value: "WHAT", Optional: true, Usage: "keep all attributes of the source, as cp -a does, or some: mode, owner, times, xattrs (with ACLs), links (hard links)"},
 	{Name: "links", Value: "keep|follow", Usage: "copy symbolic links as links, or what they lead to (default: keep; in mounted ConfigMaps and Secrets, and for SRC itself, follow)"},
-	{Name: "exclude", Value: "PATTERN", Multi: true, Usage: "leave out files and folders whose name matches"},
-	{Name: "newest", Value: "PATTERN", Usage: "of what matches in the folder SRC, copy only the newest by the version in its name"},
+	{Name: "exclude", Value: "PATTERN", Multi: true, Usage: "leave out files and directories whose name matches"},
+	{Name: "newest", Value: "PATTERN", Usage: "of what matches in the directory SRC, copy only the newest by the version in its name"},
 	{Name: "by", Value: "name|mtime", Needs: "newest", Usage: "what makes it the newest: the version in its name, or when it was written"},
 	{Name: "no-overwrite", Usage: "keep files that exist"},
-	{Name: "if-empty", Usage: "copy only into a folder that is empty or missing"},
+	{Name: "if-empty", Usage: "copy only into a directory that is empty or missing"},
 	{Name: "unless", Value: "PATH", Usage: "copy nothing if PATH exists"},
 	{Name: "optional", Usage: "SRC may be missing or empty"},
 	{Name: "prune", Usage: "remove files that an earlier run with this setting copied, and that SRC no longer has"},
@@ -126,7 +126,7 @@ func rules[T any](s setting.Settings, name string, parse func(string) (T, error)
 	return all, nil
 }
 
-// attributes are those that a file or folder should have.
+// attributes are those that a file or directory should have.
 type attributes struct {
 	perm.Owner
 	kept  bool   // the owner comes from the source, and it is no error if this process may not set it
@@ -164,7 +164,7 @@ func (p *Pair) attributesOf(s unix.Stat_t, name string) attributes {
 func (o Options) Check() error {
 	for _, p := range o.Pairs {
 		if o.Atomic && (p.Keep != 0 || p.Prune || p.NoOverwrite || p.IfEmpty) {
-			return errors.New("--atomic-dir and keep, prune, no-overwrite or if-empty are mutually exclusive: each run makes a new folder, with the mode and the owner of each file alone")
+			return errors.New("--atomic-dir and keep, prune, no-overwrite or if-empty are mutually exclusive: each run makes a new directory, with the mode and the owner of each file alone")
 		}
 	}
 	return nil

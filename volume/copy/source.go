@@ -16,15 +16,15 @@ import (
 	"initbox/internal/perm"
 )
 
-// source is one file or folder to copy.
+// source is one file or directory to copy.
 type source struct {
-	dir   dirfd.FD // that it lies in; of a folder whose content is copied, itself
-	name  string   // in dir; "" for the content of a folder
+	dir   dirfd.FD // that it lies in; of a directory whose content is copied, itself
+	name  string   // in dir; "" for the content of a directory
 	base  string   // of the copy, unless the destination says another
 	shown string   // as a user would write it
 	up    string   // the same of dir
 	stat  unix.Stat_t
-	many  bool // one of several, or of a pattern: the destination is a folder
+	many  bool // one of several, or of a pattern: the destination is a directory
 	close bool // dir is closed with it
 
 	follow bool // symbolic links
@@ -38,8 +38,8 @@ func closeAll(sources []source) {
 	}
 }
 
-// dataLink is the link in a mounted ConfigMap, Secret, projected volume or downward API to the folder with the current
-// version. The kubelet makes a new folder, switches the link, and removes the old folder.
+// dataLink is the link in a mounted ConfigMap, Secret, projected volume or downward API to the directory with the
+// current version. The kubelet makes a new directory, switches the link, and removes the old directory.
 const dataLink = "..data"
 
 // errSwapped means that the kubelet has replaced a mount while it was read.
@@ -51,7 +51,8 @@ type mount struct {
 	path string
 }
 
-// mounted returns the version of the volume at path that this run reads, or false if the folder is not such a volume.
+// mounted returns the version of the volume at path that this run reads, or false if the directory is not such a
+// volume.
 func (r *run) mounted(path string, dir dirfd.Dir) (dirfd.FD, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,7 +95,7 @@ func (r *run) orSwapped(err error) error {
 	return err
 }
 
-// open opens a folder that the user named, or the current version of a mounted volume.
+// open opens a directory that the user named, or the current version of a mounted volume.
 func (r *run) open(path string) (s source, err error) {
 	dir, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), path, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -139,7 +140,7 @@ func (r *run) sources(p *Pair) (all []source, missing string, err error) {
 	return nil, "", err
 }
 
-// single opens one file or folder by its path, which may be a link to anywhere: the user named it.
+// single opens one file or directory by its path, which may be a link to anywhere: the user named it.
 func (r *run) single(from string, keepLink bool) ([]source, error) {
 	s, err := r.open(from)
 	if err == nil && !(keepLink && isLink(from)) {
@@ -166,7 +167,7 @@ func isLink(path string) bool {
 	return err == nil
 }
 
-// name makes a source for one name in a folder.
+// name makes a source for one name in a directory.
 func (r *run) name(s source) (all []source, err error) {
 	s.base, s.shown = s.name, filepath.Join(s.up, s.name)
 	if s.follow {
@@ -198,16 +199,16 @@ func exists(path string) bool {
 
 // glob opens what matches a pattern, as a shell would find it: a leading dot is matched only by a dot.
 func (r *run) glob(pattern string) (all []source, err error) {
-	folders := []string{filepath.Dir(pattern)}
-	if strings.ContainsAny(folders[0], "*?[") {
-		if folders, err = filepath.Glob(folders[0]); err != nil {
+	directories := []string{filepath.Dir(pattern)}
+	if strings.ContainsAny(directories[0], "*?[") {
+		if directories, err = filepath.Glob(directories[0]); err != nil {
 			return nil, err
 		}
-		folders = slices.DeleteFunc(folders, func(f string) bool { return strings.Contains(f, "/.") && !strings.Contains(pattern, "/.") })
+		directories = slices.DeleteFunc(directories, func(f string) bool { return strings.Contains(f, "/.") && !strings.Contains(pattern, "/.") })
 	}
 	base := filepath.Base(pattern)
-	for _, folder := range folders {
-		found, err := r.matches(folder, base)
+	for _, directory := range directories {
+		found, err := r.matches(directory, base)
 		if err != nil && !errors.Is(err, unix.ENOTDIR) {
 			closeAll(all)
 			return nil, err
@@ -220,9 +221,9 @@ func (r *run) glob(pattern string) (all []source, err error) {
 	return all, nil
 }
 
-// matches opens the entries of a folder that match a pattern, sorted by name.
-func (r *run) matches(folder, pattern string) (all []source, err error) {
-	in, err := r.open(folder)
+// matches opens the entries of a directory that match a pattern, sorted by name.
+func (r *run) matches(directory, pattern string) (all []source, err error) {
+	in, err := r.open(directory)
 	if err != nil {
 		return nil, err
 	}
@@ -263,9 +264,9 @@ func (r *run) matches(folder, pattern string) (all []source, err error) {
 	return all, nil
 }
 
-// newest opens the newest entry of a folder that matches the pair's pattern.
-func (r *run) newest(p *Pair, folder string) ([]source, error) {
-	all, err := r.matches(folder, p.Newest)
+// newest opens the newest entry of a directory that matches the pair's pattern.
+func (r *run) newest(p *Pair, directory string) ([]source, error) {
+	all, err := r.matches(directory, p.Newest)
 	if err != nil {
 		return nil, err
 	}

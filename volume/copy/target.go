@@ -21,12 +21,12 @@ import (
 	"initbox/internal/stage"
 )
 
-// target is a folder that pairs are copied to.
+// target is a directory that pairs are copied to.
 type target struct {
 	*run
-	path string   // as the user knows it
-	root *os.File // nil before
-	top  *folder  // nil while nothing is to be copied there
+	path string     // as the user knows it
+	root *os.File   // nil before
+	top  *directory // nil while nothing is to be copied there
 
 	empty             bool     // as the run found it
 	left              []string // areas of killed runs: one of them was not finished
@@ -35,29 +35,29 @@ type target struct {
 
 	found                                           atomic.Int64 // entries of sources
 	created, changed, same, kept, notKept, attrOnly atomic.Int64
-	bytes, staged                                   atomic.Int64 // staged: files and folders
+	bytes, staged                                   atomic.Int64 // staged: files and directories
 	noChown                                         atomic.Bool
 	removed                                         int
 	why                                             []string
 
 	mu      sync.Mutex
-	version *stage.Stage // instead of areas, if the target is a link to a folder that is replaced as a whole
+	version *stage.Stage // instead of areas, if the target is a link to a directory that is replaced as a whole
 	lock    *dirlock.Lock
 	area    string              // the name of all areas
-	areas   []string            // the paths of the folders that have one
+	areas   []string            // the paths of the directories that have one
 	late    map[string]late     // by path, what is set after all files are in place
 	inPlace map[string]*inPlace // by path
 	written []string            // of those, what has been written
 	names   map[string]bool     // of files and links; false for those that are not overwritten
 	links   map[identity]*linked
-	open    map[*folder]bool
+	open    map[*directory]bool
 }
 
-// target finds the folder that a pair is copied to, and the name of a single file in it.
+// target finds the directory that a pair is copied to, and the name of a single file in it.
 func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 	dir, base := filepath.Clean(p.To), ""
-	isFolder := strings.HasSuffix(p.To, "/") || slices.ContainsFunc(sources, func(s source) bool { return s.many || s.name == "" })
-	if s, err := r.stat(dir); !isFolder && (err != nil || !dirfd.IsDir(s)) {
+	intoDirectory := strings.HasSuffix(p.To, "/") || slices.ContainsFunc(sources, func(s source) bool { return s.many || s.name == "" })
+	if s, err := r.stat(dir); !intoDirectory && (err != nil || !dirfd.IsDir(s)) {
 		dir, base = filepath.Split(dir)
 		dir = filepath.Clean(dir)
 	}
@@ -69,7 +69,7 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 	if i < 0 {
 		t := &target{
 			run: r, path: abs, late: map[string]late{}, inPlace: map[string]*inPlace{}, names: map[string]bool{},
-			links: map[identity]*linked{}, open: map[*folder]bool{},
+			links: map[identity]*linked{}, open: map[*directory]bool{},
 		}
 		r.targets, i = append(r.targets, t), len(r.targets)
 	}
@@ -151,7 +151,7 @@ func (t *target) enter(p *Pair, sources []source) error {
 		})
 		t.late["."] = late{want: want, pair: p, made: true}
 	}
-	t.top = &folder{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
+	t.top = &directory{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
 	if t.top.fresh {
 		t.empty = true
 		return nil
@@ -173,9 +173,9 @@ func (t *target) enter(p *Pair, sources []source) error {
 	return nil
 }
 
-// makeDir makes a folder on the way to the target, and gives it its name when it has its owner and its mode.
+// makeDir makes a directory on the way to the target, and gives it its name when it has its owner and its mode.
 func (t *target) makeDir(parent *os.File, name string, want attributes) error {
-	const temporary = areaPrefix + "folder"
+	const temporary = areaPrefix + "directory"
 	if err := dirfd.Mkdir(parent, temporary, 0o700); err != nil && err != unix.EEXIST {
 		return err
 	}
@@ -201,13 +201,13 @@ func (t *target) makeDir(parent *os.File, name string, want attributes) error {
 	return err
 }
 
-// isEmpty returns whether a folder holds nothing that a user put there: mkfs makes lost+found, and areas are ours.
+// isEmpty returns whether a directory holds nothing that a user put there: mkfs makes lost+found, and areas are ours.
 func isEmpty(dir dirfd.Dir) (bool, error) {
 	names, err := dirfd.Names(dir)
 	return !slices.ContainsFunc(names, func(name string) bool { return name != "lost+found" && !reserved(name) }), err
 }
 
-// openBelow opens a folder below the target by its path, without following a link.
+// openBelow opens a directory below the target by its path, without following a link.
 func (t *target) openBelow(name string) (dirfd.FD, error) {
 	dir, err := dirfd.OpenFD(t.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	parts := strings.Split(name, "/")
@@ -260,20 +260,20 @@ func (t *target) summary() Summary {
 	}
 }
 
-// folder is a folder of the target, while it is copied to.
-type folder struct {
+// directory is a directory of the target, while it is copied to.
+type directory struct {
 	t          *target
 	path, real string // below the target: for users; of dst, which may be in an area
 	fresh      bool   // it is new, and no one else sees it yet
 	dst        dirfd.FD
-	new        dirfd.FD // where new entries are made: dst of a fresh folder, or in an area; -1 before
+	new        dirfd.FD // where new entries are made: dst of a fresh directory, or in an area; -1 before
 	denied     error    // why no area can be made
-	up         *folder
+	up         *directory
 	src        identity
 	want       attributes
 }
 
-func (f *folder) close() {
+func (f *directory) close() {
 	if f.new != f.dst && f.new >= 0 {
 		f.new.Close()
 	}
@@ -284,15 +284,15 @@ func (f *folder) close() {
 }
 
 // join returns the path of an entry.
-func (f *folder) join(name string) string {
+func (f *directory) join(name string) string {
 	if f.path == "." {
 		return name
 	}
 	return f.path + "/" + name
 }
 
-// place returns the folder in which new entries are made, and its path.
-func (f *folder) place() (dirfd.FD, string, error) {
+// place returns the directory in which new entries are made, and its path.
+func (f *directory) place() (dirfd.FD, string, error) {
 	if f.fresh {
 		return f.dst, f.real, nil
 	}
@@ -304,8 +304,8 @@ func (f *folder) place() (dirfd.FD, string, error) {
 	return f.new, path.Join(f.path, f.t.area), f.denied
 }
 
-// old describes what has a name in the folder now, if anything.
-func (f *folder) old(name string) (*unix.Stat_t, error) {
+// old describes what has a name in the directory now, if anything.
+func (f *directory) old(name string) (*unix.Stat_t, error) {
 	if f.fresh {
 		return nil, nil
 	}
@@ -316,9 +316,9 @@ func (f *folder) old(name string) (*unix.Stat_t, error) {
 	return &s, err
 }
 
-// enter opens or makes a folder in f. Its attributes are set when it is left.
-func (f *folder) enter(name string, src unix.Stat_t, want attributes) (*folder, error) {
-	child := &folder{t: f.t, up: f, path: f.join(name), dst: -1, new: -1, src: identityOf(src), want: want}
+// enter opens or makes a directory in f. Its attributes are set when it is left.
+func (f *directory) enter(name string, src unix.Stat_t, want attributes) (*directory, error) {
+	child := &directory{t: f.t, up: f, path: f.join(name), dst: -1, new: -1, src: identityOf(src), want: want}
 	child.real = child.path
 	old, err := f.old(name)
 	switch {
@@ -331,7 +331,7 @@ func (f *folder) enter(name string, src unix.Stat_t, want attributes) (*folder, 
 	case old != nil && f.t.Follow && old.Mode&unix.S_IFMT == unix.S_IFLNK:
 		err = errors.New("it is a symbolic link; --follow is for links to the destination itself")
 	case old != nil:
-		err = errors.New("it exists and is not a folder")
+		err = errors.New("it exists and is not a directory")
 	default:
 		err = child.make(name)
 	}
@@ -345,8 +345,8 @@ func (f *folder) enter(name string, src unix.Stat_t, want attributes) (*folder, 
 	return child, nil
 }
 
-// make makes a new folder.
-func (f *folder) make(name string) (err error) {
+// make makes a new directory.
+func (f *directory) make(name string) (err error) {
 	f.fresh = true
 	if f.t.DryRun || f.t.version != nil {
 		return nil
@@ -366,8 +366,8 @@ func (f *folder) make(name string) (err error) {
 	return err
 }
 
-// settle removes what killed runs have left in an existing folder, and finds the area that an earlier pair has made.
-func (f *folder) settle() error {
+// settle removes what killed runs have left in an existing directory, and finds the area that an earlier pair has made.
+func (f *directory) settle() error {
 	dir, err := f.t.openBelow(f.path)
 	if err != nil {
 		return nil // it is not readable, but perhaps right
@@ -386,8 +386,8 @@ func (f *folder) settle() error {
 	return err
 }
 
-// leave sets the attributes of a folder after all that lies in it.
-func (f *folder) leave(p *Pair) error {
+// leave sets the attributes of a directory after all that lies in it.
+func (f *directory) leave(p *Pair) error {
 	t := f.t
 	t.mu.Lock()
 	delete(t.open, f)
@@ -405,7 +405,7 @@ func (f *folder) leave(p *Pair) error {
 	want := f.want
 	s, err := dirfd.Stat(f.dst)
 	if err == nil {
-		want.mode |= s.Mode & unix.S_ISGID // that it has from the folder above
+		want.mode |= s.Mode & unix.S_ISGID // that it has from the directory above
 		if up := want.mode | 0o700; !f.up.fresh && up != want.mode {
 			t.later(f.path, late{want: want, pair: p, made: true})
 			want.mode = up // it can be renamed

@@ -13,19 +13,19 @@ import (
 	"initbox/internal/stage"
 )
 
-// openVersion opens a target that is a link to a folder, which is replaced as a whole.
+// openVersion opens a target that is a link to a directory, which is replaced as a whole.
 func (t *target) openVersion(base string) (err error) {
 	if base != "" {
-		return failure.WithHint(errors.New("the destination is a file, and --atomic-dir makes it a link to a folder"), "put a slash at its end")
+		return failure.WithHint(errors.New("the destination is a file, and --atomic-dir makes it a link to a directory"), "put a slash at its end")
 	}
 	if t.version, err = stage.OpenVersion(t.path, stage.Options{DryRun: t.DryRun, Follow: t.Follow}); err != nil {
 		return failed("open", perm.Write, t.path, err)
 	}
-	t.top = &folder{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: true}
+	t.top = &directory{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: true}
 	return nil
 }
 
-// put stages a file or a link for the new folder.
+// put stages a file or a link for the new directory.
 func (c *copying) put() error {
 	if c.stat.Mode&unix.S_IFMT == unix.S_IFLNK {
 		to, err := dirfd.Readlink(c.dir, c.name)
@@ -92,7 +92,7 @@ func (r *reading) Read(p []byte) (int, error) {
 
 func (r *reading) Close() error { return errors.Join(r.content.Close(), r.src.Close()) }
 
-// commitVersion switches the link to the new folder.
+// commitVersion switches the link to the new directory.
 func (t *target) commitVersion() error {
 	finish := t.version.Commit
 	if t.DryRun {
