@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"log/slog"
 	"math"
 	"mime"
 	"net/http"
@@ -73,16 +72,14 @@ func (d *download) run(ctx context.Context) (*version, error) {
 	defer d.client.close()
 	d.ctx, d.expect = ctx, sums{d.src.SHA256, d.src.SHA512}
 	d.pause = httpclient.Pace(ctx, d.o.Spread, d.o.Seed)
-	report := &report{what: d.src.String(), log: d.o.Log, start: time.Now()}
-	stop := make(chan struct{})
-	defer close(stop)
-	go report.summaries(stop, func() string { return d.progress() })
+	report := newReport(d.o, d.src, d.progress)
+	defer report.end()
 	err = poll.Until(ctx, poll.Policy{Seed: d.o.Seed, Notify: report.attempt}, d.attempt)
 	d.mu.Lock() // an attempt may still end
 	defer d.mu.Unlock()
 	d.drop()
 	if err != nil {
-		return nil, d.explain(err)
+		return nil, explain(d.src, d.progress(), err)
 	}
 	return &d.now, nil
 }
@@ -96,7 +93,7 @@ func (d *download) attempt(ctx context.Context) (err error) {
 	}
 	if d.src.Checksums != nil && !d.asked {
 		if d.expect, err = d.client.checksums(ctx); err != nil {
-			return d.later(err)
+			return later(d.pause, err)
 		}
 		d.asked = true
 	}
@@ -106,11 +103,11 @@ func (d *download) attempt(ctx context.Context) (err error) {
 	}
 	resp, err := d.client.get(ctx, d.src.URL, d.header())
 	if err != nil {
-		return d.later(err)
+		return later(d.pause, err)
 	}
 	defer resp.Body.Close()
 	if d.same, err = d.answer(resp); err != nil || d.same || d.o.DryRun {
-		return d.later(err)
+		return later(d.pause, err)
 	}
 	return d.receive(ctx, resp)
 }
@@ -328,84 +325,20 @@ func (d *download) drop() {
 	}
 }
 
-// later sets the pause after an answer that says when, or how, to come back.
-func (d *download) later(err error) error {
+// later sets the pause after the error of an answer, which may say when to come back.
+func later(pause func(int, http.Header) (time.Duration, bool), err error) error {
 	var answer *httpclient.StatusError
-	if poll.IsPermanent(err) || !errors.As(err, &answer) {
+	if err == nil || poll.IsPermanent(err) || !errors.As(err, &answer) {
 		return err
 	}
-	pause, more := d.pause(answer.Status, answer.Header)
+	next, more := pause(answer.Status, answer.Header)
 	if !more {
-		pause = math.MaxInt64
+		next = math.MaxInt64 // until ctx ends
 	}
-	return poll.After(pause, err)
+	return poll.After(next, err)
 }
 
 // progress returns how much has arrived.
 func (d *download) progress() string {
 	return words.Bytes(d.received.Load())
-}
-
-// explain adds to an error what was being done, and the hint.
-func (d *download) explain(err error) error {
-	f := failure.Of(err)
-	var ended *poll.Error
-	if errors.As(err, &ended) && ended.Last != nil {
-		f = failure.Of(ended.Last)
-		if d.received.Load() > 0 && errors.As(ended.Last, new(*poll.Hung)) {
-			f = failure.New(failure.TimedOut, "still receiving, %s so far", d.progress()).WithHint("give it more time with --timeout")
-		}
-		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
-	}
-	hint := f.Hint
-	var hinted interface{ Hint() string }
-	if hint == "" && errors.As(err, &hinted) {
-		hint = hinted.Hint()
-	}
-	return failure.WithHint(fmt.Errorf("downloading %s: %w", d.src, err), hint)
-}
-
-// report logs the attempts at one source: a line when the reason for a failure changes, and a summary now and then.
-type report struct {
-	what  string
-	log   *slog.Logger
-	start time.Time
-
-	mu   sync.Mutex
-	last *failure.Failure
-}
-
-func (r *report) attempt(e poll.Event) {
-	if e.Err == nil || poll.IsPermanent(e.Err) { // which is returned
-		return
-	}
-	f := failure.Of(e.Err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	level := slog.LevelDebug
-	if r.last == nil || r.last.Text != f.Text {
-		level = slog.LevelInfo
-	}
-	r.last = f
-	r.log.Log(context.Background(), level, fmt.Sprintf("%s: %v", r.what, f), "attempt", e.Attempt, "class", string(f.Class))
-}
-
-const summaryEvery = 30 * time.Second
-
-// summaries logs now and then how far the download is, until stop is closed.
-func (r *report) summaries(stop <-chan struct{}, progress func() string) {
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { <-stop; cancel() }()
-	poll.Every(ctx, summaryEvery, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		text := fmt.Sprintf("%s: %s after %s", r.what, progress(), words.Seconds(time.Since(r.start)))
-		if r.last != nil {
-			text += fmt.Sprintf("; last failure: %v", r.last)
-			if r.last.Hint != "" {
-				text += "; " + r.last.Hint
-			}
-		}
-		r.log.Info(text)
-	})
 }

@@ -27,6 +27,10 @@ type Options struct {
 	MaxFiles int   // that are unpacked from one download; 0 for no limit
 	Parallel int   // downloads at the same time; 0 for 4
 
+	DockerConfig string              // file with logins for registries, or its directory
+	Mirrors      map[string][]string // URLs by registry, which are asked before it
+	PlainHTTP    []string            // registries without TLS
+
 	AttemptTimeout time.Duration // without progress; 0 for none
 	Spread         time.Duration // over which to come back to a server that says "not now"
 	Proxy          *url.URL      // instead of those in the environment
@@ -40,6 +44,13 @@ type Options struct {
 func (o *Options) Check() error {
 	folder, names := o.folder(), map[string]bool{}
 	for _, src := range o.Sources {
+		if src.URL == nil {
+			image, err := o.openImage(src)
+			if err != nil {
+				return err
+			}
+			image.Close()
+		}
 		switch {
 		case src.tree():
 		case !folder:

@@ -26,8 +26,9 @@ type requester struct {
 // readBuffer is how much of a connection is read at once.
 const readBuffer = 64 << 10
 
-func newRequester(o *Options, src *Source) (*requester, error) {
-	options := httpclient.Options{
+// connections returns how servers are reached for a source.
+func connections(o *Options, src *Source) httpclient.Options {
+	return httpclient.Options{
 		Dial:       dial.Stalling(dial.New(o.Resolver).DialContext, o.AttemptTimeout),
 		TLS:        src.TLS,
 		Proxy:      o.Proxy,
@@ -36,6 +37,10 @@ func newRequester(o *Options, src *Source) (*requester, error) {
 		NoRedirect: true,             // see get
 		Buffer:     readBuffer,
 	}
+}
+
+func newRequester(o *Options, src *Source) (*requester, error) {
+	options := connections(o, src)
 	home, err := httpclient.New(options)
 	if err != nil {
 		return nil, err

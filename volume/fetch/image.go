@@ -1,0 +1,132 @@
+package fetch
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+	"initbox/internal/words"
+	"initbox/volume/fetch/archive"
+	"initbox/volume/fetch/oci"
+)
+
+// image is the download of a source of a registry.
+type image struct {
+	*run
+	j     *job
+	temps int // files that temp has made
+}
+
+// openImage returns the image or artifact of a source. It sends no request.
+func (o *Options) openImage(src *Source) (*oci.Image, error) {
+	return oci.Open(src.OCI, o.registry(src))
+}
+
+// registry returns how the registry of a source is used.
+func (o *Options) registry(src *Source) oci.Options {
+	return oci.Options{
+		Path: src.Path, Platform: src.Platform,
+		HTTP: connections(o, src), Who: src.Who, DockerConfig: o.DockerConfig, Mirrors: o.Mirrors, PlainHTTP: o.PlainHTTP,
+		RetryStatus: src.RetryStatus, MaxSize: o.MaxSize, MaxFiles: o.MaxFiles, Log: o.Log,
+	}
+}
+
+// download fetches the files of the image into the directory of the job, unless they are in DST already.
+func (m *image) download(ctx context.Context) (now *version, same bool, err error) {
+	src, start := m.j.src, time.Now()
+	report := newReport(&m.Options, src, nil)
+	defer report.end()
+	o := m.registry(src)
+	o.Temp, o.Try = m.temp, func(ctx context.Context, attempt func(context.Context) error) error {
+		return m.try(ctx, report, attempt)
+	}
+	i, err := oci.Open(src.OCI, o)
+	if err != nil {
+		return nil, false, err
+	}
+	defer i.Close()
+	digest, err := i.Resolve(ctx)
+	if err != nil {
+		return nil, false, explain(src, "", err)
+	}
+	now = &version{Digest: digest}
+	switch {
+	case m.j.prev != nil && m.j.prev.Digest == digest:
+		return now, true, nil
+	case m.DryRun:
+		m.Log.Info(fmt.Sprintf("%s: would be downloaded", src))
+		return now, false, nil
+	}
+	sum, err := m.unpack(ctx, i)
+	if err != nil {
+		return nil, false, errors.Join(explain(src, "", err), m.undo(m.j))
+	}
+	m.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))))
+	if !strings.Contains(src.OCI, "@") {
+		m.Log.Warn(fmt.Sprintf("%s: the tag may become another image's: pin this one with %[1]s@%s", src, digest))
+	}
+	return now, false, nil
+}
+
+// unpack writes the files of the image.
+func (m *image) unpack(ctx context.Context, i *oci.Image) (archive.Summary, error) {
+	root, err := m.open(m.j)
+	if err != nil {
+		return archive.Summary{}, err
+	}
+	defer root.Close()
+	dir, err := root.Open(".")
+	if err != nil {
+		return archive.Summary{}, err
+	}
+	defer dir.Close()
+	o := m.unpacking(m.j.src)
+	o.Name, o.KeepLinks = "", true
+	if m.j.src.Unpack { // the files of an artifact
+		var sum archive.Summary
+		err = i.Fetch(ctx, func(h *tar.Header, content io.Reader) error {
+			o.Name = h.Name
+			one, err := archive.Unpack(ctx, content, dir, o)
+			sum.Files, sum.Bytes = sum.Files+one.Files, sum.Bytes+one.Bytes
+			return err
+		})
+		return sum, err
+	}
+	tree := archive.NewTree(dir, o)
+	err = i.Fetch(ctx, tree.Put)
+	if closed := tree.Close(); err == nil {
+		err = closed
+	}
+	return tree.Summary(), err
+}
+
+// temp returns a file without a name, on the file system of DST.
+func (m *image) temp() (*os.File, error) {
+	m.staging.Lock()
+	defer m.staging.Unlock()
+	if err := m.openStage(); err != nil {
+		return nil, err
+	}
+	m.temps++
+	name := fmt.Sprintf("%s-layer-%d", m.j.dir(), m.temps)
+	f, err := m.stage.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return f, m.stage.Remove(name)
+}
+
+// try makes attempts at one request until it succeeds, cannot succeed, or ctx ends.
+func (m *image) try(ctx context.Context, report *report, attempt func(context.Context) error) error {
+	pause := httpclient.Pace(ctx, m.Spread, m.Seed)
+	return poll.Until(ctx, poll.Policy{Seed: m.Seed, Notify: report.attempt}, func(ctx context.Context) error {
+		return later(pause, attempt(ctx))
+	})
+}

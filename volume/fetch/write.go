@@ -1,0 +1,251 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"syscall"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/mounts"
+	"initbox/internal/perm"
+	"initbox/internal/poll"
+	"initbox/internal/words"
+	"initbox/volume/fetch/archive"
+)
+
+// reserve is how long before the deadline an optional download is given up, so that the others can be put in place.
+const reserve = 2 * time.Second
+
+// download downloads one source into a directory of its own in the stage.
+func (r *run) download(ctx context.Context, j *job) error {
+	outer := ctx
+	if deadline, ok := ctx.Deadline(); ok && j.src.Optional {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(reserve, time.Until(deadline)/10)))
+		defer cancel()
+	}
+	now, same, err := r.version(ctx, j)
+	switch {
+	case err != nil && j.src.Optional && outer.Err() == nil:
+		r.Log.Warn(fmt.Sprintf("%v; going on without it", err))
+		return nil
+	case err != nil:
+		return r.explain(err)
+	}
+	if j.now, j.same = now, same; same {
+		r.Log.Debug(fmt.Sprintf("%s: unchanged", j.src))
+	}
+	return nil
+}
+
+// version downloads one source, unless DST has its version already.
+func (r *run) version(ctx context.Context, j *job) (now *version, same bool, err error) {
+	if j.src.URL == nil {
+		return (&image{run: r, j: j}).download(ctx)
+	}
+	start := time.Now()
+	d := &download{o: &r.Options, src: j.src, prev: j.prev}
+	d.write = func(ctx context.Context, content io.Reader) error { return r.write(ctx, j, content) }
+	d.undo = func() error { return r.undo(j) }
+	now, err = d.run(ctx)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case d.same:
+	case r.DryRun:
+		size := "of unknown length"
+		if d.total >= 0 {
+			size = words.Bytes(d.total)
+		}
+		r.Log.Info(fmt.Sprintf("%s: would be downloaded, %s", j.src, size))
+	default:
+		r.Log.Info(fmt.Sprintf("%s: %s downloaded, in %s", j.src, d.progress(), words.Seconds(time.Since(start))))
+		r.unpinned(j, d)
+	}
+	return now, d.same, nil
+}
+
+// unpinned warns of a content that was not compared with any checksum.
+func (r *run) unpinned(j *job, d *download) {
+	if d.expect.known() {
+		return
+	}
+	text := fmt.Sprintf("%s: there is no checksum to compare it with: pin this content with #sha256=%s", j.src, d.now.SHA256)
+	if ending := path.Ext(j.src.Name); d.html && ending != ".html" && ending != ".htm" {
+		text = fmt.Sprintf("%s: the answer is a web page (text/html): is it the URL of the file itself? if so, pin this content with #sha256=%s", j.src, d.now.SHA256)
+	}
+	r.Log.Warn(text)
+}
+
+// dir returns the name of the directory of a job in the stage.
+func (j *job) dir() string { return ".initbox-" + strconv.Itoa(j.number) }
+
+// openStage makes the stage with the first download. The caller holds staging.
+func (r *run) openStage() error {
+	if r.stage != nil {
+		return nil
+	}
+	stage, err := r.place.Stage()
+	if err == nil { // by its descriptor: its path may lead elsewhere by now
+		r.stage, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", stage.Fd()))
+	}
+	return err
+}
+
+// open returns the directory of a job in the stage.
+func (r *run) open(j *job) (*os.Root, error) {
+	r.staging.Lock()
+	defer r.staging.Unlock()
+	if err := r.openStage(); err != nil {
+		return nil, err
+	}
+	if err := r.stage.Mkdir(j.dir(), 0o755); err != nil {
+		return nil, err
+	}
+	return r.stage.OpenRoot(j.dir())
+}
+
+// undo removes the directory of a job.
+func (r *run) undo(j *job) error {
+	r.staging.Lock()
+	defer r.staging.Unlock()
+	if r.stage == nil {
+		return nil
+	}
+	return r.stage.RemoveAll(j.dir())
+}
+
+// write writes the content of a source into its directory.
+func (r *run) write(ctx context.Context, j *job, content io.Reader) error {
+	root, err := r.open(j)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if !j.src.Unpack {
+		return j.src.writeFile(root, r.fileName(j), content)
+	}
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	sum, err := archive.Unpack(ctx, content, dir, r.unpacking(j.src))
+	if err != nil {
+		return err
+	}
+	if sum.Skipped > 0 {
+		r.Log.Warn(fmt.Sprintf("%s: %s left out", j.src, words.Plural(sum.Skipped, "device or pipe")))
+	}
+	return nil
+}
+
+// unpacking returns how a source is unpacked.
+func (r *run) unpacking(src *Source) archive.Options {
+	return archive.Options{
+		Strip: src.Strip, Include: src.Include, Exclude: src.Exclude, MaxSize: r.MaxSize, MaxFiles: r.MaxFiles,
+		Mode: src.Mode, Owner: src.Owner, Name: path.Base(src.Name), To: src.To,
+	}
+}
+
+// fileName returns the name of the file of a job below its directory.
+func (r *run) fileName(j *job) string {
+	if !r.folder {
+		return path.Base(r.Dst)
+	}
+	return j.src.Name
+}
+
+// defaultMode is that of a file whose mode nothing else says.
+const defaultMode = 0o644
+
+// writeFile writes one file.
+func (src *Source) writeFile(root *os.Root, name string, content io.Reader) error {
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := io.Copy(struct{ io.Writer }{f}, content); err != nil {
+		return err
+	}
+	mode := uint32(defaultMode)
+	if m, found := perm.LastMatch(src.Mode, name); found {
+		mode = m.Of(mode, false)
+	}
+	if src.Owner != nil {
+		if err := f.Chown(src.Owner.UID, src.Owner.GID); err != nil {
+			return failure.WithHint(fmt.Errorf("owner %v of %s: %w", src.Owner, failure.Printable(name), err), perm.Hint(err, perm.Chown, name))
+		}
+	}
+	if err := syscall.Fchmod(int(f.Fd()), mode); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// graft moves the files of all jobs up into the stage, in their order.
+func (r *run) graft() error {
+	for _, j := range r.jobs {
+		if j.now == nil || j.same {
+			continue
+		}
+		if err := move(r.stage, j.dir(), "."); err != nil {
+			return fmt.Errorf("%s: %w", j.src, err)
+		}
+	}
+	return nil
+}
+
+// move moves the content of a directory into another one, and merges directories.
+func move(root *os.Root, from, to string) error {
+	dir, err := root.Open(from)
+	if err != nil {
+		return err
+	}
+	entries, err := dir.ReadDir(-1)
+	dir.Close()
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		old, name := path.Join(from, entry.Name()), path.Join(to, entry.Name())
+		info, err := root.Lstat(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			err = root.Rename(old, name)
+		case err == nil && info.IsDir() && entry.IsDir():
+			err = move(root, old, name)
+		case err == nil:
+			err = failure.WithHint(fmt.Errorf("%s is also in another download", failure.Printable(name)), "unpack it into another directory, or leave the file out with #exclude=…")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return root.Remove(from)
+}
+
+// explain adds the hints for errors of this side.
+func (r *run) explain(err error) error {
+	var hinted interface{ Hint() string }
+	switch {
+	case failure.NoSpace(err):
+		f := failure.New(failure.DiskFull, "%v", err).WithHint("make the volume larger: it must hold what is there and what is downloaded at the same time. Nothing was changed")
+		f.Err = err
+		return f
+	case errors.As(err, &hinted) && hinted.Hint() != "", !poll.IsPermanent(err):
+		return err
+	}
+	return failure.WithHint(err, mounts.WriteHint(err, r.Dst, ""))
+}
