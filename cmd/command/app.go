@@ -37,6 +37,7 @@ func subcommands() []subcommand {
 		{"deregister", deregister},
 		{"render", renderCommand},
 		{"git-clone", gitClone},
+		{"fetch", fetchCommand},
 		{"prepare", prepareCommand},
 		{"copy", copyCommand},
 		{rbacName, rbac},

@@ -394,7 +394,7 @@ func cmdServe(ts *testscript.TestScript, neg bool, args []string) {
 	options := serverOptions{}
 	for _, option := range args[2:] {
 		name, value, _ := strings.Cut(option, "=")
-		if name == "socket" || name == "zone" {
+		if name == "socket" || name == "zone" || name == "dir" {
 			value = ts.MkAbs(value)
 		}
 		options[name] = value

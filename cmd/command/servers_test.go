@@ -27,6 +27,7 @@ import (
 //	socket=FILE           listens on a unix socket
 //	ipv6                  listens on ::1
 //	zone=FILE             of kind dns: its answers; see [parseZone]
+//	dir=DIR breaks=N      of kind files; see [serveFiles]
 type serverOptions map[string]string
 
 func (o serverOptions) duration(name string) (time.Duration, error) {
@@ -45,6 +46,7 @@ var serverKinds = map[string]func(s *server, l net.Listener){
 	"drip":    each(drip),
 	"garbage": each(func(c net.Conn) { io.WriteString(c, "220 mail.example ESMTP\r\n"); io.Copy(io.Discard, c) }),
 	"http":    serveHTTP,
+	"files":   serveFiles,
 	"grpc":    serveGRPC,
 	"k8s":     serveK8s, // see cmdK8s
 
