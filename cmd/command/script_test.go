@@ -110,6 +110,7 @@ var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args [
 	"git":       cmdGit,
 	"gitserver": cmdGitServer,
 	"database":  cmdDatabase,
+	"images":    cmdImages,
 }
 
 // scriptKey is where a script's [script] is kept.

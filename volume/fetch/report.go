@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,6 +85,9 @@ func explain(src *Source, progress string, err error) error {
 	var hinted interface{ Hint() string }
 	if hint == "" && errors.As(err, &hinted) {
 		hint = hinted.Hint()
+	}
+	if what, isOCI := strings.CutPrefix(src.String(), "oci://"); isOCI && strings.HasPrefix(err.Error(), what) {
+		return failure.WithHint(fmt.Errorf("downloading %w", err), hint)
 	}
 	return failure.WithHint(fmt.Errorf("downloading %s: %w", src, err), hint)
 }

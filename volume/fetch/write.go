@@ -23,12 +23,15 @@ import (
 // reserve is how long before the deadline an optional download is given up, so that the others can be put in place.
 const reserve = 2 * time.Second
 
+// errReserve is why an optional download ends before the deadline.
+var errReserve = errors.New("the deadline is near")
+
 // download downloads one source into a directory of its own in the stage.
 func (r *run) download(ctx context.Context, j *job) error {
 	outer := ctx
 	if deadline, ok := ctx.Deadline(); ok && j.src.Optional {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-min(reserve, time.Until(deadline)/10)))
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-min(reserve, time.Until(deadline)/10)), errReserve)
 		defer cancel()
 	}
 	now, same, err := r.version(ctx, j)
@@ -168,6 +171,16 @@ const defaultMode = 0o644
 
 // writeFile writes one file.
 func (src *Source) writeFile(root *os.Root, name string, content io.Reader) error {
+	err := src.fill(root, name, content)
+	var where *fs.PathError
+	if errors.As(err, &where) { // in the stage, which means nothing to a user
+		return fmt.Errorf("write %s: %w", failure.Printable(name), where.Err)
+	}
+	return err
+}
+
+// fill makes a file and the directories above it.
+func (src *Source) fill(root *os.Root, name string, content io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
@@ -184,7 +197,7 @@ func (src *Source) writeFile(root *os.Root, name string, content io.Reader) erro
 		mode = m.Of(mode, false)
 	}
 	if src.Owner != nil {
-		if err := f.Chown(src.Owner.UID, src.Owner.GID); err != nil {
+		if err := syscall.Fchown(int(f.Fd()), src.Owner.UID, src.Owner.GID); err != nil {
 			return failure.WithHint(fmt.Errorf("owner %v of %s: %w", src.Owner, failure.Printable(name), err), perm.Hint(err, perm.Chown, name))
 		}
 	}
@@ -241,9 +254,7 @@ func (r *run) explain(err error) error {
 	var hinted interface{ Hint() string }
 	switch {
 	case failure.NoSpace(err):
-		f := failure.New(failure.DiskFull, "%v", err).WithHint("make the volume larger: it must hold what is there and what is downloaded at the same time. Nothing was changed")
-		f.Err = err
-		return f
+		return failure.WithHint(err, "make the volume larger: it must hold the old and the new files at the same time; nothing was changed")
 	case errors.As(err, &hinted) && hinted.Hint() != "", !poll.IsPermanent(err):
 		return err
 	}
