@@ -79,6 +79,9 @@ func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary
 	if t.err = unpack(ctx, in, t); t.err != nil && ctx.Err() == nil && in.err != nil {
 		t.err = in.err
 	}
+	if t.err == nil && t.passed && t.names == 0 {
+		t.err = permanent("there is nothing in it that include, exclude and strip-components select")
+	}
 	err := t.Close()
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -88,8 +91,10 @@ func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary
 
 func unpack(ctx context.Context, in *input, t *Tree) error {
 	return Decompress(ctx, in, func(compression string, content io.Reader) error {
-		head := newHead(content)
+		head, err := newHead(content)
 		switch kind := head.kind(); {
+		case err != nil:
+			return err
 		case kind == "tar":
 			return t.tar(ctx, head)
 		case kind == "zip":

@@ -94,6 +94,9 @@ func openGzip(in *bufio.Reader) (io.ReadCloser, error) {
 func (g *gzipReader) Read(p []byte) (int, error) {
 	for {
 		n, err := g.Reader.Read(p)
+		if n > 0 && err == io.EOF {
+			err = nil
+		}
 		if n > 0 || err != io.EOF {
 			return n, err
 		}
@@ -176,10 +179,13 @@ type head struct {
 
 const blockSize = 512 // of a tar
 
-func newHead(r io.Reader) *head {
+func newHead(r io.Reader) (*head, error) {
 	first := make([]byte, blockSize)
-	n, _ := io.ReadFull(r, first) // an error comes again
-	return &head{io.MultiReader(bytes.NewReader(first[:n]), r), first[:n]}
+	n, err := io.ReadFull(r, first)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return &head{io.MultiReader(bytes.NewReader(first[:n]), r), first[:n]}, err
 }
 
 // kind returns tar, zip, or "".

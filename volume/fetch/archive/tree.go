@@ -30,10 +30,11 @@ type Tree struct {
 	err error
 	at  dirfd.Descent
 
-	ended bool // no more directories are made
-	names int  // how many files, links and directories there are
-	room  int  // bytes that names which are kept may still take
-	buf   []byte
+	ended  bool // no more directories are made
+	passed bool // an entry was not selected
+	names  int  // how many files, links and directories there are
+	room   int  // bytes that names which are kept may still take
+	buf    []byte
 
 	seed    maphash.Seed
 	written map[uint64]bool     // digests of the names of this tree: whether it is a directory
@@ -82,6 +83,7 @@ func (t *Tree) put(h *tar.Header, r io.Reader) error {
 	}
 	full, name, err := t.o.nameOf(h.Name)
 	if err != nil || name == "" || !t.o.selects(full) {
+		t.passed = t.passed || full != ""
 		return err
 	}
 	if t.o.To != "" {

@@ -140,6 +140,7 @@ func (t *Tree) zipEntry(file *zip.File) error {
 	}
 	full, stripped, err := t.o.nameOf(name)
 	if err != nil || stripped == "" || !t.o.selects(full) {
+		t.passed = true
 		return err
 	}
 	const encrypted = 1
