@@ -31,10 +31,9 @@ func (p *Place) apply(r *record, t *todo) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	p.stage.keep = true
 	switch {
 	case r.Replace && t.whole:
-		err = p.replace(r)
+		err = p.replace()
 	case t.whole:
 		err = dirfd.Rename(p.stage.dir, treeName, p.parent, p.name) // over nothing
 		if err == nil {
@@ -50,8 +49,6 @@ func (p *Place) apply(r *record, t *todo) (Summary, error) {
 	if err != nil {
 		return Summary{}, err
 	}
-	p.stage.keep = false
-	r.Tree, r.Tops = 0, nil
 	return t.sum, p.seals(r)
 }
 
@@ -118,7 +115,7 @@ func (p *Place) put(from dirfd.Dir, name string, to dirfd.Dir) error {
 
 // replace makes the staged tree the folder: atomically where the kernel can do that, or entry by entry. The folder
 // keeps its mode and owner.
-func (p *Place) replace(r *record) error {
+func (p *Place) replace() error {
 	if !p.inside && len(p.mounts) == 0 {
 		if old, err := dirfd.Lstat(p.parent, p.name); err == nil && p.o.Owner == nil {
 			tree := dirfd.FD(p.stage.tree.Fd())
@@ -138,26 +135,23 @@ func (p *Place) replace(r *record) error {
 			return err
 		}
 	}
-	return p.fill(r)
+	return p.fill()
 }
 
 // fill replaces the content of the folder, entry by entry, each atomically where the kernel can do that.
-func (p *Place) fill(r *record) error {
+func (p *Place) fill() error {
 	folder, err := dirfd.OpenDir(p.parent, p.name)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	fresh := r.tops()
-	for i, name := range fresh {
-		s, err := dirfd.Lstat(p.stage.tree, name)
-		if err == unix.ENOENT || err == nil && s.Ino != r.Tops[i] {
-			continue // done by a run that was killed
-		}
-		if err == nil {
-			err = p.swap(folder, name)
-		}
-		if err != nil {
+	fresh, err := dirfd.Names(p.stage.tree)
+	if err != nil {
+		return err
+	}
+	slices.Sort(fresh)
+	for _, name := range fresh {
+		if err := p.swap(folder, name); err != nil {
 			return fmt.Errorf("%s: %w", failure.Printable(name), err)
 		}
 	}
@@ -194,7 +188,7 @@ func (p *Place) swap(folder *os.File, name string) error {
 
 // free moves an entry out of the way.
 func (p *Place) free(folder *os.File, name string) error {
-	err := dirfd.Rename(folder, name, p.stage.dir, oldName+rand.Text())
+	err := dirfd.Rename(folder, name, p.stage.dir, rand.Text())
 	if err == unix.EXDEV { // a directory of an image's lower layer cannot be renamed, only removed
 		err = dirfd.RemoveAll(context.Background(), folder, name)
 	}

@@ -99,8 +99,8 @@ const (
 	lockSuffix = "-lock"
 )
 
-// Open takes the lock of Dst, and waits for it until ctx ends. It finishes what a killed run had begun to publish, and
-// removes what another one left. Missing directories above Dst are made, and removed by Close if nothing is published.
+// Open takes the lock of Dst, and waits for it until ctx ends. It removes what a killed run has left. Missing directories
+// above Dst are made, and removed by Close if nothing is published.
 func Open(ctx context.Context, o Options) (*Place, error) {
 	p := &Place{o: o, log: o.Log}
 	if p.log == nil {
@@ -282,7 +282,8 @@ func (p *Place) take(ctx context.Context) error {
 		p.log.Warn("the file system has no locks: nothing else may write to " + failure.Printable(p.o.Dst) + " meanwhile")
 		return nil
 	}
-	return p.recover(ctx)
+	p.sweep(ctx)
+	return context.Cause(ctx)
 }
 
 // Record returns what an earlier run has given to Publish, if all that it has put there is unchanged; otherwise nil.

@@ -18,8 +18,8 @@ import (
 )
 
 // Publish puts what is in the stage in place, and remembers the caller's record of it. If it cannot, because a file is
-// where a directory is to be, or the reverse, nothing has changed. Once it has begun, the end of ctx does not stop it,
-// and the next Open finishes it if this process is killed.
+// where a directory is to be, or the reverse, nothing has changed. Once it has begun, the end of ctx does not stop it.
+// If it is killed while it adds entries to a folder, there is no record, and the next run adds the others.
 //
 // A file that is itself a mount point, such as a subPath of Kubernetes, is written in place.
 func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, error) {
@@ -40,56 +40,17 @@ func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, er
 		return Summary{}, p.failed("publish", err)
 	}
 	if todo.any() {
-		if err := p.ready(ctx, r, names); err != nil {
-			return Summary{}, p.failed("publish", err)
-		}
+		err = p.stage.sync(names)
+	}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return Summary{}, p.failed("publish", err)
 	}
 	sum, err := p.apply(r, todo)
 	p.drop(ctx)
 	return sum, p.failed("publish", err)
-}
-
-// ready writes the stage to the disk, and then its record, with which the next run can finish.
-func (p *Place) ready(ctx context.Context, r *record, names []string) error {
-	if err := p.stage.sync(names); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	tree, err := dirfd.Stat(p.stage.tree)
-	if err != nil {
-		return err
-	}
-	marked := *r
-	marked.Tree = tree.Ino
-	for _, name := range r.tops() {
-		s, err := dirfd.Lstat(p.stage.tree, name)
-		if err != nil {
-			return err
-		}
-		marked.Tops = append(marked.Tops, s.Ino)
-	}
-	content, err := json.Marshal(marked)
-	if err != nil {
-		return err
-	}
-	r.Tops = marked.Tops
-	return p.writeFile(p.stage.dir, readyName, content)
-}
-
-// finish is Publish for what another run had begun.
-func (p *Place) finish(r *record) (Summary, error) {
-	if tree, err := dirfd.Stat(p.stage.tree); err != nil || tree.Ino != r.Tree {
-		return Summary{}, p.seals(r) // it is the old folder, which has been exchanged, or missing, because it had its name
-	}
-	todo, err := p.plan(r)
-	if err != nil {
-		return Summary{}, err
-	}
-	sum, err := p.apply(r, todo)
-	p.stage.keep = false // it would fail again
-	return sum, err
 }
 
 // checkNames refuses names that cannot be published.
@@ -199,9 +160,6 @@ func (p *Place) planDir(t *todo, r *record, from, to dirfd.Dir, dir string) erro
 
 func (p *Place) planEntry(t *todo, r *record, from, to dirfd.Dir, dir, name string) error {
 	s, err := dirfd.Inspect(from, name)
-	if err == unix.ENOENT {
-		return nil // of a file: another run has renamed it
-	}
 	if err != nil {
 		return err
 	}

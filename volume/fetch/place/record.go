@@ -30,11 +30,6 @@ type record struct {
 
 	Names []byte `json:"names"` // separated by zero bytes: JSON cannot have all names
 	Seal  string `json:"seal,omitempty"`
-
-	// Of a stage, until it is published, by which a later run sees what has been exchanged already: the inode of its
-	// tree, and those of the entries at its top.
-	Tree uint64   `json:"tree,omitempty"`
-	Tops []uint64 `json:"tops,omitempty"`
 }
 
 const (
@@ -55,17 +50,6 @@ func (r *record) names() []string {
 		return nil
 	}
 	return strings.Split(string(r.Names), "\x00")
-}
-
-// tops returns the sorted names at the top of the tree.
-func (r *record) tops() (tops []string) {
-	for _, name := range r.names() {
-		if name, below, _ := strings.Cut(name, "/"); below == "" {
-			tops = append(tops, name)
-		}
-	}
-	slices.Sort(tops)
-	return tops
 }
 
 // newRecord returns the record of what is published now.

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
-	"initbox/internal/failure"
 )
 
 // stage is a directory on the file system of Dst that other users cannot enter.
@@ -23,14 +22,11 @@ type stage struct {
 	name string
 	dir  *os.File
 	tree *os.File // what is published
-	keep bool     // publishing has begun, and the next run has to finish it
 }
 
 const (
-	idLength  = 12
-	treeName  = "tree"
-	readyName = "ready" // the record, once the tree is complete and on the disk
-	oldName   = "old-"  // and a random text: what was replaced
+	idLength = 12
+	treeName = "tree"
 )
 
 // Stage returns an empty directory, the same at each call. For a folder, its entries become the folder's; for a file,
@@ -69,48 +65,15 @@ func (p *Place) isStage(name string) bool {
 	return ok && len(id) == idLength && strings.Trim(id, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
-// recover finishes what a killed run has begun to publish, and removes the stages of others. The lock is held, so none
-// is in use.
-func (p *Place) recover(ctx context.Context) error {
-	all, err := dirfd.Names(p.base)
-	if err != nil {
-		return nil // a directory that may be written to and not read
-	}
+// sweep removes the stages of killed runs. The lock is held, so none is in use.
+func (p *Place) sweep(ctx context.Context) {
+	all, _ := dirfd.Names(p.base) // not of a directory that may be written to but not read
 	for _, name := range all {
-		if !p.isStage(name) {
-			continue
+		if p.isStage(name) {
+			p.stage = &stage{name: name}
+			p.drop(ctx)
 		}
-		p.stage = &stage{name: name}
-		if r := p.reopen(); r != nil {
-			p.log.Info(failure.Printable(p.o.Dst) + ": finishing what an earlier run has begun to publish")
-			if _, err := p.finish(r); err != nil {
-				p.log.Warn("cannot finish what an earlier run has begun to publish", "reason", failure.Of(err).Error())
-			}
-		}
-		p.drop(ctx)
 	}
-	return ctx.Err()
-}
-
-// reopen opens the stage that a killed run has left, and returns its record if its tree was complete. The stage of
-// another user is not trusted.
-func (p *Place) reopen() *record {
-	s, err := p.stage, error(nil)
-	if s.dir, err = dirfd.OpenDir(p.base, s.name); err != nil {
-		return nil
-	}
-	if stat, err := dirfd.Stat(s.dir); err != nil || int(stat.Uid) != os.Geteuid() || stat.Mode&0o077 != 0 {
-		return nil
-	}
-	r := readRecord(s.dir, readyName)
-	if r == nil || r.Folder != p.o.Folder {
-		return nil
-	}
-	s.tree, err = dirfd.OpenDir(s.dir, treeName)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return nil
-	}
-	return r
 }
 
 // drop removes the stage, with the old files that were moved into it.
@@ -124,9 +87,7 @@ func (p *Place) drop(ctx context.Context) {
 			f.Close()
 		}
 	}
-	if p.stage = nil; s.keep {
-		return
-	}
+	p.stage = nil
 	if err := dirfd.RemoveAll(ctx, p.base, s.name); err != nil && ctx.Err() == nil {
 		p.log.Warn("cannot remove a leftover", "name", filepath.Join(p.base.Name(), s.name), "error", err)
 	}
