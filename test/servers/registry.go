@@ -33,10 +33,9 @@ type Registry struct {
 	Realm  *httptest.Server // which issues them
 	Tokens atomic.Int32     // how many were issued
 
-	process *process
-	client  *http.Client
-	key     *ecdsa.PrivateKey // signs the tokens
-	cert    *x509.Certificate
+	client *http.Client
+	key    *ecdsa.PrivateKey // signs the tokens
+	cert   *x509.Certificate
 }
 
 // RegistryOptions configures [StartRegistry].
@@ -79,8 +78,7 @@ func StartRegistry(t testing.TB, o RegistryOptions) *Registry {
 	}
 	conf := filepath.Join(dir, "config.yml")
 	writeConfig(t, conf, registryConfig, data)
-	r.process = run(t, program, "serve", conf)
-	r.process.untilListening(t, r.Addr)
+	run(t, program, "serve", conf).untilListening(t, r.Addr)
 	return r
 }
 
@@ -88,33 +86,20 @@ const registryConfig = `
 version: 0.1
 log: {level: info, accesslog: {disabled: false}}
 storage:
-  filesystem: {rootdirectory: {{.Dir}}/data}
+  filesystem: {rootdirectory: "{{.Dir}}/data"}
 http:
   addr: {{.Addr}}
 {{- with .Cert}}
-  tls: {certificate: {{.CertFile}}, key: {{.KeyFile}}}
+  tls: {certificate: "{{.CertFile}}", key: "{{.KeyFile}}"}
 {{- end}}
 {{- if .Login}}
 auth:
-  htpasswd: {realm: test, path: {{.Dir}}/htpasswd}
+  htpasswd: {realm: test, path: "{{.Dir}}/htpasswd"}
 {{- else if .Realm}}
 auth:
-  token: {realm: "{{.Realm}}", service: test, issuer: test, rootcertbundle: {{.Root}}}
+  token: {realm: "{{.Realm}}", service: test, issuer: test, rootcertbundle: "{{.Root}}"}
 {{- end}}
 `
-
-// Requests returns how many requests so far had this method and a path that contains part.
-func (r *Registry) Requests(method, part string) (n int) {
-	for line := range strings.Lines(r.process.out.String()) {
-		if _, after, ok := strings.Cut(line, `"`+method+" "); ok {
-			path, _, _ := strings.Cut(after, " ")
-			if strings.Contains(path, part) {
-				n++
-			}
-		}
-	}
-	return n
-}
 
 // Push stores an image with its blobs, and returns the digest of its manifest. The tag may be empty.
 func (r *Registry) Push(t testing.TB, repository, tag string, i Image) (digest string) {

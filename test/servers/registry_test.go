@@ -19,9 +19,6 @@ func TestRegistry(t *testing.T) {
 			if got.Get("Docker-Content-Digest") != digest {
 				t.Errorf("the tag is %s, want %s", got.Get("Docker-Content-Digest"), digest)
 			}
-			if n := r.Requests(http.MethodPut, "/manifests/"); n != 2 {
-				t.Errorf("%d manifests were pushed, want those of the index and of the image", n)
-			}
 			resp, err := r.client.Get(r.URL + "/v2/team/app/manifests/1")
 			if err != nil {
 				t.Fatal(err)

@@ -102,7 +102,7 @@ func (d dockerLogin) credential() auth.Credential {
 	return c
 }
 
-// matches returns how long the key of a login is if it is for a repository of a registry, or -1. A key is a host,
+// matches returns how well the key of a login fits a repository of a registry, or -1 if it does not. A key is a host,
 // perhaps as a URL, perhaps with * in a part of its name, and perhaps with the beginning of the repository's path
 // (https://kubernetes.io/docs/concepts/containers/images/#config-json).
 func matches(key, registry, repository string) int {
@@ -125,5 +125,8 @@ func matches(key, registry, repository string) int {
 	if prefix != "" && repository != prefix && !strings.HasPrefix(repository, prefix+"/") {
 		return -1
 	}
-	return len(prefix)*1000 + len(host) - 500*strings.Count(host, "*")
+	if host == registry {
+		return 2*len(prefix) + 1
+	}
+	return 2 * len(prefix)
 }

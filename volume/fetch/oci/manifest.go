@@ -28,8 +28,8 @@ const accept = v1.MediaTypeImageIndex + ", " + v1.MediaTypeImageManifest + ", " 
 // document is a manifest or an index.
 type document struct {
 	v1.Manifest
-	Manifests []v1.Descriptor `json:"manifests"`
-	FSLayers  json.RawMessage `json:"fsLayers"` // of schema 1
+	Manifests []v1.Descriptor `json:"manifests,omitempty"`
+	FSLayers  json.RawMessage `json:"fsLayers,omitempty"` // of schema 1
 }
 
 // read returns what a manifest says. It does not trust the type that the registry or the manifest gives, since two

@@ -259,7 +259,8 @@ func (e *endpoint) failed(ctx context.Context, err error) error {
 		return e.refused(answer.StatusCode, http.Header{}, answer.Errors)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return e.refused(http.StatusUnauthorized, http.Header{}, nil)
-	case errors.As(err, &request), errors.As(err, &known), errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &request) && request.Op == "parse": // of the realm
+	case request != nil, errors.As(err, &known), errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF):
 		f := failure.HTTP(err, e.base.Host)
 		if is := failure.Of(f); is.Class == failure.TLS && strings.Contains(is.Text, "does not speak TLS") {
 			is.Hint = "if the registry has no TLS, give --plain-http " + e.name
