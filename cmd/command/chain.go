@@ -55,7 +55,7 @@ with the first step; --once FILE skips one that has succeeded in this Pod. A ste
 have --hold (of register), --watch, or flags such as --dry-run, with which nothing changes.
 
 Example:
-  initbox wait-for-service tcp://db:5432 --timeout 2m -- render /templates:/config -- /app/server
+  initbox prepare /data#owner=1000 -- wait-for-service tcp://db:5432 --timeout 2m -- /app/server
 `
 
 // work is what a subcommand does once its command line is known to be right. ctx ends at the deadline of the step.
