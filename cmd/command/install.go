@@ -136,6 +136,9 @@ func (e ending) Read(p []byte) (int, error) {
 // untilDone returns what work returns or, soon after ctx has ended, the cause of that: a write to a volume whose server
 // hangs cannot be interrupted. Unfinished work ends with the process, as if the process had been killed.
 func untilDone(ctx context.Context, work func() error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	done := make(chan error, 1)
 	go func() { done <- work() }()
 	select {
