@@ -377,7 +377,7 @@ func (p *pod) state() map[string]string {
 			if err = errors.Join(err, unix.Lstat(path, &s)); err != nil {
 				return err
 			}
-			files[at+strings.TrimPrefix(path, dir)] = fmt.Sprintf("inode %d, mode %o, owner %d:%d, changed at %v", s.Ino, s.Mode, s.Uid, s.Gid, s.Ctim)
+			files["volume "+at+", file ."+strings.TrimPrefix(path, dir)] = fmt.Sprintf("inode %d, mode %o, owner %d:%d, changed at %v", s.Ino, s.Mode, s.Uid, s.Gid, s.Ctim)
 			return nil
 		}))
 	}
