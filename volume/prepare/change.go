@@ -90,82 +90,70 @@ func (j *job) apply(e *tree.Entry) error {
 	if err != nil && err != unix.ENOENT {
 		return j.failed(perm.Read, "read the SELinux label of", j.pathOf(e), err)
 	}
-	dir, name := handle(e)
-	if err == nil && (d.uid >= 0 || d.gid >= 0) {
-		j.owners.Add(1)
-		if !j.DryRun {
-			err = dirfd.Chown(dir, name, d.uid, d.gid)
-		}
-		if err != nil && err != unix.ENOENT {
-			return j.refused(e, perm.Chown, "change the owner of", err)
-		}
-	}
-	if err == nil && d.mode >= 0 {
-		if err = j.setMode(e, uint32(d.mode)); err != nil && err != unix.ENOENT {
-			return j.refused(e, perm.Chmod, "change the mode of", err)
-		}
-	}
-	if err == nil && d.label {
-		j.labels.Add(1)
-		if !j.DryRun {
-			err = dirfd.SetXattrOf(dir, name, labelAttribute, j.Label)
-		}
-		if err != nil && err != unix.ENOENT {
-			return j.refused(e, perm.Chmod, "change the SELinux label of", err)
-		}
-	}
-	return nil // what does not exist was removed meanwhile
-}
-
-// setMode sets the mode of an entry. Without the capability FSETID, the kernel drops the setgid bit for a group that
-// this process is not in, without an error: then each run would set it again, in vain.
-func (j *job) setMode(e *tree.Entry, mode uint32) error {
-	j.modes.Add(1)
-	if j.DryRun {
+	if err != nil || d == right {
 		return nil
 	}
 	dir, name := handle(e)
+	if d.uid >= 0 || d.gid >= 0 {
+		err = j.step(e, owners, func() error { return dirfd.Chown(dir, name, d.uid, d.gid) })
+	}
+	if d.mode >= 0 && err == nil {
+		err = j.step(e, modes, func() error { return setMode(dir, name, uint32(d.mode)) })
+	}
+	if d.label && err == nil {
+		err = j.step(e, labels, func() error { return dirfd.SetXattrOf(dir, name, labelAttribute, j.Label) })
+	}
+	return err
+}
+
+// step changes one thing of an entry, and counts it. What was removed meanwhile, and what another volume mounts
+// read-only there, is left out.
+func (j *job) step(e *tree.Entry, k kind, change func() error) error {
+	var err error
+	if !j.DryRun {
+		err = change()
+	}
+	path, what, hint := j.pathOf, "change the "+k.name()+" of ", ""
+	switch {
+	case err == nil:
+		j.changes[k].Add(1)
+		return nil
+	case err == unix.ENOENT:
+		return nil
+	case err == unix.EROFS && e.Up != nil && e.File < 0 && !dirfd.ReadOnly(e.Dir):
+		j.leave(path(e))
+		return nil
+	case err == errSetgid:
+		hint = fmt.Sprintf("user %d is not in that group: add the capability FSETID, or the group to supplementalGroups in the Pod's securityContext", os.Geteuid())
+	case k == labels && errors.Is(err, fs.ErrPermission):
+		hint = "only a privileged container may; the kubelet labels volumes itself with seLinuxOptions in the Pod's securityContext"
+	case k == owners:
+		hint = perm.Hint(err, perm.Chown, path(e))
+	default:
+		hint = perm.Hint(err, perm.Chmod, path(e))
+	}
+	what += failure.Printable(path(e))
+	if k == owners {
+		what += " to " + j.Owner.String()
+	}
+	return hinted(fmt.Errorf("%s: %w", what, err), hint)
+}
+
+// setMode sets a mode. Without the capability FSETID, the kernel drops the setgid bit for a group that this process is
+// not in, without an error: then each run would set it again, in vain.
+func setMode(dir dirfd.Dir, name string, mode uint32) error {
 	err := dirfd.SetMode(dir, name, mode)
 	if err != nil || mode&unix.S_ISGID == 0 {
 		return err
 	}
-	s, err := dirfd.Stat(dir)
-	if name != "" {
-		s, err = dirfd.Lstat(dir, name)
-	}
-	if err == nil && s.Mode&unix.S_ISGID == 0 {
+	info, err := dirfd.Inspect(dir, name)
+	if err == nil && info.Mode&unix.S_ISGID == 0 {
 		return errSetgid
 	}
 	return err
 }
 
 var errSetgid = errors.New("the kernel did not keep the setgid bit")
-
-// refused returns the error of a change. What another volume mounts read-only there is left as it is.
-func (j *job) refused(e *tree.Entry, op perm.Operation, doing string, err error) error {
-	if err == unix.EROFS && e.Up != nil && e.File < 0 && !dirfd.ReadOnly(e.Dir) {
-		j.leave(j.pathOf(e))
-		return nil
-	}
-	if err == errSetgid {
-		return failure.WithHint(fmt.Errorf("%s %s: %w", doing, failure.Printable(j.pathOf(e)), err),
-			fmt.Sprintf("user %d is not in that group: add the capability FSETID, or the group to supplementalGroups in the Pod's securityContext", os.Geteuid()))
-	}
-	if op == perm.Chown {
-		doing = fmt.Sprintf("%s %s to %s", doing, failure.Printable(j.pathOf(e)), j.Owner)
-		return j.failedDoing(op, doing, j.pathOf(e), err)
-	}
-	return j.failed(op, doing, j.pathOf(e), err)
-}
-
-// failedDoing is failed for what names the path itself.
-func (j *job) failedDoing(op perm.Operation, doing, path string, err error) error {
-	err, hint := fmt.Errorf("%s: %w", doing, err), perm.Hint(err, op, path)
-	if hint == "" {
-		return err
-	}
-	return failure.WithHint(err, hint)
-}
 
 // pathOf returns the whole path of an entry.
 func (j *job) pathOf(e *tree.Entry) string {
@@ -183,7 +171,7 @@ func (j *job) change(ctx context.Context, dir *os.File) error {
 	if root.Stat, err = dirfd.Stat(dir); err != nil {
 		return j.failed(perm.Read, "read", j.path, err)
 	}
-	below := j.Kind == Folder && (j.Recursive || j.Children) && j.changes()
+	below := j.Kind == Folder && (j.Recursive || j.Children) && j.changesAny()
 	if below && j.OnRootMismatch {
 		d, err := j.difference(&root)
 		if err != nil {
@@ -220,8 +208,8 @@ func syncfs(dir *os.File) error {
 	return dirfd.Syncfs(file)
 }
 
-// changes returns whether the settings change anything of what exists.
-func (j *job) changes() bool {
+// changesAny returns whether the settings change anything of what exists.
+func (j *job) changesAny() bool {
 	modes := j.Mode.IsZero() && j.DirMode.IsZero() && j.FileMode.IsZero()
 	return j.Owner.UID >= 0 || j.Owner.GID >= 0 || !modes || j.Label != ""
 }
@@ -272,16 +260,16 @@ func (j *job) enter(e *tree.Entry) error {
 	if err != nil || d.mode < 0 || uint32(d.mode)&0o700&^e.Stat.Mode == 0 {
 		return nil
 	}
-	if j.DryRun {
-		if e.File < 0 { // it cannot be opened as it is
-			j.files.Add(1)
-			j.modes.Add(1)
-			return fs.SkipDir
-		}
-		return nil
+	if j.DryRun && e.File >= 0 {
+		return nil // Leave counts it
 	}
-	if err := j.setMode(e, uint32(d.mode)); err != nil {
-		return j.refused(e, perm.Chmod, "change the mode of", err)
+	dir, name := handle(e)
+	if err := j.step(e, modes, func() error { return setMode(dir, name, uint32(d.mode)) }); err != nil {
+		return err
+	}
+	if j.DryRun { // it cannot be opened as it is
+		j.files.Add(1)
+		return fs.SkipDir
 	}
 	e.Stat.Mode = e.Stat.Mode&^permissions | uint32(d.mode)
 	return nil

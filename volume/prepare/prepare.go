@@ -97,10 +97,16 @@ func (j *job) failed(op perm.Operation, doing, path string, err error) error {
 		hint = "it, or what it lies in, is not a directory: prepare replaces nothing that is of another kind, but #absent removes it"
 	case failure.NoSpace(err):
 		hint = "the volume is full, or its quota used up"
-	default:
-		return fmt.Errorf("%s %s: %w", doing, failure.Printable(path), err)
 	}
-	return failure.WithHint(fmt.Errorf("%s %s: %w", doing, failure.Printable(path), err), hint)
+	return hinted(fmt.Errorf("%s %s: %w", doing, failure.Printable(path), err), hint)
+}
+
+// hinted returns err with a hint, if there is one.
+func hinted(err error, hint string) error {
+	if hint == "" {
+		return err
+	}
+	return failure.WithHint(err, hint)
 }
 
 // otherKind returns the error of a path that is not what it should be.

@@ -12,12 +12,23 @@ import (
 	"initbox/internal/words"
 )
 
+// kind is a kind of change of what exists.
+type kind int
+
+const (
+	owners kind = iota
+	modes
+	labels
+)
+
+func (k kind) name() string { return [...]string{"owner", "mode", "SELinux label"}[k] }
+
 // tally counts what a job has changed, or, in a dry run, what it would.
 type tally struct {
 	made, parents, replaced atomic.Int64 // what the path names, directories above it, and links
 	removed                 atomic.Int64
 	files                   atomic.Int64 // looked at
-	owners, modes, labels   atomic.Int64 // changed
+	changes                 [labels + 1]atomic.Int64
 	skipped, missing        atomic.Int64 // paths: not entered, since they are right themselves; not there
 
 	mu   sync.Mutex
@@ -33,7 +44,11 @@ func (t *tally) leave(path string) {
 
 // changed returns whether anything has changed.
 func (t *tally) changed() bool {
-	return t.made.Load()+t.parents.Load()+t.replaced.Load()+t.removed.Load()+t.owners.Load()+t.modes.Load()+t.labels.Load() > 0
+	n := t.made.Load() + t.parents.Load() + t.replaced.Load() + t.removed.Load()
+	for k := range t.changes {
+		n += t.changes[k].Load()
+	}
+	return n > 0
 }
 
 // report logs a line for each kind of change, or that there was nothing to change. After an error, it logs what had
@@ -63,17 +78,18 @@ func (j *job) report(failed error) {
 		say("%d %sremoved, in %s", n, be, took)
 	}
 	files := words.Plural(int(j.files.Load()), "file")
-	of := func(n int64, what, to string) {
+	for k := range j.changes {
+		n, to := j.changes[k].Load(), ""
+		if kind(k) == owners {
+			to = " to " + j.Owner.String()
+		}
 		switch {
 		case n == 1 && j.files.Load() == 1:
-			say("%s %schanged%s", what, be, to)
+			say("%s %schanged%s", kind(k).name(), be, to)
 		case n > 0:
-			say("%s of %d of %s %schanged%s, in %s", what, n, files, be, to, took)
+			say("%s of %d of %s %schanged%s, in %s", kind(k).name(), n, files, be, to, took)
 		}
 	}
-	of(j.owners.Load(), "owner", " to "+j.Owner.String())
-	of(j.modes.Load(), "mode", "")
-	of(j.labels.Load(), "SELinux label", "")
 	if len(j.left) > 0 {
 		slices.Sort(j.left)
 		say("left as mounted: %s", words.List(j.left))
