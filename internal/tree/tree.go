@@ -19,6 +19,7 @@ import (
 	"errors"
 	"io/fs"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,20 +44,16 @@ type Entry struct {
 // Path returns the path from the directory that is walked, with slashes.
 func (e *Entry) Path() string {
 	var names []string
-	size := 0
 	for ; e.Up != nil; e = e.Up {
 		names = append(names, e.Name)
-		size += len(e.Name) + 1
 	}
-	var b strings.Builder
-	b.Grow(size)
-	for i := len(names) - 1; i >= 0; i-- {
-		b.WriteString(names[i])
-		if i > 0 {
-			b.WriteByte('/')
-		}
-	}
-	return b.String()
+	slices.Reverse(names)
+	return strings.Join(names, "/")
+}
+
+// failed returns the error of an operation on the entry.
+func (e *Entry) failed(op string, err error) error {
+	return &fs.PathError{Op: op, Path: e.Path(), Err: err}
 }
 
 // Walk says what is done with the entries. The functions are called by several goroutines at once, of which each knows
@@ -197,7 +194,7 @@ func (w *worker) read(at int) {
 	}
 	n, err := dirfd.ReadSome(f.node.File, w.buf)
 	if err != nil && err != unix.ENOENT { // which is a directory that has been removed meanwhile
-		w.fail(&fs.PathError{Op: "read", Path: f.node.Path(), Err: err})
+		w.fail(f.node.failed("read", err))
 		return
 	}
 	f.reading = n > 0 && err == nil
@@ -228,23 +225,22 @@ func (w *worker) look(at int, entries []byte) {
 		}
 	})
 	if err != nil {
-		w.fail(&fs.PathError{Op: "read", Path: f.node.Path(), Err: err})
+		w.fail(f.node.failed("read", err))
 	}
 }
 
 // visit visits what is called e.Name, and returns false if that is a directory.
 func (w *worker) visit(e *Entry) bool {
 	var err error
-	if e.Stat, err = dirfd.Lstat(e.Dir, e.Name); err == nil {
-		if dirfd.IsDir(e.Stat) {
-			return false
-		}
-		if err = w.Visit(e); err == fs.SkipDir {
-			err = nil
-		}
-	} else if err != unix.ENOENT {
-		err = &fs.PathError{Op: "stat", Path: e.Path(), Err: err}
-	} else {
+	if e.Stat, err = dirfd.Lstat(e.Dir, e.Name); err == unix.ENOENT {
+		return true
+	}
+	if err == nil && dirfd.IsDir(e.Stat) {
+		return false
+	}
+	if err != nil {
+		err = e.failed("stat", err)
+	} else if err = w.Visit(e); err == fs.SkipDir {
 		err = nil
 	}
 	if err != nil {
@@ -289,33 +285,27 @@ func (w *worker) enter(n *node) bool {
 		}
 		err = open(n)
 	}
-	if err == unix.ENOENT {
-		return false
+	if err == unix.EACCES { // Visit may change that
+		n.Stat, err = dirfd.Lstat(n.Dir, n.Name)
 	}
-	if err == unix.EACCES {
-		if n.Stat, err = dirfd.Lstat(n.Dir, n.Name); err == nil && !dirfd.IsDir(n.Stat) {
-			err = unix.ENOTDIR
-		}
-	}
-	if err == nil {
-		if err = w.Visit(&n.Entry); err == nil && n.File < 0 {
-			if err = open(n); err != nil {
-				err = &fs.PathError{Op: "open", Path: n.Path(), Err: err}
+	if err == nil && dirfd.IsDir(n.Stat) {
+		if err := w.Visit(&n.Entry); err != nil {
+			if err != fs.SkipDir {
+				w.fail(err)
 			}
+			if n.File >= 0 {
+				n.File.Close()
+			}
+			return false
 		}
-	} else {
-		err = &fs.PathError{Op: "open", Path: n.Path(), Err: err}
+		if n.File < 0 {
+			err = open(n)
+		}
 	}
-	if err == nil {
-		return true
+	if err != nil && err != unix.ENOENT {
+		w.fail(n.failed("open", err))
 	}
-	if !errors.Is(err, fs.SkipDir) {
-		w.fail(err)
-	}
-	if n.File >= 0 {
-		n.File.Close()
-	}
-	return false
+	return n.File >= 0
 }
 
 // open opens a directory and describes what is open.
@@ -348,7 +338,7 @@ func (w *worker) finish(n *node) {
 		}
 		if up.File < 0 && !w.stopped.Load() {
 			if err := reopen(up, n); err != nil {
-				w.fail(&fs.PathError{Op: "open", Path: up.Path(), Err: err})
+				w.fail(up.failed("open", err))
 			}
 		}
 		n.Dir = up.File

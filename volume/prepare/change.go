@@ -85,7 +85,7 @@ func handle(e *tree.Entry) (dir dirfd.Dir, name string) {
 
 // apply changes what is not right of an entry. The owner is first: that clears setuid bits, which the mode may set.
 func (j *job) apply(e *tree.Entry) error {
-	j.files.Add(1)
+	j.count(looked)
 	d, err := j.difference(e)
 	if err != nil && err != unix.ENOENT {
 		return j.failed(perm.Read, "read the SELinux label of", j.pathOf(e), err)
@@ -108,15 +108,15 @@ func (j *job) apply(e *tree.Entry) error {
 
 // step changes one thing of an entry, and counts it. What was removed meanwhile, and what another volume mounts
 // read-only there, is left out.
-func (j *job) step(e *tree.Entry, k kind, change func() error) error {
+func (j *job) step(e *tree.Entry, k int, change func() error) error {
 	var err error
 	if !j.DryRun {
 		err = change()
 	}
-	path, what, hint := j.pathOf, "change the "+k.name()+" of ", ""
+	path, what, hint := j.pathOf, "change the "+changeable[k]+" of ", ""
 	switch {
 	case err == nil:
-		j.changes[k].Add(1)
+		j.count(k)
 		return nil
 	case err == unix.ENOENT:
 		return nil
@@ -179,7 +179,7 @@ func (j *job) change(ctx context.Context, dir *os.File) error {
 		}
 		below = d != right
 		if !below {
-			j.skipped.Add(1)
+			j.count(skipped)
 		}
 	}
 	if below {
@@ -268,7 +268,7 @@ func (j *job) enter(e *tree.Entry) error {
 		return err
 	}
 	if j.DryRun { // it cannot be opened as it is
-		j.files.Add(1)
+		j.count(looked)
 		return fs.SkipDir
 	}
 	e.Stat.Mode = e.Stat.Mode&^permissions | uint32(d.mode)

@@ -42,16 +42,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	for _, p := range o.Paths {
 		j := &job{Path: p, Options: &o, start: time.Now()}
-		err := p.each(func(path string) error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			var err error
-			if j.path, err = filepath.Abs(path); err != nil {
-				return err
-			}
-			return j.prepare(ctx)
-		})
+		err := j.all(ctx)
 		j.report(err)
 		if err != nil {
 			return err
@@ -69,16 +60,30 @@ type job struct {
 	tally
 }
 
-func (j *job) prepare(ctx context.Context) error {
-	switch j.Kind {
-	case Absent:
-		return j.absent(ctx)
-	case Link:
-		return j.link()
-	case File:
-		return j.file()
+// all prepares all paths that Path stands for.
+func (j *job) all(ctx context.Context) (err error) {
+	for _, path := range j.Path.Paths {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if j.path, err = filepath.Abs(path); err != nil {
+			return err
+		}
+		switch j.Kind {
+		case Absent:
+			err = j.absent(ctx)
+		case Link:
+			err = j.link()
+		case File:
+			err = j.file()
+		default:
+			err = j.folder(ctx)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return j.folder(ctx)
+	return nil
 }
 
 // failed returns the error of an operation on a path, with a hint how to get it allowed.
@@ -111,196 +116,144 @@ func hinted(err error, hint string) error {
 
 // otherKind returns the error of a path that is not what it should be.
 func (j *job) otherKind(mode uint32, want string) error {
-	kinds := map[uint32]string{
-		unix.S_IFREG: "a file", unix.S_IFDIR: "a directory", unix.S_IFLNK: "a symbolic link", unix.S_IFSOCK: "a socket", unix.S_IFIFO: "a pipe",
-	}
-	is := kinds[mode&unix.S_IFMT]
+	is := map[uint32]string{unix.S_IFREG: "a file", unix.S_IFDIR: "a directory", unix.S_IFLNK: "a symbolic link"}[mode&unix.S_IFMT]
 	if is == "" {
-		is = "a device"
+		is = "a device, a pipe or a socket"
 	}
 	return failure.WithHint(fmt.Errorf("%s is %s, not %s", failure.Printable(j.path), is, want),
 		"prepare replaces nothing that is of another kind, but "+failure.Printable(j.path)+"#absent removes it")
 }
 
-// parent opens the directory that the path lies in, after it has made those that are missing. In a dry run it returns
-// nil if one is missing.
-func (j *job) parent() (dir *os.File, name string, err error) {
-	up, name := filepath.Dir(j.path), filepath.Base(j.path)
-	if j.DryRun {
-		if dir, err = mounts.OpenDir(up, j.Follow); errors.Is(err, fs.ErrNotExist) {
-			return nil, name, nil
+// make makes the path with a call, and the directories above it. It returns false if that is not to be done.
+func (j *job) make(call func(parent *os.File, name string) error) (bool, error) {
+	switch {
+	case j.IfExists:
+		j.count(missing)
+		return false, nil
+	case j.DryRun:
+		j.count(made)
+		return false, nil
+	}
+	parent, err := mounts.MakeDirs(filepath.Dir(j.path), j.Follow, func(parent *os.File, name string) error {
+		if err := dirfd.Mkdir(parent, name, 0o777); err != nil {
+			return &fs.PathError{Op: "mkdir", Path: filepath.Join(parent.Name(), name), Err: err}
 		}
-	} else {
-		dir, err = mounts.MakeDirs(up, j.Follow, func(parent *os.File, name string) error {
-			if err := dirfd.Mkdir(parent, name, 0o777); err != nil {
-				return &fs.PathError{Op: "mkdir", Path: filepath.Join(parent.Name(), name), Err: err}
-			}
-			j.parents.Add(1)
-			return nil
-		})
-	}
+		j.count(parents)
+		return nil
+	})
 	if err != nil {
-		return nil, "", j.failed(perm.Write, "make the directory", up, err)
+		return false, j.failed(perm.Write, "make the directory", filepath.Dir(j.path), err)
 	}
-	return dir, name, nil
+	defer parent.Close()
+	if err := call(parent, filepath.Base(j.path)); err != nil {
+		return false, j.failed(perm.Write, "make", j.path, err)
+	}
+	j.count(made)
+	return true, nil
 }
 
 // folder makes the path a directory, empties it if it should be empty, and changes what is not right.
 func (j *job) folder(ctx context.Context) error {
 	dir, err := mounts.OpenDir(j.path, j.Follow)
 	if errors.Is(err, fs.ErrNotExist) {
-		if j.IfExists {
-			j.missing.Add(1)
-			return nil
-		}
-		dir, err = j.makeFolder()
-		if dir == nil {
+		ok, err := j.make(func(parent *os.File, name string) error {
+			return dirfd.Mkdir(parent, name, j.firstMode(0o777))
+		})
+		if !ok {
 			return err
 		}
-	} else if err == nil && j.Kind == Empty {
-		if err = j.clear(ctx, dir); err != nil {
-			dir.Close()
-			return err
-		}
+		return j.folder(ctx)
 	}
 	if err != nil {
 		return j.failed(perm.Read, "open the directory", j.path, err)
 	}
 	defer dir.Close()
+	if j.Kind == Empty {
+		if err := j.clear(ctx, dir); err != nil {
+			return err
+		}
+	}
 	return j.change(ctx, dir)
 }
 
-// makeFolder makes the directory. In a dry run it returns nil.
-func (j *job) makeFolder() (*os.File, error) {
-	parent, name, err := j.parent()
-	if err != nil {
-		return nil, err
+// firstMode returns the mode to make the path with, which the umask limits: what should be private is so from the start.
+func (j *job) firstMode(usual uint32) uint32 {
+	if m := j.modeOf(j.Kind != File); !m.IsZero() {
+		return m.Of(usual&^0o022, j.Kind != File) & 0o777
 	}
-	j.made.Add(1)
-	if j.DryRun {
-		return nil, nil
-	}
-	defer parent.Close()
-	mode := uint32(0o777)
-	if m := j.modeOf(true); !m.IsZero() {
-		mode = m.Of(0o755, true) & 0o777 // from the start, so that what is private never was public
-	}
-	if err := dirfd.Mkdir(parent, name, mode); err != nil {
-		return nil, j.failed(perm.Write, "make the directory", j.path, err)
-	}
-	dir, err := dirfd.Open(parent, name, unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, j.failed(perm.Read, "open the directory", j.path, err)
-	}
-	return dir, nil
+	return usual
 }
 
 // file makes the path a file, and changes what is not right.
 func (j *job) file() error {
 	dir, name, link, err := mounts.OpenParent(j.path, j.Follow)
-	if errors.Is(err, fs.ErrNotExist) {
-		if j.IfExists {
-			j.missing.Add(1)
-			return nil
-		}
-		if dir, name, err = j.parent(); err != nil {
-			return err
-		}
-		if dir == nil {
-			j.made.Add(1)
-			return nil
-		}
-	}
+	e := tree.Entry{Name: name, File: -1}
 	if err == nil {
-		err = link
-	}
-	if dir != nil {
 		defer dir.Close()
-	}
-	if err != nil {
-		return j.failed(perm.Read, "open", j.path, err)
-	}
-	e := tree.Entry{Dir: dirfd.FD(dir.Fd()), Name: name, File: -1}
-	e.Stat, err = dirfd.Lstat(dir, name)
-	if err == unix.ENOENT {
-		if j.IfExists {
-			j.missing.Add(1)
-			return nil
-		}
-		j.made.Add(1)
-		if j.DryRun {
-			return nil
-		}
-		if err = j.makeFile(dir, name); err == nil {
+		j.path = filepath.Join(dir.Name(), name) // behind links of the image
+		if err = link; err == nil {
+			e.Dir = dirfd.FD(dir.Fd())
 			e.Stat, err = dirfd.Lstat(dir, name)
 		}
 	}
-	if err != nil {
-		return j.failed(perm.Write, "make the file", j.path, err)
-	}
-	if e.Stat.Mode&unix.S_IFMT != unix.S_IFREG {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		ok, err := j.make(func(parent *os.File, name string) error {
+			f, err := dirfd.OpenFD(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, j.firstMode(0o666))
+			if err != nil {
+				return err
+			}
+			return f.Close()
+		})
+		if !ok {
+			return err
+		}
+		return j.file()
+	case err != nil:
+		return j.failed(perm.Read, "open", j.path, err)
+	case e.Stat.Mode&unix.S_IFMT != unix.S_IFREG:
 		return j.otherKind(e.Stat.Mode, "a file")
 	}
 	return j.apply(&e)
 }
 
-func (j *job) makeFile(dir *os.File, name string) error {
-	mode := uint32(0o666)
-	if m := j.modeOf(false); !m.IsZero() {
-		mode = m.Of(0o644, false) & 0o777
-	}
-	f, err := dirfd.OpenFD(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
-	if err == nil {
-		err = f.Close()
-	}
-	return err
-}
-
 // link makes the path a symbolic link to the target, or replaces one that leads elsewhere, by a rename.
 func (j *job) link() error {
-	dir, name, err := j.parent()
-	if err != nil {
-		return err
+	dir, err := mounts.OpenDir(filepath.Dir(j.path), j.Follow)
+	e := tree.Entry{Name: filepath.Base(j.path), File: -1}
+	if err == nil {
+		defer dir.Close()
+		e.Dir = dirfd.FD(dir.Fd())
+		e.Stat, err = dirfd.Lstat(dir, e.Name)
 	}
-	if dir == nil {
-		j.made.Add(1)
-		return nil
-	}
-	defer dir.Close()
-	old, err := dirfd.Readlink(dir, name)
 	switch {
-	case err == unix.EINVAL: // no link
-		s, err := dirfd.Lstat(dir, name)
-		if err != nil {
-			return j.failed(perm.Write, "make the link", j.path, err)
+	case errors.Is(err, fs.ErrNotExist):
+		ok, err := j.make(func(parent *os.File, name string) error { return dirfd.Symlink(j.Target, parent, name) })
+		if !ok {
+			return err
 		}
-		return j.otherKind(s.Mode, "a symbolic link")
-	case err == nil && old == j.Target:
-	case err == nil || err == unix.ENOENT:
-		if err == nil {
-			j.replaced.Add(1)
-		} else {
-			j.made.Add(1)
-		}
-		if j.DryRun {
-			return nil
-		}
-		if err := makeLink(j.Target, dir, name); err != nil {
-			return j.failed(perm.Write, "make the link", j.path, err)
-		}
-	default:
-		return j.failed(perm.Read, "read the link", j.path, err)
+		return j.link()
+	case err != nil:
+		return j.failed(perm.Read, "open", j.path, err)
+	case e.Stat.Mode&unix.S_IFMT != unix.S_IFLNK:
+		return j.otherKind(e.Stat.Mode, "a symbolic link")
 	}
-	e := tree.Entry{Dir: dirfd.FD(dir.Fd()), Name: name, File: -1}
-	if e.Stat, err = dirfd.Lstat(dir, name); err != nil {
-		return j.failed(perm.Read, "read the link", j.path, err)
+	if old, err := dirfd.Readlink(dir, e.Name); err != nil || old != j.Target {
+		if !j.DryRun {
+			err = replaceLink(j.Target, dir, e.Name)
+			e.Stat, _ = dirfd.Lstat(dir, e.Name)
+		}
+		if err != nil {
+			return j.failed(perm.Write, "change the link", j.path, err)
+		}
+		j.count(replaced)
 	}
 	return j.apply(&e)
 }
 
-// makeLink puts a link to target at name, whatever link is there. A killed run leaves at most one link of the temporary
-// name, which the next run replaces.
-func makeLink(target string, dir *os.File, name string) error {
+// replaceLink puts a link to target at name, whatever link is there. A killed run leaves at most one link of the
+// temporary name, which the next run replaces.
+func replaceLink(target string, dir *os.File, name string) error {
 	temporary := "." + name[:min(len(name), 200)] + ".initbox-link"
 	err := dirfd.Symlink(target, dir, temporary)
 	if err == unix.EEXIST {

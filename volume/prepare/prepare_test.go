@@ -213,7 +213,7 @@ func TestOtherKinds(t *testing.T) {
 		"dir#file":         "dir is a directory, not a file",
 		"dir#link=x":       "dir is a directory, not a symbolic link",
 		"file#link=x":      "file is a file, not a symbolic link",
-		"pipe#file":        "pipe is a pipe, not a file",
+		"pipe#file":        "pipe is a device, a pipe or a socket, not a file",
 		"file/below":       "not a directory",
 		"file/below#file":  "not a directory",
 		"file#recursive":   "not a directory",

@@ -62,7 +62,7 @@ func (j *job) absent(ctx context.Context) error {
 			return err
 		}
 	}
-	j.removed.Add(1)
+	j.count(removed)
 	if j.DryRun {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (j *job) removeOne(e *tree.Entry, remove func(dirfd.Dir, string) error) err
 	}
 	switch err {
 	case nil:
-		j.removed.Add(1)
+		j.count(removed)
 	case unix.ENOENT: // another program has removed it
 	case unix.EBUSY:
 		e.Up.Value.(*fate).kept.Store(true)

@@ -12,28 +12,34 @@ import (
 	"initbox/internal/words"
 )
 
-// kind is a kind of change of what exists.
-type kind int
-
+// What a job counts. Up to labels, it is a change, or, in a dry run, what would change.
 const (
-	owners kind = iota
+	made     = iota // what the path names
+	parents         // directories above it
+	replaced        // links that had another target
+	removed
+	owners
 	modes
 	labels
+	looked  // files, right or not
+	skipped // directories that are right themselves, so that what is below counts as right
+	missing // paths that need not exist
+	counts
 )
 
-func (k kind) name() string { return [...]string{"owner", "mode", "SELinux label"}[k] }
+// changeable are the kinds of changes of what exists.
+var changeable = map[int]string{owners: "owner", modes: "mode", labels: "SELinux label"}
 
-// tally counts what a job has changed, or, in a dry run, what it would.
+// tally counts what a job does.
 type tally struct {
-	made, parents, replaced atomic.Int64 // what the path names, directories above it, and links
-	removed                 atomic.Int64
-	files                   atomic.Int64 // looked at
-	changes                 [labels + 1]atomic.Int64
-	skipped, missing        atomic.Int64 // paths: not entered, since they are right themselves; not there
-
+	n    [counts]atomic.Int64
 	mu   sync.Mutex
 	left []string // mounts that are left as they are
 }
+
+func (t *tally) count(what int) { t.n[what].Add(1) }
+
+func (t *tally) of(what int) int { return int(t.n[what].Load()) }
 
 // leave adds a mount that is left as it is.
 func (t *tally) leave(path string) {
@@ -44,9 +50,9 @@ func (t *tally) leave(path string) {
 
 // changed returns whether anything has changed.
 func (t *tally) changed() bool {
-	n := t.made.Load() + t.parents.Load() + t.replaced.Load() + t.removed.Load()
-	for k := range t.changes {
-		n += t.changes[k].Load()
+	n := 0
+	for what := range labels + 1 {
+		n += t.of(what)
 	}
 	return n > 0
 }
@@ -54,57 +60,59 @@ func (t *tally) changed() bool {
 // report logs a line for each kind of change, or that there was nothing to change. After an error, it logs what had
 // changed until then.
 func (j *job) report(failed error) {
-	name, took := failure.Printable(j.Path.Path), words.Seconds(time.Since(j.start))
-	be := ""
+	be, took := "", words.Seconds(time.Since(j.start))
 	if j.DryRun {
 		be = "would be "
 	}
-	say := func(format string, args ...any) { j.Log.Info(name + ": " + fmt.Sprintf(format, args...)) }
-	above := ""
-	if n := int(j.parents.Load()); n > 0 {
-		above = ", with " + strings.Replace(words.Plural(n, "directory"), "ys", "ies", 1) + " above"
+	say := func(format string, args ...any) {
+		j.Log.Info(failure.Printable(j.Path.Path) + ": " + fmt.Sprintf(format, args...))
 	}
-	if n := int(j.made.Load()); n > 0 {
-		noun := map[Kind]string{File: "file", Link: "link", Folder: "directory", Empty: "directory"}[j.Kind]
+	if n := j.of(made); n > 0 {
+		noun, above := map[Kind]string{File: "file", Link: "link", Folder: "directory", Empty: "directory"}[j.Kind], ""
 		if n > 1 {
-			noun = strings.Replace(words.Plural(n, noun), "ys", "ies", 1)
+			noun = plural(n, noun)
+		}
+		if n := j.of(parents); n > 0 {
+			above = ", with " + plural(n, "directory") + " above"
 		}
 		say("%s %smade%s", noun, be, above)
 	}
-	if j.replaced.Load() > 0 {
+	if j.of(replaced) > 0 {
 		say("link %schanged to %s", be, failure.Printable(j.Target))
 	}
-	if n := int(j.removed.Load()); n > 0 {
+	if n := j.of(removed); n > 0 {
 		say("%d %sremoved, in %s", n, be, took)
 	}
-	files := words.Plural(int(j.files.Load()), "file")
-	for k := range j.changes {
-		n, to := j.changes[k].Load(), ""
-		if kind(k) == owners {
+	files := plural(j.of(looked), "file")
+	for k := owners; k <= labels; k++ {
+		to := ""
+		if k == owners {
 			to = " to " + j.Owner.String()
 		}
-		switch {
-		case n == 1 && j.files.Load() == 1:
-			say("%s %schanged%s", kind(k).name(), be, to)
-		case n > 0:
-			say("%s of %d of %s %schanged%s, in %s", kind(k).name(), n, files, be, to, took)
+		if n := j.of(k); n == 1 && j.of(looked) == 1 {
+			say("%s %schanged%s", changeable[k], be, to)
+		} else if n > 0 {
+			say("%s of %d of %s %schanged%s, in %s", changeable[k], n, files, be, to, took)
 		}
 	}
 	if len(j.left) > 0 {
 		slices.Sort(j.left)
-		say("left as mounted: %s", words.List(j.left))
-	}
-	if failed != nil || j.changed() {
-		return
+		say("left as mounted: %s", words.List(slices.Compact(j.left)))
 	}
 	switch {
-	case j.missing.Load() > 0:
+	case failed != nil || j.changed():
+	case j.of(missing) > 0:
 		say("does not exist: nothing to do")
-	case j.skipped.Load() > 0:
+	case j.of(skipped) > 0:
 		say("nothing to change: the directory itself is right")
-	case j.files.Load() > 1:
+	case j.of(looked) > 1:
 		say("nothing to change in %s, in %s", files, took)
 	default:
 		say("nothing to change")
 	}
+}
+
+// plural returns a count of a noun.
+func plural(n int, noun string) string {
+	return strings.Replace(words.Plural(n, noun), "directorys", "directories", 1)
 }

@@ -1,7 +1,6 @@
 package prepare
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -48,7 +47,8 @@ const (
 
 // Path is a path, and what it should be.
 type Path struct {
-	Path   string // {1..9} in it stands for the numbers from 1 to 9
+	Path   string   // as it is written
+	Paths  []string // what that stands for: {1..9} in it are the numbers from 1 to 9
 	Kind   Kind
 	Target string // of a Link
 
@@ -101,18 +101,20 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 	if p.OlderThan, err = s.Duration("older-than", 0); err != nil {
 		return Path{}, err
 	}
-	return p, cmp.Or(p.check(s), p.count())
+	if p.Paths, err = expand(p.Path); err != nil {
+		return Path{}, err
+	}
+	return p, p.check(s)
 }
 
 // check refuses settings that have no meaning together.
 func (p Path) check(s setting.Settings) error {
-	below := p.Recursive || p.Children || p.Kind == Empty
-	if policy, err := s.OneOf("recursive", "", "on-root-mismatch"); err != nil {
+	policy, err := s.OneOf("recursive", "", "on-root-mismatch")
+	switch below := p.Recursive || p.Children || p.Kind == Empty; {
+	case err != nil:
 		return err
-	} else if policy != "" && len(p.Names) > 0 {
+	case policy != "" && len(p.Names) > 0:
 		return errors.New("recursive=on-root-mismatch looks at the directory itself, which name leaves out: they are mutually exclusive")
-	}
-	switch {
 	case !below && len(p.Names) > 0:
 		return errors.New("name needs recursive, children or empty")
 	case !below && len(p.Exclude) > 0:
@@ -121,41 +123,28 @@ func (p Path) check(s setting.Settings) error {
 	return nil
 }
 
-// maxPaths is how many paths a {1..9} may stand for.
+// maxPaths is how many paths one with {1..9} may stand for.
 const maxPaths = 100_000
 
-// numbers matches {1..9} in a path. It is compiled when there is a brace.
-const numbers = `\{(\d{1,9})\.\.(\d{1,9})\}`
-
-// each calls do for each path that p stands for.
-func (p Path) each(do func(string) error) error {
-	at := regexp.MustCompile(numbers).FindStringSubmatchIndex(p.Path)
+// expand returns the paths that one with {1..9} in it stands for.
+func expand(path string) (paths []string, err error) {
+	at := regexp.MustCompile(`\{(\d{1,9})\.\.(\d{1,9})\}`).FindStringSubmatchIndex(path)
 	if at == nil {
-		return do(p.Path)
+		return []string{path}, nil
 	}
-	first, _ := strconv.Atoi(p.Path[at[2]:at[3]])
-	last, _ := strconv.Atoi(p.Path[at[4]:at[5]])
+	first, _ := strconv.Atoi(path[at[2]:at[3]])
+	last, _ := strconv.Atoi(path[at[4]:at[5]])
+	if last < first {
+		return nil, errors.New("in {1..9}, the second number is not smaller than the first")
+	}
 	for n := first; n <= last; n++ {
-		rest := p
-		rest.Path = p.Path[:at[0]] + strconv.Itoa(n) + p.Path[at[1]:]
-		if err := rest.each(do); err != nil {
-			return err
+		more, err := expand(path[:at[0]] + strconv.Itoa(n) + path[at[1]:])
+		if paths = append(paths, more...); err != nil {
+			return nil, err
+		}
+		if len(paths) > maxPaths {
+			return nil, fmt.Errorf("{1..9} stands for more than %d paths", maxPaths)
 		}
 	}
-	return nil
-}
-
-// count refuses a path that stands for too many, or for none.
-func (p Path) count() error {
-	n := 0
-	err := p.each(func(string) error {
-		if n++; n > maxPaths {
-			return fmt.Errorf("a path with {1..9} stands for at most %d paths", maxPaths)
-		}
-		return nil
-	})
-	if n == 0 {
-		return errors.New("in {1..9}, the second number is not smaller than the first")
-	}
-	return err
+	return paths, nil
 }
