@@ -18,7 +18,10 @@ import (
 	"initbox/internal/tree"
 )
 
-const permissions = 0o7777
+const (
+	permissions = 0o7777
+	special     = unix.S_ISUID | unix.S_ISGID
+)
 
 // difference is what is not right of a file: -1 is right.
 type difference struct {
@@ -83,7 +86,9 @@ func handle(e *tree.Entry) (dir dirfd.Dir, name string) {
 	return e.Dir, e.Name
 }
 
-// apply changes what is not right of an entry. The owner is first: that clears setuid bits, which the mode may set.
+// apply changes what is not right of an entry. The owner is first: that clears setuid bits, which the mode may set, and
+// then the old owner can no longer change the mode. What this process gives away itself has its mode before, while that
+// takes no capability.
 func (j *job) apply(e *tree.Entry) error {
 	j.count(looked)
 	d, err := j.difference(e)
@@ -94,11 +99,17 @@ func (j *job) apply(e *tree.Entry) error {
 		return nil
 	}
 	dir, name := handle(e)
-	if d.uid >= 0 || d.gid >= 0 {
+	mode := func() error { return setMode(dir, name, uint32(d.mode)) }
+	cleared := !dirfd.IsDir(e.Stat) && d.mode&special != 0
+	if d.mode >= 0 && d.uid >= 0 && int(e.Stat.Uid) == os.Geteuid() && !cleared {
+		err = j.step(e, modes, mode)
+		d.mode = -1
+	}
+	if (d.uid >= 0 || d.gid >= 0) && err == nil {
 		err = j.step(e, owners, func() error { return dirfd.Chown(dir, name, d.uid, d.gid) })
 	}
 	if d.mode >= 0 && err == nil {
-		err = j.step(e, modes, func() error { return setMode(dir, name, uint32(d.mode)) })
+		err = j.step(e, modes, mode)
 	}
 	if d.label && err == nil {
 		err = j.step(e, labels, func() error { return dirfd.SetXattrOf(dir, name, labelAttribute, j.Label) })

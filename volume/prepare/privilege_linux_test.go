@@ -4,12 +4,41 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"initbox/volume/prepare"
 )
+
+// TestOnlyChown pins that what root owns, as a new volume, needs the capability CHOWN only, whatever else it is given.
+func TestOnlyChown(t *testing.T) {
+	dir := build(t, "volume/", "file", "theirs")
+	os.Chown(dir+"/theirs", 1000, 1000)
+	asUser(t, 0, func() {
+		header, only := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{{Effective: 1 << unix.CAP_CHOWN, Permitted: 1 << unix.CAP_CHOWN}}
+		if err := unix.Capset(&header, &only[0]); err != nil {
+			t.Errorf("drop capabilities: %v", err)
+			return
+		}
+		log, err := run(t, prepare.Options{}, dir+"/volume#owner=999:999&mode=2770", dir+"/volume/new#owner=999:999&mode=0700", dir+"/file#file&owner=999:999&mode=0600")
+		if err == nil || !strings.Contains(err.Error(), "new") { // which is in a directory of another user by then
+			t.Errorf("%v: %s", err, log)
+		}
+		_, err = run(t, prepare.Options{}, dir+"/file#file&owner=999:999&mode=0600")
+		if err != nil {
+			t.Error(err)
+		}
+		_, err = run(t, prepare.Options{}, dir+"/theirs#file&mode=0600")
+		requireError(t, err, "operation not permitted", "capability FOWNER")
+	})
+	for path, want := range map[string]string{"/volume": " 2770 999:999", "/file": " 0600 999:999"} {
+		if got := state(t, dir+path)[0]; got != want {
+			t.Errorf("%s is%s, want%s", path, got, want)
+		}
+	}
+}
 
 // asUser calls do with the thread's user set to uid, without capabilities. Only what do itself calls runs as the user,
 // and not what it starts in other goroutines.
