@@ -67,7 +67,7 @@ var (
 		Chmod:  {unix.CAP_FOWNER, "FOWNER", "change the modes of other users' files"},
 		Write:  capDACOverride,
 		Remove: capDACOverride,
-		Read:   {unix.CAP_DAC_READ_SEARCH, "DAC_READ_SEARCH", "read other users' directories and files"},
+		Read:   {unix.CAP_DAC_OVERRIDE, "DAC_OVERRIDE", "read other users' directories and files"}, // Pod Security's baseline permits it, and not DAC_READ_SEARCH
 	}
 )
 
