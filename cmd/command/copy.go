@@ -18,10 +18,11 @@ func copyCommand(e *env) *cli.Command {
 	return &cli.Command{
 		Usage:     "copy files, directories and mounted ConfigMaps and Secrets into volumes",
 		ArgsUsage: "SRC:DST[#SETTINGS]…",
-		Description: `Copies each SRC to DST. The content of a directory goes into the directory DST; a DST that ends
-in a slash is a directory. SRC may be a pattern, such as '/certs/*.pem'. Each file appears
-as a whole, and what is right already is left alone. A setting is a flag, for all pairs,
-or stands in the fragment of one pair, which wins. In paths, # is written %23.
+		Description: `Copies each SRC to DST: the content of a directory into the directory DST, a file to the
+file DST, or into it if it is a directory or ends in a slash. SRC may be a pattern, such
+as '/certs/*.pem'. Each file appears as a whole, and what is right already is left
+alone. A setting is a flag, for all pairs, or stands in the fragment of one pair, which
+wins. In paths, # is written %23.
 
 Examples:
   initbox copy /opt/themes:/themes

@@ -102,6 +102,9 @@ func Run(ctx context.Context, o Options) ([]Summary, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
 	o.MaxSize = cmp.Or(o.MaxSize, 4<<30)
 	for try := 1; ; try++ {
 		done, err := (&run{Options: o, ctx: ctx, start: time.Now()}).all()
