@@ -390,6 +390,21 @@ func TestSeveralPairs(t *testing.T) {
 	}
 }
 
+// update replaces older files only.
+func TestUpdate(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/older=S", "src/newer=S", "src/missing=S", "dst/older=D", "dst/newer=D")
+	os.Chtimes(top+"/src/newer", time.Unix(1e9, 0), time.Unix(1e9, 0))
+	os.Chtimes(top+"/dst/older", time.Unix(1e9, 0), time.Unix(1e9, 0))
+	if s := copied(t, top+"/src:"+top+"/dst#update"); s.Kept != 1 || s.Changed != 1 || s.Created != 1 {
+		t.Errorf("%+v", s)
+	}
+	wantListing(t, top+"/dst", "missing=S newer=D older=S")
+	if s := copied(t, top+"/src:"+top+"/dst#update"); s.Changes() != 0 {
+		t.Errorf("again: %+v", s)
+	}
+}
+
 func TestIfEmpty(t *testing.T) {
 	top := t.TempDir()
 	files(t, top, "src/a=A", "src/b=B", "dst/lost+found/", "marked/.done=", "full/x=X")

@@ -232,7 +232,8 @@ func (c *copying) claim() bool {
 		delete(t.inPlace, c.path)
 		c.uncount()
 	}
-	kept := c.pair.NoOverwrite && (staged || c.old != nil)
+	kept := c.pair.NoOverwrite && (staged || c.old != nil) ||
+		c.pair.Update && c.old != nil && !staged && unix.TimespecToNsec(c.old.Mtim) >= unix.TimespecToNsec(c.stat.Mtim)
 	if t.prune {
 		t.names[c.path] = t.names[c.path] || staged || !kept
 	}

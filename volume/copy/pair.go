@@ -26,7 +26,7 @@ type Pair struct {
 	Exclude       []string // patterns of names, as in [perm.Match]
 	Unless        string   // nothing is copied if this path exists
 
-	NoOverwrite, IfEmpty, Optional, Prune, Unpack bool
+	NoOverwrite, Update, IfEmpty, Optional, Prune, Unpack bool
 }
 
 // Kept are the attributes of the source that are kept.
@@ -58,6 +58,7 @@ var Settings = setting.List{
 	{Name: "newest", Value: "PATTERN", Usage: "of what matches in the directory SRC, copy only the newest by the version in its name"},
 	{Name: "by", Value: "name|mtime", Needs: "newest", Usage: "what makes it the newest: the version in its name, or when it was written"},
 	{Name: "no-overwrite", Usage: "keep files that exist"},
+	{Name: "update", Usage: "keep files that were written after those of SRC", Excludes: []string{"no-overwrite"}},
 	{Name: "if-empty", Usage: "copy only into a directory that is empty or missing"},
 	{Name: "unless", Value: "PATH", Usage: "copy nothing if PATH exists"},
 	{Name: "optional", Usage: "SRC may be missing or empty"},
@@ -77,7 +78,7 @@ func ParsePair(text string, flags setting.Settings) (Pair, error) {
 	}
 	p := Pair{
 		From: from, To: to, Newest: s.Get("newest"), ByTime: s.Get("by") == "mtime", Exclude: s["exclude"], Unless: s.Get("unless"),
-		NoOverwrite: s.On("no-overwrite"), IfEmpty: s.On("if-empty"), Optional: s.On("optional"), Prune: s.On("prune"), Unpack: s.On("unpack"),
+		NoOverwrite: s.On("no-overwrite"), Update: s.On("update"), IfEmpty: s.On("if-empty"), Optional: s.On("optional"), Prune: s.On("prune"), Unpack: s.On("unpack"),
 	}
 	_, errBy := s.OneOf("by", "name", "mtime")
 	links, errLinks := s.OneOf("links", "keep", "follow")
@@ -163,8 +164,8 @@ func (p *Pair) attributesOf(s unix.Stat_t, name string) attributes {
 // Check returns an error for options that exclude each other.
 func (o Options) Check() error {
 	for _, p := range o.Pairs {
-		if o.Atomic && (p.Keep != 0 || p.Prune || p.NoOverwrite || p.IfEmpty) {
-			return errors.New("--atomic-dir and keep, prune, no-overwrite or if-empty are mutually exclusive: each run makes a new directory, with the mode and the owner of each file alone")
+		if o.Atomic && (p.Keep != 0 || p.Prune || p.NoOverwrite || p.Update || p.IfEmpty) {
+			return errors.New("--atomic-dir and keep, prune, no-overwrite, update or if-empty are mutually exclusive: each run makes a new directory, with the mode and the owner of each file alone")
 		}
 	}
 	return nil
