@@ -37,6 +37,7 @@ var benchmarks = []benchmark{
 	{"databases", databases},
 	{"render", renderAll},
 	{"prepare", prepareAll},
+	{"copy", copyAll},
 	{"herd", herd},
 	{"clone", cloneAll},
 }

@@ -53,6 +53,8 @@ var known = []tool{
 	{name: "envsubst-a8m", versionArgs: nil},               // of a8m, under a name of its own
 	{name: "chown", versionArgs: []string{"--version"}},
 	{name: "chmod", versionArgs: []string{"--version"}},
+	{name: "cp", versionArgs: []string{"--version"}},
+	{name: "sh", versionArgs: nil},
 	{name: "find", versionArgs: []string{"--version"}},
 	{name: "git", versionArgs: []string{"--version"}},
 	{name: "git-sync", versionArgs: []string{"--version"}},

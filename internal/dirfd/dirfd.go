@@ -164,11 +164,6 @@ func Position(f Dir) (at int64, err error) {
 	return at, err
 }
 
-// Truncate makes an open file that long, with a hole or without its end.
-func Truncate(f Dir, size int64) error {
-	return do(f, func(fd int) error { return unix.Ftruncate(fd, size) })
-}
-
 // Fsync writes an open file to the disk.
 func Fsync(f Dir) error { return do(f, unix.Fsync) }
 

@@ -53,6 +53,9 @@ func (t *target) takeLock() error {
 func (t *target) sweep(dir *os.File, remove bool) (left []string) {
 	names, _ := dirfd.Names(dir) // a directory that cannot be read stays as it is
 	for _, name := range names {
+		if name == lockName && !remove {
+			t.takeLock() // of a run that was killed, or of another that is not finished; it goes with its release
+		}
 		if !strings.HasPrefix(name, areaPrefix) || name == t.area || t.takeLock() != nil || t.lock.None() {
 			continue
 		}

@@ -156,7 +156,7 @@ func (t *target) renameAll() error {
 	return nil
 }
 
-// rename gives one its name, or, where that is a mount, has its content written there.
+// rename gives one its name. Where that is a mount, and the kernel has not reported it, its content is written there.
 func (t *target) rename(from, dir dirfd.FD, at, name string) error {
 	err := dirfd.Rename(from, name, dir, name)
 	shown := path.Join(at, name)
@@ -164,7 +164,7 @@ func (t *target) rename(from, dir dirfd.FD, at, name string) error {
 		s, errStat := dirfd.Lstat(from, name)
 		src, errOpen := dirfd.OpenFD(from, name, unix.O_RDONLY, 0)
 		if errStat == nil && errOpen == nil && s.Mode&unix.S_IFMT == unix.S_IFREG {
-			want := attributes{Owner: perm.Owner{UID: int(s.Uid), GID: int(s.Gid)}, kept: true, mode: uint32(s.Mode) & 0o7777}
+			want := attributes{Owner: perm.Owner{UID: -1, GID: -1}, mode: uint32(s.Mode) & 0o7777}
 			c := &copying{walker: walker{target: t, pair: &Pair{}}, as: name, path: shown, stat: s, want: want}
 			t.inPlace[shown] = &inPlace{c, src}
 			return nil
@@ -228,7 +228,7 @@ func (w *inPlace) into(dst dirfd.FD) error {
 		size, err = dirfd.Position(dst)
 	}
 	if err == nil {
-		err = dirfd.Truncate(dst, size)
+		err = dst.Truncate(size)
 	}
 	if err == nil {
 		err = dirfd.Fsync(dst)

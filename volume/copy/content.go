@@ -79,7 +79,7 @@ func (r *run) fill(dst, src dirfd.FD, s unix.Stat_t, dev uint64) error {
 		}
 		at = end
 	}
-	return dirfd.Truncate(dst, s.Size)
+	return dst.Truncate(s.Size)
 }
 
 // copier copies one file.

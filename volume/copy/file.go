@@ -40,6 +40,9 @@ func (t *target) stage(p *Pair, s source, base string) error {
 		}
 	}
 	w.shown = s.up
+	if s.many && w.excluded(base) {
+		return nil
+	}
 	t.found.Add(1)
 	if dirfd.IsDir(s.stat) {
 		return w.directory(t.top, s.dir, s.name, s.stat)
@@ -381,17 +384,27 @@ func (c *copying) file() error {
 		return nil
 	}
 	dir, _, err := c.f.place()
-	if err != nil {
-		if c.old == nil || c.old.Mode&unix.S_IFMT != unix.S_IFREG || dirfd.Access(c.f.dst, c.as, unix.W_OK) != nil {
-			return err
-		}
+	if c.onlyInPlace(err) {
 		keepOpen = true
 		c.mu.Lock()
 		c.inPlace[c.path] = &inPlace{copying: c, src: src}
 		c.mu.Unlock()
 		return nil
 	}
+	if err != nil {
+		return err
+	}
 	return c.write(src, dir)
+}
+
+// onlyInPlace returns whether a file cannot be replaced, but be written to: it is a mount, or denied is why there can
+// be no new files beside it.
+func (c *copying) onlyInPlace(denied error) bool {
+	if c.old == nil || c.old.Mode&unix.S_IFMT != unix.S_IFREG {
+		return false
+	}
+	i, err := dirfd.Inspect(c.f.dst, c.as)
+	return err == nil && (i.MountRoot || denied != nil) && dirfd.Access(c.f.dst, c.as, unix.W_OK) == nil
 }
 
 // open opens the source, which must be what the walk has found.

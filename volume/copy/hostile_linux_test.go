@@ -82,6 +82,23 @@ func readOnly(t *testing.T, dir string) {
 	}
 }
 
+// What is new in a volume with fsGroup belongs to the group, as if it had been made there.
+func TestGroupOfVolume(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/a=A", "src/sub/b=B", "dst/old=O")
+	if err := os.Chown(top+"/dst", -1, 2000); err != nil {
+		t.Skip(err)
+	}
+	os.Chmod(top+"/dst", 0o775|fs.ModeSetgid)
+	copied(t, top+"/src:"+top+"/dst")
+	copied(t, top+"/src:"+top+"/dst/new/er")
+	for _, name := range []string{"a", "sub", "sub/b", "new", "new/er", "new/er/a"} {
+		if s := stat(t, top+"/dst/"+name); s.Gid != 2000 || dirfd.IsDir(s) && s.Mode&unix.S_ISGID == 0 {
+			t.Errorf("%s: group %d, mode %o", name, s.Gid, s.Mode)
+		}
+	}
+}
+
 // On a full disk, what is there stays as it is, and nothing else does.
 func TestFullDisk(t *testing.T) {
 	for name, options := range map[string]string{"blocks": "size=256k", "inodes": "nr_inodes=16"} {
