@@ -77,9 +77,13 @@ func (d *download) run(ctx context.Context) (*version, error) {
 	err = poll.Until(ctx, poll.Policy{Seed: d.o.Seed, Notify: report.attempt}, d.attempt)
 	d.mu.Lock() // an attempt may still end
 	defer d.mu.Unlock()
+	progress := ""
+	if d.received.Load() > 0 {
+		progress = d.progress()
+	}
 	d.drop()
 	if err != nil {
-		return nil, explain(d.src, d.progress(), err)
+		return nil, explain(d.src, progress, err)
 	}
 	return &d.now, nil
 }

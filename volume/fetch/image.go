@@ -66,7 +66,7 @@ func (m *image) download(ctx context.Context) (now *version, same bool, err erro
 	}
 	sum, err := m.unpack(ctx, i)
 	if err != nil {
-		return nil, false, errors.Join(explain(src, "", err), m.undo(m.j))
+		return nil, false, errors.Join(explain(src, "", err), m.undo(ctx, m.j))
 	}
 	m.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))))
 	if !strings.Contains(src.OCI, "@") {

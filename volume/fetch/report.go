@@ -77,7 +77,10 @@ func explain(src *Source, progress string, err error) error {
 	if errors.As(err, &ended) && ended.Last != nil {
 		f = failure.Of(ended.Last)
 		if progress != "" && errors.As(ended.Last, new(*poll.Hung)) {
-			f = failure.New(failure.TimedOut, "still receiving, %s so far", progress).WithHint("give it more time with --timeout")
+			f = failure.New(failure.TimedOut, "still receiving, %s so far", progress)
+			if errors.Is(ended.Cause, context.DeadlineExceeded) {
+				f.Hint = "give it more time with --timeout"
+			}
 		}
 		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
 	}

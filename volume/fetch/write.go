@@ -56,7 +56,7 @@ func (r *run) version(ctx context.Context, j *job) (now *version, same bool, err
 	start := time.Now()
 	d := &download{o: &r.Options, src: j.src, prev: j.prev}
 	d.write = func(ctx context.Context, content io.Reader) error { return r.write(ctx, j, content) }
-	d.undo = func() error { return r.undo(j) }
+	d.undo = func() error { return r.undo(ctx, j) }
 	now, err = d.run(ctx)
 	switch {
 	case err != nil:
@@ -115,11 +115,11 @@ func (r *run) open(j *job) (*os.Root, error) {
 	return r.stage.OpenRoot(j.dir())
 }
 
-// undo removes the directory of a job.
-func (r *run) undo(j *job) error {
+// undo removes the directory of a job. When the run ends, it goes with the stage.
+func (r *run) undo(ctx context.Context, j *job) error {
 	r.staging.Lock()
 	defer r.staging.Unlock()
-	if r.stage == nil {
+	if r.stage == nil || ctx.Err() != nil {
 		return nil
 	}
 	return r.stage.RemoveAll(j.dir())

@@ -72,6 +72,7 @@ func (s Summary) Changed() bool { return s.Added+s.Replaced+s.Removed > 0 }
 
 // Place is where something is put. Only one run at a time has it.
 type Place struct {
+	ctx    context.Context // of Open
 	o      Options
 	log    *slog.Logger
 	parent *os.File // the directory of Dst
@@ -102,7 +103,7 @@ const (
 // Open takes the lock of Dst, and waits for it until ctx ends. It removes what a killed run has left. Missing directories
 // above Dst are made, and removed by Close if nothing is published.
 func Open(ctx context.Context, o Options) (*Place, error) {
-	p := &Place{o: o, log: o.Log}
+	p := &Place{ctx: ctx, o: o, log: o.Log}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
 	}
@@ -310,9 +311,14 @@ func (p *Place) Exists(name string) bool {
 	return err == nil
 }
 
-// Close removes what was not published, for at most a second, and gives up the lock. The next Open removes the rest.
+// Close removes what was not published, for at most a second, and gives up the lock. The next Open removes the rest. If
+// the context of Open was cancelled, as by a signal, it takes 50 ms at most.
 func (p *Place) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), maxRemoval)
+	limit := maxRemoval
+	if p.ctx.Err() != nil && !errors.Is(context.Cause(p.ctx), context.DeadlineExceeded) {
+		limit = maxRemovalStopped
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	p.drop(ctx)
 	if p.lock != nil {
@@ -330,7 +336,10 @@ func (p *Place) Close() error {
 	return nil
 }
 
-const maxRemoval = time.Second
+const (
+	maxRemoval        = time.Second
+	maxRemovalStopped = 50 * time.Millisecond
+)
 
 // failed returns an error of a system call, with its hint. What cannot heal is permanent.
 func (p *Place) failed(doing string, err error) error {
