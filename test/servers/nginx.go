@@ -25,11 +25,13 @@ const (
 //	/moved        302 to /ready
 //	/loop         302 to itself
 //	/private      403
+//	/files/       what is in the directory Files, with ETag and ranges
 type NGINX struct {
 	HTTP   string // host:port
 	HTTPS  string // host:port; HTTP/2 or HTTP/1.1, as the client prefers
 	H2C    string // host:port; only HTTP/2 with prior knowledge, which is what nginx before 1.25.1 supports
 	Socket string // path of a Unix socket; HTTP/1.1
+	Files  string // directory
 
 	ready string
 }
@@ -48,7 +50,11 @@ func StartNGINX(t testing.TB, o NGINXOptions) *NGINX {
 		HTTP:   FreeAddr(t),
 		H2C:    FreeAddr(t),
 		Socket: filepath.Join(dir, "http.sock"),
+		Files:  filepath.Join(dir, "files"),
 		ready:  filepath.Join(dir, "ready"),
+	}
+	if err := os.Mkdir(n.Files, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	if o.CA != nil {
 		n.HTTPS = FreeAddr(t)
@@ -143,6 +149,7 @@ http {
 		location = /moved { return 302 /ready; }
 		location = /loop { return 302 /loop; }
 		location = /private { return 403; }
+		location /files/ { alias {{.Dir}}/files/; }
 	}
 }
 `

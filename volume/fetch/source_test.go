@@ -112,3 +112,18 @@ func TestFindChecksum(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFindChecksum pins that no list makes a checksum of something else.
+func FuzzFindChecksum(f *testing.F) {
+	f.Add(strings.Repeat("a", 64) + "  x.tar")
+	f.Add("SHA256 (x.tar) = " + strings.Repeat("a", 64))
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := findChecksum(text, "x.tar")
+		if err == nil && len(s.SHA256) != 64 && len(s.SHA512) != 128 {
+			t.Errorf("%q: %+v", text, s)
+		}
+		if s.SHA256 != "" && !strings.Contains(strings.ToLower(text), s.SHA256) {
+			t.Errorf("%q: %+v", text, s)
+		}
+	})
+}
