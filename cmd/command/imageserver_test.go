@@ -8,8 +8,8 @@ import (
 	"initbox/test/servers"
 )
 
-// images NAME [login] starts a registry, puts its HOST:PORT into $NAME, and with login a file with the login for it into
-// $NAME_config. It has
+// images NAME [login] starts a registry, puts its HOST:PORT into $NAME, and with login a file with the login for it
+// into $NAME_config. It has
 //
 //	team/app:1     an image with /opt/theme/login.html and /opt/theme/img/logo.svg, of two layers
 //	team/model:1   an artifact with the file model.bin

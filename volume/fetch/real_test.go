@@ -54,8 +54,8 @@ func cutting(t *testing.T, addr string, cuts int, after int64) (at string) {
 	return l.Addr().String()
 }
 
-// TestNGINX pins that an archive of a real server is unpacked while its connections break, over TLS too; that nothing is
-// written when it is there; and that a new version replaces it.
+// TestNGINX pins that an archive of a real server is unpacked while its connections break, over TLS too; that nothing
+// is written when it is there; and that a new version replaces it.
 func TestNGINX(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a real server")
