@@ -40,6 +40,7 @@ var benchmarks = []benchmark{
 	{"copy", copyAll},
 	{"herd", herd},
 	{"clone", cloneAll},
+	{"fetch", fetchAll},
 }
 
 // errSkipped is wrapped by the error of a benchmark that cannot run on this machine; the report says so in its place.

@@ -35,6 +35,7 @@ var known = []tool{
 	{name: "dig", versionArgs: []string{"-v"}},
 	{name: "nc", versionArgs: []string{"-h"}},
 	{name: "curl", versionArgs: []string{"--version"}},
+	{name: "wget", versionArgs: []string{"--version"}},
 	{name: "unbound", versionArgs: []string{"-V"}},
 	{name: "ip", versionArgs: []string{"-V"}},
 	{name: "pg_isready", versionArgs: []string{"--version"}, directories: postgresDirs},

@@ -100,8 +100,8 @@ const (
 	lockSuffix = "-lock"
 )
 
-// Open takes the lock of Dst, and waits for it until ctx ends. It removes what a killed run has left. Missing directories
-// above Dst are made, and removed by Close if nothing is published.
+// Open takes the lock of Dst, and waits for it until ctx ends. It removes what a killed run has left. Missing
+// directories above Dst are made, and removed by Close if nothing is published.
 func Open(ctx context.Context, o Options) (*Place, error) {
 	p := &Place{ctx: ctx, o: o, log: o.Log}
 	if p.log == nil {
