@@ -22,7 +22,8 @@ import (
 	"time"
 )
 
-// A fetcher is one way to have an archive's files. {url} is the archive, {sum} its SHA-256, and {dir} an empty directory.
+// A fetcher is one way to have an archive's files. {url} is the archive, {sum} its SHA-256, and {dir} an empty
+// directory.
 type fetcher struct {
 	name, tool string
 	args       []string
@@ -255,7 +256,8 @@ func (b *bench) fetchTable(disk bool, costs map[string]*renderCost) table {
 	return t
 }
 
-// fetchTargets are 0.85 of the time of curl and tar, and 32 MiB. On the disk, the comparison is with what is synced too.
+// fetchTargets are 0.85 of the time of curl and tar, and 32 MiB. On the disk, the comparison is with what is synced
+// too.
 func fetchTargets(disk bool, costs map[string]*renderCost) (targets []target) {
 	what, of := "in memory", curlTar
 	if disk {

@@ -10,14 +10,16 @@ const (
 	chunks    = 4
 )
 
-// ahead calls use with the content of r, which it reads in another goroutine, a few chunks ahead. It returns when both
-// have ended.
+// ahead calls use with the content of r, which it reads in another goroutine, a few chunks ahead. Then it reads r to
+// its end, unless there was an error, and waits for the goroutine.
 func ahead(ctx context.Context, r io.Reader, use func(io.Reader) error) error {
 	a := &aheadReader{full: make(chan chunk, chunks), free: make(chan []byte, chunks), stop: make(chan struct{})}
+	for range chunks {
+		a.free <- make([]byte, chunkSize)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		defer close(a.full)
 		a.fill(ctx, r)
 	}()
 	err := use(a)
@@ -29,7 +31,7 @@ func ahead(ctx context.Context, r io.Reader, use func(io.Reader) error) error {
 	return err
 }
 
-// chunk is a part of the content, or the error after it.
+// chunk is a part of the content, with the error that follows it.
 type chunk struct {
 	buf, data []byte
 	err       error
@@ -42,43 +44,28 @@ type aheadReader struct {
 	now  chunk
 }
 
-// fill reads r until it ends or its reader stops.
+// fill reads r until it ends, or its reader stops.
 func (a *aheadReader) fill(ctx context.Context, r io.Reader) {
-	for made := 0; ; {
+	for err := error(nil); err == nil; {
 		var buf []byte
-		if made < chunks {
-			select {
-			case buf = <-a.free:
-			default:
-				buf = make([]byte, chunkSize)
-				made++
-			}
-		} else {
-			select {
-			case buf = <-a.free:
-			case <-a.stop:
-				return
-			}
+		select {
+		case buf = <-a.free:
+		case <-a.stop:
+			return
 		}
-		n, err := 0, error(nil)
+		n := 0
 		for n < len(buf) && err == nil {
-			var more int
-			if more, err = r.Read(buf[n:]); more == 0 && ctx.Err() != nil {
-				err = context.Cause(ctx)
-			}
+			more := 0
+			more, err = r.Read(buf[n:])
 			n += more
 		}
 		if err != nil && err != io.EOF {
 			err = formatError{err}
 		}
-		select {
-		case a.full <- chunk{buf, buf[:n], err}:
-		case <-a.stop:
-			return
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
 		}
-		if err != nil {
-			return
-		}
+		a.full <- chunk{buf, buf[:n], err} // there is room for all
 	}
 }
 
