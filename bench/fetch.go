@@ -275,4 +275,3 @@ func fetchTargets(disk bool, costs map[string]*renderCost) (targets []target) {
 		{"fetch, an archive, " + what + ", resident", mebibytes(most), mebibytes(mine.peak), mine.peak <= most},
 	}
 }
-
