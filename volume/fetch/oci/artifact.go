@@ -40,7 +40,7 @@ func (i *Image) artifact(ctx context.Context, m *v1.Manifest, put Put) error {
 			return err
 		}
 	}
-	wanted := strings.TrimPrefix(path.Clean("/"+i.o.Path), "/")
+	wanted := clean(i.o.Path)
 	var names []string
 	found := false
 	for _, d := range m.Layers {
@@ -107,7 +107,7 @@ func (i *Image) artifactFile(ctx context.Context, d v1.Descriptor, title, rel st
 		}
 		h.Name = path.Join(rel, inside)
 		if h.Typeflag == tar.TypeLink {
-			target, ok := within(strings.TrimPrefix(path.Clean("/"+h.Linkname), "/"), title)
+			target, ok := within(clean(h.Linkname), title)
 			if !ok {
 				return i.broken("%s has a hard link to outside of it: %s", title, h.Linkname)
 			}
@@ -117,8 +117,11 @@ func (i *Image) artifactFile(ctx context.Context, d v1.Descriptor, title, rel st
 	})
 }
 
-// entries calls visit for each entry of a tar, which may be compressed, with its name below the root.
-func entries(ctx context.Context, file *os.File, visit func(h *tar.Header, name string, r io.Reader) error) error {
+// visit is called for an entry of a tar, with its name below the root.
+type visit = func(h *tar.Header, name string, r io.Reader) error
+
+// entries calls visit for each entry of a tar, which may be compressed.
+func entries(ctx context.Context, file *os.File, visit visit) error {
 	return archive.Decompress(ctx, file, func(_ string, content io.Reader) error {
 		t := tar.NewReader(content)
 		for {
@@ -135,20 +138,9 @@ func entries(ctx context.Context, file *os.File, visit func(h *tar.Header, name 
 			if h.Typeflag == tar.TypeXGlobalHeader {
 				continue
 			}
-			if err := visit(h, strings.TrimPrefix(path.Clean("/"+h.Name), "/"), t); err != nil {
+			if err := visit(h, clean(h.Name), t); err != nil {
 				return err
 			}
 		}
 	})
-}
-
-// within returns the name relative to a directory, or "." for the directory itself, and whether it is in it.
-func within(name, dir string) (string, bool) {
-	switch {
-	case name == dir:
-		return ".", true
-	case dir == "":
-		return name, true
-	}
-	return strings.CutPrefix(name, dir+"/")
 }

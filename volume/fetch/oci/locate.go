@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -17,207 +16,168 @@ import (
 	"initbox/internal/words"
 )
 
-// Whiteouts: entries that delete what lower layers have (https://github.com/opencontainers/image-spec, layer.md).
-const (
-	whiteout = ".wh."
-	opaque   = ".wh..wh..opq" // all that lower layers have in the directory
-)
+const maxLinks = 40 // the limit of Linux
 
-// spot is a directory of the image, or a file, that holds what was asked for.
-type spot struct {
-	path  string // without the slash before it
-	above int    // only the layers above this one, counted from the topmost, have it there
+// way is what there is on the way to a path, and beside it.
+type way struct {
+	*Image
+	names
+	path  string
+	links map[string]string          // targets of symbolic links
+	near  map[string]map[string]bool // names in the directories on the way
+	used  bool                       // this layer has something on the way or at the path
 }
 
 // location is where the path leads.
 type location struct {
-	spots []spot // the real one is the last; others lead there by a link that a layer did not have yet
-	file  bool
+	path   string
+	file   bool
+	unused map[int]bool // layers that have nothing there
 }
-
-const maxLinks = 40 // the limit of Linux
 
 // locate follows the links on the way to the path, and the path itself, within the image. It reads as many layers as
 // that needs.
 func (i *Image) locate(ctx context.Context) (location, error) {
-	var at location
-	want := strings.TrimPrefix(path.Clean("/"+i.o.Path), "/")
+	at := location{path: clean(i.o.Path)}
 	for range maxLinks {
-		w := newWay(want)
-		for depth := range i.layers {
-			if err := w.read(ctx, i, depth); err != nil {
+		w := &way{Image: i, names: newNames(), path: at.path, links: map[string]string{}, near: map[string]map[string]bool{}}
+		at.unused = map[int]bool{}
+		for depth := 0; depth < len(i.layers) && !w.settled(); depth++ {
+			w.depth, w.used = depth, false
+			if err := i.layer(ctx, depth, w.entry); err != nil {
 				return at, err
 			}
-			if w.settled() {
-				break
-			}
+			at.unused[depth] = !w.used
+			w.depth++
 		}
-		n, leads, err := w.follow(i)
+		leads, err := w.follow()
 		if err != nil {
 			return at, err
 		}
-		if n == 0 {
-			at.spots = append(at.spots, spot{want, math.MaxInt})
-			at.file = w.steps[len(w.steps)-1].isFile()
+		if leads == "" {
+			at.file = w.has[at.path].kind == other
 			return at, nil
 		}
-		if s := w.steps[n]; s.implied >= 0 {
-			at.spots = append(at.spots, spot{want, s.depth})
-		}
-		want = leads
+		at.path = leads
 	}
 	return at, poll.Permanent(failure.New(failure.Missing, "%s: %s leads through more than %d symbolic links", i, failure.Printable(i.o.Path), maxLinks))
 }
 
-// way is what the layers that were read so far have on the way to a path.
-type way struct {
-	path  string
-	steps []step // the root, the first directory, …, the path itself
-	limit int    // how many of the steps lower layers can have something for
-	near  map[string]map[string]bool
-}
-
-// step is one directory on the way, or the path itself.
-type step struct {
-	path    string
-	header  *tar.Header // of the topmost layer that has an entry for it, or nil
-	depth   int         // of that layer
-	implied int         // the topmost layer that has an entry below it, without one for it, or -1
-}
-
-func (s step) isFile() bool { return s.header != nil && s.header.Typeflag != tar.TypeDir }
-
-func newWay(want string) *way {
-	w := &way{path: want, near: map[string]map[string]bool{}}
-	w.steps = append(w.steps, step{header: &tar.Header{Typeflag: tar.TypeDir}, implied: -1})
-	for n := range len(want) + 1 {
-		if want != "" && (n == len(want) || want[n] == '/') {
-			w.steps = append(w.steps, step{path: want[:n], implied: -1})
-		}
-	}
-	w.limit = len(w.steps)
-	return w
-}
-
-// settled returns whether no lower layer can change where the path leads.
+// settled returns whether lower layers cannot change where the path leads.
 func (w *way) settled() bool {
-	for _, s := range w.steps[:w.limit] {
-		if s.header == nil {
+	for step := w.path; step != "."; step = path.Dir(step) {
+		if !w.hidden(step, true) {
 			return false
 		}
 	}
-	return true
+	return w.depth > 0
 }
 
-// read reads one layer.
-func (w *way) read(ctx context.Context, i *Image, depth int) error {
-	limit := w.limit
-	err := i.layer(ctx, depth, func(h *tar.Header, name string, _ io.Reader) error {
-		dir, base := path.Split(name)
-		dir = strings.TrimSuffix(dir, "/")
-		if base == opaque {
-			if n, exact := w.shared(dir); exact {
-				limit = min(limit, n+1)
-			}
-			return nil
-		}
-		if gone, ok := strings.CutPrefix(base, whiteout); ok {
-			if n, exact := w.shared(path.Join(dir, gone)); exact {
-				limit = min(limit, n)
-			}
-			return nil
-		}
-		n, exact := w.shared(name)
-		w.passed(dir, base)
-		for k := 1; k <= n && k < w.limit; k++ {
-			s := &w.steps[k]
-			itself := exact && k == n
-			if itself && h.Typeflag != tar.TypeDir {
-				limit = min(limit, k+1)
-			}
-			switch {
-			case itself && s.header != nil && s.depth < depth: // a higher layer has it
-			case itself && s.implied >= 0 && s.implied < depth && h.Typeflag != tar.TypeDir && h.Typeflag != tar.TypeSymlink: // it was replaced by a directory
-			case itself:
-				s.header, s.depth = h, depth
-			case s.header == nil && s.implied < 0:
-				s.implied = depth
-			}
+// entry notes an entry of a layer.
+func (w *way) entry(h *tar.Header, name string, _ io.Reader) error {
+	if target, itself, ok := deletion(name); ok {
+		_, above := within(w.path, target)
+		_, below := within(target, w.path)
+		if w.used = w.used || above || below; above {
+			w.delete(target, itself)
 		}
 		return nil
-	})
-	w.limit = min(w.limit, limit)
-	return err
-}
-
-// shared returns how many steps of the way a name shares, and whether it is the last of them itself.
-func (w *way) shared(name string) (n int, exact bool) {
-	for k, s := range w.steps[1:] {
-		rel, ok := within(name, s.path)
-		if !ok {
+	}
+	w.pass(name)
+	step := w.path // the last that the name shares
+	for ; ; step = path.Dir(step) {
+		if _, ok := within(name, step); ok {
 			break
 		}
-		n, exact = k+1, rel == "."
 	}
-	return n, exact || name == ""
+	is := directory
+	switch {
+	case step != name:
+		is = implied
+	case h.Typeflag != tar.TypeDir:
+		is = other
+	}
+	w.used = w.used || step == name || step == w.path
+	if w.hidden(step, is != other) {
+		return w.replaced(h, name, is)
+	}
+	if is == implied && w.has[step].kind != 0 && w.has[step].kind != gone {
+		return nil
+	}
+	w.add(step, is)
+	delete(w.links, step)
+	if h.Typeflag == tar.TypeSymlink && is == other {
+		w.links[step] = h.Linkname
+	}
+	return nil
 }
 
-// maxNear is how many names are remembered for a suggestion.
-const maxNear = 200
-
-// passed remembers the names beside the way.
-func (w *way) passed(dir, base string) {
-	if _, ok := within(w.path, dir); !ok || base == "" || dir == w.path {
-		return
+// replaced notes that a higher layer has something in place of an entry. What lower layers have in a directory of that
+// name is gone, too.
+func (w *way) replaced(h *tar.Header, name string, is kind) error {
+	if is != other {
+		return nil
 	}
-	names := w.near[dir]
-	if names == nil {
-		names = map[string]bool{}
-		w.near[dir] = names
+	if w.has[name].kind == implied && h.Typeflag == tar.TypeSymlink {
+		return w.broken("/%s is a symbolic link, and a higher layer has files below it without a directory of that name", name)
 	}
-	if len(names) < maxNear {
-		names[base] = true
-	}
+	w.empty(name)
+	return nil
 }
 
-// follow returns the first step that is a symbolic link, and where the whole path leads by it. Without a link, the step
-// is 0.
-func (w *way) follow(i *Image) (int, string, error) {
-	for n, s := range w.steps {
-		last := n == len(w.steps)-1
+// follow returns where the path leads by the first link on the way, or "" without one.
+func (w *way) follow() (string, error) {
+	for end := range len(w.path) + 1 {
+		if end < len(w.path) && w.path[end] != '/' {
+			continue
+		}
+		step := w.path[:end]
+		is := w.has[step].kind
+		target, link := w.links[step]
 		switch {
-		case n == 0:
-		case s.header == nil && s.implied < 0:
-			return 0, "", w.missing(i, w.steps[n-1].path)
-		case s.header != nil && s.header.Typeflag == tar.TypeSymlink:
-			target := s.header.Linkname
+		case link:
 			if !path.IsAbs(target) {
-				target = path.Join(path.Dir("/"+s.path), target)
+				target = path.Join(path.Dir(step), target)
 			}
-			return n, strings.TrimPrefix(path.Join("/", target, strings.TrimPrefix(w.path, s.path)), "/"), nil
-		case s.isFile() && !last:
-			return 0, "", w.missing(i, s.path)
+			return clean(path.Join("/", target, w.path[end:])), nil
+		case is == 0 || is == gone || is == other && step != w.path:
+			return "", w.missing(path.Dir(step))
 		}
 	}
-	return 0, "", nil
+	return "", nil
 }
 
-// missing is the error for a path that the image does not have, of which it has dir.
-func (w *way) missing(i *Image, dir string) error {
-	f := failure.New(failure.Missing, "%s: the image has no %s", i, failure.Printable("/"+w.path))
-	if i.o.Path = path.Clean("/" + i.o.Path); i.o.Path != "/"+w.path {
-		f.Text = fmt.Sprintf("%s: %s of the image leads to %s, which it does not have", i, failure.Printable(i.o.Path), failure.Printable("/"+w.path))
+// pass remembers the names beside the way.
+func (w *way) pass(name string) {
+	const most = 200
+	dir := path.Dir(name)
+	if _, ok := within(w.path, dir); !ok {
+		return
 	}
-	names := slices.Sorted(maps.Keys(w.near[dir]))
-	rest := strings.TrimPrefix(strings.TrimPrefix(w.path, dir), "/")
+	if w.near[dir] == nil {
+		w.near[dir] = map[string]bool{}
+	}
+	if len(w.near[dir]) < most {
+		w.near[dir][path.Base(name)] = true
+	}
+}
+
+// missing is the error for a path of which the image has no more than dir.
+func (w *way) missing(dir string) error {
+	f := failure.New(failure.Missing, "%s: the image has no %s", w.Image, failure.Printable("/"+w.path))
+	if clean(w.o.Path) != w.path {
+		f.Text = fmt.Sprintf("%s: %s of the image leads to %s, which it does not have", w.Image, failure.Printable(w.o.Path), failure.Printable("/"+w.path))
+	}
+	known := slices.Sorted(maps.Keys(w.near[dir]))
+	rest, _ := within(w.path, dir)
 	next, _, _ := strings.Cut(rest, "/")
+	f.Hint = suggest.Question(next, known, path.Join("/", dir)+"/")
 	const some = 12
-	f.Hint = suggest.Question(next, names, path.Join("/", dir)+"/")
-	if len(names) > some {
-		names = append(names[:some], "…")
+	if len(known) > some {
+		known = append(known[:some], "…")
 	}
-	if len(names) > 0 {
-		f.Hint += "/" + dir + " has " + words.List(names)
+	if len(known) > 0 {
+		f.Hint += path.Join("/", dir) + " has " + words.List(known)
 	}
 	f.Hint = failure.Printable(f.Hint)
 	return poll.Permanent(f)
