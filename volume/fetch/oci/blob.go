@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 
 	"github.com/opencontainers/go-digest"
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"initbox/internal/failure"
-	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 )
 
@@ -136,21 +134,13 @@ func (b *blob) restart(d v1.Descriptor) error {
 	return nil
 }
 
-// blob requests a blob, from a byte on. One that registries may not distribute can be at another URL, to which no
-// credentials are sent.
+// blob requests a blob, from a byte on.
 func (e *endpoint) blob(ctx context.Context, d v1.Descriptor, from int64) (*http.Response, error) {
 	header := http.Header{"Accept-Encoding": {"identity"}}
 	if from > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
 	resp, err := e.send(ctx, http.MethodGet, "blobs/"+d.Digest.String(), header)
-	if err != nil && failure.Of(err).Class == failure.Missing {
-		for _, text := range d.URLs {
-			if other, failed := e.foreign(ctx, text, header); failed == nil {
-				return other, nil
-			}
-		}
-	}
 	if err == nil && resp.StatusCode == http.StatusPartialContent && !startsAt(resp, from) {
 		resp.Body.Close()
 		return nil, failure.New(failure.Unexpected, "the answer is another part than the one requested")
@@ -162,24 +152,4 @@ func startsAt(resp *http.Response, from int64) bool {
 	var first int64
 	n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &first)
 	return n == 1 && first == from
-}
-
-func (e *endpoint) foreign(ctx context.Context, address string, header http.Header) (*http.Response, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != e.base.Scheme || u.User != nil || httpclient.SameOrigin(u, e.base) {
-		return nil, fmt.Errorf("not the URL of another server")
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header = header.Clone()
-	req.Header.Del("Range")
-	client := http.Client{Transport: e, CheckRedirect: checkRedirect}
-	resp, err := client.Do(req)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		err = fmt.Errorf("status %d", resp.StatusCode)
-	}
-	return resp, err
 }

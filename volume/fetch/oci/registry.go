@@ -109,17 +109,39 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return poll.Permanent(f)
 }
 
-// RoundTrip sends one request, without following redirects, for the library's client.
+// RoundTrip sends one request, without following redirects, for the library's client. An answer that the library does
+// not know what to do with is an error.
 func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
-	client, err := e.connections(httpclient.SameOrigin(req.URL, e.base))
+	own := httpclient.SameOrigin(req.URL, e.base)
+	resp, err := e.roundTrip(req, own)
+	if err == nil && resp.StatusCode >= 400 && resp.StatusCode != http.StatusUnauthorized {
+		err = e.refused(resp)
+	}
+	var u *url.Error
+	if errors.As(err, &u) { // the caller adds another one
+		err = u.Err
+	}
+	if err != nil && !own {
+		f := failure.Of(failure.HTTP(err, req.URL.Host))
+		f.Text, f.Err, f.Elsewhere = e.quote(req.URL.Host)+", to which it leads: "+f.Text, err, true
+		err = f
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp.Request = req
+	return resp, nil
+}
+
+func (e *endpoint) roundTrip(req *http.Request, own bool) (*http.Response, error) {
+	client, err := e.connections(own)
 	if err != nil {
 		return nil, err
 	}
 	out := req.Clone(httpclient.Trace(req.Context()))
 	out.Header.Del("Referer") // of a redirect: it would carry the query, and a token in it
-	if client == e.home && !e.mirror {
-		who := httpclient.Credentials{Header: e.o.Who.Header, HeaderFiles: e.o.Who.HeaderFiles}
-		secrets, err := who.Apply(out)
+	if own && !e.mirror {
+		secrets, err := httpclient.Credentials{Header: e.o.Who.Header, HeaderFiles: e.o.Who.HeaderFiles}.Apply(out)
 		if err != nil {
 			return nil, err
 		}
@@ -132,16 +154,7 @@ func (e *endpoint) RoundTrip(req *http.Request) (*http.Response, error) {
 		e.hide(password)
 	}
 	e.hide(sent)
-	resp, err := client.Do(out)
-	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) { // the caller adds another one
-			err = u.Err
-		}
-		return nil, err
-	}
-	resp.Request = req
-	return resp, nil
+	return client.Do(out)
 }
 
 // connections returns the client for the endpoint's own server or for others, which get no client certificate.
@@ -198,13 +211,7 @@ func (e *endpoint) send(ctx context.Context, method, path string, header http.He
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusPartialContent && header.Get("Range") != "" {
 		return resp, nil
 	}
-	defer resp.Body.Close()
-	var answer struct {
-		Errors errcode.Errors `json:"errors"`
-	}
-	content, _ := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
-	json.Unmarshal(content, &answer)
-	return nil, e.refused(resp.StatusCode, resp.Header, answer.Errors)
+	return nil, e.refused(resp)
 }
 
 // head returns the digest that a tag has, as the registry says, or "" if it does not.
@@ -256,9 +263,9 @@ func (e *endpoint) failed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &answer):
-		return e.refused(answer.StatusCode, http.Header{}, answer.Errors)
+		return e.status(answer.StatusCode, nil, answer.Errors)
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
-		return e.refused(http.StatusUnauthorized, http.Header{}, nil)
+		return e.status(http.StatusUnauthorized, nil, nil)
 	case errors.As(err, &request) && request.Op == "parse": // of the realm
 	case request != nil, errors.As(err, &known), errors.As(err, new(net.Error)), errors.Is(err, io.ErrUnexpectedEOF):
 		f := failure.HTTP(err, e.base.Host)
@@ -271,8 +278,19 @@ func (e *endpoint) failed(ctx context.Context, err error) error {
 	return poll.Permanent(failure.New(failure.Unexpected, "%s", e.quote(err.Error()))) // of the library, about the realm or its token
 }
 
-// refused returns the failure for an answer, whose header says when to ask again.
-func (e *endpoint) refused(status int, header http.Header, reasons errcode.Errors) error {
+// refused returns the failure for an answer.
+func (e *endpoint) refused(resp *http.Response) error {
+	defer resp.Body.Close()
+	var answer struct {
+		Errors errcode.Errors `json:"errors"`
+	}
+	content, _ := io.ReadAll(io.LimitReader(resp.Body, maxMessage))
+	json.Unmarshal(content, &answer)
+	return e.status(resp.StatusCode, resp.Header, answer.Errors)
+}
+
+// status returns the failure for a status. The header of the answer says when to ask again.
+func (e *endpoint) status(status int, header http.Header, reasons errcode.Errors) error {
 	f := failure.Status(status)
 	f.Err = &httpclient.StatusError{Answer: httpclient.Answer{Status: status, Header: header}}
 	var text []string
