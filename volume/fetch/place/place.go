@@ -29,7 +29,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +72,7 @@ type Summary struct {
 // Changed returns whether anything has changed.
 func (s Summary) Changed() bool { return s.Added+s.Replaced+s.Removed > 0 }
 
-// Place is where something is put. Only one run at a time has it.
+// Place is where something is put. Only one run at a time has a stage for it.
 type Place struct {
 	ctx    context.Context // of Open
 	o      Options
@@ -84,9 +86,10 @@ type Place struct {
 	mounts []string // names of the mount points in the folder
 	deep   string   // path of one further down
 	lock   *dirlock.Lock
-	made   []madeDir // directories above Dst
-	denied error     // why nothing can be written
-	record *record   // nil if there is none, or if something has changed
+	claim  func() error // takes the lock, once
+	made   []madeDir    // directories above Dst
+	denied error        // why nothing can be written
+	record *record      // nil if there is none, or if something has changed
 	stage  *stage
 }
 
@@ -100,8 +103,10 @@ const (
 	lockSuffix = "-lock"
 )
 
-// Open takes the lock of Dst, and waits for it until ctx ends. It removes what a killed run has left. Missing
-// directories above Dst are made, and removed by Close if nothing is published.
+// Open finds Dst. If another run is at work there, it waits until that has ended, or until ctx ends; what a killed run
+// has left is removed. Otherwise the lock of Dst is taken by the first Stage, so that a run that finds nothing to do
+// leaves no trace, not even in the time of a directory. Missing directories above Dst are made, and removed by Close if
+// nothing is published.
 func Open(ctx context.Context, o Options) (*Place, error) {
 	p := &Place{ctx: ctx, o: o, log: o.Log}
 	if p.log == nil {
@@ -109,7 +114,10 @@ func Open(ctx context.Context, o Options) (*Place, error) {
 	}
 	err := p.find()
 	if err == nil && !o.DryRun && p.denied == nil {
-		err = p.take(ctx)
+		p.claim = sync.OnceValue(func() error { return p.take(ctx) })
+		if p.begun() {
+			err = p.claim()
+		}
 	}
 	if err != nil {
 		p.Close()
@@ -265,6 +273,14 @@ func (p *Place) deny(err error) {
 	if err != nil {
 		p.denied = p.failed("write to", err)
 	}
+}
+
+// begun returns whether another run is at work, or was killed: its lock or its stage is there.
+func (p *Place) begun() bool {
+	all, err := dirfd.Names(p.base)
+	return err != nil || slices.ContainsFunc(all, func(name string) bool {
+		return name == p.prefix+lockSuffix || p.isStage(name)
+	})
 }
 
 // take takes the lock, and clears up.

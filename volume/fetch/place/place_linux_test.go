@@ -391,10 +391,27 @@ func TestDryRun(t *testing.T) {
 	requireTree(t, top, tree{})
 }
 
+// A run that finds nothing to do leaves no trace, not even in the time of a directory.
+func TestNothingToDo(t *testing.T) {
+	top := t.TempDir()
+	file, folder := Options{Dst: top + "/f"}, Options{Dst: top + "/dst", Folder: true, Key: "k"}
+	mustPut(t, file, tree{"f": "1"}, Summary{Added: 1})
+	mustPut(t, folder, tree{"a": "1"}, Summary{Added: 1})
+	before := inode(t, top)
+	time.Sleep(5 * time.Millisecond) // the clock of file systems is coarse
+	for _, o := range []Options{file, folder, {Dst: top + "/new"}} {
+		current(t, o)
+	}
+	if inode(t, top) != before {
+		t.Error("the directory was changed")
+	}
+}
+
 // The second run waits for the first, and then finds what that has published.
 func TestWaits(t *testing.T) {
 	o := Options{Dst: t.TempDir() + "/f"}
 	first := mustOpen(t, o)
+	stage, err := first.Stage()
 	second := make(chan string)
 	go func() {
 		p, err := Open(context.Background(), o)
@@ -405,7 +422,6 @@ func TestWaits(t *testing.T) {
 		defer p.Close()
 		second <- string(p.Record())
 	}()
-	stage, err := first.Stage()
 	if err == nil {
 		err = (tree{"f": "x"}).write(stage.Name())
 	}

@@ -156,6 +156,12 @@ func (p *Place) Remember(_ context.Context, fetch json.RawMessage) error {
 	case p.denied != nil:
 		return p.denied
 	}
+	if err := p.claim(); err != nil {
+		return err
+	}
+	if p.denied != nil {
+		return p.denied
+	}
 	r := *p.record
 	r.Fetch = fetch
 	return p.writeRecord(&r)

@@ -40,6 +40,12 @@ func (p *Place) Stage() (*os.File, error) {
 	case p.stage != nil:
 		return p.stage.tree, nil
 	}
+	if err := p.claim(); err != nil {
+		return nil, err
+	}
+	if p.denied != nil {
+		return nil, p.denied
+	}
 	s := &stage{name: p.prefix + "-" + strings.ToLower(rand.Text()[:idLength])}
 	err := dirfd.Mkdir(p.base, s.name, 0o700)
 	if err == nil {
