@@ -125,7 +125,8 @@ run kube-apiserver "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2379 \
 	--service-cluster-ip-range "$SERVICE_NET" --authorization-mode RBAC --token-auth-file "$STATE/etc/tokens.csv" \
 	--service-account-issuer https://kubernetes.default.svc.cluster.local \
 	--service-account-key-file "$STATE/etc/sa.key" --service-account-signing-key-file "$STATE/etc/sa.key" \
-	--kubelet-preferred-address-types InternalIP --profiling=false --feature-gates ImageVolume=true
+	--kubelet-preferred-address-types InternalIP --profiling=false --feature-gates ImageVolume=true \
+	--allow-privileged # for a case that sets parameters of its Pod's network, which /proc/sys otherwise does not allow
 
 # The others end while there is no API server, and would fill their logs.
 until "$bin/kubectl" --request-timeout=5s get --raw /readyz >/dev/null 2>&1; do
