@@ -36,8 +36,9 @@ go run ./test/e2e/image -tag initbox:e2e -links -o "$work/initbox.tar" bin/initb
 go run ./test/e2e/image -tag app:e2e -o "$work/app.tar" "$work/app/app"
 go run ./test/e2e/image -tag git:e2e -with "git,$(git --exec-path)/git-http-backend" -o "$work/git.tar" "$work/app/app"
 go run ./test/e2e/image -tag redis:e2e -with redis-server -o "$work/redis.tar" "$work/app/app"
+go run ./test/e2e/image -tag theme:e2e -files test/e2e/testdata/theme -o "$work/theme.tar" "$work/app/app"
 go test -c -o "$work/e2e.test" ./test/e2e
-for image in initbox app git redis; do
+for image in initbox app git redis theme; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
 

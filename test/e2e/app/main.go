@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/signal"
@@ -25,7 +26,7 @@ func main() {
 	get := flag.String("get", "", "`URL` to fetch")
 	last := flag.String("last", "", "`URL` to fetch when told to end")
 	kill := flag.String("kill", "", "`NAME` of the processes to kill, as a node that is out of memory does")
-	stat := flag.String("stat", "", "`FILE` to print the inode, the mode, the time and the content of")
+	stat := flag.String("stat", "", "`FILE`, or pattern of files, to print the inode, the mode, the owner, the time and the content of")
 	follow := flag.String("follow", "", "`LINK` to a directory whose files say the same, at any time; print that when it changes")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
@@ -135,15 +136,25 @@ func killAll(name string) error {
 	return nil
 }
 
-func describe(name string) error {
-	info, err := os.Stat(name)
-	if err != nil {
-		return err
+// describe prints what is known of the files that match a pattern.
+func describe(pattern string) error {
+	names, err := filepath.Glob(pattern)
+	if err == nil && len(names) == 0 {
+		err = &fs.PathError{Op: "stat", Path: pattern, Err: fs.ErrNotExist}
 	}
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return err
+	for _, name := range names {
+		info, statErr := os.Stat(name)
+		if statErr != nil {
+			return statErr
+		}
+		var content []byte
+		if !info.IsDir() {
+			if content, err = os.ReadFile(name); err != nil {
+				return err
+			}
+		}
+		stat := info.Sys().(*syscall.Stat_t)
+		fmt.Printf("%s: inode %d, %v, owner %d:%d, %v, %.1000q\n", name, stat.Ino, info.Mode(), stat.Uid, stat.Gid, info.ModTime().UTC().Format(time.RFC3339Nano), content)
 	}
-	fmt.Printf("%s: inode %d, %v, %v, %q\n", name, info.Sys().(*syscall.Stat_t).Ino, info.Mode(), info.ModTime().UTC().Format(time.RFC3339Nano), content)
-	return nil
+	return err
 }

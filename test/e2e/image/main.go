@@ -1,6 +1,6 @@
 // Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry: FROM
 // scratch, the binary at / and as the entrypoint, user 65532, as in the Dockerfile. It can also add programs of this
-// machine.
+// machine, and files.
 package main
 
 import (
@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -24,19 +25,20 @@ func main() {
 	output := flag.String("o", "", "`FILE` to write")
 	links := flag.Bool("links", false, "add a link to the binary for each name that it prints with --list")
 	with := flag.String("with", "", "add these `PROGRAMS` of the machine, with commas between them, and their libraries, each at its path here")
+	files := flag.String("files", "", "add what is in `DIR`, at /")
 	flag.Parse()
 	if *tag == "" || *output == "" || flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: image -tag NAME:TAG -o FILE [-links] [-with PROGRAM,…] BINARY")
 		os.Exit(2)
 	}
-	if err := write(*output, *tag, flag.Arg(0), *links, *with); err != nil {
+	if err := write(*output, *tag, flag.Arg(0), *links, *with, *files); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func write(output, tag, binary string, links bool, with string) error {
-	layer, err := newLayer(binary, links, with)
+func write(output, tag, binary string, links bool, with, files string) error {
+	layer, err := newLayer(binary, links, with, files)
 	if err != nil {
 		return err
 	}
@@ -59,7 +61,7 @@ func write(output, tag, binary string, links bool, with string) error {
 }
 
 // newLayer returns a tar with the content of the image.
-func newLayer(binary string, links bool, with string) ([]byte, error) {
+func newLayer(binary string, links bool, with, files string) ([]byte, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
 		return nil, err
@@ -84,7 +86,30 @@ func newLayer(binary string, links bool, with string) ([]byte, error) {
 			return nil, err
 		}
 	}
+	if files != "" {
+		if err := layer.tree(files); err != nil {
+			return nil, err
+		}
+	}
 	return layer.bytes(), nil
+}
+
+// tree adds the files of a directory.
+func (a *archive) tree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err == nil {
+			a.file(name, 0o644, content)
+		}
+		return err
+	})
 }
 
 // programs adds programs of this machine, and the libraries that they are linked with.
