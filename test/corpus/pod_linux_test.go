@@ -158,7 +158,7 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	all()
 	after := p.state()
 	for _, path := range slices.Sorted(maps.Keys(before)) {
-		if before[path] != after[path] {
+		if before[path] != after[path] && !r.Tries {
 			t.Errorf("the second run has changed %s: %s, then %s", path, before[path], after[path])
 		}
 		delete(after, path)
@@ -359,9 +359,6 @@ func (p *pod) exec(root, program string, args []string) string {
 		Chroot: root, Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid)}, Pdeathsig: syscall.SIGKILL,
 	}
 	out, err := cmd.CombinedOutput()
-	if bytes.Contains(out, []byte("no such subcommand")) {
-		p.t.Skipf("%s", out)
-	}
 	if err != nil {
 		p.t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, out)
 	}

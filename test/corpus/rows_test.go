@@ -50,9 +50,10 @@ type run struct {
 	Image   map[string]string `json:"image"`  // the files of the application's image
 	Before  map[string]string `json:"before"` // see spec
 	After   map[string]string `json:"after"`
-	Server  map[string]answer `json:"server"` // what servers answer, by URL
-	Says    []string          `json:"says"`   // what the log must have
-	Offline bool              `json:"offline-again"`
+	Server  map[string]answer `json:"server"`        // what servers answer, by URL
+	Says    []string          `json:"says"`          // what the log must have
+	Offline bool              `json:"offline-again"` // the second run sends no request
+	Tries   bool              `json:"tries-again"`   // what is wanted is not there, so the second run tries to get it, too
 }
 
 // An answer is what a server answers to requests for a URL. One of the first group is set.
