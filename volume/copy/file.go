@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -91,7 +92,7 @@ func (w walker) visit(e *tree.Entry) error {
 	}
 	if e.File >= 0 {
 		if _, err := dirfd.Readlink(e.File, dataLink); err == nil { // a volume within the directory
-			return errors.Join(w.directory(f, e.Dir, e.Name, e.Stat), fs.SkipDir)
+			return cmp.Or(w.directory(f, e.Dir, e.Name, e.Stat), fs.SkipDir)
 		}
 	}
 	child, err := f.enter(e.Name, e.Stat, w.pair.attributesOf(e.Stat, f.join(e.Name)))
