@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(servers.Main(m))
+	os.Exit(servers.MainInMemory(m))
 }
 
 // noneLeft fails if a run has left anything of its own below a directory, except its list.
