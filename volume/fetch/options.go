@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,6 +68,8 @@ func (o *Options) Check() error {
 		return errors.New("nothing to download")
 	case path.Clean(o.Dst) == "/" && o.Replace:
 		return errors.New("the directory / cannot be replaced")
+	case o.Replace && slices.ContainsFunc(o.Sources, func(src *Source) bool { return src.NoOverwrite }):
+		return errors.New("replace and no-overwrite are mutually exclusive")
 	case o.Replace && !folder:
 		return errors.New("only a directory can be replaced as a whole: end its name with a slash")
 	}

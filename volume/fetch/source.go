@@ -87,6 +87,19 @@ func (s *Source) String() string {
 	return failure.Printable(s.URL.String())
 }
 
+// expanded returns the URL with what it refers to, such as a version in a variable, or "" if that is unknown now.
+func (s *Source) expanded() string {
+	if s.URL == nil {
+		return ""
+	}
+	u, err := s.URL.Expand()
+	if err != nil {
+		return ""
+	}
+	u.User = nil // whoever asks, the content is the same
+	return u.String()
+}
+
 // tree returns whether more than one file may come of it.
 func (s *Source) tree() bool { return (s.Unpack || s.URL == nil) && s.To == "" }
 
@@ -218,7 +231,7 @@ func (src *Source) setFiles(s setting.Settings) (err error) {
 	if src.URL != nil && src.Path != "" {
 		return errors.New("path is for oci://: to select files of an archive, use include")
 	}
-	src.content += fmt.Sprintf("\n%q", []any{src.To, src.Unpack, src.Strip, src.Include, src.Exclude, s["mode"], s.Get("owner"), src.Path, src.Platform})
+	src.content += fmt.Sprintf("\n%q", []any{src.To, src.Unpack, src.Strip, src.Include, src.Exclude, s["mode"], s.Get("owner"), src.Path, src.Platform, s["header"]})
 	return err
 }
 
