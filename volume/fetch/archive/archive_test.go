@@ -440,6 +440,57 @@ func TestTwoTrees(t *testing.T) {
 	want(t, read(t, dir.Name()), map[string]string{"d": "/", "d/a": "1", "d/b": "2", "l": "-> d"})
 }
 
+// Another program that swaps directories for links meanwhile leads nothing out.
+func TestSwapped(t *testing.T) {
+	top := t.TempDir()
+	dir, outside := top+"/in", top+"/outside"
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Mkdir(outside, 0o755), os.Mkdir(outside+"/d", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var entries []entry
+	for i := range 300 {
+		entries = append(entries, file(fmt.Sprintf("d%d/d/x", i%3), "x"), file(fmt.Sprintf("f%d", i), "x"))
+	}
+	archive := pack(t, entries...)
+	stop, swapped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(swapped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			name := fmt.Sprintf("%s/d%d", dir, i%3)
+			os.Rename(name, top+"/away")
+			os.Symlink(outside, name)
+			os.Remove(name)
+			os.Rename(top+"/away", name)
+			os.RemoveAll(top + "/away")
+			time.Sleep(2 * time.Millisecond) // some runs get through
+		}
+	}()
+	failed := 0
+	for range 50 {
+		if _, err := Unpack(t.Context(), bytes.NewReader(archive), d, Options{}); err != nil {
+			failed++
+		}
+		all, _ := os.ReadDir(dir)
+		for _, e := range all {
+			os.RemoveAll(filepath.Join(dir, e.Name()))
+		}
+	}
+	close(stop)
+	<-swapped
+	want(t, read(t, outside), map[string]string{"d": "/"})
+	t.Logf("%d of 50 failed", failed)
+}
+
 // zipOf returns a zip, whose files change may change before they are written.
 func zipOf(t testing.TB, change func(*zip.FileHeader), names ...string) []byte {
 	t.Helper()

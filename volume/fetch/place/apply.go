@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -102,7 +103,7 @@ func (p *Place) merge(r *record, t *todo) error {
 
 // put renames one entry. One that is mounted is written in place.
 func (p *Place) put(from dirfd.Dir, name string, to dirfd.Dir) error {
-	err := dirfd.Rename(from, name, to, name)
+	err := writable(from, name, func() error { return dirfd.Rename(from, name, to, name) })
 	if err != unix.EBUSY && err != unix.EXDEV {
 		return err
 	}
@@ -111,6 +112,26 @@ func (p *Place) put(from dirfd.Dir, name string, to dirfd.Dir) error {
 	}
 	p.log.Warn(failure.Printable(name) + " is a mount point, as with subPath, and was written in place: a reader may have seen half of it")
 	return nil
+}
+
+// writable calls move, and if that fails because the entry called name is a directory that this user may not write to,
+// calls it again while it may: moving a directory changes its "..".
+func writable(dir dirfd.Dir, name string, move func() error) error {
+	err := move()
+	if err != unix.EACCES {
+		return err
+	}
+	fd, failed := dirfd.OpenFD(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if failed != nil {
+		return err
+	}
+	defer fd.Close()
+	s, failed := dirfd.Stat(fd)
+	if failed != nil || fd.Chmod(uint32(s.Mode)&0o7777|0o700) != nil {
+		return err
+	}
+	err = move()
+	return cmp.Or(err, fd.Chmod(uint32(s.Mode)&0o7777))
 }
 
 // replace makes the staged tree the folder: atomically where the kernel can do that, or entry by entry. The folder
@@ -174,7 +195,7 @@ func (p *Place) fill() error {
 
 // swap puts one entry of the stage into the folder. What has its name there comes into the stage.
 func (p *Place) swap(folder *os.File, name string) error {
-	err := dirfd.Exchange(p.stage.tree, name, folder, name)
+	err := writable(p.stage.tree, name, func() error { return dirfd.Exchange(p.stage.tree, name, folder, name) })
 	if err == nil {
 		return nil
 	}
@@ -183,7 +204,7 @@ func (p *Place) swap(folder *os.File, name string) error {
 			return err
 		}
 	}
-	return dirfd.Rename(p.stage.tree, name, folder, name)
+	return writable(p.stage.tree, name, func() error { return dirfd.Rename(p.stage.tree, name, folder, name) })
 }
 
 // free moves an entry out of the way.

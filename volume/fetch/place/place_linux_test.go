@@ -443,6 +443,13 @@ func TestMain(m *testing.M) {
 		how := os.Getenv("PLACE_HOW")
 		o := Options{Dst: dst, Folder: how != "file", Replace: how == "replace", Key: "k"}
 		generation := os.Getenv("PLACE_GENERATION")
+		if how == "closed" {
+			if err := putClosed(o); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			os.Exit(0)
+		}
 		if _, err := put(context.Background(), o, generationOf(how, generation), `"`+generation+`"`); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -450,6 +457,49 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	os.Exit(servers.Main(m))
+}
+
+// putClosed publishes a directory that its owner may not write to.
+func putClosed(o Options) error {
+	if err := unix.Setuid(1000); err != nil {
+		return err
+	}
+	p, err := Open(context.Background(), o)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	stage, err := p.Stage()
+	if err == nil {
+		err = (tree{"closed/f": "f"}).write(stage.Name())
+	}
+	if err == nil {
+		err = os.Chmod(stage.Name()+"/closed", 0o555)
+	}
+	if err == nil {
+		_, err = p.Publish(context.Background(), json.RawMessage(`1`))
+	}
+	return err
+}
+
+// A directory that its owner may not write to is moved all the same, and stays so.
+func TestClosed(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("becomes another user")
+	}
+	top := t.TempDir()
+	os.Chmod(filepath.Dir(top), 0o755)
+	dst := top + "/dst"
+	if err := errors.Join(os.Mkdir(dst, 0o755), os.Chown(dst, 1000, 1000), os.Chmod(top, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	child := soak.Child("PLACE_DST="+dst, "PLACE_HOW=closed")
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if s, err := os.Stat(dst + "/closed"); err != nil || s.Mode().Perm() != 0o555 {
+		t.Errorf("%v, %v", s, err)
+	}
 }
 
 // generationOf has files that all hold their generation, and others that only it has.
