@@ -43,9 +43,9 @@ type Options struct {
 	MaxSize  int64
 	MaxFiles int
 
-	// Mode changes the modes of the files and directories that it matches, by their names below the directory: the
-	// last rule wins. Without any, they keep the permissions that they have in the archive, whatever the umask. The
-	// setuid, setgid and sticky bits of the archive are always dropped, before the rules.
+	// Mode changes the modes of the files that it matches, by their names below the directory: the last rule wins.
+	// Others, and all directories, have the permissions that they have in the archive, whatever the umask. The setuid,
+	// setgid and sticky bits of the archive are always dropped, before the rules.
 	Mode []perm.Rule[perm.Mode]
 
 	// Owner, if not nil, owns everything. Otherwise the user of this process does, whatever the archive says.
@@ -71,8 +71,8 @@ type Summary struct {
 }
 
 // Unpack reads an archive to its end, and writes its entries below dir, which is empty or has entries of other names.
-// The error of a read is returned as it is. An archive that ends too early is io.ErrUnexpectedEOF; an error that would
-// be the same for the same bytes is permanent. What was written before an error stays.
+// The error of a read is returned as it is; one that would be the same for the same bytes is permanent. What was written
+// before an error stays.
 func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary, error) {
 	in := &input{r: r}
 	t := NewTree(dir, o)

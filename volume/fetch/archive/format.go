@@ -71,7 +71,7 @@ func ofCompression(name string, err error) error {
 		return err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%s ends too early: %w", name, io.ErrUnexpectedEOF)
+		return permanent("%s ends too early: the file is not whole", name)
 	}
 	return permanent("%s: %s", name, failure.Printable(format.Error()))
 }

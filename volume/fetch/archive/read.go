@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"initbox/internal/failure"
@@ -34,7 +33,7 @@ func ofFormat(name string, err error) error {
 	case errors.As(err, &compressed):
 		return err
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the %s ends too early: %w", name, io.ErrUnexpectedEOF)
+		return permanent("the %s ends too early: the file is not whole", name)
 	case errors.Is(err, tar.ErrHeader), errors.Is(err, tar.ErrFieldTooLong):
 		return permanent("%s: %s", name, failure.Printable(err.Error()))
 	}

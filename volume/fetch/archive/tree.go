@@ -333,8 +333,8 @@ func (t *Tree) settle(fd dirfd.FD, name string, mode uint32, dir bool) error {
 		}
 		mode |= uint32(s.Mode) & unix.S_ISGID // which it inherits from the volume, as with fsGroup
 	}
-	if rule, found := perm.LastMatch(t.o.Mode, name); found {
-		mode = rule.Of(mode, dir)
+	if rule, found := perm.LastMatch(t.o.Mode, name); found && !dir {
+		mode = rule.Of(mode, false)
 	}
 	if o := t.o.Owner; o != nil {
 		if err := fd.Chown(o.UID, o.GID); err != nil {
