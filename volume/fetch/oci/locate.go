@@ -3,6 +3,7 @@ package oci
 import (
 	"archive/tar"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -44,7 +45,7 @@ func (i *Image) locate(ctx context.Context) (location, error) {
 		at.unused = map[int]bool{}
 		for depth := 0; depth < len(i.layers) && !w.settled(); depth++ {
 			w.depth, w.used = depth, false
-			if err := i.layer(ctx, depth, w.entry); err != nil {
+			if err := i.layer(ctx, depth, w.entry); err != nil && !errors.Is(err, errSettled) {
 				return at, err
 			}
 			at.unused[depth] = !w.used
@@ -62,6 +63,9 @@ func (i *Image) locate(ctx context.Context) (location, error) {
 	}
 	return at, poll.Permanent(failure.New(failure.Missing, "%s: %s leads through more than %d symbolic links", i, failure.Printable(i.o.Path), maxLinks))
 }
+
+// errSettled ends the reading of a layer that has an entry for each step.
+var errSettled = errors.New("nothing more to find")
 
 // settled returns whether lower layers cannot change where the path leads.
 func (w *way) settled() bool {
@@ -109,7 +113,20 @@ func (w *way) entry(h *tar.Header, name string, _ io.Reader) error {
 	if h.Typeflag == tar.TypeSymlink && is == other {
 		w.links[step] = h.Linkname
 	}
+	if is != implied && w.complete() {
+		return errSettled
+	}
 	return nil
+}
+
+// complete returns whether there is an entry for each step.
+func (w *way) complete() bool {
+	for step := w.path; step != "."; step = path.Dir(step) {
+		if is := w.has[step].kind; is != directory && is != other {
+			return false
+		}
+	}
+	return true
 }
 
 // replaced notes that a higher layer has something in place of an entry. What lower layers have in a directory of that
