@@ -34,7 +34,7 @@ func (o *Options) registry(src *Source) oci.Options {
 	return oci.Options{
 		Path: src.Path, Platform: src.Platform,
 		HTTP: connections(o, src), Who: src.Who, DockerConfig: o.DockerConfig, Mirrors: o.Mirrors, PlainHTTP: o.PlainHTTP,
-		RetryStatus: src.RetryStatus, MaxSize: o.MaxSize, MaxFiles: o.MaxFiles, Log: o.Log,
+		RetryStatus: src.RetryStatus, MaxSize: o.MaxSize, Log: o.Log,
 	}
 }
 

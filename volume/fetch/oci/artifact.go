@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path"
@@ -137,6 +138,9 @@ func entries(ctx context.Context, file *os.File, visit visit) error {
 			}
 			if h.Typeflag == tar.TypeXGlobalHeader {
 				continue
+			}
+			if len(h.Name) > maxName || len(h.Linkname) > maxName {
+				return fmt.Errorf("a name of more than %d bytes: %s", maxName, failure.Printable(h.Name))
 			}
 			if err := visit(h, clean(h.Name), t); err != nil {
 				return err

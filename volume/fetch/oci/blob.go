@@ -34,7 +34,7 @@ func (i *Image) fetch(ctx context.Context, d v1.Descriptor, what string) (*os.Fi
 	b := i.blobs[d.Digest]
 	if b == nil || b.file == nil {
 		if i.o.MaxSize > 0 && d.Size > i.o.MaxSize {
-			return nil, i.broken("%s has %d bytes, more than the limit of %d", what, d.Size, i.o.MaxSize)
+			return nil, i.broken("%s has %d bytes, more than the limit of %d (max-size)", what, d.Size, i.o.MaxSize)
 		}
 		file, err := i.o.Temp()
 		if err != nil {

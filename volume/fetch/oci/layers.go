@@ -68,8 +68,8 @@ func (i *Image) extract(ctx context.Context, put Put) error {
 
 // entry handles one entry of a layer.
 func (o *overlay) entry(h *tar.Header, name string, r io.Reader) error {
-	if n := len(o.has) + len(o.bare); o.o.MaxFiles > 0 && n > 4*o.o.MaxFiles {
-		return o.broken("its layers have more than %d entries and deleted names at the path", n)
+	if o.room < 0 {
+		return o.broken("its layers have names at the path that take more than %d MiB of memory", maxNames>>20)
 	}
 	rel, inside := within(name, o.path)
 	if target, itself, ok := deletion(name); ok {
@@ -119,6 +119,7 @@ func (o *overlay) visible(h *tar.Header, name, rel string, r io.Reader) error {
 		if out.Linkname = to; !ok || o.file || o.has[target] != (mark{other, o.depth}) {
 			o.wait[target] = append(o.wait[target], out)
 			o.added = true
+			o.room -= 5 * besides
 			o.add(name, later)
 			return nil
 		}

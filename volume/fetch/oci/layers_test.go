@@ -118,6 +118,28 @@ func TestOnlyNeededLayers(t *testing.T) {
 
 func platform(p string) func(*Options) { return func(o *Options) { o.Platform = p } }
 
+// TestManyNames pins that the names of an image cannot fill the memory.
+func TestManyNames(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.push("app", "1", servers.NewImage(t, "amd64", layer(t, "d/"+strings.Repeat("x/", 2050))))
+	if _, err := fetch(t, f.host+"/app:1", "/d"); err == nil || !strings.Contains(err.Error(), "layer 1 of 1: a name of more than 4096 bytes") {
+		t.Error(err)
+	}
+	n := newNames()
+	for i := range 100_000 {
+		n.delete(fmt.Sprint("d/", i, strings.Repeat("x", 4000)), true)
+		n.delete(fmt.Sprint("d/", i, strings.Repeat("x", 4000)), true)
+		if n.room < 0 {
+			if size := (i + 1) * 2 * 4000; size > maxNames {
+				t.Errorf("%d bytes of names", size)
+			}
+			return
+		}
+	}
+	t.Error("there is no limit")
+}
+
 // TestPathMissing pins the message for a path that the image does not have.
 func TestPathMissing(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,15 @@ type names struct {
 	depth int             // of the layer that is read, counted from the topmost
 	has   map[string]mark // by the name in the image; its root is "."
 	bare  map[string]int  // directories whose content in lower layers is hidden, and since which layer
+	room  int             // bytes that more of them may take
 }
+
+// Of the memory that names may take: a name, and what is remembered beside it.
+const (
+	maxNames = 256 << 20
+	maxName  = 4096 // PATH_MAX
+	besides  = 100
+)
 
 // mark is what the topmost layer that has something of a name has.
 type mark struct {
@@ -28,7 +36,7 @@ const (
 	gone                      // deleted
 )
 
-func newNames() names { return names{has: map[string]mark{}, bare: map[string]int{}} }
+func newNames() names { return names{has: map[string]mark{}, bare: map[string]int{}, room: maxNames} }
 
 // clean returns the name below the root that a name in a layer stands for, or a target of a link.
 func clean(name string) string {
@@ -69,7 +77,7 @@ func deletion(name string) (target string, itself, ok bool) {
 // delete remembers that lower layers have nothing of a name, or nothing in that directory.
 func (n *names) delete(name string, itself bool) {
 	if itself && n.has[name].kind == 0 {
-		n.has[name] = mark{gone, n.depth}
+		n.set(name, gone)
 	}
 	n.empty(name)
 }
@@ -77,17 +85,25 @@ func (n *names) delete(name string, itself bool) {
 func (n *names) empty(dir string) {
 	if _, before := n.bare[dir]; !before {
 		n.bare[dir] = n.depth
+		n.room -= len(dir) + besides
 	}
 }
 
 // add remembers an entry that is visible, and that it is in directories.
 func (n *names) add(name string, is kind) {
-	n.has[name] = mark{is, n.depth}
+	n.set(name, is)
 	for name != "." {
 		if name = path.Dir(name); n.has[name].kind == 0 || n.has[name].kind == gone {
-			n.has[name] = mark{implied, n.depth}
+			n.set(name, implied)
 		}
 	}
+}
+
+func (n *names) set(name string, is kind) {
+	if n.has[name].kind == 0 {
+		n.room -= len(name) + besides
+	}
+	n.has[name] = mark{is, n.depth}
 }
 
 // hidden returns whether a higher layer has something in place of an entry.

@@ -48,7 +48,6 @@ type Options struct {
 
 	RetryStatus httpclient.Statuses // answers that are not permanent, besides those of [httpclient.ByStatus]
 	MaxSize     int64               // the size of a layer, in bytes; 0 is no limit
-	MaxFiles    int                 // how many entries of layers may be remembered; 0 is no limit
 
 	// Temp makes a file without a name for a layer, as it is in the registry.
 	Temp func() (*os.File, error)

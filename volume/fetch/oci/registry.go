@@ -75,8 +75,8 @@ func endpoints(r reference, o *Options) (list []*endpoint, err error) {
 			Credential: e.credential,
 			Cache:      auth.NewCache(),
 			ClientID:   userAgent,
-			// The library would look names up with another resolver, to keep requests from addresses of the node. A
-			// redirect of the registry may lead there as well; no credentials do, and no answer is shown.
+			// The library would look names up with a resolver of its own, to keep requests for tokens from addresses
+			// of the node. A redirect of the registry may lead there as well; what is there is not shown.
 			BlockedRealmPrefixes: []netip.Prefix{},
 		}
 	}
