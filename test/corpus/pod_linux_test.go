@@ -112,15 +112,18 @@ func TestRows(t *testing.T) {
 	}
 	w := startWeb(t)
 	for _, r := range readRows(t) {
-		for i, situation := range r.runs() {
-			for _, way := range situation.ways() {
-				name := r.ID + "/" + way.name
-				if i > 0 {
-					name += " " + strconv.Itoa(i+1)
+		t.Run(r.ID, func(t *testing.T) {
+			t.Parallel()
+			for i, situation := range r.runs() {
+				for _, way := range situation.ways() {
+					name := way.name
+					if i > 0 {
+						name += " " + strconv.Itoa(i+1)
+					}
+					t.Run(name, func(t *testing.T) { runTwice(t, w, *situation, way) })
 				}
-				t.Run(name, func(t *testing.T) { runTwice(t, w, *situation, way) })
 			}
-		}
+		})
 	}
 }
 
