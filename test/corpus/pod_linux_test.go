@@ -131,6 +131,10 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	if way.repository != "" {
 		w.push(t, way.repository, r.Image)
 	}
+	if way.volume {
+		r.Mounts = maps.Clone(r.Mounts)
+		r.Mounts["/image"] = "image"
+	}
 	w.serve(t, r.Server)
 	p := newPod(t, r, w.ca.File)
 	first := p.container(nil)
@@ -217,6 +221,10 @@ func (p *pod) volume(dir, path, kind string) {
 	switch kind {
 	case "emptyDir":
 		root.mode = 0o777
+	case "image":
+		for _, file := range slices.Sorted(maps.Keys(p.run.Image)) {
+			p.must(write(dir+file, p.run.Image[file]))
+		}
 	case "secret", "configMap":
 		files = dir + "/..2026_11_23_06_00_00.1"
 	case "ca":
@@ -279,7 +287,7 @@ func (p *pod) container(image map[string]string) string {
 			continue // mounted already
 		}
 		flags := uintptr(0)
-		if slices.Contains([]string{"secret", "configMap", "ca", "subPath"}, kind) {
+		if slices.Contains([]string{"secret", "configMap", "ca", "subPath", "image"}, kind) {
 			flags = unix.MS_RDONLY
 		}
 		if kind == "subPath" {

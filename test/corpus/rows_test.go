@@ -73,6 +73,7 @@ type answer struct {
 type way struct {
 	name       string
 	install    bool // two containers: install, and then args in the application's image
+	volume     bool // the application's image is mounted at /image
 	args       []string
 	repository string // what of a registry args refer to
 }
@@ -93,8 +94,26 @@ func (r run) ways() (ways []way) {
 	}
 	if len(r.Copy) > 0 {
 		ways = append(ways, way{name: "install, and copy in the image", install: true, args: r.Copy})
+		if r.Image["/etc/passwd"] == "" { // else the image's names are needed
+			ways = append(ways, way{name: "copy out of an image volume", volume: true, args: fromVolume(r.Copy)})
+		}
 	}
 	return ways
+}
+
+// fromVolume returns the arguments of copy where the image is mounted at /image.
+func fromVolume(args []string) (changed []string) {
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	for _, arg := range args[:end] {
+		if strings.HasPrefix(arg, "/") {
+			arg = "/image" + arg
+		}
+		changed = append(changed, arg)
+	}
+	return append(changed, args[end:]...)
 }
 
 // A spec describes a file, in words such as "0600 70:70 = content", "dir 0700 26:0", "link:TARGET" and "absent". In
