@@ -124,26 +124,27 @@ func (j *job) step(e *tree.Entry, k int, change func() error) error {
 	if !j.DryRun {
 		err = change()
 	}
-	path, what, hint := j.pathOf, "change the "+changeable[k]+" of ", ""
-	switch {
-	case err == nil:
+	if err == nil {
 		j.count(k)
+	}
+	if err == nil || err == unix.ENOENT {
 		return nil
-	case err == unix.ENOENT:
-		return nil
+	}
+	path, what, hint := j.pathOf(e), "change the "+changeable[k]+" of ", ""
+	switch {
 	case err == unix.EROFS && e.Up != nil && e.File < 0 && !dirfd.ReadOnly(e.Dir):
-		j.leave(path(e))
+		j.leave(path)
 		return nil
 	case err == errSetgid:
 		hint = fmt.Sprintf("user %d is not in that group: add the capability FSETID, or the group to supplementalGroups in the Pod's securityContext", os.Geteuid())
 	case k == labels && errors.Is(err, fs.ErrPermission):
 		hint = "only a privileged container may; the kubelet labels volumes itself with seLinuxOptions in the Pod's securityContext"
 	case k == owners:
-		hint = perm.Hint(err, perm.Chown, path(e))
+		hint = perm.Hint(err, perm.Chown, path)
 	default:
-		hint = perm.Hint(err, perm.Chmod, path(e))
+		hint = perm.Hint(err, perm.Chmod, path)
 	}
-	what += failure.Printable(path(e))
+	what += failure.Printable(path)
 	if k == owners {
 		what += " to " + j.Owner.String()
 	}
