@@ -34,7 +34,7 @@ func (j *job) absent(ctx context.Context) error {
 	}
 	up, name := filepath.Dir(j.path), filepath.Base(j.path)
 	dir, err := mounts.OpenDir(up, j.Follow)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
