@@ -560,6 +560,8 @@ func TestVolume(t *testing.T) {
 	files(t, top, "tree/x=X", "tree/..own=O")
 	copied(t, top+"/cm:"+top+"/1", top+"/cm/a:"+top+"/1/file")
 	wantListing(t, top+"/1", "a=A file=A sub/ sub/b=B")
+	copied(t, top+"/cm/sub:"+top+"/sub", top+"/cm/sub/b:"+top+"/sub/c")
+	wantListing(t, top+"/sub", "b=B c=B")
 	copied(t, top+"/tree:"+top+"/2")
 	wantListing(t, top+"/2", "..own=O nested/ nested/n=N x=X")
 	copied(t, top+"/cm/*:"+top+"/3")

@@ -348,7 +348,7 @@ func (c *copying) hardLinked() error {
 	if err == nil {
 		err = dirfd.Link(from, l.name, dir, c.as)
 	}
-	if err == unix.EMLINK || err == unix.EPERM || err == unix.ENOTSUP { // no more links, or none at all
+	if err == unix.EMLINK || err == unix.EXDEV || err == unix.EPERM || err == unix.ENOTSUP { // no more links, or none
 		return c.file()
 	}
 	c.count()

@@ -215,7 +215,7 @@ func TestVolumeIsReplaced(t *testing.T) {
 	copies := 0
 	for i := range 200 {
 		dst := fmt.Sprintf("%s/dst%d", top, i)
-		if _, err := runPairs(top+"/cm:"+dst, top+"/cm/a:"+dst+"/again"); err != nil {
+		if _, err := runPairs(top+"/cm:"+dst, top+"/cm/a:"+dst+"/again", top+"/cm/d:"+dst+"/f2"); err != nil {
 			if !errors.Is(err, errSwapped) {
 				t.Fatal(err)
 			}
@@ -223,6 +223,9 @@ func TestVolumeIsReplaced(t *testing.T) {
 		}
 		copies++
 		want, _ := os.ReadFile(dst + "/again")
+		if got, err := os.ReadFile(dst + "/f2/e"); err != nil || string(got) != string(want) {
+			t.Fatalf("d/e is of version %s, and a of version %s, %v", got, want, err)
+		}
 		for _, name := range names {
 			if got, err := os.ReadFile(dst + "/" + name); err != nil || string(got) != string(want) {
 				t.Fatalf("%s is of version %s, and a of version %s, %v", name, got, want, err)

@@ -95,10 +95,14 @@ func (r *run) orSwapped(err error) error {
 	return err
 }
 
-// open opens a directory that the user named, or the current version of a mounted volume.
+// open opens a directory that the user named, or the current version of a mounted volume, or a directory in that.
 func (r *run) open(path string) (s source, err error) {
-	dir, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), path, unix.O_RDONLY|unix.O_DIRECTORY)
+	dir, name, err := r.within(path)
 	if err != nil {
+		return s, err
+	}
+	inVolume := name != path
+	if dir, err = dirfd.OpenFollow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
 		return s, err
 	}
 	version, mounted, err := r.mounted(path, dir)
@@ -106,7 +110,24 @@ func (r *run) open(path string) (s source, err error) {
 		dir.Close()
 		return source{dir: version, shown: path, up: path, follow: true}, err
 	}
-	return source{dir: dir, shown: path, up: path, close: true}, nil
+	return source{dir: dir, shown: path, up: path, close: true, follow: inVolume}, nil
+}
+
+// within returns the version of the volume that a path leads through, and the path in that; or without one, the path.
+func (r *run) within(path string) (dirfd.FD, string, error) {
+	for above := filepath.Dir(path); above != filepath.Dir(above); above = filepath.Dir(above) {
+		dir, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), above, unix.O_PATH|unix.O_DIRECTORY)
+		if err != nil {
+			continue
+		}
+		version, mounted, err := r.mounted(above, dir)
+		dir.Close()
+		if err != nil || mounted {
+			name, _ := filepath.Rel(above, path)
+			return version, name, err
+		}
+	}
+	return dirfd.FD(unix.AT_FDCWD), path, nil
 }
 
 // sources opens what a pair copies. Missing names a missing one that may be missing.

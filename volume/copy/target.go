@@ -136,20 +136,7 @@ func (t *target) enter(p *Pair, sources []source) error {
 	root, err := mounts.OpenDir(t.path, t.Follow)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if missing && !t.DryRun {
-		like := unix.Stat_t{Mode: unix.S_IFDIR | 0o755, Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())}
-		above := p.attributesOf(like, ".")
-		above.mode, above.times = 0o755, nil
-		if sources[0].name == "" {
-			like = sources[0].stat
-		}
-		want := p.attributesOf(like, ".")
-		root, err = mounts.MakeDirs(t.path, t.Follow, func(parent *os.File, name string) error {
-			if filepath.Join(parent.Name(), name) == t.path {
-				return t.makeDir(parent, name, want)
-			}
-			return t.makeDir(parent, name, above)
-		})
-		t.late["."] = late{want: want, pair: p, made: true}
+		root, err = t.makeAll(p, sources[0])
 	}
 	t.top = &directory{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
 	if t.top.fresh {
@@ -171,6 +158,26 @@ func (t *target) enter(p *Pair, sources []source) error {
 		return failed("list", perm.Read, t.path, err)
 	}
 	return nil
+}
+
+// makeAll makes the target and the directories above it.
+func (t *target) makeAll(p *Pair, s source) (*os.File, error) {
+	above := p.attributesOf(unix.Stat_t{Mode: unix.S_IFDIR | 0o755}, ".")
+	above.times = nil
+	if above.kept {
+		above.Owner = perm.Owner{UID: -1, GID: -1}
+	}
+	want := above
+	if above.mode = 0o755; s.name == "" {
+		want = p.attributesOf(s.stat, ".")
+	}
+	t.late["."] = late{want: want, pair: p, made: true}
+	return mounts.MakeDirs(t.path, t.Follow, func(parent *os.File, name string) error {
+		if filepath.Join(parent.Name(), name) == t.path {
+			return t.makeDir(parent, name, want)
+		}
+		return t.makeDir(parent, name, above)
+	})
 }
 
 // makeDir makes a directory on the way to the target, and gives it its name when it has its owner and its mode.
@@ -368,9 +375,9 @@ func (f *directory) make(name string) (err error) {
 
 // settle removes what killed runs have left in an existing directory, and finds the area that an earlier pair has made.
 func (f *directory) settle() error {
-	dir, err := f.t.openBelow(f.path)
+	dir, err := dirfd.OpenFD(f.dst, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return nil // it is not readable, but perhaps right
+		return err
 	}
 	at := os.NewFile(dir.Fd(), f.t.shown(f.path))
 	defer at.Close()
