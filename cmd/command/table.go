@@ -45,6 +45,7 @@ type Flag struct {
 	Usage    string   `json:"usage"`
 	Repeated bool     `json:"repeated"` // may be given more than once
 	File     bool     `json:"file"`     // the value is the name of a file, or one of its forms has one in it
+	Optional bool     `json:"optional"` // may be given without its value; with one, it is written --NAME=VALUE
 }
 
 // Kind describes a kind of target.
@@ -112,6 +113,8 @@ func describeFlag(f cli.Flag) Flag {
 			described.Type = "duration"
 		case *byteCount:
 			described.Type = "bytes"
+		case *optionalText:
+			described.Optional = true
 		}
 	}
 	return described
