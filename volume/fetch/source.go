@@ -96,7 +96,7 @@ func (s *Source) expanded() string {
 	if err != nil {
 		return ""
 	}
-	u.User = nil // whoever asks, the content is the same
+	u.User = nil // the content is the same for every user
 	return u.String()
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path"
 	"strconv"
@@ -69,7 +70,11 @@ func (r *run) version(ctx context.Context, j *job) (now *version, same bool, err
 		}
 		r.Log.Info(fmt.Sprintf("%s: would be downloaded, %s", j.src, size))
 	default:
-		r.Log.Info(fmt.Sprintf("%s: %s downloaded, in %s", j.src, d.progress(), words.Seconds(time.Since(start))))
+		level := slog.LevelInfo
+		if len(r.jobs) > words.MaxNamed {
+			level = slog.LevelDebug
+		}
+		r.Log.Log(ctx, level, fmt.Sprintf("%s: %s downloaded, in %s", j.src, d.progress(), words.Seconds(time.Since(start))))
 		r.unpinned(j, d)
 	}
 	return now, d.same, nil
@@ -184,6 +189,11 @@ func (src *Source) fill(root *os.Root, name string, content io.Reader) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
+	for dir := path.Dir(name); src.Owner != nil && dir != "."; dir = path.Dir(dir) {
+		if err := root.Chown(dir, src.Owner.UID, src.Owner.GID); err != nil {
+			return src.denied(dir, err)
+		}
+	}
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -198,13 +208,22 @@ func (src *Source) fill(root *os.Root, name string, content io.Reader) error {
 	}
 	if src.Owner != nil {
 		if err := syscall.Fchown(int(f.Fd()), src.Owner.UID, src.Owner.GID); err != nil {
-			return failure.WithHint(fmt.Errorf("owner %v of %s: %w", src.Owner, failure.Printable(name), err), perm.Hint(err, perm.Chown, name))
+			return src.denied(name, err)
 		}
 	}
 	if err := syscall.Fchmod(int(f.Fd()), mode); err != nil {
 		return err
 	}
 	return f.Close()
+}
+
+// denied explains why a file cannot get its owner.
+func (src *Source) denied(name string, err error) error {
+	var errno syscall.Errno
+	if errors.As(err, &errno) { // without the path in the stage
+		err = errno
+	}
+	return failure.WithHint(fmt.Errorf("owner %v of %s: %w", src.Owner, failure.Printable(name), err), perm.Hint(err, perm.Chown, name))
 }
 
 // graft moves the files of all jobs up into the stage, in their order.
