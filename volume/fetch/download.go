@@ -50,14 +50,14 @@ type download struct {
 	sink   *sink
 	sums   map[string]hash.Hash
 
-	now       version       // that sink receives
-	validator string        // for If-Range; "" if the content cannot be resumed
-	total     int64         // bytes of the content; -1 if unknown
-	broken    bool          // the server cannot resume
-	received  atomic.Int64  // bytes of the content so far
-	same      bool          // as prev
-	html      bool          // the answer is a web page
-	connected time.Duration // of the last attempt
+	now       version      // that sink receives
+	validator string       // for If-Range; "" if the content cannot be resumed
+	total     int64        // bytes of the content; -1 if unknown
+	restarts  int          // how often the content was begun again
+	broken    bool         // the server cannot resume
+	received  atomic.Int64 // bytes of the content so far
+	same      bool         // as prev
+	html      bool         // the answer is a web page
 }
 
 // errAborted is what the reader of a content gets that will not be complete.
@@ -224,6 +224,9 @@ func (d *download) continues(resp *http.Response) bool {
 	return total == "*" || d.total < 0 || total == strconv.FormatInt(d.total, 10)
 }
 
+// costlyPause is the pause after a second attempt that received something in vain, as the next one probably will.
+const costlyPause = 5 * time.Second
+
 // receive passes the content on. If it breaks off, the next attempt resumes, or begins again.
 func (d *download) receive(ctx context.Context, resp *http.Response) error {
 	poll.Doing(ctx, "receiving")
@@ -241,8 +244,11 @@ func (d *download) receive(ctx context.Context, resp *http.Response) error {
 	f := failure.Of(named(ctx, failure.HTTP(err, resp.Request.URL.Host)))
 	broken := failure.New(f.Class, "%s, after %s", f.Text, d.progress()).WithHint(f.Hint)
 	broken.Err = err
-	if d.validator == "" || d.broken || d.sink.size == 0 {
-		d.drop()
+	if d.validator != "" && !d.broken && d.sink.size > 0 {
+		return broken
+	}
+	if d.drop(); d.restarts > 1 {
+		return poll.After(costlyPause, broken)
 	}
 	return broken
 }
@@ -323,6 +329,7 @@ func (d *download) drop() {
 	}
 	d.sink.end(errAborted)
 	d.sink = nil
+	d.restarts++
 	d.received.Store(0)
 	if err := d.undo(); err != nil {
 		d.o.Log.Debug(err.Error())

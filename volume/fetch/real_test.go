@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servers.Main(m)) }
 
-// cutting relays connections to addr, and cuts the first ones off after so many bytes of answers.
-func cutting(t *testing.T, addr string, cuts int, after int64) (at string) {
+// cutting relays connections to addr, and cuts as many of them off after so many bytes of answers.
+func cutting(t *testing.T, addr string, cuts *atomic.Int64, after int64) (at string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -29,13 +30,13 @@ func cutting(t *testing.T, addr string, cuts int, after int64) (at string) {
 	}
 	var relays sync.WaitGroup
 	relays.Go(func() {
-		for n := 0; ; n++ {
+		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
 			limit := int64(1 << 40)
-			if n < cuts {
+			if cuts.Add(-1) >= 0 {
 				limit = after
 			}
 			relays.Go(func() {
@@ -76,13 +77,15 @@ func TestNGINX(t *testing.T) {
 	for scheme, addr := range map[string]string{"http": n.HTTP, "https": n.HTTPS} {
 		publish("1")
 		dst := filepath.Join(t.TempDir(), "opt")
-		run := func(cuts int) string {
+		var cuts atomic.Int64
+		relay := cutting(t, addr, &cuts, 1<<20)
+		run := func(n int64) string {
 			t.Helper()
-			src, err := Parse(scheme+"://"+cutting(t, addr, cuts, 1<<20)+"/files/tool.tar.gz#unpack&strip-components=1", setting.Settings{"ca-file": {ca.File}}, nil)
+			cuts.Store(n)
+			src, err := Parse(scheme+"://"+relay+"/files/tool.tar.gz#unpack&strip-components=1", setting.Settings{"ca-file": {ca.File}}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			src.content = scheme // not the port of the relay
 			var log bytes.Buffer
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
