@@ -211,6 +211,8 @@ func TestSelection(t *testing.T) {
 		{Options{Include: []string{"app/bin/"}, Strip: 1}, map[string]string{"bin": "/", "bin/tool": "tool"}},
 		{Options{Exclude: []string{"app/*"}}, map[string]string{"app": "/", "other": "o"}},
 		{Options{Strip: 1, Exclude: []string{"tool", "again"}}, map[string]string{"README": "readme", "docs": "/", "docs/a": "/", "docs/a/b.md": "b"}},
+		{Options{Include: []string{"app/**/b.md"}, Strip: 2}, map[string]string{"a": "/", "a/b.md": "b"}},
+		{Options{Include: []string{"**/bin/**", "other/**"}, Strip: 1}, map[string]string{"bin": "/", "bin/tool": "tool"}},
 		{Options{Include: []string{"*.md"}, Strip: 3}, map[string]string{"b.md": "b"}},
 		{Options{Include: []string{"README"}, To: "doc/x"}, map[string]string{"doc": "/", "doc/x": "readme"}},
 	} {

@@ -3,8 +3,6 @@ package archive
 import (
 	"path"
 	"strings"
-
-	"initbox/internal/perm"
 )
 
 // nameOf returns the name of an entry as patterns see it, and the one that it gets, without the first directories.
@@ -38,16 +36,30 @@ func (o *Options) selects(full string) bool {
 // matches returns whether a pattern matches a name, or a directory that it lies in.
 func matches(patterns []string, name string) bool {
 	for _, pattern := range patterns {
-		pattern = strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/**"), "/")
-		for end := 0; end < len(name); end++ {
-			next := strings.IndexByte(name[end:], '/')
-			if end += next; next < 0 {
-				end = len(name)
-			}
-			if perm.Match(pattern, name[:end]) {
-				return true
-			}
+		parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(pattern, "./"), "/"), "/")
+		if len(parts) == 1 {
+			parts = []string{"**", parts[0]}
+		}
+		if match(append(parts, "**"), strings.Split(name, "/")) {
+			return true
 		}
 	}
 	return false
+}
+
+// match compares a name with a pattern, part by part.
+func match(pattern, name []string) bool {
+	for len(pattern) > 0 && pattern[0] != "**" {
+		if len(name) == 0 {
+			return false
+		}
+		if ok, _ := path.Match(pattern[0], name[0]); !ok {
+			return false
+		}
+		pattern, name = pattern[1:], name[1:]
+	}
+	if len(pattern) < 2 { // nothing, or ** at the end
+		return len(pattern) == 1 || len(name) == 0
+	}
+	return match(pattern[1:], name) || len(name) > 0 && match(pattern, name[1:])
 }
