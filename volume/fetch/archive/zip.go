@@ -57,7 +57,7 @@ func (t *Tree) zip(ctx context.Context, content io.Reader) error {
 
 // spool copies a zip to a file that has no name.
 func (t *Tree) spool(content io.Reader) (*os.File, error) {
-	f, err := Temp(t.at.Root)
+	f, err := temp(t.at.Root)
 	if err != nil {
 		return nil, t.failed("make", "a file for the zip", err)
 	}
@@ -75,8 +75,8 @@ func (t *Tree) spool(content io.Reader) (*os.File, error) {
 	return f, nil
 }
 
-// Temp makes a file without a name, or one whose name is removed at once where the file system cannot do that.
-func Temp(dir dirfd.Dir) (*os.File, error) {
+// temp makes a file without a name, or one whose name is removed at once where the file system cannot do that.
+func temp(dir dirfd.Dir) (*os.File, error) {
 	name := ".initbox-" + rand.Text()
 	fd, err := dirfd.OpenFD(dir, ".", unix.O_RDWR|unix.O_TMPFILE, 0o600)
 	if err != nil {

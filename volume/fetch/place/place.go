@@ -69,9 +69,6 @@ type Summary struct {
 	Kept                     int // of NoOverwrite
 }
 
-// Changed returns whether anything has changed.
-func (s Summary) Changed() bool { return s.Added+s.Replaced+s.Removed > 0 }
-
 // Place is where something is put. Only one run at a time has a stage for it.
 type Place struct {
 	ctx    context.Context // of Open
