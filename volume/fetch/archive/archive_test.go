@@ -403,6 +403,12 @@ func TestSparse(t *testing.T) {
 // On a volume that does not distinguish upper and lower case, what would be lost is an error.
 func TestCaseTwins(t *testing.T) {
 	top := t.TempDir()
+	if err := os.WriteFile(top+"/README", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := os.Open(top); err != nil || !twin(d, "readme") || twin(d, "README") {
+		t.Errorf("a name that is found although it is written in another case is not noticed: %v", err)
+	}
 	servers.Mount(t, "tmpfs", top, "tmpfs", 0, "casefold")
 	if err := exec.Command("chattr", "+F", top).Run(); err != nil {
 		t.Skip("no file system without case: ", err)
