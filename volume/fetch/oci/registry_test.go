@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -603,5 +604,35 @@ func TestDiskFull(t *testing.T) {
 	})
 	if err == nil || !poll.IsPermanent(err) || f.count("GET", "/blobs/") != 0 {
 		t.Errorf("%v, %d requests to the registry", err, f.count("GET", "/blobs/"))
+	}
+}
+
+// TestIdentityToken pins that an identity token goes to the server of tokens, and a registry token to the registry.
+func TestIdentityToken(t *testing.T) {
+	t.Parallel()
+	var form url.Values
+	realm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.ParseForm()
+		form = r.PostForm
+		io.WriteString(w, `{"access_token":"access-1"}`)
+	}))
+	t.Cleanup(realm.Close)
+	f := newFake(t)
+	f.push("app", "1", servers.NewImage(t, "amd64", layer(t, "a 1")))
+	f.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if got := r.Header.Get("Authorization"); got == "Bearer access-1" || got == "Bearer registry-1" {
+			return false
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="`+realm.URL+`",service="x"`)
+		w.WriteHeader(http.StatusUnauthorized)
+		return true
+	}
+	for login, want := range map[string]string{`"identitytoken":"refresh-1"`: "refresh-1", `"registrytoken":"registry-1"`: ""} {
+		form = nil
+		config := file(t, fmt.Sprintf(`{"auths":{%q:{%s}}}`, f.host, login))
+		got, err := fetch(t, f.host+"/app:1", "/a", func(o *Options) { o.DockerConfig = config })
+		if err != nil || got["a"] != "755 1" || form.Get("refresh_token") != want {
+			t.Errorf("%s: %v, %v; the realm received %v", login, got, err, form)
+		}
 	}
 }
