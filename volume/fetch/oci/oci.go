@@ -67,7 +67,7 @@ type Put = func(h *tar.Header, r io.Reader) error
 // ErrNoPath is the error for an image if no path is given. An artifact needs none.
 var ErrNoPath = errors.New("it is an image, and no #path= says what to take out of it")
 
-// Image is an image or an artifact in a registry.
+// Image is an image or an artifact in a registry. It is for one goroutine.
 type Image struct {
 	ref       reference
 	o         Options

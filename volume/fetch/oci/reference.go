@@ -2,6 +2,7 @@ package oci
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,37 +21,36 @@ type reference struct {
 }
 
 // parse reads oci://REGISTRY/NAME[:TAG][@DIGEST].
-func parse(text string) (reference, error) {
+func parse(text string) (r reference, err error) {
 	rest, ok := strings.CutPrefix(text, "oci://")
 	host, name, hasName := strings.Cut(rest, "/")
-	if strings.Contains(host, "@") {
-		return reference{}, fmt.Errorf("a reference to an image has no user and password: give --user and --password-file, or --docker-config")
-	}
-	name, pinned, _ := strings.Cut(name, "@")
-	name, tag, hasTag := strings.Cut(name, ":")
-	r := reference{registry: host, repository: name, tag: tag, digest: digest.Digest(pinned)}
-	if !ok || !hasName || hasTag && tag == "" || strings.HasSuffix(rest, "@") {
-		return reference{}, fmt.Errorf("want oci://REGISTRY/NAME[:TAG][@DIGEST], as in oci://docker.io/grafana/grafana:11.2.0")
-	}
-	if r.host() == dockerHub && !strings.Contains(name, "/") {
-		r.repository = "library/" + name
-	}
-	parts := registry.Reference{Registry: r.host(), Repository: r.repository, Reference: cmp.Or(tag, "latest")}
 	switch {
-	case parts.ValidateRegistry() != nil:
-		return reference{}, fmt.Errorf("%s is not a registry: want HOST or HOST:PORT", failure.Printable(host))
-	case strings.ToLower(r.repository) != r.repository:
-		return reference{}, fmt.Errorf("the name of an image has no capital letters: %s", failure.Printable(name))
-	case parts.ValidateRepository() != nil:
-		return reference{}, fmt.Errorf("%s is not the name of an image", failure.Printable(name))
-	case parts.ValidateReferenceAsTag() != nil:
-		return reference{}, fmt.Errorf("%s is not a tag: want up to 128 letters, digits and _.-", failure.Printable(tag))
-	case pinned != "" && r.digest.Validate() != nil:
-		return reference{}, fmt.Errorf("%s is not a digest: want sha256: and 64 hexadecimal digits", failure.Printable(pinned))
-	case pinned == "" && tag == "":
+	case strings.Contains(host, "@"):
+		return r, errors.New("a reference to an image has no user and password: give --user and --password-file, or --docker-config")
+	case !ok || !hasName || strings.HasSuffix(name, ":") || strings.HasSuffix(name, "@"): // perhaps a variable that is empty
+		return r, errors.New("want oci://REGISTRY/NAME[:TAG][@DIGEST], as in oci://docker.io/grafana/grafana:11.2.0")
+	}
+	r.registry = host
+	name, pinned, _ := strings.Cut(name, "@")
+	r.repository, r.tag, _ = strings.Cut(name, ":")
+	if r.digest = digest.Digest(pinned); r.tag == "" && pinned == "" {
 		r.tag = "latest"
 	}
-	return r, nil
+	if r.host() == dockerHub && !strings.Contains(r.repository, "/") {
+		r.repository = "library/" + r.repository
+	}
+	parts := registry.Reference{Registry: r.host(), Repository: r.repository, Reference: cmp.Or(r.tag, "latest")}
+	err = cmp.Or(parts.ValidateRegistry(), parts.ValidateRepository(), parts.ValidateReferenceAsTag())
+	if parts.Reference = pinned; err == nil && pinned != "" {
+		err = parts.ValidateReferenceAsDigest()
+	}
+	switch {
+	case err != nil && strings.ToLower(r.repository) != r.repository:
+		err = fmt.Errorf("the name of an image has no capital letters: %s", failure.Printable(r.repository))
+	case err != nil:
+		err = errors.New(failure.Printable(err.Error()))
+	}
+	return r, err
 }
 
 // dockerHub is the server of docker.io.

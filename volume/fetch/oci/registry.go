@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/opencontainers/go-digest"
 	"oras.land/oras-go/v2/registry"
@@ -36,7 +35,7 @@ const (
 	userAgent    = "initbox"
 )
 
-// endpoint is a server that has the image: the registry, or a mirror of it.
+// endpoint is a server that has the image: the registry, or a mirror of it. It is for one goroutine.
 type endpoint struct {
 	name       string // for messages, and for its login
 	mirror     bool
@@ -47,7 +46,6 @@ type endpoint struct {
 	home, away *httpclient.Client // for its origin, and for servers that it redirects to or gets tokens from
 	reported   bool               // that it failed
 
-	mu      sync.Mutex
 	secrets []string
 	helper  string // the credential helper that would have the login
 	login   bool   // there was one
@@ -159,8 +157,6 @@ func (e *endpoint) roundTrip(req *http.Request, own bool) (*http.Response, error
 
 // connections returns the client for the endpoint's own server or for others, which get no client certificate.
 func (e *endpoint) connections(own bool) (*httpclient.Client, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	o, client := e.o.HTTP, &e.home
 	if !own || e.mirror {
 		o.TLS = tlsconfig.Options{CAFile: o.TLS.CAFile, CA: o.TLS.CA, Insecure: o.TLS.Insecure}
@@ -179,8 +175,6 @@ func (e *endpoint) connections(own bool) (*httpclient.Client, error) {
 
 // hide remembers secrets, which are removed from messages of servers.
 func (e *endpoint) hide(secrets ...string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	for _, s := range secrets {
 		if s != "" && !slices.Contains(e.secrets, s) {
 			e.secrets = append(e.secrets, s)
@@ -188,11 +182,7 @@ func (e *endpoint) hide(secrets ...string) {
 	}
 }
 
-func (e *endpoint) quote(text string) string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return secret.Quote(text, e.secrets...)
-}
+func (e *endpoint) quote(text string) string { return secret.Quote(text, e.secrets...) }
 
 // send requests something of the repository, see "Endpoints" in
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md. The answer has status 200, or 206 if header

@@ -529,11 +529,12 @@ func TestReference(t *testing.T) {
 		"oci://nginx":                              "want oci://REGISTRY/NAME",
 		"oci://me:secret@r/a":                      "has no user and password",
 		"oci://r/Team/app":                         "has no capital letters",
-		"oci://r/a?b":                              "is not the name of an image",
-		"oci://r/a:b/c":                            "is not a tag",
-		"oci://r/a@sha256:12":                      "is not a digest",
-		"oci://r/a@md5:d41d8cd98f00b204e9800998ec": "is not a digest",
-		"oci://r/../a":                             "is not the name of an image",
+		"oci://r/a?b":                              "invalid repository",
+		"oci://r/a:b/c":                            "invalid tag",
+		"oci://r/a:" + digest:                      "invalid tag",
+		"oci://r/a@sha256:12":                      "invalid digest",
+		"oci://r/a@md5:d41d8cd98f00b204e9800998ec": "invalid digest",
+		"oci://r/../a":                             "invalid repository",
 	} {
 		r, err := parse(text)
 		got := r.String() + " at " + r.host()
