@@ -37,8 +37,11 @@ go run ./test/e2e/image -tag app:e2e -o "$work/app.tar" "$work/app/app"
 go run ./test/e2e/image -tag git:e2e -with "git,$(git --exec-path)/git-http-backend" -o "$work/git.tar" "$work/app/app"
 go run ./test/e2e/image -tag redis:e2e -with redis-server -o "$work/redis.tar" "$work/app/app"
 go run ./test/e2e/image -tag theme:e2e -files test/e2e/testdata/theme -o "$work/theme.tar" "$work/app/app"
+mkdir "$work/registry" # likewise
+(cd test/registry && CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/registry/registry" .)
+go run ./test/e2e/image -tag registry:e2e -o "$work/registry.tar" "$work/registry/registry"
 go test -c -o "$work/e2e.test" ./test/e2e
-for image in initbox app git redis theme; do
+for image in initbox app git redis theme registry; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
 

@@ -1,12 +1,16 @@
 package e2e_test
 
 import (
+	"archive/tar"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // What is right already needs no privilege; the hint of a refusal has the YAML with which Pod pods has its parameter;
@@ -139,4 +143,46 @@ func TestVolumesCopy(t *testing.T) {
 	contains(t, "the log of the first copy", n.logs("grafana", "dashboards"), `dashboards: `)
 	contains(t, "the log of the second copy", n.logs("grafana", "again"), `nothing to change`)
 	t.Logf("%s%s%s", n.logs("postgres", "tls"), n.logs("grafana", "dashboards"), n.logs("keycloak", "theme"))
+}
+
+// A driver with its checksum, and with a wrong one, which leaves nothing; and a theme out of an image, from a registry.
+func TestVolumesFetch(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
+	if ours == "" {
+		t.Skip("only in test/cluster can the test push an image to a Pod")
+	}
+	n.apply("volumes-registry.yaml")
+	n.wait("condition=Ready", "pod/registry")
+	registry := servers.RegistryAt(n.kubectl("get", "pod", "registry", "-o", "jsonpath={.status.podIP}") + ":5000")
+	registry.Push(t, "theme", "1.4", servers.NewImage(t, runtime.GOARCH, servers.Gzip(t, servers.Tar(t,
+		map[string]string{"theme/login/theme.properties": "parent=base\n", "other/file": "other\n"},
+		tar.Header{Name: "theme/"}, tar.Header{Name: "theme/login/"}, tar.Header{Name: "theme/login/theme.properties", Mode: 0o644}, tar.Header{Name: "other/file"}))))
+	n.apply("volumes-fetch.yaml")
+	for _, c := range []struct{ pod, app, found string }{
+		{"driver", "app", `/drivers/driver.jar: .*"hello\\n"`},
+		{"keycloak-fetch", "keycloak", `/themes/ours/login/theme.properties: .*"parent=base\\n"`},
+	} {
+		n.wait("jsonpath={.status.phase}=Succeeded", "pod/"+c.pod)
+		contains(t, "what "+c.pod+" found", n.logs(c.pod, c.app), c.found)
+	}
+	contains(t, "the log of the second run", n.logs("driver", "again"), `nothing to change`)
+	t.Logf("%s%s%s", n.logs("driver", "fetch"), n.logs("driver", "again"), n.logs("keycloak-fetch", "theme"))
+	n.watchPod("other-driver").until(`Init:Error`)
+	message := n.pod("other-driver").containerNamed(t, "fetch").State.Terminated.Message
+	contains(t, "the termination message", message, `http://files/driver.jar: .*5891b5b5`)
+	t.Logf("with another checksum, kubectl describe says: %s", message)
+}
+
+// The theme out of an image that the kubelet mounts.
+func TestVolumesImage(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
+	if ours == "" {
+		t.Skip("needs the gate ImageVolume, which test/cluster has")
+	}
+	n.apply("volumes-image.yaml")
+	n.wait("jsonpath={.status.phase}=Succeeded", "pod/keycloak-image")
+	contains(t, "what keycloak found", n.logs("keycloak-image", "keycloak"), `/themes/ours/login/theme.properties: .*"parent=base\\n"`)
+	t.Logf("%s", n.logs("keycloak-image", "theme"))
 }

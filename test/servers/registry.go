@@ -45,6 +45,11 @@ type RegistryOptions struct {
 	Token bool // a token of the realm is needed: everyone gets one to pull, and the user one to push
 }
 
+// RegistryAt returns the registry that runs at an address, without TLS and without logins.
+func RegistryAt(addr string) *Registry {
+	return &Registry{Addr: addr, URL: "http://" + addr, client: &http.Client{Timeout: requestWithin}}
+}
+
 // StartRegistry starts the registry of test/registry, which it builds if necessary.
 func StartRegistry(t testing.TB, o RegistryOptions) *Registry {
 	t.Helper()
