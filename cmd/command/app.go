@@ -40,8 +40,8 @@ func subcommands() []subcommand {
 		{"fetch", fetchCommand},
 		{"prepare", prepareCommand},
 		{"copy", copyCommand},
-		{rbacName, rbac},
 		{"sysctl", sysctlCommand},
+		{rbacName, rbac},
 		{"sleep", sleep},
 		{"install", install},
 	}
