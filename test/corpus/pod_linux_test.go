@@ -279,7 +279,9 @@ func (p *pod) container(image map[string]string) string {
 	p.must(os.WriteFile(p.dir+"/hosts", []byte(hosts), 0o644))
 	p.bindFile(p.dir+"/hosts", root+"/etc/hosts")
 	p.bindFile("/dev/null", root+"/etc/resolv.conf")
-	p.must(write(root+"/dev/termination-log", "0666 ="))
+	p.must(write(root+"/dev/termination-log", "="))
+	p.must(write(p.dir+"/termination-log", "0666 ="))
+	p.mount(p.dir+"/termination-log", root+"/dev/termination-log", 0)
 	p.proc(root)
 	for _, path := range slices.Sorted(maps.Keys(p.made)) { // what is mounted below comes later
 		kind, _, _ := strings.Cut(p.run.Mounts[path], " ")
@@ -296,6 +298,9 @@ func (p *pod) container(image map[string]string) string {
 			p.must(os.MkdirAll(root+path, 0o755))
 		}
 		p.mount(p.made[path], root+path, flags)
+	}
+	if image == nil { // readOnlyRootFilesystem: true
+		p.must(unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
 	}
 	return root
 }
