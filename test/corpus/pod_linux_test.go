@@ -28,8 +28,8 @@ import (
 // inside is set in the process that runs the tests in namespaces of their own.
 const inside = "INITBOX_CORPUS_INSIDE"
 
-// program is the initbox that TestMain built, and skip why there is none.
-var program, skip string
+// program is the initbox that TestMain built; skip is why there is none, and absent what this machine lacks for it.
+var program, skip, absent string
 
 // TestMain runs the tests in a mount namespace, so that their volumes are not seen elsewhere, and in a network
 // namespace, in which they have the ports 80 and 443 and their own sysctls.
@@ -41,7 +41,11 @@ func TestMain(m *testing.M) {
 	case os.Getuid() != 0:
 		skip = "the rows change owners and mount volumes: needs root"
 	case os.Getenv(inside) == "":
-		os.Exit(enter())
+		if status, err := enter(); err == nil {
+			os.Exit(status)
+		} else {
+			absent = fmt.Sprintf("no namespaces here: %v", err)
+		}
 	default:
 		dir, err := os.MkdirTemp("", "initbox-corpus-")
 		if err == nil {
@@ -59,16 +63,15 @@ func TestMain(m *testing.M) {
 }
 
 // enter runs this process again in new namespaces, and returns its exit status.
-func enter() int {
+func enter() (int, error) {
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		fmt.Fprintf(os.Stderr, "no namespaces here: %v\n", err)
-		return 1
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		return 0, err
 	}
-	return cmd.ProcessState.ExitCode()
+	return cmd.ProcessState.ExitCode(), nil
 }
 
 // prepareInside makes the namespaces usable, and builds the program.
@@ -109,6 +112,9 @@ func loopbackUp() error {
 func TestRows(t *testing.T) {
 	if skip != "" {
 		t.Skip(skip)
+	}
+	if absent != "" {
+		servers.Absent(t, "%s", absent)
 	}
 	w := startWeb(t)
 	for _, r := range readRows(t) {
