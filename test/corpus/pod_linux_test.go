@@ -306,9 +306,21 @@ func (p *pod) container(image map[string]string) string {
 		p.mount(p.made[path], root+path, flags)
 	}
 	if image == nil { // readOnlyRootFilesystem: true
-		p.must(unix.Mount("", root, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""))
+		p.must(readOnly(root))
 	}
 	return root
+}
+
+// readOnly makes a mount read-only. That fails while a file in it is open for writing, as it is in a process that
+// another test has just forked, until that becomes the program.
+func readOnly(mount string) (err error) {
+	for range 1000 {
+		if err = unix.Mount("", mount, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != unix.EBUSY {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return err
 }
 
 // proc mounts /proc as a runtime does, with /proc/sys read-only. A row that begins with sysctls has a fixture there;
@@ -351,8 +363,8 @@ func (p *pod) mount(source, target string, flags uintptr) {
 			panic(err)
 		}
 	})
-	if flags != 0 {
-		p.must(unix.Mount("", target, "", unix.MS_REMOUNT|unix.MS_BIND|flags, ""))
+	if flags&unix.MS_RDONLY != 0 {
+		p.must(readOnly(target))
 	}
 }
 
