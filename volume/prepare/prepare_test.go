@@ -426,7 +426,14 @@ func TestMain(m *testing.M) {
 			err = prepare.Run(context.Background(), prepare.Options{Paths: []prepare.Path{p}, Force: true})
 		}
 		if err != nil {
-			panic(err)
+			fmt.Println(err)
+			if hint, ok := errors.AsType[interface {
+				error
+				Hint() string
+			}](err); ok {
+				fmt.Println(hint.Hint())
+			}
+			os.Exit(1)
 		}
 		os.Exit(0)
 	}

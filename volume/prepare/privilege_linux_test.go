@@ -1,14 +1,17 @@
 package prepare_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"initbox/test/soak"
 	"initbox/volume/prepare"
 )
 
@@ -62,11 +65,16 @@ func asUser(t *testing.T, uid int, do func()) {
 	<-done
 }
 
+// reachable lets every user enter a directory of a test.
+func reachable(dir string) {
+	for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		os.Chmod(dir, 0o755)
+	}
+}
+
 func TestWithoutPrivileges(t *testing.T) {
 	dir := build(t, "mine/", "theirs/")
-	for up := dir; up != "/tmp" && up != "/"; up = filepath.Dir(up) {
-		os.Chmod(up, 0o755)
-	}
+	reachable(dir)
 	os.Chown(dir+"/mine", 1000, 2000)
 	os.Chmod(dir+"/theirs", 0o711)
 	attempt := func(arg, text, hint string) {
@@ -84,4 +92,42 @@ func TestWithoutPrivileges(t *testing.T) {
 	attempt(dir+"/theirs/new", "make "+dir+"/theirs/new: permission denied", "lacks the capability DAC_OVERRIDE")
 	attempt(dir+"/theirs#recursive&mode=0711", "open "+dir+"/theirs: permission denied", "lacks the capability DAC_OVERRIDE")
 	attempt(dir+"/mine#mode=2770", "the kernel did not keep the setgid bit", "add the capability FSETID")
+}
+
+// TestUserNamespace pins the hint for owners that do not exist in a Pod with hostUsers: false.
+func TestUserNamespace(t *testing.T) {
+	needsRoot(t)
+	dir := build(t, "volume/")
+	child := soak.Child("PREPARE=" + dir + "/volume#owner=100000")
+	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 65536}}
+	child.SysProcAttr.Cloneflags, child.SysProcAttr.UidMappings, child.SysProcAttr.GidMappings = unix.CLONE_NEWUSER, ids, ids
+	out, err := child.Output()
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
+		t.Skipf("no user namespaces here: %v", err)
+	}
+	for _, want := range []string{"change the owner of " + dir + "/volume to 100000: invalid argument", "hostUsers: false"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%v: the output has no %q:\n%s", err, want, out)
+		}
+	}
+}
+
+// TestLabels pins that labels are set on links themselves, once.
+func TestLabels(t *testing.T) {
+	needsRoot(t)
+	dir := build(t, "file", "sub/", "link->/etc/passwd")
+	const label = "system_u:object_r:container_file_t:s0"
+	log, err := run(t, prepare.Options{}, dir+"#recursive&selinux="+label)
+	if err != nil {
+		t.Skipf("this file system or kernel keeps no labels: %v", err)
+	}
+	requireLog(t, log, "SELinux label of 4 of 4 files changed")
+	requireLog(t, done(t, dir+"#recursive&selinux="+label), "nothing to change in 4 files")
+	got := make([]byte, 100)
+	if n, err := unix.Lgetxattr(dir+"/link", "security.selinux", got); err != nil || string(got[:n]) != label {
+		t.Errorf("the link has the label %q: %v", got[:max(n, 0)], err)
+	}
+	reachable(dir)
+	asUser(t, 1000, func() { _, err = run(t, prepare.Options{}, dir+"#selinux=other") })
+	requireError(t, err, "change the SELinux label of", "seLinuxOptions")
 }
