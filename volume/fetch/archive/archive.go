@@ -71,8 +71,8 @@ type Summary struct {
 }
 
 // Unpack reads an archive to its end, and writes its entries below dir, which is empty or has entries of other names.
-// The error of a read is returned as it is; one that would be the same for the same bytes is permanent. What was written
-// before an error stays.
+// The error of a read is returned as it is; one that would be the same for the same bytes is permanent. What was
+// written before an error stays.
 func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary, error) {
 	in := &input{r: r}
 	t := NewTree(dir, o)

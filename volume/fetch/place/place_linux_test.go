@@ -482,7 +482,7 @@ func putClosed(o Options) error {
 	return err
 }
 
-// A directory that its owner may not write to is moved all the same, and stays so.
+// A directory that its owner may not write to is moved all the same, and keeps its mode.
 func TestClosed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("becomes another user")
