@@ -101,21 +101,25 @@ func (i *Image) artifactFile(ctx context.Context, d v1.Descriptor, title, rel st
 		return put(&tar.Header{Name: rel, Typeflag: tar.TypeReg, Mode: 0o644, Size: d.Size}, file)
 	}
 	title = path.Clean(title)
-	return entries(ctx, file, func(h *tar.Header, name string, r io.Reader) error {
+	err = entries(ctx, file, func(h *tar.Header, name string, r io.Reader) error {
 		inside, ok := within(name, title)
 		if !ok {
-			return i.broken("%s has an entry outside of it: %s", title, h.Name)
+			return fmt.Errorf("%s has an entry outside of it: %s", failure.Printable(title), failure.Printable(h.Name))
 		}
 		h.Name = path.Join(rel, inside)
 		if h.Typeflag == tar.TypeLink {
 			target, ok := within(clean(h.Linkname), title)
 			if !ok {
-				return i.broken("%s has a hard link to outside of it: %s", title, h.Linkname)
+				return fmt.Errorf("%s has a hard link to outside of it: %s", failure.Printable(title), failure.Printable(h.Linkname))
 			}
 			h.Linkname = path.Join(rel, target)
 		}
 		return put(h, r)
 	})
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", i, failure.Printable(title), err)
+	}
+	return nil
 }
 
 // visit is called for an entry of a tar, with its name below the root.

@@ -28,7 +28,7 @@ type overlay struct {
 	*Image
 	names
 	location
-	put   Put
+	call  Put
 	over  bool                    // this layer has nothing more of it, except what hard links lead to
 	wait  map[string][]tar.Header // hard links to a file that was not put, by its name in the image
 	added bool                    // to wait, in this pass over the layer
@@ -41,7 +41,7 @@ func (i *Image) extract(ctx context.Context, put Put) error {
 	if err != nil {
 		return err
 	}
-	o := &overlay{Image: i, names: newNames(), location: at, put: put, wait: map[string][]tar.Header{}}
+	o := &overlay{Image: i, names: newNames(), location: at, call: put, wait: map[string][]tar.Header{}}
 	for depth, d := range i.layers {
 		o.depth = depth
 		if o.over = o.closed(o.path); o.over && len(o.wait) == 0 {
@@ -69,7 +69,7 @@ func (i *Image) extract(ctx context.Context, put Put) error {
 // entry handles one entry of a layer.
 func (o *overlay) entry(h *tar.Header, name string, r io.Reader) error {
 	if o.room < 0 {
-		return o.broken("its layers have names at the path that take more than %d MiB of memory", maxNames>>20)
+		return fmt.Errorf("the names at the path take more than %d MiB of memory", maxNames>>20)
 	}
 	rel, inside := within(name, o.path)
 	if target, itself, ok := deletion(name); ok {
@@ -79,30 +79,27 @@ func (o *overlay) entry(h *tar.Header, name string, r io.Reader) error {
 		}
 		return nil
 	}
-	isDir := h.Typeflag == tar.TypeDir
-	if _, above := within(o.path, name); above && !inside && !isDir {
+	if _, above := within(o.path, name); above && !inside && h.Typeflag != tar.TypeDir {
 		o.empty(name) // a directory of a higher layer took its place
 	}
-	if inside = inside && !o.over && !(o.file && rel != "."); inside && o.hidden(name, isDir) {
-		inside = false
-		if o.has[name].kind == implied && h.Typeflag == tar.TypeSymlink {
-			return o.broken("/%s is a symbolic link, and a higher layer has files below it without a directory of that name", name)
-		}
-		if !isDir {
-			o.empty(name)
-		}
+	visible, err := inside && !o.over && !(o.file && rel != "."), error(nil)
+	if visible {
+		visible, err = o.visible(name, h)
 	}
-	if !inside {
+	switch {
+	case err != nil:
+		return err
+	case !visible:
 		return o.awaited(h, name, r, "")
 	}
-	if err := o.visible(h, name, rel, r); err != nil {
+	if err := o.put(h, name, rel, r); err != nil {
 		return err
 	}
 	return o.awaited(h, name, nil, rel)
 }
 
-// visible puts an entry that is part of the result, and remembers it.
-func (o *overlay) visible(h *tar.Header, name, rel string, r io.Reader) error {
+// put puts an entry that is part of the result, and remembers it.
+func (o *overlay) put(h *tar.Header, name, rel string, r io.Reader) error {
 	out := *h
 	if out.Name = rel; o.file {
 		out.Name = path.Base(clean(o.o.Path))
@@ -125,7 +122,7 @@ func (o *overlay) visible(h *tar.Header, name, rel string, r io.Reader) error {
 		}
 	}
 	o.add(name, is)
-	return o.put(&out, r)
+	return o.call(&out, r)
 }
 
 // awaited puts the hard links to an entry, which itself was put as rel or, if that is "", was not. Then the first of
@@ -149,7 +146,7 @@ func (o *overlay) awaited(h *tar.Header, name string, r io.Reader, rel string) e
 		} else if rel = link.Name; h.Typeflag == tar.TypeSymlink {
 			out.Linkname = o.symlink(h.Linkname, rel)
 		}
-		if err := o.put(&out, r); err != nil {
+		if err := o.call(&out, r); err != nil {
 			return err
 		}
 	}

@@ -102,11 +102,13 @@ func (w *way) entry(h *tar.Header, name string, _ io.Reader) error {
 		is = other
 	}
 	w.used = w.used || step == name || step == w.path
-	if w.hidden(step, is != other) {
-		return w.replaced(h, name, is)
+	visible, err := is == implied && !w.hidden(step, true), error(nil)
+	if is != implied {
+		visible, err = w.visible(name, h)
 	}
-	if is == implied && w.has[step].kind != 0 && w.has[step].kind != gone {
-		return nil
+	has := w.has[step].kind
+	if err != nil || !visible || is == implied && has != 0 && has != gone {
+		return err
 	}
 	w.add(step, is)
 	delete(w.links, step)
@@ -127,19 +129,6 @@ func (w *way) complete() bool {
 		}
 	}
 	return true
-}
-
-// replaced notes that a higher layer has something in place of an entry. What lower layers have in a directory of that
-// name is gone, too.
-func (w *way) replaced(h *tar.Header, name string, is kind) error {
-	if is != other {
-		return nil
-	}
-	if w.has[name].kind == implied && h.Typeflag == tar.TypeSymlink {
-		return w.broken("/%s is a symbolic link, and a higher layer has files below it without a directory of that name", name)
-	}
-	w.empty(name)
-	return nil
 }
 
 // follow returns where the path leads by the first link on the way, or "" without one.

@@ -1,8 +1,12 @@
 package oci
 
 import (
+	"archive/tar"
+	"fmt"
 	"path"
 	"strings"
+
+	"initbox/internal/failure"
 )
 
 // names is what the layers that were read so far, from the topmost, have on the way to a path and below it.
@@ -113,6 +117,21 @@ func (n *names) hidden(name string, dir bool) bool {
 		return true
 	}
 	return name != "." && n.closed(path.Dir(name))
+}
+
+// visible returns whether an entry can be seen below what higher layers have. If it is not a directory, what lower
+// layers have below its name cannot be, either.
+func (n *names) visible(name string, h *tar.Header) (bool, error) {
+	dir := h.Typeflag == tar.TypeDir
+	switch hidden := n.hidden(name, dir); {
+	case !hidden:
+		return true, nil
+	case n.has[name].kind == implied && h.Typeflag == tar.TypeSymlink:
+		return false, fmt.Errorf("/%s is a symbolic link, and a higher layer has files below it without a directory of that name", failure.Printable(name))
+	case !dir:
+		n.empty(name)
+	}
+	return false, nil
 }
 
 // closed returns whether a higher layer hides what this one has in a directory.
