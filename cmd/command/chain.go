@@ -130,8 +130,13 @@ func (e *env) read(words []string) (err error) {
 	if next == nil {
 		return nil
 	}
-	if len(next) == 0 {
+	switch {
+	case len(next) == 0 || next[0] == "--":
 		return usagef("no command after --")
+	case next[0] == "":
+		return usagef("the command after -- is empty").hint("is a variable not set?")
+	case next[0][0] == '-':
+		return usagef("want a command after --, got %s", next[0]).hint("flags stand before --; a program of this name is run as ./" + next[0])
 	}
 	e.args = words[:len(words)-len(next)-1]
 	if e.number == 0 && isSubcommand(next[0]) && e.name != rbacName {
@@ -192,8 +197,15 @@ func (e *env) begin(c *cli.Context, action cli.ActionFunc) (err error) {
 	return err
 }
 
-// flagsThatLook are the flags with which a subcommand changes nothing.
-var flagsThatLook = []string{"dry-run", "diff", "list-inputs", "explain"}
+// looks returns the flag with which a subcommand changes nothing, or "".
+func looks(c *cli.Context) string {
+	for _, name := range []string{"dry-run", "diff", "list-inputs", "explain"} {
+		if c.Bool(name) || c.String(name) != "" && c.String(name) != "false" {
+			return "--" + name
+		}
+	}
+	return ""
+}
 
 // staysRunning returns the flag with which a subcommand does not end, or "".
 func staysRunning(c *cli.Context) string {
@@ -217,7 +229,7 @@ func (e *env) checkChained(c *cli.Context) error {
 	if flag := staysRunning(c); flag != "" {
 		return errStays(flag)
 	}
-	for _, flag := range given(c, flagsThatLook...) {
+	if flag := looks(c); flag != "" {
 		return usagef("with %s nothing is changed, and other commands in the chain would not find what they need", flag).hint("run this command alone")
 	}
 	if e.name == rbacName {

@@ -60,7 +60,7 @@ func (e *env) checkOnce(c *cli.Context) error {
 	if staysRunning(c) != "" {
 		return usagef("--%s is for commands that end, and --hold and --watch keep running", flagOnce)
 	}
-	for _, flag := range given(c, flagsThatLook...) {
+	if flag := looks(c); flag != "" {
 		return usagef("--%s and %s are mutually exclusive: %[2]s does nothing that could be recorded", flagOnce, flag)
 	}
 	return nil

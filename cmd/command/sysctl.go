@@ -87,7 +87,7 @@ func readSysctls(names []string, ifExists bool) (settings []sysctl.Setting, err 
 		}
 		list, err := sysctl.ParseFile(string(text))
 		if err != nil {
-			return nil, usagef("--file %s: %w", name, err)
+			return nil, fmt.Errorf("--file %s: %w", name, err)
 		}
 		for i := range list {
 			list[i].IfExists = ifExists

@@ -35,7 +35,7 @@ func Parse(text string) (Setting, error) {
 	case strings.ContainsAny(s.Value, "\n\x00"):
 		return s, fmt.Errorf("%s: the value has a line break, or a zero byte", s.Key)
 	case atLeast && number(s.Value) == nil:
-		return s, fmt.Errorf("%s>=%s: want a whole number", s.Key, s.Value)
+		return s, fmt.Errorf("%s: want a whole number after >=", s.Key)
 	}
 	var err error
 	if s.Path, err = file(s.Key); err != nil {
@@ -77,8 +77,8 @@ func ParseFile(text string) (settings []Setting, err error) {
 		}
 		line, lenient := strings.CutPrefix(line, "-")
 		s, err := Parse(line)
-		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+		if err != nil { // which would quote a file that may be another one
+			return nil, fmt.Errorf("line %d: want KEY = VALUE, as in vm.max_map_count = 262144, or KEY >= NUMBER", n)
 		}
 		s.Lenient = lenient
 		settings = append(settings, s)
@@ -119,7 +119,7 @@ func current(content string) string {
 			return strings.TrimSuffix(inner, "]")
 		}
 	}
-	return strings.TrimSpace(content)
+	return strings.Join(strings.Fields(content), " ")
 }
 
 // choices returns the words of a file that shows all possible values, with the current one in brackets, or nil.

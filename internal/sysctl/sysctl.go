@@ -74,64 +74,87 @@ func Apply(ctx context.Context, settings []Setting, o Options) error {
 	return nil
 }
 
-var errMissing = errors.New("the kernel has no such parameter")
+var (
+	errMissing   = errors.New("the kernel has no such parameter")
+	errDirectory = errors.New("a directory of parameters, and not one itself")
+	errForeign   = errors.New("not a parameter of the kernel: the file is neither in a procfs nor in a sysfs")
+)
 
 // change is a setting, and what is known of its file.
 type change struct {
 	Setting
 	file string
-	was  string // "" if it cannot be read
+	was  string // for messages; "" if it cannot be read
 	done bool   // it is right already
 }
 
 // check reads the parameter and, if it has to change, finds out whether it may be written.
 func (c *change) check(dry bool) error {
-	content, err := readfile.All(c.file)
+	content, err := c.read()
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, errForeign), errors.Is(err, errDirectory):
+		return err
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return errMissing
-	case err == nil && c.right(string(content)):
+	case err == nil && c.right(content):
 		c.done = true
 		return nil
 	case err == nil: // else it is for writing only, such as net.ipv4.route.flush
-		c.was = current(string(content))
-		if all := choices(string(content)); all != nil && !slices.Contains(all, c.Value) {
+		c.was = failure.Printable(current(content))
+		if all := choices(content); all != nil && !slices.Contains(all, c.Value) {
 			return fmt.Errorf("want one of %s, got %s", strings.NewReplacer("[", "", "]", "").Replace(strings.Join(all, ", ")), c.Value)
 		}
 		if c.AtLeast && number(c.was) == nil {
-			return fmt.Errorf("its value is %s, not a number to compare with", failure.Printable(c.was))
+			return fmt.Errorf("its value is %s, not a number to compare with", c.was)
 		}
 	}
 	if dry {
 		return nil
 	}
-	f, err := c.open(0)
+	f, err := c.open(os.O_WRONLY)
 	if err != nil {
 		return fmt.Errorf("set it to %s: %w", c.Value, cause(err))
 	}
 	return f.Close()
 }
 
-// open opens the file for writing. A path outside /proc/sys and /sys must be of the same file systems, as where the
-// node's /sys is mounted: nothing else is a parameter.
-func (c *change) open(flag int) (*os.File, error) {
-	f, err := os.OpenFile(c.file, os.O_WRONLY|syscall.O_NONBLOCK|flag, 0)
-	if err != nil || strings.HasPrefix(c.Path, "/proc/sys/") || strings.HasPrefix(c.Path, "/sys/") {
-		return f, err
+// open opens the file. A path outside /proc/sys and /sys must be of the same file systems, as where the node's /sys is
+// mounted: nothing else is a parameter, and is not even opened, which has effects on devices.
+func (c *change) open(flags int) (*os.File, error) {
+	name := c.file
+	if !strings.HasPrefix(c.Path, "/proc/sys/") && !strings.HasPrefix(c.Path, "/sys/") {
+		file, err := os.OpenFile(name, unix.O_PATH, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		name = fmt.Sprintf("/proc/self/fd/%d", file.Fd()) // the same file, whatever has its name by now
+		if kind, err := dirfd.FileSystem(name); err != nil || kind != unix.SYSFS_MAGIC && kind != unix.PROC_SUPER_MAGIC {
+			return nil, cmp.Or(err, errForeign)
+		}
 	}
-	kind, err := dirfd.FileSystem(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
-	if err != nil || kind != unix.SYSFS_MAGIC && kind != unix.PROC_SUPER_MAGIC {
-		f.Close()
-		return nil, cmp.Or(err, errors.New("not a file of the kernel's: neither in a procfs nor in a sysfs"))
+	return os.OpenFile(name, flags|syscall.O_NONBLOCK, 0)
+}
+
+// read returns the content of the file.
+func (c *change) read() (string, error) {
+	f, err := c.open(os.O_RDONLY)
+	if err != nil {
+		return "", err
 	}
-	return f, nil
+	defer f.Close()
+	content, err := readfile.Rest(f, readfile.Limit)
+	if errors.Is(err, syscall.EISDIR) {
+		err = errDirectory
+	}
+	return string(content), err
 }
 
 // apply writes the parameter, and reads it back.
 func (c *change) apply(ctx context.Context, o Options, log *slog.Logger) error {
 	text := "set to " + c.Value
 	if c.was != "" {
-		text += ", was " + failure.Printable(c.was)
+		text += ", was " + c.was
 	}
 	if o.DryRun {
 		log.Info(c.Key + ": would be " + text)
@@ -153,7 +176,7 @@ func (c *change) apply(ctx context.Context, o Options, log *slog.Logger) error {
 }
 
 func (c *change) write() error {
-	f, err := c.open(os.O_TRUNC) // which only a test notices
+	f, err := c.open(os.O_WRONLY | os.O_TRUNC) // which only a test notices
 	if err == nil {
 		_, err = io.WriteString(f, c.Value+"\n") // in one call: the kernel takes each as a value
 		err = errors.Join(err, f.Close())
@@ -161,9 +184,9 @@ func (c *change) write() error {
 	if err != nil {
 		return fmt.Errorf("set it to %s: %w", c.Value, cause(err))
 	}
-	content, err := readfile.All(c.file)
-	if err == nil && !c.right(string(content)) {
-		return fmt.Errorf("set to %s, but it is %s: the kernel has limited it, or another program sets it too", c.Value, failure.Printable(current(string(content))))
+	content, err := c.read()
+	if err == nil && !c.right(content) {
+		return fmt.Errorf("set to %s, but it is %s: the kernel has limited it, or another program sets it too", c.Value, failure.Printable(current(content)))
 	}
 	return nil // what cannot be read was written without an error
 }
