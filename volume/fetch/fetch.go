@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,9 +55,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer r.place.Close()
-	if err := r.remember(); err != nil {
-		return err
-	}
+	r.remember()
 	if err := r.downloadAll(ctx); err != nil {
 		return err
 	}
@@ -105,19 +104,14 @@ func (r *run) skipAll() bool {
 
 // keeps returns whether files that exist are kept.
 func (r *run) keeps() bool {
-	for _, j := range r.jobs {
-		if j.src.NoOverwrite {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Sources, func(src *Source) bool { return src.NoOverwrite })
 }
 
 // owner returns who owns the directories that are made: the first owner given.
 func (r *run) owner() *perm.Owner {
-	for _, j := range r.jobs {
-		if j.src.Owner != nil {
-			return j.src.Owner
+	for _, src := range r.Sources {
+		if src.Owner != nil {
+			return src.Owner
 		}
 	}
 	return nil
@@ -138,24 +132,25 @@ type record struct {
 	Sources []*version `json:"sources"` // nil for one that was not downloaded
 }
 
-// remember reads the record of an earlier run. Without one, everything is downloaded.
-func (r *run) remember() error {
+// remember reads the record of an earlier run. Without one, or if it is damaged, everything is downloaded.
+func (r *run) remember() {
 	var rec record
-	if text := r.place.Record(); text != nil {
-		if err := json.Unmarshal(text, &rec); err != nil {
-			return fmt.Errorf("the record of the last download: %w", err)
-		}
+	if text := r.place.Record(); text != nil && json.Unmarshal(text, &rec) != nil {
+		rec = record{}
 	}
+	var kept []string
 	for i, j := range r.jobs {
 		if len(rec.Sources) == len(r.jobs) {
 			j.prev = rec.Sources[i]
 		}
 		if j.src.NoOverwrite && !j.src.tree() && !j.skip && r.place.Exists(r.name(j)) {
 			j.skip = true
-			r.Log.Info(fmt.Sprintf("%s: kept", failure.Printable(path.Join(r.Dst, r.name(j)))))
+			kept = append(kept, failure.Printable(path.Join(r.Dst, r.name(j))))
 		}
 	}
-	return nil
+	if kept != nil {
+		r.Log.Info("kept, since they exist: " + words.List(kept))
+	}
 }
 
 // name returns the name of a file below DST, or "" for DST itself.
