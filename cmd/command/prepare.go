@@ -15,7 +15,7 @@ const categoryPrepare = "Settings, also after # in one PATH"
 func prepareCommand(e *env) *cli.Command {
 	var o prepare.Options
 	return &cli.Command{
-		Usage:     "make directories, files and links, and change owners and modes, where they differ",
+		Usage:     "make directories, files and links; change owners and modes where they differ",
 		ArgsUsage: "PATH[#SETTINGS]…",
 		Description: `Makes each PATH be as its settings say, in the order given: by default a directory,
 with those above it. Settings are joined by &; a flag holds for every PATH that does
