@@ -45,11 +45,15 @@ func Hint(err error, op Operation, path string) string {
 		return "the volume is NFS, whose server gives root no rights (root_squash): change the files on the server, export with no_root_squash, or run as the user who owns them"
 	}
 	c := capability[op]
-	if errors.Is(err, unix.EACCES) && op != Read {
+	switch {
+	case op == Read:
+	case errors.Is(err, unix.EACCES):
 		c = capDACOverride // a directory on the way may not be searched or written to
+	case op == Write || op == Remove:
+		c = capSticky
 	}
 	if has(c.bit) {
-		return fmt.Sprintf("user %d has the capability %s, so something else forbids it: an immutable file (lsattr), a security module such as SELinux or AppArmor, or a file system without owners", os.Geteuid(), c.name)
+		return fmt.Sprintf("user %d has the capability %s, so something else forbids it: an immutable file (lsattr), an owner outside of this user namespace (hostUsers: false), a security module such as SELinux or AppArmor, or a file system without owners", os.Geteuid(), c.name)
 	}
 	return fmt.Sprintf("user %d lacks the capability %s, to %s; add it: securityContext: {runAsUser: 0, runAsNonRoot: false, capabilities: {drop: [ALL], add: [%[2]s]}}; or do without it: fsGroup in the Pod's securityContext makes volumes writable for a group", os.Geteuid(), c.name, c.what)
 }
@@ -62,6 +66,7 @@ type capabilityInfo struct {
 
 var (
 	capDACOverride = capabilityInfo{unix.CAP_DAC_OVERRIDE, "DAC_OVERRIDE", "write to other users' directories and files"}
+	capSticky      = capabilityInfo{unix.CAP_FOWNER, "FOWNER", "replace and remove other users' files in a directory with the sticky bit"}
 	capability     = map[Operation]capabilityInfo{
 		Chown:  {unix.CAP_CHOWN, "CHOWN", "give files to other users"},
 		Chmod:  {unix.CAP_FOWNER, "FOWNER", "change the modes of other users' files"},

@@ -87,6 +87,10 @@ func parseChanges(part string) (changes []change, err error) {
 
 // add adds a letter after +, - or =.
 func (c *change) add(letter byte) error {
+	isCopy := strings.IndexByte("ugo", letter) >= 0
+	if c.from != 0 || isCopy && (c.bits != 0 || c.x) {
+		return errors.New("u, g and o copy permissions, and stand alone; a comma is missing")
+	}
 	switch letter {
 	case 'r':
 		c.bits |= 0o444

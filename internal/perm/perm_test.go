@@ -55,7 +55,7 @@ func TestModesAreChmods(t *testing.T) {
 }
 
 func TestParseModeRefuses(t *testing.T) {
-	for _, text := range []string{"", "8", "10000", "077777", "000755", "u", "u+q", "rw", "u+r,", ",u+r", "z+r", "u r", "0o755"} {
+	for _, text := range []string{"", "8", "10000", "077777", "000755", "u", "u+rwxg+rx", "g=ur", "g=Xu", "o=ug", "u+q", "rw", "u+r,", ",u+r", "z+r", "u r", "0o755"} {
 		if mode, err := ParseMode(text); err == nil {
 			t.Errorf("%q: %04o, want an error", text, mode.Of(0, false))
 		}
@@ -124,6 +124,9 @@ func TestHint(t *testing.T) {
 		{unix.ENOENT, Write, ""},
 		{fmt.Errorf("change it: %w", &os.PathError{Op: "chown", Path: "/", Err: unix.EPERM}), Chown, "CHOWN"},
 		{unix.EACCES, Write, "DAC_OVERRIDE"},
+		{unix.EACCES, Remove, "DAC_OVERRIDE"},
+		{unix.EPERM, Remove, "FOWNER"}, // in a directory with the sticky bit
+		{unix.EPERM, Write, "FOWNER"},
 		{errors.New("something else"), Read, ""},
 	} {
 		got := Hint(test.err, test.op, t.TempDir())
