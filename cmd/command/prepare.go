@@ -39,6 +39,9 @@ Examples:
 			}
 			flags := settingsOf(c, prepare.Settings)
 			for _, arg := range args {
+				if arg == "on-root-mismatch" && flags.On("recursive") {
+					return nil, usagef("%s is the value of a flag and no path", arg).hint("write --recursive=on-root-mismatch, or ./on-root-mismatch")
+				}
 				p, err := prepare.Parse(arg, flags)
 				if err != nil {
 					return nil, usagef("%s: %w", arg, err)

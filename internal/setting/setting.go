@@ -166,6 +166,7 @@ func (s Settings) OneOf(name string, allowed ...string) (string, error) {
 	if !s.On(name) || slices.Contains(allowed, value) {
 		return value, nil
 	}
+	allowed = slices.DeleteFunc(slices.Clone(allowed), func(s string) bool { return s == "" })
 	return "", fmt.Errorf("%s: want one of %s", name, strings.Join(allowed, ", "))
 }
 

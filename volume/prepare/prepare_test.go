@@ -126,13 +126,13 @@ func requireLog(t *testing.T, log string, want ...string) {
 func TestMade(t *testing.T) {
 	defer unix.Umask(unix.Umask(0o022))
 	dir := t.TempDir()
-	log := done(t, dir+"/a/b/c#mode=0770", dir+"/a/f#file&mode=u=rw,go=", dir+"/x/plain#file", dir+"/a/l#link=/target", dir+"/n/{8..11}", dir+"/kept#if-exists")
+	log := done(t, dir+"/a/b/c#mode=0770", dir+"/a/f#file&mode=u=rw,go=", dir+"/x/plain#file", dir+"/a/l#link=/target", dir+"/n/{8..11}", dir+"/p/{09..10}", dir+"/kept#if-exists")
 	requireLog(t, log, "c: directory made, with 2 directories above", "f: file made", "with 1 directory above", "l: link made", "{8..11}: 4 directories made", "kept: does not exist")
 	got := state(t, dir)
 	for i, line := range got {
 		got[i] = strings.TrimSuffix(line, fmt.Sprintf(" %d:%d", os.Geteuid(), os.Getegid()))
 	}
-	want := []string{" 0755", "/a 0755", "/a/b 0755", "/a/b/c 0770", "/a/f 0600", "/a/l 0777", "/n 0755", "/n/10 0755", "/n/11 0755", "/n/8 0755", "/n/9 0755", "/x 0755", "/x/plain 0644"}
+	want := []string{" 0755", "/a 0755", "/a/b 0755", "/a/b/c 0770", "/a/f 0600", "/a/l 0777", "/n 0755", "/n/10 0755", "/n/11 0755", "/n/8 0755", "/n/9 0755", "/p 0755", "/p/09 0755", "/p/10 0755", "/x 0755", "/x/plain 0644"}
 	if !slices.Equal(got, want) {
 		t.Errorf("made %q, want %q", got, want)
 	}

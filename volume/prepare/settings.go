@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -64,6 +65,9 @@ type Path struct {
 	IfExists       bool
 }
 
+// unchanged is the owner that leaves the owner as it is.
+var unchanged = perm.Owner{UID: -1, GID: -1}
+
 // Parse reads a path with its settings, as in /data#owner=999&recursive. A setting in flags holds unless the path has
 // or contradicts it.
 func Parse(text string, flags setting.Settings) (Path, error) {
@@ -72,7 +76,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 		return Path{}, err
 	}
 	p := Path{
-		Path: name, Target: s.Get("link"), Owner: perm.Owner{UID: -1, GID: -1}, Label: s.Get("selinux"),
+		Path: name, Target: s.Get("link"), Owner: unchanged, Label: s.Get("selinux"),
 		Recursive: s.On("recursive"), OnRootMismatch: s.Get("recursive") != "", Children: s.On("children"),
 		Exclude: s["exclude"], Names: s["name"], IfExists: s.On("if-exists"),
 	}
@@ -86,14 +90,17 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 			return Path{}, fmt.Errorf("owner: %w", err)
 		}
 	}
-	for name, mode := range map[string]*perm.Mode{"mode": &p.Mode, "dir-mode": &p.DirMode, "file-mode": &p.FileMode} {
-		if s.On(name) {
-			if *mode, err = perm.ParseMode(s.Get(name)); err != nil {
-				return Path{}, fmt.Errorf("%s: %w", name, err)
+	for _, mode := range []struct {
+		name string
+		of   *perm.Mode
+	}{{"mode", &p.Mode}, {"dir-mode", &p.DirMode}, {"file-mode", &p.FileMode}} {
+		if s.On(mode.name) {
+			if *mode.of, err = perm.ParseMode(s.Get(mode.name)); err != nil {
+				return Path{}, fmt.Errorf("%s: %w", mode.name, err)
 			}
 		}
 	}
-	for _, glob := range append(p.Exclude, p.Names...) {
+	for _, glob := range slices.Concat(p.Exclude, p.Names) {
 		if _, err := path.Match(glob, ""); err != nil {
 			return Path{}, fmt.Errorf("name or exclude: %q is not a pattern such as *.key", glob)
 		}
@@ -115,6 +122,8 @@ func (p Path) check(s setting.Settings) error {
 		return err
 	case policy != "" && len(p.Names) > 0:
 		return errors.New("recursive=on-root-mismatch looks at the directory itself, which name leaves out: they are mutually exclusive")
+	case policy != "" && !p.FileMode.IsZero() && p.Mode.IsZero() && p.DirMode.IsZero() && p.Owner == unchanged && p.Label == "":
+		return errors.New("recursive=on-root-mismatch looks at the directory itself, which file-mode alone does not change: add owner or dir-mode")
 	case !below && len(p.Names) > 0:
 		return errors.New("name needs recursive, children or empty")
 	case !below && len(p.Exclude) > 0:
@@ -132,13 +141,17 @@ func expand(path string) (paths []string, err error) {
 	if at == nil {
 		return []string{path}, nil
 	}
+	digits := 1 // as the shell has it: {01..10} is 01, 02, …
+	if path[at[2]] == '0' {
+		digits = at[3] - at[2]
+	}
 	first, _ := strconv.Atoi(path[at[2]:at[3]])
 	last, _ := strconv.Atoi(path[at[4]:at[5]])
 	if last < first {
 		return nil, errors.New("in {1..9}, the second number is not smaller than the first")
 	}
 	for n := first; n <= last; n++ {
-		more, err := expand(path[:at[0]] + strconv.Itoa(n) + path[at[1]:])
+		more, err := expand(path[:at[0]] + fmt.Sprintf("%0*d", digits, n) + path[at[1]:])
 		if paths = append(paths, more...); err != nil {
 			return nil, err
 		}
