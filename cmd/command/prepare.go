@@ -28,7 +28,7 @@ Examples:
   initbox prepare '/data#owner=999:999&recursive=on-root-mismatch'
   initbox prepare '/run/pids#empty' '/data/lost+found#absent' '/etc/app#link=/data/etc'`,
 		Flags: append(flagsOf(prepare.Settings, categoryPrepare),
-			onFlag("force", "remove also what is in a mount point, in / or in no volume", categoryFiles, &o.Force),
+			onFlag("force", "remove also what is in a mount point, in / or in no volume, and change also what is below /", categoryFiles, &o.Force),
 			onFlag("dry-run", "say what would change", categoryFiles, &o.DryRun),
 			onFlag("follow", "follow symbolic links in a volume that PATH is or leads through, which other programs may have made", categoryFiles, &o.Follow),
 		),

@@ -99,9 +99,12 @@ func (j *job) apply(e *tree.Entry) error {
 		return nil
 	}
 	dir, name := handle(e)
-	mode := func() error { return setMode(dir, name, uint32(d.mode)) }
-	cleared := !dirfd.IsDir(e.Stat) && d.mode&special != 0
-	if d.mode >= 0 && d.uid >= 0 && int(e.Stat.Uid) == os.Geteuid() && !cleared {
+	if e.Value == entered {
+		d.mode = -1
+	}
+	mode := func() error { return j.setMode(e, uint32(d.mode)) }
+	setsID := !dirfd.IsDir(e.Stat) && d.mode&special != 0
+	if d.mode >= 0 && d.uid >= 0 && int(e.Stat.Uid) == os.Geteuid() && !setsID {
 		err = j.step(e, modes, mode)
 		d.mode = -1
 	}
@@ -151,11 +154,14 @@ func (j *job) step(e *tree.Entry, k int, change func() error) error {
 	return hinted(fmt.Errorf("%s: %w", what, err), hint)
 }
 
-// setMode sets a mode. Without the capability FSETID, the kernel drops the setgid bit for a group that this process is
-// not in, without an error: then each run would set it again, in vain.
-func setMode(dir dirfd.Dir, name string, mode uint32) error {
+// setMode sets the mode of an entry. Without the capability FSETID, the kernel drops the setgid bit for a group that
+// this process is not in, without an error: then each run would set it again, in vain. A bit that the mode would only
+// have kept may go, as with chmod.
+func (j *job) setMode(e *tree.Entry, mode uint32) error {
+	dir, name := handle(e)
+	isDir := dirfd.IsDir(e.Stat)
 	err := dirfd.SetMode(dir, name, mode)
-	if err != nil || mode&unix.S_ISGID == 0 {
+	if err != nil || j.modeOf(isDir).Of(0, isDir)&unix.S_ISGID == 0 {
 		return err
 	}
 	info, err := dirfd.Inspect(dir, name)
@@ -194,13 +200,23 @@ func (j *job) change(ctx context.Context, dir *os.File) error {
 			j.count(skipped)
 		}
 	}
+	if below && isRoot(root.Stat) {
+		if err := j.risky("change what is in", "it is the root directory"); err != nil {
+			return err
+		}
+	}
 	if below {
+		if !j.OnRootMismatch && !j.Children && len(j.Names) == 0 { // for on-root-mismatch, it has to stay wrong
+			if err := j.enter(&root); err != nil {
+				return err
+			}
+		}
 		if err := j.walk(ctx, dir); err != nil {
 			return err
 		}
-		if j.OnRootMismatch && j.changed() && !j.DryRun {
-			if err := syncfs(dir); err != nil {
-				return j.failed(perm.Write, "flush", j.path, err)
+		if j.OnRootMismatch {
+			if err := j.flush(dir); err != nil {
+				return err
 			}
 		}
 	}
@@ -210,14 +226,27 @@ func (j *job) change(ctx context.Context, dir *os.File) error {
 	return j.apply(&root)
 }
 
-// syncfs flushes what is below a directory, so that a power cut cannot leave only the change of the directory itself.
-func syncfs(dir *os.File) error {
-	file, err := dirfd.OpenFD(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
+// isRoot returns whether a directory is the root directory, whatever link leads there.
+func isRoot(s unix.Stat_t) bool {
+	var top unix.Stat_t
+	return unix.Stat("/", &top) == nil && s.Dev == top.Dev && s.Ino == top.Ino
+}
+
+// flush writes to the disk what has changed in the file system of a directory, so that a power cut cannot leave only
+// the change of the path itself.
+func (j *job) flush(dir dirfd.Dir) error {
+	if !j.changed() || j.DryRun {
+		return nil
 	}
-	defer file.Close()
-	return dirfd.Syncfs(file)
+	file, err := dirfd.OpenFD(dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == nil {
+		defer file.Close()
+		err = dirfd.Syncfs(file)
+	}
+	if err != nil {
+		return j.failed(perm.Write, "flush", j.path, err)
+	}
+	return nil
 }
 
 // changesAny returns whether the settings change anything of what exists.
@@ -241,7 +270,12 @@ func (j *job) walk(ctx context.Context, dir *os.File) error {
 			}
 			return j.enter(e)
 		},
-		Leave: j.applyNamed,
+		Leave: func(e *tree.Entry) error {
+			if err := j.applyNamed(e); err != nil || !e.Mount || !j.OnRootMismatch {
+				return err
+			}
+			return j.flush(e.File)
+		},
 	}
 	return j.walked(walk.Run(ctx, dir), perm.Read)
 }
@@ -275,8 +309,7 @@ func (j *job) enter(e *tree.Entry) error {
 	if j.DryRun && e.File >= 0 {
 		return nil // Leave counts it
 	}
-	dir, name := handle(e)
-	if err := j.step(e, modes, func() error { return setMode(dir, name, uint32(d.mode)) }); err != nil {
+	if err := j.step(e, modes, func() error { return j.setMode(e, uint32(d.mode)) }); err != nil {
 		return err
 	}
 	if j.DryRun { // it cannot be opened as it is
@@ -284,8 +317,12 @@ func (j *job) enter(e *tree.Entry) error {
 		return fs.SkipDir
 	}
 	e.Stat.Mode = e.Stat.Mode&^permissions | uint32(d.mode)
+	e.Value = entered
 	return nil
 }
+
+// entered is the Value of a directory whose mode is right already: another change relative to that would be wrong.
+const entered = "entered"
 
 // matches returns whether a name matches one of the patterns.
 func matches(patterns []string, name string) bool {

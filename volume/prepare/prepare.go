@@ -29,7 +29,7 @@ import (
 // Options say what to prepare.
 type Options struct {
 	Paths  []Path       // in this order
-	Force  bool         // remove also what a mistake in a path could mean: what is in a mount point, in / or in no volume
+	Force  bool         // also what a mistake in a path could mean: remove what is in a mount point, / or no volume, change all in /
 	DryRun bool         // only log what would change
 	Follow bool         // follow symbolic links in volumes to the paths, see mounts.OpenDir
 	Log    *slog.Logger // nil for none
@@ -176,7 +176,8 @@ func (j *job) folder(ctx context.Context) error {
 	return j.change(ctx, dir)
 }
 
-// firstMode returns the mode to make the path with, which the umask limits: what should be private is so from the start.
+// firstMode returns the mode to make the path with, which the umask limits: what should be private is so from the
+// start.
 func (j *job) firstMode(usual uint32) uint32 {
 	if m := j.modeOf(j.Kind != File); !m.IsZero() {
 		return m.Of(usual&^0o022, j.Kind != File) & 0o777
@@ -264,5 +265,8 @@ func replaceLink(target string, dir *os.File, name string) error {
 	if err != nil {
 		return err
 	}
-	return dirfd.Rename(dir, temporary, dir, name)
+	if err = dirfd.Rename(dir, temporary, dir, name); err != nil {
+		dirfd.Remove(dir, temporary)
+	}
+	return err
 }

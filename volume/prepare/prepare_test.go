@@ -192,6 +192,18 @@ func TestBelow(t *testing.T) {
 	}
 }
 
+// TestRelativeModeOnce pins that a mode relative to the old one is applied once to a directory that its owner may not
+// enter until then.
+func TestRelativeModeOnce(t *testing.T) {
+	dir := build(t, "sub/")
+	os.Chmod(dir+"/sub", 0o050)
+	log := done(t, dir+"#recursive&mode=o=g,g=u,u+rwx")
+	if mode := lstat(t, dir+"/sub").Mode & 0o7777; mode != 0o705 {
+		t.Errorf("mode %04o, want 0705", mode)
+	}
+	requireLog(t, log, "mode of 2 of 2 files changed")
+}
+
 // TestSetuid pins that a change of the owner clears the setuid bit, which a relative mode does not set for the new one.
 func TestSetuid(t *testing.T) {
 	needsRoot(t)
@@ -274,7 +286,7 @@ func TestEmpty(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	dir := build(t, "tree/lost+found/x", "tree/.snapshot/y", "tree/link->../kept", "kept/file", "link->kept")
 	log := done(t, dir+"/tree#absent", dir+"/link#absent", dir+"/none/below#absent", dir+"/kept/file/below#absent")
-	requireLog(t, log, "tree: 6 removed", "link: 1 removed", "none/below: nothing to change")
+	requireLog(t, log, "tree: 6 removed", "link: 1 removed", "none/below: nothing to change", "file/below: nothing to change")
 	if got := strings.Join(names(t, dir), " "); got != "kept kept/file" {
 		t.Errorf("left: %s", got)
 	}
@@ -283,6 +295,15 @@ func TestAbsent(t *testing.T) {
 	}
 	if _, err := run(t, prepare.Options{DryRun: true}, "/#empty"); err == nil || !strings.Contains(err.Error(), "root directory") {
 		t.Errorf("/ empty: %v", err)
+	}
+	os.Symlink("/", dir+"/root")
+	for _, setting := range []string{"recursive", "children", "recursive=on-root-mismatch", "recursive&name=none-such"} {
+		for _, path := range []string{"/", dir + "/root"} {
+			_, err := run(t, prepare.Options{DryRun: true, Follow: true}, path+"#owner=4294967294&exclude=*&"+setting)
+			if err == nil || !strings.Contains(err.Error(), "change what is in "+path+": it is the root directory") {
+				t.Errorf("%s %s: %v", path, setting, err)
+			}
+		}
 	}
 }
 

@@ -2,9 +2,11 @@ package prepare_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,17 +75,18 @@ func reachable(dir string) {
 }
 
 func TestWithoutPrivileges(t *testing.T) {
-	dir := build(t, "mine/", "theirs/")
+	dir := build(t, "mine/", "theirs/", "shared/file", "shared/link->file", "group/", "closed/")
 	reachable(dir)
 	os.Chown(dir+"/mine", 1000, 2000)
 	os.Chmod(dir+"/theirs", 0o711)
 	attempt := func(arg, text, hint string) {
 		var err error
 		asUser(t, 1000, func() { _, err = run(t, prepare.Options{}, arg) })
-		if text == "" && err == nil {
-			return
+		if text != "" {
+			requireError(t, err, text, hint)
+		} else if err != nil {
+			t.Errorf("%s: %v", arg, err)
 		}
-		requireError(t, err, text, hint)
 	}
 	attempt(dir+"/mine#mode=0750", "", "")
 	attempt(dir+"/mine#owner=1000:2000", "", "")
@@ -92,6 +95,25 @@ func TestWithoutPrivileges(t *testing.T) {
 	attempt(dir+"/theirs/new", "make "+dir+"/theirs/new: permission denied", "lacks the capability DAC_OVERRIDE")
 	attempt(dir+"/theirs#recursive&mode=0711", "open "+dir+"/theirs: permission denied", "lacks the capability DAC_OVERRIDE")
 	attempt(dir+"/mine#mode=2770", "the kernel did not keep the setgid bit", "add the capability FSETID")
+
+	os.Chmod(dir+"/group", 0o777|fs.ModeSetgid)
+	os.Chown(dir+"/group", -1, 3000)
+	attempt(dir+"/group/new#mode=0770", "", "") // which gets the bit from group, and loses it
+	os.Chmod(dir+"/closed", 0)
+	os.Chown(dir+"/closed", 1000, 1000)
+	attempt(dir+"/closed#mode=0755&recursive", "", "")
+
+	os.Chmod(dir+"/shared", 0o777|fs.ModeSticky)
+	var log string
+	asUser(t, 1000, func() { log, _ = run(t, prepare.Options{}, dir+"/shared/file#absent") })
+	if strings.Contains(log, "removed") {
+		t.Errorf("what could not be removed is reported as removed: %s", log)
+	}
+	attempt(dir+"/shared/file#absent", "remove "+dir+"/shared/file: operation not permitted", "lacks the capability FOWNER")
+	attempt(dir+"/shared/link#link=other", "change the link "+dir+"/shared/link: operation not permitted", "lacks the capability FOWNER")
+	if got := names(t, dir+"/shared"); !slices.Equal(got, []string{"file", "link"}) {
+		t.Errorf("a failed change of a link leaves %q", got)
+	}
 }
 
 // TestUserNamespace pins the hint for owners that do not exist in a Pod with hostUsers: false.

@@ -19,12 +19,12 @@ import (
 	"initbox/internal/tree"
 )
 
-// risky refuses to remove what a mistake in a path could mean, unless that is forced.
-func (j *job) risky(what string) error {
+// risky refuses to remove or change what a mistake in a path could mean, unless that is forced.
+func (j *job) risky(doing, what string) error {
 	if j.Force {
 		return nil
 	}
-	return failure.WithHint(fmt.Errorf("remove what is in %s: %s", failure.Printable(j.path), what), "if that is what you mean, add --force")
+	return failure.WithHint(fmt.Errorf("%s %s: %s", doing, failure.Printable(j.path), what), "if that is what you mean, add --force")
 }
 
 // absent removes the path, whatever it is, with all below.
@@ -53,7 +53,7 @@ func (j *job) absent(ctx context.Context) error {
 		return failure.WithHint(fmt.Errorf("remove %s: it is a mount point", failure.Printable(j.path)), "#empty with --force removes what is in it")
 	}
 	if mounts.Nowhere(j.path) != "" {
-		if err := j.risky("it is in no volume"); err != nil {
+		if err := j.risky("remove what is in", "it is in no volume"); err != nil {
 			return err
 		}
 	}
@@ -62,18 +62,20 @@ func (j *job) absent(ctx context.Context) error {
 			return err
 		}
 	}
-	j.count(removed)
-	if j.DryRun {
-		return nil
-	}
-	if info.Kind() == unix.S_IFDIR {
+	switch {
+	case j.DryRun:
+	case info.Kind() == unix.S_IFDIR:
 		err = dirfd.RemoveDir(dir, name)
-	} else {
+	default:
 		err = dirfd.Remove(dir, name)
 	}
-	if err != nil && err != unix.ENOENT {
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
 		return j.failed(perm.Remove, "remove", j.path, err)
 	}
+	j.count(removed)
 	return nil
 }
 
@@ -100,11 +102,11 @@ func (j *job) clear(ctx context.Context, dir *os.File) error {
 	up, err := dirfd.Inspect(dir, "..")
 	switch {
 	case j.path == "/":
-		err = j.risky("it is the root directory")
+		err = j.risky("remove what is in", "it is the root directory")
 	case info.MountRoot || err == nil && up.Mount != info.Mount:
-		err = j.risky("it is a mount point")
+		err = j.risky("remove what is in", "it is a mount point")
 	case mounts.Nowhere(j.path) != "":
-		err = j.risky("it is in no volume")
+		err = j.risky("remove what is in", "it is in no volume")
 	default:
 		err = nil
 	}
