@@ -26,22 +26,28 @@ type Setting struct {
 // Parse reads KEY=VALUE or KEY>=VALUE. KEY is a name such as vm.max_map_count or net/ipv4/ip_forward, or the absolute
 // path of a file.
 func Parse(text string) (Setting, error) {
-	key, value, found := strings.Cut(text, "=")
-	key, atLeast := strings.CutSuffix(strings.TrimSpace(key), ">")
-	s := Setting{Key: strings.TrimSpace(key), Value: strings.TrimSpace(value), AtLeast: atLeast}
-	switch {
-	case !found:
-		return s, fmt.Errorf("%s: want KEY=VALUE, as in vm.max_map_count=262144", text)
-	case strings.ContainsAny(s.Value, "\n\x00"):
-		return s, fmt.Errorf("%s: the value has a line break, or a zero byte", s.Key)
-	case atLeast && number(s.Value) == nil:
-		return s, fmt.Errorf("%s: want a whole number after >=", s.Key)
-	}
-	var err error
-	if s.Path, err = file(s.Key); err != nil {
+	s, err := parse(text)
+	if err != nil {
 		return s, fmt.Errorf("%s: %w", s.Key, err)
 	}
 	return s, nil
+}
+
+// parse is Parse with an error that quotes nothing.
+func parse(text string) (s Setting, err error) {
+	key, value, found := strings.Cut(text, "=")
+	key, atLeast := strings.CutSuffix(strings.TrimSpace(key), ">")
+	s = Setting{Key: strings.TrimSpace(key), Value: strings.TrimSpace(value), AtLeast: atLeast}
+	switch {
+	case !found:
+		return s, errors.New("want KEY=VALUE, as in vm.max_map_count=262144")
+	case strings.ContainsAny(s.Value, "\n\x00"):
+		return s, errors.New("the value has a line break, or a zero byte")
+	case atLeast && number(s.Value) == nil:
+		return s, errors.New("want a whole number after >=")
+	}
+	s.Path, err = file(s.Key)
+	return s, err
 }
 
 // file returns the file of a key. As with sysctl(8), the first dot or slash of a name is the separator, and the other
@@ -76,9 +82,9 @@ func ParseFile(text string) (settings []Setting, err error) {
 			continue
 		}
 		line, lenient := strings.CutPrefix(line, "-")
-		s, err := Parse(line)
-		if err != nil { // which would quote a file that may be another one
-			return nil, fmt.Errorf("line %d: want KEY = VALUE, as in vm.max_map_count = 262144, or KEY >= NUMBER", n)
+		s, err := parse(line)
+		if err != nil { // without the key: this may be another file, with secrets
+			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		s.Lenient = lenient
 		settings = append(settings, s)

@@ -171,8 +171,13 @@ func TestParseFile(t *testing.T) {
 	if s := settings[1]; !s.Lenient || s.Path != "/proc/sys/net/ipv6/conf/all/forwarding" || settings[0].Lenient || settings[2].Value != "core # not a comment" || !settings[3].AtLeast {
 		t.Errorf("%+v", settings)
 	}
-	if _, err := ParseFile("vm.swappiness=1\nnonsense\n"); err == nil || !strings.HasPrefix(err.Error(), "line 2: want KEY = VALUE") {
-		t.Error(err)
+	for line, want := range map[string]string{
+		"nonsense": "want KEY=VALUE, as in vm.max_map_count=262144", "net.ipv4.conf.*.rp_filter=1": "patterns are not expanded: name each parameter",
+		"secret word=": "not the name of a parameter such as vm.max_map_count, nor the path of its file", "vm.swappiness>=word": "want a whole number after >=",
+	} {
+		if _, err := ParseFile("vm.swappiness=1\n" + line + "\n"); err == nil || err.Error() != "line 2: "+want {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
 	}
 }
 
