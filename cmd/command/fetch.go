@@ -35,7 +35,8 @@ func fetchCommand(e *env) *cli.Command {
 place: all or nothing, even if the program is killed. Into a directory that exists, files
 are added, and others stay. What is there already is not downloaded again.
 
-DST is a directory if it ends with a slash, exists as one, or gets more than one file.
+DST is a directory if it ends with a slash, exists as one, or gets more than one file or
+an archive.
 URL is one of
   https://HOST/PATH, http://…           refer to a secret in it, as in
                                         https://me:${file:/secrets/token}@HOST/PATH

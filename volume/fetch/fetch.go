@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) error {
 type run struct {
 	Options
 	start  time.Time
-	folder bool
+	folder bool // DST is a directory, or must become one; otherwise it is a file, or what is unpacked decides
 	place  *place.Place
 	jobs   []*job
 
@@ -82,6 +82,7 @@ type job struct {
 	now    *version // what was downloaded; nil if nothing is there to publish
 	same   bool     // DST has it already
 	skip   bool     // not wanted
+	single bool     // what was unpacked is one file, and no archive or directory
 }
 
 // skipAll makes the jobs, and returns whether there is nothing to do because of the setting unless.

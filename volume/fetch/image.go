@@ -104,6 +104,7 @@ func (m *image) unpack(ctx context.Context, i *oci.Image) (archive.Summary, erro
 	if closed := tree.Close(); err == nil {
 		err = closed
 	}
+	m.j.single = i.Single()
 	return tree.Summary(), err
 }
 

@@ -76,13 +76,13 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// folder returns whether DST is a directory.
+// folder returns whether DST is known to be a directory before anything is downloaded.
 func (o *Options) folder() bool {
 	if len(o.Sources) > 1 || strings.HasSuffix(o.Dst, "/") {
 		return true
 	}
 	for _, src := range o.Sources {
-		if src.tree() || src.To != "" {
+		if src.To != "" || o.Replace && src.tree() {
 			return true
 		}
 	}

@@ -149,6 +149,7 @@ func (r *run) write(ctx context.Context, j *job, content io.Reader) error {
 	if err != nil {
 		return err
 	}
+	j.single = sum.Single
 	if sum.Skipped > 0 {
 		r.Log.Warn(fmt.Sprintf("%s: %s left out", j.src, words.Plural(sum.Skipped, "device or pipe")))
 	}
@@ -226,7 +227,8 @@ func (src *Source) denied(name string, err error) error {
 	return failure.WithHint(fmt.Errorf("owner %v of %s: %w", src.Owner, failure.Printable(name), err), perm.Hint(err, perm.Chown, name))
 }
 
-// graft moves the files of all jobs up into the stage, in their order.
+// graft moves the files of all jobs up into the stage, in their order. Only now it is known whether what was unpacked
+// is one file, which then gets the name DST, or needs a directory.
 func (r *run) graft() error {
 	for _, j := range r.jobs {
 		if j.now == nil || j.same {
@@ -236,7 +238,27 @@ func (r *run) graft() error {
 			return fmt.Errorf("%s: %w", j.src, err)
 		}
 	}
-	return nil
+	switch j := r.jobs[0]; {
+	case r.folder || !j.src.tree():
+		return nil
+	case !j.single:
+		return r.place.MakeFolder()
+	}
+	return onlyFile(r.stage, path.Base(r.Dst))
+}
+
+// onlyFile gives the only file of a directory a name.
+func onlyFile(root *os.Root, name string) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := dir.ReadDir(-1)
+	if err != nil || len(entries) != 1 || entries[0].Name() == name {
+		return err
+	}
+	return root.Rename(entries[0].Name(), name)
 }
 
 // move moves the content of a directory into another one, and merges directories.

@@ -68,6 +68,7 @@ type Summary struct {
 	Files   int   // files and links
 	Bytes   int64 // of the files
 	Skipped int   // devices and named pipes, which are never made
+	Single  bool  // it was no archive, but one file, compressed
 }
 
 // Unpack reads an archive to its end, and writes its entries below dir, which is empty or has entries of other names.
@@ -104,6 +105,7 @@ func unpack(ctx context.Context, in *input, t *Tree) error {
 		case cmp.Or(t.o.To, t.o.Name) == "":
 			return permanent("it is one file, compressed by %s, and not an archive", compression)
 		}
+		t.sum.Single = true
 		return t.file(cmp.Or(t.o.To, t.o.Name), &tar.Header{Mode: 0o644, Size: -1}, head)
 	})
 }

@@ -61,7 +61,7 @@ func (i *Image) artifact(ctx context.Context, m *v1.Manifest, put Put) error {
 			continue
 		}
 		if rel == "." {
-			rel = path.Base(name)
+			rel, i.single = path.Base(name), d.Annotations[unpackAnnotation] != "true"
 		}
 		found = true
 		if err := i.artifactFile(ctx, d, name, rel, put); err != nil {

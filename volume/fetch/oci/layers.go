@@ -41,6 +41,7 @@ func (i *Image) extract(ctx context.Context, put Put) error {
 	if err != nil {
 		return err
 	}
+	i.single = at.file
 	o := &overlay{Image: i, names: newNames(), location: at, call: put, wait: map[string][]tar.Header{}}
 	for depth, d := range i.layers {
 		o.depth = depth

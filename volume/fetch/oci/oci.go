@@ -79,6 +79,7 @@ type Image struct {
 	digest digest.Digest // of root, or ""
 	layers []v1.Descriptor
 	blobs  map[digest.Digest]*blob
+	single bool // see Single
 }
 
 // Open returns the image that a reference names, oci://REGISTRY/NAME[:TAG][@DIGEST]. It sends no request, and
@@ -157,6 +158,9 @@ func (i *Image) Fetch(ctx context.Context, put Put) error {
 	}
 	return i.extract(ctx, put)
 }
+
+// Single returns whether what Fetch has found at the path is a file, and not a directory.
+func (i *Image) Single() bool { return i.single }
 
 // try calls ask for the mirrors, and then for the registry itself, until one has the answer, and again as Try says.
 func (i *Image) try(ctx context.Context, what string, ask func(context.Context, *endpoint) error) error {

@@ -308,6 +308,18 @@ func (p *Place) Record() json.RawMessage {
 	return p.record.Fetch
 }
 
+// MakeFolder makes a folder of a Dst that was to be a file, where only what was fetched tells. Nothing may have that
+// name yet.
+func (p *Place) MakeFolder() error {
+	if _, err := dirfd.Lstat(p.parent, p.name); err == nil {
+		return permanent("%s exists and is not a directory, and what was fetched is more than one file", p.o.Dst)
+	} else if err != unix.ENOENT {
+		return p.failed("look at", err)
+	}
+	p.o.Folder = true
+	return nil
+}
+
 // Exists returns whether there is something called name in the folder, a slash-separated path, or, if name is empty,
 // whether there is something called Dst.
 func (p *Place) Exists(name string) bool {
