@@ -82,6 +82,27 @@ func readOnly(t *testing.T, dir string) {
 	}
 }
 
+// A destination that another program has made a link in the volume is refused, and with Follow is written to.
+func TestLinkInVolume(t *testing.T) {
+	volume, outside := servers.Volume(t)
+	files(t, volume, "src/a=A", "dst->"+outside)
+	err := refused(t, "symbolic link in the volume", volume+"/src:"+volume+"/dst", volume+"/src:"+volume+"/dst/new")
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "--follow") {
+		t.Errorf("%v has no hint", err)
+	}
+	wantListing(t, outside, "")
+	if _, err := runWith(Options{Follow: true}, volume+"/src:"+volume+"/dst"); err != nil {
+		t.Error(err)
+	}
+	wantListing(t, outside, "a=A")
+	// Below it, a link is never followed.
+	files(t, volume, "src/sub/b=B", "real/sub->"+outside)
+	if _, err := runWith(Options{Follow: true}, volume+"/src:"+volume+"/real"); err == nil || !strings.Contains(err.Error(), "symbolic link") {
+		t.Error(err)
+	}
+}
+
 // What is new in a volume with fsGroup belongs to the group, as if it had been made there.
 func TestGroupOfVolume(t *testing.T) {
 	top := t.TempDir()
