@@ -183,7 +183,8 @@ func syncOne(at *dirfd.Descent, name string) error {
 	return cmp.Or(dirfd.Sync(f), f.Close())
 }
 
-// writeFile writes a file to the disk, under a name that makes it visible when it is complete.
+// writeFile writes a file that becomes visible when it is complete. It is not synced: one that a power cut leaves empty
+// is no record, and everything is fetched again.
 func (p *Place) writeFile(dir *os.File, name string, content []byte) error {
 	temporary := p.prefix + "-" + strings.ToLower(rand.Text()[:idLength])
 	f, err := dirfd.Open(dir, temporary, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
@@ -194,14 +195,13 @@ func (p *Place) writeFile(dir *os.File, name string, content []byte) error {
 	if err == nil {
 		err = f.Chmod(0o644) // whatever the umask
 	}
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = dirfd.Rename(dir, temporary, dir, name)
 	}
 	if err != nil {
 		dirfd.Remove(dir, temporary)
-		return err
 	}
-	return dirfd.Sync(dir)
+	return err
 }
 
 // overwrite writes a file in place, for one that cannot be replaced because it is a mount point. Its mode and owner
