@@ -11,7 +11,6 @@ import (
 
 // Mode is a file mode as chmod(1) reads it: an octal number, or a list of changes such as u+rwX,go-rwx.
 type Mode struct {
-	text    string
 	changes []change
 }
 
@@ -43,9 +42,9 @@ func ParseMode(text string) (Mode, error) {
 		if err != nil || n > allBits || len(text) > 5 {
 			return Mode{}, errors.New("want an octal mode, up to 7777")
 		}
-		return Mode{text, []change{{bits: uint32(n), octal: true, explicit: len(text) == 5}}}, nil
+		return Mode{[]change{{bits: uint32(n), octal: true, explicit: len(text) == 5}}}, nil
 	}
-	m := Mode{text: text}
+	m := Mode{}
 	for _, part := range strings.Split(text, ",") {
 		changes, err := parseChanges(part)
 		if err != nil {
@@ -111,9 +110,6 @@ func (c *change) add(letter byte) error {
 	}
 	return nil
 }
-
-// String returns the mode as it was written.
-func (m Mode) String() string { return m.text }
 
 // IsZero returns whether m is no mode at all.
 func (m Mode) IsZero() bool { return m.changes == nil }
