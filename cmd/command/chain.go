@@ -282,11 +282,13 @@ func (e *env) notProgram() string {
 func (e *env) replaceProcess(command []string) error {
 	path, err := exec.LookPath(command[0])
 	if err == nil {
+		e.log.Info("running " + path)
+		environment := os.Environ()
 		if stop := e.releaseSignals(); stop != nil {
 			return fmt.Errorf("not running %s: %w", command[0], stop)
 		}
-		e.log.Info("running " + path)
-		err = syscall.Exec(path, command, os.Environ())
+		// Nothing else is done in between: a signal that arrives now makes the runtime of PID 1 exit with status 2.
+		err = syscall.Exec(path, command, environment)
 	}
 	hint := "the image of initbox has no other program: is the command on a volume, or in the image that initbox was copied into?"
 	if !strings.Contains(command[0], "/") {
