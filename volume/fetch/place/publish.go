@@ -19,8 +19,8 @@ import (
 
 // Publish puts what is in the stage in place, and remembers the caller's record of it. If it cannot, because a file is
 // where a directory is to be, or the reverse, nothing has changed. Once it has begun, the end of ctx does not stop it.
-// If it is killed while it adds entries to a folder, there is no record, and the next run adds the others. The stage may
-// have only a part of what an earlier run with the same Key has added to a folder: the record is of all of it.
+// If it is killed while it adds entries to a folder, there is no record, and the next run adds the others. The stage
+// may have only a part of what an earlier run with the same Key has added to a folder: the record is of all of it.
 //
 // A file that is itself a mount point, such as a subPath of Kubernetes, is written in place.
 func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, error) {
