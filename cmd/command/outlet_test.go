@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -221,7 +222,7 @@ func TestReleaseSignals(t *testing.T) {
 	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	e := &env{releaseSignals: release}
+	e := &env{releaseSignals: release, log: slog.New(slog.DiscardHandler)}
 	// If this were to run, the test would fail.
 	if err := e.replaceProcess([]string{"false"}); status(err) != 143 || err.Error() != "not running false: stopped by signal: terminated" {
 		t.Errorf("%v, want the signal", err)
