@@ -157,14 +157,13 @@ func xzWindow(in *bufio.Reader) int64 {
 // padding reads what follows compressed data: zeros, as on tapes, or nothing.
 func padding(in *bufio.Reader) error {
 	for {
-		next, err := in.Peek(1)
-		if err == io.EOF {
+		if _, err := in.Peek(1); err == io.EOF {
 			return nil
-		}
-		if err != nil {
+		} else if err != nil {
 			return err
 		}
-		if next, _ = in.Peek(in.Buffered()); len(bytes.Trim(next, "\x00")) > 0 {
+		next, _ := in.Peek(in.Buffered())
+		if len(bytes.Trim(next, "\x00")) > 0 {
 			return formatError{errors.New("something else follows the compressed data")}
 		}
 		in.Discard(len(next))
