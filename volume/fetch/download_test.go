@@ -173,7 +173,9 @@ func TestHostile(t *testing.T) {
 		"other content2": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, "#sha512=" + strings.Repeat("0", 128), "the checksum does not fit: sha512 of"},
 		"compressed":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }, "", "compresses the answer (gzip)"},
 		"loop":           {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/f", http.StatusFound) }, "", "redirected more than 10 times"},
-		"to a file":      {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", http.StatusFound) }, "", "not http or https"},
+		"to a file": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+		}, "", "not http or https"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
