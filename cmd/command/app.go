@@ -215,7 +215,11 @@ func commandNames(app *cli.App) []string {
 
 func noSuchCommand(c *cli.Context) error {
 	name := c.Args().First()
-	return usagef("no such subcommand: %s", name).hint(suggest.Question(name, commandNames(c.App), "") + "run initbox --help for the list")
+	meant := suggest.Question(name, commandNames(c.App), "")
+	if own := otherPrograms[name]; own != "" {
+		meant = "initbox " + own + " does what " + name + " is used for in init containers; "
+	}
+	return usagef("no such subcommand: %s", name).hint(meant + "run initbox --help for the list")
 }
 
 // stopped is the cause of a context ended by a signal.

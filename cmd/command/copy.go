@@ -44,7 +44,7 @@ Examples:
 			for _, text := range pairs {
 				pair, err := copy.ParsePair(text, settingsOf(c, copy.Settings))
 				if err != nil {
-					return nil, usageError{err}
+					return nil, usagef("%s: %w", text, err)
 				}
 				o.Pairs = append(o.Pairs, pair)
 			}

@@ -160,8 +160,10 @@ func helpHint(command string) string { return "run " + command + " --help for th
 func onUsageError(c *cli.Context, err error, _ bool) error {
 	help := helpHint(c.App.Name)
 	var flags []cli.Flag
+	subcommand := ""
 	if c.Command != nil && c.Command.Name != "" && c.Command.Name != c.App.Name {
-		help = helpHint(c.App.Name + " " + c.Command.Name)
+		subcommand = c.Command.Name
+		help = helpHint(c.App.Name + " " + subcommand)
 		flags = c.Command.Flags
 	}
 	name, undefined := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
@@ -177,12 +179,17 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	if own := gitNames[name]; slices.Contains(known, own) {
 		meant = own
 	}
-	if meant != "" {
-		help = "did you mean --" + meant + "? " + help
-	}
 	dashes := "--"
 	if len(name) == 1 {
 		dashes = "-"
+	}
+	if own, found := otherNames[subcommand][name]; found {
+		if meant = own; own == "" {
+			help = fmt.Sprintf("leave out %s%s, %s does that anyway; %s", dashes, name, subcommand, help)
+		}
+	}
+	if meant != "" {
+		help = "did you mean --" + meant + "? " + help
 	}
 	return usagef("no such flag: %s%s", dashes, name).hint(help)
 }

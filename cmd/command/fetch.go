@@ -189,7 +189,7 @@ func (f *fetchFlags) addList(o *fetch.Options) error {
 	list, err := fetch.ReadList(f.list, f.settings, os.Getenv)
 	switch hint := failure.Beside(err); {
 	case errors.As(err, new(*fs.PathError)):
-		return failure.WithHint(fmt.Errorf("--list: %w", err), hint)
+		return failure.WithHint(fmt.Errorf("--list: %w", err), hint+"is the ConfigMap mounted, and may this user read it?")
 	case err != nil:
 		return usagef("--list: %w", err)
 	}

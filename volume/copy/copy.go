@@ -73,7 +73,7 @@ func (s Summary) String() string {
 		parts = append(parts, fmt.Sprintf("%s %scopied (%d new), %s", words.Plural(n, "file"), would, s.Created, words.Bytes(s.Bytes)))
 	}
 	if s.Attributes > 0 {
-		parts = append(parts, fmt.Sprintf("mode, owner or times of %d %schanged", s.Attributes, would))
+		parts = append(parts, fmt.Sprintf("mode, owner or times of %s %schanged", words.Plural(s.Attributes, "file"), would))
 	}
 	if s.Removed > 0 {
 		parts = append(parts, fmt.Sprintf("%s %sremoved", words.Plural(s.Removed, "file"), would))
@@ -215,6 +215,10 @@ func failed(doing string, op perm.Operation, path string, err error) error {
 	}
 	if failure.NoSpace(err) {
 		hint = "the volume is full, or its quota or the sizeLimit of the emptyDir is used up; existing files are kept"
+	}
+	var own interface{ Hint() string }
+	if hint == "" && errors.As(err, &own) {
+		hint = own.Hint()
 	}
 	return &fileError{fmt.Errorf("%s %s: %w", doing, failure.Printable(path), bare(err)), hint}
 }

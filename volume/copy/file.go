@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/failure"
 	"initbox/internal/perm"
 	"initbox/internal/tree"
 )
@@ -190,7 +191,7 @@ func (c *copying) do() error {
 	if c.old != nil {
 		switch kind := c.old.Mode & unix.S_IFMT; {
 		case kind == unix.S_IFDIR:
-			return errors.New("it is a directory")
+			return failure.WithHint(errors.New("it is a directory"), "the source has a file of that name: copy replaces nothing that is of another kind, but prepare PATH#absent removes it")
 		case kind != unix.S_IFREG && kind != unix.S_IFLNK:
 			return errors.New("it exists and is not a regular file")
 		case identityOf(*c.old) == identityOf(c.stat) && kind == unix.S_IFREG:

@@ -74,7 +74,7 @@ func ParsePair(text string, flags setting.Settings) (Pair, error) {
 	}
 	from, to, found := strings.Cut(both, ":")
 	if !found || from == "" || to == "" || strings.Contains(to, ":") {
-		return Pair{}, fmt.Errorf("want SRC:DST, two paths, got %q", both)
+		return Pair{}, errors.New("want SRC:DST, two paths joined by a colon")
 	}
 	p := Pair{
 		From: from, To: to, Newest: s.Get("newest"), ByTime: s.Get("by") == "mtime", Exclude: s["exclude"], Unless: s.Get("unless"),
@@ -165,7 +165,7 @@ func (p *Pair) attributesOf(s unix.Stat_t, name string) attributes {
 func (o Options) Check() error {
 	for _, p := range o.Pairs {
 		if o.Atomic && (p.Keep != 0 || p.Prune || p.NoOverwrite || p.Update || p.IfEmpty) {
-			return errors.New("--atomic-dir and keep, prune, no-overwrite, update or if-empty are mutually exclusive: each run makes a new directory, with the mode and the owner of each file alone")
+			return errors.New("--atomic-dir and keep, prune, no-overwrite, update or if-empty are mutually exclusive: each run makes a new directory, without the files of the old one")
 		}
 	}
 	return nil

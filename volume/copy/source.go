@@ -237,7 +237,7 @@ func (r *run) glob(pattern string) (all []source, err error) {
 		all = append(all, found...)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("nothing matches: %w", fs.ErrNotExist)
+		return nil, noMatch("nothing matches the pattern")
 	}
 	return all, nil
 }
@@ -285,6 +285,12 @@ func (r *run) matches(directory, pattern string) (all []source, err error) {
 	return all, nil
 }
 
+// noMatch is the error of a pattern that nothing matches. It counts as a file that does not exist.
+type noMatch string
+
+func (e noMatch) Error() string        { return string(e) }
+func (e noMatch) Is(target error) bool { return target == fs.ErrNotExist }
+
 // newest opens the newest entry of a directory that matches the pair's pattern.
 func (r *run) newest(p *Pair, directory string) ([]source, error) {
 	all, err := r.matches(directory, p.Newest)
@@ -292,7 +298,7 @@ func (r *run) newest(p *Pair, directory string) ([]source, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("nothing matches %s: %w", failure.Printable(p.Newest), fs.ErrNotExist)
+		return nil, noMatch("nothing matches " + failure.Printable(p.Newest))
 	}
 	newest := slices.MaxFunc(all, func(a, b source) int {
 		if p.ByTime {

@@ -221,7 +221,7 @@ func (r *run) publish(ctx context.Context) error {
 	}
 	if !changed || r.DryRun {
 		if !changed {
-			r.Log.Info(fmt.Sprintf("%s: nothing to change, found in %s", failure.Printable(r.Dst), words.Seconds(time.Since(r.start))))
+			r.Log.Info(fmt.Sprintf("%s: nothing to change, in %s", failure.Printable(r.Dst), words.Seconds(time.Since(r.start))))
 		}
 		return nil
 	}

@@ -144,6 +144,9 @@ func (src *Source) setAddress(text string, getenv func(string) string) (err erro
 		src.OCI = text
 		return secret.Unreplaced("the URL", text)
 	}
+	if scheme, _, found := strings.Cut(text, "://"); !strings.Contains(text, "$") && (!found || scheme != "http" && scheme != "https") {
+		return errors.New("want a URL that begins with https://, http:// or oci://")
+	}
 	if src.URL, err = secret.ParseURL(text, getenv); err != nil {
 		return err
 	}

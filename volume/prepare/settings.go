@@ -141,7 +141,7 @@ func expand(path string) (paths []string, err error) {
 	if at == nil {
 		return []string{path}, nil
 	}
-	digits := 1 // as the shell has it: {01..10} is 01, 02, …
+	digits := 1 // as in bash, {01..10} is 01, 02, …
 	if path[at[2]] == '0' {
 		digits = at[3] - at[2]
 	}

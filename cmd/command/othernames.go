@@ -1,0 +1,27 @@
+package command
+
+// otherPrograms are the programs that people know, and the subcommands that do the same.
+var otherPrograms = map[string]string{
+	"mkdir": "prepare", "chown": "prepare", "chgrp": "prepare", "chmod": "prepare", "chcon": "prepare",
+	"ln": "prepare", "rm": "prepare", "touch": "prepare",
+	"cp": "copy", "rsync": "copy",
+	"curl": "fetch", "wget": "fetch", "tar": "fetch", "unzip": "fetch", "oras": "fetch",
+	"nslookup": "wait-for-dns", "dig": "wait-for-dns", "host": "wait-for-dns",
+	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
+	"git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
+}
+
+// otherNames are flags of those programs, by subcommand: the names that they have here, or "" for one that is not
+// needed.
+var otherNames = map[string]map[string]string{
+	"prepare": {"p": "", "parents": "", "f": "", "R": "recursive", "r": "recursive", "optional": "if-exists"},
+	"copy": {
+		"r": "", "R": "", "f": "", "a": "keep", "archive": "keep", "p": "keep", "preserve": "keep", "n": "no-overwrite",
+		"no-clobber": "no-overwrite", "u": "update", "L": "links", "dereference": "links", "if-exists": "optional",
+	},
+	"fetch": {
+		"f": "", "fail": "", "L": "", "location": "", "s": "", "fsSL": "", "k": "insecure", "no-check-certificate": "insecure",
+		"H": "header", "u": "user", "cacert": "ca-file", "strip": "strip-components", "if-exists": "optional",
+	},
+	"sysctl": {"w": "", "write": "", "p": "file", "load": "file", "e": "if-exists", "ignore": "if-exists", "optional": "if-exists"},
+}
