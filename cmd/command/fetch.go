@@ -42,7 +42,7 @@ URL is one of
                                         https://me:${file:/secrets/token}@HOST/PATH
   oci://REGISTRY/NAME[:TAG][@DIGEST]    an artifact, or what lies at #path=… in an image
 ${os} and ${arch} in it stand for this machine's, as in linux and amd64. What follows #
-are settings, which are flags too; a flag holds for all URLs that have not the setting.
+are settings, which are flags too; a flag holds for all URLs that do not set it.
 
 Examples:
   initbox fetch 'https://repo.example/driver.jar#sha256=9f86d0…' /drivers/
@@ -89,9 +89,9 @@ func (f *fetchFlags) flags() []cli.Flag {
 	return slices.Concat(flagsOf(fetch.Settings, categorySources), []cli.Flag{
 		textFlag("list", "`FILE` with more to download: lines of NAME URL; # begins a comment", categorySources, &f.list),
 
-		onFlag("replace", "DST has nothing else afterwards: other files in it are lost", categoryPlace, &f.o.Replace),
+		onFlag("replace", "make DST exactly what is downloaded: other files in it are removed", categoryPlace, &f.o.Replace),
 		followFlag(categoryPlace, &f.o.Follow),
-		onFlag("dry-run", "download nothing, and say what would be", categoryPlace, &f.o.DryRun),
+		onFlag("dry-run", "download nothing, and say what would change", categoryPlace, &f.o.DryRun),
 
 		&cli.GenericFlag{Name: "max-size", Usage: "`SIZE` limit of one download, and of what is unpacked from it", Category: categoryLimits, Value: (*byteCount)(&f.o.MaxSize), DefaultText: "4Gi"},
 		&cli.IntFlag{Name: "max-files", Usage: "`N` files at most that are unpacked from one download", Category: categoryLimits, Destination: &f.o.MaxFiles, Value: f.o.MaxFiles},

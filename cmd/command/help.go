@@ -120,7 +120,7 @@ func printCommandHelp(w io.Writer, cmd *cli.Command, short bool) {
 		return short && strings.HasPrefix(categoryOf(f), categoryTargets)
 	}))
 	if strings.HasSuffix(cmd.ArgsUsage, commandUsage) {
-		fmt.Fprintf(w, "\nCOMMAND runs in the end, in place of initbox, or is another subcommand: initbox help %s\n", topicSteps)
+		fmt.Fprintf(w, "\nCOMMAND runs at the end, in place of initbox, or is another subcommand: initbox help %s\n", topicSteps)
 	}
 	fmt.Fprintf(w, "\n%s", exitHelp)
 }

@@ -18,7 +18,7 @@ func prepareCommand(e *env) *cli.Command {
 		Usage:     "make directories, files and links; change owners and modes where they differ",
 		ArgsUsage: "PATH[#SETTINGS]…",
 		Description: `Makes each PATH be as its settings say, in the order given: by default a directory,
-with those above it. Settings are joined by &; a flag holds for every PATH that does
+with its parents. Settings are joined by &; a flag holds for every PATH that does
 not set or contradict it. In a path, # is written %23, and {1..9} stands for the
 numbers. What is right already is not touched, what is of another kind is not
 replaced, and no link is followed below PATH.

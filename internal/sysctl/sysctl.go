@@ -200,7 +200,7 @@ func cause(err error) error {
 	return err
 }
 
-// near returns the parameter or folder beside the missing one whose name is meant, or "".
+// near returns the parameter or directory beside the missing one whose name is meant, or "".
 func near(s Setting, root string) string {
 	for dir, name := filepath.Split(s.Path); dir != "/"; dir, name = filepath.Split(filepath.Clean(dir)) {
 		entries, err := os.ReadDir(root + dir)

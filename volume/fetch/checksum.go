@@ -26,7 +26,7 @@ type sums struct {
 // known returns whether there is any checksum.
 func (s sums) known() bool { return s != sums{} }
 
-// fits returns whether want, as far as it is known, is that of s.
+// fits returns whether s has the checksums of want that are known.
 func (s sums) fits(want sums) bool {
 	return (want.SHA256 == "" || want.SHA256 == s.SHA256) && (want.SHA512 == "" || want.SHA512 == s.SHA512)
 }

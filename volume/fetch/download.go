@@ -128,7 +128,7 @@ func (d *download) header() http.Header {
 	case d.sink != nil:
 		h.Set("Range", fmt.Sprintf("bytes=%d-", d.sink.size))
 		h.Set("If-Range", d.validator)
-	case d.prev == nil || d.expect.known(): // a content that has not the checksum is of no use
+	case d.prev == nil || d.expect.known(): // content without that checksum is of no use
 	case d.prev.ETag != "":
 		h.Set("If-None-Match", d.prev.ETag)
 	case d.prev.LastModified != "":
@@ -299,7 +299,7 @@ func (d *download) mismatch(size int64) error {
 	if want == "" || want == got {
 		name, want, got = "sha512", d.expect.SHA512, d.now.SHA512
 	}
-	f := failure.New(failure.Unexpected, "the checksum does not fit: %s of the %s is %s, want %s", name, words.Plural(int(size), "byte"), got, want)
+	f := failure.New(failure.Unexpected, "the checksum does not match: %s of the %s is %s, want %s", name, words.Plural(int(size), "byte"), got, want)
 	f.Hint = "the file on the server was replaced, or is not the one that the checksum is of; nothing was written"
 	if d.html {
 		f.Hint = "the answer is a web page (text/html), such as a login or an error: is it the URL of the file itself? nothing was written"

@@ -169,8 +169,8 @@ func TestHostile(t *testing.T) {
 			}
 		}, "", "longer than 10.0 MB"},
 		"large":          {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "20000000") }, "", "longer than 10.0 MB"},
-		"other content":  {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, "#sha256=" + hexSum(content), "the checksum does not fit: sha256 of the 1 byte is " + hexSum([]byte("x"))},
-		"other content2": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, "#sha512=" + strings.Repeat("0", 128), "the checksum does not fit: sha512 of"},
+		"other content":  {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, "#sha256=" + hexSum(content), "the checksum does not match: sha256 of the 1 byte is " + hexSum([]byte("x"))},
+		"other content2": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, "#sha512=" + strings.Repeat("0", 128), "the checksum does not match: sha512 of"},
 		"compressed":     {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") }, "", "compresses the answer (gzip)"},
 		"loop":           {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/f", http.StatusFound) }, "", "redirected more than 10 times"},
 		"to a file": {func(w http.ResponseWriter, r *http.Request) {
