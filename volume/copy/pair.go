@@ -49,9 +49,9 @@ var keeps = map[string]Kept{
 
 // Settings are the settings of a pair.
 var Settings = setting.List{
-	{Name: "owner", Value: "[PATTERN=]OWNER", Multi: true, Usage: "of what is copied, UID[:GID] or :GID: " + perm.OwnerUsage},
-	{Name: "mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "of files, as in 0640, u+rwX,go-rwx or '*.key=0600' (default: the permission bits of the source)"},
-	{Name: "dir-mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "of directories that are copied"},
+	{Name: "owner", Value: "[PATTERN=]UID[:GID]", Multi: true, Usage: "owner of what is copied: " + perm.OwnerUsage},
+	{Name: "mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "mode of files, as in 0640, u+rwX,go-rwx or '*.key=0600' (default: the permission bits of the source)"},
+	{Name: "dir-mode", Value: "[PATTERN=]MODE", Multi: true, Usage: "mode of directories that are copied"},
 	{Name: "keep", Value: "WHAT", Optional: true, Usage: "keep all attributes of the source, as cp -a does, or some: mode, owner, times, xattrs (with ACLs), links (hard links)"},
 	{Name: "links", Value: "keep|follow", Usage: "copy symbolic links as links, or what they lead to (default: keep; in mounted ConfigMaps and Secrets, and for SRC itself, follow)"},
 	{Name: "exclude", Value: "PATTERN", Multi: true, Usage: "leave out files and directories whose name matches"},

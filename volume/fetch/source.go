@@ -219,14 +219,14 @@ func (src *Source) setFiles(s setting.Settings) (err error) {
 	for _, text := range s["mode"] {
 		rule, err := perm.ParseRule(text, perm.ParseMode)
 		if err != nil {
-			return fmt.Errorf("mode %s: %w", text, err)
+			return fmt.Errorf("mode=%s: %w", text, err)
 		}
 		src.Mode = append(src.Mode, rule)
 	}
 	if s.On("owner") {
 		owner, err := perm.ParseOwner(s.Get("owner"))
 		if err != nil {
-			return fmt.Errorf("owner %s: %w", s.Get("owner"), err)
+			return fmt.Errorf("owner=%s: %w", s.Get("owner"), err)
 		}
 		src.Owner = &owner
 	}
@@ -253,7 +253,7 @@ func (src *Source) setRequest(s setting.Settings) (err error) {
 	}
 	if list := s.Get("retry-status"); list != "" {
 		if src.RetryStatus, err = httpclient.ParseStatuses(list); err != nil {
-			return fmt.Errorf("retry-status %s: %w", list, err)
+			return fmt.Errorf("retry-status=%s: %w", list, err)
 		}
 	}
 	return nil

@@ -28,8 +28,8 @@ var Settings = setting.List{
 
 	{Name: "recursive", Value: "on-root-mismatch", Optional: true, Usage: "change what is below, too; on-root-mismatch: only if the directory itself is not right yet", Excludes: []string{"children"}},
 	{Name: "children", Usage: "change what is below, but not the directory itself"},
-	{Name: "exclude", Value: "GLOB", Multi: true, Usage: "leave out what has this name, at any depth, and what is below it"},
-	{Name: "name", Value: "GLOB", Multi: true, Usage: "only what is below and has this name"},
+	{Name: "exclude", Value: "PATTERN", Multi: true, Usage: "leave out what has this name, at any depth, and what is below it"},
+	{Name: "name", Value: "PATTERN", Multi: true, Usage: "only what is below and has this name"},
 	{Name: "older-than", Value: "DURATION", Needs: "empty", Usage: "only files that were written longer ago"},
 	{Name: "if-exists", Usage: "do nothing if it does not exist"},
 }
@@ -87,7 +87,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 	}
 	if s.On("owner") {
 		if p.Owner, err = perm.ParseOwner(s.Get("owner")); err != nil {
-			return Path{}, fmt.Errorf("owner: %w", err)
+			return Path{}, fmt.Errorf("owner=%s: %w", s.Get("owner"), err)
 		}
 	}
 	for _, mode := range []struct {
@@ -96,7 +96,7 @@ func Parse(text string, flags setting.Settings) (Path, error) {
 	}{{"mode", &p.Mode}, {"dir-mode", &p.DirMode}, {"file-mode", &p.FileMode}} {
 		if s.On(mode.name) {
 			if *mode.of, err = perm.ParseMode(s.Get(mode.name)); err != nil {
-				return Path{}, fmt.Errorf("%s: %w", mode.name, err)
+				return Path{}, fmt.Errorf("%s=%s: %w", mode.name, s.Get(mode.name), err)
 			}
 		}
 	}
