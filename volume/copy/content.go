@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/failure"
 )
 
 type buffer = [small]byte
@@ -182,6 +183,9 @@ type budget struct{ left atomic.Int64 }
 // errTooLarge means that more would be unpacked than Options.MaxSize.
 var errTooLarge = errors.New("it unpacks to more than --max-size allows")
 
+// notPacked is the hint for a file that its name promises to be packed.
+const notPacked = "the name says how it is compressed or encoded, and the content is something else, or damaged: leave it out with exclude"
+
 // unpack returns what a file holds whose name says how it is packed. The caller closes it.
 func (r *run) unpack(name string, packed io.Reader) (io.ReadCloser, error) {
 	var closers []func()
@@ -199,13 +203,13 @@ func (r *run) unpack(name string, packed io.Reader) (io.ReadCloser, error) {
 		case ".gz":
 			z, err := gzip.NewReader(packed)
 			if err != nil {
-				return nil, fmt.Errorf("unpack as gzip: %w", err)
+				return nil, failure.WithHint(fmt.Errorf("unpack as gzip: %w", err), notPacked)
 			}
 			packed = z
 		case ".zst":
 			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderLowmem(true))
 			if err != nil {
-				return nil, fmt.Errorf("unpack as zstd: %w", err)
+				return nil, failure.WithHint(fmt.Errorf("unpack as zstd: %w", err), notPacked)
 			}
 			closers = append(closers, z.Close)
 			packed = z
@@ -225,7 +229,7 @@ type unpacking struct {
 func (u *unpacking) Read(p []byte) (int, error) {
 	n, err := u.Reader.Read(p)
 	if err != nil && err != io.EOF {
-		err = fmt.Errorf("unpack: %w", err)
+		err = failure.WithHint(fmt.Errorf("unpack: %w", err), notPacked)
 	}
 	return n, err
 }

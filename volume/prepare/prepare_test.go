@@ -286,7 +286,7 @@ func TestEmpty(t *testing.T) {
 func TestAbsent(t *testing.T) {
 	dir := build(t, "tree/lost+found/x", "tree/.snapshot/y", "tree/link->../kept", "kept/file", "link->kept")
 	log := done(t, dir+"/tree#absent", dir+"/link#absent", dir+"/none/below#absent", dir+"/kept/file/below#absent")
-	requireLog(t, log, "tree: 6 removed", "link: 1 removed", "none/below: nothing to change", "file/below: nothing to change")
+	requireLog(t, log, "tree: 6 files removed", "link: 1 file removed", "none/below: nothing to change", "file/below: nothing to change")
 	if got := strings.Join(names(t, dir), " "); got != "kept kept/file" {
 		t.Errorf("left: %s", got)
 	}

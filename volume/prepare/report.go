@@ -81,7 +81,7 @@ func (j *job) report(failed error) {
 		say("link %schanged to %s", be, failure.Printable(j.Target))
 	}
 	if n := j.of(removed); n > 0 {
-		say("%d %sremoved, in %s", n, be, took)
+		say("%s %sremoved, in %s", plural(n, "file"), be, took)
 	}
 	files := plural(j.of(looked), "file")
 	for k := owners; k <= labels; k++ {

@@ -373,6 +373,9 @@ func (p *Place) failed(doing string, err error) error {
 		return err
 	}
 	hint := perm.Hint(err, perm.Write, p.o.Dst)
+	if errors.Is(err, unix.ENOTDIR) {
+		hint = "it, or what it lies in, is a file: fetch replaces nothing that is of another kind; name another destination, or remove the file first"
+	}
 	if failure.NoSpace(err) {
 		hint = "what is there and what is new exist at the same time for a moment: raise the volume's size, or its sizeLimit"
 	}
