@@ -93,6 +93,7 @@ func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary
 func unpack(ctx context.Context, in *input, t *Tree) error {
 	return Decompress(ctx, in, func(compression string, content io.Reader) error {
 		head, err := newHead(content)
+		name := cmp.Or(t.o.To, t.o.Name)
 		switch kind := head.kind(); {
 		case err != nil:
 			return err
@@ -102,11 +103,14 @@ func unpack(ctx context.Context, in *input, t *Tree) error {
 			return t.zip(ctx, head)
 		case compression == "":
 			return notAnArchive(head)
-		case cmp.Or(t.o.To, t.o.Name) == "":
+		case name == "":
 			return permanent("it is one file, compressed by %s, and not an archive", compression)
 		}
+		if _, _, err := t.o.nameOf(name); err != nil {
+			return err
+		}
 		t.sum.Single = true
-		return t.file(cmp.Or(t.o.To, t.o.Name), &tar.Header{Mode: 0o644, Size: -1}, head)
+		return t.file(name, &tar.Header{Mode: 0o644, Size: -1}, head)
 	})
 }
 

@@ -637,6 +637,62 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// Links that lead through many directories are not followed for minutes, and no entry of a zip outlasts the context.
+func TestBounded(t *testing.T) {
+	var links bytes.Buffer
+	w := tar.NewWriter(&links)
+	for i := range 1000 {
+		if err := w.WriteHeader(&tar.Header{Name: fmt.Sprint(i), Linkname: strings.Repeat("a/", 2000) + "b", Typeflag: tar.TypeSymlink}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, _, err := unpackTo(t, t.TempDir(), links.Bytes(), Options{})
+	wantError(t, err, "too many directories")
+
+	var large bytes.Buffer
+	z := zip.NewWriter(&large)
+	f, err := z.Create("large")
+	if err == nil {
+		_, err = f.Write(make([]byte, 20<<20))
+	}
+	if err = errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	_, err = Unpack(&ending{context.Background(), 10}, &large, dir, Options{})
+	if s, failed := os.Stat(dir.Name() + "/large"); !errors.Is(err, context.Canceled) || failed != nil || s.Size() > 2<<20 {
+		t.Errorf("%v; %v, %v", err, s, failed)
+	}
+}
+
+// ending is a context that ends when it was asked so often.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A name that comes with a compressed file, as in an artifact, does not lead out.
+func TestHostileName(t *testing.T) {
+	for _, name := range []string{"../x", "/x", "a/../../x"} {
+		top := t.TempDir()
+		_, _, err := unpackTo(t, top, compress(t, "gzip", []byte("x")), Options{Name: name})
+		if err == nil || !strings.Contains(err.Error(), name+" is an absolute path") && !strings.Contains(err.Error(), name+" leads out") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // A full disk names the file and what to do.
 func TestFullDisk(t *testing.T) {
 	top := t.TempDir()

@@ -22,6 +22,10 @@ type link struct {
 	time   time.Time
 }
 
+// maxSteps limits the bytes of the names that are looked up to find out where all links lead: more than a million usual
+// links have, and what takes about a second.
+const maxSteps = 256 << 20
+
 // maxLinks is how many links the kernel follows in one path, see path_resolution(7).
 const maxLinks = 40
 
@@ -47,6 +51,9 @@ func (t *Tree) makeLinks() error {
 		if !t.o.KeepLinks && t.leadsOut(name) {
 			err := permanent("%s is a symbolic link to %s, which leads out of the directory", printable(name), printable(t.links[name].target))
 			return failure.WithHint(err, "leave it out with exclude="+printable(name))
+		}
+		if t.steps < 0 {
+			return permanent("its symbolic links lead through too many directories and other links")
 		}
 	}
 	for _, name := range names {
@@ -95,12 +102,16 @@ func (t *Tree) leadsOut(name string) bool {
 			at = at[:len(at)-1]
 			continue
 		}
-		if l, isLink := t.links[strings.Join(append(at, next), "/")]; isLink {
-			rest = l.target + "/" + rest
-			followed++
-			continue
-		}
 		at = append(at, next)
+		here := strings.Join(at, "/")
+		if t.steps -= len(here); t.steps < 0 {
+			return false // which makeLinks reports
+		}
+		if l, isLink := t.links[here]; isLink {
+			at, rest = at[:len(at)-1], l.target+"/"+rest
+			t.steps -= len(rest)
+			followed++
+		}
 	}
 	return false
 }

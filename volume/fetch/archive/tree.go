@@ -34,6 +34,7 @@ type Tree struct {
 	passed bool // an entry was not selected
 	names  int  // how many files, links and directories there are
 	room   int  // bytes that names which are kept may still take
+	steps  int  // bytes of names that may still be looked up to find out where links lead
 	buf    []byte
 
 	seed    maphash.Seed
@@ -56,7 +57,7 @@ const (
 // NewTree returns a Tree that writes below dir, which the caller closes after the Tree.
 func NewTree(dir dirfd.Dir, o Options) *Tree {
 	t := &Tree{
-		o: o, at: dirfd.Descent{Root: dir}, room: maxKept, seed: maphash.MakeSeed(), buf: make([]byte, copySize),
+		o: o, at: dirfd.Descent{Root: dir}, room: maxKept, steps: maxSteps, seed: maphash.MakeSeed(), buf: make([]byte, copySize),
 		written: map[uint64]bool{}, dirs: map[string]dirEntry{}, links: map[string]link{},
 	}
 	t.at.Open = t.enter

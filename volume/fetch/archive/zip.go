@@ -48,7 +48,7 @@ func (t *Tree) zip(ctx context.Context, content io.Reader) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := t.zipEntry(file); err != nil {
+		if err := t.zipEntry(ctx, file); err != nil {
 			return ofZip(err)
 		}
 	}
@@ -133,7 +133,7 @@ func overlap(files []*zip.File) error {
 }
 
 // zipEntry writes one entry.
-func (t *Tree) zipEntry(file *zip.File) error {
+func (t *Tree) zipEntry(ctx context.Context, file *zip.File) error {
 	name := file.Name
 	if dos := file.CreatorVersion>>8 == 0; dos && !strings.Contains(name, "/") {
 		name = strings.ReplaceAll(name, `\`, "/") // as old programs for Windows write it
@@ -170,7 +170,20 @@ func (t *Tree) zipEntry(file *zip.File) error {
 		}
 		h.Linkname = string(target)
 	}
-	return zipFailed(name, t.Put(h, content))
+	return zipFailed(name, t.Put(h, until{ctx, content}))
+}
+
+// until reads until ctx ends: a small zip can have large files.
+type until struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (u until) Read(p []byte) (int, error) {
+	if u.ctx.Err() != nil {
+		return 0, context.Cause(u.ctx)
+	}
+	return u.Reader.Read(p)
 }
 
 // zipMode returns the permissions of an entry. Programs that know none leave them out.
