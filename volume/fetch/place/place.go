@@ -58,7 +58,7 @@ type Options struct {
 	DryRun bool // nothing is written, and there is no Stage
 
 	Owner *perm.Owner // of the folder, if it is made, and of missing directories above Dst
-	Key   string      // tells the records of several runs in one folder apart; letters and digits
+	Key   string      // tells runs for one Dst apart: a record is only good for the same Key; letters and digits
 	Log   *slog.Logger
 }
 

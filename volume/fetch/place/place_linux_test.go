@@ -209,6 +209,22 @@ func TestRemember(t *testing.T) {
 	}
 }
 
+// A record is only good for the same key: another version may have an older date.
+func TestOtherKey(t *testing.T) {
+	for _, o := range []Options{{Dst: t.TempDir() + "/f"}, {Dst: t.TempDir() + "/d", Folder: true, Replace: true}} {
+		o.Key = "one"
+		content := tree{"f": "1"}
+		mustPut(t, o, content, Summary{Added: 1})
+		if current(t, o) == "" {
+			t.Error("no record")
+		}
+		o.Key = "two"
+		if got := current(t, o); got != "" {
+			t.Errorf("%+v: the record of another key is %s", o, got)
+		}
+	}
+}
+
 // Entries are added to a folder that exists, and nothing else in it is touched.
 func TestFolder(t *testing.T) {
 	top := t.TempDir()

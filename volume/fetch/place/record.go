@@ -75,10 +75,11 @@ func readRecord(dir dirfd.Dir, name string) *record {
 	return r
 }
 
-// readRecord returns the record of an earlier run with the same options, unless something has changed since.
+// readRecord returns the record of an earlier run with the same options and the same Key, unless something has changed
+// since.
 func (p *Place) readRecord() *record {
 	r := readRecord(p.base, p.newRecord(nil).file(p.prefix))
-	if r == nil || r.Seal == "" || r.Folder != p.o.Folder || r.Replace != (p.o.Folder && p.o.Replace) {
+	if r == nil || r.Seal == "" || r.Key != p.o.Key || r.Folder != p.o.Folder || r.Replace != (p.o.Folder && p.o.Replace) {
 		return nil
 	}
 	seal, err := p.seal(r)
