@@ -409,7 +409,11 @@ func TestCaseTwins(t *testing.T) {
 	if d, err := os.Open(top); err != nil || !twin(d, "readme") || twin(d, "README") {
 		t.Errorf("a name that is found although it is written in another case is not noticed: %v", err)
 	}
-	servers.Mount(t, "tmpfs", top, "tmpfs", 0, "casefold")
+	// Since Linux 6.13, and if it has tables of Unicode. Nothing that a machine could install helps.
+	if err := unix.Mount("tmpfs", top, "tmpfs", 0, "casefold"); err != nil {
+		t.Skip("no file system without case: ", err)
+	}
+	t.Cleanup(func() { unix.Unmount(top, unix.MNT_DETACH) })
 	if err := exec.Command("chattr", "+F", top).Run(); err != nil {
 		t.Skip("no file system without case: ", err)
 	}
