@@ -128,7 +128,7 @@ func (a aftermath) write(e *env, r clone.Result) error {
 	return nil
 }
 
-// writeFile writes a file that others read, and makes its folder, as git-sync does.
+// writeFile writes a file that others read, and makes its directory, as git-sync does.
 func writeFile(name string, content []byte) error {
 	dir, err := mounts.MakeDirs(filepath.Dir(name), false, func(parent *os.File, name string) error {
 		if err := dirfd.Mkdir(parent, name, 0o755); err != nil {

@@ -19,10 +19,10 @@ import (
 	"initbox/internal/tree"
 )
 
-// makeTree makes folders with files in each, and returns it open.
-func makeTree(t testing.TB, dir string, folders, files int) *os.File {
+// makeTree makes directories with files in each, and returns it open.
+func makeTree(t testing.TB, dir string, directories, files int) *os.File {
 	t.Helper()
-	for i := range folders {
+	for i := range directories {
 		sub := filepath.Join(dir, fmt.Sprintf("d%03d", i/100), fmt.Sprintf("d%02d", i%100))
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			t.Fatal(err)

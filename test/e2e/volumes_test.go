@@ -65,7 +65,7 @@ func TestVolumesChain(t *testing.T) {
 	}
 }
 
-// The data folder of a database gets its owner once. The second Pod finds it right, and writes nothing. Without the
+// The data directory of a database gets its owner once. The second Pod finds it right, and writes nothing. Without the
 // capability the message names it.
 func TestVolumesDatabase(t *testing.T) {
 	t.Parallel()

@@ -42,13 +42,13 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Check(); err != nil || ctx.Err() != nil {
 		return cmp.Or(err, context.Cause(ctx))
 	}
-	r := &run{Options: o, start: time.Now(), folder: o.folder()}
+	r := &run{Options: o, start: time.Now(), directory: o.directory()}
 	if r.skipAll() {
 		return nil
 	}
 	var err error
 	r.place, err = place.Open(ctx, place.Options{
-		Dst: o.Dst, Folder: r.folder, Replace: o.Replace, NoOverwrite: r.keeps(), Follow: o.Follow, DryRun: o.DryRun,
+		Dst: o.Dst, Directory: r.directory, Replace: o.Replace, NoOverwrite: r.keeps(), Follow: o.Follow, DryRun: o.DryRun,
 		Owner: r.owner(), Key: r.key(), Log: o.Log,
 	})
 	if err != nil {
@@ -65,10 +65,10 @@ func Run(ctx context.Context, o Options) error {
 // run is one call of [Run].
 type run struct {
 	Options
-	start  time.Time
-	folder bool // DST is a directory, or must become one; otherwise it is a file, or what is unpacked decides
-	place  *place.Place
-	jobs   []*job
+	start     time.Time
+	directory bool // DST is a directory, or must become one; otherwise it is a file, or what is unpacked decides
+	place     *place.Place
+	jobs      []*job
 
 	staging sync.Mutex
 	stage   *os.Root // made with the first download
@@ -156,7 +156,7 @@ func (r *run) remember() {
 
 // name returns the name of a file below DST, or "" for DST itself.
 func (r *run) name(j *job) string {
-	if !r.folder {
+	if !r.directory {
 		return ""
 	}
 	return j.src.Name

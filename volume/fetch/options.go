@@ -43,7 +43,7 @@ type Options struct {
 
 // Check returns what is wrong with the options, before anything is tried.
 func (o *Options) Check() error {
-	folder, names := o.folder(), map[string]bool{}
+	directory, names := o.directory(), map[string]bool{}
 	for _, src := range o.Sources {
 		if src.URL == nil {
 			image, err := o.openImage(src)
@@ -54,7 +54,7 @@ func (o *Options) Check() error {
 		}
 		switch {
 		case src.tree():
-		case !folder:
+		case !directory:
 		case src.Name == "":
 			return failure.WithHint(fmt.Errorf("%s does not end in the name of a file", src), "give one: #to=NAME")
 		case names[src.Name]:
@@ -70,14 +70,14 @@ func (o *Options) Check() error {
 		return errors.New("the directory / cannot be replaced")
 	case o.Replace && slices.ContainsFunc(o.Sources, func(src *Source) bool { return src.NoOverwrite }):
 		return errors.New("replace and no-overwrite are mutually exclusive")
-	case o.Replace && !folder:
+	case o.Replace && !directory:
 		return errors.New("only a directory can be replaced as a whole: end its name with a slash")
 	}
 	return nil
 }
 
-// folder returns whether DST is known to be a directory before anything is downloaded.
-func (o *Options) folder() bool {
+// directory returns whether DST is known to be a directory before anything is downloaded.
+func (o *Options) directory() bool {
 	if len(o.Sources) > 1 || strings.HasSuffix(o.Dst, "/") {
 		return true
 	}

@@ -166,7 +166,7 @@ func (r *run) unpacking(src *Source) archive.Options {
 
 // fileName returns the name of the file of a job below its directory.
 func (r *run) fileName(j *job) string {
-	if !r.folder {
+	if !r.directory {
 		return path.Base(r.Dst)
 	}
 	return j.src.Name
@@ -239,10 +239,10 @@ func (r *run) graft() error {
 		}
 	}
 	switch j := r.jobs[0]; {
-	case r.folder || !j.src.tree():
+	case r.directory || !j.src.tree():
 		return nil
 	case !j.single:
-		return r.place.MakeFolder()
+		return r.place.MakeDirectory()
 	}
 	return onlyFile(r.stage, path.Base(r.Dst))
 }

@@ -189,7 +189,7 @@ func (j *job) change(ctx context.Context, dir *os.File) error {
 	if root.Stat, err = dirfd.Stat(dir); err != nil {
 		return j.failed(perm.Read, "read", j.path, err)
 	}
-	below := j.Kind == Folder && (j.Recursive || j.Children) && j.changesAny()
+	below := j.Kind == Directory && (j.Recursive || j.Children) && j.changesAny()
 	if below && j.OnRootMismatch {
 		d, err := j.difference(&root)
 		if err != nil {

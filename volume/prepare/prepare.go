@@ -77,7 +77,7 @@ func (j *job) all(ctx context.Context) (err error) {
 		case File:
 			err = j.file()
 		default:
-			err = j.folder(ctx)
+			err = j.directory(ctx)
 		}
 		if err != nil {
 			return err
@@ -152,8 +152,8 @@ func (j *job) make(call func(parent *os.File, name string) error) (bool, error) 
 	return true, nil
 }
 
-// folder makes the path a directory, empties it if it should be empty, and changes what is not right.
-func (j *job) folder(ctx context.Context) error {
+// directory makes the path a directory, empties it if it should be empty, and changes what is not right.
+func (j *job) directory(ctx context.Context) error {
 	dir, err := mounts.OpenDir(j.path, j.Follow)
 	if errors.Is(err, fs.ErrNotExist) {
 		ok, err := j.make(func(parent *os.File, name string) error {
@@ -162,7 +162,7 @@ func (j *job) folder(ctx context.Context) error {
 		if !ok {
 			return err
 		}
-		return j.folder(ctx)
+		return j.directory(ctx)
 	}
 	if err != nil {
 		return j.failed(perm.Read, "open the directory", j.path, err)

@@ -68,7 +68,7 @@ func (j *job) report(failed error) {
 		j.Log.Info(failure.Printable(j.Path.Path) + ": " + fmt.Sprintf(format, args...))
 	}
 	if n := j.of(made); n > 0 {
-		noun, above := map[Kind]string{File: "file", Link: "link", Folder: "directory", Empty: "directory"}[j.Kind], ""
+		noun, above := map[Kind]string{File: "file", Link: "link", Directory: "directory", Empty: "directory"}[j.Kind], ""
 		if n > 1 {
 			noun = plural(n, noun)
 		}

@@ -37,9 +37,9 @@ var Settings = setting.List{
 // Kind is what a path should be.
 type Kind int
 
-// The kinds. Folder is the default; Empty is a Folder with nothing in it.
+// The kinds. Directory is the default; Empty is a Directory with nothing in it.
 const (
-	Folder Kind = iota
+	Directory Kind = iota
 	File
 	Absent
 	Empty

@@ -71,7 +71,7 @@ func (p *Place) merge(r *record, t *todo) error {
 	defer from.Close()
 	defer to.Close()
 	above := ""
-	if r.Folder {
+	if r.Directory {
 		above = p.name
 	}
 	touched := map[string]bool{}
@@ -134,8 +134,8 @@ func writable(dir dirfd.Dir, name string, move func() error) error {
 	return cmp.Or(err, fd.Chmod(uint32(s.Mode)&0o7777))
 }
 
-// replace makes the staged tree the folder: atomically where the kernel can do that, or entry by entry. The folder
-// keeps its mode and owner.
+// replace makes the staged tree the directory: atomically where the kernel can do that, or entry by entry. The
+// directory keeps its mode and owner.
 func (p *Place) replace() error {
 	if !p.inside && len(p.mounts) == 0 {
 		if old, err := dirfd.Lstat(p.parent, p.name); err == nil && p.o.Owner == nil {
@@ -143,7 +143,7 @@ func (p *Place) replace() error {
 			_ = tree.Chown(int(old.Uid), int(old.Gid)) // if this user may
 			_ = tree.Chmod(uint32(old.Mode) & 0o7777)
 		}
-		err := dirfd.Rename(p.stage.dir, treeName, p.parent, p.name) // over nothing, or an empty folder
+		err := dirfd.Rename(p.stage.dir, treeName, p.parent, p.name) // over nothing, or an empty directory
 		if err == unix.ENOTEMPTY || err == unix.EEXIST {
 			err = dirfd.Exchange(p.stage.dir, treeName, p.parent, p.name)
 		}
@@ -159,24 +159,24 @@ func (p *Place) replace() error {
 	return p.fill()
 }
 
-// fill replaces the content of the folder, entry by entry, each atomically where the kernel can do that.
+// fill replaces the content of the directory, entry by entry, each atomically where the kernel can do that.
 func (p *Place) fill() error {
-	folder, err := dirfd.OpenDir(p.parent, p.name)
+	directory, err := dirfd.OpenDir(p.parent, p.name)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	defer directory.Close()
 	fresh, err := dirfd.Names(p.stage.tree)
 	if err != nil {
 		return err
 	}
 	slices.Sort(fresh)
 	for _, name := range fresh {
-		if err := p.swap(folder, name); err != nil {
+		if err := p.swap(directory, name); err != nil {
 			return fmt.Errorf("%s: %w", failure.Printable(name), err)
 		}
 	}
-	old, err := dirfd.Names(folder)
+	old, err := dirfd.Names(directory)
 	if err != nil {
 		return err
 	}
@@ -184,34 +184,34 @@ func (p *Place) fill() error {
 		if _, new := slices.BinarySearch(fresh, name); new || p.keeps(name) {
 			continue
 		}
-		if err := p.free(folder, name); err == unix.EBUSY {
+		if err := p.free(directory, name); err == unix.EBUSY {
 			p.log.Warn("something is mounted in "+failure.Printable(p.o.Dst)+", and stays", "name", failure.Printable(name))
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", failure.Printable(name), err)
 		}
 	}
-	return dirfd.Sync(folder)
+	return dirfd.Sync(directory)
 }
 
-// swap puts one entry of the stage into the folder. What has its name there comes into the stage.
-func (p *Place) swap(folder *os.File, name string) error {
-	err := writable(p.stage.tree, name, func() error { return dirfd.Exchange(p.stage.tree, name, folder, name) })
+// swap puts one entry of the stage into the directory. What has its name there comes into the stage.
+func (p *Place) swap(directory *os.File, name string) error {
+	err := writable(p.stage.tree, name, func() error { return dirfd.Exchange(p.stage.tree, name, directory, name) })
 	if err == nil {
 		return nil
 	}
 	if err != unix.ENOENT {
-		if err := p.free(folder, name); err != nil && err != unix.ENOENT {
+		if err := p.free(directory, name); err != nil && err != unix.ENOENT {
 			return err
 		}
 	}
-	return writable(p.stage.tree, name, func() error { return dirfd.Rename(p.stage.tree, name, folder, name) })
+	return writable(p.stage.tree, name, func() error { return dirfd.Rename(p.stage.tree, name, directory, name) })
 }
 
 // free moves an entry out of the way.
-func (p *Place) free(folder *os.File, name string) error {
-	err := dirfd.Rename(folder, name, p.stage.dir, rand.Text())
+func (p *Place) free(directory *os.File, name string) error {
+	err := dirfd.Rename(directory, name, p.stage.dir, rand.Text())
 	if err == unix.EXDEV { // a directory of an image's lower layer cannot be renamed, only removed
-		err = dirfd.RemoveAll(context.Background(), folder, name)
+		err = dirfd.RemoveAll(context.Background(), directory, name)
 	}
 	return err
 }

@@ -1,7 +1,7 @@
 // Package place puts what was downloaded where it is wanted: it is made beside that first, and then renamed. A reader
-// sees the old file or the new one, and of a folder that is replaced the old content or the new one.
+// sees the old file or the new one, and of a directory that is replaced the old content or the new one.
 //
-//	p, err := place.Open(ctx, place.Options{Dst: "/plugins", Folder: true, Key: key})
+//	p, err := place.Open(ctx, place.Options{Dst: "/plugins", Directory: true, Key: key})
 //	...
 //	defer p.Close()
 //	if p.Record() != nil {
@@ -11,12 +11,13 @@
 //	... // write what belongs into /plugins below dir
 //	sum, err := p.Publish(ctx, record)
 //
-// The files, for /data/plugins and /data/app.jar; for a folder that is a mount point they are in it, without its name:
+// The files, for /data/plugins and /data/app.jar; for a directory that is a mount point they are in it, without its
+// name:
 //
 //	/data/.plugins.initbox-lock   locked by the run that works on it
 //	/data/.plugins.initbox-…      the stage
-//	/data/.plugins.initbox.json   the record of a folder that was replaced, or of a file
-//	/data/.plugins.initbox-KEY.json  the record of what was added to a folder
+//	/data/.plugins.initbox.json   the record of a directory that was replaced, or of a file
+//	/data/.plugins.initbox-KEY.json  the record of what was added to a directory
 package place
 
 import (
@@ -47,8 +48,8 @@ import (
 // Options say where something is put, and how.
 type Options struct {
 	Dst         string
-	Folder      bool // Dst is a folder, to which the entries of the stage are added; otherwise it is a file
-	Replace     bool // the folder gets exactly the content of the stage; mount points in it stay, and so does lost+found
+	Directory   bool // Dst is a directory, to which the entries of the stage are added; otherwise it is a file
+	Replace     bool // the directory gets exactly the content of the stage; mount points in it stay, and so does lost+found
 	NoOverwrite bool // files that exist are left as they are
 
 	// Follow says that symbolic links in volumes are followed on the way to Dst. Otherwise they are a
@@ -57,7 +58,7 @@ type Options struct {
 
 	DryRun bool // nothing is written, and there is no Stage
 
-	Owner *perm.Owner // of the folder, if it is made, and of missing directories above Dst
+	Owner *perm.Owner // of the directory, if it is made, and of missing directories above Dst
 	Key   string      // tells runs for one Dst apart: a record is only good for the same Key; letters and digits
 	Log   *slog.Logger
 }
@@ -80,7 +81,7 @@ type Place struct {
 	prefix string   // of their names
 	inside bool     // base is Dst
 
-	mounts []string // names of the mount points in the folder
+	mounts []string // names of the mount points in the directory
 	deep   string   // path of one further down
 	lock   *dirlock.Lock
 	claim  func() error // takes the lock, once
@@ -132,7 +133,7 @@ func (p *Place) find() error {
 	if err != nil {
 		return p.failed("find", err)
 	}
-	if p.o.Folder {
+	if p.o.Directory {
 		if dst, err = p.follow(dst); err != nil {
 			return p.failed("open", err)
 		}
@@ -150,13 +151,13 @@ func (p *Place) find() error {
 	}
 	p.name = filepath.Base(dst)
 	p.prefix = "." + p.name[:min(len(p.name), 255-70)] + mine
-	if p.o.Folder {
-		return p.findFolder(dst)
+	if p.o.Directory {
+		return p.findDirectory(dst)
 	}
 	return p.findFile()
 }
 
-// follow returns the path of a folder, after links that may be followed.
+// follow returns the path of a directory, after links that may be followed.
 func (p *Place) follow(path string) (string, error) {
 	dir, err := mounts.OpenDir(path, p.o.Follow)
 	if err == nil {
@@ -206,9 +207,9 @@ func (p *Place) own(dir dirfd.Dir) error {
 	return err
 }
 
-// findFolder finds out where the stage of a folder is: in it, if it is a mount point or nothing can be renamed beside
-// it, or otherwise beside it.
-func (p *Place) findFolder(path string) error {
+// findDirectory finds out where the stage of a directory is: in it, if it is a mount point or nothing can be renamed
+// beside it, or otherwise beside it.
+func (p *Place) findDirectory(path string) error {
 	there, err := dirfd.Inspect(p.parent, p.name)
 	beside, failed := dirfd.Inspect(p.parent, ".")
 	if failed != nil {
@@ -308,19 +309,19 @@ func (p *Place) Record() json.RawMessage {
 	return p.record.Fetch
 }
 
-// MakeFolder makes a folder of a Dst that was to be a file, where only what was fetched tells. Nothing may have that
-// name yet.
-func (p *Place) MakeFolder() error {
+// MakeDirectory makes a directory of a Dst that was to be a file, where only what was fetched tells. Nothing may have
+// that name yet.
+func (p *Place) MakeDirectory() error {
 	if _, err := dirfd.Lstat(p.parent, p.name); err == nil {
 		return permanent("%s exists and is not a directory, and what was fetched is more than one file", p.o.Dst)
 	} else if err != unix.ENOENT {
 		return p.failed("look at", err)
 	}
-	p.o.Folder = true
+	p.o.Directory = true
 	return nil
 }
 
-// Exists returns whether there is something called name in the folder, a slash-separated path, or, if name is empty,
+// Exists returns whether there is something called name in the directory, a slash-separated path, or, if name is empty,
 // whether there is something called Dst.
 func (p *Place) Exists(name string) bool {
 	if p.parent == nil {

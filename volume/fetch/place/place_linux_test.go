@@ -142,9 +142,9 @@ func TestFile(t *testing.T) {
 	mustPut(t, o, tree{"app.jar": "3"}, Summary{Kept: 1})
 	requireTree(t, top, tree{"new": "/", "new/app.jar": "2"})
 	if _, err := put(t.Context(), Options{Dst: top + "/new/dir"}, tree{"dir": "/"}, `1`); err == nil {
-		t.Error("a folder became a file")
+		t.Error("a directory became a file")
 	}
-	for _, o := range []Options{{Dst: top + "/new"}, {Dst: top + "/new/app.jar/x"}, {Dst: top + "/new/app.jar", Folder: true}} {
+	for _, o := range []Options{{Dst: top + "/new"}, {Dst: top + "/new/app.jar/x"}, {Dst: top + "/new/app.jar", Directory: true}} {
 		if _, err := put(t.Context(), o, tree{filepath.Base(o.Dst): "x"}, `1`); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
@@ -175,7 +175,7 @@ func TestRecord(t *testing.T) {
 	} {
 		for _, replace := range []bool{false, true} {
 			top := t.TempDir()
-			o := Options{Dst: top + "/dst", Folder: true, Replace: replace, Key: "k"}
+			o := Options{Dst: top + "/dst", Directory: true, Replace: replace, Key: "k"}
 			mustPut(t, o, tree{"a/f": "f", "g": "g", "l": "-> g", "\xff\n": "name"}, Summary{Added: 4})
 			time.Sleep(5 * time.Millisecond) // the clock of file systems is coarse
 			if change != nil {
@@ -211,7 +211,7 @@ func TestRemember(t *testing.T) {
 
 // A record is only good for the same key: another version may have an older date.
 func TestOtherKey(t *testing.T) {
-	for _, o := range []Options{{Dst: t.TempDir() + "/f"}, {Dst: t.TempDir() + "/d", Folder: true, Replace: true}} {
+	for _, o := range []Options{{Dst: t.TempDir() + "/f"}, {Dst: t.TempDir() + "/d", Directory: true, Replace: true}} {
 		o.Key = "one"
 		content := tree{"f": "1"}
 		mustPut(t, o, content, Summary{Added: 1})
@@ -225,10 +225,10 @@ func TestOtherKey(t *testing.T) {
 	}
 }
 
-// Entries are added to a folder that exists, and nothing else in it is touched.
-func TestFolder(t *testing.T) {
+// Entries are added to a directory that exists, and nothing else in it is touched.
+func TestDirectory(t *testing.T) {
 	top := t.TempDir()
-	o := Options{Dst: top + "/dst", Folder: true, Key: "k"}
+	o := Options{Dst: top + "/dst", Directory: true, Key: "k"}
 	if err := (tree{"theirs": "x", "sub/theirs": "y", "sub/both": "old", "link": "-> sub"}).write(o.Dst); err != nil {
 		t.Fatal(err)
 	}
@@ -268,26 +268,26 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// With Replace, the folder has exactly the new content, at once; on a volume all but what is mounted in it.
+// With Replace, the directory has exactly the new content, at once; on a volume all but what is mounted in it.
 func TestReplace(t *testing.T) {
 	top := t.TempDir()
 	volume := top + "/volume"
 	servers.Tmpfs(t, volume, "size=10m")
 	servers.Tmpfs(t, volume+"/mounted", "size=1m")
-	for name, dst := range map[string]string{"folder": top + "/dst", "volume": volume} {
+	for name, dst := range map[string]string{"directory": top + "/dst", "volume": volume} {
 		t.Run(name, func(t *testing.T) {
-			o := Options{Dst: dst, Folder: true, Replace: true, Key: "k"}
+			o := Options{Dst: dst, Directory: true, Replace: true, Key: "k"}
 			if err := (tree{"old": "x", "sub/old": "y", "both/f": "1", "was": "file"}).write(dst); err != nil {
 				t.Fatal(err)
 			}
-			want := tree{"both": "/", "both/f": "2", "new": "n", "was": "/", "was/folder": "f"}
+			want := tree{"both": "/", "both/f": "2", "new": "n", "was": "/", "was/directory": "f"}
 			if name == "volume" {
 				if err := (tree{"mounted/f": "m", "lost+found": "/"}).write(dst); err != nil {
 					t.Fatal(err)
 				}
 				want["mounted"], want["mounted/f"], want["lost+found"] = "/", "m", "/"
 			}
-			fresh := tree{"both/f": "2", "new": "n", "was/folder": "f"}
+			fresh := tree{"both/f": "2", "new": "n", "was/directory": "f"}
 			mustPut(t, o, fresh, Summary{Added: 2, Replaced: 1, Removed: 3})
 			requireTree(t, dst, want)
 			before := inode(t, dst+"/new")
@@ -298,11 +298,11 @@ func TestReplace(t *testing.T) {
 		})
 	}
 	for _, dst := range []string{"/", "/etc", "/proc"} {
-		if _, err := Open(t.Context(), Options{Dst: dst, Folder: true, Replace: true}); err == nil || !strings.Contains(err.Error(), "part of the system") {
+		if _, err := Open(t.Context(), Options{Dst: dst, Directory: true, Replace: true}); err == nil || !strings.Contains(err.Error(), "part of the system") {
 			t.Errorf("%s: %v", dst, err)
 		}
 	}
-	if _, err := put(t.Context(), Options{Dst: volume, Folder: true, Replace: true}, tree{"mounted/x": "x"}, `1`); err == nil {
+	if _, err := put(t.Context(), Options{Dst: volume, Directory: true, Replace: true}, tree{"mounted/x": "x"}, `1`); err == nil {
 		t.Error("a mount point was replaced")
 	}
 }
@@ -352,7 +352,7 @@ func TestReadOnly(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	volume := t.TempDir() + "/volume"
 	servers.Tmpfs(t, volume, "size=100k")
-	o := Options{Dst: volume, Folder: true, Key: "k"}
+	o := Options{Dst: volume, Directory: true, Key: "k"}
 	mustPut(t, o, tree{"f": "1"}, Summary{Added: 1})
 	if _, err := put(t.Context(), o, tree{"f": "2", "g": strings.Repeat("x", 200<<10)}, `2`); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("error %v", err)
@@ -366,7 +366,7 @@ func TestFullDisk(t *testing.T) {
 // Links in a volume are not followed, also if they are put there while a run works.
 func TestLinks(t *testing.T) {
 	volume, outside := servers.Volume(t)
-	for _, o := range []Options{{Dst: volume + "/link/f"}, {Dst: volume + "/link", Folder: true}} {
+	for _, o := range []Options{{Dst: volume + "/link/f"}, {Dst: volume + "/link", Directory: true}} {
 		os.Remove(volume + "/link")
 		if err := os.Symlink(outside, volume+"/link"); err != nil {
 			t.Fatal(err)
@@ -397,7 +397,7 @@ func TestLinks(t *testing.T) {
 // A dry run writes nothing, not even missing directories.
 func TestDryRun(t *testing.T) {
 	top := t.TempDir()
-	for _, o := range []Options{{Dst: top + "/a/b/f", DryRun: true}, {Dst: top + "/a/b", Folder: true, DryRun: true}} {
+	for _, o := range []Options{{Dst: top + "/a/b/f", DryRun: true}, {Dst: top + "/a/b", Directory: true, DryRun: true}} {
 		p := mustOpen(t, o)
 		if _, err := p.Stage(); err == nil || p.Exists("") || p.Exists("x") || p.Record() != nil {
 			t.Errorf("stage: %v", err)
@@ -410,12 +410,12 @@ func TestDryRun(t *testing.T) {
 // A run that finds nothing to do leaves no trace, not even in the time of a directory.
 func TestNothingToDo(t *testing.T) {
 	top := t.TempDir()
-	file, folder := Options{Dst: top + "/f"}, Options{Dst: top + "/dst", Folder: true, Key: "k"}
+	file, directory := Options{Dst: top + "/f"}, Options{Dst: top + "/dst", Directory: true, Key: "k"}
 	mustPut(t, file, tree{"f": "1"}, Summary{Added: 1})
-	mustPut(t, folder, tree{"a": "1"}, Summary{Added: 1})
+	mustPut(t, directory, tree{"a": "1"}, Summary{Added: 1})
 	before := inode(t, top)
 	time.Sleep(5 * time.Millisecond) // the clock of file systems is coarse
-	for _, o := range []Options{file, folder, {Dst: top + "/new"}} {
+	for _, o := range []Options{file, directory, {Dst: top + "/new"}} {
 		current(t, o)
 	}
 	if inode(t, top) != before {
@@ -457,7 +457,7 @@ func TestWaits(t *testing.T) {
 func TestMain(m *testing.M) {
 	if dst := os.Getenv("PLACE_DST"); dst != "" {
 		how := os.Getenv("PLACE_HOW")
-		o := Options{Dst: dst, Folder: how != "file", Replace: how == "replace", Key: "k"}
+		o := Options{Dst: dst, Directory: how != "file", Replace: how == "replace", Key: "k"}
 		generation := os.Getenv("PLACE_GENERATION")
 		if how == "closed" {
 			if err := putClosed(o); err != nil {
@@ -531,8 +531,8 @@ func generationOf(how, generation string) tree {
 	return all
 }
 
-// TestKilled kills runs at many moments. A file is old or new, and so is a folder that is replaced beside its parent.
-// The next run leaves only its own content, whatever was begun; and what has a record is whole.
+// TestKilled kills runs at many moments. A file is old or new, and so is a directory that is replaced beside its
+// parent. The next run leaves only its own content, whatever was begun; and what has a record is whole.
 func TestKilled(t *testing.T) {
 	servers.Slow(t)
 	for _, how := range []string{"file", "replace", "merge", "replace in a volume", "merge in a volume"} {
@@ -544,7 +544,7 @@ func TestKilled(t *testing.T) {
 			if inVolume {
 				servers.Tmpfs(t, dst, "size=20m")
 			}
-			o := Options{Dst: dst, Folder: how != "file", Replace: how == "replace", Key: "k"}
+			o := Options{Dst: dst, Directory: how != "file", Replace: how == "replace", Key: "k"}
 			run := func(generation string) time.Duration {
 				start := time.Now()
 				child := soak.Child("PLACE_DST="+dst, "PLACE_HOW="+how, "PLACE_GENERATION="+generation)

@@ -19,8 +19,8 @@ import (
 
 // Publish puts what is in the stage in place, and remembers the caller's record of it. If it cannot, because a file is
 // where a directory is to be, or the reverse, nothing has changed. Once it has begun, the end of ctx does not stop it.
-// If it is killed while it adds entries to a folder, there is no record, and the next run adds the others. The stage
-// may have only a part of what an earlier run with the same Key has added to a folder: the record is of all of it.
+// If it is killed while it adds entries to a directory, there is no record, and the next run adds the others. The stage
+// may have only a part of what an earlier run with the same Key has added to a directory: the record is of all of it.
 //
 // A file that is itself a mount point, such as a subPath of Kubernetes, is written in place.
 func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, error) {
@@ -49,7 +49,7 @@ func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, er
 	if err != nil {
 		return Summary{}, p.failed("publish", err)
 	}
-	if p.record != nil && r.Folder && !r.Replace { // what is not published again is still there
+	if p.record != nil && r.Directory && !r.Replace { // what is not published again is still there
 		names = slices.Concat(names, p.record.names())
 		slices.Sort(names)
 		r.Names = []byte(strings.Join(slices.Compact(names), "\x00"))
@@ -61,7 +61,7 @@ func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, er
 
 // checkNames refuses names that cannot be published.
 func (p *Place) checkNames(names []string) error {
-	if !p.o.Folder {
+	if !p.o.Directory {
 		if !slices.Equal(names, []string{p.name}) {
 			return permanent("%s is to be a file, and what was fetched is not", p.o.Dst)
 		}
@@ -78,16 +78,16 @@ func (p *Place) checkNames(names []string) error {
 	return nil
 }
 
-// keeps returns whether an entry of the folder is not part of its content.
+// keeps returns whether an entry of the directory is not part of its content.
 func (p *Place) keeps(name string) bool {
 	return p.inside && (strings.HasPrefix(name, mine) || name == "lost+found") || slices.Contains(p.mounts, name)
 }
 
-// todo is how the folder, or the file, changes.
+// todo is how the directory, or the file, changes.
 type todo struct {
 	sum   Summary
 	moves []move
-	whole bool // the folder is replaced
+	whole bool // the directory is replaced
 }
 
 func (t *todo) any() bool { return t.whole || len(t.moves) > 0 }
@@ -98,10 +98,10 @@ type move struct{ dir, name string }
 // plan finds out what has to be done, and whether it can be.
 func (p *Place) plan(r *record) (*todo, error) {
 	t := &todo{}
-	if !r.Folder {
+	if !r.Directory {
 		return t, p.planEntry(t, r, p.stage.tree, p.parent, "", p.name)
 	}
-	folder, err := dirfd.OpenFD(p.parent, p.name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	directory, err := dirfd.OpenFD(p.parent, p.name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT {
 		t.whole, t.sum.Added = true, files(r.names())
 		return t, nil
@@ -109,16 +109,16 @@ func (p *Place) plan(r *record) (*todo, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer folder.Close()
+	defer directory.Close()
 	if !r.Replace {
-		return t, p.planDir(t, r, p.stage.tree, folder, "")
+		return t, p.planDir(t, r, p.stage.tree, directory, "")
 	}
-	old, err := list(folder, p.keeps)
+	old, err := list(directory, p.keeps)
 	if err != nil {
 		return nil, err
 	}
 	fresh := r.names()
-	if slices.Equal(old, fresh) && p.planDir(t, r, p.stage.tree, folder, "") == nil && len(t.moves) == 0 {
+	if slices.Equal(old, fresh) && p.planDir(t, r, p.stage.tree, directory, "") == nil && len(t.moves) == 0 {
 		return t, nil
 	}
 	if p.deep != "" {
@@ -170,7 +170,7 @@ func (p *Place) planEntry(t *todo, r *record, from, to dirfd.Dir, dir, name stri
 		return err
 	}
 	shown := path.Join(p.o.Dst, dir, name)
-	if !r.Folder {
+	if !r.Directory {
 		shown = p.o.Dst
 	}
 	old, err := dirfd.Inspect(to, name)

@@ -23,7 +23,7 @@ type record struct {
 	Format int             `json:"initbox"` // of this file
 	Fetch  json.RawMessage `json:"fetch"`   // the caller's
 
-	Folder      bool   `json:"folder,omitempty"`
+	Directory   bool   `json:"directory,omitempty"`
 	Replace     bool   `json:"replace,omitempty"`
 	NoOverwrite bool   `json:"noOverwrite,omitempty"`
 	Key         string `json:"key,omitempty"`
@@ -39,7 +39,7 @@ const (
 
 // file returns the name of the record in base.
 func (r *record) file(prefix string) string {
-	if r.Folder && !r.Replace {
+	if r.Directory && !r.Replace {
 		return prefix + "-" + r.Key + ".json"
 	}
 	return prefix + ".json"
@@ -56,7 +56,7 @@ func (r *record) names() []string {
 func (p *Place) newRecord(fetch json.RawMessage) *record {
 	return &record{
 		Format: recordFormat, Fetch: fetch,
-		Folder: p.o.Folder, Replace: p.o.Folder && p.o.Replace, NoOverwrite: p.o.NoOverwrite, Key: p.o.Key,
+		Directory: p.o.Directory, Replace: p.o.Directory && p.o.Replace, NoOverwrite: p.o.NoOverwrite, Key: p.o.Key,
 	}
 }
 
@@ -79,7 +79,7 @@ func readRecord(dir dirfd.Dir, name string) *record {
 // since.
 func (p *Place) readRecord() *record {
 	r := readRecord(p.base, p.newRecord(nil).file(p.prefix))
-	if r == nil || r.Seal == "" || r.Key != p.o.Key || r.Folder != p.o.Folder || r.Replace != (p.o.Folder && p.o.Replace) {
+	if r == nil || r.Seal == "" || r.Key != p.o.Key || r.Directory != p.o.Directory || r.Replace != (p.o.Directory && p.o.Replace) {
 		return nil
 	}
 	seal, err := p.seal(r)
@@ -94,13 +94,13 @@ func (p *Place) readRecord() *record {
 // permissions, nor the times of inodes, which the kubelet changes at each mount of a volume with fsGroup.
 func (p *Place) seal(r *record) (string, error) {
 	root := dirfd.Dir(p.parent)
-	if r.Folder {
-		folder, err := dirfd.OpenFD(p.parent, p.name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if r.Directory {
+		directory, err := dirfd.OpenFD(p.parent, p.name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		if err != nil {
 			return "", err
 		}
-		defer folder.Close()
-		root = folder
+		defer directory.Close()
+		root = directory
 	}
 	names := r.names()
 	if r.Replace {

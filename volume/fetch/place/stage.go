@@ -29,8 +29,8 @@ const (
 	treeName = "tree"
 )
 
-// Stage returns an empty directory, the same at each call. For a folder, its entries become the folder's; for a file,
-// it gets one file with the base name of Dst. The caller does not close it.
+// Stage returns an empty directory, the same at each call. For a directory, its entries become the directory's; for a
+// file, it gets one file with the base name of Dst. The caller does not close it.
 func (p *Place) Stage() (*os.File, error) {
 	switch {
 	case p.o.DryRun:
