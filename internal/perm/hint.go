@@ -86,7 +86,7 @@ func has(bit uint) bool {
 // nfsMagic is the type of NFS, see statfs(2).
 const nfsMagic = 0x6969
 
-// squashed returns whether path, or what exists above it, is on an NFS, where capabilities end.
+// squashed returns whether path, or what exists above it, is on NFS, where capabilities end.
 func squashed(path string) bool {
 	for {
 		if kind, err := dirfd.FileSystem(path); err == nil {

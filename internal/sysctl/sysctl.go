@@ -113,7 +113,7 @@ func (c *change) check(dry bool) error {
 	}
 	f, err := c.open(os.O_WRONLY)
 	if err != nil {
-		return fmt.Errorf("set it to %s: %w", c.Value, cause(err))
+		return fmt.Errorf("set it to %s: %w", cmp.Or(c.Value, `""`), cause(err))
 	}
 	return f.Close()
 }
@@ -152,7 +152,7 @@ func (c *change) read() (string, error) {
 
 // apply writes the parameter, and reads it back.
 func (c *change) apply(ctx context.Context, o Options, log *slog.Logger) error {
-	text := "set to " + c.Value
+	text := "set to " + cmp.Or(c.Value, `""`)
 	if c.was != "" {
 		text += ", was " + c.was
 	}
@@ -182,7 +182,7 @@ func (c *change) write() error {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("set it to %s: %w", c.Value, cause(err))
+		return fmt.Errorf("set it to %s: %w", cmp.Or(c.Value, `""`), cause(err))
 	}
 	content, err := c.read()
 	if err == nil && !c.right(content) {

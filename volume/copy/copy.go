@@ -216,6 +216,9 @@ func failed(doing string, op perm.Operation, path string, err error) error {
 	if failure.NoSpace(err) {
 		hint = "the volume is full, or its quota or the sizeLimit of the emptyDir is used up; existing files are kept"
 	}
+	if hint == "" && op == perm.Write && errors.Is(err, unix.ENOTDIR) {
+		hint = "it, or what it lies in, is a file: copy replaces nothing that is of another kind, but prepare PATH#absent removes it"
+	}
 	var own interface{ Hint() string }
 	if hint == "" && errors.As(err, &own) {
 		hint = own.Hint()
