@@ -123,7 +123,7 @@ func (r *run) owner() *perm.Owner {
 func (r *run) key() string {
 	h := sha256.New()
 	for _, src := range r.Sources {
-		fmt.Fprintf(h, "%q %q %q\n", src.content, src.Name, src.expanded())
+		fmt.Fprintf(h, "%q %q %q\n", src.settings, src.Name, src.origin())
 	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }

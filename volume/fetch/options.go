@@ -70,6 +70,10 @@ func (o *Options) Check() error {
 		return errors.New("the directory / cannot be replaced")
 	case o.Replace && slices.ContainsFunc(o.Sources, func(src *Source) bool { return src.NoOverwrite }):
 		return errors.New("replace and no-overwrite are mutually exclusive")
+	case o.Replace && slices.ContainsFunc(o.Sources, func(src *Source) bool {
+		return src.Optional && len(o.Sources) > 1 || src.Unless != o.Sources[0].Unless
+	}):
+		return errors.New("replace would remove the files of a URL that is left out: with several URLs, it excludes optional, and unless for some of them")
 	case o.Replace && !directory:
 		return errors.New("only a directory can be replaced as a whole: end its name with a slash")
 	}

@@ -76,7 +76,7 @@ type Source struct {
 	TLS         tlsconfig.Options
 	RetryStatus httpclient.Statuses
 
-	content string // what decides about the content, for the record
+	settings string // those that decide about what is written, for the record
 }
 
 // String returns the URL as it may be shown.
@@ -87,10 +87,14 @@ func (s *Source) String() string {
 	return failure.Printable(s.URL.String())
 }
 
-// expanded returns the URL with what it refers to, such as a version in a variable, or "" if that is unknown now.
-func (s *Source) expanded() string {
-	if s.URL == nil {
-		return ""
+// origin returns what decides about the content, besides the settings: the checksum, which a presigned URL of each day
+// has, or else the URL, with what it refers to, such as a version in a variable; or "" if that is unknown now.
+func (s *Source) origin() string {
+	switch {
+	case s.URL == nil:
+		return s.OCI
+	case s.SHA256+s.SHA512 != "":
+		return s.SHA256 + s.SHA512
 	}
 	u, err := s.URL.Expand()
 	if err != nil {
@@ -140,7 +144,7 @@ func (src *Source) setAddress(text string, getenv func(string) string) (err erro
 	if text, err = src.machine(text); err != nil {
 		return err
 	}
-	if src.content = text; strings.HasPrefix(text, "oci://") {
+	if strings.HasPrefix(text, "oci://") {
 		src.OCI = text
 		return secret.Unreplaced("the URL", text)
 	}
@@ -190,11 +194,13 @@ func (src *Source) setChecksums(getenv func(string) string) func(setting.Setting
 			}
 		}
 		text := s.Get("checksum-url")
-		if text == "" {
+		switch {
+		case text+src.SHA256+src.SHA512 == "":
 			return nil
-		}
-		if src.URL == nil {
-			return errors.New("checksum-url is not for oci://: pin the digest, as in oci://HOST/NAME@sha256:…")
+		case src.URL == nil:
+			return errors.New("sha256, sha512 and checksum-url are not for oci://: pin the digest, as in oci://HOST/NAME@sha256:…")
+		case text == "":
+			return nil
 		}
 		if text, err = src.machine(text); err == nil {
 			src.Checksums, err = secret.ParseURL(text, getenv)
@@ -234,7 +240,7 @@ func (src *Source) setFiles(s setting.Settings) (err error) {
 	if src.URL != nil && src.Path != "" {
 		return errors.New("path is for oci://: to select files of an archive, use include")
 	}
-	src.content += fmt.Sprintf("\n%q", []any{src.To, src.Unpack, src.Strip, src.Include, src.Exclude, s["mode"], s.Get("owner"), src.Path, src.Platform, s["header"]})
+	src.settings = fmt.Sprintf("%q", []any{src.To, src.Unpack, src.Strip, src.Include, src.Exclude, s["mode"], s.Get("owner"), src.Path, src.Platform, s["header"]})
 	return err
 }
 
