@@ -256,13 +256,16 @@ func (t *target) setOne(name string, l late) error {
 	}
 	defer dir.Close()
 	base := path.Base(name)
-	f, err := dirfd.OpenFD(dir, base, unix.O_RDONLY, 0)
+	isFile, flags := l.file != identity{}, unix.O_RDONLY
+	if !isFile {
+		flags |= unix.O_DIRECTORY // and not a link to the file of another user
+	}
+	f, err := dirfd.OpenFD(dir, base, flags, 0)
 	if err != nil {
 		return failed("open", perm.Read, t.shown(name), err)
 	}
 	defer f.Close()
 	s, err := dirfd.Stat(f)
-	isFile := l.file != identity{}
 	if isFile && l.file != identityOf(s) {
 		return failed("write", perm.Write, t.shown(name), errChanged)
 	}

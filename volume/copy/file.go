@@ -406,7 +406,8 @@ func (c *copying) onlyInPlace(denied error) bool {
 		return false
 	}
 	i, err := dirfd.Inspect(c.f.dst, c.as)
-	return err == nil && (i.MountRoot || denied != nil) && dirfd.Access(c.f.dst, c.as, unix.W_OK) == nil
+	locked := errors.Is(denied, fs.ErrPermission) || errors.Is(denied, unix.EROFS) // and not full, or at the deadline
+	return err == nil && (i.MountRoot || locked) && c.ctx.Err() == nil && dirfd.Access(c.f.dst, c.as, unix.W_OK) == nil
 }
 
 // open opens the source, which must be what the walk has found.

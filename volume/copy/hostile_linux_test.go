@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/perm"
 	"initbox/test/servers"
 	"initbox/test/soak"
 )
@@ -138,6 +139,39 @@ func TestFullDisk(t *testing.T) {
 			wantListing(t, top+"/dst", "a=old sub/ sub/0=old")
 			noneLeft(t, top+"/dst")
 		})
+	}
+}
+
+// A volume without room for one more name keeps the file as it is: written in place, a reader could see half of it.
+func TestNoMoreFiles(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/f=new")
+	servers.Tmpfs(t, top+"/dst", "size=1m,nr_inodes=2")
+	files(t, top, "dst/f=old and longer")
+	refused(t, "no space left", top+"/src/f:"+top+"/dst/f")
+	wantListing(t, top+"/dst", "f=old and longer")
+}
+
+// Where another program has put a link to a file of another user in place of a directory, the file stays as it is.
+func TestDirectoryBecomesFile(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "sub=secret")
+	if err := os.Chmod(top+"/sub", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	pair, err := ParsePair("a:b#dir-mode=0777", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := &target{run: &run{ctx: t.Context()}, root: root, path: top}
+	err = to.setOne("sub", late{want: attributes{Owner: perm.Owner{UID: -1, GID: -1}, mode: 0o777}, pair: &pair})
+	if mode := stat(t, top+"/sub").Mode & 0o777; !errors.Is(err, unix.ENOTDIR) || mode != 0o600 {
+		t.Errorf("%v, mode %o", err, mode)
 	}
 }
 
