@@ -368,6 +368,30 @@ func TestModeAndOwner(t *testing.T) {
 	}
 }
 
+// Runs that make directories beside each other at the same time do not disturb each other.
+func TestAtTheSameTime(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/f=new")
+	const runs = 100
+	failed := make(chan error, runs)
+	for i := range runs {
+		go func() {
+			_, err := runPairs(fmt.Sprintf("%s/src:%s/dst/%d#dir-mode=0%o", top, top, i, 0o700+i%8))
+			failed <- err
+		}()
+	}
+	for range runs {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range runs {
+		if mode := stat(t, fmt.Sprintf("%s/dst/%d", top, i)).Mode & 0o777; mode != 0o700+uint32(i)%8 {
+			t.Errorf("%d has mode %o", i, mode)
+		}
+	}
+}
+
 // Of several pairs, the later wins, and so it does the next time, without a change.
 func TestSeveralPairs(t *testing.T) {
 	top := t.TempDir()

@@ -182,7 +182,7 @@ func (t *target) makeAll(p *Pair, s source) (*os.File, error) {
 
 // makeDir makes a directory on the way to the target, and gives it its name when it has its owner and its mode.
 func (t *target) makeDir(parent *os.File, name string, want attributes) error {
-	const temporary = areaPrefix + "directory"
+	temporary := areaPrefix + "directory-" + name[:min(len(name), 255-len(areaPrefix+"directory-"))] // other runs make others
 	if err := dirfd.Mkdir(parent, temporary, 0o700); err != nil && err != unix.EEXIST {
 		return err
 	}
