@@ -28,6 +28,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/mounts"
 	"initbox/internal/perm"
@@ -122,6 +123,7 @@ type run struct {
 	start    time.Time
 	mu       sync.Mutex
 	mounts   map[string]*mount // by path
+	opened   []dirfd.FD        // directories of sources
 	targets  []*target
 	unpacked budget
 	noClone  noSharing
@@ -156,6 +158,9 @@ func (r *run) close() {
 	for _, m := range r.mounts {
 		m.dir.Close()
 	}
+	for _, dir := range r.opened {
+		dir.Close()
+	}
 }
 
 // pair stages what one pair copies.
@@ -164,7 +169,6 @@ func (r *run) pair(p *Pair) error {
 	if err != nil {
 		return r.orSwapped(err)
 	}
-	defer closeAll(sources)
 	marked, into := p.Unless != "" && exists(p.Unless), sources
 	if marked && !exists(filepath.Clean(p.To)) {
 		into = nil // so that it is not made

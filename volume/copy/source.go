@@ -18,24 +18,15 @@ import (
 
 // source is one file or directory to copy.
 type source struct {
-	dir   dirfd.FD // that it lies in; of a directory whose content is copied, itself
+	dir   dirfd.FD // that it lies in; of a directory whose content is copied, itself; open until the end of the run
 	name  string   // in dir; "" for the content of a directory
 	base  string   // of the copy, unless the destination says another
 	shown string   // as a user would write it
 	up    string   // the same of dir
 	stat  unix.Stat_t
 	many  bool // one of several, or of a pattern: the destination is a directory
-	close bool // dir is closed with it
 
 	follow bool // symbolic links
-}
-
-func closeAll(sources []source) {
-	for _, s := range sources {
-		if s.close {
-			s.dir.Close()
-		}
-	}
 }
 
 // dataLink is the link in a mounted ConfigMap, Secret, projected volume or downward API to the directory with the
@@ -110,7 +101,8 @@ func (r *run) open(path string) (s source, err error) {
 		dir.Close()
 		return source{dir: version, shown: path, up: path, follow: true}, err
 	}
-	return source{dir: dir, shown: path, up: path, close: true, follow: inVolume}, nil
+	r.opened = append(r.opened, dir)
+	return source{dir: dir, shown: path, up: path, follow: inVolume}, nil
 }
 
 // within returns the version of the volume that a path leads through, and the path in that; or without one, the path.
@@ -150,7 +142,6 @@ func (r *run) sources(p *Pair) (all []source, missing string, err error) {
 	if err == nil {
 		return all, "", nil
 	}
-	closeAll(all)
 	if errors.Is(err, fs.ErrNotExist) && p.Optional {
 		return nil, failure.Printable(from) + " does not exist", nil
 	}
@@ -167,9 +158,6 @@ func (r *run) single(from string, keepLink bool) ([]source, error) {
 	if err == nil && !(keepLink && isLink(from)) {
 		return []source{s}, nil
 	}
-	if err == nil && s.close {
-		s.dir.Close()
-	}
 	if err != nil && !errors.Is(err, unix.ENOTDIR) {
 		return nil, err
 	}
@@ -179,7 +167,8 @@ func (r *run) single(from string, keepLink bool) ([]source, error) {
 	}
 	parent.name = filepath.Base(from)
 	parent.follow = !keepLink
-	return r.name(parent)
+	s, err = parent.named()
+	return []source{s}, err
 }
 
 // isLink returns whether path is a symbolic link.
@@ -188,15 +177,15 @@ func isLink(path string) bool {
 	return err == nil
 }
 
-// name makes a source for one name in a directory.
-func (r *run) name(s source) (all []source, err error) {
+// named describes the entry s.name of a directory.
+func (s source) named() (_ source, err error) {
 	s.base, s.shown = s.name, filepath.Join(s.up, s.name)
 	if s.follow {
 		s.stat, err = statFollow(s.dir, s.name)
 	} else {
 		s.stat, err = dirfd.Lstat(s.dir, s.name)
 	}
-	return []source{s}, err
+	return s, err
 }
 
 func statFollow(dir dirfd.Dir, name string) (unix.Stat_t, error) {
@@ -231,7 +220,6 @@ func (r *run) glob(pattern string) (all []source, err error) {
 	for _, directory := range directories {
 		found, err := r.matches(directory, base)
 		if err != nil && !errors.Is(err, unix.ENOTDIR) {
-			closeAll(all)
 			return nil, err
 		}
 		all = append(all, found...)
@@ -249,9 +237,6 @@ func (r *run) matches(directory, pattern string) (all []source, err error) {
 		return nil, err
 	}
 	names, err := dirfd.Names(in.dir)
-	if in.close {
-		defer in.dir.Close()
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -266,19 +251,10 @@ func (r *run) matches(directory, pattern string) (all []source, err error) {
 		}
 		one := in
 		one.name, one.many = name, true
-		if one.close { // each has a descriptor of its own, since each is closed
-			if one.dir, err = dirfd.OpenFD(in.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
-				return nil, err
-			}
-		}
-		found, err := r.name(one)
-		if err != nil && one.close {
-			one.dir.Close()
-		}
+		one, err = one.named()
 		if err == nil {
-			all = append(all, found...)
+			all = append(all, one)
 		} else if err != unix.ENOENT {
-			closeAll(all)
 			return nil, err
 		}
 	}
@@ -308,7 +284,6 @@ func (r *run) newest(p *Pair, directory string) ([]source, error) {
 		}
 		return compareVersions(a.name, b.name)
 	})
-	closeAll(slices.DeleteFunc(all, func(s source) bool { return s.name == newest.name }))
 	newest.many = false
 	return []source{newest}, nil
 }
