@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -109,27 +108,14 @@ func (p present) writable(denied error) error {
 	return dirfd.Access(p.dir, p.base, unix.W_OK)
 }
 
-type buffer = [32 << 10]byte
+type buffer = [64 << 10]byte
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// equal returns whether a and b are the same to their ends.
 func equal(a, b io.Reader) (bool, error) {
-	x, y := buffers.Get().(*buffer), buffers.Get().(*buffer)
-	defer buffers.Put(x)
-	defer buffers.Put(y)
-	for {
-		n, err := io.ReadFull(a, x[:])
-		m, other := io.ReadFull(b, y[:])
-		for _, err := range []error{err, other} {
-			if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-				return false, err
-			}
-		}
-		if same := bytes.Equal(x[:n], y[:m]); !same || n < len(x) {
-			return same, nil
-		}
-	}
+	buf := buffers.Get().(*buffer)
+	defer buffers.Put(buf)
+	return dirfd.Same(a, b, buf[:])
 }
 
 // Holds returns whether a file exists and has that content, whatever its attributes are.

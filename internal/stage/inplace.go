@@ -84,26 +84,14 @@ func (c *commit) restore(ch *change, a Attr) {
 	})
 }
 
-// overwrite writes the files that cannot be replaced. It truncates them last: a reader in
-// between sees the beginning of the new content, not an empty file.
+// overwrite writes the files that cannot be replaced.
 func (c *commit) overwrite() error {
 	for _, o := range c.overwrites {
 		c.begun = true
-		if err := o.write(); err != nil {
+		if err := dirfd.Overwrite(dirfd.FD(o.file.Fd()), o.from, 0); err != nil {
 			return c.failed(o.change, err)
 		}
 		c.done = append(c.done, o.Change)
 	}
 	return nil
-}
-
-func (o *overwrite) write() error {
-	size, err := io.Copy(o.file, o.from)
-	if err == nil {
-		err = o.file.Truncate(size)
-	}
-	if err == nil {
-		err = o.file.Sync()
-	}
-	return err
 }

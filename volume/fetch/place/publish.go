@@ -1,12 +1,10 @@
 package place
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -248,16 +246,6 @@ func same(from, to dirfd.Dir, name string, a, b dirfd.Info) bool {
 		return false
 	}
 	defer y.Close()
-	size := min(a.Size+1, 64<<10)
-	p, q := make([]byte, size), make([]byte, size)
-	for {
-		n, errX := io.ReadFull(x, p)
-		m, errY := io.ReadFull(y, q)
-		if !bytes.Equal(p[:n], q[:m]) {
-			return false
-		}
-		if errX != nil || errY != nil {
-			return errX == errY && (errX == io.EOF || errX == io.ErrUnexpectedEOF)
-		}
-	}
+	same, err := dirfd.Same(x, y, make([]byte, 2*min(a.Size+1, 64<<10)))
+	return same && err == nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -223,9 +222,8 @@ func overwrite(from dirfd.Dir, to dirfd.Dir, name string, as string) error {
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), as)
-	defer f.Close()
-	old, err := dirfd.Stat(f)
+	defer fd.Close()
+	old, err := dirfd.Stat(fd)
 	if err == nil && (old.Uid != s.Uid || old.Gid != s.Gid) && fd.Chown(int(s.Uid), int(s.Gid)) != nil && s.Mode&0o077 == 0 {
 		err = unix.EPERM // others could read what only the owner may read
 	}
@@ -233,16 +231,7 @@ func overwrite(from dirfd.Dir, to dirfd.Dir, name string, as string) error {
 		err = fd.Chmod(uint32(s.Mode) & 0o7777)
 	}
 	if err == nil {
-		if err = dirfd.Reserve(f, s.Size); err != nil {
-			fd.Truncate(old.Size)
-		}
+		err = dirfd.Overwrite(fd, src, s.Size)
 	}
-	if err != nil {
-		return err
-	}
-	size, err := io.CopyBuffer(fd, src, make([]byte, 128<<10))
-	if err == nil {
-		err = fd.Truncate(size)
-	}
-	return cmp.Or(err, f.Sync())
+	return err
 }
