@@ -155,15 +155,6 @@ func Seek(f Dir, offset int64) error {
 	return do(f, func(fd int) error { _, err := unix.Seek(fd, offset, 0); return err })
 }
 
-// Position returns how many bytes from its start the position of an open file is.
-func Position(f Dir) (at int64, err error) {
-	err = do(f, func(fd int) error {
-		at, err = unix.Seek(fd, 0, 1)
-		return err
-	})
-	return at, err
-}
-
 // Fsync writes an open file to the disk.
 func Fsync(f Dir) error { return do(f, unix.Fsync) }
 

@@ -195,8 +195,7 @@ func (t *target) overwrite() error {
 	return nil
 }
 
-// overwrite writes to a file in dir. It truncates it last: a reader in between sees the beginning of the new content,
-// not an empty file.
+// overwrite writes to a file in dir.
 func (w *inPlace) overwrite(dir dirfd.FD) error {
 	dst, err := dirfd.OpenFD(dir, w.as, unix.O_WRONLY, 0)
 	if err == nil {
@@ -217,22 +216,16 @@ func (w *inPlace) into(dst dirfd.FD) error {
 	if err == nil && w.differs(w.want, old, dst) {
 		err = w.set(dst, w.want) // before it holds anything secret
 	}
-	if err == nil && !w.packed() {
-		err = dirfd.Reserve(dst, w.stat.Size)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = w.pour(w.src, dst)
+	content, size, err := w.content(w.src)
+	if err != nil {
+		return err
 	}
-	size := int64(0)
-	if err == nil {
-		size, err = dirfd.Position(dst)
-	}
-	if err == nil {
-		err = dst.Truncate(size)
-	}
-	if err == nil {
-		err = dirfd.Fsync(dst)
-	}
+	defer content.Close()
+	err = dirfd.Overwrite(dst, content, size)
+	w.bytes.Add(content.read)
 	return err
 }
 

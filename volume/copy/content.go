@@ -19,6 +19,7 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
+	"initbox/internal/perm"
 )
 
 type buffer = [small]byte
@@ -139,28 +140,6 @@ func (c *copier) some(size int64) (int64, error) {
 	return int64(n), err
 }
 
-// sameContent returns whether two open files hold the same, of which r is read from its position.
-func (r *run) sameContent(old dirfd.FD, content io.Reader) (bool, error) {
-	x, y := buffers.Get().(*buffer), buffers.Get().(*buffer)
-	defer buffers.Put(x)
-	defer buffers.Put(y)
-	for {
-		if err := context.Cause(r.ctx); err != nil {
-			return false, err
-		}
-		n, err := io.ReadFull(content, x[:])
-		m, other := io.ReadFull(old, y[:])
-		for _, err := range []error{err, other} {
-			if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-				return false, err
-			}
-		}
-		if same := bytes.Equal(x[:n], y[:m]); !same || n < len(x) {
-			return same, nil
-		}
-	}
-}
-
 // unpackedName returns the name of what unpack makes of a file, or "" if that is the file itself.
 func unpackedName(name string) string {
 	rest := name
@@ -186,73 +165,83 @@ var errTooLarge = errors.New("it unpacks to more than --max-size allows")
 // notPacked is the hint for a file that its name promises to be packed.
 const notPacked = "the name says how it is compressed or encoded, and the content is something else, or damaged: leave it out with exclude"
 
-// unpack returns what a file holds whose name says how it is packed. The caller closes it.
-func (r *run) unpack(name string, packed io.Reader) (io.ReadCloser, error) {
-	var closers []func()
-	if unpackedName(name) == "" {
-		return io.NopCloser(packed), nil
-	}
-	for rest := unpackedName(name); name != rest; name = strings.TrimSuffix(name, path.Ext(name)) {
-		in := bufio.NewReaderSize(packed, 64<<10)
-		magic, _ := in.Peek(6)
-		packed = in
-		if b64 := map[string]string{".gz": "H4sI", ".zst": "KLUv/"}[path.Ext(name)]; b64 != "" && bytes.HasPrefix(magic, []byte(b64)) {
-			packed = base64.NewDecoder(base64.StdEncoding, in) // which ignores line breaks
-		}
-		switch path.Ext(name) {
-		case ".gz":
-			z, err := gzip.NewReader(packed)
-			if err != nil {
-				return nil, failure.WithHint(fmt.Errorf("unpack as gzip: %w", err), notPacked)
-			}
-			packed = z
-		case ".zst":
-			z, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderLowmem(true))
-			if err != nil {
-				return nil, failure.WithHint(fmt.Errorf("unpack as zstd: %w", err), notPacked)
-			}
-			closers = append(closers, z.Close)
-			packed = z
-		default:
-			packed = base64.NewDecoder(base64.StdEncoding, in)
-		}
-	}
-	return &unpacking{packed, closers}, nil
+// content is a reader of what a file is to hold: at its end, the source must be what it was at the start.
+type content struct {
+	*copying
+	src    dirfd.FD
+	from   io.Reader // that unpacks src
+	read   int64     // bytes
+	closes []func()
 }
 
-// unpacking reads what is unpacked.
-type unpacking struct {
-	io.Reader
-	closers []func()
+// content returns what the file is to hold, and its size, or 0 if it is not known. The caller closes it, and then src.
+func (c *copying) content(src dirfd.FD) (*content, int64, error) {
+	r := &content{copying: c, src: src, from: src}
+	if !c.packed() {
+		return r, c.stat.Size, nil
+	}
+	for name, rest := c.name, unpackedName(c.name); name != rest; name = strings.TrimSuffix(name, path.Ext(name)) {
+		if err := r.unpack(path.Ext(name)); err != nil {
+			r.Close()
+			err = failure.WithHint(fmt.Errorf("unpack as %s: %w", formats[path.Ext(name)], err), notPacked)
+			return nil, 0, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		}
+	}
+	return r, 0, nil
 }
 
-func (u *unpacking) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
-	if err != nil && err != io.EOF {
+var formats = map[string]string{".gz": "gzip", ".zst": "zstd"}
+
+// unpack unpacks what a file with that extension holds.
+func (r *content) unpack(ext string) error {
+	in := bufio.NewReaderSize(r.from, 64<<10)
+	magic, _ := in.Peek(6)
+	r.from = in
+	if b64 := map[string]string{".gz": "H4sI", ".zst": "KLUv/"}[ext]; bytes.HasPrefix(magic, []byte(b64)) { // also of .b64
+		r.from = base64.NewDecoder(base64.StdEncoding, in) // which ignores line breaks
+	}
+	switch ext {
+	case ".gz":
+		z, err := gzip.NewReader(r.from)
+		r.from = z
+		return err
+	case ".zst":
+		z, err := zstd.NewReader(r.from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20), zstd.WithDecoderLowmem(true))
+		if err == nil {
+			r.closes = append(r.closes, z.Close)
+		}
+		r.from = z
+		return err
+	}
+	return nil
+}
+
+func (r *content) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	n, err := r.from.Read(p)
+	r.read += int64(n)
+	if more := r.read - r.spent; more > 0 && r.packed() {
+		r.spent += more
+		if r.unpacked.left.Add(-more) < 0 {
+			return 0, errTooLarge
+		}
+	}
+	switch {
+	case err == io.EOF:
+		if changed := r.steady(r.src); changed != nil {
+			err = changed
+		}
+	case err != nil && r.packed():
 		err = failure.WithHint(fmt.Errorf("unpack: %w", err), notPacked)
 	}
 	return n, err
 }
 
-func (u *unpacking) Close() error {
-	for _, c := range u.closers {
+func (r *content) Close() error {
+	for _, c := range r.closes {
 		c()
 	}
 	return nil
-}
-
-// spend is a writer of what is unpacked, within the budget.
-type spend struct {
-	run *run
-	dst dirfd.FD
-}
-
-func (s spend) Write(p []byte) (int, error) {
-	if s.run.unpacked.left.Add(-int64(len(p))) < 0 {
-		return 0, errTooLarge
-	}
-	if err := context.Cause(s.run.ctx); err != nil {
-		return 0, err
-	}
-	return s.dst.Write(p)
 }

@@ -525,6 +525,19 @@ func TestUnpack(t *testing.T) {
 	if done, err := runWith(Options{Atomic: true}, top+"/src:"+top+"/version#unpack"); err != nil || done[0].Created != 7 {
 		t.Errorf("%v, %v", done, err)
 	}
+	// A file that is compared before it is written counts once: the limit is what all unpack to, 36 bytes.
+	for _, o := range []Options{{MaxSize: 36}, {MaxSize: 36, Atomic: true}} {
+		to := top + "/counted" + fmt.Sprint(o.Atomic)
+		if _, err := runWith(o, top+"/src:"+to+"#unpack"); err != nil {
+			t.Error(err)
+		}
+		if err := os.WriteFile(to+"/a.json", []byte("dashboarD"), 0o644); err != nil {
+			t.Error(err)
+		}
+		if done, err := runWith(o, top+"/src:"+to+"#unpack"); err != nil || done[0].Changed != 1 {
+			t.Errorf("%v, %v", done, err)
+		}
+	}
 }
 
 // --atomic-dir makes the destination a link to a directory with exactly what was copied.

@@ -185,6 +185,7 @@ type copying struct {
 	old    *unix.Stat_t // of what is there now
 	want   attributes
 	staged bool
+	spent  int64 // of Options.MaxSize: reading it again, after a comparison, costs nothing
 }
 
 func (c *copying) do() error {
@@ -436,15 +437,14 @@ func (c *copying) compare(src dirfd.FD) (done bool, err error) {
 		return false, nil // then it is written, and writing returns the error
 	}
 	defer old.Close()
-	content, err := c.content(src)
+	content, _, err := c.content(src)
 	if err != nil {
 		return false, err
 	}
 	defer content.Close()
-	same, err := c.sameContent(old, content)
-	if err == nil {
-		err = c.steady(src)
-	}
+	b := buffers.Get().(*buffer)
+	defer buffers.Put(b)
+	same, err := dirfd.Same(content, old, b[:])
 	if err != nil {
 		return false, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
 	}
@@ -460,14 +460,6 @@ func (c *copying) compare(src dirfd.FD) (done bool, err error) {
 }
 
 func (c *copying) packed() bool { return c.pair.Unpack && unpackedName(c.name) != "" }
-
-// content returns what the file is to hold.
-func (c *copying) content(src dirfd.FD) (io.ReadCloser, error) {
-	if !c.packed() {
-		return io.NopCloser(src), nil
-	}
-	return c.run.unpack(c.name, src)
-}
 
 // write makes the new file.
 func (c *copying) write(src, dir dirfd.FD) error {
@@ -489,46 +481,43 @@ func (c *copying) write(src, dir dirfd.FD) error {
 
 // pour fills an empty file.
 func (c *copying) pour(src, dst dirfd.FD) error {
-	if !c.packed() {
-		to := uint64(0)
-		if c.stat.Size > small {
-			s, err := dirfd.Stat(dst)
-			if err != nil {
-				return err
-			}
-			to = uint64(s.Dev)
-		}
-		if err := c.fill(dst, src, c.stat, to); err != nil {
-			return err
-		}
-		c.bytes.Add(c.stat.Size)
-	} else {
-		content, err := c.content(src)
+	if c.packed() {
+		content, _, err := c.content(src)
 		if err != nil {
-			return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+			return err
 		}
 		defer content.Close()
 		b := buffers.Get().(*buffer)
 		defer buffers.Put(b)
-		n, err := io.CopyBuffer(spend{c.run, dst}, content, b[:])
-		c.bytes.Add(n)
+		_, err = io.CopyBuffer(dst, content, b[:])
+		c.bytes.Add(content.read)
+		return err
+	}
+	to := uint64(0)
+	if c.stat.Size > small {
+		s, err := dirfd.Stat(dst)
 		if err != nil {
 			return err
 		}
+		to = uint64(s.Dev)
 	}
-	if err := c.steady(src); err != nil {
-		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	if err := c.fill(dst, src, c.stat, to); err != nil {
+		return err
 	}
-	return nil
+	c.bytes.Add(c.stat.Size)
+	return c.steady(src)
 }
 
 // steady returns an error if the source was changed since the walk found it, so that what was read may be a mixture.
 func (c *copying) steady(src dirfd.FD) error {
 	now, err := dirfd.Stat(src)
 	if err == nil && (identityOf(now) != identityOf(c.stat) || now.Size != c.stat.Size || now.Mtim != c.stat.Mtim) {
-		return errChanged
+		err = errChanged
 	}
-	return err
+	if err != nil {
+		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	}
+	return nil
 }
 
 // xattrs returns the extended attributes of a source that a copy can have. The label of SELinux comes from the volume.

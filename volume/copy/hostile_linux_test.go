@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,6 +73,24 @@ func TestMountedFile(t *testing.T) {
 	var hinted interface{ Hint() string }
 	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "read-only") {
 		t.Errorf("hint of %v", err)
+	}
+}
+
+// Where a file that is a mount has old bytes, holes of the source are written as zeros.
+func TestMountedFileAndHoles(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/f=data", "dst/f=", "volume/f="+strings.Repeat("old ", 1<<18))
+	if err := os.Truncate(top+"/src/f", 1<<19); err != nil {
+		t.Fatal(err)
+	}
+	servers.Mount(t, top+"/volume/f", top+"/dst/f", "", unix.MS_BIND, "")
+	copied(t, top+"/src:"+top+"/dst")
+	want, _ := os.ReadFile(top + "/src/f")
+	if got, err := os.ReadFile(top + "/volume/f"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes that begin with %q, %v", len(got), got[:min(len(got), 20)], err)
+	}
+	if s := copied(t, top+"/src:"+top+"/dst"); s.Changes() != 0 {
+		t.Errorf("again: %+v", s)
 	}
 }
 

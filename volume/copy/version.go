@@ -55,42 +55,14 @@ func (c *copying) reopen() (io.ReadCloser, int64, error) {
 	if err != nil {
 		return nil, 0, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
 	}
-	content, err := c.content(src)
+	content, size, err := c.content(src)
 	if err != nil {
 		src.Close()
 		return nil, 0, err
 	}
-	size := c.stat.Size
-	if c.packed() {
-		size = 0 // it is not known
-	}
-	return &reading{c, src, content}, size, nil
+	content.closes = append(content.closes, func() { src.Close() })
+	return content, size, nil
 }
-
-// reading is a source that is read by a stage.
-type reading struct {
-	*copying
-	src     dirfd.FD
-	content io.ReadCloser
-}
-
-func (r *reading) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	n, err := r.content.Read(p)
-	if r.packed() && r.unpacked.left.Add(-int64(n)) < 0 {
-		return n, errTooLarge
-	}
-	if err == io.EOF {
-		if changed := r.steady(r.src); changed != nil {
-			err = failed("read", perm.Read, r.sourceOf(r.f, r.name), changed)
-		}
-	}
-	return n, err
-}
-
-func (r *reading) Close() error { return errors.Join(r.content.Close(), r.src.Close()) }
 
 // commitVersion switches the link to the new directory.
 func (t *target) commitVersion() error {
