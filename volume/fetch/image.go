@@ -77,12 +77,7 @@ func (m *image) download(ctx context.Context) (now *version, same bool, err erro
 
 // unpack writes the files of the image.
 func (m *image) unpack(ctx context.Context, i *oci.Image) (archive.Summary, error) {
-	root, err := m.open(m.j)
-	if err != nil {
-		return archive.Summary{}, err
-	}
-	defer root.Close()
-	dir, err := root.Open(".")
+	dir, err := m.open(m.j)
 	if err != nil {
 		return archive.Summary{}, err
 	}

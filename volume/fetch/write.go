@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func (r *run) download(ctx context.Context, j *job) error {
 		r.Log.Warn(fmt.Sprintf("%v; going on without it", err))
 		return nil
 	case err != nil:
-		return r.explain(err)
+		return r.explain(j.src, err)
 	}
 	if j.now, j.same = now, same; same {
 		r.Log.Debug(fmt.Sprintf("%s: unchanged", j.src))
@@ -107,8 +108,8 @@ func (r *run) openStage() error {
 	return err
 }
 
-// open returns the directory of a job in the stage.
-func (r *run) open(j *job) (*os.Root, error) {
+// open makes the directory of a job in the stage.
+func (r *run) open(j *job) (*os.File, error) {
 	r.staging.Lock()
 	defer r.staging.Unlock()
 	if err := r.openStage(); err != nil {
@@ -117,7 +118,7 @@ func (r *run) open(j *job) (*os.Root, error) {
 	if err := r.stage.Mkdir(j.dir(), 0o755); err != nil {
 		return nil, err
 	}
-	return r.stage.OpenRoot(j.dir())
+	return r.stage.Open(j.dir())
 }
 
 // undo removes the directory of a job. When the run ends, it goes with the stage.
@@ -130,21 +131,21 @@ func (r *run) undo(ctx context.Context, j *job) error {
 	return r.stage.RemoveAll(j.dir())
 }
 
+// defaultMode is that of a file whose mode nothing else says.
+const defaultMode = 0o644
+
 // write writes the content of a source into its directory.
 func (r *run) write(ctx context.Context, j *job, content io.Reader) error {
-	root, err := r.open(j)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	if !j.src.Unpack {
-		return j.src.writeFile(root, r.fileName(j), content)
-	}
-	dir, err := root.Open(".")
+	dir, err := r.open(j)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
+	if !j.src.Unpack {
+		tree := archive.NewTree(dir, archive.Options{Mode: j.src.Mode, Owner: j.src.Owner})
+		tree.Put(&tar.Header{Typeflag: tar.TypeReg, Name: r.fileName(j), Mode: defaultMode, Size: -1}, content)
+		return tree.Close() // with the error of Put
+	}
 	sum, err := archive.Unpack(ctx, content, dir, r.unpacking(j.src))
 	if err != nil {
 		return err
@@ -170,61 +171,6 @@ func (r *run) fileName(j *job) string {
 		return path.Base(r.Dst)
 	}
 	return j.src.Name
-}
-
-// defaultMode is that of a file whose mode nothing else says.
-const defaultMode = 0o644
-
-// writeFile writes one file.
-func (src *Source) writeFile(root *os.Root, name string, content io.Reader) error {
-	err := src.fill(root, name, content)
-	var where *fs.PathError
-	if errors.As(err, &where) { // in the stage, which means nothing to a user
-		return fmt.Errorf("write %s: %w", failure.Printable(name), where.Err)
-	}
-	return err
-}
-
-// fill makes a file and the directories above it.
-func (src *Source) fill(root *os.Root, name string, content io.Reader) error {
-	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
-	for dir := path.Dir(name); src.Owner != nil && dir != "."; dir = path.Dir(dir) {
-		if err := root.Chown(dir, src.Owner.UID, src.Owner.GID); err != nil {
-			return src.denied(dir, err)
-		}
-	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := io.Copy(struct{ io.Writer }{f}, content); err != nil {
-		return err
-	}
-	mode := uint32(defaultMode)
-	if m, found := perm.LastMatch(src.Mode, name); found {
-		mode = m.Of(mode, false)
-	}
-	if src.Owner != nil {
-		if err := syscall.Fchown(int(f.Fd()), src.Owner.UID, src.Owner.GID); err != nil {
-			return src.denied(name, err)
-		}
-	}
-	if err := syscall.Fchmod(int(f.Fd()), mode); err != nil {
-		return err
-	}
-	return f.Close()
-}
-
-// denied explains why a file cannot get its owner.
-func (src *Source) denied(name string, err error) error {
-	var errno syscall.Errno
-	if errors.As(err, &errno) { // without the path in the stage
-		err = errno
-	}
-	return failure.WithHint(fmt.Errorf("owner %v of %s: %w", src.Owner, failure.Printable(name), err), perm.Hint(err, perm.Chown, name))
 }
 
 // graft moves the files of all jobs up into the stage, in their order. Only now it is known whether what was unpacked
@@ -291,13 +237,15 @@ func move(root *os.Root, from, to string) error {
 }
 
 // explain adds the hints for errors of this side.
-func (r *run) explain(err error) error {
+func (r *run) explain(src *Source, err error) error {
 	var hinted interface{ Hint() string }
 	switch {
 	case failure.NoSpace(err):
 		return failure.WithHint(err, "make the volume larger: it must hold the old and the new files at the same time; nothing was changed")
 	case errors.As(err, &hinted) && hinted.Hint() != "", !poll.IsPermanent(err):
 		return err
+	case src.Owner != nil && (errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EINVAL)):
+		return failure.WithHint(err, perm.Hint(err, perm.Chown, r.Dst))
 	}
 	return failure.WithHint(err, mounts.WriteHint(err, r.Dst, ""))
 }
