@@ -3,7 +3,6 @@ package fetch
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"net/http"
 	"net/url"
 
@@ -137,7 +136,7 @@ func (r *requester) authorize(req *http.Request, origin, first *url.URL, user *u
 		}
 	}
 	if name+password != "" {
-		req.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(name+":"+password)))
+		req.SetBasicAuth(name, password)
 	}
 	return nil
 }

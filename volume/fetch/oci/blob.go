@@ -14,49 +14,40 @@ import (
 	"initbox/internal/poll"
 )
 
-// blob is what has arrived of a layer or a configuration. Its file has no name.
+// blob is what has arrived of a layer or a configuration.
 type blob struct {
-	file     *os.File
-	have     int64
-	sum      digest.Verifier
-	verified bool
-}
-
-func (b *blob) close() {
-	if b.file != nil {
-		b.file.Close()
-		b.file = nil
-	}
+	file *os.File
+	have int64
+	sum  digest.Verifier
 }
 
 // fetch returns a file with a blob, which is verified, at its beginning.
 func (i *Image) fetch(ctx context.Context, d v1.Descriptor, what string) (*os.File, error) {
-	b := i.blobs[d.Digest]
-	if b == nil || b.file == nil {
-		if i.o.MaxSize > 0 && d.Size > i.o.MaxSize {
-			return nil, i.broken("%s has %d bytes, more than the limit of %d (max-size)", what, d.Size, i.o.MaxSize)
-		}
-		file, err := i.o.Temp()
-		if err != nil {
-			return nil, err
-		}
-		b = &blob{file: file}
-		i.blobs[d.Digest] = b
+	if file := i.blobs[d.Digest]; file != nil {
+		_, err := file.Seek(0, io.SeekStart)
+		return file, err
 	}
-	if !b.verified {
-		err := i.try(ctx, what, func(ctx context.Context, e *endpoint) error { return b.download(ctx, e, d) })
-		if err != nil {
-			return nil, err
-		}
+	if i.o.MaxSize > 0 && d.Size > i.o.MaxSize {
+		return nil, i.broken("%s has %d bytes, more than the limit of %d (max-size)", what, d.Size, i.o.MaxSize)
 	}
-	_, err := b.file.Seek(0, io.SeekStart)
-	return b.file, err
+	file, err := i.o.Temp()
+	if err != nil {
+		return nil, err
+	}
+	b := &blob{file: file}
+	if err := i.try(ctx, what, func(ctx context.Context, e *endpoint) error { return b.download(ctx, e, d) }); err != nil {
+		file.Close()
+		return nil, err
+	}
+	i.blobs[d.Digest] = file
+	_, err = file.Seek(0, io.SeekStart)
+	return file, err
 }
 
 // drop closes the file of a blob which is no longer needed.
 func (i *Image) drop(d v1.Descriptor) {
-	if b := i.blobs[d.Digest]; b != nil {
-		b.close()
+	if file := i.blobs[d.Digest]; file != nil {
+		file.Close()
 		delete(i.blobs, d.Digest)
 	}
 }
@@ -76,38 +67,30 @@ func (i *Image) small(ctx context.Context, d v1.Descriptor) ([]byte, error) {
 
 // download makes one attempt to get what is missing.
 func (b *blob) download(ctx context.Context, e *endpoint, d v1.Descriptor) error {
-	if b.have == 0 || b.have > d.Size {
+	resp, err := e.blob(ctx, d, b.have)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
 		if err := b.restart(d); err != nil {
 			return err
 		}
 	}
-	if b.have < d.Size || d.Size == 0 {
-		resp, err := e.blob(ctx, d, b.have)
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode == http.StatusOK && b.have > 0 {
-			if err := b.restart(d); err != nil {
-				return err
-			}
-		}
-		if n := resp.ContentLength; n >= 0 && n != d.Size-b.have {
-			return poll.Permanent(failure.New(failure.Unexpected, "%s has %d bytes, and not %d as the manifest says", e.name, b.have+n, d.Size))
-		}
-		if _, err := io.Copy(b, io.LimitReader(resp.Body, d.Size-b.have+1)); err != nil {
-			return failure.HTTP(err, e.base.Host)
-		}
+	if n := resp.ContentLength; n >= 0 && n != d.Size-b.have {
+		return poll.Permanent(failure.New(failure.Unexpected, "%s has %d bytes, and not %d as the manifest says", e.name, b.have+n, d.Size))
 	}
+	_, err = io.Copy(b, io.LimitReader(resp.Body, d.Size-b.have+1))
 	switch {
-	case b.have < d.Size:
-		return failure.New(failure.Reset, "the answer ended after %d of %d bytes", b.have, d.Size)
-	case b.have > d.Size || !b.sum.Verified():
+	case b.have == d.Size && b.sum.Verified():
+		return nil
+	case b.have >= d.Size:
 		b.have = 0
 		return poll.Permanent(failure.New(failure.Unexpected, "what %s sent does not have the size and the digest of the manifest, %s", e.name, d.Digest))
+	case err != nil:
+		return failure.HTTP(err, e.base.Host)
 	}
-	b.verified = true
-	return nil
+	return failure.New(failure.Reset, "the answer ended after %d of %d bytes", b.have, d.Size)
 }
 
 // Write appends to the file and to the checksum.

@@ -78,8 +78,8 @@ type Image struct {
 	root   []byte        // what the reference names, or nil
 	digest digest.Digest // of root, or ""
 	layers []v1.Descriptor
-	blobs  map[digest.Digest]*blob
-	single bool // see Single
+	blobs  map[digest.Digest]*os.File // without names
+	single bool                       // see Single
 }
 
 // Open returns the image that a reference names, oci://REGISTRY/NAME[:TAG][@DIGEST]. It sends no request, and
@@ -88,7 +88,7 @@ func Open(ref string, o Options) (*Image, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	i := &Image{o: o, blobs: map[digest.Digest]*blob{}, explicit: o.Platform != ""}
+	i := &Image{o: o, blobs: map[digest.Digest]*os.File{}, explicit: o.Platform != ""}
 	var err error
 	if i.ref, err = parse(ref); err != nil {
 		return nil, err
@@ -109,8 +109,8 @@ func (i *Image) Close() {
 	for _, e := range i.endpoints {
 		e.close()
 	}
-	for _, b := range i.blobs {
-		b.close()
+	for _, file := range i.blobs {
+		file.Close()
 	}
 }
 

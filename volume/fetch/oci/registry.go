@@ -3,7 +3,6 @@ package oci
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -145,13 +144,9 @@ func (e *endpoint) roundTrip(req *http.Request, own bool) (*http.Response, error
 		}
 		e.hide(secrets...)
 	}
-	scheme, sent, _ := strings.Cut(out.Header.Get("Authorization"), " ")
-	if scheme == "Basic" {
-		text, _ := base64.StdEncoding.DecodeString(sent)
-		_, password, _ := strings.Cut(string(text), ":")
-		e.hide(password)
-	}
-	e.hide(sent)
+	_, sent, _ := strings.Cut(out.Header.Get("Authorization"), " ")
+	_, password, _ := out.BasicAuth()
+	e.hide(sent, password)
 	return client.Do(out)
 }
 
