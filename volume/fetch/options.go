@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
-	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -66,8 +66,10 @@ func (o *Options) Check() error {
 	switch {
 	case len(o.Sources) == 0:
 		return errors.New("nothing to download")
-	case path.Clean(o.Dst) == "/" && o.Replace:
-		return errors.New("the directory / cannot be replaced")
+	case o.Dst == "":
+		return errors.New("the destination is empty: is a variable unset?")
+	case root(o.Dst):
+		return errors.New("the directory / is not a destination: name the directory of a volume")
 	case o.Replace && slices.ContainsFunc(o.Sources, func(src *Source) bool { return src.NoOverwrite }):
 		return errors.New("replace and no-overwrite are mutually exclusive")
 	case o.Replace && slices.ContainsFunc(o.Sources, func(src *Source) bool {
@@ -92,4 +94,10 @@ func (o *Options) directory() bool {
 	}
 	info, err := os.Stat(o.Dst)
 	return err == nil && info.IsDir()
+}
+
+// root returns whether a path is /, also as the directory of this process.
+func root(name string) bool {
+	abs, err := filepath.Abs(name)
+	return err == nil && abs == "/"
 }
