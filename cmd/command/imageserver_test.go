@@ -2,6 +2,7 @@ package command
 
 import (
 	"archive/tar"
+	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -13,6 +14,8 @@ import (
 //
 //	team/app:1     an image with /opt/theme/login.html and /opt/theme/img/logo.svg, of two layers
 //	team/model:1   an artifact with the file model.bin
+//	team/packed:1  one with model.bin.gz
+//	team/links:1   one with links.tar, in which a link leads out
 //
 // The digest of the image is in $NAME_digest.
 func cmdImages(ts *testscript.TestScript, neg bool, args []string) {
@@ -30,10 +33,17 @@ func cmdImages(ts *testscript.TestScript, neg bool, args []string) {
 	upper := servers.Tar(t, map[string]string{"opt/theme/login.html": "new\n"}, tar.Header{Name: "opt/theme/login.html", Mode: 0o644})
 	digest := r.Push(t, "team/app", "1", servers.NewImage(t, "amd64", servers.Gzip(t, lower), servers.Gzip(t, upper)))
 	ts.Setenv(args[0]+"_digest", digest)
-	model := []byte("weights\n")
-	layer := servers.Describe("application/octet-stream", model)
-	layer.Annotations = map[string]string{"org.opencontainers.image.title": "model.bin"}
+	links := servers.Tar(t, nil, tar.Header{Name: "passwd", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"})
+	pushArtifact(t, r, "team/model", "model.bin", []byte("weights\n"))
+	pushArtifact(t, r, "team/packed", "model.bin.gz", servers.Gzip(t, []byte("weights\n")))
+	pushArtifact(t, r, "team/links", "links.tar", links)
+}
+
+// pushArtifact pushes an artifact with one file.
+func pushArtifact(t testing.TB, r *servers.Registry, repository, title string, content []byte) {
+	layer := servers.Describe("application/octet-stream", content)
+	layer.Annotations = map[string]string{"org.opencontainers.image.title": title}
 	empty := []byte("{}")
 	m := servers.Manifest{Config: servers.Describe("application/vnd.example.model", empty), Layers: []servers.Descriptor{layer}}
-	r.Push(t, "team/model", "1", m.Image(t, model, empty))
+	r.Push(t, repository, "1", m.Image(t, content, empty))
 }

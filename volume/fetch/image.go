@@ -83,17 +83,18 @@ func (m *image) unpack(ctx context.Context, i *oci.Image) (archive.Summary, erro
 	}
 	defer dir.Close()
 	o := m.unpacking(m.j.src)
-	o.Name, o.KeepLinks = "", true
 	if m.j.src.Unpack { // the files of an artifact
 		var sum archive.Summary
 		err = i.Fetch(ctx, func(h *tar.Header, content io.Reader) error {
-			o.Name = h.Name
+			o := o
+			o.Name, o.MaxSize = decompressed(h.Name), max(1, o.MaxSize-sum.Bytes)
 			one, err := archive.Unpack(ctx, content, dir, o)
 			sum.Files, sum.Bytes = sum.Files+one.Files, sum.Bytes+one.Bytes
 			return err
 		})
 		return sum, err
 	}
+	o.Name, o.KeepLinks = "", true
 	tree := archive.NewTree(dir, o)
 	err = i.Fetch(ctx, tree.Put)
 	if closed := tree.Close(); err == nil {

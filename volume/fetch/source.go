@@ -282,13 +282,18 @@ func (src *Source) setName(s setting.Settings) error {
 	if err != nil || src.URL.In(name) || strings.HasSuffix(src.URL.Path, "/") || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return nil
 	}
-	if src.Unpack {
-		for _, ending := range []string{".gz", ".xz", ".zst", ".bz2"} {
-			name = strings.TrimSuffix(name, ending)
-		}
+	if src.Name = name; src.Unpack {
+		src.Name = decompressed(name)
 	}
-	src.Name = name
 	return nil
+}
+
+// decompressed returns the name of what is compressed in a file.
+func decompressed(name string) string {
+	for _, ending := range []string{".gz", ".xz", ".zst", ".bz2"} {
+		name = strings.TrimSuffix(name, ending)
+	}
+	return name
 }
 
 // maxList limits a list of sources, in bytes.
