@@ -540,6 +540,16 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
+// Two files of one name are an error, also where one of them is there already: the next run would write the other.
+func TestUnpackedTwin(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/x=one", "src/x.b64=dHdv", "dst/x=one")
+	refused(t, "unpack "+top+"/src/x.b64: x is also in the source", top+"/src:"+top+"/dst#unpack")
+	wantListing(t, top+"/dst", "x=one")
+	copied(t, top+"/src:"+top+"/dst#unpack&exclude=x")
+	wantListing(t, top+"/dst", "x=two")
+}
+
 // --atomic-dir makes the destination a link to a directory with exactly what was copied.
 func TestAtomic(t *testing.T) {
 	top := t.TempDir()

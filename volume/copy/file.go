@@ -3,6 +3,7 @@ package copy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -88,6 +89,9 @@ func (w walker) visit(e *tree.Entry) error {
 			if name := unpackedName(as); name != "" {
 				as = name
 			}
+		}
+		if _, err := dirfd.Lstat(e.Dir, as); as != e.Name && err == nil && !w.excluded(f.join(as)) {
+			return &fileError{fmt.Errorf("unpack %s: %s is also in the source", failure.Printable(w.sourceOf(f, e.Name)), failure.Printable(as)), "leave one of them out with exclude"}
 		}
 		return w.one(f, e.Dir, e.Name, as, e.Stat, w.follow)
 	}
