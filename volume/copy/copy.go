@@ -98,7 +98,7 @@ func (s Summary) String() string {
 const tries = 10
 
 // Run copies all pairs, in their order: of two that write a file of the same name, the later one wins. It returns what
-// was done to each destination, also before an error.
+// was done to each destination, also to those before the one with an error.
 func Run(ctx context.Context, o Options) ([]Summary, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -142,11 +142,10 @@ func (r *run) all() (done []Summary, err error) {
 		return nil, err
 	}
 	for _, t := range r.targets {
-		err := t.commit()
-		done = append(done, t.summary())
-		if err != nil {
+		if err := t.commit(); err != nil { // some of what was counted was not done
 			return done, fmt.Errorf("copy to %s: %w", failure.Printable(t.path), err)
 		}
+		done = append(done, t.summary())
 	}
 	return done, nil
 }

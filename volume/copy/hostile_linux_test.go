@@ -194,6 +194,23 @@ func TestDirectoryBecomesFile(t *testing.T) {
 	}
 }
 
+// What was counted before an error is not said to be done.
+func TestFailedIsNotCounted(t *testing.T) {
+	top := t.TempDir()
+	files(t, top, "src/f=new", "dst/f=old and longer")
+	servers.Tmpfs(t, top+"/full", "size=8k")
+	files(t, top, "full/f=old")
+	if err := os.WriteFile(top+"/src/f", make([]byte, 4<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	servers.Mount(t, top+"/full/f", top+"/dst/f", "", unix.MS_BIND, "") // is written in place, after staging
+	done, err := runPairs(top + "/src:" + top + "/dst")
+	if !errors.Is(err, unix.ENOSPC) || len(done) != 0 {
+		t.Errorf("%v, %v", done, err)
+	}
+	wantListing(t, top+"/full", "f=old")
+}
+
 // A read-only destination is no error if it is right already.
 func TestReadOnly(t *testing.T) {
 	top := t.TempDir()
