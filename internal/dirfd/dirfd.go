@@ -83,6 +83,9 @@ func (fd FD) Truncate(size int64) error {
 	return do(fd, func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 
+// Sync writes the file to the disk, as [Fsync] does.
+func (fd FD) Sync() error { return Fsync(fd) }
+
 // Close closes the file. If a signal interrupts that, Linux has closed it nevertheless.
 func (fd FD) Close() error {
 	if err := unix.Close(int(fd)); err != unix.EINTR {

@@ -47,8 +47,10 @@ func (t *target) commit() error {
 		t.removed = len(gone)
 		return t.setLate()
 	}
-	if err := t.syncNew(); err != nil {
-		return err
+	if t.staged.Load() > few { // else each is on the disk
+		if err := t.syncAll(); err != nil {
+			return err
+		}
 	}
 	if t.prune && len(t.areas) > 0 {
 		if err := t.writeList(append(slices.Clone(list), t.wanted(list)...)); err != nil {
@@ -69,14 +71,6 @@ func (t *target) commit() error {
 		t.removeArea(".", name)
 	}
 	return nil
-}
-
-// syncNew writes the staged files to the disk.
-func (t *target) syncNew() error {
-	if t.staged.Load() <= few {
-		return nil
-	}
-	return t.syncAll()
 }
 
 // syncAll syncs the file systems of all areas.
@@ -104,20 +98,14 @@ func (t *target) syncNames() error {
 		return t.syncAll()
 	}
 	for _, at := range t.areas {
-		if err := t.within(at, func(dir dirfd.FD) error { return syncDir(dir) }); err != nil {
+		if err := t.within(at, syncDir); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// syncDir syncs a directory, unless its file system cannot.
-func syncDir(dir dirfd.FD) error {
-	if err := dirfd.Fsync(dir); err != unix.EINVAL {
-		return err
-	}
-	return nil
-}
+func syncDir(dir dirfd.FD) error { return dirfd.Sync(dir) }
 
 // within calls do with a directory below the target.
 func (t *target) within(name string, do func(dir dirfd.FD) error) error {
@@ -126,10 +114,22 @@ func (t *target) within(name string, do func(dir dirfd.FD) error) error {
 		err = do(dir)
 		dir.Close()
 	}
+	return t.unwritten(name, err)
+}
+
+// beside calls do with the directory in which a file below the target lies, and its name there.
+func (t *target) beside(name string, do func(dir dirfd.FD, base string) error) error {
+	dir, err := t.openBelow(path.Dir(name))
 	if err != nil {
-		return failed("write", perm.Write, t.shown(name), err)
+		return err
 	}
-	return nil
+	defer dir.Close()
+	return do(dir, path.Base(name))
+}
+
+// unwritten returns the error, if any, of writing what is below the target.
+func (t *target) unwritten(name string, err error) error {
+	return failed("write", perm.Write, t.shown(name), err)
 }
 
 // renameAll gives all new files and directories their names.
@@ -170,10 +170,7 @@ func (t *target) rename(from, dir dirfd.FD, at, name string) error {
 			return nil
 		}
 	}
-	if err != nil {
-		return failed("write", perm.Write, t.shown(shown), err)
-	}
-	return nil
+	return t.unwritten(shown, err)
 }
 
 // inPlace is a file that cannot be replaced: it is a mount, or its directory is not writable. A reader may see part of
@@ -186,8 +183,7 @@ type inPlace struct {
 // overwrite writes the files that cannot be replaced.
 func (t *target) overwrite() error {
 	for _, name := range slices.Sorted(maps.Keys(t.inPlace)) {
-		err := t.within(path.Dir(name), t.inPlace[name].overwrite)
-		if err != nil {
+		if err := t.unwritten(name, t.beside(name, t.inPlace[name].overwrite)); err != nil {
 			return err
 		}
 		t.written = append(t.written, t.shown(name))
@@ -195,26 +191,19 @@ func (t *target) overwrite() error {
 	return nil
 }
 
-// overwrite writes to a file in dir.
-func (w *inPlace) overwrite(dir dirfd.FD) error {
-	dst, err := dirfd.OpenFD(dir, w.as, unix.O_WRONLY, 0)
-	if err == nil {
-		defer dst.Close()
-		err = w.into(dst)
-	}
+// overwrite writes to the file called name in dir.
+func (w *inPlace) overwrite(dir dirfd.FD, name string) error {
+	dst, err := dirfd.OpenFD(dir, name, unix.O_WRONLY, 0)
 	if err != nil {
-		return failed("write", perm.Write, w.target.shown(w.path), err)
+		return err
 	}
-	return nil
-}
-
-func (w *inPlace) into(dst dirfd.FD) error {
+	defer dst.Close()
 	old, err := dirfd.Stat(dst)
 	if err == nil && old.Mode&unix.S_IFMT != unix.S_IFREG {
 		err = errors.New("it exists and is not a regular file")
 	}
 	if err == nil && w.differs(w.want, old, dst) {
-		err = w.set(dst, w.want) // before it holds anything secret
+		err = w.set(dst, "", w.want) // before it holds anything secret
 	}
 	if err != nil {
 		return err
@@ -232,23 +221,19 @@ func (w *inPlace) into(dst dirfd.FD) error {
 // setLate sets attributes of what was there before, and of directories.
 func (t *target) setLate() error {
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(t.late))) { // what lies in a directory first
-		if err := t.setOne(name, t.late[name]); err != nil {
+		if t.root == nil {
+			return nil
+		}
+		err := t.beside(name, func(dir dirfd.FD, base string) error { return t.setOne(dir, base, name) })
+		if err := t.unwritten(name, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *target) setOne(name string, l late) error {
-	if t.root == nil {
-		return nil
-	}
-	dir, err := t.openBelow(path.Dir(name))
-	if err != nil {
-		return failed("write", perm.Write, t.shown(name), err)
-	}
-	defer dir.Close()
-	base := path.Base(name)
+func (t *target) setOne(dir dirfd.FD, base, name string) error {
+	l := t.late[name]
 	isFile, flags := l.file != identity{}, unix.O_RDONLY
 	if !isFile {
 		flags |= unix.O_DIRECTORY // and not a link to the file of another user
@@ -260,7 +245,7 @@ func (t *target) setOne(name string, l late) error {
 	defer f.Close()
 	s, err := dirfd.Stat(f)
 	if isFile && l.file != identityOf(s) {
-		return failed("write", perm.Write, t.shown(name), errChanged)
+		return errChanged
 	}
 	if !isFile {
 		l.want.mode |= uint32(s.Mode) & unix.S_ISGID
@@ -273,7 +258,7 @@ func (t *target) setOne(name string, l late) error {
 	}
 	if !t.DryRun {
 		unkept := t.notKept.Load()
-		if err := t.set(f, l.want); err != nil {
+		if err := t.set(f, "", l.want); err != nil {
 			return failed("change the attributes of", perm.Chmod, t.shown(name), err)
 		}
 		if now, err := dirfd.Stat(f); err != nil || t.notKept.Load() > unkept && now.Ctim == s.Ctim {
@@ -310,15 +295,18 @@ func (t *target) differs(a attributes, s unix.Stat_t, f dirfd.FD) bool {
 	return false
 }
 
-// set sets the attributes of an open file: the owner first, since that clears other attributes. No umask applies.
-func (t *target) set(f dirfd.FD, a attributes) error {
+// set sets the attributes of an open file: the owner first, since that clears other attributes. No umask applies. With
+// a name, it sets those that a symbolic link has, of the one of that name in the directory f.
+func (t *target) set(f dirfd.FD, name string, a attributes) error {
 	if a.UID != -1 || a.GID != -1 {
-		if err := t.chowned(a, f.Chown(a.UID, a.GID)); err != nil {
+		if err := t.chowned(a, dirfd.Chown(f, name, a.UID, a.GID)); err != nil {
 			return err
 		}
 	}
-	if err := f.Chmod(a.mode); err != nil {
-		return failed("change modes in", perm.Chmod, t.path, err)
+	if name == "" {
+		if err := f.Chmod(a.mode); err != nil {
+			return failed("change modes in", perm.Chmod, t.path, err)
+		}
 	}
 	for key, value := range a.xattr {
 		switch err := dirfd.SetXattr(f, key, value); err {
@@ -330,7 +318,7 @@ func (t *target) set(f dirfd.FD, a attributes) error {
 		}
 	}
 	if a.times != nil {
-		return dirfd.SetTimes(f, "", a.times[0], a.times[1])
+		return dirfd.SetTimes(f, name, a.times[0], a.times[1])
 	}
 	return nil
 }
@@ -342,10 +330,7 @@ func (t *target) chowned(a attributes, err error) error {
 		t.notKept.Add(1)
 		return nil
 	}
-	if err != nil {
-		return failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
-	}
-	return nil
+	return failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
 }
 
 // gone returns the files that earlier runs copied and this one did not, and the list of those that earlier runs copied.
@@ -363,15 +348,13 @@ func (t *target) gone() (gone, list []string, err error) {
 		if _, found := t.names[name]; found {
 			continue
 		}
-		dir, err := t.openBelow(path.Dir(name))
-		if err != nil {
-			continue
-		}
-		s, err := dirfd.Lstat(dir, path.Base(name))
-		if kind := s.Mode & unix.S_IFMT; err == nil && (kind == unix.S_IFREG || kind == unix.S_IFLNK) {
-			gone = append(gone, name)
-		}
-		dir.Close()
+		t.beside(name, func(dir dirfd.FD, base string) error {
+			s, err := dirfd.Lstat(dir, base)
+			if kind := s.Mode & unix.S_IFMT; err == nil && (kind == unix.S_IFREG || kind == unix.S_IFLNK) {
+				gone = append(gone, name)
+			}
+			return err
+		})
 	}
 	return gone, list, nil
 }
@@ -397,10 +380,9 @@ func (t *target) writeList(names []string) error {
 	if now, err := stage.ReadList(t.root); err == nil && slices.Equal(now, names) {
 		return nil
 	}
-	shown := t.shown(stage.ListName)
 	if len(names) == 0 {
-		if err := dirfd.Remove(t.root, stage.ListName); err != nil && err != unix.ENOENT {
-			return failed("remove", perm.Remove, shown, err)
+		if err := dirfd.Remove(t.root, stage.ListName); err != unix.ENOENT {
+			return failed("remove", perm.Remove, t.shown(stage.ListName), err)
 		}
 		return nil
 	}
@@ -408,10 +390,7 @@ func (t *target) writeList(names []string) error {
 	if err == nil {
 		err = t.putList(dir, names)
 	}
-	if err != nil {
-		return failed("write", perm.Write, shown, err)
-	}
-	return nil
+	return t.unwritten(stage.ListName, err)
 }
 
 func (t *target) putList(dir dirfd.FD, names []string) error {
@@ -427,36 +406,29 @@ func (t *target) putList(dir dirfd.FD, names []string) error {
 	if err := dirfd.Rename(dir, stage.ListName, t.root, stage.ListName); err != nil {
 		return err
 	}
-	return t.within(".", func(dir dirfd.FD) error { return syncDir(dir) })
+	return t.within(".", syncDir)
 }
 
 // remove removes files that earlier runs copied and this one does not, and directories that become empty.
 func (t *target) remove(names []string) error {
 	for _, name := range names {
-		dir, err := t.openBelow(path.Dir(name))
-		if err != nil {
-			continue // removed meanwhile
-		}
-		err = dirfd.Remove(dir, path.Base(name))
-		dir.Close()
-		switch err {
-		case nil:
-			t.removed++
-		case unix.EBUSY: // something is mounted on it
-			t.names[name] = true
-		case unix.ENOENT:
-		default:
-			return failed("remove", perm.Remove, t.shown(name), err)
-		}
-		for at := path.Dir(name); at != "."; at = path.Dir(at) {
-			above, err := t.openBelow(path.Dir(at))
-			if err == nil {
-				err = dirfd.RemoveDir(above, path.Base(at))
-				above.Close()
+		err := t.beside(name, func(dir dirfd.FD, base string) error {
+			switch err := dirfd.Remove(dir, base); err {
+			case nil:
+				t.removed++
+			case unix.EBUSY: // something is mounted on it
+				t.names[name] = true
+			case unix.ENOENT:
+			default:
+				return failed("remove", perm.Remove, t.shown(name), err)
 			}
-			if err != nil {
-				break
-			}
+			return nil
+		})
+		if errors.As(err, new(*fileError)) {
+			return err
+		}
+		for at := path.Dir(name); err == nil && at != "."; at = path.Dir(at) { // else it is removed already
+			err = t.beside(at, func(dir dirfd.FD, base string) error { return dirfd.RemoveDir(dir, base) })
 		}
 	}
 	return nil

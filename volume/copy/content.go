@@ -19,7 +19,6 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
-	"initbox/internal/perm"
 )
 
 type buffer = [small]byte
@@ -184,7 +183,7 @@ func (c *copying) content(src dirfd.FD) (*content, int64, error) {
 		if err := r.unpack(path.Ext(name)); err != nil {
 			r.Close()
 			err = failure.WithHint(fmt.Errorf("unpack as %s: %w", formats[path.Ext(name)], err), notPacked)
-			return nil, 0, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+			return nil, 0, c.unread(err)
 		}
 	}
 	return r, 0, nil

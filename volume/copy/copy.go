@@ -176,16 +176,17 @@ func (r *run) pair(p *Pair) error {
 	if err != nil {
 		return err
 	}
+	why := missing
 	switch {
 	case missing != "":
-		t.skip(missing)
 		t.incomplete = true
-		return nil
 	case p.IfEmpty && !t.empty && t.left == nil:
-		t.skip("it is not empty, so nothing is copied")
-		return nil
+		why = "it is not empty, so nothing is copied"
 	case marked && t.left == nil:
-		t.skip(failure.Printable(p.Unless) + " exists, so nothing is copied")
+		why = failure.Printable(p.Unless) + " exists, so nothing is copied"
+	}
+	if why != "" {
+		t.why = append(t.why, why)
 		return nil
 	}
 	found := t.found.Load()
@@ -204,10 +205,11 @@ func (r *run) pair(p *Pair) error {
 	return nil
 }
 
-// failed returns the error of an operation on the file at path, with a hint.
+// failed returns the error of an operation on the file at path, with a hint; of an error that has both already, that;
+// and without an error, nil.
 func failed(doing string, op perm.Operation, path string, err error) error {
 	var done *fileError
-	if errors.As(err, &done) {
+	if err == nil || errors.As(err, &done) {
 		return err
 	}
 	hint := ""

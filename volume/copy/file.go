@@ -165,15 +165,17 @@ func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, 
 	}
 	c := &copying{walker: w, f: f, dir: dir, name: name, as: as, path: f.join(as), stat: s, follow: follow}
 	if reserved(as) {
-		return failed("write", perm.Write, w.target.shown(c.path), errors.New("the name is reserved for initbox"))
+		return w.unwritten(c.path, errors.New("the name is reserved for initbox"))
 	}
 	if c.old, err = f.old(as); err == nil {
 		err = c.do()
 	}
-	if err != nil {
-		return failed("write", perm.Write, w.target.shown(c.path), err)
-	}
-	return nil
+	return w.unwritten(c.path, err)
+}
+
+// unread returns the error, if any, of reading the source.
+func (c *copying) unread(err error) error {
+	return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
 }
 
 // copying is the copying of one file or link.
@@ -234,13 +236,13 @@ func (c *copying) claim() bool {
 		staged = err == nil && at >= 0
 		if staged && !c.pair.NoOverwrite {
 			dirfd.Remove(at, c.as)
-			c.uncount()
+			c.count(-1)
 		}
 	}
 	if w := t.inPlace[c.path]; w != nil && !c.pair.NoOverwrite {
 		w.src.Close()
 		delete(t.inPlace, c.path)
-		c.uncount()
+		c.count(-1)
 	}
 	kept := c.pair.NoOverwrite && (staged || c.old != nil) ||
 		c.pair.Update && c.old != nil && !staged && unix.TimespecToNsec(c.old.Mtim) >= unix.TimespecToNsec(c.stat.Mtim)
@@ -253,20 +255,11 @@ func (c *copying) claim() bool {
 	return !kept
 }
 
-// uncount takes back what count has added.
-func (c *copying) uncount() {
+func (c *copying) count(n int64) {
 	if c.old == nil {
-		c.created.Add(-1)
+		c.created.Add(n)
 	} else {
-		c.changed.Add(-1)
-	}
-}
-
-func (c *copying) count() {
-	if c.old == nil {
-		c.created.Add(1)
-	} else {
-		c.changed.Add(1)
+		c.changed.Add(n)
 	}
 }
 
@@ -274,7 +267,7 @@ func (c *copying) count() {
 func (c *copying) link() error {
 	to, err := dirfd.Readlink(c.dir, c.name)
 	if err != nil {
-		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		return c.unread(err)
 	}
 	if c.old != nil && c.old.Mode&unix.S_IFMT == unix.S_IFLNK {
 		if now, err := dirfd.Readlink(c.f.dst, c.as); err == nil && now == to && !c.target.differs(c.want, *c.old, -1) {
@@ -282,7 +275,7 @@ func (c *copying) link() error {
 			return nil
 		}
 	}
-	c.count()
+	c.count(1)
 	if c.DryRun {
 		return nil
 	}
@@ -292,22 +285,9 @@ func (c *copying) link() error {
 	}
 	if err == nil {
 		c.target.staged.Add(1)
-		err = c.setLink(dir)
+		err = c.set(dir, c.as, c.want)
 	}
 	return err
-}
-
-// setLink sets the attributes of a symbolic link.
-func (c *copying) setLink(dir dirfd.FD) error {
-	if c.want.UID != -1 || c.want.GID != -1 {
-		if err := c.chowned(c.want, dirfd.Chown(dir, c.as, c.want.UID, c.want.GID)); err != nil {
-			return err
-		}
-	}
-	if c.want.times != nil {
-		return dirfd.SetTimes(dir, c.as, c.want.times[0], c.want.times[1])
-	}
-	return nil
 }
 
 // linked are the names of one file of the source.
@@ -357,7 +337,7 @@ func (c *copying) hardLinked() error {
 	if err == unix.EMLINK || err == unix.EXDEV || err == unix.EPERM || err == unix.ENOTSUP { // no more links, or none
 		return c.file()
 	}
-	c.count()
+	c.count(1)
 	c.target.staged.Add(1)
 	return err
 }
@@ -366,7 +346,7 @@ func (c *copying) hardLinked() error {
 func (c *copying) file() error {
 	src, err := c.open()
 	if err != nil {
-		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		return c.unread(err)
 	}
 	keepOpen := false
 	defer func() {
@@ -376,7 +356,7 @@ func (c *copying) file() error {
 	}()
 	if c.pair.Keep&KeepXattrs != 0 {
 		if c.want.xattr, err = xattrs(src); err != nil {
-			return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+			return c.unread(err)
 		}
 	}
 	if c.old != nil && c.old.Mode&unix.S_IFMT == unix.S_IFREG {
@@ -385,7 +365,7 @@ func (c *copying) file() error {
 			return err
 		}
 	}
-	c.count()
+	c.count(1)
 	if c.DryRun {
 		c.bytes.Add(c.stat.Size)
 		return nil
@@ -450,7 +430,7 @@ func (c *copying) compare(src dirfd.FD) (done bool, err error) {
 	defer buffers.Put(b)
 	same, err := dirfd.Same(content, old, b[:])
 	if err != nil {
-		return false, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		return false, c.unread(err)
 	}
 	differs := c.differs(c.want, *c.old, old)
 	switch {
@@ -475,7 +455,7 @@ func (c *copying) write(src, dir dirfd.FD) error {
 	n := c.target.staged.Add(1)
 	err = c.pour(src, dst)
 	if err == nil {
-		err = c.set(dst, c.want)
+		err = c.set(dst, "", c.want)
 	}
 	if err == nil && n <= few {
 		err = dirfd.Fsync(dst)
@@ -518,10 +498,7 @@ func (c *copying) steady(src dirfd.FD) error {
 	if err == nil && (identityOf(now) != identityOf(c.stat) || now.Size != c.stat.Size || now.Mtim != c.stat.Mtim) {
 		err = errChanged
 	}
-	if err != nil {
-		return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
-	}
-	return nil
+	return c.unread(err)
 }
 
 // xattrs returns the extended attributes of a source that a copy can have. The label of SELinux comes from the volume.

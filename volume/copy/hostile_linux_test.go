@@ -187,8 +187,10 @@ func TestDirectoryBecomesFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	to := &target{run: &run{ctx: t.Context()}, root: root, path: top}
-	err = to.setOne("sub", late{want: attributes{Owner: perm.Owner{UID: -1, GID: -1}, mode: 0o777}, pair: &pair})
+	to := &target{run: &run{ctx: t.Context()}, root: root, path: top, late: map[string]late{
+		"sub": {want: attributes{Owner: perm.Owner{UID: -1, GID: -1}, mode: 0o777}, pair: &pair},
+	}}
+	err = to.setLate()
 	if mode := stat(t, top+"/sub").Mode & 0o777; !errors.Is(err, unix.ENOTDIR) || mode != 0o600 {
 		t.Errorf("%v, mode %o", err, mode)
 	}

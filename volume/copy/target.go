@@ -95,9 +95,6 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 	return t, base, err
 }
 
-// skip says why a pair was not copied.
-func (t *target) skip(why string) { t.why = append(t.why, why) }
-
 // apart refuses a source that the destination is, or lies in: the copy would never end.
 func (t *target) apart(s source) error {
 	at, err := mounts.OpenDir(t.path, true)
@@ -193,7 +190,7 @@ func (t *target) makeDir(parent *os.File, name string, want attributes) error {
 		s, err = dirfd.Stat(dir)
 		want.mode, want.times = want.mode|0o700|s.Mode&unix.S_ISGID, nil // others come at the end
 		if err == nil {
-			err = t.set(dir, want)
+			err = t.set(dir, "", want)
 		}
 	}
 	if err == nil {
@@ -344,7 +341,7 @@ func (f *directory) enter(name string, src unix.Stat_t, want attributes) (*direc
 	}
 	if err != nil {
 		child.close()
-		return nil, failed("write", perm.Write, f.t.shown(child.path), err)
+		return nil, f.t.unwritten(child.path, err)
 	}
 	f.t.mu.Lock()
 	f.t.open[child] = true
@@ -417,13 +414,10 @@ func (f *directory) leave(p *Pair) error {
 			t.later(f.path, late{want: want, pair: p, made: true})
 			want.mode = up // it can be renamed
 		}
-		err = t.set(f.dst, want)
+		err = t.set(f.dst, "", want)
 	}
 	if err == nil && t.staged.Load() <= few {
 		err = dirfd.Fsync(f.dst)
 	}
-	if err != nil {
-		return failed("write", perm.Write, t.shown(f.path), err)
-	}
-	return nil
+	return t.unwritten(f.path, err)
 }

@@ -30,7 +30,7 @@ func (c *copying) put() error {
 	if c.stat.Mode&unix.S_IFMT == unix.S_IFLNK {
 		to, err := dirfd.Readlink(c.dir, c.name)
 		if err != nil {
-			return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+			return c.unread(err)
 		}
 		change, err := c.version.PutLink(c.path, to)
 		if change.Kind == stage.Unchanged {
@@ -53,7 +53,7 @@ func (c *copying) put() error {
 func (c *copying) reopen() (io.ReadCloser, int64, error) {
 	src, err := c.open()
 	if err != nil {
-		return nil, 0, failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+		return nil, 0, c.unread(err)
 	}
 	content, size, err := c.content(src)
 	if err != nil {
@@ -81,8 +81,5 @@ func (t *target) commitVersion() error {
 			t.removed++
 		}
 	}
-	if err != nil {
-		return failed("write", perm.Write, t.path, err)
-	}
-	return nil
+	return t.unwritten(".", err)
 }
