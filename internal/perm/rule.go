@@ -1,6 +1,7 @@
 package perm
 
 import (
+	"fmt"
 	"path"
 	"strings"
 )
@@ -29,6 +30,18 @@ func ParseRule[T any](text string, parse func(string) (T, error)) (Rule[T], erro
 		_, err = path.Match(pattern, "")
 	}
 	return Rule[T]{pattern, v}, err
+}
+
+// ParseRules reads the values of a setting, whose name errors begin with.
+func ParseRules[T any](name string, texts []string, parse func(string) (T, error)) (all []Rule[T], err error) {
+	for _, text := range texts {
+		rule, err := ParseRule(text, parse)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%s: %w", name, text, err)
+		}
+		all = append(all, rule)
+	}
+	return all, nil
 }
 
 // LastMatch returns the value of the last rule that matches a name.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,7 +41,7 @@ const (
 
 // fill makes dst, a new file on the file system dev, hold what src does, which has the stat s.
 func (r *run) fill(dst, src dirfd.FD, s unix.Stat_t, dev uint64) error {
-	c := copier{ctx: r.ctx, run: r, dst: dst, src: src, fs: pairOf{uint64(s.Dev), dev}}
+	c := copier{run: r, dst: dst, src: src, fs: pairOf{uint64(s.Dev), dev}}
 	if s.Size > 0 {
 		if _, never := r.noClone.clone.Load(c.fs); !never {
 			err := dirfd.Clone(src, dst)
@@ -85,7 +86,6 @@ func (r *run) fill(dst, src dirfd.FD, s unix.Stat_t, dev uint64) error {
 
 // copier copies one file.
 type copier struct {
-	ctx      context.Context
 	run      *run
 	dst, src dirfd.FD
 	fs       pairOf
@@ -94,7 +94,7 @@ type copier struct {
 // copy copies size bytes, or to the end of a file whose end comes before, from the position at in both files.
 func (c *copier) copy(at, size int64) error {
 	for begun, end := at, at+size; at < end; {
-		if err := context.Cause(c.ctx); err != nil {
+		if err := context.Cause(c.run.ctx); err != nil {
 			return err
 		}
 		n, err := c.some(min(end-at, piece))
@@ -139,20 +139,15 @@ func (c *copier) some(size int64) (int64, error) {
 	return int64(n), err
 }
 
-// unpackedName returns the name of what unpack makes of a file, or "" if that is the file itself.
+// unpackedName returns the name of what unpack makes of a file, perhaps that of the file itself.
 func unpackedName(name string) string {
-	rest := name
 	for {
-		ext := path.Ext(rest)
-		if ext == rest || !strings.Contains(" .gz .zst .b64 .base64 ", " "+ext+" ") || ext == "" {
-			break
+		ext := path.Ext(name)
+		if ext == name || !slices.Contains([]string{".gz", ".zst", ".b64", ".base64"}, ext) {
+			return name
 		}
-		rest = strings.TrimSuffix(rest, ext)
+		name = strings.TrimSuffix(name, ext)
 	}
-	if rest == name {
-		return ""
-	}
-	return rest
 }
 
 // budget is how much may still be unpacked.

@@ -122,15 +122,15 @@ type run struct {
 	ctx      context.Context
 	start    time.Time
 	mu       sync.Mutex
-	mounts   map[string]*mount // by path
-	opened   []dirfd.FD        // directories of sources
+	mounts   map[string]dirfd.FD // by path
+	opened   []dirfd.FD          // directories of sources
 	targets  []*target
 	unpacked budget
 	noClone  noSharing
 }
 
 func (r *run) all() (done []Summary, err error) {
-	r.mounts = map[string]*mount{}
+	r.mounts = map[string]dirfd.FD{}
 	r.unpacked.left.Store(r.MaxSize)
 	defer r.close()
 	for i := range r.Pairs {
@@ -154,8 +154,8 @@ func (r *run) close() {
 	for _, t := range r.targets {
 		t.close()
 	}
-	for _, m := range r.mounts {
-		m.dir.Close()
+	for _, version := range r.mounts {
+		version.Close()
 	}
 	for _, dir := range r.opened {
 		dir.Close()

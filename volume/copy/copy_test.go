@@ -525,6 +525,9 @@ func TestUnpack(t *testing.T) {
 	if done, err := runWith(Options{Atomic: true}, top+"/src:"+top+"/version#unpack"); err != nil || done[0].Created != 7 {
 		t.Errorf("%v, %v", done, err)
 	}
+	files(t, top, "links/a.json.gz->../src/a.json.gz")
+	copied(t, top+"/links:"+top+"/followed#unpack&links=follow")
+	wantListing(t, top+"/followed", "a.json=dashboard")
 	// A file that is compared before it is written counts once: the limit is what all unpack to, 36 bytes.
 	for _, o := range []Options{{MaxSize: 36}, {MaxSize: 36, Atomic: true}} {
 		to := top + "/counted" + fmt.Sprint(o.Atomic)
@@ -654,7 +657,7 @@ func TestSourceChanges(t *testing.T) {
 	top := t.TempDir()
 	files(t, top, "src/a=A")
 	p, _ := ParsePair(top+"/src:"+top+"/dst", nil)
-	r := &run{Options: Options{Pairs: []Pair{p}}, ctx: context.Background(), mounts: map[string]*mount{}}
+	r := &run{Options: Options{Pairs: []Pair{p}}, ctx: context.Background(), mounts: map[string]dirfd.FD{}}
 	defer r.close()
 	sources, _, err := r.sources(&r.Pairs[0])
 	if err != nil {

@@ -37,10 +37,7 @@ func (t *target) stage(p *Pair, s source, base string) error {
 		return w.walk(s.dir, t.top)
 	}
 	if base == "" {
-		base = s.base
-		if name := unpackedName(base); p.Unpack && name != "" {
-			base = name
-		}
+		base = p.nameOf(s.base)
 	}
 	w.shown = s.up
 	if s.many && w.excluded(base) {
@@ -85,10 +82,8 @@ func (w walker) visit(e *tree.Entry) error {
 	w.found.Add(1)
 	if !dirfd.IsDir(e.Stat) {
 		as := e.Name
-		if w.pair.Unpack && e.Stat.Mode&unix.S_IFMT == unix.S_IFREG {
-			if name := unpackedName(as); name != "" {
-				as = name
-			}
+		if w.follow || e.Stat.Mode&unix.S_IFMT == unix.S_IFREG {
+			as = w.pair.nameOf(as)
 		}
 		if _, err := dirfd.Lstat(e.Dir, as); as != e.Name && err == nil && !w.excluded(f.join(as)) {
 			return &fileError{fmt.Errorf("unpack %s: %s is also in the source", failure.Printable(w.sourceOf(f, e.Name)), failure.Printable(as)), "leave one of them out with exclude"}
@@ -102,8 +97,8 @@ func (w walker) visit(e *tree.Entry) error {
 	}
 	child, err := f.enter(e.Name, e.Stat, w.pair.attributesOf(e.Stat, f.join(e.Name)))
 	e.Value = child
-	if err == nil && w.pair.Keep&KeepXattrs != 0 {
-		child.want.xattr, err = xattrs(e.File)
+	if err == nil {
+		child.want.xattr, err = w.pair.xattrs(e.File)
 	}
 	return err
 }
@@ -131,9 +126,7 @@ func (w walker) directory(f *directory, dir dirfd.FD, name string, s unix.Stat_t
 	}
 	below.follow = w.follow || mounted && w.pair.Links == ""
 	want := w.pair.attributesOf(s, f.join(name))
-	if w.pair.Keep&KeepXattrs != 0 {
-		want.xattr, err = xattrs(src)
-	}
+	want.xattr, err = w.pair.xattrs(src)
 	child, errEnter := f.enter(name, s, want)
 	if err := errors.Join(err, errEnter); err != nil {
 		return err
@@ -354,10 +347,8 @@ func (c *copying) file() error {
 			src.Close()
 		}
 	}()
-	if c.pair.Keep&KeepXattrs != 0 {
-		if c.want.xattr, err = xattrs(src); err != nil {
-			return c.unread(err)
-		}
+	if c.want.xattr, err = c.pair.xattrs(src); err != nil {
+		return c.unread(err)
 	}
 	if c.old != nil && c.old.Mode&unix.S_IFMT == unix.S_IFREG {
 		done, err := c.compare(src)
@@ -443,7 +434,7 @@ func (c *copying) compare(src dirfd.FD) (done bool, err error) {
 	return true, nil
 }
 
-func (c *copying) packed() bool { return c.pair.Unpack && unpackedName(c.name) != "" }
+func (c *copying) packed() bool { return c.pair.nameOf(c.name) != c.name }
 
 // write makes the new file.
 func (c *copying) write(src, dir dirfd.FD) error {
@@ -499,15 +490,4 @@ func (c *copying) steady(src dirfd.FD) error {
 		err = errChanged
 	}
 	return c.unread(err)
-}
-
-// xattrs returns the extended attributes of a source that a copy can have. The label of SELinux comes from the volume.
-func xattrs(src dirfd.FD) (map[string]string, error) {
-	all, err := dirfd.Xattrs(src)
-	for name := range all {
-		if name == "security.selinux" || strings.HasPrefix(name, "trusted.overlay.") {
-			delete(all, name)
-		}
-	}
-	return all, err
 }

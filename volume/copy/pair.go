@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/dirfd"
 	"initbox/internal/perm"
 	"initbox/internal/setting"
 )
@@ -84,9 +86,9 @@ func ParsePair(text string, flags setting.Settings) (Pair, error) {
 	links, errLinks := s.OneOf("links", "keep", "follow")
 	p.Links = links
 	var errOwner, errMode, errDirMode error
-	p.Owner, errOwner = rules(s, "owner", perm.ParseOwner)
-	p.Mode, errMode = rules(s, "mode", perm.ParseMode)
-	p.DirMode, errDirMode = rules(s, "dir-mode", perm.ParseMode)
+	p.Owner, errOwner = perm.ParseRules("owner", s["owner"], perm.ParseOwner)
+	p.Mode, errMode = perm.ParseRules("mode", s["mode"], perm.ParseMode)
+	p.DirMode, errDirMode = perm.ParseRules("dir-mode", s["dir-mode"], perm.ParseMode)
 	return p, cmp.Or(errBy, errLinks, errOwner, errMode, errDirMode, p.keep(s), p.patterns())
 }
 
@@ -114,17 +116,6 @@ func (p *Pair) patterns() error {
 		return errors.New("newest: want the pattern of a name, without a slash")
 	}
 	return nil
-}
-
-func rules[T any](s setting.Settings, name string, parse func(string) (T, error)) (all []perm.Rule[T], err error) {
-	for _, text := range s[name] {
-		rule, err := perm.ParseRule(text, parse)
-		if err != nil {
-			return nil, fmt.Errorf("%s=%s: %w", name, text, err)
-		}
-		all = append(all, rule)
-	}
-	return all, nil
 }
 
 // attributes are those that a file or directory should have.
@@ -159,6 +150,27 @@ func (p *Pair) attributesOf(s unix.Stat_t, name string) attributes {
 		a.times = []unix.Timespec{s.Atim, s.Mtim}
 	}
 	return a
+}
+
+// nameOf returns the name of what is copied from a file of that name.
+func (p *Pair) nameOf(name string) string {
+	if p.Unpack {
+		return unpackedName(name)
+	}
+	return name
+}
+
+// xattrs returns the extended attributes of a source that a copy should have. The label of SELinux comes from the
+// volume.
+func (p *Pair) xattrs(src dirfd.FD) (map[string]string, error) {
+	if p.Keep&KeepXattrs == 0 {
+		return nil, nil
+	}
+	all, err := dirfd.Xattrs(src)
+	maps.DeleteFunc(all, func(name, _ string) bool {
+		return name == "security.selinux" || strings.HasPrefix(name, "trusted.overlay.")
+	})
+	return all, err
 }
 
 // Check returns an error for options that exclude each other.

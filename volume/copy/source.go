@@ -36,19 +36,13 @@ const dataLink = "..data"
 // errSwapped means that the kubelet has replaced a mount while it was read.
 var errSwapped = errors.New("it was replaced each time while it was being read")
 
-// mount is the version of a mounted volume that is read. All that one run copies from it is of that version.
-type mount struct {
-	dir  dirfd.FD
-	path string
-}
-
 // mounted returns the version of the volume at path that this run reads, or false if the directory is not such a
-// volume.
+// volume. All that one run copies from it is of that version.
 func (r *run) mounted(path string, dir dirfd.Dir) (dirfd.FD, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if m := r.mounts[path]; m != nil {
-		return m.dir, true, nil
+	if version, found := r.mounts[path]; found {
+		return version, true, nil
 	}
 	if _, err := dirfd.Readlink(dir, dataLink); err != nil {
 		return -1, false, nil
@@ -57,22 +51,17 @@ func (r *run) mounted(path string, dir dirfd.Dir) (dirfd.FD, bool, error) {
 	if err != nil {
 		return -1, false, err
 	}
-	r.mounts[path] = &mount{version, path}
+	r.mounts[path] = version
 	return version, true, nil
 }
 
 // unchanged returns errSwapped if a volume has another version now: files of the old one may have been missed.
 func (r *run) unchanged() error {
-	for _, m := range r.mounts {
-		now, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), filepath.Join(m.path, dataLink), unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", failure.Printable(m.path), errSwapped)
-		}
-		a, errA := dirfd.Stat(now)
-		b, errB := dirfd.Stat(m.dir)
-		now.Close()
-		if errors.Join(errA, errB) != nil || identityOf(a) != identityOf(b) {
-			return fmt.Errorf("read %s: %w", failure.Printable(m.path), errSwapped)
+	for path, version := range r.mounts {
+		now, errNow := r.stat(filepath.Join(path, dataLink))
+		read, errRead := dirfd.Stat(version)
+		if errors.Join(errNow, errRead) != nil || identityOf(now) != identityOf(read) {
+			return fmt.Errorf("read %s: %w", failure.Printable(path), errSwapped)
 		}
 	}
 	return nil

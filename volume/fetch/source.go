@@ -222,12 +222,8 @@ func (src *Source) setFiles(s setting.Settings) (err error) {
 	if src.URL != nil && !src.Unpack && len(src.Include)+len(src.Exclude) > 0 {
 		return errors.New("include and exclude select what is unpacked: add unpack")
 	}
-	for _, text := range s["mode"] {
-		rule, err := perm.ParseRule(text, perm.ParseMode)
-		if err != nil {
-			return fmt.Errorf("mode=%s: %w", text, err)
-		}
-		src.Mode = append(src.Mode, rule)
+	if src.Mode, err = perm.ParseRules("mode", s["mode"], perm.ParseMode); err != nil {
+		return err
 	}
 	if s.On("owner") {
 		owner, err := perm.ParseOwner(s.Get("owner"))
