@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,7 +38,6 @@ type download struct {
 	prev   *version                                     // of what is in DST; nil if unknown
 	write  func(ctx context.Context, r io.Reader) error // the content, from its beginning
 	undo   func() error                                 // what write has written
-	pause  func(status int, h http.Header) (pause time.Duration, more bool)
 	client *requester
 
 	mu     sync.Mutex // of an attempt
@@ -71,10 +68,9 @@ func (d *download) run(ctx context.Context) (*version, error) {
 	}
 	defer d.client.close()
 	d.ctx, d.expect = ctx, sums{d.src.SHA256, d.src.SHA512}
-	d.pause = httpclient.Pace(ctx, d.o.Spread, d.o.Seed)
 	report := newReport(d.o, d.src, d.progress)
 	defer report.end()
-	err = poll.Until(ctx, poll.Policy{Seed: d.o.Seed, Notify: report.attempt}, d.attempt)
+	err = d.o.until(ctx, report, d.attempt)
 	d.mu.Lock() // an attempt may still end
 	defer d.mu.Unlock()
 	progress := ""
@@ -97,7 +93,7 @@ func (d *download) attempt(ctx context.Context) (err error) {
 	}
 	if d.src.Checksums != nil && !d.asked {
 		if d.expect, err = d.client.checksums(ctx); err != nil {
-			return later(d.pause, err)
+			return err
 		}
 		d.asked = true
 	}
@@ -107,11 +103,11 @@ func (d *download) attempt(ctx context.Context) (err error) {
 	}
 	resp, err := d.client.get(ctx, d.src.URL, d.header())
 	if err != nil {
-		return later(d.pause, err)
+		return err
 	}
 	defer resp.Body.Close()
 	if d.same, err = d.answer(resp); err != nil || d.same || d.o.DryRun {
-		return later(d.pause, err)
+		return err
 	}
 	return d.receive(ctx, resp)
 }
@@ -211,17 +207,8 @@ func validatorOf(h http.Header) string {
 
 // continues returns whether an answer is the rest of the content.
 func (d *download) continues(resp *http.Response) bool {
-	text, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
-	part, total, _ := strings.Cut(text, "/")
-	start, _, _ := strings.Cut(part, "-")
 	tag := resp.Header.Get("ETag")
-	switch {
-	case !ok || start != strconv.FormatInt(d.sink.size, 10):
-		return false
-	case tag != "" && d.now.ETag != "" && tag != d.now.ETag:
-		return false
-	}
-	return total == "*" || d.total < 0 || total == strconv.FormatInt(d.total, 10)
+	return httpclient.IsPart(resp.Header, d.sink.size, d.total) && (tag == "" || d.now.ETag == "" || tag == d.now.ETag)
 }
 
 // costlyPause is the pause after a second attempt that received something in vain, as the next one probably will.
@@ -334,19 +321,6 @@ func (d *download) drop() {
 	if err := d.undo(); err != nil {
 		d.o.Log.Debug(err.Error())
 	}
-}
-
-// later sets the pause after the error of an answer, which may say when to come back.
-func later(pause func(int, http.Header) (time.Duration, bool), err error) error {
-	var answer *httpclient.StatusError
-	if err == nil || poll.IsPermanent(err) || !errors.As(err, &answer) {
-		return err
-	}
-	next, more := pause(answer.Status, answer.Header)
-	if !more {
-		next = math.MaxInt64 // until ctx ends
-	}
-	return poll.After(next, err)
 }
 
 // progress returns how much has arrived.

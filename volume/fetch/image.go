@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"initbox/internal/httpclient"
-	"initbox/internal/poll"
 	"initbox/internal/words"
 	"initbox/volume/fetch/archive"
 	"initbox/volume/fetch/oci"
@@ -22,11 +20,6 @@ type image struct {
 	*run
 	j     *job
 	temps int // files that temp has made
-}
-
-// openImage returns the image or artifact of a source. It sends no request.
-func (o *Options) openImage(src *Source) (*oci.Image, error) {
-	return oci.Open(src.OCI, o.registry(src))
 }
 
 // registry returns how the registry of a source is used.
@@ -45,7 +38,7 @@ func (m *image) download(ctx context.Context) (now *version, same bool, err erro
 	defer report.end()
 	o := m.registry(src)
 	o.Temp, o.Try = m.temp, func(ctx context.Context, attempt func(context.Context) error) error {
-		return m.try(ctx, report, attempt)
+		return m.until(ctx, report, attempt)
 	}
 	i, err := oci.Open(src.OCI, o)
 	if err != nil {
@@ -118,12 +111,4 @@ func (m *image) temp() (*os.File, error) {
 		return nil, err
 	}
 	return f, m.stage.Remove(name)
-}
-
-// try makes attempts at one request until it succeeds, cannot succeed, or ctx ends.
-func (m *image) try(ctx context.Context, report *report, attempt func(context.Context) error) error {
-	pause := httpclient.Pace(ctx, m.Spread, m.Seed)
-	return poll.Until(ctx, poll.Policy{Seed: m.Seed, Notify: report.attempt}, func(ctx context.Context) error {
-		return later(pause, attempt(ctx))
-	})
 }

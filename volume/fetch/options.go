@@ -13,6 +13,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
+	"initbox/volume/fetch/oci"
 )
 
 // Options say what to download, and where to.
@@ -46,7 +47,7 @@ func (o *Options) Check() error {
 	directory, names := o.directory(), map[string]bool{}
 	for _, src := range o.Sources {
 		if src.URL == nil {
-			image, err := o.openImage(src)
+			image, err := oci.Open(src.OCI, o.registry(src)) // without a request
 			if err != nil {
 				return err
 			}

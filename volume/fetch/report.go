@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/words"
 )
@@ -34,6 +36,23 @@ func newReport(o *Options, src *Source, progress func() string) *report {
 	r := &report{what: src.String(), log: o.Log, start: time.Now(), progress: progress, end: cancel}
 	go poll.Every(ctx, summaryEvery, r.summarise)
 	return r
+}
+
+// until makes attempts until one succeeds or cannot succeed, or ctx ends. A server may say when to come back.
+func (o *Options) until(ctx context.Context, report *report, attempt func(context.Context) error) error {
+	pause := httpclient.Pace(ctx, o.Spread, o.Seed)
+	return poll.Until(ctx, poll.Policy{Seed: o.Seed, Notify: report.attempt}, func(ctx context.Context) error {
+		err := attempt(ctx)
+		var answer *httpclient.StatusError
+		if err == nil || poll.IsPermanent(err) || !errors.As(err, &answer) {
+			return err
+		}
+		next, more := pause(answer.Status, answer.Header)
+		if !more {
+			next = math.MaxInt64 // until ctx ends
+		}
+		return poll.After(next, err)
+	})
 }
 
 // attempt is called after each attempt.

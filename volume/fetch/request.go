@@ -51,9 +51,6 @@ func newRequester(o *Options, src *Source) (*requester, error) {
 
 func (r *requester) close() { r.home.Close(); r.elsewhere.Close() }
 
-// maxRedirects is how many redirects are followed; httpclient has the same limit.
-const maxRedirects = 10
-
 // get requests a URL and follows redirects. The header is sent to all servers. An answer other than a redirect,
 // whatever its status, is no error.
 func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) (*http.Response, error) {
@@ -66,7 +63,7 @@ func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) 
 		return nil, err
 	}
 	user, first := target.User, *target
-	for range maxRedirects + 1 {
+	for redirects := 0; ; redirects++ {
 		req := &http.Request{Method: http.MethodGet, URL: target, Host: target.Host, Header: header.Clone()}
 		req = req.WithContext(httpclient.Trace(ctx))
 		req.URL.User = nil // net/http would send it
@@ -86,25 +83,24 @@ func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) 
 			return resp, nil
 		}
 		resp.Body.Close()
-		if target, err = redirected(resp); err != nil {
+		if target, err = redirected(resp, redirects); err != nil {
 			return nil, err
 		}
 	}
-	return nil, poll.Permanent(httpclient.ErrRedirects)
 }
 
-// redirected returns where an answer redirects to.
-func redirected(resp *http.Response) (*url.URL, error) {
+// redirected returns where an answer redirects to, after a number of redirects.
+func redirected(resp *http.Response, redirects int) (*url.URL, error) {
 	from := resp.Request.URL
 	to, err := resp.Location()
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected to an invalid URL"))
-	case to.Scheme != "https" && to.Scheme != "http" || to.Hostname() == "":
-		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected to a URL that is not http or https"))
-	case from.Scheme == "https" && to.Scheme == "http":
-		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected from https to http, which is not encrypted").
-			WithHint("give the URL that it leads to, with a checksum"))
+	}
+	if err := httpclient.MayRedirect(redirects, from, to); err != nil {
+		if from.Scheme == "https" && to.Scheme == "http" {
+			err = failure.WithHint(err, "give the URL that it leads to, with a checksum")
+		}
+		return nil, err
 	}
 	to.User, to.Fragment, to.RawFragment = nil, "", ""
 	return to, nil

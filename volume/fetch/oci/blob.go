@@ -11,6 +11,7 @@ import (
 	v1 "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"initbox/internal/failure"
+	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 )
 
@@ -124,15 +125,9 @@ func (e *endpoint) blob(ctx context.Context, d v1.Descriptor, from int64) (*http
 		header.Set("Range", fmt.Sprintf("bytes=%d-", from))
 	}
 	resp, err := e.send(ctx, http.MethodGet, "blobs/"+d.Digest.String(), header)
-	if err == nil && resp.StatusCode == http.StatusPartialContent && !startsAt(resp, from) {
+	if err == nil && resp.StatusCode == http.StatusPartialContent && !httpclient.IsPart(resp.Header, from, -1) {
 		resp.Body.Close()
 		return nil, failure.New(failure.Unexpected, "the answer is another part than the one requested")
 	}
 	return resp, err
-}
-
-func startsAt(resp *http.Response, from int64) bool {
-	var first int64
-	n, _ := fmt.Sscanf(resp.Header.Get("Content-Range"), "bytes %d-", &first)
-	return n == 1 && first == from
 }

@@ -27,11 +27,10 @@ import (
 )
 
 const (
-	maxManifest  = 4 << 20 // as registries limit it, https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-manifests
-	maxMessage   = 64 << 10
-	maxRedirects = 10
-	readBuffer   = 64 << 10
-	userAgent    = "initbox"
+	maxManifest = 4 << 20 // as registries limit it, https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-manifests
+	maxMessage  = 64 << 10
+	readBuffer  = 64 << 10
+	userAgent   = "initbox"
 )
 
 // endpoint is a server that has the image: the registry, or a mirror of it. It is for one goroutine.
@@ -67,7 +66,9 @@ func endpoints(r reference, o *Options) (list []*endpoint, err error) {
 	list = append(list, &endpoint{name: r.registry, base: &url.URL{Scheme: scheme, Host: r.host()}, repository: r.repository, o: o})
 	for _, e := range list {
 		e.client = auth.Client{
-			Client:     &http.Client{Transport: e, CheckRedirect: checkRedirect},
+			Client: &http.Client{Transport: e, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+				return httpclient.MayRedirect(len(via), via[0].URL, req.URL) // the library removes credentials for other servers
+			}},
 			Header:     http.Header{"User-Agent": {userAgent}},
 			Credential: e.credential,
 			Cache:      auth.NewCache(),
@@ -86,24 +87,6 @@ func (e *endpoint) close() {
 			c.Close()
 		}
 	}
-}
-
-// checkRedirect refuses a redirect that would lead to an unencrypted connection. The library removes the credentials
-// from one to another server.
-func checkRedirect(req *http.Request, via []*http.Request) error {
-	f := failure.New(failure.Unexpected, "")
-	switch {
-	case len(via) >= maxRedirects:
-		f.Text = fmt.Sprintf("redirected more than %d times", maxRedirects)
-	case req.URL.Scheme != "http" && req.URL.Scheme != "https":
-		f.Text = "redirected to a URL that is not http or https"
-	case via[0].URL.Scheme == "https" && req.URL.Scheme == "http":
-		f.Text = "redirected from https to http, which is not encrypted"
-	default:
-		return nil
-	}
-	f.Elsewhere = true
-	return poll.Permanent(f)
 }
 
 // RoundTrip sends one request, without following redirects, for the library's client. An answer that the library does
