@@ -85,6 +85,9 @@ type job struct {
 	single bool     // what was unpacked is one file, and no archive or directory
 }
 
+// changed returns whether something was downloaded that DST does not have, or would be with DryRun.
+func (j *job) changed() bool { return j.now != nil && !j.same }
+
 // skipAll makes the jobs, and returns whether there is nothing to do because of the setting unless.
 func (r *run) skipAll() bool {
 	all := true
@@ -128,21 +131,15 @@ func (r *run) key() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// record is what is remembered of a run.
-type record struct {
-	Sources []*version `json:"sources"` // nil for one that was not downloaded
-}
-
-// remember reads the record of an earlier run. Without one, or if it is damaged, everything is downloaded.
+// remember reads the record of an earlier run: the versions of the sources, with nil for one that was not downloaded.
+// Without one, or if it is damaged, everything is downloaded.
 func (r *run) remember() {
-	var rec record
-	if text := r.place.Record(); text != nil && json.Unmarshal(text, &rec) != nil {
-		rec = record{}
-	}
+	var versions []*version
+	damaged := json.Unmarshal(r.place.Record(), &versions) != nil
 	var kept []string
 	for i, j := range r.jobs {
-		if len(rec.Sources) == len(r.jobs) {
-			j.prev = rec.Sources[i]
+		if !damaged && len(versions) == len(r.jobs) {
+			j.prev = versions[i]
 		}
 		if j.src.NoOverwrite && !j.src.tree() && !j.skip && r.place.Exists(r.name(j)) {
 			j.skip = true
@@ -167,16 +164,7 @@ func (r *run) downloadAll(ctx context.Context) error {
 	if err := r.parallel(ctx); err != nil {
 		return err
 	}
-	same, changed := 0, 0
-	for _, j := range r.jobs {
-		switch {
-		case j.same:
-			same++
-		case j.now != nil:
-			changed++
-		}
-	}
-	if !r.Replace || same == 0 || changed == 0 {
+	if !r.Replace || !slices.ContainsFunc(r.jobs, (*job).changed) {
 		return nil
 	}
 	for _, j := range r.jobs {
@@ -213,22 +201,21 @@ func (r *run) parallel(ctx context.Context) error {
 
 // publish puts what was downloaded in place.
 func (r *run) publish(ctx context.Context) error {
-	var rec record
-	changed := false
+	var versions []*version
 	for _, j := range r.jobs {
-		changed = changed || j.now != nil && !j.same
-		rec.Sources = append(rec.Sources, cmp.Or(j.now, j.prev))
+		versions = append(versions, cmp.Or(j.now, j.prev))
 	}
-	if !changed || r.DryRun {
-		if !changed {
-			r.Log.Info(fmt.Sprintf("%s: nothing to change, in %s", failure.Printable(r.Dst), words.Seconds(time.Since(r.start))))
-		}
+	switch changed := slices.ContainsFunc(r.jobs, (*job).changed); {
+	case !changed:
+		r.Log.Info(fmt.Sprintf("%s: nothing to change, in %s", failure.Printable(r.Dst), words.Seconds(time.Since(r.start))))
+		return nil
+	case r.DryRun:
 		return nil
 	}
 	if err := r.graft(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(rec)
+	text, err := json.Marshal(versions)
 	if err != nil {
 		return err
 	}

@@ -177,7 +177,7 @@ func (r *run) fileName(j *job) string {
 // is one file, which then gets the name DST, or needs a directory.
 func (r *run) graft() error {
 	for _, j := range r.jobs {
-		if j.now == nil || j.same {
+		if !j.changed() {
 			continue
 		}
 		if err := move(r.stage, j.dir(), "."); err != nil {

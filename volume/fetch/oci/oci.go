@@ -64,9 +64,6 @@ type Options struct {
 // is relative, others are as in the image.
 type Put = func(h *tar.Header, r io.Reader) error
 
-// ErrNoPath is the error for an image if no path is given. An artifact needs none.
-var ErrNoPath = errors.New("it is an image, and no #path= says what to take out of it")
-
 // Image is an image or an artifact in a registry. It is for one goroutine.
 type Image struct {
 	ref       reference
@@ -131,7 +128,7 @@ func (i *Image) Resolve(ctx context.Context) (string, error) {
 }
 
 // Fetch calls put for each entry at the path of the image, or for each file of the artifact. Its errors are permanent,
-// or those of Try, of put and of ctx. [ErrNoPath] is in the chain of an error that a path would heal.
+// or those of Try, of put and of ctx.
 func (i *Image) Fetch(ctx context.Context, put Put) error {
 	if _, err := i.Resolve(ctx); err != nil {
 		return err
@@ -145,9 +142,8 @@ func (i *Image) Fetch(ctx context.Context, put Put) error {
 	case titled && (i.o.Path == "" || !isImage(m)), m.Config.MediaType == helmConfig:
 		return i.artifact(ctx, m, put)
 	case i.o.Path == "":
-		f := failure.New(failure.Unexpected, "%s: %v", i, ErrNoPath).WithHint("add the path, as in oci://" + i.String() + "#path=/opt/plugin")
-		f.Err = ErrNoPath
-		return poll.Permanent(f)
+		f := failure.New(failure.Unexpected, "%s: it is an image, and no #path= says what to take out of it", i)
+		return poll.Permanent(f.WithHint("add the path, as in oci://" + i.String() + "#path=/opt/plugin"))
 	}
 	for n := range m.Layers { // the topmost first
 		d := m.Layers[len(m.Layers)-1-n]
