@@ -9,7 +9,15 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/poll"
+	"initbox/internal/tlsconfig"
 )
+
+// Elsewhere returns the options for other servers than the one that they are for: without the client certificate, and
+// without the name that the server's certificate must have.
+func (o Options) Elsewhere() Options {
+	o.TLS = tlsconfig.Options{CAFile: o.TLS.CAFile, CA: o.TLS.CA, Insecure: o.TLS.Insecure}
+	return o
+}
 
 // MayRedirect returns a permanent error unless a GET may be redirected, after a number of redirects: to http or https,
 // and not to a connection without encryption from one that has it.

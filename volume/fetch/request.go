@@ -12,7 +12,6 @@ import (
 	"initbox/internal/netrc"
 	"initbox/internal/poll"
 	"initbox/internal/secret"
-	"initbox/internal/tlsconfig"
 )
 
 // requester sends the requests for one source. Credentials and the client certificate go to the origin of the source's
@@ -44,8 +43,7 @@ func newRequester(o *Options, src *Source) (*requester, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.TLS = tlsconfig.Options{CAFile: src.TLS.CAFile, Insecure: src.TLS.Insecure}
-	elsewhere, err := httpclient.New(options)
+	elsewhere, err := httpclient.New(options.Elsewhere())
 	return &requester{src, home, elsewhere}, err
 }
 

@@ -128,15 +128,15 @@ func Parse(text string, flags setting.Settings, getenv func(string) string) (*So
 		},
 		Netrc: s.Get("netrc"), TLS: s.TLS(),
 	}
-	if err := src.setAddress(address, getenv); err != nil {
-		return nil, err
+	if err = src.setAddress(address, getenv); err == nil {
+		err = src.setChecksums(s, getenv)
 	}
-	for _, set := range []func(setting.Settings) error{src.setChecksums(getenv), src.setFiles, src.setRequest} {
-		if err := set(s); err != nil {
-			return nil, err
+	for _, set := range []func(setting.Settings) error{src.setFiles, src.setRequest, src.setName} {
+		if err == nil {
+			err = set(s)
 		}
 	}
-	return src, src.setName(s)
+	return src, err
 }
 
 // setAddress reads the URL.
@@ -181,35 +181,33 @@ func (src *Source) machine(text string) (string, error) {
 	return text, nil
 }
 
-// setChecksums returns a function that reads the settings of checksums.
-func (src *Source) setChecksums(getenv func(string) string) func(setting.Settings) error {
-	return func(s setting.Settings) (err error) {
-		for name, c := range map[string]struct {
-			to     *string
-			digits int
-		}{"sha256": {&src.SHA256, 64}, "sha512": {&src.SHA512, 128}} {
-			*c.to = strings.ToLower(s.Get(name))
-			if s.On(name) && (len(*c.to) != c.digits || strings.Trim(*c.to, "0123456789abcdef") != "") {
-				return fmt.Errorf("%s: want %d hexadecimal digits", name, c.digits)
-			}
+// setChecksums reads the settings of checksums.
+func (src *Source) setChecksums(s setting.Settings, getenv func(string) string) (err error) {
+	for name, c := range map[string]struct {
+		to     *string
+		digits int
+	}{"sha256": {&src.SHA256, 64}, "sha512": {&src.SHA512, 128}} {
+		*c.to = strings.ToLower(s.Get(name))
+		if s.On(name) && (len(*c.to) != c.digits || strings.Trim(*c.to, "0123456789abcdef") != "") {
+			return fmt.Errorf("%s: want %d hexadecimal digits", name, c.digits)
 		}
-		text := s.Get("checksum-url")
-		switch {
-		case text+src.SHA256+src.SHA512 == "":
-			return nil
-		case src.URL == nil:
-			return errors.New("sha256, sha512 and checksum-url are not for oci://: pin the digest, as in oci://HOST/NAME@sha256:…")
-		case text == "":
-			return nil
-		}
-		if text, err = src.machine(text); err == nil {
-			src.Checksums, err = secret.ParseURL(text, getenv)
-		}
-		if err != nil {
-			return fmt.Errorf("checksum-url: %w", err)
-		}
+	}
+	text := s.Get("checksum-url")
+	switch {
+	case text+src.SHA256+src.SHA512 == "":
+		return nil
+	case src.URL == nil:
+		return errors.New("sha256, sha512 and checksum-url are not for oci://: pin the digest, as in oci://HOST/NAME@sha256:…")
+	case text == "":
 		return nil
 	}
+	if text, err = src.machine(text); err == nil {
+		src.Checksums, err = secret.ParseURL(text, getenv)
+	}
+	if err != nil {
+		return fmt.Errorf("checksum-url: %w", err)
+	}
+	return nil
 }
 
 // setFiles reads the settings of the files that are written.

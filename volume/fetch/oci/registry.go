@@ -23,13 +23,11 @@ import (
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/secret"
-	"initbox/internal/tlsconfig"
 )
 
 const (
 	maxManifest = 4 << 20 // as registries limit it, https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pushing-manifests
 	maxMessage  = 64 << 10
-	readBuffer  = 64 << 10
 	userAgent   = "initbox"
 )
 
@@ -137,7 +135,7 @@ func (e *endpoint) roundTrip(req *http.Request, own bool) (*http.Response, error
 func (e *endpoint) connections(own bool) (*httpclient.Client, error) {
 	o, client := e.o.HTTP, &e.home
 	if !own || e.mirror {
-		o.TLS = tlsconfig.Options{CAFile: o.TLS.CAFile, CA: o.TLS.CA, Insecure: o.TLS.Insecure}
+		o = o.Elsewhere()
 	}
 	if !own {
 		client = &e.away
@@ -145,7 +143,7 @@ func (e *endpoint) connections(own bool) (*httpclient.Client, error) {
 	if *client != nil {
 		return *client, nil
 	}
-	o.NoRedirect, o.Buffer = true, readBuffer
+	o.NoRedirect = true
 	var err error
 	*client, err = httpclient.New(o)
 	return *client, err
