@@ -362,15 +362,14 @@ func (t *target) gone() (gone, list []string, err error) {
 // wanted returns the names for the list: not those of files that were there before and are not overwritten.
 func (t *target) wanted(list []string) (names []string) {
 	for name, ours := range t.names {
-		if ours || slices.Contains(list, name) {
+		if _, listed := slices.BinarySearch(list, name); ours || listed {
 			names = append(names, name)
 		}
 	}
 	if t.incomplete {
 		names = append(names, list...)
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
 
 // writeList writes the list of the files that were copied, if it differs.
