@@ -85,8 +85,10 @@ func (w walker) visit(e *tree.Entry) error {
 		if w.follow || e.Stat.Mode&unix.S_IFMT == unix.S_IFREG {
 			as = w.pair.nameOf(as)
 		}
-		if _, err := dirfd.Lstat(e.Dir, as); as != e.Name && err == nil && !w.excluded(f.join(as)) {
-			return &fileError{fmt.Errorf("unpack %s: %s is also in the source", failure.Printable(w.sourceOf(f, e.Name)), failure.Printable(as)), "leave one of them out with exclude"}
+		if as != e.Name && !w.excluded(f.join(as)) {
+			if _, err := dirfd.Lstat(e.Dir, as); err == nil {
+				return &fileError{fmt.Errorf("unpack %s: %s is also in the source", failure.Printable(w.sourceOf(f, e.Name)), failure.Printable(as)), "leave one of them out with exclude"}
+			}
 		}
 		return w.one(f, e.Dir, e.Name, as, e.Stat, w.follow)
 	}
