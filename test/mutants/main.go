@@ -30,6 +30,7 @@ import (
 var critical = []string{
 	"./clone/access", "./clone/gitdir", "./clone/publish", "./clone/worktree", "./internal/atomicfile", "./internal/dirfd",
 	"./internal/secret", "./register", "./render", "./internal/stage", "./render/values", "./waitfor/wire",
+	"./internal/perm", "./volume/prepare", "./volume/copy", "./volume/fetch/archive", "./volume/fetch/place",
 }
 
 // least is the share of the mutants that have to be killed, in per cent.
