@@ -271,7 +271,7 @@ func fetchTargets(disk bool, costs map[string]*renderCost) (targets []target) {
 	got := mine.wall.median()
 	const most = 32 << 10
 	return []target{
-		{"fetch, an archive, " + what + ", wall", "0.85 × " + strings.ReplaceAll(of, "\\", "") + " (" + human(limit) + ")", human(got), got <= limit},
+		{"fetch, an archive, " + what + ", wall", "0.85 × " + of + " (" + human(limit) + ")", human(got), got <= limit},
 		{"fetch, an archive, " + what + ", resident", mebibytes(most), mebibytes(mine.peak), mine.peak <= most},
 	}
 }
