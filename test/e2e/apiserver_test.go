@@ -112,15 +112,5 @@ func TestAPIServerHangs(t *testing.T) {
 // untilServed waits until the API server answers, and the node is ready.
 func (n namespace) untilServed() {
 	n.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		out, err := n.try("wait", "--for=condition=Ready", "node", "--all", "--timeout=5s", "--request-timeout=10s")
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.Fatalf("the API server does not come back: %s", out)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	n.eventually("wait", "--for=condition=Ready", "node", "--all", "--timeout=5s", "--request-timeout=10s")
 }

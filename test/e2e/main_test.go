@@ -148,6 +148,20 @@ func (n namespace) apply(name string, replacements ...string) {
 	n.applyText(strings.NewReplacer(replacements...).Replace(string(text)))
 }
 
+// eventually runs kubectl until it succeeds.
+func (n namespace) eventually(args ...string) {
+	n.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		out, err := n.try(args...)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
 func (n namespace) applyText(manifest string) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

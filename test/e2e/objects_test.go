@@ -193,6 +193,7 @@ func (c objectCase) run(t *testing.T) time.Duration {
 		n.applyText(fill(c.before))
 		if c.before == widgets {
 			n.wait("condition=Established", fill("crd/widgets.UNIQUE.initbox.test"))
+			n.eventually("get", fill("widgets.UNIQUE.initbox.test")) // its endpoint and discovery follow the condition
 		}
 	}
 	wait := n.await(fill(c.target))
