@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/failure"
 	"initbox/internal/mounts"
 )
 
@@ -25,13 +27,61 @@ const (
 	Read   Operation = "read" // or list
 )
 
-// Hint returns how to get an operation on the file at path allowed that failed with err, or "" if err says nothing of
-// permissions: which capability is missing and the YAML that adds it, or what a capability does not help against.
+// Error is the error of an operation on a file. Its message names the file, and its hint says what to do.
+type Error struct {
+	err  error
+	hint string
+}
+
+func (e *Error) Error() string { return e.err.Error() }
+func (e *Error) Unwrap() error { return e.err }
+func (e *Error) Hint() string  { return e.hint }
+
+// Failed returns the [*Error] of an operation on the file at path: "make the directory /data: permission denied", with
+// the hint of err itself or else that of [Hint]. An error that is one already, or nil, it returns as it is. A path in
+// err is left out, unless it is that of a directory on the way.
+func Failed(doing string, op Operation, path string, err error) error {
+	var done *Error
+	if err == nil || errors.As(err, &done) {
+		return err
+	}
+	hint := ""
+	var own interface{ Hint() string }
+	if errors.As(err, &own) {
+		hint = own.Hint()
+	}
+	doing += " " + failure.Printable(path)
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		if err = at.Err; strings.HasPrefix(path, strings.TrimSuffix(at.Path, "/")+"/") {
+			path = at.Path
+			doing += ": " + at.Op + " " + failure.Printable(path)
+		}
+	}
+	if hint == "" {
+		hint = Hint(err, op, path)
+	}
+	return &Error{fmt.Errorf("%s: %w", doing, err), hint}
+}
+
+// Hint returns what to do about an operation on the file at path that failed with err, or "" if err does not tell:
+// which capability is missing and the YAML that adds it, or what a capability does not help against.
 func Hint(err error, op Operation, path string) string {
+	if op == Write || op == Remove {
+		return mounts.WriteHint(err, path, hint(err, op, path))
+	}
+	return hint(err, op, path)
+}
+
+func hint(err error, op Operation, path string) string {
 	var link *mounts.LinkError
 	switch {
 	case errors.As(err, &link):
 		return link.Hint()
+	case failure.NoSpace(err):
+		return "the volume is full, or its quota or the sizeLimit of the emptyDir is used up; existing files are kept"
+	case op == Write && (errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EEXIST)):
+		return "it, or what it lies in, is not a directory: nothing of another kind is replaced, but prepare PATH#absent removes it"
 	case errors.Is(err, unix.EROFS):
 		return mounts.WriteHint(err, path, "the volume is mounted read-only (readOnly in volumeMounts or in the volume), as those of ConfigMaps and Secrets always are: copy what is in it to an emptyDir instead")
 	case errors.Is(err, unix.EINVAL) && op == Chown || errors.Is(err, unix.EOVERFLOW):

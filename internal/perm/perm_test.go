@@ -3,6 +3,7 @@ package perm
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/internal/failure"
 )
 
 // TestModesAreChmods compares modes with those that chmod(1) of GNU coreutils sets, for files and directories.
@@ -133,5 +136,32 @@ func TestHint(t *testing.T) {
 		if (test.want == "") != (got == "") || !strings.Contains(got, test.want) {
 			t.Errorf("%v of %s: %q, want %q", test.err, test.op, got, test.want)
 		}
+	}
+}
+
+// TestFailed pins that the message names the user's file once, and a directory on the way to it, and keeps a hint.
+func TestFailed(t *testing.T) {
+	open := func(path string) error {
+		return fmt.Errorf("open: %w", &fs.PathError{Op: "open", Path: path, Err: unix.ENOTDIR})
+	}
+	once := Failed("write", Write, "/data/sub/f", open("/data/sub/f"))
+	for _, c := range []struct {
+		err        error
+		want, hint string
+	}{
+		{once, "write /data/sub/f: not a directory", "prepare PATH#absent removes it"},
+		{Failed("copy", Read, "/data", fmt.Errorf("more: %w", once)), "more: write /data/sub/f: not a directory", "prepare PATH#absent removes it"},
+		{Failed("write", Write, "/data/sub/f", open("/data")), "write /data/sub/f: open /data: not a directory", "nothing of another kind is replaced"},
+		{Failed("write", Write, "/data/sub/f", open("/data/sub/f.temporary")), "write /data/sub/f: not a directory", ""},
+		{Failed("write", Write, "/data/f", unix.ENOSPC), "write /data/f: no space left on device", "sizeLimit"},
+		{Failed("read", Read, "/data/f", failure.WithHint(errors.New("it is a pipe"), "exclude it")), "read /data/f: it is a pipe", "exclude it"},
+	} {
+		var hinted interface{ Hint() string }
+		if c.err.Error() != c.want || !errors.As(c.err, &hinted) || !strings.Contains(hinted.Hint(), c.hint) {
+			t.Errorf("%v, want %s, with the hint %q", c.err, c.want, c.hint)
+		}
+	}
+	if err := Failed("read", Read, "/data/f", nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -129,7 +129,7 @@ func (t *target) beside(name string, do func(dir dirfd.FD, base string) error) e
 
 // unwritten returns the error, if any, of writing what is below the target.
 func (t *target) unwritten(name string, err error) error {
-	return failed("write", perm.Write, t.shown(name), err)
+	return perm.Failed("write", perm.Write, t.shown(name), err)
 }
 
 // renameAll gives all new files and directories their names.
@@ -240,7 +240,7 @@ func (t *target) setOne(dir dirfd.FD, base, name string) error {
 	}
 	f, err := dirfd.OpenFD(dir, base, flags, 0)
 	if err != nil {
-		return failed("open", perm.Read, t.shown(name), err)
+		return perm.Failed("open", perm.Read, t.shown(name), err)
 	}
 	defer f.Close()
 	s, err := dirfd.Stat(f)
@@ -259,7 +259,7 @@ func (t *target) setOne(dir dirfd.FD, base, name string) error {
 	if !t.DryRun {
 		unkept := t.notKept.Load()
 		if err := t.set(f, "", l.want); err != nil {
-			return failed("change the attributes of", perm.Chmod, t.shown(name), err)
+			return perm.Failed("change the attributes of", perm.Chmod, t.shown(name), err)
 		}
 		if now, err := dirfd.Stat(f); err != nil || t.notKept.Load() > unkept && now.Ctim == s.Ctim {
 			return err // nothing could be changed
@@ -305,7 +305,7 @@ func (t *target) set(f dirfd.FD, name string, a attributes) error {
 	}
 	if name == "" {
 		if err := f.Chmod(a.mode); err != nil {
-			return failed("change modes in", perm.Chmod, t.path, err)
+			return perm.Failed("change modes in", perm.Chmod, t.path, err)
 		}
 	}
 	for key, value := range a.xattr {
@@ -330,7 +330,7 @@ func (t *target) chowned(a attributes, err error) error {
 		t.notKept.Add(1)
 		return nil
 	}
-	return failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
+	return perm.Failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
 }
 
 // gone returns the files that earlier runs copied and this one did not, and the list of those that earlier runs copied.
@@ -339,7 +339,7 @@ func (t *target) gone() (gone, list []string, err error) {
 		return nil, nil, nil
 	}
 	if list, err = stage.ReadList(t.root); err != nil {
-		return nil, nil, failed("read", perm.Read, t.shown(stage.ListName), err)
+		return nil, nil, perm.Failed("read", perm.Read, t.shown(stage.ListName), err)
 	}
 	if t.incomplete {
 		return nil, list, nil
@@ -381,7 +381,7 @@ func (t *target) writeList(names []string) error {
 	}
 	if len(names) == 0 {
 		if err := dirfd.Remove(t.root, stage.ListName); err != unix.ENOENT {
-			return failed("remove", perm.Remove, t.shown(stage.ListName), err)
+			return perm.Failed("remove", perm.Remove, t.shown(stage.ListName), err)
 		}
 		return nil
 	}
@@ -419,11 +419,11 @@ func (t *target) remove(names []string) error {
 				t.names[name] = true
 			case unix.ENOENT:
 			default:
-				return failed("remove", perm.Remove, t.shown(name), err)
+				return perm.Failed("remove", perm.Remove, t.shown(name), err)
 			}
 			return nil
 		})
-		if errors.As(err, new(*fileError)) {
+		if errors.As(err, new(*perm.Error)) {
 			return err
 		}
 		for at := path.Dir(name); err == nil && at != "."; at = path.Dir(at) { // else it is removed already

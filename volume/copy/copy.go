@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -30,8 +29,6 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
-	"initbox/internal/mounts"
-	"initbox/internal/perm"
 	"initbox/internal/words"
 )
 
@@ -205,51 +202,7 @@ func (r *run) pair(p *Pair) error {
 	return nil
 }
 
-// failed returns the error of an operation on the file at path, with a hint; of an error that has both already, that;
-// and without an error, nil.
-func failed(doing string, op perm.Operation, path string, err error) error {
-	var done *fileError
-	if err == nil || errors.As(err, &done) {
-		return err
-	}
-	hint := ""
-	if op == perm.Read {
-		hint = perm.Hint(err, op, path)
-	} else {
-		hint = mounts.WriteHint(err, path, perm.Hint(err, op, path))
-	}
-	if failure.NoSpace(err) {
-		hint = "the volume is full, or its quota or the sizeLimit of the emptyDir is used up; existing files are kept"
-	}
-	if hint == "" && op == perm.Write && errors.Is(err, unix.ENOTDIR) {
-		hint = "it, or what it lies in, is a file: copy replaces nothing that is of another kind, but prepare PATH#absent removes it"
-	}
-	var own interface{ Hint() string }
-	if hint == "" && errors.As(err, &own) {
-		hint = own.Hint()
-	}
-	return &fileError{fmt.Errorf("%s %s: %w", doing, failure.Printable(path), bare(err)), hint}
-}
-
-// fileError is an error that names the file.
-type fileError struct {
-	error
-	hint string
-}
-
-func (e *fileError) Unwrap() error { return e.error }
-func (e *fileError) Hint() string  { return e.hint }
-
 // identity is what is the same for all names of a file.
 type identity struct{ dev, ino uint64 }
 
 func identityOf(s unix.Stat_t) identity { return identity{uint64(s.Dev), s.Ino} }
-
-// bare removes the path from an error: the message has the one that the user knows.
-func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}

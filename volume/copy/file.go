@@ -3,7 +3,6 @@ package copy
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -59,7 +58,7 @@ func (w walker) walk(dir dirfd.FD, to *directory) error {
 	err := walk.Run(w.ctx, dir)
 	var p *fs.PathError
 	if errors.As(err, &p) {
-		return failed("read", perm.Read, filepath.Join(w.shown, p.Path), p.Err)
+		return perm.Failed("read", perm.Read, filepath.Join(w.shown, p.Path), p.Err)
 	}
 	return err
 }
@@ -87,7 +86,7 @@ func (w walker) visit(e *tree.Entry) error {
 		}
 		if as != e.Name && !w.excluded(f.join(as)) {
 			if _, err := dirfd.Lstat(e.Dir, as); err == nil {
-				return &fileError{fmt.Errorf("unpack %s: %s is also in the source", failure.Printable(w.sourceOf(f, e.Name)), failure.Printable(as)), "leave one of them out with exclude"}
+				return perm.Failed("unpack", perm.Read, w.sourceOf(f, e.Name), failure.WithHint(errors.New(failure.Printable(as)+" is also in the source"), "leave one of them out with exclude"))
 			}
 		}
 		return w.one(f, e.Dir, e.Name, as, e.Stat, w.follow)
@@ -110,18 +109,18 @@ func (w walker) directory(f *directory, dir dirfd.FD, name string, s unix.Stat_t
 	shown := w.sourceOf(f, name)
 	src, err := dirfd.OpenFollow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
-		return failed("read", perm.Read, shown, err)
+		return perm.Failed("read", perm.Read, shown, err)
 	}
 	defer src.Close()
 	for above := f; above != nil; above = above.up {
 		if above.src == identityOf(s) {
-			return failed("read", perm.Read, shown, errors.New("a symbolic link leads back to a directory that it lies in"))
+			return perm.Failed("read", perm.Read, shown, errors.New("a symbolic link leads back to a directory that it lies in"))
 		}
 	}
 	below := walker{w.target, w.pair, shown, f.join(name), w.follow}
 	from, mounted, err := w.mounted(shown, src)
 	if err != nil {
-		return failed("read", perm.Read, shown, err)
+		return perm.Failed("read", perm.Read, shown, err)
 	}
 	if !mounted {
 		from = src
@@ -148,7 +147,7 @@ func (w walker) sourceOf(f *directory, name string) string {
 func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, follow bool) (err error) {
 	if follow && s.Mode&unix.S_IFMT == unix.S_IFLNK {
 		if s, err = statFollow(dir, name); err != nil {
-			return failed("follow the link", perm.Read, w.sourceOf(f, name), err)
+			return perm.Failed("follow the link", perm.Read, w.sourceOf(f, name), err)
 		}
 		if dirfd.IsDir(s) {
 			return w.directory(f, dir, name, s)
@@ -156,7 +155,7 @@ func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, 
 	}
 	kind := s.Mode & unix.S_IFMT
 	if kind != unix.S_IFREG && kind != unix.S_IFLNK {
-		return &fileError{errors.New("read " + w.sourceOf(f, name) + ": it is a device, a pipe or a socket"), "leave it out with --exclude " + name}
+		return perm.Failed("read", perm.Read, w.sourceOf(f, name), failure.WithHint(errors.New("it is a device, a pipe or a socket"), "leave it out with --exclude "+name))
 	}
 	c := &copying{walker: w, f: f, dir: dir, name: name, as: as, path: f.join(as), stat: s, follow: follow}
 	if reserved(as) {
@@ -170,7 +169,7 @@ func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, 
 
 // unread returns the error, if any, of reading the source.
 func (c *copying) unread(err error) error {
-	return failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
+	return perm.Failed("read", perm.Read, c.sourceOf(c.f, c.name), err)
 }
 
 // copying is the copying of one file or link.

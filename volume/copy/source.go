@@ -134,7 +134,7 @@ func (r *run) sources(p *Pair) (all []source, missing string, err error) {
 	if errors.Is(err, fs.ErrNotExist) && p.Optional {
 		return nil, failure.Printable(from) + " does not exist", nil
 	}
-	err = failed("read", perm.Read, from, err)
+	err = perm.Failed("read", perm.Read, from, err)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = failure.WithHint(err, "is the path right, and is its volume mounted here? #optional accepts a missing source")
 	}

@@ -141,18 +141,18 @@ func (t *target) enter(p *Pair, sources []source) error {
 		return nil
 	}
 	if err != nil {
-		return failed("open", perm.Write, t.path, err)
+		return perm.Failed("open", perm.Write, t.path, err)
 	}
 	t.root = root
 	if t.top.dst, err = dirfd.OpenFD(root, ".", unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
-		return failed("open", perm.Write, t.path, err)
+		return perm.Failed("open", perm.Write, t.path, err)
 	}
 	t.lock = dirlock.New(root, lockName)
 	if !t.DryRun {
 		t.left = t.sweep(root, false)
 	}
 	if t.empty, err = isEmpty(root); err != nil && p.IfEmpty {
-		return failed("list", perm.Read, t.path, err)
+		return perm.Failed("list", perm.Read, t.path, err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func (t *target) openVersion(base string) (err error) {
 		return failure.WithHint(errors.New("the destination is a file, and --atomic-dir makes it a link to a directory"), "put a slash at its end")
 	}
 	if t.version, err = stage.OpenVersion(t.path, stage.Options{DryRun: t.DryRun, Follow: t.Follow}); err != nil {
-		return failed("open", perm.Write, t.path, err)
+		return perm.Failed("open", perm.Write, t.path, err)
 	}
 	t.top = &directory{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: true}
 	return nil

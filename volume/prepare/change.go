@@ -93,7 +93,7 @@ func (j *job) apply(e *tree.Entry) error {
 	j.count(looked)
 	d, err := j.difference(e)
 	if err != nil && err != unix.ENOENT {
-		return j.failed(perm.Read, "read the SELinux label of", j.pathOf(e), err)
+		return perm.Failed("read the SELinux label of", perm.Read, j.pathOf(e), err)
 	}
 	if err != nil || d == right {
 		return nil
@@ -187,13 +187,13 @@ func (j *job) change(ctx context.Context, dir *os.File) error {
 	root := tree.Entry{File: dirfd.FD(dir.Fd())}
 	var err error
 	if root.Stat, err = dirfd.Stat(dir); err != nil {
-		return j.failed(perm.Read, "read", j.path, err)
+		return perm.Failed("read", perm.Read, j.path, err)
 	}
 	below := j.Kind == Directory && (j.Recursive || j.Children) && j.changesAny()
 	if below && j.OnRootMismatch {
 		d, err := j.difference(&root)
 		if err != nil {
-			return j.failed(perm.Read, "read the SELinux label of", j.path, err)
+			return perm.Failed("read the SELinux label of", perm.Read, j.path, err)
 		}
 		below = d != right
 		if !below {
@@ -244,7 +244,7 @@ func (j *job) flush(dir dirfd.Dir) error {
 		err = dirfd.Syncfs(file)
 	}
 	if err != nil {
-		return j.failed(perm.Write, "flush", j.path, err)
+		return perm.Failed("flush", perm.Write, j.path, err)
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func (j *job) walk(ctx context.Context, dir *os.File) error {
 func (j *job) walked(err error, op perm.Operation) error {
 	var at *fs.PathError
 	if errors.As(err, &at) && !filepath.IsAbs(at.Path) {
-		return j.failed(op, at.Op, filepath.Join(j.path, at.Path), at.Err)
+		return perm.Failed(at.Op, op, filepath.Join(j.path, at.Path), at.Err)
 	}
 	return err
 }

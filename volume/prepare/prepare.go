@@ -86,26 +86,6 @@ func (j *job) all(ctx context.Context) (err error) {
 	return nil
 }
 
-// failed returns the error of an operation on a path, with a hint how to get it allowed.
-func (j *job) failed(op perm.Operation, doing, path string, err error) error {
-	var at *fs.PathError
-	if errors.As(err, &at) { // of internal/mounts, about another path
-		if at.Path != path && filepath.IsAbs(at.Path) {
-			doing, path = doing+" "+failure.Printable(path)+": open", at.Path
-		}
-		err = at.Err
-	}
-	hint := perm.Hint(err, op, path)
-	switch {
-	case hint != "":
-	case errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EEXIST):
-		hint = "it, or what it lies in, is not a directory: prepare replaces nothing that is of another kind, but #absent removes it"
-	case failure.NoSpace(err):
-		hint = "the volume is full, or its quota used up"
-	}
-	return hinted(fmt.Errorf("%s %s: %w", doing, failure.Printable(path), err), hint)
-}
-
 // hinted returns err with a hint, if there is one.
 func hinted(err error, hint string) error {
 	if hint == "" {
@@ -142,11 +122,11 @@ func (j *job) make(call func(parent *os.File, name string) error) (bool, error) 
 		return nil
 	})
 	if err != nil {
-		return false, j.failed(perm.Write, "make the directory", filepath.Dir(j.path), err)
+		return false, perm.Failed("make the directory", perm.Write, filepath.Dir(j.path), err)
 	}
 	defer parent.Close()
 	if err := call(parent, filepath.Base(j.path)); err != nil {
-		return false, j.failed(perm.Write, "make", j.path, err)
+		return false, perm.Failed("make", perm.Write, j.path, err)
 	}
 	j.count(made)
 	return true, nil
@@ -165,7 +145,7 @@ func (j *job) directory(ctx context.Context) error {
 		return j.directory(ctx)
 	}
 	if err != nil {
-		return j.failed(perm.Read, "open the directory", j.path, err)
+		return perm.Failed("open the directory", perm.Write, j.path, err)
 	}
 	defer dir.Close()
 	if j.Kind == Empty {
@@ -211,7 +191,7 @@ func (j *job) file() error {
 		}
 		return j.file()
 	case err != nil:
-		return j.failed(perm.Read, "open", j.path, err)
+		return perm.Failed("open", perm.Write, j.path, err)
 	case e.Stat.Mode&unix.S_IFMT != unix.S_IFREG:
 		return j.otherKind(e.Stat.Mode, "a file")
 	}
@@ -235,7 +215,7 @@ func (j *job) link() error {
 		}
 		return j.link()
 	case err != nil:
-		return j.failed(perm.Read, "open", j.path, err)
+		return perm.Failed("open", perm.Write, j.path, err)
 	case e.Stat.Mode&unix.S_IFMT != unix.S_IFLNK:
 		return j.otherKind(e.Stat.Mode, "a symbolic link")
 	}
@@ -245,7 +225,7 @@ func (j *job) link() error {
 			e.Stat, _ = dirfd.Lstat(dir, e.Name)
 		}
 		if err != nil {
-			return j.failed(perm.Write, "change the link", j.path, err)
+			return perm.Failed("change the link", perm.Write, j.path, err)
 		}
 		j.count(replaced)
 	}

@@ -38,7 +38,7 @@ func (j *job) absent(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return j.failed(perm.Read, "open the directory", up, err)
+		return perm.Failed("open the directory", perm.Read, up, err)
 	}
 	defer dir.Close()
 	info, err := dirfd.Inspect(dir, name)
@@ -47,7 +47,7 @@ func (j *job) absent(ctx context.Context) error {
 	}
 	above, errAbove := dirfd.Inspect(dir, "")
 	if err := errors.Join(err, errAbove); err != nil {
-		return j.failed(perm.Read, "read", j.path, err)
+		return perm.Failed("read", perm.Read, j.path, err)
 	}
 	if info.MountRoot || info.Mount != above.Mount {
 		return failure.WithHint(fmt.Errorf("remove %s: it is a mount point", failure.Printable(j.path)), "#empty with --force removes what is in it")
@@ -73,7 +73,7 @@ func (j *job) absent(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		return j.failed(perm.Remove, "remove", j.path, err)
+		return perm.Failed("remove", perm.Remove, j.path, err)
 	}
 	j.count(removed)
 	return nil
@@ -87,7 +87,7 @@ func (j *job) removeAll(ctx context.Context, parent *os.File, name string) error
 	}
 	dir, err := dirfd.OpenDir(parent, name)
 	if err != nil {
-		return j.failed(perm.Read, "open the directory", j.path, err)
+		return perm.Failed("open the directory", perm.Read, j.path, err)
 	}
 	defer dir.Close()
 	return j.remove(ctx, dir)
@@ -97,7 +97,7 @@ func (j *job) removeAll(ctx context.Context, parent *os.File, name string) error
 func (j *job) clear(ctx context.Context, dir *os.File) error {
 	info, err := dirfd.Inspect(dir, "")
 	if err != nil {
-		return j.failed(perm.Read, "read", j.path, err)
+		return perm.Failed("read", perm.Read, j.path, err)
 	}
 	up, err := dirfd.Inspect(dir, "..")
 	switch {
@@ -185,7 +185,7 @@ func (j *job) removeOne(e *tree.Entry, remove func(dirfd.Dir, string) error) err
 	case unix.ENOTEMPTY:
 		return failure.WithHint(fmt.Errorf("remove %s: %w", failure.Printable(j.pathOf(e)), err), "another program writes there meanwhile")
 	default:
-		return j.failed(perm.Remove, "remove", j.pathOf(e), err)
+		return perm.Failed("remove", perm.Remove, j.pathOf(e), err)
 	}
 	return nil
 }

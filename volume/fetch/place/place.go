@@ -373,17 +373,7 @@ func (p *Place) failed(doing string, err error) error {
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	hint := perm.Hint(err, perm.Write, p.o.Dst)
-	if errors.Is(err, unix.ENOTDIR) {
-		hint = "it, or what it lies in, is a file: fetch replaces nothing that is of another kind; name another destination, or remove the file first"
-	}
-	if failure.NoSpace(err) {
-		hint = "what is there and what is new exist at the same time for a moment: raise the volume's size, or its sizeLimit"
-	}
-	err = fmt.Errorf("%s %s: %w", doing, failure.Printable(p.o.Dst), err)
-	if hint != "" {
-		err = failure.WithHint(err, hint)
-	}
+	err = perm.Failed(doing, perm.Write, p.o.Dst, err)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.ENOTDIR) || errors.As(err, new(*mounts.LinkError)) {
 		return poll.Permanent(err)
 	}
