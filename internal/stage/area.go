@@ -97,6 +97,12 @@ func (a *area) write(content Content, attr Attr) (string, error) {
 	return name, bare(errors.Join(err, f.Close()))
 }
 
+// link makes a symbolic link in the area and returns its name.
+func (a *area) link(target string) (string, error) {
+	name := strconv.FormatInt(a.files.Add(1), 10)
+	return name, dirfd.Symlink(target, a.dir, name)
+}
+
 // content returns the content of a file in the area.
 func (a *area) content(name string) Content {
 	return func() (io.ReadCloser, int64, error) {

@@ -140,7 +140,7 @@ func (c *commit) settle() error {
 func (c *commit) sync() error {
 	files := map[*area][]string{}
 	for _, ch := range c.changes {
-		if ch.area != nil && !ch.isLink {
+		if ch.area != nil && ch.target == "" {
 			files[ch.area] = append(files[ch.area], ch.staged)
 		}
 	}

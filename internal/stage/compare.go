@@ -56,12 +56,17 @@ func (s *Stage) lookUp(d *directory, name string) (p present, err error) {
 	return p, err
 }
 
-// compare returns what the new content and attributes change.
-func (p present) compare(content Content, a Attr) (Kind, error) {
+// compare returns what a change to that content changes.
+func (p present) compare(c *change, content Content) (Kind, error) {
 	switch {
+	case c.target != "":
+		if now, err := dirfd.Readlink(p.dir, p.base); err == nil && now == c.target {
+			return Unchanged, nil
+		}
+		return Created, nil // a new version has none yet
 	case p.missing:
 		return Created, nil
-	case p.Kind() != unix.S_IFREG || !a.isOf(p.Info):
+	case p.Kind() != unix.S_IFREG || !c.attr.isOf(p.Info):
 		return Changed, nil
 	}
 	same, err := p.holds(content)

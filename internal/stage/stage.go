@@ -21,7 +21,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -106,7 +105,7 @@ type change struct {
 	area    *area   // where the content is; nil if in memory
 	staged  string  // its name there
 	content Content // what is written in place
-	isLink  bool    // a symbolic link, which needs no sync
+	target  string  // of a symbolic link, which needs no sync; "" of a file
 }
 
 // Content opens what a file is to hold. Size is its length in bytes, or 0 if that is unknown. It is called to compare
@@ -303,71 +302,32 @@ func (s *Stage) Put(name string, content []byte, a Attr) (Change, error) {
 // however long the content is. Several goroutines may call it, once for each name. After an error, only Close may
 // follow.
 func (s *Stage) PutFrom(name string, content Content, a Attr) (Change, error) {
-	c := &change{Change: Change{Name: name}, attr: a}
-	return s.note(c, s.put(c, content))
+	return s.note(&change{Change: Change{Name: name}, attr: a}, content)
 }
 
-// note records a change, or the first error.
-func (s *Stage) note(c *change, err error) (Change, error) {
+// PutLink stages a symbolic link called name to target, as PutFrom does a file. It is for versions only.
+func (s *Stage) PutLink(name, target string) (Change, error) {
+	return s.note(&change{Change: Change{Name: name}, target: target}, nil)
+}
+
+// note stages a change, and records it, or the first error.
+func (s *Stage) note(c *change, content Content) (Change, error) {
+	err := s.put(c, content)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := c.Name
 	switch {
 	case err != nil && err != s.err:
-		err = &fs.PathError{Op: "write", Path: s.shown(name), Err: bare(err)}
+		err = &fs.PathError{Op: "write", Path: s.shown(c.Name), Err: bare(err)}
 		if s.err == nil {
 			s.err = err
 		}
 	case err == nil && c.Kind == Unchanged:
-		s.kept = append(s.kept, name)
+		s.kept = append(s.kept, c.Name)
 	case err == nil:
 		s.changes = append(s.changes, c)
 	}
 	return c.Change, err
 }
-
-// PutLink stages a symbolic link called name to target, as PutFrom does a file. It is for versions only.
-func (s *Stage) PutLink(name, target string) (Change, error) {
-	c := &change{Change: Change{Name: name}, isLink: true}
-	err := s.putLink(c, target)
-	return s.note(c, err)
-}
-
-func (s *Stage) putLink(c *change, target string) error {
-	f, err := s.claim(c.Name)
-	if err != nil {
-		return err
-	}
-	old, err := s.lookUp(f, c.Name)
-	if err != nil {
-		return err
-	}
-	defer old.close()
-	c.Kind = Created
-	if old.dir != nil && old.Kind() == unix.S_IFLNK {
-		if now, err := dirfd.Readlink(old.dir, old.base); err == nil && now == target {
-			c.Kind = Unchanged
-			return nil
-		}
-	}
-	if f.denied != nil {
-		return f.denied
-	}
-	if s.options.DryRun {
-		return nil
-	}
-	s.mu.Lock()
-	c.area, err = s.area(f.area)
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	c.staged = strconv.FormatInt(c.area.files.Add(1), 10)
-	return dirfd.Symlink(target, c.area.dir, c.staged)
-}
-
-// shown returns a name as users know it.
-func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
 
 func (s *Stage) put(c *change, content Content) error {
 	f, err := s.claim(c.Name)
@@ -379,28 +339,29 @@ func (s *Stage) put(c *change, content Content) error {
 		return err
 	}
 	defer old.close()
-	c.Kind, err = old.compare(content, c.attr)
+	c.Kind, err = old.compare(c, content)
 	if err != nil || c.Kind == Unchanged {
 		return err
 	}
-	if s.link != "" && f.denied != nil {
-		return f.denied
+	err = f.denied
+	if c.InPlace = s.link == "" && (f.denied != nil || old.MountRoot); c.InPlace {
+		err = old.writable(f.denied)
 	}
-	if f.denied != nil || old.MountRoot {
-		c.InPlace = true
-		if err := old.writable(f.denied); err != nil || s.options.DryRun {
-			return err
-		}
+	if err != nil || s.options.DryRun {
+		return err
+	}
+	if c.InPlace {
 		c.content = content
-		return nil
-	}
-	if s.options.DryRun {
 		return nil
 	}
 	s.mu.Lock()
 	c.area, err = s.area(f.area)
 	s.mu.Unlock()
 	if err != nil {
+		return err
+	}
+	if c.target != "" {
+		c.staged, err = c.area.link(c.target)
 		return err
 	}
 	attr := c.attr
@@ -410,6 +371,9 @@ func (s *Stage) put(c *change, content Content) error {
 	c.staged, err = c.area.write(content, attr)
 	return err
 }
+
+// shown returns a name as users know it.
+func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
 
 // claim reserves a name: only once, and not as both a file and a directory.
 func (s *Stage) claim(name string) (*directory, error) {

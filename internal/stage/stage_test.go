@@ -814,7 +814,7 @@ func TestCompareFails(t *testing.T) {
 	}
 	defer home.Close()
 	p := present{Info: dirfd.Info{Mode: unix.S_IFREG | 0o644, Size: 3}, dir: home, base: "sub"} // which cannot be read
-	if kind, err := p.compare(Bytes([]byte("new")), plain); !errors.Is(err, unix.EISDIR) {
+	if kind, err := p.compare(&change{attr: plain}, Bytes([]byte("new"))); !errors.Is(err, unix.EISDIR) {
 		t.Errorf("%q, error %v", kind, err)
 	}
 }
