@@ -45,11 +45,13 @@ func (i *Image) fetch(ctx context.Context, d v1.Descriptor, what string) (*os.Fi
 	return file, err
 }
 
-// drop closes the file of a blob which is no longer needed.
-func (i *Image) drop(d v1.Descriptor) {
-	if file := i.blobs[d.Digest]; file != nil {
-		file.Close()
-		delete(i.blobs, d.Digest)
+// drop closes the files of blobs which are no longer needed.
+func (i *Image) drop(blobs ...v1.Descriptor) {
+	for _, d := range blobs {
+		if file := i.blobs[d.Digest]; file != nil {
+			file.Close()
+			delete(i.blobs, d.Digest)
+		}
 	}
 }
 

@@ -150,6 +150,12 @@ func TestPathMissing(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	for n, lines := range [][]string{{"d/p/a 1", "d -> e"}, {"d -> e", "d/p/a 1"}, {"d/p/a 1", "d/p 1"}, {"d/p 1", "d 1"}, {"d/p/", "d/p -> e"}} {
+		f.push("conflict", fmt.Sprint(n), servers.NewImage(t, "amd64", layer(t, lines...)))
+		if _, err := fetch(t, fmt.Sprintf("%s/conflict:%d", f.host, n), "/d/p"); err == nil || !strings.Contains(err.Error(), "is not a directory, and the same layer has files below it") {
+			t.Errorf("%s: %v", lines, err)
+		}
+	}
 	f.push("app", "1", servers.NewImage(t, "amd64", layer(t, "opt/", "opt/keycloak/", "opt/keycloak/themes/", "opt/readme r", "loop -> loop", "away -> /nowhere"), layer(t, "srv/")))
 	for path, want := range map[string][]string{
 		"/opt/keyclaok/themes": {"has no /opt/keyclaok/themes", "did you mean /opt/keycloak? /opt has keycloak, readme"},
