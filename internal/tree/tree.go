@@ -80,7 +80,7 @@ func (w Walk) Run(ctx context.Context, root dirfd.Dir) error {
 	if w.Workers <= 0 {
 		w.Workers = min(max(runtime.GOMAXPROCS(0), 2), 16)
 	}
-	r := &run{Walk: w, ctx: ctx, tasks: make(chan task), done: make(chan struct{})}
+	r := &run{Walk: w, ctx: ctx, tasks: make(chan task, w.Workers), done: make(chan struct{})}
 	top := &node{Entry: Entry{Dir: -1, File: file, Value: w.Value}}
 	if top.Stat, err = dirfd.Stat(file); err != nil {
 		file.Close()
@@ -102,7 +102,7 @@ func (w Walk) Run(ctx context.Context, root dirfd.Dir) error {
 type run struct {
 	Walk
 	ctx   context.Context
-	tasks chan task     // without a buffer: work changes hands only if another worker waits for some
+	tasks chan task     // has room for a few, so that a worker which ends one need not wait until another offers the next
 	done  chan struct{} // closed when the root is finished
 
 	stopped atomic.Bool
@@ -185,7 +185,7 @@ func (w *worker) do(t task) {
 	}
 }
 
-// read reads some entries of the directory of a frame, and looks at them, or has another worker look.
+// read reads some entries of the directory of a frame, and looks at them, or leaves that to other workers.
 func (w *worker) read(at int) {
 	f := &w.stack[at]
 	if err := w.ctx.Err(); err != nil {
@@ -249,7 +249,7 @@ func (w *worker) visit(e *Entry) bool {
 	return true
 }
 
-// descend enters a directory in that of a frame, or hands it to another worker.
+// descend enters a directory in that of a frame, or leaves it to other workers.
 func (w *worker) descend(at int, name string) {
 	up := w.stack[at].node
 	for up.depth >= shallow && w.stack[at].reading && !w.stopped.Load() {
