@@ -1,10 +1,26 @@
 package dirfd
 
 import (
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 )
+
+// OpenBelow opens the directory with a clean, slash-separated path below root, "." for root itself, and is not led
+// through a link. Of the directories on the way it needs no permission to read them.
+func OpenBelow(root Dir, name string) (FD, error) {
+	d := Descent{Root: root, Open: func(in Dir, name, _ string) (FD, error) {
+		return OpenFD(in, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	}}
+	defer d.Close()
+	above, base := path.Split(name)
+	in, err := d.To(strings.TrimSuffix(above, "/"))
+	if err != nil {
+		return -1, err
+	}
+	return OpenFD(in, base, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+}
 
 // Descent opens the directories below Root that lead to a file, each by its name in the one above and never through a
 // link. It keeps them open for the next file, which mostly is near. It is for one goroutine.

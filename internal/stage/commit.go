@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -298,23 +299,10 @@ func (c *commit) open(name string) (*os.File, error) {
 	return dir, nil
 }
 
-// syncDirs makes the new names survive a power cut. Like area.sync, it uses syncfs for many directories.
+// syncDirs makes the new names survive a power cut.
 func (c *commit) syncDirs() error {
-	synced := map[dirfd.Mount]bool{}
-	for name := range c.touched {
-		f := c.directories[name]
-		if len(c.touched) > fewFiles && f != nil {
-			if synced[f.mount] || within(c.root, name, func(dir *os.File) error { return dirfd.Syncfs(dir) }) == nil {
-				synced[f.mount] = true
-				continue
-			}
-		}
-		if err := within(c.root, name, syncDir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	clear(c.touched)
-	return nil
+	open := func(name string) (*os.File, error) { return openDir(c.root, name) }
+	return SyncDirs(slices.Collect(maps.Keys(c.touched)), fewFiles, open)
 }
 
 func syncDir(dir *os.File) error { return dirfd.Sync(dir) }

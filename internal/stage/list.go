@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -59,11 +62,120 @@ func parseList(data []byte) (names []string) {
 	return slices.Compact(names)
 }
 
-// FormatList returns the content of the file for these names.
-func FormatList(names []string) []byte {
+func formatList(names []string) []byte {
 	b := []byte(listHeader)
 	for _, name := range names {
 		b = append(strconv.AppendQuote(b, name), '\n')
 	}
 	return b
+}
+
+// ours returns whether a name is the directory itself, or a list or an area, which only a stage makes.
+func ours(name string) bool {
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "." || part == ListName || strings.HasPrefix(part, areaPrefix) {
+			return true
+		}
+	}
+	return strings.ContainsRune(name, 0)
+}
+
+// Stale returns the listed files and links that exist below the open directory root and are not put again. It follows
+// no links: a file behind one may be one that is not listed.
+func Stale(root dirfd.Dir, list []string, put func(name string) bool) (stale []string) {
+	for _, name := range list {
+		if put(name) {
+			continue
+		}
+		dir, err := dirfd.OpenBelow(root, path.Dir(name))
+		if err != nil {
+			continue
+		}
+		s, err := dirfd.Lstat(dir, path.Base(name))
+		if kind := s.Mode & unix.S_IFMT; err == nil && (kind == unix.S_IFREG || kind == unix.S_IFLNK) {
+			stale = append(stale, name)
+		}
+		dir.Close()
+	}
+	return stale
+}
+
+// RemoveStale removes files below root, and directories that become empty, for good: the list can forget them. It
+// returns those that it removed, and those that stay because something is mounted on them. The error is an
+// [*fs.PathError] with the name.
+func RemoveStale(root dirfd.Dir, names []string) (removed, mounted []string, err error) {
+	changed := map[string]bool{}
+	for _, name := range names {
+		above := path.Dir(name)
+		dir, err := dirfd.OpenBelow(root, above)
+		if err != nil {
+			continue // removed meanwhile
+		}
+		err = dirfd.Remove(dir, path.Base(name))
+		dir.Close()
+		switch err {
+		case nil:
+			removed = append(removed, name)
+			changed[above] = true
+		case unix.EBUSY:
+			mounted = append(mounted, name)
+		case unix.ENOENT:
+		default:
+			return removed, mounted, &fs.PathError{Op: "remove", Path: name, Err: err}
+		}
+		for ; err == nil && above != "."; above = path.Dir(above) {
+			if err = removeDir(root, above); err == nil {
+				changed[path.Dir(above)] = true
+			}
+		}
+	}
+	open := func(name string) (dirfd.FD, error) { return dirfd.OpenBelow(root, name) }
+	return removed, mounted, SyncDirs(slices.Collect(maps.Keys(changed)), fewFiles, open)
+}
+
+func removeDir(root dirfd.Dir, name string) error {
+	above, err := dirfd.OpenBelow(root, path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	return dirfd.RemoveDir(above, path.Base(name))
+}
+
+// WriteList makes the list in the open directory root hold these names, unless it does. It removes the file if there
+// are none. The new file is made in a directory on the same mount that area opens.
+func WriteList[D dirfd.Dir](root dirfd.Dir, names []string, area func() (D, error)) error {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if now, err := ReadList(root); err == nil && slices.Equal(now, names) {
+		return nil
+	}
+	if err := putList(root, names, area); err != nil {
+		return err
+	}
+	dir, err := dirfd.OpenBelow(root, ".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dirfd.Sync(dir)
+}
+
+func putList[D dirfd.Dir](root dirfd.Dir, names []string, area func() (D, error)) error {
+	if len(names) == 0 {
+		return dirfd.Remove(root, ListName)
+	}
+	dir, err := area()
+	if err != nil {
+		return err
+	}
+	dirfd.Remove(dir, ListName) // one that was not put in place
+	f, err := dirfd.OpenFD(dir, ListName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(formatList(names))
+	if err := errors.Join(err, f.Chmod(0o644), dirfd.Fsync(f), f.Close()); err != nil {
+		return err
+	}
+	return dirfd.Rename(dir, ListName, root, ListName)
 }

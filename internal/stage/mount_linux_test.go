@@ -132,7 +132,7 @@ func TestMountedFile(t *testing.T) {
 		if got := commitAll(t, s); got != "h created" { // f cannot be removed
 			t.Errorf("done %s", got)
 		}
-		if list, err := readList(s.old); err != nil || strings.Join(list, " ") != "f h" {
+		if list, _, err := s.listed(); err != nil || strings.Join(list, " ") != "f h" {
 			t.Errorf("list %q, %v", list, err)
 		}
 	}

@@ -77,7 +77,7 @@ func FuzzList(f *testing.F) {
 				t.Errorf("%q is not a file below the directory", name)
 			}
 		}
-		if again := parseList(FormatList(names)); !slices.Equal(names, again) {
+		if again := parseList(formatList(names)); !slices.Equal(names, again) {
 			t.Errorf("%q became %q", names, again)
 		}
 	})

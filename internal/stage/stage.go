@@ -465,14 +465,9 @@ func (s *Stage) gone() ([]string, error) {
 		return nil, nil
 	case s.link != "":
 		return s.dropped()
-	case !s.options.Prune:
-		return nil, nil
 	}
-	list, err := readList(s.old)
-	if err != nil {
-		return nil, &fs.PathError{Op: "read", Path: s.shown(ListName), Err: bare(err)}
-	}
-	return s.stale(list), nil
+	_, stale, err := s.listed()
+	return stale, err
 }
 
 // Close removes what was not committed.

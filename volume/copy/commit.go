@@ -3,6 +3,7 @@ package copy
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -48,8 +49,8 @@ func (t *target) commit() error {
 		return t.setLate()
 	}
 	if t.staged.Load() > few { // else each is on the disk
-		if err := t.syncAll(); err != nil {
-			return err
+		if err := stage.SyncMounts(t.areas, t.openBelow); err != nil {
+			return t.unwritten(".", err)
 		}
 	}
 	if t.prune && len(t.areas) > 0 {
@@ -73,39 +74,10 @@ func (t *target) commit() error {
 	return nil
 }
 
-// syncAll syncs the file systems of all areas.
-func (t *target) syncAll() error {
-	done := map[dirfd.Mount]bool{}
-	for _, at := range t.areas {
-		err := t.within(at, func(dir dirfd.FD) error {
-			i, err := dirfd.Inspect(dir, "")
-			if err != nil || done[i.Mount] {
-				return err
-			}
-			done[i.Mount] = true
-			return dirfd.Syncfs(dir)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // syncNames makes the new names survive a power cut.
 func (t *target) syncNames() error {
-	if len(t.areas) > few {
-		return t.syncAll()
-	}
-	for _, at := range t.areas {
-		if err := t.within(at, syncDir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.unwritten(".", stage.SyncDirs(t.areas, few, t.openBelow))
 }
-
-func syncDir(dir dirfd.FD) error { return dirfd.Sync(dir) }
 
 // within calls do with a directory below the target.
 func (t *target) within(name string, do func(dir dirfd.FD) error) error {
@@ -344,19 +316,7 @@ func (t *target) gone() (gone, list []string, err error) {
 	if t.incomplete {
 		return nil, list, nil
 	}
-	for _, name := range list {
-		if _, found := t.names[name]; found {
-			continue
-		}
-		t.beside(name, func(dir dirfd.FD, base string) error {
-			s, err := dirfd.Lstat(dir, base)
-			if kind := s.Mode & unix.S_IFMT; err == nil && (kind == unix.S_IFREG || kind == unix.S_IFLNK) {
-				gone = append(gone, name)
-			}
-			return err
-		})
-	}
-	return gone, list, nil
+	return stage.Stale(t.root, list, func(name string) bool { _, found := t.names[name]; return found }), list, nil
 }
 
 // wanted returns the names for the list: not those of files that were there before and are not overwritten.
@@ -374,61 +334,22 @@ func (t *target) wanted(list []string) (names []string) {
 
 // writeList writes the list of the files that were copied, if it differs.
 func (t *target) writeList(names []string) error {
-	slices.Sort(names)
-	names = slices.Compact(names)
-	if now, err := stage.ReadList(t.root); err == nil && slices.Equal(now, names) {
-		return nil
+	area := func() (dirfd.FD, error) {
+		dir, _, err := t.top.place()
+		return dir, err
 	}
-	if len(names) == 0 {
-		if err := dirfd.Remove(t.root, stage.ListName); err != unix.ENOENT {
-			return perm.Failed("remove", perm.Remove, t.shown(stage.ListName), err)
-		}
-		return nil
-	}
-	dir, _, err := t.top.place()
-	if err == nil {
-		err = t.putList(dir, names)
-	}
-	return t.unwritten(stage.ListName, err)
-}
-
-func (t *target) putList(dir dirfd.FD, names []string) error {
-	dirfd.Remove(dir, stage.ListName)
-	f, err := dirfd.OpenFD(dir, stage.ListName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(stage.FormatList(names))
-	if err = errors.Join(err, dirfd.Fsync(f), f.Close()); err != nil {
-		return err
-	}
-	if err := dirfd.Rename(dir, stage.ListName, t.root, stage.ListName); err != nil {
-		return err
-	}
-	return t.within(".", syncDir)
+	return t.unwritten(stage.ListName, stage.WriteList(t.root, names, area))
 }
 
 // remove removes files that earlier runs copied and this one does not, and directories that become empty.
 func (t *target) remove(names []string) error {
-	for _, name := range names {
-		err := t.beside(name, func(dir dirfd.FD, base string) error {
-			switch err := dirfd.Remove(dir, base); err {
-			case nil:
-				t.removed++
-			case unix.EBUSY: // something is mounted on it
-				t.names[name] = true
-			case unix.ENOENT:
-			default:
-				return perm.Failed("remove", perm.Remove, t.shown(name), err)
-			}
-			return nil
-		})
-		if errors.As(err, new(*perm.Error)) {
-			return err
-		}
-		for at := path.Dir(name); err == nil && at != "."; at = path.Dir(at) { // else it is removed already
-			err = t.beside(at, func(dir dirfd.FD, base string) error { return dirfd.RemoveDir(dir, base) })
-		}
+	removed, mounted, err := stage.RemoveStale(t.root, names)
+	t.removed = len(removed)
+	for _, name := range mounted {
+		t.names[name] = true
 	}
-	return nil
+	if p, isPath := errors.AsType[*fs.PathError](err); isPath {
+		return perm.Failed("remove", perm.Remove, t.shown(p.Path), p.Err)
+	}
+	return t.unwritten(".", err)
 }

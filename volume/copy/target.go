@@ -212,23 +212,7 @@ func isEmpty(dir dirfd.Dir) (bool, error) {
 }
 
 // openBelow opens a directory below the target by its path, without following a link.
-func (t *target) openBelow(name string) (dirfd.FD, error) {
-	dir, err := dirfd.OpenFD(t.root, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
-	parts := strings.Split(name, "/")
-	for i, part := range parts {
-		if err != nil {
-			return -1, err
-		}
-		flags := unix.O_PATH | unix.O_DIRECTORY
-		if i == len(parts)-1 {
-			flags = unix.O_RDONLY | unix.O_DIRECTORY
-		}
-		next, failed := dirfd.OpenFD(dir, part, flags, 0)
-		dir.Close()
-		dir, err = next, failed
-	}
-	return dir, err
-}
+func (t *target) openBelow(name string) (dirfd.FD, error) { return dirfd.OpenBelow(t.root, name) }
 
 // shown returns the path of what is copied as users know it.
 func (t *target) shown(name string) string { return filepath.Join(t.path, name) }
