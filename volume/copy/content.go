@@ -3,11 +3,13 @@ package copy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -26,75 +28,54 @@ type buffer = [small]byte
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// noSharing remembers file systems that do not share blocks, or do not copy within the kernel.
-type noSharing struct{ clone, within sync.Map }
-
-// pairOf identifies the file systems of two files.
-type pairOf struct{ from, to uint64 }
-
 const (
-	small    = 256 << 10 // up to this, reading and writing takes fewer calls than copying within the kernel
+	small    = 256 << 10 // up to this, reading and writing takes fewer calls than copying or sharing blocks within the kernel
 	piece    = 32 << 20  // is copied or written back in one call
 	direct   = 64 << 10  // sparse files are at least that long
 	perBlock = 512       // bytes, see stat(2)
 )
 
-// fill makes dst, a new file on the file system dev, hold what src does, which has the stat s.
-func (r *run) fill(dst, src dirfd.FD, s unix.Stat_t, dev uint64) error {
-	c := copier{run: r, dst: dst, src: src, fs: pairOf{uint64(s.Dev), dev}}
-	if s.Size > 0 {
-		if _, never := r.noClone.clone.Load(c.fs); !never {
-			err := dirfd.Clone(src, dst)
-			if err == nil {
-				return nil
-			}
-			r.noClone.clone.Store(c.fs, true)
-		}
-	}
+// copier copies the content of one file.
+type copier struct {
+	ctx      context.Context
+	dst, src dirfd.FD
+	byHand   bool // the kernel does not copy from one to the other
+}
+
+// all makes a new file hold what the source does, which has the stat s, with its holes.
+func (c *copier) all(s unix.Stat_t) error {
 	switch {
 	case s.Size == 0: // also a file of the kernel, which does not say how long it is
-		for {
-			if n, err := c.some(small); n == 0 || err != nil {
-				return err
-			}
-		}
+		c.byHand = true
+		return c.copy(0, math.MaxInt64)
+	case s.Size > small && dirfd.Clone(c.src, c.dst) == nil:
+		return nil
 	case s.Size < direct || s.Blocks*perBlock >= s.Size:
 		return c.copy(0, s.Size)
 	}
 	for at := int64(0); at < s.Size; {
-		start, end, err := dirfd.NextData(src, at)
+		start, end, err := dirfd.NextData(c.src, at)
 		if err == unix.ENXIO { // only holes are left
 			break
 		}
 		if err != nil { // not supported
 			start, end = at, s.Size
 		}
-		err = dirfd.Seek(src, start)
-		if err == nil {
-			err = dirfd.Seek(dst, start)
+		if err := cmp.Or(dirfd.Seek(c.src, start), dirfd.Seek(c.dst, start)); err != nil {
+			return err
 		}
-		if err == nil {
-			err = c.copy(start, end-start)
-		}
-		if err != nil {
+		if err := c.copy(start, end); err != nil {
 			return err
 		}
 		at = end
 	}
-	return dst.Truncate(s.Size)
+	return c.dst.Truncate(s.Size)
 }
 
-// copier copies one file.
-type copier struct {
-	run      *run
-	dst, src dirfd.FD
-	fs       pairOf
-}
-
-// copy copies size bytes, or to the end of a file whose end comes before, from the position at in both files.
-func (c *copier) copy(at, size int64) error {
-	for begun, end := at, at+size; at < end; {
-		if err := context.Cause(c.run.ctx); err != nil {
+// copy copies what is between two positions, or up to the end of a file whose end comes before.
+func (c *copier) copy(at, end int64) error {
+	for begun := at; at < end; {
+		if err := context.Cause(c.ctx); err != nil {
 			return err
 		}
 		n, err := c.some(min(end-at, piece))
@@ -115,17 +96,12 @@ func (c *copier) copy(at, size int64) error {
 
 // some copies at most size bytes, and returns 0 at the end of the file.
 func (c *copier) some(size int64) (int64, error) {
-	if size > small {
-		if _, never := c.run.noClone.within.Load(c.fs); !never {
-			n, err := dirfd.CopyRange(c.src, c.dst, int(size))
-			if err == nil {
-				return int64(n), nil
-			}
-			if err == unix.ENOSPC || err == unix.EDQUOT || err == unix.EIO || err == unix.EFBIG {
-				return 0, err
-			}
-			c.run.noClone.within.Store(c.fs, true)
+	if size > small && !c.byHand {
+		n, err := dirfd.CopyRange(c.src, c.dst, int(size))
+		if err == nil || err == unix.ENOSPC || err == unix.EDQUOT || err == unix.EIO || err == unix.EFBIG {
+			return int64(n), err
 		}
+		c.byHand = true
 	}
 	b := buffers.Get().(*buffer)
 	defer buffers.Put(b)

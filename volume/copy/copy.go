@@ -123,7 +123,6 @@ type run struct {
 	opened   []dirfd.FD          // directories of sources
 	targets  []*target
 	unpacked budget
-	noClone  noSharing
 }
 
 func (r *run) all() (done []Summary, err error) {

@@ -469,15 +469,7 @@ func (c *copying) pour(src, dst dirfd.FD) error {
 		c.bytes.Add(content.read)
 		return err
 	}
-	to := uint64(0)
-	if c.stat.Size > small {
-		s, err := dirfd.Stat(dst)
-		if err != nil {
-			return err
-		}
-		to = uint64(s.Dev)
-	}
-	if err := c.fill(dst, src, c.stat, to); err != nil {
+	if err := (&copier{ctx: c.ctx, dst: dst, src: src}).all(c.stat); err != nil {
 		return err
 	}
 	c.bytes.Add(c.stat.Size)
