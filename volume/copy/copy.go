@@ -67,27 +67,21 @@ func (s Summary) String() string {
 		would = "would be "
 	}
 	var parts []string
-	if n := s.Created + s.Changed; n > 0 {
-		parts = append(parts, fmt.Sprintf("%s %scopied (%d new), %s", words.Plural(n, "file"), would, s.Created, words.Bytes(s.Bytes)))
+	add := func(n int, format string, args ...any) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf(format, append([]any{words.Plural(n, "file")}, args...)...))
+		}
 	}
-	if s.Attributes > 0 {
-		parts = append(parts, fmt.Sprintf("mode, owner or times of %s %schanged", words.Plural(s.Attributes, "file"), would))
-	}
-	if s.Removed > 0 {
-		parts = append(parts, fmt.Sprintf("%s %sremoved", words.Plural(s.Removed, "file"), would))
-	}
+	add(s.Created+s.Changed, "%s %scopied (%d new), %s", would, s.Created, words.Bytes(s.Bytes))
+	add(s.Attributes, "mode, owner or times of %s %schanged", would)
+	add(s.Removed, "%s %sremoved", would)
 	if s.Why != "" {
 		parts = append(parts, s.Why)
-	}
-	if len(parts) == 0 {
+	} else if len(parts) == 0 {
 		parts = append(parts, "nothing to change")
 	}
-	if s.Same > 0 {
-		parts = append(parts, words.Plural(s.Same, "file")+" the same")
-	}
-	if s.Kept > 0 {
-		parts = append(parts, words.Plural(s.Kept, "file")+" not overwritten")
-	}
+	add(s.Same, "%s the same")
+	add(s.Kept, "%s not overwritten")
 	return fmt.Sprintf("%s: %s, in %s", failure.Printable(s.Path), strings.Join(parts, ", "), words.Seconds(s.Duration))
 }
 
