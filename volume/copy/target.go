@@ -97,34 +97,21 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 
 // apart refuses a source that the destination is, or lies in: the copy would never end.
 func (t *target) apart(s source) error {
-	at, err := mounts.OpenDir(t.path, true)
-	for above := t.path; errors.Is(err, fs.ErrNotExist) && above != "/"; {
-		above = filepath.Dir(above)
-		at, err = mounts.OpenDir(above, true)
-	}
-	if err != nil {
-		return nil // opening it fails again, with a better error
-	}
-	dir := dirfd.FD(-1)
-	defer func() { at.Close(); dir.Close() }()
-	for here := dirfd.Dir(at); ; {
-		now, err := dirfd.Stat(here)
-		if err != nil {
-			return err
+	at := t.path
+	for real, err := filepath.EvalSymlinks(at); ; real, err = filepath.EvalSymlinks(at) {
+		if err == nil {
+			at = real
+			break
 		}
-		if identityOf(now) == identityOf(s.stat) {
+		at = filepath.Dir(at) // of what is missing; another error comes again when it is opened
+	}
+	for ; ; at = filepath.Dir(at) {
+		if now, err := t.stat(at); err == nil && identityOf(now) == identityOf(s.stat) {
 			return errors.New("the destination is the source, or lies in it")
 		}
-		up, err := dirfd.OpenFD(here, "..", unix.O_PATH|unix.O_DIRECTORY, 0)
-		if err != nil {
-			return err
+		if at == "/" {
+			return nil
 		}
-		dir.Close()
-		dir = up
-		if above, err := dirfd.Stat(up); err != nil || identityOf(above) == identityOf(now) {
-			return err
-		}
-		here = up
 	}
 }
 
