@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -29,16 +28,15 @@ type walker struct {
 
 // stage copies one source to the areas of the target.
 func (t *target) stage(p *Pair, s source, base string) error {
-	w := walker{t, p, s.shown, ".", s.follow}
+	w := walker{t, p, s.up, ".", s.follow}
 	t.top.src = identity{}
 	if s.name == "" {
 		t.top.src = identityOf(s.stat)
 		return w.walk(s.dir, t.top)
 	}
 	if base == "" {
-		base = p.nameOf(s.base)
+		base = p.nameOf(s.name)
 	}
-	w.shown = s.up
 	if s.many && w.excluded(base) {
 		return nil
 	}
@@ -221,15 +219,11 @@ func (c *copying) claim() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	staged := false
-	if t.again && c.f.new >= 0 || t.again && c.f.fresh {
-		at := c.f.new
-		if c.f.fresh {
-			at = c.f.dst
-		}
-		_, err := dirfd.Lstat(at, c.as)
-		staged = err == nil && at >= 0
+	if t.again && c.f.new >= 0 {
+		_, err := dirfd.Lstat(c.f.new, c.as)
+		staged = err == nil
 		if staged && !c.pair.NoOverwrite {
-			dirfd.Remove(at, c.as)
+			dirfd.Remove(c.f.new, c.as)
 			c.count(-1)
 		}
 	}
@@ -307,11 +301,10 @@ func (c *copying) hardLinked() error {
 		if err := c.file(); err != nil || c.DryRun {
 			return err
 		}
-		l.dir, l.name = c.f.real, c.as
-		if c.staged && !c.f.fresh {
-			l.dir = path.Join(c.f.path, c.area)
-		} else if c.old != nil {
-			l.id = identityOf(*c.old)
+		if l.name = c.as; c.staged {
+			_, l.dir, _ = c.f.place()
+		} else { // it is right already, or written in place
+			l.dir, l.id = c.f.real, identityOf(*c.old)
 		}
 		return nil
 	}

@@ -18,13 +18,11 @@ import (
 
 // source is one file or directory to copy.
 type source struct {
-	dir   dirfd.FD // that it lies in; of a directory whose content is copied, itself; open until the end of the run
-	name  string   // in dir; "" for the content of a directory
-	base  string   // of the copy, unless the destination says another
-	shown string   // as a user would write it
-	up    string   // the same of dir
-	stat  unix.Stat_t
-	many  bool // one of several, or of a pattern: the destination is a directory
+	dir  dirfd.FD // that it lies in; of a directory whose content is copied, itself; open until the end of the run
+	name string   // in dir; "" for the content of a directory
+	up   string   // dir as a user would write it
+	stat unix.Stat_t
+	many bool // one of several, or of a pattern: the destination is a directory
 
 	follow bool // symbolic links
 }
@@ -88,10 +86,10 @@ func (r *run) open(path string) (s source, err error) {
 	version, mounted, err := r.mounted(path, dir)
 	if err != nil || mounted {
 		dir.Close()
-		return source{dir: version, shown: path, up: path, follow: true}, err
+		return source{dir: version, up: path, follow: true}, err
 	}
 	r.opened = append(r.opened, dir)
-	return source{dir: dir, shown: path, up: path, follow: inVolume}, nil
+	return source{dir: dir, up: path, follow: inVolume}, nil
 }
 
 // within returns the version of the volume that a path leads through, and the path in that; or without one, the path.
@@ -168,7 +166,6 @@ func isLink(path string) bool {
 
 // named describes the entry s.name of a directory.
 func (s source) named() (_ source, err error) {
-	s.base, s.shown = s.name, filepath.Join(s.up, s.name)
 	if s.follow {
 		s.stat, err = statFollow(s.dir, s.name)
 	} else {

@@ -269,7 +269,7 @@ func (f *directory) join(name string) string {
 // place returns the directory in which new entries are made, and its path.
 func (f *directory) place() (dirfd.FD, string, error) {
 	if f.fresh {
-		return f.dst, f.real, nil
+		return f.new, f.real, nil
 	}
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
@@ -336,6 +336,7 @@ func (f *directory) make(name string) (err error) {
 	}
 	if err == nil {
 		f.dst, err = dirfd.OpenFD(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		f.new = f.dst
 	}
 	f.t.staged.Add(1)
 	return err
