@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -48,23 +47,15 @@ func (t *target) takeLock() error {
 	return t.lock.Wait(t.ctx, func(busy error) { t.Log.Info(fmt.Sprintf("%s: waiting: %s", failure.Printable(t.path), busy)) })
 }
 
-// sweep returns the areas that killed runs have left in a directory, and removes them if asked to. Those of the target
-// itself are removed at the end: until then, if-empty does not apply.
-func (t *target) sweep(dir *os.File, remove bool) (left []string) {
+// sweep returns the areas that killed runs have left in a directory.
+func (t *target) sweep(dir dirfd.Dir) (left []string) {
 	names, _ := dirfd.Names(dir) // a directory that cannot be read stays as it is
 	for _, name := range names {
-		if name == lockName && !remove {
-			t.takeLock() // of a run that was killed, or of another that is not finished; it goes with its release
-		}
 		if !strings.HasPrefix(name, areaPrefix) || name == t.area || t.takeLock() != nil || t.lock.None() {
 			continue
 		}
-		if _, err := dirfd.Lstat(dir, name); err != nil {
-			continue // its run has ended meanwhile
-		}
-		left = append(left, name)
-		if remove {
-			dirfd.RemoveAll(context.Background(), dir, name)
+		if _, err := dirfd.Lstat(dir, name); err == nil { // else its run has ended meanwhile
+			left = append(left, name)
 		}
 	}
 	return left
@@ -73,7 +64,7 @@ func (t *target) sweep(dir *os.File, remove bool) (left []string) {
 // removeArea removes an area below the target, if it is there.
 func (t *target) removeArea(at, name string) {
 	if dir, err := t.openBelow(at); err == nil {
-		f := os.NewFile(dir.Fd(), path.Join(t.path, at))
+		f := os.NewFile(dir.Fd(), t.shown(at))
 		dirfd.RemoveAll(context.Background(), f, name)
 		f.Close()
 	}

@@ -136,7 +136,10 @@ func (t *target) enter(p *Pair, sources []source) error {
 	}
 	t.lock = dirlock.New(root, lockName)
 	if !t.DryRun {
-		t.left = t.sweep(root, false)
+		if _, err := dirfd.Lstat(root, lockName); err == nil {
+			t.takeLock() // of a run that was killed, or of another that is not finished; it goes with its release
+		}
+		t.left = t.sweep(root) // removed at the end: until then, if-empty does not apply
 	}
 	if t.empty, err = isEmpty(root); err != nil && p.IfEmpty {
 		return perm.Failed("list", perm.Read, t.path, err)
@@ -249,12 +252,10 @@ type directory struct {
 }
 
 func (f *directory) close() {
-	if f.new != f.dst && f.new >= 0 {
+	if f.new != f.dst {
 		f.new.Close()
 	}
-	if f.dst >= 0 {
-		f.dst.Close()
-	}
+	f.dst.Close() // -1 fails, which is no harm
 	f.dst, f.new = -1, -1
 }
 
@@ -343,18 +344,14 @@ func (f *directory) make(name string) (err error) {
 }
 
 // settle removes what killed runs have left in an existing directory, and finds the area that an earlier pair has made.
-func (f *directory) settle() error {
-	dir, err := dirfd.OpenFD(f.dst, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return err
-	}
-	at := os.NewFile(dir.Fd(), f.t.shown(f.path))
-	defer at.Close()
+func (f *directory) settle() (err error) {
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
-	f.t.sweep(at, true)
+	for _, name := range f.t.sweep(f.dst) {
+		f.t.removeArea(f.path, name)
+	}
 	if f.t.again && f.t.area != "" {
-		f.new, err = dirfd.OpenFD(at, f.t.area, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+		f.new, err = dirfd.OpenFD(f.dst, f.t.area, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	}
 	if err == unix.ENOENT {
 		return nil
