@@ -121,9 +121,12 @@ func (f *fetchFlags) options(c *cli.Context, e *env) (fetch.Options, error) {
 	if o.Resolver, err = f.names.resolver(); err != nil {
 		return o, err
 	}
-	for _, flag := range []string{"parallel", "max-files", "max-size"} {
-		if c.IsSet(flag) && (o.Parallel < 1 || o.MaxFiles < 1 || o.MaxSize < 1) {
-			return o, usagef("--%s: want a number from 1", flag)
+	for _, flag := range []struct {
+		name  string
+		value int64
+	}{{"parallel", int64(o.Parallel)}, {"max-files", int64(o.MaxFiles)}, {"max-size", o.MaxSize}} {
+		if flag.value < 1 {
+			return o, usagef("--%s: want a number from 1", flag.name)
 		}
 	}
 	o.PlainHTTP, o.Mirrors = f.plain.Value(), map[string][]string{}
