@@ -6,15 +6,13 @@ import (
 	"compress/bzip2"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-	"github.com/ulikunitz/xz"
-	"github.com/ulikunitz/xz/lzma"
+	"github.com/mikelolasagasti/xz"
 
 	"initbox/internal/failure"
 )
@@ -70,10 +68,13 @@ func ofCompression(name string, err error) error {
 	if !errors.As(err, &format) {
 		return err
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, xz.ErrBuf):
 		return permanent("%s ends too early: the file is not whole", name)
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, xz.ErrMemlimit):
+		return permanent("%s needs a window of more than %d MiB", name, maxWindow>>20)
 	}
-	return permanent("%s: %s", name, failure.Printable(format.Error()))
+	return permanent("%s: %s", name, failure.Printable(strings.TrimPrefix(format.Error(), name+": ")))
 }
 
 // gzipReader reads one member after another. The library would take what follows the last one for a broken member.
@@ -123,35 +124,11 @@ func openZstd(in *bufio.Reader) (io.ReadCloser, error) {
 }
 
 func openXZ(in *bufio.Reader) (io.ReadCloser, error) {
-	if size := xzWindow(in); size > maxWindow {
-		return nil, formatError{fmt.Errorf("a window of %d MiB; the limit is %d MiB", size>>20, maxWindow>>20)}
-	}
-	z, err := xz.ReaderConfig{DictCap: lzma.MinDictCap}.NewReader(in)
+	z, err := xz.NewReader(in, maxWindow) // of each block
 	if err != nil {
 		return nil, formatError{err}
 	}
 	return io.NopCloser(z), nil
-}
-
-// xzWindow returns the size of the dictionary of the first block, see section 3.1 of xz's file format: after the header
-// of the stream, of 12 bytes, the size of the block's header, flags, and the filters. The one of LZMA2 is the last, and
-// the only one that the library reads.
-func xzWindow(in *bufio.Reader) int64 {
-	head, _ := in.Peek(12 + 24)
-	if len(head) < 12+24 || head[13]&3 != 0 {
-		return 0
-	}
-	at := 14
-	for _, present := range []byte{0x40, 0x80} { // sizes of the block, as numbers of up to 9 bytes
-		for more := head[13]&present != 0; more && at < len(head)-3; at++ {
-			more = head[at]&0x80 != 0
-		}
-	}
-	size, err := lzma.DecodeDictCap(head[min(at+2, len(head)-1)])
-	if head[at] != 0x21 || err != nil {
-		return 0 // the library reports it
-	}
-	return size
 }
 
 // padding reads what follows compressed data: zeros, as on tapes, or nothing.
