@@ -65,6 +65,13 @@ func (d *Descent) To(path string) (Dir, error) {
 	return in, nil
 }
 
+// Parent opens the directory of the file with a slash-separated path, and returns the file's name in it.
+func (d *Descent) Parent(file string) (in Dir, name string, err error) {
+	above, name := path.Split(path.Clean(file))
+	in, err = d.To(strings.TrimSuffix(above, "/"))
+	return in, name, err
+}
+
 func (d *Descent) open(in Dir, name, path string) (FD, error) {
 	if d.Open != nil {
 		return d.Open(in, name, path)

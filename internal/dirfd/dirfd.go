@@ -16,6 +16,7 @@ package dirfd
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -141,6 +142,20 @@ func OpenFD(dir Dir, name string, flags int, mode uint32) (opened FD, err error)
 		return err
 	})
 	return opened, err
+}
+
+// Temp makes a file in dir that has no name.
+func Temp(dir Dir) (*os.File, error) {
+	name := ".initbox-" + rand.Text()
+	fd, err := OpenFD(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := Remove(dir, name); err != nil {
+		fd.Close()
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }
 
 // OpenFollow is [OpenFD] that follows a link of that name, to wherever it leads.

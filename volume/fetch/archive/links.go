@@ -59,7 +59,7 @@ func (t *Tree) makeLinks() error {
 	for _, name := range names {
 		l := t.links[name]
 		delete(t.links, name) // made
-		at, base, err := t.parent(name)
+		at, base, err := t.at.Parent(name)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (t *Tree) hardLink(name, target string) error {
 		err := permanent("%s is a hard link to %s, which is not a file in the archive before it, or was left out", printable(name), printable(target))
 		return failure.WithHint(err, "leave it out with exclude="+printable(name))
 	}
-	from, oldBase, err := t.parent(old)
+	from, oldBase, err := t.at.Parent(old)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,7 @@ import (
 	"hash/maphash"
 	"io"
 	"maps"
-	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -152,13 +150,6 @@ func (t *Tree) keep(names ...string) error {
 	return nil
 }
 
-// parent opens the directory of an entry, and makes it if it is missing.
-func (t *Tree) parent(name string) (at dirfd.Dir, base string, err error) {
-	dir, base := path.Split(name)
-	at, err = t.at.To(strings.TrimSuffix(dir, "/"))
-	return at, base, err
-}
-
 // enter opens a directory, and makes it if it is missing.
 func (t *Tree) enter(at dirfd.Dir, base, name string) (dirfd.FD, error) {
 	if l, isLink := t.links[name]; isLink {
@@ -270,7 +261,7 @@ func (t *Tree) file(name string, h *tar.Header, r io.Reader) error {
 
 // vacate opens the directory of an entry that is not one, and removes what the tree has written there before.
 func (t *Tree) vacate(name string) (at dirfd.Dir, base string, err error) {
-	if at, base, err = t.parent(name); err != nil {
+	if at, base, err = t.at.Parent(name); err != nil {
 		return nil, "", err
 	}
 	isDir, before := t.written[maphash.String(t.seed, name)]

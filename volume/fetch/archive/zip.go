@@ -5,7 +5,6 @@ import (
 	"archive/zip"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"io"
 	"io/fs"
@@ -14,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/flate"
-	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
@@ -57,7 +55,7 @@ func (t *Tree) zip(ctx context.Context, content io.Reader) error {
 
 // spool copies a zip to a file that has no name.
 func (t *Tree) spool(content io.Reader) (*os.File, error) {
-	f, err := temp(t.at.Root)
+	f, err := dirfd.Temp(t.at.Root)
 	if err != nil {
 		return nil, t.failed("make", "a file for the zip", err)
 	}
@@ -73,21 +71,6 @@ func (t *Tree) spool(content io.Reader) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// temp makes a file without a name, or one whose name is removed at once where the file system cannot do that.
-func temp(dir dirfd.Dir) (*os.File, error) {
-	name := ".initbox-" + rand.Text()
-	fd, err := dirfd.OpenFD(dir, ".", unix.O_RDWR|unix.O_TMPFILE, 0o600)
-	if err != nil {
-		if fd, err = dirfd.OpenFD(dir, name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL, 0o600); err == nil {
-			err = dirfd.Remove(dir, name)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.NewFile(uintptr(fd), name), nil
 }
 
 // directoryLimit is a zip of which not more than its directory is read while left is not negative.
@@ -206,15 +189,11 @@ func zipFailed(name string, err error) error {
 		return nil
 	case errors.Is(err, zip.ErrAlgorithm):
 		return permanent("%s is compressed by a method that is not supported: deflate is", printable(name))
-	case errors.Is(err, zip.ErrFormat), errors.Is(err, zip.ErrChecksum), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), isCorrupt(err):
+	case errors.Is(err, zip.ErrFormat), errors.Is(err, zip.ErrChecksum), errors.As(err, new(flate.CorruptInputError)),
+		errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return permanent("zip: %s does not have the content that the directory says: %s", printable(name), failure.Printable(err.Error()))
 	}
 	return err
-}
-
-func isCorrupt(err error) bool {
-	var corrupt flate.CorruptInputError
-	return errors.As(err, &corrupt)
 }
 
 // ofZip says that an error comes from the format.
