@@ -107,7 +107,7 @@ func (p *Place) put(from dirfd.Dir, name string, to dirfd.Dir) error {
 	if err != unix.EBUSY && err != unix.EXDEV {
 		return err
 	}
-	if failed := overwrite(from, to, name, name); failed != nil {
+	if failed := overwrite(from, to, name); failed != nil {
 		return fmt.Errorf("it cannot be replaced (%w), and writing it in place failed: %w", err, failed)
 	}
 	p.log.Warn(failure.Printable(name) + " is a mount point, as with subPath, and was written in place: a reader may have seen half of it")

@@ -329,10 +329,9 @@ func (p *Place) Exists(name string) bool {
 	}
 	at := &dirfd.Descent{Root: p.parent}
 	defer at.Close()
-	whole := path.Join(p.name, name)
-	in, err := at.To(strings.TrimSuffix(path.Dir("./"+whole), "."))
+	in, base, err := at.Parent(path.Join(p.name, name))
 	if err == nil {
-		_, err = dirfd.Lstat(in, path.Base(whole))
+		_, err = dirfd.Lstat(in, base)
 	}
 	return err == nil
 }

@@ -194,21 +194,6 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// Remember changes the record alone.
-func TestRemember(t *testing.T) {
-	o := Options{Dst: t.TempDir() + "/f"}
-	mustPut(t, o, tree{"f": "1"}, Summary{Added: 1})
-	before := inode(t, o.Dst)
-	p := mustOpen(t, o)
-	if err := p.Remember(t.Context(), json.RawMessage(`"new"`)); err != nil {
-		t.Fatal(err)
-	}
-	p.Close()
-	if got := current(t, o); got != `"new"` || inode(t, o.Dst) != before {
-		t.Errorf("the record is %q", got)
-	}
-}
-
 // A record is only good for the same key: another version may have an older date.
 func TestOtherKey(t *testing.T) {
 	for _, o := range []Options{{Dst: t.TempDir() + "/f"}, {Dst: t.TempDir() + "/d", Directory: true, Replace: true}} {

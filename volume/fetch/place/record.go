@@ -1,15 +1,12 @@
 package place
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"path"
 	"slices"
 	"strings"
 
@@ -123,8 +120,7 @@ func (p *Place) seal(r *record) (string, error) {
 
 // sealOne adds a file to a seal.
 func sealOne(h io.Writer, at *dirfd.Descent, name string, edited bool) error {
-	dir, base := path.Split(strings.TrimSuffix(name, "/"))
-	in, err := at.To(strings.TrimSuffix(dir, "/"))
+	in, base, err := at.Parent(name)
 	if err != nil {
 		return err
 	}
@@ -145,27 +141,6 @@ func sealOne(h io.Writer, at *dirfd.Descent, name string, edited bool) error {
 	}
 	_, err = fmt.Fprintf(h, "%s\x00%d\x00%s\x00", name, kind, detail)
 	return err
-}
-
-// Remember replaces what [Place.Record] returned, for example because a server has a new ETag for the same content.
-func (p *Place) Remember(_ context.Context, fetch json.RawMessage) error {
-	switch {
-	case p.record == nil:
-		return errors.New("there is no record")
-	case p.o.DryRun || bytes.Equal(p.record.Fetch, fetch):
-		return nil
-	case p.denied != nil:
-		return p.denied
-	}
-	if err := p.claim(); err != nil {
-		return err
-	}
-	if p.denied != nil {
-		return p.denied
-	}
-	r := *p.record
-	r.Fetch = fetch
-	return p.writeRecord(&r)
 }
 
 func (p *Place) writeRecord(r *record) error {

@@ -166,8 +166,7 @@ func (s *stage) sync(names []string) error {
 
 // syncOne writes a file or a directory to the disk. A link has nothing of its own.
 func syncOne(at *dirfd.Descent, name string) error {
-	dir, base := path.Split(path.Clean(name))
-	in, err := at.To(strings.TrimSuffix(dir, "/"))
+	in, base, err := at.Parent(name)
 	if err != nil {
 		return err
 	}
@@ -205,7 +204,7 @@ func (p *Place) writeFile(dir *os.File, name string, content []byte) error {
 
 // overwrite writes a file in place, for one that cannot be replaced because it is a mount point. Its mode and owner
 // come first, because what is new may be secret, and room is reserved before anything is lost.
-func overwrite(from dirfd.Dir, to dirfd.Dir, name string, as string) error {
+func overwrite(from, to dirfd.Dir, name string) error {
 	src, err := dirfd.OpenFD(from, name, unix.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -218,7 +217,7 @@ func overwrite(from dirfd.Dir, to dirfd.Dir, name string, as string) error {
 	if err != nil {
 		return err
 	}
-	fd, err := dirfd.OpenFD(to, as, unix.O_WRONLY, 0)
+	fd, err := dirfd.OpenFD(to, name, unix.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
