@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/httpclient"
 	"initbox/internal/lazy"
 	"initbox/internal/poll"
 	"initbox/internal/words"
@@ -44,7 +45,7 @@ func (r *requester) checksums(ctx context.Context) (sums, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxChecksums+1))
 	switch {
 	case err != nil:
-		return sums{}, within("checksum-url", named(ctx, failure.HTTP(err, resp.Request.URL.Host)))
+		return sums{}, within("checksum-url", httpclient.Reason(ctx, err, resp.Request.URL.Host))
 	case len(text) > maxChecksums:
 		return sums{}, poll.Permanent(failure.New(failure.Unexpected, "checksum-url: the answer is longer than 1 MiB, and so not a list of checksums"))
 	}

@@ -66,7 +66,7 @@ func (d *download) run(ctx context.Context) (*version, error) {
 	if d.client, err = newRequester(d.o, d.src); err != nil {
 		return nil, err
 	}
-	defer d.client.close()
+	defer d.client.site.Close()
 	d.ctx, d.expect = ctx, sums{d.src.SHA256, d.src.SHA512}
 	report := newReport(d.o, d.src, d.progress)
 	defer report.end()
@@ -228,7 +228,7 @@ func (d *download) receive(ctx context.Context, resp *http.Response) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	f := failure.Of(named(ctx, failure.HTTP(err, resp.Request.URL.Host)))
+	f := failure.Of(httpclient.Reason(ctx, err, resp.Request.URL.Host))
 	broken := failure.New(f.Class, "%s, after %s", f.Text, d.progress()).WithHint(f.Hint)
 	broken.Err = err
 	if d.validator != "" && !d.broken && d.sink.size > 0 {

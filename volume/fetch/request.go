@@ -3,6 +3,7 @@ package fetch
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 
@@ -17,8 +18,8 @@ import (
 // requester sends the requests for one source. Credentials and the client certificate go to the origin of the source's
 // URL only, never to where a redirect leads.
 type requester struct {
-	src             *Source
-	home, elsewhere *httpclient.Client
+	src  *Source
+	site *httpclient.Site
 }
 
 // readBuffer is how much of a connection is read at once.
@@ -27,27 +28,19 @@ const readBuffer = 64 << 10
 // connections returns how servers are reached for a source.
 func connections(o *Options, src *Source) httpclient.Options {
 	return httpclient.Options{
-		Dial:       dial.Stalling(dial.New(o.Resolver).DialContext, o.AttemptTimeout),
-		TLS:        src.TLS,
-		Proxy:      o.Proxy,
-		NoProxy:    o.NoProxy,
-		Protocol:   httpclient.HTTP1, // one connection for one download, so that a stall shows
-		NoRedirect: true,             // see get
-		Buffer:     readBuffer,
+		Dial:     dial.Stalling(dial.New(o.Resolver).DialContext, o.AttemptTimeout),
+		TLS:      src.TLS,
+		Proxy:    o.Proxy,
+		NoProxy:  o.NoProxy,
+		Protocol: httpclient.HTTP1, // one connection for one download, so that a stall shows
+		Buffer:   readBuffer,
 	}
 }
 
 func newRequester(o *Options, src *Source) (*requester, error) {
-	options := connections(o, src)
-	home, err := httpclient.New(options)
-	if err != nil {
-		return nil, err
-	}
-	elsewhere, err := httpclient.New(options.Elsewhere())
-	return &requester{src, home, elsewhere}, err
+	site, err := httpclient.NewSite(connections(o, src))
+	return &requester{src, site}, err
 }
-
-func (r *requester) close() { r.home.Close(); r.elsewhere.Close() }
 
 // get requests a URL and follows redirects. The header is sent to all servers. An answer other than a redirect,
 // whatever its status, is no error.
@@ -56,52 +49,18 @@ func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) 
 	if err != nil {
 		return nil, err
 	}
-	target, err := u.Expand()
+	first, err := u.Expand()
 	if err != nil {
 		return nil, err
 	}
-	user, first := target.User, *target
-	for redirects := 0; ; redirects++ {
-		req := &http.Request{Method: http.MethodGet, URL: target, Host: target.Host, Header: header.Clone()}
-		req = req.WithContext(httpclient.Trace(ctx))
-		req.URL.User = nil // net/http would send it
-		client := r.elsewhere
-		if httpclient.SameOrigin(target, origin) {
-			client = r.home
-		}
-		if err := r.authorize(req, origin, &first, user); err != nil {
-			return nil, err
-		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return nil, named(ctx, failure.HTTP(err, target.Host))
-		}
-		location := resp.Header.Get("Location")
-		if resp.StatusCode < 300 || resp.StatusCode > 399 || resp.StatusCode == http.StatusNotModified || location == "" {
-			return resp, nil
-		}
-		resp.Body.Close()
-		if target, err = redirected(resp, redirects); err != nil {
-			return nil, err
-		}
+	user := first.User
+	first.User = nil // net/http would send it
+	req := (&http.Request{Method: http.MethodGet, URL: first, Header: header}).WithContext(ctx)
+	resp, err := r.site.Do(req, origin, func(req *http.Request) error { return r.authorize(req, origin, first, user) })
+	if errors.Is(err, httpclient.ErrNotEncrypted) {
+		err = failure.WithHint(err, "give the URL that it leads to, with a checksum")
 	}
-}
-
-// redirected returns where an answer redirects to, after a number of redirects.
-func redirected(resp *http.Response, redirects int) (*url.URL, error) {
-	from := resp.Request.URL
-	to, err := resp.Location()
-	if err != nil {
-		return nil, poll.Permanent(failure.New(failure.Unexpected, "redirected to an invalid URL"))
-	}
-	if err := httpclient.MayRedirect(redirects, from, to); err != nil {
-		if from.Scheme == "https" && to.Scheme == "http" {
-			err = failure.WithHint(err, "give the URL that it leads to, with a checksum")
-		}
-		return nil, err
-	}
-	to.User, to.Fragment, to.RawFragment = nil, "", ""
-	return to, nil
+	return resp, err
 }
 
 // authorize adds the credentials that are for the server of the request: the source's for its origin, the user in the
@@ -133,17 +92,6 @@ func (r *requester) authorize(req *http.Request, origin, first *url.URL, user *u
 		req.SetBasicAuth(name, password)
 	}
 	return nil
-}
-
-// named returns an error of a request, or why ctx has ended.
-func named(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if failure.Of(err).Class == failure.TLS {
-		return poll.Permanent(err)
-	}
-	return err
 }
 
 // refused returns the failure of an answer that has no content for us.
