@@ -271,8 +271,12 @@ func (t *target) differs(a attributes, s unix.Stat_t, f dirfd.FD) bool {
 // a name, it sets those that a symbolic link has, of the one of that name in the directory f.
 func (t *target) set(f dirfd.FD, name string, a attributes) error {
 	if a.UID != -1 || a.GID != -1 {
-		if err := t.chowned(a, dirfd.Chown(f, name, a.UID, a.GID)); err != nil {
-			return err
+		err := dirfd.Chown(f, name, a.UID, a.GID)
+		if a.kept && (err == unix.EPERM || err == unix.EINVAL) { // it was to be kept, but is not permitted
+			t.noChown.Store(true)
+			t.notKept.Add(1)
+		} else if err != nil {
+			return perm.Failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
 		}
 	}
 	if name == "" {
@@ -293,16 +297,6 @@ func (t *target) set(f dirfd.FD, name string, a attributes) error {
 		return dirfd.SetTimes(f, name, a.times[0], a.times[1])
 	}
 	return nil
-}
-
-// chowned returns the error of a change of the owner, unless that was only to be kept and is not permitted.
-func (t *target) chowned(a attributes, err error) error {
-	if (err == unix.EPERM || err == unix.EINVAL) && a.kept {
-		t.noChown.Store(true)
-		t.notKept.Add(1)
-		return nil
-	}
-	return perm.Failed(fmt.Sprintf("change the owner to %s in", a.Owner), perm.Chown, t.path, err)
 }
 
 // gone returns the files that earlier runs copied and this one did not, and the list of those that earlier runs copied.

@@ -670,13 +670,13 @@ func TestSourceChanges(t *testing.T) {
 	w := walker{target: target, pair: &r.Pairs[0], shown: top + "/src", at: "."}
 	before := stat(t, top+"/src/a")
 	files(t, top, "src/a=longer")
-	err = w.one(target.top, sources[0].dir, "a", "a", before, false)
+	err = w.one(target.top, sources[0].dir, "a", "a", before)
 	if !errors.Is(err, errChanged) {
 		t.Errorf("error %v, want that it has changed", err)
 	}
 	os.Remove(top + "/src/a")
 	os.Symlink("/etc/passwd", top+"/src/a")
-	if err := w.one(target.top, sources[0].dir, "a", "b", before, false); !errors.Is(err, errChanged) {
+	if err := w.one(target.top, sources[0].dir, "a", "b", before); !errors.Is(err, errChanged) {
 		t.Errorf("error %v for a link that was put there", err)
 	}
 }

@@ -44,7 +44,8 @@ func (t *target) stage(p *Pair, s source, base string) error {
 	if dirfd.IsDir(s.stat) {
 		return w.directory(t.top, s.dir, s.name, s.stat)
 	}
-	return w.one(t.top, s.dir, s.name, base, s.stat, s.follow || p.Links != "keep" && !s.many)
+	w.follow = s.follow || p.Links != "keep" && !s.many
+	return w.one(t.top, s.dir, s.name, base, s.stat)
 }
 
 // walk copies the content of an open directory.
@@ -87,7 +88,7 @@ func (w walker) visit(e *tree.Entry) error {
 				return perm.Failed("unpack", perm.Read, w.sourceOf(f, e.Name), failure.WithHint(errors.New(failure.Printable(as)+" is also in the source"), "leave one of them out with exclude"))
 			}
 		}
-		return w.one(f, e.Dir, e.Name, as, e.Stat, w.follow)
+		return w.one(f, e.Dir, e.Name, as, e.Stat)
 	}
 	if e.File >= 0 {
 		if _, err := dirfd.Readlink(e.File, dataLink); err == nil { // a volume within the directory
@@ -142,8 +143,8 @@ func (w walker) sourceOf(f *directory, name string) string {
 }
 
 // one copies an entry that is not a directory, or a link to one.
-func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, follow bool) (err error) {
-	if follow && s.Mode&unix.S_IFMT == unix.S_IFLNK {
+func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t) (err error) {
+	if w.follow && s.Mode&unix.S_IFMT == unix.S_IFLNK {
 		if s, err = statFollow(dir, name); err != nil {
 			return perm.Failed("follow the link", perm.Read, w.sourceOf(f, name), err)
 		}
@@ -155,7 +156,7 @@ func (w walker) one(f *directory, dir dirfd.FD, name, as string, s unix.Stat_t, 
 	if kind != unix.S_IFREG && kind != unix.S_IFLNK {
 		return perm.Failed("read", perm.Read, w.sourceOf(f, name), failure.WithHint(errors.New("it is a device, a pipe or a socket"), "leave it out with --exclude "+name))
 	}
-	c := &copying{walker: w, f: f, dir: dir, name: name, as: as, path: f.join(as), stat: s, follow: follow}
+	c := &copying{walker: w, f: f, dir: dir, name: name, as: as, path: f.join(as), stat: s}
 	if reserved(as) {
 		return w.unwritten(c.path, errors.New("the name is reserved for initbox"))
 	}
@@ -179,7 +180,6 @@ type copying struct {
 	as     string
 	path   string // of the copy, below the target
 	stat   unix.Stat_t
-	follow bool
 	old    *unix.Stat_t // of what is there now
 	want   attributes
 	staged bool
@@ -335,12 +335,7 @@ func (c *copying) file() error {
 	if err != nil {
 		return c.unread(err)
 	}
-	keepOpen := false
-	defer func() {
-		if !keepOpen {
-			src.Close()
-		}
-	}()
+	defer func() { src.Close() }()
 	if c.want.xattr, err = c.pair.xattrs(src); err != nil {
 		return c.unread(err)
 	}
@@ -357,10 +352,10 @@ func (c *copying) file() error {
 	}
 	dir, _, err := c.f.place()
 	if c.onlyInPlace(err) {
-		keepOpen = true
 		c.mu.Lock()
 		c.inPlace[c.path] = &inPlace{copying: c, src: src}
 		c.mu.Unlock()
+		src = -1 // stays open
 		return nil
 	}
 	if err != nil {
@@ -382,11 +377,10 @@ func (c *copying) onlyInPlace(denied error) bool {
 
 // open opens the source, which must be what the walk has found.
 func (c *copying) open() (dirfd.FD, error) {
-	open := func() (dirfd.FD, error) { return dirfd.OpenFD(c.dir, c.name, unix.O_RDONLY, 0) }
 	if c.follow {
-		open = func() (dirfd.FD, error) { return dirfd.OpenFollow(c.dir, c.name, unix.O_RDONLY) }
+		return dirfd.OpenFollow(c.dir, c.name, unix.O_RDONLY)
 	}
-	src, err := open()
+	src, err := dirfd.OpenFD(c.dir, c.name, unix.O_RDONLY, 0)
 	if err == unix.ELOOP {
 		err = errChanged
 	}

@@ -1,6 +1,7 @@
 package copy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -263,12 +264,11 @@ func (r *run) newest(p *Pair, directory string) ([]source, error) {
 		return nil, noMatch("nothing matches " + failure.Printable(p.Newest))
 	}
 	newest := slices.MaxFunc(all, func(a, b source) int {
+		later := 0
 		if p.ByTime {
-			if diff := unix.TimespecToNsec(a.stat.Mtim) - unix.TimespecToNsec(b.stat.Mtim); diff != 0 {
-				return int(max(-1, min(1, diff)))
-			}
+			later = cmp.Compare(unix.TimespecToNsec(a.stat.Mtim), unix.TimespecToNsec(b.stat.Mtim))
 		}
-		return compareVersions(a.name, b.name)
+		return cmp.Or(later, compareVersions(a.name, b.name))
 	})
 	newest.many = false
 	return []source{newest}, nil
@@ -282,10 +282,7 @@ func compareVersions(a, b string) int {
 		switch {
 		case x != "" && y != "":
 			m, n := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
-			if len(m) != len(n) {
-				return len(m) - len(n)
-			}
-			if c := strings.Compare(m, n); c != 0 {
+			if c := cmp.Or(len(m)-len(n), strings.Compare(m, n)); c != 0 {
 				return c
 			}
 			a, b = a[len(x):], b[len(y):]

@@ -71,15 +71,12 @@ func (t *target) commitVersion() error {
 		finish = t.version.Plan
 	}
 	changes, err := finish()
+	count := map[stage.Kind]int64{}
 	for _, c := range changes {
-		switch c.Kind {
-		case stage.Created:
-			t.created.Add(1)
-		case stage.Changed:
-			t.changed.Add(1)
-		case stage.Removed:
-			t.removed++
-		}
+		count[c.Kind]++
 	}
+	t.created.Store(count[stage.Created])
+	t.changed.Store(count[stage.Changed])
+	t.removed = int(count[stage.Removed])
 	return t.unwritten(".", err)
 }
