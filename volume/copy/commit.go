@@ -79,16 +79,6 @@ func (t *target) syncNames() error {
 	return t.unwritten(".", stage.SyncDirs(t.areas, few, t.openBelow))
 }
 
-// within calls do with a directory below the target.
-func (t *target) within(name string, do func(dir dirfd.FD) error) error {
-	dir, err := t.openBelow(name)
-	if err == nil {
-		err = do(dir)
-		dir.Close()
-	}
-	return t.unwritten(name, err)
-}
-
 // beside calls do with the directory in which a file below the target lies, and its name there.
 func (t *target) beside(name string, do func(dir dirfd.FD, base string) error) error {
 	dir, err := t.openBelow(path.Dir(name))
@@ -107,25 +97,32 @@ func (t *target) unwritten(name string, err error) error {
 // renameAll gives all new files and directories their names.
 func (t *target) renameAll() error {
 	for _, at := range t.areas {
-		err := t.within(at, func(dir dirfd.FD) error {
-			from, err := dirfd.OpenFD(dir, t.area, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-			if err != nil {
-				return err
-			}
-			defer from.Close()
-			names, err := dirfd.Names(from)
-			for _, name := range names {
-				if err := t.rename(from, dir, at, name); err != nil {
-					return err
-				}
-			}
-			return err
-		})
-		if err != nil {
+		if err := t.unwritten(at, t.renameIn(at)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// renameIn does that in one directory.
+func (t *target) renameIn(at string) error {
+	dir, err := t.openBelow(at)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	from, err := dirfd.OpenFD(dir, t.area, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	names, err := dirfd.Names(from)
+	for _, name := range names {
+		if err := t.rename(from, dir, at, name); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // rename gives one its name. Where that is a mount, and the kernel has not reported it, its content is written there.

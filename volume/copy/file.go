@@ -95,12 +95,19 @@ func (w walker) visit(e *tree.Entry) error {
 			return cmp.Or(w.directory(f, e.Dir, e.Name, e.Stat), fs.SkipDir)
 		}
 	}
-	child, err := f.enter(e.Name, e.Stat, w.pair.attributesOf(e.Stat, f.join(e.Name)))
+	child, err := w.enter(f, e.Name, e.Stat, e.File)
 	e.Value = child
-	if err == nil {
-		child.want.xattr, err = w.pair.xattrs(e.File)
-	}
 	return err
+}
+
+// enter opens or makes the copy of a directory, which lies in f.
+func (w walker) enter(f *directory, name string, s unix.Stat_t, src dirfd.FD) (*directory, error) {
+	want := w.pair.attributesOf(s, f.join(name))
+	var err error
+	if want.xattr, err = w.pair.xattrs(src); err != nil {
+		return nil, perm.Failed("read", perm.Read, w.sourceOf(f, name), err)
+	}
+	return f.enter(name, s, want)
 }
 
 // directory copies a directory outside of the walk: one that was named, a volume, or what a link leads to.
@@ -125,10 +132,8 @@ func (w walker) directory(f *directory, dir dirfd.FD, name string, s unix.Stat_t
 		from = src
 	}
 	below.follow = w.follow || mounted && w.pair.Links == ""
-	want := w.pair.attributesOf(s, f.join(name))
-	want.xattr, err = w.pair.xattrs(src)
-	child, errEnter := f.enter(name, s, want)
-	if err := errors.Join(err, errEnter); err != nil {
+	child, err := w.enter(f, name, s, src)
+	if err != nil {
 		return err
 	}
 	if err := below.walk(from, child); err != nil {

@@ -76,38 +76,29 @@ func (r *run) orSwapped(err error) error {
 
 // open opens a directory that the user named, or the current version of a mounted volume, or a directory in that.
 func (r *run) open(path string) (s source, err error) {
-	dir, name, err := r.within(path)
-	if err != nil {
-		return s, err
-	}
-	inVolume := name != path
-	if dir, err = dirfd.OpenFollow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
-		return s, err
-	}
-	version, mounted, err := r.mounted(path, dir)
-	if err != nil || mounted {
-		dir.Close()
-		return source{dir: version, up: path, follow: true}, err
-	}
-	r.opened = append(r.opened, dir)
-	return source{dir: dir, up: path, follow: inVolume}, nil
-}
-
-// within returns the version of the volume that a path leads through, and the path in that; or without one, the path.
-func (r *run) within(path string) (dirfd.FD, string, error) {
-	for above := filepath.Dir(path); above != filepath.Dir(above); above = filepath.Dir(above) {
-		dir, err := dirfd.OpenFollow(dirfd.FD(unix.AT_FDCWD), above, unix.O_PATH|unix.O_DIRECTORY)
+	s = source{dir: dirfd.FD(unix.AT_FDCWD), up: path}
+	name := path
+	for at, below := path, ""; at != below && !s.follow; at, below = filepath.Dir(at), at {
+		dir, err := dirfd.OpenFollow(s.dir, at, unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
 			continue
 		}
-		version, mounted, err := r.mounted(above, dir)
+		version, mounted, err := r.mounted(at, dir)
 		dir.Close()
-		if err != nil || mounted {
-			name, _ := filepath.Rel(above, path)
-			return version, name, err
+		if err != nil {
+			return s, err
+		}
+		if mounted {
+			name, _ = filepath.Rel(at, path)
+			s.dir, s.follow = version, true
 		}
 	}
-	return dirfd.FD(unix.AT_FDCWD), path, nil
+	if s.dir, err = dirfd.OpenFollow(s.dir, name, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
+		return s, err
+	}
+	r.opened = append(r.opened, s.dir)
+	s.stat, err = dirfd.Stat(s.dir)
+	return s, err
 }
 
 // sources opens what a pair copies. Missing names a missing one that may be missing.
@@ -123,9 +114,7 @@ func (r *run) sources(p *Pair) (all []source, missing string, err error) {
 		all, err = r.single(from, p.Links == "keep")
 	}
 	for i := range all {
-		if all[i].follow = all[i].follow && p.Links == "" || p.Links == "follow"; err == nil && all[i].name == "" {
-			all[i].stat, err = dirfd.Stat(all[i].dir)
-		}
+		all[i].follow = all[i].follow && p.Links == "" || p.Links == "follow"
 	}
 	if err == nil {
 		return all, "", nil
