@@ -234,7 +234,7 @@ func (c *commit) create() error {
 	return nil
 }
 
-// replace replaces old files.
+// replace replaces old files. In a new version, which is empty, that can be undone.
 func (c *commit) replace() error {
 	for _, ch := range c.changes {
 		if ch.Kind != Changed || ch.area == nil {
@@ -244,7 +244,7 @@ func (c *commit) replace() error {
 		if inTheWay(err) && c.link == "" {
 			err = c.openOne(ch) // the kernel did not report it before; see dirfd.Mount
 		} else if err == nil {
-			c.begun = true
+			c.begun = c.link == ""
 			c.done = append(c.done, ch.Change)
 		}
 		if err != nil {

@@ -141,7 +141,7 @@ func (s *Stage) dropped() (names []string, err error) {
 func (c *commit) versionSteps() []func() error {
 	return []func() error{
 		c.needed, c.settle, c.makeVersion, c.sync, c.makeDirs,
-		c.create, c.moveChanged, c.keep, c.syncDirs, c.switchLink,
+		c.create, c.replace, c.keep, c.syncDirs, c.switchLink,
 	}
 }
 
@@ -174,20 +174,6 @@ func (c *commit) makeVersion() (err error) {
 		c.root, err = c.top.OpenRoot(c.version)
 	}
 	return err
-}
-
-// moveChanged is replace for a new directory, which is empty.
-func (c *commit) moveChanged() error {
-	for _, ch := range c.changes {
-		if ch.Kind != Changed {
-			continue
-		}
-		if err := c.rename(ch); err != nil {
-			return c.failed(ch, err)
-		}
-		c.done = append(c.done, ch.Change)
-	}
-	return nil
 }
 
 // keep links the unchanged files into the new directory.
