@@ -113,8 +113,8 @@ type run struct {
 	ctx      context.Context
 	start    time.Time
 	mu       sync.Mutex
-	mounts   map[string]dirfd.FD // by path
-	opened   []dirfd.FD          // directories of sources
+	mounts   map[string]dirfd.FD // the versions that are read, by path
+	opened   []dirfd.FD          // these and other directories of sources
 	targets  []*target
 	unpacked budget
 }
@@ -143,9 +143,6 @@ func (r *run) all() (done []Summary, err error) {
 func (r *run) close() {
 	for _, t := range r.targets {
 		t.close()
-	}
-	for _, version := range r.mounts {
-		version.Close()
 	}
 	for _, dir := range r.opened {
 		dir.Close()

@@ -50,7 +50,7 @@ func (r *run) mounted(path string, dir dirfd.Dir) (dirfd.FD, bool, error) {
 	if err != nil {
 		return -1, false, err
 	}
-	r.mounts[path] = version
+	r.mounts[path], r.opened = version, append(r.opened, version)
 	return version, true, nil
 }
 

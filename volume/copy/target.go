@@ -79,10 +79,8 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 		return t, base, nil
 	}
 	for _, s := range sources {
-		if s.name == "" || s.stat.Mode&unix.S_IFMT == unix.S_IFDIR {
-			if err := t.apart(s); err != nil {
-				return nil, "", err
-			}
+		if err := t.apart(s); err != nil {
+			return nil, "", err
 		}
 	}
 	switch {
@@ -97,22 +95,17 @@ func (r *run) target(p *Pair, sources []source) (*target, string, error) {
 
 // apart refuses a source that the destination is, or lies in: the copy would never end.
 func (t *target) apart(s source) error {
-	at := t.path
-	for real, err := filepath.EvalSymlinks(at); ; real, err = filepath.EvalSymlinks(at) {
-		if err == nil {
-			at = real
-			break
-		}
-		at = filepath.Dir(at) // of what is missing; another error comes again when it is opened
+	at, err := filepath.EvalSymlinks(t.path)
+	for above := t.path; err != nil; { // it is missing; another error comes again when it is opened
+		above = filepath.Dir(above)
+		at, err = filepath.EvalSymlinks(above)
 	}
-	for ; ; at = filepath.Dir(at) {
+	for below := ""; at != below; at, below = filepath.Dir(at), at {
 		if now, err := t.stat(at); err == nil && identityOf(now) == identityOf(s.stat) {
 			return errors.New("the destination is the source, or lies in it")
 		}
-		if at == "/" {
-			return nil
-		}
 	}
+	return nil
 }
 
 // enter opens the target, and makes it if it is missing.
