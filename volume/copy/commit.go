@@ -325,11 +325,7 @@ func (t *target) wanted(list []string) (names []string) {
 
 // writeList writes the list of the files that were copied, if it differs.
 func (t *target) writeList(names []string) error {
-	area := func() (dirfd.FD, error) {
-		dir, _, err := t.top.place()
-		return dir, err
-	}
-	return t.unwritten(stage.ListName, stage.WriteList(t.root, names, area))
+	return t.unwritten(stage.ListName, stage.WriteList(t.root, names, t.top.place))
 }
 
 // remove removes files that earlier runs copied and this one does not, and directories that become empty.

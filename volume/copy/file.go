@@ -272,7 +272,7 @@ func (c *copying) link() error {
 	if c.DryRun {
 		return nil
 	}
-	dir, _, err := c.f.place()
+	dir, err := c.f.place()
 	if err == nil {
 		err = dirfd.Symlink(to, dir, c.as)
 	}
@@ -286,7 +286,7 @@ func (c *copying) link() error {
 // linked are the names of one file of the source.
 type linked struct {
 	mu   sync.Mutex
-	dir  string // where the first was copied to, as directory.real
+	dir  string // where the first was copied to, in an area or not
 	name string
 	id   identity // of the file that was there already
 }
@@ -307,9 +307,9 @@ func (c *copying) hardLinked() error {
 			return err
 		}
 		if l.name = c.as; c.staged {
-			_, l.dir, _ = c.f.place()
+			l.dir = c.f.placePath()
 		} else { // it is right already, or written in place
-			l.dir, l.id = c.f.real, identityOf(*c.old)
+			l.dir, l.id = c.f.path, identityOf(*c.old)
 		}
 		return nil
 	}
@@ -322,7 +322,7 @@ func (c *copying) hardLinked() error {
 		return err
 	}
 	defer from.Close()
-	dir, _, err := c.f.place()
+	dir, err := c.f.place()
 	if err == nil {
 		err = dirfd.Link(from, l.name, dir, c.as)
 	}
@@ -355,7 +355,7 @@ func (c *copying) file() error {
 		c.bytes.Add(c.stat.Size)
 		return nil
 	}
-	dir, _, err := c.f.place()
+	dir, err := c.f.place()
 	if c.onlyInPlace(err) {
 		c.mu.Lock()
 		c.inPlace[c.path] = &inPlace{copying: c, src: src}

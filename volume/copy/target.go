@@ -115,7 +115,7 @@ func (t *target) enter(p *Pair, sources []source) error {
 	if missing && !t.DryRun {
 		root, err = t.makeAll(p, sources[0])
 	}
-	t.top = &directory{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
+	t.top = &directory{t: t, path: ".", dst: -1, new: -1, fresh: missing && t.DryRun}
 	if t.top.fresh {
 		t.empty = true
 		return nil
@@ -233,15 +233,15 @@ func (t *target) summary() Summary {
 
 // directory is a directory of the target, while it is copied to.
 type directory struct {
-	t          *target
-	path, real string // below the target: for users; of dst, which may be in an area
-	fresh      bool   // it is new, and no one else sees it yet
-	dst        dirfd.FD
-	new        dirfd.FD // where new entries are made: dst of a fresh directory, or in an area; -1 before
-	denied     error    // why no area can be made
-	up         *directory
-	src        identity
-	want       attributes
+	t      *target
+	path   string // below the target, when all is in place
+	fresh  bool   // it is new, and no one else sees it yet
+	dst    dirfd.FD
+	new    dirfd.FD // where new entries are made: dst of a fresh directory, or an area; -1 before
+	denied error    // why no area can be made
+	up     *directory
+	src    identity
+	want   attributes
 }
 
 func (f *directory) close() {
@@ -260,17 +260,25 @@ func (f *directory) join(name string) string {
 	return f.path + "/" + name
 }
 
-// place returns the directory in which new entries are made, and its path.
-func (f *directory) place() (dirfd.FD, string, error) {
+// place returns the directory in which new entries are made.
+func (f *directory) place() (dirfd.FD, error) {
 	if f.fresh {
-		return f.new, f.real, nil
+		return f.new, nil
 	}
 	f.t.mu.Lock()
 	defer f.t.mu.Unlock()
 	if f.new < 0 && f.denied == nil {
 		f.new, f.denied = f.t.makeArea(f.dst, f.path)
 	}
-	return f.new, path.Join(f.path, f.t.area), f.denied
+	return f.new, f.denied
+}
+
+// placePath returns the path of that directory, once it is made, below the target.
+func (f *directory) placePath() string {
+	if f.fresh {
+		return path.Join(f.up.placePath(), path.Base(f.path))
+	}
+	return path.Join(f.path, f.t.area)
 }
 
 // old describes what has a name in the directory now, if anything.
@@ -288,7 +296,6 @@ func (f *directory) old(name string) (*unix.Stat_t, error) {
 // enter opens or makes a directory in f. Its attributes are set when it is left.
 func (f *directory) enter(name string, src unix.Stat_t, want attributes) (*directory, error) {
 	child := &directory{t: f.t, up: f, path: f.join(name), dst: -1, new: -1, src: identityOf(src), want: want}
-	child.real = child.path
 	old, err := f.old(name)
 	switch {
 	case err != nil:
@@ -320,11 +327,10 @@ func (f *directory) make(name string) (err error) {
 	if f.t.DryRun || f.t.version != nil {
 		return nil
 	}
-	dir, real, err := f.up.place()
+	dir, err := f.up.place()
 	if err != nil {
 		return err
 	}
-	f.real = path.Join(real, name)
 	if err = dirfd.Mkdir(dir, name, 0o700); err == unix.EEXIST && f.t.again {
 		err = nil
 	}

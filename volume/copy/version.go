@@ -21,7 +21,7 @@ func (t *target) openVersion(base string) (err error) {
 	if t.version, err = stage.OpenVersion(t.path, stage.Options{DryRun: t.DryRun, Follow: t.Follow}); err != nil {
 		return perm.Failed("open", perm.Write, t.path, err)
 	}
-	t.top = &directory{t: t, path: ".", real: ".", dst: -1, new: -1, fresh: true}
+	t.top = &directory{t: t, path: ".", dst: -1, new: -1, fresh: true}
 	return nil
 }
 
