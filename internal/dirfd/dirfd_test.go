@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -395,6 +396,33 @@ func TestInspect(t *testing.T) {
 		}
 		if _, err := inspect(dir, "none"); err != unix.ENOENT {
 			t.Error(err)
+		}
+	}
+}
+
+// OpenBelow goes through directories that cannot be read, and through no link, wherever it is in the path.
+func TestOpenBelow(t *testing.T) {
+	top := t.TempDir()
+	if err := errors.Join(os.MkdirAll(top+"/a/b/c", 0o755), os.Symlink("b", top+"/a/link"), os.Symlink("a", top+"/link"),
+		os.WriteFile(top+"/a/b/file", nil, 0o644), os.Chmod(top+"/a", 0o311)); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(top+"/a", 0o755)
+	root, err := os.OpenFile(top, os.O_RDONLY|unix.O_PATH, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	for name, want := range map[string]string{".": "a link", "a/b": "c file", "a/b/c": "", "link/b": "-", "a/link": "-", "a/link/c": "-", "a/b/file": "-", "a/none": "-"} {
+		got := "-"
+		if dir, err := OpenBelow(root, name); err == nil {
+			names, _ := Names(dir)
+			dir.Close()
+			slices.Sort(names)
+			got = strings.Join(names, " ")
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
 }
