@@ -69,9 +69,6 @@ type run struct {
 	directory bool // DST is a directory, or must become one; otherwise it is a file, or what is unpacked decides
 	place     *place.Place
 	jobs      []*job
-
-	staging sync.Mutex
-	stage   *os.Root // made with the first download
 }
 
 // job is one source of a run.
@@ -212,7 +209,7 @@ func (r *run) publish(ctx context.Context) error {
 	case r.DryRun:
 		return nil
 	}
-	if err := r.graft(); err != nil {
+	if err := r.add(); err != nil {
 		return err
 	}
 	text, err := json.Marshal(versions)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -14,13 +13,6 @@ import (
 	"initbox/volume/fetch/archive"
 	"initbox/volume/fetch/oci"
 )
-
-// image is the download of a source of a registry.
-type image struct {
-	*run
-	j     *job
-	temps int // files that temp has made
-}
 
 // registry returns how the registry of a source is used.
 func (o *Options) registry(src *Source) oci.Options {
@@ -31,14 +23,14 @@ func (o *Options) registry(src *Source) oci.Options {
 	}
 }
 
-// download fetches the files of the image into the directory of the job, unless they are in DST already.
-func (m *image) download(ctx context.Context) (now *version, same bool, err error) {
-	src, start := m.j.src, time.Now()
-	report := newReport(&m.Options, src, nil)
+// image downloads the files of an image or an artifact, unless they are in DST already.
+func (r *run) image(ctx context.Context, j *job) (now *version, same bool, err error) {
+	src, start := j.src, time.Now()
+	report := newReport(&r.Options, src, nil)
 	defer report.end()
-	o := m.registry(src)
-	o.Temp, o.Try = m.temp, func(ctx context.Context, attempt func(context.Context) error) error {
-		return m.until(ctx, report, attempt)
+	o := r.registry(src)
+	o.Temp, o.Try = r.place.Temp, func(ctx context.Context, attempt func(context.Context) error) error {
+		return r.until(ctx, report, attempt)
 	}
 	i, err := oci.Open(src.OCI, o)
 	if err != nil {
@@ -51,32 +43,32 @@ func (m *image) download(ctx context.Context) (now *version, same bool, err erro
 	}
 	now = &version{Digest: digest}
 	switch {
-	case m.j.prev != nil && m.j.prev.Digest == digest:
+	case j.prev != nil && j.prev.Digest == digest:
 		return now, true, nil
-	case m.DryRun:
-		m.Log.Info(fmt.Sprintf("%s: would be downloaded", src))
+	case r.DryRun:
+		r.Log.Info(fmt.Sprintf("%s: would be downloaded", src))
 		return now, false, nil
 	}
-	sum, err := m.unpack(ctx, i)
+	sum, err := r.unpackImage(ctx, j, i)
 	if err != nil {
-		return nil, false, errors.Join(explain(src, "", err), m.undo(ctx, m.j))
+		return nil, false, errors.Join(explain(src, "", err), r.place.Undo(ctx, j.number))
 	}
-	m.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))))
+	r.Log.Info(fmt.Sprintf("%s: %s with %s, in %s", src, words.Plural(sum.Files, "file"), words.Bytes(sum.Bytes), words.Seconds(time.Since(start))))
 	if !strings.Contains(src.OCI, "@") {
-		m.Log.Warn(fmt.Sprintf("%s: the tag may become another image's: pin this one with %[1]s@%s", src, digest))
+		r.Log.Warn(fmt.Sprintf("%s: the tag may become another image's: pin this one with %[1]s@%s", src, digest))
 	}
 	return now, false, nil
 }
 
-// unpack writes the files of the image.
-func (m *image) unpack(ctx context.Context, i *oci.Image) (archive.Summary, error) {
-	dir, err := m.open(m.j)
+// unpackImage writes the files of an image.
+func (r *run) unpackImage(ctx context.Context, j *job, i *oci.Image) (archive.Summary, error) {
+	dir, err := r.place.Part(j.number)
 	if err != nil {
 		return archive.Summary{}, err
 	}
 	defer dir.Close()
-	o := m.unpacking(m.j.src)
-	if m.j.src.Unpack { // the files of an artifact
+	o := r.unpacking(j.src)
+	if j.src.Unpack { // the files of an artifact
 		var sum archive.Summary
 		err = i.Fetch(ctx, func(h *tar.Header, content io.Reader) error {
 			o := o
@@ -93,22 +85,6 @@ func (m *image) unpack(ctx context.Context, i *oci.Image) (archive.Summary, erro
 	if closed := tree.Close(); err == nil {
 		err = closed
 	}
-	m.j.single = i.Single()
+	j.single = i.Single()
 	return tree.Summary(), err
-}
-
-// temp returns a file without a name, on the file system of DST.
-func (m *image) temp() (*os.File, error) {
-	m.staging.Lock()
-	defer m.staging.Unlock()
-	if err := m.openStage(); err != nil {
-		return nil, err
-	}
-	m.temps++
-	name := fmt.Sprintf("%s-layer-%d", m.j.dir(), m.temps)
-	f, err := m.stage.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return f, m.stage.Remove(name)
 }

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"path"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -53,12 +50,12 @@ func (r *run) download(ctx context.Context, j *job) error {
 // version downloads one source, unless DST has its version already.
 func (r *run) version(ctx context.Context, j *job) (now *version, same bool, err error) {
 	if j.src.URL == nil {
-		return (&image{run: r, j: j}).download(ctx)
+		return r.image(ctx, j)
 	}
 	start := time.Now()
 	d := &download{o: &r.Options, src: j.src, prev: j.prev}
 	d.write = func(ctx context.Context, content io.Reader) error { return r.write(ctx, j, content) }
-	d.undo = func() error { return r.undo(ctx, j) }
+	d.undo = func() error { return r.place.Undo(ctx, j.number) }
 	now, err = d.run(ctx)
 	switch {
 	case err != nil:
@@ -93,50 +90,12 @@ func (r *run) unpinned(j *job, d *download) {
 	r.Log.Warn(text)
 }
 
-// dir returns the name of the directory of a job in the stage.
-func (j *job) dir() string { return ".initbox-" + strconv.Itoa(j.number) }
-
-// openStage makes the stage with the first download. The caller holds staging.
-func (r *run) openStage() error {
-	if r.stage != nil {
-		return nil
-	}
-	stage, err := r.place.Stage()
-	if err == nil { // by its descriptor: its path may lead elsewhere by now
-		r.stage, err = os.OpenRoot(fmt.Sprintf("/proc/self/fd/%d", stage.Fd()))
-	}
-	return err
-}
-
-// open makes the directory of a job in the stage.
-func (r *run) open(j *job) (*os.File, error) {
-	r.staging.Lock()
-	defer r.staging.Unlock()
-	if err := r.openStage(); err != nil {
-		return nil, err
-	}
-	if err := r.stage.Mkdir(j.dir(), 0o755); err != nil {
-		return nil, err
-	}
-	return r.stage.Open(j.dir())
-}
-
-// undo removes the directory of a job. When the run ends, it goes with the stage.
-func (r *run) undo(ctx context.Context, j *job) error {
-	r.staging.Lock()
-	defer r.staging.Unlock()
-	if r.stage == nil || ctx.Err() != nil {
-		return nil
-	}
-	return r.stage.RemoveAll(j.dir())
-}
-
 // defaultMode is that of a file whose mode nothing else says.
 const defaultMode = 0o644
 
 // write writes the content of a source into its directory.
 func (r *run) write(ctx context.Context, j *job, content io.Reader) error {
-	dir, err := r.open(j)
+	dir, err := r.place.Part(j.number)
 	if err != nil {
 		return err
 	}
@@ -173,67 +132,21 @@ func (r *run) fileName(j *job) string {
 	return j.src.Name
 }
 
-// graft moves the files of all jobs up into the stage, in their order. Only now it is known whether what was unpacked
-// is one file, which then gets the name DST, or needs a directory.
-func (r *run) graft() error {
+// add adds what all jobs have downloaded to what is published, in their order. Only now it is known whether what was
+// unpacked is one file, which then gets the name DST, or needs a directory.
+func (r *run) add() error {
 	for _, j := range r.jobs {
 		if !j.changed() {
 			continue
 		}
-		if err := move(r.stage, j.dir(), "."); err != nil {
+		if err := r.place.Add(j.number); err != nil {
 			return fmt.Errorf("%s: %w", j.src, err)
 		}
 	}
-	switch j := r.jobs[0]; {
-	case r.directory || !j.src.tree():
-		return nil
-	case !j.single:
+	if j := r.jobs[0]; !r.directory && j.src.tree() && !j.single {
 		return r.place.MakeDirectory()
 	}
-	return onlyFile(r.stage, path.Base(r.Dst))
-}
-
-// onlyFile gives the only file of a directory a name.
-func onlyFile(root *os.Root, name string) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	entries, err := dir.ReadDir(-1)
-	if err != nil || len(entries) != 1 || entries[0].Name() == name {
-		return err
-	}
-	return root.Rename(entries[0].Name(), name)
-}
-
-// move moves the content of a directory into another one, and merges directories.
-func move(root *os.Root, from, to string) error {
-	dir, err := root.Open(from)
-	if err != nil {
-		return err
-	}
-	entries, err := dir.ReadDir(-1)
-	dir.Close()
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		old, name := path.Join(from, entry.Name()), path.Join(to, entry.Name())
-		info, err := root.Lstat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			err = root.Rename(old, name)
-		case err == nil && info.IsDir() && entry.IsDir():
-			err = move(root, old, name)
-		case err == nil:
-			err = failure.WithHint(fmt.Errorf("%s is also in another download", failure.Printable(name)), "unpack it into another directory, or leave the file out with #exclude=…")
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return root.Remove(from)
+	return nil
 }
 
 // explain adds the hints for errors of this side.

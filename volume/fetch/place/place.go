@@ -7,8 +7,9 @@
 //	if p.Record() != nil {
 //		return nil // what an earlier run has put there is unchanged
 //	}
-//	dir, err := p.Stage()
+//	dir, err := p.Part(0)
 //	... // write what belongs into /plugins below dir
+//	err = p.Add(0)
 //	sum, err := p.Publish(ctx, record)
 //
 // The files, for /data/plugins and /data/app.jar; for a directory that is a mount point they are in it, without its
@@ -56,7 +57,7 @@ type Options struct {
 	// [*mounts.LinkError].
 	Follow bool
 
-	DryRun bool // nothing is written, and there is no Stage
+	DryRun bool // nothing is written, and there is no Part
 
 	Owner *perm.Owner // of the directory, if it is made, and of missing directories above Dst
 	Key   string      // tells runs for one Dst apart: a record is only good for the same Key; letters and digits
@@ -88,7 +89,9 @@ type Place struct {
 	made   []madeDir    // directories above Dst
 	denied error        // why nothing can be written
 	record *record      // nil if there is none, or if something has changed
-	stage  *stage
+
+	staging sync.Mutex
+	stage   *stage // nil before the first part
 }
 
 type madeDir struct {
@@ -102,7 +105,7 @@ const (
 )
 
 // Open finds Dst. If another run is at work there, it waits until that has ended, or until ctx ends; what a killed run
-// has left is removed. Otherwise the lock of Dst is taken by the first Stage, so that a run that finds nothing to do
+// has left is removed. Otherwise the lock of Dst is taken by the first Part, so that a run that finds nothing to do
 // leaves no trace, not even in the time of a directory. Missing directories above Dst are made, and removed by Close if
 // nothing is published.
 func Open(ctx context.Context, o Options) (*Place, error) {

@@ -42,6 +42,15 @@ func (w tree) write(dir string) error {
 	return nil
 }
 
+// stage adds a part with the tree.
+func (w tree) stage(p *Place) error {
+	dir, err := p.Part(0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.write(dir.Name()), p.Add(0), dir.Close())
+}
+
 func read(dir string) (tree, error) {
 	all := tree{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -93,11 +102,7 @@ func put(ctx context.Context, o Options, content tree, record string) (Summary, 
 		return Summary{}, err
 	}
 	defer p.Close()
-	stage, err := p.Stage()
-	if err != nil {
-		return Summary{}, err
-	}
-	if err := content.write(stage.Name()); err != nil {
+	if err := content.stage(p); err != nil {
 		return Summary{}, err
 	}
 	return p.Publish(ctx, json.RawMessage(record))
@@ -118,6 +123,41 @@ func current(t *testing.T, o Options) string {
 	p := mustOpen(t, o)
 	defer p.Close()
 	return string(p.Record())
+}
+
+// Parts are merged, whatever their modes, unless a file is in two; one that is undone is not published.
+func TestParts(t *testing.T) {
+	o := Options{Dst: t.TempDir() + "/dst", Directory: true, Key: "k"}
+	p := mustOpen(t, o)
+	for number, content := range []tree{{"a/f": "1", "closed/f": "c"}, {"undone": "2"}, {"a/g": "3", "a/b/": "/"}, {"a/f": "twice"}} {
+		dir, err := p.Part(number)
+		if err == nil {
+			err = errors.Join(content.write(dir.Name()), dir.Close())
+		}
+		if number == 0 && err == nil {
+			err = os.Chmod(dir.Name()+"/closed", 0o555)
+		}
+		switch {
+		case err == nil && number == 1:
+			err = p.Undo(t.Context(), number)
+		case err == nil && number == 3:
+			if twice := p.Add(number); twice == nil || !strings.Contains(twice.Error(), "a/f is also in another download") {
+				t.Error(twice)
+			}
+		case err == nil:
+			err = p.Add(number)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.Undo(t.Context(), 7); err != nil {
+		t.Error(err)
+	}
+	if sum, err := p.Publish(t.Context(), json.RawMessage(`"r"`)); err != nil || sum != (Summary{Added: 3}) {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	requireTree(t, o.Dst, tree{"a": "/", "a/f": "1", "a/g": "3", "a/b": "/", "closed": "/", "closed/f": "c"})
 }
 
 // A file is replaced by rename, and left alone if it is the same.
@@ -362,11 +402,9 @@ func TestLinks(t *testing.T) {
 		os.Remove(volume + "/link")
 		os.Mkdir(volume+"/link", 0o755)
 		p := mustOpen(t, o)
-		stage, err := p.Stage()
-		if err != nil {
+		if err := (tree{filepath.Base(o.Dst): "x"}).stage(p); err != nil {
 			t.Fatal(err)
 		}
-		(tree{filepath.Base(o.Dst): "x"}).write(stage.Name())
 		os.Rename(volume+"/link", volume+"/moved")
 		os.Symlink(outside, volume+"/link")
 		p.Publish(t.Context(), json.RawMessage(`1`))
@@ -384,7 +422,7 @@ func TestDryRun(t *testing.T) {
 	top := t.TempDir()
 	for _, o := range []Options{{Dst: top + "/a/b/f", DryRun: true}, {Dst: top + "/a/b", Directory: true, DryRun: true}} {
 		p := mustOpen(t, o)
-		if _, err := p.Stage(); err == nil || p.Exists("") || p.Exists("x") || p.Record() != nil {
+		if _, err := p.Part(0); err == nil || p.Exists("") || p.Exists("x") || p.Record() != nil {
 			t.Errorf("stage: %v", err)
 		}
 		p.Close()
@@ -412,7 +450,7 @@ func TestNothingToDo(t *testing.T) {
 func TestWaits(t *testing.T) {
 	o := Options{Dst: t.TempDir() + "/f"}
 	first := mustOpen(t, o)
-	stage, err := first.Stage()
+	dir, err := first.Part(0)
 	second := make(chan string)
 	go func() {
 		p, err := Open(context.Background(), o)
@@ -424,7 +462,7 @@ func TestWaits(t *testing.T) {
 		second <- string(p.Record())
 	}()
 	if err == nil {
-		err = (tree{"f": "x"}).write(stage.Name())
+		err = errors.Join((tree{"f": "x"}).write(dir.Name()), first.Add(0), dir.Close())
 	}
 	if err == nil {
 		_, err = first.Publish(t.Context(), json.RawMessage(`"first"`))
@@ -470,12 +508,9 @@ func putClosed(o Options) error {
 		return err
 	}
 	defer p.Close()
-	stage, err := p.Stage()
+	dir, err := p.Part(0)
 	if err == nil {
-		err = (tree{"closed/f": "f"}).write(stage.Name())
-	}
-	if err == nil {
-		err = os.Chmod(stage.Name()+"/closed", 0o555)
+		err = errors.Join((tree{"closed/f": "f"}).write(dir.Name()), os.Chmod(dir.Name()+"/closed", 0o555), p.Add(0), dir.Close())
 	}
 	if err == nil {
 		_, err = p.Publish(context.Background(), json.RawMessage(`1`))

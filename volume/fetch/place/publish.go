@@ -29,6 +29,12 @@ func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, er
 	if err != nil {
 		return Summary{}, p.failed("publish", err)
 	}
+	if !p.o.Directory && len(names) == 1 && names[0] != p.name && !strings.HasSuffix(names[0], "/") {
+		if err := dirfd.Rename(p.stage.tree, names[0], p.stage.tree, p.name); err != nil {
+			return Summary{}, p.failed("publish", err)
+		}
+		names[0] = p.name
+	}
 	if err := p.checkNames(names); err != nil {
 		return Summary{}, err
 	}
@@ -180,7 +186,9 @@ func (p *Place) planEntry(t *todo, r *record, from, to dirfd.Dir, dir, name stri
 	case err != nil:
 		return err
 	case isDir && old.Kind() == unix.S_IFDIR:
-		return p.planBelow(t, r, from, to, dir, name)
+		return inBoth(from, name, to, name, func(a, b dirfd.FD) error {
+			return p.planDir(t, r, a, b, path.Join(dir, name))
+		})
 	case isDir:
 		return permanent("%s exists and is not a directory, and what was fetched has a directory of that name", shown)
 	case old.Kind() != unix.S_IFREG && old.Kind() != unix.S_IFLNK:
@@ -197,22 +205,6 @@ func (p *Place) planEntry(t *todo, r *record, from, to dirfd.Dir, dir, name stri
 	}
 	t.moves = append(t.moves, move{dir, name})
 	return nil
-}
-
-// planBelow compares two directories.
-func (p *Place) planBelow(t *todo, r *record, from, to dirfd.Dir, dir, name string) error {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY
-	a, err := dirfd.OpenFD(from, name, flags, 0)
-	if err != nil {
-		return err
-	}
-	defer a.Close()
-	b, err := dirfd.OpenFD(to, name, flags, 0)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	return p.planDir(t, r, a, b, path.Join(dir, name))
 }
 
 // below counts the files in a directory.

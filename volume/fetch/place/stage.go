@@ -5,15 +5,18 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/failure"
 )
 
 // stage is a directory on the file system of Dst that other users cannot enter.
@@ -28,40 +31,132 @@ const (
 	treeName = "tree"
 )
 
-// Stage returns an empty directory, the same at each call. For a directory, its entries become the directory's; for a
-// file, it gets one file with the base name of Dst. The caller does not close it.
-func (p *Place) Stage() (*os.File, error) {
+// open makes the stage with the first part of it. The caller holds staging.
+func (p *Place) open() error {
 	switch {
 	case p.o.DryRun:
-		return nil, errors.New("a dry run has no stage")
-	case p.denied != nil:
-		return nil, p.denied
-	case p.stage != nil:
-		return p.stage.tree, nil
+		return errors.New("a dry run has no stage")
+	case p.stage != nil || p.denied != nil:
+		return p.denied
 	}
 	if err := p.claim(); err != nil {
-		return nil, err
+		return err
 	}
 	if p.denied != nil {
-		return nil, p.denied
+		return p.denied
 	}
 	s := &stage{name: p.prefix + "-" + strings.ToLower(rand.Text()[:idLength])}
 	err := dirfd.Mkdir(p.base, s.name, 0o700)
 	if err == nil {
 		p.stage = s // for drop
-		if s.dir, err = dirfd.OpenDir(p.base, s.name); err == nil {
-			err = dirfd.Mkdir(s.dir, treeName, 0o700)
-		}
+		s.dir, err = dirfd.OpenDir(p.base, s.name)
 	}
 	if err == nil {
-		if s.tree, err = dirfd.OpenDir(s.dir, treeName); err == nil {
-			err = p.own(s.tree)
+		s.tree, err = s.make(treeName)
+	}
+	if err == nil {
+		err = p.own(s.tree)
+	}
+	p.denied = p.failed("make a directory beside", err)
+	return p.denied
+}
+
+// make makes a directory in the stage.
+func (s *stage) make(name string) (*os.File, error) {
+	if err := dirfd.Mkdir(s.dir, name, 0o700); err != nil {
+		return nil, err
+	}
+	return dirfd.OpenDir(s.dir, name)
+}
+
+// Part makes an empty directory, which the caller closes. What is in it is published after [Place.Add]. Parts, told
+// apart by their numbers, may be made, written and undone at the same time.
+func (p *Place) Part(number int) (*os.File, error) {
+	p.staging.Lock()
+	defer p.staging.Unlock()
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	dir, err := p.stage.make(strconv.Itoa(number))
+	return dir, p.failed("make a directory beside", err)
+}
+
+// Temp makes a file without a name, on the file system of Dst.
+func (p *Place) Temp() (*os.File, error) {
+	p.staging.Lock()
+	defer p.staging.Unlock()
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	f, err := dirfd.Temp(p.stage.dir)
+	return f, p.failed("make a file beside", err)
+}
+
+// Undo removes a part, if there is one, unless ctx has ended: then Close does, with the whole stage.
+func (p *Place) Undo(ctx context.Context, number int) error {
+	p.staging.Lock()
+	defer p.staging.Unlock()
+	if p.stage == nil || ctx.Err() != nil {
+		return nil
+	}
+	return dirfd.RemoveAll(ctx, p.stage.dir, strconv.Itoa(number))
+}
+
+// Add moves a part to what is published. Of a directory, entries of several parts may be in the same directories. If
+// Dst is a file, there is one, whatever its name.
+func (p *Place) Add(number int) error {
+	err := inBoth(p.stage.dir, strconv.Itoa(number), p.stage.dir, treeName, func(from, to dirfd.FD) error {
+		return join(from, to, "")
+	})
+	return p.failed("add to", err)
+}
+
+// join moves the entries of a directory of a part to that of the same name in what is published.
+func join(from, to dirfd.FD, dir string) error {
+	names, err := dirfd.Names(from)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		shown := path.Join(dir, name)
+		entry, err := dirfd.Lstat(from, name)
+		if err != nil {
+			return err
+		}
+		switch old, err := dirfd.Lstat(to, name); {
+		case err == unix.ENOENT:
+			err = writable(from, name, func() error { return dirfd.Rename(from, name, to, name) })
+			if err != nil {
+				return fmt.Errorf("%s: %w", failure.Printable(shown), err)
+			}
+		case err != nil:
+			return err
+		case dirfd.IsDir(old) && dirfd.IsDir(entry):
+			if err := inBoth(from, name, to, name, func(a, b dirfd.FD) error { return join(a, b, shown) }); err != nil {
+				return err
+			}
+		default:
+			err := fmt.Errorf("%s is also in another download", failure.Printable(shown))
+			return failure.WithHint(err, "unpack it into another directory, or leave the file out with #exclude=…")
 		}
 	}
+	return nil
+}
+
+// inBoth opens two directories for a call.
+func inBoth(from dirfd.Dir, name string, to dirfd.Dir, as string, call func(from, to dirfd.FD) error) error {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY
+	a, err := dirfd.OpenFD(from, name, flags, 0)
 	if err != nil {
-		return nil, p.failed("make a directory beside", err)
+		return err
 	}
-	return s.tree, nil
+	defer a.Close()
+	b, err := dirfd.OpenFD(to, as, flags, 0)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return call(a, b)
 }
 
 // isStage returns whether a name in base is that of a stage.
