@@ -21,6 +21,7 @@ import (
 	"initbox/internal/httpclient"
 	"initbox/internal/poll"
 	"initbox/internal/words"
+	"initbox/volume/fetch/ahead"
 )
 
 // version is what is remembered of a content, to find out whether the server still has the same.
@@ -42,12 +43,13 @@ type download struct {
 
 	mu     sync.Mutex // of an attempt
 	ctx    context.Context
-	expect sums // once known
-	asked  bool // for the checksums
-	sink   *sink
-	sums   map[string]hash.Hash
+	expect sums        // once known
+	asked  bool        // for the checksums
+	pipe   *ahead.Pipe // to write; nil if there is nothing to continue
+	sha256 hash.Hash
+	sha512 hash.Hash // nil if there is nothing to compare it with
 
-	now       version      // that sink receives
+	now       version      // that is received
 	validator string       // for If-Range; "" if the content cannot be resumed
 	total     int64        // bytes of the content; -1 if unknown
 	restarts  int          // how often the content was begun again
@@ -121,8 +123,8 @@ func plainHeader() http.Header {
 func (d *download) header() http.Header {
 	h := plainHeader()
 	switch {
-	case d.sink != nil:
-		h.Set("Range", fmt.Sprintf("bytes=%d-", d.sink.size))
+	case d.pipe != nil:
+		h.Set("Range", fmt.Sprintf("bytes=%d-", d.received.Load()))
 		h.Set("If-Range", d.validator)
 	case d.prev == nil || d.expect.known(): // content without that checksum is of no use
 	case d.prev.ETag != "":
@@ -136,17 +138,17 @@ func (d *download) header() http.Header {
 // answer judges the header of an answer, and prepares for its content. same says that DST has it already.
 func (d *download) answer(resp *http.Response) (same bool, err error) {
 	switch status := resp.StatusCode; {
-	case status == http.StatusNotModified && d.prev != nil && d.sink == nil:
+	case status == http.StatusNotModified && d.prev != nil && d.pipe == nil:
 		d.now = *d.prev
 		return true, nil
-	case status == http.StatusPartialContent && d.sink != nil:
+	case status == http.StatusPartialContent && d.pipe != nil:
 		if d.continues(resp) {
 			return false, nil
 		}
 		d.broken = true
 		d.drop()
 		return false, failure.New(failure.Unexpected, "the server sent another part than was requested")
-	case status == http.StatusRequestedRangeNotSatisfiable && d.sink != nil:
+	case status == http.StatusRequestedRangeNotSatisfiable && d.pipe != nil:
 		d.broken = true
 		d.drop()
 		return false, failure.New(failure.Unexpected, "the server cannot send the rest")
@@ -178,13 +180,11 @@ func (d *download) begin(resp *http.Response) error {
 	if d.o.DryRun {
 		return nil
 	}
-	d.sums = map[string]hash.Hash{"sha256": sha256.New()}
-	hashes := []hash.Hash{d.sums["sha256"]}
+	d.sha256, d.sha512 = sha256.New(), nil
 	if d.expect.SHA512 != "" {
-		d.sums["sha512"] = sha512.New()
-		hashes = append(hashes, d.sums["sha512"])
+		d.sha512 = sha512.New()
 	}
-	d.sink = newSink(func(r io.Reader) error { return d.write(d.ctx, r) }, hashes...)
+	d.pipe = ahead.Start(func(r io.Reader) error { return d.write(d.ctx, r) })
 	return nil
 }
 
@@ -208,7 +208,7 @@ func validatorOf(h http.Header) string {
 // continues returns whether an answer is the rest of the content.
 func (d *download) continues(resp *http.Response) bool {
 	tag := resp.Header.Get("ETag")
-	return httpclient.IsPart(resp.Header, d.sink.size, d.total) && (tag == "" || d.now.ETag == "" || tag == d.now.ETag)
+	return httpclient.IsPart(resp.Header, d.received.Load(), d.total) && (tag == "" || d.now.ETag == "" || tag == d.now.ETag)
 }
 
 // costlyPause is the pause after a second attempt that received something in vain, as the next one probably will.
@@ -217,21 +217,21 @@ const costlyPause = 5 * time.Second
 // receive passes the content on. If it breaks off, the next attempt resumes, or begins again.
 func (d *download) receive(ctx context.Context, resp *http.Response) error {
 	poll.Doing(ctx, "receiving")
-	err := d.sink.fill(&counter{resp.Body, &d.received}, d.o.MaxSize)
+	err := d.pipe.Fill(&counted{resp.Body, d})
 	switch {
 	case err == nil:
 		return d.finish()
 	case errors.Is(err, errTooLong):
 		return poll.Permanent(d.tooLong())
-	case errors.Is(err, errConsumer):
-		return d.unwritable(d.sink.end(errAborted))
+	case errors.Is(err, ahead.ErrUnused):
+		return d.unwritable(d.pipe.End(errAborted))
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	f := failure.Of(httpclient.Reason(ctx, err, resp.Request.URL.Host))
 	broken := failure.New(f.Class, "%s, after %s", f.Text, d.progress()).WithHint(f.Hint)
 	broken.Err = err
-	if d.validator != "" && !d.broken && d.sink.size > 0 {
+	if d.validator != "" && !d.broken && d.received.Load() > 0 {
 		return broken
 	}
 	if d.drop(); d.restarts > 1 {
@@ -244,39 +244,47 @@ func (d *download) tooLong() error {
 	return failure.New(failure.Unexpected, "longer than %s", words.Bytes(d.o.MaxSize)).WithHint("is it the right file? allow more with --max-size")
 }
 
-// counter counts what is read.
-type counter struct {
+// errTooLong is the error of content that is longer than the limit.
+var errTooLong = errors.New("longer than the limit")
+
+// counted counts what is read, and adds it to the checksums.
+type counted struct {
 	io.Reader
-	n *atomic.Int64
+	*download
 }
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n.Add(int64(n))
+func (r *counted) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if r.received.Add(int64(n)) > r.o.MaxSize {
+		return 0, errTooLong
+	}
+	r.sha256.Write(p[:n])
+	if r.sha512 != nil {
+		r.sha512.Write(p[:n])
+	}
 	return n, err
 }
 
 // finish waits until all is written, and compares the checksums.
 func (d *download) finish() error {
-	s := d.sink
-	if s.size < d.src.MinSize {
-		size := s.size
+	size := d.received.Load()
+	if size < d.src.MinSize {
 		d.drop()
 		return failure.New(failure.Unexpected, "the answer has %s, want %d at least", words.Plural(int(size), "byte"), d.src.MinSize)
 	}
-	if err := s.end(nil); err != nil {
+	if err := d.pipe.End(nil); err != nil {
 		return d.unwritable(err)
 	}
-	d.sink = nil
-	d.now.SHA256 = hex.EncodeToString(d.sums["sha256"].Sum(nil))
-	if h := d.sums["sha512"]; h != nil {
-		d.now.SHA512 = hex.EncodeToString(h.Sum(nil))
+	d.pipe = nil
+	d.now.SHA256 = hex.EncodeToString(d.sha256.Sum(nil))
+	if d.sha512 != nil {
+		d.now.SHA512 = hex.EncodeToString(d.sha512.Sum(nil))
 	}
 	if !d.now.fits(d.expect) {
 		if err := d.undo(); err != nil {
 			return poll.Permanent(err)
 		}
-		return poll.Permanent(d.mismatch(s.size))
+		return poll.Permanent(d.mismatch(size))
 	}
 	return nil
 }
@@ -296,7 +304,7 @@ func (d *download) mismatch(size int64) error {
 
 // unwritable returns the permanent error of a content that could not be written or unpacked.
 func (d *download) unwritable(err error) error {
-	d.sink = nil
+	d.pipe = nil
 	if undo := d.undo(); undo != nil {
 		d.o.Log.Debug(undo.Error())
 	}
@@ -311,11 +319,11 @@ func (d *download) unwritable(err error) error {
 
 // drop gives up a content that is not complete.
 func (d *download) drop() {
-	if d.sink == nil {
+	if d.pipe == nil {
 		return
 	}
-	d.sink.end(errAborted)
-	d.sink = nil
+	d.pipe.End(errAborted)
+	d.pipe = nil
 	d.restarts++
 	d.received.Store(0)
 	if err := d.undo(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/mikelolasagasti/xz"
 
 	"initbox/internal/failure"
+	"initbox/volume/fetch/ahead"
 )
 
 // compressions are recognised by their first bytes.
@@ -32,8 +33,8 @@ var compressions = []struct {
 const compressedBuffer = 64 << 10
 
 // Decompress calls use with what is compressed in r by gzip, xz, zstd or bzip2, and with the name of that, or with r
-// itself and "". It decompresses in another goroutine. After use, it reads both to their ends, so that checksums at the
-// end are checked, and nothing but zeros may follow.
+// itself and "". It decompresses while use, in another goroutine, reads what it has. After use, it reads both to their
+// ends, so that checksums at the end are checked, and nothing but zeros may follow.
 func Decompress(ctx context.Context, r io.Reader, use func(compression string, content io.Reader) error) error {
 	in := bufio.NewReaderSize(r, compressedBuffer)
 	for _, c := range compressions {
@@ -43,7 +44,12 @@ func Decompress(ctx context.Context, r io.Reader, use func(compression string, c
 		from, err := c.open(in)
 		if err == nil {
 			defer from.Close()
-			err = ahead(ctx, from, func(content io.Reader) error { return use(c.name, content) })
+			p := ahead.Start(func(content io.Reader) error { return use(c.name, content) })
+			err = p.Fill(until{ctx, from})
+			if err != nil && ctx.Err() == nil {
+				err = formatError{err}
+			}
+			err = p.End(err)
 		}
 		if err == nil {
 			err = padding(in)
