@@ -15,6 +15,7 @@ package archive
 
 import (
 	"archive/tar"
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -92,17 +93,18 @@ func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary
 
 func unpack(ctx context.Context, in *input, t *Tree) error {
 	return Decompress(ctx, in, func(compression string, content io.Reader) error {
-		head, err := newHead(content)
+		in := bufio.NewReaderSize(content, blockSize)
+		first, err := in.Peek(blockSize)
 		name := cmp.Or(t.o.To, t.o.Name)
-		switch kind := head.kind(); {
-		case err != nil:
+		switch kind := kindOf(first); {
+		case err != nil && err != io.EOF:
 			return err
 		case kind == "tar":
-			return t.tar(ctx, head)
+			return t.tar(ctx, in)
 		case kind == "zip":
-			return t.zip(ctx, head)
+			return t.zip(ctx, in)
 		case compression == "":
-			return notAnArchive(head)
+			return notAnArchive(first)
 		case name == "":
 			return permanent("it is one file, compressed by %s, and not an archive", compression)
 		}
@@ -110,7 +112,7 @@ func unpack(ctx context.Context, in *input, t *Tree) error {
 			return err
 		}
 		t.sum.Single = true
-		return t.file(name, &tar.Header{Mode: 0o644, Size: -1}, head)
+		return t.file(name, &tar.Header{Mode: 0o644, Size: -1}, in)
 	})
 }
 

@@ -153,29 +153,14 @@ func padding(in *bufio.Reader) error {
 	}
 }
 
-// head is content of which the first bytes are known.
-type head struct {
-	io.Reader
-	first []byte
-}
-
 const blockSize = 512 // of a tar
 
-func newHead(r io.Reader) (*head, error) {
-	first := make([]byte, blockSize)
-	n, err := io.ReadFull(r, first)
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil
-	}
-	return &head{io.MultiReader(bytes.NewReader(first[:n]), r), first[:n]}, err
-}
-
-// kind returns tar, zip, or "".
-func (h *head) kind() string {
+// kindOf returns tar, zip, or "", for content that begins with these bytes.
+func kindOf(first []byte) string {
 	switch {
-	case bytes.HasPrefix(h.first, []byte("PK\x03\x04")), bytes.HasPrefix(h.first, []byte("PK\x05\x06")):
+	case bytes.HasPrefix(first, []byte("PK\x03\x04")), bytes.HasPrefix(first, []byte("PK\x05\x06")):
 		return "zip"
-	case len(h.first) == blockSize && isTar(h.first):
+	case len(first) == blockSize && isTar(first):
 		return "tar"
 	}
 	return ""
@@ -202,18 +187,18 @@ func isTar(block []byte) bool {
 }
 
 // notAnArchive returns an error that says what it is instead, if that is obvious.
-func notAnArchive(h *head) error {
+func notAnArchive(first []byte) error {
 	for _, known := range []struct{ magic, name string }{
 		{"7z\xbc\xaf\x27\x1c", "7z, which is not supported"}, {"Rar!", "RAR, which is not supported"},
 		{"\x1f\x9d", "compress (.Z), which is not supported"}, {"!<arch>\n", "ar, as in a .deb, which is not supported"},
 		{"\x7fELF", "a program"}, {"<", "HTML or XML, perhaps the page of an error or a login"}, {"{", "JSON"},
 	} {
-		if bytes.HasPrefix(bytes.TrimLeft(h.first, " \t\r\n\ufeff"), []byte(known.magic)) {
+		if bytes.HasPrefix(bytes.TrimLeft(first, " \t\r\n\ufeff"), []byte(known.magic)) {
 			return permanent("it is not a tar or zip: it looks like %s", known.name)
 		}
 	}
-	if len(h.first) == 0 {
+	if len(first) == 0 {
 		return permanent("it is empty, and not a tar or zip")
 	}
-	return permanent("it is not a tar or zip: it begins with %s", failure.Printable(strconv.QuoteToASCII(string(h.first[:min(len(h.first), 16)]))))
+	return permanent("it is not a tar or zip: it begins with %s", failure.Printable(strconv.QuoteToASCII(string(first[:min(len(first), 16)]))))
 }
