@@ -21,10 +21,10 @@ import (
 	"initbox/test/soak"
 )
 
-// tree is what is in a directory: the content of files, links as "-> target", directories as "/".
-type tree map[string]string
+// contents is what is in a directory: the content of files, links as "-> target", directories as "/".
+type contents map[string]string
 
-func (w tree) write(dir string) error {
+func (w contents) write(dir string) error {
 	for name, content := range w {
 		path := filepath.Join(dir, name)
 		err := os.MkdirAll(filepath.Dir(path), 0o755)
@@ -43,7 +43,7 @@ func (w tree) write(dir string) error {
 }
 
 // stage adds a part with the tree.
-func (w tree) stage(p *Place) error {
+func (w contents) stage(p *Place) error {
 	dir, err := p.Part(0)
 	if err != nil {
 		return err
@@ -51,8 +51,8 @@ func (w tree) stage(p *Place) error {
 	return errors.Join(w.write(dir.Name()), p.Add(0), dir.Close())
 }
 
-func read(dir string) (tree, error) {
-	all := tree{}
+func read(dir string) (contents, error) {
+	all := contents{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(strings.TrimPrefix(path, dir), "/")
 		if err != nil || name == "" {
@@ -72,7 +72,7 @@ func read(dir string) (tree, error) {
 	return all, err
 }
 
-func requireTree(t *testing.T, dir string, want tree) {
+func requireTree(t *testing.T, dir string, want contents) {
 	t.Helper()
 	got, err := read(dir)
 	for name := range got {
@@ -96,7 +96,7 @@ func mustOpen(t *testing.T, o Options) *Place {
 }
 
 // put publishes a tree, and returns the error.
-func put(ctx context.Context, o Options, content tree, record string) (Summary, error) {
+func put(ctx context.Context, o Options, content contents, record string) (Summary, error) {
 	p, err := Open(ctx, o)
 	if err != nil {
 		return Summary{}, err
@@ -108,7 +108,7 @@ func put(ctx context.Context, o Options, content tree, record string) (Summary, 
 	return p.Publish(ctx, json.RawMessage(record))
 }
 
-func mustPut(t *testing.T, o Options, content tree, want Summary) {
+func mustPut(t *testing.T, o Options, content contents, want Summary) {
 	t.Helper()
 	if sum, err := put(t.Context(), o, content, `"r"`); err != nil || sum != want {
 		t.Fatalf("%+v, %v, want %+v", sum, err, want)
@@ -129,7 +129,7 @@ func current(t *testing.T, o Options) string {
 func TestParts(t *testing.T) {
 	o := Options{Dst: t.TempDir() + "/dst", Directory: true, Key: "k"}
 	p := mustOpen(t, o)
-	for number, content := range []tree{{"a/f": "1", "closed/f": "c"}, {"undone": "2"}, {"a/g": "3", "a/b/": "/"}, {"a/f": "twice"}} {
+	for number, content := range []contents{{"a/f": "1", "closed/f": "c"}, {"undone": "2"}, {"a/g": "3", "a/b/": "/"}, {"a/f": "twice"}} {
 		dir, err := p.Part(number)
 		if err == nil {
 			err = errors.Join(content.write(dir.Name()), dir.Close())
@@ -157,7 +157,7 @@ func TestParts(t *testing.T) {
 	if sum, err := p.Publish(t.Context(), json.RawMessage(`"r"`)); err != nil || sum != (Summary{Added: 3}) {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	requireTree(t, o.Dst, tree{"a": "/", "a/f": "1", "a/g": "3", "a/b": "/", "closed": "/", "closed/f": "c"})
+	requireTree(t, o.Dst, contents{"a": "/", "a/f": "1", "a/g": "3", "a/b": "/", "closed": "/", "closed/f": "c"})
 }
 
 // A file is replaced by rename, and left alone if it is the same.
@@ -169,27 +169,27 @@ func TestFile(t *testing.T) {
 		t.Error("it exists")
 	}
 	p.Close()
-	requireTree(t, top, tree{})
-	mustPut(t, o, tree{"app.jar": "1"}, Summary{Added: 1})
-	requireTree(t, top, tree{"new": "/", "new/app.jar": "1"})
+	requireTree(t, top, contents{})
+	mustPut(t, o, contents{"app.jar": "1"}, Summary{Added: 1})
+	requireTree(t, top, contents{"new": "/", "new/app.jar": "1"})
 	before := inode(t, o.Dst)
-	mustPut(t, o, tree{"app.jar": "1"}, Summary{Same: 1})
+	mustPut(t, o, contents{"app.jar": "1"}, Summary{Same: 1})
 	if inode(t, o.Dst) != before {
 		t.Error("the same file was written again")
 	}
-	mustPut(t, o, tree{"app.jar": "2"}, Summary{Replaced: 1})
+	mustPut(t, o, contents{"app.jar": "2"}, Summary{Replaced: 1})
 	o.NoOverwrite = true
-	mustPut(t, o, tree{"app.jar": "3"}, Summary{Kept: 1})
-	requireTree(t, top, tree{"new": "/", "new/app.jar": "2"})
-	if _, err := put(t.Context(), Options{Dst: top + "/new/dir"}, tree{"dir": "/"}, `1`); err == nil {
+	mustPut(t, o, contents{"app.jar": "3"}, Summary{Kept: 1})
+	requireTree(t, top, contents{"new": "/", "new/app.jar": "2"})
+	if _, err := put(t.Context(), Options{Dst: top + "/new/dir"}, contents{"dir": "/"}, `1`); err == nil {
 		t.Error("a directory became a file")
 	}
 	for _, o := range []Options{{Dst: top + "/new"}, {Dst: top + "/new/app.jar/x"}, {Dst: top + "/new/app.jar", Directory: true}} {
-		if _, err := put(t.Context(), o, tree{filepath.Base(o.Dst): "x"}, `1`); err == nil {
+		if _, err := put(t.Context(), o, contents{filepath.Base(o.Dst): "x"}, `1`); err == nil {
 			t.Errorf("%+v: no error", o)
 		}
 	}
-	requireTree(t, top, tree{"new": "/", "new/app.jar": "2"})
+	requireTree(t, top, contents{"new": "/", "new/app.jar": "2"})
 }
 
 func inode(t *testing.T, path string) [2]int64 {
@@ -216,7 +216,7 @@ func TestRecord(t *testing.T) {
 		for _, replace := range []bool{false, true} {
 			top := t.TempDir()
 			o := Options{Dst: top + "/dst", Directory: true, Replace: replace, Key: "k"}
-			mustPut(t, o, tree{"a/f": "f", "g": "g", "l": "-> g", "\xff\n": "name"}, Summary{Added: 4})
+			mustPut(t, o, contents{"a/f": "f", "g": "g", "l": "-> g", "\xff\n": "name"}, Summary{Added: 4})
 			time.Sleep(5 * time.Millisecond) // the clock of file systems is coarse
 			if change != nil {
 				if err := change(o.Dst); err != nil {
@@ -238,7 +238,7 @@ func TestRecord(t *testing.T) {
 func TestOtherKey(t *testing.T) {
 	for _, o := range []Options{{Dst: t.TempDir() + "/f"}, {Dst: t.TempDir() + "/d", Directory: true, Replace: true}} {
 		o.Key = "one"
-		content := tree{"f": "1"}
+		content := contents{"f": "1"}
 		mustPut(t, o, content, Summary{Added: 1})
 		if current(t, o) == "" {
 			t.Error("no record")
@@ -254,18 +254,18 @@ func TestOtherKey(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	top := t.TempDir()
 	o := Options{Dst: top + "/dst", Directory: true, Key: "k"}
-	if err := (tree{"theirs": "x", "sub/theirs": "y", "sub/both": "old", "link": "-> sub"}).write(o.Dst); err != nil {
+	if err := (contents{"theirs": "x", "sub/theirs": "y", "sub/both": "old", "link": "-> sub"}).write(o.Dst); err != nil {
 		t.Fatal(err)
 	}
 	theirs := inode(t, o.Dst+"/theirs")
-	mustPut(t, o, tree{"mine": "1", "sub/both": "new", "sub/new/deep": "2"}, Summary{Added: 2, Replaced: 1})
-	both := tree{"theirs": "x", "sub": "/", "sub/theirs": "y", "sub/both": "new", "link": "-> sub", "mine": "1", "sub/new": "/", "sub/new/deep": "2"}
+	mustPut(t, o, contents{"mine": "1", "sub/both": "new", "sub/new/deep": "2"}, Summary{Added: 2, Replaced: 1})
+	both := contents{"theirs": "x", "sub": "/", "sub/theirs": "y", "sub/both": "new", "link": "-> sub", "mine": "1", "sub/new": "/", "sub/new/deep": "2"}
 	requireTree(t, o.Dst, both)
-	mustPut(t, o, tree{"mine": "1", "sub/both": "new", "sub/new/deep": "2"}, Summary{Same: 3})
+	mustPut(t, o, contents{"mine": "1", "sub/both": "new", "sub/new/deep": "2"}, Summary{Same: 3})
 	if inode(t, o.Dst+"/theirs") != theirs {
 		t.Error("another file was touched")
 	}
-	for _, conflict := range []tree{{"a": "1", "sub": "file"}, {"a": "1", "theirs/below": "x"}, {"a": "1", "link/below": "x"}} {
+	for _, conflict := range []contents{{"a": "1", "sub": "file"}, {"a": "1", "theirs/below": "x"}, {"a": "1", "link/below": "x"}} {
 		if _, err := put(t.Context(), o, conflict, `1`); err == nil || !strings.Contains(err.Error(), "exists and is not a") {
 			t.Errorf("%v: %v", conflict, err)
 		}
@@ -276,7 +276,7 @@ func TestDirectory(t *testing.T) {
 	}
 	other := o
 	other.Key, other.NoOverwrite = "other", true
-	mustPut(t, other, tree{"mine": "other", "more": "m"}, Summary{Added: 1, Kept: 1})
+	mustPut(t, other, contents{"mine": "other", "more": "m"}, Summary{Added: 1, Kept: 1})
 	if got := current(t, o); got != `"r"` {
 		t.Errorf("after another source, the record is %q", got)
 	}
@@ -302,17 +302,17 @@ func TestReplace(t *testing.T) {
 	for name, dst := range map[string]string{"directory": top + "/dst", "volume": volume} {
 		t.Run(name, func(t *testing.T) {
 			o := Options{Dst: dst, Directory: true, Replace: true, Key: "k"}
-			if err := (tree{"old": "x", "sub/old": "y", "both/f": "1", "was": "file"}).write(dst); err != nil {
+			if err := (contents{"old": "x", "sub/old": "y", "both/f": "1", "was": "file"}).write(dst); err != nil {
 				t.Fatal(err)
 			}
-			want := tree{"both": "/", "both/f": "2", "new": "n", "was": "/", "was/directory": "f"}
+			want := contents{"both": "/", "both/f": "2", "new": "n", "was": "/", "was/directory": "f"}
 			if name == "volume" {
-				if err := (tree{"mounted/f": "m", "lost+found": "/"}).write(dst); err != nil {
+				if err := (contents{"mounted/f": "m", "lost+found": "/"}).write(dst); err != nil {
 					t.Fatal(err)
 				}
 				want["mounted"], want["mounted/f"], want["lost+found"] = "/", "m", "/"
 			}
-			fresh := tree{"both/f": "2", "new": "n", "was/directory": "f"}
+			fresh := contents{"both/f": "2", "new": "n", "was/directory": "f"}
 			mustPut(t, o, fresh, Summary{Added: 2, Replaced: 1, Removed: 3})
 			requireTree(t, dst, want)
 			before := inode(t, dst+"/new")
@@ -327,7 +327,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("%s: %v", dst, err)
 		}
 	}
-	if _, err := put(t.Context(), Options{Dst: volume, Directory: true, Replace: true}, tree{"mounted/x": "x"}, `1`); err == nil {
+	if _, err := put(t.Context(), Options{Dst: volume, Directory: true, Replace: true}, contents{"mounted/x": "x"}, `1`); err == nil {
 		t.Error("a mount point was replaced")
 	}
 }
@@ -335,24 +335,24 @@ func TestReplace(t *testing.T) {
 // A file that is a mount point is written in place, and the log says so.
 func TestMountedFile(t *testing.T) {
 	top := t.TempDir()
-	if err := (tree{"source": "old content", "dir/f": ""}).write(top); err != nil {
+	if err := (contents{"source": "old content", "dir/f": ""}).write(top); err != nil {
 		t.Fatal(err)
 	}
 	servers.Mount(t, top+"/source", top+"/dir/f", "", unix.MS_BIND, "")
 	var log bytes.Buffer
 	o := Options{Dst: top + "/dir/f", Log: slog.New(slog.NewTextHandler(&log, nil))}
-	mustPut(t, o, tree{"f": "new"}, Summary{Replaced: 1})
+	mustPut(t, o, contents{"f": "new"}, Summary{Replaced: 1})
 	if !strings.Contains(log.String(), "written in place") {
 		t.Errorf("log: %s", log.String())
 	}
-	requireTree(t, top, tree{"source": "new", "dir": "/", "dir/f": "new"})
+	requireTree(t, top, contents{"source": "new", "dir": "/", "dir/f": "new"})
 	servers.Mount(t, top+"/dir", top+"/dir", "", unix.MS_BIND, "")
 	servers.Mount(t, top+"/source", top+"/dir/f", "", unix.MS_BIND, "")
 	if err := unix.Mount("", top+"/dir", "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Skip(err)
 	}
-	mustPut(t, o, tree{"f": "in a read-only directory"}, Summary{Replaced: 1})
-	requireTree(t, top, tree{"source": "in a read-only directory", "dir": "/", "dir/f": "in a read-only directory"})
+	mustPut(t, o, contents{"f": "in a read-only directory"}, Summary{Replaced: 1})
+	requireTree(t, top, contents{"source": "in a read-only directory", "dir": "/", "dir/f": "in a read-only directory"})
 }
 
 // A volume that is read-only is fine if nothing has to be written.
@@ -360,17 +360,17 @@ func TestReadOnly(t *testing.T) {
 	volume := t.TempDir() + "/volume"
 	servers.Tmpfs(t, volume, "size=1m")
 	o := Options{Dst: volume + "/f"}
-	mustPut(t, o, tree{"f": "1"}, Summary{Added: 1})
+	mustPut(t, o, contents{"f": "1"}, Summary{Added: 1})
 	if err := unix.Mount("", volume, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Skip(err)
 	}
 	if got := current(t, o); got != `"r"` {
 		t.Errorf("the record is %q", got)
 	}
-	if _, err := put(t.Context(), o, tree{"f": "2"}, `2`); !errors.Is(err, unix.EROFS) {
+	if _, err := put(t.Context(), o, contents{"f": "2"}, `2`); !errors.Is(err, unix.EROFS) {
 		t.Errorf("error %v", err)
 	}
-	requireTree(t, volume, tree{"f": "1"})
+	requireTree(t, volume, contents{"f": "1"})
 }
 
 // A full disk changes nothing, and leaves nothing.
@@ -378,11 +378,11 @@ func TestFullDisk(t *testing.T) {
 	volume := t.TempDir() + "/volume"
 	servers.Tmpfs(t, volume, "size=100k")
 	o := Options{Dst: volume, Directory: true, Key: "k"}
-	mustPut(t, o, tree{"f": "1"}, Summary{Added: 1})
-	if _, err := put(t.Context(), o, tree{"f": "2", "g": strings.Repeat("x", 200<<10)}, `2`); !errors.Is(err, unix.ENOSPC) {
+	mustPut(t, o, contents{"f": "1"}, Summary{Added: 1})
+	if _, err := put(t.Context(), o, contents{"f": "2", "g": strings.Repeat("x", 200<<10)}, `2`); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("error %v", err)
 	}
-	requireTree(t, volume, tree{"f": "1"})
+	requireTree(t, volume, contents{"f": "1"})
 	if got := current(t, o); got != `"r"` {
 		t.Errorf("the record is %q", got)
 	}
@@ -396,13 +396,13 @@ func TestLinks(t *testing.T) {
 		if err := os.Symlink(outside, volume+"/link"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := put(t.Context(), o, tree{filepath.Base(o.Dst): "x"}, `1`); !errors.As(err, new(*mounts.LinkError)) {
+		if _, err := put(t.Context(), o, contents{filepath.Base(o.Dst): "x"}, `1`); !errors.As(err, new(*mounts.LinkError)) {
 			t.Errorf("%s: %v", o.Dst, err)
 		}
 		os.Remove(volume + "/link")
 		os.Mkdir(volume+"/link", 0o755)
 		p := mustOpen(t, o)
-		if err := (tree{filepath.Base(o.Dst): "x"}).stage(p); err != nil {
+		if err := (contents{filepath.Base(o.Dst): "x"}).stage(p); err != nil {
 			t.Fatal(err)
 		}
 		os.Rename(volume+"/link", volume+"/moved")
@@ -411,10 +411,10 @@ func TestLinks(t *testing.T) {
 		p.Close()
 		os.RemoveAll(volume + "/moved")
 	}
-	requireTree(t, outside, tree{})
+	requireTree(t, outside, contents{})
 	o := Options{Dst: volume + "/link/f", Follow: true}
-	mustPut(t, o, tree{"f": "x"}, Summary{Added: 1})
-	requireTree(t, outside, tree{"f": "x"})
+	mustPut(t, o, contents{"f": "x"}, Summary{Added: 1})
+	requireTree(t, outside, contents{"f": "x"})
 }
 
 // A dry run writes nothing, not even missing directories.
@@ -427,15 +427,15 @@ func TestDryRun(t *testing.T) {
 		}
 		p.Close()
 	}
-	requireTree(t, top, tree{})
+	requireTree(t, top, contents{})
 }
 
 // A run that finds nothing to do leaves no trace, not even in the time of a directory.
 func TestNothingToDo(t *testing.T) {
 	top := t.TempDir()
 	file, directory := Options{Dst: top + "/f"}, Options{Dst: top + "/dst", Directory: true, Key: "k"}
-	mustPut(t, file, tree{"f": "1"}, Summary{Added: 1})
-	mustPut(t, directory, tree{"a": "1"}, Summary{Added: 1})
+	mustPut(t, file, contents{"f": "1"}, Summary{Added: 1})
+	mustPut(t, directory, contents{"a": "1"}, Summary{Added: 1})
 	before := inode(t, top)
 	time.Sleep(5 * time.Millisecond) // the clock of file systems is coarse
 	for _, o := range []Options{file, directory, {Dst: top + "/new"}} {
@@ -462,7 +462,7 @@ func TestWaits(t *testing.T) {
 		second <- string(p.Record())
 	}()
 	if err == nil {
-		err = errors.Join((tree{"f": "x"}).write(dir.Name()), first.Add(0), dir.Close())
+		err = errors.Join((contents{"f": "x"}).write(dir.Name()), first.Add(0), dir.Close())
 	}
 	if err == nil {
 		_, err = first.Publish(t.Context(), json.RawMessage(`"first"`))
@@ -510,7 +510,7 @@ func putClosed(o Options) error {
 	defer p.Close()
 	dir, err := p.Part(0)
 	if err == nil {
-		err = errors.Join((tree{"closed/f": "f"}).write(dir.Name()), os.Chmod(dir.Name()+"/closed", 0o555), p.Add(0), dir.Close())
+		err = errors.Join((contents{"closed/f": "f"}).write(dir.Name()), os.Chmod(dir.Name()+"/closed", 0o555), p.Add(0), dir.Close())
 	}
 	if err == nil {
 		_, err = p.Publish(context.Background(), json.RawMessage(`1`))
@@ -539,11 +539,11 @@ func TestClosed(t *testing.T) {
 }
 
 // generationOf has files that all hold their generation, and others that only it has.
-func generationOf(how, generation string) tree {
+func generationOf(how, generation string) contents {
 	if how == "file" {
-		return tree{"dst": strings.Repeat(generation, 100<<10)}
+		return contents{"dst": strings.Repeat(generation, 100<<10)}
 	}
-	all := tree{"only" + generation: generation}
+	all := contents{"only" + generation: generation}
 	for i := range 60 {
 		all[fmt.Sprintf("d%d/f%d", i%7, i)] = generation
 		all[fmt.Sprintf("f%d", i)] = generation
@@ -612,12 +612,12 @@ func TestKilled(t *testing.T) {
 // requireWhole fails unless the place has exactly one of the generations, or when merging, all of it.
 func requireWhole(t *testing.T, dst, how string, generations ...string) {
 	t.Helper()
-	var all tree
+	var all contents
 	for _, generation := range generations {
 		want := generationOf(how, generation)
 		if how == "file" {
 			content, err := os.ReadFile(dst)
-			if all = (tree{"dst": string(content)}); err == nil && all["dst"] == want["dst"] {
+			if all = (contents{"dst": string(content)}); err == nil && all["dst"] == want["dst"] {
 				return
 			}
 			continue

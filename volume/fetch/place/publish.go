@@ -25,7 +25,7 @@ func (p *Place) Publish(ctx context.Context, fetch json.RawMessage) (Summary, er
 	if p.stage == nil {
 		return Summary{}, errors.New("there is no stage")
 	}
-	names, err := list(p.stage.tree, nothing)
+	names, err := list(p.stage.tree, nil)
 	if err != nil {
 		return Summary{}, p.failed("publish", err)
 	}

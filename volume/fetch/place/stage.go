@@ -17,6 +17,7 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
+	"initbox/internal/tree"
 )
 
 // stage is a directory on the file system of Dst that other users cannot enter.
@@ -194,48 +195,26 @@ func (p *Place) drop(ctx context.Context) {
 }
 
 // list returns the sorted paths of what is below a directory, directories with a slash at the end, without the entries
-// at the top for which skip returns true.
+// at the top for which skip, unless it is nil, returns true.
 func list(root dirfd.Dir, skip func(name string) bool) (all []string, err error) {
-	at := &dirfd.Descent{Root: root}
-	defer at.Close()
-	buf := make([]byte, 32<<10)
-	for todo := []string{""}; len(todo) > 0; {
-		dir := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		in, err := at.To(dir)
-		if err != nil {
-			return nil, err
-		}
-		in, err = dirfd.OpenFD(in, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0) // with a position of its own
-		if err != nil {
-			return nil, err
-		}
-		err = dirfd.ReadDir(in, buf, func(name string, kind byte) {
-			if dir == "" && skip(name) {
-				return
-			}
-			if kind == unix.DT_UNKNOWN {
-				if s, err := dirfd.Lstat(in, name); err == nil && dirfd.IsDir(s) {
-					kind = unix.DT_DIR
+	err = tree.Walk{
+		Workers: 1,
+		Exclude: func(e *tree.Entry) bool { return skip != nil && e.Up.Up == nil && skip(e.Name) },
+		Visit: func(e *tree.Entry) error {
+			name := e.Path()
+			if dirfd.IsDir(e.Stat) {
+				name += "/"
+				if e.File < 0 {
+					return fmt.Errorf("%s: %w", failure.Printable(name), unix.EACCES)
 				}
 			}
-			name = path.Join(dir, name)
-			if kind == unix.DT_DIR {
-				todo = append(todo, name)
-				name += "/"
-			}
 			all = append(all, name)
-		})
-		in.(dirfd.FD).Close()
-		if err != nil {
-			return nil, err
-		}
-	}
+			return nil
+		},
+	}.Run(context.Background(), root)
 	slices.Sort(all)
-	return all, nil
+	return all, err
 }
-
-func nothing(string) bool { return false }
 
 // sync writes the stage to the disk before anything of it becomes visible: without it, a power cut could leave new
 // names on empty files. One syncfs takes a tenth of the time of an fsync for each of many files, but also writes what
