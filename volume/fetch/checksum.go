@@ -33,14 +33,14 @@ func (s sums) fits(want sums) bool {
 }
 
 // checksums requests the checksum of a source from its checksum-url.
-func (r *requester) checksums(ctx context.Context) (sums, error) {
-	resp, err := r.get(ctx, r.src.Checksums, plainHeader())
+func (d *download) checksums(ctx context.Context) (sums, error) {
+	resp, err := d.get(ctx, d.src.Checksums, plainHeader())
 	if err != nil {
 		return sums{}, within("checksum-url", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		return sums{}, within("checksum-url", r.refused(resp))
+		return sums{}, within("checksum-url", d.refused(resp))
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxChecksums+1))
 	switch {
@@ -49,7 +49,7 @@ func (r *requester) checksums(ctx context.Context) (sums, error) {
 	case len(text) > maxChecksums:
 		return sums{}, poll.Permanent(failure.New(failure.Unexpected, "checksum-url: the answer is longer than 1 MiB, and so not a list of checksums"))
 	}
-	name := path.Base(r.src.URL.Path)
+	name := path.Base(d.src.URL.Path)
 	found, err := findChecksum(string(text), name)
 	if err != nil {
 		return sums{}, poll.Permanent(within("checksum-url", err))

@@ -34,12 +34,12 @@ type version struct {
 
 // download is the download of one source, over as many connections as it takes.
 type download struct {
-	o      *Options
-	src    *Source
-	prev   *version                                     // of what is in DST; nil if unknown
-	write  func(ctx context.Context, r io.Reader) error // the content, from its beginning
-	undo   func() error                                 // what write has written
-	client *requester
+	o     *Options
+	src   *Source
+	prev  *version                                     // of what is in DST; nil if unknown
+	write func(ctx context.Context, r io.Reader) error // the content, from its beginning
+	undo  func() error                                 // what write has written
+	site  *httpclient.Site
 
 	mu     sync.Mutex // of an attempt
 	ctx    context.Context
@@ -65,10 +65,10 @@ var errAborted = errors.New("the download was interrupted")
 // run downloads the source until that succeeds, cannot succeed, or ctx ends.
 func (d *download) run(ctx context.Context) (*version, error) {
 	var err error
-	if d.client, err = newRequester(d.o, d.src); err != nil {
+	if d.site, err = httpclient.NewSite(connections(d.o, d.src)); err != nil {
 		return nil, err
 	}
-	defer d.client.site.Close()
+	defer d.site.Close()
 	d.ctx, d.expect = ctx, sums{d.src.SHA256, d.src.SHA512}
 	report := newReport(d.o, d.src, d.progress)
 	defer report.end()
@@ -94,7 +94,7 @@ func (d *download) attempt(ctx context.Context) (err error) {
 		return ctx.Err()
 	}
 	if d.src.Checksums != nil && !d.asked {
-		if d.expect, err = d.client.checksums(ctx); err != nil {
+		if d.expect, err = d.checksums(ctx); err != nil {
 			return err
 		}
 		d.asked = true
@@ -103,7 +103,7 @@ func (d *download) attempt(ctx context.Context) (err error) {
 		d.same, d.now = true, *d.prev
 		return nil
 	}
-	resp, err := d.client.get(ctx, d.src.URL, d.header())
+	resp, err := d.get(ctx, d.src.URL, d.header())
 	if err != nil {
 		return err
 	}
@@ -141,14 +141,9 @@ func (d *download) answer(resp *http.Response) (same bool, err error) {
 	case status == http.StatusNotModified && d.prev != nil && d.pipe == nil:
 		d.now = *d.prev
 		return true, nil
-	case status == http.StatusPartialContent && d.pipe != nil:
-		if d.continues(resp) {
-			return false, nil
-		}
-		d.broken = true
-		d.drop()
-		return false, failure.New(failure.Unexpected, "the server sent another part than was requested")
-	case status == http.StatusRequestedRangeNotSatisfiable && d.pipe != nil:
+	case status == http.StatusPartialContent && d.pipe != nil && d.continues(resp):
+		return false, nil
+	case d.pipe != nil && (status == http.StatusPartialContent || status == http.StatusRequestedRangeNotSatisfiable):
 		d.broken = true
 		d.drop()
 		return false, failure.New(failure.Unexpected, "the server cannot send the rest")
@@ -158,7 +153,7 @@ func (d *download) answer(resp *http.Response) (same bool, err error) {
 	case status < 400:
 		return false, poll.Permanent(failure.New(failure.Unexpected, "status %d %s, without a file", status, http.StatusText(status)))
 	}
-	return false, d.client.refused(resp)
+	return false, d.refused(resp)
 }
 
 // begin starts with the content of an answer from its beginning.

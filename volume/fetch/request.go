@@ -15,13 +15,6 @@ import (
 	"initbox/internal/secret"
 )
 
-// requester sends the requests for one source. Credentials and the client certificate go to the origin of the source's
-// URL only, never to where a redirect leads.
-type requester struct {
-	src  *Source
-	site *httpclient.Site
-}
-
 // readBuffer is how much of a connection is read at once.
 const readBuffer = 64 << 10
 
@@ -37,15 +30,11 @@ func connections(o *Options, src *Source) httpclient.Options {
 	}
 }
 
-func newRequester(o *Options, src *Source) (*requester, error) {
-	site, err := httpclient.NewSite(connections(o, src))
-	return &requester{src, site}, err
-}
-
-// get requests a URL and follows redirects. The header is sent to all servers. An answer other than a redirect,
+// get requests a URL and follows redirects. The header is sent to all servers, but credentials and the client
+// certificate to the origin of the source's URL only, never to where a redirect leads. An answer other than a redirect,
 // whatever its status, is no error.
-func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) (*http.Response, error) {
-	origin, err := r.src.URL.Expand()
+func (d *download) get(ctx context.Context, u *secret.URL, header http.Header) (*http.Response, error) {
+	origin, err := d.src.URL.Expand()
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +45,7 @@ func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) 
 	user := first.User
 	first.User = nil // net/http would send it
 	req := (&http.Request{Method: http.MethodGet, URL: first, Header: header}).WithContext(ctx)
-	resp, err := r.site.Do(req, origin, func(req *http.Request) error { return r.authorize(req, origin, first, user) })
+	resp, err := d.site.Do(req, origin, func(req *http.Request) error { return d.authorize(req, origin, first, user) })
 	if errors.Is(err, httpclient.ErrNotEncrypted) {
 		err = failure.WithHint(err, "give the URL that it leads to, with a checksum")
 	}
@@ -65,9 +54,9 @@ func (r *requester) get(ctx context.Context, u *secret.URL, header http.Header) 
 
 // authorize adds the credentials that are for the server of the request: the source's for its origin, the user in the
 // URL for the origin of that, and those of the netrc file for the host that it names.
-func (r *requester) authorize(req *http.Request, origin, first *url.URL, user *url.Userinfo) error {
+func (d *download) authorize(req *http.Request, origin, first *url.URL, user *url.Userinfo) error {
 	if httpclient.SameOrigin(req.URL, origin) {
-		if _, err := r.src.Who.Apply(req); err != nil {
+		if _, err := d.src.Who.Apply(req); err != nil {
 			return err
 		}
 	}
@@ -79,8 +68,8 @@ func (r *requester) authorize(req *http.Request, origin, first *url.URL, user *u
 		name = user.Username()
 		password, _ = user.Password()
 	}
-	if password == "" && r.src.Netrc != "" {
-		text, err := secret.Read(r.src.Netrc)
+	if password == "" && d.src.Netrc != "" {
+		text, err := secret.Read(d.src.Netrc)
 		if err != nil {
 			return err
 		}
@@ -95,17 +84,17 @@ func (r *requester) authorize(req *http.Request, origin, first *url.URL, user *u
 }
 
 // refused returns the failure of an answer that has no content for us.
-func (r *requester) refused(resp *http.Response) error {
+func (d *download) refused(resp *http.Response) error {
 	status := resp.StatusCode
 	f := failure.Status(status)
 	f.Err = &httpclient.StatusError{Answer: httpclient.Answer{Status: status, Header: resp.Header}}
-	if origin, err := r.src.URL.Expand(); err == nil && !httpclient.SameOrigin(resp.Request.URL, origin) {
+	if origin, err := d.src.URL.Expand(); err == nil && !httpclient.SameOrigin(resp.Request.URL, origin) {
 		f.Text, f.Elsewhere = "redirected to another server: "+f.Text, true
 		f.Hint = "credentials are not sent to the server that the URL redirects to: if it needs them, give the URL that it leads to"
 	} else if status == http.StatusNotFound || status == http.StatusGone {
 		f.Hint = "is the URL right? many servers hide this way what may not be read without credentials; if it will be there later, wait for it with --retry-status 404"
 	}
-	if httpclient.ByStatus(&httpclient.Answer{Status: status}) == httpclient.Again || r.src.RetryStatus.Has(status) {
+	if httpclient.ByStatus(&httpclient.Answer{Status: status}) == httpclient.Again || d.src.RetryStatus.Has(status) {
 		return f
 	}
 	return poll.Permanent(f)
