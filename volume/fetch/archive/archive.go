@@ -81,7 +81,7 @@ func Unpack(ctx context.Context, r io.Reader, dir dirfd.Dir, o Options) (Summary
 	if t.err = unpack(ctx, in, t); t.err != nil && ctx.Err() == nil && in.err != nil {
 		t.err = in.err
 	}
-	if t.err == nil && t.passed && t.names == 0 {
+	if t.err == nil && t.passed && len(t.written) == 0 {
 		t.err = permanent("there is nothing in it that include, exclude and strip-components select")
 	}
 	err := t.Close()

@@ -25,6 +25,7 @@ import (
 	"github.com/ulikunitz/xz"
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/failure"
 	"initbox/internal/perm"
 	"initbox/test/servers"
 )
@@ -699,17 +700,14 @@ func TestHostileName(t *testing.T) {
 	}
 }
 
-// A full disk names the file and what to do.
+// A full disk names the file.
 func TestFullDisk(t *testing.T) {
 	top := t.TempDir()
 	servers.Tmpfs(t, top, "size=64k")
 	_, _, err := unpackTo(t, top, compress(t, "gzip", pack(t, file("a", strings.Repeat("x", 200<<10)))), Options{})
 	wantError(t, err, "write a: no space left")
-	if hint, ok := errors.AsType[interface {
-		error
-		Hint() string
-	}](err); !ok || !strings.Contains(hint.Hint(), "sizeLimit") {
-		t.Errorf("no hint: %v", err)
+	if !failure.NoSpace(err) { // which fetch has a hint for
+		t.Errorf("%v is not recognised", err)
 	}
 }
 

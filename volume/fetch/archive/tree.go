@@ -30,7 +30,6 @@ type Tree struct {
 
 	ended  bool // no more directories are made
 	passed bool // an entry was not selected
-	names  int  // how many files, links and directories there are
 	room   int  // bytes that names which are kept may still take
 	steps  int  // bytes of names that may still be looked up to find out where links lead
 	buf    []byte
@@ -124,10 +123,8 @@ const volumeLabel = 'V' // GNU tar's
 // count counts an entry that is new.
 func (t *Tree) count(name string, dir bool) error {
 	key := maphash.String(t.seed, name)
-	if _, known := t.written[key]; !known {
-		if t.names++; t.o.MaxFiles > 0 && t.names > t.o.MaxFiles {
-			return limit("with %s, it has more than %d files, links and directories", "max-files", printable(name), t.o.MaxFiles)
-		}
+	if _, known := t.written[key]; !known && t.o.MaxFiles > 0 && len(t.written) == t.o.MaxFiles {
+		return limit("with %s, it has more than %d files, links and directories", "max-files", printable(name), t.o.MaxFiles)
 	}
 	t.written[key] = dir
 	return nil
@@ -389,9 +386,5 @@ func (t *Tree) failed(doing, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%s %s: %w", doing, printable(name), err)
-	if failure.NoSpace(err) {
-		return failure.WithHint(err, "raise the volume's size, or its sizeLimit")
-	}
-	return err
+	return fmt.Errorf("%s %s: %w", doing, printable(name), err)
 }
