@@ -59,8 +59,10 @@ Examples:
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
 				}
-				if err := f.addList(&o); err != nil {
-					return err
+				if f.list != "" {
+					if err := f.addList(&o); err != nil {
+						return err
+					}
 				}
 				e.warnNowhere(o.Dst)
 				if os.Getenv("GOGC") == "" {
@@ -137,10 +139,7 @@ func (f *fetchFlags) options(c *cli.Context, e *env) (fetch.Options, error) {
 		}
 		o.Mirrors[registry] = append(o.Mirrors[registry], mirror)
 	}
-	if err := f.setSources(c, &o); err != nil {
-		return o, err
-	}
-	return o, nil
+	return o, f.setSources(c, &o)
 }
 
 // setSources reads the arguments.
@@ -186,9 +185,6 @@ func checked(o *fetch.Options) error {
 
 // addList reads the list.
 func (f *fetchFlags) addList(o *fetch.Options) error {
-	if f.list == "" {
-		return nil
-	}
 	list, err := fetch.ReadList(f.list, f.settings, os.Getenv)
 	switch hint := failure.Beside(err); {
 	case errors.As(err, new(*fs.PathError)):

@@ -33,15 +33,15 @@ func (r *run) download(ctx context.Context, j *job) error {
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline.Add(-min(reserve, time.Until(deadline)/10)), errReserve)
 		defer cancel()
 	}
-	now, same, err := r.version(ctx, j)
+	var err error
+	j.now, j.same, err = r.version(ctx, j)
 	switch {
 	case err != nil && j.src.Optional && outer.Err() == nil:
 		r.Log.Warn(fmt.Sprintf("%v; going on without it", err))
 		return nil
 	case err != nil:
 		return r.explain(j.src, err)
-	}
-	if j.now, j.same = now, same; same {
+	case j.same:
 		r.Log.Debug(fmt.Sprintf("%s: unchanged", j.src))
 	}
 	return nil
