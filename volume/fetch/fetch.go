@@ -2,7 +2,7 @@
 // nothing.
 //
 //	src, err := fetch.Parse("https://example.com/tool.tar.gz#unpack&sha256=…", nil, os.Getenv)
-//	result, err := fetch.Run(ctx, fetch.Options{Sources: []*fetch.Source{src}, Dst: "/opt/tool/", MaxSize: 4 << 30})
+//	err = fetch.Run(ctx, fetch.Options{Sources: []*fetch.Source{src}, Dst: "/opt/tool/", MaxSize: 4 << 30})
 //
 // Nothing is downloaded again, and nothing written, while DST has what an earlier run wrote and the server has no other
 // version. A download that breaks off is resumed where it broke off, while its beginning is already being unpacked.
