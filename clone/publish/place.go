@@ -187,7 +187,7 @@ func (p *place) follow(o Options) error {
 // make creates a directory, which close removes if it is empty then.
 func (p *place) make(parent *os.File, name string) error {
 	if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
-		return named("make", parent, name, err)
+		return err
 	}
 	again, err := openAt(parent, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -131,10 +130,7 @@ func (a aftermath) write(e *env, r clone.Result) error {
 // writeFile writes a file that others read, and makes its directory, as git-sync does.
 func writeFile(name string, content []byte) error {
 	dir, err := mounts.MakeDirs(filepath.Dir(name), false, func(parent *os.File, name string) error {
-		if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
-			return &fs.PathError{Op: "mkdir", Path: filepath.Join(parent.Name(), name), Err: err}
-		}
-		return nil
+		return dirfd.Mkdir(parent, name, 0o755)
 	})
 	if err != nil {
 		return err

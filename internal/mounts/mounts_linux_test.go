@@ -124,6 +124,10 @@ func TestMakeDirs(t *testing.T) {
 	if _, err := MakeDirs(top+"/volume/file/a", false, mkdir); !errors.Is(err, unix.ENOTDIR) {
 		t.Errorf("below a file: %v", err)
 	}
+	full := func(*os.File, string) error { return unix.ENOSPC }
+	if _, err := MakeDirs(top+"/volume/new/a", false, full); err == nil || err.Error() != "make "+top+"/volume/new: no space left on device" {
+		t.Errorf("a directory that cannot be made: %v", err)
+	}
 }
 
 // The kernel's own links are followed.

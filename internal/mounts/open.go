@@ -86,7 +86,8 @@ func OpenDir(path string, follow bool) (*os.File, error) {
 	return at, nil
 }
 
-// MakeDirs opens a directory as [OpenDir] does, after it has created those that are missing on the way by mkdir.
+// MakeDirs opens a directory as [OpenDir] does, after it has created those that are missing on the way by mkdir, whose
+// error it gives the path of the directory.
 func MakeDirs(path string, follow bool, mkdir func(parent *os.File, name string) error) (*os.File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -103,7 +104,7 @@ func MakeDirs(path string, follow bool, mkdir func(parent *os.File, name string)
 	defer parent.Close()
 	name := filepath.Base(path)
 	if err := mkdir(parent, name); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+		return nil, &fs.PathError{Op: "make", Path: path, Err: err}
 	}
 	dir, err = dirfd.Open(parent, name, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {

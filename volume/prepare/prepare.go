@@ -115,11 +115,11 @@ func (j *job) make(call func(parent *os.File, name string) error) (bool, error) 
 		return false, nil
 	}
 	parent, err := mounts.MakeDirs(filepath.Dir(j.path), j.Follow, func(parent *os.File, name string) error {
-		if err := dirfd.Mkdir(parent, name, 0o777); err != nil {
-			return &fs.PathError{Op: "mkdir", Path: filepath.Join(parent.Name(), name), Err: err}
+		err := dirfd.Mkdir(parent, name, 0o777)
+		if err == nil {
+			j.count(parents)
 		}
-		j.count(parents)
-		return nil
+		return err
 	})
 	if err != nil {
 		return false, perm.Failed("make the directory", perm.Write, filepath.Dir(j.path), err)

@@ -179,7 +179,7 @@ func (p *Place) make(parent *os.File, name string) error {
 		return fs.ErrNotExist
 	}
 	if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
-		return &fs.PathError{Op: "make", Path: filepath.Join(parent.Name(), name), Err: err}
+		return err
 	}
 	again, err := dirfd.Open(parent, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
