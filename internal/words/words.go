@@ -31,10 +31,13 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%.1f %cB", value, "kMGTP"[prefix])
 }
 
-// Plural returns a count of a noun with a regular plural: 1 name, 2 names.
+// Plural returns a count of a noun with a regular plural: 1 name, 2 names, 2 directories.
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok {
+		return fmt.Sprintf("%d %sries", n, stem)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -17,6 +17,14 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
+func TestPlural(t *testing.T) {
+	for want, noun := range map[string]string{"1 directory": "directory", "2 directories": "directory", "3 files": "file", "4 keys": "key"} {
+		if got := Plural(int(want[0]-'0'), noun); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestList(t *testing.T) {
 	all := strings.Split("abcdefghij", "")
 	for n, want := range map[int]string{0: "", 1: "a", 2: "a, b", 8: "a, b, c, d, e, f, g, h", 10: "a, b, c, d, e, f, g, h and 2 more"} {

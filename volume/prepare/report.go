@@ -3,7 +3,6 @@ package prepare
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,10 +69,10 @@ func (j *job) report(failed error) {
 	if n := j.of(made); n > 0 {
 		noun, above := map[Kind]string{File: "file", Link: "link", Directory: "directory", Empty: "directory"}[j.Kind], ""
 		if n > 1 {
-			noun = plural(n, noun)
+			noun = words.Plural(n, noun)
 		}
 		if n := j.of(parents); n > 0 {
-			above = ", with " + plural(n, "directory") + " above"
+			above = ", with " + words.Plural(n, "directory") + " above"
 		}
 		say("%s %smade%s", noun, be, above)
 	}
@@ -81,9 +80,9 @@ func (j *job) report(failed error) {
 		say("link %schanged to %s", be, failure.Printable(j.Target))
 	}
 	if n := j.of(removed); n > 0 {
-		say("%s %sremoved, in %s", plural(n, "file"), be, took)
+		say("%s %sremoved, in %s", words.Plural(n, "file"), be, took)
 	}
-	files := plural(j.of(looked), "file")
+	files := words.Plural(j.of(looked), "file")
 	for k := owners; k <= labels; k++ {
 		to := ""
 		if k == owners {
@@ -110,9 +109,4 @@ func (j *job) report(failed error) {
 	default:
 		say("nothing to change")
 	}
-}
-
-// plural returns a count of a noun.
-func plural(n int, noun string) string {
-	return strings.Replace(words.Plural(n, noun), "directorys", "directories", 1)
 }
