@@ -133,25 +133,17 @@ func (j *job) step(e *tree.Entry, k int, change func() error) error {
 	if err == nil || err == unix.ENOENT {
 		return nil
 	}
-	path, what, hint := j.pathOf(e), "change the "+changeable[k]+" of ", ""
+	path, op, what := j.pathOf(e), perm.Chmod, changeable[k]
 	switch {
 	case err == unix.EROFS && e.Up != nil && e.File < 0 && !dirfd.ReadOnly(e.Dir):
 		j.leave(path)
 		return nil
-	case err == errSetgid:
-		hint = fmt.Sprintf("user %d is not in that group: add the capability FSETID, or the group to supplementalGroups in the Pod's securityContext", os.Geteuid())
-	case k == labels && errors.Is(err, fs.ErrPermission):
-		hint = "only a privileged container may; the kubelet labels volumes itself with seLinuxOptions in the Pod's securityContext"
 	case k == owners:
-		hint = perm.Hint(err, perm.Chown, path)
-	default:
-		hint = perm.Hint(err, perm.Chmod, path)
+		op, what = perm.Chown, what+" to "+j.Owner.String()
+	case k == labels && errors.Is(err, fs.ErrPermission):
+		err = failure.WithHint(err, "only a privileged container may; the kubelet labels volumes itself with seLinuxOptions in the Pod's securityContext")
 	}
-	what += failure.Printable(path)
-	if k == owners {
-		what += " to " + j.Owner.String()
-	}
-	return hinted(fmt.Errorf("%s: %w", what, err), hint)
+	return perm.Failed("change the "+what+" of", op, path, err)
 }
 
 // setMode sets the mode of an entry. Without the capability FSETID, the kernel drops the setgid bit for a group that
@@ -166,12 +158,11 @@ func (j *job) setMode(e *tree.Entry, mode uint32) error {
 	}
 	info, err := dirfd.Inspect(dir, name)
 	if err == nil && info.Mode&unix.S_ISGID == 0 {
-		return errSetgid
+		return failure.WithHint(errors.New("the kernel did not keep the setgid bit"),
+			fmt.Sprintf("user %d is not in that group: add the capability FSETID, or the group to supplementalGroups in the Pod's securityContext", os.Geteuid()))
 	}
 	return err
 }
-
-var errSetgid = errors.New("the kernel did not keep the setgid bit")
 
 // pathOf returns the whole path of an entry.
 func (j *job) pathOf(e *tree.Entry) string {
@@ -181,49 +172,35 @@ func (j *job) pathOf(e *tree.Entry) string {
 	return filepath.Join(j.path, e.Path())
 }
 
-// change changes what is not right of the directory and, if that is asked for, of all below. The directory itself is
-// the last: while it is wrong, on-root-mismatch does not treat an interrupted run as complete.
-func (j *job) change(ctx context.Context, dir *os.File) error {
-	root := tree.Entry{File: dirfd.FD(dir.Fd())}
-	var err error
-	if root.Stat, err = dirfd.Stat(dir); err != nil {
-		return perm.Failed("read", perm.Read, j.path, err)
+// below changes what is not right below the directory, if that is asked for. The directory itself comes after that:
+// while it is wrong, on-root-mismatch does not treat an interrupted run as complete.
+func (j *job) below(ctx context.Context, dir *os.File, root *tree.Entry) error {
+	if !j.Recursive && !j.Children || !j.changesAny() {
+		return nil
 	}
-	below := j.Kind == Directory && (j.Recursive || j.Children) && j.changesAny()
-	if below && j.OnRootMismatch {
-		d, err := j.difference(&root)
-		if err != nil {
+	if j.OnRootMismatch {
+		if d, err := j.difference(root); err != nil {
 			return perm.Failed("read the SELinux label of", perm.Read, j.path, err)
-		}
-		below = d != right
-		if !below {
+		} else if d == right {
 			j.count(skipped)
+			return nil
 		}
 	}
-	if below && isRoot(root.Stat) {
+	if isRoot(root.Stat) {
 		if err := j.risky("change what is in", "it is the root directory"); err != nil {
 			return err
 		}
 	}
-	if below {
-		if !j.OnRootMismatch && !j.Children && len(j.Names) == 0 { // for on-root-mismatch, it has to stay wrong
-			if err := j.enter(&root); err != nil {
-				return err
-			}
-		}
-		if err := j.walk(ctx, dir); err != nil {
+	if !j.OnRootMismatch && !j.Children && len(j.Names) == 0 { // for on-root-mismatch, it has to stay wrong
+		if err := j.enter(root); err != nil {
 			return err
 		}
-		if j.OnRootMismatch {
-			if err := j.flush(dir); err != nil {
-				return err
-			}
-		}
 	}
-	if j.Children || len(j.Names) > 0 && j.Kind != Empty {
-		return nil
+	err := j.walk(ctx, dir)
+	if err == nil && j.OnRootMismatch {
+		err = j.flush(dir)
 	}
-	return j.apply(&root)
+	return err
 }
 
 // isRoot returns whether a directory is the root directory, whatever link leads there.
@@ -291,23 +268,23 @@ func (j *job) walked(err error, op perm.Operation) error {
 
 // applyNamed applies what is to be changed below, unless only other names are meant.
 func (j *job) applyNamed(e *tree.Entry) error {
-	if len(j.Names) > 0 && !matches(j.Names, e.Name) {
+	if !j.named(e) {
 		return nil
 	}
 	return j.apply(e)
 }
 
+// named returns whether an entry is meant: without name, all are.
+func (j *job) named(e *tree.Entry) bool { return len(j.Names) == 0 || matches(j.Names, e.Name) }
+
 // enter gives the owner of a directory the permissions that the new mode has and the old one lacks.
 func (j *job) enter(e *tree.Entry) error {
-	if len(j.Names) > 0 && !matches(j.Names, e.Name) {
+	if !j.named(e) || j.DryRun && e.File >= 0 { // Leave counts it
 		return nil
 	}
 	d, err := j.difference(e)
 	if err != nil || d.mode < 0 || uint32(d.mode)&0o700&^e.Stat.Mode == 0 {
 		return nil
-	}
-	if j.DryRun && e.File >= 0 {
-		return nil // Leave counts it
 	}
 	if err := j.step(e, modes, func() error { return j.setMode(e, uint32(d.mode)) }); err != nil {
 		return err

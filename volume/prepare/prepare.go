@@ -69,15 +69,10 @@ func (j *job) all(ctx context.Context) (err error) {
 		if j.path, err = filepath.Abs(path); err != nil {
 			return err
 		}
-		switch j.Kind {
-		case Absent:
+		if j.Kind == Absent {
 			err = j.absent(ctx)
-		case Link:
-			err = j.link()
-		case File:
-			err = j.file()
-		default:
-			err = j.directory(ctx)
+		} else {
+			err = j.present(ctx)
 		}
 		if err != nil {
 			return err
@@ -86,12 +81,61 @@ func (j *job) all(ctx context.Context) (err error) {
 	return nil
 }
 
-// hinted returns err with a hint, if there is one.
-func hinted(err error, hint string) error {
-	if hint == "" {
+// present makes the path if it is missing, and changes what is not right.
+func (j *job) present(ctx context.Context) error {
+	dir, e, err := j.open()
+	if dir != nil {
+		defer dir.Close()
+	}
+	switch kind := e.Stat.Mode & unix.S_IFMT; {
+	case errors.Is(err, fs.ErrNotExist):
+		if made, err := j.make(); !made {
+			return err
+		}
+		return j.present(ctx)
+	case err != nil:
+		return perm.Failed("open", perm.Write, j.path, err)
+	case j.Kind == File && kind != unix.S_IFREG:
+		return j.otherKind(kind, "a file")
+	case j.Kind == Link && kind != unix.S_IFLNK:
+		return j.otherKind(kind, "a symbolic link")
+	case j.Kind == Empty:
+		err = j.clear(ctx, dir)
+	case j.Kind == Directory:
+		err = j.below(ctx, dir, &e)
+	case j.Kind == Link:
+		err = j.retarget(dir, &e)
+	}
+	if err != nil || j.Children || len(j.Names) > 0 && j.Kind == Directory {
 		return err
 	}
-	return failure.WithHint(err, hint)
+	return j.apply(&e)
+}
+
+// open describes what the path names. The directory is the path itself, or that of the file or the link.
+func (j *job) open() (dir *os.File, e tree.Entry, err error) {
+	e = tree.Entry{Name: filepath.Base(j.path), File: -1}
+	switch j.Kind {
+	case File:
+		var link error
+		if dir, e.Name, link, err = mounts.OpenParent(j.path, j.Follow); err == nil {
+			j.path = filepath.Join(dir.Name(), e.Name) // behind links of the image
+			err = link
+		}
+	case Link:
+		dir, err = mounts.OpenDir(filepath.Dir(j.path), j.Follow)
+	default:
+		if dir, err = mounts.OpenDir(j.path, j.Follow); err == nil {
+			e.File = dirfd.FD(dir.Fd())
+			e.Stat, err = dirfd.Stat(dir)
+		}
+		return dir, e, err
+	}
+	if err == nil {
+		e.Dir = dirfd.FD(dir.Fd())
+		e.Stat, err = dirfd.Lstat(dir, e.Name)
+	}
+	return dir, e, err
 }
 
 // otherKind returns the error of a path that is not what it should be.
@@ -104,8 +148,8 @@ func (j *job) otherKind(mode uint32, want string) error {
 		"prepare replaces nothing that is of another kind, but "+failure.Printable(j.path)+"#absent removes it")
 }
 
-// make makes the path with a call, and the directories above it. It returns false if that is not to be done.
-func (j *job) make(call func(parent *os.File, name string) error) (bool, error) {
+// make makes the path, and the directories above it. It returns false if that is not to be done.
+func (j *job) make() (bool, error) {
 	switch {
 	case j.IfExists:
 		j.count(missing)
@@ -125,111 +169,49 @@ func (j *job) make(call func(parent *os.File, name string) error) (bool, error) 
 		return false, perm.Failed("make the directory", perm.Write, filepath.Dir(j.path), err)
 	}
 	defer parent.Close()
-	if err := call(parent, filepath.Base(j.path)); err != nil {
+	if err := j.create(parent, filepath.Base(j.path)); err != nil {
 		return false, perm.Failed("make", perm.Write, j.path, err)
 	}
 	j.count(made)
 	return true, nil
 }
 
-// directory makes the path a directory, empties it if it should be empty, and changes what is not right.
-func (j *job) directory(ctx context.Context) error {
-	dir, err := mounts.OpenDir(j.path, j.Follow)
-	if errors.Is(err, fs.ErrNotExist) {
-		ok, err := j.make(func(parent *os.File, name string) error {
-			return dirfd.Mkdir(parent, name, j.firstMode(0o777))
-		})
-		if !ok {
-			return err
-		}
-		return j.directory(ctx)
+// create makes what the path names, with the mode that it should have, which the umask limits: what should be private
+// is so from the start.
+func (j *job) create(parent *os.File, name string) error {
+	mode := uint32(0o777)
+	if j.Kind == File {
+		mode = 0o666
 	}
-	if err != nil {
-		return perm.Failed("open the directory", perm.Write, j.path, err)
-	}
-	defer dir.Close()
-	if j.Kind == Empty {
-		if err := j.clear(ctx, dir); err != nil {
-			return err
-		}
-	}
-	return j.change(ctx, dir)
-}
-
-// firstMode returns the mode to make the path with, which the umask limits: what should be private is so from the
-// start.
-func (j *job) firstMode(usual uint32) uint32 {
 	if m := j.modeOf(j.Kind != File); !m.IsZero() {
-		return m.Of(usual&^0o022, j.Kind != File) & 0o777
+		mode = m.Of(mode&^0o022, j.Kind != File) & 0o777
 	}
-	return usual
-}
-
-// file makes the path a file, and changes what is not right.
-func (j *job) file() error {
-	dir, name, link, err := mounts.OpenParent(j.path, j.Follow)
-	e := tree.Entry{Name: name, File: -1}
-	if err == nil {
-		defer dir.Close()
-		j.path = filepath.Join(dir.Name(), name) // behind links of the image
-		if err = link; err == nil {
-			e.Dir = dirfd.FD(dir.Fd())
-			e.Stat, err = dirfd.Lstat(dir, name)
-		}
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		ok, err := j.make(func(parent *os.File, name string) error {
-			f, err := dirfd.OpenFD(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, j.firstMode(0o666))
-			if err != nil {
-				return err
-			}
-			return f.Close()
-		})
-		if !ok {
-			return err
-		}
-		return j.file()
-	case err != nil:
-		return perm.Failed("open", perm.Write, j.path, err)
-	case e.Stat.Mode&unix.S_IFMT != unix.S_IFREG:
-		return j.otherKind(e.Stat.Mode, "a file")
-	}
-	return j.apply(&e)
-}
-
-// link makes the path a symbolic link to the target, or replaces one that leads elsewhere, by a rename.
-func (j *job) link() error {
-	dir, err := mounts.OpenDir(filepath.Dir(j.path), j.Follow)
-	e := tree.Entry{Name: filepath.Base(j.path), File: -1}
-	if err == nil {
-		defer dir.Close()
-		e.Dir = dirfd.FD(dir.Fd())
-		e.Stat, err = dirfd.Lstat(dir, e.Name)
-	}
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		ok, err := j.make(func(parent *os.File, name string) error { return dirfd.Symlink(j.Target, parent, name) })
-		if !ok {
-			return err
-		}
-		return j.link()
-	case err != nil:
-		return perm.Failed("open", perm.Write, j.path, err)
-	case e.Stat.Mode&unix.S_IFMT != unix.S_IFLNK:
-		return j.otherKind(e.Stat.Mode, "a symbolic link")
-	}
-	if old, err := dirfd.Readlink(dir, e.Name); err != nil || old != j.Target {
-		if !j.DryRun {
-			err = replaceLink(j.Target, dir, e.Name)
-			e.Stat, _ = dirfd.Lstat(dir, e.Name)
-		}
+	switch j.Kind {
+	case Link:
+		return dirfd.Symlink(j.Target, parent, name)
+	case File:
+		f, err := dirfd.OpenFD(parent, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, mode)
 		if err != nil {
+			return err
+		}
+		return f.Close()
+	}
+	return dirfd.Mkdir(parent, name, mode)
+}
+
+// retarget makes the link lead to the target, by a rename, if it leads elsewhere.
+func (j *job) retarget(dir *os.File, e *tree.Entry) error {
+	if old, err := dirfd.Readlink(dir, e.Name); err == nil && old == j.Target {
+		return nil
+	}
+	if !j.DryRun {
+		if err := replaceLink(j.Target, dir, e.Name); err != nil {
 			return perm.Failed("change the link", perm.Write, j.path, err)
 		}
-		j.count(replaced)
+		e.Stat, _ = dirfd.Lstat(dir, e.Name)
 	}
-	return j.apply(&e)
+	j.count(replaced)
+	return nil
 }
 
 // replaceLink puts a link to target at name, whatever link is there. A killed run leaves at most one link of the

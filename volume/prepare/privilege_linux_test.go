@@ -90,7 +90,7 @@ func TestWithoutPrivileges(t *testing.T) {
 	}
 	attempt(dir+"/mine#mode=0750", "", "")
 	attempt(dir+"/mine#owner=1000:2000", "", "")
-	attempt(dir+"/mine#owner=7", "change the owner of "+dir+"/mine to 7: operation not permitted", "lacks the capability CHOWN")
+	attempt(dir+"/mine#owner=7", "change the owner to 7 of "+dir+"/mine: operation not permitted", "lacks the capability CHOWN")
 	attempt(dir+"/theirs#mode=0700", "change the mode of "+dir+"/theirs: operation not permitted", "lacks the capability FOWNER")
 	attempt(dir+"/theirs/new", "make "+dir+"/theirs/new: permission denied", "lacks the capability DAC_OVERRIDE")
 	attempt(dir+"/theirs#recursive&mode=0711", "open "+dir+"/theirs: permission denied", "lacks the capability DAC_OVERRIDE")
@@ -127,7 +127,7 @@ func TestUserNamespace(t *testing.T) {
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
 		t.Skipf("no user namespaces here: %v", err)
 	}
-	for _, want := range []string{"change the owner of " + dir + "/volume to 100000: invalid argument", "hostUsers: false"} {
+	for _, want := range []string{"change the owner to 100000 of " + dir + "/volume: invalid argument", "hostUsers: false"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%v: the output has no %q:\n%s", err, want, out)
 		}

@@ -137,7 +137,7 @@ func (j *job) remove(ctx context.Context, dir *os.File) error {
 		},
 		Visit: func(e *tree.Entry) error {
 			up := e.Up.Value.(*fate)
-			named := up.all || len(j.Names) == 0 || matches(j.Names, e.Name)
+			named := up.all || j.named(e)
 			if dirfd.IsDir(e.Stat) {
 				f := &fate{all: named && j.OlderThan == 0}
 				e.Value = f
