@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"initbox/test/servers"
 )
 
 const root = ".."
@@ -34,10 +36,8 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "initbox")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags=urfave_cli_no_docs", "-o", binary, root+"/cmd/initbox")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%v: %s", err, out)
+	if binary, err = servers.Initbox(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()

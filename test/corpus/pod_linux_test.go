@@ -75,7 +75,7 @@ func enter() (int, error) {
 }
 
 // prepareInside makes the namespaces usable, and builds the program.
-func prepareInside(dir string) error {
+func prepareInside(dir string) (err error) {
 	unix.Umask(0o022)
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("keeping mounts to this process: %w", err)
@@ -83,13 +83,8 @@ func prepareInside(dir string) error {
 	if err := loopbackUp(); err != nil {
 		return fmt.Errorf("lo: %w", err)
 	}
-	program = filepath.Join(dir, "initbox")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "urfave_cli_no_docs", "-o", program, "initbox/cmd/initbox")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building initbox: %w\n%s", err, out)
-	}
-	return nil
+	program, err = servers.Initbox(dir)
+	return err
 }
 
 // loopbackUp brings lo up.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -11,21 +10,14 @@ import (
 	"initbox/test/servers"
 )
 
-// buildInitbox builds the module, and returns the binary.
-func buildInitbox(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "initbox")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags", "urfave_cli_no_docs", "-o", binary, "initbox/cmd/initbox")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return binary
-}
-
 func TestDemo(t *testing.T) {
 	servers.Slow(t)
+	binary, err := servers.Initbox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
 	var stdout, stderr bytes.Buffer
-	if status := run([]string{"-initbox", buildInitbox(t), "-pace", "50ms"}, &stdout, &stderr); status != 0 {
+	if status := run([]string{"-initbox", binary, "-pace", "50ms"}, &stdout, &stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s%s", status, &stdout, &stderr)
 	}
 	// These lines must appear in this order, with any others between them.

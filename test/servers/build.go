@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +59,32 @@ func goBuild(name string) result {
 		return result{err: string(out)}
 	}
 	return result{program: program}
+}
+
+// Initbox builds the program into a directory, with the flags of make build, and returns its path. The first package
+// that needs it links it, in the user's cache directory; the others copy that. They do not run it there: another
+// checkout may build its own program meanwhile.
+func Initbox(dir string) (program string, err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	built := filepath.Join(cache, "initbox-test", "initbox")
+	unlock, err := lock(built+".lock", 0)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	build := goTool("", "build", "-buildvcs=false", "-trimpath", "-tags=urfave_cli_no_docs", "-ldflags=-s -w", "-o", built, "initbox/cmd/initbox")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building initbox: %w\n%s", err, out)
+	}
+	data, err := os.ReadFile(built)
+	if err != nil {
+		return "", err
+	}
+	program = filepath.Join(dir, "initbox")
+	return program, writeProgram(program, data)
 }
 
 // moduleDir finds test/name from any directory of the main module.

@@ -140,9 +140,13 @@ func (p *process) untilListening(t testing.TB, addr string) {
 // https://go.dev/issue/22315).
 func WriteProgram(t testing.TB, file string, data []byte) {
 	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(file, data, 0o755); err != nil {
+	if err := writeProgram(file, data); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func writeProgram(file string, data []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(file, data, 0o755)
 }
