@@ -357,6 +357,7 @@ func startFaulty(t testing.TB, f fault, d dialect, conf *tls.Config) *faultyServ
 				return
 			}
 			counted := &countedConn{TCPConn: accepted.(*net.TCPConn)}
+			counted.SetWriteBuffer(64 << 10) // otherwise megabytes are written that no client reads
 			var c net.Conn = counted
 			if conf != nil {
 				c = tls.Server(counted, conf)
