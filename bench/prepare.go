@@ -12,13 +12,13 @@ import (
 	"syscall"
 )
 
-// A preparation is a change to all files of a tree, which tools make in their own ways. In argv, DIR is the tree, and X
-// what the change is to: an owner, or the letter of a mode.
+// A preparation is a change to all files of a tree, which tools make in their own ways. In argv, DIR is the tree, and
+// TO what the change is to: a user and the group of the same number, or a mode.
 type preparation struct {
 	name  string
 	argv  []toolLine
-	right string    // X of a tree that is right already; all tools find it so
-	wrong [2]string // X by turns, so that each run finds every file wrong
+	right string    // TO of a tree that is right already; all tools find it so
+	wrong [2]string // TO by turns, so that each run finds every file wrong
 	limit map[string]float64
 }
 
@@ -27,13 +27,13 @@ type toolLine struct{ tool, line string }
 
 var preparations = []preparation{
 	{"owner", []toolLine{
-		{"initbox", "prepare DIR#owner=X:X&recursive"},
-		{"chown", "-R X:X DIR"},
-		{"find", "DIR ( ! -user X -o ! -group X ) -exec chown -h X:X {} +"},
+		{"initbox", "prepare DIR#owner=TO:TO&recursive"},
+		{"chown", "-R TO:TO DIR"},
+		{"find", "DIR ( ! -user TO -o ! -group TO ) -exec chown -h TO:TO {} +"},
 	}, "0", [2]string{"1001", "1002"}, map[string]float64{"right": 0.6, "wrong": 0.9}},
 	{"mode", []toolLine{
-		{"initbox", "prepare DIR#mode=X&recursive"},
-		{"chmod", "-R X DIR"},
+		{"initbox", "prepare DIR#mode=TO&recursive"},
+		{"chmod", "-R TO DIR"},
 	}, "u=rwX,go=rX", [2]string{"u=rwX,go=", "u=rwX,g=rX,o="}, map[string]float64{"right": 0.6, "wrong": 0.9}},
 }
 
@@ -135,12 +135,9 @@ func (b *bench) prepareRounds(ctx context.Context, dir string, p preparation, st
 	for round := -1; round < rounds; round++ { // the first warms the caches, and makes the tree right or wrong
 		for _, i := range random.Perm(len(p.argv)) {
 			to := x()
-			argv := append([]string{b.tools[p.argv[i].tool].path}, strings.Fields(p.argv[i].line)...)
-			for k := range argv[1:] {
-				argv[k+1] = strings.NewReplacer("DIR", dir, "X:X", to+":"+to, "=X&", "="+to+"&", "X ", to+" ").Replace(argv[k+1])
-				if argv[k+1] == "X" {
-					argv[k+1] = to
-				}
+			argv := []string{b.tools[p.argv[i].tool].path}
+			for _, word := range strings.Fields(p.argv[i].line) {
+				argv = append(argv, strings.NewReplacer("DIR", dir, "TO", to).Replace(word))
 			}
 			syscall.Sync() // what others have left to the kernel is not this one's work
 			run, err := b.start(ctx, argv)

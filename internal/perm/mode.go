@@ -14,7 +14,7 @@ type Mode struct {
 	changes []change
 }
 
-// change is one part of a symbolic mode, or all of an octal one.
+// change is one part of a symbolic mode, or all of an octal one, which is as =.
 type change struct {
 	who  uint32 // the bits of u, g and o that it is about
 	op   byte   // '+', '-' or '='
@@ -22,7 +22,7 @@ type change struct {
 	x    bool // X: execute, for directories and for files that someone may execute
 	from byte // u, g or o, whose permissions are copied; or 0
 
-	octal, explicit bool // explicit: five digits, which also say what a directory's setuid and setgid bits are
+	explicit bool // octal with five digits, which also say what a directory's setuid and setgid bits are
 }
 
 const (
@@ -42,7 +42,7 @@ func ParseMode(text string) (Mode, error) {
 		if err != nil || n > allBits || len(text) > 5 {
 			return Mode{}, errors.New("want an octal mode, up to 7777")
 		}
-		return Mode{[]change{{bits: uint32(n), octal: true, explicit: len(text) == 5}}}, nil
+		return Mode{[]change{{who: allBits, op: '=', bits: uint32(n), explicit: len(text) == 5}}}, nil
 	}
 	m := Mode{}
 	for _, part := range strings.Split(text, ",") {
@@ -119,10 +119,6 @@ func (m Mode) IsZero() bool { return m.changes == nil }
 func (m Mode) Of(old uint32, dir bool) uint32 {
 	mode := old & allBits
 	for _, c := range m.changes {
-		if c.octal {
-			mode = c.bits | c.kept(mode, dir)
-			continue
-		}
 		bits := c.bits
 		if c.x && (dir || mode&0o111 != 0) {
 			bits |= 0o111
@@ -143,19 +139,11 @@ func (m Mode) Of(old uint32, dir bool) uint32 {
 			mode &^= bits
 		case '=':
 			clear := c.who
-			if dir {
+			if dir && !c.explicit {
 				clear &^= special
 			}
 			mode = mode&^clear | bits
 		}
 	}
 	return mode
-}
-
-// kept returns which bits of a directory an octal mode leaves as they are.
-func (c change) kept(mode uint32, dir bool) uint32 {
-	if !dir || c.explicit {
-		return 0
-	}
-	return mode & special
 }
