@@ -57,26 +57,23 @@ func (j *job) absent(ctx context.Context) error {
 			return err
 		}
 	}
+	remove := dirfd.Remove
 	if info.Kind() == unix.S_IFDIR {
 		if err := j.removeAll(ctx, dir, name); err != nil {
 			return err
 		}
+		remove = dirfd.RemoveDir
 	}
-	switch {
-	case j.DryRun:
-	case info.Kind() == unix.S_IFDIR:
-		err = dirfd.RemoveDir(dir, name)
-	default:
-		err = dirfd.Remove(dir, name)
+	if !j.DryRun {
+		err = remove(dir, name)
+	}
+	if err == nil {
+		j.count(removed)
 	}
 	if err == unix.ENOENT {
 		return nil
 	}
-	if err != nil {
-		return perm.Failed("remove", perm.Remove, j.path, err)
-	}
-	j.count(removed)
-	return nil
+	return perm.Failed("remove", perm.Remove, j.path, err)
 }
 
 // removeAll removes what is in the directory called name. It refuses before it removes anything if not all of that can
