@@ -1,13 +1,10 @@
 package waitfor
 
 import (
-	"io"
-
+	"initbox/internal/kube"
 	"initbox/waitfor/k8s"
 )
 
-// RBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings with which a service account may wait for
-// the targets of checks; see [k8s.WriteRBAC].
-func RBAC(w io.Writer, checks []Check, name, serviceAccount, namespace string) error {
-	return k8s.WriteRBAC(w, checks, name, serviceAccount, namespace)
-}
+// Permissions returns the rules of a Role with which a service account may wait for the targets of checks; see
+// [kube.WriteRBAC].
+func Permissions(checks []Check) ([]kube.Permission, error) { return k8s.Permissions(checks) }

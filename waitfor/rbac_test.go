@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"initbox/internal/kube"
 )
 
 // TestRBAC pins the whole YAML, since users apply it.
@@ -83,14 +85,14 @@ func TestRBACPodsOfJobs(t *testing.T) {
 	if want := "- {apiGroups: [\"\"], resources: [pods], verbs: [list]} # to report why a Job failed; may be left out\n"; !strings.Contains(b.String(), want) {
 		t.Errorf("no %q in\n%s", want, b.String())
 	}
-	for _, targets := range [][]string{{"tcp://db:5432"}, {"k8s:job"}, nil} {
+	for _, targets := range [][]string{{"k8s:job"}, {"k8s:widget/w"}} {
 		if err := rbacOf(&b, targets, "wait", "myapp", "shop"); err == nil {
 			t.Errorf("%q: no error", targets)
 		}
 	}
 }
 
-// rbacOf calls [RBAC] with the checks of targets, or returns why one of them is refused.
+// rbacOf calls [kube.WriteRBAC] with the checks of targets, or returns why one of them is refused.
 func rbacOf(w io.Writer, targets []string, name, serviceAccount, namespace string) error {
 	var checks []Check
 	for _, text := range targets {
@@ -100,5 +102,9 @@ func rbacOf(w io.Writer, targets []string, name, serviceAccount, namespace strin
 		}
 		checks = append(checks, check)
 	}
-	return RBAC(w, checks, name, serviceAccount, namespace)
+	needs, err := Permissions(checks)
+	if err != nil {
+		return err
+	}
+	return kube.WriteRBAC(w, needs, name, serviceAccount, namespace)
 }

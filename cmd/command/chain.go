@@ -14,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
+	"initbox/internal/kube"
 	"initbox/internal/suggest"
-	"initbox/waitfor"
 )
 
 // step is what belongs to one subcommand of a chain, such as
@@ -36,7 +36,8 @@ type step struct {
 	work    work     // what is left to do when the command line has been checked
 	once    string   // the file of --once; "" without it
 
-	found *[]waitfor.Check // where rbac, if this is not nil, puts what the step waits for
+	needs []kube.Permission  // what the step does at the API server, for rbac; set by its check
+	found *[]kube.Permission // where rbac, if this is not nil, puts what this step and the next ones need
 }
 
 const stepsHelp = `Steps: what follows -- runs when a subcommand has succeeded

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/internal/kube"
 	"initbox/waitfor"
 )
 
@@ -44,27 +45,31 @@ Examples:
   initbox rbac k8s:pods?selector=app=web --namespace shop --service-account shop`,
 		Flags: flags,
 		Action: func(c *cli.Context) error {
-			var checks []waitfor.Check
-			if other == nil {
+			var needs []kube.Permission
+			var err error
+			switch {
+			case other == nil:
 				o := waitfor.Options{Getenv: os.Getenv, Gone: wait.o.Gone, Settings: settings(c, waitfor.Kinds()...)}
-				var err error
-				if checks, err = e.targetsOfManifest(c, o); err != nil {
-					return err
-				}
+				needs, err = e.needsOfTargets(c, o)
+			case slices.Contains(asking, other.Name):
+				needs, err = e.needsOfStep(c.Context, other, flags)
 			}
-			if len(e.next) > 0 && isSubcommand(e.next[0]) {
-				rest, err := e.checksOf(c.Context, e.next)
-				if err != nil {
-					return err
-				}
-				checks = append(checks, rest...)
+			if err == nil && len(e.next) > 0 && isSubcommand(e.next[0]) {
+				var rest []kube.Permission
+				rest, err = e.needsOfChain(c.Context, e.next)
+				needs = append(needs, rest...)
 			}
-			if e.found != nil { // by the rbac of the step in front
-				*e.found = checks
+			switch {
+			case err != nil:
+				return err
+			case e.found != nil: // by the rbac of the step in front
+				*e.found = needs
 				return nil
+			case len(needs) == 0:
+				return usagef("no Role is needed: nothing here asks the API server; of targets, only those of kind k8s do")
 			}
 			var roles strings.Builder
-			if err := waitfor.RBAC(&roles, checks, name, serviceAccount, namespace); err != nil {
+			if err := kube.WriteRBAC(&roles, needs, name, serviceAccount, namespace); err != nil {
 				return usageError{err}
 			}
 			return e.print(roles.String())
@@ -73,6 +78,10 @@ Examples:
 }
 
 const rbacName = "rbac"
+
+// asking are the subcommands, apart from wait-for-service, that may send requests to the API server. Their checks set
+// step.needs.
+var asking = []string{}
 
 // otherStep returns the subcommand, if it is not wait-for-service, whose command line rbac is to read. The flags are
 // rbac's own.
@@ -88,8 +97,8 @@ func (e *env) otherStep(flags []cli.Flag) *cli.Command {
 	return e.newStep(0, name).newApp(name).Command(name)
 }
 
-// targetsOfManifest returns the checks of the targets in the command of a manifest.
-func (e *env) targetsOfManifest(c *cli.Context, o waitfor.Options) ([]waitfor.Check, error) {
+// needsOfTargets returns what the targets in the command of a manifest need.
+func (e *env) needsOfTargets(c *cli.Context, o waitfor.Options) ([]kube.Permission, error) {
 	targets, err := e.targets(c, "k8s:job/migrate")
 	if err != nil {
 		return nil, err
@@ -108,13 +117,43 @@ func (e *env) targetsOfManifest(c *cli.Context, o waitfor.Options) ([]waitfor.Ch
 		}
 		checks = append(checks, check)
 	}
-	return checks, nil
+	needs, err := waitfor.Permissions(checks)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return needs, nil
 }
 
-// checksOf returns the checks of the steps that words begin with.
-func (e *env) checksOf(ctx context.Context, words []string) (checks []waitfor.Check, err error) {
+// needsOfStep returns what the command line of a subcommand needs, among whose flags may be those of rbac.
+func (e *env) needsOfStep(ctx context.Context, cmd *cli.Command, flags []cli.Flag) ([]kube.Permission, error) {
+	var words []string
+	named := false
+	for args := e.args; len(args) > 0; {
+		o, isOption := readOption(args, flags)
+		if !isOption {
+			o.words = args[:1]
+		}
+		switch {
+		case isOption && !hasFlag(cmd.Flags, o.name): // of rbac
+		case !isOption && !named: // the program, and the subcommand
+			named = path.Base(args[0]) == cmd.Name
+		default:
+			words = append(words, o.words...)
+		}
+		args = args[len(o.words):]
+	}
+	step := e.newStep(0, cmd.Name)
+	if err := step.read(words); err != nil {
+		return nil, err
+	}
+	err := step.check(ctx)
+	return step.needs, err
+}
+
+// needsOfChain returns what the steps that words begin with need.
+func (e *env) needsOfChain(ctx context.Context, words []string) (needs []kube.Permission, err error) {
 	next := e.newStep(0, rbacName)
-	next.command, next.found = e.command, &checks
+	next.command, next.found = e.command, &needs
 	if err := next.read(words); err != nil {
 		return nil, err
 	}
@@ -122,7 +161,7 @@ func (e *env) checksOf(ctx context.Context, words []string) (checks []waitfor.Ch
 		return nil, err
 	}
 	err = next.work(ctx)
-	return checks, err
+	return needs, err
 }
 
 // withoutProgram removes the words before the targets in the command of a manifest: the program, and its subcommand.
@@ -133,6 +172,10 @@ func withoutProgram(words []string) []string {
 		}
 	}
 	return words
+}
+
+func hasFlag(flags []cli.Flag, name string) bool {
+	return slices.ContainsFunc(flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), name) })
 }
 
 // hidden returns those of the flags that are not among others, which have the same meaning, so that the help does not

@@ -4,11 +4,11 @@ import (
 	"net/url"
 	"strings"
 
-	"initbox/waitfor/k8s"
+	"initbox/internal/kube"
 )
 
 // k8sTarget returns the target of the objects, with the settings NAME or NAME=VALUE.
-func k8sTarget(o k8s.Objects, settings ...string) string {
+func k8sTarget(o kube.Objects, settings ...string) string {
 	o.Name = url.PathEscape(o.Name)
 	s := o.Text(escape)
 	for i, setting := range settings {

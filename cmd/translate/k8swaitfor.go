@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"initbox/internal/failure"
-	"initbox/waitfor/k8s"
+	"initbox/internal/kube"
 )
 
 // k8sWaitForKinds are the resources of k8s-wait-for, and what each means here. "-we" stands for "with errors", "-wr"
@@ -68,7 +68,7 @@ func K8sWaitFor(args []string, env Environment) (Line, error) {
 
 // kubectlFlags reads what k8s-wait-for passes on to kubectl: names, and the flags that say which objects, and where. It
 // returns those that say where as settings of a target.
-func kubectlFlags(args []string) (names []string, objects k8s.Objects, where []string, err error) {
+func kubectlFlags(args []string) (names []string, objects kube.Objects, where []string, err error) {
 	long := map[string]string{"-n": "--namespace", "-l": "--selector"}
 	for len(args) > 0 {
 		flag := args[0]

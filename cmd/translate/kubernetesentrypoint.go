@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"initbox/waitfor/k8s"
+	"initbox/internal/kube"
 )
 
 // KubernetesEntrypoint translates the variables DEPENDENCY_… of airshipit/kubernetes-entrypoint, in the order of its
@@ -57,7 +57,7 @@ type entrypoint struct {
 	targets        []string
 }
 
-func (e *entrypoint) add(o k8s.Objects, settings ...string) {
+func (e *entrypoint) add(o kube.Objects, settings ...string) {
 	o.Namespace = cmp.Or(o.Namespace, e.namespace)
 	e.targets = append(e.targets, k8sTarget(o, settings...))
 }
@@ -73,7 +73,7 @@ func (e *entrypoint) each(list, kind string, settings ...string) error {
 		if namespace == "" || name == "" || strings.Contains(name, ":") {
 			return errors.New("want NAME or NAMESPACE:NAME, separated by commas")
 		}
-		e.add(k8s.Objects{KindName: kind, Name: name, Namespace: namespace}, settings...)
+		e.add(kube.Objects{KindName: kind, Name: name, Namespace: namespace}, settings...)
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (e *entrypoint) containers(list string) error {
 		if name = strings.TrimSpace(name); name == "" || strings.ContainsAny(name, `:"'\`) {
 			return errors.New("want names of this Pod's containers, separated by commas")
 		}
-		e.add(k8s.Objects{KindName: "pod", Name: e.pod}, fmt.Sprintf(`jsonpath={.status.containerStatuses[?(@.name=="%s")].ready}=true`, name))
+		e.add(kube.Objects{KindName: "pod", Name: e.pod}, fmt.Sprintf(`jsonpath={.status.containerStatuses[?(@.name=="%s")].ready}=true`, name))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (e *entrypoint) jobsJSON(text string) error {
 		if (j.Name == "") == (len(j.Labels) == 0) {
 			return errors.New("want either a name or labels for each Job")
 		}
-		e.add(k8s.Objects{KindName: "job", Name: j.Name, Namespace: j.Namespace, Selector: labels(j.Labels)}, "completions=1")
+		e.add(kube.Objects{KindName: "job", Name: j.Name, Namespace: j.Namespace, Selector: labels(j.Labels)}, "completions=1")
 	}
 	return nil
 }
@@ -177,7 +177,7 @@ func (e *entrypoint) pods(text string) error {
 			}
 			settings = append(settings, "same-node="+e.namespace+"/"+e.pod)
 		}
-		e.add(k8s.Objects{KindName: "pod", Namespace: p.Namespace, Selector: labels(p.Labels), All: len(p.Labels) == 0}, settings...)
+		e.add(kube.Objects{KindName: "pod", Namespace: p.Namespace, Selector: labels(p.Labels), All: len(p.Labels) == 0}, settings...)
 	}
 	return nil
 }
@@ -210,7 +210,7 @@ func (e *entrypoint) customResources(text string) error {
 		if len(settings) == 0 {
 			settings = []string{"exists"}
 		}
-		e.add(k8s.Objects{KindName: kind, Name: r.Name, Namespace: r.Namespace}, settings...)
+		e.add(kube.Objects{KindName: kind, Name: r.Name, Namespace: r.Namespace}, settings...)
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func nameOf(t *target.Target) (string, error) {
 			return "", fmt.Errorf("is not a domain name: it contains %s; %s", c.called, c.advice)
 		}
 	}
-	if strings.Trim(name, forms.NameCharacters) != "" {
+	if strings.Trim(name, words.NameCharacters) != "" {
 		return "", errors.New("is not a domain name: a name has only letters from a to z, digits, -, _ and dots (another script is written with xn--)")
 	}
 	if _, ok := dns.IsDomainName(name); !ok || len(strings.TrimSuffix(name, ".")) > 253 || strings.Contains(name, "..") || strings.HasPrefix(name, ".") && name != "." {

@@ -11,8 +11,8 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
+	"initbox/internal/words"
 	"initbox/test/kindtest"
-	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )
 
@@ -267,7 +267,7 @@ func FuzzRecordValue(f *testing.F) {
 		if strings.ContainsAny(value, "\r\n\x00\x1b") {
 			t.Errorf("%q is shown as %q", s, value)
 		}
-		if strings.Trim(s, forms.NameCharacters+` "'=;`) == "" && value != s {
+		if strings.Trim(s, words.NameCharacters+` "'=;`) == "" && value != s {
 			t.Errorf("%q is shown as %q", s, value)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"initbox/internal/words"
 )
 
 // ConnectionString returns the URL for a target that is a list of KEY=VALUE, the connection string of a library, and
@@ -272,7 +274,7 @@ func redisList(text string, kinds Table) (string, bool, error) {
 		return "", false, nil
 	}
 	database, master := values["defaultdatabase"], values["servicename"]
-	if strings.Trim(database, "0123456789") != "" || strings.Trim(master, NameCharacters) != "" {
+	if strings.Trim(database, "0123456789") != "" || strings.Trim(master, words.NameCharacters) != "" {
 		return "", true, errors.New("a configuration of StackExchange.Redis must have a number as its defaultDatabase, and the name of the master as its serviceName")
 	}
 	u := url.URL{Scheme: "redis"}

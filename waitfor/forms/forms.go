@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"initbox/internal/secret"
+	"initbox/internal/words"
 )
 
 // Resolve replaces a target that is only a reference, with or without settings, by its value: ${env:DATABASE_URL},
@@ -25,7 +26,7 @@ func Resolve(text string, getenv func(string) string) (string, error) {
 		return text, err
 	}
 	scheme, _, isURL := strings.Cut(value, "://")
-	isURL = isURL && strings.Trim(scheme, NameCharacters+"+:") == ""
+	isURL = isURL && strings.Trim(scheme, words.NameCharacters+"+:") == ""
 	if kind, _ := cutPrefix(value); kind == "" && !isURL {
 		value = strings.TrimSuffix(ref, bare) + value
 	}

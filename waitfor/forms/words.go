@@ -3,16 +3,14 @@ package forms
 import (
 	"net/netip"
 	"strings"
-)
 
-// NameCharacters are the characters of a domain name. Text with others may be anything, such as a connection string
-// with a password.
-const NameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+	"initbox/internal/words"
+)
 
 // Harmless reports whether name looks like a domain name or an address, and so may be shown.
 func Harmless(name string) bool {
 	addr, err := netip.ParseAddr(name)
-	return strings.Trim(name, NameCharacters) == "" || err == nil && addr.Zone() == ""
+	return strings.Trim(name, words.NameCharacters) == "" || err == nil && addr.Zone() == ""
 }
 
 // Yes reports whether s is one of the words for yes in the URLs of drivers.

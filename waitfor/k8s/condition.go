@@ -36,9 +36,9 @@ type stated struct {
 
 // why returns the reason and message of the condition.
 func (s stated) why() string {
-	why := shortText(s.reason)
+	why := kube.Short(s.reason)
 	if s.message != "" {
-		why = strings.TrimPrefix(why+": "+shortText(s.message), ": ")
+		why = strings.TrimPrefix(why+": "+kube.Short(s.message), ": ")
 	}
 	return why
 }

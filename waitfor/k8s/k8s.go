@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -23,9 +22,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
-	"initbox/internal/suggest"
 	"initbox/internal/words"
-	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 )
 
@@ -55,21 +52,11 @@ var Kind = target.Kind{
 	Parse:   parse,
 }
 
-// Objects are the objects that a target means.
-type Objects struct {
-	KindName  string // as written
-	Name      string // of one object; empty with a selector
-	Namespace string // empty: the Pod's
-	Selector  string // labels
-	Fields    string
-	All       bool
-}
-
 // check is a target of kind k8s. It sends no requests: it judges the objects that its cluster, which the targets of a
 // wait share, has received.
 type check struct {
 	*target.Target
-	Objects
+	kube.Objects
 	resource kube.Resource // valid if lookedUp: known without a request
 	lookedUp bool
 	expect   expectations
@@ -114,83 +101,12 @@ func parse(t *target.Target) (target.Check, error) {
 	return c, c.consistent()
 }
 
-// queryKeys are the keys of a target's query.
-var queryKeys = []string{"selector", "field-selector", "namespace", "all"}
-
-const wantTarget = "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all"
-
-// objectsOf reads which objects a target names. Its errors do not quote text that may be anything.
-func objectsOf(t *target.Target) (q Objects, err error) {
-	if t.URL.Opaque == "" {
-		return q, errors.New(wantTarget + ", without // after the colon")
-	}
+// objectsOf reads which objects a target names.
+func objectsOf(t *target.Target) (kube.Objects, error) {
 	if t.URL.In(t.URL.Opaque) || t.URL.In(t.URL.RawQuery) {
-		return q, errors.New("names and selectors of objects must not be secret: " + wantTarget)
+		return kube.Objects{}, errors.New("names and selectors of objects must not be secret: " + kube.WantTarget)
 	}
-	kind, name, named := strings.Cut(t.URL.Opaque, "/")
-	if q.KindName, err = url.PathUnescape(kind); err != nil || q.KindName == "" || strings.Trim(q.KindName, forms.NameCharacters) != "" {
-		return q, errors.New("the kind must be one that kubectl takes, such as pod, deploy or jobs.batch: " + wantTarget)
-	}
-	if strings.Contains(name, "/") {
-		return q, errors.New("the namespace goes at the end: k8s:KIND/NAME?namespace=NAMESPACE")
-	}
-	if q.Name, err = url.PathUnescape(name); err != nil || named && (q.Name == "" || strings.Trim(q.Name, forms.NameCharacters+":") != "") {
-		return q, errors.New("the name after the kind is not a valid object name; is a variable not set? " + wantTarget)
-	}
-	for part := range strings.SplitSeq(t.URL.RawQuery, "&") {
-		if err := q.set(part); err != nil {
-			return q, err
-		}
-	}
-	several := q.Selector != "" || q.Fields != "" || q.All
-	switch {
-	case named && several:
-		return q, errors.New("a name and a selector are mutually exclusive")
-	case !named && !several:
-		return q, errors.New("which objects? " + wantTarget)
-	case q.All && (q.Selector != "" || q.Fields != ""):
-		return q, errors.New("?all and a selector are mutually exclusive")
-	}
-	return q, nil
-}
-
-// set reads one part of the query, such as selector=app=web.
-func (q *Objects) set(part string) error {
-	if part == "" {
-		return nil
-	}
-	key, value, valued := strings.Cut(part, "=")
-	value, err := url.PathUnescape(value)
-	switch {
-	case err != nil:
-		return errors.New("invalid percent-encoding after ?")
-	case !slices.Contains(queryKeys, key):
-		meant := suggest.Closest(key, queryKeys)
-		if meant != "" {
-			meant = "did you mean ?" + meant + "= ? "
-		}
-		return errors.New("the parameter after ? is unknown: " + meant + "valid ones are " + strings.Join(queryKeys, ", ") + "; expectations follow a #")
-	case key == "all" && valued:
-		return errors.New("?all takes no value")
-	case key == "selector" && q.Selector != "", key == "field-selector" && q.Fields != "", key == "namespace" && q.Namespace != "":
-		return fmt.Errorf("?%s= is given twice", key)
-	case key != "all" && value == "":
-		return fmt.Errorf("?%s= needs a value; is a variable not set?", key)
-	}
-	switch key {
-	case "all":
-		q.All = true
-	case "selector":
-		q.Selector = value
-	case "field-selector":
-		q.Fields = value
-	case "namespace":
-		if strings.Trim(value, forms.NameCharacters) != "" {
-			return errors.New("?namespace= is not a valid namespace name")
-		}
-		q.Namespace = value
-	}
-	return nil
+	return kube.ParseObjects(t.URL.Opaque, t.URL.RawQuery)
 }
 
 // show returns the target as written, without its settings, or nothing of an invalid one.
@@ -200,27 +116,6 @@ func show(t *target.Target) string {
 		return "k8s:…"
 	}
 	return q.Text(failure.Printable)
-}
-
-// Text returns the target of the objects, with escaped values.
-func (q Objects) Text(escape func(string) string) string {
-	s := "k8s:" + q.KindName
-	if q.Name != "" {
-		s += "/" + q.Name
-	}
-	var query []string
-	for _, part := range [][2]string{{"selector", q.Selector}, {"field-selector", q.Fields}, {"namespace", q.Namespace}} {
-		if part[1] != "" {
-			query = append(query, part[0]+"="+escape(part[1]))
-		}
-	}
-	if q.All {
-		query = append(query, "all")
-	}
-	if len(query) > 0 {
-		s += "?" + strings.Join(query, "&")
-	}
-	return s
 }
 
 func parseExpectations(s target.Settings) (e expectations, err error) {
@@ -263,7 +158,7 @@ func parseExpectations(s target.Settings) (e expectations, err error) {
 		if !both {
 			namespace, pod = "", node
 		}
-		if pod == "" || strings.Trim(namespace+pod, forms.NameCharacters) != "" {
+		if pod == "" || strings.Trim(namespace+pod, words.NameCharacters) != "" {
 			return e, errors.New("same-node: want the name of a Pod, or NAMESPACE/POD; is a variable not set?")
 		}
 		e.node = [2]string{namespace, pod}
@@ -458,7 +353,7 @@ func (c *check) node(ctx context.Context) (string, error) {
 	case node == "":
 		f := failure.New(failure.Missing, "same-node: Pod %s is not on a node", pod)
 		if o == nil {
-			f.Text = fmt.Sprintf("same-node: no such Pod %s%s", pod, in(namespace))
+			f.Text = fmt.Sprintf("same-node: no such Pod %s%s", pod, kube.InNamespace(namespace))
 		}
 		f.Hint = "same-node takes the name of a running Pod: this Pod's own name is available as an environment variable from the field metadata.name"
 		return "", f
@@ -485,9 +380,9 @@ func (c *check) setMissing(now time.Time) time.Time {
 func (c *check) notThere(source origin) error {
 	f := &failure.Failure{Class: failure.Missing, Err: target.ErrNotThere}
 	if c.Name != "" {
-		f.Text = "no such " + source.resource.Kind + in(source.namespace)
+		f.Text = "no such " + source.resource.Kind + kube.InNamespace(source.namespace)
 	} else {
-		f.Text = "no " + source.resource.Kind + " matches" + in(source.namespace)
+		f.Text = "no " + source.resource.Kind + " matches" + kube.InNamespace(source.namespace)
 	}
 	if c.Gone {
 		return f
@@ -515,11 +410,4 @@ func (c *check) notThere(source origin) error {
 		f.Note = "and it may never come: " + f.Hint // logged at once, not only in the next summary
 	}
 	return f
-}
-
-func in(namespace string) string {
-	if namespace == "" {
-		return ""
-	}
-	return " in namespace " + namespace
 }

@@ -165,7 +165,7 @@ func hasController(o kube.Object) bool {
 // podProblem returns why a Pod is not ready, as in kubectl get, and a note with details that change from time to time.
 func podProblem(o kube.Object) (problem, note string) {
 	if c := conditionOf(o, "PodScheduled"); c.status == "False" {
-		return wordOr(c.reason, "not scheduled"), shortText(c.message)
+		return wordOr(c.reason, "not scheduled"), kube.Short(c.message)
 	}
 	init := objectsAt(o, "status", "initContainerStatuses")
 	done := 0
@@ -193,14 +193,14 @@ func podProblem(o kube.Object) (problem, note string) {
 	case severity(worst) == 3:
 		return worst, note
 	case text(o, "status", "reason") != "": // Evicted, NodeLost, …
-		return shortText(text(o, "status", "reason")), shortText(text(o, "status", "message"))
+		return kube.Short(text(o, "status", "reason")), kube.Short(text(o, "status", "message"))
 	case o.At("metadata", "deletionTimestamp") != nil:
 		return "terminating", ""
 	case worst != "":
 		return worst, note
 	}
 	if c := conditionOf(o, "Ready"); c.reason == "ReadinessGatesNotReady" {
-		return "readiness gates have not passed", shortText(c.message)
+		return "readiness gates have not passed", kube.Short(c.message)
 	}
 	return wordOr(text(o, "status", "phase"), "Pending"), ""
 }
@@ -234,11 +234,11 @@ func containerProblem(s kube.Object) (problem, note string) {
 	case waiting == "ContainerCreating", waiting == "PodInitializing":
 		return containerWaits, ""
 	case waiting != "":
-		note = shortText(containerInMessage().ReplaceAllString(text(s, "state", "waiting", "message"), "container $1"))
+		note = kube.Short(containerInMessage().ReplaceAllString(text(s, "state", "waiting", "message"), "container $1"))
 		if exit := exitText(s, "lastState"); exit != "" {
 			note = strings.TrimPrefix(note+"; "+exit, "; ")
 		}
-		return shortText(waiting), note
+		return kube.Short(waiting), note
 	case terminated != nil:
 		if number(s, "state", "terminated", "exitCode") == 0 {
 			return "", ""
@@ -258,10 +258,10 @@ func exitText(s kube.Object, state string) string {
 	at := func(key string) string { return text(s, state, "terminated", key) }
 	t := fmt.Sprintf("container %s exited with status %d", failure.Printable(text(s, "name")), number(s, state, "terminated", "exitCode"))
 	if reason := at("reason"); reason != "" && reason != "Error" && reason != "Completed" {
-		t += " (" + shortText(reason) + ")" // OOMKilled, …
+		t += " (" + kube.Short(reason) + ")" // OOMKilled, …
 	}
 	if message := at("message"); message != "" {
-		t += ": " + shortText(message)
+		t += ": " + kube.Short(message)
 	}
 	return t
 }
@@ -270,7 +270,7 @@ func wordOr(s, otherwise string) string {
 	if s == "" {
 		return otherwise
 	}
-	return shortText(s)
+	return kube.Short(s)
 }
 
 // jobReady is the rule of Jobs: Complete. A failed Job has ended.
@@ -288,7 +288,7 @@ func jobReady(v view) error {
 		if why := lastPod(v); why != "" {
 			f.Text += "; its last Pod " + why
 		} else if failed.message != "" {
-			f.Text += ": " + shortText(failed.message)
+			f.Text += ": " + kube.Short(failed.message)
 		}
 		return &endedError{f, succeeded > 0}
 	}
@@ -364,7 +364,7 @@ func deploymentReady(v view) error {
 		f.Hint = v.podsOf()
 	}
 	if c := conditionOf(v.Object, "ReplicaFailure"); c.status == "True" { // a quota, an admission webhook
-		f.Note = shortText(c.message)
+		f.Note = kube.Short(c.message)
 	}
 	return f
 }
@@ -597,7 +597,7 @@ func phaseReady(phases ...string) func(view) error {
 			return nil
 		}
 		f := v.is(v.describe(), "%s, not %s", wordOr(phase, "without a phase"), strings.Join(phases, " or "))
-		f.Note = shortText(text(v.Object, "status", "message"))
+		f.Note = kube.Short(text(v.Object, "status", "message"))
 		return f
 	}
 }
@@ -626,7 +626,7 @@ func certificateReady(v view) error {
 	for _, name := range []string{"Denied", "Failed"} {
 		if c := conditionOf(v.Object, name); c.status == "True" {
 			f := v.is(v.describe(), "%s", strings.ToLower(name))
-			f.Note = shortText(c.message)
+			f.Note = kube.Short(c.message)
 			return f
 		}
 	}
@@ -654,7 +654,7 @@ func attachmentReady(v view) error {
 		return nil
 	}
 	f := v.is(v.describe(), "not attached yet")
-	f.Note = shortText(text(v.Object, "status", "attachError", "message"))
+	f.Note = kube.Short(text(v.Object, "status", "attachError", "message"))
 	return f
 }
 

@@ -20,7 +20,6 @@ import (
 	"initbox/internal/poll"
 	"initbox/internal/secret"
 	"initbox/internal/words"
-	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -75,7 +74,7 @@ func parse(t *target.Target) (target.Check, error) {
 //
 // https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
 func topicProblem(name string) error {
-	if name == "" || len(name) > 249 || name == "." || name == ".." || strings.Trim(name, forms.NameCharacters) != "" {
+	if name == "" || len(name) > 249 || name == "." || name == ".." || strings.Trim(name, words.NameCharacters) != "" {
 		return errors.New("a topic's name consists of at most 249 letters, digits, '.', '_' and '-'")
 	}
 	return nil

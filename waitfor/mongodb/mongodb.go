@@ -16,6 +16,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
+	"initbox/internal/words"
 	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
@@ -202,7 +203,7 @@ func (c *check) parseSeeds() error {
 		return errors.New("mongodb+srv:// needs one name, without a port: its SRV records contain hosts and ports")
 	}
 	service := cmp.Or(c.URL.Param("srvServiceName"), "mongodb")
-	if strings.Trim(service, forms.NameCharacters) != "" || c.URL.In(service) {
+	if strings.Trim(service, words.NameCharacters) != "" || c.URL.In(service) {
 		return errors.New("srvServiceName: want the name of a service")
 	}
 	c.seeds = &resolver.Query{Name: "_" + service + "._tcp." + c.URL.Hostname(), Memory: new(resolver.Memory)}

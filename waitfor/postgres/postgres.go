@@ -17,7 +17,6 @@ import (
 	"initbox/internal/poll"
 	"initbox/internal/secret"
 	"initbox/internal/words"
-	"initbox/waitfor/forms"
 	"initbox/waitfor/target"
 	"initbox/waitfor/wire"
 )
@@ -65,7 +64,7 @@ func (c check) Plaintext() bool { return false } // sslmode decides, at each att
 func (c check) String() string {
 	s := c.Target.String()
 	for _, name := range []string{"host", "service"} {
-		if value := c.URL.Query().Get(name); len(c.Hosts) == 0 && value != "" && strings.Trim(value, forms.NameCharacters+"/:,[]") == "" && !c.URL.In(value) {
+		if value := c.URL.Query().Get(name); len(c.Hosts) == 0 && value != "" && strings.Trim(value, words.NameCharacters+"/:,[]") == "" && !c.URL.In(value) {
 			s = strings.TrimSuffix(s, "?…") + "?" + name + "=" + value
 		}
 	}

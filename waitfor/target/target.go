@@ -15,6 +15,7 @@ import (
 	"initbox/internal/secret"
 	"initbox/internal/setting"
 	"initbox/internal/suggest"
+	"initbox/internal/words"
 	"initbox/waitfor/forms"
 )
 
@@ -130,7 +131,7 @@ func (l Kinds) parseKind(t *Target, text string) error {
 	switch {
 	case t.Kind != nil:
 		return nil
-	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, forms.NameCharacters+"+") == "": // otherwise it may be anything
+	case ok && strings.HasPrefix(rest, "//") && strings.Trim(scheme, words.NameCharacters+"+") == "": // otherwise it may be anything
 		if meant := suggest.Closest(scheme, l.Schemes()); meant != "" {
 			return fmt.Errorf("no such kind of target: %s://; did you mean %s://?", scheme, meant)
 		}
@@ -181,7 +182,7 @@ func (t *Target) parseURL(text string, secrets secret.Refs) (err error) {
 		return fmt.Errorf("a target of kind %s:// has a ; in its path: parameters follow a ?, several hosts are joined by commas; write %%3B for a ; in a name", t.Scheme)
 	}
 	for _, host := range t.Hosts {
-		if strings.Trim(host, forms.NameCharacters+":[]%") != "" { // as in jdbc:mysql://(host=mydb,password=…)/
+		if strings.Trim(host, words.NameCharacters+":[]%") != "" { // as in jdbc:mysql://(host=mydb,password=…)/
 			return fmt.Errorf("a target of kind %s:// has a host with an invalid character: write USER:PASSWORD@HOST:PORT, percent-encoded", t.Scheme)
 		}
 		if port := host[strings.LastIndexByte(host, ':')+1:]; port != host && host[0] != '[' && strings.Trim(port, "0123456789") != "" && strings.Count(host, ":") == 1 {
