@@ -19,31 +19,33 @@ import (
 
 	"initbox/internal/dirfd"
 	"initbox/internal/mounts"
+	"initbox/internal/perm"
 )
 
 // Writer writes files. Its zero value does not follow symbolic links in a volume, which any program that writes to the
 // volume may have made: a link with the name of the file is replaced, and one on the way to it is a
 // [*mounts.LinkError]. Links on the root file system are followed.
 type Writer struct {
-	Follow bool // follow all symbolic links
+	Follow bool        // follow all symbolic links
+	Owner  *perm.Owner // of the file; nil leaves it to the kernel
 }
 
 // Write is [Writer.Write] of the zero Writer.
-func Write(name string, content []byte, perm fs.FileMode) error {
-	return Writer{}.Write(name, content, perm)
+func Write(name string, content []byte, mode fs.FileMode) error {
+	return Writer{}.Write(name, content, mode)
 }
 
-// Write writes content to the file called name, with those permission bits. A file that already has both is left alone
-// and keeps its modification time. Write removes what an earlier, killed Write left beside the file. It refuses to
-// replace anything but a regular file, such as a device.
-func (w Writer) Write(name string, content []byte, perm fs.FileMode) error {
-	return w.Copy(name, bytes.NewReader(content), perm)
+// Write writes content to the file called name, with those permission bits. A file that already has both, and the
+// owner, is left alone and keeps its modification time. Write removes what an earlier, killed Write left beside the
+// file. It refuses to replace anything but a regular file, such as a device.
+func (w Writer) Write(name string, content []byte, mode fs.FileMode) error {
+	return w.Copy(name, bytes.NewReader(content), mode)
 }
 
 // Copy is [Writer.Write] for content that is too large for memory. It reads content from its start, and twice if the
 // file exists. If reading fails, it returns that error and keeps the old file. The file may be a program that is
 // running, or that is run as soon as it exists.
-func (w Writer) Copy(name string, content io.ReadSeeker, perm fs.FileMode) error {
+func (w Writer) Copy(name string, content io.ReadSeeker, mode fs.FileMode) error {
 	dir, base, link, err := mounts.OpenParent(name, w.Follow)
 	if err != nil {
 		return err
@@ -55,10 +57,10 @@ func (w Writer) Copy(name string, content io.ReadSeeker, perm fs.FileMode) error
 		return f.failed("write", errors.New("it exists and is not a regular file"))
 	}
 	f.sweep()
-	if same, err := f.unchanged(content, perm); same || err != nil {
+	if same, err := f.unchanged(content, mode, w.Owner); same || err != nil {
 		return err
 	}
-	if err := f.replace(content, perm); err != nil {
+	if err := f.replace(content, mode, w.Owner); err != nil {
 		return err
 	}
 	return syncDir(dir)
@@ -98,14 +100,14 @@ func (f file) failed(op string, err error) error {
 
 // replace replaces the file with a new one. It closes the new file before the rename, because a program that is open
 // for writing cannot be run (ETXTBSY), and gives up its lock only after the rename.
-func (f file) replace(content io.ReadSeeker, perm fs.FileMode) error {
+func (f file) replace(content io.ReadSeeker, mode fs.FileMode, owner *perm.Owner) error {
 	made, lock, err := f.create()
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
 	temporary := filepath.Base(made.Name())
-	err = errors.Join(fill(made, content, perm), made.Close())
+	err = errors.Join(f.fill(made, content, mode, owner), made.Close())
 	if err == nil {
 		if err = dirfd.Rename(f.dir, temporary, f.dir, f.name); err != nil {
 			err = f.failed("replace", err)
@@ -117,8 +119,8 @@ func (f file) replace(content io.ReadSeeker, perm fs.FileMode) error {
 	return err
 }
 
-// unchanged returns whether the file already has the content and the permission bits.
-func (f file) unchanged(content io.ReadSeeker, perm fs.FileMode) (bool, error) {
+// unchanged returns whether the file already has the content, the permission bits and the owner.
+func (f file) unchanged(content io.ReadSeeker, mode fs.FileMode, owner *perm.Owner) (bool, error) {
 	size, err := content.Seek(0, io.SeekEnd)
 	if err != nil {
 		return false, err
@@ -129,8 +131,13 @@ func (f file) unchanged(content io.ReadSeeker, perm fs.FileMode) (bool, error) {
 	}
 	defer old.Close()
 	stat, err := old.Stat()
-	if err != nil || stat.Mode() != perm || stat.Size() != size {
+	if err != nil || stat.Mode() != mode || stat.Size() != size {
 		return false, nil
+	}
+	if owner != nil {
+		if stat, err := dirfd.Stat(old); err != nil || !owner.Has(stat.Uid, stat.Gid) {
+			return false, nil
+		}
 	}
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return false, err
@@ -210,14 +217,19 @@ func (f file) sweep() {
 
 // fill writes content to the disk before the rename makes it visible: without fsync, a
 // crash could leave the new name on an empty file.
-func fill(f *os.File, content io.ReadSeeker, perm fs.FileMode) error {
+func (f file) fill(made *os.File, content io.ReadSeeker, mode fs.FileMode, owner *perm.Owner) error {
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if _, err := io.Copy(f, content); err != nil {
+	if _, err := io.Copy(made, content); err != nil {
 		return err
 	}
-	return errors.Join(f.Chmod(perm), f.Sync()) // it was made with 0600; no umask applies to either
+	if owner != nil { // before the mode, whose set-user-ID bits it would clear
+		if err := made.Chown(owner.UID, owner.GID); err != nil {
+			return perm.Failed("change the owner to "+owner.String()+" of", perm.Chown, filepath.Join(f.dir.Name(), f.name), err)
+		}
+	}
+	return errors.Join(made.Chmod(mode), made.Sync()) // it was made with 0600; no umask applies to either
 }
 
 // syncDir makes the rename itself survive a crash. A directory that is writable but not readable cannot be opened, and

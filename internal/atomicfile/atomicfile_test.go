@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"initbox/internal/perm"
 	"initbox/test/soak"
 )
 
@@ -87,6 +88,25 @@ func TestUnchangedIsNotTouched(t *testing.T) {
 	}
 	if stat, _ := os.Stat(name); stat.Mode() != 0o600 {
 		t.Errorf("mode %v, want 0600", stat.Mode())
+	}
+}
+
+// TestOwner gives a file to another user, and leaves one alone that belongs to it.
+func TestOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may give files away")
+	}
+	name := filepath.Join(t.TempDir(), "f")
+	w := Writer{Owner: &perm.Owner{UID: 1234, GID: 5678}}
+	var s, again unix.Stat_t
+	if err := errors.Join(Write(name, []byte("x"), 0o600), w.Write(name, []byte("x"), 0o600), unix.Stat(name, &s)); err != nil {
+		t.Fatal(err)
+	}
+	if s.Uid != 1234 || s.Gid != 5678 || s.Mode&0o7777 != 0o600 {
+		t.Errorf("it belongs to %d:%d, with mode %o", s.Uid, s.Gid, s.Mode)
+	}
+	if err := errors.Join(w.Write(name, []byte("x"), 0o600), unix.Stat(name, &again)); err != nil || again.Ino != s.Ino || again.Ctim != s.Ctim {
+		t.Errorf("a file that is right was written again: %v", err)
 	}
 }
 

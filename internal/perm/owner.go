@@ -33,6 +33,11 @@ func (o Owner) String() string {
 	return text
 }
 
+// Has reports whether a file of this user and group needs no change.
+func (o Owner) Has(uid, gid uint32) bool {
+	return (o.UID < 0 || o.UID == int(uid)) && (o.GID < 0 || o.GID == int(gid))
+}
+
 // OwnerUsage is how an owner is written, for the help.
 const OwnerUsage = "numbers, or names in /etc/passwd and /etc/group of this container; or auto, the user that runs this, with the first supplementary group"
 
