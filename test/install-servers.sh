@@ -11,6 +11,7 @@ nginx:nginx-light haproxy:haproxy named:bind9 unbound:unbound etcd:etcd-server
 busybox:busybox-static dig:bind9-dnsutils nc:netcat-openbsd
 curl:curl wget:wget ip:iproute2
 git:git git-lfs:git-lfs gpg:gnupg sshd:openssh-server ssh-keygen:openssh-client
+keytool:default-jre-headless openssl:openssl
 /usr/lib/postgresql:postgresql mariadbd:mariadb-server redis-server:redis-server rabbitmq-server:rabbitmq-server
 memcached:memcached nats-server:nats-server /usr/share/java/zookeeper.jar:zookeeper
 envsubst:gettext-base /usr/lib/python3/dist-packages/jinja2:python3-jinja2

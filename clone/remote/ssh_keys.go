@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"initbox/internal/certs"
 	"initbox/internal/failure"
 	"initbox/internal/readfile"
 	"initbox/internal/secret"
@@ -109,7 +110,7 @@ func parseKey(text []byte, passphraseFile string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return decryptPKCS8(block.Bytes, p)
+		return certs.DecryptPKCS8(block.Bytes, p)
 	}
 	raw, err := ssh.ParseRawPrivateKey(text)
 	if !errors.As(err, new(*ssh.PassphraseMissingError)) {

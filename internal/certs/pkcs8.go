@@ -1,4 +1,4 @@
-package remote
+package certs
 
 import (
 	"crypto/aes"
@@ -70,16 +70,16 @@ const (
 	maxScryptMemory = 64 << 20 // bytes
 )
 
-// decryptPKCS8 decrypts an ENCRYPTED PRIVATE KEY, as openssl pkcs8 -topk8 and ssh-keygen -m PKCS8 write it. Its error
+// DecryptPKCS8 decrypts an ENCRYPTED PRIVATE KEY, as openssl pkcs8 -topk8 and ssh-keygen -m PKCS8 write it. Its error
 // for a wrong passphrase is [x509.IncorrectPasswordError].
-func decryptPKCS8(der, passphrase []byte) (any, error) {
+func DecryptPKCS8(der, passphrase []byte) (any, error) {
 	var k encryptedKey
 	var params pbes2Params
 	if err := unmarshal(der, &k); err != nil {
 		return nil, err
 	}
 	if oid := k.Algorithm.Algorithm.String(); oid != oidPBES2 {
-		return nil, fmt.Errorf("its encryption is not supported (%s): convert it with ssh-keygen -p -f FILE", oid)
+		return nil, fmt.Errorf("its encryption is not supported (%s): convert it with openssl pkcs8 -topk8 -in FILE -out NEW", oid)
 	}
 	if err := unmarshal(k.Algorithm.Parameters.FullBytes, &params); err != nil {
 		return nil, err
