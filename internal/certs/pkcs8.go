@@ -64,11 +64,8 @@ var pkcs8Ciphers = map[string]struct {
 	"1.2.840.113549.3.7":      {24, des.NewTripleDESCipher},
 }
 
-// Limits for the work and the memory that a key file may demand.
-const (
-	maxIterations   = 10_000_000
-	maxScryptMemory = 64 << 20 // bytes
-)
+// maxScryptMemory limits the memory, in bytes, that a key file may demand.
+const maxScryptMemory = 64 << 20
 
 // DecryptPKCS8 decrypts an ENCRYPTED PRIVATE KEY, as openssl pkcs8 -topk8 and ssh-keygen -m PKCS8 write it. Its error
 // for a wrong passphrase is [x509.IncorrectPasswordError].

@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"cmp"
+	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/asn1"
@@ -20,9 +21,9 @@ import (
 
 // Key is a private key with its certificates, as a store holds them.
 type Key struct {
-	Alias   string // for JKS; in PKCS#12, Java calls the key 1
-	Private any    // of a type that [x509.MarshalPKCS8PrivateKey] takes
-	Chain   []*x509.Certificate
+	Alias   string
+	Private crypto.Signer       // as [ParseKey] returns it
+	Chain   []*x509.Certificate // its own, and those that issued one another
 }
 
 // JKS returns a Java key store with the key, unless it is nil, and the trusted certificates. Both the store and the key
@@ -65,7 +66,7 @@ func javaCertificate(cert *x509.Certificate) keystore.Certificate {
 }
 
 // PKCS12 returns a PKCS#12 store (RFC 7292) with AES-256 and SHA-256, which OpenSSL 1.1.1 and Java 8u301 read, and what
-// is later. Without a key, Java takes it as a trust store. With a key, the trusted certificates follow its chain.
+// is later. Java finds the key and the trusted certificates in it by their aliases.
 func PKCS12(key *Key, trusted []Entry, password string) ([]byte, error) {
 	salts, err := saltsFor(key, trusted)
 	if err != nil {
@@ -73,11 +74,7 @@ func PKCS12(key *Key, trusted []Entry, password string) ([]byte, error) {
 	}
 	encoder := pkcs12.Modern2023.WithRand(salts)
 	if key != nil {
-		others := key.Chain[1:len(key.Chain):len(key.Chain)]
-		for _, e := range trusted {
-			others = append(others, e.Cert)
-		}
-		return encoder.Encode(key.Private, key.Chain[0], others, password)
+		return keyStore(encoder, key, trusted, password)
 	}
 	var entries []pkcs12.TrustStoreEntry
 	for _, e := range trusted {
