@@ -1,0 +1,95 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/failure"
+	"initbox/internal/stage"
+	"initbox/internal/words"
+	"initbox/pki/keystore"
+)
+
+const (
+	categoryStores = "Stores"
+	categoryKey    = "Key and certificates"
+)
+
+func keystoreCommand(e *env) *cli.Command {
+	o := keystore.Options{Alias: keystore.DefaultAlias}
+	var out outputFlags
+	return &cli.Command{
+		Usage: "put a key and its certificates into the stores of Java and of other programs",
+		Description: `Makes PKCS#12 and JKS stores, or one file in PEM, of a key and its certificates, such as
+those of a Secret of type kubernetes.io/tls. The key is checked against its certificate,
+and the chain is put in order and completed with --ca-file, which the stores also trust.
+A store that is right already is left alone; a renewed Secret gives a new store.
+
+Examples:
+  initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --ca-file /tls/ca.crt \
+    --pkcs12 /stores/keystore.p12 --password-file /etc/stores/password
+  initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --jks /stores/keystore.jks --alias server
+  initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --pem /stores/both.pem --mode 0640`,
+		Flags: append([]cli.Flag{
+			textFlag("cert-file", "`FILE` of the certificate and those that issued it, as PEM or DER", categoryKey, &o.CertFile),
+			textFlag("key-file", "`FILE` of its key, as PKCS#8, PKCS#1 or SEC 1, if not in the same file", categoryKey, &o.KeyFile),
+			textFlag("key-password-file", "`FILE` with the password of an encrypted key", categoryKey, &o.KeyPasswordFile),
+			textFlag("ca-file", "`FILE` or folder of certificates that complete the chain, and that the stores trust", categoryKey, &o.CAFile),
+			textFlag("pkcs12", "`FILE` to write as PKCS#12", categoryStores, &o.PKCS12),
+			textFlag("jks", "`FILE` to write as Java key store, for programs that need the older format", categoryStores, &o.JKS),
+			textFlag("pem", "`FILE` to write with the key and its chain as PEM", categoryStores, &o.PEM),
+			textFlag("alias", "`NAME` of the key in the stores", categoryStores, &o.Alias),
+			textFlag("password-file", "`FILE` with the password of the stores (default changeit); with it, the key in --pem is encrypted, too", categoryStores, &o.PasswordFile),
+			onFlag("dry-run", "say what would change", categoryStores, &o.DryRun),
+		}, out.flags(categoryStores, "0600")...),
+		Action: e.action(func(c *cli.Context) (work, error) {
+			if c.NArg() > 0 {
+				return nil, usagef("takes no argument, got %s", failure.Printable(c.Args().First())).hint("as in: initbox keystore --cert-file tls.crt --key-file tls.key --pkcs12 /stores/keystore.p12")
+			}
+			if err := out.check(); err != nil {
+				return nil, err
+			}
+			o.Follow, o.Attr.Mode = out.follow, out.of(0o600)
+			o.Attr.UID, o.Attr.GID = out.ids()
+			if err := o.Check(); err != nil {
+				return nil, usageError{err}
+			}
+			return func(ctx context.Context) error {
+				_, err := e.keystore(ctx, o)
+				if err == nil && !o.DryRun {
+					e.warnNowhere(o.PKCS12, o.JKS, o.PEM)
+				}
+				return err
+			}, nil
+		}),
+	}
+}
+
+// keystore writes the stores, and logs what was done to each.
+func (e *env) keystore(ctx context.Context, o keystore.Options) (r keystore.Result, err error) {
+	start := time.Now()
+	err = untilDone(ctx, func() (err error) {
+		r, err = keystore.Run(o)
+		return err
+	})
+	if err != nil {
+		return keystore.Result{}, err // r may still be written to
+	}
+	for _, text := range r.Warnings {
+		e.log.Warn(text)
+	}
+	doing := map[stage.Kind]string{stage.Unchanged: "nothing to change", stage.Created: "created", stage.Changed: "changed"}
+	if o.DryRun {
+		doing[stage.Created], doing[stage.Changed] = "would be created", "would be changed"
+	}
+	for _, f := range r.Files {
+		if f.InPlace {
+			e.log.Warn(failure.Printable(f.Path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
+		}
+		e.log.Info(fmt.Sprintf("%s: %s: %s, in %s", failure.Printable(f.Path), doing[f.Kind], r.Content, words.Seconds(time.Since(start))))
+	}
+	return r, nil
+}
