@@ -40,6 +40,7 @@ func subcommands() []subcommand {
 		{"fetch", fetchCommand},
 		{"prepare", prepareCommand},
 		{"copy", copyCommand},
+		{"keystore", keystoreCommand},
 		{"sysctl", sysctlCommand},
 		{rbacName, rbac},
 		{"sleep", sleep},

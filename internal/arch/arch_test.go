@@ -19,7 +19,7 @@ import (
 
 const root = "../.."
 
-var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch"}
+var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch", "initbox/pki/keystore"}
 
 // TestImports pins the directions of imports.
 func TestImports(t *testing.T) {
@@ -307,7 +307,7 @@ func productFiles(t *testing.T) []file {
 }
 
 var parsed = sync.OnceValues(func() (files []file, err error) {
-	for _, top := range []string{"cmd", "internal", "waitfor", "register", "clone", "render"} {
+	for _, top := range []string{"cmd", "internal", "waitfor", "register", "clone", "render", "pki"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
