@@ -88,7 +88,7 @@ func (e *env) gitClone(c *cli.Context, g *gitFlags) (work, error) {
 	if err != nil {
 		return nil, err
 	}
-	after, err := g.after(c)
+	after, err := g.after(c, e)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (e *env) gitClone(c *cli.Context, g *gitFlags) (work, error) {
 	}
 	const forever = "git-sync's command line keeps running without --one-time"
 	switch {
-	case g.watch > 0 && e.once != "":
+	case g.sidecar.watch > 0 && e.once != "":
 		return nil, usagef("--%s is for commands that end, and "+forever, flagOnce)
-	case g.watch > 0 && e.chained():
+	case g.sidecar.watch > 0 && e.chained():
 		return nil, usagef("a chain is for commands that end, and " + forever)
 	}
 	return func(ctx context.Context) error {
@@ -115,7 +115,7 @@ func (e *env) gitClone(c *cli.Context, g *gitFlags) (work, error) {
 		if os.Getenv("GOGC") == "" {
 			defer debug.SetGCPercent(debug.SetGCPercent(clonePercent))
 		}
-		if g.watch > 0 {
+		if g.sidecar.watch > 0 {
 			return g.stay(ctx, e, o, after)
 		}
 		result, err := clone.Run(ctx, o)
@@ -139,37 +139,27 @@ type gitFlags struct {
 	proxy                     string
 	config                    string
 	parallel                  int
-	touch, output             string
-	watch                     time.Duration
-	startupProbe              string
-	webhookURL, webhookMethod string
-	webhookSuccess            string
-	webhookTimeout            time.Duration
+	output                    string
+	sidecar                   sidecarFlags
 	compat                    string
 	retryStatus               string
 	names                     resolverFlags
 
 	deadline  *time.Duration // instead of --timeout; nil for that
 	errorFile errorFile
-	callOnce  bool // the webhook, even if that fails
 }
 
 func (g *gitFlags) flags() []cli.Flag {
-	g.webhookTimeout, g.o.AttemptTimeout = defaultWebhookTimeout, defaultGitTimeout
+	g.o.AttemptTimeout = defaultGitTimeout
 	return slices.Concat(g.entryFlags(), []cli.Flag{
 		textFlag("config", "`FILE`, YAML or JSON, with a list of clones, each with the keys url and dir and any of the flags above; flags hold for all clones without such a key", categorySeveral, &g.config),
 		&cli.IntFlag{Name: "parallel", Usage: "`N` clones at a time (default the number of processors)", Category: categorySeveral, Destination: &g.parallel},
 
 		textFlag("output", "`FILE` for what was cloned, as JSON: url, ref, sha, date, author, subject, bytes, seconds, changed; - is stdout", categoryResult, &g.output),
-		textFlag("touch", "`FILE` to write the commit's id to, and to touch, when DIR has changed", categoryResult, &g.touch),
-		textFlag("webhook-url", "`URL` to call when DIR has changed, with the commit in a header Gitsync-Hash; may refer to secrets", categoryResult, &g.webhookURL),
-		textFlag("webhook-method", "`METHOD` for --webhook-url (default POST)", categoryResult, &g.webhookMethod),
-		textFlag("webhook-success-status", "`LIST` of statuses that mean success, as in 200,202 (default 2xx)", categoryResult, &g.webhookSuccess),
-		durationFlag("webhook-timeout", "deadline of one attempt to call it", categoryResult, &g.webhookTimeout),
-
-		durationFlag("watch", "keep running as a sidecar, and look for a new commit this often", categoryWatch, &g.watch),
-		textFlag("startup-probe", "with --watch, `FILE|[HOST:]PORT`: create FILE once DIR is there, or answer at PORT, with status 503 until then, for the sidecar's startupProbe", categoryWatch, &g.startupProbe),
-
+	}, g.sidecar.flags(sidecarTexts{
+		look: "look for a new commit this often", changed: "DIR has changed",
+		revision: "the commit's id", header: "Gitsync-Hash", there: "DIR is there",
+	}), []cli.Flag{
 		textFlag(flagCompat, "`git-sync`: everything that follows is a command line of git-sync, whose variables GITSYNC_… and GIT_SYNC_… count too", categoryFrom, &g.compat),
 
 		textFlag("retry-status", "`LIST` of statuses to retry after that otherwise end it, as in 401,403,404; 404 stands for no such revision too; over ssh and git://, 401 stands for refused credentials, and 404 for no such repository", categoryWait, &g.retryStatus),
@@ -273,7 +263,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 	if !c.IsSet("timeout") {
 		g.deadline = line.Timeout
 	}
-	g.errorFile, g.callOnce = errorFile(line.ErrorFile), line.CallOnce
+	g.errorFile, g.sidecar.once = errorFile(line.ErrorFile), line.CallOnce
 	g.o.MaxRefusals, g.o.RefusalPause = line.Refusals, line.RefusalPause
 	e.logTranslation(line)
 	return line.Arguments[0], line.Arguments[1], nil

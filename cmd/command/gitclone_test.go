@@ -89,17 +89,17 @@ func TestCheckOutside(t *testing.T) {
 		o     clone.Options
 		want  bool
 	}{
-		{gitFlags{output: "-", startupProbe: "9000"}, clone.Options{Dir: "."}, true}, // neither is a file here
-		{gitFlags{startupProbe: "localhost:9000"}, clone.Options{Dir: "."}, true},
-		{gitFlags{touch: "touched"}, clone.Options{Dir: "."}, false},
+		{gitFlags{output: "-", sidecar: sidecarFlags{startupProbe: "9000"}}, clone.Options{Dir: "."}, true}, // neither is a file here
+		{gitFlags{sidecar: sidecarFlags{startupProbe: "localhost:9000"}}, clone.Options{Dir: "."}, true},
+		{gitFlags{sidecar: sidecarFlags{touch: "touched"}}, clone.Options{Dir: "."}, false},
 		{gitFlags{output: "/vol/work/../result"}, clone.Options{Dir: "/vol/work"}, true},
 		{gitFlags{output: "/vol/work-result"}, clone.Options{Dir: "/vol/work/"}, true},
 		{gitFlags{output: "/vol/work/.git/result"}, clone.Options{Dir: "/vol/work/"}, false},
-		{gitFlags{startupProbe: "/vol/.ready"}, clone.Options{Dir: "/vol", Link: "current"}, true},
-		{gitFlags{startupProbe: "/vol/.ready"}, clone.Options{Dir: "/vol"}, false},
+		{gitFlags{sidecar: sidecarFlags{startupProbe: "/vol/.ready"}}, clone.Options{Dir: "/vol", Link: "current"}, true},
+		{gitFlags{sidecar: sidecarFlags{startupProbe: "/vol/.ready"}}, clone.Options{Dir: "/vol"}, false},
 	} {
 		if err := c.flags.checkOutside(c.o); (err == nil) != c.want {
-			t.Errorf("%+v, %q in %q: %v", c.flags.touch+c.flags.output+c.flags.startupProbe, c.o.Link, c.o.Dir, err)
+			t.Errorf("%+v, %q in %q: %v", c.flags.sidecar.touch+c.flags.output+c.flags.sidecar.startupProbe, c.o.Link, c.o.Dir, err)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestGitSyncFlagsExist(t *testing.T) {
 			t.Errorf("--%s=%s: %v", f.Name, f.Value, err)
 		}
 	}
-	if len(line.Flags) < 20 || g.watch != minWatch {
-		t.Errorf("%d flags, --watch %v; want all of the above, and --watch %v", len(line.Flags), g.watch, minWatch)
+	if len(line.Flags) < 20 || g.sidecar.watch != minWatch {
+		t.Errorf("%d flags, --watch %v; want all of the above, and --watch %v", len(line.Flags), g.sidecar.watch, minWatch)
 	}
 }

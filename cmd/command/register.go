@@ -20,6 +20,7 @@ import (
 	"initbox/internal/httpclient"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
+	"initbox/internal/sidecar"
 	"initbox/internal/words"
 	"initbox/register"
 	"initbox/render"
@@ -351,8 +352,7 @@ func (r *registerFlags) checkHold(c *cli.Context) error {
 	if err := needs(c, [][2]string{{"heartbeat-method", "heartbeat-url"}, {"deregister-method", "deregister-url"}}); err != nil {
 		return err
 	}
-	_, err := probeAddress(r.startupProbe)
-	return err
+	return checkProbe(r.startupProbe)
 }
 
 // checkBody refuses more than one body.
@@ -579,11 +579,11 @@ func (r *registerFlags) print(e *env, result register.Result) error {
 // stay registers, keeps the entry alive until a signal comes, and deregisters. The deadline applies to the
 // registration.
 func (r *registerFlags) stay(ctx context.Context, e *env, registration *register.Registration) error {
-	probe, err := openProbe(r.startupProbe)
+	probe, err := sidecar.OpenProbe(r.startupProbe, nil)
 	if err != nil {
 		return err
 	}
-	defer probe.close()
+	defer probe.Close()
 	result, err := registration.Register(ctx)
 	if errors.As(err, new(stopped)) { // the server may have received the request
 		if err := r.leave(e, registration, min(r.leaveTimeout, unsureTimeout)); err != nil {
@@ -594,7 +594,7 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 		return err
 	}
 	if err = r.print(e, result); err == nil {
-		err = probe.ready()
+		err = probe.Ready()
 	}
 	if err != nil { // no process would keep the entry alive and remove it
 		if err := r.leave(e, registration, r.leaveTimeout); err != nil {
@@ -602,9 +602,9 @@ func (r *registerFlags) stay(ctx context.Context, e *env, registration *register
 		}
 		return err
 	}
-	e.log.Info(staying)
+	e.log.Info(sidecar.Staying)
 	registration.Keep(e.untilStopped)
-	probe.close()
+	probe.Close()
 	return r.leave(e, registration, r.leaveTimeout)
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"initbox/internal/mounts"
+	"initbox/internal/sidecar"
 	"initbox/test/servers"
 )
 
@@ -83,10 +84,10 @@ func TestFilesOfACloneInAVolume(t *testing.T) {
 	if err := os.Symlink(outside, vol+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFile(vol+"/a/b/file", []byte("x")); err != nil {
+	if err := sidecar.WriteFile(vol+"/a/b/file", []byte("x")); err != nil {
 		t.Error(err)
 	}
-	if err := writeFile(vol+"/link/a/file", []byte("x")); !errors.As(err, new(*mounts.LinkError)) {
+	if err := sidecar.WriteFile(vol+"/link/a/file", []byte("x")); !errors.As(err, new(*mounts.LinkError)) {
 		t.Errorf("through a link: %v", err)
 	}
 	if _, err := os.Lstat(outside + "/a"); err == nil {

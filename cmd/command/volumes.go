@@ -5,8 +5,11 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/mounts"
+	"initbox/internal/sidecar"
 	"initbox/internal/words"
 )
+
+const writableHint = sidecar.WritableHint
 
 // followFlag returns the flag of the subcommands that write to volumes.
 func followFlag(category string, dst *bool) cli.Flag {

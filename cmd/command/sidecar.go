@@ -1,0 +1,142 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/internal/httpclient"
+	"initbox/internal/podinfo"
+	"initbox/internal/resolver"
+	"initbox/internal/secret"
+	"initbox/internal/sidecar"
+	"initbox/internal/tlsconfig"
+)
+
+// defaultWebhookTimeout is the deadline of one attempt to call --webhook-url.
+const defaultWebhookTimeout = 10 * time.Second
+
+// minWatch is the shortest value of --watch.
+const minWatch = 100 * time.Millisecond
+
+// sidecarTexts are what the help of a subcommand says of the flags of [sidecarFlags].
+type sidecarTexts struct {
+	look     string // what --watch looks for, as in "look for a new commit"
+	changed  string // after which the others are notified, as in "DIR has changed"
+	revision string // what the touched file holds, as in "the commit's id"
+	header   string // the header of the webhook that has it, too; "" for none
+	there    string // when the startup probe succeeds, as in "DIR is there"
+	paths    string // what the port answers besides; "" for nothing
+}
+
+// sidecarFlags are the flags of the subcommands that can stay running and notify other containers of changes.
+type sidecarFlags struct {
+	watch        time.Duration
+	startupProbe string
+	touch        string
+
+	url, method, body, success string
+	credentials                credentialFlags
+	timeout                    time.Duration
+	once                       bool // the webhook is called once, even if that fails; not a flag
+
+	header string // see sidecarTexts
+}
+
+func (s *sidecarFlags) flags(t sidecarTexts) []cli.Flag {
+	s.timeout, s.header = defaultWebhookTimeout, t.header
+	with := ""
+	if t.header != "" {
+		with = ", with " + t.revision + " in a header " + t.header
+	}
+	return []cli.Flag{
+		textFlag("touch", "`FILE` to write "+t.revision+" to, and to touch, when "+t.changed, categoryResult, &s.touch),
+		textFlag("webhook-url", "`URL` to call when "+t.changed+with+"; may refer to secrets", categoryResult, &s.url),
+		textFlag("webhook-method", "`METHOD` for --webhook-url (default POST)", categoryResult, &s.method),
+		textFlag("webhook-body", "`TEXT` to send to it, not secret; application/json if it is JSON", categoryResult, &s.body),
+		textFlag("webhook-user", "`NAME` to log in there as, with --webhook-password-file", categoryResult, &s.credentials.User),
+		textFlag("webhook-password-file", "`FILE` with the password", categoryResult, &s.credentials.PasswordFile),
+		textsFlag("webhook-header-file", "`FILE` with headers of the request, one per line", categoryResult, &s.credentials.headerFiles),
+		textFlag("webhook-success-status", "`LIST` of statuses that mean success, as in 200,202 (default 2xx)", categoryResult, &s.success),
+		durationFlag("webhook-timeout", "deadline of one attempt to call it", categoryResult, &s.timeout),
+
+		durationFlag("watch", "keep running as a sidecar, and "+t.look, categoryWatch, &s.watch),
+		textFlag("startup-probe", "with --watch, `FILE|[HOST:]PORT`: create FILE once "+t.there+", or answer at PORT, with status 503 until then, for the sidecar's startupProbe"+t.paths, categoryWatch, &s.startupProbe),
+	}
+}
+
+// check refuses flags that need another one, and values that cannot be right.
+func (s *sidecarFlags) check(c *cli.Context) error {
+	pairs := [][2]string{{"startup-probe", "watch"}, {"webhook-user", "webhook-password-file"}, {"webhook-password-file", "webhook-user"}}
+	for _, flag := range []string{"method", "body", "user", "header-file", "success-status", "timeout"} {
+		pairs = append(pairs, [2]string{"webhook-" + flag, "webhook-url"})
+	}
+	if err := needs(c, pairs); err != nil {
+		return err
+	}
+	if c.IsSet("watch") && s.watch < minWatch {
+		return usagef("--watch %v: want at least %v", s.watch, minWatch)
+	}
+	return checkProbe(s.startupProbe)
+}
+
+// checkProbe refuses an invalid value of --startup-probe.
+func checkProbe(text string) error {
+	if _, err := sidecar.Address(text); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// webhook returns what the flags say, or nil without --webhook-url.
+func (s *sidecarFlags) webhook(e *env, names *resolver.Resolver, tls tlsconfig.Options) (*sidecar.Webhook, error) {
+	if s.url == "" {
+		return nil, nil
+	}
+	address, err := secret.ParseURL(s.url, os.Getenv)
+	if err != nil {
+		return nil, usagef("--webhook-url: %w", err)
+	}
+	w := &sidecar.Webhook{
+		URL: address, Method: strings.ToUpper(cmp.Or(s.method, http.MethodPost)), Body: s.body,
+		Credentials: s.credentials.value(), Revision: s.header,
+		Timeout: s.timeout, Once: s.once, TLS: tls, Names: names, Seed: podinfo.Seed(), Log: e.log,
+	}
+	if strings.ContainsAny(w.Method, " \t\r\n:/") {
+		return nil, usagef("--webhook-method %s: want a method such as POST or PUT", s.method)
+	}
+	if w.Success, err = httpclient.ParseStatuses(cmp.Or(s.success, "200-299")); err != nil {
+		return nil, usagef("--webhook-success-status %s: %w", s.success, err)
+	}
+	return w, nil
+}
+
+// files returns the files that the flags name, by flag.
+func (s *sidecarFlags) files() map[string]string {
+	files := map[string]string{"touch": s.touch}
+	if address, _ := sidecar.Address(s.startupProbe); address == "" {
+		files["startup-probe"] = s.startupProbe
+	}
+	return files
+}
+
+// stay looks, and looks again, as [sidecar.Run] does, until a signal comes. first, which ends at the deadline, limits
+// the first look only.
+func (e *env) stay(first context.Context, o sidecar.Options, every time.Duration, look func(context.Context) (revision string, changed bool, err error)) error {
+	ctx, lift, cancel := e.afterFirst(first)
+	defer cancel(nil)
+	o.Started, o.Log = lift, e.log
+	return sidecar.Run(ctx, o, every, look)
+}
+
+// afterFirst returns a context that ends when a signal comes, and with first until lift is called.
+func (e *env) afterFirst(first context.Context) (ctx context.Context, lift func(), cancel context.CancelCauseFunc) {
+	ctx, cancel = context.WithCancelCause(e.untilStopped)
+	stop := context.AfterFunc(first, func() { cancel(context.Cause(first)) })
+	return ctx, func() { stop() }, cancel
+}

@@ -1,0 +1,166 @@
+package sidecar
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"initbox/internal/httpclient"
+	"initbox/internal/resolver"
+	"initbox/internal/secret"
+)
+
+// TestRun pins when the loop looks: at once, after each period, earlier when it is woken or has failed, and that it
+// ends without an error when it is stopped.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(context.Background())
+		wake := make(chan struct{}, 1)
+		var log bytes.Buffer
+		var looks []time.Duration
+		start, started := time.Now(), 0
+		o := Options{Wake: wake, Started: func() { started++ }, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		err := Run(ctx, o, time.Minute, func(context.Context) (string, bool, error) {
+			looks = append(looks, time.Since(start))
+			switch len(looks) {
+			case 2:
+				wake <- struct{}{}
+			case 3, 4:
+				return "", false, errors.New("the server is away")
+			case 6:
+				cancel()
+			}
+			return "1", true, nil
+		})
+		want := []time.Duration{0, time.Minute, time.Minute, 70 * time.Second, 80 * time.Second, 140 * time.Second}
+		if err != nil || len(looks) != len(want) || started != 1 {
+			t.Fatalf("%v, %v, started %d times", err, looks, started)
+		}
+		for i := range want {
+			if looks[i] != want[i] {
+				t.Errorf("looked after %v, want %v", looks, want)
+				break
+			}
+		}
+		if got := strings.Count(log.String(), "the server is away; trying again in 10s"); got != 1 {
+			t.Errorf("warned %d times:\n%s", got, &log)
+		}
+	})
+}
+
+// TestRunFirst pins that what fails at first ends the program, and that nothing is reported before.
+func TestRunFirst(t *testing.T) {
+	dir := t.TempDir()
+	ready := filepath.Join(dir, "ready")
+	failed := errors.New("no such secret")
+	o := Options{Probe: ready, Started: func() { t.Error("started") }}
+	err := Run(t.Context(), o, time.Minute, func(context.Context) (string, bool, error) { return "", false, failed })
+	if !errors.Is(err, failed) {
+		t.Errorf("%v, want %v", err, failed)
+	}
+	if _, err := os.Stat(ready); err == nil {
+		t.Error("the startup probe succeeds")
+	}
+	os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)
+	o = Options{Touch: filepath.Join(dir, "file", "touched")}
+	if err := Run(t.Context(), o, time.Minute, func(context.Context) (string, bool, error) { return "1", true, nil }); err == nil {
+		t.Error("a file that cannot be touched: no error")
+	}
+}
+
+// TestUnhealthy pins when /healthz fails: before the first success, some time after the next one was due, and while
+// the subcommand says so.
+func TestUnhealthy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sick := error(nil)
+		l := &loop{Options: Options{Health: func() error { return sick }}, every: time.Minute}
+		want := func(text string) {
+			t.Helper()
+			got := ""
+			if err := l.unhealthy(); err != nil {
+				got = err.Error()
+			}
+			if got != text {
+				t.Errorf("%q, want %q", got, text)
+			}
+		}
+		want("not ready")
+		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
+		l.once(t.Context())
+		want("")
+		time.Sleep(90 * time.Second)
+		want("")
+		time.Sleep(time.Second)
+		want("no success for 1m31s")
+		l.look = func(context.Context) (string, bool, error) { return "", false, errors.New("disk full") }
+		l.once(t.Context())
+		want("no success for 1m31s: disk full")
+		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
+		l.once(t.Context())
+		sick = errors.New("forbidden")
+		want("forbidden")
+	})
+}
+
+// TestWebhook pins what is sent, after changes only, and that a call that failed is repeated without another change.
+func TestWebhook(t *testing.T) {
+	dir := t.TempDir()
+	password := filepath.Join(dir, "password")
+	os.WriteFile(password, []byte("hunter2\n"), 0o600)
+	ctx, cancel := context.WithCancel(t.Context())
+	var mu sync.Mutex
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		user, pass, _ := r.BasicAuth()
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, strings.Join([]string{r.Method, r.URL.Path, r.Header.Get("Content-Type"), r.Header.Get("Revision"), user, pass, string(body)}, " "))
+		if len(got) == 1 {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer server.Close()
+	address, err := secret.ParseURL(server.URL+"/reload?token=hunter3", os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	success, _ := httpclient.ParseStatuses("200-299")
+	var log bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	hook := &Webhook{
+		URL: address, Method: "PUT", Body: `{"a":1}`, Revision: "Revision", Timeout: 10 * time.Second, Once: true,
+		Credentials: httpclient.Credentials{User: "admin", PasswordFile: password},
+		Success:     success, Names: new(resolver.Resolver), Log: logger,
+	}
+	looks := 0
+	err = Run(ctx, Options{Webhook: hook, Log: logger}, 100*time.Millisecond, func(context.Context) (string, bool, error) {
+		if looks++; looks == 3 {
+			cancel()
+		}
+		return "r1", looks == 1, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	const want = `PUT /reload application/json r1 admin hunter2 {"a":1}`
+	if len(got) != 2 || got[0] != want || got[1] != want {
+		t.Errorf("%q, want %q twice", got, want)
+	}
+	if strings.Contains(log.String(), "hunter") || !strings.Contains(log.String(), "called with r1") {
+		t.Errorf("the log: %s", &log)
+	}
+}

@@ -1,0 +1,96 @@
+package sidecar
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/poll"
+	"initbox/internal/resolver"
+	"initbox/internal/secret"
+	"initbox/internal/tlsconfig"
+)
+
+// Webhook is a server that is called after a change.
+type Webhook struct {
+	URL         *secret.URL
+	Method      string
+	Body        string // of the request; "" for none
+	Credentials httpclient.Credentials
+	Revision    string // the header with what the files are now; "" for none
+
+	Success httpclient.Statuses // which mean that the server was notified
+	Timeout time.Duration       // of one attempt
+	Once    bool                // one attempt only
+	TLS     tlsconfig.Options
+	Names   *resolver.Resolver
+	Seed    uint64 // of the jitter
+	Log     *slog.Logger
+}
+
+// Call sends the request until an attempt succeeds, or ctx ends. Its error has no secrets.
+func (w *Webhook) Call(ctx context.Context, revision string) error {
+	retry := &httpclient.Retry{
+		Options:        httpclient.Options{Dial: dial.New(w.Names).DialContext, TLS: w.TLS},
+		AttemptTimeout: w.Timeout,
+		Once:           w.Once,
+		Seed:           w.Seed,
+		Spread:         time.Second, // it is a neighbour, which few Pods call
+		Notify: func(attempt int, _ *httpclient.Answer, err error, _ time.Duration) {
+			if attempt == 1 {
+				w.Log.Info(fmt.Sprintf("%s: call the webhook: %v", w.URL, failure.Of(err)))
+			}
+		},
+		Prepare: func(req *http.Request) (err error) {
+			if req.URL, err = w.URL.Expand(); err == nil {
+				_, err = w.Credentials.Apply(req)
+			}
+			return err
+		},
+		Judge: func(a *httpclient.Answer) httpclient.Verdict {
+			if w.Success.Has(a.Status) {
+				return httpclient.Done
+			}
+			return max(httpclient.ByStatus(a), httpclient.Again)
+		},
+	}
+	header, with := http.Header{"User-Agent": {"initbox"}}, ""
+	if w.Revision != "" {
+		header[w.Revision], with = []string{revision}, " with "+revision
+	}
+	if w.Body != "" {
+		header.Set("Content-Type", "text/plain; charset=utf-8")
+		if json.Valid([]byte(w.Body)) {
+			header.Set("Content-Type", "application/json")
+		}
+	}
+	if _, err := retry.Do(ctx, w.Method, w.URL.URL.Redacted(), header, []byte(w.Body)); err != nil {
+		return w.explain(err)
+	}
+	w.Log.Info(fmt.Sprintf("%s: called%s", w.URL, with))
+	return nil
+}
+
+// explain returns an error that says what was being done, and why it failed, without the secrets that the URL refers
+// to.
+func (w *Webhook) explain(err error) error {
+	var ended *poll.Error
+	var status *httpclient.StatusError
+	switch {
+	case errors.As(err, &ended) && ended.Last != nil:
+		f := failure.Of(ended.Last)
+		err = &poll.Error{Attempts: ended.Attempts, Waited: ended.Waited, Cause: ended.Cause, Last: f}
+		return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.URL, err), f.Hint)
+	case errors.As(err, &status) && status.Status < http.StatusInternalServerError:
+		return failure.WithHint(fmt.Errorf("%s: call the webhook: %s", w.URL, failure.Status(status.Status).Text), "is the path right, and does --webhook-success-status list this status?")
+	}
+	f := failure.Of(err)
+	return failure.WithHint(fmt.Errorf("%s: call the webhook: %w", w.URL, f), f.Hint)
+}
