@@ -213,7 +213,7 @@ func staysRunning(c *cli.Context) string {
 	switch {
 	case c.Command.Name == "register" && c.Bool("hold"): // --hold of a wait is a duration
 		return "--hold"
-	case c.Command.Name == "git-clone" && c.IsSet("watch"):
+	case (c.Command.Name == "git-clone" || c.Command.Name == "keystore") && c.IsSet("watch"):
 		return "--watch"
 	}
 	return ""

@@ -3,12 +3,16 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
+	"initbox/internal/resolver"
+	"initbox/internal/sidecar"
 	"initbox/internal/stage"
+	"initbox/internal/tlsconfig"
 	"initbox/internal/words"
 	"initbox/pki/keystore"
 )
@@ -20,20 +24,24 @@ const (
 
 func keystoreCommand(e *env) *cli.Command {
 	o := keystore.Options{Alias: keystore.DefaultAlias}
-	var out outputFlags
+	var (
+		out  outputFlags
+		side sidecarFlags
+	)
 	return &cli.Command{
 		Usage: "put a key and its certificates into the stores of Java and of other programs",
 		Description: `Makes PKCS#12 and JKS stores, or one file in PEM, of a key and its certificates, such as
 those of a Secret of type kubernetes.io/tls. The key is checked against its certificate,
 and the chain is put in order and completed with --ca-file, which the stores also trust.
-A store that is right already is left alone; a renewed Secret gives a new store.
+A store that is right already is left alone; a renewed Secret gives a new store, at the
+next run or with --watch.
 
 Examples:
   initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --ca-file /tls/ca.crt \
     --pkcs12 /stores/keystore.p12 --password-file /etc/stores/password
   initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --jks /stores/keystore.jks --alias server
   initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --pem /stores/both.pem --mode 0640`,
-		Flags: append([]cli.Flag{
+		Flags: slices.Concat([]cli.Flag{
 			textFlag("cert-file", "`FILE` of the certificate and those that issued it, as PEM or DER", categoryKey, &o.CertFile),
 			textFlag("key-file", "`FILE` of its key, as PKCS#8, PKCS#1 or SEC 1, if not in the same file", categoryKey, &o.KeyFile),
 			textFlag("key-password-file", "`FILE` with the password of an encrypted key", categoryKey, &o.KeyPasswordFile),
@@ -44,7 +52,10 @@ Examples:
 			textFlag("alias", "`NAME` of the key in the stores", categoryStores, &o.Alias),
 			textFlag("password-file", "`FILE` with the password of the stores (default changeit); with it, the key in --pem is encrypted, too", categoryStores, &o.PasswordFile),
 			onFlag("dry-run", "say what would change", categoryStores, &o.DryRun),
-		}, out.flags(categoryStores, "0600")...),
+		}, out.flags(categoryStores, "0600"), side.flags(sidecarTexts{
+			look: "look for a renewed certificate, key or password at least this often", changed: "a store has changed",
+			revision: "a hash of the certificates", there: "the stores are there",
+		})),
 		Action: e.action(func(c *cli.Context) (work, error) {
 			if c.NArg() > 0 {
 				return nil, usagef("takes no argument, got %s", failure.Printable(c.Args().First())).hint("as in: initbox keystore --cert-file tls.crt --key-file tls.key --pkcs12 /stores/keystore.p12")
@@ -57,27 +68,61 @@ Examples:
 			if err := o.Check(); err != nil {
 				return nil, usageError{err}
 			}
+			hook, err := e.checkStay(c, &side, o)
+			if err != nil {
+				return nil, err
+			}
+			look := e.keystore(o)
+			if side.watch == 0 {
+				return func(ctx context.Context) error {
+					_, _, err := look(ctx)
+					return err
+				}, nil
+			}
 			return func(ctx context.Context) error {
-				_, err := e.keystore(ctx, o)
-				if err == nil && !o.DryRun {
-					e.warnNowhere(o.PKCS12, o.JKS, o.PEM)
-				}
-				return err
+				return e.stay(ctx, sidecar.Options{Probe: side.startupProbe, Touch: side.touch, Webhook: hook}, side.watch, look)
 			}, nil
 		}),
 	}
 }
 
-// keystore writes the stores, and logs what was done to each.
-func (e *env) keystore(ctx context.Context, o keystore.Options) (r keystore.Result, err error) {
-	start := time.Now()
-	err = untilDone(ctx, func() (err error) {
-		r, err = keystore.Run(o)
-		return err
-	})
-	if err != nil {
-		return keystore.Result{}, err // r may still be written to
+// checkStay checks the flags of the sidecar, and returns its webhook. What the stores trust, it trusts too.
+func (e *env) checkStay(c *cli.Context, side *sidecarFlags, o keystore.Options) (*sidecar.Webhook, error) {
+	if err := needs(c, [][2]string{{"touch", "watch"}, {"webhook-url", "watch"}}); err != nil {
+		return nil, err
 	}
+	if err := side.check(c); err != nil {
+		return nil, err
+	}
+	if o.DryRun && side.watch > 0 {
+		return nil, usagef("--dry-run and --watch are mutually exclusive")
+	}
+	return side.webhook(e, &resolver.Resolver{}, tlsconfig.Options{CAFile: o.CAFile})
+}
+
+// keystore returns a function that writes the stores, and logs what it does to each. After the first success, it logs
+// changes only.
+func (e *env) keystore(o keystore.Options) func(context.Context) (revision string, changed bool, err error) {
+	first := true
+	return func(ctx context.Context) (string, bool, error) {
+		start := time.Now()
+		var r keystore.Result
+		err := untilDone(ctx, func() (err error) {
+			r, err = keystore.Run(o)
+			return err
+		})
+		if err != nil {
+			return "", false, err
+		}
+		if first || r.Changed() {
+			e.logStores(o, r, time.Since(start))
+		}
+		first = false
+		return r.Revision, r.Changed(), nil
+	}
+}
+
+func (e *env) logStores(o keystore.Options, r keystore.Result, took time.Duration) {
 	for _, text := range r.Warnings {
 		e.log.Warn(text)
 	}
@@ -89,7 +134,9 @@ func (e *env) keystore(ctx context.Context, o keystore.Options) (r keystore.Resu
 		if f.InPlace {
 			e.log.Warn(failure.Printable(f.Path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
 		}
-		e.log.Info(fmt.Sprintf("%s: %s: %s, in %s", failure.Printable(f.Path), doing[f.Kind], r.Content, words.Seconds(time.Since(start))))
+		e.log.Info(fmt.Sprintf("%s: %s: %s, in %s", failure.Printable(f.Path), doing[f.Kind], r.Content, words.Seconds(took)))
 	}
-	return r, nil
+	if !o.DryRun {
+		e.warnNowhere(o.PKCS12, o.JKS, o.PEM)
+	}
 }
