@@ -241,7 +241,7 @@ func (c *commit) replace() error {
 			continue
 		}
 		err := c.rename(ch)
-		if inTheWay(err) && c.link == "" {
+		if inTheWay(err) && c.link == "" && ch.target == "" {
 			err = c.openOne(ch) // the kernel did not report it before; see dirfd.Mount
 		} else if err == nil {
 			c.begun = c.link == ""

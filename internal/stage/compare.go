@@ -63,7 +63,10 @@ func (p present) compare(c *change, content Content) (Kind, error) {
 		if now, err := dirfd.Readlink(p.dir, p.base); err == nil && now == c.target {
 			return Unchanged, nil
 		}
-		return Created, nil // a new version has none yet
+		if p.missing {
+			return Created, nil
+		}
+		return Changed, nil
 	case p.missing:
 		return Created, nil
 	case p.Kind() != unix.S_IFREG || !c.attr.isOf(p.Info):

@@ -305,7 +305,8 @@ func (s *Stage) PutFrom(name string, content Content, a Attr) (Change, error) {
 	return s.note(&change{Change: Change{Name: name}, attr: a}, content)
 }
 
-// PutLink stages a symbolic link called name to target, as PutFrom does a file. It is for versions only.
+// PutLink stages a symbolic link called name to target, as PutFrom does a file. Without the right to make new names in
+// the directory, it fails: a link cannot be written in place.
 func (s *Stage) PutLink(name, target string) (Change, error) {
 	return s.note(&change{Change: Change{Name: name}, target: target}, nil)
 }
@@ -346,6 +347,9 @@ func (s *Stage) put(c *change, content Content) error {
 	err = f.denied
 	if c.InPlace = s.link == "" && (f.denied != nil || old.MountRoot); c.InPlace {
 		err = old.writable(f.denied)
+		if c.target != "" {
+			err = cmp.Or(f.denied, error(unix.EBUSY))
+		}
 	}
 	if err != nil || s.options.DryRun {
 		return err
