@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"runtime/debug"
+	"strings"
 	"sync"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
@@ -112,6 +114,32 @@ func (o Options) pair() (tls.Certificate, error) {
 // EmbedRoots makes the embedded roots the last resort. It is called before the first connection that needs them, since
 // parsing them takes longer than the rest of the program's start.
 var EmbedRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(embedded()) })
+
+// Roots returns the embedded roots, and the date of Mozilla's list. Some are those that browsers trust no longer for
+// certificates of today, but still for older ones: a list of certificates cannot say so.
+func Roots() (list []*x509.Certificate, date string) {
+	for root := range bundle.Roots() {
+		if cert, err := x509.ParseCertificate(root.Certificate); err == nil { // the bundle is tested to parse
+			list = append(list, cert)
+		}
+	}
+	return list, rootsDate()
+}
+
+// rootsDate returns the date of the module, which is made whenever the list changes.
+func rootsDate() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, m := range info.Deps {
+		if m.Path != "golang.org/x/crypto/x509roots/fallback" {
+			continue
+		}
+		if parts := strings.Split(m.Version, "-"); len(parts) == 3 && len(parts[1]) >= 8 { // v0.0.0-TIME-COMMIT
+			day := parts[1][:8]
+			return day[:4] + "-" + day[4:6] + "-" + day[6:]
+		}
+	}
+	return "an unknown date"
+}
 
 func embedded() *x509.CertPool {
 	pool := x509.NewCertPool()
