@@ -181,7 +181,7 @@ func hasFlag(flags []cli.Flag, name string) bool {
 // hidden returns those of the flags that are not among others, which have the same meaning, so that the help does not
 // show them.
 func hidden(flags, others []cli.Flag) []cli.Flag {
-	flags = slices.DeleteFunc(flags, func(f cli.Flag) bool {
+	flags = slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool {
 		return slices.ContainsFunc(others, func(o cli.Flag) bool { return o.Names()[0] == f.Names()[0] })
 	})
 	for _, f := range flags {
