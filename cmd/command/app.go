@@ -42,6 +42,7 @@ func subcommands() []subcommand {
 		{"copy", copyCommand},
 		{"keystore", keystoreCommand},
 		{"sysctl", sysctlCommand},
+		{trustBundleName, trustBundle},
 		{rbacName, rbac},
 		{"sleep", sleep},
 		{"install", install},

@@ -19,7 +19,7 @@ import (
 
 const root = "../.."
 
-var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch", "initbox/pki/keystore"}
+var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch", "initbox/pki/keystore", "initbox/pki/trust"}
 
 // TestImports pins the directions of imports.
 func TestImports(t *testing.T) {

@@ -50,8 +50,9 @@ type Found struct {
 }
 
 // Read returns the certificates of a file, or of all files below a folder, in the order of their names. In a folder,
-// files that hold no certificate are ignored, as are names that begin with a dot, such as the ..data of a mounted
-// ConfigMap. The password opens Java key stores and PKCS#12 files; those without one open with any.
+// files that hold no certificate are ignored, as are links to files beside them, and names that begin with a dot, such
+// as the ..data of a mounted ConfigMap. The password opens Java key stores and PKCS#12 files; those without one open
+// with any.
 func Read(path, password string) (Found, error) {
 	stat, err := os.Stat(path)
 	if err != nil {
@@ -92,6 +93,9 @@ func (f *folder) read(dir string) error {
 		path := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
+		}
+		if target, err := os.Readlink(path); err == nil && !strings.ContainsRune(target, '/') && !strings.HasPrefix(target, ".") {
+			continue // another name of a file beside it, such as OpenSSL's by hash
 		}
 		stat, err := os.Stat(path)
 		switch {
@@ -265,10 +269,16 @@ func parsePEM(data []byte, source string) (found Found, err error) {
 	return Found{}, &NoneError{Source: source, Key: key}
 }
 
-// aliasOf returns the alias that keytool's users give to a certificate from a file: its name without its extension.
+// extensions are those that an alias does without.
+var extensions = []string{".pem", ".crt", ".cer", ".cert", ".der", ".jks", ".p12", ".pfx"}
+
+// aliasOf returns the alias that keytool's users give to a certificate from a file: its name without the extension.
 func aliasOf(source string) string {
 	base := filepath.Base(source)
-	return strings.TrimSuffix(base, filepath.Ext(base))
+	if ext := filepath.Ext(base); slices.Contains(extensions, strings.ToLower(ext)) {
+		return strings.TrimSuffix(base, ext)
+	}
+	return base
 }
 
 // longestAlias is the length of the longest alias, in bytes: it is part of a file's name in [Directory].

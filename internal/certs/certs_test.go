@@ -104,7 +104,7 @@ func TestRead(t *testing.T) {
 		"PKCS#12":        {p12, "corp one\ncorp-2 two\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "Corp.bin")
+			file := filepath.Join(t.TempDir(), "Corp.CRT")
 			write(t, file, test.data)
 			found, err := certs.Read(file, "secret")
 			if err != nil {

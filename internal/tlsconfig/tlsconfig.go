@@ -115,8 +115,8 @@ func (o Options) pair() (tls.Certificate, error) {
 // parsing them takes longer than the rest of the program's start.
 var EmbedRoots = sync.OnceFunc(func() { x509.SetFallbackRoots(embedded()) })
 
-// Roots returns the embedded roots, and the date of Mozilla's list. Some are those that browsers trust no longer for
-// certificates of today, but still for older ones: a list of certificates cannot say so.
+// Roots returns the embedded roots, and the date of Mozilla's list, or "" if the build does not say it. Browsers trust
+// some of them for older certificates only: a list of certificates cannot say so.
 func Roots() (list []*x509.Certificate, date string) {
 	for root := range bundle.Roots() {
 		if cert, err := x509.ParseCertificate(root.Certificate); err == nil { // the bundle is tested to parse
@@ -128,7 +128,10 @@ func Roots() (list []*x509.Certificate, date string) {
 
 // rootsDate returns the date of the module, which is made whenever the list changes.
 func rootsDate() string {
-	info, _ := debug.ReadBuildInfo()
+	info, known := debug.ReadBuildInfo()
+	if !known {
+		return ""
+	}
 	for _, m := range info.Deps {
 		if m.Path != "golang.org/x/crypto/x509roots/fallback" {
 			continue
@@ -138,7 +141,7 @@ func rootsDate() string {
 			return day[:4] + "-" + day[4:6] + "-" + day[6:]
 		}
 	}
-	return "an unknown date"
+	return ""
 }
 
 func embedded() *x509.CertPool {
