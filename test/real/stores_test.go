@@ -1,6 +1,7 @@
 package real_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,6 +71,72 @@ decrypt server.pem: EC
 		}
 		runWithPassword(t, openssl, "pkey", "-in", store("server.pem"), "-passin", "env:STORE_PASSWORD", "-noout", "-check")
 	})
+}
+
+// TestTrustBundles has Java, keytool and openssl use what trust-bundle makes of all public roots and a private one.
+func TestTrustBundles(t *testing.T) {
+	t.Parallel()
+	java, keytool, openssl := servers.Need(t, "java"), servers.Need(t, "keytool"), servers.Need(t, "openssl")
+	ca := servers.NewCA(t)
+	server := ca.Server(t, "127.0.0.1", "localhost")
+	https := servers.StartNGINX(t, servers.NGINXOptions{CA: ca, Cert: server}).HTTPS
+	dir := t.TempDir()
+	password, store := filepath.Join(dir, "password"), func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(password, []byte(storePassword), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, "trust-bundle", "roots", ca.File, "--password-file="+password, "--pem="+store("all.pem"), "--jks="+store("all.jks"), "--pkcs12="+store("all.p12"), "--hash-dir="+store("hashed")).want(ready)
+	start(t, "trust-bundle", "roots", "--password-file="+password, "--jks="+store("roots.jks"), "--pkcs12="+store("roots.p12")).want(ready)
+	count := strings.Count(read(t, store("all.pem")), "BEGIN CERTIFICATE")
+
+	t.Run("java", func(t *testing.T) {
+		t.Parallel()
+		url := "https://" + https + "/health.json"
+		out := runWithPassword(t, java, "-XX:TieredStopAtLevel=1", "testdata/Stores.java",
+			"get", url, "-", store("all.jks"), "get", url, "-", store("all.p12"), "get", url, "-", store("roots.jks"), "get", url, "-", store("roots.p12"))
+		const want = "get - all.jks: 200\nget - all.p12: 200\nget - roots.jks: PKIX path building failed\nget - roots.p12: PKIX path building failed\n"
+		if withoutReasons(out) != want {
+			t.Errorf("%s\nwant\n%s", out, want)
+		}
+	})
+	for _, name := range []string{"all.p12", "all.jks"} {
+		t.Run("keytool, "+name, func(t *testing.T) {
+			t.Parallel()
+			out := runWithPassword(t, keytool, "-J-XX:TieredStopAtLevel=1", "-list", "-keystore", store(name), "-storepass:env", "STORE_PASSWORD")
+			if n := strings.Count(out, "trustedCertEntry"); n != count || n < 100 || !strings.Contains(out, "\nca, ") {
+				t.Errorf("%d trusted certificates of %d:\n%s", n, count, out)
+			}
+		})
+	}
+	t.Run("openssl", func(t *testing.T) {
+		t.Parallel()
+		runWithPassword(t, openssl, "verify", "-no-CAfile", "-no-CAstore", "-CApath", store("hashed"), server.CertFile)
+		other := servers.NewCA(t).Server(t, "localhost")
+		if out, err := exec.Command(openssl, "verify", "-no-CAfile", "-no-CAstore", "-CApath", store("hashed"), other.CertFile).CombinedOutput(); err == nil {
+			t.Errorf("the certificate of another authority is accepted: %s", out)
+		}
+		ours := links(t, store("hashed"))
+		runWithPassword(t, openssl, "rehash", store("hashed")) // makes all links again
+		if theirs := links(t, store("hashed")); len(ours) != count || !maps.Equal(ours, theirs) {
+			t.Errorf("%d links, want %d:\n%v\nbut openssl rehash makes\n%v", len(ours), count, ours, theirs)
+		}
+	})
+}
+
+// links returns the links in a directory, and the certificates that they lead to.
+func links(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, e := range entries {
+		if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
+			found[e.Name()] = to
+		}
+	}
+	return found
 }
 
 // runWithPassword returns the output of a program, with the stores' password in STORE_PASSWORD.
