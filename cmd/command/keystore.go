@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	categoryStores = "Stores"
-	categoryKey    = "Key and certificates"
+	categoryStores  = "Stores"
+	categoryKeyPair = "Key and certificates"
 )
 
 func keystoreCommand(e *env) *cli.Command {
@@ -42,10 +42,10 @@ Examples:
   initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --jks /stores/keystore.jks --alias server
   initbox keystore --cert-file /tls/tls.crt --key-file /tls/tls.key --pem /stores/both.pem --mode 0640`,
 		Flags: slices.Concat([]cli.Flag{
-			textFlag("cert-file", "`FILE` of the certificate and those that issued it, as PEM or DER", categoryKey, &o.CertFile),
-			textFlag("key-file", "`FILE` of its key, as PKCS#8, PKCS#1 or SEC 1, if not in the same file", categoryKey, &o.KeyFile),
-			textFlag("key-password-file", "`FILE` with the password of an encrypted key", categoryKey, &o.KeyPasswordFile),
-			textFlag("ca-file", "`FILE` or folder of certificates that complete the chain, and that the stores trust", categoryKey, &o.CAFile),
+			textFlag("cert-file", "`FILE` of the certificate and those that issued it, as PEM or DER", categoryKeyPair, &o.CertFile),
+			textFlag("key-file", "`FILE` of its key, as PKCS#8, PKCS#1 or SEC 1, if not in the same file", categoryKeyPair, &o.KeyFile),
+			textFlag("key-password-file", "`FILE` with the password of an encrypted key", categoryKeyPair, &o.KeyPasswordFile),
+			textFlag("ca-file", "`FILE` or folder of certificates that complete the chain, and that the stores trust", categoryKeyPair, &o.CAFile),
 			textFlag("pkcs12", "`FILE` to write as PKCS#12", categoryStores, &o.PKCS12),
 			textFlag("jks", "`FILE` to write as Java key store, for programs that need the older format", categoryStores, &o.JKS),
 			textFlag("pem", "`FILE` to write with the key and its chain as PEM", categoryStores, &o.PEM),

@@ -8,7 +8,7 @@ var otherPrograms = map[string]string{
 	"curl": "fetch", "wget": "fetch", "tar": "fetch", "unzip": "fetch", "oras": "fetch",
 	"nslookup": "wait-for-dns", "dig": "wait-for-dns", "host": "wait-for-dns",
 	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
-	"git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
+	"keytool": "keystore", "git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
 }
 
 // otherNames are flags of those programs, by subcommand: the names that they have here, or "" for one that is not
@@ -22,6 +22,10 @@ var otherNames = map[string]map[string]string{
 	"fetch": {
 		"f": "", "fail": "", "L": "", "location": "", "s": "", "fsSL": "", "k": "insecure", "no-check-certificate": "insecure",
 		"H": "header", "u": "user", "cacert": "ca-file", "strip": "strip-components", "if-exists": "optional",
+	},
+	"keystore": {
+		"in": "cert-file", "inkey": "key-file", "CAfile": "ca-file", "certfile": "ca-file", "name": "alias", "out": "pkcs12", "destkeystore": "jks",
+		"passin": "key-password-file", "passout": "password-file", "storepass": "password-file", "deststorepass": "password-file", "noprompt": "",
 	},
 	"sysctl": {"w": "", "write": "", "p": "file", "load": "file", "e": "if-exists", "ignore": "if-exists", "optional": "if-exists"},
 }
