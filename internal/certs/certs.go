@@ -171,7 +171,7 @@ func Parse(data []byte, source, password string) (Found, error) {
 		return Found{}, err
 	}
 	if err != nil {
-		return Found{}, failure.WithHint(fmt.Errorf("%s: %w", failure.Printable(source), err), hintOf(err))
+		return Found{}, fmt.Errorf("%s: %w", failure.Printable(source), err)
 	}
 	for i := range found.Entries {
 		e := &found.Entries[i]
@@ -183,27 +183,12 @@ func Parse(data []byte, source, password string) (Found, error) {
 	return found, nil
 }
 
-// errPassword is the error of a store that another password protects, or that was damaged: its hash covers both.
-var errPassword = errors.New("the password is wrong, or the store is damaged")
+// ErrPassword is the error of a store that another password protects, or that was damaged: its hash covers both.
+var ErrPassword = errors.New("the password is wrong, or the store is damaged")
 
-// formatError is the error of a store in a format that is not read.
-type formatError struct{ text, hint string }
-
-func (e *formatError) Error() string { return e.text }
-
+// convertible returns the error of a format that another program converts to one that is read.
 func convertible(format, hint string) error {
-	return &formatError{format + " is not supported", hint}
-}
-
-func hintOf(err error) string {
-	var format *formatError
-	switch {
-	case errors.As(err, &format):
-		return format.hint
-	case errors.Is(err, errPassword):
-		return "give the file with its password (password-file)"
-	}
-	return ""
+	return failure.WithHint(errors.New(format+" is not supported"), hint)
 }
 
 // parseDER parses what begins as DER: certificates, one after another, or PKCS#12, whose first element is its version.

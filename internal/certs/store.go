@@ -17,6 +17,8 @@ import (
 
 	"github.com/pavlo-v-chernykh/keystore-go/v4"
 	"software.sslmate.com/src/go-pkcs12"
+
+	"initbox/internal/failure"
 )
 
 // Key is a private key with its certificates, as a store holds them.
@@ -117,7 +119,7 @@ func readJKS(data []byte, password string) (entries []Entry, err error) {
 	}
 	store := keystore.New(keystore.WithOrderedAliases(), keystore.WithCaseExactAliases())
 	if err := store.Load(bytes.NewReader(data), []byte(password)); err != nil {
-		return nil, errPassword
+		return nil, ErrPassword
 	}
 	for _, alias := range store.Aliases() {
 		chain, err := store.GetPrivateKeyEntryCertificateChain(alias)
@@ -204,7 +206,7 @@ func readPKCS12(data []byte, password string) ([]Entry, error) {
 		return nil, fmt.Errorf("the password is hashed %d times, more than the limit of %d", n, maxIterations)
 	}
 	entries, err := decodePKCS12(data, password)
-	if err != nil && !errors.Is(err, errPassword) && password != "" { // without a password, it must be ""
+	if err != nil && !errors.Is(err, ErrPassword) && password != "" { // without a password, it must be ""
 		if open, errOpen := decodePKCS12(data, ""); errOpen == nil {
 			entries, err = open, nil
 		}
@@ -221,15 +223,15 @@ func decodePKCS12(data []byte, password string) ([]Entry, error) {
 		return entriesOf(trusted), nil
 	}
 	if errors.Is(err, pkcs12.ErrIncorrectPassword) || errors.Is(err, pkcs12.ErrDecryption) {
-		return nil, errPassword
+		return nil, ErrPassword
 	}
 	_, leaf, chain, errChain := pkcs12.DecodeChain(data, password)
 	if errChain == nil {
 		return entriesOf(append([]*x509.Certificate{leaf}, chain...)), nil
 	}
 	if strings.Contains(err.Error(), "not marked as trusted") {
-		return nil, &formatError{"PKCS#12: its certificates are not marked as trusted, so Java does not trust them either",
-			"make it with keytool -importcert, or with openssl pkcs12 -export -jdktrust anyExtendedKeyUsage (3.2 or later), or give the certificates as PEM"}
+		return nil, failure.WithHint(errors.New("PKCS#12: its certificates are not marked as trusted, so Java does not trust them either"),
+			"make it with keytool -importcert, or with openssl pkcs12 -export -jdktrust anyExtendedKeyUsage (3.2 or later), or give the certificates as PEM")
 	}
 	return nil, fmt.Errorf("PKCS#12: %w", err)
 }

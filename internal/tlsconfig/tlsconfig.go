@@ -13,13 +13,14 @@ import (
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 
+	"initbox/internal/certs"
 	"initbox/internal/readfile"
 )
 
 // Options are the TLS settings that a user can give. The zero value verifies the server against the system's roots or,
 // where there are none, as in an image FROM scratch, against those of Mozilla, which are embedded.
 type Options struct {
-	CAFile     string `json:"caFile,omitempty"`   // PEM certificates trusted besides the roots
+	CAFile     string `json:"caFile,omitempty"`   // certificates trusted besides the roots: PEM, or a store that [certs.Parse] reads
 	CertFile   string `json:"certFile,omitempty"` // PEM client certificate chain; its key is in KeyFile, or in the same file
 	KeyFile    string `json:"keyFile,omitempty"`
 	ServerName string `json:"serverName,omitempty"` // verified in place of the host's name
@@ -29,6 +30,9 @@ type Options struct {
 	// name. Since anyone can get a certificate that the roots vouch for, it trusts CAFile alone, too.
 	OnlyCA  bool `json:"-"`
 	AnyName bool `json:"-"`
+
+	// CAPassword is the password of CAFile, if that is a store; "" means changeit.
+	CAPassword string `json:"-"`
 
 	// The same as PEM texts, instead of files. CA is trusted alone, without the roots: it is the authority of a
 	// cluster, and no other one issues certificates for its server.
@@ -51,15 +55,21 @@ var Usage = map[string]string{
 func (o Options) Load() (*tls.Config, error) {
 	c := &tls.Config{ServerName: o.ServerName, InsecureSkipVerify: o.Insecure}
 	if o.CAFile != "" {
-		pem, err := readfile.All(o.CAFile)
+		data, err := readfile.All(o.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("CA file: %w", err)
 		}
 		if c.RootCAs, err = o.roots(); err != nil {
 			return nil, err
 		}
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("CA file %s: no PEM certificate in it", o.CAFile)
+		if !c.RootCAs.AppendCertsFromPEM(data) { // a store, or DER
+			found, err := certs.Parse(data, o.CAFile, cmp.Or(o.CAPassword, certs.DefaultPassword))
+			if err != nil {
+				return nil, fmt.Errorf("CA file %w", err)
+			}
+			for _, e := range found.Entries {
+				c.RootCAs.AddCert(e.Cert)
+			}
 		}
 	}
 	if o.CA != "" {

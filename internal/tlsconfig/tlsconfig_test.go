@@ -2,9 +2,13 @@ package tlsconfig_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"initbox/internal/certs"
 	"initbox/internal/failure"
 	"initbox/internal/tlsconfig"
 	"initbox/test/servers"
@@ -46,6 +50,36 @@ func TestWhatIsVerified(t *testing.T) {
 				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
+	}
+}
+
+// TestStores verifies a server against the stores of Java's programs.
+func TestStores(t *testing.T) {
+	ca := servers.NewCA(t)
+	found, err := certs.Read(ca.File, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := ca.Server(t, "localhost")
+	for name, store := range map[string]func(*certs.Key, []certs.Entry, string) ([]byte, error){"JKS": certs.JKS, "PKCS#12": certs.PKCS12} {
+		data, err := store(nil, certs.Distinct(found.Entries), "secret")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "trust.store")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		conf, err := tlsconfig.Options{CAFile: file, CAPassword: "secret", OnlyCA: true, ServerName: "localhost"}.Load()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := handshake(t, conf, server); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := (tlsconfig.Options{CAFile: file}).Load(); !errors.Is(err, certs.ErrPassword) {
+			t.Errorf("%s, with another password: %v", name, err)
+		}
 	}
 }
 

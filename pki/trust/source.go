@@ -140,6 +140,8 @@ func (s Source) file() (certs.Found, error) {
 		return found, errMissing
 	case errors.Is(err, fs.ErrNotExist):
 		return found, failure.WithHint(fmt.Errorf("read certificates: %w", err), failure.Beside(err)+"is the volume mounted? #optional leaves out what is missing")
+	case errors.Is(err, certs.ErrPassword):
+		return found, failure.WithHint(fmt.Errorf("read certificates: %w", err), "give this store its own password with #password-file=FILE after it")
 	case err != nil:
 		return found, fmt.Errorf("read certificates: %w", err)
 	}

@@ -94,10 +94,7 @@ func (c *check) parseSecurity() error {
 		return errors.New("security.protocol: want PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")
 	}
 	ca, cert := []string{"ssl.ca.location", "ssl_cafile"}, []string{"ssl.certificate.location", "ssl_certfile"}
-	if strings.EqualFold(c.URL.Param("ssl.truststore.type"), "PEM") { // KIP-651
-		ca = append(ca, "ssl.truststore.location")
-	}
-	if strings.EqualFold(c.URL.Param("ssl.keystore.type"), "PEM") {
+	if strings.EqualFold(c.URL.Param("ssl.keystore.type"), "PEM") { // KIP-651
 		cert = append(cert, "ssl.keystore.location")
 	}
 	if err := c.Certificates(ca, cert, []string{"ssl.key.location", "ssl_keyfile"}); err != nil {

@@ -362,7 +362,7 @@ func TestParse(t *testing.T) {
 		"kafka://app@b1#mechanism=scram-sha-256":               "",
 		"kafka://${env:USER}:${env:USER}@b1/${env:USER}":       "",
 
-		"kafka://b1?ssl.truststore.location=/hUnter2.jks":               "ssl.truststore.location is a Java key store, which is not supported: add #ca-file=FILE",
+		"kafka://b1?ssl.truststore.location=/hUnter2.jks":               "",
 		"kafka://b1?ssl.keystore.location=/k.jks#tls":                   "ssl.keystore.location is a Java key store, which is not supported: add #cert-file=FILE",
 		"kafka://b1?ssl.truststore.location=/t.jks#tls&ca-file=/ca":     "",
 		"kafka://b1?ssl.truststore.location=/t&ssl.truststore.type=PEM": "",

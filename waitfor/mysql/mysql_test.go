@@ -357,6 +357,7 @@ func TestTLS(t *testing.T) {
 	plain, preferred, required := tlsconfig.Options{}, tlsconfig.Options{Insecure: true}, tlsconfig.Options{Insecure: true}
 	verified, ca := tlsconfig.Options{}, tlsconfig.Options{CAFile: "/ca"}
 	anyName := tlsconfig.Options{CAFile: "/ca", AnyName: true}
+	store := tlsconfig.Options{CAFile: "/t.jks", CAPassword: "pw", OnlyCA: true}
 	for text, want := range map[string]struct {
 		mode tlsMode
 		tls  tlsconfig.Options
@@ -394,7 +395,9 @@ func TestTLS(t *testing.T) {
 		"mysql://db?ssl-cert=/c&ssl-key=/k":          {tlsRequired, tlsconfig.Options{Insecure: true, CertFile: "/c", KeyFile: "/k"}},
 		"mysql://db?ssl-mode=required#server-name=n": {tlsRequired, tlsconfig.Options{Insecure: true, ServerName: "n"}},
 
-		"mysql://db?trustCertificateKeyStoreUrl=file:/t.jks#tls&ca-file=/ca": {tlsRequired, tlsconfig.Options{CAFile: "/ca"}},
+		"mysql://db?trustCertificateKeyStoreUrl=file:/t.jks#tls&ca-file=/ca":                            {tlsRequired, tlsconfig.Options{CAFile: "/ca"}},
+		"jdbc:mysql://db?trustCertificateKeyStoreUrl=file:///t.jks&trustCertificateKeyStorePassword=pw": {tlsRequired, store},
+		"jdbc:mariadb://db?trustStore=/t.jks&trustStorePassword=pw&trustStoreType=jks":                  {tlsRequired, store},
 	} {
 		parsed, err := kinds.Parse(text, target.Options{})
 		if err != nil {

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -97,7 +96,7 @@ func (s *Server) AddHosts(port string) error {
 // Certificates sets the certificate files, unless the settings name them, from query parameters with the names that the
 // server's usual clients use.
 func (s *Server) Certificates(ca, cert, key []string) error {
-	if err := s.refuseJavaStores(slices.Concat(ca, cert)); err != nil {
+	if err := s.refuseKeyStores(cert); err != nil {
 		return err
 	}
 	for _, p := range []struct {
@@ -113,26 +112,48 @@ func (s *Server) Certificates(ca, cert, key []string) error {
 	if s.TLS.KeyFile != "" && s.TLS.CertFile == "" {
 		return fmt.Errorf("%s needs %s", key[0], cert[0])
 	}
+	return s.trustStore()
+}
+
+// trustStores are the query parameters with which Java's clients name their trust stores, and those with the
+// passwords: those of Kafka, of MySQL's JDBC driver, and of MariaDB's. The parameters with the types are not needed.
+var trustStores = [][2]string{
+	{"ssl.truststore.location", "ssl.truststore.password"},
+	{"trustCertificateKeyStoreUrl", "trustCertificateKeyStorePassword"},
+	{"trustStore", "trustStorePassword"},
+}
+
+// trustStore sets the trust store, unless there is a CA file. Java trusts nothing else then.
+func (s *Server) trustStore() error {
+	for _, names := range trustStores {
+		file, err := s.URL.Value(s.URL.Param(names[0]))
+		if err != nil {
+			return err
+		}
+		if file == "" || s.TLS.CAFile != "" {
+			continue
+		}
+		if s.TLS.CAPassword, err = s.URL.Value(s.URL.Param(names[1])); err != nil {
+			return err
+		}
+		file = strings.TrimPrefix(strings.TrimPrefix(file, "file:"), "//") // file:///tls/trust.jks
+		s.TLS.CAFile, s.TLS.OnlyCA = file, true
+	}
 	return nil
 }
 
-// javaStores are the query parameters with which Java's clients name their key stores: those of Kafka, of MySQL's JDBC
-// driver, and of MariaDB's.
-var javaStores = map[string]string{
-	"ssl.truststore.location": "ca-file", "trustCertificateKeyStoreUrl": "ca-file", "trustStore": "ca-file",
-	"ssl.keystore.location": "cert-file", "clientCertificateKeyStoreUrl": "cert-file", "keyStore": "cert-file",
-}
+// keyStores are the query parameters with which Java's clients name their key stores.
+var keyStores = []string{"ssl.keystore.location", "clientCertificateKeyStoreUrl", "keyStore"}
 
-// refuseJavaStores refuses a key store that no setting replaces: without it, the certificates would be others than the
+// refuseKeyStores refuses a key store that no setting replaces: without it, the certificate would be another than the
 // application's.
-func (s *Server) refuseJavaStores(known []string) error {
-	for _, name := range slices.Sorted(maps.Keys(javaStores)) {
-		setting := javaStores[name]
-		if s.URL.Param(name) == "" || s.Settings.On(setting) || slices.Contains(known, name) {
+func (s *Server) refuseKeyStores(known []string) error {
+	for _, name := range keyStores {
+		if s.URL.Param(name) == "" || s.Settings.On("cert-file") || slices.Contains(known, name) {
 			continue
 		}
-		return failure.WithHint(fmt.Errorf("%s is a Java key store, which is not supported: add #%s=FILE with its certificates as PEM", name, setting),
-			"keytool -list -rfc -keystore FILE prints the certificates of a trust store as PEM; for a key store with a private key: openssl pkcs12 -nodes")
+		return failure.WithHint(fmt.Errorf("%s is a Java key store, which is not supported: add #cert-file=FILE with its certificate and key as PEM", name),
+			"openssl pkcs12 -nodes -in FILE prints both as PEM")
 	}
 	return nil
 }
