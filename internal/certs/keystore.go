@@ -55,7 +55,7 @@ var (
 	oidX509Certificate = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 22, 1}
 	oidFriendlyName    = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 20}
 	oidJavaTrusted     = asn1.ObjectIdentifier{2, 16, 840, 1, 113894, 746875, 1, 1} // with which key usages Java trusts it
-	oidAnyUsage        = asn1.ObjectIdentifier{2, 5, 29, 37, 0}
+	anyUsage           = []byte{asn1.TagOID, 4, 0x55, 0x1d, 0x25, 0}                // anyExtendedKeyUsage, 2.5.29.37.0
 )
 
 // keyStore returns a PKCS#12 store with a key. That of go-pkcs12 has neither the alias of the key nor certificates that
@@ -63,77 +63,59 @@ var (
 // covers that part, is computed again. A trusted certificate that belongs to the chain appears once: Java looks for the
 // chain in all of them.
 func keyStore(encoder *pkcs12.Encoder, key *Key, trusted []Entry, password string) ([]byte, error) {
-	chain := slices.Clone(key.Chain[1:])
-	chain = slices.DeleteFunc(chain, func(c *x509.Certificate) bool {
+	chain := slices.DeleteFunc(slices.Clone(key.Chain[1:]), func(c *x509.Certificate) bool {
 		return slices.ContainsFunc(trusted, func(e Entry) bool { return e.Cert.Equal(c) })
 	})
 	der, err := encoder.Encode(key.Private, key.Chain[0], chain, password)
 	if err != nil {
 		return nil, err
 	}
-	store, contents, open, bags, err := openBags(der)
+	s, err := openStore(der)
 	if err != nil {
 		return nil, err
 	}
-	bags[0].Attributes = append(bags[0].Attributes, friendlyName(key.Alias))
+	s.bags[0].Attributes = append(s.bags[0].Attributes, friendlyName(key.Alias))
 	for _, e := range trusted {
-		bag, err := trustedBag(e)
+		cert, err := asn1.Marshal(certBag{oidX509Certificate, e.Cert.Raw})
 		if err != nil {
 			return nil, err
 		}
-		bags = append(bags, bag)
+		s.bags = append(s.bags, safeBag{
+			ID:         oidCertBag,
+			Value:      asn1.RawValue{Class: asn1.ClassContextSpecific, IsCompound: true, Bytes: cert},
+			Attributes: []bagAttribute{friendlyName(e.Alias), {oidJavaTrusted, []asn1.RawValue{{FullBytes: anyUsage}}}},
+		})
 	}
-	if open.Data, err = asn1.Marshal(bags); err != nil {
+	var errs [3]error
+	s.open.Data, errs[0] = asn1.Marshal(s.bags)
+	s.contents[1].FullBytes, errs[1] = asn1.Marshal(s.open)
+	s.AuthSafe.Data, errs[2] = asn1.Marshal(s.contents)
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	if contents[1].FullBytes, err = asn1.Marshal(open); err != nil {
-		return nil, err
-	}
-	if store.AuthSafe.Data, err = asn1.Marshal(contents); err != nil {
-		return nil, err
-	}
-	store.MAC.MAC.Digest = hashStore(store.AuthSafe.Data, store.MAC.Salt, store.MAC.Iterations, password)
-	return asn1.Marshal(store)
+	s.MAC.MAC.Digest = hashStore(s.AuthSafe.Data, s.MAC.Salt, s.MAC.Iterations, password)
+	return asn1.Marshal(s.pfx)
 }
 
-// openBags parses what go-pkcs12 has made: the store; its two contents, encrypted certificates and the rest; the second
-// one; and the bags in it, which begin with the key.
-func openBags(der []byte) (store pfx, contents []asn1.RawValue, open dataContent, bags []safeBag, err error) {
-	if _, err = asn1.Unmarshal(der, &store); err == nil {
-		_, err = asn1.Unmarshal(store.AuthSafe.Data, &contents)
+// store is what go-pkcs12 makes of a key.
+type store struct {
+	pfx
+	contents []asn1.RawValue // encrypted certificates, and open
+	open     dataContent
+	bags     []safeBag // in open: the key, encrypted by itself
+}
+
+func openStore(der []byte) (s store, err error) {
+	if unmarshal(der, &s.pfx) != nil || unmarshal(s.AuthSafe.Data, &s.contents) != nil || len(s.contents) != 2 ||
+		unmarshal(s.contents[1].FullBytes, &s.open) != nil || unmarshal(s.open.Data, &s.bags) != nil || len(s.bags) != 1 {
+		return s, errMalformed
 	}
-	if err == nil && len(contents) != 2 {
-		err = errors.New("want certificates and a key in a PKCS#12 store")
-	}
-	if err == nil {
-		_, err = asn1.Unmarshal(contents[1].FullBytes, &open)
-	}
-	if err == nil {
-		_, err = asn1.Unmarshal(open.Data, &bags)
-	}
-	if err == nil && len(bags) != 1 {
-		err = errors.New("want one key in a PKCS#12 store")
-	}
-	return store, contents, open, bags, err
+	return s, nil
 }
 
 // friendlyName returns the attribute that Java takes for the alias (RFC 2985, section 5.5.1).
 func friendlyName(alias string) bagAttribute {
 	return bagAttribute{oidFriendlyName, []asn1.RawValue{{Tag: asn1.TagBMPString, Bytes: bmp(alias)}}}
-}
-
-// trustedBag returns the bag of a certificate that Java trusts.
-func trustedBag(e Entry) (safeBag, error) {
-	cert, err := asn1.Marshal(certBag{oidX509Certificate, e.Cert.Raw})
-	if err != nil {
-		return safeBag{}, err
-	}
-	usage, err := asn1.Marshal(oidAnyUsage)
-	return safeBag{
-		ID:         oidCertBag,
-		Value:      asn1.RawValue{Class: asn1.ClassContextSpecific, IsCompound: true, Bytes: cert},
-		Attributes: []bagAttribute{friendlyName(e.Alias), {oidJavaTrusted, []asn1.RawValue{{FullBytes: usage}}}},
-	}, err
 }
 
 // bmp encodes a text in UTF-16, big-endian. (Strictly, a BMPString has no surrogates, but Java writes and reads them.)
@@ -162,7 +144,7 @@ func hashStore(contents, salt []byte, iterations int, password string) []byte {
 	return mac.Sum(nil)
 }
 
-// KeyPEM returns the key and its chain in PEM. The key is in PKCS #8, encrypted as in a PKCS#12 store if there is a
+// KeyPEM returns the key and its chain in PEM. The key is in PKCS#8, encrypted as in a PKCS#12 store if there is a
 // password.
 func KeyPEM(key *Key, password string) ([]byte, error) {
 	block := pem.Block{Type: "PRIVATE KEY"}
@@ -173,20 +155,17 @@ func KeyPEM(key *Key, password string) ([]byte, error) {
 		block.Type = "ENCRYPTED PRIVATE KEY"
 		block.Bytes, err = encryptedPKCS8(key, password)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return append(pem.EncodeToMemory(&block), PEM(entriesOf(key.Chain))...), nil
+	return append(pem.EncodeToMemory(&block), PEM(entriesOf(key.Chain))...), err
 }
 
 func encryptedPKCS8(key *Key, password string) ([]byte, error) {
-	store, err := PKCS12(key, nil, password)
+	der, err := PKCS12(key, nil, password)
 	if err != nil {
 		return nil, err
 	}
-	_, _, _, bags, err := openBags(store)
+	s, err := openStore(der)
 	if err != nil {
 		return nil, err
 	}
-	return bags[0].Value.Bytes, nil
+	return s.bags[0].Value.Bytes, nil
 }

@@ -106,8 +106,6 @@ func (o Options) Check() error {
 		return failure.WithHint(errors.New("no certificate given"), "give one with --cert-file, as in --cert-file /tls/tls.crt --key-file /tls/tls.key")
 	case len(seen) == 0:
 		return failure.WithHint(errors.New("no store given"), "give one with --pkcs12, --jks or --pem")
-	case o.Alias == "":
-		return errors.New("the alias is empty")
 	}
 	return nil
 }
@@ -121,7 +119,8 @@ func Run(o Options) (Result, error) {
 	}
 	var r Result
 	key, trusted, err := o.load(&r)
-	if errors.As(err, new(*mismatchError)) {
+	if errors.Is(err, errMismatch) {
+		r = Result{}
 		key, trusted, err = o.load(&r) // the Secret may have been renewed between the two files
 	}
 	if err != nil {
@@ -197,9 +196,6 @@ func revision(chain []*x509.Certificate, trusted []certs.Entry) string {
 	for _, cert := range chain {
 		h.Write(cert.Raw)
 	}
-	h.Write([]byte{0})
-	for _, e := range trusted {
-		h.Write(e.Cert.Raw)
-	}
+	h.Write(certs.PEM(trusted))
 	return hex.EncodeToString(h.Sum(nil))
 }

@@ -18,17 +18,11 @@ import (
 	"initbox/internal/words"
 )
 
-// mismatchError is the error of a key that does not belong to any of the certificates.
-type mismatchError struct{ text string }
-
-func (e *mismatchError) Error() string { return e.text }
-func (e *mismatchError) Hint() string {
-	return "are both files of the same Secret, and was the certificate requested with this key?"
-}
+var errMismatch = errors.New("the key does not belong to the certificate")
 
 // load reads the key with its chain, and the certificates to trust. It adds warnings to the result.
 func (o Options) load(r *Result) (*certs.Key, []certs.Entry, error) {
-	given, err := read("certificate", o.CertFile)
+	given, err := r.read("certificate", o.CertFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,12 +32,12 @@ func (o Options) load(r *Result) (*certs.Key, []certs.Entry, error) {
 	}
 	i := slices.IndexFunc(given, func(e certs.Entry) bool { return belongs(private, e.Cert) })
 	if i < 0 {
-		return nil, nil, &mismatchError{fmt.Sprintf("key file %s: the key does not belong to the certificate in %s (%s)",
-			failure.Printable(cmp.Or(o.KeyFile, o.CertFile)), failure.Printable(o.CertFile), name(given[0].Cert))}
+		err := fmt.Errorf("key file %s: %w in %s (%s)", failure.Printable(cmp.Or(o.KeyFile, o.CertFile)), errMismatch, failure.Printable(o.CertFile), name(given[0].Cert))
+		return nil, nil, failure.WithHint(err, "are both files of the same Secret, and was the certificate requested with this key?")
 	}
 	var trusted []certs.Entry
 	if o.CAFile != "" {
-		if trusted, err = read("CA", o.CAFile); err != nil {
+		if trusted, err = r.read("CA", o.CAFile); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -62,22 +56,26 @@ func (o Options) load(r *Result) (*certs.Key, []certs.Entry, error) {
 	return &certs.Key{Alias: o.Alias, Private: private, Chain: chain}, trusted, nil
 }
 
-// read returns the certificates of a file or a folder.
-func read(what, path string) ([]certs.Entry, error) {
+// read returns the certificates of a file or a folder. It warns of what is not one.
+func (r *Result) read(what, path string) ([]certs.Entry, error) {
 	found, err := certs.Read(path, certs.DefaultPassword)
 	if err != nil {
 		return nil, unreadable(what, err)
 	}
+	r.Warnings = append(r.Warnings, found.Ignored...)
 	return certs.Distinct(found.Entries), nil
 }
 
 // unreadable returns the error of a file that is not there, or does not hold what it should.
 func unreadable(what string, err error) error {
 	text := fmt.Errorf("%s file: %w", what, err)
-	if !errors.As(err, new(*fs.PathError)) {
-		return text
+	switch {
+	case errors.As(err, new(*fs.PathError)):
+		return failure.WithHint(text, failure.Beside(err)+"is the Secret mounted, and may this user read it?")
+	case what == "CA" && errors.As(err, new(*certs.NoneError)):
+		return failure.WithHint(text, "leave out --ca-file for a certificate of a public authority, whose Secret has none")
 	}
-	return failure.WithHint(text, failure.Beside(err)+"is the Secret mounted, and may this user read it?")
+	return text
 }
 
 // key reads the private key.
