@@ -21,7 +21,7 @@ func serveK8s(s *server, l net.Listener) { httpServer(l, s.k8s) }
 //	k8s NAME apply FILE…          creates or replaces the objects, JSON
 //	k8s NAME delete KIND OBJECT   of the namespace default
 //	k8s NAME define GROUP/VERSION PLURAL KIND  adds a kind without namespaces
-//	k8s NAME deny RESOURCE        forbids to get, list and watch it
+//	k8s NAME deny RESOURCE        forbids to get, list, watch, create and update it
 //	k8s NAME allow RESOURCE
 //	k8s NAME answer STATUS        to everything; 0 ends it
 func cmdK8s(ts *testscript.TestScript, neg bool, args []string) {
@@ -43,7 +43,7 @@ func cmdK8s(ts *testscript.TestScript, neg bool, args []string) {
 		group, version, _ := strings.Cut(args[1], "/")
 		s.k8s.Define(kube.Resource{Group: group, Version: version, Name: args[2], Kind: args[3]})
 	case "deny", "allow":
-		for verb := range strings.FieldsSeq("get list watch") {
+		for verb := range strings.FieldsSeq("get list watch create update") {
 			s.k8s.Deny(verb, args[1], args[0] == "deny")
 		}
 	case "answer":

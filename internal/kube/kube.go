@@ -1,13 +1,16 @@
-// Package kube reads objects from a Kubernetes API server and follows their changes. It writes nothing.
+// Package kube reads objects from a Kubernetes API server, follows their changes, and creates and replaces objects.
 //
 // [InCluster] or [Kubeconfig] returns the configuration for [New]. Get and List ask once; Follow returns a [Follower],
 // which keeps up with the objects by a list and watches, and falls back to polling where a Role grants no watch.
+// Create and Replace write once; neither overwrites what another client has written.
 // [Lookup] finds a built-in resource by any name that kubectl accepts; [Client.Resource] asks the server for others.
 //
 // https://kubernetes.io/docs/reference/using-api/api-concepts/
 package kube
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,8 +211,10 @@ func (q Query) request(verb string, v url.Values) request {
 	return r
 }
 
-// request is one request to the server. No request changes anything there.
+// request is one request to the server.
 type request struct {
+	method          string // of HTTP; empty means GET
+	body            []byte // JSON; nil for none
 	verb            string // of RBAC; empty if path is not a resource
 	resource        Resource
 	namespace, name string
@@ -295,7 +300,7 @@ func (c *Client) send(ctx context.Context, r request, header http.Header, doing 
 	if err != nil {
 		return nil, nil, err
 	}
-	req, err := http.NewRequestWithContext(doing.trace(ctx), http.MethodGet, target, nil)
+	req, err := http.NewRequestWithContext(doing.trace(ctx), cmp.Or(r.method, http.MethodGet), target, bytes.NewReader(r.body))
 	if err != nil {
 		return nil, nil, errors.New("the server's address is not a URL") // the error quotes it
 	}
@@ -305,6 +310,9 @@ func (c *Client) send(ctx context.Context, r request, header http.Header, doing 
 		req.Header.Set("Accept", r.accept)
 	}
 	req.Header.Set("User-Agent", "initbox")
+	if r.body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	if c.config.Authorize != nil {
 		if err := c.config.Authorize(req.Header); err != nil {
 			return nil, nil, &CredentialsError{err}
@@ -317,13 +325,14 @@ func (c *Client) send(ctx context.Context, r request, header http.Header, doing 
 	resp, err := from.do(req)
 	if err != nil && from.gone.Load() && ctx.Err() == nil { // another request gave the connections up while this one was sent
 		if from, err = c.connections(); err == nil {
+			req.Body, _ = req.GetBody()
 			resp, err = from.do(req)
 		}
 	}
 	if err != nil {
 		return nil, from, err
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && (r.body == nil || resp.StatusCode != http.StatusCreated) {
 		defer resp.Body.Close()
 		tried := r.tried()
 		return nil, from, tried.failed(resp)

@@ -1,11 +1,12 @@
 // Package fakeapi is a fake Kubernetes API server: it keeps the objects that a test applies, serves gets, lists and
-// watches of them, and forbids requests that the test denies. It follows our understanding of API servers; test/e2e
-// uses real ones.
+// watches of them, lets clients create and replace them, and forbids requests that the test denies. It follows our
+// understanding of API servers; test/e2e uses real ones.
 package fakeapi
 
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -89,6 +90,18 @@ func (s *Server) Apply(document string) error {
 	return nil
 }
 
+// Object returns the JSON of an object, such as secrets, default, db, or "" if there is none.
+func (s *Server) Object(kind, namespace, name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.objects[strings.Join([]string{kind, namespace, name}, " ")]
+	if o == nil {
+		return ""
+	}
+	text, _ := json.Marshal(o)
+	return string(text)
+}
+
 // Delete removes the object, such as jobs.batch, default, migrate.
 func (s *Server) Delete(kind, namespace, name string) error {
 	s.mu.Lock()
@@ -165,7 +178,7 @@ func (s *Server) wake() {
 	s.more = make(chan struct{})
 }
 
-// ServeHTTP answers lists, watches, gets and discovery.
+// ServeHTTP answers lists, watches, gets, creates, updates and discovery.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group, version := "", ""
@@ -192,6 +205,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := query{resource: resource, namespace: namespace, labels: r.URL.Query().Get("labelSelector"), fields: r.URL.Query().Get("fieldSelector")}
 	verb := "list"
 	switch {
+	case r.Method == http.MethodPost:
+		verb = "create"
+	case r.Method == http.MethodPut:
+		verb, q.fields = "update", "metadata.name="+parts[1]
 	case len(parts) > 1:
 		verb, q.fields = "get", "metadata.name="+parts[1]
 	case r.URL.Query().Get("watch") != "":
@@ -214,6 +231,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q qu
 	case denied:
 		refuse(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s is forbidden: User %q cannot %s resource %q in API group %q in the namespace %q",
 			q.resource, User, verb, q.resource.Name, q.resource.Group, q.namespace))
+	case verb == "create" || verb == "update":
+		s.write(w, r, verb, q)
 	case verb == "watch":
 		s.watch(w, r, q)
 	case verb == "list":
@@ -223,6 +242,45 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q qu
 		refuse(w, http.StatusNotFound, "NotFound", "not found")
 	default:
 		json.NewEncoder(w).Encode(found[0])
+	}
+}
+
+// write creates or replaces the object in the request. What has the annotation refuse is refused by a message that
+// repeats all of it, as an admission webhook may.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, verb string, q query) {
+	text, err := io.ReadAll(r.Body)
+	var o object
+	if err == nil {
+		err = json.Unmarshal(text, &o)
+	}
+	if err != nil || at(o, "metadata", "name") == "" {
+		refuse(w, http.StatusBadRequest, "BadRequest", "not an object with a name")
+		return
+	}
+	if at(o, "metadata", "annotations", "refuse") != "" {
+		refuse(w, http.StatusUnprocessableEntity, "Invalid", "a webhook does not like "+string(text))
+		return
+	}
+	if q.namespace != "" {
+		o["metadata"].(map[string]any)["namespace"] = q.namespace
+	}
+	q.fields = "metadata.name=" + at(o, "metadata", "name")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.find(q)
+	switch {
+	case verb == "create" && len(found) > 0:
+		refuse(w, http.StatusConflict, "AlreadyExists", "it already exists")
+	case verb == "update" && len(found) == 0:
+		refuse(w, http.StatusNotFound, "NotFound", "not found")
+	case verb == "update" && at(o, "metadata", "resourceVersion") != at(found[0], "metadata", "resourceVersion"):
+		refuse(w, http.StatusConflict, "Conflict", "the object has been modified")
+	default:
+		s.change(q.resource, o)
+		if verb == "create" {
+			w.WriteHeader(http.StatusCreated)
+		}
+		json.NewEncoder(w).Encode(o)
 	}
 }
 
