@@ -43,6 +43,7 @@ func subcommands() []subcommand {
 		{"sysctl", sysctlCommand},
 		{trustBundleName, trustBundle},
 		{"keystore", keystoreCommand},
+		{"generate", generateCommand},
 		{rbacName, rbac},
 		{"sleep", sleep},
 		{"install", install},

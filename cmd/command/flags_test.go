@@ -57,7 +57,7 @@ func TestFlagsOfEveryCommand(t *testing.T) {
 			}
 		}
 		for _, secret := range []string{"password", "token", "secret", "private-key", "api-key"} { // not key: that of a Secret is a name
-			if slices.Contains(names, secret) {
+			if slices.Contains(names, secret) && cmd.Name+" "+secret != "generate secret" { // which names a Secret
 				t.Errorf("%s --%s: a secret comes from a file, not from the command line", cmd.Name, secret)
 			}
 		}

@@ -81,7 +81,7 @@ const rbacName = "rbac"
 
 // asking are the subcommands, apart from wait-for-service, that may send requests to the API server. Their checks set
 // step.needs.
-var asking = []string{trustBundleName}
+var asking = []string{trustBundleName, "generate"}
 
 // otherStep returns the subcommand, if it is not wait-for-service, whose command line rbac is to read. The flags are
 // rbac's own.
