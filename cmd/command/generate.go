@@ -269,7 +269,7 @@ func (f *generateFlags) maker(o generate.CertificateOptions) (m generate.Maker, 
 		}
 		return generate.NewCertificate(o)
 	}
-	return generate.UUID{}, nil
+	return generate.NewUUID(), nil
 }
 
 // ofPod returns the maker of a certificate that is also for the names and addresses of the Pod and of its Services.

@@ -10,10 +10,6 @@ import (
 	"strings"
 )
 
-// DHParam writes the parameters of a group of RFC 7919 for Diffie-Hellman key exchange. They are not random: a group
-// that experts have examined is safer than a new one, and takes no minutes to make.
-type DHParam struct{ group string }
-
 // groups are the sizes of the groups of RFC 7919 in bits, and the number X in the definition of each prime.
 var groups = map[string][2]int64{
 	"ffdhe2048": {2048, 560316},
@@ -26,23 +22,17 @@ var groups = map[string][2]int64{
 // Groups returns the names of the groups.
 func Groups() []string { return slices.Sorted(maps.Keys(groups)) }
 
-// NewDHParam returns a maker of the parameters of a group.
-func NewDHParam(group string) (DHParam, error) {
-	if _, found := groups[group]; !found {
-		return DHParam{}, fmt.Errorf("group: want %s", strings.Join(Groups(), ", "))
+// NewDHParam returns a maker of the parameters of a group of RFC 7919 for Diffie-Hellman key exchange, a DHParameter of
+// PKCS #3. They are not random: a group that experts have examined is safer than a new one, and takes no minutes to make.
+func NewDHParam(group string) (Maker, error) {
+	of, found := groups[group]
+	if !found {
+		return nil, fmt.Errorf("group: want %s", strings.Join(Groups(), ", "))
 	}
-	return DHParam{group}, nil
-}
-
-func (d DHParam) String() string                   { return "parameters " + d.group }
-func (d DHParam) layout() layout                   { return oneFile }
-func (d DHParam) check(old Files) (verdict, error) { return absent(old) }
-
-// make returns a DHParameter of PKCS #3, which OpenSSL calls DH PARAMETERS.
-func (d DHParam) make(Files) (Files, error) {
-	of := groups[d.group]
-	der, err := asn1.Marshal(struct{ Prime, Base *big.Int }{prime(uint(of[0]), of[1]), big.NewInt(2)})
-	return Files{"": pem.EncodeToMemory(&pem.Block{Type: "DH PARAMETERS", Bytes: der})}, err
+	return value{"parameters " + group, func() ([]byte, error) {
+		der, err := asn1.Marshal(struct{ Prime, Base *big.Int }{prime(uint(of[0]), of[1]), big.NewInt(2)})
+		return pem.EncodeToMemory(&pem.Block{Type: "DH PARAMETERS", Bytes: der}), err
+	}}, nil
 }
 
 // prime returns 2^b - 2^(b-64) + ([2^(b-130) e] + x) * 2^64 - 1, as appendix A of RFC 7919 defines its primes.

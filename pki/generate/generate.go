@@ -4,7 +4,7 @@
 //
 //	password, err := generate.NewPassword(32, generate.DefaultAlphabet, 3)
 //	...
-//	err = generate.Run(ctx, generate.Options{Out: "/run/db/password", Make: password, Mode: 0o600, Owner: perm.Owner{UID: -1, GID: -1}})
+//	err = generate.Run(ctx, generate.Options{Out: "/run/app/password", Make: password, Mode: 0o600, Owner: perm.Owner{UID: -1, GID: -1}})
 //
 // With a [Secret], all Pods get the same: the first one creates it, and the others write what it has. All randomness is
 // from crypto/rand.

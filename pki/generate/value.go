@@ -10,32 +10,55 @@ import (
 	"strings"
 )
 
-// Password makes a password of random characters of an alphabet, each equally likely.
-type Password struct {
-	length, classes int
-	alphabet        string
+// value is a maker of one file that only needs to be there.
+type value struct {
+	name   string
+	random func() ([]byte, error)
+}
+
+func (v value) String() string                   { return v.name }
+func (v value) layout() layout                   { return oneFile }
+func (v value) check(old Files) (verdict, error) { return absent(old) }
+
+func (v value) make(Files) (Files, error) {
+	content, err := v.random()
+	return Files{"": content}, err
 }
 
 // DefaultAlphabet has no character that a shell, a URL or YAML treats specially.
 const DefaultAlphabet = "A-Za-z0-9"
 
-// NewPassword returns a maker of passwords of a length in characters. The alphabet is a list of printable ASCII
-// characters, in which a-z stands for a range, and a hyphen at its end for itself. Each password has characters of at
-// least that many classes of four: capital letters, small letters, digits, and all others.
-func NewPassword(length int, alphabet string, classes int) (Password, error) {
+// NewPassword returns a maker of passwords of random characters, each equally likely, of a length in characters. The
+// alphabet is a list of printable ASCII characters, in which a-z stands for a range, and a hyphen at its end for itself.
+// Each password has characters of at least that many classes of four: capital letters, small letters, digits, others.
+func NewPassword(length int, alphabet string, classes int) (Maker, error) {
 	characters, err := expand(alphabet)
 	available := classesOf(characters)
 	switch {
 	case err != nil:
-		return Password{}, fmt.Errorf("alphabet: %w", err)
+		return nil, fmt.Errorf("alphabet: %w", err)
 	case length < 1 || length > 4096:
-		return Password{}, errors.New("length: want 1 to 4096 characters")
+		return nil, errors.New("length: want 1 to 4096 characters")
 	case classes > available || classes < 0:
-		return Password{}, fmt.Errorf("min-classes: the alphabet has %d of the four classes (capital letters, small letters, digits, others)", available)
+		return nil, fmt.Errorf("min-classes: the alphabet has %d of the four classes (capital letters, small letters, digits, others)", available)
 	case classes > length:
-		return Password{}, fmt.Errorf("min-classes: %d characters cannot be of %d classes", length, classes)
+		return nil, fmt.Errorf("min-classes: %d characters cannot be of %d classes", length, classes)
 	}
-	return Password{length, classes, characters}, nil
+	return value{"password", func() ([]byte, error) {
+		password := make([]byte, length)
+		for { // whole passwords, so that all of those with the classes are equally likely
+			for i := range password {
+				n, err := rand.Int(rand.Reader, big.NewInt(int64(len(characters))))
+				if err != nil {
+					return nil, err
+				}
+				password[i] = characters[n.Int64()]
+			}
+			if classesOf(string(password)) >= classes {
+				return password, nil
+			}
+		}
+	}}, nil
 }
 
 // expand returns the characters that an alphabet with ranges stands for, each once.
@@ -67,97 +90,50 @@ func expand(text string) (string, error) {
 
 // classesOf returns how many of the four classes of characters a text has.
 func classesOf(text string) int {
-	var has [4]bool
-	for _, c := range text {
-		switch {
-		case c >= 'A' && c <= 'Z':
-			has[0] = true
-		case c >= 'a' && c <= 'z':
-			has[1] = true
-		case c >= '0' && c <= '9':
-			has[2] = true
-		default:
-			has[3] = true
-		}
-	}
+	const upper, lower, digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz", "0123456789"
 	n := 0
-	for _, h := range has {
-		if h {
+	for _, class := range []string{upper, lower, digits} {
+		if strings.ContainsAny(text, class) {
 			n++
 		}
 	}
-	return n
-}
-
-func (p Password) String() string                   { return "password" }
-func (p Password) layout() layout                   { return oneFile }
-func (p Password) check(old Files) (verdict, error) { return absent(old) }
-
-// make draws whole passwords until one has the classes, so that all of those are equally likely.
-func (p Password) make(Files) (Files, error) {
-	for {
-		password := make([]byte, p.length)
-		for i := range password {
-			n, err := rand.Int(rand.Reader, big.NewInt(int64(len(p.alphabet))))
-			if err != nil {
-				return nil, err
-			}
-			password[i] = p.alphabet[n.Int64()]
-		}
-		if classesOf(string(password)) >= p.classes {
-			return Files{"": password}, nil
-		}
+	if strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(upper+lower+digits, r) }) {
+		n++
 	}
-}
-
-// Token makes random bytes, written in hexadecimal digits or base64.
-type Token struct {
-	bytes  int
-	encode func([]byte) string
+	return n
 }
 
 // Encodings are the ways to write a token: base64url is without padding (RFC 4648), raw is the bytes themselves.
 var Encodings = []string{"hex", "base64", "base64url", "raw"}
 
-// NewToken returns a maker of tokens.
-func NewToken(bytes int, encoding string) (Token, error) {
+// NewToken returns a maker of random bytes, written in an encoding.
+func NewToken(bytes int, encoding string) (Maker, error) {
 	encode := map[string]func([]byte) string{
 		"hex":       hex.EncodeToString,
 		"base64":    base64.StdEncoding.EncodeToString,
 		"base64url": base64.RawURLEncoding.EncodeToString,
 		"raw":       func(b []byte) string { return string(b) },
 	}[encoding]
-	if encode == nil {
-		return Token{}, fmt.Errorf("encoding: want %s", strings.Join(Encodings, ", "))
+	switch {
+	case encode == nil:
+		return nil, fmt.Errorf("encoding: want %s", strings.Join(Encodings, ", "))
+	case bytes < 1 || bytes > 64<<10:
+		return nil, errors.New("bytes: want 1 to 65536")
 	}
-	if bytes < 1 || bytes > 64<<10 {
-		return Token{}, errors.New("bytes: want 1 to 65536")
-	}
-	return Token{bytes, encode}, nil
+	return value{"token", func() ([]byte, error) {
+		random := make([]byte, bytes)
+		_, err := rand.Read(random)
+		return []byte(encode(random)), err
+	}}, nil
 }
 
-func (t Token) String() string                   { return "token" }
-func (t Token) layout() layout                   { return oneFile }
-func (t Token) check(old Files) (verdict, error) { return absent(old) }
-
-func (t Token) make(Files) (Files, error) {
-	random := make([]byte, t.bytes)
-	_, err := rand.Read(random)
-	return Files{"": []byte(t.encode(random))}, err
-}
-
-// UUID makes a random UUID (version 4, RFC 9562).
-type UUID struct{}
-
-func (UUID) String() string                   { return "UUID" }
-func (UUID) layout() layout                   { return oneFile }
-func (UUID) check(old Files) (verdict, error) { return absent(old) }
-
-func (UUID) make(Files) (Files, error) {
-	var id [16]byte
-	_, err := rand.Read(id[:])
-	id[6] = id[6]&0x0f | 0x40 // the version
-	id[8] = id[8]&0x3f | 0x80 // the variant
-	text := fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
-	return Files{"": []byte(text)}, err
+// NewUUID returns a maker of random UUIDs (version 4, RFC 9562).
+func NewUUID() Maker {
+	return value{"UUID", func() ([]byte, error) {
+		var id [16]byte
+		_, err := rand.Read(id[:])
+		id[6] = id[6]&0x0f | 0x40 // the version
+		id[8] = id[8]&0x3f | 0x80 // the variant
+		return fmt.Appendf(nil, "%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]), err
+	}}
 }
