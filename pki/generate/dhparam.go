@@ -23,7 +23,7 @@ var groups = map[string][2]int64{
 func Groups() []string { return slices.Sorted(maps.Keys(groups)) }
 
 // NewDHParam returns a maker of the parameters of a group of RFC 7919 for Diffie-Hellman key exchange, a DHParameter of
-// PKCS #3. They are not random: a group that experts have examined is safer than a new one, and takes no minutes to make.
+// PKCS #3. They are not random: a group that experts have examined is safer than a new one, and takes no time.
 func NewDHParam(group string) (Maker, error) {
 	of, found := groups[group]
 	if !found {

@@ -28,9 +28,10 @@ func (v value) make(Files) (Files, error) {
 // DefaultAlphabet has no character that a shell, a URL or YAML treats specially.
 const DefaultAlphabet = "A-Za-z0-9"
 
-// NewPassword returns a maker of passwords of random characters, each equally likely, of a length in characters. The
-// alphabet is a list of printable ASCII characters, in which a-z stands for a range, and a hyphen at its end for itself.
-// Each password has characters of at least that many classes of four: capital letters, small letters, digits, others.
+// NewPassword returns a maker of passwords of random characters, each equally likely. The length is in characters. The
+// alphabet is a list of printable ASCII characters, in which a-z stands for a range, and a hyphen at its end for
+// itself. Each password has characters of at least that many classes of four: capital letters, small letters, digits,
+// and others.
 func NewPassword(length int, alphabet string, classes int) (Maker, error) {
 	characters, err := expand(alphabet)
 	available := classesOf(characters)

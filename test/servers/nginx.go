@@ -38,8 +38,9 @@ type NGINX struct {
 
 // NGINXOptions configures [StartNGINX]; without a CA there is no HTTPS.
 type NGINXOptions struct {
-	CA   *CA     // whose client certificates are accepted
-	Cert KeyPair // presented on HTTPS; if empty, the CA issues one for 127.0.0.1 and localhost
+	CA       *CA     // whose client certificates are accepted
+	Htpasswd string  // more lines of the file for /basic
+	Cert     KeyPair // presented on HTTPS; if empty, the CA issues one for 127.0.0.1 and localhost
 }
 
 // StartNGINX starts Debian's nginx.
@@ -63,7 +64,7 @@ func StartNGINX(t testing.TB, o NGINXOptions) *NGINX {
 		}
 	}
 	writeFile(t, filepath.Join(dir, "page"), "let in\n")
-	writeFile(t, filepath.Join(dir, "htpasswd"), NGINXUser+":{PLAIN}"+NGINXPassword+"\n")
+	writeFile(t, filepath.Join(dir, "htpasswd"), NGINXUser+":{PLAIN}"+NGINXPassword+"\n"+o.Htpasswd)
 	conf := filepath.Join(dir, "nginx.conf")
 	writeConfig(t, conf, nginxConf, struct {
 		*NGINX
