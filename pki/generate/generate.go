@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if v.Reason == "" {
+	if v.Reason == "" && (r.DryRun || !r.lockLeft()) {
 		return r.write(old, "")
 	}
 	if r.DryRun {
@@ -233,6 +233,15 @@ func (r *run) readFile(path string) ([]byte, error) {
 	return readfile.Rest(f, readfile.Limit)
 }
 
+const lockName = ".generate.initbox-lock"
+
+// lockLeft returns whether a run holds the lock, or was killed while it did: then its file goes with the next release.
+func (r *run) lockLeft() bool {
+	dir, _ := r.place()
+	_, err := os.Lstat(filepath.Join(dir, lockName))
+	return err == nil
+}
+
 // lock makes the directory if it is missing, and lets no other run make the same meanwhile, on any machine. Where there
 // can be no lock, as beside a file that is itself a mount, it does without.
 func (r *run) lock(ctx context.Context) (unlock func(), err error) {
@@ -249,7 +258,7 @@ func (r *run) lock(ctx context.Context) (unlock func(), err error) {
 	if err != nil {
 		return nil, perm.Failed("make the directory", perm.Write, path, err)
 	}
-	lock := dirlock.New(dir, ".generate.initbox-lock")
+	lock := dirlock.New(dir, lockName)
 	err = lock.Wait(ctx, func(busy error) { r.log.Info(r.shown() + ": waiting: " + busy.Error()) })
 	unlock = func() { lock.Release(); dir.Close() }
 	if err != nil && ctx.Err() != nil {
