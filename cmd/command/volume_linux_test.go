@@ -31,6 +31,7 @@ func TestLinksInVolumes(t *testing.T) {
 		{"render inline", []string{"render", "--inline", "$D/out=new"}, "out"},
 		{"render a tree", []string{"render", filepath.Dir(template) + ":$D"}, "x"},
 		{"render --env-file", []string{"render", "--inline", "-=x", "--set", "a=b", "--env-file", "$D/env"}, "env"},
+		{"generate", []string{"generate", "htpasswd", "$D/htpasswd", "--user", "ann", "--password-file", template}, "htpasswd"},
 		{"wait-for-dns", []string{"wait-for-dns", "localhost", "--output", "$D/hosts"}, "hosts"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -75,6 +76,25 @@ func TestLinksInVolumes(t *testing.T) {
 				t.Errorf("the link to a directory was not followed: %s", said)
 			}
 		})
+	}
+}
+
+// What a link leads to is not taken for what was generated before: it may be another program's secret, and would be put
+// into a Secret.
+func TestGenerateReadsNoLink(t *testing.T) {
+	vol, outside := servers.Volume(t)
+	if err := os.WriteFile(outside+"/password", []byte("another program's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside+"/password", vol+"/password"); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stderr := initboxCommand(t, "generate", "password", vol+"/password")
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if text, err := os.ReadFile(vol + "/password"); err != nil || len(text) != 32 {
+		t.Errorf("%q, %v, want a new password", text, err)
 	}
 }
 

@@ -174,6 +174,9 @@ func (c *Certificate) read(old Files) (p pair, err error) {
 	if p.chain, err = parseCertificates(certIn); err != nil {
 		return p, err
 	}
+	if !c.OneFile && len(p.chain) == 0 && len(bytes.TrimSpace(certIn)) > 0 {
+		return p, failure.WithHint(errors.New("tls.crt has no certificate in PEM"), "is it another program's? remove it, or name another directory")
+	}
 	p.key, err = certs.ParseKey(keyIn, nil)
 	if errors.Is(err, certs.ErrNoKey) && len(bytes.TrimSpace(keyIn)) == 0 {
 		return p, nil // missing, or what a killed program has left
@@ -243,8 +246,9 @@ func (c *Certificate) check(old Files) (verdict, error) {
 		v.Usable = true
 		v.Reason = c.due(p.chain[0])
 	}
-	if v.Reason == "" && !v.Foreign && !c.OneFile && !bytes.Equal(old[caFile], c.caPEM(p.chain[0], authority)) {
-		v.Reason = "ca.crt is missing or another"
+	sameCA := c.OneFile || bytes.Equal(old[caFile], authority.trusted(p.chain[0]))
+	if v.Reason == "" && !v.Foreign && (!sameCA || !bytes.Equal(encode(p.chain[1:]), encode(authority.above()))) {
+		v.Reason = "ca.crt is missing, or the CA's chain is another"
 	}
 	return v, nil
 }
@@ -305,23 +309,24 @@ func (c *Certificate) make(old Files) (Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A certificate that is right stays: only ca.crt is made again.
+	// A certificate that is right stays: only its chain and ca.crt are made again.
 	if len(p.chain) == 0 || c.wrong(p, authority) != "" || c.due(p.chain[0]) != "" {
-		if p.chain, err = c.sign(p.key, authority); err != nil {
+		cert, err := c.sign(p.key, authority)
+		if err != nil {
 			return nil, err
 		}
+		p.chain = []*x509.Certificate{cert}
 	}
-	chain := encode(p.chain)
+	chain := encode(append(p.chain[:1:1], authority.above()...))
 	if c.OneFile {
 		return Files{"": append(chain, p.keyPEM...)}, nil
 	}
-	return Files{keyFile: p.keyPEM, certFile: chain, caFile: c.caPEM(p.chain[0], authority)}, nil
+	return Files{keyFile: p.keyPEM, certFile: chain, caFile: authority.trusted(p.chain[0])}, nil
 }
 
-// sign returns a new certificate for the key, with the chain that belongs behind it.
-func (c *Certificate) sign(key crypto.Signer, a *authority) ([]*x509.Certificate, error) {
-	const skew = 5 * time.Minute // of clocks
-	now := c.now()
+// sign returns a new certificate for the key.
+func (c *Certificate) sign(key crypto.Signer, a *authority) (*x509.Certificate, error) {
+	now, skew := c.now(), min(5*time.Minute, c.ValidFor/10) // of clocks
 	public, err := x509.MarshalPKIXPublicKey(key.Public())
 	if err != nil {
 		return nil, err
@@ -345,9 +350,8 @@ func (c *Certificate) sign(key crypto.Signer, a *authority) ([]*x509.Certificate
 		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	}
 	parent, signer := template, key
-	var above []*x509.Certificate
 	if a != nil {
-		parent, signer, above = a.cert, a.key, a.chain
+		parent, signer = a.cert, a.key
 		if now.After(a.cert.NotAfter) {
 			return nil, fmt.Errorf("the CA in %s expired at %s", c.CACertFile, a.cert.NotAfter.Format(time.RFC3339))
 		}
@@ -359,8 +363,7 @@ func (c *Certificate) sign(key crypto.Signer, a *authority) ([]*x509.Certificate
 	if err != nil {
 		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	return append([]*x509.Certificate{cert}, above...), err
+	return x509.ParseCertificate(der)
 }
 
 func encode(chain []*x509.Certificate) []byte {
@@ -371,20 +374,28 @@ func encode(chain []*x509.Certificate) []byte {
 	return all.Bytes()
 }
 
-// caPEM returns the content of ca.crt: what a client has to trust.
-func (c *Certificate) caPEM(cert *x509.Certificate, a *authority) []byte {
-	if a == nil {
-		return encode([]*x509.Certificate{cert})
-	}
-	return encode(a.roots)
-}
-
 // authority is the CA that signs.
 type authority struct {
 	cert  *x509.Certificate
 	key   crypto.Signer
 	chain []*x509.Certificate // sent by servers: the CA, and those above it that are not roots
 	roots []*x509.Certificate // that clients trust
+}
+
+// above returns the chain of certificates that the CA signs. Without a CA there is none.
+func (a *authority) above() []*x509.Certificate {
+	if a == nil {
+		return nil
+	}
+	return a.chain
+}
+
+// trusted returns ca.crt: what clients have to trust to accept cert. Without a CA it is cert itself.
+func (a *authority) trusted(cert *x509.Certificate) []byte {
+	if a == nil {
+		return encode([]*x509.Certificate{cert})
+	}
+	return encode(a.roots)
 }
 
 // authority reads the CA, or returns nil without one.

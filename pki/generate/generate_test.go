@@ -201,6 +201,7 @@ func TestRenewal(t *testing.T) {
 			o.DNS = []string{"web.shop", "web", "web"}
 			o.IPs[0] = netip.MustParseAddr("::ffff:10.0.0.1")
 		}, 0, "nothing to change"},
+		"short":     {func(o *CertificateOptions) { o.ValidFor = time.Minute }, 0, "nothing to change"},
 		"subject":   {func(o *CertificateOptions) { o.Subject = "CN=other" }, 0, "its subject is another"},
 		"CA":        {ca(t), 0, "its CA is another"},
 		"self":      {func(o *CertificateOptions) { o.CACertFile, o.CAKeyFile = "", "" }, 0, "its CA is another"},
@@ -279,7 +280,7 @@ func TestForeign(t *testing.T) {
 	dir := t.TempDir()
 	a := must(m.authority())
 	key := must(algorithms["ecdsa"]())
-	template := must(m.sign(key, a))[0]
+	template := must(m.sign(key, a))
 	template.SubjectKeyId = []byte("another program's id")
 	der := must(x509.CreateCertificate(nil, template, a.cert, key.Public(), a.key))
 	foreign := string(encode([]*x509.Certificate{must(x509.ParseCertificate(der))}))

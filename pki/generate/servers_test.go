@@ -56,6 +56,7 @@ func TestOpenSSL(t *testing.T) {
 			output(t, "openssl", "verify", "-x509_strict", "-purpose", purpose, "-verify_ip", "10.0.0.1", "-CAfile", filepath.Join(tls, caFile), cert)
 		}
 	}
+	chained(t, dir)
 	self := filepath.Join(dir, "self")
 	if log, err := generate(t, certificate(t), self); err != nil {
 		t.Fatalf("%v\n%s", err, log)
@@ -69,6 +70,32 @@ func TestOpenSSL(t *testing.T) {
 		if text := output(t, "openssl", "pkeyparam", "-in", params, "-text", "-noout"); !strings.Contains(text, group) {
 			t.Errorf("OpenSSL does not recognise %s:\n%s", group, text)
 		}
+	}
+}
+
+// chained makes a root, a CA below it and a certificate of that: the server sends both, and clients trust the root.
+func chained(t *testing.T, dir string) {
+	t.Helper()
+	isCA := func(o *CertificateOptions) { o.IsCA, o.DNS, o.IPs, o.Subject = true, nil, nil, "CN=below" }
+	below, bundle, leaf := filepath.Join(dir, "below"), filepath.Join(dir, "bundle.pem"), filepath.Join(dir, "leaf")
+	root := ca(t)
+	if log, err := generate(t, certificate(t, root, isCA), below); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	// The root stands first, which is the wrong way round for a chain.
+	if err := os.WriteFile(bundle, []byte(read(t, below, caFile)+read(t, below, certFile)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m := certificate(t, func(o *CertificateOptions) { o.CACertFile, o.CAKeyFile = bundle, filepath.Join(below, keyFile) })
+	for range 2 {
+		if log, err := generate(t, m, leaf); err != nil {
+			t.Fatalf("%v\n%s", err, log)
+		}
+	}
+	cert := filepath.Join(leaf, certFile)
+	output(t, "openssl", "verify", "-x509_strict", "-verify_hostname", "web", "-CAfile", filepath.Join(leaf, caFile), "-untrusted", cert, cert)
+	if n := strings.Count(read(t, leaf, certFile), "BEGIN CERTIFICATE"); n != 2 || read(t, leaf, caFile) != read(t, below, caFile) {
+		t.Errorf("the chain has %d certificates, want 2, and ca.crt the root", n)
 	}
 }
 
