@@ -201,7 +201,6 @@ func TestRenewal(t *testing.T) {
 			o.DNS = []string{"web.shop", "web", "web"}
 			o.IPs[0] = netip.MustParseAddr("::ffff:10.0.0.1")
 		}, 0, "nothing to change"},
-		"short":     {func(o *CertificateOptions) { o.ValidFor = time.Minute }, 0, "nothing to change"},
 		"subject":   {func(o *CertificateOptions) { o.Subject = "CN=other" }, 0, "its subject is another"},
 		"CA":        {ca(t), 0, "its CA is another"},
 		"self":      {func(o *CertificateOptions) { o.CACertFile, o.CAKeyFile = "", "" }, 0, "its CA is another"},
@@ -234,6 +233,17 @@ func TestRenewal(t *testing.T) {
 				verify(t, m, dir)
 			}
 		})
+	}
+}
+
+// TestShortLived pins that a new certificate is not due at once, however short its time is.
+func TestShortLived(t *testing.T) {
+	t.Parallel()
+	m, dir := certificate(t, func(o *CertificateOptions) { o.ValidFor = time.Minute }), t.TempDir()
+	for _, want := range []string{"certificate made", "nothing to change"} {
+		if log, err := generate(t, m, dir); err != nil || !strings.Contains(log, want) {
+			t.Errorf("%v, want a log with %q:\n%s", err, want, log)
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ func output(t *testing.T, program string, args ...string) string {
 // TestOpenSSL has OpenSSL read the keys in each format, verify the certificates, and make the same groups.
 func TestOpenSSL(t *testing.T) {
 	t.Parallel()
+	servers.Slow(t)
 	servers.Need(t, "openssl")
 	dir := t.TempDir()
 	for _, algorithm := range Algorithms() {
@@ -133,6 +134,8 @@ func TestSSHD(t *testing.T) {
 // TestNGINX has a real nginx present a certificate of ours, and check passwords with an htpasswd file of ours.
 func TestNGINX(t *testing.T) {
 	t.Parallel()
+	servers.Slow(t)
+	servers.Need(t, "openssl")
 	dir := t.TempDir()
 	password := filepath.Join(dir, "password")
 	if err := os.WriteFile(password, []byte("correct horse\n"), 0o600); err != nil {
@@ -165,7 +168,7 @@ func TestNGINX(t *testing.T) {
 		}
 	}
 	_, port, _ := net.SplitHostPort(nginx.HTTPS)
-	client := exec.Command(servers.Need(t, "openssl"), "s_client", "-connect", nginx.HTTPS, "-servername", "localhost", "-verify_hostname", "localhost",
+	client := exec.Command("openssl", "s_client", "-connect", nginx.HTTPS, "-servername", "localhost", "-verify_hostname", "localhost",
 		"-verify_return_error", "-CAfile", filepath.Join(tls, caFile))
 	client.Stdin = strings.NewReader(fmt.Sprintf("GET /health.json HTTP/1.0\r\nHost: localhost:%s\r\n\r\n", port))
 	var out bytes.Buffer
