@@ -6,25 +6,14 @@ import (
 	"time"
 
 	"initbox/internal/resolver"
+	"initbox/internal/wait"
 )
 
-// A Check is one thing to wait for.
-type Check interface {
-	// Check makes one attempt; nil means ready. All turns an error that is not a [failure.Failure] into one;
-	// [poll.Permanent] marks an error that no further attempt can fix. Several attempts may run at once.
-	Check(ctx context.Context) error
-
-	// String returns the target as a person would write it, without credentials.
-	String() string
-}
-
-// A Watcher is a [Check] that learns of changes, and so need not be repeated often.
-type Watcher interface {
-	Check
-	// Watch returns a channel that gets a value after each change, until ctx ends, or nil if there is no such
-	// notification. The check is repeated now and then in either case.
-	Watch(ctx context.Context) <-chan struct{}
-}
+// Check is one thing to wait for, and Watcher one that learns of changes.
+type (
+	Check   = wait.Check
+	Watcher = wait.Watcher
+)
 
 // Options configures the parser and the wait. The zero value waits for every target, without a limit and without a log.
 type Options struct {

@@ -1,4 +1,4 @@
-package waitfor
+package wait
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/poll"
 	"initbox/internal/words"
-	"initbox/waitfor/target"
 )
 
 // report logs the course of a wait: a line when a target's state changes and a summary now and then. If the wait fails,
@@ -33,7 +32,7 @@ type report struct {
 type targetState struct {
 	report *report
 	name   string
-	goal   string // the state that is waited for: ready or gone
+	goal   string // the state that is waited for, such as ready or gone
 
 	mu       sync.Mutex
 	attempts int
@@ -54,19 +53,16 @@ const maxChanges = 10
 // maxHints limits the different hints in the final message.
 const maxHints = 3
 
-func newReport(o target.Options, need int, checks []target.Check) *report {
+func newReport(o Options, need int, checks []Check) *report {
 	r := &report{log: o.Log, start: time.Now(), need: need, stable: o.StableFor}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	same := map[string]int{} // targets may differ only in what their names do not show
 	for _, c := range checks {
-		t := &targetState{report: r, name: c.String(), goal: "ready", since: r.start}
+		t := &targetState{report: r, name: c.String(), goal: o.goal(c), since: r.start}
 		if same[t.name]++; same[t.name] > 1 {
 			t.name = fmt.Sprintf("%s (%d)", t.name, same[t.name])
-		}
-		if parsed := target.Of(c); parsed != nil && parsed.Gone {
-			t.goal = "gone"
 		}
 		r.targets = append(r.targets, t)
 	}
