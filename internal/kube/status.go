@@ -70,6 +70,9 @@ func (e *StatusError) User() string {
 
 var userInMessage = lazy.Regexp(`User ("(?:\\.|[^"\\])*") cannot`)
 
+// Missing returns whether the object that was asked for does not exist. Its kind does.
+func (e *StatusError) Missing() bool { return e.missing }
+
 // hasCode reports whether err is a StatusError with the HTTP status code.
 func hasCode(err error, code int) bool {
 	var status *StatusError

@@ -2,11 +2,8 @@ package k8s
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
-
-	"k8s.io/client-go/util/jsonpath"
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
@@ -96,7 +93,7 @@ func (c condition) check(v view) error {
 
 // jsonPath is a JSONPath in kubectl's syntax, and what an object must have there.
 type jsonPath struct {
-	path  string // without braces, for messages
+	path  kube.Path
 	op    string // "=", "!=", ">=", or "" for any value that is not empty
 	value expect.Matcher
 	least float64
@@ -106,14 +103,12 @@ const wantPath = "want a JSONPath as kubectl takes it, then nothing, =VALUE, !=V
 
 // parsePath reads a path in any of the forms of kubectl wait: {.status.phase}, .status.phase and status.phase.
 func parsePath(text string) (*jsonPath, error) {
-	path, rest := cutPath(strings.TrimSpace(text))
-	p := &jsonPath{path: expect.PlainPath(strings.TrimSpace(path))}
-	if p.path != "" && p.path[0] != '.' && p.path[0] != '[' {
-		p.path = "." + p.path
-	}
-	if p.path == "" || strings.ContainsAny(p.path, "{}") || jsonpath.New("").Parse("{"+p.path+"}") != nil {
+	before, rest := cutPath(strings.TrimSpace(text))
+	path, err := kube.ParsePath(before)
+	if err != nil {
 		return nil, errors.New(wantPath)
 	}
+	p := &jsonPath{path: path}
 	for _, op := range []string{"!=", ">=", "==", "="} {
 		value, ok := strings.CutPrefix(rest, op)
 		if !ok {
@@ -121,7 +116,6 @@ func parsePath(text string) (*jsonPath, error) {
 		}
 		p.op = strings.Replace(op, "==", "=", 1)
 		value = unquoted(strings.TrimSpace(value))
-		var err error
 		if p.op == ">=" {
 			if p.least, err = strconv.ParseFloat(value, 64); err != nil {
 				return nil, errors.New(">= needs a number")
@@ -172,49 +166,25 @@ func cutPath(text string) (path, rest string) {
 // check judges an object. If the path has several values, all of them must meet the expectation. It shows no value of a
 // Secret.
 func (p *jsonPath) check(v view) error {
-	found, err := p.find(v.Object)
+	found, err := p.path.Find(v.Object)
 	if err != nil || len(found) == 0 {
 		look := "get " + strings.ToLower(v.resource.Kind) + " " + v.Name() + " -o yaml"
 		if v.resource.Name == "secrets" { // whose values need not be shown
 			look = v.describe()
 		}
-		return v.is(look, "has no %s", failure.Printable(p.path))
+		return v.is(look, "has no %s", failure.Printable(string(p.path)))
 	}
 	for _, value := range found {
 		if p.met(value) {
 			continue
 		}
-		f := v.is("", "%s is %s", failure.Printable(p.path), failure.Printable(expect.Shorten(expect.Text(value))))
+		f := v.is("", "%s is %s", failure.Printable(string(p.path)), failure.Printable(expect.Shorten(expect.Text(value))))
 		if v.resource.Name == "secrets" {
-			f.Text = failure.Printable(p.path) + " does not have the expected value"
+			f.Text = failure.Printable(string(p.path)) + " does not have the expected value"
 		}
 		return f
 	}
 	return nil
-}
-
-func (p *jsonPath) find(o kube.Object) (found []any, err error) {
-	defer func() {
-		if r := recover(); r != nil { // the library uses package reflect
-			err = fmt.Errorf("JSONPath: %v", r)
-		}
-	}()
-	j := jsonpath.New("").AllowMissingKeys(true) // it has state, so each search needs its own
-	if err := j.Parse("{" + p.path + "}"); err != nil {
-		return nil, err
-	}
-	results, err := j.FindResults(map[string]any(o))
-	if err != nil {
-		return nil, err
-	}
-	for _, result := range results {
-		for _, value := range result {
-			if value.IsValid() && value.CanInterface() {
-				found = append(found, value.Interface())
-			}
-		}
-	}
-	return found, nil
 }
 
 func (p *jsonPath) met(value any) bool {
