@@ -19,7 +19,7 @@ import (
 
 const root = "../.."
 
-var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch", "initbox/pki/keystore", "initbox/pki/trust", "initbox/pki/generate"}
+var libraries = []string{"initbox/waitfor", "initbox/register", "initbox/clone", "initbox/render", "initbox/volume/prepare", "initbox/volume/copy", "initbox/volume/fetch", "initbox/pki/keystore", "initbox/pki/trust", "initbox/pki/generate", "initbox/volume/kubeget"}
 
 // TestImports pins the directions of imports.
 func TestImports(t *testing.T) {
