@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"initbox/internal/envfile"
 	"initbox/internal/stage"
-	"initbox/render/format"
 )
 
 // output is a directory that results are written to, or stdout.
@@ -172,7 +172,7 @@ func (r *run) envFile() error {
 		return nil
 	}
 	var b strings.Builder
-	if err := format.WriteEnvFile(&b, r.data.values.Map()); err != nil {
+	if err := envfile.Write(&b, r.data.values.Map()); err != nil {
 		return fmt.Errorf("the values do not fit into a file of variables: %w", err)
 	}
 	out, name, err := r.outputOf(r.EnvFile, "")

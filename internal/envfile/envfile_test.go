@@ -1,4 +1,4 @@
-package format
+package envfile
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+
+	"initbox/render/format"
 )
 
 // readAsKubelet reads a file by the rules of the parser of the kubelet (pkg/kubelet/util/env): it reads lines with a
@@ -49,9 +51,9 @@ func readAsKubelet(data []byte) (map[string]string, error) {
 	return values, lines.Err()
 }
 
-func TestWriteEnvFile(t *testing.T) {
+func TestWrite(t *testing.T) {
 	var b bytes.Buffer
-	err := WriteEnvFile(&b, map[string]any{"B": int64(1000000), "A": "it is \"$x\" \\n #", "C_1": true, "d.e-f": 0.25, "E": "a\nb\n", "F": " x ", "G": "a\rb\r", "H": new(big.Int).Lsh(big.NewInt(1), 64)})
+	err := Write(&b, map[string]any{"B": int64(1000000), "A": "it is \"$x\" \\n #", "C_1": true, "d.e-f": 0.25, "E": "a\nb\n", "F": " x ", "G": "a\rb\r", "H": new(big.Int).Lsh(big.NewInt(1), 64)})
 	want := "A='it is \"$x\" \\n #'\nB='1000000'\nC_1='true'\nE='a\nb\n'\nF=' x '\nG='a\rb\r'\nH='18446744073709551616'\nd.e-f='0.25'\n"
 	if err != nil || b.String() != want {
 		t.Errorf("%q, %v", b.String(), err)
@@ -59,12 +61,12 @@ func TestWriteEnvFile(t *testing.T) {
 	if got, err := readAsKubelet(b.Bytes()); err != nil || got["E"] != "a\nb\n" || got["G"] != "a\rb\r" || len(got) != 8 {
 		t.Errorf("the kubelet reads %q, %v", got, err)
 	}
-	if err := WriteEnvFile(&b, nil); err != nil {
+	if err := Write(&b, nil); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWriteEnvFileRefuses(t *testing.T) {
+func TestWriteRefuses(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		value any
@@ -88,13 +90,13 @@ func TestWriteEnvFileRefuses(t *testing.T) {
 		{strings.Repeat("A", 129), "hunter2", "longer than the 128 bytes"},
 	} {
 		var b bytes.Buffer
-		err := WriteEnvFile(&b, map[string]any{test.name: test.value, "A": "b"})
+		err := Write(&b, map[string]any{test.name: test.value, "A": "b"})
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") || b.Len() > 0 {
 			t.Errorf("%.20q=%.20q: error %v, want %q; wrote %q", test.name, test.value, err, test.want, b.String())
 		}
 	}
 	large := map[string]any{"A": strings.Repeat("x", 32<<10), "B": strings.Repeat("x", 32<<10)}
-	if err := WriteEnvFile(&bytes.Buffer{}, large); err == nil || !strings.Contains(err.Error(), "65536") {
+	if err := Write(&bytes.Buffer{}, large); err == nil || !strings.Contains(err.Error(), "65536") {
 		t.Errorf("a large file: %v", err)
 	}
 }
@@ -110,7 +112,7 @@ func FuzzEnvFile(f *testing.F) {
 			values[k] = v
 		}
 		var b bytes.Buffer
-		if err := WriteEnvFile(&b, values); err != nil {
+		if err := Write(&b, values); err != nil {
 			return
 		}
 		got, err := readAsKubelet(b.Bytes())
@@ -118,7 +120,7 @@ func FuzzEnvFile(f *testing.F) {
 			t.Errorf("%q: read %q, %v", b.String(), got, err)
 		}
 		if name1[0] == '_' || 'A' <= name1[0] && name1[0] <= 'Z' {
-			if doc, err := For(".env").Parse(b.Bytes()); err == nil && doc.(map[string]any)[name1] != want[name1] {
+			if doc, err := format.For(".env").Parse(b.Bytes()); err == nil && doc.(map[string]any)[name1] != want[name1] {
 				t.Errorf("%q: a reader of .env has %q", b.String(), doc)
 			}
 		}

@@ -1,4 +1,5 @@
-package format
+// Package envfile writes files of environment variables, for fileKeyRef of Kubernetes and for shells.
+package envfile
 
 import (
 	"fmt"
@@ -24,11 +25,11 @@ const (
 // (IsEnvVarName in k8s.io/apimachinery); the kubelet finds each of these.
 var envName = lazy.Regexp(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 
-// WriteEnvFile writes values as a file that a container's fileKeyRef can refer to: lines of NAME='value', sorted by
+// Write writes values as a file that a container's fileKeyRef can refer to: lines of NAME='value', sorted by
 // name, as the kubelet reads them (KEP-3721; pkg/kubelet/util/env). Between the quotes everything stands for itself, so
 // that a shell reads the same. Values are strings, booleans or numbers. If the format cannot express a value, the error
 // has its name, not the value, and nothing is written.
-func WriteEnvFile(w io.Writer, values map[string]any) error {
+func Write(w io.Writer, values map[string]any) error {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		text, err := envValue(values[name])
@@ -78,7 +79,7 @@ func envValue(v any) (string, error) {
 	return "", envError(fmt.Sprintf("a %T cannot be the value of a variable", v))
 }
 
-// envError is the cause in an error of [WriteEnvFile].
+// envError is the cause in an error of [Write].
 type envError string
 
 func (e envError) Error() string { return string(e) }
