@@ -40,6 +40,7 @@ func subcommands() []subcommand {
 		{"fetch", fetchCommand},
 		{"prepare", prepareCommand},
 		{"copy", copyCommand},
+		{kubeGetName, kubeGet},
 		{"sysctl", sysctlCommand},
 		{trustBundleName, trustBundle},
 		{"keystore", keystoreCommand},

@@ -27,7 +27,7 @@ func rbac(e *env) *cli.Command {
 	flags := append(own, hidden(slices.Concat(settingFlags(waitfor.Kinds()...), wait.flags()), own)...)
 	other := e.otherStep(flags)
 	if other != nil {
-		flags = append(flags, hidden(other.Flags, append(e.commonFlags(rbacName), flags...))...)
+		flags = append(flags, hidden(slices.Clone(other.Flags), append(e.commonFlags(rbacName), flags...))...)
 	}
 	return &cli.Command{
 		Usage:     "print the Role that a wait for Kubernetes objects needs",
@@ -82,6 +82,7 @@ const rbacName = "rbac"
 // asking are the subcommands, apart from wait-for-service, that may send requests to the API server. Their checks set
 // step.needs.
 var asking = []string{trustBundleName, "generate"}
+var asking = []string{kubeGetName, trustBundleName}
 
 // otherStep returns the subcommand, if it is not wait-for-service, whose command line rbac is to read. The flags are
 // rbac's own.

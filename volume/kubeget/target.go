@@ -30,7 +30,7 @@ type Target struct {
 	Mode  []perm.Rule[perm.Mode] // none: 0600 for what comes from a Secret, otherwise 0644
 	Owner *perm.Owner            // nil: who runs this
 
-	resource kube.Resource // valid if known: without asking the API server
+	resource kube.Resource // valid if known without asking the API server
 	known    bool
 }
 
@@ -154,17 +154,18 @@ func (t *Target) single() bool {
 	return t.To == "" && (len(t.Keys) == 1 && t.Name != "" || len(t.Paths) > 0 || t.Format != "" && t.Name != "")
 }
 
-// Needs returns the permission that reading the objects takes. The namespace is that of a target which names none. A
-// kind that only the API server knows is a guess.
-func (t *Target) Needs(namespace string) kube.Permission {
+// Needs returns the permission that reading the objects takes. A kind that only the API server knows is a guess.
+func (t *Target) Needs() kube.Permission {
 	r := t.resource
 	p := kube.Permission{Verbs: []string{"get"}}
 	if !t.known {
-		r, p.Comment = kube.Guess(t.KindName), kube.Guessed
+		if r, p.Comment = kube.Guess(t.KindName), kube.Guessed; r.Group == "" { // the core's kinds are known
+			p.Comment += "; the group is missing: write k8s:PLURAL.GROUP/NAME"
+		}
 	}
 	p.Cluster, p.Group, p.Resource = !r.Namespaced, r.Group, r.Name
 	if r.Namespaced {
-		p.Namespace = cmp.Or(t.Namespace, namespace)
+		p.Namespace = t.Namespace
 	}
 	if t.Name != "" {
 		p.Names = []string{t.Name}
