@@ -29,6 +29,30 @@ func ParsePath(text string) (Path, error) {
 	return Path(text), nil
 }
 
+// CutPath returns the path at the beginning of text, and the rest. Text in brackets or quotes, such as a filter,
+// belongs to the path: .conditions[?(@.type=="Ready")].status=True.
+func CutPath(text string) (path, rest string) {
+	depth := 0
+	var quote byte
+	for i := range len(text) {
+		switch c := text[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '[' || c == '(' || c == '{':
+			depth++
+		case c == ']' || c == ')' || c == '}':
+			depth--
+		case depth == 0 && (c == '=' || c == '!' || c == '>'):
+			return text[:i], text[i:]
+		}
+	}
+	return text, ""
+}
+
 // Find returns the values at the path in o. Of a key that is missing, there are none.
 func (p Path) Find(o Object) (found []any, err error) {
 	defer func() {

@@ -239,7 +239,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q qu
 		json.NewEncoder(w).Encode(object{"kind": q.resource.Kind + "List", "apiVersion": "v1",
 			"metadata": object{"resourceVersion": strconv.Itoa(version)}, "items": found})
 	case len(found) == 0:
-		refuse(w, http.StatusNotFound, "NotFound", "not found")
+		w.WriteHeader(http.StatusNotFound)
+		json.NewEncoder(w).Encode(object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": http.StatusNotFound, "reason": "NotFound",
+			"message": "not found", "details": object{"name": strings.TrimPrefix(q.fields, "metadata.name=")}})
 	default:
 		json.NewEncoder(w).Encode(found[0])
 	}

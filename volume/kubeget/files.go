@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -39,6 +40,9 @@ func (t *Target) Files(objects []kube.Object) ([]File, error) {
 	var files []File
 	for _, o := range objects {
 		own, err := t.filesOf(o)
+		if f, ok := errors.AsType[*failure.Failure](err); ok && t.Name == "" {
+			f.Text = fmt.Sprintf("%s %s: %s", kindOf(t, o), failure.Printable(o.Name()), f.Text)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +151,7 @@ func (t *Target) keyFiles(o kube.Object) (files []File, err error) {
 		keys = slices.Sorted(maps.Keys(data))
 	}
 	for _, key := range keys {
-		from, name := ", key "+failure.Printable(key), cmp.Or(t.To, key)
+		name := cmp.Or(t.To, key)
 		content, found := data[key]
 		if !found || len(content) == 0 && len(t.Keys) > 0 && !t.Optional {
 			instead, err := t.without(name, func() error { return missingKey(key, found, data) })
@@ -158,9 +162,10 @@ func (t *Target) keyFiles(o kube.Object) (files []File, err error) {
 			continue
 		}
 		if !keyName().MatchString(key) || key == "." || strings.HasPrefix(key, "..") {
-			return nil, poll.Permanent(failure.New(failure.Unexpected, "%s %s%s, which cannot be the name of a file", kindOf(t, o), failure.Printable(o.Name()), from))
+			return nil, poll.Permanent(failure.New(failure.Unexpected, "key %s cannot be the name of a file", failure.Printable(key)).
+				WithHint("name the keys that are wanted, with #key=KEY"))
 		}
-		files = append(files, File{Name: name, Content: content, From: from})
+		files = append(files, File{Name: name, Content: content, From: ", key " + failure.Printable(key)})
 	}
 	return files, nil
 }

@@ -99,9 +99,13 @@ func (t *Target) set(s setting.Settings) (err error) {
 		t.Default = &text
 	}
 	for _, text := range slices.Concat(s["jsonpath"], s["else"]) {
-		p, err := kube.ParsePath(text)
+		path, rest := kube.CutPath(text)
+		p, err := kube.ParsePath(path)
+		if rest != "" {
+			err = errors.New("a path stands alone here: wait-for-service compares")
+		}
 		if err != nil {
-			return fmt.Errorf("jsonpath: %w; a path stands alone here, wait-for-service compares", err)
+			return fmt.Errorf("jsonpath: %w", err)
 		}
 		t.Paths = append(t.Paths, p)
 	}

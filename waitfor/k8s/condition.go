@@ -103,7 +103,7 @@ const wantPath = "want a JSONPath as kubectl takes it, then nothing, =VALUE, !=V
 
 // parsePath reads a path in any of the forms of kubectl wait: {.status.phase}, .status.phase and status.phase.
 func parsePath(text string) (*jsonPath, error) {
-	before, rest := cutPath(strings.TrimSpace(text))
+	before, rest := kube.CutPath(strings.TrimSpace(text))
 	path, err := kube.ParsePath(before)
 	if err != nil {
 		return nil, errors.New(wantPath)
@@ -137,30 +137,6 @@ func unquoted(value string) string {
 		return value[1 : n-1]
 	}
 	return value
-}
-
-// cutPath returns the path at the beginning of text, and the rest. Text in brackets or quotes, such as a filter,
-// belongs to the path: .conditions[?(@.type=="Ready")].status=True.
-func cutPath(text string) (path, rest string) {
-	depth := 0
-	var quote byte
-	for i := range len(text) {
-		switch c := text[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			quote = c
-		case c == '[' || c == '(' || c == '{':
-			depth++
-		case c == ']' || c == ')' || c == '}':
-			depth--
-		case depth == 0 && (c == '=' || c == '!' || c == '>'):
-			return text[:i], text[i:]
-		}
-	}
-	return text, ""
 }
 
 // check judges an object. If the path has several values, all of them must meet the expectation. It shows no value of a
