@@ -16,7 +16,7 @@ import (
 	"initbox/test/soak"
 )
 
-// TestKubeGetKilled kills kube-get while it writes the new values of a Secret over the old ones. Each file is old or new
+// TestKubeGetKilled kills kube-get while it writes new values of a Secret over the old ones. Each file is old or new
 // afterwards, and the next run completes them and leaves nothing beside them.
 func TestKubeGetKilled(t *testing.T) {
 	if testing.Short() {
