@@ -32,7 +32,7 @@ var envName = lazy.Regexp(`^[-._a-zA-Z][-._a-zA-Z0-9]*$`)
 func Write(w io.Writer, values map[string]any) error {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		text, err := envValue(values[name])
+		text, err := Text(values[name])
 		if err == nil {
 			err = checkEnv(name, text)
 		}
@@ -55,7 +55,8 @@ func envShown(name string) string {
 	return fmt.Sprintf("%.60q", name)
 }
 
-func envValue(v any) (string, error) {
+// Text returns the text of a value: a string, a boolean or a number.
+func Text(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		return v, nil
