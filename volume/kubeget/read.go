@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"initbox/internal/dial"
 	"initbox/internal/failure"
@@ -153,8 +154,13 @@ func read(ctx context.Context, o *Options) (files []File, err error) {
 	for i, s := range sources {
 		checks[i] = s
 	}
-	complete := func(wait.Check) string { return "complete" }
-	err = wait.All(ctx, wait.Options{AttemptTimeout: o.AttemptTimeout, Seed: o.Seed, Goal: complete, Log: o.Log}, checks...)
+	w := wait.Options{AttemptTimeout: o.AttemptTimeout, Seed: o.Seed, Goal: func(wait.Check) string { return "complete" }, Log: o.Log}
+	start := time.Now()
+	err = wait.All(ctx, w, checks...)
+	if err == nil && len(checks) > 1 && time.Since(start) > time.Second { // the first ones may have changed since
+		w.Log = nil
+		err = wait.All(ctx, w, checks...)
+	}
 	if err != nil {
 		return nil, err
 	}
