@@ -89,9 +89,13 @@ func (e *env) kubeGetTargets(c *cli.Context, o *kubeget.Options) error {
 
 // kubeGet reads, writes, and logs what was done.
 func (e *env) kubeGet(ctx context.Context, o kubeget.Options) error {
+	files, err := kubeget.Read(ctx, o)
+	if err != nil {
+		return err
+	}
 	var done kubeget.Summary
-	err := untilDone(ctx, func() (err error) {
-		done, err = kubeget.Run(ctx, o)
+	err = untilDone(ctx, func() (err error) {
+		done, err = kubeget.Write(o, files)
 		return err
 	})
 	if err != nil {

@@ -3,7 +3,10 @@
 //
 //	t, err := kubeget.Parse("k8s:secret/db#key=password", nil)
 //	...
-//	done, err := kubeget.Run(ctx, kubeget.Options{Targets: []*kubeget.Target{t}, Dst: "/out/", Getenv: os.Getenv})
+//	o := kubeget.Options{Targets: []*kubeget.Target{t}, Dst: "/out/", Getenv: os.Getenv}
+//	files, err := kubeget.Read(ctx, o)
+//	...
+//	done, err := kubeget.Write(o, files)
 //
 // [Target.Files] makes the files of objects that are known already.
 package kubeget
@@ -11,7 +14,6 @@ package kubeget
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -113,13 +115,13 @@ func (o *Options) directory() bool {
 	return err == nil && stat.IsDir()
 }
 
-// Summary is what a run did, or in a dry run would do.
+// Summary is what was written, or in a dry run would be.
 type Summary struct {
 	Path string // DST or the env-file
 
 	Created, Changed, Removed, Same int // files
 	InPlace                         []string
-	Duration                        time.Duration // with the wait
+	Duration                        time.Duration // of writing
 	DryRun                          bool
 }
 
@@ -145,19 +147,11 @@ func (s Summary) String() string {
 	return fmt.Sprintf("%s: %s, in %s", failure.Printable(s.Path), strings.Join(parts, ", "), words.Seconds(s.Duration))
 }
 
-// Run waits until everything is there, and then writes all of it. The error of a wait that ended too early is a
-// [wait.NotReady], and nothing was written.
-func Run(ctx context.Context, o Options) (Summary, error) {
+// Write writes the files that [Read] returned, in one step.
+func Write(o Options, files []File) (Summary, error) {
 	start := time.Now()
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
 	s := Summary{Path: cmp.Or(o.EnvFile, o.Dst), DryRun: o.DryRun}
-	files, err := read(ctx, &o)
-	if err != nil {
-		return s, err
-	}
-	dir := s.Path
+	dir, err := s.Path, error(nil)
 	switch {
 	case o.EnvFile != "":
 		dir = filepath.Dir(o.EnvFile)

@@ -1,6 +1,7 @@
 package kubeget
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -132,6 +133,15 @@ func api(t *testing.T, objects ...string) (*fakeapi.Server, setting.Settings) {
 	return s, setting.Settings{"kubeconfig": {config}}
 }
 
+// run reads and writes, as kube-get does.
+func run(ctx context.Context, o Options) (Summary, error) {
+	files, err := Read(ctx, o)
+	if err != nil {
+		return Summary{}, err
+	}
+	return Write(o, files)
+}
+
 // TestTogether pins that targets of one object are read with one request, so that a certificate and its key match.
 func TestTogether(t *testing.T) {
 	s, flags := api(t, `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}, "data": {"tls.crt": "YQ==", "tls.key": "Yg=="}}`)
@@ -144,7 +154,7 @@ func TestTogether(t *testing.T) {
 		o.Targets = append(o.Targets, target)
 	}
 	o.Dst, o.Getenv = t.TempDir(), func(string) string { return "" }
-	done, err := Run(t.Context(), o)
+	done, err := run(t.Context(), o)
 	if err != nil || done.Created != 2 {
 		t.Fatalf("%v, %v", done, err)
 	}
@@ -157,7 +167,7 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	before, _ := os.Stat(filepath.Join(o.Dst, "c"))
-	if done, err = Run(t.Context(), o); err != nil || done.Same != 2 || done.Created+done.Changed != 0 {
+	if done, err = run(t.Context(), o); err != nil || done.Same != 2 || done.Created+done.Changed != 0 {
 		t.Errorf("the second run: %v, %v", done, err)
 	}
 	if after, _ := os.Stat(filepath.Join(o.Dst, "c")); !after.ModTime().Equal(before.ModTime()) {
@@ -177,7 +187,7 @@ func TestManyObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{Targets: []*Target{target}, Dst: t.TempDir(), Prune: true, Getenv: func(string) string { return "" }}
-	if done, err := Run(t.Context(), o); err != nil || done.Created != 2000 {
+	if done, err := run(t.Context(), o); err != nil || done.Created != 2000 {
 		t.Errorf("%v, %v", done, err)
 	}
 }
@@ -193,7 +203,7 @@ func TestLinkOutside(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = Run(t.Context(), Options{Targets: []*Target{target}, Dst: dst, Getenv: func(string) string { return "" }})
+	_, err = run(t.Context(), Options{Targets: []*Target{target}, Dst: dst, Getenv: func(string) string { return "" }})
 	if left, _ := os.ReadDir(outside); err == nil || len(left) > 0 {
 		t.Errorf("%v; %d files outside", err, len(left))
 	}

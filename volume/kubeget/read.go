@@ -147,9 +147,10 @@ func missing(t *Target, r kube.Resource, namespace string) error {
 	return f.WithHint("does it have another name, or is it in another namespace (?namespace=)?")
 }
 
-// read waits until all targets are there, and returns their files.
-func read(ctx context.Context, o *Options) (files []File, err error) {
-	sources := sourcesOf(o)
+// Read waits until all targets are there, and returns their files. The error of a wait that ended too early is a
+// [wait.NotReady].
+func Read(ctx context.Context, o Options) (files []File, err error) {
+	sources := sourcesOf(&o)
 	checks := make([]wait.Check, len(sources))
 	for i, s := range sources {
 		checks[i] = s

@@ -58,7 +58,7 @@ func TestReal(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(ctx, o)
+		_, err := run(ctx, o)
 		ended <- err
 	}()
 	says("may not get secrets in namespace shop")
@@ -108,7 +108,7 @@ func TestReal(t *testing.T) {
 	if text := string(whole); err != nil || !strings.HasPrefix(text, "apiVersion: v1\n") || !strings.Contains(text, "\nkind: Secret\n") || strings.Contains(text, "managedFields") {
 		t.Errorf("db.yaml: %v\n%s", err, text)
 	}
-	if done, err := Run(ctx, o); err != nil || fmt.Sprint(done.Same, done.Created, done.Changed, done.Removed) != "6 0 0 0" {
+	if done, err := run(ctx, o); err != nil || fmt.Sprint(done.Same, done.Created, done.Changed, done.Removed) != "6 0 0 0" {
 		t.Errorf("the second run: %v, %v", done, err)
 	}
 	if strings.Contains(logs.String(), "hUnter2") {
