@@ -108,7 +108,7 @@ func notVariable(name string) error {
 
 // directory returns whether DST is one.
 func (o *Options) directory() bool {
-	if strings.HasSuffix(o.Dst, "/") || len(o.Targets) > 1 || !o.Targets[0].single() {
+	if strings.HasSuffix(o.Dst, "/") || len(o.Targets) != 1 || !o.Targets[0].single() {
 		return true
 	}
 	stat, err := os.Stat(o.Dst)
