@@ -81,8 +81,7 @@ const rbacName = "rbac"
 
 // asking are the subcommands, apart from wait-for-service, that may send requests to the API server. Their checks set
 // step.needs.
-var asking = []string{trustBundleName, "generate"}
-var asking = []string{kubeGetName, trustBundleName}
+var asking = []string{"generate", kubeGetName, trustBundleName}
 
 // otherStep returns the subcommand, if it is not wait-for-service, whose command line rbac is to read. The flags are
 // rbac's own.
