@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -24,9 +25,10 @@ func serveK8s(s *server, l net.Listener) { httpServer(l, s.k8s) }
 //	k8s NAME deny RESOURCE        forbids to get, list, watch, create and update it
 //	k8s NAME allow RESOURCE
 //	k8s NAME answer STATUS        to everything; 0 ends it
+//	k8s NAME requests VERB        prints those with the verb
 func cmdK8s(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
-		ts.Fatalf("usage: k8s NAME kubeconfig|apply|delete|deny|allow|answer ARG…")
+		ts.Fatalf("usage: k8s NAME kubeconfig|apply|delete|deny|allow|answer|requests ARG…")
 	}
 	s := scriptOf(ts).server(ts, args[0])
 	args = args[1:]
@@ -50,6 +52,12 @@ func cmdK8s(ts *testscript.TestScript, neg bool, args []string) {
 		status, err := strconv.Atoi(args[1])
 		ts.Check(err)
 		s.k8s.Answer(status)
+	case "requests":
+		for _, line := range s.k8s.Requests() {
+			if strings.HasPrefix(line, args[1]+" ") {
+				fmt.Fprintln(ts.Stdout(), line)
+			}
+		}
 	default:
 		ts.Fatalf("k8s: no such thing to do: %s", args[0])
 	}

@@ -56,7 +56,7 @@ func (o option) check() error {
 
 // foreign reports whether what follows is the command line of another tool.
 func (o option) foreign() bool {
-	return o.name == flagFromK8sWaitFor && o.value != "false" || o.name == flagCompat && o.value == compatGitSync
+	return o.name == flagFromK8sWaitFor && o.value != "false" || o.name == flagCompat && (o.value == compatGitSync || o.value == compatK8sSidecar)
 }
 
 // permute moves the flags before the arguments, since people write flags last and the library stops reading them at the

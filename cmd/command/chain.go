@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -213,7 +214,7 @@ func staysRunning(c *cli.Context) string {
 	switch {
 	case c.Command.Name == "register" && c.Bool("hold"): // --hold of a wait is a duration
 		return "--hold"
-	case (c.Command.Name == "git-clone" || c.Command.Name == "keystore") && c.IsSet("watch"):
+	case slices.Contains([]string{"git-clone", "keystore", kubeGetName}, c.Command.Name) && c.IsSet("watch"):
 		return "--watch"
 	}
 	return ""

@@ -17,7 +17,10 @@ import (
 const kubeGetName = "kube-get"
 
 func kubeGet(e *env) *cli.Command {
-	var o kubeget.Options
+	var (
+		o     kubeget.Options
+		watch kubeWatchFlags
+	)
 	return &cli.Command{
 		Usage:     "write what the Kubernetes API knows to files",
 		ArgsUsage: "TARGET… DST",
@@ -44,11 +47,18 @@ Examples:
 			onFlag("dry-run", "say what would change", categoryFiles, &o.DryRun),
 			followFlag(categoryFiles, &o.Follow),
 			attemptTimeoutFlag(&o.AttemptTimeout),
-		}),
+		}, watch.flags()),
 		Action: e.action(func(c *cli.Context) (work, error) {
 			o.Getenv, o.Seed, o.Log = os.Getenv, podinfo.Seed(), e.log
-			if err := e.kubeGetTargets(c, &o); err != nil {
+			targets, err := watch.arguments(c, e)
+			if err != nil {
 				return nil, err
+			}
+			if err := e.kubeGetTargets(c, targets, &o); err != nil {
+				return nil, err
+			}
+			if watch.used(c) {
+				return watch.watch(c, e, o)
 			}
 			return func(ctx context.Context) error { return e.kubeGet(ctx, o) }, nil
 		}),
@@ -56,9 +66,8 @@ Examples:
 }
 
 // kubeGetTargets reads the arguments.
-func (e *env) kubeGetTargets(c *cli.Context, o *kubeget.Options) error {
+func (e *env) kubeGetTargets(c *cli.Context, targets []string, o *kubeget.Options) error {
 	const example = "as in: initbox kube-get 'k8s:secret/db#key=password' /out/password"
-	targets := c.Args().Slice()
 	switch {
 	case len(targets) == 0:
 		return usagef("no target given").hint(example)

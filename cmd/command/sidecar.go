@@ -43,6 +43,7 @@ type sidecarFlags struct {
 	url, method, body, success string
 	credentials                credentialFlags
 	timeout                    time.Duration
+	tls                        tlsconfig.Options
 	once                       bool // the webhook is called once, even if that fails; not a flag
 
 	header string // see sidecarTexts
@@ -62,6 +63,8 @@ func (s *sidecarFlags) flags(t sidecarTexts) []cli.Flag {
 		textFlag("webhook-user", "`NAME` to log in there as, with --webhook-password-file", categoryResult, &s.credentials.User),
 		textFlag("webhook-password-file", "`FILE` with the password", categoryResult, &s.credentials.PasswordFile),
 		textsFlag("webhook-header-file", "`FILE` with headers of the request, one per line", categoryResult, &s.credentials.headerFiles),
+		textFlag("webhook-ca-file", "`FILE` with the CA of its certificate", categoryResult, &s.tls.CAFile),
+		onFlag("webhook-insecure", "do not verify its certificate", categoryResult, &s.tls.Insecure),
 		textFlag("webhook-success-status", "`LIST` of statuses that mean success, as in 200,202 (default 2xx)", categoryResult, &s.success),
 		durationFlag("webhook-timeout", "deadline of one attempt to call it", categoryResult, &s.timeout),
 
@@ -73,7 +76,7 @@ func (s *sidecarFlags) flags(t sidecarTexts) []cli.Flag {
 // check refuses flags that need another one, and values that cannot be right.
 func (s *sidecarFlags) check(c *cli.Context) error {
 	pairs := [][2]string{{"startup-probe", "watch"}, {"webhook-user", "webhook-password-file"}, {"webhook-password-file", "webhook-user"}}
-	for _, flag := range []string{"method", "body", "user", "header-file", "success-status", "timeout"} {
+	for _, flag := range []string{"method", "body", "user", "header-file", "ca-file", "insecure", "success-status", "timeout"} {
 		pairs = append(pairs, [2]string{"webhook-" + flag, "webhook-url"})
 	}
 	if err := needs(c, pairs); err != nil {
@@ -93,7 +96,7 @@ func checkProbe(text string) error {
 	return nil
 }
 
-// webhook returns what the flags say, or nil without --webhook-url.
+// webhook returns what the flags say, or nil without --webhook-url. tls is what holds without flags for the webhook.
 func (s *sidecarFlags) webhook(e *env, names *resolver.Resolver, tls tlsconfig.Options) (*sidecar.Webhook, error) {
 	if s.url == "" {
 		return nil, nil
@@ -102,6 +105,8 @@ func (s *sidecarFlags) webhook(e *env, names *resolver.Resolver, tls tlsconfig.O
 	if err != nil {
 		return nil, usagef("--webhook-url: %w", err)
 	}
+	tls.Insecure = tls.Insecure || s.tls.Insecure
+	tls.CAFile = cmp.Or(s.tls.CAFile, tls.CAFile)
 	w := &sidecar.Webhook{
 		URL: address, Method: strings.ToUpper(cmp.Or(s.method, http.MethodPost)), Body: s.body,
 		Credentials: s.credentials.value(), Revision: s.header,

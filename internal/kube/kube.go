@@ -106,6 +106,18 @@ type Query struct {
 	LabelSelector string   // as kubectl takes it
 	FieldSelector string
 	Sparse        bool // keep only the parts of objects that show their state: see sparse
+
+	// Visitor, if set, receives the objects that a follower would otherwise keep, however large they are together.
+	Visitor Visitor
+}
+
+// Visitor receives the objects of a [Follower], one call at a time. The follower knows only its errors then. The query
+// must not have several names.
+type Visitor interface {
+	Begin()        // a list begins
+	Put(Object)    // an object of the list, or one that was created or changed
+	Delete(Object) // an object was deleted
+	End()          // a list has ended: objects that were not put since Begin do not exist
 }
 
 // Get returns the object. The error is a [StatusError] with Code 404 if it does not exist.
@@ -122,8 +134,12 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (O
 	return o, err
 }
 
-// pageSize is how many objects of a list come at a time; kubectl's.
-const pageSize = 500
+// pageSize is how many objects of a list come at a time; kubectl's. A visitor gets less at a time, since it may write
+// them to a disk meanwhile, and each may have a MiB.
+const (
+	pageSize  = 500
+	visitSize = 20
+)
 
 // maxPages is far more than any namespace has, and stops at a server that never ends.
 const maxPages = 10_000
@@ -149,7 +165,7 @@ func (c *Client) list(ctx context.Context, q Query, take func(o Object, size int
 				return err
 			}
 		}
-		if kept += len(item); kept > c.room {
+		if kept += len(item); kept > c.room && q.Visitor == nil {
 			return errTooMuch
 		}
 		o, err := q.decode(item)
@@ -162,6 +178,9 @@ func (c *Client) list(ctx context.Context, q Query, take func(o Object, size int
 	for range maxPages {
 		query := q.values()
 		query.Set("limit", strconv.Itoa(pageSize))
+		if q.Visitor != nil {
+			query.Set("limit", strconv.Itoa(visitSize))
+		}
 		if next != "" {
 			query.Set("continue", next)
 		}

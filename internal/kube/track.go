@@ -117,10 +117,16 @@ func (t *track) gettable() bool {
 
 func (t *track) list(ctx context.Context) error {
 	found, size := map[string]entry{}, 0
-	version, err := t.client.list(ctx, t.query, func(o Object, n int) {
+	take := func(o Object, n int) {
 		found[t.key(o)] = entry{o, n}
 		size += n
-	})
+	}
+	v := t.query.Visitor
+	if v != nil {
+		v.Begin()
+		take = func(o Object, _ int) { v.Put(o) }
+	}
+	version, err := t.client.list(ctx, t.query, take)
 	if err != nil {
 		return err
 	}
@@ -128,6 +134,9 @@ func (t *track) list(ctx context.Context) error {
 		return &answerError{errors.New("a list without a resourceVersion")}
 	}
 	t.version, t.heard, t.fresh = version, time.Now(), true
+	if v != nil {
+		v.End()
+	}
 	t.adopt(found, size)
 	return nil
 }
@@ -135,10 +144,20 @@ func (t *track) list(ctx context.Context) error {
 func (t *track) get(ctx context.Context) error {
 	o, err := t.client.Get(ctx, t.query.Resource, t.query.Namespace, t.query.Names[0])
 	var status *StatusError
+	missing := errors.As(err, &status) && status.missing
+	if v := t.query.Visitor; v != nil && (err == nil || missing) {
+		v.Begin()
+		if err == nil {
+			v.Put(o)
+		}
+		v.End()
+		t.adopt(nil, 0)
+		return nil
+	}
 	switch {
 	case err == nil:
 		t.adopt(map[string]entry{t.key(o): {o, 0}}, 0)
-	case errors.As(err, &status) && status.missing:
+	case missing:
 		t.adopt(map[string]entry{}, 0)
 	default:
 		return err
@@ -254,6 +273,13 @@ func (t *track) change(e event, m meta) error {
 	o, err := t.query.decode(e.Object)
 	if err != nil {
 		return err
+	}
+	if v := t.query.Visitor; v != nil && e.Type == "DELETED" {
+		v.Delete(o)
+		return nil
+	} else if v != nil {
+		v.Put(o)
+		return nil
 	}
 	f, key := t.follower, t.key(o)
 	f.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -305,6 +306,35 @@ func (s *Stage) PutFrom(name string, content Content, a Attr) (Change, error) {
 	return s.note(&change{Change: Change{Name: name}, attr: a}, content)
 }
 
+// Keep counts a file as Put that is to stay as it is, so that Prune does not remove it.
+func (s *Stage) Keep(name string) error {
+	if _, err := s.claim(name); err != nil {
+		return &fs.PathError{Op: "keep", Path: s.shown(name), Err: bare(err)}
+	}
+	return nil
+}
+
+// Forget makes it as if the file had not been Put: it may be Put again, and Prune removes it otherwise.
+func (s *Stage) Forget(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.names, name)
+	s.changes = slices.DeleteFunc(s.changes, func(c *change) bool {
+		if c.Name == name && c.area != nil {
+			dirfd.Remove(c.area.dir, c.staged)
+		}
+		return c.Name == name
+	})
+	s.kept = slices.DeleteFunc(s.kept, func(kept string) bool { return kept == name })
+	above := map[string]bool{}
+	for other, isFile := range s.names {
+		for dir := path.Dir(other); isFile && dir != "."; dir = path.Dir(dir) {
+			above[dir] = true
+		}
+	}
+	maps.DeleteFunc(s.names, func(dir string, isFile bool) bool { return !isFile && !above[dir] })
+}
+
 // PutLink stages a symbolic link called name to target, as PutFrom does a file. Without the right to make new names in
 // the directory, it fails: a link cannot be written in place.
 func (s *Stage) PutLink(name, target string) (Change, error) {
@@ -379,18 +409,26 @@ func (s *Stage) put(c *change, content Content) error {
 // shown returns a name as users know it.
 func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
 
-// claim reserves a name: only once, and not as both a file and a directory.
-func (s *Stage) claim(name string) (*directory, error) {
+// CheckName returns why no stage can have a file of that name.
+func CheckName(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
-		return nil, errors.New("not a name below the directory")
+		return errors.New("not a name below the directory")
 	}
 	if ours(name) {
-		return nil, errors.New("the name is reserved for initbox")
+		return errors.New("the name is reserved for initbox")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > longestName {
-			return nil, unix.ENAMETOOLONG // now, not when half of the files are in place
+			return unix.ENAMETOOLONG // now, not when half of the files are in place
 		}
+	}
+	return nil
+}
+
+// claim reserves a name: only once, and not as both a file and a directory.
+func (s *Stage) claim(name string) (*directory, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,105 @@
+package kubeget
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"initbox/internal/dial"
+	"initbox/internal/failure"
+	"initbox/internal/httpclient"
+	"initbox/internal/resolver"
+	"initbox/internal/secret"
+	"initbox/internal/stage"
+	"initbox/internal/tlsconfig"
+)
+
+// Fetcher downloads what values refer to, without credentials: any user who may write a ConfigMap chooses
+// the server.
+type Fetcher struct {
+	Timeout  time.Duration // of one download
+	TLS      tlsconfig.Options
+	Resolver *resolver.Resolver
+}
+
+// maxDownload is the length of the longest file that is downloaded.
+const maxDownload = 32 << 20
+
+// get returns what is at a URL.
+func (f *Fetcher) get(ctx context.Context, address string) ([]byte, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, failure.New(failure.Unexpected, "not a URL such as https://HOST/PATH")
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, failure.New(failure.Unexpected, "not a valid URL") // the error quotes it
+	}
+	req.Header.Set("User-Agent", "initbox")
+	resp, err := httpclient.Do(req, httpclient.Options{Dial: dial.New(f.Resolver).DialContext, TLS: f.TLS})
+	if err != nil {
+		return nil, failure.HTTP(err, u.Host)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, failure.Status(resp.StatusCode)
+	}
+	content, err := io.ReadAll(io.LimitReader(resp.Body, maxDownload+1))
+	switch {
+	case err != nil:
+		return nil, failure.HTTP(err, u.Host)
+	case len(content) > maxDownload:
+		return nil, failure.New(failure.Unexpected, "it is larger than %d MiB", maxDownload>>20)
+	}
+	return content, nil
+}
+
+// fetch downloads the files that have not been tried, or with again all that are missing, and stages them. It returns
+// whether there were any. A file that cannot be fetched stays as it is.
+func (w *Watcher) fetch(ctx context.Context, again bool) (any bool) {
+	w.mu.Lock()
+	urls := maps.Clone(w.tree.urls)
+	w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(urls)) {
+		f := urls[name]
+		if f.tried && !again || ctx.Err() != nil {
+			continue
+		}
+		content, err := w.o.Fetch.get(ctx, f.url)
+		any = w.fetched(f, content, err) || any
+	}
+	return any
+}
+
+// fetched stages the content of a file, unless the file is another one meanwhile.
+func (w *Watcher) fetched(f watched, content []byte, err error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.tree
+	if t.urls[f.Name].url != f.url {
+		return false
+	}
+	owner := t.owner[f.Name]
+	if err != nil {
+		f.tried = true
+		t.urls[f.Name] = f
+		text := fmt.Sprintf("fetch %s from %s: %v", failure.Printable(f.Name), secret.Word(f.url), failure.Of(err))
+		if !slices.Contains(owner.wrong, text) {
+			owner.wrong = append(owner.wrong, text)
+		}
+		return false
+	}
+	delete(t.urls, f.Name)
+	owner.files[f.Name] = sha256.Sum256(content)
+	t.dirty = true
+	t.putFile(f, stage.Bytes(content))
+	return true
+}
