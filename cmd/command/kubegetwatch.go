@@ -75,6 +75,11 @@ func (k *kubeWatchFlags) arguments(c *cli.Context, e *env) ([]string, error) {
 			return nil, usagef("--%s %s: %w", flagCompat, compatK8sSidecar, wrongValue(err, c.Command.Flags))
 		}
 	}
+	if line.Body != "" && !c.IsSet("webhook-body") {
+		if err := c.Set("webhook-body", line.Body); err != nil {
+			return nil, err
+		}
+	}
 	e.logTranslation(line)
 	return line.Arguments, nil
 }

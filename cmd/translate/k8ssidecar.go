@@ -205,7 +205,7 @@ func (s *k8sSidecar) webhook() error {
 			quoted, _ := json.Marshal(payload)
 			payload = string(quoted)
 		}
-		s.add("webhook-body", payload)
+		s.line.Body = payload
 	}
 	if timeout := s.env.get("REQ_TIMEOUT"); timeout != "" {
 		s.add("webhook-timeout", timeout+"s")

@@ -38,6 +38,7 @@ type Line struct {
 	Timeout   *time.Duration // what --timeout should be, 0 for none; nil if the other tool has no deadline
 	ErrorFile string         // of git-sync, which has no flag here
 	CallOnce  bool           // of git-sync: a webhook that fails is not called again; no flag, either
+	Body      string         // of k8s-sidecar's request, for --webhook-body; it may be secret, so String omits it
 
 	// Of git-sync, without flags: how often a server may refuse the login or the repository, 0 for any number, and how
 	// long to wait after that.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -236,8 +237,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, verb string, q qu
 	case verb == "watch":
 		s.watch(w, r, q)
 	case verb == "list":
-		json.NewEncoder(w).Encode(object{"kind": q.resource.Kind + "List", "apiVersion": "v1",
-			"metadata": object{"resourceVersion": strconv.Itoa(version)}, "items": found})
+		page, meta := onePage(r.URL.Query(), found, object{"resourceVersion": strconv.Itoa(version)})
+		json.NewEncoder(w).Encode(object{"kind": q.resource.Kind + "List", "apiVersion": "v1", "metadata": meta, "items": page})
 	case len(found) == 0:
 		w.WriteHeader(http.StatusNotFound)
 		json.NewEncoder(w).Encode(object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": http.StatusNotFound, "reason": "NotFound",
@@ -284,6 +285,19 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, verb string, q qu
 		}
 		json.NewEncoder(w).Encode(o)
 	}
+}
+
+// onePage returns the objects of a page, and the metadata with the way to the next one. Unlike a real server, it forgets
+// what the list was when it began.
+func onePage(v url.Values, found []object, meta object) ([]object, object) {
+	begin, _ := strconv.Atoi(v.Get("continue"))
+	limit, _ := strconv.Atoi(v.Get("limit"))
+	end := min(begin+limit, len(found))
+	if limit == 0 || end == len(found) {
+		return found[min(begin, len(found)):], meta
+	}
+	meta["continue"] = strconv.Itoa(end)
+	return found[begin:end], meta
 }
 
 // watch sends the events since the requested version.

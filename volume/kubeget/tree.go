@@ -25,8 +25,8 @@ type key struct {
 	namespace, name string
 }
 
-// object is what is known of an object: not its contents.
-type object struct {
+// entry is what is known of an object: not its contents.
+type entry struct {
 	from    string              // for messages
 	age     string              // older objects have lesser ones
 	files   map[string][32]byte // the files that it has, and the sums of their contents
@@ -37,8 +37,8 @@ type object struct {
 // tree is what the directory is to hold, and the stage with what is not there yet.
 type tree struct {
 	o       *WatchOptions
-	objects map[key]*object
-	owner   map[string]*object // by file
+	objects map[key]*entry
+	owner   map[string]*entry // by file
 	within  map[string]int     // by directory: how many files are below it
 	urls    map[string]watched // by file: to be fetched
 	orphans map[string]bool    // files whose object is gone, and which another one will have that is to be listed again
@@ -61,7 +61,7 @@ type watched struct {
 }
 
 func newTree(o *WatchOptions) *tree {
-	return &tree{o: o, objects: map[key]*object{}, owner: map[string]*object{}, within: map[string]int{}, urls: map[string]watched{}, orphans: map[string]bool{},
+	return &tree{o: o, objects: map[key]*entry{}, owner: map[string]*entry{}, within: map[string]int{}, urls: map[string]watched{}, orphans: map[string]bool{},
 		staged: map[string]bool{}, complained: map[string]bool{}}
 }
 
@@ -71,7 +71,7 @@ func (t *tree) put(k key, o kube.Object) {
 	from := kindOf(k.target, o) + " " + failure.Printable(strings.TrimPrefix(k.namespace+"/"+k.name, "/"))
 	now := t.objects[k]
 	if now == nil {
-		now = &object{from: from, age: created + " " + from, files: map[string][32]byte{}}
+		now = &entry{from: from, age: created + " " + from, files: map[string][32]byte{}}
 		t.objects[k] = now
 	}
 	now.blocked, now.wrong = map[string]string{}, nil
@@ -111,11 +111,11 @@ func (t *tree) remove(k key) {
 }
 
 // own makes a file the object's, unless an older object has it, or a file where its directories are to be.
-func (t *tree) own(o *object, name string) bool {
+func (t *tree) own(o *entry, name string) bool {
 	if t.owner[name] == o {
 		return true
 	}
-	rivals := map[string]*object{}
+	rivals := map[string]*entry{}
 	for at := name; at != "."; at = path.Dir(at) {
 		if rival := t.owner[at]; rival != nil && rival != o {
 			rivals[at] = rival
@@ -146,7 +146,7 @@ func (t *tree) own(o *object, name string) bool {
 }
 
 // release takes a file from its object. If an object may have waited for it, everything is listed again.
-func (t *tree) release(o *object, name string) {
+func (t *tree) release(o *entry, name string) {
 	delete(o.files, name)
 	delete(t.owner, name)
 	delete(t.urls, name)
@@ -296,7 +296,7 @@ func (t *tree) complain() {
 }
 
 // filesOf returns the files of an object. What is wrong with one of them is noted, and does not concern the others.
-func (t *tree) filesOf(k key, o kube.Object, now *object) (good []watched) {
+func (t *tree) filesOf(k key, o kube.Object, now *entry) (good []watched) {
 	folder := ""
 	if t.o.FolderIn != "" {
 		annotations, _ := o.At("metadata", "annotations").(map[string]any)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -434,7 +435,11 @@ func (w *Watcher) commit() ([]stage.Change, error) {
 	if failure.NoSpace(err) {
 		err = failure.WithHint(err, "make the volume larger: it must hold the old and the new files at the same time")
 	}
-	return done, perm.Failed("write", perm.Write, w.o.Dst, err)
+	path := w.o.Dst
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
+		path = at.Path
+	}
+	return done, perm.Failed("write", perm.Write, path, err)
 }
 
 // patience is how long the API server may be away before Health says so. A watch that is silent is noticed within 28 s.
