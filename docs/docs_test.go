@@ -147,7 +147,7 @@ func withState(t *testing.T, args []string) []string {
 // runFor1ns runs the program in an environment that has what the examples refer to.
 func runFor1ns(args []string) (out []byte, status int) {
 	cmd := exec.Command(binary, withTimeout(args, "1ns")...)
-	cmd.Env = append(referredTo(args), "INITBOX_TIMEOUT=1ns", "INITBOX_TERMINATION_LOG="+os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb")
+	cmd.Env = append(referredTo(args), "INITBOX_TIMEOUT=1ns", "INITBOX_TERMINATION_LOG="+os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb", "LABEL=dashboard", "FOLDER=/nowhere")
 	out, _ = cmd.CombinedOutput()
 	return out, cmd.ProcessState.ExitCode()
 }
@@ -172,7 +172,7 @@ func referredTo(args []string) (env []string) {
 // withTimeout returns args with another timeout, before what ends the flags.
 func withTimeout(args []string, timeout string) []string {
 	end := slices.IndexFunc(args, func(arg string) bool {
-		return arg == "--" || arg == "--from-k8s-wait-for" || arg == "--compat=git-sync"
+		return arg == "--" || arg == "--from-k8s-wait-for" || arg == "--compat=git-sync" || arg == "--compat=k8s-sidecar"
 	})
 	if end < 0 {
 		end = len(args)

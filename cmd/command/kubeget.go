@@ -40,7 +40,8 @@ Examples:
   initbox kube-get 'k8s:secret/db#key=password' /out/password
   initbox kube-get 'k8s:node/$(NODE_NAME)#jsonpath=.metadata.labels.zone&to=zone' /out/
   initbox kube-get 'k8s:configmaps?selector=dashboard=1#optional' /dashboards/ --prune
-  initbox kube-get 'k8s:svc/lb#jsonpath=.spec.ports[0].nodePort&to=PORT' --env-file /out/env`,
+  initbox kube-get 'k8s:svc/lb#jsonpath=.spec.ports[0].nodePort&to=PORT' --env-file /out/env
+  initbox kube-get 'k8s:configmaps?selector=dashboard=1' /dashboards/ --namespace '*' --watch 10m`,
 		Flags: slices.Concat(flagsOf(kubeget.Settings, "What is read and written; also after # in one TARGET"), []cli.Flag{
 			textFlag("env-file", "`FILE` to write variables to, instead of files in DST: NAME='VALUE' lines, for fileKeyRef and for \"set -a; . FILE\"", categoryFiles, &o.EnvFile),
 			onFlag("prune", "remove files that an earlier run with this flag wrote, and this run does not", categoryFiles, &o.Prune),

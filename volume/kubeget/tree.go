@@ -38,7 +38,7 @@ type entry struct {
 type tree struct {
 	o       *WatchOptions
 	objects map[key]*entry
-	owner   map[string]*entry // by file
+	owner   map[string]*entry  // by file
 	within  map[string]int     // by directory: how many files are below it
 	urls    map[string]watched // by file: to be fetched
 	orphans map[string]bool    // files whose object is gone, and which another one will have that is to be listed again

@@ -351,14 +351,16 @@ func (w *Watcher) listed(ctx context.Context) error {
 		if w.all = w.all || missing == nil; w.all {
 			return nil
 		}
+		if ctx.Err() != nil {
+			ended := &poll.Error{Waited: time.Since(w.began), Attempts: 1, Cause: context.Cause(ctx), Last: missing}
+			return failure.WithHint(ended, hintOf(missing))
+		}
 		if poll.IsPermanent(missing) {
 			return missing
 		}
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			ended := &poll.Error{Waited: time.Since(w.began), Attempts: 1, Cause: context.Cause(ctx), Last: missing}
-			return failure.WithHint(ended, hintOf(missing))
 		}
 	}
 }
