@@ -8,21 +8,22 @@ import (
 	"strings"
 
 	"initbox/internal/httpclient"
+	"initbox/register/exchange"
 )
 
 // A call is one request of a protocol. Its path and query may have names in braces, as in /apps/{service}/{id}, which
 // stand for fields of the entry and for values of earlier answers (see keep). A value is escaped for its position.
 type call struct {
 	method string
-	path   string                                   // below the server's URL; or a whole URL
-	query  string                                   // besides that of the server's URL, as in serviceName={service}&ip={address}
-	when   func(*Entry) bool                        // whether it is to be sent; nil for always
-	body   func(*Entry) any                         // to be sent as JSON; nil for none
-	form   func(*Entry) url.Values                  // to be sent as a form; nil for none
-	raw    *Body                                    // to be sent as it is; nil for none
-	login  func(user, password string) *Body        // to be sent by a call that logs in; nil for none
-	judge  func(*Entry, *httpclient.Answer) finding // nil for byStatus
-	keep   map[string]string                        // by the name for later calls, the JSON Pointer in this one's answer, or the name of a header
+	path   string                                     // below the server's URL; or a whole URL
+	query  string                                     // besides that of the server's URL, as in serviceName={service}&ip={address}
+	when   func(*Entry) bool                          // whether it is to be sent; nil for always
+	body   func(*Entry) any                           // to be sent as JSON; nil for none
+	form   func(*Entry) url.Values                    // to be sent as a form; nil for none
+	raw    *exchange.Body                             // to be sent as it is; nil for none
+	login  func(user, password string) *exchange.Body // to be sent by a call that logs in; nil for none
+	judge  func(*Entry, *httpclient.Answer) finding   // nil for byStatus
+	keep   map[string]string                          // by the name for later calls, the JSON Pointer in this one's answer, or the name of a header
 }
 
 // finding is what an answer says of the entry.
@@ -50,30 +51,19 @@ func byStatus(a *httpclient.Answer) finding {
 	return refused
 }
 
-// Body is what a request carries.
-type Body struct {
-	Type    string // the media type
-	Content []byte
-}
-
 // content returns the body of the call for e.
-func (c *call) content(e *Entry) (*Body, error) {
+func (c *call) content(e *Entry) (*exchange.Body, error) {
 	switch {
 	case c.raw != nil:
 		return c.raw, nil
 	case c.form != nil:
-		return &Body{formType, []byte(c.form(e).Encode())}, nil
+		return &exchange.Body{Type: exchange.FormType, Content: []byte(c.form(e).Encode())}, nil
 	case c.body != nil:
 		text, err := json.Marshal(c.body(e))
-		return &Body{jsonType, text}, err
+		return &exchange.Body{Type: exchange.JSONType, Content: text}, err
 	}
 	return nil, nil
 }
-
-const (
-	formType = "application/x-www-form-urlencoded"
-	jsonType = "application/json"
-)
 
 // expand replaces names in braces by their escaped values. A name without a value is an error.
 func expand(text string, values map[string]string, escape func(string) string) (string, error) {

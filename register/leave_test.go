@@ -18,6 +18,7 @@ import (
 
 	"initbox/internal/httpclient"
 	"initbox/register"
+	"initbox/register/exchange"
 	"initbox/test/registries"
 )
 
@@ -52,7 +53,7 @@ func newOwn(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) 
 // tells changes the Pod's address.
 func (o *own) tells(ip string) {
 	custom := *o.options.Protocol.Custom
-	custom.Body = register.Form([]register.Field{{Name: "instance", Value: ip}})
+	custom.Body = exchange.Form([]exchange.Field{{Name: "instance", Value: ip}})
 	o.options.Protocol.Custom = &custom
 }
 

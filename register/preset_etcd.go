@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"initbox/internal/httpclient"
+	"initbox/register/exchange"
 )
 
 // The calls of etcd are those of its gateway from JSON to gRPC, https://etcd.io/docs/v3.5/dev-guide/api_grpc_gateway:
@@ -46,9 +47,9 @@ func etcdLeaseID(e *Entry) string {
 	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:])>>1|1, 10) // an int64, and not 0, which means any
 }
 
-func etcdLogin(user, password string) *Body {
+func etcdLogin(user, password string) *exchange.Body {
 	text, _ := json.Marshal(map[string]string{"name": user, "password": password})
-	return &Body{jsonType, text}
+	return &exchange.Body{Type: exchange.JSONType, Content: text}
 }
 
 // etcdAnswer is what the judges look at, of all answers.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"initbox/internal/httpclient"
+	"initbox/register/exchange"
 )
 
 // What a namespace, a group or a cluster have to say must be said in every call:
@@ -43,8 +44,8 @@ func nacosPace(e *Entry) time.Duration { return e.TTL / 6 }
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
 // nacosLogin is a form: the documentation has the password in the query, where logs show it.
-func nacosLogin(user, password string) *Body {
-	return &Body{formType, []byte(url.Values{"username": {user}, "password": {password}}.Encode())}
+func nacosLogin(user, password string) *exchange.Body {
+	return &exchange.Body{Type: exchange.FormType, Content: []byte(url.Values{"username": {user}, "password": {password}}.Encode())}
 }
 
 // Codes in Nacos's answers. 3.x has one in every answer, the API before it only in that to a heartbeat.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"initbox/internal/httpclient"
+	"initbox/register/exchange"
 )
 
 // written returns the calls of the preset for e as they are sent, one a paragraph:
@@ -55,7 +56,7 @@ func written(t *testing.T, name string, e Entry, kept map[string]string) string 
 					return fmt.Sprintf("%q:base64(%s)", m[1], text)
 				})
 			}
-			if body.Type == formType {
+			if body.Type == exchange.FormType {
 				form, err := url.ParseQuery(content)
 				if err != nil {
 					t.Fatal(err)

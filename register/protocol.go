@@ -11,6 +11,7 @@ import (
 	"initbox/internal/httpclient"
 	"initbox/internal/lazy"
 	"initbox/internal/tlsconfig"
+	"initbox/register/exchange"
 )
 
 // Server says where a registry is, with which credentials. It names files with secrets and holds none itself.
@@ -30,8 +31,8 @@ type Protocol struct {
 // Custom is the protocol of a server without a preset. Its URLs are absolute or paths below the server's, and may refer
 // in braces to the answer to the registration: by a JSON Pointer as in {/id}, or the name of a header as in {Location}.
 type Custom struct {
-	Method string `json:"method"` // of the registration
-	Body   *Body  `json:"-"`      // nil for none; not stored, since it may be secret
+	Method string         `json:"method"` // of the registration
+	Body   *exchange.Body `json:"-"`      // nil for none; not stored, since it may be secret
 
 	CheckURL         string `json:"checkURL,omitempty"`     // GET returns 2xx for a registered entry, 404 or 410 for none; "" if the server cannot be asked
 	HeartbeatURL     string `json:"heartbeatURL,omitempty"` // "" for CheckURL
@@ -64,7 +65,7 @@ const defaultHeartbeat = 10 * time.Second
 func (c *Custom) preset() *Preset {
 	p := &Preset{Name: "custom", beatEvery: func(*Entry) time.Duration { return defaultHeartbeat }}
 	announcement := call{method: c.Method, raw: c.Body, keep: map[string]string{}}
-	if queryOnly(c.Method) && c.Body != nil && c.Body.Type == formType {
+	if queryOnly(c.Method) && c.Body != nil && c.Body.Type == exchange.FormType {
 		announcement.query, announcement.raw = string(c.Body.Content), nil
 	}
 	for _, address := range []string{c.CheckURL, c.HeartbeatURL, c.DeregisterURL} {
@@ -110,15 +111,3 @@ var inBraces = lazy.Regexp(`\{([^{}]*)\}`)
 
 // queryOnly reports whether a request of the method has no body that means anything (RFC 9110, section 9.3).
 func queryOnly(method string) bool { return method == "GET" || method == "HEAD" || method == "DELETE" }
-
-// Field is one of a form, in the order given.
-type Field struct{ Name, Value string }
-
-// Form returns the fields as a body.
-func Form(fields []Field) *Body {
-	values := url.Values{}
-	for _, f := range fields {
-		values.Add(f.Name, f.Value)
-	}
-	return &Body{formType, []byte(values.Encode())}
-}

@@ -56,7 +56,7 @@ func (r *Registration) Register(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.checkOutput(); err != nil {
+	if err := r.output().Check(); err != nil {
 		return Result{}, err
 	}
 	old, err := readState(r.o.State)
@@ -118,7 +118,7 @@ func (r *Registration) enter(ctx context.Context, identity string, write func(st
 		return err
 	}
 	r.log.Info(fmt.Sprintf("%s: registered %s", r.place(), r.entry.shown()))
-	return r.writeAnswer()
+	return r.output().Write(r.answer)
 }
 
 // mayBeThere reports whether the entry may already be registered and the state has all that the options want of the
@@ -137,7 +137,7 @@ func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, 
 	r.kept, r.answer, r.resumed = old.Kept, old.Answer, true
 	if r.protocol.ask == nil {
 		r.log.Info(fmt.Sprintf("%s: already registered according to %s, and the server cannot be asked", r.place(), r.o.State))
-		return true, r.writeAnswer()
+		return true, r.output().Write(r.answer)
 	}
 	found, _, err := r.do(ctx, r.protocol.ask, "ask for "+r.entry.shown())
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *Registration) stillThere(ctx context.Context, old *state) (known bool, 
 			return false, err
 		}
 	}
-	return true, r.writeAnswer()
+	return true, r.output().Write(r.answer)
 }
 
 // announce sends the calls that register, and returns the answer to the last one.

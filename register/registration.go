@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"sync"
 	"time"
 
 	"initbox/internal/dial"
 	"initbox/internal/httpclient"
 	"initbox/internal/resolver"
 	"initbox/internal/secret"
+	"initbox/register/exchange"
 )
 
 // Registration is an entry at a registry. Its methods must not be called concurrently.
@@ -19,6 +19,7 @@ type Registration struct {
 	o        Options
 	protocol *Preset
 	entry    Entry
+	server   *exchange.Server
 	url      *secret.URL
 	log      *slog.Logger
 	client   httpclient.Options
@@ -34,10 +35,6 @@ type Registration struct {
 	key       string            // the Idempotency-Key of what is being sent
 	before    *state            // see state.Before
 	unsure    bool              // a heartbeat was in flight while another process deregistered, and may have restored the entry
-
-	mu      sync.Mutex
-	secrets []string         // values sent so far that must not be shown
-	redacts *secret.Redactor // of secrets; nil if one was added
 }
 
 // Open prepares a registration and sends nothing. Its error says which option is invalid.
@@ -49,7 +46,6 @@ func Open(o Options) (*Registration, error) {
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.hide(o.Secrets...)
 	var err error
 	if r.url, err = secret.ParseURL(o.Server.URL, o.Getenv); err != nil {
 		return nil, err
@@ -57,6 +53,8 @@ func Open(o Options) (*Registration, error) {
 	if r.url.PasswordShown() {
 		return nil, errors.New("a password in the URL is visible in the Pod's specification: refer to a file, as in http://user:${file:/secrets/password}@host/, or use --user and --password-file")
 	}
+	r.server = &exchange.Server{URL: r.url, Log: r.log, Hints: refusalHints}
+	r.server.Hide(o.Secrets...)
 	if err := o.Protocol.Custom.check(); err != nil {
 		return nil, err
 	}
@@ -69,7 +67,7 @@ func Open(o Options) (*Registration, error) {
 }
 
 // place returns the URL of the server for messages, without secrets.
-func (r *Registration) place() string { return r.url.String() }
+func (r *Registration) place() string { return r.server.Place() }
 
 // names returns the values that paths and queries may refer to.
 func (r *Registration) names() map[string]string {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"initbox/register/exchange"
 )
 
 // TestResolve pins where calls go: those of a preset below the server's URL with its
@@ -49,7 +51,7 @@ func TestResolve(t *testing.T) {
 // TestIdentity pins what makes a registration another one.
 func TestIdentity(t *testing.T) {
 	base := func() Options {
-		return Options{Pod: "5f1b", Server: Server{URL: "http://h/register"}, Protocol: Protocol{Custom: &Custom{Method: "POST", Body: Form([]Field{{"a", "b"}})}}}
+		return Options{Pod: "5f1b", Server: Server{URL: "http://h/register"}, Protocol: Protocol{Custom: &Custom{Method: "POST", Body: exchange.Form([]exchange.Field{{Name: "a", Value: "b"}})}}}
 	}
 	identity := func(change func(*Options)) string {
 		o := base()
@@ -77,7 +79,7 @@ func TestIdentity(t *testing.T) {
 		"Pod":    func(o *Options) { o.Pod = "5f1c" },
 		"URL":    func(o *Options) { o.Server.URL += "/" },
 		"method": func(o *Options) { o.Protocol.Custom.Method = "PUT" },
-		"body":   func(o *Options) { o.Protocol.Custom.Body = Form([]Field{{"a", "c"}}) },
+		"body":   func(o *Options) { o.Protocol.Custom.Body = exchange.Form([]exchange.Field{{Name: "a", Value: "c"}}) },
 		"preset": func(o *Options) {
 			o.Protocol = Protocol{Preset: "eureka"}
 			o.Entry = Entry{Service: "a", ID: "b", Address: "c"}

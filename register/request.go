@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"initbox/internal/httpclient"
+	"initbox/register/exchange"
 )
 
 // request is a call with everything filled in but secrets.
@@ -18,7 +19,7 @@ type request struct {
 	method string
 	ref    *url.URL // below the server's URL, or a whole one
 	below  bool
-	body   *Body
+	body   *exchange.Body
 }
 
 func (r *Registration) request(c *call) (*request, error) {

@@ -13,6 +13,7 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
 	"initbox/internal/secret"
+	"initbox/register/exchange"
 )
 
 // do sends a call until it is answered, or ctx ends. An answer that refuses is an error; gone is not.
@@ -41,7 +42,7 @@ func (r *Registration) login(ctx context.Context) (renewed bool, err error) {
 	}
 	r.token = r.kept["token"]
 	delete(r.kept, "token") // it is not for the state
-	r.hide(r.token)
+	r.server.Hide(r.token)
 	return true, nil
 }
 
@@ -56,9 +57,7 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 	if err != nil {
 		return refused, nil, fmt.Errorf("%s: %s: %w", r.place(), doing, err)
 	}
-	report := r.newReport(ctx, doing)
-	defer report.close()
-	retry := &httpclient.Retry{
+	retry := httpclient.Retry{
 		Options:        r.client,
 		AttemptTimeout: r.o.AttemptTimeout,
 		Spread:         r.spread(c),
@@ -66,16 +65,15 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 		RetryTLS:       r.o.RetryTLS,
 		Prepare:        func(req *http.Request) error { return r.prepare(req, q, c) },
 		Judge:          func(a *httpclient.Answer) httpclient.Verdict { return r.judge(c, a).verdict() },
-		Notify: func(attempt int, a *httpclient.Answer, err error, next time.Duration) {
+		Notify: func(_ int, a *httpclient.Answer, _ error, _ time.Duration) {
 			if a == nil {
 				r.token = "" // a server that has lost its data does not answer a request with an earlier token (etcd waits until it knows the token)
 			}
-			report.attempt(attempt, a, err, next)
 		},
 	}
 	header := http.Header{"User-Agent": {"initbox"}, "Accept": {"*/*"}}
 	if r.o.Protocol.Custom == nil {
-		header.Set("Accept", jsonType) // Eureka prefers XML, and Spring Boot Admin has a stream at the same path
+		header.Set("Accept", exchange.JSONType) // Eureka prefers XML, and Spring Boot Admin has a stream at the same path
 	}
 	var content []byte
 	if q.body != nil {
@@ -88,14 +86,13 @@ func (r *Registration) send(ctx context.Context, c *call, doing string) (found f
 		header.Set("Idempotency-Key", r.key)
 	}
 	// The URL with its secrets is prepare's.
-	answer, err = retry.Do(ctx, q.method, q.resolve(r.url.URL).Redacted(), header, content)
+	answer, err = r.server.Send(ctx, doing, retry, q.method, q.resolve(r.url.URL).Redacted(), header, content)
 	if err != nil {
 		if answer != nil && r.judge(c, answer) == stale {
 			return stale, answer, r.explain(doing, c, err)
 		}
 		return refused, answer, r.explain(doing, c, err)
 	}
-	report.done()
 	found = r.judge(c, answer)
 	if found == there {
 		err = r.keep(c, answer)
@@ -119,17 +116,9 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 			return err
 		}
 	}
-	server, err := r.url.Expand()
+	server, err := r.server.Expand()
 	if err != nil {
 		return err
-	}
-	r.hide(r.url.Secrets()...)
-	for _, values := range server.Query() {
-		for _, value := range values {
-			if len(value) >= secret.Likely {
-				r.hide(value)
-			}
-		}
 	}
 	req.URL = q.resolve(server)
 	req.Host = req.URL.Host
@@ -150,7 +139,7 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 	if r.token != "" {
 		req.Header.Set("Authorization", strings.ReplaceAll(r.protocol.tokenAs, "{token}", r.token))
 	}
-	r.hide(secrets...)
+	r.server.Hide(secrets...)
 	return err
 }
 
@@ -160,7 +149,7 @@ func (r *Registration) setLogin(req *http.Request, c *call) error {
 	if err != nil {
 		return err
 	}
-	r.hide(password)
+	r.server.Hide(password)
 	body := c.login(r.o.Server.Credentials.User, password)
 	req.Header.Set("Content-Type", body.Type)
 	req.ContentLength = int64(len(body.Content))
@@ -218,7 +207,7 @@ func (r *Registration) keep(c *call, a *httpclient.Answer) error {
 		value := a.Header.Get(from)
 		if from == "" || strings.HasPrefix(from, "/") {
 			var err error
-			if value, err = pointer(a.Body, from); err != nil {
+			if value, err = exchange.Pointer(a.Body, from); err != nil {
 				return failure.WithHint(fmt.Errorf("%s: the answer: %w", r.place(), err), "braces in a URL refer to the answer: a JSON Pointer as in {/id}, or a header as in {Location}")
 			}
 		}

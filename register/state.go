@@ -18,6 +18,7 @@ import (
 	"initbox/internal/mounts"
 	"initbox/internal/poll"
 	"initbox/internal/readfile"
+	"initbox/register/exchange"
 )
 
 // phase is the progress of a registration.
@@ -70,7 +71,7 @@ func (st *state) write(name string) error {
 		err = atomicfile.Write(name, append(text, '\n'), 0o600)
 	}
 	if err != nil {
-		return failure.WithHint(fmt.Errorf("write the state to %s: %w", name, err), mounts.WriteHint(err, name, volumeHint))
+		return failure.WithHint(fmt.Errorf("write the state to %s: %w", name, err), mounts.WriteHint(err, name, exchange.VolumeHint))
 	}
 	return nil
 }

@@ -1,17 +1,11 @@
 package register
 
 import (
-	"bytes"
 	"errors"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // TestReadState pins which files are states, and that another file is not overwritten.
@@ -66,49 +60,6 @@ func TestNoState(t *testing.T) {
 	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
 		t.Errorf("files %v, %v", files, err)
 	}
-}
-
-// TestReport pins the log of one call: what changes, once, and a summary every 30 s.
-func TestReport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		plain := slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key != slog.MessageKey {
-				return slog.Attr{}
-			}
-			return a
-		}})
-		r, err := Open(Options{Server: Server{URL: "http://registry:1"}, Protocol: Protocol{Preset: "etcd"}, Log: slog.New(plain)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		report := r.newReport(t.Context(), "register web-0")
-		time.Sleep(summaryEvery)
-		synctest.Wait()
-		report.attempt(1, nil, syscall.ECONNREFUSED, 999*time.Millisecond)
-		report.attempt(2, nil, syscall.ECONNREFUSED, time.Second)
-		report.attempt(3, nil, io.EOF, time.Second)
-		time.Sleep(summaryEvery)
-		synctest.Wait()
-		report.done()
-		report.close()
-		want := []string{
-			"register web-0: no answer for 30s",
-			"register web-0: connection refused",
-			"register web-0: connection closed by the server; again in 1s",
-			"register web-0: connection closed by the server, for 1m0s, 3 attempts; is it the right port",
-			"register web-0: answered after 1m0s, 4 attempts",
-		}
-		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
-		if len(lines) != len(want) {
-			t.Fatalf("the log is\n%s", &log)
-		}
-		for i, line := range lines {
-			if !strings.HasPrefix(line, `msg="http://registry:1: `+want[i]) || i == 1 && strings.Contains(line, "again") {
-				t.Errorf("line %d is %s, want %s", i+1, line, want[i])
-			}
-		}
-	})
 }
 
 // TestErrLeftIsNoFailure pins that another process's deregistration is told from a disk that cannot be read.

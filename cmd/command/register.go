@@ -23,6 +23,7 @@ import (
 	"initbox/internal/sidecar"
 	"initbox/internal/words"
 	"initbox/register"
+	"initbox/register/exchange"
 	"initbox/render"
 	"initbox/render/engine"
 )
@@ -467,7 +468,7 @@ func podIP(pod podinfo.Pod, source podinfo.Source, orFlag string) (netip.Addr, e
 }
 
 // body returns the body for a server without a preset, and the secrets in it.
-func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *register.Body, secrets []string, err error) {
+func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *exchange.Body, secrets []string, err error) {
 	switch {
 	case r.bodyTemplate != "":
 		return r.renderBody(ctx, e, source)
@@ -477,15 +478,15 @@ func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, sourc
 			return nil, nil, err
 		}
 		text, err := json.Marshal(members)
-		return &register.Body{Type: "application/json", Content: text}, nil, err
+		return &exchange.Body{Type: "application/json", Content: text}, nil, err
 	}
-	var fields []register.Field
+	var fields []exchange.Field
 	for _, text := range r.fields.Value() {
 		name, value, found := strings.Cut(text, "=")
 		if !found || name == "" {
 			return nil, nil, usagef("--field %s: want NAME=VALUE", text)
 		}
-		fields = append(fields, register.Field{Name: name, Value: value})
+		fields = append(fields, exchange.Field{Name: name, Value: value})
 	}
 	for _, text := range r.fieldFiles.Value() {
 		name, file, found := strings.Cut(text, "=")
@@ -496,21 +497,21 @@ func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, sourc
 		if err != nil {
 			return nil, nil, err
 		}
-		fields, secrets = append(fields, register.Field{Name: name, Value: value}), append(secrets, value)
+		fields, secrets = append(fields, exchange.Field{Name: name, Value: value}), append(secrets, value)
 	}
 	if fields == nil {
 		ip, err := podIP(pod, source, "--field ip=ADDRESS")
 		if err != nil {
 			return nil, nil, err
 		}
-		fields = []register.Field{{Name: "instance", Value: pod.Name}, {Name: "ip", Value: ip.String()}}
+		fields = []exchange.Field{{Name: "instance", Value: pod.Name}, {Name: "ip", Value: ip.String()}}
 	}
-	return register.Form(fields), secrets, nil
+	return exchange.Form(fields), secrets, nil
 }
 
 // renderBody renders --body-template as initbox render does. The values of environment variables count as secret if
 // they are long enough.
-func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *register.Body, secrets []string, err error) {
+func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *exchange.Body, secrets []string, err error) {
 	var text bytes.Buffer
 	_, err = render.Run(ctx, render.Options{
 		Sources: []render.Source{{From: r.bodyTemplate, To: "-"}},
@@ -524,7 +525,7 @@ func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.S
 	if err != nil {
 		return nil, nil, err
 	}
-	body = &register.Body{Type: r.contentType, Content: text.Bytes()}
+	body = &exchange.Body{Type: r.contentType, Content: text.Bytes()}
 	if body.Type == "" && json.Valid(body.Content) {
 		body.Type = "application/json"
 	}

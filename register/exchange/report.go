@@ -1,4 +1,4 @@
-package register
+package exchange
 
 import (
 	"context"
@@ -16,7 +16,7 @@ const summaryEvery = 30 * time.Second
 
 // report logs the course of one call: a line whenever the finding changes, and a summary every [summaryEvery].
 type report struct {
-	r     *Registration
+	s     *Server
 	doing string
 	start time.Time
 	close context.CancelFunc
@@ -26,9 +26,9 @@ type report struct {
 	failure  *failure.Failure // of the last attempt; nil before the first
 }
 
-func (r *Registration) newReport(ctx context.Context, doing string) *report {
+func (s *Server) newReport(ctx context.Context, doing string) *report {
 	ctx, cancel := context.WithCancel(ctx)
-	t := &report{r: r, doing: doing, start: time.Now(), close: cancel}
+	t := &report{s: s, doing: doing, start: time.Now(), close: cancel}
 	go poll.Every(ctx, summaryEvery, t.summarise)
 	return t
 }
@@ -39,13 +39,13 @@ func (t *report) attempt(attempt int, a *httpclient.Answer, err error, next time
 	if a != nil {
 		f = failure.Status(a.Status)
 	}
-	f.Text = t.r.redact(f.Text)
+	f.Text = t.s.redact(f.Text)
 	t.mu.Lock()
 	changed := t.failure == nil || t.failure.Text != f.Text
 	t.attempts, t.failure = attempt, f
 	t.mu.Unlock()
-	log := t.r.log.With("target", t.r.place(), "attempt", attempt, "class", string(f.Class))
-	text := fmt.Sprintf("%s: %s: %v", t.r.place(), t.doing, f)
+	log := t.s.Log.With("target", t.s.Place(), "attempt", attempt, "class", string(f.Class))
+	text := fmt.Sprintf("%s: %s: %v", t.s.Place(), t.doing, f)
 	if next >= time.Second {
 		text += fmt.Sprintf("; again in %v", next.Round(time.Second))
 	}
@@ -60,14 +60,14 @@ func (t *report) summarise() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failure == nil {
-		t.r.log.Info(fmt.Sprintf("%s: %s: no answer for %v", t.r.place(), t.doing, time.Since(t.start).Round(time.Second)))
+		t.s.Log.Info(fmt.Sprintf("%s: %s: no answer for %v", t.s.Place(), t.doing, time.Since(t.start).Round(time.Second)))
 		return
 	}
-	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.r.place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
+	text := fmt.Sprintf("%s: %s: %v, for %v, %d attempts", t.s.Place(), t.doing, t.failure, time.Since(t.start).Round(time.Second), t.attempts)
 	if hint := hintOf(t.failure, t.failure); hint != "" {
 		text += "; " + hint
 	}
-	t.r.log.Info(text)
+	t.s.Log.Info(text)
 }
 
 // done logs that the call was answered, if an attempt at it had failed.
@@ -75,6 +75,6 @@ func (t *report) done() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.failure != nil {
-		t.r.log.Info(fmt.Sprintf("%s: %s: answered after %v, %d attempts", t.r.place(), t.doing, time.Since(t.start).Round(100*time.Millisecond), t.attempts+1))
+		t.s.Log.Info(fmt.Sprintf("%s: %s: answered after %v, %d attempts", t.s.Place(), t.doing, time.Since(t.start).Round(100*time.Millisecond), t.attempts+1))
 	}
 }

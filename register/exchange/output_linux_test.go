@@ -1,4 +1,4 @@
-package register
+package exchange
 
 import (
 	"errors"
@@ -15,12 +15,12 @@ func TestOutputInAVolume(t *testing.T) {
 	if err := os.Symlink(outside, vol+"/link"); err != nil {
 		t.Fatal(err)
 	}
-	r := &Registration{o: Options{Output: vol + "/link/answer"}, answer: []byte("answer")}
-	if err := r.writeAnswer(); !errors.As(err, new(*mounts.LinkError)) {
+	o := Output{Name: vol + "/link/answer", Mode: 0o600}
+	if err := o.Write([]byte("answer")); !errors.As(err, new(*mounts.LinkError)) {
 		t.Errorf("%v, want that the link is refused", err)
 	}
-	r.o.Follow = true
-	if err := r.writeAnswer(); err != nil {
+	o.Writer.Follow = true
+	if err := o.Write([]byte("answer")); err != nil {
 		t.Error(err)
 	}
 	if text, err := os.ReadFile(outside + "/answer"); string(text) != "answer" {

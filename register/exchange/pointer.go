@@ -1,0 +1,47 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Pointer returns the value in a JSON text that a JSON Pointer (RFC 6901) leads to:
+// a string as it is, anything else as JSON. Its errors do not quote the text.
+func Pointer(text []byte, path string) (string, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // 1e400, and 12345678901234567890
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return "", errors.New("is not JSON")
+	}
+	if path != "" && path[0] != '/' {
+		return "", fmt.Errorf("%s is not a JSON Pointer, as in /service/id", path)
+	}
+	for i, word := range strings.Split(path, "/") {
+		if i == 0 {
+			continue
+		}
+		word = strings.NewReplacer("~1", "/", "~0", "~").Replace(word)
+		found := false
+		switch v := value.(type) {
+		case map[string]any:
+			value, found = v[word]
+		case []any:
+			if n, err := strconv.Atoi(word); err == nil && n >= 0 && n < len(v) && word == strconv.Itoa(n) {
+				value, found = v[n], true
+			}
+		}
+		if !found {
+			return "", fmt.Errorf("has no %s", path)
+		}
+	}
+	if s, ok := value.(string); ok {
+		return s, nil
+	}
+	out, err := json.Marshal(value)
+	return string(out), err
+}
