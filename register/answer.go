@@ -13,17 +13,11 @@ func (r *Registration) wantsAnswer() bool { return r.o.Output != "" || r.o.Extra
 
 // extract takes from the answer what the options ask for.
 func (r *Registration) extract(a *httpclient.Answer) ([]byte, error) {
-	if a.Cut {
-		return nil, fmt.Errorf("%s: the answer is longer than 1 MiB", r.place())
-	}
-	if r.o.Extract == "" {
-		return a.Body, nil
-	}
-	value, err := exchange.Pointer(a.Body, r.o.Extract)
+	value, err := exchange.Take(a, r.o.Extract)
 	if err != nil {
 		return nil, failure.WithHint(fmt.Errorf("%s: %s is registered, but the answer %w", r.place(), r.entry.shown(), err), "look at the whole answer: --output FILE without --extract")
 	}
-	return []byte(value), nil
+	return value, nil
 }
 
 // output returns the file for the answer.

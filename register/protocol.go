@@ -65,7 +65,7 @@ const defaultHeartbeat = 10 * time.Second
 func (c *Custom) preset() *Preset {
 	p := &Preset{Name: "custom", beatEvery: func(*Entry) time.Duration { return defaultHeartbeat }}
 	announcement := call{method: c.Method, raw: c.Body, keep: map[string]string{}}
-	if queryOnly(c.Method) && c.Body != nil && c.Body.Type == exchange.FormType {
+	if exchange.QueryOnly(c.Method) && c.Body != nil && c.Body.Type == exchange.FormType {
 		announcement.query, announcement.raw = string(c.Body.Content), nil
 	}
 	for _, address := range []string{c.CheckURL, c.HeartbeatURL, c.DeregisterURL} {
@@ -108,6 +108,3 @@ func (c *Custom) check() error {
 }
 
 var inBraces = lazy.Regexp(`\{([^{}]*)\}`)
-
-// queryOnly reports whether a request of the method has no body that means anything (RFC 9110, section 9.3).
-func queryOnly(method string) bool { return method == "GET" || method == "HEAD" || method == "DELETE" }

@@ -2,8 +2,6 @@ package register
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,31 +64,21 @@ func (q *request) resolve(server *url.URL) *url.URL {
 
 // identity returns a hash that is the same whenever the same Pod registers the same entry with the same server.
 func (r *Registration) identity() (string, error) {
-	h := sha256.New()
-	add := func(parts ...string) {
-		for _, part := range parts {
-			fmt.Fprintf(h, "%d:%s", len(part), part) // so that two parts are never one
-		}
-	}
-	add(r.o.Pod, r.o.Server.URL, r.protocol.Name)
+	parts := []string{r.o.Pod, r.o.Server.URL, r.protocol.Name}
 	for i := range r.protocol.register {
 		q, err := r.request(&r.protocol.register[i])
 		if err != nil {
 			return "", err
 		}
-		add(q.method, q.ref.String())
+		parts = append(parts, q.method, q.ref.String())
 		if q.body != nil {
-			add(q.body.Type, string(q.body.Content))
+			parts = append(parts, q.body.Type, string(q.body.Content))
 		}
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return exchange.Digest(parts...), nil
 }
 
-// idempotencyKey returns the same key for the same registration, and another one for each
-// round: a server that knows the key repeats its answer and does nothing else. The key has
-// the form of a UUID (RFC 9562, version 8), which many servers require.
+// idempotencyKey returns the same key for the same registration, and another one for each round.
 func idempotencyKey(identity string, round int) string {
-	h := sha256.Sum256(fmt.Appendf(nil, "%s %d", identity, round))
-	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+	return exchange.UUID(fmt.Sprintf("%s %d", identity, round))
 }

@@ -35,6 +35,7 @@ func subcommands() []subcommand {
 		{waitForServiceName, waitForService},
 		{"register", registerCommand},
 		{"deregister", deregister},
+		{"request", requestCommand},
 		{"render", renderCommand},
 		{"git-clone", gitClone},
 		{"fetch", fetchCommand},

@@ -36,6 +36,8 @@ type step struct {
 	checked bool     // the action is one of [env.action]
 	work    work     // what is left to do when the command line has been checked
 	once    string   // the file of --once; "" without it
+	inParts bool     // --once records the parts of the work too, in parts
+	parts   *once    // set while work runs; nil without --once
 
 	needs []kube.Permission  // what the step does at the API server, for rbac; set by its check
 	found *[]kube.Permission // where rbac, if this is not nil, puts what this step and the next ones need

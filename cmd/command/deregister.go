@@ -22,7 +22,7 @@ Example:
   initbox deregister --state /state/registered --timeout 10s`,
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "state", Usage: "`FILE` that register has written", Category: categoryOnce, Destination: &o.State},
-		}, tryFlags(&o, &names)...),
+		}, tryFlags(&o.AttemptTimeout, &o.Spread, &o.RetryTLS, &names)...),
 		Action: e.action(func(c *cli.Context) (work, error) {
 			if words := c.Args().Slice(); len(words) > 0 {
 				return nil, usagef("unexpected argument: %s", words[0])

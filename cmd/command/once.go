@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -35,12 +36,13 @@ type record struct {
 	PodName   string    `json:"podName"`
 	Done      time.Time `json:"done"`
 	Took      string    `json:"took"`
+	Parts     []string  `json:"parts,omitempty"` // digests of the parts that are done, of a command that does them one by one
 }
 
 const recordFormat = "once/1"
 
 // maxRecord is more than a record takes.
-const maxRecord = 4096
+const maxRecord = 1 << 20
 
 // once is the file of --once.
 type once struct {
@@ -105,19 +107,34 @@ func (e *env) doOnce(work func() error) error {
 	if err != nil {
 		return err
 	}
-	if o.found != nil {
+	if o.found != nil && e.inParts {
+		o.now.Parts = o.found.Parts
+	} else if o.found != nil {
 		e.log.Info(fmt.Sprintf("done already, at %s according to %s", o.found.Done.Format(time.RFC3339), o.name))
 		return nil
 	}
+	e.parts = o
 	if err := work(); err != nil {
 		return err
 	}
 	if err := o.write(); err != nil {
-		return failure.WithHint(fmt.Errorf("write the --%s file: %w", flagOnce, err), mounts.WriteHint(err, o.name, writableHint))
+		return err
 	}
 	e.warnNowhere(o.name)
 	return nil
 }
+
+// Has returns whether a part of the work was done by this command in this Pod.
+func (o *once) Has(digest string) bool { return slices.Contains(o.now.Parts, digest[:partLength]) }
+
+// Add records a part that is done.
+func (o *once) Add(digest string) error {
+	o.now.Parts = append(o.now.Parts, digest[:partLength])
+	return o.write()
+}
+
+// partLength is how much of a digest tells parts apart.
+const partLength = 32
 
 func (o *once) write() error {
 	o.now.Done, o.now.Took = time.Now().UTC().Truncate(time.Second), words.Seconds(time.Since(o.start))
@@ -125,7 +142,10 @@ func (o *once) write() error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.Write(o.name, text, 0o600)
+	if err := atomicfile.Write(o.name, text, 0o600); err != nil {
+		return failure.WithHint(fmt.Errorf("write the --%s file: %w", flagOnce, err), mounts.WriteHint(err, o.name, writableHint))
+	}
+	return nil
 }
 
 // digest identifies a command line without its text, which may have names that belong in no file.

@@ -1,10 +1,8 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,15 +15,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
-	"initbox/internal/httpclient"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/internal/sidecar"
 	"initbox/internal/words"
 	"initbox/register"
 	"initbox/register/exchange"
-	"initbox/render"
-	"initbox/render/engine"
 )
 
 // Categories of register's flags.
@@ -82,7 +77,7 @@ func (r *registerFlags) open(ctx context.Context, e *env, o register.Options) (*
 		if err != nil {
 			return nil, err
 		}
-		if r.custom.Body, o.Secrets, err = r.body(ctx, e, pod, source); err != nil {
+		if r.custom.Body, o.Secrets, err = r.content(ctx, e, pod, source); err != nil {
 			return nil, err
 		}
 	}
@@ -131,11 +126,10 @@ type registerFlags struct {
 	custom register.Custom  // likewise
 	server serverFlags
 
-	tags, meta                cli.StringSlice
-	ttl                       time.Duration
-	bodyTemplate, contentType string
-	fields, fieldFiles, json  cli.StringSlice
-	success, again            string
+	tags, meta cli.StringSlice
+	ttl        time.Duration
+	body       bodyFlags
+	status     statusFlags
 
 	hold         bool
 	leaveTimeout time.Duration
@@ -160,14 +154,7 @@ func (r *registerFlags) flags() []cli.Flag {
 		durationFlag("ttl", "with --hold, how long the registry keeps the entry without a heartbeat", categoryEntry, &r.ttl),
 
 		textFlag("method", "`METHOD` of the request (default POST)", categoryRequest, &r.custom.Method),
-		textsFlag("field", "`NAME=VALUE`: field of a form", categoryRequest, &r.fields),
-		textsFlag("field-file", "`NAME=FILE`: field of a form, whose value is the secret in FILE", categoryRequest, &r.fieldFiles),
-		textsFlag("json", "`NAME=TEXT|NAME:=JSON`: member of a JSON object; with --preset, of the entry", categoryRequest, &r.json),
-		textFlag("body-template", "`FILE` to render as the body: a Go template with .Pod and .Env, or, by its extension, another language of initbox render", categoryRequest, &r.bodyTemplate),
-		textFlag("content-type", "`TYPE` of --body-template (default application/json if the result is JSON)", categoryRequest, &r.contentType),
-	}, r.server.flags(), []cli.Flag{
-		textFlag("success-status", "`LIST` of statuses, besides 2xx, that mean success, as in 409", categoryAnswer, &r.success),
-		textFlag("retry-status", "`LIST` of statuses, besides 408, 425, 429 and 5xx, to retry after, as in 404", categoryAnswer, &r.again),
+	}, r.body.flags(categoryRequest, "; with --preset, of the entry"), r.server.flags(), r.status.flags(categoryAnswer), []cli.Flag{
 		textFlag("output", "`FILE` for the answer, mode 0600", categoryAnswer, &r.o.Output),
 		followFlag(categoryAnswer, &r.o.Follow),
 		textFlag("extract", "`POINTER`: keep only this value of the answer, a JSON Pointer as in /id; it is printed if there is no --output", categoryAnswer, &r.o.Extract),
@@ -184,7 +171,7 @@ func (r *registerFlags) flags() []cli.Flag {
 		textFlag("deregister-method", "`METHOD` for --deregister-url (default DELETE)", categoryHold, &r.custom.DeregisterMethod),
 		durationFlag("deregister-timeout", "with --hold, how long to try to deregister after SIGTERM", categoryHold, &r.leaveTimeout),
 		textFlag("startup-probe", "with --hold, `FILE|[HOST:]PORT`: create FILE once registered, or answer at PORT, with status 503 until then, for the sidecar's startupProbe", categoryHold, &r.startupProbe),
-	}, r.pod.flags(categoryPod), tryFlags(&r.o, &r.names))
+	}, r.pod.flags(categoryPod), tryFlags(&r.o.AttemptTimeout, &r.o.Spread, &r.o.RetryTLS, &r.names))
 }
 
 // serverFlags say where a server is, and with which credentials to use it.
@@ -212,30 +199,13 @@ func (s *serverFlags) server() (register.Server, error) {
 	if _, err := secret.ParseURL(o.URL, os.Getenv); err != nil {
 		return o, usagef("--url: %w", err)
 	}
-	header := http.Header{}
-	for _, line := range s.header.Value() {
-		if err := httpclient.AddHeader(header, line); err != nil {
-			return o, usagef("--header: %w", err)
-		}
-	}
-	for name := range header {
-		if httpclient.SecretHeader(name) {
-			return o, usagef("--header: %s is secret and would show in the Pod's specification", name).hint("put the line into a file and give it with --header-file")
-		}
+	header, err := parseHeader(s.header.Value())
+	if err != nil {
+		return o, err
 	}
 	o.Credentials = s.credentials.value()
 	o.Credentials.Header = header
 	return o, nil
-}
-
-// tryFlags returns the flags that say how requests are retried, and how host names are looked up.
-func tryFlags(o *register.Options, names *resolverFlags) []cli.Flag {
-	o.Spread = httpclient.DefaultSpread
-	return append([]cli.Flag{
-		attemptTimeoutFlag(&o.AttemptTimeout),
-		durationFlag("spread", "after status 429 or 503, retry at a random moment within this time: the time the server needs for all Pods that may arrive at once", categoryWait, &o.Spread),
-		&cli.BoolFlag{Name: "retry-tls", Usage: "retry even if the server's certificate is not trusted: the CA may be mounted late", Category: categoryWait, Destination: &o.RetryTLS},
-	}, names.flags()...)
 }
 
 // setSurroundings sets the options that do not come from flags, and the resolver.
@@ -258,16 +228,8 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	if err := e.setSurroundings(&o, &r.names); err != nil {
 		return o, err
 	}
-	for flag, list := range map[string]struct {
-		text string
-		to   *httpclient.Statuses
-	}{"success-status": {r.success, &o.Success}, "retry-status": {r.again, &o.Again}} {
-		if list.text == "" {
-			continue
-		}
-		if *list.to, err = httpclient.ParseStatuses(list.text); err != nil {
-			return o, usagef("--%s %s: %w", flag, list.text, err)
-		}
+	if err := r.status.set(&o.Success, &o.Again); err != nil {
+		return o, err
 	}
 	source, err := r.pod.source()
 	if err != nil {
@@ -293,7 +255,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 
 // check refuses flags that exclude each other or need another one, and values that cannot be right.
 func (r *registerFlags) check(c *cli.Context) error {
-	for _, check := range []func(*cli.Context) error{r.checkPreset, r.checkHold, r.checkBody, r.checkCredentials, r.checkReplaced} {
+	for _, check := range []func(*cli.Context) error{r.checkPreset, r.checkHold, r.body.check, checkCredentials, r.checkReplaced} {
 		if err := check(c); err != nil {
 			return err
 		}
@@ -354,25 +316,6 @@ func (r *registerFlags) checkHold(c *cli.Context) error {
 		return err
 	}
 	return checkProbe(r.startupProbe)
-}
-
-// checkBody refuses more than one body.
-func (r *registerFlags) checkBody(c *cli.Context) error {
-	if bodies := given(c, "field", "json", "body-template"); len(bodies) > 1 {
-		return usagef("%s are mutually exclusive", strings.Join(bodies, " and "))
-	}
-	if c.IsSet("field-file") && given(c, "json", "body-template") != nil {
-		return usagef("--field-file is for a form, and cannot be combined with --json or --body-template")
-	}
-	return needs(c, [][2]string{{"content-type", "body-template"}})
-}
-
-// checkCredentials refuses credentials that exclude each other, or are incomplete.
-func (r *registerFlags) checkCredentials(c *cli.Context) error {
-	if c.IsSet("user") && c.IsSet("token-file") {
-		return usagef("--user and --token-file are mutually exclusive")
-	}
-	return needs(c, [][2]string{{"user", "password-file"}, {"password-file", "user"}, {"key-file", "cert-file"}})
 }
 
 // checkReplaced refuses $(NAME) in what is sent: every Pod would have that name or address.
@@ -450,7 +393,7 @@ func (r *registerFlags) entry(pod podinfo.Pod, source podinfo.Source) (register.
 		entry.Health = entry.URL(entry.Health)
 	}
 	var err error
-	entry.Extra, err = jsonMembers(r.json.Value())
+	entry.Extra, err = jsonMembers(r.body.json.Value())
 	for _, name := range register.PresetOf(r.o.Protocol.Preset).Own {
 		if _, given := entry.Extra[name]; given {
 			return entry, usagef("--json %s: the preset %s identifies the entry by it", name, r.o.Protocol.Preset).hint("give it with --service, --id, --address or --port, or in the query of --url")
@@ -467,103 +410,16 @@ func podIP(pod podinfo.Pod, source podinfo.Source, orFlag string) (netip.Addr, e
 	return pod.IPs[0], nil
 }
 
-// body returns the body for a server without a preset, and the secrets in it.
-func (r *registerFlags) body(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *exchange.Body, secrets []string, err error) {
-	switch {
-	case r.bodyTemplate != "":
-		return r.renderBody(ctx, e, source)
-	case len(r.json.Value()) > 0:
-		members, err := jsonMembers(r.json.Value())
-		if err != nil {
-			return nil, nil, err
-		}
-		text, err := json.Marshal(members)
-		return &exchange.Body{Type: "application/json", Content: text}, nil, err
+// content returns the body for a server without a preset, and the secrets in it.
+func (r *registerFlags) content(ctx context.Context, e *env, pod podinfo.Pod, source podinfo.Source) (body *exchange.Body, secrets []string, err error) {
+	if r.body.given() {
+		return r.body.content(ctx, e, source, nil)
 	}
-	var fields []exchange.Field
-	for _, text := range r.fields.Value() {
-		name, value, found := strings.Cut(text, "=")
-		if !found || name == "" {
-			return nil, nil, usagef("--field %s: want NAME=VALUE", text)
-		}
-		fields = append(fields, exchange.Field{Name: name, Value: value})
-	}
-	for _, text := range r.fieldFiles.Value() {
-		name, file, found := strings.Cut(text, "=")
-		if !found || name == "" {
-			return nil, nil, usagef("--field-file %s: want NAME=FILE", text)
-		}
-		value, err := secret.Read(file)
-		if err != nil {
-			return nil, nil, err
-		}
-		fields, secrets = append(fields, exchange.Field{Name: name, Value: value}), append(secrets, value)
-	}
-	if fields == nil {
-		ip, err := podIP(pod, source, "--field ip=ADDRESS")
-		if err != nil {
-			return nil, nil, err
-		}
-		fields = []exchange.Field{{Name: "instance", Value: pod.Name}, {Name: "ip", Value: ip.String()}}
-	}
-	return exchange.Form(fields), secrets, nil
-}
-
-// renderBody renders --body-template as initbox render does. The values of environment variables count as secret if
-// they are long enough.
-func (r *registerFlags) renderBody(ctx context.Context, e *env, source podinfo.Source) (body *exchange.Body, secrets []string, err error) {
-	var text bytes.Buffer
-	_, err = render.Run(ctx, render.Options{
-		Sources: []render.Source{{From: r.bodyTemplate, To: "-"}},
-		Environ: os.Environ(),
-		Pod:     source,
-		Options: engine.Options{Limits: engine.DefaultLimits},
-		Stdin:   e.stdin,
-		Stdout:  &text,
-		Log:     e.log,
-	})
+	ip, err := podIP(pod, source, "--field ip=ADDRESS")
 	if err != nil {
 		return nil, nil, err
 	}
-	body = &exchange.Body{Type: r.contentType, Content: text.Bytes()}
-	if body.Type == "" && json.Valid(body.Content) {
-		body.Type = "application/json"
-	}
-	for _, pair := range os.Environ() {
-		name, value, _ := strings.Cut(pair, "=")
-		if len(value) >= secret.Likely && !strings.HasPrefix(name, "POD_") {
-			secrets = append(secrets, value)
-		}
-		if file, found := strings.CutSuffix(name, "_FILE"); found && file != "" { // as render reads it
-			if value, err := secret.Read(value); err == nil {
-				secrets = append(secrets, value)
-			}
-		}
-	}
-	return body, secrets, nil
-}
-
-// jsonMembers reads NAME=TEXT and NAME:=JSON.
-func jsonMembers(texts []string) (map[string]any, error) {
-	members := map[string]any{}
-	for _, text := range texts {
-		name, value, found := strings.Cut(text, "=")
-		if !found || strings.TrimSuffix(name, ":") == "" {
-			return nil, usagef("--json %s: want NAME=TEXT or NAME:=JSON", text)
-		}
-		name, typed := strings.CutSuffix(name, ":")
-		members[name] = value
-		if typed {
-			if !json.Valid([]byte(value)) {
-				return nil, usagef("--json %s: what follows := is not JSON", text).hint("write a text as " + name + "=" + value)
-			}
-			members[name] = json.RawMessage(value)
-		}
-	}
-	if len(members) == 0 {
-		return nil, nil
-	}
-	return members, nil
+	return exchange.Form([]exchange.Field{{Name: "instance", Value: pod.Name}, {Name: "ip", Value: ip.String()}}), nil, nil
 }
 
 // print writes the value of --extract, unless it went to a file.

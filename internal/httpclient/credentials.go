@@ -1,14 +1,17 @@
 package httpclient
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	"initbox/internal/failure"
+	"initbox/internal/netrc"
 	"initbox/internal/secret"
 )
 
@@ -20,6 +23,7 @@ type Credentials struct {
 	User         string      `json:"user,omitempty"`         // for basic authentication, with PasswordFile
 	PasswordFile string      `json:"passwordFile,omitempty"` // file with the password; "" for none
 	TokenFile    string      `json:"tokenFile,omitempty"`    // file with a bearer token; "" for none
+	Netrc        string      `json:"netrc,omitempty"`        // file with logins by host, for a request without any other; "" for none
 }
 
 // Apply sets the headers of req, replacing those of the same name. It reads the files again, since secrets rotate, and
@@ -41,6 +45,9 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 		header[name] = slices.Concat(values, header[name])
 	}
 	more, err := c.authorize(header)
+	if err == nil && c.Netrc != "" && header.Get("Authorization") == "" {
+		more, err = c.authorizeByHost(header, req.URL)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -116,6 +123,25 @@ func (c Credentials) authorize(h http.Header) (secrets []string, err error) {
 		secrets = append(secrets, token)
 	}
 	return secrets, nil
+}
+
+// authorizeByHost sets the header Authorization to the login that the netrc file has for the host, and for the user in
+// the URL if there is one, unless the URL has a password too. It returns the secrets.
+func (c Credentials) authorizeByHost(h http.Header, u *url.URL) (secrets []string, err error) {
+	if _, given := u.User.Password(); given {
+		return nil, nil
+	}
+	text, err := secret.Read(c.Netrc)
+	if err != nil {
+		return nil, err
+	}
+	l := netrc.Find(text, u.Hostname(), cmp.Or(c.User, u.User.Username()))
+	if l == nil {
+		return nil, nil
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(l.User + ":" + l.Password))
+	h.Set("Authorization", "Basic "+encoded)
+	return []string{l.Password, encoded}, nil
 }
 
 // oneLine is the failure of a password or a token with several lines, which probably is another file.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"initbox/internal/httpclient"
 )
 
 // Pointer returns the value in a JSON text that a JSON Pointer (RFC 6901) leads to:
@@ -44,4 +46,17 @@ func Pointer(text []byte, path string) (string, error) {
 	}
 	out, err := json.Marshal(value)
 	return string(out), err
+}
+
+// Take returns the body of an answer, or the value in it that a JSON Pointer leads to. Its error is about the answer,
+// as in "has no /id".
+func Take(a *httpclient.Answer, pointer string) ([]byte, error) {
+	switch {
+	case a.Cut:
+		return nil, errors.New("is longer than 1 MiB")
+	case pointer == "":
+		return a.Body, nil
+	}
+	value, err := Pointer(a.Body, pointer)
+	return []byte(value), err
 }
