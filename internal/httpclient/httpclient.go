@@ -37,7 +37,7 @@ type Options struct {
 	NoProxy    bool     // ignore HTTP_PROXY and similar variables
 	NoRedirect bool     // return the redirect itself
 	Buffer     int      // bytes that a [Client] reads of a connection at once; 0 for a size that suits short answers
-	KeepMethod bool     // refuse a redirect that makes another method of the request's; see [ErrMethodChanged]
+	KeepMethod bool     // refuse a redirect that makes another method of the request's, or leads from https to http; see [ErrMethodChanged]
 }
 
 // maxHeader is how many bytes of a response's header are read.
@@ -112,6 +112,9 @@ func (o Options) checkRedirect(req *http.Request, via []*http.Request) error {
 	}
 	if o.KeepMethod && req.Method != via[0].Method {
 		return methodChanged(req.Response.StatusCode)
+	}
+	if o.KeepMethod && req.URL.Scheme == "http" && via[len(via)-1].URL.Scheme == "https" {
+		return ErrNotEncrypted
 	}
 	if req.URL.Scheme == "https" {
 		tlsconfig.EmbedRoots()

@@ -209,7 +209,7 @@ func sendable(u *url.URL) bool { return u.Host != "" && (u.Scheme == "http" || u
 func (s *sending) lasting(err error) bool {
 	var untrusted *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, ErrMethodChanged), errors.Is(err, ErrBodyElsewhere), errors.Is(err, ErrRedirects):
+	case errors.Is(err, ErrMethodChanged), errors.Is(err, ErrBodyElsewhere), errors.Is(err, ErrRedirects), errors.Is(err, ErrNotEncrypted):
 		return true
 	case errors.As(err, &untrusted):
 		return !s.RetryTLS
