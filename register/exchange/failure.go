@@ -43,7 +43,7 @@ func (s *Server) Refusal(doing, what string, a *httpclient.Answer) error {
 // hintOf returns the hint of f, the failure of err, in terms of flags that requests have.
 func hintOf(f *failure.Failure, err error) string {
 	switch {
-	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), strings.Contains(f.Hint, "--no-redirect"):
+	case errors.Is(err, httpclient.ErrRedirects), errors.Is(err, httpclient.ErrBodyElsewhere), errors.Is(err, httpclient.ErrNotEncrypted), strings.Contains(f.Hint, "--no-redirect"):
 		return "give the URL that the redirect leads to"
 	case strings.Contains(f.Hint, "--h2c"):
 		return "is it the right port? does the server expect TLS (https://)?"
