@@ -127,6 +127,7 @@ func (r *Registration) prepare(req *http.Request, q *request, c *call) error {
 		return nil // the credentials are not for it
 	}
 	credentials := r.o.Server.Credentials
+	credentials.Getenv = r.o.Getenv // those of a stored registration have none
 	if c.login != nil {
 		if err := r.setLogin(req, c); err != nil {
 			return err

@@ -184,7 +184,7 @@ type serverFlags struct {
 func (s *serverFlags) flags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		textFlag("url", "`URL` of the server; with --preset, of its API, see above", categoryServer, &s.URL),
-		textsFlag("header", "`NAME:VALUE`: header of the request, not secret", categoryServer, &s.header),
+		textsFlag("header", "`NAME:VALUE`: header of the request; refer to a secret in it, as in 'X-Api-Key: ${file:/secrets/key}'", categoryServer, &s.header),
 	}, s.credentials.flags(categoryServer), tlsFlags(categoryServer, &s.TLS), []cli.Flag{
 		onFlag("no-proxy", "connect directly, whatever HTTP_PROXY says", categoryServer, &s.NoProxy),
 	})
@@ -199,13 +199,8 @@ func (s *serverFlags) server() (register.Server, error) {
 	if _, err := secret.ParseURL(o.URL, os.Getenv); err != nil {
 		return o, usagef("--url: %w", err)
 	}
-	header, err := parseHeader(s.header.Value())
-	if err != nil {
-		return o, err
-	}
 	o.Credentials = s.credentials.value()
-	o.Credentials.Header = header
-	return o, nil
+	return o, setHeader(&o.Credentials, s.header.Value())
 }
 
 // setSurroundings sets the options that do not come from flags, and the resolver.

@@ -94,7 +94,7 @@ func (r *requestFlags) flags() []cli.Flag {
 	}, r.body.flags(categorySend, ""), []cli.Flag{
 		textsFlag("upload", "`NAME=FILE`: file in a form, which is then multipart/form-data; NAME alone for the file of --each", categorySend, &r.uploads),
 
-		textsFlag("header", "`NAME:VALUE`: header of the request, not secret", categoryServer, &r.header),
+		textsFlag("header", "`NAME:VALUE`: header of the request; refer to a secret in it, as in 'X-Api-Key: ${file:/secrets/key}'", categoryServer, &r.header),
 	}, r.credentials.flags(categoryServer), []cli.Flag{
 		textFlag("netrc", "`FILE` with logins by host", categoryServer, &r.credentials.Netrc),
 	}, tlsFlags(categoryServer, &r.o.Retry.TLS), []cli.Flag{
@@ -117,8 +117,7 @@ func (r *requestFlags) options(c *cli.Context, e *env) (o request.Options, err e
 		return o, err
 	}
 	e.inParts = r.o.Each != ""
-	r.credentials.Header, err = parseHeader(r.header.Value())
-	if err != nil {
+	if err := setHeader(&r.credentials.Credentials, r.header.Value()); err != nil {
 		return o, err
 	}
 	if r.o.Retry.Proxy, err = parseProxy(r.proxy); err != nil {

@@ -152,20 +152,30 @@ func jsonMembers(texts []string) (map[string]any, error) {
 	return members, nil
 }
 
-// parseHeader returns the headers of --header, which must not be secret.
-func parseHeader(lines []string) (http.Header, error) {
-	header := http.Header{}
+// setHeader reads --header. What is secret in it must be a reference.
+func setHeader(to *httpclient.Credentials, lines []string) error {
+	to.Header, to.HeaderRefs, to.Getenv = http.Header{}, nil, os.Getenv
 	for _, line := range lines {
-		if err := httpclient.AddHeader(header, line); err != nil {
-			return nil, usagef("--header: %w", err)
+		header := http.Header{}
+		text, refs, err := secret.Extract(line, "--header", os.Getenv)
+		if err == nil {
+			err = httpclient.AddHeader(header, text)
+		}
+		if err != nil {
+			return usagef("--header: %w", err)
+		}
+		for name := range header {
+			switch {
+			case refs.In(text) && !refs.In(name):
+				to.HeaderRefs = append(to.HeaderRefs, line)
+			case httpclient.SecretHeader(name):
+				return usagef("--header: %s is secret and would show in the Pod's specification", name).hint("refer to a file, as in '" + name + ": ${file:/secrets/key}', or put the line into a file and give it with --header-file")
+			default:
+				to.Header.Add(name, header.Get(name))
+			}
 		}
 	}
-	for name := range header {
-		if httpclient.SecretHeader(name) {
-			return nil, usagef("--header: %s is secret and would show in the Pod's specification", name).hint("put the line into a file and give it with --header-file")
-		}
-	}
-	return header, nil
+	return nil
 }
 
 // statusFlags say what the statuses of answers mean.

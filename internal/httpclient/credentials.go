@@ -20,10 +20,13 @@ import (
 type Credentials struct {
 	Header       http.Header `json:"header,omitempty"`       // not secret
 	HeaderFiles  []string    `json:"headerFiles,omitempty"`  // files with headers, one per line
+	HeaderRefs   []string    `json:"headerRefs,omitempty"`   // headers that refer to secrets, as in "X-Api-Key: ${file:/secrets/key}"
 	User         string      `json:"user,omitempty"`         // for basic authentication, with PasswordFile
 	PasswordFile string      `json:"passwordFile,omitempty"` // file with the password; "" for none
 	TokenFile    string      `json:"tokenFile,omitempty"`    // file with a bearer token; "" for none
 	Netrc        string      `json:"netrc,omitempty"`        // file with logins by host, for a request without any other; "" for none
+
+	Getenv func(string) string `json:"-"` // for ${env:NAME} in HeaderRefs
 }
 
 // Apply sets the headers of req, replacing those of the same name. It reads the files again, since secrets rotate, and
@@ -33,6 +36,11 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 	header := http.Header{}
 	for _, name := range c.HeaderFiles {
 		if err := addHeaderFile(header, name); err != nil {
+			return nil, err
+		}
+	}
+	for _, line := range c.HeaderRefs {
+		if err := c.addHeaderRef(header, line); err != nil {
 			return nil, err
 		}
 	}
@@ -90,6 +98,22 @@ func addHeaderFile(h http.Header, name string) error {
 		if err := AddHeader(h, strings.TrimRight(line, "\r\n")); err != nil {
 			return &failure.Failure{Class: failure.Local, Text: "header file " + name + ": " + err.Error()}
 		}
+	}
+	return nil
+}
+
+// addHeaderRef adds a header that refers to secrets, with their present values.
+func (c Credentials) addHeaderRef(h http.Header, line string) error {
+	name, _, _ := strings.Cut(line, ":")
+	text, refs, err := secret.Extract(line, "header "+name, c.Getenv)
+	if err != nil {
+		return err
+	}
+	if text, err = refs.Value(text); err != nil {
+		return err
+	}
+	if AddHeader(h, text) != nil {
+		return &failure.Failure{Class: failure.Local, Text: "header " + name + ": its value has a line break or a control character in it", Hint: "is it the right file?"}
 	}
 	return nil
 }
