@@ -40,9 +40,11 @@ func (c Credentials) Apply(req *http.Request) (secrets []string, err error) {
 		}
 	}
 	for _, line := range c.HeaderRefs {
-		if err := c.addHeaderRef(header, line); err != nil {
+		values, err := c.addHeaderRef(header, line)
+		if err != nil {
 			return nil, err
 		}
+		secrets = append(secrets, values...)
 	}
 	for _, values := range header {
 		for _, value := range values {
@@ -102,20 +104,25 @@ func addHeaderFile(h http.Header, name string) error {
 	return nil
 }
 
-// addHeaderRef adds a header that refers to secrets, with their present values.
-func (c Credentials) addHeaderRef(h http.Header, line string) error {
+// addHeaderRef adds a header that refers to secrets, with their present values, and returns these.
+func (c Credentials) addHeaderRef(h http.Header, line string) (secrets []string, err error) {
 	name, _, _ := strings.Cut(line, ":")
 	text, refs, err := secret.Extract(line, "header "+name, c.Getenv)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if text, err = refs.Value(text); err != nil {
-		return err
+		return nil, err
 	}
 	if AddHeader(h, text) != nil {
-		return &failure.Failure{Class: failure.Local, Text: "header " + name + ": its value has a line break or a control character in it", Hint: "is it the right file?"}
+		return nil, &failure.Failure{Class: failure.Local, Text: "header " + name + ": its value has a line break or a control character in it", Hint: "is it the right file?"}
 	}
-	return nil
+	for word := range strings.FieldsSeq(text) {
+		if !strings.Contains(line, word) {
+			secrets = append(secrets, word)
+		}
+	}
+	return secrets, nil
 }
 
 // authorize sets the header Authorization, and returns its secrets.

@@ -27,6 +27,8 @@ func TestApply(t *testing.T) {
 	parts := write("parts", "Cookie: id=s3ss10n-of-ann; theme=dark\nAuthorization: Basic YXBwOmh1bnRlcjI=\n")
 	password := write("password", "old\n")
 	token := write("token", "old\n")
+	netrc := write("netrc", "machine api login app password new\n")
+	elsewhere := write("elsewhere", "machine api.example login app password new\n")
 	for name, tt := range map[string]struct {
 		Credentials
 		header  http.Header
@@ -45,6 +47,13 @@ func TestApply(t *testing.T) {
 		},
 		"basic": {Credentials{User: "app", PasswordFile: password}, http.Header{"User-Agent": {"initbox"}, "Authorization": {"Basic YXBwOm5ldw=="}}, "api", []string{"YXBwOm5ldw==", "new"}},
 		"token": {Credentials{TokenFile: token}, http.Header{"User-Agent": {"initbox"}, "Authorization": {"Bearer t0ken"}}, "api", []string{"t0ken"}},
+		"references": {
+			Credentials{HeaderRefs: []string{"X-Key: Key ${file:" + token + "}", "X-Other: ${env:OTHER}"}, Getenv: func(string) string { return "0ther" }},
+			http.Header{"User-Agent": {"initbox"}, "X-Key": {"Key t0ken"}, "X-Other": {"0ther"}}, "api", []string{"0ther", "0ther", "Key t0ken", "t0ken"},
+		},
+		"netrc":        {Credentials{Netrc: netrc}, http.Header{"User-Agent": {"initbox"}, "Authorization": {"Basic YXBwOm5ldw=="}}, "api", []string{"YXBwOm5ldw==", "new"}},
+		"token wins":   {Credentials{Netrc: netrc, TokenFile: token}, http.Header{"User-Agent": {"initbox"}, "Authorization": {"Bearer t0ken"}}, "api", []string{"t0ken"}},
+		"another host": {Credentials{Netrc: elsewhere}, http.Header{"User-Agent": {"initbox"}}, "api", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req, _ := http.NewRequest(http.MethodPost, "http://api/", nil)
@@ -87,6 +96,8 @@ func TestApplyFails(t *testing.T) {
 		{Credentials{HeaderFiles: []string{absent}}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
 		{Credentials{User: "app", PasswordFile: absent}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
 		{Credentials{TokenFile: absent}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
+		{Credentials{HeaderRefs: []string{"X-Key: ${file:" + bad + "}"}}, failure.Local, "header X-Key: its value has a line break or a control character in it"},
+		{Credentials{HeaderRefs: []string{"X-Key: ${file:" + absent + "}"}}, failure.Missing, "cannot read secret file " + absent + ": no such file or directory"},
 		{Credentials{TokenFile: bad}, failure.Local, "the password or token in " + bad + " has a line break in it"},
 		{Credentials{User: "app", PasswordFile: bad}, failure.Local, "the password or token in " + bad + " has a line break in it"},
 	} {
