@@ -5,13 +5,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"mime/multipart"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
@@ -189,6 +190,8 @@ func (r *requestFlags) check(c *cli.Context) error {
 		return usagef("unexpected argument: %s", c.Args().Get(1)).hint(example)
 	case len(bodies) > 1, len(bodies) == 1 && bodies[0] != "--upload" && given(c, "field", "field-file") != nil:
 		return usagef("%s are mutually exclusive", strings.Join(append(bodies, given(c, "field", "field-file")...), " and "))
+	case c.IsSet("upload") && c.IsSet("content-type"):
+		return usagef("--upload and --content-type are mutually exclusive: a form with files is multipart/form-data")
 	case r.o.Each == "":
 	case given(c, "request-body", "request-body-file", "json", "extract", "output") != nil:
 		return usagef("%s and --each are mutually exclusive", given(c, "request-body", "request-body-file", "json", "extract", "output")[0])
@@ -201,12 +204,17 @@ func (r *requestFlags) check(c *cli.Context) error {
 	if r.o.Extract != "" && r.o.Extract[0] != '/' {
 		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.o.Extract)
 	}
-	for _, flag := range []string{"field", "json", "header", "upload", "request-body", "idempotency-key"} {
-		for _, value := range slices.Concat(c.StringSlice(flag), []string{c.String(flag), string(r.key)}) {
-			if err := unreplaced("--"+flag, value); err != nil {
-				return err
-			}
+	texts := map[string][]string{
+		"field": r.body.fields.Value(), "json": r.body.json.Value(), "header": r.header.Value(), "upload": r.uploads.Value(),
+		"request-body": {r.text}, "idempotency-key": {string(r.key)},
+	}
+	for flag, values := range texts {
+		if err := unreplaced("--"+flag, strings.Join(values, " ")); err != nil {
+			return err
 		}
+	}
+	if err := needs(c, [][2]string{{"mode", "output"}, {"owner", "output"}, {"follow", "output"}}); err != nil {
+		return err
 	}
 	if err := checkCredentials(c); err != nil {
 		return err
@@ -224,15 +232,18 @@ func (r *requestFlags) content(ctx context.Context, e *env, source podinfo.Sourc
 	case len(r.uploads.Value()) > 0:
 		return r.multipart(f)
 	case r.body.given():
-		var see []values.Source
-		if f != nil {
-			text, err := json.Marshal(map[string]any{"file": map[string]string{"name": f.Stem(), "file": f.Name, "content": string(f.Content)}})
-			if err != nil {
-				return nil, nil, err
-			}
-			see = []values.Source{{Kind: values.SetJSON, Text: string(text)}}
+		if f == nil {
+			return r.body.content(ctx, e, source, nil)
 		}
-		return r.body.content(ctx, e, source, see)
+		if !utf8.Valid(f.Content) {
+			return nil, nil, errors.New("it is not UTF-8, so it cannot be in a template")
+		}
+		text, err := json.Marshal(map[string]any{"file": map[string]string{"name": f.Stem(), "file": f.Name, "content": string(f.Content)}})
+		if err != nil {
+			return nil, nil, err
+		}
+		body, secrets, err = r.body.content(ctx, e, source, []values.Source{{Kind: values.SetJSON, Text: string(text)}})
+		return body, append(secrets, secretsIn(f)...), err
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("--request-body-file: %w", err)
@@ -269,12 +280,13 @@ func (r *requestFlags) multipart(each *request.File) (body *exchange.Body, secre
 		err = cmp.Or(err, w.WriteField(field.Name, field.Value))
 	}
 	for i, f := range files {
-		var part io.Writer
-		if part, err = w.CreateFormFile(parts[2*i], f.Name); err == nil {
+		part, failed := w.CreateFormFile(parts[2*i], f.Name)
+		if err = cmp.Or(err, failed); err == nil {
 			_, err = part.Write(f.Content)
 		}
 	}
-	return &exchange.Body{Type: w.FormDataContentType(), Content: text.Bytes()}, secrets, cmp.Or(err, w.Close())
+	err = cmp.Or(err, w.Close())
+	return &exchange.Body{Type: w.FormDataContentType(), Content: text.Bytes()}, secrets, err
 }
 
 // secretsIn returns what is secret in a file, which a server may quote: if it is in a mounted Secret, or other users

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -67,10 +68,12 @@ func (b *bodyFlags) content(ctx context.Context, e *env, source podinfo.Source, 
 			return nil, nil, err
 		}
 		text, err := json.Marshal(members)
-		return &exchange.Body{Type: exchange.JSONType, Content: text}, nil, err
+		return &exchange.Body{Type: cmp.Or(b.contentType, exchange.JSONType), Content: text}, nil, err
 	}
 	fields, secrets, err := b.form()
-	return exchange.Form(fields), secrets, err
+	body = exchange.Form(fields)
+	body.Type = cmp.Or(b.contentType, body.Type)
+	return body, secrets, err
 }
 
 // form returns the fields of a form, and the secrets in them.
