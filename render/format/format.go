@@ -31,6 +31,9 @@ type Format struct {
 	check func(data []byte) error        // nil: what parse finds
 	parse func(data []byte) (any, error) // nil: values cannot be written in it
 	limit int                            // of what check takes, in bytes; 0: it needs little memory
+
+	document func(data []byte) (any, error)             // for Document; nil: parse
+	write    func(w *limited, v any, like []byte) error // nil: values cannot be written in it
 }
 
 // Limits of what is checked and parsed, in bytes. The libraries for YAML and TOML take up to 50 times as much memory,
@@ -46,13 +49,13 @@ var None = &Format{Name: "none", check: func([]byte) error { return nil }}
 // formats lists every format. It has no .conf and .cfg, which are a different language for
 // each program, except for one file that is known by its name.
 var formats = []*Format{
-	{Name: "json", Extensions: []string{".json"}, check: checkJSON, parse: parseJSON},
-	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML},
-	{Name: "toml", Extensions: []string{".toml"}, check: checkTOML, parse: parseTOML, limit: maxDocument},
-	{Name: "ini", Extensions: []string{".ini"}, check: checkINI},
+	{Name: "json", Extensions: []string{".json"}, check: checkJSON, parse: parseJSON, write: writeJSON},
+	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML, write: writeYAML},
+	{Name: "toml", Extensions: []string{".toml"}, check: checkTOML, parse: parseTOML, document: datedTOML, write: writeTOML, limit: maxDocument},
+	{Name: "ini", Extensions: []string{".ini"}, check: checkINI, document: parseINI, write: writeINI},
 	{Name: "xml", Extensions: []string{".xml"}, check: checkXML},
-	{Name: "env", Extensions: []string{".env"}, Files: []string{".env."}, parse: parseEnv, limit: maxTable},
-	{Name: "properties", Extensions: []string{".properties"}, parse: parseProperties, limit: maxTable},
+	{Name: "env", Extensions: []string{".env"}, Files: []string{".env."}, parse: parseEnv, write: writeEnv, limit: maxTable},
+	{Name: "properties", Extensions: []string{".properties"}, parse: parseProperties, write: writeProperties, limit: maxTable},
 	{Name: "nginx", Files: []string{"nginx.conf"}, check: checkNginx},
 	None,
 }

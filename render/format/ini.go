@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"strings"
 )
 
 // checkINI finds what no reader of INI files accepts: a section that is not closed, and a value without a key. Readers
@@ -36,4 +37,66 @@ func checkINI(data []byte) error {
 		}
 	}
 	return nil
+}
+
+// parseINI returns the keys before the first section, and each section as a map. A line that is indented further than
+// the key before it continues its value, as in Python's configparser, and so in airflow.cfg. Quotes, and what may be a
+// comment after a value, belong to it: readers differ.
+func parseINI(data []byte) (any, error) {
+	if err := checkINI(data); err != nil {
+		return nil, err
+	}
+	root := &Map{Values: map[string]any{}}
+	section, key, indent, number := root, "", 0, 0
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
+		number++
+		text := strings.TrimSpace(line)
+		in := len(line) - len(strings.TrimLeft(line, " \t"))
+		switch {
+		case text == "" || text[0] == ';' || text[0] == '#':
+		case key != "" && in > indent:
+			section.change(key, func(old any) any {
+				before, _ := old.(string)
+				return before + "\n" + text
+			})
+		case text[0] == '[':
+			name := strings.TrimSpace(text[1:strings.IndexByte(text, ']')])
+			there := false
+			if section, there = root.Values[name].(*Map); !there {
+				section = &Map{Values: map[string]any{}}
+				if _, there = root.Values[name]; there {
+					return nil, (&Error{Line: number, Text: "the section KEY has the name of a key"}).about(name)
+				}
+				root.Set(name, section)
+			}
+			key = ""
+		default:
+			end := strings.IndexByte(text, '=')
+			if colon := strings.Index(text, ": "); colon > 0 && (end < 0 || colon < end) {
+				end = colon
+			}
+			var value any
+			if key, indent = text, in; end >= 0 {
+				key, value = strings.TrimSpace(text[:end]), strings.TrimSpace(text[end+1:])
+			}
+			if old, several := section.Values[key]; several {
+				list, is := old.([]any)
+				if !is {
+					list = []any{old}
+				}
+				value = append(list, value)
+			}
+			section.Set(key, value)
+		}
+	}
+	return root, nil
+}
+
+// change replaces a value, or the last item of a list.
+func (m *Map) change(key string, by func(old any) any) {
+	if list, is := m.Values[key].([]any); is {
+		list[len(list)-1] = by(list[len(list)-1])
+	} else {
+		m.Values[key] = by(m.Values[key])
+	}
 }

@@ -11,20 +11,20 @@ import (
 	"initbox/internal/lazy"
 )
 
-// orderYAML returns v, which v2 has read from a document of data, with its maps in order and its whole numbers exact.
-func orderYAML(v any, data []byte, document int) any {
+// yamlNode returns a document of data, or nil where the versions differ.
+func yamlNode(data []byte, document int) (n *yaml.Node) {
 	d := yaml.NewDecoder(bytes.NewReader(data))
-	var n *yaml.Node
 	for range document + 1 {
 		n = &yaml.Node{}
-		if d.Decode(n) != nil { // where the versions differ, the keys are sorted
-			n = nil
-			break
+		if d.Decode(n) != nil {
+			return nil
 		}
 	}
-	return ordered(v, n)
+	return n
 }
 
+// ordered returns v, which v2 has read from the document n, with its maps in order and its whole numbers exact. Without
+// n, the keys are sorted.
 func ordered(v any, n *yaml.Node) any {
 	for n != nil && (n.Kind == yaml.AliasNode || n.Kind == yaml.DocumentNode) {
 		if n.Kind == yaml.AliasNode {

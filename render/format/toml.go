@@ -23,6 +23,14 @@ func checkTOML(data []byte) error {
 
 // parseTOML returns dates and times as their text in TOML.
 func parseTOML(data []byte) (any, error) {
+	return readTOML(data, func(date string) any { return date })
+}
+
+func datedTOML(data []byte) (any, error) {
+	return readTOML(data, func(date string) any { return Date(date) })
+}
+
+func readTOML(data []byte, dated func(string) any) (any, error) {
 	var m map[string]any
 	meta, err := decodeTOML(data, &m)
 	if err != nil {
@@ -40,7 +48,7 @@ func parseTOML(data []byte) (any, error) {
 			}
 		}
 	}
-	return tomlPlain(m, "", first), nil
+	return tomlPlain(m, "", first, dated), nil
 }
 
 func decodeTOML(data []byte, to any) (toml.MetaData, error) {
@@ -111,39 +119,39 @@ func tomlString(s string) int {
 }
 
 // tomlPlain returns v, which is at path, with plain types. First has the place of each path in the file.
-func tomlPlain(v any, path string, first map[string]int) any {
+func tomlPlain(v any, path string, first map[string]int, dated func(string) any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		if path != "" {
 			path += "\x00"
 		}
 		for k, e := range v {
-			v[k] = tomlPlain(e, path+k, first)
+			v[k] = tomlPlain(e, path+k, first, dated)
 		}
 		return newMap(v, slices.SortedFunc(maps.Keys(v), func(a, b string) int {
 			return cmp.Or(first[path+a]-first[path+b], strings.Compare(a, b))
 		}))
 	case []any:
 		for i, e := range v {
-			v[i] = tomlPlain(e, path, first)
+			v[i] = tomlPlain(e, path, first, dated)
 		}
 	case []map[string]any:
 		list := make([]any, len(v))
 		for i, e := range v {
-			list[i] = tomlPlain(e, path, first)
+			list[i] = tomlPlain(e, path, first, dated)
 		}
 		return list
 	case time.Time:
 		// The library distinguishes the local kinds by the names of their zones.
 		switch v.Location().String() {
 		case "datetime-local":
-			return v.Format("2006-01-02T15:04:05.999999999")
+			return dated(v.Format("2006-01-02T15:04:05.999999999"))
 		case "date-local":
-			return v.Format("2006-01-02")
+			return dated(v.Format("2006-01-02"))
 		case "time-local":
-			return v.Format("15:04:05.999999999")
+			return dated(v.Format("15:04:05.999999999"))
 		}
-		return v.Format(time.RFC3339Nano)
+		return dated(v.Format(time.RFC3339Nano))
 	}
 	return v
 }

@@ -80,25 +80,31 @@ func yamlParts(data []byte) iter.Seq[[]byte] {
 // parseYAML returns the same as sigs.k8s.io/yaml, and so Helm, except for the types of
 // numbers. It refuses duplicate keys.
 func parseYAML(data []byte) (any, error) {
+	v, _, err := readYAML(data)
+	return v, err
+}
+
+// readYAML is parseYAML, and also returns which document of the file has the value.
+func readYAML(data []byte) (v any, at int, err error) {
 	docs, err := yamlDocuments(data)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var doc any
-	n, at := 0, 0
+	n := 0
 	for i, d := range docs {
 		if d != nil { // such as after a --- at the end
 			doc, n, at = d, n+1, i
 		}
 	}
 	if n > 1 {
-		return nil, &Error{Text: fmt.Sprintf("%d documents: one was expected, without --- in it", n)}
+		return nil, 0, &Error{Text: fmt.Sprintf("%d documents: one was expected, without --- in it", n)}
 	}
-	v, err := (&yamlTree{left: maxExpanded}).plain(doc, 0)
+	v, err = (&yamlTree{left: maxExpanded}).plain(doc, 0)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return orderYAML(v, data, at), nil
+	return ordered(v, yamlNode(data, at)), at, nil
 }
 
 // yamlDocuments reads all documents of data, without duplicate keys.

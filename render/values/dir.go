@@ -72,7 +72,7 @@ func (l *loader) directory(s Source) (*node, error) {
 			return n, nil
 		}
 		if !errors.As(err, new(*swappedError)) || try == tries {
-			return nil, fmt.Errorf("reading values from %s: %w", s.Text, err)
+			return nil, err
 		}
 	}
 }

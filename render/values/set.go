@@ -33,7 +33,7 @@ func (l *loader) set(root *node, s Source) error {
 	if !utf8.ValidString(s.Text) {
 		return errors.New("not UTF-8")
 	}
-	p := &setParser{loader: l, source: s, rest: s.Text}
+	p := &setParser{loader: l, source: s, rest: s.Text, flat: l.flat}
 	for p.rest != "" {
 		if err := p.assignment(root); err != nil {
 			return err
@@ -56,6 +56,7 @@ type setParser struct {
 	*loader
 	source Source
 	rest   string
+	flat   bool // see Edit
 }
 
 // step is one part of a path: a key, or an index of a list.
@@ -142,9 +143,12 @@ func asList(n *node, steps []step, i int, source string) (*node, error) {
 
 // path reads up to the = of an assignment. End says that the text ends before.
 func (p *setParser) path() (steps []step, end bool, err error) {
-	names := 0
+	names, stops := 0, "=[,."
+	if p.flat {
+		stops = "=,"
+	}
 	for {
-		key, stop := p.until("=[,.")
+		key, stop := p.until(stops)
 		switch stop {
 		case 0:
 			if key != "" {

@@ -120,6 +120,7 @@ type loader struct {
 	ctx context.Context
 	Options
 	stdin bool // has been read
+	flat  bool // see Edit
 }
 
 // apply merges a source into root.
@@ -155,7 +156,11 @@ func (l *loader) file(s Source) (*node, error) {
 		data, f, err = l.fetch(s.Text)
 	default:
 		if stat, err := os.Stat(s.Text); err == nil && stat.IsDir() {
-			return l.directory(s)
+			n, err := l.directory(s)
+			if err != nil {
+				err = fmt.Errorf("reading values from %s: %w", s.Text, err)
+			}
+			return n, err
 		}
 		var private bool
 		data, private, err = l.read(s.Text)
