@@ -42,6 +42,7 @@ func subcommands() []subcommand {
 		{"prepare", prepareCommand},
 		{"copy", copyCommand},
 		{kubeGetName, kubeGet},
+		{"merge", mergeCommand},
 		{"sysctl", sysctlCommand},
 		{trustBundleName, trustBundle},
 		{"keystore", keystoreCommand},

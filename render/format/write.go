@@ -11,6 +11,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"initbox/internal/envfile"
 	"initbox/internal/failure"
 )
 
@@ -193,7 +194,7 @@ func lineText(v any) (string, error) {
 	case *Map, []any:
 		return "", &Error{Text: "a map or a list cannot be written here"}
 	}
-	return envValue(v)
+	return envfile.Text(v)
 }
 
 func writeEnv(w *limited, v any, _ []byte) error {

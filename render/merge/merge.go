@@ -1,0 +1,376 @@
+// Package merge merges configuration files into one: maps key by key, the later file wins.
+//
+//	done, err := merge.Run(ctx, merge.Options{
+//		Sources: []merge.Source{{Path: "/defaults/app.yaml"}, {Path: "/overrides", Optional: true}},
+//		To:      "/config/app.json",
+//	})
+//	log.Info(done.String()) // /config/app.json: created from 3 files, 1.2 kB, in 2ms
+package merge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"initbox/internal/failure"
+	"initbox/internal/mounts"
+	"initbox/internal/perm"
+	"initbox/internal/readfile"
+	"initbox/internal/setting"
+	"initbox/internal/stage"
+	"initbox/internal/words"
+	"initbox/render/format"
+	"initbox/render/values"
+)
+
+// Settings are those of a source.
+var Settings = setting.List{{Name: "optional", Usage: "SRC may be missing, or match nothing"}}
+
+// Source is a file, a directory, whose files are merged in the order of their names, or a pattern of names in one.
+type Source struct {
+	Path     string
+	Optional bool
+}
+
+// Options of a run.
+type Options struct {
+	Sources []Source                         // in the order in which they are merged
+	To      string                           // the file that is written; a source only if it is among them
+	Formats []perm.Rule[*format.Format]      // by the names of files; without one, the extension tells the format
+	Lists   string                           // "replace" (as ""), "append", or "by-key=NAME": maps with the same value of NAME are merged
+	Edit    values.Edit                      // what is deleted and set at last
+	Expand  func(name string) (string, bool) // what ${NAME} in values of sources stands for; nil leaves it
+	Concat  bool                             // join the bytes of the files instead
+	Schema  string                           // a file with a JSON Schema that the result must match, or ""
+
+	Mode     func(usual fs.FileMode) fs.FileMode // nil: usual, which is that of To if it is a source, else 0644, or 0600 for secrets
+	UID, GID int                                 // of To; -1: if it is a source and this user is root, it keeps its own
+	Follow   bool                                // follow symbolic links in volumes to To
+	DryRun   bool
+	Log      *slog.Logger // nil discards
+}
+
+// Summary is what a run did, or in a dry run would do.
+type Summary struct {
+	stage.Change     // its Name is the path of the file
+	Files        int // that were merged
+	Bytes        int
+	Secret       bool // the content of the file is
+	Duration     time.Duration
+	DryRun       bool
+}
+
+// String returns one line for the log.
+func (s Summary) String() string {
+	what, secret := string(s.Kind), ""
+	switch {
+	case s.Files == 0 && s.Kind == "":
+		what = "nothing to change: no source exists"
+	case s.Kind == stage.Unchanged:
+		what = "nothing to change"
+	case s.DryRun:
+		what = "would be " + what
+	}
+	if s.Files > 0 {
+		what += fmt.Sprintf(", from %s, %s", words.Plural(s.Files, "file"), words.Bytes(int64(s.Bytes)))
+	}
+	if s.Secret {
+		secret = ", with a secret in it"
+	}
+	return fmt.Sprintf("%s: %s%s, in %s", failure.Printable(s.Name), what, secret, words.Seconds(s.Duration))
+}
+
+// Check returns why the options contradict each other.
+func (o Options) Check() error {
+	name, byKey := strings.CutPrefix(o.Lists, "by-key=")
+	itself := slices.ContainsFunc(o.Sources, func(s Source) bool { return same(s.Path, o.To) })
+	to := o.formatOf(o.To)
+	switch {
+	case byKey && name == "" || !byKey && o.Lists != "" && o.Lists != "replace" && o.Lists != "append":
+		return errors.New("--lists: want replace, append or by-key=NAME, as in by-key=name")
+	case itself && (o.Lists == "append" || o.Concat):
+		return failure.WithHint(fmt.Errorf("%s is among the sources, so each run would append the others to it again", failure.Printable(o.To)), "name the original file as the source, and another one as DST")
+	case o.Concat && (len(o.Edit.Delete)+len(o.Edit.Set) > 0 || o.Lists != "" || o.Expand != nil || o.Schema != ""):
+		return errors.New("--concat joins bytes, whatever they are, and takes no --lists, --set, --delete, --expand or --schema")
+	case o.Concat:
+		return nil
+	case to == nil:
+		return failure.WithHint(fmt.Errorf("%s: the extension tells no format", failure.Printable(o.To)), formatHint)
+	}
+	edit := values.Edit{Flat: to.Flat(), Delete: o.Edit.Delete}
+	edit.Set = slices.DeleteFunc(slices.Clone(o.Edit.Set), func(s values.Source) bool { return s.Kind == values.SetFile })
+	_, _, err := edit.Apply(context.Background(), nil)
+	return err
+}
+
+const formatHint = "say which, as in --format '*.conf=ini'"
+
+// formatOf returns the format of a file, or nil.
+func (o Options) formatOf(name string) *format.Format {
+	if f, given := perm.LastMatch(o.Formats, name); given {
+		return f
+	}
+	return format.For(name)
+}
+
+// same returns whether two paths lead to the same file, which may be missing.
+func same(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX == nil && errY == nil {
+		return os.SameFile(x, y)
+	}
+	a, errA := filepath.Abs(a)
+	b, errB := filepath.Abs(b)
+	return errA == nil && errB == nil && a == b
+}
+
+// file is one that is merged.
+type file struct {
+	values.Document
+	itself bool // it is DST
+}
+
+// run is one call of [Run].
+type run struct {
+	Options
+	format *format.Format // of the result; may be nil with Concat
+	like   []byte         // the first YAML file
+	secret bool           // --set-file read one
+}
+
+// Run merges the sources, and writes the result unless it is there already. An error is about the first file that
+// cannot be read or merged; then nothing is written.
+func Run(ctx context.Context, o Options) (Summary, error) {
+	start := time.Now()
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	done := Summary{Change: stage.Change{Name: o.To}, DryRun: o.DryRun}
+	if err := o.Check(); err != nil {
+		return done, err
+	}
+	r := &run{Options: o, format: o.formatOf(o.To)}
+	r.Edit.Flat = r.format != nil && r.format.Flat()
+	files, err := r.read(ctx)
+	if err != nil {
+		return done, err
+	}
+	done.Files = len(files)
+	if len(files) > 0 || len(o.Edit.Set) > 0 {
+		var content []byte
+		if o.Concat {
+			content, err = r.join(files)
+		} else {
+			content, err = r.merge(ctx, files)
+		}
+		if err != nil {
+			return done, err
+		}
+		done.Bytes = len(content)
+		err = r.write(&done, content, files)
+	}
+	done.Duration = time.Since(start)
+	return done, err
+}
+
+// read returns the files of all sources.
+func (r *run) read(ctx context.Context) (files []file, err error) {
+	for _, s := range r.Sources {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		path, pattern := s.Path, ""
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(filepath.Base(path), "*?[") {
+			path, pattern = filepath.Split(path)
+			path = filepath.Clean(path)
+		}
+		found, err := values.Files(ctx, path)
+		if err != nil && !(s.Optional && errors.Is(err, fs.ErrNotExist)) {
+			return nil, failure.WithHint(fmt.Errorf("read %s: %w", failure.Printable(s.Path), bare(err)), failure.Beside(err)+"is its volume mounted, and may this user read it? #optional does without a missing one")
+		}
+		before := len(files)
+		for _, f := range found {
+			itself := same(f.Name, r.To)
+			if err == nil && perm.Match(pattern, f.Name) && (!itself || same(s.Path, r.To)) {
+				files = append(files, file{f, itself})
+			}
+		}
+		switch none := len(files) == before; {
+		case none && s.Optional:
+			r.Log.Info(failure.Printable(s.Path) + ": no such file, which is optional")
+		case none:
+			return nil, failure.WithHint(fmt.Errorf("%s: no file is there", failure.Printable(s.Path)), "#optional does without")
+		}
+	}
+	return files, nil
+}
+
+// bare returns an error without the path in it.
+func bare(err error) error {
+	if path := (*fs.PathError)(nil); errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// join returns the bytes of all files, with a line break between two where it is missing.
+func (r *run) join(files []file) ([]byte, error) {
+	var b bytes.Buffer
+	for _, f := range files {
+		if n := b.Len(); n > 0 && b.Bytes()[n-1] != '\n' && len(f.Data) > 0 {
+			b.WriteByte('\n')
+		}
+		b.Write(f.Data)
+	}
+	if r.format == nil {
+		return b.Bytes(), nil
+	}
+	if err := r.format.Validate(b.Bytes()); err != nil {
+		return nil, failure.WithHint(fmt.Errorf("the joined files are invalid: %w", err), "--format none does without the check")
+	}
+	return b.Bytes(), nil
+}
+
+// merge returns the content of the result.
+func (r *run) merge(ctx context.Context, files []file) ([]byte, error) {
+	var all any
+	var existing []byte
+	for _, f := range files {
+		doc, err := r.parse(f)
+		if err == nil && doc != nil {
+			all, err = r.merged("", all, doc)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("merge %s: %w", failure.Printable(f.Name), err)
+		}
+		if f.itself {
+			existing = f.Data
+		}
+	}
+	all, secret, err := r.Edit.Apply(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	r.secret = secret
+	content, err := r.format.Write(all, r.like)
+	if err != nil {
+		return nil, fmt.Errorf("write %s as %s: %w", failure.Printable(r.To), r.format, err)
+	}
+	if existing != nil && r.equal(existing, content) { // a library may move a comment each time it writes it
+		content = existing
+	}
+	return content, r.match(content)
+}
+
+// equal returns whether two contents hold the same values.
+func (r *run) equal(a, b []byte) bool {
+	x, errX := r.format.Document(a)
+	y, errY := r.format.Document(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+}
+
+// match checks the result against the schema.
+func (r *run) match(content []byte) error {
+	if r.Schema == "" {
+		return nil
+	}
+	text, err := readfile.All(r.Schema)
+	if err != nil {
+		return fmt.Errorf("read the schema: %w", err)
+	}
+	schema, err := format.ReadSchema(text)
+	if err != nil {
+		return fmt.Errorf("the schema %s: %w", failure.Printable(r.Schema), err)
+	}
+	doc, err := r.format.Parse(content)
+	if err == nil {
+		err = schema.Validate(doc)
+	}
+	if err != nil {
+		return fmt.Errorf("the result does not match its schema: %w", err)
+	}
+	return nil
+}
+
+// parse returns the values of a file.
+func (r *run) parse(f file) (any, error) {
+	from := r.formatOf(f.Name)
+	if from == nil {
+		return nil, failure.WithHint(errors.New("the extension tells no format"), formatHint+", or name the files to merge, as in '/config/*.yaml'")
+	}
+	doc, err := from.Document(f.Data)
+	if err != nil {
+		return nil, err
+	}
+	if from.Name == "yaml" && r.like == nil {
+		r.like = f.Data
+	}
+	if r.Expand != nil && !f.itself {
+		if doc, err = r.expand(doc); err != nil {
+			return nil, err
+		}
+	}
+	if r.Edit.Flat && doc != nil {
+		return format.Flatten(doc)
+	}
+	return doc, nil
+}
+
+// write puts the content in place.
+func (r *run) write(done *Summary, content []byte, files []file) error {
+	attr := stage.Attr{Mode: 0o644, UID: r.UID, GID: r.GID}
+	itself := slices.ContainsFunc(files, func(f file) bool { return f.itself })
+	stat, err := os.Stat(r.To)
+	if err == nil && itself {
+		attr.Mode = stat.Mode().Perm()
+		if own, ok := stat.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 && attr.UID < 0 && attr.GID < 0 {
+			attr.UID, attr.GID = int(own.Uid), int(own.Gid)
+		}
+	}
+	secretElsewhere := r.secret || slices.ContainsFunc(files, func(f file) bool { return f.Secret && !f.itself })
+	done.Secret = secretElsewhere || slices.ContainsFunc(files, func(f file) bool { return f.Secret })
+	switch {
+	case secretElsewhere && itself:
+		attr.Mode &^= 0o007
+	case secretElsewhere:
+		attr.Mode = 0o600
+	}
+	if r.Mode != nil {
+		attr.Mode = r.Mode(attr.Mode)
+	}
+	s, err := stage.Open(filepath.Dir(r.To), stage.Options{DryRun: r.DryRun, Follow: r.Follow})
+	if err != nil {
+		return unwritten(r.To, err)
+	}
+	defer s.Close()
+	c, err := s.Put(filepath.Base(r.To), content, attr)
+	if err == nil && !r.DryRun {
+		_, err = s.Commit()
+	}
+	if err != nil {
+		return unwritten(r.To, err)
+	}
+	c.Name = r.To
+	done.Change = c
+	return nil
+}
+
+// unwritten returns the error of writing path, with a hint.
+func unwritten(path string, err error) error {
+	hint := "mount a writable volume there; with fsGroup in the Pod's securityContext, this user may write to it"
+	if failure.NoSpace(err) {
+		hint = "raise the sizeLimit of the volume: a file that changes exists twice meanwhile"
+	}
+	return failure.WithHint(fmt.Errorf("write %s: %w", failure.Printable(path), bare(err)), mounts.WriteHint(err, path, hint))
+}
