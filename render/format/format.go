@@ -50,7 +50,7 @@ var None = &Format{Name: "none", check: func([]byte) error { return nil }}
 // each program, except for one file that is known by its name.
 var formats = []*Format{
 	{Name: "json", Extensions: []string{".json"}, check: checkJSON, parse: parseJSON, write: writeJSON},
-	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML, write: writeYAML},
+	{Name: "yaml", Extensions: []string{".yaml", ".yml"}, check: checkYAML, parse: parseYAML, document: wordedYAML, write: writeYAML},
 	{Name: "toml", Extensions: []string{".toml"}, check: checkTOML, parse: parseTOML, document: datedTOML, write: writeTOML, limit: maxDocument},
 	{Name: "ini", Extensions: []string{".ini"}, check: checkINI, document: parseINI, write: writeINI},
 	{Name: "xml", Extensions: []string{".xml"}, check: checkXML},

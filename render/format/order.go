@@ -3,6 +3,7 @@ package format
 import (
 	"bytes"
 	"slices"
+	"strconv"
 	"strings"
 
 	yamlv2 "go.yaml.in/yaml/v2"
@@ -25,7 +26,7 @@ func yamlNode(data []byte, document int) (n *yaml.Node) {
 
 // ordered returns v, which v2 has read from the document n, with its maps in order and its whole numbers exact. Without
 // n, the keys are sorted.
-func ordered(v any, n *yaml.Node) any {
+func ordered(v any, n *yaml.Node, words bool) any {
 	for n != nil && (n.Kind == yaml.AliasNode || n.Kind == yaml.DocumentNode) {
 		if n.Kind == yaml.AliasNode {
 			n = n.Alias
@@ -38,16 +39,20 @@ func ordered(v any, n *yaml.Node) any {
 		values := map[string]*yaml.Node{}
 		order := orderedKeys(v, n, values)
 		for k, e := range v {
-			v[k] = ordered(e, values[k])
+			v[k] = ordered(e, values[k], words)
 		}
 		return newMap(v, order)
 	case []any:
 		for i, e := range v {
 			if n != nil && n.Kind == yaml.SequenceNode && i < len(n.Content) {
-				v[i] = ordered(e, n.Content[i])
+				v[i] = ordered(e, n.Content[i], words)
 			} else {
-				v[i] = ordered(e, nil)
+				v[i] = ordered(e, nil, words)
 			}
+		}
+	case bool:
+		if words && n != nil && n.Kind == yaml.ScalarNode && !strings.EqualFold(n.Value, strconv.FormatBool(v)) {
+			return Word(n.Value)
 		}
 	case float64:
 		if n != nil && digitsOnly().MatchString(n.Value) {

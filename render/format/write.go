@@ -21,14 +21,27 @@ type Date string
 // MarshalTOML returns the date without quotes.
 func (d Date) MarshalTOML() ([]byte, error) { return []byte(d), nil }
 
-// Document is like [Format.ParseExact], but returns a [Date] for each date of a TOML file, and reads INI files too.
-// Their values are strings; nil for a key without =, and a list for a key that stands there several times.
+// Word is a boolean of a YAML file that is written otherwise than true or false, such as y or off. YAML 1.2 takes it for
+// text, so that a reader of the result may too.
+type Word string
+
+func (w Word) bool() bool {
+	is, _ := IsBoolean(string(w))
+	return is
+}
+
+// Document is like [Format.ParseExact], but returns a [Date] for each date of a TOML file, and a [Word] for some booleans
+// of YAML. It reads INI files too: their values are strings; nil for a key without =, and a list for a key that is
+// repeated.
 func (f *Format) Document(data []byte) (any, error) {
 	if f.document != nil {
 		f = &Format{Name: f.Name, parse: f.document}
 	}
 	return f.ParseExact(data)
 }
+
+// Writable returns whether [Format.Write] can write values in the format.
+func (f *Format) Writable() bool { return f.write != nil }
 
 // Flat returns whether a file of the format is one map of strings, in whose keys a dot does not nest.
 func (f *Format) Flat() bool { return f.Name == "env" || f.Name == "properties" }
@@ -103,6 +116,8 @@ func (w *limited) json(v any, newline string) {
 		each("[", len(v), "]", func(i int) { w.json(v[i], newline+"  ") })
 	case float64:
 		fmt.Fprint(w, floatText(v))
+	case Word:
+		fmt.Fprint(w, v.bool())
 	default:
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
@@ -144,6 +159,8 @@ func tomlValue(v any, path string) (_ any, err error) {
 			}
 		}
 		return list, nil
+	case Word:
+		return v.bool(), nil
 	case nil:
 		return nil, &Error{Text: path + ": TOML has no null"}
 	case *big.Int:
@@ -189,6 +206,8 @@ func lineText(v any) (string, error) {
 	switch v := v.(type) {
 	case Date:
 		return string(v), nil
+	case Word:
+		return envValue(v.bool())
 	case nil:
 		return "", nil
 	case *Map, []any:

@@ -7,7 +7,7 @@ import (
 )
 
 func writeYAML(w *limited, v any, like []byte) error {
-	old, at, err := readYAML(like)
+	old, at, err := readYAML(like, true)
 	file := yamlNode(like, at)
 	if err != nil || file == nil || len(file.Content) == 0 {
 		old, file = nil, &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{nil}}
@@ -61,26 +61,34 @@ func patched(v, old any, n *yaml.Node) *yaml.Node {
 			made.Style = n.Style
 		}
 		for i, e := range v {
-			if _, nested := e.(*Map); i >= len(was) || !nested && !sameScalar(e, was[i]) { // the comment is about another item
-				made.Content = append(made.Content, patched(e, nil, nil))
-			} else {
-				made.Content = append(made.Content, patched(e, was[i], n.Content[i]))
+			var before any
+			var node *yaml.Node
+			if i < len(was) && alike(e, was[i]) { // else its comments are about another item
+				before, node = was[i], n.Content[i]
 			}
+			made.Content = append(made.Content, patched(e, before, node))
 		}
 		return made
 	}
-	if n != nil && n.Kind == yaml.ScalarNode && sameScalar(v, old) {
+	if n != nil && n.Kind == yaml.ScalarNode && alike(v, old) {
 		n.Anchor = ""
 		return n
 	}
 	return scalarNode(v, made)
 }
 
-// sameScalar returns whether two values are the same scalar, or are both lists.
-func sameScalar(a, b any) bool {
-	_, list := a.([]any)
-	_, wasList := b.([]any)
-	return list && wasList || !list && !wasList && a == b
+// alike returns whether two items of lists are the same scalar, or maps whose first keys are, such as their names.
+func alike(a, b any) bool {
+	switch a := a.(type) {
+	case *Map:
+		b, isMap := b.(*Map)
+		return isMap && len(a.Keys) > 0 && len(b.Keys) > 0 && a.Keys[0] == b.Keys[0] && alike(a.Values[a.Keys[0]], b.Values[b.Keys[0]])
+	case []any:
+		_, isList := b.([]any)
+		return isList
+	}
+	_, isList := b.([]any)
+	return !isList && a == b
 }
 
 // scalarNode returns made, with comments in it or not, as the node of a scalar.
@@ -91,6 +99,8 @@ func scalarNode(v any, made *yaml.Node) *yaml.Node {
 		made.Tag, made.Value = "!!float", floatText(v)
 	case *big.Int:
 		made.Tag, made.Value = "!!int", v.String()
+	case Word:
+		made.Value = string(v)
 	case Date:
 		made.Encode(string(v))
 	default:

@@ -80,12 +80,17 @@ func yamlParts(data []byte) iter.Seq[[]byte] {
 // parseYAML returns the same as sigs.k8s.io/yaml, and so Helm, except for the types of
 // numbers. It refuses duplicate keys.
 func parseYAML(data []byte) (any, error) {
-	v, _, err := readYAML(data)
+	v, _, err := readYAML(data, false)
 	return v, err
 }
 
-// readYAML is parseYAML, and also returns which document of the file has the value.
-func readYAML(data []byte) (v any, at int, err error) {
+func wordedYAML(data []byte) (any, error) {
+	v, _, err := readYAML(data, true)
+	return v, err
+}
+
+// readYAML is parseYAML, and also returns which document of the file has the value, and a [Word] for some booleans.
+func readYAML(data []byte, words bool) (v any, at int, err error) {
 	docs, err := yamlDocuments(data)
 	if err != nil {
 		return nil, 0, err
@@ -104,7 +109,7 @@ func readYAML(data []byte) (v any, at int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	return ordered(v, yamlNode(data, at)), at, nil
+	return ordered(v, yamlNode(data, at), words), at, nil
 }
 
 // yamlDocuments reads all documents of data, without duplicate keys.

@@ -104,6 +104,8 @@ func (o Options) Check() error {
 		return errors.New("--concat joins bytes, whatever they are, and takes no --lists, --set, --delete, --expand or --schema")
 	case o.Concat:
 		return nil
+	case to != nil && !to.Writable():
+		return fmt.Errorf("%s: values cannot be written as %s", failure.Printable(o.To), to)
 	case to == nil:
 		return failure.WithHint(fmt.Errorf("%s: the extension tells no format", failure.Printable(o.To)), formatHint)
 	}
