@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 )
 
@@ -56,8 +57,10 @@ func parseINI(data []byte) (any, error) {
 		case text == "" || text[0] == ';' || text[0] == '#':
 		case key != "" && in > indent:
 			section.change(key, func(old any) any {
-				before, _ := old.(string)
-				return before + "\n" + text
+				if old == nil {
+					old = ""
+				}
+				return folded(fmt.Sprint(old) + "\n" + text)
 			})
 		case text[0] == '[':
 			name := strings.TrimSpace(text[1:strings.IndexByte(text, ']')])
@@ -91,6 +94,10 @@ func parseINI(data []byte) (any, error) {
 	}
 	return root, nil
 }
+
+// folded is a value of several lines. A string with a line break is none: not every reader of INI files would take its
+// next lines for a part of the value.
+type folded string
 
 // change replaces a value, or the last item of a list.
 func (m *Map) change(key string, by func(old any) any) {

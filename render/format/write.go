@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/big"
 	"strconv"
 	"strings"
@@ -21,8 +22,8 @@ type Date string
 // MarshalTOML returns the date without quotes.
 func (d Date) MarshalTOML() ([]byte, error) { return []byte(d), nil }
 
-// Word is a boolean of a YAML file that is written otherwise than true or false, such as y or off. YAML 1.2 takes it for
-// text, so that a reader of the result may too.
+// Word is a boolean of a YAML file that is not written true or false, such as y or off. YAML 1.2 takes it for text, and
+// so may the reader of the result.
 type Word string
 
 func (w Word) bool() bool {
@@ -30,9 +31,9 @@ func (w Word) bool() bool {
 	return is
 }
 
-// Document is like [Format.ParseExact], but returns a [Date] for each date of a TOML file, and a [Word] for some booleans
-// of YAML. It reads INI files too: their values are strings; nil for a key without =, and a list for a key that is
-// repeated.
+// Document is like [Format.ParseExact], but returns a [Date] for each date of a TOML file, and a [Word] for some of
+// YAML's booleans. It reads INI files too: their values are strings; nil for a key without =, and a list for a key that
+// is repeated.
 func (f *Format) Document(data []byte) (any, error) {
 	if f.document != nil {
 		f = &Format{Name: f.Name, parse: f.document}
@@ -64,17 +65,17 @@ func (f *Format) Write(v any, like []byte) ([]byte, error) {
 	return w.data.Bytes(), err
 }
 
-// limited holds up to maxTable bytes, and drops more: indentation multiplies the size of what is nested deeply.
+// limited holds up to maxTable bytes: indentation multiplies the size of what is nested deeply.
 type limited struct {
 	data bytes.Buffer
-	full bool
+	full bool // more was written
 }
 
 func (w *limited) Write(p []byte) (int, error) {
-	if w.full = w.full || w.data.Len()+len(p) > maxTable; !w.full {
-		w.data.Write(p)
+	if w.full = w.full || w.data.Len()+len(p) > maxTable; w.full {
+		return 0, io.ErrShortWrite
 	}
-	return len(p), nil
+	return w.data.Write(p)
 }
 
 // floatText returns a number that every reader takes for a float.
@@ -192,7 +193,7 @@ func (w *limited) lines(m *Map, path string, read func([]byte) (any, error), lin
 			}
 			l := line(k, text, item != nil)
 			back, _ := read([]byte(l))
-			if got, ok := back.(*Map); !ok || len(got.Keys) != 1 || got.Values[k] != any(text) && (got.Values[k] != nil || item != nil) {
+			if got, ok := back.(*Map); !ok || len(got.Keys) != 1 || got.Values[k] != any(text) && got.Values[k] != item {
 				return &Error{Text: Path(path, k) + ": the name, or a space or line break in the value, cannot be written in this format"}
 			}
 			fmt.Fprint(w, l)
@@ -205,6 +206,8 @@ func (w *limited) lines(m *Map, path string, read func([]byte) (any, error), lin
 func lineText(v any) (string, error) {
 	switch v := v.(type) {
 	case Date:
+		return string(v), nil
+	case folded:
 		return string(v), nil
 	case Word:
 		return envValue(v.bool())

@@ -1,7 +1,9 @@
 package format
 
 import (
+	"fmt"
 	"math/big"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -70,7 +72,7 @@ func patched(v, old any, n *yaml.Node) *yaml.Node {
 		}
 		return made
 	}
-	if n != nil && n.Kind == yaml.ScalarNode && alike(v, old) {
+	if n != nil && n.Kind == yaml.ScalarNode && (n.Value != "" || n.Style != 0) && alike(v, old) {
 		n.Anchor = ""
 		return n
 	}
@@ -91,21 +93,24 @@ func alike(a, b any) bool {
 	return !isList && a == b
 }
 
-// scalarNode returns made, with comments in it or not, as the node of a scalar.
+// scalarNode returns made, with comments in it or not, as the node of a scalar. What YAML 1.1 takes for a boolean or a
+// number in base 60 gets quotes; the library quotes what it takes for anything else than text.
 func scalarNode(v any, made *yaml.Node) *yaml.Node {
-	head, line, foot := made.HeadComment, made.LineComment, made.FootComment
 	switch v := v.(type) {
+	case nil:
+		made.Value = "null"
 	case float64:
-		made.Tag, made.Value = "!!float", floatText(v)
-	case *big.Int:
-		made.Tag, made.Value = "!!int", v.String()
+		made.Value = floatText(v)
 	case Word:
 		made.Value = string(v)
-	case Date:
-		made.Encode(string(v))
+	case bool, int64, *big.Int:
+		made.Value = fmt.Sprint(v)
 	default:
-		made.Encode(v)
+		made.Tag, made.Value = "!!str", fmt.Sprint(v)
+		_, word := IsBoolean(made.Value[:min(len(made.Value), 4)]) // none has more letters than off
+		if word || strings.Contains(made.Value, ":") && made.Value[0] <= '9' {
+			made.Style = yaml.DoubleQuotedStyle
+		}
 	}
-	made.HeadComment, made.LineComment, made.FootComment = head, line, foot
 	return made
 }

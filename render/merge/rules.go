@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func (r *run) merged(path string, old, later any) (any, error) {
 	case old == nil || later == nil:
 		return later, nil
 	case isMap != laterIs:
-		return nil, failure.WithHint(fmt.Errorf("%s is %s here, and %s in an earlier file", path, kind(later), kind(old)),
+		return nil, failure.WithHint(fmt.Errorf("%s is %s here, and %s in an earlier file", cmp.Or(path, "the file"), kind(later), kind(old)),
 			"give both the same type, or set it to null in a file between the two")
 	case isMap:
 		for _, k := range b.Keys {
