@@ -56,6 +56,15 @@ func readSchema(name string) (*format.Schema, error) {
 	return s, nil
 }
 
+// Check returns why a file with that name and content is not what Validate, Formats and Schemas of o ask for, or nil.
+func Check(o Options, name string, content []byte) error {
+	c, err := newChecks(o)
+	if err != nil {
+		return err
+	}
+	return c.file(name, content)
+}
+
 // values checks the values against their schema.
 func (c *checks) values(all map[string]any) error {
 	if c.schema == nil {

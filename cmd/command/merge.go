@@ -17,7 +17,7 @@ import (
 func mergeCommand(e *env) *cli.Command {
 	var o merge.Options
 	var out outputFlags
-	var formats, set, setString, setFile, remove cli.StringSlice
+	var formats, schemas, set, setString, setFile, remove cli.StringSlice
 	var expand bool
 	const result, written = "The result", "What is written"
 	return &cli.Command{
@@ -42,13 +42,18 @@ Examples:
 			textsFlag("set-file", "`PATH=FILE` whose content is the value", result, &setFile),
 			onFlag("expand", "replace ${NAME} and ${NAME:-text} in values of sources by variables of the environment", result, &expand),
 			onFlag("concat", "join the bytes of the files instead, with a line break between two where it is missing", result, &o.Concat),
-			textFlag("schema", "`FILE` with a JSON Schema that the result must match", result, &o.Schema),
+			textsFlag("schema", "`[PATTERN=]FILE` with a JSON Schema that the result must match", result, &schemas),
 			onFlag("dry-run", "say what would change", written, &o.DryRun),
 		}, out.flags(written, "0644, or 0600 with a secret in it; that of DST if it is a SRC")),
 		Action: e.action(func(c *cli.Context) (_ work, err error) {
 			args := c.Args().Slice()
 			if len(args) < 2 {
 				return nil, usagef("want SRC… DST").hint("as in: initbox merge /defaults/app.yaml /overrides/app.yaml /config/app.yaml")
+			}
+			for _, arg := range args {
+				if err := unreplaced("the argument", arg); err != nil {
+					return nil, err
+				}
 			}
 			for _, arg := range args[:len(args)-1] {
 				path, s, err := merge.Settings.Argument(arg, settingsOf(c, merge.Settings))
@@ -61,6 +66,9 @@ Examples:
 				return nil, usagef("%s: %w", args[len(args)-1], err)
 			}
 			if o.Formats, err = rules("format", formats, format.Named); err != nil {
+				return nil, err
+			}
+			if o.Schemas, err = rules("schema", schemas, func(s string) (string, error) { return s, nil }); err != nil {
 				return nil, err
 			}
 			if err := out.check(); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/BurntSushi/toml"
 
-	"initbox/internal/envfile"
 	"initbox/internal/failure"
 )
 
@@ -205,18 +204,16 @@ func (w *limited) lines(m *Map, path string, read func([]byte) (any, error), lin
 // lineText returns a scalar as the text of a line.
 func lineText(v any) (string, error) {
 	switch v := v.(type) {
-	case Date:
-		return string(v), nil
-	case folded:
-		return string(v), nil
-	case Word:
-		return envValue(v.bool())
 	case nil:
 		return "", nil
 	case *Map, []any:
 		return "", &Error{Text: "a map or a list cannot be written here"}
+	case Word:
+		return strconv.FormatBool(v.bool()), nil
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), nil
 	}
-	return envfile.Text(v)
+	return fmt.Sprint(v), nil
 }
 
 func writeEnv(w *limited, v any, _ []byte) error {

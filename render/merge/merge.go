@@ -25,10 +25,10 @@ import (
 	"initbox/internal/failure"
 	"initbox/internal/mounts"
 	"initbox/internal/perm"
-	"initbox/internal/readfile"
 	"initbox/internal/setting"
 	"initbox/internal/stage"
 	"initbox/internal/words"
+	"initbox/render"
 	"initbox/render/format"
 	"initbox/render/values"
 )
@@ -51,7 +51,7 @@ type Options struct {
 	Edit    values.Edit                      // what is deleted and set at last
 	Expand  func(name string) (string, bool) // what ${NAME} in values of sources stands for; nil leaves it
 	Concat  bool                             // join the bytes of the files instead
-	Schema  string                           // a file with a JSON Schema that the result must match, or ""
+	Schemas []perm.Rule[string]              // files with JSON Schemas that the result must match, by its name
 
 	Mode     func(usual fs.FileMode) fs.FileMode // nil: usual, which is that of To if it is a source, else 0644, or 0600 for secrets
 	UID, GID int                                 // of To; -1: if it is a source and this user is root, it keeps its own
@@ -95,13 +95,16 @@ func (o Options) Check() error {
 	name, byKey := strings.CutPrefix(o.Lists, "by-key=")
 	itself := slices.ContainsFunc(o.Sources, func(s Source) bool { return same(s.Path, o.To) })
 	to := o.formatOf(o.To)
+	stat, err := os.Stat(o.To)
 	switch {
+	case err == nil && stat.IsDir() || strings.HasSuffix(o.To, "/"):
+		return fmt.Errorf("%s is a directory, and the last argument, DST, is a file", failure.Printable(o.To))
 	case byKey && name == "" || !byKey && o.Lists != "" && o.Lists != "replace" && o.Lists != "append":
 		return errors.New("--lists: want replace, append or by-key=NAME, as in by-key=name")
 	case itself && (o.Lists == "append" || o.Concat):
 		return failure.WithHint(fmt.Errorf("%s is among the sources, so each run would append the others to it again", failure.Printable(o.To)), "name the original file as the source, and another one as DST")
-	case o.Concat && (len(o.Edit.Delete)+len(o.Edit.Set) > 0 || o.Lists != "" || o.Expand != nil || o.Schema != ""):
-		return errors.New("--concat joins bytes, whatever they are, and takes no --lists, --set, --delete, --expand or --schema")
+	case o.Concat && (len(o.Edit.Delete)+len(o.Edit.Set) > 0 || o.Lists != "" || o.Expand != nil):
+		return errors.New("--concat joins bytes, whatever they are, and takes no --lists, --set, --delete or --expand")
 	case o.Concat:
 		return nil
 	case to != nil && !to.Writable():
@@ -111,7 +114,7 @@ func (o Options) Check() error {
 	}
 	edit := values.Edit{Flat: to.Flat(), Delete: o.Edit.Delete}
 	edit.Set = slices.DeleteFunc(slices.Clone(o.Edit.Set), func(s values.Source) bool { return s.Kind == values.SetFile })
-	_, _, err := edit.Apply(context.Background(), nil)
+	_, _, err = edit.Apply(context.Background(), nil)
 	return err
 }
 
@@ -176,8 +179,11 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		} else {
 			content, err = r.merge(ctx, files)
 		}
+		if err == nil {
+			err = render.Check(render.Options{Validate: true, Formats: o.Formats, Schemas: o.Schemas}, o.To, content)
+		}
 		if err != nil {
-			return done, err
+			return done, fmt.Errorf("merge to %s: %w", failure.Printable(o.To), err)
 		}
 		done.Bytes = len(content)
 		err = r.write(&done, content, files)
@@ -235,12 +241,6 @@ func (r *run) join(files []file) ([]byte, error) {
 		}
 		b.Write(f.Data)
 	}
-	if r.format == nil {
-		return b.Bytes(), nil
-	}
-	if err := r.format.Validate(b.Bytes()); err != nil {
-		return nil, failure.WithHint(fmt.Errorf("the joined files are invalid: %w", err), "--format none does without the check")
-	}
 	return b.Bytes(), nil
 }
 
@@ -254,7 +254,7 @@ func (r *run) merge(ctx context.Context, files []file) ([]byte, error) {
 			all, err = r.merged("", all, doc)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("merge %s: %w", failure.Printable(f.Name), err)
+			return nil, fmt.Errorf("%s: %w", failure.Printable(f.Name), err)
 		}
 		if f.itself {
 			existing = f.Data
@@ -267,12 +267,12 @@ func (r *run) merge(ctx context.Context, files []file) ([]byte, error) {
 	r.secret = secret
 	content, err := r.format.Write(all, r.like)
 	if err != nil {
-		return nil, fmt.Errorf("write %s as %s: %w", failure.Printable(r.To), r.format, err)
+		return nil, err
 	}
 	if existing != nil && r.equal(existing, content) { // a library may move a comment each time it writes it
 		content = existing
 	}
-	return content, r.match(content)
+	return content, nil
 }
 
 // equal returns whether two contents hold the same values.
@@ -280,29 +280,6 @@ func (r *run) equal(a, b []byte) bool {
 	x, errX := r.format.Document(a)
 	y, errY := r.format.Document(b)
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
-}
-
-// match checks the result against the schema.
-func (r *run) match(content []byte) error {
-	if r.Schema == "" {
-		return nil
-	}
-	text, err := readfile.All(r.Schema)
-	if err != nil {
-		return fmt.Errorf("read the schema: %w", err)
-	}
-	schema, err := format.ReadSchema(text)
-	if err != nil {
-		return fmt.Errorf("the schema %s: %w", failure.Printable(r.Schema), err)
-	}
-	doc, err := r.format.Parse(content)
-	if err == nil {
-		err = schema.Validate(doc)
-	}
-	if err != nil {
-		return fmt.Errorf("the result does not match its schema: %w", err)
-	}
-	return nil
 }
 
 // parse returns the values of a file.
@@ -332,21 +309,19 @@ func (r *run) parse(f file) (any, error) {
 // write puts the content in place.
 func (r *run) write(done *Summary, content []byte, files []file) error {
 	attr := stage.Attr{Mode: 0o644, UID: r.UID, GID: r.GID}
-	itself := slices.ContainsFunc(files, func(f file) bool { return f.itself })
-	stat, err := os.Stat(r.To)
-	if err == nil && itself {
-		attr.Mode = stat.Mode().Perm()
-		if own, ok := stat.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 && attr.UID < 0 && attr.GID < 0 {
-			attr.UID, attr.GID = int(own.Uid), int(own.Gid)
+	usual, private := attr.Mode, fs.FileMode(0o077) // a secret takes from others
+	done.Secret = r.secret
+	for _, f := range files {
+		done.Secret = done.Secret || f.Secret
+		if stat, err := os.Stat(r.To); err == nil && f.itself {
+			usual, private = stat.Mode().Perm(), 0o007 // the group has its reason
+			if own, ok := stat.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 && r.UID < 0 && r.GID < 0 {
+				attr.UID, attr.GID = int(own.Uid), int(own.Gid)
+			}
 		}
 	}
-	secretElsewhere := r.secret || slices.ContainsFunc(files, func(f file) bool { return f.Secret && !f.itself })
-	done.Secret = secretElsewhere || slices.ContainsFunc(files, func(f file) bool { return f.Secret })
-	switch {
-	case secretElsewhere && itself:
-		attr.Mode &^= 0o007
-	case secretElsewhere:
-		attr.Mode = 0o600
+	if attr.Mode = usual; done.Secret {
+		attr.Mode &^= private
 	}
 	if r.Mode != nil {
 		attr.Mode = r.Mode(attr.Mode)
