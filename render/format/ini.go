@@ -2,7 +2,6 @@ package format
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 )
 
@@ -48,62 +47,68 @@ func parseINI(data []byte) (any, error) {
 		return nil, err
 	}
 	root := &Map{Values: map[string]any{}}
-	section, key, indent, number := root, "", 0, 0
-	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
-		number++
+	section := root
+	for _, entry := range iniEntries(string(data)) {
+		if entry[0] == '[' {
+			name := strings.TrimSpace(entry[1:strings.IndexByte(entry, ']')])
+			if root.Values[name] == nil {
+				root.Set(name, &Map{Values: map[string]any{}})
+			}
+			is := false
+			if section, is = root.Values[name].(*Map); !is {
+				return nil, (&Error{Text: "the section KEY has the name of a key"}).about(name)
+			}
+			continue
+		}
+		key, value := iniValue(entry)
+		if old, several := section.Values[key]; several {
+			list, is := old.([]any)
+			if !is {
+				list = []any{old}
+			}
+			value = append(list, value)
+		}
+		section.Set(key, value)
+	}
+	return root, nil
+}
+
+// iniEntries returns the lines that begin a section or a key, each with those that continue it.
+func iniEntries(text string) (entries []string) {
+	key, indent := false, 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
 		text := strings.TrimSpace(line)
 		in := len(line) - len(strings.TrimLeft(line, " \t"))
 		switch {
 		case text == "" || text[0] == ';' || text[0] == '#':
-		case key != "" && in > indent:
-			section.change(key, func(old any) any {
-				if old == nil {
-					old = ""
-				}
-				return folded(fmt.Sprint(old) + "\n" + text)
-			})
-		case text[0] == '[':
-			name := strings.TrimSpace(text[1:strings.IndexByte(text, ']')])
-			there := false
-			if section, there = root.Values[name].(*Map); !there {
-				section = &Map{Values: map[string]any{}}
-				if _, there = root.Values[name]; there {
-					return nil, (&Error{Line: number, Text: "the section KEY has the name of a key"}).about(name)
-				}
-				root.Set(name, section)
-			}
-			key = ""
+		case key && in > indent:
+			entries[len(entries)-1] += "\n" + text
 		default:
-			end := strings.IndexByte(text, '=')
-			if colon := strings.Index(text, ": "); colon > 0 && (end < 0 || colon < end) {
-				end = colon
-			}
-			var value any
-			if key, indent = text, in; end >= 0 {
-				key, value = strings.TrimSpace(text[:end]), strings.TrimSpace(text[end+1:])
-			}
-			if old, several := section.Values[key]; several {
-				list, is := old.([]any)
-				if !is {
-					list = []any{old}
-				}
-				value = append(list, value)
-			}
-			section.Set(key, value)
+			entries = append(entries, text)
+			key, indent = text[0] != '[', in
 		}
 	}
-	return root, nil
+	return entries
+}
+
+// iniValue returns the key and the value of an entry: nil without a =.
+func iniValue(entry string) (key string, value any) {
+	first, _, more := strings.Cut(entry, "\n")
+	end := strings.IndexByte(first, '=')
+	if colon := strings.Index(first+" ", ": "); colon > 0 && (end < 0 || colon < end) {
+		end = colon
+	}
+	switch {
+	case more && end < 0:
+		return first, folded(entry[len(first):])
+	case more:
+		return strings.TrimSpace(first[:end]), folded(strings.TrimLeft(entry[end+1:], " \t"))
+	case end < 0:
+		return first, nil
+	}
+	return strings.TrimSpace(first[:end]), strings.TrimSpace(first[end+1:])
 }
 
 // folded is a value of several lines. A string with a line break is none: not every reader of INI files would take its
 // next lines for a part of the value.
 type folded string
-
-// change replaces a value, or the last item of a list.
-func (m *Map) change(key string, by func(old any) any) {
-	if list, is := m.Values[key].([]any); is {
-		list[len(list)-1] = by(list[len(list)-1])
-	} else {
-		m.Values[key] = by(m.Values[key])
-	}
-}

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"initbox/internal/failure"
-	"initbox/internal/mounts"
 	"initbox/internal/perm"
 	"initbox/internal/setting"
 	"initbox/internal/stage"
@@ -269,17 +268,12 @@ func (r *run) merge(ctx context.Context, files []file) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if existing != nil && r.equal(existing, content) { // a library may move a comment each time it writes it
-		content = existing
+	if was, err := r.format.Document(existing); err == nil && existing != nil {
+		if now, err := r.format.Document(content); err == nil && reflect.DeepEqual(was, now) {
+			return existing, nil // the library may move a comment each time
+		}
 	}
 	return content, nil
-}
-
-// equal returns whether two contents hold the same values.
-func (r *run) equal(a, b []byte) bool {
-	x, errX := r.format.Document(a)
-	y, errY := r.format.Document(b)
-	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
 // parse returns the values of a file.
@@ -328,7 +322,7 @@ func (r *run) write(done *Summary, content []byte, files []file) error {
 	}
 	s, err := stage.Open(filepath.Dir(r.To), stage.Options{DryRun: r.DryRun, Follow: r.Follow})
 	if err != nil {
-		return unwritten(r.To, err)
+		return render.WithHint(err)
 	}
 	defer s.Close()
 	c, err := s.Put(filepath.Base(r.To), content, attr)
@@ -336,18 +330,9 @@ func (r *run) write(done *Summary, content []byte, files []file) error {
 		_, err = s.Commit()
 	}
 	if err != nil {
-		return unwritten(r.To, err)
+		return render.WithHint(err)
 	}
 	c.Name = r.To
 	done.Change = c
 	return nil
-}
-
-// unwritten returns the error of writing path, with a hint.
-func unwritten(path string, err error) error {
-	hint := "mount a writable volume there; with fsGroup in the Pod's securityContext, this user may write to it"
-	if failure.NoSpace(err) {
-		hint = "raise the sizeLimit of the volume: a file that changes exists twice meanwhile"
-	}
-	return failure.WithHint(fmt.Errorf("write %s: %w", failure.Printable(path), bare(err)), mounts.WriteHint(err, path, hint))
 }
