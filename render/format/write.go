@@ -193,7 +193,7 @@ func (w *limited) lines(m *Map, path string, read func([]byte) (any, error), lin
 			l := line(k, text, item != nil)
 			back, _ := read([]byte(l))
 			if got, ok := back.(*Map); !ok || len(got.Keys) != 1 || got.Values[k] != any(text) && got.Values[k] != item {
-				return &Error{Text: Path(path, k) + ": the name, or a space or line break in the value, cannot be written in this format"}
+				return &Error{Text: Path(path, k) + ": this format cannot hold the name, or the spaces, line breaks or quotes of the value"}
 			}
 			fmt.Fprint(w, l)
 		}
@@ -216,17 +216,20 @@ func lineText(v any) (string, error) {
 	return fmt.Sprint(v), nil
 }
 
+// writeEnv quotes values so that a shell reads the same. It cannot quote both ' and `: not all readers know \`.
 func writeEnv(w *limited, v any, _ []byte) error {
-	escape := strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", `\t`, `"`, `\"`, `\`, `\\`, "$", `\$`)
+	escape := strings.NewReplacer(`"`, `\"`, `\`, `\\`, "$", `\$`)
 	flat, err := Flatten(v)
 	if err != nil {
 		return err
 	}
 	return w.lines(flat, "", parseEnv, func(key, text string, _ bool) string {
 		switch {
-		case strings.ContainsAny(text, "'\n\r"):
+		case strings.Contains(text, "'") && strings.Contains(text, "`"):
+			return ""
+		case strings.Contains(text, "'"):
 			text = `"` + escape.Replace(text) + `"`
-		case strings.ContainsAny(text, " \t\"\\$`#&|;<>()*?[]{}~!"): // what a shell, or a reader like it, takes for something else
+		case strings.ContainsAny(text, " \t\r\n\"\\$`#&|;<>()*?[]{}~!"):
 			text = "'" + text + "'"
 		}
 		return key + "=" + text + "\n"

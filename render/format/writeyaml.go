@@ -94,7 +94,7 @@ func alike(a, b any) bool {
 }
 
 // scalarNode returns made, with comments in it or not, as the node of a scalar. What YAML 1.1 takes for a boolean or a
-// number in base 60 gets quotes; the library quotes what it takes for anything else than text.
+// number in base 60 gets quotes, and so do its keys for merging and values; the library quotes what else is no text.
 func scalarNode(v any, made *yaml.Node) *yaml.Node {
 	switch v := v.(type) {
 	case nil:
@@ -108,7 +108,7 @@ func scalarNode(v any, made *yaml.Node) *yaml.Node {
 	default:
 		made.Tag, made.Value = "!!str", fmt.Sprint(v)
 		_, word := IsBoolean(made.Value[:min(len(made.Value), 4)]) // none has more letters than off
-		if word || strings.Contains(made.Value, ":") && made.Value[0] <= '9' {
+		if word || made.Value == "<<" || made.Value == "=" || strings.Contains(made.Value, ":") && made.Value[0] <= '9' {
 			made.Style = yaml.DoubleQuotedStyle
 		}
 	}
