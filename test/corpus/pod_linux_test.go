@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -111,8 +112,9 @@ func TestRows(t *testing.T) {
 	if absent != "" {
 		servers.Absent(t, "%s", absent)
 	}
-	w := startWeb(t)
-	for _, r := range readRows(t) {
+	rows := readRows(t)
+	w := startWeb(t, rows)
+	for _, r := range rows {
 		t.Run(r.ID, func(t *testing.T) {
 			t.Parallel()
 			for i, situation := range r.runs() {
@@ -136,8 +138,7 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 		r.Mounts = maps.Clone(r.Mounts)
 		r.Mounts["/image"] = "image"
 	}
-	w.serve(t, r.Server)
-	p := newPod(t, r, w.ca.File)
+	p := newPod(t, r, startHosts(t, w, r))
 	first := p.container(nil)
 	root, said := first, ""
 	all := func() { said += p.exec(root, "/initbox", way.args) }
@@ -162,7 +163,12 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	if strings.Contains(said, "no volume is mounted there") {
 		t.Error("what is written is in no volume")
 	}
-	before, requests := p.state(), w.requests(r.Server)
+	for u, known := range p.hosts.known {
+		if known.requests <= known.Late && known.Late > 0 {
+			t.Errorf("%s was asked %d times, so nothing waited for it", u, known.requests)
+		}
+	}
+	before, requests := p.state(), p.hosts.requests()
 	all()
 	after := p.state()
 	for _, path := range slices.Sorted(maps.Keys(before)) {
@@ -174,7 +180,7 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	for path := range after {
 		t.Errorf("the second run has made %s", path)
 	}
-	if n := w.requests(r.Server) - requests; r.Offline && n > 0 {
+	if n := p.hosts.requests() - requests; r.Offline && n > 0 {
 		t.Errorf("the second run has sent %d requests", n)
 	}
 	if t.Failed() {
@@ -184,20 +190,24 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 
 // A pod has the volumes of a row, and containers with them.
 type pod struct {
-	t    *testing.T
-	run  run
-	dir  string
-	ca   string
-	made map[string]string // the directory or file of each volume, by where it is mounted
+	t     *testing.T
+	run   run
+	dir   string
+	hosts *hosts
+	made  map[string]string // the directory or file of each volume, by where it is mounted
 }
 
-func newPod(t *testing.T, r run, ca string) *pod {
-	p := &pod{t: t, run: r, dir: t.TempDir(), ca: ca, made: map[string]string{}}
+func newPod(t *testing.T, r run, h *hosts) *pod {
+	p := &pod{t: t, run: r, dir: t.TempDir(), hosts: h, made: map[string]string{}}
 	mounts := maps.Clone(r.Mounts)
 	if mounts == nil {
 		mounts = map[string]string{}
 	}
 	mounts["/tools"] = "emptyDir"
+	if h.api != nil {
+		mounts["/var/run/secrets/kubernetes.io/serviceaccount"] = "serviceAccount"
+	}
+	p.run.Mounts = mounts
 	for i, path := range slices.Sorted(maps.Keys(mounts)) {
 		p.made[path] = filepath.Join(p.dir, "volumes", strconv.Itoa(i))
 		p.volume(p.made[path], path, mounts[path])
@@ -229,9 +239,11 @@ func (p *pod) volume(dir, path, kind string) {
 	case "secret", "configMap":
 		files = dir + "/..2026_11_23_06_00_00.1"
 	case "ca":
-		text, err := os.ReadFile(p.ca)
+		text, err := os.ReadFile(p.hosts.web.ca.File)
 		p.must(err)
 		p.must(write(dir+"/ca.crt", "= "+string(text)))
+	case "serviceAccount":
+		p.must(p.hosts.serviceAccount(dir))
 	case "pvc", "hostPath":
 	default:
 		p.t.Fatalf("%s: no kind of volume", kind)
@@ -275,11 +287,12 @@ func (p *pod) container(image map[string]string) string {
 	for _, path := range slices.Sorted(maps.Keys(image)) {
 		p.must(write(root+path, image[path]))
 	}
-	ca, err := os.ReadFile(p.ca)
+	ca, err := os.ReadFile(p.hosts.web.ca.File)
 	p.must(errors.Join(err, os.WriteFile(root+"/ca.pem", ca, 0o644)))
-	p.must(os.WriteFile(p.dir+"/hosts", []byte(hosts), 0o644))
+	hosts, resolv := p.hosts.files()
+	p.must(errors.Join(os.WriteFile(p.dir+"/hosts", []byte(hosts), 0o644), os.WriteFile(p.dir+"/resolv.conf", []byte(resolv), 0o644)))
 	p.bindFile(p.dir+"/hosts", root+"/etc/hosts")
-	p.bindFile("/dev/null", root+"/etc/resolv.conf")
+	p.bindFile(p.dir+"/resolv.conf", root+"/etc/resolv.conf")
 	p.must(write(root+"/dev/termination-log", "="))
 	p.must(write(p.dir+"/termination-log", "0666 ="))
 	p.mount(p.dir+"/termination-log", root+"/dev/termination-log", 0)
@@ -290,7 +303,7 @@ func (p *pod) container(image map[string]string) string {
 			continue // mounted already
 		}
 		flags := uintptr(0)
-		if slices.Contains([]string{"secret", "configMap", "ca", "subPath", "image"}, kind) {
+		if slices.Contains([]string{"secret", "configMap", "ca", "subPath", "image", "serviceAccount"}, kind) {
 			flags = unix.MS_RDONLY
 		}
 		if kind == "subPath" {
@@ -370,6 +383,9 @@ func (p *pod) exec(root, program string, args []string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=/bin", "SSL_CERT_FILE=/ca.pem"}
+	if p.hosts.api != nil {
+		cmd.Env = append(cmd.Env, "KUBERNETES_SERVICE_HOST="+p.hosts.addr, "KUBERNETES_SERVICE_PORT=6443")
+	}
 	expand := []string{}
 	for name, value := range p.run.Env {
 		cmd.Env = append(cmd.Env, name+"="+value)
@@ -387,11 +403,13 @@ func (p *pod) exec(root, program string, args []string) string {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Chroot: root, Credential: &syscall.Credential{Uid: uint32(user.uid), Gid: uint32(user.gid)}, Pdeathsig: syscall.SIGKILL,
 	}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		p.t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, out)
+	var said bytes.Buffer
+	out := io.MultiWriter(&said, p.hosts)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Run(); err != nil {
+		p.t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, &said)
 	}
-	return string(out)
+	return said.String()
 }
 
 // state returns what would change if a file of the volumes was written or touched.
@@ -402,6 +420,9 @@ func (p *pod) state() map[string]string {
 			var s unix.Stat_t
 			if err = errors.Join(err, unix.Lstat(path, &s)); err != nil {
 				return err
+			}
+			if p.run.Locks && s.Mode&unix.S_IFMT == unix.S_IFDIR {
+				s.Ctim = unix.Timespec{}
 			}
 			files["volume "+at+", file ."+strings.TrimPrefix(path, dir)] = fmt.Sprintf("inode %d, mode %o, owner %d:%d, changed at %v", s.Ino, s.Mode, s.Uid, s.Gid, s.Ctim)
 			return nil

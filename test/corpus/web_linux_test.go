@@ -3,13 +3,12 @@ package corpus_test
 import (
 	"archive/tar"
 	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"path"
 	"runtime"
 	"slices"
@@ -23,74 +22,51 @@ import (
 	"initbox/test/servers"
 )
 
-// names are the hosts of the rows; all are this machine.
-var names = []string{
-	"registry.example", "jdbc.example", "cdn.example", "github.example", "git.example", "download.example", "config.example",
-	"raw.example", "maven.example", "snapshots.example", "objects.example", "tarballs.example", "dumps.example",
-	"myeth-bootnode.default.example", "grafana.example", "storage.example", "myredis.example",
-}
-
-// hosts is the /etc/hosts of the containers.
-var hosts = "127.0.0.1 localhost " + strings.Join(names, " ") + "\n"
-
-// A web is all the servers that the rows know, on the ports 80 and 443, and one that only accepts connections, on 6379.
+// A web is what all Pods share: the CA of the servers, and the registry, on port 443.
 type web struct {
-	ca      *servers.CA
-	mu      sync.Mutex
-	answers map[string]*served
-	blobs   map[string][]byte // and manifests, by path
+	ca    *servers.CA
+	cert  tls.Certificate // of all hosts of the rows
+	mu    sync.Mutex
+	blobs map[string][]byte // and manifests, by path
 }
 
-// served is what a URL answers.
-type served struct {
-	answer
-	content  []byte
-	requests int
+func startWeb(t *testing.T, rows []row) *web {
+	w := &web{ca: servers.NewCA(t), blobs: map[string][]byte{}}
+	hosts := map[string]bool{registry: true}
+	for _, r := range rows {
+		for _, run := range r.runs() {
+			for u := range run.Server {
+				if u, err := url.Parse(u); err == nil && u.Hostname() != "" {
+					hosts[u.Hostname()] = true
+				}
+			}
+		}
+	}
+	w.cert = w.certificate(t, slices.Sorted(maps.Keys(hosts))...)
+	l := listen(t, "127.0.0.1:443")
+	go http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{w.cert}}), http.HandlerFunc(w.serveRegistry))
+	return w
 }
 
-func startWeb(t *testing.T) *web {
-	w := &web{ca: servers.NewCA(t), answers: map[string]*served{}, blobs: map[string][]byte{}}
-	pair := w.ca.Server(t, names...)
+// registry is the host of the images; each Pod has an address of its own for the other hosts of its row.
+const registry = "registry.example"
+
+func (w *web) certificate(t *testing.T, hosts ...string) tls.Certificate {
+	pair := w.ca.Server(t, hosts...)
 	cert, err := tls.LoadX509KeyPair(pair.CertFile, pair.KeyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listen := func(port string) net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		return l
-	}
-	listen("6379") // the kernel accepts
-	server := &http.Server{Handler: w}
-	go server.Serve(listen("80"))
-	go server.Serve(tls.NewListener(listen("443"), &tls.Config{Certificates: []tls.Certificate{cert}}))
-	return w
+	return cert
 }
 
-// serve makes the servers answer.
-func (w *web) serve(t *testing.T, answers map[string]answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for u, a := range answers {
-		w.answers[u] = &served{answer: a, content: a.bytes(t)}
+func listen(t *testing.T, addr string) net.Listener {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, s := range w.answers {
-		for _, u := range s.Sums {
-			s.content = fmt.Appendf(nil, "%064d  other.tar.gz\n%x  %s\n", 0, sha256.Sum256(w.answers[u].content), path.Base(u))
-		}
-	}
-}
-
-func (w *web) requests(answers map[string]answer) (n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for u := range answers {
-		n += w.answers[u].requests
-	}
-	return n
+	t.Cleanup(func() { l.Close() })
+	return l
 }
 
 func (a answer) bytes(t *testing.T) []byte {
@@ -116,38 +92,6 @@ func (a answer) bytes(t *testing.T) []byte {
 	return []byte(a.Text)
 }
 
-// ServeHTTP answers as the servers of a row do, with an ETag, Last-Modified and ranges.
-func (w *web) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	scheme := "http"
-	if r.TLS != nil {
-		scheme = "https"
-	}
-	if r.Host == "registry.example" {
-		w.serveRegistry(rw, r)
-		return
-	}
-	s := w.answers[scheme+"://"+r.Host+r.RequestURI]
-	if s == nil {
-		http.NotFound(rw, r)
-		return
-	}
-	s.requests++
-	name, value, _ := strings.Cut(s.Header, ": ")
-	switch {
-	case r.Header.Get(name) != value:
-		http.Error(rw, "not without "+name, http.StatusUnauthorized)
-	case s.To != "":
-		http.Redirect(rw, r, s.To, http.StatusFound)
-	case s.requests <= s.Empty:
-		rw.WriteHeader(http.StatusOK)
-	default:
-		rw.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(s.content)))
-		http.ServeContent(rw, r, "", time.Unix(1e9, 0), bytes.NewReader(s.content))
-	}
-}
-
 // push puts an image into the registry, under a name and a tag.
 func (w *web) push(t *testing.T, repository string, files map[string]string) {
 	image := servers.NewImage(t, runtime.GOARCH, gzipped(tarOf(t, files)))
@@ -165,6 +109,8 @@ func (w *web) push(t *testing.T, repository string, files map[string]string) {
 // serveRegistry answers as a registry does that anyone may read
 // (https://github.com/opencontainers/distribution-spec, Pull).
 func (w *web) serveRegistry(rw http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	content, ok := w.blobs[r.URL.Path]
 	switch {
 	case r.URL.Path == "/v2/":

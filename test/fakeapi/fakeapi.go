@@ -453,10 +453,14 @@ func requirements(selector string) []string {
 	})
 }
 
-// labelled evaluates NAME, NAME=VALUE and NAME in (VALUE,…).
+// labelled evaluates NAME, NAME=VALUE, NAME in (VALUE,…) and NAME notin (VALUE,…).
 func labelled(o object, requirement string) bool {
-	if name, values, ok := strings.Cut(requirement, " in ("); ok {
-		return slices.Contains(strings.Split(strings.TrimSuffix(values, ")"), ","), at(o, "metadata", "labels", name))
+	requirement = strings.TrimSpace(requirement)
+	for _, operator := range []string{" in (", " notin ("} {
+		if name, values, ok := strings.Cut(requirement, operator); ok {
+			list := strings.Split(strings.ReplaceAll(strings.TrimSuffix(values, ")"), " ", ""), ",")
+			return slices.Contains(list, at(o, "metadata", "labels", name)) == (operator == " in (")
+		}
 	}
 	name, value, valued := strings.Cut(requirement, "=")
 	have := at(o, "metadata", "labels", name)
