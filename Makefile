@@ -98,8 +98,9 @@ cluster-down: ## stops that cluster
 	test/cluster/down.sh
 
 .PHONY: docs
-docs: ## writes the --help of each command into its page
+docs: ## writes the --help of each command into its page, and the counts of test/corpus
 	go test ./docs -count=1 -run '^TestHelp$$' -update
+	go test ./test/corpus -count=1 -run '^TestCount$$' -update
 
 .PHONY: lint
 lint: gofmt tidy vet staticcheck govulncheck ## runs all static checks

@@ -8,10 +8,13 @@
 package corpus_test
 
 import (
+	"bytes"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -24,7 +27,7 @@ import (
 
 // Verdicts: how much of what the original does for the application the replacement does.
 const (
-	full   = "full"
+	inFull = "full"
 	partly = "partly"
 	not    = "not"
 )
@@ -35,6 +38,7 @@ type row struct {
 	Does    string `json:"does"`    // in our own words
 	Verdict string `json:"verdict"` // full if it is empty
 	Why     string `json:"why"`     // the verdict, or what differs although it is full
+	file    string
 	run
 	Also []run `json:"also"` // the same container in another situation
 }
@@ -188,11 +192,14 @@ func readRows(t *testing.T) (rows []row) {
 		if err := yaml.UnmarshalStrict(text, &more); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
+		for i := range more {
+			more[i].file = strings.TrimSuffix(filepath.Base(file), ".yaml")
+		}
 		rows = append(rows, more...)
 	}
 	for i := range rows {
 		if rows[i].Verdict == "" {
-			rows[i].Verdict = full
+			rows[i].Verdict = inFull
 		}
 		for _, r := range rows[i].runs() {
 			r.After, r.Server = ofArch(r.After), ofArch(r.Server)
@@ -218,8 +225,8 @@ func (r *row) runs() []*run {
 	return runs
 }
 
-// commands returns the subcommands that replace a row, such as "copy + prepare".
-func (r *row) commands() string {
+// commands returns the subcommands that replace a row.
+func (r *row) commands() []string {
 	args := slices.Concat(r.Args, r.Fetch, r.Copy)
 	names := map[string]bool{}
 	for i, arg := range args {
@@ -227,43 +234,123 @@ func (r *row) commands() string {
 			names[arg] = true
 		}
 	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(slices.Sorted(maps.Keys(names)), " + ")
+	return slices.Sorted(maps.Keys(names))
 }
 
-// TestCount counts how many rows are replaced: 218 are here, and at least 95 % of them must be replaced in full.
+// categories are the files of testdata, in the order of the table of the counts, with what their rows do.
+var categories = []struct{ file, does string }{
+	{"wait", "waits for servers, databases, names or files; sleeps"},
+	{"wait-kubernetes", "waits for Kubernetes objects"},
+	{"prepare", "makes, removes or empties directories and files, changes owners and modes"},
+	{"copy", "copies files from ConfigMaps, Secrets and other volumes"},
+	{"image", "copies files out of the application's image"},
+	{"fetch", "downloads files"},
+	{"render", "writes configuration from templates, variables and Secrets"},
+	{"git", "clones a Git repository"},
+	{"sysctl", "sets parameters of the kernel"},
+	{"certificates", "builds bundles of CA certificates, Java's truststores, keystores"},
+	{"generate", "generates keys, passwords and certificates"},
+	{"kube-get", "reads Kubernetes objects into files"},
+	{"merge", "merges configuration files"},
+	{"request", "sends an HTTP request"},
+}
+
+// Of the init containers that were read, so many run an application's own code.
+const (
+	collected = 383
+	ownCode   = 141
+)
+
+// page has the table of the counts.
+const page = "../../docs/moving.md"
+
+var update = flag.Bool("update", false, "write the table of the counts into "+page)
+
+// TestCount counts how many rows are replaced, at least 95 % of which must be in full, and compares that with the page.
 // [TestRows] shows that the verdicts are true.
 func TestCount(t *testing.T) {
 	t.Parallel()
-	counts, of, ids := map[string]int{}, map[string]map[string]int{}, map[string]bool{}
-	for _, r := range readRows(t) {
+	rows := readRows(t)
+	full, ids := 0, map[string]bool{}
+	for _, r := range rows {
 		if ids[r.ID] {
 			t.Errorf("duplicate id %s", r.ID)
 		}
 		ids[r.ID] = true
-		if r.Does == "" || r.Verdict != full && r.Why == "" || !slices.Contains([]string{full, partly, not}, r.Verdict) {
+		if r.Does == "" || r.Verdict != inFull && r.Why == "" || !slices.Contains([]string{inFull, partly, not}, r.Verdict) {
 			t.Errorf("%s: want what it does, and why its verdict is %s", r.ID, r.Verdict)
 		}
 		if len(r.ways()) == 0 != (r.Verdict == not) {
 			t.Errorf("%s: the verdict is %s, and there are %d ways to replace it", r.ID, r.Verdict, len(r.ways()))
 		}
-		counts[r.Verdict]++
-		if of[r.commands()] == nil {
-			of[r.commands()] = map[string]int{}
-		}
-		of[r.commands()][r.Verdict]++
-		if r.Verdict != full {
-			t.Logf("%s %s: %s", r.ID, r.Verdict, r.Why)
+		if r.Verdict == inFull {
+			full++
 		}
 	}
-	for _, commands := range slices.Sorted(maps.Keys(of)) {
-		n := of[commands]
-		t.Logf("%-36s full %3d, partly %d, not %d", commands, n[full], n[partly], n[not])
+	if full*100 < len(rows)*95 {
+		t.Errorf("%d of %d rows are replaced in full", full, len(rows))
 	}
-	t.Logf("%-36s full %3d, partly %d, not %d", "all", counts[full], counts[partly], counts[not])
-	if len(ids) != 218 || counts[full]*100 < len(ids)*95 {
-		t.Errorf("%d of %d rows are replaced in full", counts[full], len(ids))
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
 	}
+	block := regexp.MustCompile(`(?s)(<!-- counts of test/corpus -->\n).*(<!-- end of the counts -->)`)
+	want := block.ReplaceAll(text, []byte("${1}"+strings.ReplaceAll(report(t, rows), "$", "$$")+"${2}"))
+	switch {
+	case !block.Match(text):
+		t.Errorf("no counts in %s", page)
+	case *update:
+		if err := os.WriteFile(page, want, 0o644); err != nil {
+			t.Error(err)
+		}
+	case !bytes.Equal(text, want):
+		t.Errorf("the counts in %s are others now: make docs", page)
+	}
+}
+
+// report returns the counts in Markdown, and what is not replaced in full.
+func report(t *testing.T, rows []row) string {
+	table := [][]string{{"what the init container does", "in full", "partly", "not", "instead"}, {"---", "---:", "---:", "---:", "---"}}
+	line := func(what string, rows []row) {
+		n, commands := map[string]int{}, map[string]bool{}
+		for _, r := range rows {
+			n[r.Verdict]++
+			for _, command := range r.commands() {
+				commands["`"+command+"`"] = true
+			}
+		}
+		instead := strings.Join(slices.Sorted(maps.Keys(commands)), ", ")
+		if what == "**all**" {
+			instead = ""
+		}
+		table = append(table, []string{what, strconv.Itoa(n[inFull]), strconv.Itoa(n[partly]), strconv.Itoa(n[not]), instead})
+	}
+	counted := 0
+	for _, c := range categories {
+		var of []row
+		for _, r := range rows {
+			if r.file == c.file {
+				of = append(of, r)
+			}
+		}
+		if counted += len(of); len(of) > 0 {
+			line(c.does, of)
+		}
+	}
+	line("**all**", rows)
+	if counted != len(rows) {
+		t.Errorf("%d of %d rows are in a category", counted, len(rows))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nOf %d init containers of public charts, %d run an application's own code, and %d can be replaced:\n\n", collected, ownCode, len(rows))
+	for _, cells := range table {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+	}
+	fmt.Fprintf(&b, "\nThese are not replaced in full:\n\n| what it does | | why |\n|---|---|---|\n")
+	for _, r := range rows {
+		if r.Verdict != inFull {
+			fmt.Fprintf(&b, "| %s (%s) | %s | %s |\n", r.Does, r.ID, r.Verdict, r.Why)
+		}
+	}
+	return b.String() + "\n"
 }
