@@ -73,14 +73,12 @@ Examples:
 				return nil, err
 			}
 			look := e.keystore(o)
-			if side.watch == 0 {
-				return func(ctx context.Context) error {
-					_, _, err := look(ctx)
-					return err
-				}, nil
-			}
 			return func(ctx context.Context) error {
-				return e.stay(ctx, sidecar.Options{Probe: side.startupProbe, Touch: side.touch, Webhook: hook}, side.watch, look)
+				if side.watch > 0 {
+					return e.stay(ctx, sidecar.Options{Probe: side.startupProbe, Touch: side.touch, Webhook: hook}, side.watch, look)
+				}
+				_, _, err := look(ctx)
+				return err
 			}, nil
 		}),
 	}
