@@ -287,8 +287,8 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, verb string, q qu
 	}
 }
 
-// onePage returns the objects of a page, and the metadata with the way to the next one. Unlike a real server, it forgets
-// what the list was when it began.
+// onePage returns the objects of a page, and the metadata with the way to the next one. Unlike a real server, it
+// forgets what the list was when it began.
 func onePage(v url.Values, found []object, meta object) ([]object, object) {
 	begin, _ := strconv.Atoi(v.Get("continue"))
 	limit, _ := strconv.Atoi(v.Get("limit"))
