@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"initbox/internal/certs"
+	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
@@ -246,7 +247,7 @@ func (c *cluster) objects(ctx context.Context, s Source) ([]kube.Object, error) 
 		if err != nil {
 			return nil, err
 		}
-		c.client, c.namespace = kube.New(config, kube.Options{Seed: c.Seed}), config.Namespace
+		c.client, c.namespace = kube.New(config, kube.Options{Dial: dial.New(nil).DialContext, Seed: c.Seed}), config.Namespace
 	}
 	resource, err := c.client.Resource(ctx, s.resource.String())
 	if err != nil {
