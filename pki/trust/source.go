@@ -76,12 +76,12 @@ func ParseSource(text string) (Source, error) {
 		return Source{}, err
 	}
 	s.path, s.name = "", s.objects.Text(func(s string) string { return s })
-	known := false
-	if s.resource, known = kube.Lookup(s.objects.KindName); !known {
-		s.resource, known = bundles[strings.TrimSuffix(strings.ToLower(s.objects.KindName), "s")]
+	s.resource, _ = kube.Lookup(s.objects.KindName)
+	if kind, _, _ := strings.Cut(strings.ToLower(s.objects.KindName), "."); strings.TrimSuffix(kind, "s") == "clustertrustbundle" {
+		s.resource = bundles
 	}
 	switch {
-	case !known || !slices.Contains([]string{"configmaps", "secrets", "clustertrustbundles"}, s.resource.Name):
+	case !slices.Contains([]string{"configmaps", "secrets", bundles.Name}, s.resource.Name):
 		return Source{}, errors.New("certificates are read from k8s:configmap/NAME, k8s:secret/NAME and k8s:clustertrustbundle/NAME")
 	case !s.resource.Namespaced && (s.objects.Namespace != "" || settings.On("key")):
 		return Source{}, errors.New("a ClusterTrustBundle has neither a namespace nor keys")
@@ -89,12 +89,8 @@ func ParseSource(text string) (Source, error) {
 	return s, nil
 }
 
-// bundles are the names of ClusterTrustBundles (KEP-3257). Clusters differ in the version of their API.
-var bundles = map[string]kube.Resource{
-	"clustertrustbundle":                      {Group: "certificates.k8s.io", Name: "clustertrustbundles"},
-	"clustertrustbundles.certificates.k8s.io": {Group: "certificates.k8s.io", Name: "clustertrustbundles"},
-	"clustertrustbundle.certificates.k8s.io":  {Group: "certificates.k8s.io", Name: "clustertrustbundles"},
-}
+// bundles are ClusterTrustBundles (KEP-3257). Clusters differ in the version of their API.
+var bundles = kube.Resource{Group: "certificates.k8s.io", Name: "clustertrustbundles"}
 
 // read returns the certificates of the source, and what the log adds to their number.
 func (s Source) read(ctx context.Context, c *cluster) (found certs.Found, note string, err error) {
@@ -188,7 +184,7 @@ type cluster struct {
 }
 
 // read waits until the objects of a source are there, and returns their certificates.
-func (c *cluster) read(ctx context.Context, s Source) (found certs.Found, err error) {
+func (c *cluster) read(ctx context.Context, s Source) (certs.Found, error) {
 	shown := failure.Printable(s.name)
 	last := failure.New(failure.Missing, "")
 	policy := poll.Policy{AttemptTimeout: 10 * time.Second, Seed: c.Seed, Notify: func(e poll.Event) {
@@ -205,14 +201,21 @@ func (c *cluster) read(ctx context.Context, s Source) (found certs.Found, err er
 		}
 		last = f
 	}}
-	err = poll.Until(ctx, policy, func(ctx context.Context) error {
-		found, err = c.attempt(ctx, s)
+	var found certs.Found
+	err := poll.Until(ctx, policy, func(ctx context.Context) error {
+		now, err := c.attempt(ctx, s)
+		if err == nil {
+			found = now
+		}
 		return err
 	})
-	if err != nil && !errors.Is(err, errMissing) {
-		err = failure.WithHint(fmt.Errorf("read certificates from %s: %w", shown, err), last.Hint)
+	switch {
+	case err == nil:
+		return found, nil
+	case errors.Is(err, errMissing):
+		return certs.Found{}, err
 	}
-	return found, err
+	return certs.Found{}, failure.WithHint(fmt.Errorf("read certificates from %s: %w", shown, err), last.Hint)
 }
 
 func (c *cluster) attempt(ctx context.Context, s Source) (found certs.Found, err error) {

@@ -99,8 +99,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Run reads all sources, and writes the outputs. What is right already is not written again. The outputs in one
-// directory are put in place together.
+// Run reads all sources, and then writes the outputs. What is right already is not written again.
 func Run(ctx context.Context, o Options) ([]Written, error) {
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	password := certs.DefaultPassword
