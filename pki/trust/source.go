@@ -1,27 +1,19 @@
 package trust
 
 import (
-	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"initbox/internal/certs"
-	"initbox/internal/dial"
 	"initbox/internal/failure"
 	"initbox/internal/kube"
-	"initbox/internal/poll"
 	"initbox/internal/secret"
 	"initbox/internal/setting"
 	"initbox/internal/tlsconfig"
-	"initbox/internal/words"
 )
 
 // Settings are those of a source, after # in it.
@@ -92,15 +84,13 @@ func ParseSource(text string) (Source, error) {
 // bundles are ClusterTrustBundles (KEP-3257). Clusters differ in the version of their API.
 var bundles = kube.Resource{Group: "certificates.k8s.io", Name: "clustertrustbundles"}
 
-// read returns the certificates of the source, and what the log adds to their number.
-func (s Source) read(ctx context.Context, c *cluster) (found certs.Found, note string, err error) {
+// read returns the certificates of a source that is not in the cluster, and what the log adds to their number.
+func (s Source) read(getenv func(string) string) (found certs.Found, note string, err error) {
 	switch {
 	case s.path != "":
-		found, err = s.file()
-	case s.objects.KindName != "":
-		found, err = c.read(ctx, s)
+		return s.file()
 	case s.name == System.name:
-		return system(c.Getenv)
+		return system(getenv)
 	default:
 		list, date := tlsconfig.Roots()
 		for _, cert := range list {
@@ -110,14 +100,11 @@ func (s Source) read(ctx context.Context, c *cluster) (found certs.Found, note s
 			note += " (" + date + ")"
 		}
 	}
-	if errors.Is(err, errMissing) {
-		return certs.Found{}, ", as it is missing", nil
-	}
-	return found, note, err
+	return found, note, nil
 }
 
-// errMissing is the error of an optional source that is missing.
-var errMissing = errors.New("missing")
+// missing is what the log says of an optional source that is missing.
+const missing = ", as it is missing"
 
 func (s Source) password() (string, error) {
 	if s.passwordFile == "" {
@@ -126,23 +113,24 @@ func (s Source) password() (string, error) {
 	return secret.Read(s.passwordFile)
 }
 
-func (s Source) file() (certs.Found, error) {
+func (s Source) file() (found certs.Found, note string, err error) {
 	password, err := s.password()
 	if err != nil {
-		return certs.Found{}, err
+		return found, "", err
 	}
-	found, err := certs.Read(s.path, password)
+	found, err = certs.Read(s.path, password)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && s.optional:
-		return found, errMissing
+		return found, missing, nil
 	case errors.Is(err, fs.ErrNotExist):
-		return found, failure.WithHint(fmt.Errorf("read certificates: %w", err), failure.Beside(err)+"is the volume mounted? #optional leaves out what is missing")
+		err = failure.WithHint(err, failure.Beside(err)+"is the volume mounted? #optional leaves out what is missing")
 	case errors.Is(err, certs.ErrPassword):
-		return found, failure.WithHint(fmt.Errorf("read certificates: %w", err), "give this store its own password with #password-file=FILE after it")
-	case err != nil:
-		return found, fmt.Errorf("read certificates: %w", err)
+		err = failure.WithHint(err, "give this store its own password with #password-file=FILE after it")
 	}
-	return found, nil
+	if err != nil {
+		err = fmt.Errorf("read certificates: %w", err)
+	}
+	return found, "", err
 }
 
 // systemFiles are where distributions keep their roots: Debian and Alpine, Fedora, openSUSE, other images from Alpine.
@@ -174,145 +162,4 @@ func system(getenv func(string) string) (certs.Found, string, error) {
 	}
 	return certs.Found{}, "", failure.WithHint(errors.New("this image has no certificates of its own"),
 		"roots are those in initbox; for those of the application's image, install initbox into a volume, and run it in that image")
-}
-
-// cluster reads objects.
-type cluster struct {
-	Options
-	client    *kube.Client
-	namespace string
-}
-
-// read waits until the objects of a source are there, and returns their certificates.
-func (c *cluster) read(ctx context.Context, s Source) (certs.Found, error) {
-	shown := failure.Printable(s.name)
-	last := failure.New(failure.Missing, "")
-	policy := poll.Policy{AttemptTimeout: 10 * time.Second, Seed: c.Seed, Notify: func(e poll.Event) {
-		if e.Err == nil || poll.IsPermanent(e.Err) {
-			return
-		}
-		f := failure.Of(e.Err)
-		if f.Error() != last.Error() {
-			text := shown + ": " + f.Error()
-			if f.Urgent {
-				text += "\n" + f.Hint
-			}
-			c.Log.Warn(text)
-		}
-		last = f
-	}}
-	var found certs.Found
-	err := poll.Until(ctx, policy, func(ctx context.Context) error {
-		now, err := c.attempt(ctx, s)
-		if err == nil {
-			found = now
-		}
-		return err
-	})
-	switch {
-	case err == nil:
-		return found, nil
-	case errors.Is(err, errMissing):
-		return certs.Found{}, err
-	}
-	return certs.Found{}, failure.WithHint(fmt.Errorf("read certificates from %s: %w", shown, err), last.Hint)
-}
-
-func (c *cluster) attempt(ctx context.Context, s Source) (found certs.Found, err error) {
-	objects, err := c.objects(ctx, s)
-	var status *kube.StatusError
-	if errors.As(err, &status) && status.Code == http.StatusNotFound || err == nil && len(objects) == 0 {
-		if s.optional {
-			return found, poll.Permanent(errMissing)
-		}
-		return found, failure.New(failure.Missing, "not found%s", kube.InNamespace(c.namespaceOf(s)))
-	}
-	if err != nil {
-		return found, kube.Explain(err, func(who kube.Account) string {
-			return "these objects grant it, for kubectl apply -f -\n" + kube.RBAC(c.Permissions(), who, "", c.namespace)
-		})
-	}
-	password, err := s.password()
-	if err != nil {
-		return found, err
-	}
-	for _, o := range objects {
-		if err := s.parse(o, password, &found); err != nil {
-			return found, err
-		}
-	}
-	return found, nil
-}
-
-func (c *cluster) objects(ctx context.Context, s Source) ([]kube.Object, error) {
-	if c.client == nil {
-		config, err := c.Cluster.Config()
-		if err != nil {
-			return nil, err
-		}
-		c.client, c.namespace = kube.New(config, kube.Options{Dial: dial.New(nil).DialContext, Seed: c.Seed}), config.Namespace
-	}
-	resource, err := c.client.Resource(ctx, s.resource.String())
-	if err != nil {
-		return nil, err
-	}
-	if s.objects.Name == "" {
-		return c.client.List(ctx, kube.Query{Resource: resource, Namespace: c.namespaceOf(s), LabelSelector: s.objects.Selector, FieldSelector: s.objects.Fields})
-	}
-	object, err := c.client.Get(ctx, resource, c.namespaceOf(s), s.objects.Name)
-	return []kube.Object{object}, err
-}
-
-func (c *cluster) namespaceOf(s Source) string {
-	switch {
-	case !s.resource.Namespaced:
-		return ""
-	case s.objects.Namespace != "":
-		return s.objects.Namespace
-	}
-	return c.namespace
-}
-
-// parse adds the certificates of an object to found.
-func (s Source) parse(o kube.Object, password string, found *certs.Found) error {
-	name := "k8s:" + s.objects.KindName + "/" + o.Name()
-	values := map[string][]byte{}
-	for _, field := range []string{"data", "binaryData"} {
-		data, _ := o.At(field).(map[string]any)
-		for key, value := range data {
-			text, _ := value.(string)
-			values[name+"/"+key] = []byte(text)
-			if s.resource.Name == "secrets" || field == "binaryData" {
-				values[name+"/"+key], _ = base64.StdEncoding.DecodeString(text)
-			}
-		}
-	}
-	if text, isBundle := o.At("spec", "trustBundle").(string); isBundle {
-		values = map[string][]byte{name: []byte(text)}
-	}
-	sources := slices.Sorted(maps.Keys(values))
-	if len(s.keys) > 0 {
-		sources = words.Each(s.keys, func(key string) string { return name + "/" + key })
-	}
-	before := len(found.Entries)
-	for _, source := range sources {
-		content, there := values[source]
-		if !there {
-			return failure.New(failure.Missing, "%s is not there", failure.Printable(source))
-		}
-		more, err := certs.Parse(content, source, password)
-		var none *certs.NoneError
-		if errors.As(err, &none) && len(s.keys) == 0 {
-			continue // a private key, perhaps
-		}
-		if err != nil {
-			return err
-		}
-		found.Entries = append(found.Entries, more.Entries...)
-		found.Ignored = append(found.Ignored, more.Ignored...)
-	}
-	if len(found.Entries) == before {
-		return failure.New(failure.Missing, "no certificate in %s", failure.Printable(name))
-	}
-	return nil
 }

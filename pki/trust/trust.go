@@ -134,11 +134,17 @@ func Run(ctx context.Context, o Options) ([]Written, error) {
 
 // collect returns the certificates of all sources, each once, and logs what is remarkable about them.
 func (o Options) collect(ctx context.Context) ([]certs.Entry, error) {
+	objects, err := o.wait(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates from the cluster: %w", err)
+	}
 	var all []certs.Entry
-	clusters := &cluster{Options: o}
-	for _, s := range o.Sources {
-		found, note, err := s.read(ctx, clusters)
-		if err != nil {
+	for i, s := range o.Sources {
+		var found certs.Found
+		var note string
+		if there := objects[i]; there != nil {
+			found, note = there.found, there.note
+		} else if found, note, err = s.read(o.Getenv); err != nil {
 			return nil, err
 		}
 		for _, text := range found.Ignored {
