@@ -8,7 +8,8 @@ var otherPrograms = map[string]string{
 	"curl": "fetch", "wget": "fetch", "tar": "fetch", "unzip": "fetch", "oras": "fetch",
 	"nslookup": "wait-for-dns", "dig": "wait-for-dns", "host": "wait-for-dns",
 	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
-	"keytool": "keystore", "git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
+	"keytool": "keystore", "update-ca-certificates": "trust-bundle", "update-ca-trust": "trust-bundle", "c_rehash": "trust-bundle",
+	"git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
 }
 
 // otherNames are flags of those programs, by subcommand: the names that they have here, or "" for one that is not
@@ -26,6 +27,10 @@ var otherNames = map[string]map[string]string{
 	"keystore": {
 		"in": "cert-file", "inkey": "key-file", "CAfile": "ca-file", "certfile": "ca-file", "name": "alias", "out": "pkcs12", "destkeystore": "jks",
 		"passin": "key-password-file", "passout": "password-file", "storepass": "password-file", "deststorepass": "password-file", "noprompt": "",
+	},
+	"trust-bundle": {
+		"keystore": "jks", "destkeystore": "jks", "storepass": "password-file", "deststorepass": "password-file", "noprompt": "",
+		"out": "pem", "CApath": "hash-dir",
 	},
 	"sysctl": {"w": "", "write": "", "p": "file", "load": "file", "e": "if-exists", "ignore": "if-exists", "optional": "if-exists"},
 }
