@@ -9,6 +9,7 @@ var otherPrograms = map[string]string{
 	"nslookup": "wait-for-dns", "dig": "wait-for-dns", "host": "wait-for-dns",
 	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
 	"keytool": "keystore", "update-ca-certificates": "trust-bundle", "update-ca-trust": "trust-bundle", "c_rehash": "trust-bundle",
+	"openssl": "generate", "ssh-keygen": "generate", "htpasswd": "generate", "uuidgen": "generate", "pwgen": "generate",
 	"git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
 }
 
@@ -23,6 +24,10 @@ var otherNames = map[string]map[string]string{
 	"fetch": {
 		"f": "", "fail": "", "L": "", "location": "", "s": "", "fsSL": "", "k": "insecure", "no-check-certificate": "insecure",
 		"H": "header", "u": "user", "cacert": "ca-file", "strip": "strip-components", "if-exists": "optional",
+	},
+	"generate": {
+		"subj": "subject", "addext": "dns", "hostname": "dns", "days": "valid-for", "newkey": "algorithm", "t": "algorithm", "C": "comment",
+		"CA": "ca-cert-file", "CAkey": "ca-key-file", "nodes": "", "x509": "", "B": "",
 	},
 	"keystore": {
 		"in": "cert-file", "inkey": "key-file", "CAfile": "ca-file", "certfile": "ca-file", "name": "alias", "out": "pkcs12", "destkeystore": "jks",

@@ -2,7 +2,6 @@ package generate
 
 import (
 	"bytes"
-	"cmp"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -171,12 +170,11 @@ func (c *Certificate) read(old Files) (p pair, err error) {
 	if c.OneFile {
 		keyIn, certIn = old[""], old[""]
 	}
-	if p.chain, err = parseCertificates(certIn); err != nil {
-		return p, err
+	found, err := certs.Parse(certIn, certFile, "")
+	if err != nil && !c.OneFile && len(bytes.TrimSpace(certIn)) > 0 {
+		return p, failure.WithHint(err, "is it another program's? remove it, or name another directory")
 	}
-	if !c.OneFile && len(p.chain) == 0 && len(bytes.TrimSpace(certIn)) > 0 {
-		return p, failure.WithHint(errors.New("tls.crt has no certificate in PEM"), "is it another program's? remove it, or name another directory")
-	}
+	p.chain = apply(found.Entries, func(e certs.Entry) *x509.Certificate { return e.Cert })
 	p.key, err = certs.ParseKey(keyIn, nil)
 	if errors.Is(err, certs.ErrNoKey) && len(bytes.TrimSpace(keyIn)) == 0 {
 		return p, nil // missing, or what a killed program has left
@@ -194,21 +192,6 @@ func (c *Certificate) read(old Files) (p pair, err error) {
 		p.keyPEM = keyIn
 	}
 	return p, nil
-}
-
-// parseCertificates returns the certificates in PEM.
-func parseCertificates(data []byte) (all []*x509.Certificate, err error) {
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type != "CERTIFICATE" {
-			continue
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("a certificate in it cannot be read: %w", err)
-		}
-		all = append(all, cert)
-	}
-	return all, nil
 }
 
 // mark returns the subject key identifier of our certificates. It may be any unique value (RFC 5280, section 4.2.1.2);
@@ -367,11 +350,7 @@ func (c *Certificate) sign(key crypto.Signer, a *authority) (*x509.Certificate, 
 }
 
 func encode(chain []*x509.Certificate) []byte {
-	var all bytes.Buffer
-	for _, cert := range chain {
-		pem.Encode(&all, &pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})
-	}
-	return all.Bytes()
+	return certs.PEM(apply(chain, func(cert *x509.Certificate) certs.Entry { return certs.Entry{Cert: cert} }))
 }
 
 // authority is the CA that signs.
@@ -403,19 +382,16 @@ func (c *Certificate) authority() (*authority, error) {
 	if c.CACertFile == "" {
 		return nil, nil
 	}
-	certData, err := readfile.All(c.CACertFile)
+	found, err := certs.Read(c.CACertFile, "")
 	if err != nil {
 		return nil, failure.WithHint(fmt.Errorf("read the certificate of the CA: %w", err), "is the Secret mounted, and may this user read it?")
-	}
-	all, err := parseCertificates(certData)
-	if err != nil || len(all) == 0 {
-		return nil, fmt.Errorf("%s: %w", c.CACertFile, cmp.Or(err, errors.New("no certificate in it")))
 	}
 	a := &authority{}
 	if a.key, err = c.authorityKey(); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.CAKeyFile, err)
 	}
-	for _, cert := range all {
+	for _, entry := range found.Entries {
+		cert := entry.Cert
 		if a.cert == nil && fits(cert, a.key) {
 			a.cert = cert
 		}
