@@ -146,7 +146,7 @@ func run(ctx context.Context, o Options) (Summary, error) {
 func TestTogether(t *testing.T) {
 	s, flags := api(t, `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}, "data": {"tls.crt": "YQ==", "tls.key": "Yg=="}}`)
 	var o Options
-	for _, text := range []string{"k8s:secret/tls#key=tls.crt&to=c", "k8s:secret/tls#key=tls.key&to=k&mode=0440"} {
+	for _, text := range []string{"k8s:secret/tls#key=tls.crt&to=c", "k8s:Secrets/tls#key=tls.key&to=k&mode=0440"} {
 		target, err := Parse(text, flags)
 		if err != nil {
 			t.Fatal(err)

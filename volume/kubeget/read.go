@@ -63,15 +63,20 @@ type source struct {
 
 // sourcesOf returns the sources of the targets.
 func sourcesOf(o *Options) (all []*source) {
-	type key struct{ kubeconfig, context, objects string }
+	type key struct {
+		kubeconfig, context string
+		objects             kube.Objects
+	}
 	clusters, sources := map[key]*cluster{}, map[key]*source{}
 	for _, t := range o.Targets {
-		at := key{t.Kubeconfig, t.Context, ""}
+		at := key{kubeconfig: t.Kubeconfig, context: t.Context}
 		if clusters[at] == nil {
 			clusters[at] = &cluster{o: o, place: kube.Place{Kubeconfig: t.Kubeconfig, Context: t.Context, Getenv: o.Getenv}}
 		}
 		of := at
-		of.objects = t.String()
+		if of.objects = t.Objects; t.known {
+			of.objects.KindName = t.resource.String() // a kind has several names
+		}
 		if sources[of] == nil {
 			sources[of] = &source{cluster: clusters[at]}
 			all = append(all, sources[of])
