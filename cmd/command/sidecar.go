@@ -142,6 +142,9 @@ func (e *env) stay(first context.Context, o sidecar.Options, every time.Duration
 // afterFirst returns a context that ends when a signal comes, and with first until lift is called.
 func (e *env) afterFirst(first context.Context) (ctx context.Context, lift func(), cancel context.CancelCauseFunc) {
 	ctx, cancel = context.WithCancelCause(e.untilStopped)
+	if first.Err() != nil {
+		cancel(context.Cause(first))
+	}
 	stop := context.AfterFunc(first, func() { cancel(context.Cause(first)) })
 	return ctx, func() { stop() }, cancel
 }

@@ -255,6 +255,7 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 	if err := w.settle(ctx); err != nil {
 		return "", false, err
 	}
+	_ = w.problems() // settle has consumed what may have been about them
 	start := time.Now()
 	done, err := w.commit()
 	if err == nil && w.fetch(ctx, due) {
