@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -174,15 +175,20 @@ func secretForms(t *testing.T, addr, secret string) []string {
 	return forms
 }
 
-// TestNoFormIsPrinted pins that register, git-clone and render show no form of a password that a server repeats, or a
-// template computes. Package waitfor tests the same of all kinds of target.
+// TestNoFormIsPrinted pins that register, request, git-clone and render show no form of a password that a server
+// repeats, or a template computes. Package waitfor tests the same of all kinds of target.
 func TestNoFormIsPrinted(t *testing.T) {
 	t.Parallel()
 	for n, password := range leak.Secrets {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "password")
 		template := filepath.Join(dir, "template")
-		for name, text := range map[string]string{file: password, template: "{{ fail .Env.SAID }}"} {
+		body := filepath.Join(dir, "body")
+		inJSON, err := json.Marshal(map[string]any{"users": []map[string]string{{"password": password}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{file: password, template: "{{ fail .Env.SAID }}", body: string(inJSON)} {
 			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -193,6 +199,8 @@ func TestNoFormIsPrinted(t *testing.T) {
 		url := "http://app:${file:" + file + "}@" + server.Listener.Addr().String()
 		lines := map[string][]string{
 			"register":          {"register", "--url", url + "/register", "--field", "id=x"},
+			"request, header":   {"request", strings.Replace(url, "app:${file:"+file+"}@", "", 1) + "/register", "--header", "X-Key: Key ${file:" + file + "}"},
+			"request, body":     {"request", strings.Replace(url, "app:${file:"+file+"}@", "", 1) + "/register", "--request-body-file", body},
 			"git-clone, ERR":    {"git-clone", url + "/ERR", filepath.Join(dir, "tree")},
 			"git-clone, band 3": {"git-clone", url + "/band", filepath.Join(dir, "tree")},
 			"render":            {"render", "--secret-env", "PASSWORD", template + ":" + filepath.Join(dir, "result")},
