@@ -153,11 +153,16 @@ func (c *commit) sync() error {
 	return nil
 }
 
-// makeDirs makes the directories of the files.
+// makeDirs makes the directories of the files, with their owners, and then those of links, which have none.
 func (c *commit) makeDirs() error {
-	for _, ch := range c.changes {
-		if err := c.ensure(path.Dir(ch.Name), ch.attr); err != nil {
-			return err
+	for _, links := range []bool{false, true} {
+		for _, ch := range c.changes {
+			if links != (ch.target != "") {
+				continue
+			}
+			if err := c.ensure(path.Dir(ch.Name), ch.attr); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -338,7 +338,7 @@ func (s *Stage) Forget(name string) {
 // PutLink stages a symbolic link called name to target, as PutFrom does a file. Without the right to make new names in
 // the directory, it fails: a link cannot be written in place.
 func (s *Stage) PutLink(name, target string) (Change, error) {
-	return s.note(&change{Change: Change{Name: name}, target: target}, nil)
+	return s.note(&change{Change: Change{Name: name}, target: target, attr: Attr{UID: -1, GID: -1}}, nil)
 }
 
 // note stages a change, and records it, or the first error.

@@ -412,8 +412,9 @@ func TestOwner(t *testing.T) {
 	dir := t.TempDir()
 	for range 2 {
 		s := openStage(t, dir, Options{})
-		if _, err := s.Put("sub/f", []byte("x"), Attr{0o640, 1234, 5678}); err != nil {
-			t.Fatal(err)
+		_, err := s.PutLink("sub/a", "f") // which says nothing of the directory's owner
+		if _, fileErr := s.Put("sub/f", []byte("x"), Attr{0o640, 1234, 5678}); err != nil || fileErr != nil {
+			t.Fatal(err, fileErr)
 		}
 		commitAll(t, s)
 		for _, name := range []string{"sub", "sub/f"} {
