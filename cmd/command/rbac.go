@@ -30,17 +30,19 @@ func rbac(e *env) *cli.Command {
 		flags = append(flags, hidden(slices.Clone(other.Flags), append(e.commonFlags(rbacName), flags...))...)
 	}
 	return &cli.Command{
-		Usage:     "print the Role that a wait for Kubernetes objects needs",
+		Usage:     "print the Role that the Pod's service account needs",
 		ArgsUsage: "[SUBCOMMAND] TARGET… [-- SUBCOMMAND …]",
-		Description: `Prints the smallest Role and RoleBinding that let wait-for-service wait for every
-TARGET, for kubectl apply; for objects without a namespace, a ClusterRole. It does
-not contact the cluster. Give it the args of a manifest as they are: targets of other
-kinds than k8s need no rights, and neither do other subcommands; their flags are
-accepted, and a program after -- is ignored.
+		Description: `Prints the smallest Role and RoleBinding, for kubectl apply, that let wait-for-service
+wait for every TARGET, and kube-get, trust-bundle and generate do what their command
+lines say; for objects without a namespace, a ClusterRole. It does not contact the
+cluster. Give it the args of a manifest as they are: targets of other kinds than k8s
+need no rights, and neither do other subcommands; their flags are accepted, and a
+program after -- is ignored.
 
 Examples:
   initbox rbac k8s:job/migrate k8s:service/mydb | kubectl apply -n shop -f -
   initbox rbac wait-for-service k8s:job/migrate --timeout 10m -- /app/server
+  initbox rbac kube-get 'k8s:secret/db#key=password' /out/password
   initbox rbac prepare /data#owner=1000 -- wait-for-service k8s:job/migrate
   initbox rbac k8s:pods?selector=app=web --namespace shop --service-account shop`,
 		Flags: flags,
