@@ -59,6 +59,9 @@ func (e *answerError) Error() string {
 	if errors.As(e.Err, &syntax) || errors.As(e.Err, new(*json.UnmarshalTypeError)) {
 		return "the answer is not that of a Kubernetes API server" // the error quotes it
 	}
+	if errors.Is(e.Err, errTooMuch) {
+		return e.Err.Error()
+	}
 	return "the answer is not that of a Kubernetes API server: " + e.Err.Error()
 }
 

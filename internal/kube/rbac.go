@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"initbox/internal/failure"
 	"initbox/internal/lazy"
 	"initbox/internal/words"
 )
@@ -85,6 +86,10 @@ func order(cluster bool) int {
 func WriteRBAC(w io.Writer, needs []Permission, name, serviceAccount, namespace string) error {
 	if namespace == "" && slices.ContainsFunc(needs, func(r Permission) bool { return r.Cluster || r.Namespace != "" }) {
 		return errors.New("objects without a namespace, and targets that name one, need the namespace of the service account: give it with --namespace")
+	}
+	if i := slices.IndexFunc(needs, func(r Permission) bool { return r.Comment == Guessed && r.Group == "" }); i >= 0 { // the core's kinds are known
+		return failure.WithHint(fmt.Errorf("%s: no such kind without a group: write k8s:PLURAL.GROUP/NAME, as in k8s:certificates.cert-manager.io/web", needs[i].Resource),
+			"kubectl api-resources lists the kinds of your cluster with their groups")
 	}
 	_, err := io.WriteString(w, RBAC(needs, Account{Namespace: namespace, Name: serviceAccount}, name, namespace))
 	return err

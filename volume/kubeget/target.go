@@ -163,9 +163,7 @@ func (t *Target) Needs() kube.Permission {
 	r := t.resource
 	p := kube.Permission{Verbs: []string{"get"}}
 	if !t.known {
-		if r, p.Comment = kube.Guess(t.KindName), kube.Guessed; r.Group == "" { // the core's kinds are known
-			p.Comment += "; the group is missing: write k8s:PLURAL.GROUP/NAME"
-		}
+		r, p.Comment = kube.Guess(t.KindName), kube.Guessed
 	}
 	p.Cluster, p.Group, p.Resource = !r.Namespaced, r.Group, r.Name
 	if r.Namespaced {
