@@ -10,7 +10,7 @@ var otherPrograms = map[string]string{
 	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
 	"keytool": "keystore", "update-ca-certificates": "trust-bundle", "update-ca-trust": "trust-bundle", "c_rehash": "trust-bundle",
 	"openssl": "generate", "ssh-keygen": "generate", "htpasswd": "generate", "uuidgen": "generate", "pwgen": "generate",
-	"git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
+	"k8s-sidecar": "kube-get", "git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
 }
 
 // otherNames are flags of those programs, by subcommand: the names that they have here, or "" for one that is not
@@ -21,6 +21,7 @@ var otherNames = map[string]map[string]string{
 		"r": "", "R": "", "f": "", "a": "keep", "archive": "keep", "p": "keep", "preserve": "keep", "n": "no-overwrite",
 		"no-clobber": "no-overwrite", "u": "update", "L": "links", "dereference": "links", "if-exists": "optional",
 	},
+	"kube-get": {"n": "namespace", "o": "format", "output": "format"},
 	"fetch": {
 		"f": "", "fail": "", "L": "", "location": "", "s": "", "fsSL": "", "k": "insecure", "no-check-certificate": "insecure",
 		"H": "header", "u": "user", "cacert": "ca-file", "strip": "strip-components", "if-exists": "optional",
