@@ -28,6 +28,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/readfile"
+	"initbox/internal/words"
 )
 
 // DefaultPassword is that of nearly every Java trust store: certificates are no secret, and the format wants one.
@@ -225,6 +226,8 @@ func entriesOf(list []*x509.Certificate) (entries []Entry) {
 func parsePEM(data []byte, source string) (found Found, err error) {
 	key := false
 	n := 0
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = bytes.ReplaceAll(data, []byte("----------BEGIN "), []byte("-----\n-----BEGIN ")) // appended to a file without a line break at its end
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		switch block.Type {
 		case "CERTIFICATE", "X509 CERTIFICATE":
@@ -245,10 +248,13 @@ func parsePEM(data []byte, source string) (found Found, err error) {
 		}
 		found.Entries = append(found.Entries, Entry{Alias: aliasOf(source), Cert: cert, Source: source})
 	}
+	if all := bytes.Count(data, []byte("-----BEGIN CERTIFICATE-----")); all > n {
+		found.Ignored = append(found.Ignored, fmt.Sprintf("%s: %d of %s cannot be decoded: is a part missing?", failure.Printable(source), all-n, words.Plural(all, "certificate")))
+	}
 	switch {
 	case len(found.Entries) > 0:
 		return found, nil
-	case n > 0:
+	case len(found.Ignored) > 0:
 		return Found{}, errors.New(found.Ignored[0])
 	}
 	return Found{}, &NoneError{Source: source, Key: key}

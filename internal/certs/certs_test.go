@@ -98,6 +98,7 @@ func TestRead(t *testing.T) {
 	}{
 		"PEM":            {certs.PEM(list), "corp one\ncorp-2 two\n"},
 		"PEM with text":  {append([]byte("# ours\r\n"), bytes.ReplaceAll(certs.PEM(list), []byte("\n"), []byte("\r\n"))...), "corp one\ncorp-2 two\n"},
+		"PEM appended":   {append([]byte("\ufeff"), bytes.ReplaceAll(certs.PEM(list), []byte("-----\n-----"), []byte("----------"))...), "corp one\ncorp-2 two\n"},
 		"OpenSSL's":      {trusted, "corp one\n"},
 		"DER":            {der, "corp one\ncorp-2 two\n"},
 		"Java key store": {jks, "one one\ntwo two\n"},
@@ -144,6 +145,22 @@ func TestReadFolder(t *testing.T) {
 	}
 	if len(found.Ignored) != 1 || !strings.Contains(found.Ignored[0], "readme: no certificate in it: neither PEM nor DER") {
 		t.Errorf("ignored: %q", found.Ignored)
+	}
+}
+
+// TestIgnored pins that a certificate of several that cannot be read is named.
+func TestIgnored(t *testing.T) {
+	list := entries(t, "one", "two")
+	text := string(certs.PEM(list))
+	for name, broken := range map[string]string{
+		"cut":      text[:len(text)-60],
+		"not DER":  strings.Replace(text, "CERTIFICATE-----\nMII", "CERTIFICATE-----\nMIJ", 1),
+		"not text": strings.Replace(text, "CERTIFICATE-----\nMII", "CERTIFICATE-----\n!II", 1),
+	} {
+		found, err := certs.Parse([]byte(broken), "a\n.pem", "")
+		if err != nil || len(found.Entries) != 1 || len(found.Ignored) != 1 || !strings.Contains(found.Ignored[0], `a\n.pem: `) {
+			t.Errorf("%s: %d certificates, ignored %q, %v", name, len(found.Entries), found.Ignored, err)
+		}
 	}
 }
 
