@@ -37,6 +37,14 @@ type Source struct {
 
 func (s Source) String() string { return s.name }
 
+// holds returns whether a file is the source, or in its folder.
+func (s Source) holds(file string) bool {
+	file, err := filepath.Abs(file)
+	folder, errFolder := filepath.Abs(s.path)
+	rel, errRel := filepath.Rel(folder, file)
+	return s.path != "" && errors.Join(err, errFolder, errRel) == nil && filepath.IsLocal(rel)
+}
+
 // Roots and System are the sources of the roots in the program, and of those of the image.
 var (
 	Roots  = Source{name: "roots"}
