@@ -145,7 +145,7 @@ func (f *generateFlags) check(e *env, c *cli.Context) (work, error) {
 	if err := f.output.check(); err != nil {
 		return nil, err
 	}
-	if err := f.parseIPs(); err != nil {
+	if err := f.names(); err != nil {
 		return nil, err
 	}
 	source, err := f.podInfo.source()
@@ -226,9 +226,10 @@ func (f *generateFlags) arguments(c *cli.Context) error {
 	return needs(c, [][2]string{{"renew", "secret"}, {"owner-reference", "secret"}, {"label", "secret"}, {"annotation", "secret"}, {"ca-cert-file", "ca-key-file"}, {"ca-key-file", "ca-cert-file"}, {"ca-key-password-file", "ca-key-file"}})
 }
 
-// parseIPs reads --ip.
-func (f *generateFlags) parseIPs() error {
-	f.certificate.DNS, f.certificate.OneFile = f.dns.Value(), strings.HasSuffix(f.out, ".pem") || f.out == "" && strings.Contains(f.secret, "#")
+// names reads whom a certificate is for, and whether it is one file.
+func (f *generateFlags) names() error {
+	f.certificate.OneFile = strings.HasSuffix(f.out, ".pem") || f.out == "" && strings.Contains(f.secret, "#")
+	f.certificate.DNS = f.dns.Value()
 	for _, text := range f.ips.Value() {
 		for word := range strings.SplitSeq(text, ",") {
 			addr, err := netip.ParseAddr(strings.TrimSpace(word))

@@ -135,12 +135,21 @@ func Run(ctx context.Context, o Options) error {
 // shown returns the name of the result in messages.
 func (r *run) shown() string { return failure.Printable(cmp.Or(r.Out, r.Make.String())) }
 
+// hinted returns err with the hint of the failure that caused it, if there is one.
+func hinted(err, cause error) error {
+	var f *failure.Failure
+	if errors.As(cause, &f) && f.Hint != "" {
+		return failure.WithHint(err, f.Hint)
+	}
+	return err
+}
+
 // check returns what is to be done with the files that are there. Those of others that are not right are kept as long
 // as they can be used, and an error after that.
 func (r *run) check(old Files) (verdict, error) {
 	v, err := r.Make.check(old)
 	if err != nil {
-		return v, fmt.Errorf("%s: %w", r.shown(), err)
+		return v, hinted(fmt.Errorf("%s: %w", r.shown(), err), err)
 	}
 	if v.Reason == "" || !v.Foreign || r.Force {
 		return v, nil

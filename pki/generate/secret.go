@@ -145,12 +145,7 @@ func (r *run) agree(ctx context.Context, old Files) (files Files, err error) {
 	if errors.As(err, &gaveUp) && gaveUp.Last != nil {
 		last = gaveUp.Last
 	}
-	err = fmt.Errorf("%s: %w", r.Secret, err)
-	var f *failure.Failure
-	if errors.As(last, &f) {
-		err = failure.WithHint(err, f.Hint)
-	}
-	return nil, err
+	return nil, hinted(fmt.Errorf("%s: %w", r.Secret, err), last)
 }
 
 // reporter returns what logs why an attempt failed, whenever that changes.
