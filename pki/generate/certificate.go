@@ -252,7 +252,7 @@ func (c *Certificate) wrong(p pair, a *authority) string {
 	case p.key == nil:
 		return "its key is missing"
 	case !fits(cert, p.key):
-		return "its key is another one's"
+		return "its key belongs to another certificate"
 	case now.After(cert.NotAfter):
 		return "it expired at " + cert.NotAfter.Format(time.RFC3339)
 	case !slices.Equal(slices.Sorted(slices.Values(cert.DNSNames)), c.DNS) || !slices.Equal(ips, c.IPs):

@@ -253,11 +253,11 @@ func (r *run) use(ctx context.Context, client *kube.Client, s Secret, have kube.
 		return files, nil
 	case s.Renew && ours:
 	case v.Usable:
-		r.log.Warn(fmt.Sprintf("%s: %s, but it is used and not replaced: %s", &s, v.Reason, s.why(ours)))
+		r.log.Warn(fmt.Sprintf("%s: %s, but it is used and not replaced: %s", &s, v.Reason, r.why(ours)))
 		return files, nil
 	default:
-		return nil, poll.Permanent(failure.WithHint(fmt.Errorf("%s, and it is not replaced: %s", v.Reason, s.why(ours)),
-			"delete the Secret, so that the next Pod creates it; with --renew, a certificate that initbox has put into a Secret is replaced"))
+		return nil, poll.Permanent(failure.WithHint(fmt.Errorf("%s, and it is not replaced: %s", v.Reason, r.why(ours)),
+			"delete the Secret, so that the next Pod creates it; --renew replaces a certificate in a Secret that initbox has created"))
 	}
 	if r.DryRun {
 		r.log.Info(fmt.Sprintf("%s: would be replaced: %s", &s, v.Reason))
@@ -275,8 +275,12 @@ func (r *run) use(ctx context.Context, client *kube.Client, s Secret, have kube.
 }
 
 // why says why the Secret is not replaced.
-func (s *Secret) why(ours bool) string {
-	if !ours {
+func (r *run) why(ours bool) string {
+	_, isCertificate := r.Make.(*Certificate)
+	switch {
+	case !isCertificate:
+		return "only certificates are"
+	case !ours:
 		return "initbox has not created the Secret"
 	}
 	return "that takes --renew"
