@@ -228,39 +228,44 @@ func (t *tree) discard() {
 	clear(t.staged)
 }
 
-// commit puts in place what is staged, and removes what no object has now.
+// commit puts in place what is staged, and removes what no object has now. After an error of the stage, it only removes:
+// that may make room, or remove the directory that is in the way of a file. It returns the error if it does not help.
 func (t *tree) commit() (done []stage.Change, err error) {
 	if !t.dirty {
 		return nil, nil
 	}
-	if t.err == nil {
-		if err := t.open(); err != nil {
-			t.lose(err)
-		}
+	failed := t.err
+	if err := t.open(); err != nil {
+		t.lose(err)
+		return nil, err
 	}
 	for name := range t.owner {
-		if t.err == nil && !t.staged[name] {
-			if err := t.stage.Keep(name); err != nil {
-				t.lose(err)
-			}
+		if !t.staged[name] {
+			err = errors.Join(err, t.stage.Keep(name))
 		}
-	}
-	if t.err != nil {
-		return nil, t.err
 	}
 	for name := range t.orphans {
-		if t.owner[name] == nil {
-			_ = t.stage.Keep(name) // unless it is in the way now
+		if t.owner[name] == nil && failed == nil { // else it may be in the way
+			_ = t.stage.Keep(name)
 		}
 	}
-	done, err = t.stage.Commit()
-	if err != nil {
+	if failed == nil && err != nil {
 		t.lose(err)
-		return done, err
+		return nil, err
 	}
+	done, err = t.stage.Commit()
 	t.discard()
-	t.dirty = false
-	return done, nil
+	switch {
+	case failed != nil && len(done) == 0:
+		return nil, failed
+	case failed != nil:
+		return done, nil // and everything is listed again
+	case err != nil:
+		t.lose(err)
+	default:
+		t.dirty = false
+	}
+	return done, err
 }
 
 // revision identifies the files and their contents.

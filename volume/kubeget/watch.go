@@ -249,15 +249,16 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 		w.begin()
 	}
 	first := !w.all
-	if err := w.listed(ctx); err != nil {
-		return "", false, err
-	}
-	if err := w.settle(ctx); err != nil {
-		return "", false, err
-	}
-	_ = w.problems() // settle has consumed what may have been about them
 	start := time.Now()
-	done, err := w.commit()
+	done, err := w.change(ctx)
+	if first && w.all && err != nil && ctx.Err() == nil { // perhaps a younger object was listed first, and in the way
+		w.all = false
+		w.begin()
+		done, err = w.change(ctx)
+	}
+	if !w.all {
+		return "", false, err
+	}
 	if err == nil && w.fetch(ctx, due) {
 		var fetched []stage.Change
 		fetched, err = w.commit()
@@ -271,6 +272,18 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 	w.tree.complain()
 	w.retry(due)
 	return w.tree.revision(), len(done) > 0, err
+}
+
+// change puts in place what has changed, once everything is listed.
+func (w *Watcher) change(ctx context.Context) ([]stage.Change, error) {
+	if err := w.listed(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.settle(ctx); err != nil {
+		return nil, err
+	}
+	_ = w.problems() // settle has consumed what may have been about them
+	return w.commit()
 }
 
 // retry sees to it that Look is called in time for what has failed. w.mu is held.
