@@ -58,5 +58,8 @@ func Take(a *httpclient.Answer, pointer string) ([]byte, error) {
 		return a.Body, nil
 	}
 	value, err := Pointer(a.Body, pointer)
+	if err == nil && value == "null" { // which no application takes for a missing value
+		err = errors.New("has null at " + pointer)
+	}
 	return []byte(value), err
 }
