@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime/multipart"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"initbox/internal/dial"
 	"initbox/internal/podinfo"
+	"initbox/internal/secret"
 	"initbox/register/exchange"
 	"initbox/register/request"
 	"initbox/render/values"
@@ -290,7 +292,7 @@ func (r *requestFlags) multipart(each *request.File) (body *exchange.Body, secre
 }
 
 // secretsIn returns what is secret in a file, which a server may quote: if it is in a mounted Secret, or other users
-// cannot read it, each line of it and each text in its JSON.
+// cannot read it, each text in its JSON; if it is something else, each line and each long word of it.
 func secretsIn(f *request.File) (secrets []string) {
 	stat, err := os.Stat(f.Path)
 	if err != nil || !values.Private(stat.Mode()) && !values.OnSecretMount(filepath.Dir(f.Path)) && !values.OnSecretMount(f.Path) {
@@ -311,9 +313,21 @@ func secretsIn(f *request.File) (secrets []string) {
 			}
 		}
 	}
-	var value any
-	if json.Unmarshal(f.Content, &value) == nil {
-		collect(value)
+	d := json.NewDecoder(bytes.NewReader(f.Content)) // several values, where each line is one
+	for err == nil {
+		var value any
+		if err = d.Decode(&value); err == nil {
+			collect(value)
+		}
 	}
-	return append(secrets, string(f.Content))
+	if err == io.EOF {
+		return secrets
+	}
+	text := string(f.Content)
+	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n=:&,;<>\"'", r) }) {
+		if len(word) >= secret.Likely {
+			secrets = append(secrets, word)
+		}
+	}
+	return append(secrets, strings.Split(text, "\n")...)
 }
