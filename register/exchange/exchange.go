@@ -11,6 +11,7 @@ package exchange
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -29,9 +30,13 @@ type Server struct {
 	Hints map[int]string // what to do about a status that is not retried
 
 	mu      sync.Mutex
-	secrets []string         // values sent so far that must not be shown
+	secrets map[string]bool  // values sent so far that must not be shown
 	redacts *secret.Redactor // of secrets; nil if one was added
+	muted   bool             // nothing that the server says is shown
 }
+
+// maxHidden is how many bytes are hidden at once at most. A redactor takes many times as much.
+const maxHidden = 256 << 10
 
 // Place returns the URL of the server for messages, without secrets.
 func (s *Server) Place() string { return s.URL.String() }
@@ -53,13 +58,25 @@ func (s *Server) Expand() (*url.URL, error) {
 	return u, nil
 }
 
-// Hide treats texts as secret from now on.
+// Hide treats texts as secret from now on. Of more than 256 KiB, nothing is looked for, and what the server says is not
+// shown.
 func (s *Server) Hide(texts ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	size := 0
 	for _, text := range texts {
-		if !slices.Contains(s.secrets, text) {
-			s.secrets, s.redacts = append(s.secrets, text), nil
+		size += len(text)
+	}
+	if size > maxHidden {
+		s.muted = true
+		return
+	}
+	if s.secrets == nil {
+		s.secrets = map[string]bool{}
+	}
+	for _, text := range texts {
+		if !s.secrets[text] {
+			s.secrets[text], s.redacts = true, nil
 		}
 	}
 }
@@ -69,7 +86,7 @@ func (s *Server) redactor() *secret.Redactor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.redacts == nil {
-		s.redacts = secret.NewRedactor(s.secrets...)
+		s.redacts = secret.NewRedactor(slices.Collect(maps.Keys(s.secrets))...)
 	}
 	return s.redacts
 }
@@ -80,8 +97,13 @@ func (s *Server) redact(text string) string { return s.redactor().Redact(text) }
 // that were sent: some servers quote the request.
 func (s *Server) said(a *httpclient.Answer) string {
 	text := s.redactor().Quote(string(a.Body))
-	if text == "" {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case text == "":
 		return ""
+	case s.muted:
+		return " (what the server says is not shown, because most of the request is secret)"
 	}
 	return ": " + strconv.Quote(text)
 }

@@ -84,3 +84,12 @@ func TestSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestMuch pins that a request with more secrets than can be looked for shows nothing that the server says.
+func TestMuch(t *testing.T) {
+	s := &Server{}
+	s.Hide(strings.Repeat("x", maxHidden), "s3cr3t")
+	if got := s.said(&httpclient.Answer{Body: []byte("it was s3cr3t")}); strings.Contains(got, "s3cr3t") || !strings.Contains(got, "not shown") {
+		t.Error(got)
+	}
+}
