@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/perm"
 )
 
 const (
@@ -150,7 +151,7 @@ func (a *area) place(content Content, attr Attr, dir *os.File, name string) erro
 func (a Attr) set(f *os.File) error {
 	if a.hasOwner() {
 		if err := f.Chown(a.UID, a.GID); err != nil {
-			return fmt.Errorf("change its owner to user %d, group %d: %w", a.UID, a.GID, bare(err))
+			return fmt.Errorf("change its owner to %s: %w", perm.Owner{UID: a.UID, GID: a.GID}, bare(err))
 		}
 	}
 	if err := f.Chmod(a.Mode.Perm()); err != nil {
