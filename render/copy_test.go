@@ -163,7 +163,7 @@ func TestCopyEnds(t *testing.T) {
 	defer s.Close()
 	gone := &item{root: root, name: "gone", shown: "src/gone"}
 	_, err = s.PutFrom("f", gone.content(run.ended(t.Context())), stage.Attr{Mode: 0o644, UID: -1, GID: -1})
-	if err = WithHint(err); !errors.Is(err, fs.ErrNotExist) || err.Error() != "read src/gone: no such file or directory" {
+	if err = withHint(err); !errors.Is(err, fs.ErrNotExist) || err.Error() != "read src/gone: no such file or directory" {
 		t.Errorf("%v, want the error of the source, without the destination", err)
 	}
 }

@@ -271,8 +271,8 @@ func (in *inputs) near(key string) string {
 	return ""
 }
 
-// WithHint adds a hint to the error about a destination that cannot be written.
-func WithHint(err error) error {
+// withHint adds a hint to the error of a destination that cannot be written.
+func withHint(err error) error {
 	var source *sourceError
 	if errors.As(err, &source) {
 		return source
@@ -287,7 +287,7 @@ func WithHint(err error) error {
 	case leadsOut(err):
 		return failure.WithHint(err, "a symbolic link there leads out of the directory, and not even --follow follows it: remove it, or write to where it leads")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return failure.WithHint(err, "raise the sizeLimit of the volume: a file that changes exists twice meanwhile")
+		return failure.WithHint(err, "raise the sizeLimit of the volume: during rendering, changed files exist twice")
 	case errors.Is(err, syscall.EROFS):
 		return failure.WithHint(err, "is a volume mounted there, and without readOnly?")
 	case errors.Is(err, fs.ErrPermission):

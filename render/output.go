@@ -64,7 +64,7 @@ func (r *run) output(dir string) (*output, error) {
 	if dir != "" {
 		var err error
 		if out.stage, err = r.stage(dir); err != nil {
-			return nil, WithHint(err)
+			return nil, withHint(err)
 		}
 	}
 	r.outputs = append(r.outputs, out)
@@ -133,7 +133,7 @@ func (out *output) put(name string, res result, attr stage.Attr) error {
 		out.mu.Unlock()
 	}
 	if _, err := out.stage.PutFrom(name, res.source(), attr); err != nil {
-		return WithHint(err)
+		return withHint(err)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (out *output) commit(dryRun bool) ([]Change, error) {
 		finish = out.stage.Plan
 	}
 	done, err := finish()
-	err = WithHint(err)
+	err = withHint(err)
 	var changes []Change
 	for _, c := range done {
 		changes = append(changes, Change{Path: out.path(c.Name), What: string(c.Kind), Secret: out.secrets[c.Name], InPlace: c.InPlace})

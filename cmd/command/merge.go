@@ -50,7 +50,7 @@ Examples:
 			if len(args) < 2 {
 				return nil, usagef("want SRC… DST").hint("as in: initbox merge /defaults/app.yaml /overrides/app.yaml /config/app.yaml")
 			}
-			for _, arg := range args {
+			for _, arg := range slices.Concat(args, set.Value(), setString.Value(), setFile.Value(), remove.Value()) {
 				if err := unreplaced("the argument", arg); err != nil {
 					return nil, err
 				}
@@ -62,8 +62,9 @@ Examples:
 				}
 				o.Sources = append(o.Sources, merge.Source{Path: path, Optional: s.On("optional")})
 			}
-			if o.To, _, err = (setting.List{}).Argument(args[len(args)-1], nil); err != nil {
-				return nil, usagef("%s: %w", args[len(args)-1], err)
+			var s setting.Settings
+			if o.To, s, err = merge.Settings.Argument(args[len(args)-1], nil); err != nil || len(s) > 0 {
+				return nil, usagef("%s: DST takes no settings; in its path, # is written %%23", args[len(args)-1])
 			}
 			if o.Formats, err = rules("format", formats, format.Named); err != nil {
 				return nil, err

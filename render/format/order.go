@@ -41,7 +41,11 @@ func ordered(v any, n *yaml.Node, words bool) any {
 		for k, e := range v {
 			v[k] = ordered(e, values[k], words)
 		}
-		return newMap(v, order)
+		m := newMap(v, order)
+		if words && n != nil && n.Kind == yaml.MappingNode {
+			m.nameWords(n)
+		}
+		return m
 	case []any:
 		for i, e := range v {
 			if n != nil && n.Kind == yaml.SequenceNode && i < len(n.Content) {
@@ -62,6 +66,20 @@ func ordered(v any, n *yaml.Node, words bool) any {
 		}
 	}
 	return v
+}
+
+// nameWords gives the keys true and false the words that they are in n, such as on: YAML 1.2 takes those for text.
+func (m *Map) nameWords(n *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		word := n.Content[i].Value
+		key := keyOf(m.Values, n.Content[i])
+		_, taken := m.Values[word]
+		if _, is := IsBoolean(key); key != word && is && !taken {
+			m.Values[word] = m.Values[key]
+			delete(m.Values, key)
+			m.Keys[slices.Index(m.Keys, key)] = word
+		}
+	}
 }
 
 var digitsOnly = lazy.Regexp(`^[-+]?[0-9_]+$`)

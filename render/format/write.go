@@ -2,9 +2,10 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -55,10 +56,7 @@ func (f *Format) Write(v any, like []byte) ([]byte, error) {
 	}
 	w := &limited{}
 	err := f.guard(func() error { return f.write(w, v, like) })
-	switch {
-	case w.full:
-		err = tooLong("the result", maxTable)
-	case err == nil:
+	if err = cmp.Or(w.err, err); err == nil {
 		err = f.Validate(w.data.Bytes())
 	}
 	return w.data.Bytes(), err
@@ -67,12 +65,15 @@ func (f *Format) Write(v any, like []byte) ([]byte, error) {
 // limited holds up to maxTable bytes: indentation multiplies the size of what is nested deeply.
 type limited struct {
 	data bytes.Buffer
-	full bool // more was written
+	err  error // why the data are incomplete
 }
 
 func (w *limited) Write(p []byte) (int, error) {
-	if w.full = w.full || w.data.Len()+len(p) > maxTable; w.full {
-		return 0, io.ErrShortWrite
+	if w.data.Len()+len(p) > maxTable {
+		w.err = tooLong("the result", maxTable)
+	}
+	if w.err != nil {
+		return 0, w.err
 	}
 	return w.data.Write(p)
 }
@@ -80,7 +81,12 @@ func (w *limited) Write(p []byte) (int, error) {
 // floatText returns a number that every reader takes for a float.
 func floatText(f float64) string {
 	text := strconv.FormatFloat(f, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
+	switch {
+	case math.IsNaN(f):
+		return ".nan" // which Validate refuses in YAML
+	case math.IsInf(f, 0):
+		return ".inf"
+	case !strings.Contains(text, "."):
 		text += ".0"
 	}
 	return text
@@ -115,6 +121,9 @@ func (w *limited) json(v any, newline string) {
 	case []any:
 		each("[", len(v), "]", func(i int) { w.json(v[i], newline+"  ") })
 	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			w.err = &Error{Text: "a number is infinite or NaN, which JSON cannot express"}
+		}
 		fmt.Fprint(w, floatText(v))
 	case Word:
 		fmt.Fprint(w, v.bool())
@@ -219,11 +228,7 @@ func lineText(v any) (string, error) {
 // writeEnv quotes values so that a shell reads the same. It cannot quote both ' and `: not all readers know \`.
 func writeEnv(w *limited, v any, _ []byte) error {
 	escape := strings.NewReplacer(`"`, `\"`, `\`, `\\`, "$", `\$`)
-	flat, err := Flatten(v)
-	if err != nil {
-		return err
-	}
-	return w.lines(flat, "", parseEnv, func(key, text string, _ bool) string {
+	return w.flat(v, parseEnv, func(key, text string, _ bool) string {
 		switch {
 		case strings.Contains(text, "'") && strings.Contains(text, "`"):
 			return ""
@@ -237,11 +242,7 @@ func writeEnv(w *limited, v any, _ []byte) error {
 }
 
 func writeProperties(w *limited, v any, _ []byte) error {
-	flat, err := Flatten(v)
-	if err != nil {
-		return err
-	}
-	return w.lines(flat, "", parseProperties, func(key, text string, _ bool) string {
+	return w.flat(v, parseProperties, func(key, text string, _ bool) string {
 		return escapeProperty(key, " :=#!") + "=" + escapeProperty(text, "") + "\n"
 	})
 }
@@ -268,32 +269,39 @@ func escapeProperty(s, special string) string {
 	return b.String()
 }
 
+// flat writes lines of the flattened v, without lists.
+func (w *limited) flat(v any, read func([]byte) (any, error), line func(key, text string, valued bool) string) error {
+	m, err := Flatten(v)
+	if err != nil {
+		return err
+	}
+	for _, k := range m.Keys {
+		if _, list := m.Values[k].([]any); list {
+			return &Error{Text: Path("", k) + ": a list cannot be written in this format"}
+		}
+	}
+	return w.lines(m, "", read, line)
+}
+
 // Flatten returns v as the keys of a flat file: those of a map in a map are joined with dots.
 func Flatten(v any) (*Map, error) {
 	m, isMap := v.(*Map)
 	if !isMap {
 		return nil, errNoMap
 	}
-	flat := &Map{Values: map[string]any{}}
-	return flat, flat.add("", m)
-}
-
-// add adds the keys of m, after prefix.
-func (flat *Map) add(prefix string, m *Map) (err error) {
-	for _, k := range m.Keys {
-		switch v := m.Values[k].(type) {
-		case *Map:
-			err = flat.add(prefix+k+".", v)
-		case []any:
-			err = &Error{Text: failure.Printable(prefix+k) + ": a list cannot be written in this format"}
-		default:
-			flat.Set(prefix+k, v)
-		}
-		if err != nil {
-			return err
+	flat := &Map{}
+	var add func(prefix string, m *Map)
+	add = func(prefix string, m *Map) {
+		for _, k := range m.Keys {
+			if below, nested := m.Values[k].(*Map); nested {
+				add(prefix+k+".", below)
+			} else {
+				flat.Set(prefix+k, m.Values[k])
+			}
 		}
 	}
-	return nil
+	add("", m)
+	return flat, nil
 }
 
 var errNoMap = &Error{Text: "a file of this format is a map of keys, and the result is not"}

@@ -95,7 +95,10 @@ func (o Options) Check() error {
 	itself := slices.ContainsFunc(o.Sources, func(s Source) bool { return same(s.Path, o.To) })
 	to := o.formatOf(o.To)
 	stat, err := os.Stat(o.To)
+	path := func(s Source) string { return s.Path }
 	switch {
+	case slices.ContainsFunc(append(words.Each(o.Sources, path), o.To), func(p string) bool { return p == "-" || strings.Contains(p, "://") }):
+		return failure.WithHint(errors.New("SRC and DST are files, and no URLs or standard input or output"), "initbox fetch downloads, and merge can follow it after --")
 	case err == nil && stat.IsDir() || strings.HasSuffix(o.To, "/"):
 		return fmt.Errorf("%s is a directory, and the last argument, DST, is a file", failure.Printable(o.To))
 	case byKey && name == "" || !byKey && o.Lists != "" && o.Lists != "replace" && o.Lists != "append":
@@ -322,7 +325,7 @@ func (r *run) write(done *Summary, content []byte, files []file) error {
 	}
 	s, err := stage.Open(filepath.Dir(r.To), stage.Options{DryRun: r.DryRun, Follow: r.Follow})
 	if err != nil {
-		return render.WithHint(err)
+		return r.unwritten(err)
 	}
 	defer s.Close()
 	c, err := s.Put(filepath.Base(r.To), content, attr)
@@ -330,9 +333,18 @@ func (r *run) write(done *Summary, content []byte, files []file) error {
 		_, err = s.Commit()
 	}
 	if err != nil {
-		return render.WithHint(err)
+		return r.unwritten(err)
 	}
 	c.Name = r.To
 	done.Change = c
 	return nil
+}
+
+// unwritten returns the error of writing DST, with a hint.
+func (r *run) unwritten(err error) error {
+	op := perm.Write
+	if r.UID+r.GID > -2 && errors.Is(err, syscall.EPERM) {
+		op = perm.Chown
+	}
+	return perm.Failed("write", op, r.To, err)
 }

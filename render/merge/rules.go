@@ -36,6 +36,13 @@ func (r *run) merged(path string, old, later any) (any, error) {
 	list, isList := old.([]any)
 	items, laterIs := later.([]any)
 	name, byKey := strings.CutPrefix(r.Lists, "by-key=")
+	if r.Lists == "append" && r.format.Name == "ini" && isList != laterIs { // a key that one file has once
+		if !isList {
+			list, isList = []any{old}, true
+		} else {
+			items, laterIs = []any{later}, true
+		}
+	}
 	switch {
 	case !isList || !laterIs:
 		return later, nil
