@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -99,13 +101,15 @@ func startHosts(t *testing.T, w *web, r run) *hosts {
 func (h *hosts) start(text, scheme, addr string) {
 	k := h.known[text]
 	switch scheme {
-	case "http", "https":
-		h.serve(addr, scheme == "https", h)
+	case "http":
+		h.serve(addr, nil, h)
+	case "https":
+		h.serve(addr, &h.web.cert, h)
 	case "clickhouse":
 		user, password, _ := strings.Cut(k.Login, ":")
 		o := webdatabases.Options{"user": user, "password": password, "value": k.Text, "database": k.Database, "after": fmt.Sprint(k.Late)}
 		handler := webdatabases.Kinds[scheme](o)
-		h.serve(addr, false, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { h.late(k); handler.ServeHTTP(rw, r) }))
+		h.serve(addr, nil, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { h.late(k); handler.ServeHTTP(rw, r) }))
 	case "tcp":
 		go func() {
 			select {
@@ -150,12 +154,13 @@ func (h *hosts) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (h *hosts) serve(addr string, encrypted bool, handler http.Handler) {
+// serve serves HTTP, with a certificate HTTPS.
+func (h *hosts) serve(addr string, cert *tls.Certificate, handler http.Handler) {
 	l := listen(h.t, addr)
-	if encrypted {
-		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{h.web.cert}})
+	if cert != nil {
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}})
 	}
-	server := &http.Server{Handler: handler}
+	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
 	h.t.Cleanup(func() { server.Close() })
 	go server.Serve(l)
 }
@@ -187,6 +192,7 @@ func (h *hosts) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	late := h.late(k)
+	body, _ := io.ReadAll(r.Body)
 	name, value, _ := strings.Cut(k.Header, ": ")
 	user, password, _ := r.BasicAuth()
 	switch {
@@ -194,6 +200,8 @@ func (h *hosts) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "not without a login", http.StatusUnauthorized)
 	case r.Header.Get(name) != value:
 		http.Error(rw, "not without "+name, http.StatusUnauthorized)
+	case k.Wants != "" && r.Method+" "+r.Header.Get("Content-Type")+" "+string(body) != k.Wants:
+		http.Error(rw, "not that", http.StatusBadRequest)
 	case late:
 		http.Error(rw, "not yet", http.StatusServiceUnavailable)
 	case k.To != "":
@@ -253,11 +261,10 @@ func (h *hosts) startDNS(name string, k *known) {
 	h.t.Cleanup(func() { server.Shutdown() })
 }
 
-// git returns the handler of a repository with one commit, at a path.
-func (h *hosts) git(a answer, path string) http.Handler {
-	root := h.t.TempDir()
+// repository makes a bare repository with one commit.
+func (h *hosts) repository(dir string, files map[string]string) {
 	tree := h.t.TempDir()
-	for name, content := range a.Git {
+	for name, content := range files {
 		if err := write(filepath.Join(tree, name), content); err != nil {
 			h.t.Fatal(err)
 		}
@@ -265,7 +272,13 @@ func (h *hosts) git(a answer, path string) http.Handler {
 	servers.RunGit(h.t, tree, "init", "-q", "-b", "main")
 	servers.RunGit(h.t, tree, "add", ".")
 	servers.RunGit(h.t, tree, "commit", "-q", "-m", "all")
-	servers.RunGit(h.t, root, "clone", "-q", "--bare", tree, filepath.Join(root, path))
+	servers.RunGit(h.t, tree, "clone", "-q", "--bare", tree, dir)
+}
+
+// git returns the handler of a repository at a path.
+func (h *hosts) git(a answer, path string) http.Handler {
+	root := h.t.TempDir()
+	h.repository(filepath.Join(root, path), a.Git)
 	user, password, _ := strings.Cut(a.Login, ":")
 	handler, err := servers.GitHandler(root, servers.GitOptions{User: user, Password: password})
 	if err != nil {
@@ -274,15 +287,29 @@ func (h *hosts) git(a answer, path string) http.Handler {
 	return handler
 }
 
+// withSSH starts sshd with a repository, and returns the run with what it has to know.
+func (h *hosts) withSSH(r run) run {
+	dir := h.t.TempDir()
+	key := servers.SSHKey(h.t, filepath.Join(dir, "id_ed25519"), "ed25519", "")
+	sshd := servers.StartSSHD(h.t, servers.SSHDOptions{Authorized: []string{key + ".pub"}})
+	h.repository(filepath.Join(dir, "dags.git"), r.SSH)
+	private, err := os.ReadFile(key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(sshd.Addr)
+	r.Env = map[string]string{"REPO_PORT": port, "REPO_PATH": dir + "/dags.git"}
+	r.Before = map[string]string{"/keys/id_ed25519": "0400 = " + string(private), "/keys/known_hosts": "= " + sshd.KnownHosts(h.t, 0) + "\n"}
+	return r
+}
+
 // startCluster starts the API server with the objects that are there before; those that come later are created when
 // the container watches.
 func (h *hosts) startCluster(r run) {
 	h.api = fakeapi.New()
 	h.apply(r.Cluster)
 	cert := h.web.certificate(h.t, h.addr)
-	server := &http.Server{Handler: h.api}
-	h.t.Cleanup(func() { server.Close() })
-	go server.Serve(tls.NewListener(listen(h.t, h.addr+":6443"), &tls.Config{Certificates: []tls.Certificate{cert}}))
+	h.serve(h.addr+":6443", &cert, h.api)
 	go func() {
 		for len(r.Becomes)+len(r.Vanishes) > 0 && h.t.Context().Err() == nil {
 			if slices.ContainsFunc(h.api.Requests(), func(s string) bool { return strings.HasPrefix(s, "watch ") }) {

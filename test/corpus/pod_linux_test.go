@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,7 +139,11 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 		r.Mounts = maps.Clone(r.Mounts)
 		r.Mounts["/image"] = "image"
 	}
-	p := newPod(t, r, startHosts(t, w, r))
+	h := startHosts(t, w, r)
+	if r.SSH != nil {
+		r = h.withSSH(r)
+	}
+	p := newPod(t, r, h)
 	first := p.container(nil)
 	root, said := first, ""
 	all := func() { said += p.exec(root, "/initbox", way.args) }
@@ -150,24 +155,8 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 		}
 	}
 	all()
-	for _, path := range slices.Sorted(maps.Keys(r.After)) {
-		if err := compare(root+path, r.After[path]); err != nil {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
-	for _, text := range r.Says {
-		if !strings.Contains(said, text) {
-			t.Errorf("%q is not in the log", text)
-		}
-	}
-	if strings.Contains(said, "no volume is mounted there") {
-		t.Error("what is written is in no volume")
-	}
-	for u, known := range p.hosts.known {
-		if known.requests <= known.Late && known.Late > 0 {
-			t.Errorf("%s was asked %d times, so nothing waited for it", u, known.requests)
-		}
-	}
+	p.root = root
+	p.check(said)
 	before, requests := p.state(), p.hosts.requests()
 	all()
 	after := p.state()
@@ -188,11 +177,41 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	}
 }
 
+// check reports what is not as the row wants it after the first run.
+func (p *pod) check(said string) {
+	t, r := p.t, p.run
+	for _, path := range slices.Sorted(maps.Keys(r.After)) {
+		if err := compare(p.root+path, r.After[path]); err != nil {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for _, text := range r.Says {
+		if !strings.Contains(said, text) {
+			t.Errorf("%q is not in the log", text)
+		}
+	}
+	if strings.Contains(said, "no volume is mounted there") {
+		t.Error("what is written is in no volume")
+	}
+	for u, known := range p.hosts.known {
+		if known.requests <= known.Late && known.Late > 0 {
+			t.Errorf("%s was asked %d times, so nothing waited for it", u, known.requests)
+		}
+	}
+	for object, pattern := range r.Creates { // such as secrets/db
+		kind, name, _ := strings.Cut(object, "/")
+		if text := p.hosts.api.Object(kind, "default", name); !regexp.MustCompile(pattern).MatchString(text) {
+			t.Errorf("%s is %q, want a match of %s", object, text, pattern)
+		}
+	}
+}
+
 // A pod has the volumes of a row, and containers with them.
 type pod struct {
 	t     *testing.T
 	run   run
 	dir   string
+	root  string // of the last container
 	hosts *hosts
 	made  map[string]string // the directory or file of each volume, by where it is mounted
 }
@@ -457,8 +476,28 @@ func write(path, text string) error {
 	return errors.Join(err, s.apply(path))
 }
 
+// kind returns the type of the file, or 0 if it is not given.
+func (s spec) kind() uint32 {
+	switch {
+	case s.link != "":
+		return unix.S_IFLNK
+	case s.dir:
+		return unix.S_IFDIR
+	case s.content != nil, s.matches != nil:
+		return unix.S_IFREG
+	}
+	return 0
+}
+
 // bytes returns the content as it is stored.
 func (s spec) bytes() []byte {
+	if s.pem != nil {
+		var all []byte
+		for _, name := range s.pem {
+			all = append(all, pems[name]...)
+		}
+		return all
+	}
 	if s.content == nil {
 		return nil
 	}
@@ -519,20 +558,20 @@ func compare(path, text string) error {
 			errs = append(errs, fmt.Errorf("%s %v, want %v", what, got, want))
 		}
 	}
-	kind := uint32(unix.S_IFREG)
+	if kind := want.kind(); kind != 0 {
+		differs("kind", fmt.Sprintf("%o", got.Mode&unix.S_IFMT), fmt.Sprintf("%o", kind))
+	}
+	content, _ := os.ReadFile(path)
 	switch {
 	case want.link != "":
-		kind = unix.S_IFLNK
 		target, _ := os.Readlink(path)
 		differs("target", target, want.link)
-	case want.dir, want.content == nil:
-		kind = unix.S_IFDIR
-	default:
-		content, _ := os.ReadFile(path)
+	case want.content != nil:
 		differs("content", string(content), *want.content)
-	}
-	if want.dir || want.link != "" || want.content != nil {
-		differs("kind", fmt.Sprintf("%o", got.Mode&unix.S_IFMT), fmt.Sprintf("%o", kind))
+	case want.matches != nil && !want.matches.Match(content):
+		errs = append(errs, fmt.Errorf("content %q, want a match of %s", content, want.matches))
+	case want.certs != nil:
+		errs = append(errs, compareCertificates(path, want.certs))
 	}
 	if want.mode >= 0 {
 		differs("mode", fmt.Sprintf("%04o", got.Mode&0o7777), fmt.Sprintf("%04o", want.mode))

@@ -42,6 +42,7 @@ func startWeb(t *testing.T, rows []row) *web {
 			}
 		}
 	}
+	makePEMs(t)
 	w.cert = w.certificate(t, slices.Sorted(maps.Keys(hosts))...)
 	l := listen(t, "127.0.0.1:443")
 	go http.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{w.cert}}), http.HandlerFunc(w.serveRegistry))
