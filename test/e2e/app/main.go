@@ -19,6 +19,7 @@ import (
 
 func main() {
 	listen := flag.String("listen", "", "`ADDRESS` to answer HTTP on")
+	certificate := flag.String("tls", "", "`DIR` with tls.crt and tls.key, to answer HTTPS instead")
 	registry := flag.String("registry", "", "`ADDRESS` to be a server on that Pods register with")
 	git := flag.String("git", "", "`ADDRESS` to serve Git on, out of /repositories")
 	delay := flag.Duration("delay", 0, "do nothing for so long at first")
@@ -54,13 +55,13 @@ func main() {
 		os.Exit(1)
 	}
 	if *listen != "" {
-		go serve(*listen, handler(*user, os.Getenv("PASSWORD")))
+		go serve(*listen, *certificate, handler(*user, os.Getenv("PASSWORD")))
 	}
 	if *registry != "" {
-		go serve(*registry, newRegistry())
+		go serve(*registry, "", newRegistry())
 	}
 	if *git != "" {
-		go serve(*git, newGit("/repositories", *user, os.Getenv("PASSWORD")))
+		go serve(*git, "", newGit("/repositories", *user, os.Getenv("PASSWORD")))
 	}
 	if *follow != "" {
 		go followLink(*follow)
@@ -77,8 +78,12 @@ func main() {
 	}
 }
 
-func serve(address string, h http.Handler) {
-	fmt.Println("failed:", http.ListenAndServe(address, h))
+func serve(address, certificate string, h http.Handler) {
+	if certificate == "" {
+		fmt.Println("failed:", http.ListenAndServe(address, h))
+	} else {
+		fmt.Println("failed:", http.ListenAndServeTLS(address, certificate+"/tls.crt", certificate+"/tls.key", h))
+	}
 	os.Exit(1)
 }
 
@@ -92,6 +97,10 @@ func handler(user, password string) http.HandlerFunc {
 		}
 		if hash := r.Header.Get("Gitsync-Hash"); hash != "" {
 			fmt.Println("told of", hash)
+		}
+		if r.Method == http.MethodPost || r.Method == http.MethodPut {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Printf("%s %s: %q\n", r.Method, r.URL.Path, body)
 		}
 		fmt.Fprintln(w, "hello")
 	}
