@@ -192,6 +192,9 @@ func (h *hosts) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	late := h.late(k)
+	h.mu.Lock()
+	early := k.requests <= k.Empty
+	h.mu.Unlock()
 	body, _ := io.ReadAll(r.Body)
 	name, value, _ := strings.Cut(k.Header, ": ")
 	user, password, _ := r.BasicAuth()
@@ -206,7 +209,7 @@ func (h *hosts) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Error(rw, "not yet", http.StatusServiceUnavailable)
 	case k.To != "":
 		http.Redirect(rw, r, k.To, http.StatusFound)
-	case k.requests <= k.Empty:
+	case early:
 		rw.WriteHeader(http.StatusOK)
 	default:
 		rw.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(k.content)))
@@ -222,6 +225,18 @@ func (h *hosts) requests() (n int) {
 		n += k.requests
 	}
 	return n
+}
+
+// unasked returns the URLs of servers that were late, but are still not ready: nothing asked them again.
+func (h *hosts) unasked() (urls []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for u, k := range h.known {
+		if k.Late > 0 && k.requests <= k.Late {
+			urls = append(urls, u)
+		}
+	}
+	return urls
 }
 
 // files returns /etc/hosts and /etc/resolv.conf.
