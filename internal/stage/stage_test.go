@@ -409,7 +409,7 @@ func TestOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to give files away")
 	}
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "new")
 	for range 2 {
 		s := openStage(t, dir, Options{})
 		_, err := s.PutLink("sub/a", "f") // which says nothing of the directory's owner
@@ -417,7 +417,7 @@ func TestOwner(t *testing.T) {
 			t.Fatal(err, fileErr)
 		}
 		commitAll(t, s)
-		for _, name := range []string{"sub", "sub/f"} {
+		for _, name := range []string{".", "sub", "sub/f"} {
 			if i := lstatFile(t, filepath.Join(dir, name)); i.Uid != 1234 || i.Gid != 5678 {
 				t.Errorf("%s belongs to %d:%d", name, i.Uid, i.Gid)
 			}
