@@ -23,7 +23,7 @@ import (
 	"initbox/internal/certs"
 	"initbox/internal/failure"
 	"initbox/internal/kube"
-	"initbox/internal/mounts"
+	"initbox/internal/perm"
 	"initbox/internal/secret"
 	"initbox/internal/stage"
 	"initbox/internal/words"
@@ -130,7 +130,7 @@ func Run(ctx context.Context, o Options) ([]Written, error) {
 		start := time.Now()
 		w, err := out.write(o, entries, password)
 		if err != nil {
-			return all, failure.WithHint(fmt.Errorf("write %s: %w", out.what, err), mounts.WriteHint(err, filepath.Dir(out.path), ""))
+			return all, perm.Failed("write", perm.Write, out.path, err)
 		}
 		w.Path, w.What, w.Certs, w.DryRun, w.Took = out.path, out.what, len(entries), o.DryRun, time.Since(start)
 		all = append(all, w)
