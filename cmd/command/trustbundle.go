@@ -83,7 +83,7 @@ func (e *env) trustBundle(ctx context.Context, o trust.Options) error {
 		return err // done may still be written to
 	}
 	for _, w := range done {
-		if w.InPlace {
+		if w.InPlace && !o.DryRun {
 			e.log.Warn(fmt.Sprintf("%s cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile", failure.Printable(w.Path)))
 		}
 		e.log.Info(w.String())

@@ -120,8 +120,9 @@ func (c *commit) settle() error {
 		c.top, c.root = c.home, c.home
 		return nil
 	}
-	missing, _ := filepath.Rel(c.home.Name(), c.base)                                              // both are absolute
-	first := max(0, slices.IndexFunc(c.changes, func(ch *change) bool { return ch.target == "" })) // a link has no owner
+	missing, _ := filepath.Rel(c.home.Name(), c.base)          // both are absolute
+	isFile := func(ch *change) bool { return ch.target == "" } // a link has no owner
+	first := max(0, slices.IndexFunc(c.changes, isFile))
 	if err := c.makeDir(c.home, missing, c.changes[first].attr); err != nil {
 		return err
 	}

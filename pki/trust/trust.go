@@ -54,10 +54,10 @@ type Options struct {
 // Written is what was done, or would be done, to one output.
 type Written struct {
 	Path    string
-	What    string // its format
-	Certs   int    // in it
-	Changes int    // files that were created, changed or removed
-	InPlace bool   // not atomically: a reader may have seen a part
+	Format  string
+	Certs   int  // in it
+	Changes int  // files that were created, changed or removed
+	InPlace bool // not atomically: a reader may have seen a part
 	DryRun  bool
 	Took    time.Duration
 }
@@ -67,24 +67,18 @@ func (w Written) String() string {
 	certificates := words.Plural(w.Certs, "certificate")
 	switch {
 	case w.Changes == 0:
-		text += "nothing to change, " + certificates + " as " + w.What
+		text += "nothing to change, " + certificates + " as " + w.Format
 	case w.DryRun:
-		text += certificates + " would be written as " + w.What
+		text += certificates + " would be written as " + w.Format
 	default:
-		text += certificates + " written as " + w.What
+		text += certificates + " written as " + w.Format
 	}
 	return text + ", in " + words.Seconds(w.Took)
 }
 
 // Check returns what is wrong with the options themselves.
 func (o Options) Check() error {
-	outputs := words.Each([]string{o.PEM, o.JKS, o.PKCS12, o.HashDir}, func(path string) string {
-		if path == "" {
-			return ""
-		}
-		return filepath.Clean(path)
-	})
-	outputs = slices.DeleteFunc(outputs, func(path string) bool { return path == "" })
+	outputs := words.Each(o.outputs(), func(out output) string { return filepath.Clean(out.path) })
 	slices.Sort(outputs)
 	switch {
 	case len(o.Sources) == 0:
@@ -132,7 +126,7 @@ func Run(ctx context.Context, o Options) ([]Written, error) {
 		if err != nil {
 			return all, perm.Failed("write", perm.Write, out.path, err)
 		}
-		w.Path, w.What, w.Certs, w.DryRun, w.Took = out.path, out.what, len(entries), o.DryRun, time.Since(start)
+		w.Path, w.Format, w.Certs, w.DryRun, w.Took = out.path, out.format, len(entries), o.DryRun, time.Since(start)
 		all = append(all, w)
 	}
 	return all, nil
@@ -212,32 +206,36 @@ func isCA(e certs.Entry) bool {
 }
 
 // output is one of what is written.
-type output struct {
-	path, what string
-	files      func(entries []certs.Entry, password string) ([]certs.File, error)
+type output struct{ path, format string }
+
+// The formats, as the log names them.
+const (
+	formatPEM    = "PEM"
+	formatJKS    = "JKS"
+	formatPKCS12 = "PKCS#12"
+	formatHash   = "files by hash"
+)
+
+func (o Options) outputs() []output {
+	all := []output{{o.PEM, formatPEM}, {o.JKS, formatJKS}, {o.PKCS12, formatPKCS12}, {o.HashDir, formatHash}}
+	return slices.DeleteFunc(all, func(out output) bool { return out.path == "" })
 }
 
-func (o Options) outputs() (all []output) {
-	single := func(path, what string, content func([]certs.Entry, string) ([]byte, error)) {
-		if path == "" {
-			return
-		}
-		all = append(all, output{path, what, func(entries []certs.Entry, password string) ([]certs.File, error) {
-			data, err := content(entries, password)
-			return []certs.File{{Name: filepath.Base(path), Content: data}}, err
-		}})
+// files returns what the output consists of.
+func (out output) files(entries []certs.Entry, password string) ([]certs.File, error) {
+	var data []byte
+	var err error
+	switch out.format {
+	case formatHash:
+		return certs.Directory(entries), nil
+	case formatJKS:
+		data, err = certs.JKS(nil, entries, password)
+	case formatPKCS12:
+		data, err = certs.PKCS12(nil, entries, password)
+	default:
+		data = certs.PEM(entries)
 	}
-	single(o.PEM, "PEM", func(entries []certs.Entry, _ string) ([]byte, error) { return certs.PEM(entries), nil })
-	single(o.JKS, "JKS", func(entries []certs.Entry, password string) ([]byte, error) { return certs.JKS(nil, entries, password) })
-	single(o.PKCS12, "PKCS#12", func(entries []certs.Entry, password string) ([]byte, error) {
-		return certs.PKCS12(nil, entries, password)
-	})
-	if o.HashDir != "" {
-		all = append(all, output{o.HashDir, "files by hash", func(entries []certs.Entry, _ string) ([]certs.File, error) {
-			return certs.Directory(entries), nil
-		}})
-	}
-	return all
+	return []certs.File{{Name: filepath.Base(out.path), Content: data}}, err
 }
 
 // write puts the files of one output in place. In a directory of its own, those of earlier runs are removed if this one
@@ -248,7 +246,7 @@ func (out output) write(o Options, entries []certs.Entry, password string) (w Wr
 		return w, err
 	}
 	dir, options := filepath.Dir(out.path), stage.Options{DryRun: o.DryRun, Follow: o.Follow}
-	if out.path == o.HashDir {
+	if out.format == formatHash {
 		dir, options.Prune = out.path, true
 	}
 	s, err := stage.Open(dir, options)
