@@ -92,6 +92,13 @@ func (s *object) Check(ctx context.Context) error {
 	return nil
 }
 
+// result returns what the last attempt found. Another one, which hung, may still be running.
+func (s *object) result() (certs.Found, string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.found, s.note
+}
+
 // connect returns the client and the Pod's namespace. It sends no request.
 func (c *cluster) connect() (*kube.Client, string, error) {
 	c.mu.Lock()

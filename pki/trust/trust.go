@@ -143,7 +143,7 @@ func (o Options) collect(ctx context.Context) ([]certs.Entry, error) {
 		var found certs.Found
 		var note string
 		if there := objects[i]; there != nil {
-			found, note = there.found, there.note
+			found, note = there.result()
 		} else if found, note, err = s.read(o.Getenv); err != nil {
 			return nil, err
 		}
