@@ -111,8 +111,7 @@ func parseSubject(text string) (name pkix.Name, err error) {
 	const escaped = "\x00" // stands for a separator with a backslash in front
 	text = strings.ReplaceAll(text, `\`+separator, escaped)
 	fields := map[string]*[]string{
-		"O": &name.Organization, "OU": &name.OrganizationalUnit, "C": &name.Country, "L": &name.Locality,
-		"ST": &name.Province, "STREET": &name.StreetAddress, "POSTALCODE": &name.PostalCode,
+		"O": &name.Organization, "OU": &name.OrganizationalUnit, "C": &name.Country, "L": &name.Locality, "ST": &name.Province,
 	}
 	for part := range strings.SplitSeq(text, separator) {
 		if text == "" {
@@ -125,12 +124,10 @@ func parseSubject(text string) (name pkix.Name, err error) {
 			return name, errors.New("subject: want NAME=VALUE joined by commas, as in CN=web,O=Company")
 		case key == "CN" && name.CommonName == "":
 			name.CommonName = value
-		case key == "SERIALNUMBER" && name.SerialNumber == "":
-			name.SerialNumber = value
 		case list != nil:
 			*list = append(*list, value)
 		default:
-			return name, fmt.Errorf("subject: %s is unknown or given twice; want CN, O, OU, C, L, ST, STREET, POSTALCODE and SERIALNUMBER", failure.Printable(key))
+			return name, fmt.Errorf("subject: %s is unknown or given twice; want CN, O, OU, C, L and ST", failure.Printable(key))
 		}
 	}
 	return name, nil

@@ -1,13 +1,14 @@
 package generate
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"initbox/internal/failure"
 	"initbox/internal/secret"
 )
 
@@ -79,10 +80,10 @@ func (h Hash) logins() (all []login, err error) {
 		}
 	}
 	for _, l := range all {
-		if l.password == "" {
+		switch {
+		case l.password == "":
 			return nil, fmt.Errorf("%s: a password in it is empty", h.file)
-		}
-		if len(l.password) > maxPassword {
+		case len(l.password) > maxPassword:
 			return nil, fmt.Errorf("%s: a password in it has %d bytes, and bcrypt takes %d at most", h.file, len(l.password), maxPassword)
 		}
 	}
@@ -92,51 +93,48 @@ func (h Hash) logins() (all []login, err error) {
 	return all, nil
 }
 
-// hashes returns the hash of each user in the lines of an htpasswd file. A bcrypt hash alone is that of "".
-func (h Hash) hashes(old Files) map[string]string {
-	if !h.htpasswd {
-		return map[string]string{"": string(old[""])}
+// stale returns the lines of the file that is there, and the logins whose hash is not among them. A bcrypt hash alone
+// is the only line, without a user.
+func (h Hash) stale(old Files) (lines []string, stale []login, err error) {
+	logins, err := h.logins()
+	lines = strings.FieldsFunc(string(old[""]), func(r rune) bool { return r == '\n' || r == '\r' })
+	for _, l := range logins {
+		i := h.line(lines, l.user)
+		if i < 0 || bcrypt.CompareHashAndPassword([]byte(strings.TrimPrefix(lines[i], h.prefix(l.user))), []byte(l.password)) != nil {
+			stale = append(stale, l)
+		}
 	}
-	found := map[string]string{}
-	for line := range bytes.Lines(old[""]) {
-		user, hash, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), ":")
-		found[user] = hash
+	return lines, stale, err
+}
+
+// prefix returns what stands in front of the hash of a user.
+func (h Hash) prefix(user string) string {
+	if h.htpasswd {
+		return user + ":"
 	}
-	return found
+	return ""
+}
+
+// line returns the index of the line with the hash of a user, or -1.
+func (h Hash) line(lines []string, user string) int {
+	return slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, h.prefix(user)) })
 }
 
 func (h Hash) check(old Files) (verdict, error) {
-	logins, err := h.logins()
-	if v, _ := absent(old); err != nil || v.Reason != "" {
-		return v, err
+	_, stale, err := h.stale(old)
+	v, _ := absent(old)
+	if v.Reason == "" && len(stale) > 0 {
+		v.Reason = "it has no hash of a password in " + failure.Printable(h.file)
 	}
-	found := h.hashes(old)
-	for _, l := range logins {
-		if !isHash(found[l.user], l.password) {
-			return verdict{Reason: "it has no hash of a password in " + h.file}, nil
-		}
-	}
-	return verdict{}, nil
-}
-
-func isHash(hash, password string) bool {
-	return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
+	return v, err
 }
 
 func (h Hash) make(old Files) (Files, error) {
-	logins, err := h.logins()
+	lines, stale, err := h.stale(old)
 	if err != nil {
 		return nil, err
 	}
-	var lines []string
-	if h.htpasswd {
-		lines = strings.FieldsFunc(string(old[""]), func(r rune) bool { return r == '\n' || r == '\r' })
-	}
-	found := h.hashes(old)
-	for _, l := range logins {
-		if isHash(found[l.user], l.password) {
-			continue
-		}
+	for _, l := range stale {
 		hash, err := bcrypt.GenerateFromPassword([]byte(l.password), h.cost)
 		if err != nil {
 			return nil, fmt.Errorf("hash the password in %s: %w", h.file, err)
@@ -145,17 +143,12 @@ func (h Hash) make(old Files) (Files, error) {
 			return Files{"": hash}, nil
 		}
 		// Apache's own name of the algorithm, which all others know too.
-		line := l.user + ":$2y$" + strings.TrimPrefix(string(hash), "$2a$")
-		i := len(lines)
-		for n, old := range lines {
-			if strings.HasPrefix(old, l.user+":") {
-				i = n
-			}
+		line := h.prefix(l.user) + "$2y$" + strings.TrimPrefix(string(hash), "$2a$")
+		if i := h.line(lines, l.user); i >= 0 {
+			lines[i] = line
+		} else {
+			lines = append(lines, line)
 		}
-		if i == len(lines) {
-			lines = append(lines, "")
-		}
-		lines[i] = line
 	}
 	return Files{"": []byte(strings.Join(lines, "\n") + "\n")}, nil
 }

@@ -131,22 +131,17 @@ func (k Key) make(old Files) (files Files, err error) {
 func (k Key) private(key crypto.Signer) ([]byte, error) {
 	block := &pem.Block{Type: "PRIVATE KEY"}
 	var err error
-	switch key := key.(type) {
-	case *rsa.PrivateKey:
-		if k.format == "pkcs1" {
-			block.Type, block.Bytes = "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(key)
-		}
-	case *ecdsa.PrivateKey:
-		if k.format == "pkcs1" {
-			block.Type = "EC PRIVATE KEY"
-			block.Bytes, err = x509.MarshalECPrivateKey(key)
-		}
-	}
-	switch k.format {
-	case "pkcs8":
-		block.Bytes, err = x509.MarshalPKCS8PrivateKey(key)
-	case "openssh":
+	rsaKey, isRSA := key.(*rsa.PrivateKey)
+	switch {
+	case k.format == "openssh":
 		block, err = ssh.MarshalPrivateKey(key, k.comment)
+	case k.format == "pkcs8":
+		block.Bytes, err = x509.MarshalPKCS8PrivateKey(key)
+	case isRSA:
+		block.Type, block.Bytes = "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey)
+	default:
+		block.Type = "EC PRIVATE KEY"
+		block.Bytes, err = x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey))
 	}
 	if err != nil {
 		return nil, err
