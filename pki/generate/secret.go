@@ -10,10 +10,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
 	"initbox/internal/poll"
+	"initbox/internal/wait"
 )
 
 // Annotation marks the Secrets that initbox has created: no other Secret is replaced.
@@ -118,50 +120,55 @@ func (s *Secret) Permissions() []kube.Permission {
 
 func secrets() kube.Resource { r, _ := kube.Lookup("secrets"); return r }
 
-// agree returns the files that the Secret has, and creates it if it is missing. Failures of the API server are repeated
-// until ctx ends. With DryRun it returns nil if the Secret would be created or replaced.
-func (r *run) agree(ctx context.Context, old Files) (files Files, err error) {
-	err = poll.Until(ctx, poll.Policy{Seed: r.Secret.Seed, Notify: r.reporter()}, func(ctx context.Context) error {
-		client, err := r.Secret.Connect()
-		if err == nil {
-			files, err = r.settle(ctx, client, old)
-		}
-		if err == nil || ctx.Err() != nil || poll.IsPermanent(err) {
-			return err
-		}
-		return kube.Explain(err, func(who kube.Account) string {
-			namespace := ""
-			if client != nil {
-				namespace = client.Namespace()
-			}
-			return "these objects grant what generate needs, for kubectl apply -f -\n" + kube.RBAC(r.Secret.Permissions(), who, "", namespace)
-		})
-	})
-	if err == nil {
-		return files, nil
-	}
-	last := err
-	var gaveUp *poll.Error
-	if errors.As(err, &gaveUp) && gaveUp.Last != nil {
-		last = gaveUp.Last
-	}
-	return nil, hinted(fmt.Errorf("%s: %w", r.Secret, err), last)
+// agreement is the wait for the Secret: failures of the API server are repeated until the deadline.
+type agreement struct {
+	*run
+	old Files // in Out
+
+	mu    sync.Mutex // one attempt at a time
+	files Files      // of the Secret
+	fatal error      // why another attempt cannot help
 }
 
-// reporter returns what logs why an attempt failed, whenever that changes.
-func (r *run) reporter() func(poll.Event) {
-	last := ""
-	return func(e poll.Event) {
-		var f *failure.Failure
-		if !errors.As(e.Err, &f) || poll.IsPermanent(e.Err) || f.Text == last {
-			return
-		}
-		last = f.Text
-		r.log.Info(fmt.Sprintf("%s: %s", r.Secret, f))
-		if f.Urgent {
-			r.log.Warn("hint: " + f.Hint)
-		}
+// agree returns the files that the Secret has, and creates it if it is missing. With DryRun it returns nil if the
+// Secret would be created or replaced.
+func (r *run) agree(ctx context.Context, old Files) (Files, error) {
+	a := &agreement{run: r, old: old}
+	o := wait.Options{Seed: r.Secret.Seed, Log: r.log, Goal: func(wait.Check) string { return "usable" }}
+	if r.DryRun {
+		o.Log = nil
 	}
+	err := wait.All(ctx, o, a)
+	if a.fatal != nil {
+		return nil, hinted(fmt.Errorf("%s: %w", r.Secret, a.fatal), a.fatal)
+	}
+	return a.files, err
+}
+
+func (a *agreement) String() string { return a.Secret.String() }
+
+// Check makes one attempt.
+func (a *agreement) Check(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	client, err := a.Secret.Connect()
+	if err == nil {
+		a.files, err = a.settle(ctx, client, a.old)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case poll.IsPermanent(err):
+		a.fatal = err
+		return err
+	}
+	return kube.Explain(err, func(who kube.Account) string {
+		namespace := ""
+		if client != nil {
+			namespace = client.Namespace()
+		}
+		return "these objects grant all that this command needs, for kubectl apply -f -\n" + kube.RBAC(a.Secret.Permissions(), who, "", namespace)
+	})
 }
 
 // rounds is how often another client may be faster before settle gives up until the next attempt.
