@@ -17,7 +17,6 @@ import (
 	"initbox/internal/kube"
 	"initbox/internal/perm"
 	"initbox/internal/podinfo"
-	"initbox/internal/resolver"
 	"initbox/internal/secret"
 	"initbox/internal/suggest"
 	"initbox/pki/generate"
@@ -132,8 +131,8 @@ func (f *generateFlags) flags() []cli.Flag {
 		textFlag("owner-reference", "`KIND/NAME` with which Kubernetes removes the Secret, as in statefulset/db", categorySecret, &f.ownerReference),
 		textsFlag("label", "`KEY=VALUE` of a new Secret", categorySecret, &f.labels),
 		textsFlag("annotation", "`KEY=VALUE` of a new Secret", categorySecret, &f.annotations),
-		textFlag("kubeconfig", "`FILE` to reach the cluster with, outside of a Pod", categorySecret, &f.place.Kubeconfig),
-		textFlag("context", "`NAME` in the kubeconfig file", categorySecret, &f.place.Context),
+		textFlag("kubeconfig", "`FILE` that says where the cluster is, as for kubectl (default: $KUBECONFIG, or the Pod's own cluster)", categorySecret, &f.place.Kubeconfig),
+		textFlag("context", "`NAME` of the kubeconfig file's context", categorySecret, &f.place.Context),
 	}, f.podInfo.flags(categoryCertificate)...)
 }
 
@@ -340,7 +339,7 @@ func (f *generateFlags) secretOf(m generate.Maker) (*generate.Secret, error) {
 		if err != nil {
 			return nil, err
 		}
-		client = kube.New(config, kube.Options{Dial: dial.New(&resolver.Resolver{}).DialContext, Seed: s.Seed})
+		client = kube.New(config, kube.Options{Dial: dial.New(nil).DialContext, Seed: s.Seed})
 		return client, nil
 	}
 	return s, nil
