@@ -137,7 +137,14 @@ func (l *loop) warn(err error) {
 		l.logged = ""
 	case err != nil && err.Error() != l.logged:
 		l.logged = err.Error()
-		l.Log.Warn(fmt.Sprintf("%s; trying again in %v", failure.Lines(l.logged), l.pause()))
+		text := fmt.Sprintf("%s; trying again in %v", failure.Lines(l.logged), l.pause())
+		if hinted, ok := errors.AsType[interface {
+			error
+			Hint() string
+		}](err); ok && hinted.Hint() != "" {
+			text += "; hint: " + hinted.Hint()
+		}
+		l.Log.Warn(text)
 	}
 }
 

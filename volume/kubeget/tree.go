@@ -228,8 +228,9 @@ func (t *tree) discard() {
 	clear(t.staged)
 }
 
-// commit puts in place what is staged, and removes what no object has now. After an error of the stage, it only removes:
-// that may make room, or remove the directory that is in the way of a file. It returns the error if it does not help.
+// commit puts in place what is staged, and removes what no object has now. After an error of the stage, it only
+// removes: that may make room, or remove the directory that is in the way of a file. It returns the error if it does
+// not help.
 func (t *tree) commit() (done []stage.Change, err error) {
 	if !t.dirty {
 		return nil, nil
