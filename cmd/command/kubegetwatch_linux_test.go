@@ -66,8 +66,8 @@ func (d *dashboards) command(flags ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestKubeGetWatchKilled kills it while it writes a folder with other files in other directories over an older one. Each
-// file is whole afterwards, and the next run leaves what one that was never killed would.
+// TestKubeGetWatchKilled kills it while it writes a folder with other files in other directories over an older one.
+// Each file is whole afterwards, and the next run leaves what one that was never killed would.
 func TestKubeGetWatchKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
