@@ -48,6 +48,9 @@ type Options struct {
 // may be away as long while it is upgraded.
 const grace = 30 * time.Second
 
+// webhookTries is how many timeouts of the webhook the next look may have to wait.
+const webhookTries = 5
+
 // shortPause is the longest time before a failed look, or webhook, is tried again.
 const shortPause = 10 * time.Second
 
@@ -56,7 +59,7 @@ const shortPause = 10 * time.Second
 // after it, is returned; later ones are logged and retried. Run returns nil if ctx ends after the first look.
 //
 // A change is followed by the touched file and the webhook. The webhook is called until it succeeds, but never holds up
-// the next look by more than five of its timeouts.
+// the next look by more than a few of its timeouts.
 func Run(ctx context.Context, o Options, every time.Duration, look func(ctx context.Context) (revision string, changed bool, err error)) error {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -121,7 +124,7 @@ func (l *loop) once(ctx context.Context) error {
 
 // call calls the webhook.
 func (l *loop) call(ctx context.Context) {
-	limit, cancel := context.WithTimeout(ctx, 5*l.Webhook.Timeout)
+	limit, cancel := context.WithTimeout(ctx, webhookTries*l.Webhook.Timeout)
 	defer cancel()
 	err := l.Webhook.Call(limit, l.revision)
 	l.owed = err != nil
@@ -172,12 +175,16 @@ func (l *loop) wait(ctx context.Context) error {
 func (l *loop) unhealthy() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	limit := l.every + grace
+	if l.Webhook != nil {
+		limit += webhookTries * l.Webhook.Timeout
+	}
 	switch age := time.Since(l.succeeded); {
 	case l.succeeded.IsZero():
 		return errors.New("not ready")
-	case age > l.every+grace && l.err != nil:
+	case age > limit && l.err != nil:
 		return fmt.Errorf("no success for %v: %w", age.Round(time.Second), l.err)
-	case age > l.every+grace:
+	case age > limit:
 		return fmt.Errorf("no success for %v", age.Round(time.Second))
 	}
 	if l.Health == nil {

@@ -267,7 +267,7 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(done) > 0 || first && err == nil {
-		w.o.Log.Info(summarise(w.o.Dst, done, len(w.tree.owner), time.Since(start)))
+		w.o.Log.Info(summarise(w.o.Dst, done, len(w.tree.owner)-len(w.tree.urls), time.Since(start)))
 	}
 	w.tree.complain()
 	w.retry(due)
