@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"mime/multipart"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/dial"
+	"initbox/internal/httpclient"
 	"initbox/internal/podinfo"
 	"initbox/internal/secret"
 	"initbox/register/exchange"
@@ -143,14 +145,17 @@ func (r *requestFlags) options(c *cli.Context, e *env) (o request.Options, err e
 	if err != nil {
 		return o, err
 	}
-	hasBody := given(c, "request-body", "request-body-file", "upload") != nil || r.body.given()
-	if o.Method = strings.ToUpper(o.Method); o.Method == "" {
+	o.Answer = r.output != "" || o.Extract != ""
+	hasBody := given(c, "request-body", "request-body-file", "upload", "each") != nil || r.body.given()
+	switch o.Method = strings.ToUpper(o.Method); {
+	case !hasBody && r.body.contentType != "":
+		return o, usagef("--content-type: the request has no body")
+	case o.Method == "" && hasBody:
+		o.Method = "POST"
+	case o.Method == "":
 		o.Method = "GET"
-		if hasBody || o.Each != "" {
-			o.Method = "POST"
-		}
 	}
-	if hasBody || o.Each != "" {
+	if hasBody {
 		o.Body = func(ctx context.Context, f *request.File) (*exchange.Body, []string, error) {
 			return r.content(ctx, e, source, f)
 		}
@@ -202,6 +207,17 @@ func (r *requestFlags) check(c *cli.Context) error {
 	}
 	if strings.ContainsAny(r.o.Method, " \t\r\n:/") {
 		return usagef("--method %s: want a method such as POST or PUT", r.o.Method)
+	}
+	for _, flag := range [][2]string{{"content-type", r.body.contentType}, {"idempotency-key", string(r.key)}} {
+		if httpclient.AddHeader(http.Header{}, flag[0]+": "+flag[1]) != nil {
+			return usagef("--%s: a header cannot have a line break or a control character in it", flag[0])
+		}
+	}
+	if own := given(c, "mode", "owner", "follow"); own != nil && r.output == "-" {
+		return usagef("%s: only with a file for --output", own[0])
+	}
+	if once := c.String(flagOnce); once != "" && r.o.Each != "" && filepath.Dir(once) == filepath.Clean(r.o.Each) {
+		return usagef("--%s %s: it is in the directory of --each, and would be sent", flagOnce, once)
 	}
 	if r.o.Extract != "" && r.o.Extract[0] != '/' {
 		return usagef("--extract %s: want a JSON Pointer, as in /service/id", r.o.Extract)

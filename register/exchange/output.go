@@ -1,8 +1,10 @@
 package exchange
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -23,6 +25,9 @@ type Output struct {
 func (o Output) Check() error {
 	if o.Name == "" {
 		return nil
+	}
+	if stat, err := os.Lstat(o.Name); err == nil && !stat.Mode().IsRegular() && stat.Mode()&fs.ModeSymlink == 0 {
+		return o.failed(errors.New("it exists and is not a regular file"))
 	}
 	const writable = 2 // W_OK of access(2)
 	return o.failed(syscall.Access(filepath.Dir(o.Name), writable))

@@ -56,6 +56,8 @@ func Take(a *httpclient.Answer, pointer string) ([]byte, error) {
 		return nil, errors.New("is longer than 1 MiB")
 	case pointer == "":
 		return a.Body, nil
+	case len(a.Body) == 0:
+		return nil, errors.New("is empty")
 	}
 	value, err := Pointer(a.Body, pointer)
 	if err == nil && value == "null" { // which no application takes for a missing value

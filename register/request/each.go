@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -43,8 +44,11 @@ func (f *File) in(text string) string {
 func (o *Options) each(ctx context.Context) error {
 	start := time.Now()
 	names, err := o.list()
+	if errors.As(err, new(*fs.PathError)) {
+		err = failure.WithHint(err, failure.Beside(err)+"is the volume mounted, and may this user read it?")
+	}
 	if err != nil {
-		return failure.WithHint(fmt.Errorf("send the files: %w", err), failure.Beside(err)+"is the volume mounted, and may this user read it?")
+		return fmt.Errorf("--each: %w", err)
 	}
 	known := 0
 	for i, name := range names {
@@ -111,7 +115,7 @@ func (o *Options) list() (names []string, err error) {
 	}
 	switch {
 	case len(names) == 0:
-		return nil, errors.New("no file in " + o.Each)
+		return nil, failure.WithHint(errors.New("no file in "+o.Each), "is the ConfigMap mounted there?")
 	case len(names) > maxFiles:
 		return nil, fmt.Errorf("more than %d files in %s", maxFiles, o.Each)
 	}

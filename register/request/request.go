@@ -18,6 +18,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/httpclient"
+	"initbox/internal/lazy"
 	"initbox/internal/secret"
 	"initbox/internal/words"
 	"initbox/register/exchange"
@@ -41,6 +42,7 @@ type Options struct {
 
 	Success httpclient.Statuses // besides 2xx
 	Again   httpclient.Statuses // to be retried, besides the usual ones
+	Answer  bool                // the answer is wanted
 	Extract string              // the JSON Pointer (RFC 6901) of the value in the answer to take in its place
 	Output  exchange.Output
 
@@ -60,10 +62,16 @@ const maxBody = 16 << 20
 
 // Check returns what is wrong with the options.
 func (o *Options) Check() error {
-	u, err := o.parse(&File{Name: "x"})
-	switch {
-	case err != nil:
+	f := &File{Name: "x"}
+	u, err := o.parse(f)
+	if err != nil {
 		return err
+	}
+	switch text, _, _ := secret.Extract(o.in(f), "the URL", o.Getenv); {
+	case inBraces().MatchString(text):
+		return errors.New("the URL has a " + inBraces().FindString(text) + " that stands for nothing: {name} and {file} are for --each; write %7B and %7D for literal braces")
+	case strings.Contains(u.RawQuery, " "):
+		return errors.New("the URL has a space in it: write %20")
 	case u.PasswordShown():
 		return errors.New("a password in the URL is visible in the Pod's specification: refer to a file, as in http://user:${file:/secrets/password}@host/, or use --user and --password-file")
 	case u.User != nil && (o.Credentials.User != "" || o.Credentials.TokenFile != ""):
@@ -71,6 +79,9 @@ func (o *Options) Check() error {
 	}
 	return nil
 }
+
+// inBraces finds what is meant to be replaced. JSON in a query has quotes in its braces.
+var inBraces = lazy.Regexp(`\{[A-Za-z]+\}`)
 
 // Run sends what the options say. It returns the answer, or what Extract takes of it; nothing with Each. It retries
 // what can heal until ctx ends; then the error wraps a [*poll.Error].
@@ -100,9 +111,16 @@ func Run(ctx context.Context, o Options) ([]byte, error) {
 		return nil, err
 	}
 	o.Log.Info(fmt.Sprintf("%s: %s was answered with status %d, in %s", m.server.Place(), o.Method, answer.Status, words.Seconds(time.Since(start))))
+	if !o.Answer {
+		return nil, nil
+	}
 	content, err := exchange.Take(answer, o.Extract)
 	if err != nil {
-		return nil, failure.WithHint(fmt.Errorf("%s: the request succeeded, but the answer %w", m.server.Place(), err), "look at the whole answer: --output FILE without --extract")
+		hint := "look at the whole answer: --output FILE without --extract"
+		if o.Extract == "" {
+			hint = "download it with initbox fetch"
+		}
+		return nil, failure.WithHint(fmt.Errorf("%s: the request succeeded, but the answer %w", m.server.Place(), err), hint)
 	}
 	return content, o.Output.Write(content)
 }
@@ -115,6 +133,7 @@ type message struct {
 	query  string // instead of the body, where that means nothing
 	digest string // the same for the same request
 	key    string // Idempotency-Key; "" for none
+	name   string // of the file, for messages; "" for none
 }
 
 // message returns the request, for a file or for nil.
@@ -124,6 +143,9 @@ func (o *Options) message(ctx context.Context, f *File) (*message, error) {
 		return nil, err
 	}
 	m := &message{Options: o, server: &exchange.Server{URL: u, Log: o.Log, Hints: hints}}
+	if f != nil {
+		m.name = failure.Printable(f.Name)
+	}
 	switch {
 	case o.Body != nil:
 		body, secrets, err := o.Body(ctx, f)
@@ -156,7 +178,7 @@ func (o *Options) message(ctx context.Context, f *File) (*message, error) {
 // send sends the request until it is answered as wanted, or with DryRun only says what it is.
 func (m *message) send(ctx context.Context) (*httpclient.Answer, error) {
 	if m.DryRun {
-		m.Log.Info(fmt.Sprintf("%s: would send %s, with a body of %s", m.server.Place(), m.Method, words.Bytes(int64(len(m.body.Content)))))
+		m.Log.Info(fmt.Sprintf("%s: would send %s, with a body of %s", m.server.Place(), strings.TrimSpace(m.Method+" "+m.name), words.Bytes(int64(len(m.body.Content)))))
 		return nil, nil
 	}
 	header := http.Header{"User-Agent": {"initbox"}, "Accept": {"*/*"}}
@@ -200,11 +222,15 @@ func (m *message) judge(a *httpclient.Answer) httpclient.Verdict {
 }
 
 func (o *Options) parse(f *File) (*secret.URL, error) {
-	text := o.URL
-	if o.Each != "" {
-		text = f.in(text)
+	return secret.ParseURL(o.in(f), o.Getenv)
+}
+
+// in returns the URL for a file, or as it is without Each.
+func (o *Options) in(f *File) string {
+	if o.Each == "" {
+		return o.URL
 	}
-	return secret.ParseURL(text, o.Getenv)
+	return f.in(o.URL)
 }
 
 // hints say what to do about a status that is not retried.

@@ -98,7 +98,7 @@ func TestHostileServers(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			o := options(server.URL)
-			o.Output = exchange.Output{Name: filepath.Join(t.TempDir(), "answer"), Mode: 0o600}
+			o.Answer, o.Output = true, exchange.Output{Name: filepath.Join(t.TempDir(), "answer"), Mode: 0o600}
 			_, err := Run(ctx, o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || len(err.Error()) > 2000 || strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("%v, want %q", err, tt.want)
