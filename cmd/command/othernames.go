@@ -10,6 +10,7 @@ var otherPrograms = map[string]string{
 	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
 	"keytool": "keystore", "update-ca-certificates": "trust-bundle", "update-ca-trust": "trust-bundle", "c_rehash": "trust-bundle",
 	"openssl": "generate", "ssh-keygen": "generate", "htpasswd": "generate", "uuidgen": "generate", "pwgen": "generate",
+	"yq": "merge", "jq": "merge", "crudini": "merge", "cat": "merge",
 	"k8s-sidecar": "kube-get", "git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
 }
 
@@ -38,5 +39,6 @@ var otherNames = map[string]map[string]string{
 		"keystore": "jks", "destkeystore": "jks", "storepass": "password-file", "deststorepass": "password-file", "noprompt": "",
 		"out": "pem", "CApath": "hash-dir",
 	},
+	"merge":  {"i": "", "inplace": "", "del": "delete", "o": "format", "existing": ""},
 	"sysctl": {"w": "", "write": "", "p": "file", "load": "file", "e": "if-exists", "ignore": "if-exists", "optional": "if-exists"},
 }
