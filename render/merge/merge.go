@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"initbox/internal/failure"
+	"initbox/internal/mounts"
 	"initbox/internal/perm"
 	"initbox/internal/setting"
 	"initbox/internal/stage"
@@ -204,6 +205,15 @@ func (r *run) read(ctx context.Context) (files []file, err error) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(filepath.Base(path), "*?[") {
 			path, pattern = filepath.Split(path)
 			path = filepath.Clean(path)
+		}
+		if same(path, r.To) { // a link in a volume may lead to what its maker cannot read
+			dir, _, link, err := mounts.OpenParent(r.To, r.Follow)
+			if err == nil {
+				dir.Close()
+			}
+			if link != nil {
+				return nil, link
+			}
 		}
 		found, err := values.Files(ctx, path)
 		if err != nil && !(s.Optional && errors.Is(err, fs.ErrNotExist)) {

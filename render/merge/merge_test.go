@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"initbox/internal/mounts"
 	"initbox/internal/stage"
 	"initbox/render/values"
 	"initbox/test/servers"
@@ -131,6 +132,29 @@ func TestFullDisk(t *testing.T) {
 	}
 	if left, err := os.ReadDir(volume); err != nil || len(left) != 1 {
 		t.Errorf("the volume holds %v, %v", left, err)
+	}
+}
+
+// TestLink pins that a link in a volume, which another program may have made, does not put what it leads to into DST.
+func TestLink(t *testing.T) {
+	dir := files(t, map[string]string{"secret.json": `{"password": "hunter2"}`, "a.json": `{"a": 1}`, "volume/x": ""})
+	servers.Tmpfs(t, filepath.Join(dir, "volume"), "")
+	if err := os.Symlink("../secret.json", dir+"/volume/out.json"); err != nil {
+		t.Fatal(err)
+	}
+	var refused *mounts.LinkError
+	if _, err := merge(t, dir, "volume/out.json", Options{}, "volume/out.json", "a.json"); !errors.As(err, &refused) {
+		t.Errorf("%v, want that the link is refused", err)
+	}
+	if got, err := merge(t, dir, "volume/out.json", Options{Follow: true}, "volume/out.json", "a.json"); err != nil {
+		t.Errorf("%v with --follow: %s", err, got)
+	}
+	os.Remove(dir + "/volume/out.json")
+	if err := os.Symlink("../secret.json", dir+"/volume/out.json"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := merge(t, dir, "volume/out.json", Options{}, "a.json"); err != nil || strings.Contains(got, "hunter2") {
+		t.Errorf("%q, %v; want that the link is replaced", got, err)
 	}
 }
 
