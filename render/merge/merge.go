@@ -4,7 +4,7 @@
 //		Sources: []merge.Source{{Path: "/defaults/app.yaml"}, {Path: "/overrides", Optional: true}},
 //		To:      "/config/app.json",
 //	})
-//	log.Info(done.String()) // /config/app.json: created from 3 files, 1.2 kB, in 2ms
+//	log.Info(done.String()) // /config/app.json: created, from 3 files, 1.2 kB, in 2ms
 package merge
 
 import (
@@ -53,11 +53,11 @@ type Options struct {
 	Concat  bool                             // join the bytes of the files instead
 	Schemas []perm.Rule[string]              // files with JSON Schemas that the result must match, by its name
 
-	Mode     func(usual fs.FileMode) fs.FileMode // nil: usual, which is that of To if it is a source, else 0644, or 0600 for secrets
-	UID, GID int                                 // of To; -1: if it is a source and this user is root, it keeps its own
-	Follow   bool                                // follow symbolic links in volumes to To
-	DryRun   bool
-	Log      *slog.Logger // nil discards
+	Mode   func(usual fs.FileMode) fs.FileMode // nil: usual, which is that of To if it is a source, else 0644, or 0600 for secrets
+	Owner  *perm.Owner                         // of To; what it leaves out, or nil, stays as it is if To is a source and this user is root
+	Follow bool                                // follow symbolic links in volumes to To
+	DryRun bool
+	Log    *slog.Logger // nil discards
 }
 
 // Summary is what a run did, or in a dry run would do.
@@ -315,20 +315,26 @@ func (r *run) parse(f file) (any, error) {
 
 // write puts the content in place.
 func (r *run) write(done *Summary, content []byte, files []file) error {
-	attr := stage.Attr{Mode: 0o644, UID: r.UID, GID: r.GID}
+	attr := stage.Attr{Mode: 0o644, UID: -1, GID: -1}
 	usual, private := attr.Mode, fs.FileMode(0o077) // a secret takes from others
 	done.Secret = r.secret
 	for _, f := range files {
 		done.Secret = done.Secret || f.Secret
 		if stat, err := os.Stat(r.To); err == nil && f.itself {
 			usual, private = stat.Mode().Perm(), 0o007 // the group has its reason
-			if own, ok := stat.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 && r.UID < 0 && r.GID < 0 {
+			if own, ok := stat.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 				attr.UID, attr.GID = int(own.Uid), int(own.Gid)
 			}
 		}
 	}
 	if attr.Mode = usual; done.Secret {
 		attr.Mode &^= private
+	}
+	if r.Owner != nil && r.Owner.UID >= 0 {
+		attr.UID = r.Owner.UID
+	}
+	if r.Owner != nil && r.Owner.GID >= 0 {
+		attr.GID = r.Owner.GID
 	}
 	if r.Mode != nil {
 		attr.Mode = r.Mode(attr.Mode)
@@ -353,7 +359,7 @@ func (r *run) write(done *Summary, content []byte, files []file) error {
 // unwritten returns the error of writing DST, with a hint.
 func (r *run) unwritten(err error) error {
 	op := perm.Write
-	if r.UID+r.GID > -2 && errors.Is(err, syscall.EPERM) {
+	if r.Owner != nil && errors.Is(err, syscall.EPERM) {
 		op = perm.Chown
 	}
 	return perm.Failed("write", op, r.To, err)

@@ -34,7 +34,7 @@ func merge(t *testing.T, dir, to string, o Options, sources ...string) (string, 
 	for _, s := range sources {
 		o.Sources = append(o.Sources, Source{Path: filepath.Join(dir, s)})
 	}
-	o.To, o.UID, o.GID = filepath.Join(dir, to), -1, -1
+	o.To = filepath.Join(dir, to)
 	_, err := Run(context.Background(), o)
 	text, _ := os.ReadFile(o.To)
 	return string(text), err
@@ -169,7 +169,7 @@ func TestInPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { syscall.Unmount(dir+"/out.json", syscall.MNT_DETACH) })
-	o := Options{Sources: []Source{{Path: dir + "/out.json"}, {Path: dir + "/a.json"}}, To: dir + "/out.json", UID: -1, GID: -1}
+	o := Options{Sources: []Source{{Path: dir + "/out.json"}, {Path: dir + "/a.json"}}, To: dir + "/out.json"}
 	done, err := Run(context.Background(), o)
 	if err != nil || !done.InPlace || done.Kind != stage.Changed {
 		t.Errorf("%+v, %v; want that it is changed in place", done, err)
