@@ -365,7 +365,11 @@ func report(t *testing.T, rows []row) string {
 		t.Errorf("%d of %d rows are in a category", counted, len(rows))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nOf %d init containers of public charts, %d run an application's own code, and the other %d are in test/corpus. Replaced in\nfull is one whose replacement does all that it does for the application:\n\n", collected, ownCode, len(rows))
+	fmt.Fprintf(&b, `
+Of %d init containers of public charts, %d run an application's own code; the other %d are in test/corpus. "In full"
+means that the replacement does all that the original does for the application.
+
+`, collected, ownCode, len(rows))
 	for _, cells := range table {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 	}
