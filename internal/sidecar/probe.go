@@ -59,7 +59,7 @@ type Probe struct {
 // OpenProbe removes the file that a killed run has left, since it would be wrong until Ready is called, or begins to
 // listen at the port. An empty text is neither file nor port.
 //
-// Without health, the port answers every request with status 503 until Ready is called, and then with 200. With it,
+// Without health, the port answers every request with status 503 until Ready is called, and then with 200. With it, /,
 // /startupz and /readyz are answered so; /livez with 200; /healthz with 503 and the error while health returns one; and
 // other paths with 404.
 func OpenProbe(text string, health func() error) (*Probe, error) {
@@ -160,7 +160,7 @@ func (p *Probe) state(path string) (status, text string) {
 				return unavailable, failure.Printable(err.Error())
 			}
 			return ok, "healthy"
-		case "/startupz", "/readyz":
+		case "/", "/startupz", "/readyz": // without a path, the kubelet asks for /
 		default:
 			return "404 Not Found", "want /startupz, /readyz, /livez or /healthz"
 		}

@@ -124,8 +124,8 @@ func TestHealth(t *testing.T) {
 		do    func()
 		wants map[string]string
 	}{
-		{func() {}, map[string]string{"/startupz": "503 not ready", "/readyz": "503 not ready", "/livez": "200 alive", "/": "404 want /startupz, /readyz, /livez or /healthz", "/healthz/x": "404 want /startupz, /readyz, /livez or /healthz"}},
-		{func() { p.Ready() }, map[string]string{"/startupz?verbose": "200 ready", "/readyz": "200 ready", "/healthz": "200 healthy"}},
+		{func() {}, map[string]string{"/startupz": "503 not ready", "/readyz": "503 not ready", "/livez": "200 alive", "/": "503 not ready", "/healthz/x": "404 want /startupz, /readyz, /livez or /healthz"}},
+		{func() { p.Ready() }, map[string]string{"/": "200 ready", "/startupz?verbose": "200 ready", "/readyz": "200 ready", "/healthz": "200 healthy"}},
 		{func() { sick.Store(true) }, map[string]string{"/startupz": "200 ready", "/readyz": "200 ready", "/livez": "200 alive", "/healthz": `503 the API server is \x1b[2J away`}},
 	} {
 		step.do()
