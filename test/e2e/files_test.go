@@ -106,7 +106,7 @@ func TestFilesKubeGetWatch(t *testing.T) {
 	n.allow("grafana", "kube-get", "k8s:configmaps?selector=grafana_dashboard=1#optional", "/dashboards/", "--watch=1m")
 	n.apply("kube-get-watch.yaml")
 	n.wait("condition=Ready", "pod/grafana")
-	contains(t, "what grafana found at first", n.logs("grafana", "grafana"), `/dashboards/first.json: .*\{\\"title\\": \\"First\\"\}`)
+	contains(t, "what grafana found at first", n.logs("grafana", "grafana"), `/dashboards/first.json: .*\{\\"title\\": \\"First\\"\}`, `/datasources/prometheus.yaml: .*"apiVersion: 1\\n"`)
 	app := n.follow("logs", "grafana", "--container", "grafana", "--follow")
 	app.untilLine("the first webhook", func(line) bool { return len(webhooks(app)) == 1 })
 	told := 0
