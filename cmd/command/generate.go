@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -211,6 +212,13 @@ func (f *generateFlags) arguments(c *cli.Context) error {
 	}
 	if len(args) == 2 && (f.out == "" || f.what != "certificate" && strings.HasSuffix(f.out, "/")) {
 		return usagef("OUT is the file to write, with its name").hint("is a variable not set?")
+	}
+	o := f.certificate
+	for _, file := range []string{f.file, o.CACertFile, o.CAKeyFile, f.caKeyPassword} {
+		clean := filepath.Clean(file)
+		if file != "" && f.out != "" && (clean == filepath.Clean(f.out) || clean == filepath.Join(f.out, "ca.crt")) {
+			return usagef("%s would be replaced with what is made of it", failure.Printable(file)).hint("name another OUT")
+		}
 	}
 	for _, g := range generated {
 		for flag := range strings.FieldsSeq(g.flags) {

@@ -126,7 +126,26 @@ func (h Hash) check(old Files) (verdict, error) {
 	if v.Reason == "" && len(stale) > 0 {
 		v.Reason = "it has no hash of a password in " + failure.Printable(h.file)
 	}
+	if v.Reason != "" && !v.Missing && err == nil {
+		if err := h.ours(old[""]); err != nil {
+			return verdict{}, failure.WithHint(err, "is OUT the right file? remove it, if nothing needs what is in it")
+		}
+	}
 	return v, err
+}
+
+// ours returns why a file cannot be one that is made here, and so has to stay, or nil.
+func (h Hash) ours(content []byte) error {
+	if _, err := bcrypt.Cost(content); err != nil && !h.htpasswd {
+		return errors.New("it is not a bcrypt hash, so it is not replaced")
+	}
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		if h.htpasswd && line != "" && line[0] != '#' && strings.IndexByte(line, ':') < 1 {
+			return errors.New("it has lines that are not USER:HASH, so it is not replaced")
+		}
+	}
+	return nil
 }
 
 func (h Hash) make(old Files) (Files, error) {
