@@ -218,7 +218,7 @@ func (c *Certificate) check(old Files) (verdict, error) {
 		return verdict{}, err
 	}
 	if authority != nil && p.key != nil && fits(authority.cert, p.key) {
-		return verdict{}, failure.WithHint(errors.New("its private key is that of the CA, which stays as it is"), "name another directory or file for what the CA signs")
+		return verdict{}, failure.WithHint(errors.New("it has the private key of the CA, which stays as it is"), "name another directory or file for what the CA signs")
 	}
 	if len(p.chain) == 0 {
 		return verdict{Reason: "it is missing", Missing: true}, nil
