@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -442,6 +443,33 @@ func TestRenewRace(t *testing.T) {
 		if read(t, dir, certFile) != read(t, dirs[0], certFile) || read(t, dir, keyFile) != read(t, first, keyFile) || read(t, dir, certFile) == read(t, first, certFile) {
 			t.Errorf("%s has another certificate than the other Pods, another key than before, or the old certificate", dir)
 		}
+	}
+}
+
+// TestForeignSecret pins that --renew replaces no Secret without our annotation, even with a certificate of ours in it:
+// that is used with a warning while it can be.
+func TestForeignSecret(t *testing.T) {
+	t.Parallel()
+	server, secret := api(t, nil)
+	m := certificate(t, ca(t))
+	o := kube.Object{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "tls"}}
+	secret("k8s:secret/tls", m).put(o, must(m.make(nil)))
+	if err := server.Apply(string(must(json.Marshal(o)))); err != nil {
+		t.Fatal(err)
+	}
+	before := server.Object("secrets", "default", "tls")
+	for _, test := range []struct {
+		later     time.Duration
+		log, fail string
+	}{{0, "it is there", ""}, {61 * 24 * time.Hour, "but it is used and not replaced: initbox has not created the Secret", ""}, {91 * 24 * time.Hour, "", "and it is not replaced: initbox has not created the Secret"}} {
+		m.now = func() time.Time { return time.Now().Add(test.later) }
+		log, err := generate(t, m, t.TempDir(), func(o *Options) { o.Secret = secret("k8s:secret/tls", m); o.Secret.Renew = true })
+		if !strings.Contains(log, test.log) || !strings.Contains(fmt.Sprint(err), test.fail) || (err == nil) != (test.fail == "") {
+			t.Errorf("after %v: %v, want %q and a log with %q:\n%s", test.later, err, test.fail, test.log, log)
+		}
+	}
+	if server.Object("secrets", "default", "tls") != before {
+		t.Error("the Secret was replaced")
 	}
 }
 
