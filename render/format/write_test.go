@@ -46,13 +46,13 @@ func TestWriteReadsBack(t *testing.T) {
 // TestWriteKeepsComments pins that comments stay with their keys, and are not about another value.
 func TestWriteKeepsComments(t *testing.T) {
 	f := named(t, "yaml")
-	const like = "# head\n\na: 1 # one\n# about b\nb: 'x' # text\nlist:\n  # first\n  - x # ex\n  - y\ngone: 1 # gone\n"
-	v, err := f.Document([]byte("a: 2\nb: x\nlist: [z, y]\nnew: {c: 1}\n"))
+	const like = "# head\n\na: 1 # one\n# about b\nb: 'x' # text\nlist:\n  # first\n  - x # ex\n  - y\ngone: 1 # gone\ntag: !ref [a, !sub b]\n"
+	v, err := f.Document([]byte("a: 2\nb: x\nlist: [z, y]\ntag: [a, b]\nnew: {c: 1}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, err := f.Write(v, []byte(like))
-	const want = "# head\n\na: 2 # one\n# about b\nb: 'x' # text\nlist:\n  - z\n  - y\nnew:\n  c: 1\n"
+	const want = "# head\n\na: 2 # one\n# about b\nb: 'x' # text\nlist:\n  - z\n  - y\ntag: !ref [a, !sub b]\nnew:\n  c: 1\n"
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
 	}

@@ -37,7 +37,7 @@ func patched(v, old any, n *yaml.Node) *yaml.Node {
 			was, n = &Map{}, &yaml.Node{}
 		}
 		if len(n.Content) > 0 { // {} would keep everything on one line
-			made.Style = n.Style
+			made.Style, made.Tag = n.Style, n.Tag
 		}
 		keys, values := map[string]*yaml.Node{}, map[string]*yaml.Node{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
@@ -60,7 +60,7 @@ func patched(v, old any, n *yaml.Node) *yaml.Node {
 			was, n = nil, &yaml.Node{}
 		}
 		if len(was) > 0 {
-			made.Style = n.Style
+			made.Style, made.Tag = n.Style, n.Tag
 		}
 		for i, e := range v {
 			var before any
