@@ -160,7 +160,7 @@ func (h *hosts) serve(addr string, cert *tls.Certificate, handler http.Handler) 
 	if cert != nil {
 		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}})
 	}
-	server := &http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: handler, Protocols: webdatabases.Protocols(), ErrorLog: log.New(io.Discard, "", 0)}
 	h.t.Cleanup(func() { server.Close() })
 	go server.Serve(l)
 }
