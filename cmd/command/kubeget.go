@@ -61,6 +61,11 @@ Examples:
 			if watch.used(c) {
 				return watch.watch(c, e, o)
 			}
+			for _, t := range o.Targets {
+				if t.Namespace == kubeget.AllNamespaces {
+					return nil, usagef("namespace=*: is for a folder of many objects").hint("add --watch DURATION, or --unique-names for one run")
+				}
+			}
 			return func(ctx context.Context) error { return e.kubeGet(ctx, o) }, nil
 		}),
 	}

@@ -31,6 +31,16 @@ type WatchOptions struct {
 	Fetch    *Fetcher      // downloads what the keys that end in .url refer to; nil writes the URLs
 }
 
+// Check returns what cannot be right in the options.
+func (o WatchOptions) Check() error {
+	for _, t := range o.Targets {
+		if len(t.Paths) > 0 && t.To == "" {
+			return fmt.Errorf("%s: %w", t, errNameless)
+		}
+	}
+	return o.Options.Check()
+}
+
 // Watcher keeps the files in a directory what the objects are, by one list and one watch for each target. It keeps no
 // contents in memory: what a list or a watch brings is put beside the files at once, and in place by [Watcher.Look].
 //
@@ -366,8 +376,7 @@ func (w *Watcher) listed(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			ended := &poll.Error{Waited: time.Since(w.began), Attempts: 1, Cause: context.Cause(ctx), Last: missing}
-			return failure.WithHint(ended, hintOf(missing))
+			return failure.WithHint(fmt.Errorf("%w; %v", context.Cause(ctx), missing), hintOf(missing))
 		}
 		if poll.IsPermanent(missing) {
 			return missing
