@@ -55,6 +55,7 @@ func TestMain(m *testing.M) {
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
+			os.RemoveAll(dir)
 			os.Exit(1)
 		}
 		status := servers.Main(m)
