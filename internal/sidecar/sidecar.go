@@ -44,8 +44,8 @@ type Options struct {
 	Log     *slog.Logger    // nil discards
 }
 
-// grace is how long after its time a look may succeed before /healthz says that it has not. A cluster's control plane
-// may be away as long while it is upgraded.
+// grace is how long looks may fail, or one may take longer than the time for it, before /healthz says so. A cluster's
+// control plane may be away as long while it is upgraded.
 const grace = 30 * time.Second
 
 // webhookTries is how many timeouts of the webhook the next look may have to wait.
@@ -105,6 +105,7 @@ type loop struct {
 	mu        sync.Mutex
 	succeeded time.Time // when a look last did
 	err       error     // of the last look
+	failing   time.Time // when the first error after that came
 }
 
 // once looks, and touches the file.
@@ -116,6 +117,9 @@ func (l *loop) once(ctx context.Context) error {
 	l.revision, l.owed = revision, l.owed || changed && l.Webhook != nil
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err != nil && l.err == nil {
+		l.failing = time.Now()
+	}
 	if l.err = err; err == nil {
 		l.succeeded = time.Now()
 	}
@@ -182,8 +186,8 @@ func (l *loop) unhealthy() error {
 	switch age := time.Since(l.succeeded); {
 	case l.succeeded.IsZero():
 		return errors.New("not ready")
-	case age > limit && l.err != nil:
-		return fmt.Errorf("no success for %v: %w", age.Round(time.Second), l.err)
+	case l.err != nil && time.Since(l.failing) > grace:
+		return fmt.Errorf("for %v: %w", time.Since(l.failing).Round(time.Second), l.err)
 	case age > limit:
 		return fmt.Errorf("no success for %v", age.Round(time.Second))
 	}

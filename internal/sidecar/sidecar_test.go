@@ -105,7 +105,16 @@ func TestUnhealthy(t *testing.T) {
 		want("no success for 1m31s")
 		l.look = func(context.Context) (string, bool, error) { return "", false, errors.New("disk full") }
 		l.once(t.Context())
-		want("no success for 1m31s: disk full")
+		want("no success for 1m31s")
+		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
+		l.once(t.Context())
+		l.look = func(context.Context) (string, bool, error) { return "", false, errors.New("disk full") }
+		l.once(t.Context())
+		time.Sleep(20 * time.Second)
+		l.once(t.Context())
+		want("")
+		time.Sleep(11 * time.Second)
+		want("for 31s: disk full")
 		l.look = func(context.Context) (string, bool, error) { return "", false, nil }
 		l.once(t.Context())
 		sick = errors.New("forbidden")

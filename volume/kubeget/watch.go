@@ -305,12 +305,12 @@ func (w *Watcher) retry(due bool) {
 	if due || w.retryAt.IsZero() {
 		w.pause = min(max(2*w.pause, time.Second), longestPause)
 		w.retryAt = time.Now().Add(w.pause)
+		go func(pause time.Duration) {
+			if poll.Sleep(w.life, pause) == nil {
+				w.notify()
+			}
+		}(w.pause)
 	}
-	go func(pause time.Duration) {
-		if poll.Sleep(w.life, pause) == nil {
-			w.notify()
-		}
-	}(time.Until(w.retryAt))
 }
 
 // summarise returns the line of the log.
