@@ -373,12 +373,18 @@ const longestPause = 10 * time.Second
 const looksPerSecond = 20
 
 // pause returns the time until the next look where there is no watch: a second, or longer if there are many names or
-// large lists.
+// large lists, as those of a visitor are.
 func (t *track) pause() time.Duration {
 	names := time.Duration(t.siblings()) * time.Second / looksPerSecond
-	pause := max(t.client.times.poll, names, 20*t.took)
-	return time.Duration(float64(min(pause, 30*time.Second)) * (0.9 + 0.2*t.rand.Float64()))
+	pause := min(max(t.client.times.poll, names, 20*t.took), rarely)
+	if t.query.Visitor != nil {
+		pause = rarely
+	}
+	return time.Duration(float64(pause) * (0.9 + 0.2*t.rand.Float64()))
 }
+
+// rarely is the longest time between two looks where there is no watch.
+const rarely = 30 * time.Second
 
 // rest delays the next request of a forbidden track until its turn, of which there are about ten in a second, or until
 // one of its siblings is permitted: the Role that grants one probably grants the other.

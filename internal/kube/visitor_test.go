@@ -107,10 +107,13 @@ func TestVisitorOfOneName(t *testing.T) {
 			t.Errorf("known are %v", v.known)
 		}
 		f.remove("a")
-		time.Sleep(3 * time.Second)
+		time.Sleep(35 * time.Second)
 		synctest.Wait()
 		if len(v.known) > 0 {
 			t.Errorf("after it was removed, known are %v", v.known)
+		}
+		if n := f.count("get"); n > 3 {
+			t.Errorf("asked %d times, without a pause that suits large objects", n)
 		}
 	})
 }
