@@ -409,6 +409,10 @@ func (s *Stage) put(c *change, content Content) error {
 // shown returns a name as users know it.
 func (s *Stage) shown(name string) string { return filepath.Join(s.base, s.link, name) }
 
+// longestPath is the length of the longest name below the directory, in bytes: no program could open a file with more
+// than 4096 bytes in its whole path (PATH_MAX), and many directories in one another take long to make.
+const longestPath = 1024
+
 // CheckName returns why no stage can have a file of that name.
 func CheckName(name string) error {
 	if !fs.ValidPath(name) || name == "." || strings.ContainsRune(name, 0) {
@@ -416,6 +420,9 @@ func CheckName(name string) error {
 	}
 	if ours(name) {
 		return errors.New("the name is reserved for initbox")
+	}
+	if len(name) > longestPath {
+		return unix.ENAMETOOLONG
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if len(part) > longestName {

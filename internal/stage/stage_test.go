@@ -245,6 +245,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 		"loop/f":                                 "too many",
 		strings.Repeat("n", 256):                 "too long",
 		"new/" + strings.Repeat("n", 256) + "/f": "too long",
+		strings.Repeat("d/", 3000) + "f":         "too long",
 	} {
 		for _, dry := range []bool{true, false} {
 			s := openStage(t, dir, Options{DryRun: dry})
