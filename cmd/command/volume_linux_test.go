@@ -50,7 +50,7 @@ func TestLinksInVolumes(t *testing.T) {
 				os.RemoveAll(vol + "/dir")
 				os.RemoveAll(vol + "/link")
 				for _, err := range []error{
-					os.WriteFile(secret, []byte("old"), 0o644), os.Mkdir(vol+"/dir", 0o755),
+					os.WriteFile(secret, []byte("old:file"), 0o644), os.Mkdir(vol+"/dir", 0o755),
 					os.Symlink(secret, vol+"/dir/"+test.file), os.Symlink(outside, vol+"/link"),
 				} {
 					if err != nil {
@@ -61,7 +61,7 @@ func TestLinksInVolumes(t *testing.T) {
 			}
 			changed := func(name string) bool {
 				text, _ := os.ReadFile(name)
-				return string(text) != "old"
+				return string(text) != "old:file"
 			}
 
 			secret := prepare()
@@ -119,7 +119,7 @@ func TestFilesOfACloneInAVolume(t *testing.T) {
 func TestTerminationLogInAVolume(t *testing.T) {
 	vol, outside := servers.Volume(t)
 	secret := outside + "/secret"
-	if err := os.WriteFile(secret, []byte("old"), 0o644); err != nil {
+	if err := os.WriteFile(secret, []byte("old:file"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink(secret, vol+"/log"); err != nil {
