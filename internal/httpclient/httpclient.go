@@ -37,6 +37,7 @@ type Options struct {
 	NoProxy    bool     // ignore HTTP_PROXY and similar variables
 	NoRedirect bool     // return the redirect itself
 	Buffer     int      // bytes that a [Client] reads of a connection at once; 0 for a size that suits short answers
+	Window     int      // bytes of an answer over HTTP/2 that may wait to be read; 0 for the 4 MiB of net/http
 	KeepMethod bool     // refuse a redirect that makes another method of the request's, or leads from https to http; see [ErrMethodChanged]
 }
 
@@ -74,6 +75,9 @@ func (o Options) transport() (*http.Transport, error) {
 		TLSClientConfig:        conf,
 		MaxResponseHeaderBytes: maxHeader,
 		Protocols:              new(http.Protocols),
+	}
+	if o.Window > 0 {
+		t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: o.Window}
 	}
 	switch {
 	case o.Proxy != nil:

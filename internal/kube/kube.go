@@ -91,6 +91,7 @@ func New(c *Config, o Options) *Client {
 			Proxy:      c.Proxy,
 			NoProxy:    c.NoProxy,
 			NoRedirect: true, // the credentials are for this server
+			Window:     window,
 		},
 	}
 }
@@ -138,8 +139,11 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (O
 // them to a disk meanwhile, and each may have a MiB.
 const (
 	pageSize  = 500
-	visitSize = 20
+	visitSize = 5
 )
+
+// window is how much of an answer waits in memory while what came before is written to a disk, say.
+const window = 256 << 10
 
 // maxPages is far more than any namespace has, and stops at a server that never ends.
 const maxPages = 10_000

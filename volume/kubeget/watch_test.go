@@ -212,7 +212,7 @@ func TestWatchMany(t *testing.T) {
 	w := watch(t, nil, objects...)
 	w.until(want)
 	lists := slices.DeleteFunc(w.s.Requests(), func(line string) bool { return !strings.HasPrefix(line, "list ") })
-	if pages := 2001/20 + 1; len(lists) != pages {
+	if pages := 2001/5 + 1; len(lists) != pages {
 		t.Errorf("%d requests for the list, want %d pages", len(lists), pages)
 	}
 }
