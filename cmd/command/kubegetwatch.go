@@ -139,7 +139,11 @@ func (k *kubeWatchFlags) run(ctx context.Context, e *env, hook *sidecar.Webhook)
 	w := kubeget.NewWatcher(k.o)
 	defer w.Close()
 	if k.sidecar.watch == 0 {
-		revision, changed, err := w.Look(ctx)
+		look := w.Once
+		if k.compat != "" {
+			look = w.Look // k8s-sidecar goes on without what it cannot fetch
+		}
+		revision, changed, err := look(ctx)
 		if err == nil && k.sidecar.touch != "" {
 			err = sidecar.Touch(k.sidecar.touch, revision, changed)
 		}

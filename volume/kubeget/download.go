@@ -1,8 +1,10 @@
 package kubeget
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -70,13 +72,26 @@ func (w *Watcher) fetch(ctx context.Context, again bool) (any bool) {
 	w.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(urls)) {
 		f := urls[name]
-		if f.tried && !again || ctx.Err() != nil {
+		if f.failed != nil && !again || ctx.Err() != nil {
 			continue
 		}
 		content, err := w.o.Fetch.get(ctx, f.url)
 		any = w.fetched(f, content, err) || any
 	}
 	return any
+}
+
+var errNotFetched = errors.New("not tried yet")
+
+// unfetched returns why a file is not there that is to be fetched, or nil.
+func (w *Watcher) unfetched() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.tree.urls)) {
+		f := w.tree.urls[name]
+		return fmt.Errorf("fetch %s from %s: %w", failure.Printable(name), secret.Word(f.url), cmp.Or(f.failed, errNotFetched))
+	}
+	return nil
 }
 
 // fetched stages the content of a file, unless the file is another one meanwhile.
@@ -89,9 +104,9 @@ func (w *Watcher) fetched(f watched, content []byte, err error) bool {
 	}
 	owner := t.owner[f.Name]
 	if err != nil {
-		f.tried = true
+		f.failed = failure.Of(err)
 		t.urls[f.Name] = f
-		text := fmt.Sprintf("fetch %s from %s: %v", failure.Printable(f.Name), secret.Word(f.url), failure.Of(err))
+		text := fmt.Sprintf("fetch %s from %s: %v", failure.Printable(f.Name), secret.Word(f.url), f.failed)
 		if !slices.Contains(owner.wrong, text) {
 			owner.wrong = append(owner.wrong, text)
 		}

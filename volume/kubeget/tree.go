@@ -55,9 +55,9 @@ type tree struct {
 // watched is a file of an object.
 type watched struct {
 	File
-	url   string // where its content is; "" for Content
-	unzip bool   // Content is the result of gzip
-	tried bool
+	url    string // where its content is; "" for Content
+	unzip  bool   // Content is the result of gzip
+	failed error  // why the last download failed; nil before the first one
 }
 
 func newTree(o *WatchOptions) *tree {

@@ -284,6 +284,24 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 	return w.tree.revision(), len(done) > 0, err
 }
 
+// Once is Look for a program that ends after it: it also waits until everything is fetched. When ctx ends, the error
+// names a file that could not be.
+func (w *Watcher) Once(ctx context.Context) (revision string, changed bool, err error) {
+	for {
+		revision, now, err := w.Look(ctx)
+		changed = changed || now
+		missing := w.unfetched()
+		if err != nil || missing == nil {
+			return revision, changed, err
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return revision, changed, fmt.Errorf("%w: %w", context.Cause(ctx), missing)
+		}
+	}
+}
+
 // change puts in place what has changed, once everything is listed.
 func (w *Watcher) change(ctx context.Context) ([]stage.Change, error) {
 	if err := w.listed(ctx); err != nil {
