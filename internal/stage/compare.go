@@ -46,7 +46,7 @@ func (s *Stage) lookUp(d *directory, name string) (p present, err error) {
 		return p, nil // it is not copied to the new version
 	case p.Kind() == unix.S_IFDIR:
 		err = errors.New("it is a directory")
-	case p.Kind() != unix.S_IFREG && p.Kind() != unix.S_IFLNK:
+	case p.Kind() != unix.S_IFREG && p.Kind() != unix.S_IFLNK, s.base == "/dev" && p.Kind() == unix.S_IFLNK:
 		err = errors.New("it exists and is not a regular file")
 	}
 	if err != nil {

@@ -37,7 +37,8 @@ import (
 //
 // Names are slash-separated and relative to the directory. Neither ".." nor a symbolic link
 // leads out of it. A link to another directory inside is followed. A link with the name of a
-// file is replaced, not followed. A device, a pipe or a directory with that name is an error.
+// file is replaced, not followed. A device, a pipe or a directory with that name is an error, and so is a link in /dev,
+// such as /dev/stdout.
 //
 // A file that cannot be replaced is written in place, and a reader may see half of it: a file that is a mount point (a
 // subPath of Kubernetes), or a writable file in a read-only directory. Its content waits where it comes from.

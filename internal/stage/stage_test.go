@@ -262,6 +262,19 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	same(t, before, tree(t, top))
 }
 
+// A user who names /dev/stdout does not want that link to be replaced with a file.
+func TestLinkInDev(t *testing.T) {
+	const link = "fd"
+	if _, err := os.Readlink("/dev/" + link); err != nil {
+		t.Skip(err)
+	}
+	s := openStage(t, "/dev", Options{DryRun: true})
+	defer s.Close()
+	if _, err := s.Put(link, []byte("x"), plain); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestNamesThatDoNotGoTogether(t *testing.T) {
 	for _, pair := range [][2]string{{"a", "a"}, {"a", "a/b"}, {"a/b", "a"}, {"a", "a/b/c"}, {"a/b/c", "a"}} {
 		s := openStage(t, t.TempDir(), Options{})
