@@ -63,7 +63,7 @@ func ParseSecret(text string, m Maker) (*Secret, error) {
 	s := &Secret{Name: o.Name, Namespace: o.Namespace}
 	key, valued := strings.CutPrefix(fragment, "key=")
 	if s.Key, err = url.PathUnescape(key); err != nil || fragment != "" && !valued || strings.Trim(s.Key, keyCharacters) != "" {
-		return nil, errors.New("after # stands key=KEY, a name of letters, digits, -, _ and .")
+		return nil, errors.New("want key=KEY after #, where KEY has letters, digits and -, _ or . only")
 	}
 	switch dir := m.layout().dir; {
 	case dir && s.Key != "":
@@ -90,7 +90,7 @@ func ParseOwner(text string) (*Owner, error) {
 		return nil, errors.New("no such kind: want one that every cluster has, as in statefulset/db")
 	}
 	if slices.Contains(shortLived, r.Kind) {
-		return nil, failure.WithHint(fmt.Errorf("Kubernetes removes the Secret with its owner, and a %s does not last", r.Kind),
+		return nil, failure.WithHint(fmt.Errorf("the Secret would be removed with its owner, and a %s does not last", r.Kind),
 			"name the object above it, such as the Deployment or the StatefulSet, or no owner")
 	}
 	return &Owner{r, name}, nil
