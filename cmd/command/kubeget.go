@@ -82,6 +82,9 @@ func (e *env) kubeGetTargets(c *cli.Context, targets []string, o *kubeget.Option
 	case o.EnvFile == "":
 		o.Dst, targets = targets[len(targets)-1], targets[:len(targets)-1]
 	}
+	if last := targets[len(targets)-1]; o.EnvFile != "" && !strings.Contains(last, ":") {
+		return usagef("%s: with --env-file there is no DST", failure.Printable(last)).hint("leave out one of the two")
+	}
 	if err := unreplaced("the destination", o.Dst+o.EnvFile); err != nil {
 		return err
 	}

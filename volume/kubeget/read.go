@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -59,6 +60,7 @@ type source struct {
 
 	mu    sync.Mutex
 	files []File
+	left  []string // what is missing, and optional
 }
 
 // sourcesOf returns the sources of the targets.
@@ -113,16 +115,20 @@ func (s *source) Check(ctx context.Context) error {
 		return missing(t, r, namespace)
 	}
 	var files []File
+	var left []string
 	for _, t := range s.targets {
 		own, err := t.Files(objects)
 		if err != nil {
 			return err
 		}
 		files = append(files, own...)
+		if reason := t.leftOut(objects, missing(t, r, namespace)); len(own) == 0 && reason != nil {
+			left = append(left, reason.Error())
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.files = files
+	s.files, s.left = files, left
 	return nil
 }
 
@@ -152,6 +158,18 @@ func missing(t *Target, r kube.Resource, namespace string) error {
 	return f.WithHint("does it have another name, or is it in another namespace (?namespace=)?")
 }
 
+// leftOut returns why an optional target has no file, nil if its objects have no keys; none is the failure if there is
+// no object.
+func (t *Target) leftOut(objects []kube.Object, none error) error {
+	if len(objects) == 0 {
+		return none
+	}
+	required := *t
+	required.Optional = false
+	_, err := required.Files(objects)
+	return err
+}
+
 // Read waits until all targets are there, and returns their files. The error of a wait that ended too early is a
 // [wait.NotReady].
 func Read(ctx context.Context, o Options) (files []File, err error) {
@@ -161,6 +179,7 @@ func Read(ctx context.Context, o Options) (files []File, err error) {
 		checks[i] = s
 	}
 	w := wait.Options{AttemptTimeout: o.AttemptTimeout, Seed: o.Seed, Goal: func(wait.Check) string { return "complete" }, Log: o.Log}
+	logger := cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	start := time.Now()
 	err = wait.All(ctx, w, checks...)
 	if err == nil && len(checks) > 1 && time.Since(start) > time.Second { // the first ones may have changed since
@@ -172,6 +191,9 @@ func Read(ctx context.Context, o Options) (files []File, err error) {
 	}
 	for _, s := range sources {
 		files = append(files, s.files...)
+		for _, reason := range s.left {
+			logger.Info(s.String() + ": " + reason + ", which is optional")
+		}
 	}
 	if err := Distinct(files); err != nil {
 		return nil, poll.Permanent(err)

@@ -132,7 +132,7 @@ func (t *Target) check(s setting.Settings) error {
 	case !t.data() && len(t.Keys) > 0:
 		return errors.New("key: is for Secrets and ConfigMaps; of other objects, jsonpath names a field")
 	case !t.data() && !field && t.Format == "":
-		return errors.New("what of it? add #jsonpath=PATH for one field, or #format=yaml for all of it")
+		return errors.New("which part of the object? add #jsonpath=PATH for one field, or #format=yaml for the whole object")
 	case t.Default != nil && !field:
 		return errors.New("default: is for one key or field: add key or jsonpath")
 	case t.Default != nil && t.Optional:
