@@ -154,7 +154,7 @@ func (f *generateFlags) check(e *env, c *cli.Context) (work, error) {
 	}
 	maker, err := f.maker(f.certificate)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usagef("--%w", err) // it begins with the name of the flag
 	}
 	uid, gid := f.output.ids()
 	o := generate.Options{

@@ -114,7 +114,7 @@ func Run(ctx context.Context, o Options) error {
 		return r.write(old, "")
 	}
 	if r.DryRun {
-		r.log.Info(fmt.Sprintf("%s: %s would be made: %s", failure.Printable(r.Out), r.Make, v.Reason))
+		r.log.Info(fmt.Sprintf("%s: %s", failure.Printable(r.Out), v.describe(r.Make.String()+" would be made")))
 		return nil
 	}
 	unlock, err := r.lock(ctx)
@@ -173,14 +173,19 @@ func (r *run) decide(old Files) (files Files, did string, err error) {
 			return nil, "", fmt.Errorf("%s: make the %s: %w", r.shown(), r.Make, err)
 		}
 	}
-	did = r.Make.String() + " made"
-	if !v.Missing {
-		did += " again, since " + v.Reason
-	}
+	did = v.describe(r.Make.String() + " made")
 	if m, ok := r.Make.(interface{ describe(Files) string }); ok {
 		did += ": " + m.describe(r.made)
 	}
 	return r.made, did, nil
+}
+
+// describe adds to what is done why it is done again.
+func (v verdict) describe(did string) string {
+	if v.Missing {
+		return did
+	}
+	return did + " again, since " + v.Reason
 }
 
 // place returns the directory of the files, and the name of each in it.

@@ -27,7 +27,7 @@ const maxPassword = 72
 func newHash(file string, cost int) (Hash, error) {
 	switch {
 	case file == "":
-		return Hash{}, errors.New("password-file: which file has the password?")
+		return Hash{}, errors.New("password-file is missing: name the file with the password")
 	case cost < bcrypt.MinCost || cost > 20: // which takes a minute
 		return Hash{}, fmt.Errorf("cost: want %d to 20", bcrypt.MinCost)
 	}
