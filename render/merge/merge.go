@@ -99,7 +99,7 @@ func (o Options) Check() error {
 	path := func(s Source) string { return s.Path }
 	switch {
 	case slices.ContainsFunc(append(words.Each(o.Sources, path), o.To), func(p string) bool { return p == "-" || strings.Contains(p, "://") }):
-		return failure.WithHint(errors.New("SRC and DST are files, and no URLs or standard input or output"), "initbox fetch downloads, and merge can follow it after --")
+		return failure.WithHint(errors.New("SRC and DST must be files, and not URLs, standard input or standard output"), "initbox fetch downloads, and merge can follow it after --")
 	case err == nil && stat.IsDir() || strings.HasSuffix(o.To, "/"):
 		return fmt.Errorf("%s is a directory, and the last argument, DST, is a file", failure.Printable(o.To))
 	case byKey && name == "" || !byKey && o.Lists != "" && o.Lists != "replace" && o.Lists != "append":
@@ -113,7 +113,7 @@ func (o Options) Check() error {
 	case to != nil && !to.Writable():
 		return fmt.Errorf("%s: values cannot be written as %s", failure.Printable(o.To), to)
 	case to == nil:
-		return failure.WithHint(fmt.Errorf("%s: the extension tells no format", failure.Printable(o.To)), formatHint)
+		return failure.WithHint(fmt.Errorf("%s: no known format has this extension", failure.Printable(o.To)), formatHint)
 	}
 	edit := values.Edit{Flat: to.Flat(), Delete: o.Edit.Delete}
 	edit.Set = slices.DeleteFunc(slices.Clone(o.Edit.Set), func(s values.Source) bool { return s.Kind == values.SetFile })
@@ -217,7 +217,7 @@ func (r *run) read(ctx context.Context) (files []file, err error) {
 		}
 		found, err := values.Files(ctx, path)
 		if err != nil && !(s.Optional && errors.Is(err, fs.ErrNotExist)) {
-			return nil, failure.WithHint(fmt.Errorf("read %s: %w", failure.Printable(s.Path), bare(err)), failure.Beside(err)+"is its volume mounted, and may this user read it? #optional does without a missing one")
+			return nil, failure.WithHint(fmt.Errorf("read %s: %w", failure.Printable(s.Path), bare(err)), failure.Beside(err)+"is its volume mounted, and may this user read it? #optional accepts a missing file")
 		}
 		before := len(files)
 		for _, f := range found {
@@ -230,7 +230,7 @@ func (r *run) read(ctx context.Context) (files []file, err error) {
 		case none && s.Optional:
 			r.Log.Info(failure.Printable(s.Path) + ": no such file, which is optional")
 		case none:
-			return nil, failure.WithHint(fmt.Errorf("%s: no file is there", failure.Printable(s.Path)), "#optional does without")
+			return nil, failure.WithHint(fmt.Errorf("%s: no file found", failure.Printable(s.Path)), "#optional accepts that")
 		}
 	}
 	return files, nil
@@ -293,7 +293,7 @@ func (r *run) merge(ctx context.Context, files []file) ([]byte, error) {
 func (r *run) parse(f file) (any, error) {
 	from := r.formatOf(f.Name)
 	if from == nil {
-		return nil, failure.WithHint(errors.New("the extension tells no format"), formatHint+", or name the files to merge, as in '/config/*.yaml'")
+		return nil, failure.WithHint(errors.New("no known format has this extension"), formatHint+", or name the files to merge, as in '/config/*.yaml'")
 	}
 	doc, err := from.Document(f.Data)
 	if err != nil {
