@@ -60,6 +60,11 @@ Examples:
 			if c.NArg() > 0 {
 				return nil, usagef("takes no argument, got %s", failure.Printable(c.Args().First())).hint("as in: initbox keystore --cert-file tls.crt --key-file tls.key --pkcs12 /stores/keystore.p12")
 			}
+			for _, flag := range []string{"cert-file", "key-file", "key-password-file", "ca-file", "pkcs12", "jks", "pem", "password-file"} {
+				if err := unreplaced("--"+flag, c.String(flag)); err != nil {
+					return nil, err
+				}
+			}
 			if err := out.check(); err != nil {
 				return nil, err
 			}

@@ -57,6 +57,11 @@ Examples:
 				}
 				o.Sources = append(o.Sources, source)
 			}
+			for _, flag := range []string{"pem", "jks", "pkcs12", "hash-dir", "password-file"} {
+				if err := unreplaced("--"+flag, c.String(flag)); err != nil {
+					return nil, err
+				}
+			}
 			if err := o.Check(); err != nil {
 				return nil, usageError{err}
 			}

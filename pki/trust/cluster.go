@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"initbox/internal/certs"
@@ -158,7 +159,8 @@ func (s Source) parse(o kube.Object, password string, found *certs.Found) error 
 	for _, source := range sources {
 		content, there := values[source]
 		if !there {
-			return failure.New(failure.Missing, "%s is not there", failure.Printable(source))
+			return failure.New(failure.Missing, "no key %s in %s", failure.Printable(strings.TrimPrefix(source, name+"/")), failure.Printable(o.Name())).
+				WithHint("#key is a key of the object; without it, all keys that hold certificates are read")
 		}
 		more, err := certs.Parse(content, source, password)
 		var none *certs.NoneError
@@ -172,7 +174,8 @@ func (s Source) parse(o kube.Object, password string, found *certs.Found) error 
 		found.Ignored = append(found.Ignored, more.Ignored...)
 	}
 	if len(found.Entries) == before {
-		return failure.New(failure.Missing, "no certificate in %s", failure.Printable(name))
+		return failure.New(failure.Missing, "no certificate in %s", failure.Printable(o.Name())).
+			WithHint("is it the right object? another program may fill it later")
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"initbox/internal/kube"
 	"initbox/internal/secret"
 	"initbox/internal/setting"
+	"initbox/internal/suggest"
 	"initbox/internal/tlsconfig"
 )
 
@@ -59,6 +60,9 @@ func ParseSource(text string) (Source, error) {
 	case System.name:
 		return System, nil
 	}
+	if err := secret.Unreplaced("the source", text); err != nil {
+		return Source{}, err
+	}
 	path, settings, err := Settings.Argument(text, nil)
 	if err != nil {
 		return Source{}, err
@@ -66,6 +70,9 @@ func ParseSource(text string) (Source, error) {
 	s := Source{name: path, path: path, keys: settings["key"], optional: settings.On("optional"), passwordFile: settings.Get("password-file")}
 	target, isTarget := strings.CutPrefix(path, "k8s:")
 	if !isTarget {
+		if strings.Contains(path, "://") {
+			return Source{}, failure.WithHint(errors.New("a source is a file, and not a URL"), "initbox fetch downloads, and trust-bundle can follow it after --")
+		}
 		if settings.On("key") {
 			return Source{}, errors.New("key: is for ConfigMaps and Secrets of the cluster: name the file in the folder instead")
 		}
@@ -112,7 +119,7 @@ func (s Source) read(getenv func(string) string) (found certs.Found, note string
 }
 
 // missing is what the log says of an optional source that is missing.
-const missing = ", as it is missing"
+const missing = ": it is missing, which is optional"
 
 func (s Source) password() (string, error) {
 	if s.passwordFile == "" {
@@ -131,7 +138,7 @@ func (s Source) file() (found certs.Found, note string, err error) {
 	case errors.Is(err, fs.ErrNotExist) && s.optional:
 		return found, missing, nil
 	case errors.Is(err, fs.ErrNotExist):
-		err = failure.WithHint(err, failure.Beside(err)+"is the volume mounted? #optional leaves out what is missing")
+		err = failure.WithHint(err, suggest.Question(s.path, []string{Roots.name, System.name}, "")+failure.Beside(err)+"is the volume mounted? #optional leaves out what is missing")
 	case errors.Is(err, certs.ErrPassword):
 		err = failure.WithHint(err, "give this store its own password with #password-file=FILE after it")
 	}
