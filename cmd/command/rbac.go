@@ -68,7 +68,7 @@ Examples:
 				*e.found = needs
 				return nil
 			case len(needs) == 0:
-				return usagef("no Role is needed: nothing here asks the API server; of targets, only those of kind k8s do")
+				return usagef("no Role is needed: nothing here sends requests to the API server; of targets, only those that begin with k8s: do")
 			}
 			var roles strings.Builder
 			if err := kube.WriteRBAC(&roles, needs, name, serviceAccount, namespace); err != nil {
