@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/kube"
+	"initbox/volume/kubeget"
 	"initbox/waitfor"
 )
 
@@ -21,7 +23,7 @@ func rbac(e *env) *cli.Command {
 	)
 	own := append([]cli.Flag{
 		&cli.StringFlag{Name: "name", Usage: "`NAME` of the printed objects (default: initbox- and the service account)", Destination: &name},
-		&cli.StringFlag{Name: "service-account", Usage: "`NAME` of the Pod's service account", Value: "default", Destination: &serviceAccount},
+		&cli.StringFlag{Name: "service-account", Usage: "`[NAMESPACE/]NAME` of the Pod's service account; NAMESPACE if it is not that of --namespace", Value: "default", Destination: &serviceAccount},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the Pod, and of targets that name none (default: the one that the objects are applied to)", Destination: &namespace},
 	}, fromFlags()...)
 	flags := append(own, hidden(slices.Concat(settingFlags(waitfor.Kinds()...), wait.flags()), own)...)
@@ -70,13 +72,33 @@ Examples:
 			case len(needs) == 0:
 				return usagef("no Role is needed: nothing here sends requests to the API server; of targets, only those that begin with k8s: do")
 			}
-			var roles strings.Builder
-			if err := kube.WriteRBAC(&roles, needs, name, serviceAccount, namespace); err != nil {
-				return usageError{err}
-			}
-			return e.print(roles.String())
+			return e.printRoles(needs, name, serviceAccount, namespace)
 		},
 	}
+}
+
+// printRoles prints the Roles that the needs are, for a service account NAME or NAMESPACE/NAME. The namespace is that
+// of needs without one.
+func (e *env) printRoles(needs []kube.Permission, name, account, namespace string) error {
+	in, account, found := strings.Cut(account, "/")
+	switch {
+	case !found && namespace == kubeget.AllNamespaces:
+		return usagef("--namespace '*' is for the objects, and the Pod is in one namespace").hint("add it to the service account, as in --service-account shop/web")
+	case !found:
+		in, account = namespace, in
+	case in == "" || account == "":
+		return usagef("--service-account: want NAME or NAMESPACE/NAME")
+	}
+	for i := range needs {
+		if !needs[i].Cluster && namespace != kubeget.AllNamespaces {
+			needs[i].Namespace = cmp.Or(needs[i].Namespace, namespace)
+		}
+	}
+	var roles strings.Builder
+	if err := kube.WriteRBAC(&roles, needs, name, account, in); err != nil {
+		return usageError{err}
+	}
+	return e.print(roles.String())
 }
 
 const rbacName = "rbac"

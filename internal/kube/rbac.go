@@ -85,7 +85,7 @@ func order(cluster bool) int {
 // one; it may be empty, and then is the one into which the objects are applied.
 func WriteRBAC(w io.Writer, needs []Permission, name, serviceAccount, namespace string) error {
 	if namespace == "" && slices.ContainsFunc(needs, func(r Permission) bool { return r.Cluster || r.Namespace != "" }) {
-		return errors.New("objects without a namespace, and targets that name one, need the namespace of the service account: give it with --namespace")
+		return errors.New("objects without a namespace, and targets that name one, need the namespace of the service account: give it with --namespace, or as in --service-account shop/web")
 	}
 	if i := slices.IndexFunc(needs, func(r Permission) bool { return r.Comment == Guessed && r.Group == "" }); i >= 0 { // the core's kinds are known
 		return failure.WithHint(fmt.Errorf("%s: no such kind without a group: write k8s:PLURAL.GROUP/NAME, as in k8s:certificates.cert-manager.io/web", needs[i].Resource),
