@@ -93,12 +93,20 @@ func (o Options) keyPEM(key *certs.Key, _ []certs.Entry, password string) ([]byt
 func (o Options) Check() error {
 	seen := map[string]bool{}
 	for _, out := range o.outputs() {
-		path := filepath.Clean(out.path)
+		path, err := filepath.Abs(out.path)
+		if err != nil {
+			return err
+		}
 		if seen[path] {
 			return fmt.Errorf("%s is given for two stores", failure.Printable(out.path))
 		}
-		if seen[path] = true; slices.Contains([]string{filepath.Clean(o.CertFile), filepath.Clean(o.KeyFile)}, path) {
-			return fmt.Errorf("%s would replace what it is made of", failure.Printable(out.path))
+		seen[path] = true
+		for _, source := range []string{o.CertFile, o.KeyFile, o.KeyPasswordFile, o.CAFile, o.PasswordFile} {
+			folder, err := filepath.Abs(source)
+			rel, errRel := filepath.Rel(folder, path)
+			if source != "" && errors.Join(err, errRel) == nil && filepath.IsLocal(rel) {
+				return fmt.Errorf("%s would replace what it is made of, or be in its folder", failure.Printable(out.path))
+			}
 		}
 	}
 	switch {

@@ -90,7 +90,8 @@ func (o Options) Check() error {
 	case o.HashDir != "" && slices.ContainsFunc(outputs, func(path string) bool { return filepath.Dir(path) == filepath.Clean(o.HashDir) }):
 		return errors.New("the directory of --hash-dir is for its certificates alone: write the other files elsewhere")
 	}
-	for _, s := range o.Sources {
+	passwords := Source{path: o.PasswordFile, name: o.PasswordFile}
+	for _, s := range append(slices.Clone(o.Sources), passwords) {
 		if i := slices.IndexFunc(outputs, s.holds); i >= 0 {
 			return failure.WithHint(fmt.Errorf("the output %s is in the source %s", failure.Printable(outputs[i]), failure.Printable(s.path)),
 				"write it elsewhere: the next run would read it, and keep what the other sources have no longer")
