@@ -139,7 +139,7 @@ func (c *Client) Get(ctx context.Context, r Resource, namespace, name string) (O
 // them to a disk meanwhile, and each may have a MiB.
 const (
 	pageSize  = 500
-	visitSize = 5
+	visitSize = 20
 )
 
 // window is how much of an answer waits in memory while what came before is written to a disk, say.

@@ -138,7 +138,7 @@ func TestVisitorOfLargeLists(t *testing.T) {
 		v := &collector{known: map[string]string{}, calls: map[string]int{}}
 		followQuery(t, c, Query{Resource: pods, Namespace: "default", Visitor: v})
 		synctest.Wait()
-		if len(v.known) != 6 || !limits["5"] || limits["500"] {
+		if len(v.known) != 6 || !limits["20"] || limits["500"] {
 			t.Errorf("%d Pods, limits %v", len(v.known), limits)
 		}
 	})

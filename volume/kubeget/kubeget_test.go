@@ -177,6 +177,9 @@ func TestTogether(t *testing.T) {
 
 // TestManyObjects reads more objects than a page of a list has.
 func TestManyObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("thousands of objects")
+	}
 	var objects []string
 	for i := range 2000 {
 		objects = append(objects, fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c%d", "labels": {"app": "x"}}, "data": {"k%d": "v"}}`, i, i))
