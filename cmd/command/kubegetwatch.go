@@ -41,7 +41,7 @@ func (k *kubeWatchFlags) flags() []cli.Flag {
 		textFlag(flagCompat, "`k8s-sidecar`: read the variables and arguments of kiwigrid/k8s-sidecar", categoryFrom, &k.compat),
 		onFlag("webhook-skip-first", "do not call the webhook for the files that are there at first", categoryResult, &k.skipFirst),
 	}, k.sidecar.flags(sidecarTexts{
-		look: "keep DST what the objects are, by a watch; all of them are listed again this often", changed: "files have changed",
+		look: "keep DST up to date with the objects by a watch; all of them are listed again this often", changed: "files have changed",
 		revision: "a sum of all files", there: "everything is written",
 		paths: "; the port also has /readyz, /livez and /healthz",
 	})...)
@@ -84,7 +84,7 @@ func (k *kubeWatchFlags) arguments(c *cli.Context, e *env) ([]string, error) {
 	return line.Arguments, nil
 }
 
-// watch returns what keeps the folder what the objects are.
+// watch returns what keeps the folder up to date with the objects.
 func (k *kubeWatchFlags) watch(c *cli.Context, e *env, o kubeget.Options) (work, error) {
 	if wrong := given(c, "env-file", "dry-run"); wrong != nil {
 		return nil, usagef("%s: not for a folder of many objects", strings.Join(wrong, ", ")).hint("leave out --watch, --folder-annotation, --unique-names, --gunzip and --fetch-urls")

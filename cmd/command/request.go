@@ -36,7 +36,7 @@ const (
 func requestCommand(e *env) *cli.Command {
 	var r requestFlags
 	return &cli.Command{
-		Usage:     "send an HTTP request until it is answered as wanted",
+		Usage:     "send an HTTP request until it succeeds",
 		ArgsUsage: "URL",
 		Description: `Sends a request, and repeats it until the answer is final: after connection errors, and
 status 408, 425, 429 and 5xx, as Retry-After says, within the deadline. 2xx is success;

@@ -256,7 +256,7 @@ func (r *run) use(ctx context.Context, client *kube.Client, s Secret, have kube.
 	ours := have.At("metadata", "annotations", Annotation) != nil
 	switch {
 	case v.Reason == "":
-		r.log.Info(fmt.Sprintf("%s: it is there%s and is used", &s, kube.InNamespace(s.Namespace)))
+		r.log.Info(fmt.Sprintf("%s: found%s, and used", &s, kube.InNamespace(s.Namespace)))
 		return files, nil
 	case s.Renew && ours:
 	case v.Usable:

@@ -94,7 +94,7 @@ func (o Options) Check() error {
 	for _, s := range append(slices.Clone(o.Sources), passwords) {
 		if i := slices.IndexFunc(outputs, s.holds); i >= 0 {
 			return failure.WithHint(fmt.Errorf("the output %s is in the source %s", failure.Printable(outputs[i]), failure.Printable(s.path)),
-				"write it elsewhere: the next run would read it, and keep what the other sources have no longer")
+				"write it elsewhere: the next run would read it, and keep certificates that the other sources no longer have")
 		}
 	}
 	return nil

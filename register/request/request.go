@@ -1,4 +1,4 @@
-// Package request sends one HTTP request until it is answered as wanted, or one for each file of a directory.
+// Package request sends one HTTP request until it succeeds, or one for each file of a directory.
 //
 //	answer, err := request.Run(ctx, request.Options{
 //		URL:    "http://search:9200/_index_template/{name}",
@@ -175,7 +175,7 @@ func (o *Options) message(ctx context.Context, f *File) (*message, error) {
 	return m, nil
 }
 
-// send sends the request until it is answered as wanted, or with DryRun only says what it is.
+// send sends the request until it succeeds, or with DryRun only says what it is.
 func (m *message) send(ctx context.Context) (*httpclient.Answer, error) {
 	if m.DryRun {
 		m.Log.Info(fmt.Sprintf("%s: would send %s, with a body of %s", m.server.Place(), strings.TrimSpace(m.Method+" "+m.name), words.Bytes(int64(len(m.body.Content)))))

@@ -46,7 +46,7 @@ var Settings = setting.List{
 	{Name: "mode", Value: "[PATTERN=]MODE", Usage: "mode of files, as in 0640 or '*.key=0600' (default: 0600 for what comes from a Secret, otherwise 0644)", Multi: true},
 	{Name: "owner", Value: "UID[:GID]", Usage: "owner of files: " + perm.OwnerUsage},
 	{Name: "namespace", Value: "NAMESPACE", Usage: "namespace of the object; ?namespace= in a target wins (default: the Pod's own)"},
-	{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the API server is (default: that of the Pod's own cluster)"},
+	{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the cluster is, as for kubectl (default: $KUBECONFIG, or the Pod's own cluster)"},
 	{Name: "context", Value: "NAME", Usage: "context of the kubeconfig file"},
 }
 

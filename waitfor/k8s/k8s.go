@@ -44,7 +44,7 @@ var Kind = target.Kind{
 		{Name: "if-missing", Value: "wait|ok|fail", Usage: "what a missing object means (default wait)"},
 		{Name: "if-failed", Value: "fail|wait|ok|some", Usage: "what a failed Job or Pod means: the end, not yet, ready, or ready if one of its Pods succeeded"},
 		{Name: "namespace", Value: "NAMESPACE", Usage: "namespace of the object; ?namespace= in a target wins (default: the Pod's own)"},
-		{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the API server is (default: that of the Pod's own cluster)"},
+		{Name: "kubeconfig", Value: "FILE", Usage: "file that says where the cluster is, as for kubectl (default: $KUBECONFIG, or the Pod's own cluster)"},
 		{Name: "context", Value: "NAME", Usage: "context of the kubeconfig file"},
 	},
 	Filters: true,
