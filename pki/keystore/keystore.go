@@ -22,7 +22,7 @@ import (
 
 	"initbox/internal/certs"
 	"initbox/internal/failure"
-	"initbox/internal/mounts"
+	"initbox/internal/perm"
 	"initbox/internal/secret"
 	"initbox/internal/stage"
 	"initbox/internal/words"
@@ -146,8 +146,7 @@ func Run(o Options) (Result, error) {
 	for i, out := range o.outputs() {
 		change, err := o.write(out.path, contents[i])
 		if err != nil {
-			hint := mounts.WriteHint(err, out.path, "is the volume mounted, writable by this user and not full?")
-			return r, failure.WithHint(fmt.Errorf("write %s: %w", failure.Printable(out.path), err), hint)
+			return r, perm.Failed("write", perm.Write, out.path, err)
 		}
 		r.Files = append(r.Files, File{out.path, change})
 	}

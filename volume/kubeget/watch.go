@@ -43,8 +43,10 @@ func (o WatchOptions) Check() error {
 
 // Watcher keeps the files in a directory up to date with the objects, by one list and one watch for each target. It
 // keeps no contents in memory: what a list or a watch brings is put beside the files at once, and in place by
-// [Watcher.Look].  A file that two objects would have belongs to the older one (by creation time, then namespace and
-// name), which does not depend on the order in which the API server sends them; the other one is named in the log.
+// [Watcher.Look].
+//
+// A file that two objects would have belongs to the older one (by creation time, then namespace and name), which does
+// not depend on the order in which the API server sends them; the other one is named in the log.
 type Watcher struct {
 	o       WatchOptions
 	follows []*follow
