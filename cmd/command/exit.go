@@ -105,10 +105,14 @@ func printableNames(err error) string {
 	return text
 }
 
+// hintOf returns the hint of err, or else that of the failure that caused it, such as a file that is missing.
 func hintOf(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
 		return h.Hint()
+	}
+	if cause, isFailure := errors.AsType[*failure.Failure](err); isFailure {
+		return cause.Hint
 	}
 	return ""
 }
