@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -20,10 +21,26 @@ func All(name string) ([]byte, error) { return Upto(name, Limit) }
 
 // Upto is [All] with another limit, in bytes.
 func Upto(name string, limit int64) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe without a writer would block
+	f, err := os.OpenFile(name, readOnly, 0)
 	if err != nil {
 		return nil, err
 	}
+	return whole(f, name, limit)
+}
+
+// In is [Upto] for a file in a directory. A symbolic link that leads out of the directory is an error.
+func In(dir *os.Root, name string, limit int64) ([]byte, error) {
+	f, err := dir.OpenFile(name, readOnly, 0)
+	if err != nil {
+		return nil, err
+	}
+	return whole(f, filepath.Join(dir.Name(), name), limit)
+}
+
+const readOnly = os.O_RDONLY | syscall.O_NONBLOCK // a pipe without a writer would block
+
+// whole reads a file, and closes it.
+func whole(f *os.File, name string, limit int64) ([]byte, error) {
 	defer f.Close()
 	stat, err := f.Stat()
 	if err != nil {

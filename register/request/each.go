@@ -68,8 +68,13 @@ func (o *Options) each(ctx context.Context) error {
 
 // file sends one file, and returns whether it was not sent before.
 func (o *Options) file(ctx context.Context, name string) (sent bool, err error) {
-	f, err := ReadFile(filepath.Join(o.Each, name))
+	dir, err := os.OpenRoot(o.Each)
 	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	f := &File{Name: name, Path: filepath.Join(o.Each, name)}
+	if f.Content, err = readfile.In(dir, name, maxBody); err != nil {
 		return false, err
 	}
 	m, err := o.message(ctx, f)
@@ -89,18 +94,26 @@ func (o *Options) file(ctx context.Context, name string) (sent bool, err error) 
 const maxFiles = 5_000
 
 // list returns the names of the files, sorted. It leaves out directories, and names that begin with a dot, which are
-// the kubelet's in a mounted ConfigMap.
+// the kubelet's in a mounted ConfigMap. A link that leads out of the directory is an error: another program that writes
+// to the volume may have made it, to have the server sent what only this one may read.
 func (o *Options) list() (names []string, err error) {
 	entries, err := os.ReadDir(o.Each)
 	if err != nil {
 		return nil, err
 	}
+	dir, err := os.OpenRoot(o.Each)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
 	byURL := map[string]string{}
 	for _, entry := range entries {
-		stat, err := os.Stat(filepath.Join(o.Each, entry.Name())) // of a link, what it leads to
+		stat, err := dir.Stat(entry.Name()) // of a link, what it leads to
 		switch {
 		case strings.HasPrefix(entry.Name(), "."):
 			continue
+		case err != nil && entry.Type()&fs.ModeSymlink != 0:
+			return nil, failure.WithHint(fmt.Errorf("%s is a link that leads out of %s, or nowhere", failure.Printable(entry.Name()), failure.Printable(o.Each)), "put the file itself there")
 		case err != nil:
 			return nil, err
 		case stat.IsDir():
