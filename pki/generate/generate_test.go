@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"math/big"
@@ -500,6 +501,53 @@ func TestLostAnswer(t *testing.T) {
 	}
 	if n := strings.Count(strings.Join(server.Requests(), "\n"), "create"); n != 1 {
 		t.Errorf("%d creates, want 1", n)
+	}
+}
+
+// TestChangedByWebhook has a webhook change the Secret that is created: the file has what the other Pods get, too.
+func TestChangedByWebhook(t *testing.T) {
+	t.Parallel()
+	_, secret := api(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				var o map[string]any
+				if err := json.NewDecoder(r.Body).Decode(&o); err != nil {
+					t.Error(err)
+				}
+				o["data"] = map[string]any{"token": "Y2hhbmdlZA=="}
+				body := must(json.Marshal(o))
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			}
+			next.ServeHTTP(w, r)
+		})
+	})
+	m := must(NewToken(16, "hex"))
+	out := filepath.Join(t.TempDir(), "token")
+	if log, err := generate(t, m, out, func(o *Options) { o.Secret = secret("k8s:secret/db#key=token", m) }); err != nil {
+		t.Fatalf("%v\n%s", err, log)
+	}
+	if got := read(t, out); got != "changed" {
+		t.Errorf("the file has %q, and the Secret what the webhook made of it", got)
+	}
+}
+
+// TestHangingRequest has the first request hang: the next attempt does without it.
+func TestHangingRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for the end of an attempt")
+	}
+	t.Parallel()
+	var once sync.Once
+	_, secret := api(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			once.Do(func() { <-r.Context().Done() })
+			next.ServeHTTP(w, r)
+		})
+	})
+	m := must(NewToken(16, "hex"))
+	out := filepath.Join(t.TempDir(), "token")
+	if log, err := generate(t, m, out, func(o *Options) { o.Secret = secret("k8s:secret/db#key=token", m) }); err != nil {
+		t.Fatalf("%v\n%s", err, log)
 	}
 }
 

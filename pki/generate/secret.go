@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"initbox/internal/failure"
 	"initbox/internal/kube"
@@ -130,6 +131,16 @@ type agreement struct {
 	fatal error      // why another attempt cannot help
 }
 
+// requestTimeout is how long a request that hangs holds up the next attempt.
+const requestTimeout = 10 * time.Second
+
+// timed makes one request.
+func timed(ctx context.Context, ask func(ctx context.Context) (kube.Object, error)) (kube.Object, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	return ask(ctx)
+}
+
 // agree returns the files that the Secret has, and creates it if it is missing. With DryRun it returns nil if the
 // Secret would be created or replaced.
 func (r *run) agree(ctx context.Context, old Files) (Files, error) {
@@ -182,7 +193,7 @@ func (r *run) settle(ctx context.Context, client *kube.Client, old Files) (Files
 	}
 	var conflict error
 	for range rounds {
-		have, err := client.Get(ctx, secrets(), s.Namespace, s.Name)
+		have, err := timed(ctx, func(ctx context.Context) (kube.Object, error) { return client.Get(ctx, secrets(), s.Namespace, s.Name) })
 		var files Files
 		switch {
 		case status(err) == http.StatusNotFound:
@@ -236,11 +247,12 @@ func (r *run) create(ctx context.Context, client *kube.Client, s Secret, old Fil
 	}
 	o := kube.Object{"apiVersion": "v1", "kind": "Secret", "type": kind, "metadata": metadata, "data": map[string]any{}}
 	s.put(o, files)
-	if _, err := client.Create(ctx, secrets(), s.Namespace, o); err != nil {
+	stored, err := timed(ctx, func(ctx context.Context) (kube.Object, error) { return client.Create(ctx, secrets(), s.Namespace, o) })
+	if err != nil {
 		return nil, permanent(err)
 	}
 	r.log.Info(fmt.Sprintf("%s: created%s: %s", &s, kube.InNamespace(s.Namespace), did))
-	return files, nil
+	return s.stored(stored, r.Make.layout())
 }
 
 // use returns the files in the Secret, and replaces those that have to be made again, if that is allowed.
@@ -274,11 +286,14 @@ func (r *run) use(ctx context.Context, client *kube.Client, s Secret, have kube.
 		return nil, poll.Permanent(err)
 	}
 	s.put(have, files)
-	if _, err := client.Replace(ctx, secrets(), s.Namespace, have); err != nil {
+	stored, err := timed(ctx, func(ctx context.Context) (kube.Object, error) {
+		return client.Replace(ctx, secrets(), s.Namespace, have)
+	})
+	if err != nil {
 		return nil, permanent(err)
 	}
 	r.log.Info(fmt.Sprintf("%s: %s replaced%s: %s", &s, r.Make, kube.InNamespace(s.Namespace), v.Reason))
-	return files, nil
+	return s.stored(stored, r.Make.layout())
 }
 
 // why says why the Secret is not replaced.
@@ -315,6 +330,13 @@ func (s *Secret) files(have kube.Object, l layout) (Files, error) {
 	return files, nil
 }
 
+// stored returns the files in a Secret as the API server has stored it: a webhook may have changed what was sent, and
+// the other Pods get what is there.
+func (s *Secret) stored(have kube.Object, l layout) (Files, error) {
+	files, err := s.files(have, l)
+	return files, poll.Permanent(err)
+}
+
 // put sets the files in an object.
 func (s *Secret) put(o kube.Object, files Files) {
 	data, _ := o["data"].(map[string]any)
@@ -332,7 +354,7 @@ func (o *Owner) reference(ctx context.Context, client *kube.Client, namespace st
 	if !o.Resource.Namespaced {
 		namespace = ""
 	}
-	object, err := client.Get(ctx, o.Resource, namespace, o.Name)
+	object, err := timed(ctx, func(ctx context.Context) (kube.Object, error) { return client.Get(ctx, o.Resource, namespace, o.Name) })
 	if err != nil {
 		return nil, fmt.Errorf("the --owner-reference: %w", err)
 	}
