@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
+	"initbox/internal/stage"
 	"initbox/internal/words"
 	"initbox/volume/copy"
 )
@@ -74,7 +75,7 @@ func (e *env) copy(ctx context.Context, o copy.Options) error {
 	}
 	for _, s := range done {
 		for _, path := range s.InPlace {
-			e.log.Warn(failure.Printable(path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
+			e.log.Warn(stage.InPlace(path))
 		}
 		if s.NotKept > 0 {
 			e.log.Warn(fmt.Sprintf("%s: the owner or an attribute of %s is not kept: that takes root and the capability CHOWN, or a file system that has such attributes", failure.Printable(s.Path), words.Plural(s.NotKept, "file")))

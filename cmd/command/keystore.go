@@ -135,7 +135,7 @@ func (e *env) logStores(o keystore.Options, r keystore.Result, took time.Duratio
 	}
 	for _, f := range r.Files {
 		if f.InPlace {
-			e.log.Warn(failure.Printable(f.Path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
+			e.log.Warn(stage.InPlace(f.Path))
 		}
 		e.log.Info(fmt.Sprintf("%s: %s: %s, in %s", failure.Printable(f.Path), doing[f.Kind], r.Content, words.Seconds(took)))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/podinfo"
+	"initbox/internal/stage"
 	"initbox/volume/kubeget"
 )
 
@@ -120,7 +121,7 @@ func (e *env) kubeGet(ctx context.Context, o kubeget.Options) error {
 		return err
 	}
 	for _, path := range done.InPlace {
-		e.log.Warn(failure.Printable(path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
+		e.log.Warn(stage.InPlace(path))
 	}
 	e.log.Info(done.String())
 	if !o.DryRun {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"initbox/internal/failure"
 	"initbox/internal/setting"
+	"initbox/internal/stage"
 	"initbox/render/format"
 	"initbox/render/merge"
 	"initbox/render/values"
@@ -107,7 +107,7 @@ func (e *env) merge(ctx context.Context, o merge.Options) error {
 		return err
 	}
 	if done.InPlace {
-		e.log.Warn(failure.Printable(o.To) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile")
+		e.log.Warn(stage.InPlace(o.To))
 	}
 	e.log.Info(done.String())
 	if !o.DryRun {

@@ -13,6 +13,7 @@ import (
 
 	"initbox/internal/failure"
 	"initbox/internal/perm"
+	"initbox/internal/stage"
 	"initbox/internal/words"
 	"initbox/render"
 	"initbox/render/engine"
@@ -365,7 +366,7 @@ func logChanges(e *env, changes []render.Change, dry bool) {
 	for i, c := range changes {
 		path := failure.Printable(c.Path)
 		if c.InPlace && !dry {
-			e.log.Warn(path + " is itself a mount (subPath), so it was written in place: a reader may see part of it meanwhile")
+			e.log.Warn(stage.InPlace(c.Path))
 		}
 		if i == maxListed && !dry {
 			e.log.Info(fmt.Sprintf("and %d more", len(changes)-maxListed))

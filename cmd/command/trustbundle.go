@@ -2,13 +2,13 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"os"
 
 	"github.com/urfave/cli/v2"
 
 	"initbox/internal/failure"
 	"initbox/internal/podinfo"
+	"initbox/internal/stage"
 	"initbox/internal/words"
 	"initbox/pki/trust"
 )
@@ -89,7 +89,7 @@ func (e *env) trustBundle(ctx context.Context, o trust.Options) error {
 	}
 	for _, w := range done {
 		if w.InPlace && !o.DryRun {
-			e.log.Warn(fmt.Sprintf("%s cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile", failure.Printable(w.Path)))
+			e.log.Warn(stage.InPlace(w.Path))
 		}
 		e.log.Info(w.String())
 	}

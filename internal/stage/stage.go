@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"initbox/internal/dirfd"
+	"initbox/internal/failure"
 	"initbox/internal/mounts"
 )
 
@@ -92,6 +93,11 @@ const (
 	Changed   Kind = "changed" // its content, mode or owner
 	Removed   Kind = "removed"
 )
+
+// InPlace returns a warning for the file at path that could not be replaced, see [Stage].
+func InPlace(path string) string {
+	return failure.Printable(path) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place: a reader may see part of it meanwhile"
+}
 
 // Change is how one file changes.
 type Change struct {

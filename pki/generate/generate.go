@@ -307,7 +307,7 @@ func (r *run) write(files Files, did string) error {
 	}
 	for _, c := range changes {
 		if c.InPlace {
-			r.log.Warn(failure.Printable(filepath.Join(dir, c.Name)) + " cannot be replaced (it is itself a mount, as with subPath, or its directory is not writable), so it was written in place")
+			r.log.Warn(stage.InPlace(filepath.Join(dir, c.Name)))
 		}
 	}
 	if did == "" {
