@@ -57,7 +57,7 @@ type Probe struct {
 }
 
 // OpenProbe removes the file that a killed run has left, since it would be wrong until Ready is called, or begins to
-// listen at the port. An empty text is neither file nor port.
+// listen at the port. A file with content is not one of these, and an error. An empty text is neither file nor port.
 //
 // Without health, the port answers every request with status 503 until Ready is called, and then with 200. With it, /,
 // /startupz and /readyz are answered so; /livez with 200; /healthz with 503 and the error while health returns one; and
@@ -77,6 +77,10 @@ func OpenProbe(text string, health func() error) (*Probe, error) {
 	}
 	if p.file = text; p.file == "" {
 		return p, nil
+	}
+	if stat, err := os.Lstat(p.file); err == nil && stat.Mode().IsRegular() && stat.Size() > 0 {
+		return nil, failure.WithHint(fmt.Errorf("the --startup-probe file %s exists, and is not empty as those that are made for probes: it is not replaced", failure.Printable(p.file)),
+			"name a file of its own, which only the probe uses")
 	}
 	if err := os.Remove(p.file); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove the --startup-probe file of an earlier run: %w", err)

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -137,5 +139,20 @@ func TestHealth(t *testing.T) {
 	}
 	if got := ask("HEAD", "/livez"); got != "200 " {
 		t.Errorf("HEAD: %q", got)
+	}
+}
+
+// TestProbeNamesForeignFile has --startup-probe name a file that holds something: it stays.
+func TestProbeNamesForeignFile(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(name, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenProbe(name, nil); err == nil || !strings.Contains(err.Error(), "it is not replaced") {
+		t.Errorf("error %v", err)
+	}
+	if content, err := os.ReadFile(name); string(content) != "secret" {
+		t.Errorf("the file has %q, %v", content, err)
 	}
 }
