@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -46,7 +47,7 @@ func (f *Fetcher) get(ctx context.Context, address string) ([]byte, error) {
 		return nil, failure.New(failure.Unexpected, "not a valid URL") // the error quotes it
 	}
 	req.Header.Set("User-Agent", "initbox")
-	resp, err := httpclient.Do(req, httpclient.Options{Dial: dial.New(f.Resolver).DialContext, TLS: f.TLS})
+	resp, err := httpclient.Do(req, httpclient.Options{Dial: f.dial, TLS: f.TLS})
 	if err != nil {
 		return nil, failure.HTTP(err, u.Host)
 	}
@@ -62,6 +63,28 @@ func (f *Fetcher) get(ctx context.Context, address string) ([]byte, error) {
 		return nil, failure.New(failure.Unexpected, "it is larger than %d MiB", maxDownload>>20)
 	}
 	return content, nil
+}
+
+// dial connects to a server, but not to one of the node's own: those at link-local addresses give a cloud's credentials
+// to every client, and a file in a folder is no place for them.
+func (f *Fetcher) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := dial.New(f.Resolver).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	if err := allowed(conn.RemoteAddr()); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// allowed returns why nothing may be fetched from an address, or nil.
+func allowed(address net.Addr) error {
+	if tcp, ok := address.(*net.TCPAddr); ok && tcp.IP.IsLinkLocalUnicast() {
+		return failure.New(failure.Unexpected, "%s is a link-local address, such as that of a cloud's metadata service", tcp.IP)
+	}
+	return nil
 }
 
 // fetch downloads the files that have not been tried, or with again all that are missing, and stages them. It returns

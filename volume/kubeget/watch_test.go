@@ -11,8 +11,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path"
 	"path/filepath"
@@ -330,4 +332,15 @@ func FuzzWatched(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestFetchFromMetadataService pins which addresses nothing is fetched from.
+func TestFetchFromMetadataService(t *testing.T) {
+	for address, want := range map[string]bool{
+		"169.254.169.254:80": false, "[fe80::1]:80": false, "[::ffff:169.254.169.254]:80": false, "10.0.0.1:80": true, "127.0.0.1:80": true, "[fd00::1]:80": true,
+	} {
+		if err := allowed(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); (err == nil) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
 }
