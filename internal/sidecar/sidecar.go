@@ -22,6 +22,7 @@ import (
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/mounts"
+	"initbox/internal/words"
 )
 
 // Staying is logged when a sidecar has done what the other containers need. Nothing in the container tells whether it
@@ -119,6 +120,9 @@ func (l *loop) once(ctx context.Context) error {
 	defer l.mu.Unlock()
 	if err != nil && l.err == nil {
 		l.failing = time.Now()
+	}
+	if err == nil && l.err != nil && l.logged != "" {
+		l.Log.Info("it works again, after " + words.Seconds(time.Since(l.failing)))
 	}
 	if l.err = err; err == nil {
 		l.succeeded = time.Now()
