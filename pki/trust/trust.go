@@ -57,6 +57,7 @@ type Written struct {
 	Format  string
 	Certs   int  // in it
 	Changes int  // files that were created, changed or removed
+	Removed int  // those that were removed
 	InPlace bool // not atomically: a reader may have seen a part
 	DryRun  bool
 	Took    time.Duration
@@ -72,6 +73,12 @@ func (w Written) String() string {
 		text += certificates + " would be written as " + w.Format
 	default:
 		text += certificates + " written as " + w.Format
+	}
+	switch {
+	case w.Removed > 0 && w.DryRun:
+		text += ", " + words.Plural(w.Removed, "file") + " would be removed"
+	case w.Removed > 0:
+		text += ", " + words.Plural(w.Removed, "file") + " removed"
 	}
 	return text + ", in " + words.Seconds(w.Took)
 }
@@ -271,6 +278,11 @@ func (out output) write(o Options, entries []certs.Entry, password string) (w Wr
 	}
 	changes, err := act()
 	w.Changes = len(changes)
+	for _, c := range changes {
+		if c.Kind == stage.Removed {
+			w.Removed++
+		}
+	}
 	w.InPlace = slices.ContainsFunc(changes, func(c stage.Change) bool { return c.InPlace })
 	return w, err
 }
