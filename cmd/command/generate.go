@@ -120,7 +120,7 @@ func (f *generateFlags) flags() []cli.Flag {
 		textsFlag("service", "`NAME` of a Service of the Pod's namespace, for whose names the certificate is: NAME, NAME.NAMESPACE, NAME.NAMESPACE.svc …", categoryCertificate, &f.services),
 		onFlag("pod", "the certificate is for the Pod's names, in its headless Service too, and for its addresses", categoryCertificate, &f.pod),
 		textFlag("cluster-domain", "`DOMAIN` of the cluster, for --service", categoryCertificate, &f.domain),
-		durationFlag("valid-for", "how long a new certificate is valid", categoryCertificate, &o.ValidFor),
+		durationFlag("valid-for", "how long a new certificate is valid; 8760h is a year", categoryCertificate, &o.ValidFor),
 		onFlag("is-ca", "the certificate may sign others", categoryCertificate, &o.IsCA),
 		textFlag("ca-cert-file", "`FILE` with the CA that signs the certificate, and the chain above it; by default it signs itself", categoryCertificate, &o.CACertFile),
 		textFlag("ca-key-file", "`FILE` with the CA's key", categoryCertificate, &o.CAKeyFile),

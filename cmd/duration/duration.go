@@ -22,6 +22,8 @@ func Parse(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(withUnit)
 	switch {
+	case err != nil && strings.HasSuffix(strings.TrimLeft(text, "0123456789"), "d"):
+		return 0, errors.New("want a duration such as 30s or 36h: the longest unit is the hour, a day is 24h")
 	case err != nil:
 		return 0, errors.New("want a duration such as 30s, 1m30s or 500ms")
 	case d < 0:
