@@ -223,7 +223,7 @@ func noSuchCommand(c *cli.Context) error {
 	name := c.Args().First()
 	meant := suggest.Question(name, commandNames(c.App), "")
 	if own := otherPrograms[name]; own != "" {
-		meant = "initbox " + own + " does what " + name + " is used for in init containers; "
+		meant = "initbox " + strings.ReplaceAll(own, " ", " or initbox ") + " does what " + name + " is used for in init containers; "
 	}
 	return usagef("no such subcommand: %s", name).hint(meant + "run initbox --help for the list")
 }

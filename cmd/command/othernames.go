@@ -1,15 +1,15 @@
 package command
 
-// otherPrograms are the programs that people know, and the subcommands that do the same.
+// otherPrograms are the programs that people know, and the subcommands, separated by spaces, that do the same.
 var otherPrograms = map[string]string{
 	"mkdir": "prepare", "chown": "prepare", "chgrp": "prepare", "chmod": "prepare", "chcon": "prepare",
 	"ln": "prepare", "rm": "prepare", "touch": "prepare",
 	"cp": "copy", "rsync": "copy",
-	"curl": "fetch", "wget": "fetch", "tar": "fetch", "unzip": "fetch", "oras": "fetch",
+	"curl": "fetch request", "wget": "fetch", "tar": "fetch", "unzip": "fetch", "oras": "fetch",
 	"nslookup": "wait-for-dns", "dig": "wait-for-dns", "host": "wait-for-dns",
-	"nc": "wait-for-service", "kubectl": "wait-for-service", "pg_isready": "wait-for-service",
-	"keytool": "keystore", "update-ca-certificates": "trust-bundle", "update-ca-trust": "trust-bundle", "c_rehash": "trust-bundle",
-	"openssl": "generate", "ssh-keygen": "generate", "htpasswd": "generate", "uuidgen": "generate", "pwgen": "generate",
+	"nc": "wait-for-service", "kubectl": "wait-for-service kube-get", "pg_isready": "wait-for-service",
+	"keytool": "trust-bundle keystore", "update-ca-certificates": "trust-bundle", "update-ca-trust": "trust-bundle", "c_rehash": "trust-bundle",
+	"openssl": "generate keystore", "ssh-keygen": "generate", "htpasswd": "generate", "uuidgen": "generate", "pwgen": "generate",
 	"yq": "merge", "jq": "merge", "crudini": "merge", "cat": "merge",
 	"k8s-sidecar": "kube-get", "git": "git-clone", "git-sync": "git-clone", "envsubst": "render",
 }
@@ -38,6 +38,11 @@ var otherNames = map[string]map[string]string{
 	"trust-bundle": {
 		"keystore": "jks", "destkeystore": "jks", "storepass": "password-file", "deststorepass": "password-file", "noprompt": "",
 		"out": "pem", "CApath": "hash-dir",
+	},
+	"request": {
+		"X": "method", "request": "method", "d": "request-body", "data": "request-body", "body": "request-body", "data-binary": "request-body-file",
+		"data-raw": "request-body", "F": "field", "form": "field", "H": "header", "u": "user", "cacert": "ca-file", "k": "insecure", "o": "output",
+		"f": "", "fail": "", "s": "", "L": "", "location": "", "retry": "", "fsS": "",
 	},
 	"merge":  {"i": "", "inplace": "", "del": "delete", "o": "format", "existing": ""},
 	"sysctl": {"w": "", "write": "", "p": "file", "load": "file", "e": "if-exists", "ignore": "if-exists", "optional": "if-exists"},
