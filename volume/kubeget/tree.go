@@ -45,7 +45,7 @@ type tree struct {
 
 	stage  *stage.Stage // nil if nothing is staged
 	staged map[string]bool
-	dirty  bool  // something has changed since the last commit
+	dirty  bool  // something has changed since the last commit, or there was none: an earlier run may have left files
 	again  bool  // everything is to be listed again
 	err    error // why the stage is lost; until everything is listed again
 
@@ -61,7 +61,7 @@ type watched struct {
 }
 
 func newTree(o *WatchOptions) *tree {
-	return &tree{o: o, objects: map[key]*entry{}, owner: map[string]*entry{}, within: map[string]int{}, urls: map[string]watched{}, orphans: map[string]bool{},
+	return &tree{o: o, dirty: true, objects: map[key]*entry{}, owner: map[string]*entry{}, within: map[string]int{}, urls: map[string]watched{}, orphans: map[string]bool{},
 		staged: map[string]bool{}, complained: map[string]bool{}}
 }
 

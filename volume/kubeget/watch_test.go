@@ -253,6 +253,16 @@ func TestWatchFetch(t *testing.T) {
 	w.until(map[string]string{".gz": "2", "x": "page"})
 }
 
+// TestWatchAllDeleted pins that a run removes the files of an earlier one if all their objects are gone meanwhile.
+func TestWatchAllDeleted(t *testing.T) {
+	w := watch(t, nil, configMap{name: "a", namespace: "default", data: map[string]string{"k": "1"}}.json())
+	w.until(map[string]string{"k": "1"})
+	w.Close()
+	next := watch(t, func(o *WatchOptions) { o.Dst = w.dst })
+	next.dst = w.dst
+	next.until(map[string]string{})
+}
+
 // TestWatchBomb pins that a small value does not become a file of any size.
 func TestWatchBomb(t *testing.T) {
 	var b bytes.Buffer
