@@ -87,21 +87,41 @@ func allowed(address net.Addr) error {
 	return nil
 }
 
-// fetch downloads the files that have not been tried, or with again all that are missing, and stages them. It returns
-// whether there were any. A file that cannot be fetched stays as it is.
-func (w *Watcher) fetch(ctx context.Context, again bool) (any bool) {
+// toFetch returns the files to be downloaded: those that have not been tried, or with again all that are missing.
+func (w *Watcher) toFetch(again bool) (files []watched) {
 	w.mu.Lock()
-	urls := maps.Clone(w.tree.urls)
-	w.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(urls)) {
-		f := urls[name]
-		if f.failed != nil && !again || ctx.Err() != nil {
-			continue
+	defer w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(w.tree.urls)) {
+		if f := w.tree.urls[name]; f.failed == nil || again {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// fetch downloads files, and stages them. It returns whether there were any. A file that cannot be fetched stays as it
+// is.
+func (w *Watcher) fetch(ctx context.Context, files []watched) (any bool) {
+	for _, f := range files {
+		if ctx.Err() != nil {
+			break
 		}
 		content, err := w.o.Fetch.get(ctx, f.url)
 		any = w.fetched(f, content, err) || any
 	}
 	return any
+}
+
+// fetchBeside is fetch while Look goes on. One runs at a time: Look is called again at its end.
+func (w *Watcher) fetchBeside(files []watched) {
+	if len(files) == 0 || !w.isFetching.CompareAndSwap(false, true) {
+		return
+	}
+	w.fetching.Go(func() {
+		w.fetch(w.life, files)
+		w.isFetching.Store(false)
+		w.notify()
+	})
 }
 
 var errNotFetched = errors.New("not tried yet")

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"initbox/internal/failure"
@@ -62,6 +63,9 @@ type Watcher struct {
 	pause   time.Duration
 	retryAt time.Time // when what has failed is tried again, after pause; zero if nothing has
 	last    []string  // what was logged last of each follow
+
+	fetching   sync.WaitGroup
+	isFetching atomic.Bool
 
 	life context.Context // ends with Close
 	end  context.CancelFunc
@@ -254,7 +258,15 @@ const longestPause = time.Minute
 
 // Look puts in place what has changed since the last call; the first one waits until everything is listed. It returns
 // what the files are now, and whether any has changed. When it is time, it lists everything again.
+//
+// After the first call, downloads run beside it, and what they bring is for the next call: a server that does not
+// answer holds up no other change.
 func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err error) {
+	return w.look(ctx, w.all)
+}
+
+// look is Look; beside says whether it goes on without the downloads.
+func (w *Watcher) look(ctx context.Context, beside bool) (revision string, changed bool, err error) {
 	due := !w.retryAt.IsZero() && !time.Now().Before(w.retryAt)
 	if w.stop == nil || time.Since(w.began) >= w.o.Every || due && w.failed() {
 		w.begin()
@@ -270,7 +282,9 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 	if !w.all {
 		return "", false, err
 	}
-	if err == nil && w.fetch(ctx, due) {
+	if missing := w.toFetch(due); err == nil && beside {
+		w.fetchBeside(missing)
+	} else if err == nil && w.fetch(ctx, missing) {
 		var fetched []stage.Change
 		fetched, err = w.commit()
 		done = append(done, fetched...)
@@ -289,7 +303,7 @@ func (w *Watcher) Look(ctx context.Context) (revision string, changed bool, err 
 // names a file that could not be.
 func (w *Watcher) Once(ctx context.Context) (revision string, changed bool, err error) {
 	for {
-		revision, now, err := w.Look(ctx)
+		revision, now, err := w.look(ctx, false)
 		changed = changed || now
 		missing := w.unfetched()
 		if err != nil || missing == nil {
@@ -382,6 +396,7 @@ func (w *Watcher) Close() {
 	if w.stop != nil {
 		w.stop()
 	}
+	w.fetching.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tree.discard()

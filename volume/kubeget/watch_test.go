@@ -263,6 +263,26 @@ func TestWatchAllDeleted(t *testing.T) {
 	next.until(map[string]string{})
 }
 
+// TestWatchHangingFetch pins that a server that does not answer holds up no change of another object, nor the end.
+func TestWatchHangingFetch(t *testing.T) {
+	asked := make(chan bool, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- true
+		<-r.Context().Done()
+	}))
+	t.Cleanup(web.Close)
+	c := configMap{name: "a", namespace: "default", data: map[string]string{"k": "1"}}
+	w := watch(t, func(o *WatchOptions) { o.Fetch = &Fetcher{Timeout: time.Hour} }, c.json())
+	w.until(map[string]string{"k": "1"})
+	c.data["k"], c.data["x.url"] = "2", web.URL
+	w.s.Apply(c.json())
+	w.until(map[string]string{"k": "2"})
+	<-asked
+	c.data["k"] = "3"
+	w.s.Apply(c.json())
+	w.until(map[string]string{"k": "3"})
+}
+
 // TestWatchBomb pins that a small value does not become a file of any size.
 func TestWatchBomb(t *testing.T) {
 	var b bytes.Buffer
