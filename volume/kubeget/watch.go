@@ -249,7 +249,7 @@ func (f *follow) key(o kube.Object) key { return key{f.target, o.Namespace(), o.
 
 // The first change is put in place after quiet, with those that come within it, and no later than crowd.
 const (
-	quiet = 100 * time.Millisecond
+	quiet = 20 * time.Millisecond
 	crowd = time.Second
 )
 
