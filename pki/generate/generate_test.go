@@ -462,7 +462,7 @@ func TestForeignSecret(t *testing.T) {
 	for _, test := range []struct {
 		later     time.Duration
 		log, fail string
-	}{{0, "it is there", ""}, {61 * 24 * time.Hour, "but it is used and not replaced: initbox has not created the Secret", ""}, {91 * 24 * time.Hour, "", "and it is not replaced: initbox has not created the Secret"}} {
+	}{{0, "found in namespace default, and used", ""}, {61 * 24 * time.Hour, "but it is used and not replaced: initbox has not created the Secret", ""}, {91 * 24 * time.Hour, "", "and it is not replaced: initbox has not created the Secret"}} {
 		m.now = func() time.Time { return time.Now().Add(test.later) }
 		log, err := generate(t, m, t.TempDir(), func(o *Options) { o.Secret = secret("k8s:secret/tls", m); o.Secret.Renew = true })
 		if !strings.Contains(log, test.log) || !strings.Contains(fmt.Sprint(err), test.fail) || (err == nil) != (test.fail == "") {
