@@ -361,7 +361,7 @@ type authority struct {
 	roots []*x509.Certificate // that clients trust
 }
 
-// above returns the chain of certificates that the CA signs. Without a CA there is none.
+// above returns the chain of certificates that the CA signs; it is empty without a CA.
 func (a *authority) above() []*x509.Certificate {
 	if a == nil {
 		return nil

@@ -20,7 +20,7 @@ type Body struct {
 	Content []byte
 }
 
-// Detect sets the type, if there is none and the content is JSON.
+// Detect sets the type to JSON, if none is set and the content is JSON.
 func (b *Body) Detect() {
 	if b.Type == "" && json.Valid(b.Content) {
 		b.Type = JSONType

@@ -109,6 +109,6 @@ func iniValue(entry string) (key string, value any) {
 	return strings.TrimSpace(first[:end]), strings.TrimSpace(first[end+1:])
 }
 
-// folded is a value of several lines. A string with a line break is none: not every reader of INI files would take its
-// next lines for a part of the value.
+// folded is a value of several lines. A string with a line break is not one: not every reader of INI files would take
+// its next lines for a part of the value.
 type folded string

@@ -91,7 +91,7 @@ func (s *Server) Apply(document string) error {
 	return nil
 }
 
-// Object returns the JSON of an object, such as secrets, default, db, or "" if there is none.
+// Object returns the JSON of an object, such as secrets, default, db, or "" if it does not exist.
 func (s *Server) Object(kind, namespace, name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
