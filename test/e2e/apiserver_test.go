@@ -22,7 +22,7 @@ func TestTwoHundredObjects(t *testing.T) {
 	var lists, watches atomic.Int32
 	upstream, err := url.Parse(proxy)
 	if err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(upstream)
@@ -42,7 +42,7 @@ func TestTwoHundredObjects(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
 		"clusters": [{"name": "c", "cluster": {"server": "`+counting.URL+`"}}], "users": [{"name": "c", "user": {}}],
 		"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}`), 0o600); err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 
 	const objects = 200
@@ -79,7 +79,7 @@ func TestAPIServerKilled(t *testing.T) {
 	n.untilServed()
 	n.kubectl("create", "configmap", "settings")
 	if status, _ := wait.exit(); status != 0 {
-		t.Errorf("exit status %d", status)
+		n.Errorf("exit status %d", status)
 	}
 	t.Logf("it said\n%s", wait)
 }
@@ -99,13 +99,13 @@ func TestAPIServerHangs(t *testing.T) {
 	said := wait.until(`k8s:configmap/settings: API server: .*no answer`)
 	t.Logf("noticed after %v: %s", said.at.Sub(hung).Round(time.Millisecond), said.text)
 	if took := said.at.Sub(hung); took > 60*time.Second { // twice the promised time, on a busy machine
-		t.Errorf("noticed only after %v", took)
+		n.Errorf("noticed only after %v", took)
 	}
 	resume()
 	n.untilServed()
 	n.kubectl("create", "configmap", "settings")
 	if status, _ := wait.exit(); status != 0 {
-		t.Errorf("exit status %d:\n%s", status, wait)
+		n.Errorf("exit status %d:\n%s", status, wait)
 	}
 }
 

@@ -58,16 +58,16 @@ func TestFilesGenerateRace(t *testing.T) {
 	n.wait("jsonpath={.status.readyReplicas}=2", "deployment/db")
 	password := n.kubectl("get", "secret", "db", "-o", "go-template={{.data.password | base64decode}}")
 	if len(password) != 24 {
-		t.Errorf("the password has %d characters", len(password))
+		n.Errorf("the password has %d characters", len(password))
 	}
 	pods := strings.Fields(n.kubectl("get", "pods", "-l", "app=db", "-o", "jsonpath={.items[*].metadata.name}"))
 	for _, pod := range pods {
 		if log := n.logs(pod, "app"); !strings.Contains(log, fmt.Sprintf("%q", password)) {
-			t.Errorf("%s has another password than the Secret: %s", pod, log)
+			n.Errorf("%s has another password than the Secret: %s", pod, log)
 		}
 		log := n.logs(pod, "password")
 		if strings.Contains(log, password) {
-			t.Errorf("the log of %s has the password", pod)
+			n.Errorf("the log of %s has the password", pod)
 		}
 		t.Logf("%s", log)
 	}
@@ -87,7 +87,7 @@ func TestFilesKubeGet(t *testing.T) {
 	n.twice("web")
 	log := n.logs("web", "known")
 	if strings.Contains(log, "hunter22") {
-		t.Errorf("the log has the password: %s", log)
+		n.Errorf("the log has the password: %s", log)
 	}
 	t.Logf("%s", log)
 }
@@ -117,7 +117,7 @@ func TestFilesKubeGetWatch(t *testing.T) {
 		told++
 		app.untilLine("a webhook", func(line) bool { return len(webhooks(app)) > before })
 		if files := n.kubectl("exec", "grafana", "--container", "grafana", "--", "/app", "-stat", "/dashboards/*", "-exit", "0"); !changed(files) {
-			t.Errorf("after change %d, the files are\n%s", told, files)
+			n.Errorf("after change %d, the files are\n%s", told, files)
 		}
 	}
 	configMap := func(name, content string) string {
@@ -131,7 +131,7 @@ func TestFilesKubeGetWatch(t *testing.T) {
 	n.kubectl("delete", "configmap", "second")
 	app.untilLine("a webhook", func(line) bool { return len(webhooks(app)) > before })
 	if files := n.kubectl("exec", "grafana", "--container", "grafana", "--", "/app", "-stat", "/dashboards/*", "-exit", "0"); strings.Contains(files, "second.json") {
-		t.Errorf("the file of the removed ConfigMap is still there:\n%s", files)
+		n.Errorf("the file of the removed ConfigMap is still there:\n%s", files)
 	}
 	t.Logf("%s", n.logs("grafana", "dashboards"))
 }
@@ -167,7 +167,7 @@ func TestFilesRequest(t *testing.T) {
 	log := n.logs("search", "search")
 	contains(t, "the server's log", log, `PUT /_index_template/logs: .*logs-\*`, `POST /hooks: .*setup starts`)
 	if count := strings.Count(log, "POST /hooks"); count != 1 {
-		t.Errorf("the server was told %d times:\n%s", count, log)
+		n.Errorf("the server was told %d times:\n%s", count, log)
 	}
 	contains(t, "the answer", n.logs("setup", "app"), `/state/answer: .*"hello\\n"`)
 	t.Logf("%s%s%s", n.logs("setup", "template"), n.logs("setup", "tell"), n.logs("setup", "again"))

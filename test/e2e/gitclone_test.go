@@ -93,7 +93,7 @@ func TestGitClone(t *testing.T) {
 	contains(t, "the log of another app", n.found("web", "program"), `run: inode \d+, -rwxr-xr-x, `)
 	contains(t, "the clone's log", n.logs("web", "clone"), `/work: refs/tags/v1.0.0 at `+first+`, 2 files`)
 	if status := n.logs("web", "status"); status != "## HEAD (no branch)\n" {
-		t.Errorf("git status says %q", status)
+		n.Errorf("git status says %q", status)
 	}
 	contains(t, "the app's log", n.found("pinned", "app"), `"first\\n"`)
 	contains(t, "the log of what reads through git-sync's link", n.found("git-sync", "app"), `/git/current/settings.txt: inode \d+, .*"second\\n"`)
@@ -145,10 +145,10 @@ func TestGitCloneVolume(t *testing.T) {
 	}
 	volume := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "volumes", n.name)
 	if err := os.MkdirAll(volume, 0o755); err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 	if err := os.Chown(volume, 1234567, 0); err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(volume) }) // the Pods that use it have ended
 	t.Cleanup(func() { n.delete("{apiVersion: v1, kind: PersistentVolume, metadata: {name: " + n.name + "}}") })
@@ -265,7 +265,7 @@ func TestGitCloneStuck(t *testing.T) {
 		contains(t, "kubectl describe", describe, fmt.Sprintf(`Exit Code: +%d$`, c.status), `Message: +`+c.message[0])
 		contains(t, "kubectl describe", describe, c.message...)
 		if strings.Contains(n.logs(c.pod, "clone")+describe, "yesterdays-token") {
-			t.Error("the token is in the log, or in what kubectl describe shows")
+			n.Error("the token is in the log, or in what kubectl describe shows")
 		}
 		t.Logf("kubectl describe says of %s: %s", c.pod, n.pod(c.pod).containerNamed(t, "clone").State.Terminated.Message)
 	}

@@ -68,7 +68,39 @@ func run(m *testing.M) int {
 // namespace is a namespace that belongs to one case.
 type namespace struct {
 	*testing.T
-	name string
+	name     string
+	failures *failures
+}
+
+// failures collects what has failed in a case, to repeat it after the state of the namespace, which can be long: the end
+// of the output is what is read first, and may be all that is kept.
+type failures struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (f *failures) add(text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.list = append(f.list, text)
+}
+
+func (n namespace) Errorf(format string, args ...any) {
+	n.Helper()
+	n.failures.add(fmt.Sprintf(format, args...))
+	n.T.Errorf(format, args...)
+}
+
+func (n namespace) Fatalf(format string, args ...any) {
+	n.Helper()
+	n.failures.add(fmt.Sprintf(format, args...))
+	n.T.Fatalf(format, args...)
+}
+
+func (n namespace) Fatal(args ...any) {
+	n.Helper()
+	n.failures.add(fmt.Sprint(args...))
+	n.T.Fatal(args...)
 }
 
 // newNamespace creates a namespace that is deleted at the end of the test; if that has failed, its objects are printed
@@ -77,7 +109,7 @@ func newNamespace(t *testing.T, labels ...string) namespace {
 	t.Helper()
 	needCluster(t)
 	name := strings.ToLower(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(t.Name(), "-"))
-	n := namespace{t, fmt.Sprintf("e2e-%.40s-%x", strings.TrimPrefix(name, "test"), time.Now().UnixNano()&0xfffff)}
+	n := namespace{t, fmt.Sprintf("e2e-%.40s-%x", strings.TrimPrefix(name, "test"), time.Now().UnixNano()&0xfffff), &failures{}}
 	n.kubectl("create", "namespace", n.name)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -113,6 +145,9 @@ func (n namespace) dump() {
 		out, _ := n.try("logs", pod, "--all-containers", "--prefix", "--tail=30")
 		n.Logf("kubectl logs %s:\n%s", pod, out)
 	}
+	n.failures.mu.Lock()
+	defer n.failures.mu.Unlock()
+	n.Logf("what failed, again:\n%s", strings.Join(n.failures.list, "\n"))
 }
 
 // command returns a kubectl command in the namespace.

@@ -209,7 +209,7 @@ func (c objectCase) run(t *testing.T) time.Duration {
 	ready := events.until(t, c.ready)
 	status, ended := wait.exit()
 	if status != 0 {
-		t.Fatalf("exit status %d:\n%s", status, wait)
+		n.Fatalf("exit status %d:\n%s", status, wait)
 	}
 	lines, _, _ := wait.read()
 	t.Logf("%v after the event: %s", ended.Sub(ready).Round(time.Millisecond), lines[len(lines)-1].text)
@@ -307,7 +307,7 @@ func TestGone(t *testing.T) {
 	wait.until(`k8s:configmap/lock`)
 	n.kubectl("delete", "configmap", "lock")
 	if status, _ := wait.exit(); status != 0 {
-		t.Errorf("exit status %d:\n%s", status, wait)
+		n.Errorf("exit status %d:\n%s", status, wait)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestFailedJob(t *testing.T) {
 	status, ended := wait.exit()
 	t.Logf("status %d, %v after the Job had failed:\n%s", status, ended.Sub(failed).Round(time.Millisecond), wait)
 	if status != 1 {
-		t.Errorf("exit status %d, want 1", status)
+		n.Errorf("exit status %d, want 1", status)
 	}
 	contains(t, "the log", wait.String(), `k8s:job/migrate: .*BackoffLimitExceeded`, `status 3`)
 }

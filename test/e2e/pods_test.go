@@ -32,7 +32,7 @@ func TestMyApp(t *testing.T) {
 			timeOf(t, ready).Sub(created).Round(time.Millisecond), step.then, shown.at.Sub(created).Round(time.Millisecond))
 	}
 	if text := n.logs("myapp-pod", "myapp-container"); !strings.Contains(text, "The app is running!") {
-		t.Errorf("the app says %q", text)
+		n.Errorf("the app says %q", text)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestStuck(t *testing.T) {
 			describe := n.kubectl("describe", "pod", "stuck")
 			contains(t, "kubectl describe", describe, `Exit Code: +124`, `Message: +not ready within`)
 			if strings.Contains(n.logs("stuck", "wait")+describe, "yesterdays-password") {
-				t.Error("the password is in the log, or in what kubectl describe shows")
+				n.Error("the password is in the log, or in what kubectl describe shows")
 			}
 			message := n.pod("stuck").Status.InitContainerStatuses[0].State.Terminated.Message
 			t.Logf("kubectl describe says: %s", message)
@@ -87,12 +87,12 @@ func TestRestartPolicies(t *testing.T) {
 	never.until(` Init:Error `)
 	n.wait("jsonpath={.status.phase}=Failed", "pod/never")
 	if p := n.pod("never"); p.Status.Phase != "Failed" || p.Status.InitContainerStatuses[0].RestartCount != 0 {
-		t.Errorf("restartPolicy Never: phase %s, %d restarts", p.Status.Phase, p.Status.InitContainerStatuses[0].RestartCount)
+		n.Errorf("restartPolicy Never: phase %s, %d restarts", p.Status.Phase, p.Status.InitContainerStatuses[0].RestartCount)
 	}
 	for name, status := range map[string]*stream{"always": always, "on-failure": onFailure} {
 		status.until(` Init:CrashLoopBackOff `)
 		if p := n.pod(name); p.Status.Phase != "Pending" {
-			t.Errorf("Pod %s: phase %s, want Pending", name, p.Status.Phase)
+			n.Errorf("Pod %s: phase %s, want Pending", name, p.Status.Phase)
 		}
 	}
 	n.kubectl("create", "service", "clusterip", "late", "--tcp=80")
@@ -101,7 +101,7 @@ func TestRestartPolicies(t *testing.T) {
 	t.Logf("kubectl showed\n%s%s", always, onFailure)
 	for _, name := range []string{"always", "on-failure"} {
 		if restarts := n.pod(name).Status.InitContainerStatuses[0].RestartCount; restarts == 0 {
-			t.Errorf("Pod %s: the wait was not started again", name)
+			n.Errorf("Pod %s: the wait was not started again", name)
 		}
 	}
 }
@@ -114,11 +114,11 @@ func TestActiveDeadline(t *testing.T) {
 	n.wait("jsonpath={.status.initContainerStatuses[0].state.terminated}", "pod/deadline") // the kubelet updates the status a little later
 	p := n.pod("deadline")
 	if p.Status.Reason != "DeadlineExceeded" {
-		t.Errorf("reason %s, want DeadlineExceeded", p.Status.Reason)
+		n.Errorf("reason %s, want DeadlineExceeded", p.Status.Reason)
 	}
 	ended := p.Status.InitContainerStatuses[0].State.Terminated
 	if ended == nil || ended.ExitCode != 143 {
-		t.Fatalf("the wait: %+v, want it ended with status 143", ended)
+		n.Fatalf("the wait: %+v, want it ended with status 143", ended)
 	}
 	contains(t, "the termination message", ended.Message, `stopped by signal: terminated`)
 	t.Logf("started at %s, stopped at %s: %s", ended.StartedAt.Format(time.TimeOnly), ended.FinishedAt.Format(time.TimeOnly), ended.Message)
@@ -168,7 +168,7 @@ func TestRestricted(t *testing.T) {
 	n.watchPod("restricted").until(` Running `)
 	for _, c := range n.pod("restricted").Status.InitContainerStatuses {
 		if c.RestartCount > 0 {
-			t.Errorf("%s was started %d times", c.Name, 1+c.RestartCount)
+			n.Errorf("%s was started %d times", c.Name, 1+c.RestartCount)
 		}
 	}
 	contains(t, "the app's log", n.logs("restricted", "app"), `/tools/addresses: inode`)
@@ -199,11 +199,11 @@ func TestSandboxRestarted(t *testing.T) {
 	for i, c := range second.Status.InitContainerStatuses {
 		// Their restartCount is not reliable: the kubelet may have removed the old ones before.
 		if c.ContainerID == first.Status.InitContainerStatuses[i].ContainerID {
-			t.Errorf("%s did not run again", c.Name)
+			n.Errorf("%s did not run again", c.Name)
 		}
 	}
 	if before != after || !strings.Contains(before, "inode") {
-		t.Errorf("on the volume was\n%sand is now\n%s", before, after)
+		n.Errorf("on the volume was\n%sand is now\n%s", before, after)
 	}
 	t.Logf("before and after: %s", trimmed(after))
 }
@@ -220,14 +220,14 @@ func TestOnce(t *testing.T) {
 	n.watchPod("once").until(` Running `)
 	if log := n.logs("once", "misspelt"); !strings.Contains(log, "WARN /sttae/app.conf: no volume is mounted there") ||
 		!strings.Contains(log, "volumes are mounted at /state: did you mean /state?") {
-		t.Errorf("the misspelt path: %s", log)
+		n.Errorf("the misspelt path: %s", log)
 	}
 	n.kubectl("delete", "job/migrate", "role/wait")
 	const runs = `jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}{"\n"}`
 	n.script("kill-sandbox.sh", n.name, "once")
 	n.follow("get", "pod", "once", "--watch", "-o", runs).until(`^[1-9]\d* true$`)
 	if log := n.logs("once", "wait"); !strings.Contains(log, "done already, at ") || !strings.Contains(log, " according to /state/wait") {
-		t.Errorf("it waited again: %s", log)
+		n.Errorf("it waited again: %s", log)
 	}
 }
 

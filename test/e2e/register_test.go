@@ -187,13 +187,13 @@ func TestRegister(t *testing.T) {
 	server.requireOnce()
 	first := server.of("register")[0]
 	if len(pods) != 20 {
-		t.Errorf("%d Pods, want 20", len(pods))
+		n.Errorf("%d Pods, want 20", len(pods))
 	}
 	if ours != "" { // in the network of test/cluster, where the suite can reach a Service's address
 		ip := n.kubectl("get", "service", "management", "-o", "jsonpath={.spec.clusterIP}")
 		wait := n.await("k8s:service/management", "tcp://"+ip+":80")
 		if status, _ := wait.exit(); status != 0 {
-			t.Errorf("the wait for the Service's address: exit status %d:\n%s", status, wait)
+			n.Errorf("the wait for the Service's address: exit status %d:\n%s", status, wait)
 		}
 	}
 	t.Logf("%d of %d Pods are registered, once each, within %v", len(server.registered()), len(pods), last.At.Sub(first.At).Round(time.Millisecond))
@@ -327,7 +327,7 @@ func TestRegisterRestarted(t *testing.T) {
 	step := n.stopwatch()
 	n.apply("register-hold.yaml", "replicas: 20", "replicas: 1",
 		"automountServiceAccountToken: false", "automountServiceAccountToken: false\n      shareProcessNamespace: true", // so that the app can kill it
-		"        lifecycle:\n          preStop: {exec: {command: [/tools/initbox, deregister, --state, /state/registered, --timeout, 10s]}}\n", "")
+		"        lifecycle:\n          preStop: {exec: {command: [/tools/initbox, deregister, --state, /state/registered, --timeout, 60s]}}\n", "")
 	n.rollout("web")
 	name := server.untilAll(1).Instance
 	step("a Pod")

@@ -20,7 +20,7 @@ func TestRender(t *testing.T) {
 	contains(t, "the log of its container", n.logs("web-0", "single"), `/etc/app.properties.*in place`)
 	for _, container := range []string{"config", "single"} {
 		if log := n.logs("web-0", container); strings.Contains(log, "hunter22") {
-			t.Errorf("the log of %s has the password: %s", container, log)
+			n.Errorf("the log of %s has the password: %s", container, log)
 		}
 	}
 	t.Logf("the app found %s", trimmed(app))

@@ -75,12 +75,12 @@ func TestVolumesDatabase(t *testing.T) {
 	}
 	volume := filepath.Join(filepath.Dir(os.Getenv("KUBECONFIG")), "volumes", n.name)
 	if err := os.MkdirAll(volume+"/base", 0o755); err != nil {
-		t.Fatal(err)
+		n.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(volume) }) // the Pods that use it have ended
 	for _, name := range []string{"PG_VERSION", "base/1"} {
 		if err := os.WriteFile(filepath.Join(volume, name), []byte("16\n"), 0o644); err != nil {
-			t.Fatal(err)
+			n.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { n.try("delete", "pv", n.name, "--wait=false") })
