@@ -213,6 +213,12 @@ func (s *Summary) write(o *Options, dir string, files []File) error {
 		finish = st.Plan
 	}
 	done, err := finish()
+	s.count(dir, done)
+	return err
+}
+
+// count adds what was done in a directory.
+func (s *Summary) count(dir string, done []stage.Change) {
 	for _, c := range done {
 		switch c.Kind {
 		case stage.Created:
@@ -226,7 +232,6 @@ func (s *Summary) write(o *Options, dir string, files []File) error {
 			s.InPlace = append(s.InPlace, filepath.Join(dir, c.Name))
 		}
 	}
-	return err
 }
 
 // attr returns the mode and the owner of a file.

@@ -349,16 +349,7 @@ func (w *Watcher) retry(due bool) {
 // summarise returns the line of the log.
 func summarise(dst string, done []stage.Change, files int, took time.Duration) string {
 	s := Summary{Path: dst, Duration: took}
-	for _, c := range done {
-		switch c.Kind {
-		case stage.Created:
-			s.Created++
-		case stage.Changed:
-			s.Changed++
-		case stage.Removed:
-			s.Removed++
-		}
-	}
+	s.count(dst, done)
 	s.Same = max(0, files-s.Created-s.Changed)
 	return s.String()
 }
