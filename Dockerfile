@@ -18,13 +18,13 @@ ARG TARGETOS
 ARG TARGETARCH
 ARG VERSION=devel
 RUN GOOS=$TARGETOS GOARCH=$TARGETARCH go build -ldflags "-s -w -buildid= -X main.version=$VERSION" \
-    -o /image/initbox ./cmd/initbox
+    -o /image/bin/initbox ./cmd/initbox
 
 # The layer must be reproducible, so modes and times are fixed.
 ARG SOURCE_DATE_EPOCH=0
-RUN cd /image && chmod 0755 initbox && \
-    while read -r name; do ln -s initbox "$name" || exit; done < /commands && \
-    touch -h -d "@$SOURCE_DATE_EPOCH" *
+RUN cd /image && chmod 0755 bin bin/initbox && \
+    while read -r name; do ln -s bin/initbox "$name" || exit; done < /commands && \
+    touch -h -d "@$SOURCE_DATE_EPOCH" bin/* *
 
 FROM scratch
 ARG VERSION=devel
@@ -34,4 +34,4 @@ LABEL org.opencontainers.image.title="initbox" \
       org.opencontainers.image.version="$VERSION"
 COPY --from=build /image/ /
 USER 65532:65532
-ENTRYPOINT ["/initbox"]
+ENTRYPOINT ["/bin/initbox"]

@@ -170,22 +170,23 @@ check_layer() {
 	unpack "$1"
 	"$work/initbox" --list | sort >"$work/links"
 	[ -s "$work/links" ] || fail "initbox --list names no subcommand"
-	expect "what is at /" "$(cd "$work/$1" && echo *)" "$(echo initbox | sort - "$work/links" | xargs)"
+	expect "what is at /" "$(cd "$work/$1" && echo *)" "$(echo bin | sort - "$work/links" | xargs)"
+	expect "what is in /bin" "$(cd "$work/$1/bin" && echo *)" initbox
 	while read -r link; do
-		[ "$(readlink "$work/$1/$link")" = initbox ] || fail "/$link is not a link to initbox"
+		[ "$(readlink "$work/$1/$link")" = bin/initbox ] || fail "/$link is not a link to bin/initbox"
 	done <"$work/links"
 	expect "owners and times in the layer" \
 		"$(TZ=UTC tar --numeric-owner --full-time -tvf "$work/$1.tar" | awk '{print $2, $4, $5}' | sort -u)" \
 		"0/0 1970-01-01 00:00:00"
-	expect "the program's mode" "$(stat -c %a "$work/$1/initbox")" 755
+	expect "the program's mode" "$(stat -c %a "$work/$1/bin/initbox")" 755
 }
 
 # check_config TAG ARCHITECTURE
 check_config() {
 	expect "the image's architecture" "$(inspect "$1" '{{.Architecture}}')" "$2"
-	expect "the program's architecture" "$(machine "$work/$1/initbox")" "$2"
+	expect "the program's architecture" "$(machine "$work/$1/bin/initbox")" "$2"
 	expect "the user" "$(inspect "$1" '{{.Config.User}}')" 65532:65532
-	expect "the entrypoint" "$(inspect "$1" '{{.Config.Entrypoint}}')" '[/initbox]'
+	expect "the entrypoint" "$(inspect "$1" '{{.Config.Entrypoint}}')" '[/bin/initbox]'
 	expect "the version label" "$(inspect "$1" '{{index .Config.Labels "org.opencontainers.image.version"}}')" "$version"
 }
 
@@ -276,6 +277,6 @@ check_config foreign "$other"
 check_running native
 
 for tag in native foreign; do
-	say "size for $(inspect $tag '{{.Architecture}}'): program $(stat -c %s "$work/$tag/initbox") bytes," \
+	say "size for $(inspect $tag '{{.Architecture}}'): program $(stat -c %s "$work/$tag/bin/initbox") bytes," \
 		"compressed layer $(gzip -9c "$work/$tag.tar" | wc -c) bytes"
 done

@@ -147,11 +147,11 @@ func runTwice(t *testing.T, w *web, r run, way way) {
 	p := newPod(t, r, h)
 	first := p.container(nil)
 	root, said := first, ""
-	all := func() { said += p.exec(root, "/initbox", way.args) }
+	all := func() { said += p.exec(root, "/bin/initbox", way.args) }
 	if way.install {
 		root = p.container(r.Image)
 		all = func() {
-			said += p.exec(first, "/initbox", []string{"install", "/tools"})
+			said += p.exec(first, "/bin/initbox", []string{"install", "/tools"})
 			said += p.exec(root, "/tools/initbox", way.args)
 		}
 	}
@@ -299,7 +299,7 @@ func (p *pod) container(image map[string]string) string {
 	p.must(err)
 	p.must(os.Chmod(root, 0o755))
 	if image == nil {
-		p.must(os.Link(program, root+"/initbox"))
+		p.must(errors.Join(os.Mkdir(root+"/bin", 0o755), os.Link(program, root+"/bin/initbox")))
 	}
 	p.mount(root, root, 0)
 	for _, path := range slices.Sorted(maps.Keys(image)) {

@@ -1,6 +1,6 @@
 // Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry: FROM
-// scratch, the binary at / and as the entrypoint, user 65532, as in the Dockerfile. It can also add programs of this
-// machine, and files.
+// scratch, the binary as the entrypoint, user 65532. The binary lies at /, or with -links in /bin, as in the Dockerfile.
+// It can also add programs of this machine, and files.
 package main
 
 import (
@@ -42,7 +42,7 @@ func write(output, tag, binary string, links bool, with, files string) error {
 	if err != nil {
 		return err
 	}
-	settings := map[string]any{"User": "65532:65532", "Entrypoint": []string{"/" + filepath.Base(binary)}, "WorkingDir": "/"}
+	settings := map[string]any{"User": "65532:65532", "Entrypoint": []string{"/" + name(binary, links)}, "WorkingDir": "/"}
 	if with != "" {
 		settings["Env"] = []string{"PATH=/usr/bin"}
 	}
@@ -60,6 +60,14 @@ func write(output, tag, binary string, links bool, with, files string) error {
 	return os.WriteFile(output, archive.bytes(), 0o644)
 }
 
+// name returns the path of the binary in the image.
+func name(binary string, links bool) string {
+	if links {
+		return "bin/" + filepath.Base(binary)
+	}
+	return filepath.Base(binary)
+}
+
 // newLayer returns a tar with the content of the image.
 func newLayer(binary string, links bool, with, files string) ([]byte, error) {
 	content, err := os.ReadFile(binary)
@@ -67,7 +75,7 @@ func newLayer(binary string, links bool, with, files string) ([]byte, error) {
 		return nil, err
 	}
 	var layer archive
-	layer.file(filepath.Base(binary), 0o755, content)
+	layer.file(name(binary, links), 0o755, content)
 	if links {
 		path, err := filepath.Abs(binary)
 		if err != nil {
@@ -77,8 +85,8 @@ func newLayer(binary string, links bool, with, files string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s --list: %w", binary, err)
 		}
-		for _, name := range strings.Fields(string(names)) {
-			layer.entry(tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: filepath.Base(binary), Mode: 0o777}, nil)
+		for _, link := range strings.Fields(string(names)) {
+			layer.entry(tar.Header{Typeflag: tar.TypeSymlink, Name: link, Linkname: name(binary, links), Mode: 0o777}, nil)
 		}
 	}
 	if with != "" {
