@@ -147,7 +147,7 @@ func withState(t *testing.T, args []string) []string {
 // runFor1ns runs the program in an environment that has what the examples refer to.
 func runFor1ns(args []string) (out []byte, status int) {
 	cmd := exec.Command(binary, withTimeout(args, "1ns")...)
-	cmd.Env = append(referredTo(args), "INITBOX_TIMEOUT=1ns", "INITBOX_TERMINATION_LOG="+os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb", "LABEL=dashboard", "FOLDER=/nowhere")
+	cmd.Env = append(referredTo(args), "INITBOX_TIMEOUT=1ns", "INITBOX_TERMINATION_LOG="+os.DevNull, "POD_NAME=web-2", "POD_IP=10.1.2.3", "API_TOKEN=t0ken", "DEPENDENCY_SERVICE=mydb", "INITBOX_TARGETS=tcp://mydb:5432", "LABEL=dashboard", "FOLDER=/nowhere")
 	out, _ = cmd.CombinedOutput()
 	return out, cmd.ProcessState.ExitCode()
 }

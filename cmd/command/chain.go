@@ -35,6 +35,7 @@ type step struct {
 	line    []string // args as [permute] returns them
 	checked bool     // the action is one of [env.action]
 	work    work     // what is left to do when the command line has been checked
+	listed  []string // the targets in [variableTargets], if the step takes them from there
 	once    string   // the file of --once; "" without it
 	inParts bool     // --once records the parts of the work too, in parts
 	parts   *once    // set while work runs; nil without --once
@@ -191,7 +192,7 @@ func (e *env) begin(c *cli.Context, action cli.ActionFunc) (err error) {
 		return nil
 	}
 	err = action(c)
-	if errors.As(err, new(usageError)) && c.NArg() == 0 && len(e.next) > 0 && !strings.Contains(hintOf(err), "before --") {
+	if errors.As(err, new(usageError)) && c.NArg() == 0 && e.listed == nil && len(e.next) > 0 && !strings.Contains(hintOf(err), "before --") {
 		hint := "what stands after -- is a command to run next"
 		if old := hintOf(err); old != "" {
 			hint = old + "; " + hint

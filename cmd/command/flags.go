@@ -2,7 +2,6 @@ package command
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"net/netip"
@@ -352,26 +351,6 @@ func settings(c *cli.Context, kinds ...*waitfor.Kind) waitfor.Settings {
 		maps.Copy(values, settingsOf(c, k.Settings))
 	}
 	return values
-}
-
-// parseTargets returns the checks of targets. A flag that none of them takes is a mistake.
-func parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
-	var checks []waitfor.Check
-	for i, text := range texts {
-		check, err := waitfor.Parse(text, o)
-		if err != nil && len(texts) > 1 {
-			err = fmt.Errorf("target %d: %w", i+1, err)
-		}
-		if err != nil {
-			return nil, usageError{err}
-		}
-		checks = append(checks, check)
-	}
-	if unused := waitfor.Unused(o.Settings, checks...); len(unused) > 0 {
-		schemes := strings.Join(kindsTaking(waitfor.Kinds())[unused[0]].names(), ", ")
-		return nil, usagef("--%s applies to none of the targets: it is for %s targets", unused[0], schemes)
-	}
-	return checks, nil
 }
 
 // given returns which of the flags are given, with their dashes.

@@ -73,7 +73,7 @@ func (e *env) checkOnce(c *cli.Context) error {
 func (e *env) openOnce() (*once, error) {
 	name := e.once
 	o := &once{name: name, start: time.Now(), now: record{
-		Format: recordFormat, Command: e.name, Arguments: digest(append([]string{e.name}, e.args...)),
+		Format: recordFormat, Command: e.name, Arguments: digest(slices.Concat([]string{e.name}, e.args, e.listed)),
 		PodUID: podinfo.UID(), PodName: podinfo.Name(),
 	}}
 	old, owner, err := readRecord(name)

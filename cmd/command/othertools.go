@@ -33,10 +33,13 @@ var environment = translate.Environment{
 	Exists:   func(name string) bool { return checkFile(name) == nil },
 }
 
-// targets returns the targets on the command line, those in another tool's language translated. The example is printed
-// if there is no target.
+// targets returns the targets on the command line, those in another tool's language translated, or those of
+// [variableTargets]. The example is printed if there is no target.
 func (e *env) targets(c *cli.Context, example string) ([]string, error) {
 	targets, foreign := arguments(c)
+	if e.name == rbacName {
+		targets = withoutProgram(targets)
+	}
 	switch {
 	case c.Bool(flagFromK8sWaitFor) && c.Bool(flagFromKubernetesEntrypoint):
 		return nil, usagef("--%s and --%s are mutually exclusive", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
@@ -61,12 +64,8 @@ func (e *env) targets(c *cli.Context, example string) ([]string, error) {
 		e.next = line.Command
 		e.logTranslation(line)
 		return append(targets, line.Arguments...), nil
-	case len(targets) == 0 && len(e.next) > 0:
-		return nil, usagef("no target given").hint("targets stand before --, as in: " + e.command + " " + example + " -- COMMAND")
-	case len(targets) == 0:
-		return nil, usagef("no target given").hint("as in: " + e.command + " " + example)
 	}
-	return targets, nil
+	return e.orListed(targets, example)
 }
 
 // logTranslation logs a translation, for those who want to replace the other tool's command line by it.

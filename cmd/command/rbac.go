@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path"
 	"slices"
@@ -127,19 +126,9 @@ func (e *env) needsOfTargets(c *cli.Context, o waitfor.Options) ([]kube.Permissi
 	if err != nil {
 		return nil, err
 	}
-	if targets = withoutProgram(targets); len(targets) == 0 {
-		return nil, usagef("no target given").hint("as in: initbox rbac wait-for-service k8s:job/migrate")
-	}
-	var checks []waitfor.Check
-	for i, text := range targets {
-		check, err := waitfor.Parse(text, o)
-		if err != nil && len(targets) > 1 {
-			err = fmt.Errorf("target %d: %w", i+1, err)
-		}
-		if err != nil {
-			return nil, usageError{err}
-		}
-		checks = append(checks, check)
+	checks, err := e.parseTargets(targets, o)
+	if err != nil {
+		return nil, err
 	}
 	needs, err := waitfor.Permissions(checks)
 	if err != nil {

@@ -250,7 +250,7 @@ func cmdBegin(ts *testscript.TestScript, neg bool, args []string) {
 	p := &process{cmd: exec.Command(path, args[2:]...), exited: make(chan struct{})}
 	p.cmd.Args[0] = args[1]
 	p.cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "KUBECONFIG", "WORK", "SCRIPT_TEST", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "PASSWORD", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "GOCOVERDIR", "GORACE"} {
+	for _, name := range []string{"PATH", "KUBECONFIG", "WORK", "SCRIPT_TEST", "HOME", "INITBOX_TERMINATION_LOG", "INITBOX_TIMEOUT", "INITBOX_LOG_FORMAT", "INITBOX_TARGETS", "PASSWORD", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IP", "GOCOVERDIR", "GORACE"} {
 		if value := ts.Getenv(name); value != "" {
 			p.cmd.Env = append(p.cmd.Env, name+"="+value)
 		}

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -42,7 +43,11 @@ Examples:
 		Action: e.action(func(c *cli.Context) (work, error) {
 			names := c.Args().Slice()
 			if len(names) == 0 {
-				return nil, usagef("no name given").hint("as in: initbox wait-for-dns mydb")
+				hint := "as in: initbox wait-for-dns mydb"
+				if os.Getenv(variableTargets) != "" {
+					hint += "; $" + variableTargets + " is for wait-for-service, which waits for names, too: dns:mydb"
+				}
+				return nil, usagef("no name given").hint(hint)
 			}
 			if wait.o.Gone && (printed || output != "") {
 				return nil, usagef("with --gone there is nothing to print or to write")
@@ -52,7 +57,7 @@ Examples:
 				return nil, err
 			}
 			o.Settings = settings(c, dns)
-			checks, err := parseTargets(words.Each(names, waitfor.DNSTarget), o)
+			checks, err := e.parseTargets(words.Each(names, waitfor.DNSTarget), o)
 			if err != nil && slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/") }) {
 				return nil, failure.WithHint(err, "wait-for-dns takes names only; for other targets use wait-for-service, as in: initbox wait-for-service tcp://mydb:5432")
 			}

@@ -28,7 +28,10 @@ func waitForService(e *env) *cli.Command {
 				return nil, err
 			}
 			o.Settings = settings(c, waitfor.Kinds()...)
-			checks, err := parseTargets(targets, o)
+			checks, err := e.parseTargets(targets, o)
+			if err == nil {
+				err = unusedFlag(o, checks)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -41,7 +44,7 @@ func waitForService(e *env) *cli.Command {
 // ready.
 func describeTargets(detail bool) string {
 	var b strings.Builder
-	b.WriteString("Waits until every TARGET is ready.\n\n")
+	b.WriteString("Waits until every TARGET is ready. Without TARGET, those in $" + variableTargets + ",\nseparated by white space.\n\n")
 	if detail {
 		b.WriteString("Targets, and when they are ready:\n")
 	} else {
