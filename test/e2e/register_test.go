@@ -251,8 +251,10 @@ func (j journal) requireStory(instance, want string) {
 			story = append(story, fmt.Sprintf("%s:%d", i.What, len(i.Entries)))
 		}
 	}
-	// The app repeats the request if there was no answer in time.
-	if got := strings.Join(slices.Compact(story), " "); got != want {
+	// The app repeats the request if there was no answer in time. A sidecar whose heartbeat and the hook's deregistration
+	// were under way at the same time does not know which of them the server got last, so it deregisters once more.
+	got := strings.Join(slices.Compact(story), " ")
+	if got != want && got != want+" deregister:0" {
 		j.n.Errorf("what has happened to %s is %s, want %s", instance, got, want)
 	}
 }
