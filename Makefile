@@ -102,6 +102,10 @@ docs: ## writes the --help of each command into its page, and the counts of test
 	go test ./docs -count=1 -run '^TestHelp$$' -update
 	go test ./test/corpus -count=1 -run '^TestCount$$' -update
 
+.PHONY: chart
+chart: ## writes the generated files of charts/initbox, and the golden output of its tests
+	go test ./test/chart -count=1 -update
+
 .PHONY: lint
 lint: gofmt tidy vet staticcheck govulncheck ## runs all static checks
 
@@ -111,7 +115,7 @@ gofmt:
 
 .PHONY: tidy
 tidy:
-	@for module in . $(TEST_MODULES) test/tools; do echo "go mod tidy: $$module"; go -C $$module mod tidy -diff || exit; done
+	@for module in . $(TEST_MODULES) test/chart/helm test/tools; do echo "go mod tidy: $$module"; go -C $$module mod tidy -diff || exit; done
 
 .PHONY: vet
 vet:

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -121,6 +122,24 @@ func wide(group, version, name, kind string, short ...string) known {
 // Lookup returns the built-in resource that kubectl would take name for: its plural, singular or short name or its
 // kind, in any case, alone or with the group ("jobs.batch") or version and group ("jobs.v1.batch").
 func Lookup(name string) (Resource, bool) { return find(builtin(), name) }
+
+// Builtin is a resource that every cluster has, with what else it is called. [Lookup] takes each name alone, as
+// NAME.GROUP and as NAME.VERSION.GROUP.
+type Builtin struct {
+	Resource
+	Names []string // lower case, the plural first
+	Short []string // these count only where no resource has them among its Names
+}
+
+// Builtins returns the resources that [Lookup] knows, in the order in which it prefers one to another of the same name.
+func Builtins() []Builtin {
+	var all []Builtin
+	for _, k := range builtin() {
+		names := []string{k.Name, k.singular, strings.ToLower(k.Kind)} // most are equal to their neighbour
+		all = append(all, Builtin{k.Resource, slices.Compact(names), k.short})
+	}
+	return all
+}
 
 // Guess makes a resource of a name that no server was asked about, as kubectl
 // guesses the plural. It takes it to have a namespace.
