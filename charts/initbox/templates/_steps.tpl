@@ -1,0 +1,125 @@
+{{/*
+initbox.steps returns the checked steps of a list as a JSON array of {step, values, where}: the step's name, its keys,
+and the place that messages name. Its argument is that of the public templates:
+
+  (list $ "shop.web.init")                       a named template that yields the list
+  (dict "root" $ "steps" (list (dict "wait" …)))  the list itself
+  (dict "root" $ "step" (dict "wait" …))          a list of one
+*/}}
+{{- define "initbox.steps" -}}
+{{- $place := "initbox" -}}
+{{- $list := list -}}
+{{- if kindIs "slice" . -}}
+  {{- if ne (len .) 2 -}}{{- fail "initbox: want (list $ \"NAME\"), with the name of the template that has the steps" -}}{{- end -}}
+  {{- $place = index . 1 -}}
+  {{- $list = include $place (index . 0) | fromYamlArray -}}
+{{- else if not (hasKey . "root") -}}
+  {{- fail "initbox: want (list $ \"NAME\"), or (dict \"root\" $ \"step\" STEP)" -}}
+{{- else if hasKey . "step" -}}
+  {{- $list = list .step | toYaml | fromYamlArray -}}
+{{- else if hasKey . "steps" -}}
+  {{- $list = .steps | toYaml | fromYamlArray -}}
+{{- end -}}
+{{- /* fromYamlArray returns an error as the only element. */ -}}
+{{- if and (eq (len $list) 1) (kindIs "string" (first $list)) (contains "error" (first $list)) -}}
+  {{- fail (printf "%s: this is not a list of steps: %s\nhint: each step is a line such as - wait: {for: \"tcp://db:5432\"}; quote texts with a colon, # or braces" $place (first $list)) -}}
+{{- end -}}
+{{- if not $list -}}
+  {{- fail (printf "%s: the list has no steps\nhint: leave out the calls of initbox if there is nothing to do" $place) -}}
+{{- end -}}
+{{- $steps := list -}}
+{{- range $i, $step := $list -}}
+  {{- $where := printf "%s: step %d" $place (add1 $i) -}}
+  {{- if not (kindIs "map" $step) -}}
+    {{- fail (printf "%s: %s is not a step\nhint: a step is a map of one key, such as - wait: {for: \"tcp://db:5432\"}" $where (toJson $step)) -}}
+  {{- end -}}
+  {{- if ne (len $step) 1 -}}
+    {{- fail (printf "%s: a step has one key, and this one has %s\nhint: begin each step with a dash, and indent its keys further than its name" $where (keys $step | sortAlpha | join ", " | default "none")) -}}
+  {{- end -}}
+  {{- range $name, $values := $step -}}
+    {{- if kindIs "invalid" $values -}}{{- $values = dict -}}{{- end -}}
+    {{- if not (kindIs "map" $values) -}}
+      {{- include "initbox.check" (dict "step" $name "values" dict "where" $where) -}}
+      {{- fail (printf "%s (%s): %s is not a map of keys, such as {timeout: 10m}" $where $name (toJson $values)) -}}
+    {{- end -}}
+    {{- $set := dict -}}
+    {{- range $key, $value := $values -}}{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $set $key $value -}}{{- end -}}{{- end -}}
+    {{- include "initbox.check" (dict "step" $name "values" $set "where" $where) -}}
+    {{- $steps = append $steps (dict "step" $name "values" $set "where" (printf "%s (%s)" $where $name)) -}}
+  {{- end -}}
+{{- end -}}
+{{- toJson $steps -}}
+{{- end -}}
+
+{{/*
+initbox.merged joins waits that follow one another and have the same keys but for their targets, since one container
+waits for all at once. "any" and "min" count the targets, and outputs have one writer, so these stay apart.
+*/}}
+{{- define "initbox.merged" -}}
+{{- $merged := list -}}
+{{- $last := dict -}}
+{{- range $step := . -}}
+  {{- $rest := omit $step.values "for" -}}
+  {{- $joins := and (has $step.step (list "wait" "waitForDns")) (get $step.values "merge" | toString | ne "false") -}}
+  {{- range $key := list "any" "min" "output" "print" -}}{{- if hasKey $rest $key -}}{{- $joins = false -}}{{- end -}}{{- end -}}
+  {{- if and $joins $last (eq (get $last "step") $step.step) (eq (toJson (get $last "rest")) (toJson $rest)) -}}
+    {{- $_ := set $last.values "for" (concat (include "initbox.list" $last.values.for | fromJsonArray) (include "initbox.list" $step.values.for | fromJsonArray)) -}}
+  {{- else -}}
+    {{- $copy := deepCopy $step -}}
+    {{- $merged = append $merged $copy -}}
+    {{- $last = ternary (dict "step" $step.step "rest" $rest "values" $copy.values) dict $joins -}}
+  {{- end -}}
+{{- end -}}
+{{- toJson $merged -}}
+{{- end -}}
+
+{{/* initbox.list returns a value as a JSON array: nothing, one, or what is a list already. */}}
+{{- define "initbox.list" -}}
+{{- if kindIs "slice" . -}}{{- toJson . -}}{{- else if kindIs "invalid" . -}}[]{{- else -}}{{- list . | toJson -}}{{- end -}}
+{{- end -}}
+
+{{/* initbox.text returns a value as text. YAML's numbers are floats in templates, which print as 1e+06. */}}
+{{- define "initbox.text" -}}
+{{- if kindIs "float64" . -}}
+  {{- if eq . (floor .) -}}{{- printf "%.0f" . -}}{{- else -}}{{- . -}}{{- end -}}
+{{- else if not (kindIs "invalid" .) -}}{{- toString . -}}{{- end -}}
+{{- end -}}
+
+{{/* initbox.seconds returns a duration such as 1h30m, 90s or 90 in whole seconds. */}}
+{{- define "initbox.seconds" -}}
+{{- $seconds := 0.0 -}}
+{{- if regexMatch "^[0-9.]+$" . -}}{{- $seconds = float64 . -}}
+{{- else -}}
+  {{- range $part := regexFindAll "[0-9.]+(ms|[dhms])" . -1 -}}
+    {{- $number := regexFind "^[0-9.]+" $part | float64 -}}
+    {{- $unit := get (dict "ms" 0.001 "s" 1.0 "m" 60.0 "h" 3600.0 "d" 86400.0) (regexFind "[a-z]+$" $part) -}}
+    {{- $seconds = addf $seconds (mulf $number $unit) -}}
+  {{- end -}}
+{{- end -}}
+{{- printf "%.0f" (ceil $seconds) -}}
+{{- end -}}
+
+{{/*
+initbox.settings returns, as JSON, the values of the chart that uses this one: .Values.initbox, and what is empty there
+from .Values.global.initbox. A tag or a digest replaces both of the layer below.
+*/}}
+{{- define "initbox.settings" -}}
+{{- $values := .Values -}}
+{{- $settings := dict "image" dict "openshift" "auto" "extraEnv" dict "securityContext" dict "podSecurityContext" dict -}}
+{{- range $layer := list (get (get $values "global" | default dict) "initbox" | default dict) (get $values "initbox" | default dict) -}}
+  {{- range $key, $value := $layer -}}
+    {{- if eq $key "image" -}}
+      {{- if or (get $value "tag") (get $value "digest") -}}{{- $_ := unset (unset $settings.image "tag") "digest" -}}{{- end -}}
+      {{- range $k, $v := $value -}}{{- if $v -}}{{- $_ := set $settings.image $k (include "initbox.text" $v) -}}{{- end -}}{{- end -}}
+    {{- else if and (kindIs "map" $value) (kindIs "map" (get $settings $key)) -}}
+      {{- $_ := set $settings $key (mustMergeOverwrite (deepCopy (get $settings $key)) (deepCopy $value)) -}}
+    {{- else if or (kindIs "bool" $value) $value -}}
+      {{- $_ := set $settings $key $value -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- if eq (toString $settings.openshift) "auto" -}}
+  {{- $_ := set $settings "openshift" (.Capabilities.APIVersions.Has "security.openshift.io/v1") -}}
+{{- end -}}
+{{- toJson $settings -}}
+{{- end -}}
