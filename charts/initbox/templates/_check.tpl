@@ -6,23 +6,23 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
 {{- $table := include "initbox.table" . | fromYaml }}
 {{- $step := get $table .step }}
 {{- if not $step }}
-  {{- $near := include "initbox.near" (list .step (keys $table)) }}
+  {{- $near := include "initbox.check.near" (list .step (keys $table)) }}
   {{- fail (printf "%s: unknown step %q: %s" .where .step ($near | default (printf "steps are %s" (keys $table | sortAlpha | join ", ")))) }}
 {{- end }}
 {{- $where := printf "%s (%s)" .where .step }}
 {{- if and .values (not (kindIs "map" .values)) }}
-  {{- fail (printf "%s: want keys with values, as in {timeout: 10m}, got a %s" $where (kindOf .values)) }}
+  {{- fail (printf "%s: want keys with values, as in {timeout: 10m}, got %s" $where (ternary "a list" "one value" (kindIs "slice" .values))) }}
 {{- end }}
 {{- range $key := keys (.values | default dict) | sortAlpha }}
   {{- if not (or (hasKey $step.flags $key) (has $key $step.keys)) }}
     {{- $known := concat (keys $step.flags) $step.keys }}
-    {{- $near := include "initbox.near" (list $key $known) }}
-    {{- fail (printf "%s: unknown key %q: %s" $where $key ($near | default (printf "keys are %s, and the flags of initbox %s in camelCase: %s" ($step.keys | sortAlpha | join ", ") $step.command (keys $step.flags | sortAlpha | join ", ")))) }}
+    {{- $near := include "initbox.check.near" (list $key $known) }}
+    {{- fail (printf "%s: unknown key %q: %s" $where $key ($near | default (printf "keys are %s, and the flags that initbox %s --help shows, in camelCase" ($step.keys | sortAlpha | join ", ") $step.command))) }}
   {{- end }}
 {{- end }}
 {{- range $key, $flag := $step.flags }}
   {{- if hasKey ($.values | default dict) $key }}
-    {{- $problem := include "initbox.problem" (list $flag.kind (get $.values $key)) }}
+    {{- $problem := include "initbox.check.problem" (list $flag.kind (get $.values $key)) }}
     {{- if $problem }}
       {{- fail (printf "%s: %s: %s" $where $key $problem) }}
     {{- end }}
@@ -30,15 +30,15 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
 {{- end }}
 {{- end }}
 
-{{- /* initbox.problem says why a value cannot be one of a flag of a kind: (list KIND VALUE). It yields nothing if it can. */ -}}
-{{- define "initbox.problem" -}}
+{{- /* initbox.check.problem says why a value cannot be one of a flag of a kind: (list KIND VALUE). It yields nothing if it can. */ -}}
+{{- define "initbox.check.problem" -}}
 {{- $kind := index . 0 }}
 {{- $value := index . 1 }}
 {{- $type := kindOf $value }}
 {{- if kindIs "invalid" $value -}}
   it has no value: leave the key out
 {{- else if and (eq $kind "bool") (ne $type "bool") -}}
-  want true or false, got a {{ $type }}
+  want true or false, without quotes
 {{- else if and (has $kind (list "string" "list")) (eq $type "bool") -}}
   want text, got {{ $value }}: YAML reads yes, no, on and off as true or false, so write the value in quotes
 {{- else if or (eq $type "map") (and (eq $type "slice") (ne $kind "list")) -}}
@@ -46,18 +46,18 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
 {{- else if eq $type "slice" -}}
   {{- range $i, $one := $value }}
     {{- if or (has (kindOf $one) (list "map" "slice" "bool" "invalid")) -}}
-      {{- printf "item %d: want text, got %s" (add1 $i) (ternary "no value" (printf "a %s" (kindOf $one)) (kindIs "invalid" $one)) -}}{{ break }}
+      {{- printf "item %d: want text%s" (add1 $i) (ternary ": YAML reads yes, no, on and off as true or false, so write the value in quotes" "" (kindIs "bool" $one)) -}}{{ break }}
     {{- end }}
   {{- end }}
 {{- end }}
 {{- end }}
 
 {{- /*
-initbox.near asks for the name that a misspelt one was meant to be: (list NAME KNOWN). It is one that is the same in
+initbox.check.near asks for the name that a misspelt one was meant to be: (list NAME KNOWN). It is one that is the same in
 another case or with other separators, one with which it begins or that begins with it, or one that differs in at most
 two characters, and in fewer than half of them. It yields nothing if there is none.
 */ -}}
-{{- define "initbox.near" -}}
+{{- define "initbox.check.near" -}}
 {{- $name := index . 0 | lower | replace "-" "" | replace "_" "" | trunc 40 }}
 {{- $best := "" }}
 {{- $least := 3 }}
@@ -68,7 +68,7 @@ two characters, and in fewer than half of them. It yields nothing if there is no
   {{- if and (ge (len $name) 3) (ge (len $other) 3) (or (hasPrefix $other $name) (hasPrefix $name $other)) }}
     {{- $n = min 1 $gap }}
   {{- else if le $gap 2 }}
-    {{- $n = include "initbox.slips" (list $name $other) | int }}
+    {{- $n = include "initbox.check.slips" (list $name $other) | int }}
   {{- end }}
   {{- if and (lt (int $n) (int $least)) (lt (mul 2 $n) (len $name)) }}
     {{- $best = $known }}
@@ -79,10 +79,10 @@ two characters, and in fewer than half of them. It yields nothing if there is no
 {{- end }}
 
 {{- /*
-initbox.slips counts the characters to leave out, to add, to replace or to swap with the next one to make the second
+initbox.check.slips counts the characters to leave out, to add, to replace or to swap with the next one to make the second
 text of the first: (list A B).
 */ -}}
-{{- define "initbox.slips" -}}
+{{- define "initbox.check.slips" -}}
 {{- $a := index . 0 | splitList "" }}
 {{- $b := index . 1 | splitList "" }}
 {{- $above := list }}

@@ -2,7 +2,7 @@
 
 {{- /* initbox.version is the version of the image that has these flags. */ -}}
 {{- define "initbox.version" -}}
-0.1.0
+0.0.0-devel
 {{- end }}
 
 {{- /* initbox.table has, for each step, its subcommand, its flags by key, and its other keys. */ -}}
