@@ -40,7 +40,7 @@ const APIUser = "tester"
 func StartAPIServer(t testing.TB) *APIServer {
 	t.Helper()
 	Slow(t)
-	program, dir, etcd := kubeAPIServer(t), t.TempDir(), StartEtcd(t, EtcdOptions{}).URL
+	program, dir, etcd := Kubernetes(t, "kube-apiserver"), t.TempDir(), StartEtcd(t, EtcdOptions{}).URL
 	s := &APIServer{owner: t, Addr: FreeAddr(t), CA: NewCA(t), AdminToken: rand.Text(), UserToken: rand.Text(), program: program}
 	tokens := filepath.Join(dir, "tokens.csv")
 	writeFile(t, tokens, fmt.Sprintf("%s,admin,admin,system:masters\n%s,%s,%s,\n", s.AdminToken, s.UserToken, APIUser, APIUser))
@@ -160,15 +160,15 @@ current-context: test
 	return file
 }
 
-// kubeAPIServer returns the path of the program: in the directory INITBOX_CLUSTER_BIN, or where test/cluster/build.sh
-// installs it.
-func kubeAPIServer(t testing.TB) string {
+// Kubernetes returns the path of a program of Kubernetes: in the directory INITBOX_CLUSTER_BIN, or where
+// test/cluster/build.sh installs it.
+func Kubernetes(t testing.TB, program string) string {
 	t.Helper()
 	var candidates []string
 	if dir := os.Getenv("INITBOX_CLUSTER_BIN"); dir != "" {
-		candidates = []string{filepath.Join(dir, "kube-apiserver")}
+		candidates = []string{filepath.Join(dir, program)}
 	} else if cache, err := os.UserCacheDir(); err == nil {
-		candidates, _ = filepath.Glob(filepath.Join(cache, "initbox-cluster", "*", "bin", "kube-apiserver"))
+		candidates, _ = filepath.Glob(filepath.Join(cache, "initbox-cluster", "*", "bin", program))
 	}
 	var newest string
 	var built time.Time
@@ -179,7 +179,7 @@ func kubeAPIServer(t testing.TB) string {
 		}
 	}
 	if newest == "" {
-		Absent(t, "kube-apiserver is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the directory that has it")
+		Absent(t, "%s is not built: run test/cluster/build.sh, or set INITBOX_CLUSTER_BIN to the directory that has it", program)
 	}
 	return newest
 }
