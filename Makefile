@@ -106,6 +106,19 @@ docs: ## writes the --help of each command into its page, and the counts of test
 chart: ## writes the generated files of charts/initbox, and the golden output of its tests
 	go test ./test/chart -count=1 -update
 
+.PHONY: picture
+picture: build ## runs the demo, and draws it in docs/demo.svg
+	go run ./test/demo -initbox bin/initbox >bin/demo.txt
+	go run ./test/demo/picture <bin/demo.txt >docs/demo.svg
+
+.PHONY: site
+site: ## makes the site of the pages in bin/site/public (Hugo and npm; as root on Debian, installs them)
+	site/build.sh
+
+.PHONY: site-test
+site-test: site ## opens each page of the site in Chromium, and follows its links
+	node --test site/test.mjs
+
 .PHONY: lint
 lint: gofmt tidy vet staticcheck govulncheck ## runs all static checks
 
