@@ -19,6 +19,11 @@
 {{- end -}}
 {{- $words := include "initbox.words" (dict "plan" $plan "step" $step "container" $container) | fromJsonArray -}}
 {{- $_ := set $container "args" $words -}}
+{{- range $env -}}
+  {{- if and .valueFrom (hasKey (.valueFrom | default dict) "secretKeyRef") (contains (printf "$(%s)" .name) (join " " $words)) -}}
+    {{- fail (printf "%s: $(%s) would put a secret into the arguments of a process\nhint: ${env:%s}, which initbox itself reads, or the flag for a file with secret/NAME/KEY" $step.where .name .name) -}}
+  {{- end -}}
+{{- end -}}
 {{- $_ := set $container "env" $env -}}
 {{- with $v.resources | default $settings.resources -}}{{- $_ := set $container "resources" . -}}{{- end -}}
 {{- $_ := set $container "securityContext" (include "initbox.securityContext" (dict "plan" $plan "step" $step "words" $words) | fromJson) -}}
@@ -37,7 +42,6 @@
     {{- if and (hasPrefix "/initbox/" $path) (not (has $mount $plan.mounts)) -}}{{- $_ := set $plan "mounts" (append $plan.mounts $mount) -}}{{- end -}}
   {{- end -}}
 {{- end -}}
-{{- if $container.mounts -}}{{- $_ := set $container "volumeMounts" (values $container.mounts) -}}{{- end -}}
 {{- $sorted := list -}}
 {{- range $path, $mount := $container.mounts -}}{{- $sorted = append $sorted $mount -}}{{- end -}}
 {{- $_ := set $container "volumeMounts" $sorted -}}
@@ -100,6 +104,9 @@ so that the containers after it start when it has done its work for the first ti
   {{- $seconds := include "initbox.seconds" $timeout | int -}}
   {{- if eq $seconds 0 -}}{{- $seconds = 86400 -}}{{- end -}}
   {{- $probe := include "initbox.text" $v.startupProbe -}}
+  {{- if regexMatch "^(127\\.|localhost|\\[::1\\])" $probe -}}
+    {{- fail (printf "%s: startupProbe: %s: the kubelet cannot reach this address\nhint: a port number, or leave the key out" $.step.where $probe) -}}
+  {{- end -}}
   {{- if hasPrefix "/" $probe -}}
     {{- $_ := set .container "startupProbe" (dict "exec" (dict "command" (list "/bin/initbox" "wait-for-service" (printf "file://%s" $probe) "--timeout=20s" "--termination-log="))
         "timeoutSeconds" 25 "periodSeconds" 1 "failureThreshold" (max 1 (div (add $seconds 40) 20))) -}}
@@ -136,6 +143,9 @@ refer to it; then the chart's values, extraEnv and env. Of variables with the sa
 {{- range $layer := list $own $settings.extraEnv ($v.env | default dict) -}}
   {{- if not (kindIs "map" $layer) -}}{{- fail (printf "%s: env: want a map of names and values, such as {LANG: C, PGPASSWORD: secret/db/password}" $where) -}}{{- end -}}
   {{- range $variable, $value := $layer -}}
+    {{- if has $variable (list "true" "false") -}}
+      {{- fail (printf "%s: env: %s is not a variable: YAML reads y, n, yes, no, on and off as true or false, so write the name in quotes" $where $variable) -}}
+    {{- end -}}
     {{- if not (hasKey $entries $variable) -}}{{- $order = append $order $variable -}}{{- end -}}
     {{- $_ := set $entries $variable (include "initbox.variable" (dict "where" (printf "%s: env: %s" $where $variable) "name" $variable "value" $value) | fromJson) -}}
   {{- end -}}

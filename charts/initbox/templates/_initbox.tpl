@@ -12,11 +12,14 @@ steps; or (dict "root" $ "step" STEP), (dict "root" $ "steps" LIST). README.md h
 {{- join "\n" $items -}}
 {{- end -}}
 
-{{/* initbox.container yields one container, without a dash before it. */}}
+{{/* initbox.container yields one container, without a dash before it: (dict "root" $ "step" STEP). */}}
 {{- define "initbox.container" -}}
-{{- $plan := include "initbox.plan" . | fromJson -}}
+{{- if not (kindIs "map" .) -}}
+  {{- fail "initbox.container: want (dict \"root\" $ \"step\" STEP)\nhint: initbox.initContainers yields the containers of a list" -}}
+{{- end -}}
+{{- $plan := include "initbox.plan" (set . "alone" true) | fromJson -}}
 {{- if ne (len $plan.containers) 1 -}}
-  {{- fail (printf "initbox.container: these steps are %d containers, and not one\nhint: initbox.initContainers yields all, and an install step for the preStop hook of register" (len $plan.containers)) -}}
+  {{- fail (printf "initbox.container: these steps are %d containers, and not one\nhint: initbox.initContainers yields the containers of a list" (len $plan.containers)) -}}
 {{- end -}}
 {{- include "initbox.print" (first $plan.containers) -}}
 {{- end -}}
@@ -72,7 +75,7 @@ initbox.podSecurityContext yields the Pod's securityContext. Its argument is $, 
 {{- range (include "initbox.settings" . | fromJson).imagePullSecrets -}}
   {{- $name := . -}}
   {{- if kindIs "map" . -}}{{- $name = .name -}}{{- end -}}
-  {{- $items = append $items (printf "- name: %s" $name) -}}
+  {{- $items = append $items (printf "- name: %s" (toJson $name)) -}}
 {{- end -}}
 {{- join "\n" $items -}}
 {{- end -}}

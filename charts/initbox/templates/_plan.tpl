@@ -15,7 +15,7 @@ While it is made, the plan is one map that the templates in this directory add t
 {{- $steps := include "initbox.merged" (include "initbox.steps" . | fromJsonArray) | fromJsonArray -}}
 {{- $plan := dict "root" $root "settings" (include "initbox.settings" $root | fromJson) "table" (include "initbox.table" $root | fromYaml)
     "volumes" dict "owners" dict "paths" dict "names" dict "ports" dict "mounts" list "preStop" list -}}
-{{- include "initbox.plan.hook" (dict "plan" $plan "steps" $steps) -}}
+{{- include "initbox.plan.hook" (dict "plan" $plan "steps" $steps "alone" (and (kindIs "map" .) .alone)) -}}
 {{- $steps = $plan.steps -}}
 {{- include "initbox.plan.paths" (dict "plan" $plan "steps" $steps) -}}
 {{- range $step := $steps -}}
@@ -78,7 +78,7 @@ containers, and with the "install" step.
 {{- if and $wanted (not $states) -}}
   {{- fail (printf "%s: no step registers anything that can be deregistered\nhint: a register step needs preset or deregisterUrl; this step sets the flags of its preStop hook" $wanted) -}}
 {{- end -}}
-{{- if $states -}}
+{{- if and $states (not .alone) -}}
   {{- if not $tools -}}
     {{- $tools = "/initbox-tools" -}}
     {{- $steps = prepend $steps (dict "step" "install" "values" (dict "to" $tools) "where" "the install step of the preStop hook") -}}
@@ -91,7 +91,7 @@ containers, and with the "install" step.
   {{- end -}}
   {{- $_ := set $plan "preStop" $words -}}
 {{- end -}}
-{{- $_ := set $plan "hookPaths" (ternary (list $tools) list (not (empty $states))) -}}
+{{- $_ := set $plan "hookPaths" (ternary (list $tools) list (and (not (empty $states)) (ne $tools ""))) -}}
 {{- range $states -}}{{- $_ := set $plan "hookPaths" (append $plan.hookPaths (dir .)) -}}{{- end -}}
 {{- $_ := set $plan "steps" $steps -}}
 {{- end -}}
@@ -110,7 +110,7 @@ write to, each of which is an emptyDir unless it lies in a path that is there al
     {{- $path := $v.mountPath | default (first $outs) -}}
     {{- if and (not $path) (kindIs "slice" $v.paths) -}}{{- if eq (len $v.paths) 1 -}}{{- $path = regexFind "^[^:#]+" (first $v.paths) -}}{{- end -}}{{- end -}}
     {{- if not $path -}}{{- fail (printf "%s: volume: where is it mounted?\nhint: mountPath: /data" $step.where) -}}{{- end -}}
-    {{- include "initbox.addPath" (dict "plan" $plan "where" $step.where "path" $path "volume" $v.volume "readOnly" (ternary $v.readOnly (ne $step.step "prepare") (hasKey $v "readOnly"))) -}}
+    {{- include "initbox.addPath" (dict "plan" $plan "where" $step.where "path" $path "volume" $v.volume "hidden" (eq $step.step "sysctl") "readOnly" (ternary $v.readOnly (ne $step.step "prepare") (hasKey $v "readOnly"))) -}}
   {{- else if $v.mountPath -}}
     {{- $_ := set $written (trimSuffix "/" $v.mountPath) $step -}}
   {{- end -}}
@@ -183,7 +183,7 @@ the Pod has, such as that of a volumeClaimTemplate, or a map, as in the Pod's vo
 {{- $owned := true -}}
 {{- if kindIs "map" .volume -}}
   {{- $name = include "initbox.addVolume" (dict "plan" $plan "key" (printf "map %s" (default $path .volume.name)) "name" (.volume.name | default (trimPrefix "/" $path)) "exact" (hasKey .volume "name") "spec" (omit .volume "name")) -}}
-{{- else if eq .volume "emptyDir" -}}
+{{- else if eq (toString .volume) "emptyDir" -}}
   {{- $name = include "initbox.addVolume" (dict "plan" $plan "key" (printf "path %s" $path) "name" (trimPrefix "/" $path | trimPrefix "initbox-") "spec" (dict "emptyDir" dict)) -}}
 {{- else if hasPrefix "pvc/" .volume -}}
   {{- $claim := trimPrefix "pvc/" .volume -}}
@@ -198,7 +198,7 @@ the Pod has, such as that of a volumeClaimTemplate, or a map, as in the Pod's vo
   {{- if ne .volume $name -}}{{- fail (printf "%s: two volumes are mounted at %s: %s and %s" $.where $path .volume $name) -}}{{- end -}}
 {{- end -}}
 {{- $before := get $plan.paths $path | default (dict "readOnly" true) -}}
-{{- $_ := set $plan.paths $path (dict "volume" $name "app" $owned "owned" $owned "readOnly" (and .readOnly $before.readOnly)) -}}
+{{- $_ := set $plan.paths $path (dict "volume" $name "app" (and $owned (not .hidden)) "owned" $owned "readOnly" (and .readOnly $before.readOnly)) -}}
 {{- end -}}
 
 {{/* initbox.addVolume adds a volume, once, and returns its name: a DNS label that begins with initbox-, unless exact. */}}

@@ -45,10 +45,38 @@ and the place that messages name. Its argument is that of the public templates:
     {{- $set := dict -}}
     {{- range $key, $value := $values -}}{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $set $key $value -}}{{- end -}}{{- end -}}
     {{- include "initbox.check" (dict "step" $name "values" $set "where" $where) -}}
-    {{- $steps = append $steps (dict "step" $name "values" $set "where" (printf "%s (%s)" $where $name)) -}}
+    {{- $checked := dict "step" $name "values" $set "where" (printf "%s (%s)" $where $name) -}}
+    {{- include "initbox.shapes" $checked -}}
+    {{- $steps = append $steps $checked -}}
   {{- end -}}
 {{- end -}}
 {{- toJson $steps -}}
+{{- end -}}
+
+{{/* initbox.shapes fails unless the keys of a step that are no flags have values of the right kind. */}}
+{{- define "initbox.shapes" -}}
+{{- $step := . -}}
+{{- $lists := list "for" "from" "links" "paths" "url" -}}
+{{- $shapes := dict "env" "map" "mounts" "map" "resources" "map" "securityContext" "map" "merge" "true or false" "readOnly" "true or false"
+    "name" "text" "mountPath" "text" "to" "text" "what" "text" "secret" "text" "volume" "string or map" "set" "list of texts or a map" -}}
+{{- range $lists -}}{{- $_ := set $shapes . "text or a list of texts" -}}{{- end -}}
+{{- if has .step (list "render" "merge") -}}{{- $shapes = omit $shapes "set" -}}{{- end -}}
+{{- if eq .step "register" -}}{{- $shapes = omit $shapes "url" -}}{{- end -}}
+{{- range $key, $want := $shapes -}}
+  {{- if hasKey $step.values $key -}}
+    {{- $value := get $step.values $key -}}
+    {{- $kind := kindOf $value -}}
+    {{- $fits := or (contains $kind $want) (and (eq $kind "bool") (contains "true" $want)) (and (has $kind (list "string" "float64")) (contains "text" $want)) -}}
+    {{- if and (eq $kind "slice") (contains "list" $want) -}}
+      {{- $fits = true -}}
+      {{- range $value -}}{{- if not (has (kindOf .) (list "string" "float64")) -}}{{- $fits = false -}}{{- end -}}{{- end -}}
+    {{- end -}}
+    {{- if not $fits -}}{{- fail (printf "%s: %s: want %s%s, got %s" $step.where $key (ternary "" "a " (hasPrefix "true" $want)) (replace "string" "text" $want) (toJson $value)) -}}{{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- range $path, $ref := .values.mounts | default dict -}}
+  {{- if not (kindIs "string" $ref) -}}{{- fail (printf "%s: mounts: %s: want a text such as configmap/NAME, got %s" $step.where $path (toJson $ref)) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/*
@@ -105,14 +133,15 @@ from .Values.global.initbox. A tag or a digest replaces both of the layer below.
 */}}
 {{- define "initbox.settings" -}}
 {{- $values := .Values -}}
-{{- $settings := dict "image" dict "openshift" "auto" "extraEnv" dict "securityContext" dict "podSecurityContext" dict -}}
+{{- $settings := dict "image" dict "openshift" "auto" "extraEnv" dict "securityContext" dict "podSecurityContext" dict
+    "resources" (dict "requests" (dict "cpu" "10m" "memory" "32Mi")) -}}
 {{- range $layer := list (get (get $values "global" | default dict) "initbox" | default dict) (get $values "initbox" | default dict) -}}
   {{- range $key, $value := $layer -}}
     {{- if eq $key "image" -}}
       {{- if or (get $value "tag") (get $value "digest") -}}{{- $_ := unset (unset $settings.image "tag") "digest" -}}{{- end -}}
       {{- range $k, $v := $value -}}{{- if $v -}}{{- $_ := set $settings.image $k (include "initbox.text" $v) -}}{{- end -}}{{- end -}}
-    {{- else if and (kindIs "map" $value) (kindIs "map" (get $settings $key)) -}}
-      {{- $_ := set $settings $key (mustMergeOverwrite (deepCopy (get $settings $key)) (deepCopy $value)) -}}
+    {{- else if has $key (list "extraEnv" "securityContext" "podSecurityContext") -}}
+      {{- $_ := set $settings $key (mustMergeOverwrite (deepCopy (get $settings $key)) (deepCopy ($value | default dict))) -}}
     {{- else if or (kindIs "bool" $value) $value -}}
       {{- $_ := set $settings $key $value -}}
     {{- end -}}
