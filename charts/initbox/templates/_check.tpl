@@ -3,7 +3,7 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
 (dict "step" "gitClone" "values" $map "where" "shop.web.init: step 2")
 */ -}}
 {{- define "initbox.check" -}}
-{{- $table := include "initbox.table" . | fromYaml }}
+{{- $table := include "initbox.table" . | fromJson }}
 {{- $step := get $table .step }}
 {{- if not $step }}
   {{- $near := include "initbox.check.near" (list .step (keys $table)) }}

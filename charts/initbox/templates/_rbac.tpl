@@ -20,7 +20,7 @@ what is known only in the Pod. $(POD_NAMESPACE), and variables that have a plain
 {{- $steps := list $root (index . 1) }}
 {{- if kindIs "slice" (index . 1) }}{{ $steps = dict "root" $root "steps" (index . 1) }}{{ end }}
 {{- range include "initbox.steps" $steps | fromJsonArray }}
-  {{- $own := include "initbox.rbac.needs" (dict "step" .step "values" (.values | default dict) "where" (printf "%s (%s)" .where .step) "namespace" $namespace "root" $root) }}
+  {{- $own := include "initbox.rbac.needs" (dict "step" .step "values" (.values | default dict) "where" .where "namespace" $namespace "root" $root) }}
   {{- $needs = concat $needs (fromJsonArray $own) }}
 {{- end }}
 {{- $rules := include "initbox.rbac.rules" $needs | fromJsonArray }}
@@ -229,7 +229,7 @@ merged only if they have the same verbs, so that no name gets those of another o
 {{- define "initbox.rbac.resource" -}}
 {{- $kind := lower . }}
 {{- $found := dict }}
-{{- $all := include "initbox.resources" . | fromYamlArray }}
+{{- $all := include "initbox.resources" . | fromJsonArray }}
 {{- range $called := list "names" "short" }}
   {{- range $r := $all }}
     {{- range $name := get $r $called }}

@@ -2,54 +2,54 @@
 
 {{- /* initbox.resources has the kinds that every cluster has, in kubectl's order of preference. */ -}}
 {{- define "initbox.resources" -}}
-- {group: "", version: v1, resource: configmaps, namespaced: true, names: [configmaps, configmap], short: ["cm"]}
-- {group: "", version: v1, resource: endpoints, namespaced: true, names: [endpoints], short: ["ep"]}
-- {group: "", version: v1, resource: events, namespaced: true, names: [events, event], short: ["ev"]}
-- {group: "", version: v1, resource: limitranges, namespaced: true, names: [limitranges, limitrange], short: ["limits"]}
-- {group: "", version: v1, resource: namespaces, namespaced: false, names: [namespaces, namespace], short: ["ns"]}
-- {group: "", version: v1, resource: nodes, namespaced: false, names: [nodes, node], short: ["no"]}
-- {group: "", version: v1, resource: persistentvolumeclaims, namespaced: true, names: [persistentvolumeclaims, persistentvolumeclaim], short: ["pvc"]}
-- {group: "", version: v1, resource: persistentvolumes, namespaced: false, names: [persistentvolumes, persistentvolume], short: ["pv"]}
-- {group: "", version: v1, resource: pods, namespaced: true, names: [pods, pod], short: ["po"]}
-- {group: "", version: v1, resource: podtemplates, namespaced: true, names: [podtemplates, podtemplate], short: []}
-- {group: "", version: v1, resource: replicationcontrollers, namespaced: true, names: [replicationcontrollers, replicationcontroller], short: ["rc"]}
-- {group: "", version: v1, resource: resourcequotas, namespaced: true, names: [resourcequotas, resourcequota], short: ["quota"]}
-- {group: "", version: v1, resource: secrets, namespaced: true, names: [secrets, secret], short: []}
-- {group: "", version: v1, resource: serviceaccounts, namespaced: true, names: [serviceaccounts, serviceaccount], short: ["sa"]}
-- {group: "", version: v1, resource: services, namespaced: true, names: [services, service], short: ["svc"]}
-- {group: "apiregistration.k8s.io", version: v1, resource: apiservices, namespaced: false, names: [apiservices, apiservice], short: []}
-- {group: "apps", version: v1, resource: controllerrevisions, namespaced: true, names: [controllerrevisions, controllerrevision], short: []}
-- {group: "apps", version: v1, resource: daemonsets, namespaced: true, names: [daemonsets, daemonset], short: ["ds"]}
-- {group: "apps", version: v1, resource: deployments, namespaced: true, names: [deployments, deployment], short: ["deploy"]}
-- {group: "apps", version: v1, resource: replicasets, namespaced: true, names: [replicasets, replicaset], short: ["rs"]}
-- {group: "apps", version: v1, resource: statefulsets, namespaced: true, names: [statefulsets, statefulset], short: ["sts"]}
-- {group: "events.k8s.io", version: v1, resource: events, namespaced: true, names: [events, event], short: ["ev"]}
-- {group: "autoscaling", version: v2, resource: horizontalpodautoscalers, namespaced: true, names: [horizontalpodautoscalers, horizontalpodautoscaler], short: ["hpa"]}
-- {group: "batch", version: v1, resource: cronjobs, namespaced: true, names: [cronjobs, cronjob], short: ["cj"]}
-- {group: "batch", version: v1, resource: jobs, namespaced: true, names: [jobs, job], short: []}
-- {group: "certificates.k8s.io", version: v1, resource: certificatesigningrequests, namespaced: false, names: [certificatesigningrequests, certificatesigningrequest], short: ["csr"]}
-- {group: "networking.k8s.io", version: v1, resource: ingressclasses, namespaced: false, names: [ingressclasses, ingressclass], short: []}
-- {group: "networking.k8s.io", version: v1, resource: ingresses, namespaced: true, names: [ingresses, ingress], short: ["ing"]}
-- {group: "networking.k8s.io", version: v1, resource: networkpolicies, namespaced: true, names: [networkpolicies, networkpolicy], short: ["netpol"]}
-- {group: "policy", version: v1, resource: poddisruptionbudgets, namespaced: true, names: [poddisruptionbudgets, poddisruptionbudget], short: ["pdb"]}
-- {group: "rbac.authorization.k8s.io", version: v1, resource: clusterrolebindings, namespaced: false, names: [clusterrolebindings, clusterrolebinding], short: []}
-- {group: "rbac.authorization.k8s.io", version: v1, resource: clusterroles, namespaced: false, names: [clusterroles, clusterrole], short: []}
-- {group: "rbac.authorization.k8s.io", version: v1, resource: rolebindings, namespaced: true, names: [rolebindings, rolebinding], short: []}
-- {group: "rbac.authorization.k8s.io", version: v1, resource: roles, namespaced: true, names: [roles, role], short: []}
-- {group: "storage.k8s.io", version: v1, resource: csidrivers, namespaced: false, names: [csidrivers, csidriver], short: []}
-- {group: "storage.k8s.io", version: v1, resource: csinodes, namespaced: false, names: [csinodes, csinode], short: []}
-- {group: "storage.k8s.io", version: v1, resource: csistoragecapacities, namespaced: true, names: [csistoragecapacities, csistoragecapacity], short: []}
-- {group: "storage.k8s.io", version: v1, resource: storageclasses, namespaced: false, names: [storageclasses, storageclass], short: ["sc"]}
-- {group: "storage.k8s.io", version: v1, resource: volumeattachments, namespaced: false, names: [volumeattachments, volumeattachment], short: []}
-- {group: "admissionregistration.k8s.io", version: v1, resource: mutatingwebhookconfigurations, namespaced: false, names: [mutatingwebhookconfigurations, mutatingwebhookconfiguration], short: []}
-- {group: "admissionregistration.k8s.io", version: v1, resource: validatingadmissionpolicies, namespaced: false, names: [validatingadmissionpolicies, validatingadmissionpolicy], short: []}
-- {group: "admissionregistration.k8s.io", version: v1, resource: validatingadmissionpolicybindings, namespaced: false, names: [validatingadmissionpolicybindings, validatingadmissionpolicybinding], short: []}
-- {group: "admissionregistration.k8s.io", version: v1, resource: validatingwebhookconfigurations, namespaced: false, names: [validatingwebhookconfigurations, validatingwebhookconfiguration], short: []}
-- {group: "apiextensions.k8s.io", version: v1, resource: customresourcedefinitions, namespaced: false, names: [customresourcedefinitions, customresourcedefinition], short: ["crd", "crds"]}
-- {group: "scheduling.k8s.io", version: v1, resource: priorityclasses, namespaced: false, names: [priorityclasses, priorityclass], short: ["pc"]}
-- {group: "coordination.k8s.io", version: v1, resource: leases, namespaced: true, names: [leases, lease], short: []}
-- {group: "node.k8s.io", version: v1, resource: runtimeclasses, namespaced: false, names: [runtimeclasses, runtimeclass], short: []}
-- {group: "discovery.k8s.io", version: v1, resource: endpointslices, namespaced: true, names: [endpointslices, endpointslice], short: []}
-- {group: "flowcontrol.apiserver.k8s.io", version: v1, resource: flowschemas, namespaced: false, names: [flowschemas, flowschema], short: []}
-- {group: "flowcontrol.apiserver.k8s.io", version: v1, resource: prioritylevelconfigurations, namespaced: false, names: [prioritylevelconfigurations, prioritylevelconfiguration], short: []}
+[{"group": "", "version": "v1", "resource": "configmaps", "namespaced": true, "names": ["configmaps","configmap"], "short": ["cm"]},
+{"group": "", "version": "v1", "resource": "endpoints", "namespaced": true, "names": ["endpoints"], "short": ["ep"]},
+{"group": "", "version": "v1", "resource": "events", "namespaced": true, "names": ["events","event"], "short": ["ev"]},
+{"group": "", "version": "v1", "resource": "limitranges", "namespaced": true, "names": ["limitranges","limitrange"], "short": ["limits"]},
+{"group": "", "version": "v1", "resource": "namespaces", "namespaced": false, "names": ["namespaces","namespace"], "short": ["ns"]},
+{"group": "", "version": "v1", "resource": "nodes", "namespaced": false, "names": ["nodes","node"], "short": ["no"]},
+{"group": "", "version": "v1", "resource": "persistentvolumeclaims", "namespaced": true, "names": ["persistentvolumeclaims","persistentvolumeclaim"], "short": ["pvc"]},
+{"group": "", "version": "v1", "resource": "persistentvolumes", "namespaced": false, "names": ["persistentvolumes","persistentvolume"], "short": ["pv"]},
+{"group": "", "version": "v1", "resource": "pods", "namespaced": true, "names": ["pods","pod"], "short": ["po"]},
+{"group": "", "version": "v1", "resource": "podtemplates", "namespaced": true, "names": ["podtemplates","podtemplate"], "short": []},
+{"group": "", "version": "v1", "resource": "replicationcontrollers", "namespaced": true, "names": ["replicationcontrollers","replicationcontroller"], "short": ["rc"]},
+{"group": "", "version": "v1", "resource": "resourcequotas", "namespaced": true, "names": ["resourcequotas","resourcequota"], "short": ["quota"]},
+{"group": "", "version": "v1", "resource": "secrets", "namespaced": true, "names": ["secrets","secret"], "short": []},
+{"group": "", "version": "v1", "resource": "serviceaccounts", "namespaced": true, "names": ["serviceaccounts","serviceaccount"], "short": ["sa"]},
+{"group": "", "version": "v1", "resource": "services", "namespaced": true, "names": ["services","service"], "short": ["svc"]},
+{"group": "apiregistration.k8s.io", "version": "v1", "resource": "apiservices", "namespaced": false, "names": ["apiservices","apiservice"], "short": []},
+{"group": "apps", "version": "v1", "resource": "controllerrevisions", "namespaced": true, "names": ["controllerrevisions","controllerrevision"], "short": []},
+{"group": "apps", "version": "v1", "resource": "daemonsets", "namespaced": true, "names": ["daemonsets","daemonset"], "short": ["ds"]},
+{"group": "apps", "version": "v1", "resource": "deployments", "namespaced": true, "names": ["deployments","deployment"], "short": ["deploy"]},
+{"group": "apps", "version": "v1", "resource": "replicasets", "namespaced": true, "names": ["replicasets","replicaset"], "short": ["rs"]},
+{"group": "apps", "version": "v1", "resource": "statefulsets", "namespaced": true, "names": ["statefulsets","statefulset"], "short": ["sts"]},
+{"group": "events.k8s.io", "version": "v1", "resource": "events", "namespaced": true, "names": ["events","event"], "short": ["ev"]},
+{"group": "autoscaling", "version": "v2", "resource": "horizontalpodautoscalers", "namespaced": true, "names": ["horizontalpodautoscalers","horizontalpodautoscaler"], "short": ["hpa"]},
+{"group": "batch", "version": "v1", "resource": "cronjobs", "namespaced": true, "names": ["cronjobs","cronjob"], "short": ["cj"]},
+{"group": "batch", "version": "v1", "resource": "jobs", "namespaced": true, "names": ["jobs","job"], "short": []},
+{"group": "certificates.k8s.io", "version": "v1", "resource": "certificatesigningrequests", "namespaced": false, "names": ["certificatesigningrequests","certificatesigningrequest"], "short": ["csr"]},
+{"group": "networking.k8s.io", "version": "v1", "resource": "ingressclasses", "namespaced": false, "names": ["ingressclasses","ingressclass"], "short": []},
+{"group": "networking.k8s.io", "version": "v1", "resource": "ingresses", "namespaced": true, "names": ["ingresses","ingress"], "short": ["ing"]},
+{"group": "networking.k8s.io", "version": "v1", "resource": "networkpolicies", "namespaced": true, "names": ["networkpolicies","networkpolicy"], "short": ["netpol"]},
+{"group": "policy", "version": "v1", "resource": "poddisruptionbudgets", "namespaced": true, "names": ["poddisruptionbudgets","poddisruptionbudget"], "short": ["pdb"]},
+{"group": "rbac.authorization.k8s.io", "version": "v1", "resource": "clusterrolebindings", "namespaced": false, "names": ["clusterrolebindings","clusterrolebinding"], "short": []},
+{"group": "rbac.authorization.k8s.io", "version": "v1", "resource": "clusterroles", "namespaced": false, "names": ["clusterroles","clusterrole"], "short": []},
+{"group": "rbac.authorization.k8s.io", "version": "v1", "resource": "rolebindings", "namespaced": true, "names": ["rolebindings","rolebinding"], "short": []},
+{"group": "rbac.authorization.k8s.io", "version": "v1", "resource": "roles", "namespaced": true, "names": ["roles","role"], "short": []},
+{"group": "storage.k8s.io", "version": "v1", "resource": "csidrivers", "namespaced": false, "names": ["csidrivers","csidriver"], "short": []},
+{"group": "storage.k8s.io", "version": "v1", "resource": "csinodes", "namespaced": false, "names": ["csinodes","csinode"], "short": []},
+{"group": "storage.k8s.io", "version": "v1", "resource": "csistoragecapacities", "namespaced": true, "names": ["csistoragecapacities","csistoragecapacity"], "short": []},
+{"group": "storage.k8s.io", "version": "v1", "resource": "storageclasses", "namespaced": false, "names": ["storageclasses","storageclass"], "short": ["sc"]},
+{"group": "storage.k8s.io", "version": "v1", "resource": "volumeattachments", "namespaced": false, "names": ["volumeattachments","volumeattachment"], "short": []},
+{"group": "admissionregistration.k8s.io", "version": "v1", "resource": "mutatingwebhookconfigurations", "namespaced": false, "names": ["mutatingwebhookconfigurations","mutatingwebhookconfiguration"], "short": []},
+{"group": "admissionregistration.k8s.io", "version": "v1", "resource": "validatingadmissionpolicies", "namespaced": false, "names": ["validatingadmissionpolicies","validatingadmissionpolicy"], "short": []},
+{"group": "admissionregistration.k8s.io", "version": "v1", "resource": "validatingadmissionpolicybindings", "namespaced": false, "names": ["validatingadmissionpolicybindings","validatingadmissionpolicybinding"], "short": []},
+{"group": "admissionregistration.k8s.io", "version": "v1", "resource": "validatingwebhookconfigurations", "namespaced": false, "names": ["validatingwebhookconfigurations","validatingwebhookconfiguration"], "short": []},
+{"group": "apiextensions.k8s.io", "version": "v1", "resource": "customresourcedefinitions", "namespaced": false, "names": ["customresourcedefinitions","customresourcedefinition"], "short": ["crd","crds"]},
+{"group": "scheduling.k8s.io", "version": "v1", "resource": "priorityclasses", "namespaced": false, "names": ["priorityclasses","priorityclass"], "short": ["pc"]},
+{"group": "coordination.k8s.io", "version": "v1", "resource": "leases", "namespaced": true, "names": ["leases","lease"], "short": []},
+{"group": "node.k8s.io", "version": "v1", "resource": "runtimeclasses", "namespaced": false, "names": ["runtimeclasses","runtimeclass"], "short": []},
+{"group": "discovery.k8s.io", "version": "v1", "resource": "endpointslices", "namespaced": true, "names": ["endpointslices","endpointslice"], "short": []},
+{"group": "flowcontrol.apiserver.k8s.io", "version": "v1", "resource": "flowschemas", "namespaced": false, "names": ["flowschemas","flowschema"], "short": []},
+{"group": "flowcontrol.apiserver.k8s.io", "version": "v1", "resource": "prioritylevelconfigurations", "namespaced": false, "names": ["prioritylevelconfigurations","prioritylevelconfiguration"], "short": []}]
 {{- end }}

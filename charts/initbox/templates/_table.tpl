@@ -5,680 +5,721 @@
 0.0.0-devel
 {{- end }}
 
-{{- /* initbox.table has, for each step, its subcommand, its flags by key, and its other keys. */ -}}
+{{- /*
+initbox.table has, for each step, its subcommand, its flags by key, and its other keys. It is JSON, which Helm reads faster
+than YAML.
+*/ -}}
 {{- define "initbox.table" -}}
-waitForDns:
-  command: wait-for-dns
-  keys: [for, merge, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    type: {flag: --type, kind: string}
-    family: {flag: --family, kind: string}
-    minRecords: {flag: --min-records, kind: string}
-    expect: {flag: --expect, kind: list}
-    ignoreNegativeTtl: {flag: --ignore-negative-ttl, kind: bool}
-    print: {flag: --print, kind: bool}
-    output: {flag: --output, kind: string, file: true}
-    follow: {flag: --follow, kind: bool}
-    any: {flag: --any, kind: bool}
-    min: {flag: --min, kind: string}
-    gone: {flag: --gone, kind: bool}
-    stableFor: {flag: --stable-for, kind: string}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-wait:
-  command: wait-for-service
-  keys: [for, merge, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    type: {flag: --type, kind: string}
-    family: {flag: --family, kind: string}
-    minRecords: {flag: --min-records, kind: string}
-    expect: {flag: --expect, kind: list}
-    ignoreNegativeTtl: {flag: --ignore-negative-ttl, kind: bool}
-    hold: {flag: --hold, kind: string}
-    caFile: {flag: --ca-file, kind: string, file: true}
-    certFile: {flag: --cert-file, kind: string, file: true}
-    keyFile: {flag: --key-file, kind: string, file: true}
-    serverName: {flag: --server-name, kind: string}
-    insecure: {flag: --insecure, kind: bool}
-    status: {flag: --status, kind: string}
-    body: {flag: --body, kind: list}
-    json: {flag: --json, kind: list}
-    header: {flag: --header, kind: list}
-    method: {flag: --method, kind: string}
-    requestHeader: {flag: --request-header, kind: list}
-    requestHeaderFile: {flag: --request-header-file, kind: list, file: true}
-    requestBody: {flag: --request-body, kind: string}
-    requestBodyFile: {flag: --request-body-file, kind: string, file: true}
-    tokenFile: {flag: --token-file, kind: string, file: true}
-    noRedirect: {flag: --no-redirect, kind: bool}
-    noProxy: {flag: --no-proxy, kind: bool}
-    h2c: {flag: --h2c, kind: bool}
-    user: {flag: --user, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    minSize: {flag: --min-size, kind: string}
-    contains: {flag: --contains, kind: string}
-    condition: {flag: --condition, kind: list}
-    jsonpath: {flag: --jsonpath, kind: list}
-    exists: {flag: --exists, kind: bool}
-    endpoints: {flag: --endpoints, kind: string}
-    address: {flag: --address, kind: bool}
-    key: {flag: --key, kind: list}
-    completions: {flag: --completions, kind: string}
-    count: {flag: --count, kind: string}
-    sameNode: {flag: --same-node, kind: string}
-    ifMissing: {flag: --if-missing, kind: string}
-    ifFailed: {flag: --if-failed, kind: string}
-    namespace: {flag: --namespace, kind: string}
-    kubeconfig: {flag: --kubeconfig, kind: string, file: true}
-    context: {flag: --context, kind: string}
-    tls: {flag: --tls, kind: bool}
-    query: {flag: --query, kind: string}
-    role: {flag: --role, kind: string}
-    cluster: {flag: --cluster, kind: bool}
-    sentinel: {flag: --sentinel, kind: string}
-    sentinelUser: {flag: --sentinel-user, kind: string}
-    sentinelPasswordFile: {flag: --sentinel-password-file, kind: string, file: true}
-    credsFile: {flag: --creds-file, kind: string, file: true}
-    nkeyFile: {flag: --nkey-file, kind: string, file: true}
-    tlsFirst: {flag: --tls-first, kind: bool}
-    jetstream: {flag: --jetstream, kind: bool}
-    stream: {flag: --stream, kind: string}
-    queue: {flag: --queue, kind: list}
-    exchange: {flag: --exchange, kind: list}
-    noAlarm: {flag: --no-alarm, kind: bool}
-    topic: {flag: --topic, kind: list}
-    brokers: {flag: --brokers, kind: string}
-    advertised: {flag: --advertised, kind: bool}
-    mechanism: {flag: --mechanism, kind: string}
-    keyspace: {flag: --keyspace, kind: string}
-    index: {flag: --index, kind: string}
-    apiKeyFile: {flag: --api-key-file, kind: string, file: true}
-    replicas: {flag: --replicas, kind: bool}
-    bucket: {flag: --bucket, kind: string}
-    taskQueue: {flag: --task-queue, kind: string}
-    fromK8sWaitFor: {flag: --from-k8s-wait-for, kind: bool}
-    fromKubernetesEntrypoint: {flag: --from-kubernetes-entrypoint, kind: bool}
-    any: {flag: --any, kind: bool}
-    min: {flag: --min, kind: string}
-    gone: {flag: --gone, kind: bool}
-    stableFor: {flag: --stable-for, kind: string}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-request:
-  command: request
-  keys: [url, secret, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    method: {flag: --method, kind: string}
-    requestBody: {flag: --request-body, kind: string}
-    requestBodyFile: {flag: --request-body-file, kind: string, file: true}
-    field: {flag: --field, kind: list}
-    fieldFile: {flag: --field-file, kind: list, file: true}
-    json: {flag: --json, kind: list}
-    bodyTemplate: {flag: --body-template, kind: string, file: true}
-    contentType: {flag: --content-type, kind: string}
-    upload: {flag: --upload, kind: list, file: true}
-    header: {flag: --header, kind: list}
-    user: {flag: --user, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    tokenFile: {flag: --token-file, kind: string, file: true}
-    headerFile: {flag: --header-file, kind: list, file: true}
-    netrc: {flag: --netrc, kind: string, file: true}
-    caFile: {flag: --ca-file, kind: string, file: true}
-    certFile: {flag: --cert-file, kind: string, file: true}
-    keyFile: {flag: --key-file, kind: string, file: true}
-    serverName: {flag: --server-name, kind: string}
-    insecure: {flag: --insecure, kind: bool}
-    proxy: {flag: --proxy, kind: string}
-    noProxy: {flag: --no-proxy, kind: bool}
-    noRedirect: {flag: --no-redirect, kind: bool}
-    successStatus: {flag: --success-status, kind: string}
-    retryStatus: {flag: --retry-status, kind: string}
-    extract: {flag: --extract, kind: string}
-    output: {flag: --output, kind: string, file: true}
-    owner: {flag: --owner, kind: string}
-    mode: {flag: --mode, kind: string}
-    follow: {flag: --follow, kind: bool}
-    each: {flag: --each, kind: string}
-    idempotencyKey: {flag: --idempotency-key, kind: optional}
-    dryRun: {flag: --dry-run, kind: bool}
-    podInfo: {flag: --pod-info, kind: string}
-    podEnv: {flag: --pod-env, kind: list}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    spread: {flag: --spread, kind: string}
-    retryTls: {flag: --retry-tls, kind: bool}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-register:
-  command: register
-  keys: [secret, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    preset: {flag: --preset, kind: string}
-    service: {flag: --service, kind: string}
-    id: {flag: --id, kind: string}
-    address: {flag: --address, kind: string}
-    port: {flag: --port, kind: string}
-    secure: {flag: --secure, kind: bool}
-    tag: {flag: --tag, kind: list}
-    meta: {flag: --meta, kind: list}
-    health: {flag: --health, kind: string}
-    ttl: {flag: --ttl, kind: string}
-    method: {flag: --method, kind: string}
-    field: {flag: --field, kind: list}
-    fieldFile: {flag: --field-file, kind: list, file: true}
-    json: {flag: --json, kind: list}
-    bodyTemplate: {flag: --body-template, kind: string, file: true}
-    contentType: {flag: --content-type, kind: string}
-    url: {flag: --url, kind: string}
-    header: {flag: --header, kind: list}
-    user: {flag: --user, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    tokenFile: {flag: --token-file, kind: string, file: true}
-    headerFile: {flag: --header-file, kind: list, file: true}
-    caFile: {flag: --ca-file, kind: string, file: true}
-    certFile: {flag: --cert-file, kind: string, file: true}
-    keyFile: {flag: --key-file, kind: string, file: true}
-    serverName: {flag: --server-name, kind: string}
-    insecure: {flag: --insecure, kind: bool}
-    noProxy: {flag: --no-proxy, kind: bool}
-    successStatus: {flag: --success-status, kind: string}
-    retryStatus: {flag: --retry-status, kind: string}
-    output: {flag: --output, kind: string, file: true}
-    follow: {flag: --follow, kind: bool}
-    extract: {flag: --extract, kind: string}
-    state: {flag: --state, kind: string, file: true}
-    idempotencyKey: {flag: --idempotency-key, kind: bool}
-    checkUrl: {flag: --check-url, kind: string}
-    hold: {flag: --hold, kind: bool}
-    heartbeat: {flag: --heartbeat, kind: string}
-    heartbeatUrl: {flag: --heartbeat-url, kind: string}
-    heartbeatMethod: {flag: --heartbeat-method, kind: string}
-    deregisterUrl: {flag: --deregister-url, kind: string}
-    deregisterMethod: {flag: --deregister-method, kind: string}
-    deregisterTimeout: {flag: --deregister-timeout, kind: string}
-    startupProbe: {flag: --startup-probe, kind: string, file: true}
-    podInfo: {flag: --pod-info, kind: string}
-    podEnv: {flag: --pod-env, kind: list}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    spread: {flag: --spread, kind: string}
-    retryTls: {flag: --retry-tls, kind: bool}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-deregister:
-  command: deregister
-  keys: [name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    state: {flag: --state, kind: string, file: true}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    spread: {flag: --spread, kind: string}
-    retryTls: {flag: --retry-tls, kind: bool}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-render:
-  command: render
-  keys: [from, to, paths, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    values: {flag: --values, kind: list, file: true}
-    secretValues: {flag: --secret-values, kind: list, file: true}
-    set: {flag: --set, kind: list}
-    setString: {flag: --set-string, kind: list}
-    setFile: {flag: --set-file, kind: list, file: true}
-    setJson: {flag: --set-json, kind: list}
-    valuesTokenFile: {flag: --values-token-file, kind: string, file: true}
-    valuesCaFile: {flag: --values-ca-file, kind: string, file: true}
-    valuesSchema: {flag: --values-schema, kind: string, file: true}
-    envAllow: {flag: --env-allow, kind: list}
-    secretEnv: {flag: --secret-env, kind: list}
-    files: {flag: --files, kind: string}
-    engine: {flag: --engine, kind: string}
-    templateSuffix: {flag: --template-suffix, kind: list}
-    inline: {flag: --inline, kind: list}
-    partials: {flag: --partials, kind: list, file: true}
-    vars: {flag: --vars, kind: string}
-    delims: {flag: --delims, kind: string}
-    missingKey: {flag: --missing-key, kind: string}
-    compat: {flag: --compat, kind: string}
-    resolve: {flag: --resolve, kind: bool}
-    onlyTemplates: {flag: --only-templates, kind: bool}
-    noOverwrite: {flag: --no-overwrite, kind: bool}
-    mode: {flag: --mode, kind: list}
-    owner: {flag: --owner, kind: list}
-    atomicDir: {flag: --atomic-dir, kind: bool}
-    prune: {flag: --prune, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    envFile: {flag: --env-file, kind: string, file: true}
-    validate: {flag: --validate, kind: bool}
-    format: {flag: --format, kind: list}
-    schema: {flag: --schema, kind: list, file: true}
-    dryRun: {flag: --dry-run, kind: bool}
-    diff: {flag: --diff, kind: bool}
-    exitCode: {flag: --exit-code, kind: bool}
-    listInputs: {flag: --list-inputs, kind: bool}
-    explain: {flag: --explain, kind: string}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    podInfo: {flag: --pod-info, kind: string}
-    podEnv: {flag: --pod-env, kind: list}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-merge:
-  command: merge
-  keys: [from, to, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    optional: {flag: --optional, kind: bool}
-    format: {flag: --format, kind: list}
-    lists: {flag: --lists, kind: string}
-    delete: {flag: --delete, kind: list}
-    set: {flag: --set, kind: list}
-    setString: {flag: --set-string, kind: list}
-    setFile: {flag: --set-file, kind: list, file: true}
-    expand: {flag: --expand, kind: bool}
-    concat: {flag: --concat, kind: bool}
-    schema: {flag: --schema, kind: list, file: true}
-    dryRun: {flag: --dry-run, kind: bool}
-    owner: {flag: --owner, kind: string}
-    mode: {flag: --mode, kind: string}
-    follow: {flag: --follow, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-gitClone:
-  command: git-clone
-  keys: [url, to, secret, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    ref: {flag: --ref, kind: string}
-    depth: {flag: --depth, kind: string}
-    singleBranch: {flag: --single-branch, kind: bool}
-    submodules: {flag: --submodules, kind: string}
-    sparse: {flag: --sparse, kind: list}
-    sparsePattern: {flag: --sparse-pattern, kind: list}
-    filter: {flag: --filter, kind: string}
-    lfs: {flag: --lfs, kind: bool}
-    subdir: {flag: --subdir, kind: string}
-    gitDir: {flag: --git-dir, kind: string}
-    mode: {flag: --mode, kind: string}
-    groupWrite: {flag: --group-write, kind: bool}
-    owner: {flag: --owner, kind: string}
-    link: {flag: --link, kind: string}
-    replace: {flag: --replace, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    verifySignature: {flag: --verify-signature, kind: list, file: true}
-    rejectEscapingSymlinks: {flag: --reject-escaping-symlinks, kind: bool}
-    maxSize: {flag: --max-size, kind: string}
-    maxFiles: {flag: --max-files, kind: string}
-    user: {flag: --user, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    tokenFile: {flag: --token-file, kind: string, file: true}
-    headerFile: {flag: --header-file, kind: list, file: true}
-    cookieFile: {flag: --cookie-file, kind: string, file: true}
-    netrc: {flag: --netrc, kind: string, file: true}
-    askpassUrl: {flag: --askpass-url, kind: string}
-    githubAppId: {flag: --github-app-id, kind: string}
-    githubAppInstallation: {flag: --github-app-installation, kind: string}
-    githubAppKeyFile: {flag: --github-app-key-file, kind: string, file: true}
-    githubAppUrl: {flag: --github-app-url, kind: string}
-    sshKeyFile: {flag: --ssh-key-file, kind: list, file: true}
-    sshPassphraseFile: {flag: --ssh-passphrase-file, kind: string, file: true}
-    knownHosts: {flag: --known-hosts, kind: list, file: true}
-    knownHostsKey: {flag: --known-hosts-key, kind: list}
-    sshAcceptNew: {flag: --ssh-accept-new, kind: bool}
-    caFile: {flag: --ca-file, kind: string, file: true}
-    certFile: {flag: --cert-file, kind: string, file: true}
-    keyFile: {flag: --key-file, kind: string, file: true}
-    serverName: {flag: --server-name, kind: string}
-    insecure: {flag: --insecure, kind: bool}
-    proxy: {flag: --proxy, kind: string}
-    config: {flag: --config, kind: string, file: true}
-    parallel: {flag: --parallel, kind: string}
-    output: {flag: --output, kind: string, file: true}
-    touch: {flag: --touch, kind: string, file: true}
-    webhookUrl: {flag: --webhook-url, kind: string}
-    webhookMethod: {flag: --webhook-method, kind: string}
-    webhookBody: {flag: --webhook-body, kind: string}
-    webhookUser: {flag: --webhook-user, kind: string}
-    webhookPasswordFile: {flag: --webhook-password-file, kind: string, file: true}
-    webhookHeaderFile: {flag: --webhook-header-file, kind: list, file: true}
-    webhookCaFile: {flag: --webhook-ca-file, kind: string, file: true}
-    webhookInsecure: {flag: --webhook-insecure, kind: bool}
-    webhookSuccessStatus: {flag: --webhook-success-status, kind: string}
-    webhookTimeout: {flag: --webhook-timeout, kind: string}
-    watch: {flag: --watch, kind: string}
-    startupProbe: {flag: --startup-probe, kind: string, file: true}
-    compat: {flag: --compat, kind: string}
-    retryStatus: {flag: --retry-status, kind: string}
-    retryAuth: {flag: --retry-auth, kind: bool}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-fetch:
-  command: fetch
-  keys: [url, to, secret, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    sha256: {flag: --sha256, kind: string}
-    sha512: {flag: --sha512, kind: string}
-    checksumUrl: {flag: --checksum-url, kind: string}
-    unpack: {flag: --unpack, kind: bool}
-    stripComponents: {flag: --strip-components, kind: string}
-    include: {flag: --include, kind: list}
-    exclude: {flag: --exclude, kind: list}
-    mode: {flag: --mode, kind: list}
-    owner: {flag: --owner, kind: string}
-    path: {flag: --path, kind: string}
-    platform: {flag: --platform, kind: string}
-    noOverwrite: {flag: --no-overwrite, kind: bool}
-    unless: {flag: --unless, kind: string}
-    optional: {flag: --optional, kind: bool}
-    minSize: {flag: --min-size, kind: string}
-    retryStatus: {flag: --retry-status, kind: string}
-    header: {flag: --header, kind: list}
-    headerFile: {flag: --header-file, kind: list, file: true}
-    user: {flag: --user, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    tokenFile: {flag: --token-file, kind: string, file: true}
-    netrc: {flag: --netrc, kind: string, file: true}
-    caFile: {flag: --ca-file, kind: string, file: true}
-    certFile: {flag: --cert-file, kind: string, file: true}
-    keyFile: {flag: --key-file, kind: string, file: true}
-    serverName: {flag: --server-name, kind: string}
-    insecure: {flag: --insecure, kind: bool}
-    list: {flag: --list, kind: string, file: true}
-    replace: {flag: --replace, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    dryRun: {flag: --dry-run, kind: bool}
-    maxSize: {flag: --max-size, kind: string}
-    maxFiles: {flag: --max-files, kind: string}
-    dockerConfig: {flag: --docker-config, kind: string, file: true}
-    mirror: {flag: --mirror, kind: list}
-    plainHttp: {flag: --plain-http, kind: list}
-    proxy: {flag: --proxy, kind: string}
-    noProxy: {flag: --no-proxy, kind: bool}
-    parallel: {flag: --parallel, kind: string}
-    spread: {flag: --spread, kind: string}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    server: {flag: --server, kind: list}
-    resolvConf: {flag: --resolv-conf, kind: string, file: true}
-    hosts: {flag: --hosts, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-copy:
-  command: copy
-  keys: [from, to, paths, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    owner: {flag: --owner, kind: list}
-    mode: {flag: --mode, kind: list}
-    dirMode: {flag: --dir-mode, kind: list}
-    keep: {flag: --keep, kind: optional}
-    links: {flag: --links, kind: string}
-    exclude: {flag: --exclude, kind: list}
-    newest: {flag: --newest, kind: string}
-    by: {flag: --by, kind: string}
-    noOverwrite: {flag: --no-overwrite, kind: bool}
-    update: {flag: --update, kind: bool}
-    ifEmpty: {flag: --if-empty, kind: bool}
-    unless: {flag: --unless, kind: string}
-    optional: {flag: --optional, kind: bool}
-    prune: {flag: --prune, kind: bool}
-    unpack: {flag: --unpack, kind: bool}
-    maxSize: {flag: --max-size, kind: string}
-    atomicDir: {flag: --atomic-dir, kind: bool}
-    dryRun: {flag: --dry-run, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-prepare:
-  command: prepare
-  keys: [paths, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    file: {flag: --file, kind: bool}
-    absent: {flag: --absent, kind: bool}
-    empty: {flag: --empty, kind: bool}
-    link: {flag: --link, kind: string}
-    owner: {flag: --owner, kind: string}
-    mode: {flag: --mode, kind: string}
-    dirMode: {flag: --dir-mode, kind: string}
-    fileMode: {flag: --file-mode, kind: string}
-    selinux: {flag: --selinux, kind: string}
-    recursive: {flag: --recursive, kind: optional}
-    children: {flag: --children, kind: bool}
-    exclude: {flag: --exclude, kind: list}
-    olderThan: {flag: --older-than, kind: string}
-    ifExists: {flag: --if-exists, kind: bool}
-    force: {flag: --force, kind: bool}
-    dryRun: {flag: --dry-run, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-sysctl:
-  command: sysctl
-  keys: [set, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    ifExists: {flag: --if-exists, kind: bool}
-    file: {flag: --file, kind: list, file: true}
-    dryRun: {flag: --dry-run, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-kubeGet:
-  command: kube-get
-  keys: [for, to, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    key: {flag: --key, kind: list}
-    jsonpath: {flag: --jsonpath, kind: string}
-    else: {flag: --else, kind: list}
-    default: {flag: --default, kind: optional}
-    format: {flag: --format, kind: string}
-    optional: {flag: --optional, kind: bool}
-    mode: {flag: --mode, kind: list}
-    owner: {flag: --owner, kind: string}
-    namespace: {flag: --namespace, kind: string}
-    kubeconfig: {flag: --kubeconfig, kind: string, file: true}
-    context: {flag: --context, kind: string}
-    envFile: {flag: --env-file, kind: string, file: true}
-    prune: {flag: --prune, kind: bool}
-    dryRun: {flag: --dry-run, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    attemptTimeout: {flag: --attempt-timeout, kind: string}
-    folderAnnotation: {flag: --folder-annotation, kind: string}
-    uniqueNames: {flag: --unique-names, kind: bool}
-    gunzip: {flag: --gunzip, kind: bool}
-    fetchUrls: {flag: --fetch-urls, kind: bool}
-    compat: {flag: --compat, kind: string}
-    webhookSkipFirst: {flag: --webhook-skip-first, kind: bool}
-    touch: {flag: --touch, kind: string, file: true}
-    webhookUrl: {flag: --webhook-url, kind: string}
-    webhookMethod: {flag: --webhook-method, kind: string}
-    webhookBody: {flag: --webhook-body, kind: string}
-    webhookUser: {flag: --webhook-user, kind: string}
-    webhookPasswordFile: {flag: --webhook-password-file, kind: string, file: true}
-    webhookHeaderFile: {flag: --webhook-header-file, kind: list, file: true}
-    webhookCaFile: {flag: --webhook-ca-file, kind: string, file: true}
-    webhookInsecure: {flag: --webhook-insecure, kind: bool}
-    webhookSuccessStatus: {flag: --webhook-success-status, kind: string}
-    webhookTimeout: {flag: --webhook-timeout, kind: string}
-    watch: {flag: --watch, kind: string}
-    startupProbe: {flag: --startup-probe, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-generate:
-  command: generate
-  keys: [what, to, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    length: {flag: --length, kind: string}
-    alphabet: {flag: --alphabet, kind: string}
-    minClasses: {flag: --min-classes, kind: string}
-    bytes: {flag: --bytes, kind: string}
-    encoding: {flag: --encoding, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    user: {flag: --user, kind: string}
-    cost: {flag: --cost, kind: string}
-    algorithm: {flag: --algorithm, kind: string}
-    keyFormat: {flag: --key-format, kind: string}
-    public: {flag: --public, kind: bool}
-    comment: {flag: --comment, kind: string}
-    group: {flag: --group, kind: string}
-    subject: {flag: --subject, kind: string}
-    dns: {flag: --dns, kind: list}
-    ip: {flag: --ip, kind: list}
-    service: {flag: --service, kind: list}
-    pod: {flag: --pod, kind: bool}
-    clusterDomain: {flag: --cluster-domain, kind: string}
-    validFor: {flag: --valid-for, kind: string}
-    isCa: {flag: --is-ca, kind: bool}
-    caCertFile: {flag: --ca-cert-file, kind: string, file: true}
-    caKeyFile: {flag: --ca-key-file, kind: string, file: true}
-    caKeyPasswordFile: {flag: --ca-key-password-file, kind: string, file: true}
-    force: {flag: --force, kind: bool}
-    secret: {flag: --secret, kind: string}
-    renew: {flag: --renew, kind: bool}
-    ownerReference: {flag: --owner-reference, kind: string}
-    label: {flag: --label, kind: list}
-    annotation: {flag: --annotation, kind: list}
-    kubeconfig: {flag: --kubeconfig, kind: string, file: true}
-    context: {flag: --context, kind: string}
-    podInfo: {flag: --pod-info, kind: string}
-    podEnv: {flag: --pod-env, kind: list}
-    owner: {flag: --owner, kind: string}
-    mode: {flag: --mode, kind: string}
-    follow: {flag: --follow, kind: bool}
-    dryRun: {flag: --dry-run, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-trustBundle:
-  command: trust-bundle
-  keys: [from, to, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    pem: {flag: --pem, kind: string, file: true}
-    jks: {flag: --jks, kind: string, file: true}
-    pkcs12: {flag: --pkcs12, kind: string, file: true}
-    hashDir: {flag: --hash-dir, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    dropExpired: {flag: --drop-expired, kind: bool}
-    dryRun: {flag: --dry-run, kind: bool}
-    kubeconfig: {flag: --kubeconfig, kind: string, file: true}
-    context: {flag: --context, kind: string}
-    owner: {flag: --owner, kind: string}
-    mode: {flag: --mode, kind: string}
-    follow: {flag: --follow, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-keystore:
-  command: keystore
-  keys: [to, secret, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    certFile: {flag: --cert-file, kind: string, file: true}
-    keyFile: {flag: --key-file, kind: string, file: true}
-    keyPasswordFile: {flag: --key-password-file, kind: string, file: true}
-    caFile: {flag: --ca-file, kind: string, file: true}
-    pkcs12: {flag: --pkcs12, kind: string, file: true}
-    jks: {flag: --jks, kind: string, file: true}
-    pem: {flag: --pem, kind: string, file: true}
-    alias: {flag: --alias, kind: string}
-    passwordFile: {flag: --password-file, kind: string, file: true}
-    dryRun: {flag: --dry-run, kind: bool}
-    owner: {flag: --owner, kind: string}
-    mode: {flag: --mode, kind: string}
-    follow: {flag: --follow, kind: bool}
-    touch: {flag: --touch, kind: string, file: true}
-    webhookUrl: {flag: --webhook-url, kind: string}
-    webhookMethod: {flag: --webhook-method, kind: string}
-    webhookBody: {flag: --webhook-body, kind: string}
-    webhookUser: {flag: --webhook-user, kind: string}
-    webhookPasswordFile: {flag: --webhook-password-file, kind: string, file: true}
-    webhookHeaderFile: {flag: --webhook-header-file, kind: list, file: true}
-    webhookCaFile: {flag: --webhook-ca-file, kind: string, file: true}
-    webhookInsecure: {flag: --webhook-insecure, kind: bool}
-    webhookSuccessStatus: {flag: --webhook-success-status, kind: string}
-    webhookTimeout: {flag: --webhook-timeout, kind: string}
-    watch: {flag: --watch, kind: string}
-    startupProbe: {flag: --startup-probe, kind: string, file: true}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-sleep:
-  command: sleep
-  keys: [for, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    jitter: {flag: --jitter, kind: string}
-    ordinalStep: {flag: --ordinal-step, kind: string}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
-install:
-  command: install
-  keys: [to, links, name, env, resources, securityContext, volume, mountPath, mounts, readOnly]
-  flags:
-    all: {flag: --all, kind: bool}
-    follow: {flag: --follow, kind: bool}
-    timeout: {flag: --timeout, kind: string}
-    once: {flag: --once, kind: string, file: true}
-    logFormat: {flag: --log-format, kind: string}
-    logLevel: {flag: --log-level, kind: string}
-    terminationLog: {flag: --termination-log, kind: string, file: true}
+{
+"waitForDns": {
+  "command": "wait-for-dns",
+  "keys": ["for", "merge", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "type": {"flag": "--type", "kind": "string"},
+    "family": {"flag": "--family", "kind": "string"},
+    "minRecords": {"flag": "--min-records", "kind": "string"},
+    "expect": {"flag": "--expect", "kind": "list"},
+    "ignoreNegativeTtl": {"flag": "--ignore-negative-ttl", "kind": "bool"},
+    "print": {"flag": "--print", "kind": "bool"},
+    "output": {"flag": "--output", "kind": "string", "file": true},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "any": {"flag": "--any", "kind": "bool"},
+    "min": {"flag": "--min", "kind": "string"},
+    "gone": {"flag": "--gone", "kind": "bool"},
+    "stableFor": {"flag": "--stable-for", "kind": "string"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"wait": {
+  "command": "wait-for-service",
+  "keys": ["for", "merge", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "type": {"flag": "--type", "kind": "string"},
+    "family": {"flag": "--family", "kind": "string"},
+    "minRecords": {"flag": "--min-records", "kind": "string"},
+    "expect": {"flag": "--expect", "kind": "list"},
+    "ignoreNegativeTtl": {"flag": "--ignore-negative-ttl", "kind": "bool"},
+    "hold": {"flag": "--hold", "kind": "string"},
+    "caFile": {"flag": "--ca-file", "kind": "string", "file": true},
+    "certFile": {"flag": "--cert-file", "kind": "string", "file": true},
+    "keyFile": {"flag": "--key-file", "kind": "string", "file": true},
+    "serverName": {"flag": "--server-name", "kind": "string"},
+    "insecure": {"flag": "--insecure", "kind": "bool"},
+    "status": {"flag": "--status", "kind": "string"},
+    "body": {"flag": "--body", "kind": "list"},
+    "json": {"flag": "--json", "kind": "list"},
+    "header": {"flag": "--header", "kind": "list"},
+    "method": {"flag": "--method", "kind": "string"},
+    "requestHeader": {"flag": "--request-header", "kind": "list"},
+    "requestHeaderFile": {"flag": "--request-header-file", "kind": "list", "file": true},
+    "requestBody": {"flag": "--request-body", "kind": "string"},
+    "requestBodyFile": {"flag": "--request-body-file", "kind": "string", "file": true},
+    "tokenFile": {"flag": "--token-file", "kind": "string", "file": true},
+    "noRedirect": {"flag": "--no-redirect", "kind": "bool"},
+    "noProxy": {"flag": "--no-proxy", "kind": "bool"},
+    "h2c": {"flag": "--h2c", "kind": "bool"},
+    "user": {"flag": "--user", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "minSize": {"flag": "--min-size", "kind": "string"},
+    "contains": {"flag": "--contains", "kind": "string"},
+    "condition": {"flag": "--condition", "kind": "list"},
+    "jsonpath": {"flag": "--jsonpath", "kind": "list"},
+    "exists": {"flag": "--exists", "kind": "bool"},
+    "endpoints": {"flag": "--endpoints", "kind": "string"},
+    "address": {"flag": "--address", "kind": "bool"},
+    "key": {"flag": "--key", "kind": "list"},
+    "completions": {"flag": "--completions", "kind": "string"},
+    "count": {"flag": "--count", "kind": "string"},
+    "sameNode": {"flag": "--same-node", "kind": "string"},
+    "ifMissing": {"flag": "--if-missing", "kind": "string"},
+    "ifFailed": {"flag": "--if-failed", "kind": "string"},
+    "namespace": {"flag": "--namespace", "kind": "string"},
+    "kubeconfig": {"flag": "--kubeconfig", "kind": "string", "file": true},
+    "context": {"flag": "--context", "kind": "string"},
+    "tls": {"flag": "--tls", "kind": "bool"},
+    "query": {"flag": "--query", "kind": "string"},
+    "role": {"flag": "--role", "kind": "string"},
+    "cluster": {"flag": "--cluster", "kind": "bool"},
+    "sentinel": {"flag": "--sentinel", "kind": "string"},
+    "sentinelUser": {"flag": "--sentinel-user", "kind": "string"},
+    "sentinelPasswordFile": {"flag": "--sentinel-password-file", "kind": "string", "file": true},
+    "credsFile": {"flag": "--creds-file", "kind": "string", "file": true},
+    "nkeyFile": {"flag": "--nkey-file", "kind": "string", "file": true},
+    "tlsFirst": {"flag": "--tls-first", "kind": "bool"},
+    "jetstream": {"flag": "--jetstream", "kind": "bool"},
+    "stream": {"flag": "--stream", "kind": "string"},
+    "queue": {"flag": "--queue", "kind": "list"},
+    "exchange": {"flag": "--exchange", "kind": "list"},
+    "noAlarm": {"flag": "--no-alarm", "kind": "bool"},
+    "topic": {"flag": "--topic", "kind": "list"},
+    "brokers": {"flag": "--brokers", "kind": "string"},
+    "advertised": {"flag": "--advertised", "kind": "bool"},
+    "mechanism": {"flag": "--mechanism", "kind": "string"},
+    "keyspace": {"flag": "--keyspace", "kind": "string"},
+    "index": {"flag": "--index", "kind": "string"},
+    "apiKeyFile": {"flag": "--api-key-file", "kind": "string", "file": true},
+    "replicas": {"flag": "--replicas", "kind": "bool"},
+    "bucket": {"flag": "--bucket", "kind": "string"},
+    "taskQueue": {"flag": "--task-queue", "kind": "string"},
+    "fromK8sWaitFor": {"flag": "--from-k8s-wait-for", "kind": "bool"},
+    "fromKubernetesEntrypoint": {"flag": "--from-kubernetes-entrypoint", "kind": "bool"},
+    "any": {"flag": "--any", "kind": "bool"},
+    "min": {"flag": "--min", "kind": "string"},
+    "gone": {"flag": "--gone", "kind": "bool"},
+    "stableFor": {"flag": "--stable-for", "kind": "string"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"request": {
+  "command": "request",
+  "keys": ["url", "secret", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "method": {"flag": "--method", "kind": "string"},
+    "requestBody": {"flag": "--request-body", "kind": "string"},
+    "requestBodyFile": {"flag": "--request-body-file", "kind": "string", "file": true},
+    "field": {"flag": "--field", "kind": "list"},
+    "fieldFile": {"flag": "--field-file", "kind": "list", "file": true},
+    "json": {"flag": "--json", "kind": "list"},
+    "bodyTemplate": {"flag": "--body-template", "kind": "string", "file": true},
+    "contentType": {"flag": "--content-type", "kind": "string"},
+    "upload": {"flag": "--upload", "kind": "list", "file": true},
+    "header": {"flag": "--header", "kind": "list"},
+    "user": {"flag": "--user", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "tokenFile": {"flag": "--token-file", "kind": "string", "file": true},
+    "headerFile": {"flag": "--header-file", "kind": "list", "file": true},
+    "netrc": {"flag": "--netrc", "kind": "string", "file": true},
+    "caFile": {"flag": "--ca-file", "kind": "string", "file": true},
+    "certFile": {"flag": "--cert-file", "kind": "string", "file": true},
+    "keyFile": {"flag": "--key-file", "kind": "string", "file": true},
+    "serverName": {"flag": "--server-name", "kind": "string"},
+    "insecure": {"flag": "--insecure", "kind": "bool"},
+    "proxy": {"flag": "--proxy", "kind": "string"},
+    "noProxy": {"flag": "--no-proxy", "kind": "bool"},
+    "noRedirect": {"flag": "--no-redirect", "kind": "bool"},
+    "successStatus": {"flag": "--success-status", "kind": "string"},
+    "retryStatus": {"flag": "--retry-status", "kind": "string"},
+    "extract": {"flag": "--extract", "kind": "string"},
+    "output": {"flag": "--output", "kind": "string", "file": true},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "each": {"flag": "--each", "kind": "string"},
+    "idempotencyKey": {"flag": "--idempotency-key", "kind": "optional"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "podInfo": {"flag": "--pod-info", "kind": "string"},
+    "podEnv": {"flag": "--pod-env", "kind": "list"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "spread": {"flag": "--spread", "kind": "string"},
+    "retryTls": {"flag": "--retry-tls", "kind": "bool"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"register": {
+  "command": "register",
+  "keys": ["secret", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "preset": {"flag": "--preset", "kind": "string"},
+    "service": {"flag": "--service", "kind": "string"},
+    "id": {"flag": "--id", "kind": "string"},
+    "address": {"flag": "--address", "kind": "string"},
+    "port": {"flag": "--port", "kind": "string"},
+    "secure": {"flag": "--secure", "kind": "bool"},
+    "tag": {"flag": "--tag", "kind": "list"},
+    "meta": {"flag": "--meta", "kind": "list"},
+    "health": {"flag": "--health", "kind": "string"},
+    "ttl": {"flag": "--ttl", "kind": "string"},
+    "method": {"flag": "--method", "kind": "string"},
+    "field": {"flag": "--field", "kind": "list"},
+    "fieldFile": {"flag": "--field-file", "kind": "list", "file": true},
+    "json": {"flag": "--json", "kind": "list"},
+    "bodyTemplate": {"flag": "--body-template", "kind": "string", "file": true},
+    "contentType": {"flag": "--content-type", "kind": "string"},
+    "url": {"flag": "--url", "kind": "string"},
+    "header": {"flag": "--header", "kind": "list"},
+    "user": {"flag": "--user", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "tokenFile": {"flag": "--token-file", "kind": "string", "file": true},
+    "headerFile": {"flag": "--header-file", "kind": "list", "file": true},
+    "caFile": {"flag": "--ca-file", "kind": "string", "file": true},
+    "certFile": {"flag": "--cert-file", "kind": "string", "file": true},
+    "keyFile": {"flag": "--key-file", "kind": "string", "file": true},
+    "serverName": {"flag": "--server-name", "kind": "string"},
+    "insecure": {"flag": "--insecure", "kind": "bool"},
+    "noProxy": {"flag": "--no-proxy", "kind": "bool"},
+    "successStatus": {"flag": "--success-status", "kind": "string"},
+    "retryStatus": {"flag": "--retry-status", "kind": "string"},
+    "output": {"flag": "--output", "kind": "string", "file": true},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "extract": {"flag": "--extract", "kind": "string"},
+    "state": {"flag": "--state", "kind": "string", "file": true},
+    "idempotencyKey": {"flag": "--idempotency-key", "kind": "bool"},
+    "checkUrl": {"flag": "--check-url", "kind": "string"},
+    "hold": {"flag": "--hold", "kind": "bool"},
+    "heartbeat": {"flag": "--heartbeat", "kind": "string"},
+    "heartbeatUrl": {"flag": "--heartbeat-url", "kind": "string"},
+    "heartbeatMethod": {"flag": "--heartbeat-method", "kind": "string"},
+    "deregisterUrl": {"flag": "--deregister-url", "kind": "string"},
+    "deregisterMethod": {"flag": "--deregister-method", "kind": "string"},
+    "deregisterTimeout": {"flag": "--deregister-timeout", "kind": "string"},
+    "startupProbe": {"flag": "--startup-probe", "kind": "string", "file": true},
+    "podInfo": {"flag": "--pod-info", "kind": "string"},
+    "podEnv": {"flag": "--pod-env", "kind": "list"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "spread": {"flag": "--spread", "kind": "string"},
+    "retryTls": {"flag": "--retry-tls", "kind": "bool"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"deregister": {
+  "command": "deregister",
+  "keys": ["name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "state": {"flag": "--state", "kind": "string", "file": true},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "spread": {"flag": "--spread", "kind": "string"},
+    "retryTls": {"flag": "--retry-tls", "kind": "bool"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"render": {
+  "command": "render",
+  "keys": ["from", "to", "paths", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "values": {"flag": "--values", "kind": "list", "file": true},
+    "secretValues": {"flag": "--secret-values", "kind": "list", "file": true},
+    "set": {"flag": "--set", "kind": "list"},
+    "setString": {"flag": "--set-string", "kind": "list"},
+    "setFile": {"flag": "--set-file", "kind": "list", "file": true},
+    "setJson": {"flag": "--set-json", "kind": "list"},
+    "valuesTokenFile": {"flag": "--values-token-file", "kind": "string", "file": true},
+    "valuesCaFile": {"flag": "--values-ca-file", "kind": "string", "file": true},
+    "valuesSchema": {"flag": "--values-schema", "kind": "string", "file": true},
+    "envAllow": {"flag": "--env-allow", "kind": "list"},
+    "secretEnv": {"flag": "--secret-env", "kind": "list"},
+    "files": {"flag": "--files", "kind": "string"},
+    "engine": {"flag": "--engine", "kind": "string"},
+    "templateSuffix": {"flag": "--template-suffix", "kind": "list"},
+    "inline": {"flag": "--inline", "kind": "list"},
+    "partials": {"flag": "--partials", "kind": "list", "file": true},
+    "vars": {"flag": "--vars", "kind": "string"},
+    "delims": {"flag": "--delims", "kind": "string"},
+    "missingKey": {"flag": "--missing-key", "kind": "string"},
+    "compat": {"flag": "--compat", "kind": "string"},
+    "resolve": {"flag": "--resolve", "kind": "bool"},
+    "onlyTemplates": {"flag": "--only-templates", "kind": "bool"},
+    "noOverwrite": {"flag": "--no-overwrite", "kind": "bool"},
+    "mode": {"flag": "--mode", "kind": "list"},
+    "owner": {"flag": "--owner", "kind": "list"},
+    "atomicDir": {"flag": "--atomic-dir", "kind": "bool"},
+    "prune": {"flag": "--prune", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "envFile": {"flag": "--env-file", "kind": "string", "file": true},
+    "validate": {"flag": "--validate", "kind": "bool"},
+    "format": {"flag": "--format", "kind": "list"},
+    "schema": {"flag": "--schema", "kind": "list", "file": true},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "diff": {"flag": "--diff", "kind": "bool"},
+    "exitCode": {"flag": "--exit-code", "kind": "bool"},
+    "listInputs": {"flag": "--list-inputs", "kind": "bool"},
+    "explain": {"flag": "--explain", "kind": "string"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "podInfo": {"flag": "--pod-info", "kind": "string"},
+    "podEnv": {"flag": "--pod-env", "kind": "list"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"merge": {
+  "command": "merge",
+  "keys": ["from", "to", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "optional": {"flag": "--optional", "kind": "bool"},
+    "format": {"flag": "--format", "kind": "list"},
+    "lists": {"flag": "--lists", "kind": "string"},
+    "delete": {"flag": "--delete", "kind": "list"},
+    "set": {"flag": "--set", "kind": "list"},
+    "setString": {"flag": "--set-string", "kind": "list"},
+    "setFile": {"flag": "--set-file", "kind": "list", "file": true},
+    "expand": {"flag": "--expand", "kind": "bool"},
+    "concat": {"flag": "--concat", "kind": "bool"},
+    "schema": {"flag": "--schema", "kind": "list", "file": true},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"gitClone": {
+  "command": "git-clone",
+  "keys": ["url", "to", "secret", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "ref": {"flag": "--ref", "kind": "string"},
+    "depth": {"flag": "--depth", "kind": "string"},
+    "singleBranch": {"flag": "--single-branch", "kind": "bool"},
+    "submodules": {"flag": "--submodules", "kind": "string"},
+    "sparse": {"flag": "--sparse", "kind": "list"},
+    "sparsePattern": {"flag": "--sparse-pattern", "kind": "list"},
+    "filter": {"flag": "--filter", "kind": "string"},
+    "lfs": {"flag": "--lfs", "kind": "bool"},
+    "subdir": {"flag": "--subdir", "kind": "string"},
+    "gitDir": {"flag": "--git-dir", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "groupWrite": {"flag": "--group-write", "kind": "bool"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "link": {"flag": "--link", "kind": "string"},
+    "replace": {"flag": "--replace", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "verifySignature": {"flag": "--verify-signature", "kind": "list", "file": true},
+    "rejectEscapingSymlinks": {"flag": "--reject-escaping-symlinks", "kind": "bool"},
+    "maxSize": {"flag": "--max-size", "kind": "string"},
+    "maxFiles": {"flag": "--max-files", "kind": "string"},
+    "user": {"flag": "--user", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "tokenFile": {"flag": "--token-file", "kind": "string", "file": true},
+    "headerFile": {"flag": "--header-file", "kind": "list", "file": true},
+    "cookieFile": {"flag": "--cookie-file", "kind": "string", "file": true},
+    "netrc": {"flag": "--netrc", "kind": "string", "file": true},
+    "askpassUrl": {"flag": "--askpass-url", "kind": "string"},
+    "githubAppId": {"flag": "--github-app-id", "kind": "string"},
+    "githubAppInstallation": {"flag": "--github-app-installation", "kind": "string"},
+    "githubAppKeyFile": {"flag": "--github-app-key-file", "kind": "string", "file": true},
+    "githubAppUrl": {"flag": "--github-app-url", "kind": "string"},
+    "sshKeyFile": {"flag": "--ssh-key-file", "kind": "list", "file": true},
+    "sshPassphraseFile": {"flag": "--ssh-passphrase-file", "kind": "string", "file": true},
+    "knownHosts": {"flag": "--known-hosts", "kind": "list", "file": true},
+    "knownHostsKey": {"flag": "--known-hosts-key", "kind": "list"},
+    "sshAcceptNew": {"flag": "--ssh-accept-new", "kind": "bool"},
+    "caFile": {"flag": "--ca-file", "kind": "string", "file": true},
+    "certFile": {"flag": "--cert-file", "kind": "string", "file": true},
+    "keyFile": {"flag": "--key-file", "kind": "string", "file": true},
+    "serverName": {"flag": "--server-name", "kind": "string"},
+    "insecure": {"flag": "--insecure", "kind": "bool"},
+    "proxy": {"flag": "--proxy", "kind": "string"},
+    "config": {"flag": "--config", "kind": "string", "file": true},
+    "parallel": {"flag": "--parallel", "kind": "string"},
+    "output": {"flag": "--output", "kind": "string", "file": true},
+    "touch": {"flag": "--touch", "kind": "string", "file": true},
+    "webhookUrl": {"flag": "--webhook-url", "kind": "string"},
+    "webhookMethod": {"flag": "--webhook-method", "kind": "string"},
+    "webhookBody": {"flag": "--webhook-body", "kind": "string"},
+    "webhookUser": {"flag": "--webhook-user", "kind": "string"},
+    "webhookPasswordFile": {"flag": "--webhook-password-file", "kind": "string", "file": true},
+    "webhookHeaderFile": {"flag": "--webhook-header-file", "kind": "list", "file": true},
+    "webhookCaFile": {"flag": "--webhook-ca-file", "kind": "string", "file": true},
+    "webhookInsecure": {"flag": "--webhook-insecure", "kind": "bool"},
+    "webhookSuccessStatus": {"flag": "--webhook-success-status", "kind": "string"},
+    "webhookTimeout": {"flag": "--webhook-timeout", "kind": "string"},
+    "watch": {"flag": "--watch", "kind": "string"},
+    "startupProbe": {"flag": "--startup-probe", "kind": "string", "file": true},
+    "compat": {"flag": "--compat", "kind": "string"},
+    "retryStatus": {"flag": "--retry-status", "kind": "string"},
+    "retryAuth": {"flag": "--retry-auth", "kind": "bool"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"fetch": {
+  "command": "fetch",
+  "keys": ["url", "to", "secret", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "sha256": {"flag": "--sha256", "kind": "string"},
+    "sha512": {"flag": "--sha512", "kind": "string"},
+    "checksumUrl": {"flag": "--checksum-url", "kind": "string"},
+    "unpack": {"flag": "--unpack", "kind": "bool"},
+    "stripComponents": {"flag": "--strip-components", "kind": "string"},
+    "include": {"flag": "--include", "kind": "list"},
+    "exclude": {"flag": "--exclude", "kind": "list"},
+    "mode": {"flag": "--mode", "kind": "list"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "path": {"flag": "--path", "kind": "string"},
+    "platform": {"flag": "--platform", "kind": "string"},
+    "noOverwrite": {"flag": "--no-overwrite", "kind": "bool"},
+    "unless": {"flag": "--unless", "kind": "string"},
+    "optional": {"flag": "--optional", "kind": "bool"},
+    "minSize": {"flag": "--min-size", "kind": "string"},
+    "retryStatus": {"flag": "--retry-status", "kind": "string"},
+    "header": {"flag": "--header", "kind": "list"},
+    "headerFile": {"flag": "--header-file", "kind": "list", "file": true},
+    "user": {"flag": "--user", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "tokenFile": {"flag": "--token-file", "kind": "string", "file": true},
+    "netrc": {"flag": "--netrc", "kind": "string", "file": true},
+    "caFile": {"flag": "--ca-file", "kind": "string", "file": true},
+    "certFile": {"flag": "--cert-file", "kind": "string", "file": true},
+    "keyFile": {"flag": "--key-file", "kind": "string", "file": true},
+    "serverName": {"flag": "--server-name", "kind": "string"},
+    "insecure": {"flag": "--insecure", "kind": "bool"},
+    "list": {"flag": "--list", "kind": "string", "file": true},
+    "replace": {"flag": "--replace", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "maxSize": {"flag": "--max-size", "kind": "string"},
+    "maxFiles": {"flag": "--max-files", "kind": "string"},
+    "dockerConfig": {"flag": "--docker-config", "kind": "string", "file": true},
+    "mirror": {"flag": "--mirror", "kind": "list"},
+    "plainHttp": {"flag": "--plain-http", "kind": "list"},
+    "proxy": {"flag": "--proxy", "kind": "string"},
+    "noProxy": {"flag": "--no-proxy", "kind": "bool"},
+    "parallel": {"flag": "--parallel", "kind": "string"},
+    "spread": {"flag": "--spread", "kind": "string"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "server": {"flag": "--server", "kind": "list"},
+    "resolvConf": {"flag": "--resolv-conf", "kind": "string", "file": true},
+    "hosts": {"flag": "--hosts", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"copy": {
+  "command": "copy",
+  "keys": ["from", "to", "paths", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "owner": {"flag": "--owner", "kind": "list"},
+    "mode": {"flag": "--mode", "kind": "list"},
+    "dirMode": {"flag": "--dir-mode", "kind": "list"},
+    "keep": {"flag": "--keep", "kind": "optional"},
+    "links": {"flag": "--links", "kind": "string"},
+    "exclude": {"flag": "--exclude", "kind": "list"},
+    "newest": {"flag": "--newest", "kind": "string"},
+    "by": {"flag": "--by", "kind": "string"},
+    "noOverwrite": {"flag": "--no-overwrite", "kind": "bool"},
+    "update": {"flag": "--update", "kind": "bool"},
+    "ifEmpty": {"flag": "--if-empty", "kind": "bool"},
+    "unless": {"flag": "--unless", "kind": "string"},
+    "optional": {"flag": "--optional", "kind": "bool"},
+    "prune": {"flag": "--prune", "kind": "bool"},
+    "unpack": {"flag": "--unpack", "kind": "bool"},
+    "maxSize": {"flag": "--max-size", "kind": "string"},
+    "atomicDir": {"flag": "--atomic-dir", "kind": "bool"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"prepare": {
+  "command": "prepare",
+  "keys": ["paths", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "file": {"flag": "--file", "kind": "bool"},
+    "absent": {"flag": "--absent", "kind": "bool"},
+    "empty": {"flag": "--empty", "kind": "bool"},
+    "link": {"flag": "--link", "kind": "string"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "dirMode": {"flag": "--dir-mode", "kind": "string"},
+    "fileMode": {"flag": "--file-mode", "kind": "string"},
+    "selinux": {"flag": "--selinux", "kind": "string"},
+    "recursive": {"flag": "--recursive", "kind": "optional"},
+    "children": {"flag": "--children", "kind": "bool"},
+    "exclude": {"flag": "--exclude", "kind": "list"},
+    "olderThan": {"flag": "--older-than", "kind": "string"},
+    "ifExists": {"flag": "--if-exists", "kind": "bool"},
+    "force": {"flag": "--force", "kind": "bool"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"sysctl": {
+  "command": "sysctl",
+  "keys": ["set", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "ifExists": {"flag": "--if-exists", "kind": "bool"},
+    "file": {"flag": "--file", "kind": "list", "file": true},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"kubeGet": {
+  "command": "kube-get",
+  "keys": ["for", "to", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "key": {"flag": "--key", "kind": "list"},
+    "jsonpath": {"flag": "--jsonpath", "kind": "string"},
+    "else": {"flag": "--else", "kind": "list"},
+    "default": {"flag": "--default", "kind": "optional"},
+    "format": {"flag": "--format", "kind": "string"},
+    "optional": {"flag": "--optional", "kind": "bool"},
+    "mode": {"flag": "--mode", "kind": "list"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "namespace": {"flag": "--namespace", "kind": "string"},
+    "kubeconfig": {"flag": "--kubeconfig", "kind": "string", "file": true},
+    "context": {"flag": "--context", "kind": "string"},
+    "envFile": {"flag": "--env-file", "kind": "string", "file": true},
+    "prune": {"flag": "--prune", "kind": "bool"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "attemptTimeout": {"flag": "--attempt-timeout", "kind": "string"},
+    "folderAnnotation": {"flag": "--folder-annotation", "kind": "string"},
+    "uniqueNames": {"flag": "--unique-names", "kind": "bool"},
+    "gunzip": {"flag": "--gunzip", "kind": "bool"},
+    "fetchUrls": {"flag": "--fetch-urls", "kind": "bool"},
+    "compat": {"flag": "--compat", "kind": "string"},
+    "webhookSkipFirst": {"flag": "--webhook-skip-first", "kind": "bool"},
+    "touch": {"flag": "--touch", "kind": "string", "file": true},
+    "webhookUrl": {"flag": "--webhook-url", "kind": "string"},
+    "webhookMethod": {"flag": "--webhook-method", "kind": "string"},
+    "webhookBody": {"flag": "--webhook-body", "kind": "string"},
+    "webhookUser": {"flag": "--webhook-user", "kind": "string"},
+    "webhookPasswordFile": {"flag": "--webhook-password-file", "kind": "string", "file": true},
+    "webhookHeaderFile": {"flag": "--webhook-header-file", "kind": "list", "file": true},
+    "webhookCaFile": {"flag": "--webhook-ca-file", "kind": "string", "file": true},
+    "webhookInsecure": {"flag": "--webhook-insecure", "kind": "bool"},
+    "webhookSuccessStatus": {"flag": "--webhook-success-status", "kind": "string"},
+    "webhookTimeout": {"flag": "--webhook-timeout", "kind": "string"},
+    "watch": {"flag": "--watch", "kind": "string"},
+    "startupProbe": {"flag": "--startup-probe", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"generate": {
+  "command": "generate",
+  "keys": ["what", "to", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "length": {"flag": "--length", "kind": "string"},
+    "alphabet": {"flag": "--alphabet", "kind": "string"},
+    "minClasses": {"flag": "--min-classes", "kind": "string"},
+    "bytes": {"flag": "--bytes", "kind": "string"},
+    "encoding": {"flag": "--encoding", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "user": {"flag": "--user", "kind": "string"},
+    "cost": {"flag": "--cost", "kind": "string"},
+    "algorithm": {"flag": "--algorithm", "kind": "string"},
+    "keyFormat": {"flag": "--key-format", "kind": "string"},
+    "public": {"flag": "--public", "kind": "bool"},
+    "comment": {"flag": "--comment", "kind": "string"},
+    "group": {"flag": "--group", "kind": "string"},
+    "subject": {"flag": "--subject", "kind": "string"},
+    "dns": {"flag": "--dns", "kind": "list"},
+    "ip": {"flag": "--ip", "kind": "list"},
+    "service": {"flag": "--service", "kind": "list"},
+    "pod": {"flag": "--pod", "kind": "bool"},
+    "clusterDomain": {"flag": "--cluster-domain", "kind": "string"},
+    "validFor": {"flag": "--valid-for", "kind": "string"},
+    "isCa": {"flag": "--is-ca", "kind": "bool"},
+    "caCertFile": {"flag": "--ca-cert-file", "kind": "string", "file": true},
+    "caKeyFile": {"flag": "--ca-key-file", "kind": "string", "file": true},
+    "caKeyPasswordFile": {"flag": "--ca-key-password-file", "kind": "string", "file": true},
+    "force": {"flag": "--force", "kind": "bool"},
+    "secret": {"flag": "--secret", "kind": "string"},
+    "renew": {"flag": "--renew", "kind": "bool"},
+    "ownerReference": {"flag": "--owner-reference", "kind": "string"},
+    "label": {"flag": "--label", "kind": "list"},
+    "annotation": {"flag": "--annotation", "kind": "list"},
+    "kubeconfig": {"flag": "--kubeconfig", "kind": "string", "file": true},
+    "context": {"flag": "--context", "kind": "string"},
+    "podInfo": {"flag": "--pod-info", "kind": "string"},
+    "podEnv": {"flag": "--pod-env", "kind": "list"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"trustBundle": {
+  "command": "trust-bundle",
+  "keys": ["from", "to", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "pem": {"flag": "--pem", "kind": "string", "file": true},
+    "jks": {"flag": "--jks", "kind": "string", "file": true},
+    "pkcs12": {"flag": "--pkcs12", "kind": "string", "file": true},
+    "hashDir": {"flag": "--hash-dir", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "dropExpired": {"flag": "--drop-expired", "kind": "bool"},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "kubeconfig": {"flag": "--kubeconfig", "kind": "string", "file": true},
+    "context": {"flag": "--context", "kind": "string"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"keystore": {
+  "command": "keystore",
+  "keys": ["to", "secret", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "certFile": {"flag": "--cert-file", "kind": "string", "file": true},
+    "keyFile": {"flag": "--key-file", "kind": "string", "file": true},
+    "keyPasswordFile": {"flag": "--key-password-file", "kind": "string", "file": true},
+    "caFile": {"flag": "--ca-file", "kind": "string", "file": true},
+    "pkcs12": {"flag": "--pkcs12", "kind": "string", "file": true},
+    "jks": {"flag": "--jks", "kind": "string", "file": true},
+    "pem": {"flag": "--pem", "kind": "string", "file": true},
+    "alias": {"flag": "--alias", "kind": "string"},
+    "passwordFile": {"flag": "--password-file", "kind": "string", "file": true},
+    "dryRun": {"flag": "--dry-run", "kind": "bool"},
+    "owner": {"flag": "--owner", "kind": "string"},
+    "mode": {"flag": "--mode", "kind": "string"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "touch": {"flag": "--touch", "kind": "string", "file": true},
+    "webhookUrl": {"flag": "--webhook-url", "kind": "string"},
+    "webhookMethod": {"flag": "--webhook-method", "kind": "string"},
+    "webhookBody": {"flag": "--webhook-body", "kind": "string"},
+    "webhookUser": {"flag": "--webhook-user", "kind": "string"},
+    "webhookPasswordFile": {"flag": "--webhook-password-file", "kind": "string", "file": true},
+    "webhookHeaderFile": {"flag": "--webhook-header-file", "kind": "list", "file": true},
+    "webhookCaFile": {"flag": "--webhook-ca-file", "kind": "string", "file": true},
+    "webhookInsecure": {"flag": "--webhook-insecure", "kind": "bool"},
+    "webhookSuccessStatus": {"flag": "--webhook-success-status", "kind": "string"},
+    "webhookTimeout": {"flag": "--webhook-timeout", "kind": "string"},
+    "watch": {"flag": "--watch", "kind": "string"},
+    "startupProbe": {"flag": "--startup-probe", "kind": "string", "file": true},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"sleep": {
+  "command": "sleep",
+  "keys": ["for", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "jitter": {"flag": "--jitter", "kind": "string"},
+    "ordinalStep": {"flag": "--ordinal-step", "kind": "string"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+},
+"install": {
+  "command": "install",
+  "keys": ["to", "links", "name", "env", "resources", "securityContext", "volume", "mountPath", "mounts", "readOnly"],
+  "flags": {
+    "all": {"flag": "--all", "kind": "bool"},
+    "follow": {"flag": "--follow", "kind": "bool"},
+    "timeout": {"flag": "--timeout", "kind": "string"},
+    "once": {"flag": "--once", "kind": "string", "file": true},
+    "logFormat": {"flag": "--log-format", "kind": "string"},
+    "logLevel": {"flag": "--log-level", "kind": "string"},
+    "terminationLog": {"flag": "--termination-log", "kind": "string", "file": true}
+  }
+}
+}
 {{- end }}
