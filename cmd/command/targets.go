@@ -68,7 +68,7 @@ func listedError(text string, err error) error {
 	case strings.HasSuffix(text, ",") || strings.Count(text, "://") > 1:
 		return failure.WithHint(err, "white space separates the targets, not commas")
 	case strings.Contains(text, "$("):
-		return failure.WithHint(err, "Kubernetes replaces $(NAME) in values that the manifest has, not in those of annotations, Secrets and ConfigMaps: write ${env:NAME}, which initbox replaces")
+		return failure.WithHint(err, "Kubernetes replaces $(NAME) in values that the manifest has, not in those of annotations, Secrets and ConfigMaps: write ${env:NAME:-DEFAULT}, which initbox replaces")
 	}
 	return err
 }
