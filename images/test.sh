@@ -6,85 +6,13 @@
 # needs root and Debian's docker.io and busybox-static; without them it is skipped, or fails if CI=true. Everything happens
 # in a temporary directory, and all that remains is a cache of compiled packages, in the user's cache directory.
 set -eu
-export PATH="$PATH:/usr/sbin:/sbin" # where Debian keeps dockerd; an ordinary user's PATH lacks it
 cd "$(dirname "$0")/.."
 
-say() { echo "images/test.sh: $*"; }
-fail() {
-	say "FAILED: $*" >&2
-	exit 1
-}
+script=images/test.sh
+. images/dockerd.sh
 
-# expect WHAT GOT WANTED
-expect() {
-	[ "$2" = "$3" ] || fail "$1 is \"$2\", not \"$3\""
-	say "ok: $1: $2"
-}
-
-need() {
-	for program in dockerd containerd busybox go; do
-		command -v "$program" >/dev/null || absent "$program is not installed (apt-get install docker.io busybox-static)"
-	done
-	[ "$(id -u)" = 0 ] || absent "only root can start dockerd"
-}
-
-# docker is the client that came with the daemon, even if PATH has another one first: that client has BuildKit.
-docker() { "$(dirname "$(dirname "$(command -v dockerd)")")/bin/docker" "$@"; }
-
-absent() {
-	[ "${CI-}" != true ] || fail "$1"
-	say "skipped: $1"
-	exit 0
-}
-
-# --- the daemon ---
-
-# Without bridge and iptables, the daemon changes nothing in the machine's network. It uses a containerd that is already
-# running, and therefore its own namespaces there.
-start_dockerd() {
-	for trace in $traces $(cgroups); do
-		[ -e "$trace" ] || created="${created-} $trace"
-	done
-	echo '{}' >"$work/daemon.json"
-	dockerd --config-file="$work/daemon.json" --host="$DOCKER_HOST" --pidfile="$work/dockerd.pid" \
-		--data-root="$work/data" --exec-root="$work/exec" \
-		--containerd-namespace=initbox-test --containerd-plugins-namespace=initbox-test-plugins \
-		--bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false \
-		>"$work/dockerd.log" 2>&1 &
-	dockerd=$!
-	for _ in $(seq 300); do
-		! docker version >/dev/null 2>&1 || return 0
-		kill -0 "$dockerd" 2>/dev/null || break
-		sleep 0.1
-	done
-	tail -n 20 "$work/dockerd.log" >&2
-	fail "dockerd does not start; the end of its log is above"
-}
-
-# What dockerd, containerd and runc leave outside their directories: empty directories, and a key.
-traces="/etc/docker/key.json /etc/docker /opt/containerd /run/containerd /run/docker /run/runc"
-
-# cgroups prints the parents of all containers: of cgroup v2, or of each controller of v1.
-cgroups() {
-	for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/*; do
-		[ ! -e "$hierarchy/cgroup.procs" ] || echo "$hierarchy/docker"
-	done
-}
-
-clean_up() {
-	trap - EXIT INT TERM
-	[ -z "${httpd-}" ] || kill "$httpd" 2>/dev/null || true
-	if [ -n "${dockerd-}" ]; then
-		kill "$dockerd" 2>/dev/null || true
-		wait "$dockerd" 2>/dev/null || true
-		for trace in $created; do
-			find "$trace" -depth \( -type d -o -name key.json \) -delete 2>/dev/null || true
-		done
-	fi
-	# BuildKit leaves the mount of a network namespace.
-	awk -v under="$work/" 'index($5, under) == 1 {print $5}' /proc/self/mountinfo | sort -r | xargs -r umount
-	rm -rf "$work"
-}
+# What dockerd.sh does not know: the web server of listen_late.
+before_clean_up() { [ -z "${httpd-}" ] || kill "$httpd" 2>/dev/null || true; }
 
 # --- the base image ---
 
@@ -121,14 +49,6 @@ compile_dependencies() (
 	export GOCACHE="$gocache" GOARCH="$1" CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false -tags=urfave_cli_no_docs"
 	go list -deps ./cmd/initbox | grep -v '^initbox/' | xargs go build
 )
-
-# copy_with_libraries copies a program, and the shared libraries that it needs, to the same paths below $root.
-copy_with_libraries() {
-	for file in "$1" $(ldd "$1" 2>/dev/null | grep -o '/[^ ]*' || true); do
-		mkdir -p "$root$(dirname "$file")"
-		cp -L "$file" "$root$file"
-	done
-}
 
 # --- building and looking inside ---
 
@@ -240,12 +160,8 @@ check_stop() {
 
 # --- the test ---
 
-need
-work=$(mktemp -d)
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-export DOCKER_HOST="unix://$work/docker.sock" DOCKER_CONFIG="$work"
+need dockerd:docker.io containerd:docker.io busybox:busybox-static go:golang
+begin
 
 # The cache is kept between runs, in the user's cache directory; go itself removes what is no longer used.
 gocache=${XDG_CACHE_HOME:-$HOME/.cache}/initbox-image
@@ -255,7 +171,7 @@ here=$(go env GOHOSTARCH)
 
 version=1.2.3-test
 CGO_ENABLED=0 go build -tags urfave_cli_no_docs -o "$work/initbox" ./cmd/initbox
-start_dockerd
+start_dockerd --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
 import_base "$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)"
 
 # Build once with each of Docker's builders, the second time from a copy of the sources: the layer must depend neither on
