@@ -1,0 +1,2 @@
+CREATE TABLE IF NOT EXISTS visits (page text PRIMARY KEY, count bigint NOT NULL);
+INSERT INTO visits VALUES ('/', 0) ON CONFLICT DO NOTHING;
