@@ -13,7 +13,7 @@ While it is made, the plan is one map that the templates in this directory add t
 {{- $root := dict -}}
 {{- if kindIs "slice" . -}}{{- $root = index . 0 -}}{{- else -}}{{- $root = .root -}}{{- end -}}
 {{- $steps := include "initbox.merged" (include "initbox.steps" . | fromJsonArray) | fromJsonArray -}}
-{{- $plan := dict "root" $root "settings" (include "initbox.settings" $root | fromJson) "table" (include "initbox.table" $root | fromYaml)
+{{- $plan := dict "root" $root "settings" (include "initbox.settings" $root | fromJson) "table" (include "initbox.table" $root | fromJson)
     "volumes" dict "owners" dict "paths" dict "names" dict "ports" dict "mounts" list "preStop" list -}}
 {{- include "initbox.plan.hook" (dict "plan" $plan "steps" $steps "alone" (and (kindIs "map" .) .alone)) -}}
 {{- $steps = $plan.steps -}}
