@@ -17,7 +17,7 @@ steps; or (dict "root" $ "step" STEP), (dict "root" $ "steps" LIST). README.md h
 {{- if not (kindIs "map" .) -}}
   {{- fail "initbox.container: want (dict \"root\" $ \"step\" STEP)\nhint: initbox.initContainers yields the containers of a list" -}}
 {{- end -}}
-{{- $plan := include "initbox.plan" (set . "alone" true) | fromJson -}}
+{{- $plan := include "initbox.plan" (set (pick . "root" "step" "steps") "alone" true) | fromJson -}}
 {{- if ne (len $plan.containers) 1 -}}
   {{- fail (printf "initbox.container: these steps are %d containers, and not one\nhint: initbox.initContainers yields the containers of a list" (len $plan.containers)) -}}
 {{- end -}}
