@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
@@ -84,22 +85,30 @@ func template(t *testing.T, program, dir, values string, args ...string) (string
 	return helm(t, program, slices.Concat([]string{"template", "web", dir, "--namespace", "shop", "--values", file}, args)...)
 }
 
-// both renders the chart in dir with helm 3 and 4, whose output must be the same.
+// both renders the chart in dir with helm 3 and 4 at once. Their output must be the same, apart from empty lines at the
+// end of a document.
 func both(t *testing.T, dir, values string, args ...string) string {
 	t.Helper()
-	var outputs []string
-	for _, program := range helms(t) {
-		out, err := template(t, program, dir, values, args...)
-		if err != nil {
-			t.Fatalf("%s: %v", filepath.Base(program), err)
-		}
-		outputs = append(outputs, out)
+	programs := helms(t)
+	outputs, errs := make([]string, len(programs)), make([]error, len(programs))
+	var done sync.WaitGroup
+	for i, program := range programs {
+		done.Go(func() { outputs[i], errs[i] = template(t, program, dir, values, args...) })
+	}
+	done.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	for i := range outputs {
+		outputs[i] = blankEnd.ReplaceAllString(outputs[i], "\n$1")
 	}
 	if outputs[0] != outputs[1] {
 		t.Errorf("helm 3 and 4 differ:\n%s\n--- helm 4:\n%s", outputs[0], outputs[1])
 	}
 	return outputs[0]
 }
+
+var blankEnd = regexp.MustCompile(`\n\n+(---\n|$)`)
 
 // steppedCase is a file of testdata/steps: a list of steps, as the body of a named template.
 type steppedCase struct {
