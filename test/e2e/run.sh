@@ -30,18 +30,37 @@ export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
 part() { echo "test/e2e: $1: $((SECONDS - ${began:-0})) s" >&2; began=$SECONDS; }
 part "cluster"
 
+# postgres_image makes an image of this machine's PostgreSQL: its programs and libraries, the shell and the files that they need, and the
+# name of the user, which they ask for.
+postgres_image() {
+	local programs files=$work/postgres-files
+	programs=$(find /usr/lib/postgresql -name bin | sort -V | tail -n 1)
+	local installed=${programs%/bin}
+	mkdir -p "$files/etc" "$files/usr/bin" "$files$installed/lib" "$files/usr/share/postgresql"
+	echo "postgres:x:999:999::/:" >"$files/etc/passwd"
+	cp "$programs/psql" "$files/usr/bin"
+	cp "$installed"/lib/*.so "$files$installed/lib"
+	cp -r "/usr/share/postgresql/${installed##*/}" "$files/usr/share/postgresql"
+	mkdir "$work/entrypoint"
+	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.programs=$programs" -o "$work/entrypoint/entrypoint" ./test/e2e/postgres
+	go run ./test/e2e/image -tag postgres:e2e -with "/bin/sh,$programs/postgres,$programs/initdb,$programs/psql" -files "$files" \
+		-o "$work/postgres.tar" "$work/entrypoint/entrypoint"
+}
+
 mkdir "$work/app" # the program is called app
 CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/app/app" ./test/e2e/app
 go run ./test/e2e/image -tag initbox:e2e -links -o "$work/initbox.tar" bin/initbox
 go run ./test/e2e/image -tag app:e2e -o "$work/app.tar" "$work/app/app"
 go run ./test/e2e/image -tag git:e2e -with "git,$(git --exec-path)/git-http-backend" -o "$work/git.tar" "$work/app/app"
 go run ./test/e2e/image -tag redis:e2e -with redis-server -o "$work/redis.tar" "$work/app/app"
+go run ./test/e2e/image -tag etcd:e2e -with etcd -o "$work/etcd.tar" "$work/app/app"
+postgres_image
 go run ./test/e2e/image -tag theme:e2e -files test/e2e/testdata/theme -o "$work/theme.tar" "$work/app/app"
 mkdir "$work/registry" # likewise
 (cd test/registry && CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/registry/registry" .)
 go run ./test/e2e/image -tag registry:e2e -o "$work/registry.tar" "$work/registry/registry"
 go test -c -o "$work/e2e.test" ./test/e2e
-for image in initbox app git redis theme registry; do
+for image in initbox app git redis etcd postgres theme registry; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
 

@@ -29,6 +29,8 @@ func main() {
 	kill := flag.String("kill", "", "`NAME` of the processes to kill, as a node that is out of memory does")
 	stat := flag.String("stat", "", "`FILE`, or pattern of files, to print the inode, the mode, the owner, the time and the content of")
 	follow := flag.String("follow", "", "`LINK` to a directory whose files say the same, at any time; print that when it changes")
+	config := flag.String("config", "", "`FILE` that a web application could not do without")
+	site := flag.String("site", "", "`DIR` to serve, where there is no other answer")
 	status := flag.Int("exit", -1, "`STATUS` to end with, instead of waiting for SIGTERM")
 	flag.Parse()
 
@@ -44,6 +46,9 @@ func main() {
 	if *stat != "" {
 		err = describe(*stat)
 	}
+	if err == nil && *config != "" {
+		err = describe(*config)
+	}
 	if err == nil && *get != "" {
 		err = fetch(*get)
 	}
@@ -55,7 +60,7 @@ func main() {
 		os.Exit(1)
 	}
 	if *listen != "" {
-		go serve(*listen, *certificate, handler(*user, os.Getenv("PASSWORD")))
+		go serve(*listen, *certificate, handler(*user, os.Getenv("PASSWORD"), *site))
 	}
 	if *registry != "" {
 		go serve(*registry, "", newRegistry())
@@ -87,7 +92,7 @@ func serve(address, certificate string, h http.Handler) {
 	os.Exit(1)
 }
 
-func handler(user, password string) http.HandlerFunc {
+func handler(user, password, site string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		u, p, _ := r.BasicAuth()
 		if user != "" && (u != user || p != password) {
@@ -101,6 +106,10 @@ func handler(user, password string) http.HandlerFunc {
 		if r.Method == http.MethodPost || r.Method == http.MethodPut {
 			body, _ := io.ReadAll(r.Body)
 			fmt.Printf("%s %s: %q\n", r.Method, r.URL.Path, body)
+		}
+		if site != "" {
+			http.FileServer(http.Dir(site)).ServeHTTP(w, r)
+			return
 		}
 		fmt.Fprintln(w, "hello")
 	}

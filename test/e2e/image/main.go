@@ -113,10 +113,19 @@ func (a *archive) tree(dir string) error {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		if err == nil {
-			a.file(name, 0o644, content)
+		if err != nil {
+			return err
 		}
-		return err
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		mode := int64(0o644)
+		if info.Mode()&0o100 != 0 {
+			mode = 0o755
+		}
+		a.file(name, mode, content)
+		return nil
 	})
 }
 
