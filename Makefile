@@ -13,7 +13,7 @@ export CGO_ENABLED = 0
 
 # Separate modules keep what they need out of the product's go.mod. test/consul is left out: it is a single file, and a
 # tool that reads it would have to compile hundreds of modules.
-TEST_MODULES = test/chart/helm test/coredns test/grpchealth test/helm test/kafka test/mongodb test/registry
+TEST_MODULES = examples/compose/web test/chart/helm test/coredns test/grpchealth test/helm test/kafka test/mongodb test/registry
 # Those of them that have tests.
 TESTED_MODULES = $(foreach module,$(TEST_MODULES),$(if $(shell find $(module) -name '*_test.go'),$(module)))
 # Four packages at once: they spend most of their time waiting. The default limit of go test, ten minutes for each, is too
@@ -79,6 +79,10 @@ bench: build ## measures initbox and other tools, and writes the report to docs/
 .PHONY: image-test
 image-test: ## builds and tests the image with its own Docker daemon (root, docker.io)
 	images/test.sh
+
+.PHONY: compose-test
+compose-test: build ## runs the examples for docker compose and docker run with its own Docker daemon (root, docker.io, docker-compose)
+	examples/compose/test.sh
 
 .PHONY: e2e
 e2e: build ## runs the suite on the cluster of $KUBECONFIG, with $LOAD_IMAGE, or on test/cluster's (root, Debian)

@@ -132,7 +132,7 @@ up() {
 	say "$file is up after $(($(date +%s) - started)) s"
 }
 
-down() { compose -f "examples/compose/$1" down --volumes --timeout 2 >/dev/null 2>&1; }
+down() { compose -f "examples/compose/$1" down --volumes --timeout 0 >/dev/null 2>&1; }
 
 visit() { busybox wget -qO- "http://127.0.0.1:$PORT/"; }
 
@@ -267,6 +267,7 @@ check_docker() {
 # --- the test ---
 
 ip link set lo up
+mount -t tmpfs tmpfs /run # what Docker leaves there ends with this mount namespace
 begin
 export PORT=8080 INITBOX_IMAGE=registry.example/initbox:1.2.3
 mkdir "$work/bin"

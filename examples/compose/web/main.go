@@ -17,7 +17,7 @@ const settingsFile = "/config/web.json"
 
 type settings struct {
 	Title    string
-	Database string // as libpq has it: host=… user=…
+	Database string // key=value pairs, as in a connection string of libpq
 }
 
 func main() {
