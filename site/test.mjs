@@ -94,11 +94,11 @@ test("every page can be reached, and every link leads somewhere", { skip }, asyn
 });
 
 test("the search finds commands, flags and messages", { skip }, async () => {
+  const { page, faults, close } = await visit(390);
   for (const [query, where] of [
     ["nslookup", /\/docs\/moving\//], ["chown", /\/docs\/(prepare|moving)\//], ["attempt-timeout", /\/docs\/wait-for-/],
     ["--compat=git-sync", /\/docs\/git-clone\//], ["Init:0/1", /\/docs\/stuck-pods\//], ["pg_isready", /\/docs\/moving\//],
   ]) {
-    const { page, faults, close } = await visit(390);
     await page.goto(`${base}/docs/copy/`); // not at the top: the addresses of results are relative to it
     await page.keyboard.press("/");
     await page.keyboard.type(query);
@@ -109,36 +109,34 @@ test("the search finds commands, flags and messages", { skip }, async () => {
     await page.keyboard.press("Enter");
     await page.waitForURL(hits[0]);
     none(faults);
-    await close();
   }
+  await close();
 });
 
 test("the first page leads to an answer in two clicks", { skip }, async () => {
+  const { page, faults, close } = await visit(390);
   for (const [card, link, to] of [
     ["A loop", "wait-for-dns", "/docs/wait-for-dns/"], ["A tool", "wait4x", "/docs/moving/"],
     ["A chart", "the image", "/images/"], ["A stuck Pod", "The name", "/docs/stuck-pods/"],
   ]) {
-    const { page, faults, close } = await visit(390);
     await page.goto(`${base}/`);
     await page.locator("article").getByRole("link", { name: card, exact: true }).click();
     await page.locator("article").getByRole("link", { name: link, exact: true }).first().click();
     await page.waitForURL((url) => url.pathname === to);
     none(faults);
-    await close();
   }
+  await close();
 });
 
 test("nothing keeps readers out, in light and in dark colours", { skip }, async () => {
   const axe = fs.readFileSync(modules.resolve("axe-core/axe.min.js"), "utf8");
-  for (const colorScheme of ["light", "dark"]) {
-    for (const [width, name] of [[1400, ""], [390, "docs/copy/"], [1400, "docs/register/"]]) {
-      const { page, faults, close } = await visit(width, { colorScheme, bypassCSP: true });
-      await page.goto(`${base}/${name}`);
-      await page.evaluate(axe);
-      const violations = await page.evaluate(async () => (await globalThis.axe.run()).violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" ")}`));
-      none([...faults, ...violations], `${name || "the first page"}, ${colorScheme}, ${width} pixels:`);
-      await close();
-    }
+  for (const [width, name, colorScheme] of [[1400, "", "light"], [390, "", "dark"], [1400, "docs/copy/", "dark"], [390, "docs/copy/", "light"]]) {
+    const { page, faults, close } = await visit(width, { colorScheme, bypassCSP: true });
+    await page.goto(`${base}/${name}`);
+    await page.evaluate(axe);
+    const violations = await page.evaluate(async () => (await globalThis.axe.run()).violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" ")}`));
+    none([...faults, ...violations], `${name || "the first page"}, ${colorScheme}, ${width} pixels:`);
+    await close();
   }
 });
 
