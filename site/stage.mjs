@@ -48,10 +48,11 @@ function write(name, content) {
   fs.writeFileSync(file, content);
 }
 
-// stage writes a page for Hugo. Names that begin with an underscore or are index.md mean something else to Hugo.
+// stage writes a page for Hugo, which takes its address from url and nothing from the name of the file.
+let staged = 0;
 function stage(file, url, page, text) {
   const front = { title: page.title, description: page.description, url, params: {}, source: file, kind: page.kind };
-  const name = url === "/" ? "_index.md" : `${url.slice(1, -1).replace(/[/.]/g, "-")}.md`;
+  const name = url === "/" ? "_index.md" : `page-${++staged}.md`;
   write(path.join("content", name), `${JSON.stringify(front, null, 1)}\n\n${text}`);
 }
 
