@@ -32,6 +32,11 @@ help:
 build: ## builds bin/initbox: static and reproducible (VERSION=… sets its version, GOARCH=… its architecture)
 	$(BUILD) -o bin/initbox ./cmd/initbox
 
+# PLATFORMS=linux/amd64 makes a part of them.
+.PHONY: release
+release: ## makes all files of a release in dist/VERSION, from a clean working tree: make release VERSION=1.2.3
+	go run ./release -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS)) -o dist -- $(BUILD)
+
 .PHONY: demo
 demo: build ## runs the Kubernetes documentation's init containers, without a cluster
 	go run ./test/demo -initbox bin/initbox
@@ -124,7 +129,7 @@ site-test: site ## opens each page of the site in Chromium, and follows its link
 	node --test site/test.mjs
 
 .PHONY: lint
-lint: gofmt tidy vet staticcheck govulncheck ## runs all static checks
+lint: gofmt tidy vet staticcheck actionlint govulncheck ## runs all static checks
 
 .PHONY: gofmt
 gofmt:
@@ -141,6 +146,11 @@ vet:
 .PHONY: staticcheck
 staticcheck:
 	$(TOOL) staticcheck ./...
+
+# Of scripts in workflows it checks more where shellcheck is installed.
+.PHONY: actionlint
+actionlint:
+	$(TOOL) actionlint
 
 # A machine that cannot reach the database of vulnerabilities can still build and test.
 .PHONY: govulncheck

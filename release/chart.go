@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// developing is the version that stands in the files of the chart, where a release has its own.
+const developing = "0.0.0-devel"
+
+// packChart packs a chart as helm package --version VERSION --app-version VERSION does, which cannot give the files fixed
+// times. The files are those that git has, without those that .helmignore names.
+func packChart(chart, dir, version string, at time.Time) error {
+	names, err := tracked(chart)
+	if err != nil {
+		return err
+	}
+	ignored, err := helmIgnore(filepath.Join(chart, ".helmignore"))
+	if err != nil {
+		return err
+	}
+	var members []member
+	for _, name := range names {
+		if ignored(name) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(chart, name))
+		if err != nil {
+			return err
+		}
+		content = bytes.ReplaceAll(content, []byte(developing), []byte(version))
+		members = append(members, member{path: name, content: content, mode: 0o644})
+	}
+	i := slices.IndexFunc(members, func(m member) bool { return m.path == "Chart.yaml" })
+	if i < 0 {
+		return fmt.Errorf("pack the chart %s: it has no Chart.yaml that git knows", chart)
+	}
+	if err := checkVersions(string(members[i].content), version); err != nil {
+		return fmt.Errorf("pack the chart %s: %w", chart, err)
+	}
+	// Chart.yaml is first, as helm writes it: a reader of the stream then knows the chart.
+	metadata := members[i]
+	members = slices.Insert(slices.Delete(members, i, i+1), 0, metadata)
+	name := chartField(string(metadata.content), "name")
+	return writeArchive(filepath.Join(dir, name+"-"+version+".tgz"), name, members, at)
+}
+
+// checkVersions refuses a chart whose versions are not that of the release: the chart's steps and flags are those of the
+// image that has the same version.
+func checkVersions(chartYAML, version string) error {
+	for _, field := range []string{"version", "appVersion"} {
+		if got := chartField(chartYAML, field); got != version {
+			return fmt.Errorf("%s in Chart.yaml is %s, want %s\nhint: write %s: %s, which a release replaces", field, got, version, field, developing)
+		}
+	}
+	return nil
+}
+
+// chartField returns a field at the top of Chart.yaml.
+func chartField(chartYAML, field string) string {
+	match := regexp.MustCompile(`(?m)^` + field + `: *"?([^\s"]+)"? *$`).FindStringSubmatch(chartYAML)
+	if match == nil {
+		return ""
+	}
+	return match[1]
+}
+
+// helmIgnore returns whether a file of .helmignore leaves out a path. Of Helm's rules it knows names and patterns, which
+// hold at any depth, and paths and patterns with a slash, which begin at the chart; others are errors.
+func helmIgnore(file string) (func(name string) bool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	patterns := []string{".helmignore"}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if _, err := path.Match(line, ""); err != nil || line[0] == '!' || strings.Contains(line, "**") {
+			return nil, fmt.Errorf("%s: %q: only names, paths and patterns without ** are supported", file, line)
+		}
+		patterns = append(patterns, strings.TrimSuffix(strings.TrimPrefix(line, "./"), "/"))
+	}
+	return func(name string) bool {
+		for end := range len(name) + 1 { // the file, and each directory that it is in
+			if end < len(name) && name[end] != '/' {
+				continue
+			}
+			for _, pattern := range patterns {
+				part := name[:end]
+				if !strings.Contains(pattern, "/") {
+					part = path.Base(part)
+				}
+				if ok, _ := path.Match(strings.TrimPrefix(pattern, "/"), part); ok {
+					return true
+				}
+			}
+		}
+		return false
+	}, nil
+}
