@@ -213,9 +213,18 @@ func golden(t *testing.T, name, got string) {
 			t.Fatal(err)
 		}
 	}
-	if want, err := os.ReadFile(path); err != nil || got != string(want) {
-		t.Errorf("%s is not what helm yields (make chart writes it): %v\n%s", path, err, got)
+	want, err := os.ReadFile(path)
+	if err == nil && got == string(want) {
+		return
 	}
+	is, was := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range min(len(is), len(was)) {
+		if is[i] != was[i] {
+			t.Errorf("%s: line %d: %q was %q", path, i+1, is[i], was[i])
+			break
+		}
+	}
+	t.Errorf("%s is not what helm yields: run make chart, and read what has changed", path)
 }
 
 // sources splits the output of helm template by the templates that it comes from.
@@ -316,6 +325,7 @@ func walk(v any, visit func(key string, list []any)) {
 
 // TestLint pins that helm lint finds nothing in the chart, and nothing in a chart that uses it.
 func TestLint(t *testing.T) {
+	t.Parallel()
 	user := parent(t, map[string]string{"role.yaml": "{{- define \"shop.web.init\" }}\n- wait: {for: k8s:job/migrate}\n{{- end }}\n{{ include \"initbox.rbac\" (list $ \"shop.web.init\" \"web\") }}\n"})
 	for _, program := range helms(t) {
 		for _, dir := range []string{chart, user} {
@@ -329,6 +339,7 @@ func TestLint(t *testing.T) {
 // TestExampleCharts pins that both helms render every chart in examples/ with its own values, once our chart stands in
 // its folder charts.
 func TestExampleCharts(t *testing.T) {
+	t.Parallel()
 	var charts []string
 	err := filepath.WalkDir(root+"/examples", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "Chart.yaml" {

@@ -63,6 +63,7 @@ var unknownNames = []struct{ name, steps, args string }{
 
 // TestRoles pins that initbox.rbac yields what initbox rbac prints, for every kind and every form of a target.
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	helms(t)
 	steps := map[string]string{}
 	for _, c := range roleCases {
@@ -172,6 +173,7 @@ func withoutComments(role string) string {
 
 // TestRoleNames pins what a chart's author may say besides, and what is refused.
 func TestRoleNames(t *testing.T) {
+	t.Parallel()
 	dir := parent(t, map[string]string{"roles.yaml": `{{- define "web" }}{{ toYaml .Values.steps }}{{ end -}}
 role: {{ include "initbox.rbac" (concat (list $ "web") .Values.names) | toJson }}`})
 	render := func(steps string, names string) (string, error) {

@@ -35,13 +35,14 @@ var refusals = []struct{ values, want string }{
 	{`{"securityContext": {"fsGroup": 1}}`, "'fsGroup' not allowed"},
 	{`{"securityContext": {"runAsUser": "1000"}}`, "securityContext/runAsUser"},
 	{`{"podSecurityContext": {"capabilities": {}}}`, "'capabilities' not allowed"},
-	{`{"extraEnv": {"A B": "x"}}`, "extraEnv"},
+	{`{"extraEnv": {"A B": "x"}}`, "invalid propertyName 'A B'"},
 	{`{"extraEnv": [{"name": "A", "value": "x"}]}`, "got array, want object"},
 	{`{"openshift": "yes"}`, "openshift"},
 }
 
 // TestSchemaRefuses pins that values with a misspelt key or a wrong value are refused, with their place.
 func TestSchemaRefuses(t *testing.T) {
+	t.Parallel()
 	dir := parent(t, map[string]string{"none.yaml": ""})
 	program := helms(t)
 	for i, c := range refusals {
@@ -56,6 +57,7 @@ func TestSchemaRefuses(t *testing.T) {
 
 // TestSchemaAccepts pins that the schema takes the chart's own values, and every key with a value, in both places.
 func TestSchemaAccepts(t *testing.T) {
+	t.Parallel()
 	values := `{"image": {"repository": "localhost:5000/a/initbox", "tag": "v1.2.3", "digest": "sha256:` + strings.Repeat("0a", 32) + `", "pullPolicy": "Always"},
 		"imagePullSecrets": ["a", {"name": "b"}], "timeout": 90, "logFormat": "json", "logLevel": "warn",
 		"resources": {"limits": {"cpu": 1, "memory": "64Mi"}, "requests": {}}, "securityContext": {"runAsUser": 1000, "capabilities": {"drop": ["ALL"]}},
@@ -97,13 +99,13 @@ var stepRefusals = []struct{ steps, want string }{
 	{`[{"fetch": {"url": "http://x/y", "to": "/z", "header": {"A": "b"}}}]`, `header: want a text or a list of texts, got a map`},
 	{`[{"fetch": {"url": "http://x/y", "to": "/z", "header": ["a: b", true]}}]`, `header: item 2: want text: YAML reads`},
 	{`[{"fetch": {"url": "http://x/y", "to": "/z", "path": ["a"]}}]`, `path: want a text, got a list`},
-	{`[{"wait": {"for": "tcp://db:5432", "timeout": null}}]`, `timeout: it has no value: leave the key out`},
 	{`[{"wait": ["tcp://db:5432"]}]`, `web: step 1`},
 }
 
 // TestStepRefusals pins that unknown steps, unknown keys and values of a wrong kind fail with their place, and with the
 // name that was probably meant.
 func TestStepRefusals(t *testing.T) {
+	t.Parallel()
 	dir := parent(t, map[string]string{"pod.yaml": `{{- define "web" }}{{ .Values.steps }}{{ end -}}
 x: {{ include "initbox.initContainers" (list $ "web") | toJson }}`})
 	program := helms(t)
@@ -127,24 +129,25 @@ func TestValuesTable(t *testing.T) {
 	}
 	rows := valueRows(document.Content[0], "")
 	slices.Sort(rows)
-	want := "## Values\n\n| Key | Type | Default | Description |\n|-----|------|---------|-------------|\n" + strings.Join(rows, "")
+	const begin, end = "<!-- values: begin -->\n", "<!-- values: end -->"
+	want := begin + "\n| Key | Type | Default | Description |\n|-----|------|---------|-------------|\n" + strings.Join(rows, "") + "\n" + end
 
 	path := filepath.Join(chart, "README.md")
 	readme, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, after, _ := strings.Cut(string(readme)+"\n", "## Values\n")
-	if _, rest, found := strings.Cut(after, "\n## "); found {
-		after = "\n## " + strings.TrimSuffix(rest, "\n")
-	} else {
-		after = ""
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(strings.TrimRight(before, "\n")+"\n\n"+want+after), 0o644); err != nil {
+	before, rest, found := strings.Cut(string(readme), begin)
+	_, after, ended := strings.Cut(rest, end)
+	switch now := before + want + after; {
+	case !found || !ended:
+		t.Errorf("%s has no block for the table of values, from %s to %s", path, begin, end)
+	case now == string(readme):
+	case *update:
+		if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	} else if !strings.Contains(string(readme), want) {
+	default:
 		t.Error("charts/initbox/README.md: the table of values is not that of values.yaml: run make chart")
 	}
 }
