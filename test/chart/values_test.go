@@ -117,7 +117,8 @@ x: {{ include "initbox.initContainers" (list $ "web") | toJson }}`})
 	}
 }
 
-// TestValuesTable pins that the README has each value with what the comment in values.yaml says, as helm-docs writes it.
+// TestValuesTable pins that the README has each value with what the comment in values.yaml says, as helm-docs writes
+// it.
 func TestValuesTable(t *testing.T) {
 	text, err := os.ReadFile(chart + "/values.yaml")
 	if err != nil {

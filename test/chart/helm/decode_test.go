@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// TestGoldenDecodes pins that what the chart yields is objects of Kubernetes, without a field that they do not have, and
-// that the parts of a Pod fit: each volume is declared once and each mount has its volume.
+// TestGoldenDecodes pins that what the chart yields is objects of Kubernetes, without a field that they do not have,
+// and that the parts of a Pod fit: each volume is declared once and each mount has its volume.
 func TestGoldenDecodes(t *testing.T) {
 	files, err := filepath.Glob("../testdata/golden/*.yaml")
 	if err != nil || len(files) == 0 {
