@@ -5,16 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// The manifests of examples/ are installed as they are, in namespaces that enforce the restricted Pod Security Standard.
-// Only what the suite cannot have is replaced: images, and the URL of the Git repository.
+// The manifests of examples/ are installed as they are, in namespaces that enforce the restricted Pod Security
+// Standard. Only what the suite cannot have is replaced: images, and the URL of the Git repository.
 
-// images are those of the examples, by what stands in the place of each.
+// images has the images of the examples, and what replaces each.
 var images = []struct{ of, by string }{
 	{`registry\.example/initbox:\S+`, "initbox:e2e"},
 	{`registry\.example/(shop|node):\S+`, "app:e2e"},
@@ -87,6 +88,40 @@ func TestExampleWebPlain(t *testing.T) {
 	n.requireShop(server)
 }
 
+// The same as a chart, with the library chart as its dependency.
+func TestExampleWebChart(t *testing.T) {
+	t.Parallel()
+	needCluster(t)
+	helm := os.Getenv("E2E_HELM")
+	if _, err := os.Stat(helm); err != nil {
+		t.Skip("needs helm: test/chart/build.sh")
+	}
+	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
+	server := n.newShop()
+	dir := t.TempDir() // helm writes into the chart
+	for _, chart := range []string{"charts/initbox", "examples/web/chart"} {
+		if err := os.CopyFS(filepath.Join(dir, chart), os.DirFS(filepath.Join("..", "..", chart))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chart := filepath.Join(dir, "examples/web/chart")
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), helm, append(args, "--namespace", n.name)...)
+		cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+dir, "HELM_CONFIG_HOME="+dir, "HELM_DATA_HOME="+dir)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	run("dependency", "build", chart)
+	t.Logf("%s", run("install", "shop", chart, "--set=initbox.image.repository=initbox,initbox.image.tag=e2e,image=app:e2e,postgres.image=postgres:e2e",
+		"--set=git.url=http://git/private/site.git,git.token=t0ken-of-the-suite"))
+	n.requireShop(server)
+	run("uninstall", "shop")
+}
+
 // useGitToken puts the password of the suite's Git server into the Secret of an example.
 func (n namespace) useGitToken(secret string) {
 	n.Helper()
@@ -149,7 +184,7 @@ func (n namespace) etcdEntries() map[string]string {
 	return entries
 }
 
-// Dashboards and data sources by their labels, for the suite's app in the place of Grafana.
+// Dashboards and data sources by their labels. The suite's app replaces Grafana.
 func TestExampleGrafana(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")

@@ -24,14 +24,18 @@ if [ -z "${KUBECONFIG-}" ]; then
 	enter=("$here/enter.sh")
 fi
 export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
+build=-n # without helm, its case is skipped
+[ "${CI-}" != true ] || build=
+E2E_HELM=$(test/chart/build.sh $build)/helm3
+export E2E_HELM
 : "${LOAD_IMAGE:?a command that loads an image into the cluster of \$KUBECONFIG, such as: kind load image-archive}"
 
 # part NAME: prints how long the part took.
 part() { echo "test/e2e: $1: $((SECONDS - ${began:-0})) s" >&2; began=$SECONDS; }
 part "cluster"
 
-# postgres_image makes an image of this machine's PostgreSQL: its programs and libraries, the shell and the files that they need, and the
-# name of the user, which they ask for.
+# postgres_image makes an image of this machine's PostgreSQL: its programs and libraries, the shell and the files that
+# they need, and the name of the user, which they ask for.
 postgres_image() {
 	local programs files=$work/postgres-files
 	programs=$(find /usr/lib/postgresql -name bin | sort -V | tail -n 1)
