@@ -54,20 +54,23 @@ type container struct {
 	Command         []string         `json:"command"`
 	Args            []string         `json:"args"`
 	Env             []map[string]any `json:"env"`
+	Mounts          []map[string]any `json:"volumeMounts"`
 	Resources       map[string]any   `json:"resources"`
 	SecurityContext map[string]any   `json:"securityContext"`
 }
 
-// pod returns the Pod that the object describes.
-func (o object) pod() podSpec {
+// template returns the Pod that the object describes.
+func (o object) template() podOf {
 	switch o.Kind {
 	case "Pod":
-		return o.Spec.podSpec
+		return podOf{o.Metadata, o.Spec.podSpec}
 	case "CronJob":
-		return o.Spec.JobTemplate.Spec.Template.Spec
+		return o.Spec.JobTemplate.Spec.Template
 	}
-	return o.Spec.Template.Spec
+	return o.Spec.Template
 }
+
+func (o object) pod() podSpec { return o.template().Spec }
 
 // names returns the names of the init containers.
 func (p podSpec) names() (names []string) {
@@ -111,6 +114,42 @@ func kustomize(t *testing.T, dir string) []object {
 		t.Fatalf("kubectl kustomize %s: %v\n%s", dir, err, out)
 	}
 	return parse(t, string(out))
+}
+
+// check runs the command line of a container, with the variables that the Pod's annotations set, far enough to know
+// that the program takes it: the deadline passes before anything is tried.
+func check(t *testing.T, program, where string, p podOf, c container) {
+	t.Helper()
+	line := slices.Concat(c.Command, c.Args)
+	if len(c.Command) > 0 {
+		line = line[1:] // the program
+	}
+	end := slices.IndexFunc(line, func(word string) bool { return word == "--" || word == "--compat" }) // where flags end
+	if end < 0 {
+		end = len(line)
+	}
+	cmd := exec.Command(program, slices.Concat(line[:end], []string{"--timeout=1ns"}, line[end:])...)
+	cmd.Env = []string{"INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-0", "HOME=/"}
+	for _, v := range c.Env {
+		name := v["name"].(string)
+		value, fixed := v["value"].(string)
+		if !fixed {
+			value = "s3cret"
+		}
+		if from, isSource := v["valueFrom"].(map[string]any); isSource {
+			if field, isField := from["fieldRef"].(map[string]any); isField {
+				path, _ := strings.CutPrefix(field["fieldPath"].(string), "metadata.annotations['")
+				if annotation, isAnnotation := strings.CutSuffix(path, "']"); isAnnotation {
+					value = p.Metadata.Annotations[annotation]
+				}
+			}
+		}
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	out, _ := cmd.CombinedOutput()
+	if status := cmd.ProcessState.ExitCode(); status != 0 && status != 124 {
+		t.Errorf("%s: container %s: initbox %q: status %d\n%s", where, c.Name, line, status, out)
+	}
 }
 
 // TestWait pins that the component puts its container in front of the others of the workloads that are annotated, and
