@@ -15,6 +15,7 @@ import (
 // they do not name stays, and that the program takes the command lines.
 func TestCharts(t *testing.T) {
 	t.Parallel()
+	servers.Slow(t)
 	program, err := servers.Initbox(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -108,6 +108,7 @@ func parseFile(t *testing.T, path string) []object {
 // kustomize returns the objects that a directory with a kustomization becomes.
 func kustomize(t *testing.T, dir string) []object {
 	t.Helper()
+	servers.Slow(t)
 	kubectl := servers.Kubernetes(t, "kubectl")
 	out, err := exec.Command(kubectl, "kustomize", dir).CombinedOutput()
 	if err != nil {
