@@ -78,7 +78,10 @@ async function load() {
     fields: ["title", "page", "text"],
     storeFields: ["page", "title", "text"],
     tokenize: words,
-    searchOptions: { boost: { title: 4, page: 3 }, prefix: (term) => term.length > 2, fuzzy: (term) => (term.length > 4 ? 0.2 : 0), combineWith: "AND" },
+    searchOptions: {
+      boostDocument: (url) => (/^(docs\/(benchmarks|compared|dependencies)|changelog|contributing|site|test)\//.test(url) ? 0.3 : 1), // after the pages on use
+      boost: { title: 4, page: 3 }, prefix: (term) => term.length > 2, fuzzy: (term) => (term.length > 4 ? 0.2 : 0), combineWith: "AND",
+    },
   });
   made.addAll(sections);
   return made;
