@@ -42,7 +42,7 @@ func onOneCore(start func() error) error {
 // inMemory reports whether the files of a directory are in memory.
 func inMemory(dir string) bool {
 	var s unix.Statfs_t
-	return unix.Statfs(dir, &s) == nil && (s.Type == unix.TMPFS_MAGIC || s.Type == unix.RAMFS_MAGIC)
+	return unix.Statfs(dir, &s) == nil && (s.Type == unix.TMPFS_MAGIC || uint32(s.Type) == unix.RAMFS_MAGIC)
 }
 
 // room returns how many bytes can be written to a directory. What is in memory is not

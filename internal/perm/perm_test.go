@@ -67,14 +67,14 @@ func TestParseModeRefuses(t *testing.T) {
 
 func TestParseOwner(t *testing.T) {
 	for text, want := range map[string]Owner{
-		"0": {0, -1}, "1000": {1000, -1}, "1000:2000": {1000, 2000}, ":2000": {-1, 2000}, "root": {0, -1}, "root:": {0, 0}, "root:root": {0, 0}, "4294967294": {4294967294, -1},
+		"0": {0, -1}, "1000": {1000, -1}, "1000:2000": {1000, 2000}, ":2000": {-1, 2000}, "root": {0, -1}, "root:": {0, 0}, "root:root": {0, 0}, fmt.Sprint(maxID): {maxID, -1},
 	} {
 		if got, err := ParseOwner(text); got != want || err != nil {
 			t.Errorf("%q: %v (%v), want %v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
-		"": "want UID", ":": "want UID", "1000:": "no group after the colon", "4294967295": "the largest is", "no-such-user": "no user no-such-user in /etc/passwd",
+		"": "want UID", ":": "want UID", fmt.Sprint(uint(maxID) + 1): "the largest is", "1000:": "no group after the colon", "4294967295": "the largest is", "no-such-user": "no user no-such-user in /etc/passwd",
 		"0:none-such": "no group none-such in /etc/group", "-1": "no user -1", "1:2:3": "no group 2:3",
 	} {
 		got, err := ParseOwner(text)

@@ -162,10 +162,11 @@ func (w *worker) printf(format string, args ...any) (string, error) {
 	return w.text1(fmt.Sprintf(format, args...))
 }
 
-// large is where sums of integers may overflow.
+// large is where sums of integers may overflow. They are calculated with int64, even where an int has 32 bits.
 const large = 1 << 53
 
-func (w *worker) untilStep(start, stop, step int) ([]int, error) {
+func (w *worker) untilStep(first, end, by int) ([]int, error) {
+	start, stop, step := int64(first), int64(end), int64(by)
 	if max(abs(start), abs(stop), abs(step)) > large {
 		return nil, w.elements(-1)
 	}
@@ -174,40 +175,40 @@ func (w *worker) untilStep(start, stop, step int) ([]int, error) {
 		return list, nil
 	}
 	n := (abs(stop-start) + abs(step) - 1) / abs(step)
-	if err := w.madeList(n); err != nil {
+	if err := w.madeElements(n); err != nil {
 		return nil, err
 	}
-	list = slices.Grow(list, n)
+	list = slices.Grow(list, int(n))
 	for i := range n {
-		list = append(list, start+i*step)
+		list = append(list, int(start+i*step))
 	}
 	return list, nil
 }
 
-func abs(n int) int {
-	if n == math.MinInt {
-		return math.MaxInt
+func abs(n int64) int64 {
+	if n == math.MinInt64 {
+		return math.MaxInt64
 	}
 	return max(n, -n)
 }
 
 func (w *worker) seq(f func(...int) string) any {
 	return func(numbers ...int) (string, error) {
-		start, step, stop := 1, 1, 0
+		start, step, stop := int64(1), int64(1), int64(0)
 		switch len(numbers) {
 		case 1:
-			stop = numbers[0]
+			stop = int64(numbers[0])
 		case 2:
-			start, stop = numbers[0], numbers[1]
+			start, stop = int64(numbers[0]), int64(numbers[1])
 		case 3:
-			start, step, stop = numbers[0], numbers[1], numbers[2]
+			start, step, stop = int64(numbers[0]), int64(numbers[1]), int64(numbers[2])
 		default:
 			return "", nil
 		}
 		if max(abs(start), abs(stop), abs(step)) > large {
 			return "", w.elements(-1)
 		}
-		if err := w.madeList(abs(stop-start) / max(1, abs(step))); err != nil {
+		if err := w.madeElements(abs(stop-start) / max(1, abs(step))); err != nil {
 			return "", err
 		}
 		return w.text1(f(numbers...))
@@ -324,13 +325,13 @@ func (w *worker) regexps(funcs template.FuncMap) {
 	findAll := func(regex, s string, n int) ([]string, error) {
 		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) {
 			found := re.FindAllString(s, w.many(n))
-			return found, w.elements(len(found))
+			return found, w.elements(int64(len(found)))
 		})
 	}
 	split := func(regex, s string, n int) ([]string, error) {
 		return matching(w, regex, s, func(re *regexp.Regexp) ([]string, error) {
 			parts := re.Split(s, w.many(n))
-			return parts, w.elements(len(parts))
+			return parts, w.elements(int64(len(parts)))
 		})
 	}
 	replace := func(regex, s, by string) (string, error) {
@@ -397,7 +398,7 @@ func (w *worker) replaces(re *regexp.Regexp, s, by string, copies int) error {
 		return nil
 	}
 	matches := len(re.FindAllStringIndex(s, w.many(-1)))
-	if err := w.elements(matches); err != nil {
+	if err := w.elements(int64(matches)); err != nil {
 		return err
 	}
 	if err := w.product(matches, len(by)); err != nil {

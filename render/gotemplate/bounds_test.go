@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,7 @@ func TestBombs(t *testing.T) {
 			switch {
 			case strings.HasPrefix(text, "{{from") && err == nil: // Helm's way: the error is in the result
 			case strings.Contains(text, "{{loop 1}}") && o.Compat != "":
+			case strings.Contains(text, "922337203685477580") && strconv.IntSize == 32: // text/template keeps 32 bits
 			case !errors.As(err, &e) && !errors.As(err, &missing):
 				t.Errorf("%.100s: got %.100q, %v", text, out, err)
 			case e != nil && (e.File != "t" || strings.Contains(e.Text, "executing") || strings.Contains(e.Text, "_")):
@@ -139,7 +141,7 @@ func TestDefaultBounds(t *testing.T) {
 // TestContext ends the context while a template loops, or makes a key.
 func TestContext(t *testing.T) {
 	cause := errors.New("the pod is going")
-	for _, text := range []string{`{{started}}{{range 1000000000000}}{{end}}`, `{{started}}{{range 1000}}{{genPrivateKey "dsa"}}{{end}}`, `{{started}}{{range 10000}}{{bcrypt "x"}}{{end}}`} {
+	for _, text := range []string{`{{started}}{{range 2000000000}}{{end}}`, `{{started}}{{range 1000}}{{genPrivateKey "dsa"}}{{end}}`, `{{started}}{{range 10000}}{{bcrypt "x"}}{{end}}`} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		data := sample()
 		data.Resolve = func(context.Context, string) ([]string, error) { cancel(cause); return []string{"x"}, nil }
@@ -154,7 +156,7 @@ func TestContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	tmpl, err := New(sample(), engine.Options{Limits: engine.Limits{Bytes: 1 << 20, Depth: 10, Steps: 1 << 60}}).Parse("t", `{{range 1000000000000}}{{end}}`)
+	tmpl, err := New(sample(), engine.Options{Limits: engine.Limits{Bytes: 1 << 20, Depth: 10, Steps: 1 << 60}}).Parse("t", `{{range 2000000000}}{{end}}`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,12 +113,13 @@ func loop(args ...int) ([]int, error) {
 	default:
 		return nil, fmt.Errorf("loop: want one to three numbers, got %d", len(args))
 	}
-	if step <= 0 || max(abs(start), abs(stop), abs(step)) > large || (stop-start)/step > most {
+	from, to, by := int64(start), int64(stop), int64(step)
+	if by <= 0 || max(abs(from), abs(to), abs(by)) > large || (to-from)/by > most {
 		return nil, errors.New("loop: does not end, or not soon")
 	}
 	list := []int{}
-	for i := start; i < stop; i += step {
-		list = append(list, i)
+	for i := from; i < to; i += by {
+		list = append(list, int(i))
 	}
 	return list, nil
 }

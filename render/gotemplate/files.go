@@ -68,7 +68,7 @@ func (f files) Get(name string) (string, error) {
 func (f files) Lines(name string) ([]string, error) {
 	data, err := f.GetBytes(name)
 	if err == nil {
-		err = f.w.elements(bytes.Count(data, []byte("\n")))
+		err = f.w.elements(int64(bytes.Count(data, []byte("\n"))))
 	}
 	if err != nil {
 		return nil, err

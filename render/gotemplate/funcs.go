@@ -112,8 +112,8 @@ func (w *worker) bound(name string, f any) any {
 	if cost := slowness(name); cost > 0 {
 		return w.limited(f, cost, w.measureArguments)
 	}
-	if integers, floats := calculates(name); integers || floats {
-		return w.limited(f, 0, calculable(integers))
+	if limit, is := calculates(name); is {
+		return w.limited(f, 0, calculable(limit))
 	}
 	switch f := f.(type) {
 	case func(string) string:

@@ -100,8 +100,8 @@ func (w *worker) weighOther(v reflect.Value, depth int, left *int64) error {
 }
 
 // elements checks the length of a list before it is made.
-func (w *worker) elements(n int) error {
-	if n < 0 || int64(n) > w.e.options.Bytes/16 {
+func (w *worker) elements(n int64) error {
+	if n < 0 || n > w.e.options.Bytes/16 {
 		return &engine.Error{Text: fmt.Sprintf("makes a list of more than %d elements", w.e.options.Bytes/16)}
 	}
 	return nil
@@ -109,12 +109,14 @@ func (w *worker) elements(n int) error {
 
 // madeList counts a new list. The rate is low, because loops that append to a list make a new
 // one each time, and the old ones are garbage.
-func (w *worker) madeList(n int) error {
+func (w *worker) madeList(n int) error { return w.madeElements(int64(n)) }
+
+func (w *worker) madeElements(n int64) error {
 	if err := w.elements(n); err != nil {
 		return err
 	}
-	if err := w.charge(int64(n) >> 4); err != nil {
+	if err := w.charge(n >> 4); err != nil {
 		return err
 	}
-	return w.grow(2 * n)
+	return w.grow(2 * int(n))
 }

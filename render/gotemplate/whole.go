@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -102,32 +103,53 @@ func encodeWhole(v any, encode func(any) (string, error)) (string, error) {
 	return regexp.MustCompile(`"?`+word+`(-?[0-9]+)"?`).ReplaceAllString(text, "$1"), err
 }
 
-// calculates returns whether a function of sprig calculates with its arguments: with int64, or with float64.
-func calculates(name string) (integers, floats bool) {
+// calculates returns whether a function of sprig calculates with its arguments, and the largest integer that it takes, or
+// 0 if it takes them as float64. The functions that return an int have a lower limit where an int has 32 bits.
+func calculates(name string) (limit int64, is bool) {
 	switch name {
-	case "int", "int64", "add", "add1", "sub", "mul", "div", "mod", "max", "min", "biggest":
-		return true, false
+	case "int", "atoi":
+		return math.MaxInt, true
+	case "int64", "add", "add1", "sub", "mul", "div", "mod", "max", "min", "biggest":
+		return math.MaxInt64, true
 	case "float64", "addf", "add1f", "subf", "mulf", "divf", "maxf", "minf", "round", "floor", "ceil":
-		return false, true
+		return 0, true
 	}
-	return false, false
+	return 0, false
 }
 
-// calculable refuses numbers that sprig would take for another one.
-func calculable(integers bool) func(args []reflect.Value) error {
+// calculable refuses numbers that sprig would take for another one. In text, sprig finds no int64 beyond an int, so where
+// an int has 32 bits, it gets the number instead.
+func calculable(limit int64) func(args []reflect.Value) error {
 	return func(args []reflect.Value) error {
-		for _, arg := range args {
-			switch v := arg.Interface().(type) {
-			case *big.Int:
-				return errTooLarge
-			case uint64:
-				if integers && v > math.MaxInt64 {
-					return errTooLarge
+		for i, arg := range args {
+			if s, isText := arg.Interface().(string); isText && limit > math.MaxInt {
+				if n, err := strconv.ParseInt(s, 0, 64); err == nil {
+					args[i] = reflect.ValueOf(n)
 				}
+			}
+			if _, isBig := arg.Interface().(*big.Int); isBig || limit > 0 && exceeds(arg.Interface(), limit) {
+				return errTooLarge
 			}
 		}
 		return nil
 	}
+}
+
+// exceeds returns whether v is an integer beyond the limit, or, if the limit is that of an int of 32 bits, a text or a
+// float64 that stands for one.
+func exceeds(v any, limit int64) bool {
+	switch v := v.(type) {
+	case uint64:
+		return v > uint64(limit)
+	case int64:
+		return v > limit || v < -limit-1
+	case float64:
+		return limit < math.MaxInt64 && math.Abs(v) > float64(limit)
+	case string:
+		n, err := strconv.ParseInt(v, 0, 64)
+		return limit < math.MaxInt64 && err == nil && exceeds(n, limit)
+	}
+	return false
 }
 
 var errTooLarge = errors.New("the number is too large to calculate with")

@@ -2,6 +2,7 @@ package gotemplate
 
 import (
 	"math/big"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,6 +44,23 @@ func TestWholeNumbers(t *testing.T) {
 	for _, text := range []string{`{{int64 .Values.u}}`, `{{int .Values.b}}`, `{{add .Values.u 1}}`, `{{.Values.b | mul 2}}`, `{{max 1 .Values.n}}`, `{{float64 .Values.b}}`, `{{addf .Values.b 1}}`, `{{floor .Values.b}}`} {
 		if got, err := run(text); err == nil || !strings.Contains(err.Error(), "the number is too large to calculate with") {
 			t.Errorf("%s: got %q, %v, want an error", text, got, err)
+		}
+	}
+}
+
+// TestNarrowInt: where an int has 32 bits, what does not fit into it is an error, and not another number.
+func TestNarrowInt(t *testing.T) {
+	for text, want := range map[string]string{
+		`{{int "5000000000"}}`: "5000000000", `{{atoi "5000000000"}}`: "5000000000", `{{int 5e9}}`: "5000000000",
+		`{{int64 "5000000000" | int}}`: "5000000000", `{{int64 "5000000000" | add 1}}`: "5000000001",
+		`{{range untilStep 2147483640 2147483647 3}}{{.}} {{end}}`: "2147483640 2147483643 2147483646 ",
+	} {
+		got, err := render(t, engine.Options{}, text)
+		switch narrow := strconv.IntSize == 32 && !strings.Contains(text, "add") && !strings.Contains(text, "untilStep"); {
+		case narrow && (err == nil || !strings.Contains(err.Error(), "too large") && !strings.Contains(err.Error(), "overflows int")):
+			t.Errorf("%s: got %q, %v, want an error", text, got, err)
+		case !narrow && (got != want || err != nil):
+			t.Errorf("%s: got %q, %v, want %q", text, got, err, want)
 		}
 	}
 }

@@ -223,6 +223,9 @@ func (p *pathReader) selector() (s selector, err error) {
 			continue
 		}
 		number, err := strconv.Atoi(part)
+		if errors.Is(err, strconv.ErrRange) {
+			err = nil // number is the largest int, or the smallest: beyond all lists, too
+		}
 		if err != nil || i > 2 {
 			return s, errors.New("want an index, a slice such as 1:3, or a key in quotes")
 		}

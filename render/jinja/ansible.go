@@ -437,7 +437,7 @@ func hasBig(v any) bool {
 
 // toJSONFilter is Jinja's tojson, whose text is safe in HTML, too.
 func toJSONFilter(c *call) any {
-	j := jsonWriter{writer{nice: c.has(1), indent: int(c.int(1, 0))}, c, true}
+	j := jsonWriter{writer{nice: c.has(1), indent: size(c.int(1, 0))}, c, true}
 	j.write(c.args[0], 0)
 	return c.sized(safe(strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "'", `\u0027`).Replace(j.String())))
 }
@@ -446,7 +446,7 @@ func toJSONFilter(c *call) any {
 func toJSON(indent int64, sorted bool) operator {
 	return func(c *call) any {
 		n := c.int(1, indent)
-		j := jsonWriter{writer{nice: n > 0, indent: int(n)}, c, c.bool(2, sorted)}
+		j := jsonWriter{writer{nice: n > 0, indent: size(n)}, c, c.bool(2, sorted)}
 		j.write(c.args[0], 0)
 		return j.String()
 	}

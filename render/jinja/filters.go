@@ -161,7 +161,7 @@ func batch(c *call) any {
 	n, all := c.int(1, 0), c.items(0)
 	failIf(n < 1, "the size of a batch must be at least 1")
 	var batches []any
-	for part := range slices.Chunk(all, int(n)) {
+	for part := range slices.Chunk(all, size(n)) {
 		part = slices.Clone(part)
 		if c.has(2) {
 			c.growItems(n, 1)
@@ -390,7 +390,7 @@ func toInt(c *call) any {
 	}
 	if s, isText := asString(c.args[0]); isText {
 		failIf(strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf && unicode.IsDigit(r) }), "want digits from 0 to 9")
-		if i, ok := parseInt(s, int(c.int(2, 10))); ok {
+		if i, ok := parseInt(s, size(c.int(2, 10))); ok {
 			return fromBig(i)
 		}
 		n.f, ok = parseFloat(s)
@@ -439,7 +439,7 @@ func indent(c *call) any {
 	if !ok {
 		width := max(0, c.int(1, 4))
 		c.grow(width)
-		prefix = strings.Repeat(" ", int(width))
+		prefix = strings.Repeat(" ", size(width))
 	}
 	lines := splitLines(str(c.args[0])+"\n", false)
 	c.grow(int64(len(lines)) * int64(len(prefix)))
@@ -572,7 +572,7 @@ func (c *call) replaced(old, with string) any {
 		found = min(found, n)
 	}
 	c.grow(int64(len(s)) + found*int64(len(with)-len(old)))
-	return strings.Replace(s, old, with, int(found))
+	return strings.Replace(s, old, with, size(found))
 }
 
 func reverse(c *call) any {

@@ -86,6 +86,9 @@ func (c *call) int(i int, instead int64) int64 {
 	return given(c, i, instead, whole, "whole number")
 }
 
+// size returns n as an int, which may have 32 bits: then n is beyond everything that is counted.
+func size(n int64) int { return int(max(math.MinInt, min(n, math.MaxInt))) }
+
 func given[T any](c *call, i int, instead T, as func(any) (T, bool), what string) T {
 	if !c.has(i) {
 		return instead

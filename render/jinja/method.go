@@ -131,7 +131,7 @@ func (c *call) padded(s string, width int64, align rune, fill string) string {
 		c.grow(-1)
 	}
 	left := map[rune]int64{'>': missing, '^': missing / 2, centered: missing/2 + missing&width&1}[align]
-	return strings.Repeat(fill, int(left)) + s + strings.Repeat(fill, int(missing-left))
+	return strings.Repeat(fill, size(left)) + s + strings.Repeat(fill, size(missing-left))
 }
 
 func zeroFill(c *call) any {

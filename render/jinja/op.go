@@ -170,14 +170,14 @@ func multiply(c *call) any {
 			c.grow(-1)
 		}
 		c.grow(int64(len(s)) * times)
-		return like(a, strings.Repeat(s, int(times)))
+		return like(a, strings.Repeat(s, size(times)))
 	}
 	if l, isList := plainList(a); isList && ok {
 		if len(l.all()) == 0 {
 			times = 0
 		}
 		c.growItems(int64(len(l.v)), times)
-		return &list{v: slices.Repeat(l.v, int(times)), tuple: l.tuple}
+		return &list{v: slices.Repeat(l.v, size(times)), tuple: l.tuple}
 	}
 	return arithmetic("*")(c)
 }

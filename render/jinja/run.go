@@ -72,7 +72,7 @@ func (r *run) growItems(n, times int64) {
 	if times > 0 && n > r.e.o.Bytes/itemSize/times {
 		r.grow(-1)
 	}
-	r.step(int(n * times / 8))
+	r.step(size(n * times / 8))
 	r.grow(n * times * itemSize)
 }
 

@@ -1,6 +1,6 @@
 // Command image puts a static binary into an image, as a docker-archive, without a Docker daemon or a registry: FROM
-// scratch, the binary as the entrypoint, user 65532. The binary lies at /, or with -links in /bin, as in the Dockerfile.
-// It can also add programs of this machine, and files.
+// scratch, the binary as the entrypoint, user 65532. The binary lies at /, or with -links in /bin, as in the
+// Dockerfile. It can also add programs of this machine, and files.
 package main
 
 import (
