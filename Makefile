@@ -63,6 +63,11 @@ consul: ## builds a real Consul for the tests, which otherwise use a fake one; t
 race: ## runs the tests of the packages that start goroutines, under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(TEST) -race -short -vet=off $$(test/goroutines.sh)
 
+# The packages that calculate, and choose an int for what users give them. images/test.sh compiles all of it for arm.
+.PHONY: test-32bit
+test-32bit: ## runs tests where an int has 32 bits: as a program for 386, on amd64
+	GOARCH=386 $(TEST) -short ./render/... ./internal/perm ./volume/prepare
+
 # Not test/helm: where Helm parses invalid input differently, there is nothing to fix.
 .PHONY: fuzz
 fuzz: ## runs every fuzz target for FUZZTIME (10s, or a number of inputs: 20000x)
