@@ -17,8 +17,8 @@ import (
 // developing is the version that stands in the files of the chart, where a release has its own.
 const developing = "0.0.0-devel"
 
-// packChart packs a chart as helm package --version VERSION --app-version VERSION does, which cannot give the files fixed
-// times. The files are those that git has, without those that .helmignore names.
+// packChart packs a chart as helm package --version VERSION --app-version VERSION does, which cannot give the files
+// fixed times. The files are those that git has, without those that .helmignore names.
 func packChart(chart, dir, version string, at time.Time) error {
 	names, err := tracked(chart)
 	if err != nil {
@@ -54,8 +54,8 @@ func packChart(chart, dir, version string, at time.Time) error {
 	return writeArchive(filepath.Join(dir, name+"-"+version+".tgz"), name, members, at)
 }
 
-// checkVersions refuses a chart whose versions are not that of the release: the chart's steps and flags are those of the
-// image that has the same version.
+// checkVersions refuses a chart whose versions are not that of the release: its steps and flags are what the image with
+// the same version has.
 func checkVersions(chartYAML, version string) error {
 	for _, field := range []string{"version", "appVersion"} {
 		if got := chartField(chartYAML, field); got != version {
@@ -74,8 +74,9 @@ func chartField(chartYAML, field string) string {
 	return match[1]
 }
 
-// helmIgnore returns whether a file of .helmignore leaves out a path. Of Helm's rules it knows names and patterns, which
-// hold at any depth, and paths and patterns with a slash, which begin at the chart; others are errors.
+// helmIgnore returns a function that reports whether the patterns in a .helmignore leave out a path. Of Helm's rules it
+// knows names and patterns, which hold at any depth, and those with a slash, which begin at the chart; others are
+// errors.
 func helmIgnore(file string) (func(name string) bool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

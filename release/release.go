@@ -19,8 +19,8 @@ import (
 	"initbox/internal/completion"
 )
 
-// allPlatforms are those of the images. There are no others: the program reaches files by system calls that only Linux
-// has (openat2, O_PATH, /proc/self/fd), so that links which other programs make cannot lead it astray. It does not
+// allPlatforms are what the images have, too. There are no others: the program reaches files by system calls that only
+// Linux has (O_PATH, AT_EMPTY_PATH, /proc/self/fd), so that links which other programs make cannot lead it astray. It does not
 // compile for macOS and Windows, where nothing runs init containers.
 var allPlatforms = []string{"linux/amd64", "linux/arm64", "linux/arm/v7", "linux/ppc64le", "linux/s390x", "linux/riscv64"}
 
