@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -57,6 +58,7 @@ func (r *release) run() error {
 		return err
 	}
 	defer os.RemoveAll(r.dir)
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // it ends the compiler, and thereby this run
 	for _, part := range []func() error{r.archives, r.images, r.chart, r.sums} {
 		if err := part(); err != nil {
 			return fmt.Errorf("release %s: %w", r.version, err)
@@ -158,7 +160,10 @@ func (r *release) compile(dir, platform string) (path string, err error) {
 	// The variables that change what the compiler makes of the same sources have fixed values.
 	cmd.Env = append(cmd.Env, "GOOS="+parts[0], "GOARCH="+parts[1], "GOAMD64=v1", "GOARM64=v8.0", "GOARM=7", "GOPPC64=power8",
 		"GORISCV64=rva20u64", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false")
-	return path, cmd.Run()
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("compile for %s: %w", platform, err)
+	}
+	return path, nil
 }
 
 // images makes the images from the programs, as one tar.
@@ -170,7 +175,10 @@ func (r *release) images() error {
 
 // inImages runs the program that makes images, which is a module of its own.
 func (r *release) inImages(args ...string) error {
-	return r.command("go", append([]string{"run", "-C", filepath.Join(r.root, "images"), "."}, args...)...).Run()
+	if err := r.command("go", append([]string{"run", "-C", filepath.Join(r.root, "images"), "."}, args...)...).Run(); err != nil {
+		return fmt.Errorf("run images %s: %w", args[0], err)
+	}
+	return nil
 }
 
 // chart packs the library chart.
