@@ -36,6 +36,14 @@
   {{- range $words -}}{{- if regexMatch $mentions . -}}{{- $wanted = true -}}{{- end -}}{{- end -}}
   {{- if $wanted -}}{{- $_ := set $container.mounts $path (dict "name" $p.volume "mountPath" $path) -}}{{- end -}}
 {{- end -}}
+{{- if eq $step.step "prepare" -}}
+  {{- range include "initbox.list" $v.paths | fromJsonArray -}}
+    {{- $path := regexFind "^[^#{$]*" (toString .) | trimSuffix "/" -}}
+    {{- if not (include "initbox.within" (dict "plan" $plan "path" $path)) -}}
+      {{- fail (printf "%s: paths: %s lies in no volume\nhint: volume: NAME, mountPath: %s" $step.where $path $path) -}}
+    {{- end -}}
+  {{- end -}}
+{{- end -}}
 {{- if $step.hook -}}
   {{- /* The hook reads the credentials again, at the paths that register read them from. */ -}}
   {{- range $path, $mount := $container.mounts -}}

@@ -144,12 +144,26 @@ write to, each of which is an emptyDir unless it lies in a path that is there al
 {{- define "initbox.outputs" -}}
 {{- $v := .values -}}
 {{- $outs := list -}}
-{{- if $v.to -}}
-  {{- $to := toString $v.to -}}
-  {{- if not (hasPrefix "/" $to) -}}{{- fail (printf "%s: to: %q is not an absolute path, such as /config" .where $to) -}}{{- end -}}
-  {{- $isFile := or (eq .step "merge") (and (eq .step "generate") (ne (toString $v.what) "certificate")) -}}
-  {{- if not (has .step (list "gitClone" "install" "keystore" "trustBundle")) -}}
+{{- $destinations := list -}}
+{{- with $v.to -}}
+  {{- if not (hasPrefix "/" (toString .)) -}}{{- fail (printf "%s: to: %q is not an absolute path, such as /config" $.where (toString .)) -}}{{- end -}}
+  {{- $destinations = append $destinations (toString .) -}}
+{{- end -}}
+{{- if has .step (list "render" "copy") -}}
+  {{- range include "initbox.list" $v.paths | fromJsonArray -}}
+    {{- with regexFind ":/[^#]*" (toString .) -}}{{- $destinations = append $destinations (trimPrefix ":" .) -}}{{- end -}}
+  {{- end -}}
+{{- end -}}
+{{- range $to := $destinations -}}
+  {{- $to = regexFind "^[^#]*" $to -}}
+  {{- $isFile := or (eq $.step "merge") (and (eq $.step "generate") (ne (toString $v.what) "certificate")) -}}
+  {{- if not (has $.step (list "gitClone" "install" "keystore" "trustBundle")) -}}
     {{- $isFile = or $isFile (and (regexMatch "[^/]\\.[A-Za-z][A-Za-z0-9]*$" $to) (not (hasSuffix ".d" $to))) -}}
+  {{- end -}}
+  {{- if contains "$(" $to -}}
+    {{- /* No volume can be mounted at a path that only the kubelet knows: it is mounted above it. */ -}}
+    {{- $to = regexFind "^[^$]*" $to -}}
+    {{- $isFile = not (hasSuffix "/" $to) -}}
   {{- end -}}
   {{- $outs = append $outs (ternary (dir $to) (trimSuffix "/" $to) (and $isFile (not (hasSuffix "/" $to)))) -}}
 {{- end -}}
