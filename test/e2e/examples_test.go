@@ -18,7 +18,8 @@ import (
 // images has the images of the examples, and what replaces each.
 var images = []struct{ of, by string }{
 	{`registry\.example/initbox:\S+`, "initbox:e2e"},
-	{`registry\.example/(shop|node):\S+`, "app:e2e"},
+	{`registry\.example/shop:\S+`, "app:e2e"},
+	{`nginxinc/nginx-unprivileged:\S+ # .*`, "app:e2e\n        args: [-listen, \":8080\"]"},
 	{`postgres:\d\S+`, "postgres:e2e"},
 	{`redis:\d\S+`, "redis:e2e"},
 	{`quay\.io/coreos/etcd:\S+`, "etcd:e2e"},
@@ -45,17 +46,29 @@ func withImages(manifest string) string {
 	return strings.NewReplacer("https://git.example/shop/site.git", "http://git/private/site.git").Replace(manifest)
 }
 
+// The first Pod that a newcomer applies.
+func TestExampleWait(t *testing.T) {
+	t.Parallel()
+	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
+	n.applyExample("wait/pod.yaml")
+	n.watchPod("myapp").until(` Init:0/1 `)
+	log := n.followLog("myapp", "init")
+	log.until(`myservice\S*: no such name`)
+	log.until(`mydb\S*: no such name`)
+	n.applyExample("wait/services.yaml")
+	n.wait("condition=Ready", "pod/myapp")
+	t.Logf("%s", n.logs("myapp", "init"))
+}
+
 // newShop starts what the shop needs besides its own manifests: the Git server, which has the shop's site.
-func (n namespace) newShop() *gitServer {
+func (n namespace) newShop() {
 	n.Helper()
-	server := n.newGitServer()
-	server.push("site.git", "main", map[string]string{"index.html": "<h1>Our kettles</h1>\n"})
-	return server
+	n.newGitServer().push("site.git", "main", map[string]string{"index.html": "<h1>Our kettles</h1>\n"})
 }
 
 // requireShop requires that the shop is up: that the migration is done, and that the application has its configuration
-// and serves its site, which follows the repository.
-func (n namespace) requireShop(server *gitServer) {
+// and serves its site.
+func (n namespace) requireShop() {
 	n.Helper()
 	n.rollout("shop-web")
 	if found := n.kubectl("exec", "shop-pg-0", "--", "psql", "-U", "app", "-h", "/var/run/postgresql", "shop", "-Atc", "SELECT name FROM products ORDER BY id"); found != "kettle\nteapot\n" {
@@ -81,11 +94,12 @@ func (n namespace) requireShop(server *gitServer) {
 func TestExampleWebPlain(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	server := n.newShop()
+	n.newShop()
 	n.applyExample("web/shared/database.yaml", "web/shared/shop.yaml")
 	n.useGitToken("shop-git")
+	n.kubectl("apply", "--dry-run=server", "-f", "../../examples/web/loops") // the cluster has none of its images
 	n.applyExample("web/plain/web.yaml")
-	n.requireShop(server)
+	n.requireShop()
 }
 
 // The same as a chart, with the library chart as its dependency.
@@ -97,7 +111,7 @@ func TestExampleWebChart(t *testing.T) {
 		t.Skip("needs helm: test/chart/build.sh")
 	}
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	server := n.newShop()
+	n.newShop()
 	dir := t.TempDir() // helm writes into the chart
 	for _, chart := range []string{"charts/initbox", "examples/web/chart"} {
 		if err := os.CopyFS(filepath.Join(dir, chart), os.DirFS(filepath.Join("..", "..", chart))); err != nil {
@@ -118,7 +132,7 @@ func TestExampleWebChart(t *testing.T) {
 	run("dependency", "build", chart)
 	t.Logf("%s", run("install", "shop", chart, "--set=initbox.image.repository=initbox,initbox.image.tag=e2e,image=app:e2e,postgres.image=postgres:e2e",
 		"--set=git.url=http://git/private/site.git,git.token=t0ken-of-the-suite"))
-	n.requireShop(server)
+	n.requireShop()
 	run("uninstall", "shop")
 }
 
@@ -135,6 +149,7 @@ func TestExampleOrdinal(t *testing.T) {
 	n.applyExample("ordinal/redis.yaml")
 	n.kubectl("rollout", "status", "statefulset/redis", "--timeout="+patience.String())
 	for _, replica := range []string{"redis-1", "redis-2"} {
+		t.Logf("%s: %s", replica, n.logs(replica, "config"))
 		n.follow("logs", replica, "--container", "redis", "--follow").until(`MASTER <-> REPLICA sync: Finished with success`)
 	}
 	master := n.follow("logs", "redis-0", "--container", "redis", "--follow")

@@ -42,16 +42,16 @@ func (n namespace) applyStep(manifests []string) {
 func TestExampleWebKustomize(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	server := n.newShop()
+	n.newShop()
 	n.applyText(strings.Join(n.kustomized("examples/web/kustomize"), "\n---\n"))
-	n.requireShop(server)
+	n.requireShop()
 }
 
 // The hooks for Argo CD, in the order in which it applies them; all of its waits end, and the order is enough.
 func TestExampleArgoCD(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	server := n.newShop()
+	n.newShop()
 	manifests := n.kustomized("examples/argocd/shop")
 	annotated := func(annotations string) (found []string) {
 		for i := 0; i < len(manifests); i++ {
@@ -68,7 +68,7 @@ func TestExampleArgoCD(t *testing.T) {
 	for _, step := range [][]string{before, manifests, migration, second, after} {
 		n.applyStep(step)
 	}
-	n.requireShop(server)
+	n.requireShop()
 	contains(t, "the log after the sync", n.kubectl("logs", "job/shop-after"), `http://shop-web/: ready after`)
 }
 
@@ -76,7 +76,7 @@ func TestExampleArgoCD(t *testing.T) {
 func TestExampleFlux(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	server := n.newShop()
+	n.newShop()
 	text, err := os.ReadFile("../../examples/flux/shop.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -84,5 +84,5 @@ func TestExampleFlux(t *testing.T) {
 	for _, step := range regexp.MustCompile(`(?m)^  path: (\S+)$`).FindAllStringSubmatch(string(text), -1) {
 		n.applyStep(n.kustomized(step[1]))
 	}
-	n.requireShop(server)
+	n.requireShop()
 }
