@@ -177,7 +177,10 @@ func TestWait(t *testing.T) {
 			t.Errorf("%s: the other init containers are now in the order %v", o.Metadata.Name, others)
 		}
 		got, want := o.pod().InitContainers[0], want
-		if o.Kind == "Deployment" { // whose template adds a variable
+		if o.Metadata.Annotations["initbox/wait-for"] != "" && o.template().Metadata.Annotations["initbox/wait-for"] == "" {
+			t.Errorf("%s: the annotation is not at its Pods", o.Metadata.Name)
+		}
+		if o.Metadata.Name == "wait-deployment" { // whose template adds a variable
 			if n := len(got.Env); n != 3 || got.Env[2]["name"] != "PGPASSWORD" {
 				t.Errorf("%s: the variables are %v", o.Metadata.Name, got.Env)
 				continue
@@ -188,8 +191,8 @@ func TestWait(t *testing.T) {
 			t.Errorf("%s: the container is %+v, want %+v", o.Metadata.Name, got, want)
 		}
 	}
-	if kinds != 6 {
-		t.Errorf("%d annotated workloads, want one of each kind that the README names", kinds)
+	if kinds != 7 {
+		t.Errorf("%d annotated workloads, want one of each kind that the README names, and one that commonAnnotations annotate", kinds)
 	}
 }
 
