@@ -72,8 +72,8 @@ type namespace struct {
 	failures *failures
 }
 
-// failures collects what has failed in a case, to repeat it after the state of the namespace, which can be long: the end
-// of the output is what is read first, and may be all that is kept.
+// failures collects what has failed in a case, to repeat it after the state of the namespace, which can be long: the
+// end of the output is what is read first, and may be all that is kept.
 type failures struct {
 	mu   sync.Mutex
 	list []string
