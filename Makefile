@@ -13,7 +13,7 @@ export CGO_ENABLED = 0
 
 # Separate modules keep what they need out of the product's go.mod. test/consul is left out: it is a single file, and a
 # tool that reads it would have to compile hundreds of modules.
-TEST_MODULES = examples/compose/web test/chart/helm test/coredns test/grpchealth test/helm test/kafka test/mongodb test/registry
+TEST_MODULES = images examples/compose/web test/chart/helm test/coredns test/grpchealth test/helm test/kafka test/mongodb test/registry
 # Those of them that have tests.
 TESTED_MODULES = $(foreach module,$(TEST_MODULES),$(if $(shell find $(module) -name '*_test.go'),$(module)))
 # Four packages at once: they spend most of their time waiting. The default limit of go test, ten minutes for each, is too
@@ -85,6 +85,34 @@ soak: ## runs fuzzing, random kills, races and mutants for DURATION (20m), from 
 .PHONY: bench
 bench: build ## measures initbox and other tools, and writes the report to docs/benchmarks.md
 	PATH="$$(bash -c ". test/cluster/lib.sh; built kube")/bin:$$PATH" go run ./bench -initbox bin/initbox -write docs/benchmarks.md
+
+# PLATFORMS=linux/amd64,linux/arm64 builds some of the images. REGISTRY is the first part of their names, such as
+# registry.example/team, and SOURCE the URL of the sources, for their labels.
+comma = ,
+IMAGE_PLATFORMS = $(or $(subst $(comma), ,$(PLATFORMS)),linux/amd64 linux/arm64 linux/arm/v7 linux/ppc64le linux/s390x linux/riscv64)
+IMAGES = $(CURDIR)/dist/initbox-images.tar
+
+.PHONY: binaries
+binaries:
+	@for platform in $(IMAGE_PLATFORMS); do \
+		arch=$${platform#linux/} && arch=$${arch%/*} && echo "building dist/initbox-linux-$$arch" && \
+		GOOS=linux GOARCH=$$arch GOARM=7 $(BUILD) -o dist/initbox-linux-$$arch ./cmd/initbox || exit; \
+	done
+
+.PHONY: images
+images: binaries ## writes the images of all subcommands and of PLATFORMS to dist/initbox-images.tar, named REGISTRY/…:VERSION
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run -C images . build -binaries $(CURDIR)/dist \
+		-version '$(VERSION)' -revision "$$(git rev-parse HEAD)" -source '$(SOURCE)' -registry '$(REGISTRY)' \
+		-documentation '$(if $(SOURCE),$(SOURCE)/blob/HEAD/docs)' -platforms '$(IMAGE_PLATFORMS)' -o $(IMAGES)
+
+.PHONY: image-load
+image-load: ## loads the images, for this machine's architecture, with $LOAD_IMAGE or into test/cluster, Docker or containerd
+	@$(MAKE) images PLATFORMS=linux/$$(go env GOHOSTARCH | sed 's,^arm$$,arm/v7,')
+	images/load.sh $(IMAGES)
+
+.PHONY: push-images
+push-images: ## pushes dist/initbox-images.tar, which make images wrote, to REGISTRY, with the logins of ~/.docker/config.json
+	go run -C images . push -registry '$(REGISTRY)' $(IMAGES)
 
 .PHONY: image-test
 image-test: ## builds and tests the image with its own Docker daemon (root, docker.io)
