@@ -25,7 +25,7 @@ to (configmap/NAME, secret/NAME, …) is mounted into the container.
           {{- fail (printf "%s: %s: write this in quotes: YAML reads 0640 as 416, and 1.10 as 1.1" $step.where $key) -}}
         {{- end -}}
         {{- $text := include "initbox.text" $one -}}
-        {{- if $flag.file -}}{{- $text = include "initbox.ref" (dict "plan" $in.plan "container" $in.container "where" (printf "%s: %s" $step.where $key) "text" $text "flag" true) -}}{{- end -}}
+        {{- if or $flag.file (has $key (list "each" "files" "podInfo")) -}}{{- $text = include "initbox.ref" (dict "plan" $in.plan "container" $in.container "where" (printf "%s: %s" $step.where $key) "text" $text "flag" true) -}}{{- end -}}
         {{- $words = append $words (printf "%s=%s" $flag.flag $text) -}}
       {{- end -}}
     {{- end -}}

@@ -223,18 +223,30 @@ then those of the step are merged over it.
 {{- $context = mustMergeOverwrite $context (deepCopy .plan.settings.securityContext) -}}
 {{- if .plan.settings.openshift -}}{{- $context = omit $context "runAsUser" "runAsGroup" -}}{{- end -}}
 {{- $own := $v.securityContext | default dict -}}
-{{- $words := join "\n" (rest .words) -}}
+{{- $arguments := list -}}
+{{- range rest .words -}}{{- if not (hasPrefix "--" .) -}}{{- $arguments = append $arguments . -}}{{- end -}}{{- end -}}
+{{- $modes := list $v.mode $v.dirMode -}}
+{{- $owners := include "initbox.list" $v.owner | fromJsonArray -}}
+{{- if has .step.step (list "prepare" "copy" "fetch" "kubeGet" "trustBundle") -}}
+  {{- /* These take settings in their arguments, too. */ -}}
+  {{- range $word := $arguments -}}
+    {{- range regexFindAll "[#&]owner=[^&]*" $word -1 -}}{{- $owners = append $owners (regexReplaceAll "^.owner=" . "") -}}{{- end -}}
+    {{- $modes = append $modes (regexFindAll "[#&](dir-)?mode=[^&]*" $word -1) -}}
+  {{- end -}}
+{{- end -}}
+{{- $gives := false -}}
+{{- range $owners -}}{{- if ne (include "initbox.text" . | splitList "=" | last) "auto" -}}{{- $gives = true -}}{{- end -}}{{- end -}}
 {{- if eq (toString $v.dryRun) "true" -}}
 {{- else if eq .step.step "sysctl" -}}
   {{- if eq (get $own "privileged" | toString) "false" -}}
-  {{- else if and (not $v.file) (regexMatch "^(/[^\n]*\n)*/[^\n]*$" $words) (not (regexMatch "(?m)^/(sys|proc)/" $words)) -}}
+  {{- else if and (not $v.file) (regexMatch "^(/[^\n]*(\n|$))+$" (join "\n" $arguments)) (not (regexMatch "(?m)^/(sys|proc)/" (join "\n" $arguments))) -}}
     {{- $context = mustMergeOverwrite $context (dict "runAsUser" 0 "runAsNonRoot" false) -}}
   {{- else -}}
     {{- $context = mustMergeOverwrite (omit $context "allowPrivilegeEscalation" "capabilities" "seccompProfile") (dict "privileged" true "runAsUser" 0 "runAsNonRoot" false) -}}
   {{- end -}}
-{{- else if regexMatch "(?m)(^--|[#&])owner=([^&\n=]*=)?([0-9a-zA-Z._-]|:)" (regexReplaceAll "owner=([^&\n=]*=)?auto" $words "") -}}
+{{- else if $gives -}}
   {{- $add := list "CHOWN" "DAC_OVERRIDE" "FOWNER" -}}
-  {{- if regexMatch "(?m)mode=[^&\n]*([2367][0-7]{3}|[gs]\\+[rwxX]*s)($|[&\n])" $words -}}{{- $add = append $add "FSETID" -}}{{- end -}}
+  {{- if regexMatch "(^|[^0-7])0?[2367][0-7]{3}([^0-7]|$)|g?[+=][rwxX]*s" (toString $modes) -}}{{- $add = append $add "FSETID" -}}{{- end -}}
   {{- $context = mustMergeOverwrite $context (dict "runAsUser" 0 "runAsNonRoot" false "capabilities" (dict "drop" (list "ALL") "add" $add)) -}}
 {{- end -}}
 {{- mustMergeOverwrite $context (deepCopy $own) | toJson -}}
