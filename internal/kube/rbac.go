@@ -81,7 +81,8 @@ func order(cluster bool) int {
 
 // WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or ClusterRole and
 // ClusterRoleBinding, for what has no namespace) that give a service account the permissions. Each has the name given,
-// by default initbox- and the service account. The namespace is the service account's, and that of permissions without
+// by default initbox- and the service account; outside the account's namespace, where accounts of other namespaces with
+// the same name may have theirs, initbox-, the namespace and the service account. The namespace is the service account's, and that of permissions without
 // one; it may be empty, and then is the one into which the objects are applied.
 func WriteRBAC(w io.Writer, needs []Permission, name, serviceAccount, namespace string) error {
 	if namespace == "" && slices.ContainsFunc(needs, func(r Permission) bool { return r.Cluster || r.Namespace != "" }) {
@@ -107,9 +108,6 @@ func RBAC(needs []Permission, who Account, name, namespace string) string {
 		}
 	}
 	rules := merge(needs)
-	if name == "" { // two accounts in a namespace must not share a Role
-		name = strings.TrimSuffix("initbox-"+who.Name, "-")
-	}
 	subject := "{kind: ServiceAccount, " + metadata(who.Name, who.Namespace) + "}"
 	if who.User != "" {
 		subject = fmt.Sprintf("{kind: User, apiGroup: rbac.authorization.k8s.io, name: %s}", yamlWord(who.User))
@@ -121,6 +119,7 @@ func RBAC(needs []Permission, who Account, name, namespace string) string {
 		if end < 0 {
 			end = len(rules)
 		}
+		name := cmp.Or(name, first.name(who))
 		kind, of := "Role", "{"+metadata(name, first.Namespace)+"}"
 		if first.Cluster {
 			kind = "ClusterRole"
@@ -137,6 +136,14 @@ func RBAC(needs []Permission, who Account, name, namespace string) string {
 		rules = rules[end:]
 	}
 	return b.String()
+}
+
+// name returns the default name of the Role of a rule. Two accounts must not share a Role.
+func (r Permission) name(who Account) string {
+	if who.Namespace != "" && who.Name != "" && (r.Cluster || r.Namespace != who.Namespace) {
+		return "initbox-" + who.Namespace + "-" + who.Name
+	}
+	return strings.TrimSuffix("initbox-"+who.Name, "-")
 }
 
 // metadata returns the name and the namespace, if there is one, of an object.

@@ -15,7 +15,9 @@ func TestChart(t *testing.T) {
 	needCluster(t)
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
 	server := n.newServer()
-	t.Cleanup(func() { n.try("delete", "clusterrole/"+n.name+"-web", "clusterrolebinding/"+n.name+"-web") })
+	t.Cleanup(func() {
+		n.try("delete", "clusterrole/initbox-"+n.name+"-web", "clusterrolebinding/initbox-"+n.name+"-web")
+	})
 	n.applyText(n.helmTemplate("testdata/chart"))
 	n.rollout("web")
 

@@ -1,8 +1,9 @@
 {{- /*
 initbox.rbac yields the Role and the RoleBinding that the k8s: targets of a list of steps need, and where it takes them,
 a ClusterRole or Roles in other namespaces: what initbox rbac prints for the same command lines. Without such targets, it
-yields nothing. (list $ "shop.web.init" SERVICEACCOUNT), or with the NAME of the objects as a fourth item; a list of steps
-may stand for the name of their template.
+yields nothing. (list $ "shop.web.init" SERVICEACCOUNT), or with the NAME of the objects as a fourth item, by default
+initbox-SERVICEACCOUNT, and initbox-NAMESPACE-SERVICEACCOUNT outside the release's namespace. A list of steps may stand
+for the name of their template.
 
 Where $(NAME) of an environment variable is a part of a name, the rule is for all objects of the kind: a Role cannot name
 what is known only in the Pod. $(POD_NAMESPACE), and variables that have a plain text in the step's env, are known.
@@ -14,7 +15,7 @@ what is known only in the Pod. $(POD_NAMESPACE), and variables that have a plain
 {{- if not (and $account (kindIs "string" $account)) }}
   {{- fail ("initbox.rbac: want (list $ NAME SERVICEACCOUNT), where SERVICEACCOUNT is the name of the Pod's service account") }}
 {{- end }}
-{{- $name := printf "initbox-%s" $account }}
+{{- $name := "" }}
 {{- if gt (len .) 3 }}{{ $name = index . 3 }}{{ end }}
 {{- $needs := list }}
 {{- $steps := list $root (index . 1) }}
@@ -24,23 +25,27 @@ what is known only in the Pod. $(POD_NAMESPACE), and variables that have a plain
   {{- $needs = concat $needs (fromJsonArray $own) }}
 {{- end }}
 {{- $rules := include "initbox.rbac.rules" $needs | fromJsonArray }}
+{{- range $rules }}
+  {{- $elsewhere := or .cluster (ne .namespace $namespace) }}
+  {{- $_ := set . "role" ($name | default (ternary (printf "initbox-%s-%s" $namespace $account) (printf "initbox-%s" $account) $elsewhere)) }}
+{{- end }}
 {{- $last := "" }}
 {{- range $i, $r := $rules }}
   {{- $of := ternary "ClusterRole" (printf "Role %s" $r.namespace) $r.cluster }}
   {{- if ne $of $last }}
-    {{- if $i }}{{ include "initbox.rbac.binding" (dict "rule" (index $rules (int (sub $i 1))) "name" $name "account" $account "namespace" $namespace) }}
+    {{- if $i }}{{ include "initbox.rbac.binding" (dict "rule" (index $rules (int (sub $i 1))) "account" $account "namespace" $namespace) }}
 ---
 {{ end }}
     {{- $last = $of -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ ternary "ClusterRole" "Role" $r.cluster }}
-metadata: {{ include "initbox.rbac.metadata" (list $name $r.namespace) }}
+metadata: {{ include "initbox.rbac.metadata" (list $r.role $r.namespace) }}
 rules:
 {{ else }}
 {{ end }}
   {{- include "initbox.rbac.rule" $r }}
 {{- end }}
-{{- with last $rules }}{{ include "initbox.rbac.binding" (dict "rule" . "name" $name "account" $account "namespace" $namespace) }}
+{{- with last $rules }}{{ include "initbox.rbac.binding" (dict "rule" . "account" $account "namespace" $namespace) }}
 {{ end }}
 {{- end }}
 
@@ -50,8 +55,8 @@ rules:
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ $kind }}Binding
-metadata: {{ include "initbox.rbac.metadata" (list .name .rule.namespace) }}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ $kind }}, name: {{ include "initbox.rbac.word" .name }}}
+metadata: {{ include "initbox.rbac.metadata" (list .rule.role .rule.namespace) }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ $kind }}, name: {{ include "initbox.rbac.word" .rule.role }}}
 subjects: [{kind: ServiceAccount, name: {{ include "initbox.rbac.word" .account }}, namespace: {{ include "initbox.rbac.word" .namespace }}}]
 {{- end }}
 
