@@ -2,10 +2,15 @@
 package examples_test
 
 import (
+	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,6 +18,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"initbox/test/servers"
 )
 
 var update = flag.Bool("update", false, "write the table of web/README.md")
@@ -146,6 +153,73 @@ func requireRestricted(t *testing.T, where string, c *yaml.Node) {
 	}
 }
 
+// TestRoles pins that the Roles in the manifests grant what initbox rbac prints for their init containers, and nothing
+// else.
+func TestRoles(t *testing.T) {
+	program, err := servers.Initbox(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"web/plain/web.yaml", "grafana/grafana.yaml"} {
+		granted, needed := map[string]bool{}, map[string]bool{}
+		for _, doc := range documents(t, name) {
+			if text(doc, "kind") == "Role" {
+				addRights(doc, granted)
+			}
+			list := at(doc, "spec", "template", "spec", "initContainers")
+			if list == nil {
+				continue
+			}
+			for _, c := range list.Content {
+				args := []string{"rbac"}
+				for _, arg := range at(c, "args").Content {
+					args = append(args, arg.Value)
+				}
+				out, err := exec.Command(program, args...).CombinedOutput()
+				if err != nil && !strings.Contains(string(out), "no Role is needed") {
+					t.Fatalf("%s: initbox %q: %v\n%s", name, args, err, out)
+				}
+				if err == nil {
+					for _, doc := range decode(t, name, bytes.NewReader(out)) {
+						addRights(doc, needed)
+					}
+				}
+			}
+		}
+		if len(needed) == 0 || !maps.Equal(granted, needed) {
+			t.Errorf("%s grants %v, and initbox rbac prints %v", name, slices.Sorted(maps.Keys(granted)), slices.Sorted(maps.Keys(needed)))
+		}
+	}
+}
+
+// addRights adds what a Role grants: a right for each verb, resource and name.
+func addRights(role *yaml.Node, rights map[string]bool) {
+	if at(role, "rules") == nil {
+		return
+	}
+	for _, rule := range at(role, "rules").Content {
+		names := []string{""}
+		if list := at(rule, "resourceNames"); list != nil {
+			names = words(list)
+		}
+		for _, resource := range words(at(rule, "resources")) {
+			for _, verb := range words(at(rule, "verbs")) {
+				for _, name := range names {
+					rights[fmt.Sprint(words(at(rule, "apiGroups")), verb, " ", resource, "/", name)] = true
+				}
+			}
+		}
+	}
+}
+
+// words returns the elements of a list of texts.
+func words(list *yaml.Node) (all []string) {
+	for _, n := range list.Content {
+		all = append(all, n.Value)
+	}
+	return all
+}
+
 // TestListed pins that README.md has a row for each example, and each example a page.
 func TestListed(t *testing.T) {
 	dirs, err := os.ReadDir(".")
@@ -180,17 +254,17 @@ func manifests(t *testing.T) (names []string) {
 	return names
 }
 
-func documents(t *testing.T, name string) (docs []*yaml.Node) {
+func documents(t *testing.T, name string) []*yaml.Node {
 	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for d := yaml.NewDecoder(f); ; {
+	return decode(t, name, strings.NewReader(read(t, name)))
+}
+
+func decode(t *testing.T, name string, r io.Reader) (docs []*yaml.Node) {
+	t.Helper()
+	for d := yaml.NewDecoder(r); ; {
 		var doc yaml.Node
 		if err := d.Decode(&doc); err != nil {
-			if err.Error() != "EOF" {
+			if !errors.Is(err, io.EOF) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			return docs
