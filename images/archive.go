@@ -14,14 +14,18 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// archive is an OCI layout (image-spec, image-layout.md) with a manifest.json for docker load: content by its digest, and
-// what the top of the layout says about it.
+// archive is an OCI layout (image-spec, image-layout.md) with a manifest.json for docker load: content by its digest,
+// and what the top of the layout says about it. The manifests of SBOMs are in referrers.json, an index of our own for
+// the verb push, and not in index.json: ctr image import --digests, which kind load uses, tries to unpack all that is
+// there.
 type archive struct {
 	blobs     map[string][]byte // by path
 	named     []v1.Descriptor   // the images' indexes
 	referrers []v1.Descriptor   // the manifests of SBOMs
 	docker    []dockerImage
 }
+
+const referrersFile = "referrers.json"
 
 // dockerImage is an entry of manifest.json, of which docker load before Docker 25 knows nothing else.
 type dockerImage struct {
@@ -103,15 +107,14 @@ func (a *archive) write(path string, made time.Time) error {
 		return err
 	}
 	defer f.Close()
-	index, err := json.Marshal(v1.IndexManifest{
-		SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: slices.Concat(a.named, a.referrers),
-	})
-	if err != nil {
-		return err
-	}
 	files := maps.Clone(a.blobs)
 	files["oci-layout"] = []byte(`{"imageLayoutVersion":"1.0.0"}`)
-	files["index.json"] = index
+	for name, list := range map[string][]v1.Descriptor{"index.json": a.named, referrersFile: a.referrers} {
+		index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: list}
+		if files[name], err = json.Marshal(index); err != nil {
+			return err
+		}
+	}
 	if len(a.docker) > 0 {
 		if files["manifest.json"], err = json.Marshal(a.docker); err != nil {
 			return err

@@ -66,7 +66,7 @@ func parsePlatforms(list string) ([]v1.Platform, error) {
 // write writes the archive, or leaves no file.
 func (b *build) write(output string) error {
 	if b.tag == "" {
-		b.tag = strings.ReplaceAll(b.version, "+", "_") // as Helm has it: a tag cannot have a +
+		b.tag = strings.ReplaceAll(b.version, "+", "_") // a tag cannot have a +, and Helm writes it so, too
 	}
 	var variants []variant
 	for _, p := range b.platforms {
@@ -98,9 +98,9 @@ func (b *build) write(output string) error {
 	return os.Rename(unfinished, output)
 }
 
-// add adds an image: its index, a manifest for each platform, and the SBOM that refers to it. The SBOM refers to the manifest
-// and not to the index, because that is what a node pulls and a scanner looks at, and because the binaries of two platforms
-// differ in their modules.
+// add adds an image: its index, a manifest for each platform, and the SBOM that refers to it. The SBOM refers to the
+// manifest and not to the index, because that is what a node pulls and a scanner looks at, and because the binaries of
+// two platforms differ in their modules.
 func (b *build) add(a *archive, i image, variants []variant) error {
 	fullName, err := name.NewTag(strings.TrimPrefix(b.registry+"/"+i.name(), "/") + ":" + b.tag)
 	if err != nil {

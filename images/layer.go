@@ -17,8 +17,9 @@ import (
 )
 
 // newLayer returns the layer that all images of a platform share: the binary in /bin, and a link to it at / for each
-// subcommand. It has the bytes that docker build makes of the Dockerfile, and so the same diffID: the order of the entries,
-// their modes with the type of the file, and the names of owners, which Docker looks up in its own /etc/passwd.
+// subcommand. It has the bytes that docker build makes of the Dockerfile, and so the same diffID: the order of the
+// entries, their modes with the type of the file, and the names of owners, which Docker looks up in its own
+// /etc/passwd.
 func newLayer(binary string, made time.Time) (v1.Layer, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Command images builds the images of initbox, without a daemon, from the binaries of all platforms: an index for the image
-// initbox and one for each subcommand, all with the same layer for a platform, and an SBOM for each manifest.
+// Command images builds the images of initbox, without a daemon, from the binaries of all platforms: an index for the
+// image initbox and one for each subcommand, all with the same layer for a platform, and an SBOM for each manifest.
 //
 //	go run -C images . build -version 1.2.3 -binaries $PWD/dist -o $PWD/dist/initbox-images.tar
 //	go run -C images . push -registry registry.example $PWD/dist/initbox-images.tar
 //	go run -C images . sbom -version 1.2.3 -o $PWD/dist/initbox-linux-amd64.cdx.json $PWD/dist/initbox-linux-amd64
 //
-// The file is an OCI layout in a tar, and has a manifest.json as well, for docker load before Docker 25. All times in it are
-// $SOURCE_DATE_EPOCH, in seconds since 1970, or 0: the same binaries and flags give the same bytes.
+// The file is an OCI layout in a tar, and has a manifest.json as well, for docker load before Docker 25. All times in
+// it are $SOURCE_DATE_EPOCH, in seconds since 1970, or 0: the same binaries and flags give the same bytes.
 package main
 
 import (

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// push pushes all images of an archive, with their SBOMs, to a registry, with the logins of ~/.docker/config.json. To out,
-// it prints a line REGISTRY/NAME@DIGEST for each image, which is what one signs. Layers are sent once: the other
+// push pushes all images of an archive, with their SBOMs, to a registry, with the logins of ~/.docker/config.json. To
+// out, it prints a line REGISTRY/NAME@DIGEST for each image, which is what one signs. Layers are sent once: the other
 // repositories mount them from that of the first image, if the registry knows how.
 func push(ctx context.Context, path, registry string, tags []string, plain bool, out io.Writer) error {
 	dir, err := os.MkdirTemp("", "initbox-images-")
@@ -28,6 +29,9 @@ func push(ctx context.Context, path, registry string, tags []string, plain bool,
 	defer os.RemoveAll(dir)
 	if err := unpack(path, dir); err != nil {
 		return fmt.Errorf("unpack %s: %w", path, err)
+	}
+	if err := join(dir); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	root, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
@@ -56,6 +60,28 @@ func push(ctx context.Context, path, registry string, tags []string, plain bool,
 		}
 	}
 	return nil
+}
+
+// join adds the manifests of SBOMs to the index of a layout.
+func join(dir string) error {
+	var whole v1.IndexManifest
+	for _, name := range []string{"index.json", referrersFile} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		var part v1.IndexManifest
+		if err := json.Unmarshal(content, &part); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		part.Manifests = append(whole.Manifests, part.Manifests...)
+		whole = part
+	}
+	content, err := json.Marshal(whole)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "index.json"), content, 0o644)
 }
 
 // pushing is a push that is under way.

@@ -15,12 +15,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// sbomType is the media type of an SBOM in CycloneDX's JSON, and the artifactType of what refers to a manifest with one.
+// sbomType is the media type of an SBOM in CycloneDX's JSON, and the artifactType of what refers to a manifest with
+// one.
 const sbomType = "application/vnd.cyclonedx+json"
 
-// sbom returns the bill of materials of a binary, as CycloneDX 1.6 in JSON: the modules that the linker recorded in it, with
-// the sums of go.sum, and Go's standard library. Unlike go.mod, the binary knows which modules are really in it.
-// The same binary, version and time give the same bytes.
+// sbom returns the bill of materials of a binary, as CycloneDX 1.6 in JSON: the modules that the linker recorded in
+// it, with the sums of go.sum, and Go's standard library. Unlike go.mod, the binary knows which modules are really in
+// it. The same binary, version and time give the same bytes.
 func sbom(binary, version string, made time.Time) ([]byte, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {

@@ -6,8 +6,8 @@ type image struct {
 	What       string // for the label and the annotation org.opencontainers.image.description
 }
 
-// table has all images: initbox, and one for each subcommand, in the order of initbox --list. A test compares it with what
-// the program prints.
+// table has all images: initbox, and one for each subcommand, in the order of initbox --list. A test compares it with
+// what the program prints.
 var table = []image{
 	{"", "what Kubernetes init containers do, without a shell"},
 	{"wait-for-dns", "wait until names resolve"},
@@ -52,6 +52,6 @@ const (
 	user    = "65532:65532"
 )
 
-// platforms are those that images are built for, by the name of the binary's file behind "initbox-linux-". The binary for
-// arm is built with GOARM=7.
+// platforms are those that images are built for, by the name of the binary's file behind "initbox-linux-". The binary
+// for arm is built with GOARM=7.
 var platforms = []string{"amd64", "arm64", "arm", "ppc64le", "s390x", "riscv64"}

@@ -87,8 +87,8 @@ func automatic() (Owner, error) {
 	return Owner{os.Geteuid(), os.Getegid()}, nil
 }
 
-// maxID is the largest user or group: the next one, 4294967295, means "leave it" to chown(2). Where an int has 32 bits, it
-// is the largest int.
+// maxID is the largest user or group: the next one, 4294967295, means "leave it" to chown(2). Where an int has 32
+// bits, it is the largest int.
 const maxID = min(1<<32-2, math.MaxInt)
 
 // lookup returns the number of a user or group, and the group of a user that a name stands for, or -1.

@@ -103,8 +103,8 @@ func encodeWhole(v any, encode func(any) (string, error)) (string, error) {
 	return regexp.MustCompile(`"?`+word+`(-?[0-9]+)"?`).ReplaceAllString(text, "$1"), err
 }
 
-// calculates returns whether a function of sprig calculates with its arguments, and the largest integer that it takes, or
-// 0 if it takes them as float64. The functions that return an int have a lower limit where an int has 32 bits.
+// calculates returns whether a function of sprig calculates with its arguments, and the largest integer that it takes,
+// or 0 if it takes them as float64. The functions that return an int have a lower limit where an int has 32 bits.
 func calculates(name string) (limit int64, is bool) {
 	switch name {
 	case "int", "atoi":
@@ -117,8 +117,8 @@ func calculates(name string) (limit int64, is bool) {
 	return 0, false
 }
 
-// calculable refuses numbers that sprig would take for another one. In text, sprig finds no int64 beyond an int, so where
-// an int has 32 bits, it gets the number instead.
+// calculable refuses numbers that sprig would take for another one. In text, sprig finds no int64 beyond an int, so
+// where an int has 32 bits, it gets the number instead.
 func calculable(limit int64) func(args []reflect.Value) error {
 	return func(args []reflect.Value) error {
 		for i, arg := range args {
