@@ -114,7 +114,7 @@ func TestPods(t *testing.T) {
 	}
 }
 
-// seen reports what is there twice in one Pod.
+// seen reports what one Pod has twice.
 type seen struct {
 	t     *testing.T
 	file  string
