@@ -44,6 +44,7 @@ to (configmap/NAME, secret/NAME, …) is mounted into the container.
     "trustBundle" (list "from") "sleep" (list "for") "install" (list "to")) $step.step | default list -}}
 {{- if and (has $step.step (list "render" "copy")) (not $v.paths) (not $v.inline) -}}{{- $needs = list "from" "to" -}}{{- end -}}
 {{- if and (eq $step.step "gitClone") $v.config -}}{{- $needs = list -}}{{- end -}}
+{{- if and (eq $step.step "kubeGet") $v.envFile -}}{{- $needs = list "for" -}}{{- end -}}
 {{- if and (eq $step.step "fetch") $v.list -}}{{- $needs = list "to" -}}{{- end -}}
 {{- if and (eq $step.step "sysctl") $v.file -}}{{- $needs = list -}}{{- end -}}
 {{- range $key := $needs -}}
