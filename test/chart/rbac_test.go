@@ -52,6 +52,7 @@ var roleCases = []struct{ name, steps, args string }{
 	{"all wins", `[{kubeGet: {for: "k8s:cm/a", to: /out}}, {kubeGet: {for: "k8s:secret?selector=a", to: /o}}, {wait: {for: ["k8s:secret/x", "k8s:cm?all"]}}, {wait: {for: "k8s:secret?all", merge: false}}]`,
 		"kube-get k8s:cm/a /out -- kube-get k8s:secret?selector=a /o -- wait-for-service k8s:secret/x k8s:cm?all -- wait-for-service k8s:secret?all"},
 	{"known variables", `- wait: {for: ['k8s:svc/$(DB)?namespace=$(POD_NAMESPACE)'], env: {DB: mydb}}`, "wait-for-service k8s:svc/mydb?namespace=shop"},
+	{"variables of the values", `- wait: {for: ['k8s:svc/$(DB)-$(COUNT)?namespace=$(NS)'], env: {COUNT: 2, NS: field/metadata.namespace}}`, "wait-for-service k8s:svc/shared-2"},
 }
 
 // unknownNames are steps with names that only the kubelet knows, and targets that need the same rights.
@@ -131,7 +132,7 @@ func kindCases() map[string][]string {
 func roles(t *testing.T, steps map[string]string) map[string]string {
 	t.Helper()
 	var values strings.Builder
-	values.WriteString("cases:\n")
+	values.WriteString("initbox: {extraEnv: {DB: shared, COUNT: 1}}\ncases:\n")
 	for name, text := range steps {
 		fmt.Fprintf(&values, "  %q: %q\n", name, text)
 	}

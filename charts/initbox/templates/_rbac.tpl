@@ -6,7 +6,8 @@ initbox-SERVICEACCOUNT, and initbox-NAMESPACE-SERVICEACCOUNT outside the release
 for the name of their template.
 
 Where $(NAME) of an environment variable is a part of a name, the rule is for all objects of the kind: a Role cannot name
-what is known only in the Pod. $(POD_NAMESPACE), and variables that have a plain text in the step's env, are known.
+what is known only in the Pod. The namespace is known, and so are variables with a plain text in the step's env or in
+extraEnv.
 */ -}}
 {{- define "initbox.rbac" -}}
 {{- $root := index . 0 }}
@@ -20,8 +21,11 @@ what is known only in the Pod. $(POD_NAMESPACE), and variables that have a plain
 {{- $needs := list }}
 {{- $steps := list $root (index . 1) }}
 {{- if kindIs "slice" (index . 1) }}{{ $steps = dict "root" $root "steps" (index . 1) }}{{ end }}
+{{- $extra := (include "initbox.settings" $root | fromJson).extraEnv | default dict }}
 {{- range include "initbox.steps" $steps | fromJsonArray }}
-  {{- $own := include "initbox.rbac.needs" (dict "step" .step "values" (.values | default dict) "where" .where "namespace" $namespace "root" $root) }}
+  {{- $values := .values | default dict }}
+  {{- $env := merge (dict) ($values.env | default dict) $extra }}
+  {{- $own := include "initbox.rbac.needs" (dict "step" .step "values" $values "env" $env "where" .where "namespace" $namespace) }}
   {{- $needs = concat $needs (fromJsonArray $own) }}
 {{- end }}
 {{- $rules := include "initbox.rbac.rules" $needs | fromJsonArray }}
@@ -302,9 +306,10 @@ missing if the target is a selector.
 {{- define "initbox.rbac.known" -}}
 {{- $step := index . 0 }}
 {{- $text := index . 1 | toString | replace "$(POD_NAMESPACE)" $step.namespace }}
-{{- range $name, $value := $step.values.env | default dict }}
-  {{- if and (kindIs "string" $value) (not (regexMatch "^(secret|configmap|field|resource)/" $value)) }}
-    {{- $text = replace (printf "$(%s)" $name) $value $text }}
+{{- range $name, $value := $step.env }}
+  {{- if eq (toString $value) "field/metadata.namespace" }}{{ $value = $step.namespace }}{{ end }}
+  {{- if not (regexMatch "^(secret|configmap|field|resource)/" (toString $value)) }}
+    {{- $text = replace (printf "$(%s)" $name) (toString $value) $text }}
   {{- end }}
 {{- end }}
 {{- $text }}
