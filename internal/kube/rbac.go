@@ -82,8 +82,9 @@ func order(cluster bool) int {
 // WriteRBAC writes, as YAML for kubectl apply, the smallest Roles and RoleBindings (or ClusterRole and
 // ClusterRoleBinding, for what has no namespace) that give a service account the permissions. Each has the name given,
 // by default initbox- and the service account; outside the account's namespace, where accounts of other namespaces with
-// the same name may have theirs, initbox-, the namespace and the service account. The namespace is the service account's, and that of permissions without
-// one; it may be empty, and then is the one into which the objects are applied.
+// the same name may have theirs, initbox-, the namespace and the service account. The namespace is the service
+// account's, and that of permissions without one; it may be empty, and then is the one into which the objects are
+// applied.
 func WriteRBAC(w io.Writer, needs []Permission, name, serviceAccount, namespace string) error {
 	if namespace == "" && slices.ContainsFunc(needs, func(r Permission) bool { return r.Cluster || r.Namespace != "" }) {
 		return errors.New("objects without a namespace, and targets that name one, need the namespace of the service account: give it with --namespace, or as in --service-account shop/web")

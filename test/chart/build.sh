@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # build.sh builds the real helm 3 and 4 from the Go module proxy, and prints the directory that has helm3 and helm4. It
-# is in the user's cache directory, under a name made from the module: what is built already is not built again. It takes
-# three minutes on two cores. With -n, nothing is built.
+# is in the user's cache directory, under a name made from the module: what is built already is not built again. The
+# first time takes minutes. With -n, nothing is built.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/initbox-chart
