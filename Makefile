@@ -155,11 +155,11 @@ picture: build ## runs the demo, and draws it in docs/demo.svg
 
 .PHONY: site
 site: ## makes the site of the pages in bin/site/public (Hugo and npm; as root on Debian, installs them)
-	site/build.sh
+	docs/site/build.sh
 
 .PHONY: site-test
 site-test: site ## opens each page of the site in Chromium, and follows its links
-	node --test site/test.mjs
+	node --test docs/site/test.mjs
 
 .PHONY: lint
 lint: gofmt tidy vet staticcheck actionlint govulncheck ## runs all static checks

@@ -79,7 +79,7 @@ async function load() {
     storeFields: ["page", "title", "text"],
     tokenize: words,
     searchOptions: {
-      boostDocument: (url) => (/^(docs\/(benchmarks|compared|dependencies)|changelog|contributing|site|test)\//.test(url) ? 0.3 : 1), // after the pages on use
+      boostDocument: (url) => (/^(docs\/(benchmarks|compared|dependencies|site)|changelog|contributing|test)\//.test(url) ? 0.3 : 1), // after the pages on use
       boost: { title: 4, page: 3 }, prefix: (term) => term.length > 2, fuzzy: (term) => (term.length > 4 ? 0.2 : 0), combineWith: "AND",
     },
   });

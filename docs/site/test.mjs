@@ -1,6 +1,6 @@
 // test.mjs opens the site in a headless Chromium, as a phone and as a wide screen: all links and anchors lead
 // somewhere, nothing is loaded from elsewhere, nothing is logged to the console, no page scrolls sideways, the search
-// finds what people look for, and axe-core finds nothing that keeps a reader out. site/build.sh has built the site in
+// finds what people look for, and axe-core finds nothing that keeps a reader out. docs/site/build.sh has built the site in
 // bin/site/public. Without Chromium, the tests are skipped, unless CI=true.
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -10,7 +10,7 @@ import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { serve } from "./serve.mjs";
 
-const out = path.join(path.dirname(fileURLToPath(import.meta.url)), "../bin/site");
+const out = path.join(path.dirname(fileURLToPath(import.meta.url)), "../../bin/site");
 const modules = createRequire(path.join(out, "package.json"));
 const program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find((file) => fs.existsSync(file));
 const skip = program === undefined && process.env.CI !== "true" ? "Chromium is not installed" : false;

@@ -102,7 +102,7 @@ function linksOf(file, text) {
 // menu returns the groups of nav.json with their pages. An entry that ends in a slash stands for all pages below that
 // directory, and an empty one for all that no other entry names, so that a new page is never left out.
 function menu(described) {
-  const groups = JSON.parse(fs.readFileSync(path.join(top, "site/nav.json"), "utf8"));
+  const groups = JSON.parse(fs.readFileSync(path.join(top, "docs/site/nav.json"), "utf8"));
   const taken = new Set();
   const take = (chosen) => chosen.filter((file) => !taken.has(file) && taken.add(file));
   const listed = new Map();

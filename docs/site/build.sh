@@ -2,7 +2,7 @@
 # build.sh makes the site of this repository's pages in bin/site/public. It needs Hugo and npm, and as root on Debian
 # installs them. npm provides the search, at the version in package-lock.json.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 out=bin/site
 
 # installed PROGRAM PACKAGE returns whether PROGRAM is there, and as root on Debian installs it.
@@ -20,16 +20,13 @@ installed npm npm
 
 mkdir -p $out/assets
 # Only if the lock file has changed: the registry is needed once.
-if ! cmp -s site/package-lock.json $out/package-lock.json || [ ! -d $out/node_modules/minisearch ]; then
-	cp site/package.json site/.npmrc $out/
-	cp site/package-lock.json $out/installing.json
-	cp site/package-lock.json $out/
+if ! cmp -s docs/site/package-lock.json $out/package-lock.json || [ ! -d $out/node_modules/minisearch ]; then
+	cp docs/site/package.json docs/site/package-lock.json docs/site/.npmrc $out/
 	npm ci --prefix $out --silent || { rm -f $out/package-lock.json; exit 1; }
-	rm $out/installing.json
 fi
 cp $out/node_modules/minisearch/dist/es/index.js $out/assets/minisearch.js
 
-node site/stage.mjs . $out
-hugo --quiet --noBuildLock --minify --source site --destination "$PWD/$out/public"
-node site/index.mjs $out/public
+node docs/site/stage.mjs . $out
+hugo --quiet --noBuildLock --minify --source docs/site --destination "$PWD/$out/public"
+node docs/site/index.mjs $out/public
 echo "build.sh: $(find $out/public -name index.html | wc -l) pages in $out/public"

@@ -1,4 +1,4 @@
-// serve.mjs serves a directory on loopback: for the tests, and for looking at the site (node site/serve.mjs DIR PORT).
+// serve.mjs serves a directory on loopback: for the tests, and for looking at the site (node docs/site/serve.mjs DIR PORT).
 import fs from "node:fs";
 import http from "node:http";
 import path from "node:path";
