@@ -22,6 +22,7 @@ const wide = matchMedia("(min-width: 60rem)");
 const fold = () => { menu.open = wide.matches; };
 wide.addEventListener("change", fold);
 fold();
+menu.dataset.ready = ""; // until now the style sheet has hidden it on a phone, so that nothing moves
 const current = menu.querySelector("[aria-current]");
 if (current && wide.matches) menu.scrollTop = current.offsetTop - menu.clientHeight / 2;
 
