@@ -16,8 +16,9 @@ RUN go run ./cmd/initbox --list > /commands && test -s /commands
 
 ARG TARGETOS
 ARG TARGETARCH
+ARG TARGETVARIANT
 ARG VERSION=devel
-RUN GOOS=$TARGETOS GOARCH=$TARGETARCH go build -ldflags "-s -w -buildid= -X main.version=$VERSION" \
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH GOARM=${TARGETVARIANT#v} go build -ldflags "-s -w -buildid= -X main.version=$VERSION" \
     -o /image/bin/initbox ./cmd/initbox
 
 # The layer must be reproducible, so modes and times are fixed.

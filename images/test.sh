@@ -1,6 +1,7 @@
 #!/bin/sh
-# test.sh builds the image with its own Docker daemon and checks it: the build is reproducible, each subcommand has a link,
-# it can be built for another architecture, and it runs without any privilege.
+# test.sh builds the image with its own Docker daemon and checks it: each subcommand has a link, it can be built for another
+# architecture, and it runs without any privilege. It builds the images of make images, too, and checks that they have the
+# same layer, and that Docker, containerd and skopeo take them.
 #
 # It needs no registry: the base image that the Dockerfile names is made from this machine's Go toolchain and busybox. It
 # needs root and Debian's docker.io and busybox-static; without them it is skipped, or fails if CI=true. Everything happens
@@ -80,6 +81,7 @@ machine() {
 	case $(od -An -tu1 -j18 -N2 "$1" | tr -s ' ') in
 	" 62 0") echo amd64 ;;
 	" 183 0") echo arm64 ;;
+	" 40 0") echo arm ;;
 	*) echo unknown ;;
 	esac
 }
@@ -108,6 +110,50 @@ check_config() {
 	expect "the user" "$(inspect "$1" '{{.Config.User}}')" 65532:65532
 	expect "the entrypoint" "$(inspect "$1" '{{.Config.Entrypoint}}')" '[/bin/initbox]'
 	expect "the version label" "$(inspect "$1" '{{index .Config.Labels "org.opencontainers.image.version"}}')" "$version"
+}
+
+# --- the images of make images ---
+
+loaded=registry.example/initbox
+
+# check_images ARCHITECTURE TAG: builds the images from the program, loads them, and compares the layer with TAG's.
+check_images() {
+	go run -C images . build -binaries "$work/binaries" -o "$work/images-$1.tar" -version "$version" -tag "$1" \
+		-registry registry.example -docker "$1" -platforms "linux/$(echo "$1" | sed 's,^arm$,arm/v7,')"
+	docker load --quiet --input "$work/images-$1.tar" >/dev/null
+	expect "the layer for $1, built without Docker" "$(inspect "$loaded:$1" '{{.RootFS.Layers}}')" "$(inspect "$2" '{{.RootFS.Layers}}')"
+	expect "the images" "$(docker image ls --quiet --filter reference="$loaded*:$1" | wc -l)" "$(($(wc -l <"$work/links") + 1))"
+}
+
+# check_containerd FILE: imports the images as kind load image-archive does, into the containerd that dockerd has started.
+check_containerd() {
+	socket=$work/exec/containerd/containerd.sock
+	if [ ! -S "$socket" ]; then
+		say "containerd: skipped, dockerd uses that of the machine"
+		return
+	fi
+	ctr --address "$socket" --namespace initbox-import images import --all-platforms --digests "$1" >"$work/ctr.log" 2>&1 || {
+		cat "$work/ctr.log" >&2
+		fail "ctr images import"
+	}
+	expect "the image in containerd" "$(ctr --address "$socket" --namespace initbox-import images ls --quiet name=="$loaded-sleep:$here")" "$loaded-sleep:$here"
+}
+
+# check_skopeo FILE: copies an image out of the layout, and looks for its layer.
+check_skopeo() {
+	if ! command -v skopeo >/dev/null; then
+		absent_part "skopeo is not installed (apt-get install skopeo)"
+		return
+	fi
+	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$work/policy.json"
+	skopeo --policy "$work/policy.json" copy --quiet "oci-archive:$1:initbox-sleep:$here" "dir:$work/skopeo"
+	expect "the entrypoint that skopeo copied" "$(grep -l '"Entrypoint":\["/sleep"\]' "$work"/skopeo/* | wc -l)" 1
+}
+
+# absent_part WHY: a part is skipped, or fails if CI=true.
+absent_part() {
+	[ "${CI-}" != true ] || fail "$1"
+	say "skipped: $1"
 }
 
 # --- running ---
@@ -167,32 +213,37 @@ begin
 gocache=${XDG_CACHE_HOME:-$HOME/.cache}/initbox-image
 mkdir -p "$gocache"
 here=$(go env GOHOSTARCH)
-[ "$here" = arm64 ] && other=amd64 || other=arm64
+other=arm # where an int has 32 bits
 
 version=1.2.3-test
-CGO_ENABLED=0 go build -tags urfave_cli_no_docs -o "$work/initbox" ./cmd/initbox
+mkdir "$work/binaries"
+CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false" go build -tags urfave_cli_no_docs -ldflags "-s -w -buildid= -X main.version=$version" \
+	-o "$work/binaries/initbox-linux-$here" ./cmd/initbox
+cp "$work/binaries/initbox-linux-$here" "$work/initbox"
 start_dockerd --bridge=none --iptables=false --ip6tables=false --ip-forward=false --ip-masq=false
 import_base "$(sed -n 's/^FROM .*\(golang:[^ ]*\) AS build$/\1/p' Dockerfile)"
 
-# Build once with each of Docker's builders, the second time from a copy of the sources: the layer must depend neither on
-# the builder nor on the path and times of the sources.
+# Once with each of Docker's builders, and in /src of a container. The program for here was built above in another directory,
+# and neither the builder nor the path may change the layer.
 export DOCKER_BUILDKIT=0
 build classic . --no-cache
 export DOCKER_BUILDKIT=1
-mkdir "$work/elsewhere"
-tar -cf - --exclude=./.git --exclude=./bin . | tar -C "$work/elsewhere" --touch -xf -
-build native "$work/elsewhere" --no-cache --network=host
-expect "the layer, built twice" "$(inspect native '{{.RootFS.Layers}}')" "$(inspect classic '{{.RootFS.Layers}}')"
-
-build foreign . --network=host --platform="linux/$other"
-
-check_layer native
-check_config native "$here"
+build foreign . --network=host --platform="linux/$other/v7"
+check_layer classic
+check_config classic "$here"
 check_layer foreign
 check_config foreign "$other"
-check_running native
+cp "$work/foreign/bin/initbox" "$work/binaries/initbox-linux-$other"
 
-for tag in native foreign; do
+check_images "$here" classic
+check_images "$other" foreign
+expect "the labels of initbox-sleep" "$(inspect "$loaded-sleep:$here" '{{index .Config.Labels "org.opencontainers.image.title"}}')" initbox-sleep
+check_running "$loaded:$here"
+run 0 "the image of a subcommand" "$loaded-sleep:$here" 10ms
+check_containerd "$work/images-$here.tar"
+check_skopeo "$work/images-$here.tar"
+
+for tag in classic foreign; do
 	say "size for $(inspect $tag '{{.Architecture}}'): program $(stat -c %s "$work/$tag/bin/initbox") bytes," \
 		"compressed layer $(gzip -9c "$work/$tag.tar" | wc -c) bytes"
 done

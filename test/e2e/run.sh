@@ -63,6 +63,11 @@ go run ./test/e2e/image -tag theme:e2e -files test/e2e/testdata/theme -o "$work/
 mkdir "$work/registry" # likewise
 (cd test/registry && CGO_ENABLED=0 GOWORK=off go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$work/registry/registry" .)
 go run ./test/e2e/image -tag registry:e2e -o "$work/registry.tar" "$work/registry/registry"
+go build -C images -o "$work/images" .
+mkdir "$work/binaries"
+cp bin/initbox "$work/binaries/initbox-linux-$(go env GOARCH)"
+export E2E_IMAGES=$work/images E2E_IMAGES_ARCHIVE=$work/images.tar
+"$E2E_IMAGES" build -binaries "$work/binaries" -tag e2e -platforms "linux/$(go env GOARCH)" -o "$E2E_IMAGES_ARCHIVE"
 go test -c -o "$work/e2e.test" ./test/e2e
 for image in initbox app git redis etcd postgres theme registry; do
 	$LOAD_IMAGE "$work/$image.tar"
