@@ -123,6 +123,7 @@ func TestReproducible(t *testing.T) {
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("sha256sum: %v: %s", err, out)
 	}
+	testImages(t, filepath.Join(dist, "initbox-1.2.3-test-images.tar"), "1.2.3-test")
 	testArchive(t, filepath.Join(dist, "initbox-1.2.3-test-linux-"+runtime.GOARCH+".tar.gz"))
 	testChartArchive(t, filepath.Join(dist, "initbox-1.2.3-test.tgz"), "1.2.3-test")
 }
@@ -159,6 +160,17 @@ func copyTree(t *testing.T, dir string) {
 		}
 	}
 	repository(t, dir, nil)
+}
+
+// testImages compares the version of the images, which is that of the chart, too.
+func testImages(t *testing.T, archive, version string) {
+	t.Helper()
+	index, err := exec.Command("tar", "-xOf", archive, "index.json").CombinedOutput()
+	for _, name := range []string{"initbox", "initbox-wait-for-dns", "initbox-install"} {
+		if want := `"org.opencontainers.image.ref.name":"` + name + ":" + version + `"`; err != nil || !strings.Contains(string(index), want) {
+			t.Errorf("the images: %v, without %s:\n%s", err, want, index)
+		}
+	}
 }
 
 // testArchive runs the program in an archive.
