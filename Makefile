@@ -35,7 +35,7 @@ build: ## builds bin/initbox: static and reproducible (VERSION=… sets its vers
 # PLATFORMS=linux/amd64 makes a part of them.
 .PHONY: release
 release: ## makes all files of a release in dist/VERSION, from a clean working tree: make release VERSION=1.2.3
-	go run ./release -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS)) -o dist -- $(BUILD)
+	go run ./cmd/release -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS)) -o dist -- $(BUILD)
 
 .PHONY: demo
 demo: build ## runs the Kubernetes documentation's init containers, without a cluster

@@ -297,6 +297,9 @@ func libraryOf(path string) string {
 	return ""
 }
 
+// releaseTool is no part of the product: it makes the files of a release.
+const releaseTool = "cmd/release"
+
 // productFiles returns what is linked into the binary: not tests, not bench.
 func productFiles(t *testing.T) []file {
 	t.Helper()
@@ -310,6 +313,9 @@ func productFiles(t *testing.T) []file {
 var parsed = sync.OnceValues(func() (files []file, err error) {
 	for _, top := range []string{"cmd", "internal", "waitfor", "register", "clone", "render", "pki", "volume"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, d fs.DirEntry, err error) error {
+			if err == nil && path == filepath.Join(root, releaseTool) {
+				return filepath.SkipDir
+			}
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err
 			}

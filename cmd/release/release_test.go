@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-const root = ".."
+const root = "../.."
 
 // repository makes a repository with the files at dir, in one commit with a fixed time.
 func repository(t *testing.T, dir string, files map[string]string) {
@@ -162,7 +162,7 @@ func copyTree(t *testing.T, dir string) {
 	repository(t, dir, nil)
 }
 
-// testImages compares the version of the images, which is that of the chart, too.
+// testImages requires that the images have the version, as the chart does.
 func testImages(t *testing.T, archive, version string) {
 	t.Helper()
 	index, err := exec.Command("tar", "-xOf", archive, "index.json").CombinedOutput()

@@ -2,9 +2,9 @@
 // materials, the images, the chart, completions, and the checksums of all. The same commit gives the same bytes, in any
 // directory and at any time, with the same version of Go.
 //
-//	go run ./release -version 1.2.3 -- go build -ldflags "…"
-//	go run ./release notes -version 1.2.3     prints what CHANGELOG.md says of the version
-//	go run ./release completions -o DIR       writes the completions alone
+//	go run ./cmd/release -version 1.2.3 -- go build -ldflags "…"
+//	go run ./cmd/release notes -version 1.2.3     prints what CHANGELOG.md says of the version
+//	go run ./cmd/release completions -o DIR       writes the completions alone
 package main
 
 import (
