@@ -42,6 +42,7 @@ var listRefusals = []struct{ steps, want string }{
 	{"- prepare: {paths: [/data]}", "paths: /data lies in no volume\nhint: volume: NAME, mountPath: /data"},
 	{"- prepare: {paths: [/a], volume: blue}\n- prepare: {paths: [/a], volume: red}", "two volumes are mounted at /a: blue and red"},
 	{"- deregister: {timeout: 3s}", "no step registers anything that can be deregistered"},
+	{"- kubeGet: {for: 'k8s:pod/a', to: /a/, watch: 1m, startupProbe: 9000}\n- kubeGet: {for: 'k8s:pod/b', to: /b/, watch: 1m, startupProbe: 9000}", "web: step 2 (kubeGet): startupProbe: another step has the port 9000"},
 	{"- register: {url: 'http://a', hold: true, startupProbe: '127.0.0.1:9000'}", "the kubelet cannot reach this address"},
 }
 

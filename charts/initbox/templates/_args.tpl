@@ -1,7 +1,7 @@
 {{/*
-initbox.words returns the arguments of one step as a JSON array: its subcommand, what the subcommand takes as arguments,
-and its flags in the order of their keys, each as --flag=VALUE, so that no value is taken for a flag. What the words refer
-to (configmap/NAME, secret/NAME, …) is mounted into the container.
+initbox.words returns the arguments of one step as a JSON array: its subcommand, what the subcommand takes as
+arguments, and its flags in the order of their keys, each as --flag=VALUE, so that no value is taken for a flag. What the
+words refer to (configmap/NAME, secret/NAME, …) is mounted into the container.
 */}}
 {{- define "initbox.words" -}}
 {{- $in := . -}}
@@ -39,9 +39,12 @@ to (configmap/NAME, secret/NAME, …) is mounted into the container.
 {{- $in := . -}}
 {{- $step := .step -}}
 {{- $v := .step.values -}}
-{{- $needs := get (dict "wait" (list "for") "waitForDns" (list "for") "request" (list "url") "merge" (list "from" "to") "gitClone" (list "url" "to")
-    "fetch" (list "url" "to") "prepare" (list "paths") "sysctl" (list "set") "kubeGet" (list "for" "to") "generate" (list "what")
-    "trustBundle" (list "from") "sleep" (list "for") "install" (list "to")) $step.step | default list -}}
+{{- $takes := get (dict "wait" (list "for") "waitForDns" (list "for") "request" (list "url") "render" (list "paths") "merge" (list "from" "to")
+    "gitClone" (list "url" "to") "fetch" (list "url" "to") "copy" (list "paths") "prepare" (list "paths") "sysctl" (list "set") "kubeGet" (list "for" "to")
+    "generate" (list "what" "to") "trustBundle" (list "from") "sleep" (list "for") "install" (list "to" "links")) $step.step | default list -}}
+{{- $needs := without $takes "links" -}}
+{{- if eq $step.step "generate" -}}{{- $needs = list "what" -}}{{- end -}}
+{{- if has $step.step (list "render" "copy") -}}{{- $needs = list -}}{{- end -}}
 {{- if and (has $step.step (list "render" "copy")) (not $v.paths) (not $v.inline) -}}{{- $needs = list "from" "to" -}}{{- end -}}
 {{- if and (eq $step.step "gitClone") $v.config -}}{{- $needs = list -}}{{- end -}}
 {{- if and (eq $step.step "kubeGet") $v.envFile -}}{{- $needs = list "for" -}}{{- end -}}
@@ -53,9 +56,7 @@ to (configmap/NAME, secret/NAME, …) is mounted into the container.
   {{- end -}}
 {{- end -}}
 {{- $words := list -}}
-{{- range $key := get (dict "wait" (list "for") "waitForDns" (list "for") "request" (list "url") "merge" (list "from" "to") "gitClone" (list "url" "to")
-    "fetch" (list "url" "to") "prepare" (list "paths") "sysctl" (list "set") "kubeGet" (list "for" "to") "generate" (list "what" "to")
-    "trustBundle" (list "from") "sleep" (list "for") "install" (list "to" "links") "render" (list "paths") "copy" (list "paths")) $step.step | default list -}}
+{{- range $key := $takes -}}
   {{- $value := get $v $key -}}
   {{- if and (eq $key "set") (kindIs "map" $value) -}}
     {{- range $name, $text := $value -}}{{- $words = append $words (printf "%s=%s" $name (include "initbox.text" $text)) -}}{{- end -}}
@@ -81,8 +82,9 @@ to (configmap/NAME, secret/NAME, …) is mounted into the container.
 {{- end -}}
 
 {{/*
-initbox.ref returns the path of what a text refers to, and mounts it, read-only: configmap/NAME[/KEY], secret/NAME[/KEY],
-pvc/NAME[/PATH], volume/NAME[/PATH]. Settings may follow, and in a flag a name and = may stand before it. Other texts stay.
+initbox.ref returns the path of what a text refers to, and mounts it, read-only: configmap/NAME[/KEY],
+secret/NAME[/KEY], pvc/NAME[/PATH], volume/NAME[/PATH]. Settings may follow, and in a flag a name and = may stand before
+it. Other texts stay.
 */}}
 {{- define "initbox.ref" -}}
 {{- $before := "" -}}
@@ -113,8 +115,8 @@ pvc/NAME[/PATH], volume/NAME[/PATH]. Settings may follow, and in a flag a name a
 {{- end -}}
 
 {{/*
-initbox.login returns a step's values, as JSON, with the flags that "secret" stands for. They name files in the Secret, so
-no credential is an argument. The keys are those of the standard types of Secrets.
+initbox.login returns a step's values, as JSON, with the flags that "secret" stands for. They name files in the Secret,
+so no credential is an argument. The keys are those of the standard types of Secrets.
 */}}
 {{- define "initbox.login" -}}
 {{- $where := .where -}}

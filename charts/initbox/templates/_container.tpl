@@ -90,8 +90,9 @@
 {{- end -}}
 
 {{/*
-initbox.sidecar makes the container of a step that stays running a sidecar: with restartPolicy: Always, and a startup probe,
-so that the containers after it start when it has done its work for the first time. Its port is used once in the list.
+initbox.sidecar makes the container of a step that stays running a sidecar: with restartPolicy: Always, and a startup
+probe, so that the containers after it start when it has done its work for the first time. Its port is used once in the
+list.
 */}}
 {{- define "initbox.sidecar" -}}
 {{- $plan := .plan -}}
@@ -213,9 +214,9 @@ refer to it; then the chart's values, extraEnv and env. Of variables with the sa
 {{- end -}}
 
 {{/*
-initbox.securityContext returns a container's securityContext, as JSON: what Pod Security calls restricted, but for steps
-that give files to other users, which run as root with the capabilities for that, and for sysctl. The chart's values and
-then those of the step are merged over it.
+initbox.securityContext returns a container's securityContext, as JSON: what Pod Security calls restricted, but for
+steps that give files to other users, which run as root with the capabilities for that, and for sysctl. The chart's
+values and then those of the step are merged over it.
 */}}
 {{- define "initbox.securityContext" -}}
 {{- $v := .step.values -}}

@@ -27,7 +27,9 @@ While it is made, the plan is one map that the templates in this directory add t
     {{- $_ := set $plan.names (toString .) true -}}
   {{- end -}}
   {{- with $step.values.startupProbe -}}
-    {{- $_ := set $plan.ports (include "initbox.text" . | regexFind "[0-9]+$" | default "none") true -}}
+    {{- $port := include "initbox.text" . | regexFind "[0-9]+$" -}}
+    {{- if and $port (hasKey $plan.ports $port) -}}{{- fail (printf "%s: startupProbe: another step has the port %s" $step.where $port) -}}{{- end -}}
+    {{- $_ := set $plan.ports ($port | default "none") true -}}
   {{- end -}}
 {{- end -}}
 {{- $containers := list -}}
@@ -46,8 +48,8 @@ While it is made, the plan is one map that the templates in this directory add t
 
 {{/*
 initbox.plan.hook finds the preStop hook: it deregisters what "register" steps register, by the program that an
-"install" step leaves in a volume. It sets plan.steps: without those of "deregister", which are the hook's settings and no
-containers, and with the "install" step.
+"install" step leaves in a volume. It sets plan.steps: without those of "deregister", which are the hook's settings and
+no containers, and with the "install" step.
 */}}
 {{- define "initbox.plan.hook" -}}
 {{- $plan := .plan -}}
@@ -97,8 +99,8 @@ containers, and with the "install" step.
 {{- end -}}
 
 {{/*
-initbox.plan.paths finds the mount paths that containers share: those of "volume", of "mounts", and then those that steps
-write to, each of which is an emptyDir unless it lies in a path that is there already.
+initbox.plan.paths finds the mount paths that containers share: those of "volume", and then those that steps write to,
+each of which is an emptyDir unless it lies in a path that is there already.
 */}}
 {{- define "initbox.plan.paths" -}}
 {{- $plan := .plan -}}
@@ -215,7 +217,7 @@ the Pod has, such as that of a volumeClaimTemplate, or a map, as in the Pod's vo
 {{- $_ := set $plan.paths $path (dict "volume" $name "app" (and $owned (not .hidden)) "owned" $owned "readOnly" (and .readOnly $before.readOnly)) -}}
 {{- end -}}
 
-{{/* initbox.addVolume adds a volume, once, and returns its name: a DNS label that begins with initbox-, unless exact. */}}
+{{/* initbox.addVolume adds a volume, once, and returns its name: a DNS label after initbox-, unless it is exact. */}}
 {{- define "initbox.addVolume" -}}
 {{- $name := .name -}}
 {{- if not .exact -}}
