@@ -1,7 +1,7 @@
 {{/*
 initbox.words returns the arguments of one step as a JSON array: its subcommand, what the subcommand takes as
-arguments, and its flags in the order of their keys, each as --flag=VALUE, so that no value is taken for a flag. What the
-words refer to (configmap/NAME, secret/NAME, …) is mounted into the container.
+arguments, and its flags in the order of their keys, each as --flag=VALUE, so that no value is taken for a flag. What
+the words refer to (configmap/NAME, secret/NAME, …) is mounted into the container.
 */}}
 {{- define "initbox.words" -}}
 {{- $in := . -}}

@@ -126,8 +126,8 @@ list.
 {{- end -}}
 
 {{/*
-initbox.env returns a container's variables as a JSON array. First what initbox reads about the Pod, since later ones may
-refer to it; then the chart's values, extraEnv and env. Of variables with the same name, the last wins.
+initbox.env returns a container's variables as a JSON array. First what initbox reads about the Pod, since later ones
+may refer to it; then the chart's values, extraEnv and env. Of variables with the same name, the last wins.
 */}}
 {{- define "initbox.env" -}}
 {{- $settings := .plan.settings -}}

@@ -51,7 +51,8 @@ steps; or (dict "root" $ "step" STEP), (dict "root" $ "steps" LIST). README.md h
 
 {{/*
 initbox.podSecurityContext yields the Pod's securityContext. Its argument is $, or a map of what is to be added, such as
-(dict "fsGroup" 2000), with "root" $ for the chart's values. On OpenShift, which assigns them, users and groups are left out.
+(dict "fsGroup" 2000), with "root" $ for the chart's values. On OpenShift, which assigns users and groups, they are left
+out.
 */}}
 {{- define "initbox.podSecurityContext" -}}
 {{- $root := dict -}}
