@@ -131,10 +131,8 @@ each of which is an emptyDir unless it lies in a path that is there already.
     {{- include "initbox.addPath" (dict "plan" $plan "where" $step.where "path" $path "volume" "emptyDir" "readOnly" (ternary $step.values.readOnly true (hasKey $step.values "readOnly"))) -}}
   {{- end -}}
 {{- end -}}
-{{- /* What only initbox needs, the application does not see, unless its hook reads it. */ -}}
-{{- range $path := list "/initbox-state" "/initbox-tools" -}}
-  {{- with get $plan.paths $path -}}{{- $_ := set . "app" false -}}{{- end -}}
-{{- end -}}
+{{- /* The state is of no use to the application, unless its hook reads it. */ -}}
+{{- with get $plan.paths "/initbox-state" -}}{{- $_ := set . "app" false -}}{{- end -}}
 {{- range $path := $plan.hookPaths -}}
   {{- with get $plan.paths (include "initbox.within" (dict "plan" $plan "path" $path)) -}}
     {{- if .owned -}}{{- $_ := set (set . "app" true) "readOnly" (eq $path (first $plan.hookPaths)) -}}{{- end -}}
