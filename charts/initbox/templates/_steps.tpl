@@ -88,7 +88,7 @@ waits for all at once. "any" and "min" count the targets, and outputs have one w
 {{- $last := dict -}}
 {{- range $step := . -}}
   {{- $rest := omit $step.values "for" -}}
-  {{- $joins := and (has $step.step (list "wait" "waitForDns")) (get $step.values "merge" | toString | ne "false") -}}
+  {{- $joins := and (has $step.step (list "wait" "waitForDns")) (hasKey $step.values "for") (get $step.values "merge" | toString | ne "false") -}}
   {{- range $key := list "any" "min" "output" "print" -}}{{- if hasKey $rest $key -}}{{- $joins = false -}}{{- end -}}{{- end -}}
   {{- if and $joins $last (eq (get $last "step") $step.step) (eq (toJson (get $last "rest")) (toJson $rest)) -}}
     {{- $_ := set $last.values "for" (concat (include "initbox.list" $last.values.for | fromJsonArray) (include "initbox.list" $step.values.for | fromJsonArray)) -}}
