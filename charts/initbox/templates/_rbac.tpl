@@ -237,19 +237,19 @@ merged only if they have the same verbs, so that no name gets those of another o
 {{- /* initbox.rbac.resource finds the resource that kubectl would take a kind for; of others it guesses the plural. */ -}}
 {{- define "initbox.rbac.resource" -}}
 {{- $kind := lower . }}
+{{- $word := regexFind "^[^.]*" $kind }}
+{{- $rest := trimPrefix $word $kind | trimPrefix "." }}
 {{- $found := dict }}
 {{- $all := include "initbox.resources" . | fromJsonArray }}
 {{- range $called := list "names" "short" }}
   {{- range $r := $all }}
-    {{- range $name := get $r $called }}
-      {{- $forms := list $name (printf "%s.%s.%s" $name $r.version $r.group) (ternary (printf "%s.%s" $name $r.version) (printf "%s.%s" $name $r.group) (eq $r.group "")) }}
-      {{- if and (not $found) (has $kind $forms) }}{{ $found = $r }}{{ end }}
+    {{- if and (not $found) (has $word (get $r $called)) }}
+      {{- if has $rest (list "" (printf "%s.%s" $r.version $r.group) ($r.group | default $r.version)) }}{{ $found = $r }}{{ end }}
     {{- end }}
   {{- end }}
 {{- end }}
 {{- if not $found }}
-  {{- $word := regexFind "^[^.]*" $kind }}
-  {{- $group := regexReplaceAll "^v[0-9]+((alpha|beta)[0-9]+)?[.]" (trimPrefix $word $kind | trimPrefix ".") "" }}
+  {{- $group := regexReplaceAll "^v[0-9]+((alpha|beta)[0-9]+)?[.]" $rest "" }}
   {{- $plural := printf "%ss" $word }}
   {{- if hasSuffix "s" $word }}{{ $plural = $word }}{{ else if hasSuffix "y" $word }}{{ $plural = printf "%sies" (trimSuffix "y" $word) }}{{ end }}
   {{- $found = dict "group" $group "resource" $plural "namespaced" true "guess" true }}
