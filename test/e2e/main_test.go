@@ -13,10 +13,12 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -61,6 +63,13 @@ func run(m *testing.M) int {
 	}
 	defer cmd.Wait()
 	defer cancel()
+	interrupted := make(chan os.Signal, 1) // the proxy would stay
+	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		cmd.Process.Kill()
+		os.Exit(130)
+	}()
 	proxy = "http://" + proxy
 	return m.Run()
 }
