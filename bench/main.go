@@ -34,6 +34,7 @@ var benchmarks = []benchmark{
 	{"memory", memory},
 	{"starvation", starvation},
 	{"kubernetes", kubernetes},
+	{"pods", pods},
 	{"databases", databases},
 	{"render", renderAll},
 	{"prepare", prepareAll},
@@ -59,6 +60,7 @@ type bench struct {
 	port   int             // free on all of 127.77.0.0/16 and 127.78.0.0/16
 	claim  io.Closer       // keeps it so
 	clones string          // the repositories of the clone benchmark, as -repositories has them; "" for some that are made
+	helm   string          // helm's path, which permits the pods benchmark to use the cluster of $KUBECONFIG; "" for not
 	log    io.Writer       // progress
 
 	inside *namespace // if set, where processes are started
@@ -66,9 +68,9 @@ type bench struct {
 
 // options are the command line.
 type options struct {
-	initbox, only, write, repositories string
-	trials                             int
-	quick                              bool
+	initbox, only, write, repositories, helm string
+	trials                                   int
+	quick                                    bool
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -80,6 +82,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.only, "only", "", "run only this benchmark: "+strings.Join(names(), ", "))
 	f.StringVar(&o.write, "write", "", "also replace the report between the markers in this file, or with -only its one section")
 	f.StringVar(&o.repositories, "repositories", "", "clone these bare repositories, [NAME=]DIR,…, in place of some that are made")
+	f.StringVar(&o.helm, "helm", "", "the helm for the benchmark pods, which creates Pods in the cluster of $KUBECONFIG: see bench/pods.sh")
 	f.BoolVar(&o.quick, "quick", false, "few trials and short waits, within a minute")
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -213,7 +216,7 @@ func newBench(ctx context.Context, o options, stderr io.Writer) (*bench, error) 
 	if err != nil {
 		return nil, errors.Join(err, claim.Close())
 	}
-	return &bench{tools: found, trials: o.trials, atOnce: atOnce, quick: o.quick, dir: dir, port: port, claim: claim, clones: o.repositories, log: stderr}, nil
+	return &bench{tools: found, trials: o.trials, atOnce: atOnce, quick: o.quick, dir: dir, port: port, claim: claim, clones: o.repositories, helm: o.helm, log: stderr}, nil
 }
 
 func (b *bench) close() {
