@@ -22,6 +22,13 @@ type Program struct {
 	Name     string    // of the program, as one types it
 	Commands []Command // in the order of the help
 	topics   []string  // of help, besides the names of the subcommands
+	kinds    []kind
+}
+
+// kind is a kind of target.
+type kind struct {
+	schemes  []string
+	settings []string // what may stand after "#" in a target, with "=" before a value, a tab, and what it is for
 }
 
 // Command is a subcommand.
@@ -51,9 +58,21 @@ type table struct {
 		}
 	}
 	Kinds []struct {
-		Schemes []string
-		Usage   string
+		Schemes  []string
+		Usage    string
+		Settings []setting
 	}
+	Settings []setting
+}
+
+type setting struct{ Name, Value, Usage string }
+
+// line returns the setting as it is offered.
+func (s setting) line() string {
+	if s.Value != "" {
+		s.Name += "="
+	}
+	return s.Name + "\t" + brief(s.Usage)
 }
 
 // Read returns the program called name that a table describes, in the form of initbox --list --format json. What is not
@@ -75,6 +94,15 @@ func Read(name string, r io.Reader) (*Program, error) {
 			targets = append(targets, beginOfTarget(scheme, k.Usage))
 		}
 		names = append(names, k.Schemes...)
+		described := kind{schemes: k.Schemes}
+		for _, s := range append(slices.Clone(k.Settings), t.Settings...) {
+			described.settings = append(described.settings, s.line())
+			names = append(names, s.Name)
+		}
+		p.kinds = append(p.kinds, described)
+	}
+	if len(targets) > 0 {
+		targets = append(targets, settings)
 	}
 	for _, s := range t.Subcommands {
 		c := Command{Name: s.Name, Usage: brief(s.Usage), arguments: argumentsOf(s.Name, s.Arguments, targets)}

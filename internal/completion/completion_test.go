@@ -22,8 +22,9 @@ const described = `{"subcommands": [
 		{"name": "lists", "type": "string", "value": "replace|append|by-key=NAME", "usage": "lists"},
 		{"name": "recursive", "type": "string", "value": "on-root-mismatch", "optional": true, "usage": "below, too"}]},
 	{"name": "install", "usage": "install", "arguments": "DIR [NAME…]", "flags": []}],
-	"kinds": [{"schemes": ["dns"], "usage": "dns:NAME"}, {"schemes": ["tcp", "tcp4"], "usage": "tcp://HOST:PORT"},
-		{"schemes": ["file"], "usage": "file:///PATH"}]}`
+	"kinds": [{"schemes": ["dns"], "usage": "dns:NAME"}, {"schemes": ["file"], "usage": "file:///PATH"},
+		{"schemes": ["tcp", "tcp4"], "usage": "tcp://HOST:PORT", "settings": [{"name": "hold", "value": "DURATION"}]}],
+	"settings": [{"name": "gone", "usage": "it's gone"}]}`
 
 // small returns the program that described describes, in a directory with some files.
 func small(t *testing.T) (p *Program, dir string) {
@@ -82,6 +83,8 @@ var typed = []struct{ name, line, want string }{
 	{"after an optional value", "program render --recursive ca", "ca.crt"},
 	{"targets", "program wait-for-service ", "dns: tcp:// tcp4:// file://"},
 	{"the only target", "program wait-for-service d", "dns:"},
+	{"settings of a target", "program wait-for-service tcp://x:1#g", "tcp://x:1#gone"},
+	{"setting of a target", "program wait-for-service tcp4://x#h", "tcp4://x#hold="},
 	{"path of a target", "program wait-for-service file://DIR/ca", "file://DIR/ca.crt"},
 	{"next subcommand", "program wait-for-service tcp://x -- ren", "render …"},
 	{"flags of the next subcommand", "program wait-for-service tcp://x -- render --l", "--lists"},

@@ -45,12 +45,12 @@ __@function@_step() {
 	done
 }
 
-# __@function@_lines offers the words before the tabs of lines.
+# __@function@_lines [WORD PREFIX] offers the words before the tabs of lines, for WORD, with PREFIX before them.
 __@function@_lines() {
-	local line
+	local line word=${1-$current}
 	while IFS= read -r line; do
 		line=${line%%$'\t'*}
-		[[ $line != "$current"* ]] || COMPREPLY+=("$line")
+		[[ -z $line || $line != "$word"* ]] || COMPREPLY+=("${2-}$line")
 	done <<<"$lines"
 }
 
@@ -63,7 +63,7 @@ __@function@_paths() {
 	done < <(compgen "$1" -- "$2")
 }
 
-# __@function@_values WORD PREFIX offers what values says, for WORD, with PREFIX before it.
+# __@function@_offer WORD PREFIX offers what values says, for WORD, with PREFIX before it.
 __@function@_offer() {
 	local value word=$1 prefix=$2 lines
 	while IFS= read -r value; do
@@ -81,6 +81,11 @@ __@function@_offer() {
 		@commands)
 			__@function@_commands all
 			__@function@_lines
+			;;
+		@settings)
+			[[ $word == *:*#* ]] || continue
+			__@function@_settings "${word%%:*}"
+			__@function@_lines "${word##*[#&]}" "$prefix${word%"${word##*[#&]}"}"
 			;;
 		@* | '') ;;
 		file:// | unix://)
@@ -118,11 +123,14 @@ __@function@_start() {
 }
 
 _@function@() {
-	local words state command current flag values lines strip='' break
+	local words state command current flag values lines strip='' break quoted=
 	COMPREPLY=()
 	__@function@_rejoin
 	__@function@_step
 	current=${words[-1]} flag=
+	if [[ $current == [\'\"]* ]]; then
+		current=${current:1} quoted=yes
+	fi
 	if [[ -z $command ]]; then
 		__@function@_start
 	else
@@ -142,7 +150,7 @@ _@function@() {
 	fi
 	# What bash replaces begins after the last = or : of the word.
 	for break in = :; do
-		if [[ $COMP_WORDBREAKS == *"$break"* && $current == *"$break"* ]]; then
+		if [[ -z $quoted && $COMP_WORDBREAKS == *"$break"* && $current == *"$break"* ]]; then
 			flag=${current%"$break"*}$break
 			((${#flag} <= ${#strip})) || strip=$flag
 		fi

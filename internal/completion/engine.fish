@@ -37,6 +37,14 @@ function __@function@_offer
 		case @commands
 			__@function@_commands all
 			string split \n -- $lines
+		case @settings
+			set -l halves (string match -r '^([^:]*):.*[#&]' -- $word)
+			if set -q halves[2]; and string match -q '*#*' -- $halves[1]
+				__@function@_settings $halves[2]
+				for line in (string split \n -- $lines)
+					echo $prefix$halves[1]$line
+				end
+			end
 		case '@*'
 		case file:// unix://
 			if string match -q "$value*" -- $word
@@ -74,7 +82,7 @@ end
 
 function __@function@_complete
 	set -l words (commandline -opc)
-	set -l current (commandline -ct)
+	set -l current (string trim -l -c '\'"' -- (commandline -ct))
 	set -l state start
 	set -l lines
 	set -l values

@@ -51,6 +51,14 @@ __@function@_offer() {
 			__@function@_commands all
 			__@function@_lines subcommand
 			;;
+		@settings)
+			[[ $PREFIX == *:*\#* ]] || continue
+			__@function@_settings ${PREFIX%%:*}
+			compset -P '*[#&]'
+			plain=(${${(@f)lines}%%$'\t'*})
+			open=(${(M)plain:#*=})
+			plain=(${plain:#*=})
+			;;
 		@* | '') ;;
 		file:// | unix://)
 			if [[ $PREFIX == $value* ]]; then

@@ -102,6 +102,11 @@ func (p *Program) data(s syntax) string {
 			row(strings.Join(flagLines(c), "\n"), c.Name)
 		}
 	})
+	function("settings", "lines", func(row func(string, ...string)) {
+		for _, k := range p.kinds {
+			row(strings.Join(k.settings, "\n"), k.schemes...)
+		}
+	})
 	function("arguments", "values", func(row func(string, ...string)) {
 		for _, c := range p.Commands {
 			if len(c.arguments) > 0 {

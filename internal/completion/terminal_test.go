@@ -86,8 +86,8 @@ func openTerminal(t *testing.T) (master, terminal *os.File) {
 	return master, terminal
 }
 
-// settings writes a shell's file of settings.
-func settings(t *testing.T, name, text string) (path string) {
+// shellFile writes a shell's file of settings.
+func shellFile(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -99,7 +99,7 @@ func settings(t *testing.T, name, text string) (path string) {
 func TestBash(t *testing.T) {
 	need(t, "bash")
 	p, dir := small(t)
-	rc := settings(t, "bashrc", fmt.Sprintf(`
+	rc := shellFile(t, "bashrc", fmt.Sprintf(`
 source %q; cd %q; PS1='$ '
 print_line() { printf '%%s\n' "$READLINE_LINE" >&3; READLINE_LINE=; }
 bind '"\ea": insert-completions'
@@ -112,7 +112,7 @@ bind -x '"\eo": print_line'
 func TestZsh(t *testing.T) {
 	need(t, "zsh")
 	p, dir := small(t)
-	rc := settings(t, ".zshrc", fmt.Sprintf(`
+	rc := shellFile(t, ".zshrc", fmt.Sprintf(`
 fpath=(%q $fpath); cd %q; PS1='$ '
 autoload -Uz compinit; compinit -u -D
 print_line() { print -r -u 3 -- "$BUFFER"; BUFFER= }

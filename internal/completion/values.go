@@ -13,6 +13,7 @@ const (
 	filesAfter  = "@files-after-equals" // KEY=FILE
 	pairs       = "@pairs"              // SRC:DST
 	commands    = "@commands"           // the subcommands
+	settings    = "@settings"           // SCHEME:…#NAME=VALUE&NAME=VALUE
 )
 
 // known has the values of flags whose form in the help does not list them. A test compares them with the help.
