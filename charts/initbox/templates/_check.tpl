@@ -44,11 +44,13 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
 {{- else if or (eq $type "map") (and (eq $type "slice") (ne $kind "list")) -}}
   want {{ ternary "a text or a list of texts" "a text" (eq $kind "list") }}, got a {{ ternary "map" "list" (eq $type "map") }}
 {{- else if eq $type "slice" -}}
+  {{- $wrong := list }}
   {{- range $i, $one := $value }}
-    {{- if or (has (kindOf $one) (list "map" "slice" "bool" "invalid")) -}}
-      {{- printf "item %d: want text%s" (add1 $i) (ternary ": YAML reads yes, no, on and off as true or false, so write the value in quotes" "" (kindIs "bool" $one)) -}}{{ break }}
+    {{- if has (kindOf $one) (list "map" "slice" "bool" "invalid") -}}
+      {{- $wrong = append $wrong (printf "item %d: want text%s" (add1 $i) (ternary ": YAML reads yes, no, on and off as true or false, so write the value in quotes" "" (kindIs "bool" $one))) -}}
     {{- end }}
   {{- end }}
+  {{- if $wrong }}{{ first $wrong }}{{ end }}
 {{- end }}
 {{- end }}
 
