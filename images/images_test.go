@@ -11,11 +11,15 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,10 +285,14 @@ func TestPush(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a registry")
 	}
-	address := registry(t)
+	address, sent := counted(t, registry(t))
+	archive := built(t)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"push", "-registry", address + "/team", "-tags", "1.2,latest", built(t)}, &out); err != nil {
+	if err := run(t.Context(), []string{"push", "-registry", address + "/team", "-tags", "1.2,latest", archive}, &out); err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(archive); err != nil || sent.Load() > 2*info.Size() {
+		t.Errorf("pushing the archive of %d bytes has sent %d: the layers are not mounted (%v)", info.Size(), sent.Load(), err)
 	}
 	lines := strings.Fields(out.String())
 	if len(lines) != len(table) {
@@ -307,6 +315,30 @@ func TestPush(t *testing.T) {
 		checkImage(t, img, i, v1.Platform{OS: "linux", Architecture: "arm", Variant: "v7"})
 		checkReferrer(t, repository, img)
 	}
+}
+
+// counted returns the address of a proxy in front of a registry, and how many bytes were sent to it.
+func counted(t *testing.T, address string) (string, *atomic.Int64) {
+	t.Helper()
+	sent := new(atomic.Int64)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: address})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = counter{r.Body, sent}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), sent
+}
+
+type counter struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c counter) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // checkReferrer looks for the SBOM of an image in the registry.
