@@ -190,6 +190,10 @@ role: {{ include "initbox.rbac" (concat (list $ "web") .Values.names) | toJson }
 		{`[{"wait": {"for": "k8s:certificate/web"}}]`, `["web"]`, `web: step 1 (wait): k8s:certificate: no such kind without a group: write k8s:PLURAL.GROUP/NAME`},
 		{`[{"sleep": {"for": "1s"}}, {"wait": {"for": "k8s:pod/x?namespace=$(NS)"}}]`, `["web"]`, `web: step 2 (wait): k8s:pod/x?namespace=$(NS): initbox.rbac needs to know the namespace`},
 		{`[{"wait": {"for": "k8s:$(KIND)/x"}}]`, `["web"]`, `web: step 1 (wait): k8s:$(KIND)/x: initbox.rbac needs to know the kind`},
+		{`[{"wait": {"for": "k8s:job"}}]`, `["web"]`, `web: step 1 (wait): k8s:job: which objects?`},
+		{`[{"wait": {"for": "k8s:job/"}}]`, `["web"]`, `k8s:job/: which objects?`},
+		{`[{"kubeGet": {"for": "k8s:secret/db?all", "to": "/out"}}]`, `["web"]`, `k8s:secret/db?all: which objects?`},
+		{`[{"wait": {"for": "k8s:pods?labels=app=web"}}]`, `["web"]`, `k8s:pods?labels=app=web: the parameter after ? is unknown`},
 		{`[{"wait": {"for": ["job", "x"], "fromK8sWaitFor": true}}]`, `["web"]`, `initbox.rbac does not read the command lines of other tools`},
 		{`[{"wait": {"for": "k8s:job/a"}}]`, `[""]`, `name of the Pod's service account`},
 	} {

@@ -286,8 +286,19 @@ missing if the target is a selector.
 {{- end }}
 {{- $target := dict "text" $text "kind" $kind "namespace" "" "settings" dict }}
 {{- if contains "/" $opaque }}{{ $_ := set $target "name" (include "initbox.rbac.decoded" (regexReplaceAll "^[^/]*/" $opaque "")) }}{{ end }}
+{{- $several := false }}
 {{- range trimPrefix $objects $whole | trimPrefix "?" | splitList "&" }}
-  {{- if hasPrefix "namespace=" . }}{{ $_ := set $target "namespace" (include "initbox.rbac.decoded" (trimPrefix "namespace=" .)) }}{{ end }}
+  {{- $parameter := regexFind "^[^=]*" . }}
+  {{- if eq $parameter "namespace" }}
+    {{- $_ := set $target "namespace" (include "initbox.rbac.decoded" (trimPrefix "namespace=" .)) }}
+  {{- else if has $parameter (list "selector" "field-selector" "all") }}
+    {{- $several = true }}
+  {{- else if . }}
+    {{- fail (printf "%s: %s: the parameter after ? is unknown: valid ones are selector, field-selector, namespace, all; expectations follow a #" $step.where $text) }}
+  {{- end }}
+{{- end }}
+{{- if or (hasKey $target "name" | eq $several) (and (hasKey $target "name") (not $target.name)) }}
+  {{- fail (printf "%s: %s: which objects? want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all" $step.where $text) }}
 {{- end }}
 {{- range trimPrefix $whole $text | trimPrefix "#" | splitList "&" }}
   {{- $name := regexFind "^[^=]*" . }}
