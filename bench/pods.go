@@ -52,7 +52,7 @@ spec:
     command: [/busybox, sh, -c, "until /busybox nslookup myservice.{{ $.Release.Namespace }}.svc.cluster.local; do echo waiting for myservice; sleep 2; done"]
   - name: init-mydb
     image: busybox:bench
-    command: [/busybox, sh, -c, "until /busybox nc -z -w 1 $MYDB_SERVICE_HOST 8080; do echo waiting for mydb; sleep 2; done"]
+    command: [/busybox, sh, -c, "until /busybox nc -w 1 $MYDB_SERVICE_HOST 8080 </dev/null; do echo waiting for mydb; sleep 2; done"]
   {{- else }}
     {{- include "initbox.initContainers" (list $ "pods.init") | nindent 4 }}
   {{- end }}
