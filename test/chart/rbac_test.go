@@ -52,6 +52,7 @@ var roleCases = []struct{ name, steps, args string }{
 	{"all wins", `[{kubeGet: {for: "k8s:cm/a", to: /out}}, {kubeGet: {for: "k8s:secret?selector=a", to: /o}}, {wait: {for: ["k8s:secret/x", "k8s:cm?all"]}}, {wait: {for: "k8s:secret?all", merge: false}}]`,
 		"kube-get k8s:cm/a /out -- kube-get k8s:secret?selector=a /o -- wait-for-service k8s:secret/x k8s:cm?all -- wait-for-service k8s:secret?all"},
 	{"known variables", `- wait: {for: ['k8s:svc/$(DB)?namespace=$(POD_NAMESPACE)'], env: {DB: mydb}}`, "wait-for-service k8s:svc/mydb?namespace=shop"},
+	{"variable as in a container", `- wait: {for: 'k8s:svc/$(DB)', env: {DB: {value: mydb}}}`, "wait-for-service k8s:svc/mydb"},
 	{"variables of the values", `- wait: {for: ['k8s:svc/$(DB)-$(COUNT)?namespace=$(NS)'], env: {COUNT: 2, NS: field/metadata.namespace}}`, "wait-for-service k8s:svc/shared-2"},
 }
 
@@ -194,6 +195,17 @@ role: {{ include "initbox.rbac" (concat (list $ "web") .Values.names) | toJson }
 		{`[{"wait": {"for": "k8s:job/"}}]`, `["web"]`, `k8s:job/: which objects?`},
 		{`[{"kubeGet": {"for": "k8s:secret/db?all", "to": "/out"}}]`, `["web"]`, `k8s:secret/db?all: which objects?`},
 		{`[{"wait": {"for": "k8s:pods?labels=app=web"}}]`, `["web"]`, `k8s:pods?labels=app=web: the parameter after ? is unknown`},
+		// A rule for the name "" would be one for the lists of all objects, and a group may be "*".
+		{`[{"wait": {"for": "k8s:secret/"}}]`, `["web"]`, `k8s:secret/: which objects?`},
+		{`[{"wait": {"for": "k8s:secret?selector="}}]`, `["web"]`, `which objects?`},
+		{`[{"wait": {"for": "k8s:secret/*"}}]`, `["web"]`, `is not a valid object name`},
+		{`[{"wait": {"for": "k8s:job/$(A%0A- {x: y})"}}]`, `["web"]`, `is not a valid object name`},
+		{`[{"wait": {"for": "k8s:job/$(A\n- {apiGroups: ['*'], resources: ['*'], verbs: ['*']})"}}]`, `["web"]`, `is not a valid object name`},
+		{`[{"wait": {"for": "k8s:secrets.*/a"}}]`, `["web"]`, `the kind must be one that kubectl takes`},
+		{`[{"wait": {"for": "k8s:pods%2Fexec.apps/a"}}]`, `["web"]`, `the kind must be one that kubectl takes`},
+		{`[{"wait": {"for": "k8s:job/a?namespace=*"}}]`, `["web"]`, `want one namespace after ?namespace=`},
+		{`[{"wait": {"for": "k8s:job/a?namespace=x&namespace=y"}}]`, `["web"]`, `want one namespace after ?namespace=`},
+		{`[{"wait": {"for": "k8s:pods?selector=a=b", "sameNode": "x/"}}]`, `["web"]`, `same-node: "x/" is not the name of a Pod`},
 		{`[{"wait": {"for": ["job", "x"], "fromK8sWaitFor": true}}]`, `["web"]`, `initbox.rbac does not read the command lines of other tools`},
 		{`[{"wait": {"for": "k8s:job/a"}}]`, `[""]`, `name of the Pod's service account`},
 	} {

@@ -202,6 +202,9 @@ merged only if they have the same verbs, so that no name gets those of another o
 {{- with $on.sameNode }}
   {{- $of := include "initbox.rbac.known" (list $step .) | splitList "/" }}
   {{- $names := list (last $of) }}
+  {{- if or (gt (len $of) 2) (not (regexMatch "^([A-Za-z0-9._-]|[$][(][A-Za-z0-9._-]+[)])+$" (last $of))) }}
+    {{- fail (printf "%s: same-node: %q is not the name of a Pod, or NAMESPACE/NAME; is a value empty?" $step.where .) }}
+  {{- end }}
   {{- if contains "$(" (last $of) }}{{ $names = list }}{{ end }}
   {{- $where := ternary (first $of) $step.namespace (eq (len $of) 2) }}
   {{- $needs = append $needs (merge (dict "namespace" $where "names" $names "verbs" (list "list" "watch")) $pods) }}
@@ -272,33 +275,48 @@ merged only if they have the same verbs, so that no name gets those of another o
 
 {{- /*
 initbox.rbac.target parses k8s:KIND/NAME?QUERY#SETTINGS: (list STEP TEXT). Settings are lists of decoded values. name is
-missing if the target is a selector.
+missing if the target is a selector. What initbox refuses fails here, too: a rule for the name "" would be one for the
+lists of all objects, and a group may be "*".
 */ -}}
 {{- define "initbox.rbac.target" -}}
 {{- $step := index . 0 }}
 {{- $text := index . 1 }}
+{{- $forms := "want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all" }}
 {{- $whole := regexFind "^[^#]*" $text }}
 {{- $objects := regexFind "^[^?]*" $whole }}
 {{- $opaque := substr 4 -1 $objects }}
 {{- $kind := include "initbox.rbac.decoded" (regexFind "^[^/]*" $opaque) }}
 {{- if or (not $kind) (contains "$(" $kind) (hasPrefix "/" $opaque) }}
-  {{- fail (printf "%s: %s: initbox.rbac needs to know the kind: want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all" $step.where $text) }}
+  {{- fail (printf "%s: %s: initbox.rbac needs to know the kind: %s" $step.where $text $forms) }}
+{{- end }}
+{{- if not (regexMatch "^[A-Za-z0-9._-]+$" $kind) }}
+  {{- fail (printf "%s: %q: the kind must be one that kubectl takes, such as pod, deploy or jobs.batch: %s" $step.where $text $forms) }}
 {{- end }}
 {{- $target := dict "text" $text "kind" $kind "namespace" "" "settings" dict }}
-{{- if contains "/" $opaque }}{{ $_ := set $target "name" (include "initbox.rbac.decoded" (regexReplaceAll "^[^/]*/" $opaque "")) }}{{ end }}
+{{- if contains "/" $opaque }}
+  {{- $name := include "initbox.rbac.decoded" (regexReplaceAll "^[^/]*/" $opaque "") }}
+  {{- if not (regexMatch "^([A-Za-z0-9._:-]|[$][(][A-Za-z0-9._-]+[)])*$" $name) }}
+    {{- fail (printf "%s: %q: the name after the kind is not a valid object name: %s" $step.where $text $forms) }}
+  {{- end }}
+  {{- $_ := set $target "name" $name }}
+{{- end }}
 {{- $several := false }}
 {{- range trimPrefix $objects $whole | trimPrefix "?" | splitList "&" }}
   {{- $parameter := regexFind "^[^=]*" . }}
+  {{- $value := include "initbox.rbac.decoded" (trimPrefix $parameter . | trimPrefix "=") }}
   {{- if eq $parameter "namespace" }}
-    {{- $_ := set $target "namespace" (include "initbox.rbac.decoded" (trimPrefix "namespace=" .)) }}
+    {{- if or $target.namespace (not (regexMatch "^([A-Za-z0-9._-]|[$][(][A-Za-z0-9._-]+[)])+$" $value)) }}
+      {{- fail (printf "%s: %q: want one namespace after ?namespace=" $step.where $text) }}
+    {{- end }}
+    {{- $_ := set $target "namespace" $value }}
   {{- else if has $parameter (list "selector" "field-selector" "all") }}
-    {{- $several = true }}
+    {{- if or $value (eq $parameter "all") }}{{ $several = true }}{{ end }}
   {{- else if . }}
     {{- fail (printf "%s: %s: the parameter after ? is unknown: valid ones are selector, field-selector, namespace, all; expectations follow a #" $step.where $text) }}
   {{- end }}
 {{- end }}
 {{- if or (hasKey $target "name" | eq $several) (and (hasKey $target "name") (not $target.name)) }}
-  {{- fail (printf "%s: %s: which objects? want k8s:KIND/NAME, k8s:KIND?selector=LABELS or k8s:KIND?all" $step.where $text) }}
+  {{- fail (printf "%s: %s: which objects? %s" $step.where $text $forms) }}
 {{- end }}
 {{- range trimPrefix $whole $text | trimPrefix "#" | splitList "&" }}
   {{- $name := regexFind "^[^=]*" . }}
@@ -319,6 +337,7 @@ missing if the target is a selector.
 {{- $text := index . 1 | toString | replace "$(POD_NAMESPACE)" $step.namespace }}
 {{- range $name, $value := $step.env }}
   {{- if eq (toString $value) "field/metadata.namespace" }}{{ $value = $step.namespace }}{{ end }}
+  {{- if kindIs "map" $value }}{{ $value = get $value "value" | default "field/" }}{{ end }}
   {{- if not (regexMatch "^(secret|configmap|field|resource)/" (toString $value)) }}
     {{- $text = replace (printf "$(%s)" $name) (toString $value) $text }}
   {{- end }}
