@@ -19,9 +19,17 @@
 {{- end -}}
 {{- $words := include "initbox.words" (dict "plan" $plan "step" $step "container" $container) | fromJsonArray -}}
 {{- $_ := set $container "args" $words -}}
-{{- range $env -}}
-  {{- if and .valueFrom (hasKey (.valueFrom | default dict) "secretKeyRef") (contains (printf "$(%s)" .name) (join " " $words)) -}}
-    {{- fail (printf "%s: $(%s) would put a secret into the arguments of a process\nhint: ${env:%s}, which initbox itself reads, or the flag for a file with secret/NAME/KEY" $step.where .name .name) -}}
+{{- /* Kubernetes replaces $(NAME) in the value of a variable, too, by that of one before it. */ -}}
+{{- $secrets := list -}}
+{{- range $entry := $env -}}
+  {{- $from := "" -}}
+  {{- if hasKey ($entry.valueFrom | default dict) "secretKeyRef" -}}{{- $from = $entry.name -}}{{- end -}}
+  {{- range $secrets -}}{{- if contains (printf "$(%s)" .) ($entry.value | default "" | toString) -}}{{- $from = $entry.name -}}{{- end -}}{{- end -}}
+  {{- if $from -}}{{- $secrets = append $secrets $from -}}{{- end -}}
+{{- end -}}
+{{- range $secrets -}}
+  {{- if contains (printf "$(%s)" .) (join " " $words) -}}
+    {{- fail (printf "%s: $(%s) would put a secret into the arguments of a process\nhint: ${env:%s}, which initbox itself reads, or the flag for a file with secret/NAME/KEY" $step.where . .) -}}
   {{- end -}}
 {{- end -}}
 {{- $_ := set $container "env" $env -}}

@@ -28,7 +28,7 @@ steps; or (dict "root" $ "step" STEP), (dict "root" $ "steps" LIST). README.md h
 {{- define "initbox.volumes" -}}
 {{- $items := list -}}
 {{- range $name, $spec := (include "initbox.plan" . | fromJson).volumes -}}
-  {{- $items = append $items (printf "- name: %s%s" $name (toYaml $spec | nindent 2)) -}}
+  {{- $items = append $items (printf "- %s%s" (dict "name" $name | toYaml) (toYaml $spec | nindent 2)) -}}
 {{- end -}}
 {{- join "\n" $items -}}
 {{- end -}}
@@ -37,7 +37,7 @@ steps; or (dict "root" $ "step" STEP), (dict "root" $ "steps" LIST). README.md h
 {{- define "initbox.mounts" -}}
 {{- $items := list -}}
 {{- range (include "initbox.plan" . | fromJson).mounts -}}
-  {{- $items = append $items (printf "- name: %s\n  mountPath: %s%s" .name (toJson .mountPath) (ternary "\n  readOnly: true" "" (eq (toString .readOnly) "true"))) -}}
+  {{- $items = append $items (printf "- %s\n  mountPath: %s%s" (dict "name" .name | toYaml) (toJson .mountPath) (ternary "\n  readOnly: true" "" (eq (toString .readOnly) "true"))) -}}
 {{- end -}}
 {{- join "\n" $items -}}
 {{- end -}}

@@ -196,11 +196,15 @@ the Pod has, such as that of a volumeClaimTemplate, or a map, as in the Pod's vo
 {{- $name := "" -}}
 {{- $owned := true -}}
 {{- if kindIs "map" .volume -}}
-  {{- $name = include "initbox.addVolume" (dict "plan" $plan "key" (printf "map %s" (default $path .volume.name)) "name" (.volume.name | default (trimPrefix "/" $path)) "exact" (hasKey .volume "name") "spec" (omit .volume "name")) -}}
+  {{- if and (hasKey .volume "name") (not (regexMatch "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" (include "initbox.text" .volume.name))) -}}
+    {{- fail (printf "%s: volume: name: %q is not the name of a volume\nhint: up to 63 of a-z, 0-9 and dashes, such as shared-data" .where (toString .volume.name)) -}}
+  {{- end -}}
+  {{- $name = include "initbox.addVolume" (dict "plan" $plan "key" (printf "map %s" (default $path .volume.name)) "name" (include "initbox.text" .volume.name | default (trimPrefix "/" $path)) "exact" (hasKey .volume "name") "spec" (omit .volume "name")) -}}
 {{- else if eq (toString .volume) "emptyDir" -}}
   {{- $name = include "initbox.addVolume" (dict "plan" $plan "key" (printf "path %s" $path) "name" (trimPrefix "/" $path | trimPrefix "initbox-") "spec" (dict "emptyDir" dict)) -}}
 {{- else if hasPrefix "pvc/" .volume -}}
   {{- $claim := trimPrefix "pvc/" .volume -}}
+  {{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" $claim) -}}{{- fail (printf "%s: volume: %q is not the name of a claim; is a value empty?" .where .volume) -}}{{- end -}}
   {{- $name = include "initbox.addVolume" (dict "plan" $plan "key" .volume "name" (printf "pvc-%s" $claim) "spec" (dict "persistentVolumeClaim" (dict "claimName" $claim))) -}}
 {{- else if regexMatch "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" .volume -}}
   {{- $name = .volume -}}
