@@ -26,6 +26,7 @@ the words refer to (configmap/NAME, secret/NAME, …) is mounted into the contai
         {{- end -}}
         {{- $text := include "initbox.text" $one -}}
         {{- if or $flag.file (has $key (list "each" "files" "podInfo")) -}}{{- $text = include "initbox.ref" (dict "plan" $in.plan "container" $in.container "where" (printf "%s: %s" $step.where $key) "text" $text "flag" true) -}}{{- end -}}
+        {{- include "initbox.noPassword" (dict "where" (printf "%s: %s" $step.where $key) "text" $text) -}}
         {{- $words = append $words (printf "%s=%s" $flag.flag $text) -}}
       {{- end -}}
     {{- end -}}
@@ -65,6 +66,8 @@ the words refer to (configmap/NAME, secret/NAME, …) is mounted into the contai
       {{- $text := include "initbox.text" $one -}}
       {{- if has $key (list "from" "paths") -}}
         {{- $text = include "initbox.ref" (dict "plan" $in.plan "container" $in.container "where" (printf "%s: %s" $step.where $key) "text" $text) -}}
+      {{- else if eq $key "for" -}}
+        {{- include "initbox.noPassword" (dict "where" (printf "%s: for" $step.where) "text" $text) -}}
       {{- else if eq $key "url" -}}
         {{- $text = include "initbox.url" (dict "plan" $in.plan "container" $in.container "step" $step "url" $text) -}}
       {{- end -}}
@@ -74,6 +77,9 @@ the words refer to (configmap/NAME, secret/NAME, …) is mounted into the contai
 {{- end -}}
 {{- if has $step.step (list "render" "copy") -}}
   {{- range $from := include "initbox.list" $v.from | fromJsonArray -}}
+    {{- if regexMatch "^[A-Za-z0-9_.-]+$" (toString $from) -}}
+      {{- fail (printf "%s: from: %q is neither an absolute path nor a reference\nhint: configmap/%s or secret/%s for one of the cluster, /%s for a path" $step.where (toString $from) $from $from $from) -}}
+    {{- end -}}
     {{- $source := include "initbox.ref" (dict "plan" $in.plan "container" $in.container "where" (printf "%s: from" $step.where) "text" (toString $from)) -}}
     {{- $words = append $words (printf "%s:%s" $source (required (printf "%s: to is missing: %s needs it" $step.where $step.step) $v.to)) -}}
   {{- end -}}
@@ -92,6 +98,11 @@ it. Other texts stay.
 {{- if and .flag (regexMatch "^[^=]*=(configmap|secret|pvc|volume)/" $text) -}}
   {{- $before = regexFind "^[^=]*=" $text -}}
   {{- $text = trimPrefix $before $text -}}
+{{- end -}}
+{{- $kind := regexFind "^[A-Za-z]+/" $text | trimSuffix "/" -}}
+{{- $meant := get (dict "configmaps" "configmap" "cm" "configmap" "secrets" "secret" "pvcs" "pvc" "persistentvolumeclaim" "pvc" "volumes" "volume") (lower $kind) | default (lower $kind) -}}
+{{- if and (ne $kind $meant) (has $meant (list "configmap" "secret" "pvc" "volume")) -}}
+  {{- fail (printf "%s: %q is not a reference: did you mean %s/%s?" .where $text $meant (trimPrefix (printf "%s/" $kind) $text)) -}}
 {{- end -}}
 {{- if regexMatch "^(configmap|secret|pvc|volume)/" $text -}}
   {{- if not (regexMatch "^(configmap|secret|pvc|volume)/[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[^:#]+)?([:#].*)?$" $text) -}}
@@ -155,14 +166,19 @@ so no credential is an argument. The keys are those of the standard types of Sec
 
 {{/* initbox.url returns a URL with the login that "secret" stands for: references to its files, which initbox reads. */}}
 {{- define "initbox.url" -}}
-{{- if regexMatch "^[A-Za-z0-9+.-]+://[^/@$]*:[^/@$]+@" .url -}}
-  {{- fail (printf "%s: a password in the URL would show in the Pod's specification\nhint: secret: NAME, or ${env:NAME} and env: {NAME: secret/NAME/KEY}" .step.where) -}}
-{{- end -}}
+{{- include "initbox.noPassword" (dict "where" .step.where "text" .url "hint" "secret: NAME, or ") -}}
 {{- if .step.values.login -}}
   {{- $files := include "initbox.ref" (dict "plan" .plan "container" .container "where" .step.where "text" .step.values.login) -}}
   {{- $scheme := regexFind "^https?://" .url -}}
   {{- printf "%s${file:%s/username}:${file:%s/password}@%s" $scheme $files $files (trimPrefix $scheme .url) -}}
 {{- else -}}
   {{- .url -}}
+{{- end -}}
+{{- end -}}
+
+{{/* initbox.noPassword fails if a text is a URL with a password: (dict "where" TEXT "text" URL "hint" "or …"). */}}
+{{- define "initbox.noPassword" -}}
+{{- if regexMatch "^[A-Za-z0-9+.-]+://[^/@$]*:[^/@$]+@" .text -}}
+  {{- fail (printf "%s: a password in the URL would show in the Pod's specification\nhint: %s${env:PASSWORD} in its place, and env: {PASSWORD: secret/NAME/KEY}" .where (.hint | default "")) -}}
 {{- end -}}
 {{- end -}}

@@ -22,7 +22,11 @@ and the place that messages name. Its argument is that of the public templates:
 {{- end -}}
 {{- /* fromYamlArray returns an error as the only element. */ -}}
 {{- if and (eq (len $list) 1) (kindIs "string" (first $list)) (contains "error" (first $list)) -}}
-  {{- fail (printf "%s: this is not a list of steps: %s\nhint: each step is a line such as - wait: {for: \"tcp://db:5432\"}; quote texts with a colon, # or braces" $place (first $list)) -}}
+  {{- $hint := "each step is a line such as - wait: {for: \"tcp://db:5432\"}; quote texts with a colon, # or braces" -}}
+  {{- if contains "cannot unmarshal" (first $list) -}}
+    {{- fail (printf "%s: this is not a list of steps: a step begins with a dash\nhint: %s" $place $hint) -}}
+  {{- end -}}
+  {{- fail (printf "%s: this is not a list of steps: %s\nhint: %s" $place (first $list) $hint) -}}
 {{- end -}}
 {{- if not $list -}}
   {{- fail (printf "%s: the list has no steps\nhint: leave out the calls of initbox if there is nothing to do" $place) -}}
@@ -40,7 +44,9 @@ and the place that messages name. Its argument is that of the public templates:
     {{- if kindIs "invalid" $values -}}{{- $values = dict -}}{{- end -}}
     {{- if not (kindIs "map" $values) -}}
       {{- include "initbox.check" (dict "step" $name "values" dict "where" $where) -}}
-      {{- fail (printf "%s (%s): %s is not a map of keys, such as {timeout: 10m}" $where $name (toJson $values)) -}}
+      {{- $key := get (dict "request" "url" "gitClone" "url" "fetch" "url" "render" "from" "copy" "from" "merge" "from" "prepare" "paths"
+          "sysctl" "set" "generate" "what" "trustBundle" "from" "keystore" "secret" "install" "to" "register" "url" "deregister" "timeout") $name | default "for" -}}
+      {{- fail (printf "%s (%s): %s is not a map of keys\nhint: - %s: {%s: %s}" $where $name (toJson $values) $name $key (toJson $values)) -}}
     {{- end -}}
     {{- $set := dict -}}
     {{- range $key, $value := $values -}}{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $set $key $value -}}{{- end -}}{{- end -}}
