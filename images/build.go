@@ -34,31 +34,22 @@ type variant struct {
 }
 
 // parsePlatforms reads a list such as linux/amd64,linux/arm/v7, in which spaces are allowed. An empty one means all.
-func parsePlatforms(list string) ([]v1.Platform, error) {
-	all := []v1.Platform{}
-	for _, arch := range platforms {
-		p := v1.Platform{OS: "linux", Architecture: arch}
-		if arch == "arm" {
-			p.Variant = "v7"
-		}
-		all = append(all, p)
-	}
+func parsePlatforms(list string) (chosen []v1.Platform, err error) {
 	words := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
-	if len(words) == 0 {
-		return all, nil
-	}
-	var known []string
-	chosen := []v1.Platform{}
-	for _, p := range all {
-		known = append(known, p.String())
-		if slices.Contains(words, p.String()) {
-			chosen = append(chosen, p)
-		}
-	}
 	for _, word := range words {
-		if !slices.Contains(known, word) {
-			return nil, fmt.Errorf("platform %q: not one of %s", word, strings.Join(known, ", "))
+		if !slices.Contains(platforms, word) {
+			return nil, fmt.Errorf("platform %q: not one of %s", word, strings.Join(platforms, ", "))
 		}
+	}
+	for _, text := range platforms {
+		if len(words) > 0 && !slices.Contains(words, text) {
+			continue
+		}
+		p, err := v1.ParsePlatform(text)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, *p)
 	}
 	return chosen, nil
 }

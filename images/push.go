@@ -198,12 +198,11 @@ func unpack(path, dir string) error {
 		if err := root.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-		to, err := root.Create(file)
+		content, err := io.ReadAll(r)
 		if err != nil {
 			return err
 		}
-		_, err = io.Copy(to, r)
-		if err := errors.Join(err, to.Close()); err != nil {
+		if err := root.WriteFile(file, content, 0o644); err != nil {
 			return err
 		}
 	}

@@ -52,6 +52,6 @@ const (
 	user    = "65532:65532"
 )
 
-// platforms are those that images are built for, by the name of the binary's file behind "initbox-linux-". The binary
-// for arm is built with GOARM=7.
-var platforms = []string{"amd64", "arm64", "arm", "ppc64le", "s390x", "riscv64"}
+// platforms are those that images are built for. The second word is the end of the name of the binary's file; the
+// binary for arm is built with GOARM=7.
+var platforms = []string{"linux/amd64", "linux/arm64", "linux/arm/v7", "linux/ppc64le", "linux/s390x", "linux/riscv64"}
