@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -37,12 +38,17 @@ func (p *Program) Write(w io.Writer, shell Shell) error {
 	}
 	_, err = strings.NewReplacer(
 		"@program@", p.Name,
-		"@function@", strings.NewReplacer("-", "_", ".", "_", "+", "_").Replace(p.Name),
+		"@function@", p.function(),
 		"@names@", p.links(true),
 		"@common-names@", p.links(false),
 		"@data@", p.data(shell.syntax),
 	).WriteString(w, string(engine))
 	return err
+}
+
+// function returns what the names of the functions begin with.
+func (p *Program) function() string {
+	return strings.NewReplacer("-", "_", ".", "_", "+", "_").Replace(p.Name)
 }
 
 // links returns the names of subcommands that are completed as names of links: those with a hyphen, which no other
@@ -81,7 +87,7 @@ var (
 func (p *Program) data(s syntax) string {
 	var out strings.Builder
 	function := func(name, variable string, rows func(row func(value string, patterns ...string))) {
-		fmt.Fprintf(&out, s.begin, strings.NewReplacer("-", "_", ".", "_").Replace(p.Name)+"_"+name)
+		fmt.Fprintf(&out, s.begin, p.function()+"_"+name)
 		rows(func(value string, patterns ...string) {
 			fmt.Fprintf(&out, s.row, strings.Join(patterns, s.separator), variable, s.quote.Replace(value))
 		})
@@ -116,7 +122,7 @@ func (p *Program) data(s syntax) string {
 	})
 	function("values", "values", func(row func(string, ...string)) {
 		rows := p.valueRows()
-		for _, value := range sortedKeys(rows) {
+		for _, value := range slices.Sorted(maps.Keys(rows)) {
 			row(value, rows[value]...)
 		}
 	})
@@ -152,13 +158,4 @@ func (p *Program) valueRows() map[string][]string {
 		}
 	}
 	return rows
-}
-
-func sortedKeys(m map[string][]string) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
