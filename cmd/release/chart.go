@@ -8,10 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // developing is the version that stands in the files of the chart, where a release has its own.
@@ -44,34 +45,32 @@ func packChart(chart, dir, version string, at time.Time) error {
 	if i < 0 {
 		return fmt.Errorf("pack the chart %s: it has no Chart.yaml that git knows", chart)
 	}
-	if err := checkVersions(string(members[i].content), version); err != nil {
+	name, err := checkMetadata(members[i].content, version)
+	if err != nil {
 		return fmt.Errorf("pack the chart %s: %w", chart, err)
 	}
 	// Chart.yaml is first, as helm writes it: a reader of the stream then knows the chart.
 	metadata := members[i]
 	members = slices.Insert(slices.Delete(members, i, i+1), 0, metadata)
-	name := chartField(string(metadata.content), "name")
 	return writeArchive(filepath.Join(dir, name+"-"+version+".tgz"), name, members, at)
 }
 
-// checkVersions refuses a chart whose versions are not that of the release: its steps and flags are what the image with
-// the same version has.
-func checkVersions(chartYAML, version string) error {
-	for _, field := range []string{"version", "appVersion"} {
-		if got := chartField(chartYAML, field); got != version {
-			return fmt.Errorf("%s in Chart.yaml is %s, want %s\nhint: write %s: %s, which a release replaces", field, got, version, field, developing)
+// checkMetadata returns the name in Chart.yaml. It refuses a chart whose versions are not that of the release: its
+// steps and flags are what the image with the same version has.
+func checkMetadata(chartYAML []byte, version string) (name string, err error) {
+	var metadata struct {
+		Name, Version string
+		AppVersion    string `yaml:"appVersion"`
+	}
+	if err := yaml.Unmarshal(chartYAML, &metadata); err != nil {
+		return "", err
+	}
+	for _, field := range [][2]string{{"version", metadata.Version}, {"appVersion", metadata.AppVersion}} {
+		if name, got := field[0], field[1]; got != version {
+			return "", fmt.Errorf("%s in Chart.yaml is %s, want %s\nhint: write %s: %s, which a release replaces", name, got, version, name, developing)
 		}
 	}
-	return nil
-}
-
-// chartField returns a field at the top of Chart.yaml.
-func chartField(chartYAML, field string) string {
-	match := regexp.MustCompile(`(?m)^` + field + `: *"?([^\s"]+)"? *$`).FindStringSubmatch(chartYAML)
-	if match == nil {
-		return ""
-	}
-	return match[1]
+	return metadata.Name, nil
 }
 
 // helmIgnore returns a function that reports whether the patterns in a .helmignore leave out a path. Of Helm's rules it
