@@ -26,22 +26,7 @@ var update = flag.Bool("update", false, "write the help of the program into the 
 
 var binary string // the program, built for the tests
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "initbox-docs-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if binary, err = servers.Initbox(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(servers.WithInitbox(&binary, m.Run)) }
 
 // helpBlock is a place for the help of a command in a page.
 var helpBlock = regexp.MustCompile("(?s)(<!-- help: ([a-z -]+) -->\n```text\n)(.*?)(```\n<!-- help: end -->)")

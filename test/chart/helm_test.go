@@ -238,38 +238,43 @@ func sources(output string) map[string]string {
 	return by
 }
 
+// goldenFiles returns the content of the golden files by their names.
+func goldenFiles(t *testing.T) map[string][]byte {
+	t.Helper()
+	names, err := filepath.Glob("testdata/golden/*.yaml")
+	if err != nil || len(names) == 0 {
+		t.Fatal("no golden files: ", err)
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		if files[name], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
 // TestCommandLines pins that the program takes the command lines of all containers and hooks that the golden files
 // have. Nothing is done: the deadline passes before.
 func TestCommandLines(t *testing.T) {
 	servers.Slow(t)
-	files, err := filepath.Glob("testdata/golden/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files: ", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, text := range goldenFiles(t) {
 		state := t.TempDir() // of registrations, which the hook reads
 		for _, args := range commandLines(t, text) {
-			for i := range args {
-				args[i] = strings.Replace(variable.ReplaceAllString(args[i], "80"), "/initbox-state/", state+"/", 1)
-			}
-			if out, status := runFor1ns(t, args); status != 0 && status != 124 {
-				t.Errorf("%s: initbox %q: status %d\n%s", file, args, status, out)
-			}
+			requireTaken(t, file, args, state)
 		}
 	}
 }
 
 var variable = regexp.MustCompile(`\$\([A-Z_]+\)`) // which the kubelet replaces
 
-// runFor1ns runs the program with a deadline that passes before anything is tried.
-func runFor1ns(t *testing.T, args []string) (out []byte, status int) {
+// requireTaken requires that the program takes a command line. The deadline passes before anything is tried. The
+// directory state replaces that of the Pod's registrations.
+func requireTaken(t *testing.T, where string, args []string, state string) {
 	t.Helper()
-	for i := range args {
-		if strings.HasPrefix(args[i], "--timeout=") {
+	for i, arg := range args {
+		args[i] = strings.Replace(variable.ReplaceAllString(arg, "80"), "/initbox-state/", state+"/", 1)
+		if strings.HasPrefix(arg, "--timeout=") {
 			args[i] = "--timeout=1ns"
 		}
 	}
@@ -279,8 +284,10 @@ func runFor1ns(t *testing.T, args []string) (out []byte, status int) {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = t.TempDir()
 	cmd.Env = []string{"INITBOX_TIMEOUT=1ns", "INITBOX_TERMINATION_LOG=" + os.DevNull, "POD_NAME=web-2", "POD_NAMESPACE=shop", "POD_IP=10.1.2.3"}
-	out, _ = cmd.CombinedOutput()
-	return out, cmd.ProcessState.ExitCode()
+	out, _ := cmd.CombinedOutput()
+	if status := cmd.ProcessState.ExitCode(); status != 0 && status != 124 {
+		t.Errorf("%s: initbox %q: status %d\n%s", where, args, status, out)
+	}
 }
 
 // commandLines returns the args of all containers of the manifest, and then the commands of its hooks, without the

@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,13 +54,32 @@ var listRefusals = []struct{ steps, want string }{
 	{"- register: {url: 'http://a', hold: true, startupProbe: '127.0.0.1:9000'}", "the kubelet cannot reach this address"},
 }
 
-// TestListRefusals pins that a list that is wrong fails with the place of what is wrong, and says what to write.
-func TestListRefusals(t *testing.T) {
+// stepRefusals are steps that fail when the chart is rendered, and what helm says.
+var stepRefusals = []struct{ steps, want string }{
+	{`[{"wiat": {"for": "tcp://db:5432"}}]`, `web: step 1: unknown step "wiat": did you mean wait?`},
+	{`[{"sleep": {"for": "1s"}}, {"git-clone": {}}]`, `web: step 2: unknown step "git-clone": did you mean gitClone?`},
+	{`[{"waitforservice": {}}]`, `web: step 1: unknown step "waitforservice": did you mean wait?`},
+	{`[{"rbac": {}}]`, `unknown step "rbac": steps are copy, deregister, fetch, `},
+	{`[{"wait": {"for": "tcp://db:5432", "timout": "1m"}}]`, `web: step 1 (wait): unknown key "timout": did you mean timeout?`},
+	{`[{"wait": {"for": "tcp://db:5432", "attempt-timeout": "1m"}}]`, `unknown key "attempt-timeout": did you mean attemptTimeout?`},
+	{`[{"wait": {"for": "tcp://db:5432", "retires": 3}}]`, `web: step 1 (wait): unknown key "retires": keys are env, for, merge, `},
+	{`[{"fetch": {"url": "http://x/y", "to": "/z", "help": true}}]`, `unknown key "help"`},
+	{`[{"wait": {"for": "tcp://db:5432", "any": "yes"}}]`, `web: step 1 (wait): any: want true or false, without quotes`},
+	{`[{"gitClone": {"url": "http://x/y", "to": "/z", "submodules": false}}]`, `submodules: want text, got false: YAML reads yes, no, on and off as true or false`},
+	{`[{"fetch": {"url": "http://x/y", "to": "/z", "header": {"A": "b"}}}]`, `header: want a text or a list of texts, got a map`},
+	{`[{"fetch": {"url": "http://x/y", "to": "/z", "header": ["a: b", true]}}]`, `header: item 2: want text: YAML reads`},
+	{`[{"fetch": {"url": "http://x/y", "to": "/z", "path": ["a"]}}]`, `path: want a text, got a list`},
+	{`[{"wait": ["tcp://db:5432"]}]`, `web: step 1`},
+}
+
+// TestStepRefusals pins that lists that are wrong, unknown steps, unknown keys and values of a wrong kind fail with
+// their place, and with what to write, or the name that was probably meant.
+func TestStepRefusals(t *testing.T) {
 	t.Parallel()
 	dir := parent(t, map[string]string{"pod.yaml": `{{- define "web" }}{{ .Values.steps }}{{ end -}}
 x: {{ include "initbox.initContainers" (list $ "web") | toJson }}`})
 	program := helms(t)
-	for i, c := range listRefusals {
+	for i, c := range slices.Concat(listRefusals, stepRefusals) {
 		values := fmt.Sprintf(`{"steps": %q, "initbox": {"image": {"repository": "initbox"}}}`, c.steps)
 		out, err := template(t, program[i%2], dir, values)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
@@ -90,15 +108,7 @@ var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // mount paths that are used once, and a volume for each mount.
 func TestPods(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("testdata/golden/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files: ", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for file, text := range goldenFiles(t) {
 		for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 			var pod struct {
 				Kind string

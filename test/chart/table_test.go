@@ -30,22 +30,7 @@ var update = flag.Bool("update", false, "write the generated files of the chart,
 
 var binary string // the program, built for the tests
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	flag.Parse()
-	dir, err := os.MkdirTemp("", "initbox-chart-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if binary, err = servers.Initbox(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(servers.WithInitbox(&binary, m.Run)) }
 
 // steps are the steps of the chart that do not have the name of their subcommand in camelCase, or whose keys are not
 // its flags alone. Keys are what stands for arguments and files; a flag of the same name cannot be written as a key.

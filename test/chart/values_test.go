@@ -84,39 +84,6 @@ func TestSchemaAccepts(t *testing.T) {
 	both(t, dir, `{"initbox": {"timeout": "1h30m"}, "global": {"initbox": {"timeout": "0"}}}`)
 }
 
-// stepRefusals are steps that fail when the chart is rendered, and what helm says.
-var stepRefusals = []struct{ steps, want string }{
-	{`[{"wiat": {"for": "tcp://db:5432"}}]`, `web: step 1: unknown step "wiat": did you mean wait?`},
-	{`[{"sleep": {"for": "1s"}}, {"git-clone": {}}]`, `web: step 2: unknown step "git-clone": did you mean gitClone?`},
-	{`[{"waitforservice": {}}]`, `web: step 1: unknown step "waitforservice": did you mean wait?`},
-	{`[{"rbac": {}}]`, `unknown step "rbac": steps are copy, deregister, fetch, `},
-	{`[{"wait": {"for": "tcp://db:5432", "timout": "1m"}}]`, `web: step 1 (wait): unknown key "timout": did you mean timeout?`},
-	{`[{"wait": {"for": "tcp://db:5432", "attempt-timeout": "1m"}}]`, `unknown key "attempt-timeout": did you mean attemptTimeout?`},
-	{`[{"wait": {"for": "tcp://db:5432", "retires": 3}}]`, `web: step 1 (wait): unknown key "retires": keys are env, for, merge, `},
-	{`[{"fetch": {"url": "http://x/y", "to": "/z", "help": true}}]`, `unknown key "help"`},
-	{`[{"wait": {"for": "tcp://db:5432", "any": "yes"}}]`, `web: step 1 (wait): any: want true or false, without quotes`},
-	{`[{"gitClone": {"url": "http://x/y", "to": "/z", "submodules": false}}]`, `submodules: want text, got false: YAML reads yes, no, on and off as true or false`},
-	{`[{"fetch": {"url": "http://x/y", "to": "/z", "header": {"A": "b"}}}]`, `header: want a text or a list of texts, got a map`},
-	{`[{"fetch": {"url": "http://x/y", "to": "/z", "header": ["a: b", true]}}]`, `header: item 2: want text: YAML reads`},
-	{`[{"fetch": {"url": "http://x/y", "to": "/z", "path": ["a"]}}]`, `path: want a text, got a list`},
-	{`[{"wait": ["tcp://db:5432"]}]`, `web: step 1`},
-}
-
-// TestStepRefusals pins that unknown steps, unknown keys and values of a wrong kind fail with their place, and with the
-// name that was probably meant.
-func TestStepRefusals(t *testing.T) {
-	t.Parallel()
-	dir := parent(t, map[string]string{"pod.yaml": `{{- define "web" }}{{ .Values.steps }}{{ end -}}
-x: {{ include "initbox.initContainers" (list $ "web") | toJson }}`})
-	program := helms(t)
-	for i, c := range stepRefusals {
-		values := fmt.Sprintf(`{"steps": %q, "initbox": {"image": {"repository": "initbox"}}}`, c.steps)
-		if out, err := template(t, program[i%2], dir, values); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: want %q, got %v%s", c.steps, c.want, err, out)
-		}
-	}
-}
-
 // TestValuesTable pins that the README has each value with what the comment in values.yaml says, as helm-docs writes
 // it.
 func TestValuesTable(t *testing.T) {

@@ -36,17 +36,7 @@ func buildAndRun(m *testing.M) int {
 		fmt.Println("-short: no real servers, and nothing slow")
 		return 0
 	}
-	dir, err := os.MkdirTemp("", "initbox-real-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if program, err = servers.Initbox(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return servers.Main(m)
+	return servers.WithInitbox(&program, func() int { return servers.Main(m) })
 }
 
 // A waiter is a running initbox.

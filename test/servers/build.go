@@ -87,6 +87,22 @@ func Initbox(dir string) (program string, err error) {
 	return program, writeProgram(program, data)
 }
 
+// WithInitbox builds the program, stores its path in *program, and runs the tests. It returns the exit status:
+//
+//	func TestMain(m *testing.M) { os.Exit(servers.WithInitbox(&binary, m.Run)) }
+func WithInitbox(program *string, run func() int) int {
+	dir, err := os.MkdirTemp("", "initbox-test-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		*program, err = Initbox(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return run()
+}
+
 // moduleDir finds test/name from any directory of the main module.
 func moduleDir(name string) (string, error) {
 	gomod, err := exec.Command("go", "env", "GOMOD").Output()
