@@ -10,10 +10,7 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
   {{- fail (printf "%s: unknown step %q: %s" .where .step ($near | default (printf "steps are %s" (keys $table | sortAlpha | join ", ")))) }}
 {{- end }}
 {{- $where := printf "%s (%s)" .where .step }}
-{{- if and .values (not (kindIs "map" .values)) }}
-  {{- fail (printf "%s: want keys with values, as in {timeout: 10m}, got %s" $where (ternary "a list" "one value" (kindIs "slice" .values))) }}
-{{- end }}
-{{- range $key := keys (.values | default dict) | sortAlpha }}
+{{- range $key := keys .values | sortAlpha }}
   {{- if not (or (hasKey $step.flags $key) (has $key $step.keys)) }}
     {{- $known := concat (keys $step.flags) $step.keys }}
     {{- $near := include "initbox.check.near" (list $key $known) }}
@@ -21,7 +18,7 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
   {{- end }}
 {{- end }}
 {{- range $key, $flag := $step.flags }}
-  {{- if hasKey ($.values | default dict) $key }}
+  {{- if hasKey $.values $key }}
     {{- $problem := include "initbox.check.problem" (list $flag.kind (get $.values $key)) }}
     {{- if $problem }}
       {{- fail (printf "%s: %s: %s" $where $key $problem) }}
@@ -35,9 +32,7 @@ initbox.check fails if a step or a key of it does not exist, or if a value canno
 {{- $kind := index . 0 }}
 {{- $value := index . 1 }}
 {{- $type := kindOf $value }}
-{{- if kindIs "invalid" $value -}}
-  it has no value: leave the key out
-{{- else if and (eq $kind "bool") (ne $type "bool") -}}
+{{- if and (eq $kind "bool") (ne $type "bool") -}}
   want true or false, without quotes
 {{- else if and (has $kind (list "string" "list")) (eq $type "bool") -}}
   want text, got {{ $value }}: YAML reads yes, no, on and off as true or false, so write the value in quotes
