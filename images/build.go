@@ -62,7 +62,7 @@ func (b *build) write(output string) error {
 	var variants []variant
 	for _, p := range b.platforms {
 		binary := binaryOf(b.binaries, p.Architecture)
-		layer, err := newLayer(binary, b.made)
+		layer, err := newLayer(binary, p.Architecture, b.made)
 		if err != nil {
 			return err
 		}

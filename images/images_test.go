@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -57,7 +60,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// binaries makes a directory with binaries for some platforms, all of them this test.
+// binaries makes a directory with binaries for some platforms, all of them this test with another header.
 func binaries(t *testing.T, archs ...string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -70,8 +73,14 @@ func binaries(t *testing.T, archs ...string) string {
 	}
 	dir := t.TempDir()
 	for _, arch := range archs {
-		// What is behind an ELF file's end is not read: so the layers differ.
-		if err := os.WriteFile(binaryOf(dir, arch), append(slices.Clone(content), arch...), 0o755); err != nil {
+		one := slices.Clone(content)
+		one[18] = byte(machines[arch]) // e_machine in the header of ELF, so the layers differ
+		for header := range headers(one) {
+			if elf.ProgType(binary.LittleEndian.Uint32(header)) == elf.PT_INTERP { // without CGO_ENABLED=0, this test has a loader
+				binary.LittleEndian.PutUint32(header, uint32(elf.PT_NULL))
+			}
+		}
+		if err := os.WriteFile(binaryOf(dir, arch), one, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -255,6 +264,57 @@ func TestSBOM(t *testing.T) {
 	if bom.Metadata.Timestamp != "2023-11-14T22:13:20Z" || bom.Metadata.Component.Version != "1.2.3" || found["std"] == "" ||
 		!strings.HasPrefix(found["github.com/google/go-containerregistry"], "pkg:golang/github.com/google/go-containerregistry@v") {
 		t.Errorf("%+v\n%v", bom.Metadata, found)
+	}
+}
+
+// headers yields the program headers of an ELF file of 64 bits, each of which begins with its type.
+func headers(file []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		at := binary.LittleEndian.Uint64(file[32:])           // e_phoff
+		size := uint64(binary.LittleEndian.Uint16(file[54:])) // e_phentsize
+		for range binary.LittleEndian.Uint16(file[56:]) {     // e_phnum
+			if !yield(file[at : at+size]) {
+				return
+			}
+			at += size
+		}
+	}
+}
+
+// TestWrongBinaries pins that no image is made of a program that cannot run in it.
+func TestWrongBinaries(t *testing.T) {
+	dir := binaries(t, "arm64", "amd64")
+	good, err := os.ReadFile(binaryOf(dir, "amd64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dynamic := slices.Clone(good)
+	for header := range headers(dynamic) {
+		binary.LittleEndian.PutUint32(header, uint32(elf.PT_INTERP))
+		break
+	}
+	other, err := os.ReadFile(binaryOf(dir, "arm64"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, content := range map[string][]byte{
+		"initbox-linux-amd64 was built for EM_AARCH64, not for amd64":                       other,
+		"initbox-linux-amd64 is linked dynamically, and the image has no libraries\nhint: ": dynamic,
+		"initbox-linux-amd64 is not a program for Linux":                                    []byte("#!/bin/sh\n"),
+		"initbox-linux-amd64 is not a program for Linux: EOF":                               {},
+		"initbox-linux-amd64": good[:1000],
+	} {
+		if err := os.WriteFile(binaryOf(dir, "amd64"), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(t.TempDir(), "images.tar")
+		err := run(t.Context(), []string{"build", "-o", to, "-binaries", dir, "-platforms", "linux/amd64"}, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want %q", err, text)
+		}
+		if _, err := os.Stat(to); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: there are images: %v", text, err)
+		}
 	}
 }
 

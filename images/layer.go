@@ -20,9 +20,12 @@ import (
 // subcommand. It has the bytes that docker build makes of the Dockerfile, and so the same diffID: the order of the
 // entries, their modes with the type of the file, and the names of owners, which Docker looks up in its own
 // /etc/passwd.
-func newLayer(binary string, made time.Time) (v1.Layer, error) {
+func newLayer(binary, arch string, made time.Time) (v1.Layer, error) {
 	content, err := os.ReadFile(binary)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkBinary(binary, content, arch); err != nil {
 		return nil, err
 	}
 	entries := []tar.Header{
