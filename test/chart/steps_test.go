@@ -30,6 +30,8 @@ var listRefusals = []struct{ steps, want string }{
 	{"- render: {from: configMaps/a, to: /config}", `"configMaps/a" is not a reference: did you mean configmap/a?`},
 	{"- render: {from: configmap/a, values: secrets/b, to: /config}", `"secrets/b" is not a reference: did you mean secret/b?`},
 	{"- render: {from: web, to: /config}", `from: "web" is neither an absolute path nor a reference`},
+	{"- render: {from: configmap/a/../../../var/run/secrets/token, to: /config}", "is not a reference"},
+	{"- render: {from: 'configmap/a/..:/b', to: /config}", "is not a reference"},
 	{"- render: {from: configmap/a}", "to is missing"},
 	{"- render: {from: configmap/a, to: config}", `"config" is not an absolute path`},
 	{"- render: {from: configmap/a, to: /etc/app.conf}", "a volume at /etc would hide what the application has there"},

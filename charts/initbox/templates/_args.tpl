@@ -105,7 +105,7 @@ it. Other texts stay.
   {{- fail (printf "%s: %q is not a reference: did you mean %s/%s?" .where $text $meant (trimPrefix (printf "%s/" $kind) $text)) -}}
 {{- end -}}
 {{- if regexMatch "^(configmap|secret|pvc|volume)/" $text -}}
-  {{- if not (regexMatch "^(configmap|secret|pvc|volume)/[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[^:#]+)?([:#].*)?$" $text) -}}
+  {{- if or (regexMatch "^[^:#]*/[.][.](/|:|#|$)" $text) (not (regexMatch "^(configmap|secret|pvc|volume)/[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[^:#]+)?([:#].*)?$" $text)) -}}
     {{- fail (printf "%s: %q is not a reference\nhint: configmap/NAME, configmap/NAME/KEY, secret/NAME, secret/NAME/KEY, pvc/NAME/PATH, volume/NAME/PATH" .where $text) -}}
   {{- end -}}
   {{- $after := regexFind "[:#].*$" $text -}}
