@@ -329,9 +329,11 @@ func TestWrongCommandLines(t *testing.T) {
 	}
 	for text, args := range map[string][]string{
 		`platform "linux/mips": not one of linux/amd64`: {"build", "-o", empty + "/x", "-binaries", empty, "-platforms", "linux/mips"},
+		"-registry has a login or a scheme":             {"push", "-registry", "https://me:hush@registry.example", "x"},
+		"-registry has a login":                         {"push", "-registry", "me:hush@registry.example", "x"},
 		"initbox-linux-amd64: no such file":             {"build", "-o", empty + "/x", "-binaries", empty},
 	} {
-		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), text) {
+		if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v, want %q", args, err, text)
 		}
 	}

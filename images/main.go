@@ -133,6 +133,9 @@ func pushVerb(ctx context.Context, f *flag.FlagSet, args []string, out io.Writer
 	if err := parse(f, args, 1, "registry"); err != nil {
 		return err
 	}
+	if strings.Contains(*registry, "@") || strings.Contains(*registry, "://") { // it may have a password, and is not shown
+		return errors.New("-registry has a login or a scheme: want HOST[:PORT][/PATH]; logins are in ~/.docker/config.json")
+	}
 	more := strings.FieldsFunc(*tags, func(r rune) bool { return r == ',' })
 	return push(ctx, f.Arg(0), *registry, more, *plain, out)
 }
