@@ -43,6 +43,7 @@ var listRefusals = []struct{ steps, want string }{
 	{"- gitClone: {url: 'https://a/b', to: /site, secret: git/token}", "needs a user\nhint: user: x-access-token for GitHub"},
 	{"- wait: {for: 'http://web?$(TOKEN)', env: {TOKEN: secret/web/token}}", "$(TOKEN) would put a secret into the arguments of a process\nhint: ${env:TOKEN}"},
 	{"- wait: {for: 'http://web?$(URL)', env: {A: secret/web/token, B: 'x$(A)', URL: 't=$(B)'}}", "$(URL) would put a secret into the arguments of a process"},
+	{"- wait: {for: a, env: [{name: TOKEN}]}", "env: want a map of names and values, such as {LANG: C"},
 	{"- wait: {for: a, env: {TOKEN: secret/web}}", `env: TOKEN: "secret/web" is not a reference`},
 	{"- wait: {for: a, env: {N: 1}}", "YAML reads y, n, yes, no, on and off as true or false"},
 	{"- wait: {for: a, mounts: {/x: nothing/at-all}}", `mounts: "nothing/at-all" is not a reference`},

@@ -176,7 +176,7 @@ so no credential is an argument. The keys are those of the standard types of Sec
 {{- end -}}
 {{- end -}}
 
-{{/* initbox.noPassword fails if a text is a URL with a password: (dict "where" TEXT "text" URL "hint" "or …"). */}}
+{{/* initbox.noPassword fails if a text is a URL with a password: (dict "where" TEXT "text" URL "hint" "secret: NAME, or "). */}}
 {{- define "initbox.noPassword" -}}
 {{- if regexMatch "^[A-Za-z0-9+.-]+://[^/@$]*:[^/@$]+@" .text -}}
   {{- fail (printf "%s: a password in the URL would show in the Pod's specification\nhint: %s${env:PASSWORD} in its place, and env: {PASSWORD: secret/NAME/KEY}" .where (.hint | default "")) -}}

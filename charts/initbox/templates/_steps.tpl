@@ -77,7 +77,7 @@ and the place that messages name. Its argument is that of the public templates:
       {{- $fits = true -}}
       {{- range $value -}}{{- if not (has (kindOf .) (list "string" "float64")) -}}{{- $fits = false -}}{{- end -}}{{- end -}}
     {{- end -}}
-    {{- if not $fits -}}{{- fail (printf "%s: %s: want %s%s, got %s" $step.where $key (ternary "" "a " (hasPrefix "true" $want)) (replace "string" "text" $want) (toJson $value)) -}}{{- end -}}
+    {{- if not $fits -}}{{- fail (printf "%s: %s: want %s%s, got %s" $step.where $key (ternary "" "a " (hasPrefix "true" $want)) (get (dict "env" "map of names and values, such as {LANG: C, PGPASSWORD: secret/db/password}" "mounts" "map such as {/ca.crt: configmap/ca/ca.crt}") $key | default (replace "string" "text" $want)) (toJson $value)) -}}{{- end -}}
   {{- end -}}
 {{- end -}}
 {{- range $path, $ref := .values.mounts | default dict -}}
