@@ -21,7 +21,7 @@ func rbac(e *env) *cli.Command {
 		wait                            waitFlags
 	)
 	own := append([]cli.Flag{
-		&cli.StringFlag{Name: "name", Usage: "`NAME` of the printed objects (default: initbox- and the service account; outside its namespace, its namespace is before it)", Destination: &name},
+		&cli.StringFlag{Name: "name", Usage: "`NAME` of the printed objects (default: initbox-ACCOUNT; of ClusterRoles, and in other namespaces, initbox-NAMESPACE-ACCOUNT)", Destination: &name},
 		&cli.StringFlag{Name: "service-account", Usage: "`[NAMESPACE/]NAME` of the Pod's service account; NAMESPACE if it is not that of --namespace", Value: "default", Destination: &serviceAccount},
 		&cli.StringFlag{Name: "namespace", Usage: "`NAMESPACE` of the Pod, and of targets that name none (default: the one that the objects are applied to)", Destination: &namespace},
 	}, fromFlags()...)
