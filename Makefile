@@ -104,6 +104,8 @@ images: binaries ## writes the images of all subcommands and of PLATFORMS to dis
 	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} go run -C images . build -binaries $(CURDIR)/dist \
 		-version '$(VERSION)' -revision "$$(git rev-parse HEAD)" -source '$(SOURCE)' -registry '$(REGISTRY)' \
 		-documentation '$(if $(SOURCE),$(SOURCE)/blob/HEAD/docs)' -platforms '$(IMAGE_PLATFORMS)' -o $(IMAGES)
+	@echo "$(IMAGES) has $(if $(REGISTRY),$(REGISTRY)/)initbox:$(subst +,_,$(VERSION)) and an image for each subcommand;" \
+		"next: docker load -i $(IMAGES), make image-load, or make push-images"
 
 .PHONY: image-load
 image-load: ## loads the images, for this machine's architecture, with $LOAD_IMAGE or into test/cluster, Docker or containerd
@@ -112,6 +114,7 @@ image-load: ## loads the images, for this machine's architecture, with $LOAD_IMA
 
 .PHONY: push-images
 push-images: ## pushes dist/initbox-images.tar, which make images wrote, to REGISTRY, with the logins of ~/.docker/config.json
+	@test -n '$(REGISTRY)' || { echo 'push-images: REGISTRY is not set: make push-images REGISTRY=registry.example/team' >&2; exit 2; }
 	go run -C images . push -registry '$(REGISTRY)' $(IMAGES)
 
 .PHONY: image-test
