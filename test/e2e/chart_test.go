@@ -12,13 +12,14 @@ import (
 // deregisters them.
 func TestChart(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
+	helm := n.helm("4")
+	chart := n.copies(map[string]string{"shop": "test/e2e/testdata/chart", "shop/charts/initbox": "charts/initbox"}) + "/shop"
 	server := n.newServer()
 	t.Cleanup(func() {
 		n.try("delete", "clusterrole/initbox-"+n.name+"-web", "clusterrolebinding/initbox-"+n.name+"-web")
 	})
-	n.applyText(n.helmTemplate("testdata/chart"))
+	n.applyText(helm("template", "shop", chart))
 	n.rollout("web")
 
 	pods := n.livePods("app=web")
@@ -62,28 +63,37 @@ func (n namespace) requireRights(account string) {
 	}
 }
 
-// helmTemplate renders the chart in a directory with the real helm 4, as release shop, with the library chart as its
-// dependency.
-func (n namespace) helmTemplate(dir string) string {
+// helm returns a function that runs the real helm, of a major version, in the namespace, and returns what it prints to
+// stdout.
+func (n namespace) helm(major string) func(args ...string) string {
 	n.Helper()
-	helm := filepath.Join(filepath.Dir(os.Getenv("E2E_HELM")), "helm4")
-	if _, err := os.Stat(helm); err != nil {
+	program := filepath.Join(os.Getenv("E2E_HELMS"), "helm"+major)
+	if _, err := os.Stat(program); err != nil {
 		n.Skip("needs helm: test/chart/build.sh")
 	}
+	home := n.TempDir()
+	return func(args ...string) string {
+		n.Helper()
+		cmd := exec.CommandContext(n.Context(), program, append(args, "--namespace", n.name)...)
+		cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
+		var diagnosis strings.Builder
+		cmd.Stderr = &diagnosis
+		out, err := cmd.Output()
+		if err != nil {
+			n.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, out, &diagnosis)
+		}
+		return string(out)
+	}
+}
+
+// copies returns a temporary directory with copies of directories of the repository, since helm writes into charts.
+func (n namespace) copies(dirs map[string]string) string {
+	n.Helper()
 	work := n.TempDir()
-	for name, from := range map[string]string{"shop": dir, "shop/charts/initbox": "../../charts/initbox"} {
-		if err := os.CopyFS(filepath.Join(work, name), os.DirFS(from)); err != nil {
+	for name, from := range dirs {
+		if err := os.CopyFS(filepath.Join(work, name), os.DirFS(filepath.Join("..", "..", from))); err != nil {
 			n.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(n.Context(), helm, "template", "shop", work+"/shop", "--namespace", n.name)
-	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+work, "HELM_CONFIG_HOME="+work, "HELM_DATA_HOME="+work)
-	out, err := cmd.Output()
-	if err != nil {
-		if failed, is := err.(*exec.ExitError); is {
-			out = failed.Stderr
-		}
-		n.Fatalf("helm template: %v\n%s", err, out)
-	}
-	return string(out)
+	return work
 }

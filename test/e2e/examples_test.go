@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -105,35 +104,15 @@ func TestExampleWebPlain(t *testing.T) {
 // The same as a chart, with the library chart as its dependency.
 func TestExampleWebChart(t *testing.T) {
 	t.Parallel()
-	needCluster(t)
-	helm := os.Getenv("E2E_HELM")
-	if _, err := os.Stat(helm); err != nil {
-		t.Skip("needs helm: test/chart/build.sh")
-	}
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
+	helm := n.helm("3")
 	n.newShop()
-	dir := t.TempDir() // helm writes into the chart
-	for _, chart := range []string{"charts/initbox", "examples/web/chart"} {
-		if err := os.CopyFS(filepath.Join(dir, chart), os.DirFS(filepath.Join("..", "..", chart))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	chart := filepath.Join(dir, "examples/web/chart")
-	run := func(args ...string) string {
-		t.Helper()
-		cmd := exec.CommandContext(t.Context(), helm, append(args, "--namespace", n.name)...)
-		cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+dir, "HELM_CONFIG_HOME="+dir, "HELM_DATA_HOME="+dir)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
-	run("dependency", "build", chart)
-	t.Logf("%s", run("install", "shop", chart, "--set=initbox.image.repository=initbox,initbox.image.tag=e2e,image=app:e2e,postgres.image=postgres:e2e",
+	chart := n.copies(map[string]string{"charts/initbox": "charts/initbox", "examples/web/chart": "examples/web/chart"}) + "/examples/web/chart"
+	helm("dependency", "build", chart)
+	t.Logf("%s", helm("install", "shop", chart, "--set=initbox.image.repository=initbox,initbox.image.tag=e2e,image=app:e2e,postgres.image=postgres:e2e",
 		"--set=git.url=http://git/private/site.git,git.token=t0ken-of-the-suite"))
 	n.requireShop()
-	run("uninstall", "shop")
+	helm("uninstall", "shop")
 }
 
 // useGitToken puts the password of the suite's Git server into the Secret of an example.

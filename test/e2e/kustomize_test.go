@@ -7,12 +7,6 @@ import (
 	"testing"
 )
 
-// applyDir applies what Kustomize makes of a directory of testdata.
-func (n namespace) applyDir(dir string) {
-	n.Helper()
-	n.kubectl("apply", "-k", "testdata/"+dir)
-}
-
 // applyRole grants a service account what a wait without arguments needs for the targets, as initbox rbac prints it.
 func (n namespace) applyRole(serviceAccount, targets string) {
 	n.Helper()
@@ -30,7 +24,7 @@ func (n namespace) applyRole(serviceAccount, targets string) {
 func TestKustomizeWait(t *testing.T) {
 	t.Parallel()
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
-	n.applyDir("kustomize")
+	n.kubectl("apply", "-k", "testdata/kustomize")
 	n.applyRole("web", "k8s:job/migrate")
 	n.wait("condition=Complete", "job/migrate")
 	n.wait("condition=Available", "deployment/web")

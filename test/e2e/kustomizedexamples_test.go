@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -53,14 +54,14 @@ func TestExampleArgoCD(t *testing.T) {
 	n := newNamespace(t, "pod-security.kubernetes.io/enforce=restricted")
 	n.newShop()
 	manifests := n.kustomized("examples/argocd/shop")
-	annotated := func(annotations string) (found []string) {
-		for i := 0; i < len(manifests); i++ {
-			if strings.Contains(manifests[i], annotations) {
-				found = append(found, manifests[i])
-				manifests = append(manifests[:i], manifests[i+1:]...)
-				i--
+	annotated := func(annotation string) (found []string) {
+		manifests = slices.DeleteFunc(manifests, func(manifest string) bool {
+			is := strings.Contains(manifest, annotation)
+			if is {
+				found = append(found, manifest)
 			}
-		}
+			return is
+		})
 		return found
 	}
 	before, migration := annotated("argocd.argoproj.io/hook: PreSync"), annotated(`argocd.argoproj.io/sync-wave: "1"`)

@@ -24,10 +24,10 @@ if [ -z "${KUBECONFIG-}" ]; then
 	enter=("$here/enter.sh")
 fi
 export KUBECONFIG E2E_INITBOX=$PWD/bin/initbox
-build=-n # without helm, its case is skipped
+build=-n # without helm, its cases are skipped
 [ "${CI-}" != true ] || build=
-E2E_HELM=$(test/chart/build.sh $build)/helm3
-export E2E_HELM
+E2E_HELMS=$(test/chart/build.sh $build)
+export E2E_HELMS
 : "${LOAD_IMAGE:?a command that loads an image into the cluster of \$KUBECONFIG, such as: kind load image-archive}"
 
 # part NAME: prints how long the part took.
