@@ -25,14 +25,18 @@ func head(root string) (commit, error) {
 	return commit{id, time.Unix(unix, 0).UTC()}, err
 }
 
-// changed lists the files that differ from the commit, and those that git neither has nor ignores; at most ten.
-func changed(root string) (string, error) {
+// isClean refuses files that differ from the commit, and those that git neither has nor ignores. It lists at most ten.
+func isClean(root, version string) error {
 	out, err := git(root, "status", "--porcelain")
+	if err != nil || out == "" {
+		return err
+	}
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
 	if len(lines) > 10 {
 		lines = append(lines[:10], fmt.Sprintf("… and %d more", len(lines)-10))
 	}
-	return strings.Join(lines, "\n"), err
+	return fmt.Errorf("release %s: the working tree is not clean, so the commit does not say what was released:\n%s\n"+
+		"hint: commit these files, or git stash --include-untracked", version, strings.Join(lines, "\n"))
 }
 
 // isTagged refuses a tag of the release that is another commit's. That there is none yet is fine: the files can be made

@@ -87,22 +87,14 @@ func (r *release) check() (err error) {
 	if r.commit, err = head(r.root); err != nil {
 		return err
 	}
-	if changes, err := changed(r.root); err != nil || changes != "" {
-		return errors.Join(err, unclean(r.version, changes))
+	if err := isClean(r.root, r.version); err != nil {
+		return err
 	}
 	if err := r.commit.isTagged(r.root, "v"+r.version); err != nil {
 		return err
 	}
 	_, err = r.notes()
 	return err
-}
-
-func unclean(version, changes string) error {
-	if changes == "" {
-		return nil
-	}
-	return fmt.Errorf("release %s: the working tree is not clean, so the commit does not say what was released:\n%s\n"+
-		"hint: commit these files, or git stash --include-untracked", version, changes)
 }
 
 // archives makes an archive for each platform, and its bill of materials beside it.
