@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"initbox/test/servers"
 )
 
 // described is the description of a small program, with all forms of values.
@@ -141,16 +143,8 @@ func script(t *testing.T, p *Program, shell Shell) (path string) {
 	return path
 }
 
-// need skips the test without a shell, which .ci/run installs.
-func need(t *testing.T, shell string) {
-	t.Helper()
-	if _, err := exec.LookPath(shell); err != nil && os.Getenv("CI") == "" {
-		t.Skip(shell + " is not installed")
-	}
-}
-
 func TestFish(t *testing.T) {
-	need(t, "fish")
+	servers.Need(t, "fish")
 	p, dir := small(t)
 	path := script(t, p, Fish)
 	testTyped(t, dir, func(line string) (words []string) {

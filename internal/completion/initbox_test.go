@@ -2,6 +2,7 @@ package completion_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os/exec"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"initbox/cmd/command"
 	"initbox/internal/completion"
+	"initbox/test/servers"
 )
 
 // run returns what initbox prints.
@@ -100,10 +102,7 @@ func TestScripts(t *testing.T) {
 					}
 				}
 			}
-			if _, err := exec.LookPath(shell.Name); err != nil {
-				t.Skip(err)
-			}
-			check := exec.Command(shell.Name, "-n")
+			check := exec.Command(servers.Need(t, shell.Name), "-n")
 			check.Stdin = strings.NewReader(first.String())
 			if out, err := check.CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("%s -n: %v: %s", shell.Name, err, out)
@@ -129,7 +128,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(`'; touch x; '`, "a'b|c", `\'`)
 	f.Fuzz(func(t *testing.T, usage, value, flagUsage string) {
 		quote := func(s string) string {
-			return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(s) + `"`
+			quoted, _ := json.Marshal(s)
+			return string(quoted)
 		}
 		table := `{"subcommands": [{"name": "x", "usage": ` + quote(usage) + `, "flags": [{"name": "y", "type": "string", "value": ` +
 			quote(value) + `, "usage": ` + quote(flagUsage) + `}]}]}`

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"initbox/test/servers"
 )
 
 // Keys of the shells in a terminal, which the terminal itself gives no meaning.
@@ -97,7 +99,7 @@ func shellFile(t *testing.T, name, text string) (path string) {
 }
 
 func TestBash(t *testing.T) {
-	need(t, "bash")
+	servers.Need(t, "bash")
 	p, dir := small(t)
 	rc := shellFile(t, "bashrc", fmt.Sprintf(`
 source %q; cd %q; PS1='$ '
@@ -110,7 +112,7 @@ bind -x '"\eo": print_line'
 
 // In zsh, the file lies in a directory of $fpath, where compinit finds it.
 func TestZsh(t *testing.T) {
-	need(t, "zsh")
+	servers.Need(t, "zsh")
 	p, dir := small(t)
 	rc := shellFile(t, ".zshrc", fmt.Sprintf(`
 fpath=(%q $fpath); cd %q; PS1='$ '

@@ -39,6 +39,7 @@ var debian = map[string]string{
 	"dig":      "bind9-dnsutils",
 	"envsubst": "gettext-base",
 	"etcd":     "etcd-server",
+	"fish":     "fish",
 	"git":      "git", "git-lfs": "git-lfs", "gpg": "gnupg",
 	"haproxy": "haproxy",
 	"ip":      "iproute2",
@@ -58,6 +59,7 @@ var debian = map[string]string{
 	"sshd":       "openssh-server",
 	"unbound":    "unbound",
 	"wget":       "wget",
+	"zsh":        "zsh",
 }
 
 // Need returns the path of a program from a Debian package. If it is not installed, the test is skipped, see [Absent].
