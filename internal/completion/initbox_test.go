@@ -125,6 +125,7 @@ func TestReadRefuses(t *testing.T) {
 // FuzzRead writes scripts of any table that is read. Whatever a usage says, it stays inside its quotes.
 func FuzzRead(f *testing.F) {
 	f.Add("usage", "FILE", "it's")
+	f.Add("a\nb", "c\x00\n", "\xff\n'")
 	f.Add(`'; touch x; '`, "a'b|c", `\'`)
 	f.Fuzz(func(t *testing.T, usage, value, flagUsage string) {
 		quote := func(s string) string {
