@@ -1,15 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -19,21 +15,17 @@ import (
 const developing = "0.0.0-devel"
 
 // packChart packs a chart as helm package --version VERSION --app-version VERSION does, which cannot give the files
-// fixed times. The files are those that git has, without those that .helmignore names.
+// fixed times. The files are those that git has.
 func packChart(chart, dir, version string, at time.Time) error {
 	names, err := tracked(chart)
 	if err != nil {
 		return err
 	}
-	ignored, err := helmIgnore(filepath.Join(chart, ".helmignore"))
-	if err != nil {
-		return err
+	if slices.Contains(names, ".helmignore") {
+		return fmt.Errorf("pack the chart %s: it has a .helmignore, which is not read\nhint: move what it leaves out to another directory", chart)
 	}
 	var members []member
 	for _, name := range names {
-		if ignored(name) {
-			continue
-		}
 		content, err := os.ReadFile(filepath.Join(chart, name))
 		if err != nil {
 			return err
@@ -71,42 +63,4 @@ func checkMetadata(chartYAML []byte, version string) (name string, err error) {
 		}
 	}
 	return metadata.Name, nil
-}
-
-// helmIgnore returns a function that reports whether the patterns in a .helmignore leave out a path. Of Helm's rules it
-// knows names and patterns, which hold at any depth, and those with a slash, which begin at the chart; others are
-// errors.
-func helmIgnore(file string) (func(name string) bool, error) {
-	text, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	patterns := []string{".helmignore"}
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		if _, err := path.Match(line, ""); err != nil || line[0] == '!' || strings.Contains(line, "**") {
-			return nil, fmt.Errorf("%s: %q: only names, paths and patterns without ** are supported", file, line)
-		}
-		patterns = append(patterns, strings.TrimSuffix(strings.TrimPrefix(line, "./"), "/"))
-	}
-	return func(name string) bool {
-		for end := range len(name) + 1 { // the file, and each directory that it is in
-			if end < len(name) && name[end] != '/' {
-				continue
-			}
-			for _, pattern := range patterns {
-				part := name[:end]
-				if !strings.Contains(pattern, "/") {
-					part = path.Base(part)
-				}
-				if ok, _ := path.Match(strings.TrimPrefix(pattern, "/"), part); ok {
-					return true
-				}
-			}
-		}
-		return false
-	}, nil
 }

@@ -241,12 +241,9 @@ func filesOf(t *testing.T, archive string) map[string]string {
 // The chart's files have no times, owners or versions of their own.
 func TestChart(t *testing.T) {
 	files := map[string]string{
-		"chart/Chart.yaml":       "apiVersion: v2\nname: small\nversion: 0.0.0-devel\nappVersion: \"0.0.0-devel\"\n",
-		"chart/values.yaml":      "a: 1\n",
-		"chart/templates/x.tpl":  `{{ define "small.version" }}0.0.0-devel{{ end }}`,
-		"chart/templates/x.orig": "left out",
-		"chart/ci/values.yaml":   "left out",
-		"chart/.helmignore":      "# comment\n*.orig\nci/\n",
+		"chart/Chart.yaml":      "apiVersion: v2\nname: small\nversion: 0.0.0-devel\nappVersion: \"0.0.0-devel\"\n",
+		"chart/values.yaml":     "a: 1\n",
+		"chart/templates/x.tpl": `{{ define "small.version" }}0.0.0-devel{{ end }}`,
 	}
 	var packed [][]byte
 	for range 2 {
@@ -275,16 +272,16 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// A chart whose version is written out, or an ignore file that would be read differently, is refused.
+// A chart whose version is written out, or with an ignore file, which is not read, is refused.
 func TestChartRefused(t *testing.T) {
-	for name, c := range map[string]struct{ metadata, ignore, want string }{
-		"version":  {"name: x\nversion: 1.0.0\nappVersion: 0.0.0-devel\n", "", "version in Chart.yaml is 1.0.0, want 1.2.3"},
-		"image":    {"name: x\nversion: 0.0.0-devel\n", "", "appVersion in Chart.yaml is , want 1.2.3"},
-		"negation": {"name: x\n", "*.tpl\n!keep.tpl\n", "only names, paths and patterns"},
+	for name, c := range map[string]struct{ file, content, want string }{
+		"version": {"Chart.yaml", "name: x\nversion: 1.0.0\nappVersion: 0.0.0-devel\n", "version in Chart.yaml is 1.0.0, want 1.2.3"},
+		"image":   {"Chart.yaml", "name: x\nversion: 0.0.0-devel\n", "appVersion in Chart.yaml is , want 1.2.3"},
+		"ignored": {".helmignore", "*.orig\n", ".helmignore, which is not read"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			repository(t, dir, map[string]string{"Chart.yaml": c.metadata, ".helmignore": c.ignore})
+			repository(t, dir, map[string]string{c.file: c.content})
 			err := packChart(dir, t.TempDir(), "1.2.3", time.Now())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
