@@ -21,7 +21,7 @@ var images = []struct{ of, by string }{
 	{`nginxinc/nginx-unprivileged:\S+ # .*`, "app:e2e\n        args: [-listen, \":8080\"]"},
 	{`postgres:\d\S+`, "postgres:e2e"},
 	{`redis:\d\S+`, "redis:e2e"},
-	{`quay\.io/coreos/etcd:\S+`, "etcd:e2e"},
+	{`registry\.example/etcd:\S+`, "etcd:e2e"},
 	{`grafana/grafana:\S+`, "app:e2e\n        args: [-listen, \":3000\"]"}, // Grafana itself is not tested
 }
 
