@@ -21,7 +21,7 @@ var images = []struct{ of, by string }{
 	{`nginxinc/nginx-unprivileged:\S+ # .*`, "app:e2e\n        args: [-listen, \":8080\"]"},
 	{`postgres:\d\S+`, "postgres:e2e"},
 	{`redis:\d\S+`, "redis:e2e"},
-	{`registry\.example/etcd:\S+`, "etcd:e2e"},
+	{`registry\.example/etcd:\S+ # .*`, "etcd:e2e"},
 	{`grafana/grafana:\S+`, "app:e2e\n        args: [-listen, \":3000\"]"}, // Grafana itself is not tested
 }
 
@@ -33,7 +33,11 @@ func (n namespace) applyExample(names ...string) {
 		if err != nil {
 			n.Fatal(err)
 		}
-		n.applyText(withImages(string(text)))
+		manifest := withImages(string(text))
+		if left := regexp.MustCompile(`image: .*registry\.example.*`).FindString(manifest); left != "" {
+			n.Fatalf("%s: %s: nothing replaces this image", name, left)
+		}
+		n.applyText(manifest)
 	}
 }
 
