@@ -39,8 +39,7 @@ func isClean(root, version string) error {
 		"hint: commit these files, or git stash --include-untracked", version, strings.Join(lines, "\n"))
 }
 
-// isTagged refuses a tag of the release that is another commit's. That there is none yet is fine: the files can be made
-// before.
+// isTagged refuses a tag that points to another commit. A missing tag is fine: the files can be made before the tag.
 func (c commit) isTagged(root, tag string) error {
 	out, err := git(root, "for-each-ref", "--format=%(objectname) %(*objectname)", "refs/tags/"+tag)
 	if err != nil || out == "" || strings.Contains(out, c.id) {
