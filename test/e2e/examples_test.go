@@ -33,18 +33,18 @@ func (n namespace) applyExample(names ...string) {
 		if err != nil {
 			n.Fatal(err)
 		}
-		manifest := withImages(string(text))
-		if left := regexp.MustCompile(`image: .*registry\.example.*`).FindString(manifest); left != "" {
-			n.Fatalf("%s: %s: nothing replaces this image", name, left)
-		}
-		n.applyText(manifest)
+		n.applyText(n.withImages(string(text)))
 	}
 }
 
 // withImages returns a manifest of an example with the images and the Git server of the suite.
-func withImages(manifest string) string {
+func (n namespace) withImages(manifest string) string {
+	n.Helper()
 	for _, image := range images {
 		manifest = regexp.MustCompile(`(?m)\bimage: "?`+image.of+`"?$`).ReplaceAllString(manifest, "image: "+image.by)
+	}
+	if left := regexp.MustCompile(`image: .*registry\.example.*`).FindString(manifest); left != "" {
+		n.Fatalf("%s: nothing replaces this image", left)
 	}
 	return strings.NewReplacer("https://git.example/shop/site.git", "http://git/private/site.git").Replace(manifest)
 }

@@ -15,7 +15,7 @@ func (n namespace) kustomized(dir string) []string {
 	n.Helper()
 	manifest := n.kubectl("kustomize", filepath.Join("..", "..", dir))
 	manifest = strings.Replace(manifest, "token: change-me-too", "token: t0ken-of-the-suite", 1)
-	return strings.Split(withImages(manifest), "\n---\n")
+	return strings.Split(n.withImages(manifest), "\n---\n")
 }
 
 var kindAndName = regexp.MustCompile(`(?sm)^kind: (\w+)$.*?^  name: (\S+)$`)
