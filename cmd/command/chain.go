@@ -192,9 +192,9 @@ func (e *env) begin(c *cli.Context, action cli.ActionFunc) (err error) {
 		return nil
 	}
 	err = action(c)
-	if errors.As(err, new(usageError)) && c.NArg() == 0 && e.listed == nil && len(e.next) > 0 && !strings.Contains(hintOf(err), "before --") {
+	if errors.As(err, new(usageError)) && c.NArg() == 0 && e.listed == nil && len(e.next) > 0 && !strings.Contains(failure.Hint(err), "before --") {
 		hint := "what stands after -- is a command to run next"
-		if old := hintOf(err); old != "" {
+		if old := failure.Hint(err); old != "" {
 			hint = old + "; " + hint
 		}
 		return failure.WithHint(err, hint)

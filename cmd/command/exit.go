@@ -72,7 +72,7 @@ func (e *env) report(err error) int {
 		return 0
 	}
 	message := strings.ReplaceAll(failure.Lines(printableNames(err)), "\nhint:", "\n  hint:") // hints come after it
-	hint := failure.Lines(hintOf(err))
+	hint := failure.Lines(failure.Hint(err))
 	lines := e.step.String() + message + "\n"
 	if hint != "" {
 		lines += "hint: " + hint + "\n"
@@ -103,18 +103,6 @@ func printableNames(err error) string {
 		text = strings.ReplaceAll(text, path.Path, failure.Printable(path.Path))
 	}
 	return text
-}
-
-// hintOf returns the hint of err, or else that of the failure that caused it, such as a file that is missing.
-func hintOf(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	if cause, isFailure := errors.AsType[*failure.Failure](err); isFailure {
-		return cause.Hint
-	}
-	return ""
 }
 
 // maxTerminationMessage is how many bytes the kubelet reads.

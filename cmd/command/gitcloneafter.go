@@ -112,7 +112,7 @@ func writeResult(e *env, output string, result any) error {
 // withHint returns err with the hint of the failure in it, unless it has a hint.
 func withHint(err error) error {
 	var f *failure.Failure
-	if hintOf(err) == "" && errors.As(err, &f) && f.Hint != "" {
+	if failure.Hint(err) == "" && errors.As(err, &f) && f.Hint != "" {
 		return failure.WithHint(err, f.Hint)
 	}
 	return err

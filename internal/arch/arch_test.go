@@ -31,12 +31,14 @@ func TestImports(t *testing.T) {
 			switch {
 			case strings.HasPrefix(imported, "initbox/cmd") && !strings.HasPrefix(in, "cmd/"):
 				f.errorf(t, spec, "only cmd imports cmd")
-			case imported == cli && in != "cmd/command":
+			case imported == cli && in != "cmd/command" && in != plugin:
 				f.errorf(t, spec, "only cmd imports the CLI library")
 			case isLibrary("initbox/"+in) && isLibrary(imported) && libraryOf("initbox/"+in) != libraryOf(imported):
 				f.errorf(t, spec, "libraries do not import each other")
 			case strings.HasPrefix(in, "internal/") && isLibrary(imported):
 				f.errorf(t, spec, "internal packages do not import the libraries")
+			case ofPlugin(imported) && in != plugin && !strings.HasPrefix(in, plugin+"/"):
+				f.errorf(t, spec, "only the plugin imports what it needs at a desk: it must not weigh on the image")
 			case strings.HasPrefix(imported, "initbox/test"):
 				f.errorf(t, spec, "the product does not import its tests")
 			case isLibrary("initbox/"+in) && imported == "os/exec":
@@ -44,6 +46,19 @@ func TestImports(t *testing.T) {
 			}
 		}
 	}
+}
+
+// plugin is the second program of the module.
+const plugin = "cmd/kubectl-initbox"
+
+// ofPlugin reports whether a package belongs to the plugin alone.
+func ofPlugin(imported string) bool {
+	for _, prefix := range []string{"initbox/" + plugin, "k8s.io/api", "k8s.io/apimachinery", "k8s.io/client-go/kubernetes", "k8s.io/client-go/tools", "k8s.io/client-go/rest", "mvdan.cc/sh"} {
+		if strings.HasPrefix(imported, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // waitforImports says which packages below waitfor each of them may import. What has no row is a kind of target, or
@@ -87,7 +102,7 @@ func TestOnePlace(t *testing.T) {
 		pkg, name string
 		places    []string
 	}{
-		{"os", "Exit", []string{"cmd/initbox/main.go"}},
+		{"os", "Exit", []string{"cmd/initbox/main.go", "cmd/kubectl-initbox/main.go"}},
 		{"os", "Getenv", []string{"cmd/command/", "internal/podinfo/"}},
 		{"os", "LookupEnv", []string{"cmd/command/", "internal/podinfo/"}},
 		{"os", "Environ", []string{"cmd/command/"}},

@@ -48,7 +48,7 @@ func houseRows(t *testing.T) map[string]int {
 	}
 	house, _, _ = strings.Cut(house, "\n## ")
 	rows := map[string]int{}
-	name := regexp.MustCompile("`([a-z0-9/]+)`")
+	name := regexp.MustCompile("`([a-z0-9/-]+)`")
 	for line := range strings.Lines(house) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 3 {

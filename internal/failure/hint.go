@@ -1,7 +1,9 @@
 package failure
 
+import "errors"
+
 // WithHint returns err with a hint on how to fix it, which the program prints on a separate line below the error. The
-// result wraps err; errors.As finds the hint with an interface{ Hint() string }.
+// result wraps err; [Hint] returns the hint.
 func WithHint(err error, hint string) error { return hintedError{err, hint} }
 
 type hintedError struct {
@@ -16,4 +18,16 @@ func (e hintedError) Hint() string  { return e.hint }
 func (f *Failure) WithHint(hint string) *Failure {
 	f.Hint = hint
 	return f
+}
+
+// Hint returns the hint on how to fix err, or "".
+func Hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	if cause, isFailure := errors.AsType[*Failure](err); isFailure {
+		return cause.Hint
+	}
+	return ""
 }

@@ -1,0 +1,139 @@
+// Package shell finds out what the scripts of init containers do: which commands run, in which order, what happens when
+// one fails, and what each loop waits for. It knows the shell's grammar and the shell's
+// own commands, but neither initbox nor what nc or curl do.
+//
+// A construct that is not wholly understood is an error that names the word which stopped it, never a guess.
+package shell
+
+import (
+	"fmt"
+	"time"
+)
+
+// Pos is a place in a script; both count from 1.
+type Pos struct{ Line, Column int }
+
+// Script is what a script does.
+type Script struct {
+	Body []Statement // in order
+	// Exact is whether a failing statement ends the script with a failure, as after set -e. Otherwise the script goes on,
+	// and only its last statement decides the status of the container.
+	Exact bool
+}
+
+// Statement is one thing that a script does. Exactly one of Call, Loop and If is not nil.
+type Statement struct {
+	Call *Call
+	Loop *Loop
+	If   *If
+
+	// MayFail says that the script has asked for its failure to be ignored: || true, or a failure that nothing looks at.
+	MayFail bool
+}
+
+// Call is a simple command.
+type Call struct {
+	Pos    Pos
+	Name   string // of the program, without its directory: nc
+	Path   string // as typed: /usr/bin/nc
+	Args   []Word
+	Set    []Assignment // A=b in front of the command: its environment alone
+	Stdin  *Input       // nil if it reads nothing
+	Stdout *Output      // nil if it goes to the log
+	Stderr *Output      // likewise
+	Pipe   *Call        // the command that reads its output; the pipeline ends with its status
+	Dir    Word         // the working directory that cd set before; nil without
+	Umask  string       // that umask set before, in octal; "" without
+}
+
+// Assignment sets a variable for one command.
+type Assignment struct {
+	Name  string
+	Value Word
+}
+
+// Input is what a command reads: a file, or a text (a here-document, or <<<).
+type Input struct {
+	File Word
+	Text Word
+}
+
+// Output is where what a command writes goes.
+type Output struct {
+	File    Word // nil if it is discarded (/dev/null) or joins the other stream
+	Append  bool
+	Discard bool
+}
+
+// Word is an argument after all expansions that the shell makes, except those of the variables that the container has
+// and of patterns. Its parts follow one another without a gap.
+type Word []Part
+
+// Part is a piece of a [Word].
+type Part struct {
+	Text string // literal
+	Env  string // the name of a variable of the container, whose value stands here; then Text is ""
+	Glob bool   // Text is a pattern (*, ?, […]) that names files
+	// Split says that Env stands without quotes, so that white space in its value would make several words.
+	Split bool
+	// Default stands here if the variable is unset or empty (${NAME:-DEFAULT}); nil without one.
+	Default Word
+}
+
+// Literal returns the text of a word that has neither variables nor patterns.
+func (w Word) Literal() (text string, ok bool) {
+	for _, p := range w {
+		if p.Env != "" || p.Glob {
+			return "", false
+		}
+		text += p.Text
+	}
+	return text, true
+}
+
+// Loop tries again until its condition holds.
+type Loop struct {
+	Pos   Pos
+	Until Cond
+	Pause time.Duration // between two attempts; 0 if it does not sleep
+	// Attempts and Timeout are its bounds; 0 without. What happens then is Fails: the script ends with a failure; else it
+	// goes on as if the condition held.
+	Attempts int
+	Timeout  time.Duration
+	Fails    bool
+}
+
+// If runs Then or Else.
+type If struct {
+	Pos        Pos
+	Cond       Cond
+	Then, Else []Statement
+}
+
+// Cond is a condition: exactly one of its fields is set, but for Not, which negates the others.
+type Cond struct {
+	Not  bool
+	Call *Call  // its status is 0; [ … ] and test are calls, too, with the name test and without the closing bracket
+	All  []Cond // &&
+	Any  []Cond // ||
+	// Match is the output of a command compared with a text: [ "$(curl …)" = 200 ], curl … | grep -q ok.
+	Match *Match
+}
+
+// Match compares what a command prints. The white space at the end does not count.
+type Match struct {
+	Call    *Call
+	Op      string // = != -eq -ne -gt -ge -lt -le, grep (contains the pattern), grep -F (contains the text), -n, -z
+	Pattern Word
+}
+
+// Error is what stopped the reading of a script.
+type Error struct {
+	Pos  Pos
+	Word string // the word that was not understood, as it stands in the script
+	Why  string // what it is: "a function with arguments", "the value of a command"
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("line %d: %s: %s", e.Pos.Line, e.Word, e.Why)
+}
