@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/help"
 )
 
 // option is a flag on a command line, with its value.
@@ -40,7 +42,7 @@ func readOption(args []string, flags []cli.Flag) (o option, ok bool) {
 
 func (o option) takesValue() bool {
 	_, isBool := o.flag.(*cli.BoolFlag)
-	return o.flag != nil && !isBool && !valueOptional(o.flag)
+	return o.flag != nil && !isBool && !help.ValueOptional(o.flag)
 }
 
 // check refuses an option that needs a value and has none. An empty value, such as that of a variable that is not set,
@@ -48,7 +50,7 @@ func (o option) takesValue() bool {
 func (o option) check() error {
 	empty := o.takesValue() && o.value == "" && o.name != flagTerminationLog // where it means no file
 	if o.bare || empty {
-		value, _ := flagUsage(o.flag)
+		value, _ := help.Usage(o.flag)
 		return usagef("--%s needs a value: --%s=%s", o.name, o.name, value)
 	}
 	return nil

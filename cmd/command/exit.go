@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/cmd/help"
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/mounts"
@@ -150,17 +150,17 @@ func helpHint(command string) string { return "run " + command + " --help for th
 
 // onUsageError replaces the messages of the flag library by the program's own.
 func onUsageError(c *cli.Context, err error, _ bool) error {
-	help := helpHint(c.App.Name)
+	hint := helpHint(c.App.Name)
 	var flags []cli.Flag
 	subcommand := ""
 	if c.Command != nil && c.Command.Name != "" && c.Command.Name != c.App.Name {
 		subcommand = c.Command.Name
-		help = helpHint(c.App.Name + " " + subcommand)
+		hint = helpHint(c.App.Name + " " + subcommand)
 		flags = c.Command.Flags
 	}
 	name, undefined := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	if !undefined {
-		return usageError{wrongValue(err, flags)}.hint(help)
+		return usageError{help.WrongValue(err, flags)}.hint(hint)
 	}
 	name = strings.TrimLeft(name, "-")
 	var known []string
@@ -177,40 +177,13 @@ func onUsageError(c *cli.Context, err error, _ bool) error {
 	}
 	if own, found := otherNames[subcommand][name]; found {
 		if meant = own; own == "" {
-			help = fmt.Sprintf("leave out %s%s, %s does that anyway; %s", dashes, name, subcommand, help)
+			hint = fmt.Sprintf("leave out %s%s, %s does that anyway; %s", dashes, name, subcommand, hint)
 		}
 	}
 	if meant != "" {
-		help = "did you mean --" + meant + "? " + help
+		hint = "did you mean --" + meant + "? " + hint
 	}
-	return usagef("no such flag: %s%s", dashes, name).hint(help)
-}
-
-// wrongValue finds in an error of the library which flag or variable has a wrong value, and returns one in the form of
-// the program's own errors. It returns other errors as they are.
-func wrongValue(err error, flags []cli.Flag) error {
-	const quoted = `("(?:[^"\\]|\\.)*")`
-	text := err.Error()
-	if m := regexp.MustCompile(`(?s)^could not parse ` + quoted + ` from environment variable "([^"]+)" as value for flag [^:]+: (.*)$`).FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("$%s: %s, got %s", m[2], m[3], m[1])
-	}
-	m := regexp.MustCompile(`(?s)^invalid (?:boolean )?value ` + quoted + ` for (?:flag )?-([^:]+): (.*)$`).FindStringSubmatch(text)
-	if m == nil {
-		return err
-	}
-	value, name, reason := m[1], m[2], m[3]
-	for _, f := range flags {
-		if !slices.Contains(f.Names(), name) {
-			continue
-		}
-		switch f.(type) {
-		case *cli.IntFlag:
-			reason = "want a whole number"
-		case *cli.BoolFlag:
-			reason = "want true, false or no value"
-		}
-	}
-	return fmt.Errorf("--%s: %s, got %s", name, reason, value)
+	return usagef("no such flag: %s%s", dashes, name).hint(hint)
 }
 
 // newLogger returns the logger that the common flags of a step ask for.

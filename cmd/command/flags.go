@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/cmd/duration"
+	"initbox/cmd/help"
 	"initbox/internal/httpclient"
 	"initbox/internal/perm"
 	"initbox/internal/podinfo"
@@ -30,7 +31,7 @@ const (
 	categoryResult = "Result"
 	categoryWait   = "Waiting"
 	categoryDNS    = "Name servers"
-	categoryCommon = "Common"
+	categoryCommon = help.Common
 
 	categoryTargets = "Targets" // and the kinds that take the settings
 )
@@ -265,16 +266,6 @@ func (o *optionalText) Set(s string) error {
 
 func (o *optionalText) String() string   { return string(*o) }
 func (o *optionalText) IsBoolFlag() bool { return true } // for package flag: the next word is not the value
-
-// valueOptional returns whether a flag may be given without a value.
-func valueOptional(f cli.Flag) bool {
-	generic, ok := f.(*cli.GenericFlag)
-	if !ok {
-		return false
-	}
-	_, optional := generic.Value.(*optionalText)
-	return optional
-}
 
 // flagsOf returns the flags of the settings in a list.
 func flagsOf(list setting.List, category string) (flags []cli.Flag) {

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/help"
 )
 
 // TestFlagVariables pins that no flag is fed from a variable which Kubernetes
@@ -128,7 +130,7 @@ func TestHelpWidth(t *testing.T) {
 		next := 0
 		for line := range strings.Lines(stdout.String()) {
 			line = strings.TrimSuffix(line, "\n")
-			if n := utf8.RuneCountInString(line); n > helpWidth {
+			if n := utf8.RuneCountInString(line); n > help.Width {
 				t.Errorf("%s --help: %d columns: %s", command, n, line)
 			}
 			if i := slices.Index(order, strings.TrimSuffix(line, ":")); i >= 0 {

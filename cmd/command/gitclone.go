@@ -18,6 +18,7 @@ import (
 	"initbox/clone/access"
 	"initbox/clone/remote"
 	"initbox/clone/worktree"
+	"initbox/cmd/help"
 	"initbox/cmd/translate"
 	"initbox/internal/httpclient"
 	"initbox/internal/perm"
@@ -257,7 +258,7 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 	line.Flags = append(line.Flags, translate.Flag{Name: "replace", Value: "true"}) // git-sync does not ask
 	for _, f := range line.Flags {
 		if err := c.Set(f.Name, f.Value); err != nil {
-			return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, wrongValue(err, c.Command.Flags))
+			return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, help.WrongValue(err, c.Command.Flags))
 		}
 	}
 	if !c.IsSet("timeout") {

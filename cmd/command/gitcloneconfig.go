@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v2" // sigs.k8s.io/yaml has no line numbers
 
 	"initbox/clone"
+	"initbox/cmd/help"
 	"initbox/internal/failure"
 	"initbox/internal/lazy"
 	"initbox/internal/readfile"
@@ -202,13 +203,13 @@ func checkKeys(entry map[string]configValue, flags []cli.Flag) error {
 // replaced reports whether the clone has its own credentials of the flag's kind. Those on the command line are then not
 // meant for its server.
 func replaced(f cli.Flag, flags []cli.Flag, entry map[string]configValue) bool {
-	category := categoryOf(f)
+	category := help.Category(f)
 	if category != categoryCredentials && category != categorySSH {
 		return false
 	}
 	return slices.ContainsFunc(flags, func(other cli.Flag) bool {
 		_, given := entry[other.Names()[0]]
-		return given && categoryOf(other) == category
+		return given && help.Category(other) == category
 	})
 }
 
@@ -234,7 +235,7 @@ func setFlag(set *flag.FlagSet, f cli.Flag, value configValue, flags []cli.Flag)
 	}
 	for _, word := range value.words {
 		if err := set.Parse([]string{"--" + name + "=" + word}); err != nil {
-			return configError{value.line, wrongValue(err, flags)}
+			return configError{value.line, help.WrongValue(err, flags)}
 		}
 	}
 	return nil

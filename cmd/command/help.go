@@ -5,10 +5,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/cmd/help"
 	"initbox/internal/suggest"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
@@ -75,7 +75,7 @@ func (e *env) commandHelp(cmd *cli.Command, words []string) error {
 		case kind != nil && cmd.Name == waitForServiceName:
 			printKindHelp(&text, kind)
 		case len(flags) > 0:
-			printCategories(&text, flags)
+			help.Categories(&text, flags)
 		default:
 			topics := "the topics are sections of the flags, and flags; "
 			if short {
@@ -96,7 +96,7 @@ func flagsAbout(flags []cli.Flag, word string) []cli.Flag {
 		if slices.Contains(f.Names(), word) {
 			return []cli.Flag{f}
 		}
-		if strings.Contains(strings.ToLower(orFlags(categoryOf(f))), word) {
+		if strings.Contains(strings.ToLower(help.Category(f)), word) {
 			found = append(found, f)
 		}
 	}
@@ -109,15 +109,15 @@ func printAppHelp(w io.Writer, app *cli.App) {
 		fmt.Fprintf(w, "  %-18s  %s\n", cmd.Name, cmd.Usage)
 	}
 	fmt.Fprintf(w, "\nFlags:\n")
-	printFlags(w, app.VisibleFlags())
+	help.Flags(w, app.VisibleFlags())
 	fmt.Fprintf(w, "\n%s", exitHelp)
 }
 
 // printCommandHelp prints the help on a subcommand; if short, without the settings of targets.
 func printCommandHelp(w io.Writer, cmd *cli.Command, short bool) {
 	fmt.Fprintf(w, "initbox %s: %s\n\nUsage:\n  initbox %s\n\n%s\n", cmd.Name, cmd.Usage, strings.TrimSpace(cmd.Name+" [FLAGS] "+cmd.ArgsUsage), strings.TrimSpace(cmd.Description))
-	printCategories(w, slices.DeleteFunc(append(slices.Clone(cmd.Flags), cli.HelpFlag), func(f cli.Flag) bool {
-		return short && strings.HasPrefix(categoryOf(f), categoryTargets)
+	help.Categories(w, slices.DeleteFunc(append(slices.Clone(cmd.Flags), cli.HelpFlag), func(f cli.Flag) bool {
+		return short && strings.HasPrefix(help.Category(f), categoryTargets)
 	}))
 	if strings.HasSuffix(cmd.ArgsUsage, commandUsage) {
 		fmt.Fprintf(w, "\nCOMMAND runs at the end, in place of initbox, or is another subcommand: initbox help %s\n", topicSteps)
@@ -132,151 +132,16 @@ func printKindHelp(w io.Writer, k *waitfor.Kind) {
 		schemes = " (" + strings.Join(k.Schemes[1:], ", ") + ")"
 	}
 	fmt.Fprintf(w, "\nTarget %s%s:\n", k.Schemes[0], schemes)
-	for _, line := range wrap(k.Usage, helpWidth-2) {
+	for _, line := range help.Wrap(k.Usage, help.Width-2) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
 	fmt.Fprintf(w, "\nReady:\n")
-	for _, line := range wrap(k.Ready, helpWidth-2) {
+	for _, line := range help.Wrap(k.Ready, help.Width-2) {
 		fmt.Fprintf(w, "  %s\n", line)
 	}
 	fmt.Fprintf(w, "\nSettings, as flags of wait-for-service or in the fragment of the target:\n")
-	printFlags(w, settingFlags(k))
+	help.Flags(w, settingFlags(k))
 	for _, s := range target.Common {
-		fmt.Fprintf(w, "  %-*s  %s\n", nameWidth, "#"+s.Name, s.Usage)
+		fmt.Fprintf(w, "  %-*s  %s\n", help.NameWidth, "#"+s.Name, s.Usage)
 	}
-}
-
-// printCategories prints flags under the names of their categories.
-func printCategories(w io.Writer, flags []cli.Flag) {
-	var categories []string
-	byCategory := map[string][]cli.Flag{}
-	for _, f := range flags {
-		if v, ok := f.(cli.VisibleFlag); ok && !v.IsVisible() {
-			continue
-		}
-		category := categoryOf(f)
-		if byCategory[category] == nil {
-			categories = append(categories, category)
-		}
-		byCategory[category] = append(byCategory[category], f)
-	}
-	for _, category := range categories {
-		fmt.Fprintf(w, "\n%s:\n", strings.Join(wrap(orFlags(category), helpWidth-1), "\n"))
-		printFlags(w, byCategory[category])
-	}
-}
-
-func categoryOf(f cli.Flag) string {
-	c, ok := f.(cli.CategorizableFlag)
-	switch {
-	case f == cli.HelpFlag:
-		return categoryCommon // the library's, which has none
-	case ok:
-		return c.GetCategory()
-	}
-	return ""
-}
-
-func orFlags(category string) string {
-	if category == "" {
-		return "Flags"
-	}
-	return category
-}
-
-func printFlags(w io.Writer, flags []cli.Flag) {
-	for _, f := range flags {
-		d, ok := f.(cli.DocGenerationFlag)
-		if !ok {
-			continue
-		}
-		value, usage := flagUsage(f)
-		name := "--" + f.Names()[0]
-		switch {
-		case valueOptional(f):
-			name += "[=" + value + "]"
-		case value != "":
-			name += " " + value
-		}
-		if def := flagDefault(f); def != "" {
-			usage += " (default " + def + ")"
-		}
-		if env := d.GetEnvVars(); len(env) > 0 {
-			usage += " [$" + env[0] + "]"
-		}
-		if len(name) > nameWidth {
-			fmt.Fprintf(w, "  %s\n", name)
-			name = ""
-		}
-		for _, line := range wrap(usage, helpWidth-nameWidth-4) {
-			fmt.Fprintf(w, "  %-*s  %s\n", nameWidth, name, line)
-			name = ""
-		}
-	}
-}
-
-// flagDefault returns the value that a flag has if it is not given, or "" for that of its type.
-func flagDefault(f cli.Flag) string {
-	d, ok := f.(cli.DocGenerationFlag)
-	if !ok || !d.TakesValue() {
-		return ""
-	}
-	switch def := strings.Trim(d.GetDefaultText(), `"`); def {
-	case "0", "0s":
-		return ""
-	default:
-		return def
-	}
-}
-
-// The columns of the help.
-const (
-	nameWidth = 24
-	helpWidth = 100
-)
-
-// wrap breaks text between words into lines of at most width characters.
-func wrap(text string, width int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= width:
-			line += " " + word
-		default:
-			lines = append(lines, line)
-			line = word
-		}
-	}
-	return append(lines, line)
-}
-
-// flagUsage returns the form of a flag's value, which is empty for a switch, and what the flag is for.
-func flagUsage(f cli.Flag) (value, usage string) {
-	d, ok := f.(cli.DocGenerationFlag)
-	if !ok {
-		return "", ""
-	}
-	value, usage = unquoteUsage(d.GetUsage())
-	if d.TakesValue() && value == "" {
-		value = "VALUE"
-		if _, ok := f.(*cli.GenericFlag); ok {
-			value = "DURATION"
-		}
-	}
-	return value, usage
-}
-
-// unquoteUsage takes the form of the value, which stands in back quotes, out of a flag's usage.
-func unquoteUsage(usage string) (value, rest string) {
-	before, quoted, ok := strings.Cut(usage, "`")
-	value, after, closed := strings.Cut(quoted, "`")
-	if !ok || !closed {
-		return "", usage
-	}
-	if before == "" && strings.HasPrefix(after, ": ") {
-		return value, after[2:]
-	}
-	return value, before + value + after
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/cmd/help"
 	"initbox/cmd/translate"
 	"initbox/internal/resolver"
 	"initbox/internal/sidecar"
@@ -72,7 +73,7 @@ func (k *kubeWatchFlags) arguments(c *cli.Context, e *env) ([]string, error) {
 			continue
 		}
 		if err := c.Set(f.Name, f.Value); err != nil {
-			return nil, usagef("--%s %s: %w", flagCompat, compatK8sSidecar, wrongValue(err, c.Command.Flags))
+			return nil, usagef("--%s %s: %w", flagCompat, compatK8sSidecar, help.WrongValue(err, c.Command.Flags))
 		}
 	}
 	if line.Body != "" && !c.IsSet("webhook-body") {

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"initbox/cmd/duration"
+	"initbox/cmd/help"
 	"initbox/waitfor"
 	"initbox/waitfor/target"
 )
@@ -91,11 +92,11 @@ func describeSettings(list []target.Setting) []Setting {
 }
 
 func describeFlag(f cli.Flag) Flag {
-	value, usage := flagUsage(f)
+	value, usage := help.Usage(f)
 	names := f.Names()
 	described := Flag{
 		Name: names[0], Aliases: append([]string{}, names[1:]...),
-		Type: "string", Value: value, Default: flagDefault(f), Category: orFlags(categoryOf(f)), Usage: usage, File: namesFile(value),
+		Type: "string", Value: value, Default: help.Default(f), Category: help.Category(f), Usage: usage, File: namesFile(value),
 	}
 	if d, ok := f.(cli.DocGenerationFlag); ok {
 		described.Env = strings.Join(d.GetEnvVars(), " ")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"initbox/cmd/help"
 	"initbox/waitfor"
 )
 
@@ -55,7 +56,7 @@ func describeTargets(detail bool) string {
 		if detail && len(k.Schemes) > 1 {
 			usage += " (" + strings.Join(k.Schemes[1:], ", ") + ")"
 		}
-		fmt.Fprintf(&b, "  %s\n", strings.Join(wrap(usage, helpWidth-2), "\n      "))
+		fmt.Fprintf(&b, "  %s\n", strings.Join(help.Wrap(usage, help.Width-2), "\n      "))
 		if detail {
 			fmt.Fprintf(&b, "      %s\n", k.Ready)
 		}
