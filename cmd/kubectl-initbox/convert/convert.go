@@ -61,3 +61,24 @@ type comparison func(m *shell.Match, c *manifest.Container) (Step, error)
 // A tool turns a container that runs a tool of its own, without a shell, into the steps that do the same. The words are
 // the command and args of the container, without the program.
 type tool func(words []shell.Word, c *manifest.Container) ([]Step, error)
+
+// The tables. The key of a tool is the last part of its image's path, or the name of its program; the others have the
+// name of the program that is called.
+
+func commandOf(name string) (command, bool) {
+	for _, table := range []map[string]command{waitCommands, fileCommands} {
+		if f, found := table[name]; found {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+func toolOf(name string) (tool, bool) {
+	for _, table := range []map[string]tool{waitTools, fileTools} {
+		if f, found := table[name]; found {
+			return f, true
+		}
+	}
+	return nil, false
+}

@@ -7,6 +7,7 @@ package shell
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -91,6 +92,22 @@ func (w Word) Literal() (text string, ok bool) {
 	return text, true
 }
 
+// String returns the word for messages, as the shell would read it, if without its quotes.
+func (w Word) String() string {
+	var b strings.Builder
+	for _, p := range w {
+		switch {
+		case p.Env == "":
+			b.WriteString(p.Text)
+		case p.Default == nil:
+			b.WriteString("$" + p.Env)
+		default:
+			b.WriteString("${" + p.Env + ":-" + p.Default.String() + "}")
+		}
+	}
+	return b.String()
+}
+
 // Loop tries again until its condition holds.
 type Loop struct {
 	Pos   Pos
@@ -135,5 +152,8 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if e.Pos.Line == 0 {
+		return e.Word + ": " + e.Why
+	}
 	return fmt.Sprintf("line %d: %s: %s", e.Pos.Line, e.Word, e.Why)
 }

@@ -1,0 +1,7 @@
+package convert
+
+// The tables of what writes files.
+var (
+	fileCommands = map[string]command{}
+	fileTools    = map[string]tool{}
+)
