@@ -61,14 +61,12 @@ type subcommand struct {
 	new  func(*env) *cli.Command
 }
 
-func isSubcommand(name string) bool {
-	for _, s := range subcommands() {
-		if s.name == name {
-			return true
-		}
-	}
-	return false
+// Subcommands returns the names of all subcommands, in the order of the help.
+func Subcommands() []string {
+	return words.Each(subcommands(), func(s subcommand) string { return s.name })
 }
+
+func isSubcommand(name string) bool { return slices.Contains(Subcommands(), name) }
 
 // env is what a subcommand gets from the program around it.
 type env struct {

@@ -88,9 +88,9 @@ func (c *Container) Sidecar() bool {
 // Read reads the YAML or JSON of any number of objects. Documents that are empty, or no Kubernetes objects, such as a
 // values file, are left out. An error names the file and the line.
 func Read(name string, r io.Reader) ([]*Object, error) {
-	text, err := io.ReadAll(r)
+	text, err := readAll(name, r)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
+		return nil, err
 	}
 	file := &File{Name: name, Text: text}
 	var objects []*Object
@@ -101,32 +101,49 @@ func Read(name string, r io.Reader) ([]*Object, error) {
 			return objects, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, syntaxError(name, text, err)
 		}
 		if len(document.Content) == 1 {
-			objects = file.add(objects, document.Content[0])
+			if objects, err = file.add(objects, document.Content[0], 0); err != nil {
+				return nil, err
+			}
 		}
 	}
 }
 
-// add appends the object of the node, or those of a List.
-func (f *File) add(objects []*Object, node *yaml.Node) []*Object {
+// Limits on what a manifest may be: one that aliases make endless, or as long as it likes, is refused.
+const (
+	maxObjects = 100_000
+	maxLists   = 10 // in one another
+)
+
+// add appends the object of the node, or those of a List. Depth counts the Lists around the node.
+func (f *File) add(objects []*Object, node *yaml.Node, depth int) ([]*Object, error) {
+	switch {
+	case depth > maxLists:
+		return nil, fmt.Errorf("%s:%d: more than %d Lists in one another", f.Name, node.Line, maxLists)
+	case len(objects) >= maxObjects:
+		return nil, fmt.Errorf("%s:%d: more than %d objects", f.Name, node.Line, maxObjects)
+	}
 	o := &Object{File: f, Node: node, APIVersion: text(Get(node, "apiVersion")), Kind: text(Get(node, "kind"))}
 	if o.Kind == "" || o.APIVersion == "" {
-		return objects
+		return objects, nil
 	}
 	if items := Get(node, "items"); items != nil && items.Kind == yaml.SequenceNode && strings.HasSuffix(o.Kind, "List") {
+		var err error
 		for _, item := range items.Content {
-			objects = f.add(objects, resolved(item))
+			if objects, err = f.add(objects, resolved(item), depth+1); err != nil {
+				return nil, err
+			}
 		}
-		return objects
+		return objects, nil
 	}
 	o.Namespace, o.Name = text(Get(node, "metadata", "namespace")), text(Get(node, "metadata", "name"))
 	if o.Name == "" {
 		o.Name = text(Get(node, "metadata", "generateName"))
 	}
 	o.Pod = o.readPod()
-	return append(objects, o)
+	return append(objects, o), nil
 }
 
 // podPaths are where an object may have the specification of a Pod. Custom resources, such as Argo's

@@ -66,7 +66,7 @@ items:
 		t.Error("Pods of Service and CronJob")
 	}
 	_, err = Read("bad.yaml", strings.NewReader("a: b\n\tc: d\n"))
-	if err == nil || !strings.Contains(err.Error(), "bad.yaml: yaml: line 2") {
+	if err == nil || !strings.Contains(err.Error(), "bad.yaml:2: not YAML: found a tab") {
 		t.Errorf("no YAML: %v", err)
 	}
 }

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/urfave/cli/v2"
+
+	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/failure"
+)
+
+// fileFlags are the flags of the subcommands that read manifests.
+func fileFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "filename", Aliases: []string{"f"}, Usage: "`FILE|DIR|-` with manifests: a file, a directory with all below it that ends in .yaml, .yml or .json, or stdin; may be repeated"},
+		&cli.StringSliceFlag{Name: "image", Usage: "`PATTERN` of images that also hold initbox, such as registry.example/tools/*; may be repeated"},
+	}
+}
+
+// objects returns the objects of the files that [fileFlags] name. If some of them cannot be read, it returns those of
+// the others with the error.
+func (s *streams) objects(c *cli.Context) ([]*manifest.Object, error) {
+	files := c.StringSlice("filename")
+	switch {
+	case c.Args().Present():
+		return nil, failure.WithHint(usagef("files are named by -f, got the argument %s", c.Args().First()), "did you mean -f "+c.Args().First()+"?")
+	case len(files) == 0:
+		return nil, failure.WithHint(usagef("no manifest given: -f FILE, -f DIR, or -f - for stdin"), "as in: helm template . | "+name+" "+c.Command.Name+" -f -")
+	}
+	objects, err := manifest.ReadFiles(files, s.stdin)
+	if err == nil && len(objects) == 0 {
+		err = errors.New("there is no Kubernetes object in the input")
+	}
+	return objects, err
+}
