@@ -77,6 +77,8 @@ type env struct {
 
 	command string // as typed, for messages
 
+	inspecting bool // the command line is that of a container elsewhere; see inspect.go
+
 	step // what follows is of one step of a chain; see chain.go
 
 	untilStopped context.Context // ends when a signal comes, but not at the deadline

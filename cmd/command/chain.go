@@ -32,13 +32,16 @@ type step struct {
 	next   []string // what follows --
 
 	app     *cli.App
-	line    []string // args as [permute] returns them
-	checked bool     // the action is one of [env.action]
-	work    work     // what is left to do when the command line has been checked
-	listed  []string // the targets in [variableTargets], if the step takes them from there
-	once    string   // the file of --once; "" without it
-	inParts bool     // --once records the parts of the work too, in parts
-	parts   *once    // set while work runs; nil without --once
+	line    []string     // args as [permute] returns them
+	context *cli.Context // set by check
+	checked bool         // the action is one of [env.action]
+	work    work         // what is left to do when the command line has been checked
+	listed  []string     // the targets in [variableTargets], if the step takes them from there
+	once    string       // the file of --once; "" without it
+	inParts bool         // --once records the parts of the work too, in parts
+	parts   *once        // set while work runs; nil without --once
+
+	targetsRead []Target // set by its check
 
 	needs []kube.Permission  // what the step does at the API server, for rbac; set by its check
 	found *[]kube.Permission // where rbac, if this is not nil, puts what this step and the next ones need
@@ -160,7 +163,7 @@ func (e *env) check(ctx context.Context) error {
 		return nil
 	}
 	cmd.Action = func(c *cli.Context) error {
-		started, cmd.Flags = true, flags
+		started, cmd.Flags, e.context = true, flags, c
 		return e.begin(c, action)
 	}
 	err := e.app.RunContext(ctx, append([]string{"initbox", e.name}, e.line...))

@@ -114,13 +114,13 @@ func (f *fetchFlags) flags() []cli.Flag {
 // options returns what the command line says.
 func (f *fetchFlags) options(c *cli.Context, e *env) (fetch.Options, error) {
 	o := f.o
-	o.Seed, o.Log = podinfo.Seed(), e.log
+	o.Seed, o.Log, o.Elsewhere = podinfo.Seed(), e.log, e.inspecting
 	f.settings = settingsOf(c, fetch.Settings)
 	var err error
 	if o.Proxy, err = parseProxy(f.proxy); err != nil {
 		return o, err
 	}
-	if o.Resolver, err = f.names.resolver(); err != nil {
+	if o.Resolver, err = f.names.resolver(e); err != nil {
 		return o, err
 	}
 	for _, flag := range []struct {

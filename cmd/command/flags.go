@@ -118,7 +118,7 @@ func (w *waitFlags) options(c *cli.Context, e *env, n int) (waitfor.Options, err
 	if w.any {
 		o.Need = 1
 	}
-	o.Resolver, err = w.names.resolver()
+	o.Resolver, err = w.names.resolver(e)
 	return o, err
 }
 
@@ -155,9 +155,9 @@ func (r *resolverFlags) flags() []cli.Flag {
 	}
 }
 
-func (r *resolverFlags) resolver() (*resolver.Resolver, error) {
+func (r *resolverFlags) resolver(e *env) (*resolver.Resolver, error) {
 	for flag, name := range map[string]string{"resolv-conf": r.resolvConf, "hosts": r.hosts} {
-		if err := checkFile(name); name != "" && err != nil {
+		if err := checkFile(name); name != "" && err != nil && !e.inspecting {
 			return nil, usagef("--%s %s: %w", flag, name, err)
 		}
 	}
@@ -178,8 +178,11 @@ func (p *podFlags) flags(category string) []cli.Flag {
 	}
 }
 
-func (p *podFlags) source() (podinfo.Source, error) {
+func (p *podFlags) source(e *env) (podinfo.Source, error) {
 	s := podinfo.Source{Dir: p.dir, Variables: map[string]string{}}
+	if e.inspecting {
+		s.Dir = ""
+	}
 	for _, text := range p.variables.Value() {
 		field, variable, err := podinfo.ParseVariable(text)
 		if err != nil {

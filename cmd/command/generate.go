@@ -148,7 +148,7 @@ func (f *generateFlags) check(e *env, c *cli.Context) (work, error) {
 	if err := f.names(); err != nil {
 		return nil, err
 	}
-	source, err := f.podInfo.source()
+	source, err := f.podInfo.source(e)
 	if err != nil {
 		return nil, err
 	}

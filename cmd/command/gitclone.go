@@ -251,7 +251,7 @@ func (g *gitFlags) arguments(c *cli.Context, e *env) (url, dir string, err error
 
 // fromGitSync sets the flags that git-sync's arguments and variables translate into, and returns URL and directory.
 func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir string, err error) {
-	line, err := translate.GitSync(args, environment)
+	line, err := translate.GitSync(args, e.environment())
 	if err != nil {
 		return "", "", usagef("--%s %s: %w", flagCompat, compatGitSync, err)
 	}
@@ -263,6 +263,9 @@ func (g *gitFlags) fromGitSync(c *cli.Context, e *env, args []string) (url, dir 
 	}
 	if !c.IsSet("timeout") {
 		g.deadline = line.Timeout
+		if e.inspecting && line.Timeout != nil {
+			e.timeout = *line.Timeout
+		}
 	}
 	g.errorFile, g.sidecar.once = errorFile(line.ErrorFile), line.CallOnce
 	g.o.MaxRefusals, g.o.RefusalPause = line.Refusals, line.RefusalPause
@@ -453,7 +456,7 @@ func (g *gitFlags) setRemote(e *env, o *remote.Options) (err error) {
 	if o.Proxy, err = parseProxy(g.proxy); err != nil {
 		return err
 	}
-	o.Resolver, err = g.names.resolver()
+	o.Resolver, err = g.names.resolver(e)
 	return err
 }
 

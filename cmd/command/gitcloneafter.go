@@ -29,7 +29,7 @@ func (g *gitFlags) after(c *cli.Context, e *env) (aftermath, error) {
 	if err := g.checkAfter(c); err != nil {
 		return a, err
 	}
-	names, err := g.names.resolver()
+	names, err := g.names.resolver(e)
 	if err != nil {
 		return a, err
 	}

@@ -64,7 +64,7 @@ func (k *kubeWatchFlags) arguments(c *cli.Context, e *env) ([]string, error) {
 	case len(own) > 0:
 		return nil, usagef("unexpected argument with --%s %s: %s", flagCompat, compatK8sSidecar, own[0]).hint("LABEL and FOLDER say what is read and written")
 	}
-	line, err := translate.K8sSidecar(foreign, environment)
+	line, err := translate.K8sSidecar(foreign, e.environment())
 	if err != nil {
 		return nil, usagef("--%s %s: %w", flagCompat, compatK8sSidecar, err)
 	}

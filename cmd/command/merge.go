@@ -84,6 +84,7 @@ Examples:
 			add(values.Set, set)
 			add(values.SetString, setString)
 			add(values.SetFile, setFile)
+			o.Elsewhere = e.inspecting
 			o.Log, o.Follow, o.Mode, o.Owner = e.log, out.follow, out.of, out.perm
 			if expand {
 				o.Expand = os.LookupEnv

@@ -26,11 +26,20 @@ func fromFlags() []cli.Flag {
 	}
 }
 
-// environment is what a translation of another tool's command line depends on.
-var environment = translate.Environment{
-	Lookup:   os.LookupEnv,
-	ReadFile: readfile.All,
-	Exists:   func(name string) bool { return checkFile(name) == nil },
+// environment returns what a translation of another tool's command line depends on.
+func (e *env) environment() translate.Environment {
+	if e.inspecting {
+		return translate.Environment{
+			Lookup:   os.LookupEnv,
+			ReadFile: func(string) ([]byte, error) { return nil, nil },
+			Exists:   func(string) bool { return false },
+		}
+	}
+	return translate.Environment{
+		Lookup:   os.LookupEnv,
+		ReadFile: readfile.All,
+		Exists:   func(name string) bool { return checkFile(name) == nil },
+	}
 }
 
 // targets returns the targets on the command line, those in another tool's language translated, or those of
@@ -44,14 +53,14 @@ func (e *env) targets(c *cli.Context, example string) ([]string, error) {
 	case c.Bool(flagFromK8sWaitFor) && c.Bool(flagFromKubernetesEntrypoint):
 		return nil, usagef("--%s and --%s are mutually exclusive", flagFromK8sWaitFor, flagFromKubernetesEntrypoint)
 	case c.Bool(flagFromK8sWaitFor):
-		line, err := translate.K8sWaitFor(foreign, environment)
+		line, err := translate.K8sWaitFor(foreign, e.environment())
 		if err != nil {
 			return nil, usagef("--%s: %w", flagFromK8sWaitFor, err).hint("everything after --" + flagFromK8sWaitFor + " belongs to k8s-wait-for; put flags of initbox before it")
 		}
 		e.logTranslation(line)
 		return append(targets, line.Arguments...), nil
 	case c.Bool(flagFromKubernetesEntrypoint):
-		line, err := translate.KubernetesEntrypoint(environment)
+		line, err := translate.KubernetesEntrypoint(e.environment())
 		if err == nil && len(targets)+len(line.Arguments) == 0 {
 			err = errors.New("no variable DEPENDENCY_… is set")
 		}

@@ -69,7 +69,7 @@ func registerCommand(e *env) *cli.Command {
 // open returns the registration with its body, which may be in files.
 func (r *registerFlags) open(ctx context.Context, e *env, o register.Options) (*register.Registration, error) {
 	if o.Protocol.Preset == "" {
-		source, err := r.pod.source()
+		source, err := r.pod.source(e)
 		if err != nil {
 			return nil, err
 		}
@@ -206,7 +206,7 @@ func (s *serverFlags) server() (register.Server, error) {
 // setSurroundings sets the options that do not come from flags, and the resolver.
 func (e *env) setSurroundings(o *register.Options, names *resolverFlags) (err error) {
 	o.Seed, o.Getenv, o.Log = podinfo.Seed(), os.Getenv, e.log
-	o.Resolver, err = names.resolver()
+	o.Resolver, err = names.resolver(e)
 	return err
 }
 
@@ -226,7 +226,7 @@ func (r *registerFlags) options(c *cli.Context, e *env) (register.Options, error
 	if err := r.status.set(&o.Success, &o.Again); err != nil {
 		return o, err
 	}
-	source, err := r.pod.source()
+	source, err := r.pod.source(e)
 	if err != nil {
 		return o, err
 	}

@@ -133,7 +133,7 @@ func (r *renderFlags) flags() []cli.Flag {
 
 // options returns what the flags say.
 func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.Options, error) {
-	pod, err := r.pod.source()
+	pod, err := r.pod.source(e)
 	if err != nil {
 		return render.Options{}, err
 	}
@@ -155,7 +155,7 @@ func (r *renderFlags) options(c *cli.Context, e *env, sources []string) (render.
 		}
 	}
 	if r.resolve {
-		names, err := r.names.resolver()
+		names, err := r.names.resolver(e)
 		if err != nil {
 			return o, err
 		}

@@ -128,7 +128,7 @@ func (r *requestFlags) options(c *cli.Context, e *env) (o request.Options, err e
 	if r.o.Retry.Proxy, err = parseProxy(r.proxy); err != nil {
 		return o, err
 	}
-	names, err := r.names.resolver()
+	names, err := r.names.resolver(e)
 	if err != nil {
 		return o, err
 	}
@@ -141,7 +141,7 @@ func (r *requestFlags) options(c *cli.Context, e *env) (o request.Options, err e
 	if r.output != "-" {
 		o.Output = exchange.Output{Name: r.output, Writer: r.files.writer(), Mode: r.files.of(0o600)}
 	}
-	source, err := r.pod.source()
+	source, err := r.pod.source(e)
 	if err != nil {
 		return o, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -38,7 +39,7 @@ Examples:
 			if err != nil {
 				return nil, usagef("%q: %w", args[0], err)
 			}
-			if d, err = prolong(d, step, jitter); err != nil {
+			if d, err = e.prolong(d, step, jitter); err != nil {
 				return nil, err
 			}
 			return func(ctx context.Context) error {
@@ -53,8 +54,8 @@ Examples:
 }
 
 // prolong returns d plus step times the Pod's ordinal, plus a random time of up to jitter.
-func prolong(d, step, jitter time.Duration) (time.Duration, error) {
-	if step > 0 {
+func (e *env) prolong(d, step, jitter time.Duration) (time.Duration, error) {
+	if step > 0 && !(e.inspecting && os.Getenv("POD_NAME") == "") { // the host's name is the Pod's in the Pod only
 		ordinal, err := podinfo.Ordinal(podinfo.Name())
 		if err != nil {
 			return 0, failure.WithHint(err, "set POD_NAME from the downward API: env: [{name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]")

@@ -41,6 +41,10 @@ func (e *env) orListed(arguments []string, example string) ([]string, error) {
 func (e *env) parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, error) {
 	var checks []waitfor.Check
 	for i, text := range texts {
+		if e.inspecting && readFromFile(text) {
+			e.targetsRead = append(e.targetsRead, Target{Text: text})
+			continue
+		}
 		check, err := waitfor.Parse(text, o)
 		if err != nil && len(texts) > 1 {
 			err = fmt.Errorf("target %d: %w", i+1, err)
@@ -52,6 +56,7 @@ func (e *env) parseTargets(texts []string, o waitfor.Options) ([]waitfor.Check, 
 			return nil, usageError{err}
 		}
 		checks = append(checks, check)
+		e.targetsRead = append(e.targetsRead, Target{Text: text, Check: check})
 	}
 	return checks, nil
 }

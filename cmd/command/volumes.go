@@ -19,6 +19,9 @@ func followFlag(category string, dst *bool) cli.Flag {
 // warnNowhere logs which of the paths that are written to are not in a volume, if this is a container: other containers
 // find nothing there. An empty path stands for no file, and "-" for stdout.
 func (e *env) warnNowhere(paths ...string) {
+	if e.inspecting {
+		return
+	}
 	var texts []string
 	of := map[string][]string{}
 	for _, path := range paths {

@@ -91,6 +91,12 @@ func automatic() (Owner, error) {
 // bits, it is the largest int.
 const maxID = min(1<<32-2, math.MaxInt)
 
+// NameError is the error of the name of a user or group that this container does not know. Another one may.
+type NameError struct{ error }
+
+// Unwrap returns the reason.
+func (e NameError) Unwrap() error { return e.error }
+
 // lookup returns the number of a user or group, and the group of a user that a name stands for, or -1.
 func lookup(text, file, what string) (id, group int, err error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
@@ -101,7 +107,7 @@ func lookup(text, file, what string) (id, group int, err error) {
 	}
 	content, err := readfile.All(file)
 	if err != nil {
-		return 0, 0, failure.WithHint(fmt.Errorf("find the %s %s: %w", what, failure.Printable(text), err), "give its number, or mount "+file+" of the image that has the name")
+		return 0, 0, NameError{failure.WithHint(fmt.Errorf("find the %s %s: %w", what, failure.Printable(text), err), "give its number, or mount "+file+" of the image that has the name")}
 	}
 	lines := bufio.NewScanner(strings.NewReader(string(content)))
 	for lines.Scan() {
@@ -111,7 +117,7 @@ func lookup(text, file, what string) (id, group int, err error) {
 		}
 		n, err := strconv.ParseUint(fields[2], 10, 32)
 		if err != nil || n > maxID {
-			return 0, 0, fmt.Errorf("%s: the %s %s has no valid number", file, what, failure.Printable(text))
+			return 0, 0, NameError{fmt.Errorf("%s: the %s %s has no valid number", file, what, failure.Printable(text))}
 		}
 		group = -1
 		if what == "user" {
@@ -121,5 +127,5 @@ func lookup(text, file, what string) (id, group int, err error) {
 		}
 		return int(n), group, nil
 	}
-	return 0, 0, failure.WithHint(fmt.Errorf("no %s %s in %s", what, failure.Printable(text), file), "give its number, or mount "+file+" of the image that has the name")
+	return 0, 0, NameError{failure.WithHint(fmt.Errorf("no %s %s in %s", what, failure.Printable(text), file), "give its number, or mount "+file+" of the image that has the name")}
 }

@@ -58,6 +58,8 @@ type Options struct {
 	Follow bool                                // follow symbolic links in volumes to To
 	DryRun bool
 	Log    *slog.Logger // nil discards
+
+	Elsewhere bool // Check is for another machine, and looks at no file
 }
 
 // Summary is what a run did, or in a dry run would do.
@@ -93,14 +95,17 @@ func (s Summary) String() string {
 // Check returns why the options contradict each other.
 func (o Options) Check() error {
 	name, byKey := strings.CutPrefix(o.Lists, "by-key=")
+	same, isDir := same, isDir
+	if o.Elsewhere {
+		same, isDir = sameName, func(string) bool { return false }
+	}
 	itself := slices.ContainsFunc(o.Sources, func(s Source) bool { return same(s.Path, o.To) })
 	to := o.formatOf(o.To)
-	stat, err := os.Stat(o.To)
 	path := func(s Source) string { return s.Path }
 	switch {
 	case slices.ContainsFunc(append(words.Each(o.Sources, path), o.To), func(p string) bool { return p == "-" || strings.Contains(p, "://") }):
 		return failure.WithHint(errors.New("SRC and DST must be files, and not URLs, standard input or standard output"), "initbox fetch downloads, and merge can follow it after --")
-	case err == nil && stat.IsDir() || strings.HasSuffix(o.To, "/"):
+	case isDir(o.To) || strings.HasSuffix(o.To, "/"):
 		return fmt.Errorf("%s is a directory, and the last argument, DST, is a file", failure.Printable(o.To))
 	case byKey && name == "" || !byKey && o.Lists != "" && o.Lists != "replace" && o.Lists != "append":
 		return errors.New("--lists: want replace, append or by-key=NAME, as in by-key=name")
@@ -117,7 +122,7 @@ func (o Options) Check() error {
 	}
 	edit := values.Edit{Flat: to.Flat(), Delete: o.Edit.Delete}
 	edit.Set = slices.DeleteFunc(slices.Clone(o.Edit.Set), func(s values.Source) bool { return s.Kind == values.SetFile })
-	_, _, err = edit.Apply(context.Background(), nil)
+	_, _, err := edit.Apply(context.Background(), nil)
 	return err
 }
 
@@ -138,9 +143,19 @@ func same(a, b string) bool {
 	if errX == nil && errY == nil {
 		return os.SameFile(x, y)
 	}
+	return sameName(a, b)
+}
+
+// sameName returns whether two paths are the same, whatever is there.
+func sameName(a, b string) bool {
 	a, errA := filepath.Abs(a)
 	b, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && a == b
+}
+
+func isDir(name string) bool {
+	stat, err := os.Stat(name)
+	return err == nil && stat.IsDir()
 }
 
 // file is one that is merged.

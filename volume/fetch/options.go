@@ -40,6 +40,8 @@ type Options struct {
 	Resolver       *resolver.Resolver
 	Seed           uint64
 	Log            *slog.Logger // nil to discard
+
+	Elsewhere bool // Check is for another machine: whether DST is a directory there is not known
 }
 
 // Check returns what is wrong with the options, before anything is tried.
@@ -77,7 +79,7 @@ func (o *Options) Check() error {
 		return src.Optional && len(o.Sources) > 1 || src.Unless != o.Sources[0].Unless
 	}):
 		return errors.New("replace would remove the files of a URL that is left out: with several URLs, it excludes optional, and unless for some of them")
-	case o.Replace && !directory:
+	case o.Replace && !directory && !o.Elsewhere:
 		return errors.New("only a directory can be replaced as a whole: end its name with a slash")
 	}
 	return nil
@@ -92,6 +94,9 @@ func (o *Options) directory() bool {
 		if src.To != "" || o.Replace && src.tree() {
 			return true
 		}
+	}
+	if o.Elsewhere {
+		return false
 	}
 	info, err := os.Stat(o.Dst)
 	return err == nil && info.IsDir()
