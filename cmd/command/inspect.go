@@ -316,3 +316,6 @@ func restoreEnvironment(pairs []string) {
 		_ = os.Setenv(name, value)
 	}
 }
+
+// IsSubcommand returns whether the program has a subcommand of that name, and so may have a link of it.
+func IsSubcommand(name string) bool { return isSubcommand(name) }
