@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 )
 
 // origin says where the value of a variable comes from. An origin that comes later needs more care.
@@ -46,9 +46,9 @@ func lookupBefore(name string, c *manifest.Container, n int) variable {
 	switch {
 	case len(c.EnvFrom) > 0:
 		return variable{origin: uncertain, why: "it may come from envFrom"}
-	case byRuntime[name]:
+	case slices.Contains(strings.Fields(byRuntime), name):
 		return variable{origin: uncertain, why: "it is set by the container runtime, not by env"}
-	case ofService.MatchString(name):
+	case ofService().MatchString(name):
 		return variable{origin: uncertain, why: "it is set by the kubelet if there is such a Service"}
 	case !bareImage(c.Image):
 		return variable{origin: uncertain, why: "it is not in env, but the image may set it"}
@@ -95,10 +95,10 @@ func reference(from *corev1.EnvVarSource) variable {
 }
 
 // byRuntime are variables that a container has without env, or that shells set themselves.
-var byRuntime = set("PATH HOME HOSTNAME TERM PWD OLDPWD SHLVL IFS PPID UID EUID RANDOM SECONDS LINENO BASH BASH_VERSION OPTIND OPTARG PS1 PS2 PS4 USER SHELL LANG _")
+const byRuntime = "PATH HOME HOSTNAME TERM PWD OLDPWD SHLVL IFS PPID UID EUID RANDOM SECONDS LINENO BASH BASH_VERSION OPTIND OPTARG PS1 PS2 PS4 USER SHELL LANG _"
 
 // ofService matches the variables that the kubelet sets for Services.
-var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(TCP|UDP|SCTP))`)
+var ofService = lazy.Regexp(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(TCP|UDP|SCTP))`)
 
 // bareImage reports whether an image is one of a distribution, whose configuration sets no variable but PATH:
 // https://github.com/docker-library/repo-info/tree/master/repos (the image configurations of each).
@@ -107,14 +107,6 @@ func bareImage(image string) bool {
 	image, _, _ = strings.Cut(image, "@")
 	image, _, _ = strings.Cut(image, ":")
 	return slices.Contains([]string{"busybox", "alpine", "debian", "ubuntu"}, image)
-}
-
-func set(words string) map[string]bool {
-	m := map[string]bool{}
-	for _, w := range strings.Fields(words) {
-		m[w] = true
-	}
-	return m
 }
 
 // kubeletWord returns the word that the kubelet makes of a text in command or args: $(NAME) is the variable, if there
@@ -133,7 +125,7 @@ func kubeletWord(text string, c *manifest.Container, n int) (shell.Word, error) 
 		case text[i+1] == '$':
 			literal.WriteByte('$')
 			i++
-		case text[i+1] == '(' && end > 0 && variableName.MatchString(text[i+2:i+end]):
+		case text[i+1] == '(' && end > 0 && variableName().MatchString(text[i+2:i+end]):
 			name := text[i+2 : i+end]
 			switch v := lookupBefore(name, c, n); {
 			case slices.ContainsFunc(c.Env[:n], func(e corev1.EnvVar) bool { return e.Name == name }):
@@ -143,7 +135,7 @@ func kubeletWord(text string, c *manifest.Container, n int) (shell.Word, error) 
 				}
 				word = append(word, shell.Part{Env: name})
 				i += end
-			case v.origin == uncertain && strings.ToLower(name) != name && (len(c.EnvFrom) > 0 || ofService.MatchString(name)):
+			case v.origin == uncertain && strings.ToLower(name) != name && (len(c.EnvFrom) > 0 || ofService().MatchString(name)):
 				return nil, &shell.Error{Word: "$(" + name + ")", Why: v.why}
 			default:
 				literal.WriteByte('$') // the kubelet leaves it as it is
@@ -158,7 +150,7 @@ func kubeletWord(text string, c *manifest.Container, n int) (shell.Word, error) 
 	return word, nil
 }
 
-var variableName = regexp.MustCompile(`^[A-Za-z_.-][A-Za-z0-9_.-]*$`)
+var variableName = lazy.Regexp(`^[A-Za-z_.-][A-Za-z0-9_.-]*$`)
 
 // words returns the words of a command line of c, such as its command and args.
 func words(texts []string, c *manifest.Container) ([]shell.Word, error) {

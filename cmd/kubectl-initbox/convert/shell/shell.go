@@ -17,9 +17,8 @@ type Pos struct{ Line, Column int }
 // Script is what a script does.
 type Script struct {
 	Body []Statement // in order
-	// Exact is whether a failing statement ends the script with a failure, as after set -e. Otherwise the script goes on,
-	// and only its last statement decides the status of the container.
-	Exact bool
+	// Pasted are variables whose values, which are not known, became part of the script's text before the shell read it.
+	Pasted []string
 }
 
 // Statement is one thing that a script does. Exactly one of Call, Loop and If is not nil.
@@ -28,8 +27,10 @@ type Statement struct {
 	Loop *Loop
 	If   *If
 
-	// MayFail says that the script has asked for its failure to be ignored: || true, or a failure that nothing looks at.
-	MayFail bool
+	// MayFail says that the script asks for its failure to be ignored: || true. Unchecked says that nothing looks at its
+	// failure: the script goes on, if perhaps without what depends on it. Otherwise, a failure ends the script with a
+	// failure.
+	MayFail, Unchecked bool
 }
 
 // Call is a simple command.
@@ -43,6 +44,9 @@ type Call struct {
 	Stdout *Output      // nil if it goes to the log
 	Stderr *Output      // likewise
 	Pipe   *Call        // the command that reads its output; the pipeline ends with its status
+	// Pipefail says that the pipeline also fails if this command does.
+	Pipefail bool
+	Limit    time.Duration // it is killed, and has failed, after this time (timeout 5 nc …); 0 without
 	Dir    Word         // the working directory that cd set before; nil without
 	Umask  string       // that umask set before, in octal; "" without
 }
@@ -118,6 +122,8 @@ type Loop struct {
 	Attempts int
 	Timeout  time.Duration
 	Fails    bool
+	// Aborts says that an attempt that fails ends the script, because of set -e, instead of being followed by another.
+	Aborts bool
 }
 
 // If runs Then or Else.
