@@ -1,9 +1,62 @@
 package convert
 
-// The tables of waits.
+import (
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// The tables of waits. Each has a file for its family.
 var (
-	probes       = map[string]probe{}
+	probes = map[string]probe{
+		"":                  bashTCP,
+		":":                 bashTCP,
+		"cat":               bashTCP,
+		"echo":              bashTCP,
+		"exec":              bashTCP,
+		"printf":            bashTCP,
+		"true":              bashTCP,
+		"nc":                netcat,
+		"ncat":              netcat,
+		"netcat":            netcat,
+		"getent":            client{"", getent}.probe(),
+		"host":              client{"4; 6; W=; t=", host}.probe(),
+		"nslookup":          nslookup,
+		"test":              testFile,
+		"grpc_health_probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
+		"grpc-health-probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
+	}
 	comparisons  = map[string]comparison{}
 	waitCommands = map[string]command{}
 	waitTools    = map[string]tool{}
 )
+
+// client is a program whose call depends on its options and arguments alone: it reads no input, and nothing but its
+// status counts.
+type client struct {
+	options string // as for optionsOf
+	step    func(g given, call *shell.Call, c *manifest.Container) (Step, error)
+}
+
+func (p client) probe() probe {
+	return func(call *shell.Call, c *manifest.Container) (Step, error) { return p.run(options.read, call, c) }
+}
+
+func (p client) goProbe() probe {
+	return func(call *shell.Call, c *manifest.Container) (Step, error) { return p.run(options.readGo, call, c) }
+}
+
+func (p client) run(read func(options, []shell.Word) (given, error), call *shell.Call, c *manifest.Container) (Step, error) {
+	if err := noPipes(call); err != nil {
+		return Step{}, err
+	}
+	g, err := read(optionsOf(p.options), call.Args)
+	if err != nil {
+		return Step{}, err
+	}
+	return p.step(g, call, c)
+}
+
+// wait returns the step that waits for targets.
+func wait(why string, targets ...string) Step {
+	return Step{Subcommand: "wait-for-service", Args: targets, Why: why}
+}

@@ -1,0 +1,324 @@
+package convert
+
+import (
+	"net/netip"
+	"path"
+	"regexp"
+	"strings"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+const (
+	closedAtOnce = "a connection that is closed or reset within 20 ms does not count: a proxy without a server does that"
+	searchList   = "the name is looked up as the Pod's programs do it, with the search list of resolv.conf; an A or an AAAA record is enough"
+)
+
+// tcp returns the step that waits for a port.
+func tcp(scheme string, host, port shell.Word, c *manifest.Container) (Step, error) {
+	address, err := hostPort(host, port, c)
+	if err != nil {
+		return Step{}, err
+	}
+	s := wait("a connection opens", scheme+"://"+address)
+	s.Differs = []string{closedAtOnce}
+	return s, nil
+}
+
+// netcat knows the options that BusyBox's, OpenBSD's and Nmap's nc have in common. Only with -z it does nothing but
+// connect; -u is UDP, where nothing answers.
+//
+// https://git.busybox.net/busybox/tree/networking/nc_bloaty.c, https://man.openbsd.org/nc.1, https://nmap.org/ncat/
+func netcat(call *shell.Call, c *manifest.Container) (Step, error) {
+	call = withoutEmptyInput(call)
+	return client{"z; v; n; w=; 4; 6", func(g given, call *shell.Call, c *manifest.Container) (Step, error) {
+		if !g.has("z") {
+			return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "without -z its status depends on when the server closes the connection, and on which nc it is"}
+		}
+		if len(g.args) != 2 {
+			return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with a host and one port"}
+		}
+		scheme := "tcp"
+		switch {
+		case g.has("4") && !g.has("6"):
+			scheme = "tcp4"
+		case g.has("6") && !g.has("4"):
+			scheme = "tcp6"
+		}
+		s, err := tcp(scheme, g.args[0], g.args[1], c)
+		if err != nil {
+			return s, err
+		}
+		s.Flags, err = attempts(g.get("w"))
+		return s, err
+	}}.probe()(call, c)
+}
+
+// withoutEmptyInput returns the call without an input that is empty.
+func withoutEmptyInput(call *shell.Call) *shell.Call {
+	if call.Stdin == nil {
+		return call
+	}
+	if text, ok := call.Stdin.File.Literal(); ok && text == "/dev/null" {
+		without := *call
+		without.Stdin = nil
+		return &without
+	}
+	return call
+}
+
+// bashTCP is a redirection to or from /dev/tcp/HOST/PORT, which bash opens as a connection. The programs in its table
+// do nothing that could fail beside it.
+func bashTCP(call *shell.Call, c *manifest.Container) (Step, error) {
+	refused := &shell.Error{Pos: call.Pos, Word: call.Name, Why: "no wait for anything that is known here"}
+	var file shell.Word
+	switch {
+	case call.Stdout != nil && call.Stdout.File != nil:
+		file = call.Stdout.File
+		if in := call.Stdin; in != nil && in.Text == nil && !isNull(in.File) {
+			return Step{}, refused
+		}
+	case call.Stdin != nil && call.Stdin.File != nil && call.Name != "cat": // cat ends when the server closes
+		file = call.Stdin.File
+	}
+	if call.Pipe != nil || !strings.HasPrefix(leading(file), "/dev/tcp/") || call.Name == "cat" && (len(call.Args) > 0 || call.Stdin == nil) {
+		return Step{}, refused
+	}
+	if !runsBash(call, c) {
+		return Step{}, stop(file, "only bash opens a connection for it, and the shell here may be another one")
+	}
+	host, port, err := cutWord(behind(file, len("/dev/tcp/")), "/")
+	if err != nil {
+		return Step{}, err
+	}
+	return tcp("tcp", host, port, c)
+}
+
+func isNull(file shell.Word) bool {
+	text, ok := file.Literal()
+	return ok && text == "/dev/null"
+}
+
+// runsBash reports whether the container's shell is bash by its name.
+func runsBash(_ *shell.Call, c *manifest.Container) bool {
+	for _, w := range append(append([]string{}, c.Command...), c.Args...) {
+		if path.Base(w) == "bash" || strings.HasPrefix(w, "bash -c ") {
+			return true
+		}
+		if strings.ContainsAny(w, " \n") { // the script
+			return bashCall.MatchString(w)
+		}
+	}
+	return false
+}
+
+// bashCall matches a script in which each mention of /dev/tcp follows the name of bash in the same line.
+var bashCall = regexp.MustCompile(`^(#!.*/bash\s|#!/usr/bin/env bash\s)`)
+
+// cutWord cuts a word at the first separator in its literal text.
+func cutWord(w shell.Word, separator string) (before, after shell.Word, err error) {
+	for i, p := range w {
+		if text, rest, found := strings.Cut(p.Text, separator); p.Env == "" && found {
+			before = append(before, w[:i]...)
+			if text != "" {
+				before = append(before, shell.Part{Text: text})
+			}
+			if rest != "" {
+				after = append(after, shell.Part{Text: rest})
+			}
+			return before, append(after, w[i+1:]...), nil
+		}
+	}
+	return nil, nil, stop(w, "no "+separator+" in it")
+}
+
+// dns returns the step that waits for a name. Programs that ask a name server and do not read /etc/hosts get fromServer.
+func dns(name shell.Word, fromServer bool, c *manifest.Container) (Step, error) {
+	text, ok := known(name, c)
+	if _, err := netip.ParseAddr(text); ok && err == nil && fromServer {
+		return Step{}, stop(name, "an address, whose name it looks up")
+	}
+	for _, p := range name {
+		if p.Env != "" && lookup(p.Env, c).origin == inConfigMap {
+			return Step{}, stop(name, "the value of "+p.Env+" is in a ConfigMap and may be an address")
+		}
+	}
+	place := hostPlace
+	place.absent = ""
+	written, err := place.in(name, c)
+	if err != nil {
+		return Step{}, err
+	}
+	s := Step{Subcommand: "wait-for-dns", Args: []string{written}, Why: "the name has an address"}
+	if fromServer && (len(c.Pod.Spec.HostAliases) > 0 || ofThePod(name, c)) {
+		s.Flags = []Flag{{"hosts", "/dev/null"}} // as the original, which asks the name server alone
+	}
+	return s, nil
+}
+
+// ofThePod reports whether a word has the name of the Pod, which is in its /etc/hosts.
+func ofThePod(w shell.Word, c *manifest.Container) bool {
+	for _, p := range w {
+		if p.Env != "" && lookup(p.Env, c).origin == inPod {
+			return true
+		}
+	}
+	return false
+}
+
+// nslookup knows BusyBox's and BIND's. Both fail if the name has no record.
+func nslookup(call *shell.Call, c *manifest.Container) (Step, error) {
+	return client{"type query querytype t q=; timeout=; retry=; debug; nodebug", func(g given, call *shell.Call, c *manifest.Container) (Step, error) {
+		if len(g.args) != 1 && len(g.args) != 2 {
+			return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with a name"}
+		}
+		s, err := dns(g.args[0], true, c)
+		if err != nil {
+			return s, err
+		}
+		s.Differs = []string{searchList}
+		if len(g.args) == 2 {
+			server, ok := known(g.args[1], c)
+			if _, err := netip.ParseAddr(server); !ok || err != nil {
+				return s, stop(g.args[1], "a name server that is not given by its address")
+			}
+			text, err := hostPlace.in(g.args[1], c)
+			if err != nil {
+				return s, err
+			}
+			s.Flags = append(s.Flags, Flag{"server", text})
+		}
+		return recordType(s, g.get("type"))
+	}}.goProbe()(call, c)
+}
+
+// recordType adds the type of the records that are asked for.
+func recordType(s Step, w shell.Word) (Step, error) {
+	if w == nil {
+		return s, nil
+	}
+	text, ok := w.Literal()
+	text = strings.ToUpper(text)
+	if !ok || !set("A AAAA CNAME SRV MX NS TXT")[text] {
+		return s, stop(w, "not a record type that is known to mean the same here")
+	}
+	s.Flags = append(s.Flags, Flag{"type", text})
+	s.Why = "the name has a record of type " + text
+	s.Differs = []string{strings.ReplaceAll(searchList, "; an A or an AAAA record is enough", "")}
+	return s, nil
+}
+
+// getent looks a name up as programs do: https://man7.org/linux/man-pages/man1/getent.1.html
+func getent(g given, call *shell.Call, c *manifest.Container) (Step, error) {
+	if len(g.args) != 2 {
+		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with a database and a name"}
+	}
+	database, _ := g.args[0].Literal()
+	if !set("hosts ahosts ahostsv4")[database] {
+		return Step{}, stop(g.args[0], "not a database of getent that is known here")
+	}
+	s, err := dns(g.args[1], false, c)
+	if err == nil && database == "ahostsv4" {
+		s.Flags = append(s.Flags, Flag{"family", "4"})
+	}
+	return s, err
+}
+
+// host asks a name server, with the search list.
+func host(g given, call *shell.Call, c *manifest.Container) (Step, error) {
+	if len(g.args) != 1 {
+		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with one name"}
+	}
+	s, err := dns(g.args[0], true, c)
+	if err != nil {
+		return s, err
+	}
+	s.Differs = []string{"the name must have an address; a record of another type does not count"}
+	if s.Flags, err = withAttempts(s.Flags, g.get("W")); err != nil {
+		return s, err
+	}
+	if family := strings.Join(oneOf(g, "4", "6"), ""); family != "" {
+		return s, &shell.Error{Pos: call.Pos, Word: "-" + family, Why: "it says how the name server is reached"}
+	}
+	return recordType(s, g.get("t"))
+}
+
+func oneOf(g given, names ...string) (found []string) {
+	for _, name := range names {
+		if g.has(name) {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func withAttempts(flags []Flag, w shell.Word) ([]Flag, error) {
+	more, err := attempts(w)
+	return append(flags, more...), err
+}
+
+// grpcHealth is grpc_health_probe, whose status is 0 if the health service reports SERVING:
+// https://github.com/grpc-ecosystem/grpc-health-probe
+func grpcHealth(g given, call *shell.Call, c *manifest.Container) (Step, error) {
+	address := g.get("addr")
+	if address == nil || len(g.args) > 0 || g.has("user-agent") {
+		return Step{}, &shell.Error{Pos: call.Pos, Word: call.Name, Why: "not called with -addr=HOST:PORT alone"}
+	}
+	h, p, err := cutWord(address, ":")
+	if err != nil {
+		return Step{}, err
+	}
+	where, err := hostPort(h, p, c)
+	if err != nil {
+		return Step{}, err
+	}
+	scheme, settings := "grpc", []string{}
+	if g.has("tls") {
+		scheme = "grpcs"
+		if settings, err = tlsSettings(g, "tls-ca-cert", "tls-no-verify", "tls-server-name", c); err != nil {
+			return Step{}, err
+		}
+	}
+	text := scheme + "://" + where
+	if service := g.get("service"); service != nil {
+		name, err := namePlace.in(service, c)
+		if err != nil {
+			return Step{}, err
+		}
+		text += "/" + name
+	}
+	s := wait("the health service reports SERVING", text+fragment(settings))
+	s.Writes = g.has("tls-ca-cert")
+	return s, nil
+}
+
+// tlsSettings returns the settings of TLS that options say: a file with certificates, no verification, a name.
+func tlsSettings(g given, ca, insecure, name string, c *manifest.Container) (settings []string, err error) {
+	if g.has(insecure) {
+		return []string{"insecure"}, nil
+	}
+	if w := g.get(ca); w != nil {
+		file, err := settingPlace.file(w, c)
+		if err != nil {
+			return nil, err
+		}
+		settings = append(settings, "ca-file="+file)
+	}
+	if w := g.get(name); w != nil {
+		text, err := hostPlace.in(w, c)
+		if err != nil {
+			return nil, err
+		}
+		settings = append(settings, "server-name="+text)
+	}
+	return settings, nil
+}
+
+// fragment returns settings as they follow a target.
+func fragment(settings []string) string {
+	if len(settings) == 0 {
+		return ""
+	}
+	return "#" + strings.Join(settings, "&")
+}
