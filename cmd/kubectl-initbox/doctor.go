@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+	_ "k8s.io/client-go/plugin/pkg/client/auth" // kubeconfigs of clusters with logins of their own
+	"k8s.io/client-go/tools/clientcmd"
+
+	"initbox/cmd/kubectl-initbox/doctor"
+	"initbox/internal/failure"
+)
+
+func (s *streams) doctorCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "explains why Pods are stuck",
+		ArgsUsage: "[POD|KIND/NAME…]",
+		Description: "For each Pod that is not ready: the container that holds it, and since when; how it ended and what it said;\n" +
+			"what it waits for, what is wrong there, and the Pods behind that; what to change. It only reads.\n" +
+			"Without arguments, all Pods of the namespace are examined.\n\n" +
+			"Exit status: 0 if no Pod is stuck, 1 if one is, 2 if the command line is wrong.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "namespace", Aliases: []string{"n"}, Usage: "`NAMESPACE` of the Pods (default: that of the context)"},
+			&cli.BoolFlag{Name: "all-namespaces", Aliases: []string{"A"}, Usage: "the Pods of all namespaces"},
+			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "`LABELS` of the Pods, such as app=web"},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Value: "text", Usage: "`FORMAT` of the report: text or json"},
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on until all Pods run, and print what changes"},
+			&cli.StringFlag{Name: "kubeconfig", Usage: "`FILE` that says where the cluster is (default: as for kubectl)"},
+			&cli.StringFlag{Name: "context", Usage: "`NAME` of a context in the kubeconfig"},
+		},
+		Action: s.doctor,
+	}
+}
+
+func (s *streams) doctor(c *cli.Context) error {
+	output := c.String("output")
+	switch {
+	case output != "text" && output != "json":
+		return usagef("--output: %s: want text or json", failure.Printable(output))
+	case c.Bool("all-namespaces") && c.NArg() > 0:
+		return usagef("--all-namespaces: names are those of one namespace: give it with --namespace")
+	case c.Bool("all-namespaces") && c.IsSet("namespace"):
+		return usagef("--all-namespaces and --namespace: give one of them")
+	}
+	clients, namespace, err := connect(c)
+	if err != nil {
+		return err
+	}
+	if c.Bool("all-namespaces") {
+		namespace = ""
+	}
+	o := doctor.Options{Namespace: namespace, Names: c.Args().Slice(), Selector: c.String("selector")}
+	write := func(r *doctor.Report) error { return r.Write(s.stdout) }
+	if output == "json" {
+		write = func(r *doctor.Report) error { return r.WriteJSON(s.stdout) }
+	}
+	report, err := doctor.Diagnose(c.Context, clients, o)
+	if err != nil {
+		return err
+	}
+	if err := write(report); err != nil {
+		return err
+	}
+	if report.Found() {
+		return errFound
+	}
+	return nil
+}
+
+// connect returns clients for the cluster that kubectl would use with the same flags, and the namespace.
+func connect(c *cli.Context) (*doctor.Clients, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = c.String("kubeconfig")
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: c.String("context")}
+	overrides.Context.Namespace = c.String("namespace")
+	kubeconfig := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	hint := "kubectl config get-contexts lists the contexts; --kubeconfig and $KUBECONFIG name the file"
+	namespace, _, err := kubeconfig.Namespace()
+	if err != nil {
+		return nil, "", failure.WithHint(fmt.Errorf("read the kubeconfig: %w", err), hint)
+	}
+	config, err := kubeconfig.ClientConfig()
+	if err != nil {
+		return nil, "", failure.WithHint(fmt.Errorf("read the kubeconfig: %w", err), hint)
+	}
+	clients, err := doctor.NewClients(config)
+	return clients, namespace, err
+}

@@ -1,0 +1,284 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"initbox/internal/failure"
+)
+
+// Clients are what reaches the API server.
+type Clients struct {
+	Kube     kubernetes.Interface
+	Metadata metadata.Interface
+	Dynamic  dynamic.Interface
+}
+
+// NewClients returns clients for the server. It connects when they are used. They ask for up to 50 requests a second,
+// and read what is typed in the binary form, which takes a third of the time.
+func NewClients(config *rest.Config) (*Clients, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 50, 200
+	config.WarningHandler = rest.NoWarnings{}
+	plain := config
+	typed := rest.CopyConfig(config)
+	typed.AcceptContentTypes, typed.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
+	var c Clients
+	var errs [3]error
+	c.Kube, errs[0] = kubernetes.NewForConfig(typed)
+	c.Metadata, errs[1] = metadata.NewForConfig(plain)
+	c.Dynamic, errs[2] = dynamic.NewForConfig(plain)
+	return &c, errors.Join(errs[:]...)
+}
+
+const (
+	// requestLimit bounds each request: an API server that hangs must not hang the doctor.
+	requestLimit = 15 * time.Second
+	pageSize     = 500 // objects of one answer
+	// patience is how many requests in a row may go without an answer before no more are sent.
+	patience = 2
+)
+
+// cluster reads the cluster. Each list is read once, and each refusal is remembered, for the note at the end.
+type cluster struct {
+	*Clients
+	lists  map[string]any
+	unread map[string]string // why, by what: "secrets in shop"
+	silent int               // requests without an answer, in a row
+}
+
+func newCluster(clients *Clients) *cluster {
+	return &cluster{Clients: clients, lists: map[string]any{}, unread: map[string]string{}}
+}
+
+// errSilent ends requests to a server that does not answer.
+var errSilent = errors.New("the API server does not answer")
+
+// ask makes one request.
+func (c *cluster) ask(ctx context.Context, request func(context.Context) error) error {
+	if c.silent >= patience {
+		return errSilent
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	err := request(ctx)
+	var status apierrors.APIStatus
+	if err != nil && !errors.As(err, &status) {
+		c.silent++
+	} else {
+		c.silent = 0
+	}
+	return err
+}
+
+// note remembers what could not be read, except for what does not exist.
+func (c *cluster) note(err error, what, namespace string) {
+	if err == nil || apierrors.IsNotFound(err) || errors.Is(err, context.Canceled) {
+		return
+	}
+	if namespace != "" {
+		what += " in " + namespace
+	}
+	c.unread[what] = reason(err)
+}
+
+// reason says in a few words why something was not read.
+func reason(err error) string {
+	switch {
+	case apierrors.IsForbidden(err):
+		return "forbidden"
+	case apierrors.IsUnauthorized(err):
+		return "not logged in"
+	case errors.Is(err, context.DeadlineExceeded) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err):
+		return "no answer within " + requestLimit.String()
+	case errors.Is(err, errSilent):
+		return errSilent.Error()
+	}
+	return failure.Printable(err.Error())
+}
+
+// notRead returns what could not be read, sorted.
+func (c *cluster) notRead() []string {
+	var all []string
+	for _, what := range slices.Sorted(maps.Keys(c.unread)) {
+		all = append(all, what+" ("+c.unread[what]+")")
+	}
+	return all
+}
+
+// page returns one page of a list.
+type page func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
+
+// list returns the objects of all pages, and reads them once. known is false if they could not be read.
+func list[T any](ctx context.Context, c *cluster, what, namespace string, o metav1.ListOptions, get page, items func(runtime.Object) []T) (all []T, known bool) {
+	key := strings.Join([]string{what, namespace, o.LabelSelector, o.FieldSelector}, "\n")
+	if cached, ok := c.lists[key]; ok {
+		all, known = cached.([]T)
+		return all, known
+	}
+	all, err := readAll(ctx, c, o, get, items)
+	c.note(err, what, namespace)
+	if err != nil {
+		c.lists[key] = err
+		return nil, false
+	}
+	c.lists[key] = all
+	return all, true
+}
+
+// readAll reads all pages. Where a page has expired meanwhile, the list is read again at once.
+func readAll[T any](ctx context.Context, c *cluster, o metav1.ListOptions, get page, items func(runtime.Object) []T) ([]T, error) {
+	all := []T{}
+	o.Limit = pageSize
+	for {
+		var answer runtime.Object
+		err := c.ask(ctx, func(ctx context.Context) (err error) { answer, err = get(ctx, o); return err })
+		switch {
+		case apierrors.IsResourceExpired(err) && o.Continue != "":
+			o.Limit, o.Continue, all = 0, "", all[:0]
+			continue
+		case err != nil:
+			return nil, err
+		}
+		all = append(all, items(answer)...)
+		meta, ok := answer.(metav1.ListInterface)
+		if !ok || meta.GetContinue() == "" {
+			return all, nil
+		}
+		o.Continue = meta.GetContinue()
+	}
+}
+
+func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Service, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.CoreV1().Services(namespace).List(ctx, o)
+	}
+	return list(ctx, c, "services", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []corev1.Service { return l.(*corev1.ServiceList).Items })
+}
+
+func (c *cluster) slices(ctx context.Context, namespace string) ([]discoveryv1.EndpointSlice, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, o)
+	}
+	return list(ctx, c, "endpointslices.discovery.k8s.io", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []discoveryv1.EndpointSlice { return l.(*discoveryv1.EndpointSliceList).Items })
+}
+
+func (c *cluster) deployments(ctx context.Context, namespace string) ([]appsv1.Deployment, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.AppsV1().Deployments(namespace).List(ctx, o)
+	}
+	return list(ctx, c, "deployments.apps", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []appsv1.Deployment { return l.(*appsv1.DeploymentList).Items })
+}
+
+func (c *cluster) policies(ctx context.Context, namespace string) ([]networkingv1.NetworkPolicy, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.NetworkingV1().NetworkPolicies(namespace).List(ctx, o)
+	}
+	return list(ctx, c, "networkpolicies.networking.k8s.io", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []networkingv1.NetworkPolicy {
+		return l.(*networkingv1.NetworkPolicyList).Items
+	})
+}
+
+func (c *cluster) claims(ctx context.Context, namespace string) ([]corev1.PersistentVolumeClaim, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.CoreV1().PersistentVolumeClaims(namespace).List(ctx, o)
+	}
+	return list(ctx, c, "persistentvolumeclaims", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []corev1.PersistentVolumeClaim {
+		return l.(*corev1.PersistentVolumeClaimList).Items
+	})
+}
+
+func (c *cluster) nodes(ctx context.Context) ([]corev1.Node, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.CoreV1().Nodes().List(ctx, o)
+	}
+	return list(ctx, c, "nodes", "", metav1.ListOptions{}, get, func(l runtime.Object) []corev1.Node { return l.(*corev1.NodeList).Items })
+}
+
+// pods returns the Pods of a namespace, or of all. They are read without what only the kubelet's peers need.
+func (c *cluster) pods(ctx context.Context, namespace string) ([]corev1.Pod, bool) {
+	if all, ok := c.lists["pods\n\n\n"].([]corev1.Pod); ok && namespace != "" {
+		if _, filtered := c.lists["pods\n"+namespace+"\n\n"]; !filtered {
+			byNamespace := map[string][]corev1.Pod{namespace: {}}
+			for _, p := range all {
+				byNamespace[p.Namespace] = append(byNamespace[p.Namespace], p)
+			}
+			for name, pods := range byNamespace {
+				c.lists["pods\n"+name+"\n\n"] = pods
+			}
+		}
+	}
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.CoreV1().Pods(namespace).List(ctx, o)
+	}
+	return list(ctx, c, "pods", namespace, metav1.ListOptions{}, get, slimPods)
+}
+
+func slimPods(l runtime.Object) []corev1.Pod {
+	pods := l.(*corev1.PodList).Items
+	for i := range pods {
+		pods[i].ManagedFields = nil
+	}
+	return pods
+}
+
+// events returns the warnings of a namespace.
+func (c *cluster) events(ctx context.Context, namespace string) []corev1.Event {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Kube.CoreV1().Events(namespace).List(ctx, o)
+	}
+	all, _ := list(ctx, c, "events", namespace, metav1.ListOptions{FieldSelector: "type=Warning"}, get, func(l runtime.Object) []corev1.Event { return l.(*corev1.EventList).Items })
+	return all
+}
+
+// names returns the names of the objects of a kind, "" for all namespaces: their metadata only, no Secret's data.
+func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]metav1.PartialObjectMetadata, bool) {
+	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		return c.Metadata.Resource(resource).Namespace(namespace).List(ctx, o)
+	}
+	what := resource.GroupResource().String()
+	if namespace == "" {
+		what += " of all namespaces"
+	}
+	return list(ctx, c, what, namespace, metav1.ListOptions{}, get, func(l runtime.Object) []metav1.PartialObjectMetadata {
+		return l.(*metav1.PartialObjectMetadataList).Items
+	})
+}
+
+// one returns an object, which is read once. The error is that of the request.
+func one[T any](ctx context.Context, c *cluster, what, namespace, name string, get func(context.Context) (*T, error)) (*T, error) {
+	key := fmt.Sprintf("%s\n%s/%s", what, namespace, name)
+	if cached, ok := c.lists[key]; ok {
+		if err, failed := cached.(error); failed {
+			return nil, err
+		}
+		return cached.(*T), nil
+	}
+	var o *T
+	err := c.ask(ctx, func(ctx context.Context) (err error) { o, err = get(ctx); return err })
+	c.note(err, what, namespace)
+	if err != nil {
+		c.lists[key] = err
+		return nil, err
+	}
+	c.lists[key] = o
+	return o, nil
+}

@@ -1,2 +1,0 @@
-// Package doctor explains why Pods are stuck: who holds each, what that waits for, and what is wrong there.
-package doctor

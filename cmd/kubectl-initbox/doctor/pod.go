@@ -1,0 +1,323 @@
+package doctor
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"initbox/internal/failure"
+	"initbox/internal/lazy"
+	"initbox/internal/secret"
+)
+
+// state returns what a Pod is stuck in, or nil if it is ready or has ended as it should.
+func (d *doctor) state(pod *corev1.Pod) *Pod {
+	p := &Pod{Namespace: pod.Namespace, Name: pod.Name, pod: pod, Since: pod.CreationTimestamp.Time}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		if d.now.Sub(pod.DeletionTimestamp.Time) < time.Minute { // it has been asked to end; nothing is wrong yet
+			return nil
+		}
+		p.State, p.Since = "Terminating", pod.DeletionTimestamp.Time
+		return p
+	case pod.Status.Phase == corev1.PodSucceeded:
+		return nil
+	}
+	if d.heldByInit(p) {
+		return p
+	}
+	if pod.Status.Phase == corev1.PodFailed {
+		if owner := controller(pod); owner != nil || pod.Status.Reason == "Evicted" {
+			return nil // its owner makes another one, which is examined; or it has given up, and says so itself
+		}
+		p.State = cmp.Or(pod.Status.Reason, "Failed")
+		return p
+	}
+	if pod.Spec.NodeName == "" {
+		p.State = "Pending"
+		return p
+	}
+	if condition(pod, corev1.PodReady).Status == corev1.ConditionTrue {
+		return nil
+	}
+	if since := condition(pod, corev1.PodReady).LastTransitionTime.Time; !since.IsZero() {
+		p.Since = since
+	}
+	d.heldByContainer(p)
+	return p
+}
+
+// condition returns the condition of a Pod, which is empty if there is none.
+func condition(pod *corev1.Pod, name corev1.PodConditionType) corev1.PodCondition {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return corev1.PodCondition{}
+}
+
+// heldByInit finds the init container that has not ended, or not started as a sidecar.
+func (d *doctor) heldByInit(p *Pod) bool {
+	statuses := p.pod.Status.InitContainerStatuses
+	if p.pod.Spec.NodeName == "" || len(statuses) == 0 {
+		return false
+	}
+	if begun := p.pod.Status.StartTime; begun != nil {
+		p.Since = begun.Time
+	}
+	containers := p.pod.Spec.InitContainers
+	for i := range containers {
+		s := statusOf(statuses, containers[i].Name)
+		sidecar := containers[i].RestartPolicy != nil && *containers[i].RestartPolicy == corev1.ContainerRestartPolicyAlways
+		switch {
+		case s == nil:
+		case s.State.Terminated != nil && s.State.Terminated.ExitCode == 0 && !sidecar:
+			p.Since = latest(p.Since, s.State.Terminated.FinishedAt.Time)
+			continue
+		case sidecar && s.Started != nil && *s.Started:
+			if s.State.Running != nil {
+				p.Since = latest(p.Since, s.State.Running.StartedAt.Time)
+			}
+			continue
+		case sidecar && condition(p.pod, corev1.PodInitialized).Status == corev1.ConditionTrue:
+			continue // it has started before, and starts again beside the containers
+		case p.pod.Status.Phase == corev1.PodFailed && controller(p.pod) != nil:
+			return false // the next Pod of the Job is examined
+		}
+		p.State = fmt.Sprintf("Init:%d/%d", i, len(containers))
+		p.hold(&containers[i], s, true)
+		return true
+	}
+	return false
+}
+
+// heldByContainer finds the container for which the Pod is not ready.
+func (d *doctor) heldByContainer(p *Pod) {
+	statuses := slices.Concat(p.pod.Status.ContainerStatuses, p.pod.Status.InitContainerStatuses)
+	ready, total := 0, len(p.pod.Spec.Containers)
+	all := slices.Concat(p.pod.Spec.Containers, p.pod.Spec.InitContainers)
+	for i := range all {
+		s := statusOf(statuses, all[i].Name)
+		done := s != nil && (s.Ready || i >= total && s.State.Terminated != nil && s.State.Terminated.ExitCode == 0)
+		if done {
+			ready++
+			continue
+		}
+		// One that is not running says more than one that runs and is not ready.
+		if p.container == nil || p.status != nil && p.status.State.Running != nil && s != nil && s.State.Running == nil {
+			p.hold(&all[i], s, i >= total)
+		}
+	}
+	p.State = fmt.Sprintf("Ready:%d/%d", min(ready, total), total)
+	if p.container == nil {
+		p.State = "NotReady" // readiness gates
+	}
+}
+
+func (p *Pod) hold(c *corev1.Container, s *corev1.ContainerStatus, init bool) {
+	p.container, p.status, p.init = c, s, init
+	p.Container, p.Program = failure.Printable(c.Name), failure.Printable(program(c))
+	if s == nil {
+		return
+	}
+	if s.State.Waiting != nil {
+		p.Reason = failure.Printable(s.State.Waiting.Reason)
+	}
+	if s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil {
+		p.Started = int(s.RestartCount) + 1
+	}
+}
+
+// program returns the name of what a container runs, or of its image.
+func program(c *corev1.Container) string {
+	if words := slices.Concat(c.Command, c.Args); len(c.Command) > 0 {
+		return path.Base(words[0])
+	}
+	image, _, _ := strings.Cut(path.Base(c.Image), "@")
+	name, _, _ := strings.Cut(image, ":")
+	return name
+}
+
+func statusOf(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	for i := range statuses {
+		if statuses[i].Name == name {
+			return &statuses[i]
+		}
+	}
+	return nil
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// history adds how the container ended, what it said, and when it starts next.
+func (d *doctor) history(ctx context.Context, p *Pod) {
+	s := p.status
+	if s == nil {
+		return
+	}
+	ended := s.State.Terminated
+	if ended == nil {
+		ended = s.LastTerminationState.Terminated
+	}
+	if ended != nil {
+		p.LastStatus, p.LastReason = &ended.ExitCode, explainStatus(ended, p.ours)
+		if !ended.StartedAt.IsZero() {
+			p.LastRan = ended.FinishedAt.Sub(ended.StartedAt.Time).Seconds()
+		}
+		p.Message = message(ended.Message)
+		if s.State.Running == nil && p.pod.Spec.RestartPolicy != corev1.RestartPolicyNever && !ended.FinishedAt.IsZero() {
+			next := ended.FinishedAt.Add(backOff(s))
+			p.NextStart = &next
+		}
+	}
+	if p.Started > 0 && (p.Message == "" || s.State.Running != nil) {
+		p.Log = d.log(ctx, p)
+	}
+	redact := redactor(p.pod)
+	p.Message = redact.Redact(p.Message)
+	for i := range p.Log {
+		p.Log[i] = redact.Redact(p.Log[i])
+	}
+}
+
+// statuses says what exit statuses mean, of any program.
+var statuses = map[int32]string{
+	126: "the program is not executable",
+	127: "no such program",
+	134: "it aborted",
+	137: "killed",
+	139: "it crashed: segmentation fault",
+	141: "broken pipe",
+	143: "stopped",
+}
+
+func explainStatus(ended *corev1.ContainerStateTerminated, ours bool) string {
+	switch {
+	case ended.Reason == "OOMKilled":
+		return "it needed more memory than its limit"
+	case ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun":
+		return "it could not be started"
+	case ended.ExitCode == 124:
+		return "its time ran out"
+	case ended.ExitCode == 2 && ours:
+		return "its command line is wrong"
+	}
+	return statuses[ended.ExitCode]
+}
+
+// delayed matches what the kubelet says while it delays a restart.
+var delayed = lazy.Regexp(`^back-off ([0-9hms.]+) restarting`)
+
+// backOff returns the kubelet's delay after the last end: what it says, or 10 seconds, doubled with each restart up to
+// 5 minutes.
+//
+// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
+func backOff(s *corev1.ContainerStatus) time.Duration {
+	if s.State.Waiting != nil {
+		if m := delayed().FindStringSubmatch(s.State.Waiting.Message); m != nil {
+			if pause, err := time.ParseDuration(m[1]); err == nil {
+				return pause
+			}
+		}
+	}
+	pause := 10 * time.Second
+	for range min(s.RestartCount, 5) {
+		pause *= 2
+	}
+	return min(pause, 5*time.Minute)
+}
+
+const (
+	logLines     = 3
+	logBytes     = 16 << 10
+	messageLimit = 400 // bytes
+)
+
+// message returns a termination message as one line.
+func message(text string) string {
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
+	if len(lines) > logLines {
+		lines = lines[len(lines)-logLines:]
+	}
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
+	return clip(failure.Printable(strings.Join(lines, "; ")))
+}
+
+func clip(s string) string {
+	if len(s) > messageLimit {
+		return strings.ToValidUTF8(s[:messageLimit], "") + "…"
+	}
+	return s
+}
+
+// log returns the last lines that the container wrote.
+func (d *doctor) log(ctx context.Context, p *Pod) []string {
+	lines, bytes := int64(logLines), int64(logBytes)
+	var text []byte
+	err := d.ask(ctx, func(ctx context.Context) error {
+		r, err := d.Kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{Container: p.container.Name, TailLines: &lines, LimitBytes: &bytes}).Stream(ctx)
+		if err != nil {
+			return err
+		}
+		defer r.Close()
+		text, err = io.ReadAll(io.LimitReader(bufio.NewReader(r), logBytes))
+		return err
+	})
+	if err != nil {
+		d.note(err, "logs", p.Namespace)
+		return nil
+	}
+	var said []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			said = append(said, clip(failure.Printable(line)))
+		}
+	}
+	return said[max(0, len(said)-logLines):]
+}
+
+// secretName matches names of variables whose values are not printed, even if they stand in the Pod as they are.
+var secretName = lazy.Regexp(`(?i)pass|secret|token|key|credential|auth|dsn|_url$|_uri$`)
+
+var login = lazy.Regexp(`://[^/@\s]*:([^/\s]+)@`)
+
+// redactor removes the passwords that stand in the Pod itself: in variables that are named so, and in URLs.
+func redactor(pod *corev1.Pod) *secret.Redactor {
+	var secrets []string
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		for _, e := range c.Env {
+			if secretName().MatchString(e.Name) {
+				secrets = append(secrets, e.Value)
+			}
+			secrets = append(secrets, passwords(e.Value)...)
+		}
+		for _, word := range slices.Concat(c.Command, c.Args) {
+			secrets = append(secrets, passwords(word)...)
+		}
+	}
+	return secret.NewRedactor(secrets...)
+}
+
+func passwords(text string) []string {
+	var found []string
+	for _, m := range login().FindAllStringSubmatch(text, -1) {
+		found = append(found, m[1])
+	}
+	return found
+}

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"initbox/internal/words"
+)
+
+// WriteJSON writes the report for programs.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
+}
+
+// Write writes the report for people. The error is that of w.
+func (r *Report) Write(w io.Writer) error {
+	t := &text{report: r, pods: map[string]*Pod{}, written: map[string]bool{}}
+	for _, p := range r.Pods {
+		t.pods[p.key()] = p
+	}
+	for _, p := range r.Pods {
+		if !t.written[p.key()] {
+			t.pod(p, "", nil)
+		}
+	}
+	for _, m := range r.Missing {
+		t.line("", m.About+": "+m.Text+arrow(m.Fix))
+	}
+	if !r.Found() {
+		t.line("", "nothing is stuck: "+words.Plural(r.Checked, "Pod"))
+	}
+	for _, n := range r.NotRead {
+		t.line("", "not read: "+n)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+// text is the report as it is written.
+type text struct {
+	strings.Builder
+	report  *Report
+	pods    map[string]*Pod
+	written map[string]bool
+}
+
+func (t *text) line(indent, s string) { t.WriteString(indent + s + "\n") }
+
+func arrow(fix string) string {
+	if fix == "" {
+		return ""
+	}
+	return " → " + fix
+}
+
+// pod writes a Pod, and below it those that it waits for. Above are those in whose blocks it stands.
+func (t *text) pod(p *Pod, indent string, above []string) {
+	t.written[p.key()] = true
+	t.line(indent, p.headline(t.report.Time))
+	indent += "  "
+	if p.Message != "" {
+		t.line(indent, "message: "+p.Message)
+	}
+	for _, line := range p.Log {
+		t.line(indent, "log: "+line)
+	}
+	width := 0
+	for _, f := range p.Findings {
+		width = max(width, min(len([]rune(f.About)), 40))
+	}
+	for _, f := range p.Findings {
+		t.finding(p, f, width, indent, append(above[:len(above):len(above)], p.key()))
+	}
+	if next := p.next(t.report.Time); next != "" {
+		t.line(indent[2:], next)
+	}
+}
+
+func (t *text) finding(p *Pod, f Finding, width int, indent string, above []string) {
+	said := f.Text
+	if f.Possible {
+		said = "possibly: " + said
+	}
+	t.line(indent, fmt.Sprintf("%-*s  %s%s", width, f.About, said, arrow(f.Fix)))
+	for _, name := range f.Pods {
+		behind := t.pods[name]
+		switch {
+		case behind == nil:
+		case slices.Contains(above, name):
+			t.line(indent+"  ", "Pod "+name+", which is above: "+circle(above[slices.Index(above, name):]))
+		case t.written[name]:
+			t.line(indent+"  ", "Pod "+name+": "+behind.State+", explained above")
+		default:
+			t.pod(behind, indent+"  ", above)
+		}
+	}
+}
+
+// circle says which Pods wait for one another.
+func circle(pods []string) string {
+	if len(pods) == 1 {
+		return "it waits for itself"
+	}
+	return strings.Join(append(slices.Clone(pods), pods[0]), " waits for ")
+}
+
+// headline says what a Pod is stuck in, and who holds it.
+func (p *Pod) headline(now time.Time) string {
+	head := fmt.Sprintf("Pod %s: %s for %s", p.key(), p.State, words.Seconds(now.Sub(p.Since).Round(time.Second)))
+	if len(p.Also) > 0 {
+		head = fmt.Sprintf("Pod %s and %d more of %s: %s for %s", p.key(), len(p.Also), p.Owner, p.State, words.Seconds(now.Sub(p.Since).Round(time.Second)))
+	}
+	if p.Container == "" {
+		return head
+	}
+	head += fmt.Sprintf(", held by %q", p.Container)
+	if p.Program != "" && p.Program != p.Container {
+		head += " (" + p.Program + ")"
+	}
+	if p.Started == 0 {
+		return head + ", not started" + reasonOf(p.Reason)
+	}
+	head += ", started " + times(p.Started)
+	if p.LastStatus != nil {
+		head += fmt.Sprintf(", last status %d", *p.LastStatus)
+		if p.LastReason != "" {
+			head += " (" + p.LastReason + ")"
+		}
+		if p.LastRan > 0 {
+			head += " after " + words.Seconds(time.Duration(p.LastRan*float64(time.Second)))
+		}
+	}
+	return head
+}
+
+func reasonOf(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// next says when the container starts next.
+func (p *Pod) next(now time.Time) string {
+	if p.NextStart == nil {
+		return ""
+	}
+	in := p.NextStart.Sub(now).Round(time.Second)
+	said := "next start at any moment"
+	if in > 0 {
+		said = "next start in about " + words.Seconds(in) + reasonOf(cmp.Or(p.Reason, "CrashLoopBackOff"))
+	}
+	if p.Owner != "" && in > 10*time.Second {
+		said += fmt.Sprintf("; kubectl delete pod %s -n %s starts it at once", p.Name, p.Namespace)
+	}
+	return said
+}
