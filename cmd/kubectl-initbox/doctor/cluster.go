@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -89,7 +88,7 @@ func (c *cluster) ask(ctx context.Context, request func(context.Context) error) 
 	return err
 }
 
-// note remembers what could not be read, except for what does not exist.
+// note remembers what could not be read; what does not exist is no such case.
 func (c *cluster) note(err error, what, namespace string) {
 	if err == nil || apierrors.IsNotFound(err) || errors.Is(err, context.Canceled) {
 		return
@@ -124,17 +123,17 @@ func (c *cluster) notRead() []string {
 	return all
 }
 
-// page returns one page of a list.
-type page func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error)
+// page is a request for one page of a list, as the clients have it.
+type page[L any] func(ctx context.Context, o metav1.ListOptions) (L, error)
 
 // list returns the objects of all pages, and reads them once. known is false if they could not be read.
-func list[T any](ctx context.Context, c *cluster, what, namespace string, o metav1.ListOptions, get page, items func(runtime.Object) []T) (all []T, known bool) {
-	key := strings.Join([]string{what, namespace, o.LabelSelector, o.FieldSelector}, "\n")
+func list[L metav1.ListInterface, T any](ctx context.Context, c *cluster, what, namespace, fields string, get page[L], items func(L) []T) (all []T, known bool) {
+	key := what + "\n" + namespace
 	if cached, ok := c.lists[key]; ok {
 		all, known = cached.([]T)
 		return all, known
 	}
-	all, err := readAll(ctx, c, o, get, items)
+	all, err := readAll(ctx, c, fields, get, items)
 	c.note(err, what, namespace)
 	if err != nil {
 		c.lists[key] = err
@@ -145,11 +144,11 @@ func list[T any](ctx context.Context, c *cluster, what, namespace string, o meta
 }
 
 // readAll reads all pages. Where a page has expired meanwhile, the list is read again at once.
-func readAll[T any](ctx context.Context, c *cluster, o metav1.ListOptions, get page, items func(runtime.Object) []T) ([]T, error) {
+func readAll[L metav1.ListInterface, T any](ctx context.Context, c *cluster, fields string, get page[L], items func(L) []T) ([]T, error) {
 	all := []T{}
-	o.Limit = pageSize
+	o := metav1.ListOptions{Limit: pageSize, FieldSelector: fields}
 	for {
-		var answer runtime.Object
+		var answer L
 		err := c.ask(ctx, func(ctx context.Context) (err error) { answer, err = get(ctx, o); return err })
 		switch {
 		case apierrors.IsResourceExpired(err) && o.Continue != "":
@@ -159,108 +158,76 @@ func readAll[T any](ctx context.Context, c *cluster, o metav1.ListOptions, get p
 			return nil, err
 		}
 		all = append(all, items(answer)...)
-		meta, ok := answer.(metav1.ListInterface)
-		if !ok || meta.GetContinue() == "" {
+		if o.Continue = answer.GetContinue(); o.Continue == "" {
 			return all, nil
 		}
-		o.Continue = meta.GetContinue()
 	}
 }
 
 func (c *cluster) services(ctx context.Context, namespace string) ([]corev1.Service, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.CoreV1().Services(namespace).List(ctx, o)
-	}
-	return list(ctx, c, "services", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []corev1.Service { return l.(*corev1.ServiceList).Items })
+	return list(ctx, c, "services", namespace, "", c.Kube.CoreV1().Services(namespace).List, func(l *corev1.ServiceList) []corev1.Service { return l.Items })
 }
 
 func (c *cluster) slices(ctx context.Context, namespace string) ([]discoveryv1.EndpointSlice, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.DiscoveryV1().EndpointSlices(namespace).List(ctx, o)
-	}
-	return list(ctx, c, "endpointslices.discovery.k8s.io", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []discoveryv1.EndpointSlice { return l.(*discoveryv1.EndpointSliceList).Items })
+	return list(ctx, c, "endpointslices.discovery.k8s.io", namespace, "", c.Kube.DiscoveryV1().EndpointSlices(namespace).List,
+		func(l *discoveryv1.EndpointSliceList) []discoveryv1.EndpointSlice { return l.Items })
 }
 
 func (c *cluster) deployments(ctx context.Context, namespace string) ([]appsv1.Deployment, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.AppsV1().Deployments(namespace).List(ctx, o)
-	}
-	return list(ctx, c, "deployments.apps", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []appsv1.Deployment { return l.(*appsv1.DeploymentList).Items })
+	return list(ctx, c, "deployments.apps", namespace, "", c.Kube.AppsV1().Deployments(namespace).List, func(l *appsv1.DeploymentList) []appsv1.Deployment { return l.Items })
 }
 
 func (c *cluster) policies(ctx context.Context, namespace string) ([]networkingv1.NetworkPolicy, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.NetworkingV1().NetworkPolicies(namespace).List(ctx, o)
-	}
-	return list(ctx, c, "networkpolicies.networking.k8s.io", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []networkingv1.NetworkPolicy {
-		return l.(*networkingv1.NetworkPolicyList).Items
-	})
+	return list(ctx, c, "networkpolicies.networking.k8s.io", namespace, "", c.Kube.NetworkingV1().NetworkPolicies(namespace).List,
+		func(l *networkingv1.NetworkPolicyList) []networkingv1.NetworkPolicy { return l.Items })
 }
 
 func (c *cluster) claims(ctx context.Context, namespace string) ([]corev1.PersistentVolumeClaim, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.CoreV1().PersistentVolumeClaims(namespace).List(ctx, o)
-	}
-	return list(ctx, c, "persistentvolumeclaims", namespace, metav1.ListOptions{}, get, func(l runtime.Object) []corev1.PersistentVolumeClaim {
-		return l.(*corev1.PersistentVolumeClaimList).Items
-	})
+	return list(ctx, c, "persistentvolumeclaims", namespace, "", c.Kube.CoreV1().PersistentVolumeClaims(namespace).List,
+		func(l *corev1.PersistentVolumeClaimList) []corev1.PersistentVolumeClaim { return l.Items })
 }
 
 func (c *cluster) nodes(ctx context.Context) ([]corev1.Node, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.CoreV1().Nodes().List(ctx, o)
-	}
-	return list(ctx, c, "nodes", "", metav1.ListOptions{}, get, func(l runtime.Object) []corev1.Node { return l.(*corev1.NodeList).Items })
-}
-
-// pods returns the Pods of a namespace, or of all. They are read without what only the kubelet's peers need.
-func (c *cluster) pods(ctx context.Context, namespace string) ([]corev1.Pod, bool) {
-	if all, ok := c.lists["pods\n\n\n"].([]corev1.Pod); ok && namespace != "" {
-		if _, filtered := c.lists["pods\n"+namespace+"\n\n"]; !filtered {
-			byNamespace := map[string][]corev1.Pod{namespace: {}}
-			for _, p := range all {
-				byNamespace[p.Namespace] = append(byNamespace[p.Namespace], p)
-			}
-			for name, pods := range byNamespace {
-				c.lists["pods\n"+name+"\n\n"] = pods
-			}
-		}
-	}
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.CoreV1().Pods(namespace).List(ctx, o)
-	}
-	return list(ctx, c, "pods", namespace, metav1.ListOptions{}, get, slimPods)
-}
-
-func slimPods(l runtime.Object) []corev1.Pod {
-	pods := l.(*corev1.PodList).Items
-	for i := range pods {
-		pods[i].ManagedFields = nil
-	}
-	return pods
+	return list(ctx, c, "nodes", "", "", c.Kube.CoreV1().Nodes().List, func(l *corev1.NodeList) []corev1.Node { return l.Items })
 }
 
 // events returns the warnings of a namespace.
 func (c *cluster) events(ctx context.Context, namespace string) []corev1.Event {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Kube.CoreV1().Events(namespace).List(ctx, o)
-	}
-	all, _ := list(ctx, c, "events", namespace, metav1.ListOptions{FieldSelector: "type=Warning"}, get, func(l runtime.Object) []corev1.Event { return l.(*corev1.EventList).Items })
+	all, _ := list(ctx, c, "events", namespace, "type=Warning", c.Kube.CoreV1().Events(namespace).List, func(l *corev1.EventList) []corev1.Event { return l.Items })
 	return all
 }
 
-// names returns the names of the objects of a kind, "" for all namespaces: their metadata only, no Secret's data.
-func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]metav1.PartialObjectMetadata, bool) {
-	get := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-		return c.Metadata.Resource(resource).Namespace(namespace).List(ctx, o)
+// pods returns the Pods of a namespace, or of all.
+func (c *cluster) pods(ctx context.Context, namespace string) ([]corev1.Pod, bool) {
+	all, ok := c.lists["pods\n"].([]corev1.Pod)
+	if _, split := c.lists["pods\n"+namespace]; ok && !split {
+		byNamespace := map[string][]corev1.Pod{namespace: {}}
+		for _, p := range all {
+			byNamespace[p.Namespace] = append(byNamespace[p.Namespace], p)
+		}
+		for name, pods := range byNamespace {
+			c.lists["pods\n"+name] = pods
+		}
 	}
-	what := resource.GroupResource().String()
+	return list(ctx, c, "pods", namespace, "", c.Kube.CoreV1().Pods(namespace).List, slimPods)
+}
+
+// slimPods leaves out what is large and says nothing here.
+func slimPods(l *corev1.PodList) []corev1.Pod {
+	for i := range l.Items {
+		l.Items[i].ManagedFields = nil
+	}
+	return l.Items
+}
+
+// names returns the metadata of the objects of a kind, "" for all namespaces: their names, and no Secret's data.
+func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResource, namespace string) ([]metav1.PartialObjectMetadata, bool) {
+	what := "names of " + resource.GroupResource().String()
 	if namespace == "" {
 		what += " of all namespaces"
 	}
-	return list(ctx, c, what, namespace, metav1.ListOptions{}, get, func(l runtime.Object) []metav1.PartialObjectMetadata {
-		return l.(*metav1.PartialObjectMetadataList).Items
-	})
+	return list(ctx, c, what, namespace, "", c.Metadata.Resource(resource).Namespace(namespace).List,
+		func(l *metav1.PartialObjectMetadataList) []metav1.PartialObjectMetadata { return l.Items })
 }
 
 // one returns an object, which is read once. The error is that of the request.

@@ -34,8 +34,8 @@ type Report struct {
 	Time    time.Time `json:"time"`
 	Checked int       `json:"checked"` // Pods that were asked for
 	Stuck   int       `json:"stuck"`   // those of them that are stuck
-	// Pods are the stuck ones, and those that they wait for, in the order in which they are written. Pods of one owner that
-	// are stuck in the same way are one entry.
+	// Pods are the stuck ones, and those that they wait for, in the order in which they are written. Pods of one owner
+	// that are stuck in the same way are one entry.
 	Pods []*Pod `json:"pods"`
 	// Missing are Pods that do not exist, since what should create them cannot.
 	Missing []Finding `json:"missing,omitempty"`
@@ -102,8 +102,8 @@ const (
 	maxBehind = 3   // Pods behind one Service that are explained
 )
 
-// Diagnose examines Pods. Its error is that of the first request, without which nothing is known; what else cannot be
-// read is in [Report.NotRead].
+// Diagnose examines Pods. It fails if the Pods themselves cannot be listed; what else cannot be read is in
+// [Report.NotRead].
 func Diagnose(ctx context.Context, clients *Clients, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now

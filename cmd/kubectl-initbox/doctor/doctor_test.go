@@ -18,10 +18,10 @@ import (
 // now is the time of all tests.
 var now = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// ago returns a time before now, as manifests have it.
+// ago returns a time before now, for manifests.
 func ago(d time.Duration) string { return now.Add(-d).Format(time.RFC3339) }
 
-// state is a cluster with the objects of manifests. ago(2m) in them is the time two minutes before now.
+// state is a cluster with the objects of manifests.
 type state struct {
 	*Clients
 	kube *fake.Clientset

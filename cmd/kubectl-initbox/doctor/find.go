@@ -27,7 +27,7 @@ func (d *doctor) find(ctx context.Context, o Options) ([]corev1.Pod, error) {
 	}
 	all, known := d.pods(ctx, o.Namespace)
 	if !known {
-		err, _ := d.lists["pods\n"+o.Namespace+"\n\n"].(error)
+		err, _ := d.lists["pods\n"+o.Namespace].(error)
 		return nil, explainRequest(err, "pods", o.Namespace)
 	}
 	if len(o.Names) == 0 {
