@@ -29,6 +29,7 @@ type Point struct {
 	Path       string // where it is mounted
 	Root       string // the directory or file, in the file system, that is seen there
 	Type       string // of the file system, such as "tmpfs"
+	ReadOnly   bool   // the mount, or the file system
 }
 
 // All returns the mounts that this process sees, in the order in which they were mounted. Without /proc, it returns
@@ -53,11 +54,18 @@ func Parse(r io.Reader) (points []Point) {
 		if errID != nil || errParent != nil {
 			continue
 		}
-		kind, _, _ := strings.Cut(after, " ")
-		points = append(points, Point{ID: id, Parent: parent, Path: unescape(fields[4]), Root: unescape(fields[3]), Type: kind})
+		kind, rest, _ := strings.Cut(after, " ")
+		_, super, _ := strings.Cut(rest, " ") // options of the file system, after the device
+		points = append(points, Point{
+			ID: id, Parent: parent, Path: unescape(fields[4]), Root: unescape(fields[3]), Type: kind,
+			ReadOnly: readOnly(fields[5]) || readOnly(super),
+		})
 	}
 	return points
 }
+
+// readOnly reports whether ro is one of the options, which commas separate.
+func readOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
 
 // unescape replaces \040 and the like, which the kernel writes for spaces, tabs, line breaks and backslashes.
 func unescape(s string) string {
@@ -187,18 +195,50 @@ var kubeletRoot = lazy.Regexp(`/pods/([0-9a-f-]{32,36})/(?:etc-hosts$|containers
 // runtimeDirs are where a container runtime or the kubelet mounts what is not a volume of the Pod.
 var runtimeDirs = []string{"/proc", "/sys", "/dev", "/run/secrets", "/var/run/secrets", "/run/.containerenv"}
 
-// volumes returns the mount points that a user has asked for, sorted: without /, those of the kernel such as /proc, and
-// those of the container runtime.
+// volumes returns the paths of [Volumes], sorted.
 func volumes(points []Point) (paths []string) {
+	for _, p := range Volumes(points) {
+		paths = append(paths, p.Path)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// Volumes returns the mounts that a user has asked for: without /, those of the kernel such as /proc, and those of the
+// container runtime.
+func Volumes(points []Point) (volumes []Point) {
 	for _, p := range points {
 		ofRuntime := p.Path == "/" || slices.Contains(kubeletFiles, p.Path) ||
 			slices.ContainsFunc(runtimeDirs, func(dir string) bool { return within(dir, p.Path) })
 		if !ofRuntime {
-			paths = append(paths, p.Path)
+			volumes = append(volumes, p)
 		}
 	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	return volumes
+}
+
+// Volume returns the kind and the name that a mount has in the Pod's manifest: emptyDir, and data. They are empty where
+// the mount does not tell, as that of a file system of its own, which a Secret in memory is.
+func (p Point) Volume() (kind, name string) {
+	m := kubeletVolume().FindStringSubmatch(p.Root)
+	if m == nil {
+		return "", ""
+	}
+	kind, name = m[1], m[2]
+	if own := volumeKinds[kind]; own != "" {
+		kind = own
+	}
+	return kind, name
+}
+
+// kubeletVolume matches the directory of a volume, or a file or directory in it, see pkg/kubelet/kubelet_getters.go in
+// Kubernetes.
+var kubeletVolume = lazy.Regexp(`/pods/[0-9a-f-]+/volumes/kubernetes\.io~([a-z-]+)/([^/]+)`)
+
+// volumeKinds are names of the kubelet's plugins, with those that manifests have for them.
+var volumeKinds = map[string]string{
+	"empty-dir": "emptyDir", "configmap": "configMap", "downward-api": "downwardAPI", "csi": "persistent volume",
+	"local-volume": "persistent volume", "nfs": "NFS",
 }
 
 // Nowhere returns, for a path that is written in a container and is not in a volume, that no other container will see

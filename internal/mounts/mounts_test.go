@@ -9,14 +9,14 @@ import (
 func TestParse(t *testing.T) {
 	got := Parse(strings.NewReader(`22 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 36 35 98:0 /mnt\0111 /mnt2 rw,noatime master:1 shared:2 - ext3 /dev/root rw
-40 35 0:55 /..2026_01_01/key /etc/a\040b\134\012 rw shared:1 - tmpfs tmpfs rw,size=1k
-41 35 0:56 / /not\9escaped\04 rw - proc proc rw
+40 35 0:55 /..2026_01_01/key /etc/a\040b\134\012 rw shared:1 - tmpfs tmpfs ro,size=1k
+41 35 0:56 / /not\9escaped\04 ro - proc proc rw
 garbage
 x 35 0:56 / /no-id rw - proc proc rw
 `))
 	want := []Point{
-		{22, 1, "/", "/", "ext4"}, {36, 35, "/mnt2", "/mnt\t1", "ext3"}, {40, 35, "/etc/a b\\\n", "/..2026_01_01/key", "tmpfs"},
-		{41, 35, `/not\9escaped\04`, "/", "proc"},
+		{22, 1, "/", "/", "ext4", false}, {36, 35, "/mnt2", "/mnt\t1", "ext3", false}, {40, 35, "/etc/a b\\\n", "/..2026_01_01/key", "tmpfs", true},
+		{41, 35, `/not\9escaped\04`, "/", "proc", true},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
@@ -145,5 +145,20 @@ garbage
 func TestSystem(t *testing.T) {
 	if System("/srv", true) || !System("/srv", false) || !System("/proc", true) || System("/srv/app", false) {
 		t.Error("a volume in place of /srv, and what is in it, may be replaced")
+	}
+}
+
+func TestVolume(t *testing.T) {
+	for root, want := range map[string][2]string{
+		"/var/lib/kubelet/pods/0b7e-1/volumes/kubernetes.io~empty-dir/data":  {"emptyDir", "data"},
+		"/kubelet/pods/0b7e-1/volumes/kubernetes.io~empty-dir/data/sub/path": {"emptyDir", "data"},
+		"/var/lib/kubelet/pods/0b7e-1/volumes/kubernetes.io~csi/pvc-1/mount": {"persistent volume", "pvc-1"},
+		"/var/lib/kubelet/pods/0b7e-1/volumes/kubernetes.io~host-path/x":     {"host-path", "x"},
+		"/":                                      {},
+		"/var/lib/kubelet/pods/0b7e-1/etc-hosts": {},
+	} {
+		if kind, name := (Point{Root: root}).Volume(); kind != want[0] || name != want[1] {
+			t.Errorf("%s: %q %q, want %q", root, kind, name, want)
+		}
 	}
 }
