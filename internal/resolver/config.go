@@ -17,6 +17,7 @@ import (
 // config is what a resolv.conf(5) says.
 type config struct {
 	servers  []netip.AddrPort
+	named    int      // servers in the file, those included that are not asked
 	search   []string // absolute, lower case
 	ndots    int
 	timeout  time.Duration // for the answer of one server
@@ -26,6 +27,22 @@ type config struct {
 }
 
 const dnsPort = 53
+
+// Config is what a resolv.conf(5) says, as a [Resolver] follows it.
+type Config struct {
+	Servers  []netip.AddrPort // that are asked
+	Named    int              // how many name servers the file names, if it is not the resolver that has Servers of its own
+	Search   []string         // absolute
+	Ndots    int
+	Timeout  time.Duration // for the answer of one server
+	Attempts int           // rounds over the servers
+}
+
+// Config returns what the resolver follows now.
+func (r *Resolver) Config() Config {
+	c := r.currentConfig()
+	return Config{Servers: c.servers, Named: c.named, Search: c.search, Ndots: c.ndots, Timeout: c.timeout, Attempts: c.attempts}
+}
 
 // parseConfig reads a resolv.conf(5). As the C library does, it ignores what it does not understand, takes three
 // servers and asks the local one if there is none; unlike glibc before 2.26 it takes any number of search domains,
@@ -42,7 +59,11 @@ func parseConfig(text string) config {
 		}
 		switch fields[0] {
 		case "nameserver":
-			if addr, err := netip.ParseAddr(fields[1]); err == nil && len(c.servers) < 3 {
+			addr, err := netip.ParseAddr(fields[1])
+			if err == nil {
+				c.named++
+			}
+			if err == nil && len(c.servers) < 3 {
 				c.servers = append(c.servers, netip.AddrPortFrom(addr, dnsPort))
 			}
 		case "domain", "search": // the last of them wins
