@@ -29,6 +29,7 @@ type Server struct {
 	custom   []kube.Resource
 	denied   map[string]bool // "verb resource"
 	status   int             // the answer to every request, unless 0
+	rules    []any           // what SelfSubjectRulesReviews answer
 	requests []string
 }
 
@@ -137,6 +138,14 @@ func (s *Server) Answer(status int) {
 	s.wake()
 }
 
+// Grant sets the rules that SelfSubjectRulesReviews answer, in JSON: a list of objects with verbs and resources. It
+// does not change what is denied.
+func (s *Server) Grant(rules string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return json.Unmarshal([]byte(rules), &s.rules)
+}
+
 // Requests returns the requests so far, one line each, such as "list jobs.batch in default
 // fieldSelector=metadata.name=migrate".
 func (s *Server) Requests() []string {
@@ -179,7 +188,7 @@ func (s *Server) wake() {
 	s.more = make(chan struct{})
 }
 
-// ServeHTTP answers lists, watches, gets, creates, updates and discovery.
+// ServeHTTP answers lists, watches, gets, creates, updates, discovery, and reviews of the client's own account.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group, version := "", ""
@@ -195,6 +204,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	namespace := ""
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		namespace, parts = parts[1], parts[2:]
+	}
+	if strings.HasPrefix(parts[0], "selfsubject") {
+		s.review(w, parts[0])
+		return
 	}
 	s.mu.Lock()
 	resource, ok := s.resource(strings.TrimSuffix(parts[0]+"."+group, "."))
@@ -285,6 +298,22 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, verb string, q qu
 		}
 		json.NewEncoder(w).Encode(o)
 	}
+}
+
+// review answers a SelfSubjectReview or a SelfSubjectRulesReview.
+func (s *Server) review(w http.ResponseWriter, resource string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	status := object{"userInfo": object{"username": User}}
+	if resource == "selfsubjectrulesreviews" {
+		status = object{"resourceRules": s.rules, "incomplete": false}
+	}
+	if s.denied["create "+resource] {
+		refuse(w, http.StatusForbidden, "Forbidden", "no reviews")
+		return
+	}
+	w.WriteHeader(http.StatusCreated)
+	json.NewEncoder(w).Encode(object{"metadata": object{}, "status": status})
 }
 
 // onePage returns the objects of a page, and the metadata with the way to the next one. Unlike a real server, it
@@ -385,6 +414,10 @@ func (s *Server) discovery(w http.ResponseWriter, parts []string) {
 		}
 	}
 	switch {
+	case s.status != 0 && parts[0] == "version":
+		refuse(w, s.status, strings.ReplaceAll(http.StatusText(s.status), " ", ""), "so the test wants it")
+	case len(parts) == 1 && parts[0] == "version":
+		json.NewEncoder(w).Encode(object{"gitVersion": "v1.99.0"})
 	case len(parts) == 1 && parts[0] == "api":
 		json.NewEncoder(w).Encode(object{"kind": "APIVersions", "versions": []string{"v1"}})
 	case len(parts) == 1 && parts[0] == "apis":
