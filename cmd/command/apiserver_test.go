@@ -24,6 +24,7 @@ func serveK8s(s *server, l net.Listener) { httpServer(l, s.k8s) }
 //	k8s NAME define GROUP/VERSION PLURAL KIND  adds a kind without namespaces
 //	k8s NAME deny RESOURCE        forbids to get, list, watch, create and update it
 //	k8s NAME allow RESOURCE
+//	k8s NAME grant RULES         sets what a SelfSubjectRulesReview answers, JSON
 //	k8s NAME answer STATUS        to everything; 0 ends it
 //	k8s NAME requests VERB        prints those with the verb
 func cmdK8s(ts *testscript.TestScript, neg bool, args []string) {
@@ -48,6 +49,8 @@ func cmdK8s(ts *testscript.TestScript, neg bool, args []string) {
 		for verb := range strings.FieldsSeq("get list watch create update") {
 			s.k8s.Deny(verb, args[1], args[0] == "deny")
 		}
+	case "grant":
+		ts.Check(s.k8s.Grant(args[1]))
 	case "answer":
 		status, err := strconv.Atoi(args[1])
 		ts.Check(err)

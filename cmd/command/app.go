@@ -47,6 +47,7 @@ func subcommands() []subcommand {
 		{"generate", generateCommand},
 		{trustBundleName, trustBundle},
 		{"keystore", keystoreCommand},
+		{"doctor", doctor},
 		{rbacName, rbac},
 		{"sleep", sleep},
 		{"install", install},

@@ -179,6 +179,7 @@ func TestSystemCalls(t *testing.T) {
 		{"internal/dirfd/", "", "all"},
 		{"cmd/command/", "Exec", "runs the command after --, instead of this process"},
 		{"clone/local/", "Mmap Munmap Madvise", "maps the index of a pack, from an open file"},
+		{"internal/inpod/", "Stat Statfs Access", "asks what a volume is like, and whether it can be written"},
 		{"internal/perm/", "CapUserHeader CapUserData Capget", "asks for the capabilities of this process, for a hint"},
 		{"register/", "Access", "asks beforehand whether a file can be written"},
 		{"volume/prepare/", "Stat", "compares a directory with the root directory"},

@@ -55,6 +55,7 @@ var steps = map[string]struct {
 	"keystore":         {"", "to secret"},
 	"sleep":            {"", "for"},
 	"install":          {"", "to links"},
+	"doctor":           {"-", ""},
 	"rbac":             {"-", ""},
 }
 
