@@ -193,11 +193,11 @@ func rights(ctx context.Context, client *kube.Client, namespace string, s *secti
 	var shown []string
 	for _, r := range rules {
 		rule, _ := r.(map[string]any)
-		resources := texts(rule["resources"])
-		if len(resources) > 0 && strings.HasPrefix(resources[0], "selfsubject") {
-			continue // system:basic-user
+		verbs, resources := texts(rule["verbs"]), texts(rule["resources"])
+		if len(verbs) == 0 || len(resources) == 0 || strings.HasPrefix(resources[0], "selfsubject") { // of system:basic-user
+			continue
 		}
-		text := strings.Join(texts(rule["verbs"]), " ") + " " + strings.Join(resources, " ")
+		text := strings.Join(verbs, " ") + " " + strings.Join(resources, " ")
 		if names := texts(rule["resourceNames"]); len(names) > 0 {
 			text += " (" + words.List(names) + ")"
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -65,6 +66,9 @@ func volume(p mounts.Point, s *section) {
 	var space unix.Statfs_t
 	if err := unix.Stat(p.Path, &stat); err != nil {
 		s.add(name, "%s; unknown: %s", kindOf(p), failure.Of(&os.PathError{Op: "stat", Path: p.Path, Err: err}).Text)
+		if err == syscall.EACCES {
+			s.problem("make the directories above it searchable (x) for this user: initbox prepare '"+failure.Printable(filepath.Dir(p.Path))+"#mode=a+x'", "user %d may not reach it", os.Geteuid())
+		}
 		return
 	}
 	isDir := stat.Mode&unix.S_IFMT == unix.S_IFDIR
