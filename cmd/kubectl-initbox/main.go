@@ -37,7 +37,10 @@ type streams struct {
 
 // subcommands returns all subcommands, in the order of the help. Each has a file, named after it.
 func (s *streams) subcommands() []*cli.Command {
-	return []*cli.Command{s.doctorCommand()}
+	return []*cli.Command{
+		s.doctorCommand(),
+		s.rbac(),
+	}
 }
 
 // errFound ends a subcommand that did what it was asked to and found something, with status 1. What it found is

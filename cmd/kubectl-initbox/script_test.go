@@ -9,14 +9,18 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"initbox/cmd/command"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
 
 // TestMain makes the test binary the plugin under its names, so that the scripts run it as users do: as a process.
 func TestMain(m *testing.M) {
-	plugin := func() { os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr)) }
-	testscript.Main(m, map[string]func(){"kubectl-initbox": plugin})
+	testscript.Main(m, map[string]func(){
+		"kubectl-initbox": func() { os.Exit(run(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+		"initbox":         func() { os.Exit(command.Run("devel", os.Args, os.Stdin, os.Stdout, os.Stderr)) },
+	})
 }
 
 // TestScript runs the scripts of testdata/script, each named after the behaviour that it pins.

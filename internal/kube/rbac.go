@@ -28,6 +28,9 @@ type Permission struct {
 // Guessed is the comment of a rule for a kind that was not looked up at an API server.
 const Guessed = "a guess: kubectl api-resources shows the plural, and whether it has a namespace"
 
+// Optional ends the comment of a rule without which the program does what it is for.
+const Optional = "may be left out"
+
 // merge merges rules, and sorts them by namespace, group and resource. Rules for names are merged only if they have the
 // same verbs, so that no name gets those of another one.
 func merge(needs []Permission) []Permission {

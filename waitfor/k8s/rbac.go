@@ -40,7 +40,7 @@ func (c *check) needs() []kube.Permission {
 		needs = append(needs, kube.Permission{Namespace: n.Namespace, Group: "discovery.k8s.io", Resource: "endpointslices", Verbs: follow})
 	}
 	if plain := len(c.expect.conditions)+len(c.expect.paths) == 0 && !c.expect.exists && !c.Gone; plain && r.String() == "jobs.batch" && c.expect.ifFailed != "ok" {
-		needs = append(needs, kube.Permission{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "to report why a Job failed; may be left out"})
+		needs = append(needs, kube.Permission{Namespace: n.Namespace, Resource: "pods", Verbs: follow[:1], Comment: "to report why a Job failed; " + kube.Optional})
 	}
 	if pod := c.expect.node; pod[1] != "" {
 		needs = append(needs, kube.Permission{Namespace: pod[0], Resource: "pods", Names: pod[1:], Verbs: follow})

@@ -11,6 +11,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -78,6 +79,13 @@ func (c *Container) Path() string {
 		list = "initContainers"
 	}
 	return fmt.Sprintf("%s.%s[%d]", c.Pod.Path, list, c.Index)
+}
+
+// Place returns the file and the line of the container's arguments, or of its command or the container itself if it has
+// none, as in web.yaml:12.
+func (c *Container) Place() string {
+	node := cmp.Or(Get(c.Node, "args"), Get(c.Node, "command"), c.Node)
+	return fmt.Sprintf("%s:%d", c.Pod.Object.File.Name, node.Line)
 }
 
 // Sidecar reports whether the container is an init container that keeps running (KEP-753).
@@ -197,6 +205,9 @@ func (p *Pod) Annotations(onObject bool) map[string]string {
 	}
 	return annotations
 }
+
+// Decode reads the object into v, by the names of v's JSON.
+func (o *Object) Decode(v any) error { return decode(o.Node, v) }
 
 // decode reads a node into v, by the names of v's JSON.
 func decode(node *yaml.Node, v any) error {
