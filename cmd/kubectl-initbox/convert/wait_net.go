@@ -3,7 +3,7 @@ package convert
 import (
 	"net/netip"
 	"path"
-	"regexp"
+	"slices"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
@@ -85,7 +85,7 @@ func bashTCP(call *shell.Call, c *manifest.Container) (Step, error) {
 	if call.Pipe != nil || !strings.HasPrefix(leading(file), "/dev/tcp/") || call.Name == "cat" && (len(call.Args) > 0 || call.Stdin == nil) {
 		return Step{}, refused
 	}
-	if !runsBash(call, c) {
+	if !runsBash(c) {
 		return Step{}, stop(file, "only bash opens a connection for it, and the shell here may be another one")
 	}
 	host, port, err := cutWord(behind(file, len("/dev/tcp/")), "/")
@@ -101,20 +101,17 @@ func isNull(file shell.Word) bool {
 }
 
 // runsBash reports whether the container's shell is bash by its name.
-func runsBash(_ *shell.Call, c *manifest.Container) bool {
-	for _, w := range append(append([]string{}, c.Command...), c.Args...) {
-		if path.Base(w) == "bash" || strings.HasPrefix(w, "bash -c ") {
+func runsBash(c *manifest.Container) bool {
+	for _, w := range slices.Concat(c.Command, c.Args) {
+		if path.Base(w) == "bash" {
 			return true
 		}
 		if strings.ContainsAny(w, " \n") { // the script
-			return bashCall.MatchString(w)
+			break
 		}
 	}
 	return false
 }
-
-// bashCall matches a script in which each mention of /dev/tcp follows the name of bash in the same line.
-var bashCall = regexp.MustCompile(`^(#!.*/bash\s|#!/usr/bin/env bash\s)`)
 
 // cutWord cuts a word at the first separator in its literal text.
 func cutWord(w shell.Word, separator string) (before, after shell.Word, err error) {
@@ -133,7 +130,7 @@ func cutWord(w shell.Word, separator string) (before, after shell.Word, err erro
 	return nil, nil, stop(w, "no "+separator+" in it")
 }
 
-// dns returns the step that waits for a name. Programs that ask a name server and do not read /etc/hosts get fromServer.
+// dns returns the step that waits for a name. fromServer is for programs that do not read /etc/hosts.
 func dns(name shell.Word, fromServer bool, c *manifest.Container) (Step, error) {
 	text, ok := known(name, c)
 	if _, err := netip.ParseAddr(text); ok && err == nil && fromServer {

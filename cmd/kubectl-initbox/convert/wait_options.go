@@ -161,3 +161,12 @@ func behind(w shell.Word, n int) shell.Word {
 	}
 	return nil
 }
+
+// set returns the words of a list.
+func set(list string) map[string]bool {
+	m := map[string]bool{}
+	for _, word := range strings.Fields(list) {
+		m[word] = true
+	}
+	return m
+}

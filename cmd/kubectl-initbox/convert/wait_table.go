@@ -18,14 +18,19 @@ var (
 		"nc":                netcat,
 		"ncat":              netcat,
 		"netcat":            netcat,
+		"curl":              curl,
 		"getent":            client{"", getent}.probe(),
 		"host":              client{"4; 6; W=; t=", host}.probe(),
 		"nslookup":          nslookup,
+		"wget":              wget,
 		"test":              testFile,
 		"grpc_health_probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
 		"grpc-health-probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
 	}
-	comparisons  = map[string]comparison{}
+	comparisons = map[string]comparison{
+		"curl": curlMatch,
+		"wget": wgetMatch,
+	}
 	waitCommands = map[string]command{}
 	waitTools    = map[string]tool{}
 )

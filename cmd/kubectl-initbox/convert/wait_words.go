@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
@@ -14,21 +14,21 @@ import (
 
 // place is a place in a target, which decides how the characters of a word are written there.
 type place struct {
-	called string
-	valid  *regexp.Regexp // the texts that may stand there
-	plain  string         // the characters, beside letters and digits, that are written as they are; the others as %XX
-	absent string         // stands for a variable of a Secret that is empty; "" where a reference needs none
-	map1   bool           // a value of a ConfigMap, which is not known, may stand there
-	secret bool           // variables are references, which initbox resolves, so that they are in no command line
+	called  string
+	plain   string // the characters, beside letters and digits, that are written as they are
+	encoded bool   // the others are written as %XX; else they cannot stand there
+	absent  string // stands for a variable of a Secret that is empty; "" where a reference needs none
+	any     bool   // a value of a ConfigMap, which is not known, may stand there
+	secret  bool   // variables are references, which initbox resolves, so that they are in no command line
 }
 
 var (
-	hostPlace    = place{called: "host", valid: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), plain: "._-", absent: "unset.invalid", map1: true}
-	portPlace    = place{called: "port number", valid: regexp.MustCompile(`^[0-9]*$`), absent: "0", map1: true}
-	pathPlace    = place{called: "path", valid: regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`), plain: "/._-~+=,:"}
-	namePlace    = place{called: "name", valid: regexp.MustCompile(`^[^\x00-\x1f\x7f/]*$`), plain: "._-~"}
-	userPlace    = place{called: "user", valid: namePlace.valid, plain: "._-~", map1: true, secret: true}
-	settingPlace = place{called: "value", valid: regexp.MustCompile(`^[^\x00-\x1f\x7f]*$`), plain: ` !"'()*+,-./:;<=>?[\]^_{|}~` + "`"}
+	hostPlace    = place{called: "host", plain: "._-", absent: "unset.invalid", any: true}
+	portPlace    = place{called: "port number", absent: "0", any: true}
+	pathPlace    = place{called: "path", plain: "/._-~+=,:", encoded: true}
+	namePlace    = place{called: "name", plain: "._-~", encoded: true}
+	userPlace    = place{called: "user", plain: "._-~", encoded: true, any: true, secret: true}
+	settingPlace = place{called: "value", plain: ` !"'()*+,-./:;<=>?[\]^_{|}~` + "`", encoded: true}
 )
 
 // in returns a word as it stands at a place of a target in args of c.
@@ -52,7 +52,7 @@ func (p place) part(w shell.Word, part shell.Part, c *manifest.Container) (strin
 		return "", stop(w, "a pattern")
 	}
 	if part.Env == "" {
-		if !p.valid.MatchString(part.Text) {
+		if !p.takes(part.Text) {
 			return "", stop(w, "not a "+p.called)
 		}
 		return p.encode(part.Text), nil
@@ -73,12 +73,17 @@ func (p place) part(w shell.Word, part shell.Part, c *manifest.Container) (strin
 		return "${env:" + part.Env + "}", nil
 	case v.origin == inSecret:
 		return "", stop(w, "the variable "+part.Env+" is from a Secret, which must not be in a command line")
-	case v.origin == inConfigMap && !p.map1:
+	case v.origin == inConfigMap && !p.any:
 		return "", stop(w, "the value of "+part.Env+" is in a ConfigMap: it may have characters that mean something else in a target")
-	case v.origin == inManifest && (!p.valid.MatchString(v.value) || p.encode(v.value) != v.value):
+	case v.origin == inManifest && p.encode(v.value) != v.value:
 		return "", stop(w, "the value of "+part.Env+" is not a "+p.called+" that can stand in a target")
 	}
 	return "$(" + part.Env + ")", nil
+}
+
+// takes reports whether a text can stand at the place.
+func (p place) takes(text string) bool {
+	return p.encoded && !strings.ContainsFunc(text, unicode.IsControl) || p.encode(text) == text
 }
 
 // encode percent-encodes what is special in a target, among it $, which is special to the kubelet, too.
@@ -86,7 +91,7 @@ func (p place) encode(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		switch ch := text[i]; {
-		case ch >= 0x80, 'a' <= ch && ch <= 'z', 'A' <= ch && ch <= 'Z', '0' <= ch && ch <= '9', strings.IndexByte(p.plain, ch) >= 0:
+		case ch >= 0x80 && p.encoded, 'a' <= ch && ch <= 'z', 'A' <= ch && ch <= 'Z', '0' <= ch && ch <= '9', strings.IndexByte(p.plain, ch) >= 0:
 			b.WriteByte(ch)
 		default:
 			fmt.Fprintf(&b, "%%%02X", ch)
@@ -158,8 +163,8 @@ func passwordIn(w shell.Word, c *manifest.Container) (string, error) {
 	return userPlace.in(w, c)
 }
 
-// flag returns the word of the variable NAME if env of the container has it, or nil: a client may be told by variables
-// what its command line leaves out.
+// variableWord returns the word of a variable if the call or env has it, or nil: a client may be told by variables what
+// its command line leaves out.
 func variableWord(name string, call *shell.Call, c *manifest.Container) shell.Word {
 	for _, set := range call.Set {
 		if set.Name == name {
@@ -200,7 +205,7 @@ func noPipes(call *shell.Call) error {
 	return &shell.Error{Pos: call.Pos, Word: call.Name, Why: why}
 }
 
-// mounted reports whether a path is certainly on a volume, so that the file is the same in a container of another image.
+// mounted reports whether a path is certainly on a volume, so that the file is the same in another image.
 func mounted(file string, c *manifest.Container) bool {
 	if strings.Contains(file, "/../") || strings.HasSuffix(file, "/..") {
 		return false
