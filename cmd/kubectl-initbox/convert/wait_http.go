@@ -77,6 +77,9 @@ func noProxies(call *shell.Call, c *manifest.Container) error {
 // httpURL returns a URL as it stands in a target, with the login that is given beside it, and its scheme.
 func httpURL(w, login shell.Word, c *manifest.Container) (text, scheme string, err error) {
 	rest := w
+	if len(w) > 0 && w[0].Env != "" && lookup(w[0].Env, c).origin == inConfigMap {
+		return "", "", stop(w, "the value of "+w[0].Env+" is in a ConfigMap, and may be any URL")
+	}
 	if begin := leading(w); begin != "" && !strings.Contains(begin, "://") || begin == "" && !strings.Contains(knownPrefix(w, c), "://") {
 		text = "http://" // as curl and wget do
 	} else if begin != "" {

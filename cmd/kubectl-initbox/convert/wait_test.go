@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	initbox "initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
 )
@@ -48,7 +49,7 @@ func callOf(line string) *shell.Call {
 	call := &shell.Call{Pos: shell.Pos{Line: 1, Column: 1}}
 	for len(list) > 0 && len(list[0]) > 0 {
 		name, rest, ok := strings.Cut(list[0][0].Text, "=")
-		if !ok || strings.ToUpper(name) != name || name == "" {
+		if !ok || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_") != "" || name == "" {
 			break
 		}
 		value := append(shell.Word{}, list[0][1:]...)
@@ -133,6 +134,9 @@ func expect(t *testing.T, text string, step Step, err error, want string) {
 	}
 	if err != nil || line(step) != want {
 		t.Errorf("%s:\n got %s (%v)\nwant %s", text, line(step), err, want)
+	}
+	if err == nil {
+		inspect(t, text, step)
 	}
 	if err == nil && step.Why == "" {
 		t.Errorf("%s: does not say why it is the same", text)
@@ -256,4 +260,25 @@ func TestFiles(t *testing.T) {
 	step, _ = netcat(call, waitContainer())
 	step, err = gone(step, call)
 	expect(t, "gone", step, err, "!!")
+}
+
+// inspect requires that initbox accepts a step.
+func inspect(t *testing.T, text string, step Step) {
+	t.Helper()
+	environment := map[string]string{"HOST": "mydb", "PORT": "5432", "URL": "http://api:8080/health", "NS": "shop"}
+	for _, name := range []string{"CHOST", "SHOST", "PW", "DSN"} {
+		environment[name] = initbox.Opaque("")
+	}
+	line := append([]string{step.Subcommand}, step.Args...)
+	for _, f := range step.Flags {
+		line = append(line, strings.TrimSuffix("--"+f.Name+"="+f.Value, "="))
+	}
+	for i := range line {
+		for name, value := range environment {
+			line[i] = strings.ReplaceAll(line[i], "$("+name+")", value)
+		}
+	}
+	if _, err := initbox.Inspect(line, environment); err != nil {
+		t.Errorf("%s: initbox does not take %q: %v", text, line, err)
+	}
 }

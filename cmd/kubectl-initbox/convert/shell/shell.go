@@ -47,8 +47,8 @@ type Call struct {
 	// Pipefail says that the pipeline also fails if this command does.
 	Pipefail bool
 	Limit    time.Duration // it is killed, and has failed, after this time (timeout 5 nc …); 0 without
-	Dir    Word         // the working directory that cd set before; nil without
-	Umask  string       // that umask set before, in octal; "" without
+	Dir      Word          // the working directory that cd set before; nil without
+	Umask    string        // that umask set before, in octal; "" without
 }
 
 // Assignment sets a variable for one command.
