@@ -43,6 +43,13 @@ type Step struct {
 	Writes, AsRoot bool
 	Differs        []string // what the step does differently
 	Why            string   // why it does what the command did
+
+	// Of steps that change files, for [settle]:
+	settle    func(k *files) ([]Step, error) // the steps instead of this one, once it is known what those before it made
+	writes    string                         // the only file that it writes, if it is one whose text may still grow
+	appends   func(Step) Step                // adds a text to the step that writes the same file
+	owns      []string                       // directories below which it gives everything an owner
+	ownerless *ownerless                     // what has another owner, unless a later step owns it
 }
 
 // Flag is a flag without its dashes; a switch has no value.

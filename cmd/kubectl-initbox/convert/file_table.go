@@ -2,6 +2,28 @@ package convert
 
 // The tables of what writes files.
 var (
-	fileCommands = map[string]command{}
-	fileTools    = map[string]tool{}
+	fileCommands = map[string]command{
+		"mkdir":   deferred((*files).mkdir),
+		"chown":   deferred((*files).chown),
+		"chgrp":   deferred((*files).chgrp),
+		"chmod":   deferred((*files).chmod),
+		"touch":   deferred((*files).touch),
+		"rm":      deferred((*files).rm),
+		"ln":      deferred((*files).ln),
+		"cp":      deferred((*files).cp),
+		"install": deferred((*files).install),
+
+		"echo":     prints((*files).write),
+		"printf":   prints((*files).write),
+		"cat":      prints((*files).cat),
+		":":        prints((*files).write),
+		"true":     prints((*files).write),
+		"envsubst": deferred((*files).envsubst),
+		"sysctl":   sysctl,
+
+		"ls": prints(nil), "id": prints(nil), "whoami": prints(nil), "df": prints(nil), "stat": prints(nil),
+		"du": prints(nil), "date": prints(nil), "pwd": prints(nil), "uname": prints(nil), "env": prints(nil), "printenv": prints(nil),
+		"sync": prints(nil),
+	}
+	fileTools = map[string]tool{}
 )

@@ -1,0 +1,258 @@
+package convert
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+)
+
+const copyFlags = "r=recursive R a=archive p f=force n=no-clobber u=update L=dereference P=no-dereference d H v=verbose T=no-target-directory remove-destination"
+
+// copying is what the flags of cp mean.
+type copying struct {
+	recursive, follow, asLink, exactTarget bool
+	noOverwrite, update, removed           bool
+	keep                                   string // the setting, or ""
+	mode                                   string // likewise, of install
+}
+
+func copyingOf(o options) copying {
+	c := copying{
+		recursive: o.has("r", "R", "a"), follow: o.has("L"), asLink: o.has("P", "d", "a", "r", "R") && !o.has("L", "H"), exactTarget: o.has("T"),
+		noOverwrite: o.has("n"), update: o.has("u"), removed: o.has("remove-destination"),
+	}
+	switch {
+	case o.has("a"):
+		c.keep = "keep"
+	case o.has("p"):
+		c.keep = "keep=mode,owner,times"
+	}
+	return c
+}
+
+func (k *files) cp(call *shell.Call) ([]Step, error) {
+	o, all, err := k.places(call, copyFlags, 2)
+	if err != nil {
+		return nil, err
+	}
+	c := copyingOf(o)
+	return k.copyAll(c, all[:len(all)-1], all[len(all)-1])
+}
+
+// install copies files with a mode, or makes directories.
+func (k *files) install(call *shell.Call) ([]Step, error) {
+	o, all, err := k.places(call, "d=directory D m=mode: v=verbose T=no-target-directory", 1)
+	if err != nil {
+		return nil, err
+	}
+	mode := "mode=0755"
+	if o.has("m") {
+		if mode, err = modeSetting(o.last("m")); err != nil {
+			return nil, err
+		}
+	}
+	if o.has("d") {
+		return k.each(all, func(p place, s *Step) (string, error) {
+			s.Why = "prepare makes the directory and those above it"
+			k.made(p, directory)
+			return p.text + "#" + mode, noPattern(p)
+		})
+	}
+	if len(all) < 2 || o.has("D") && len(all) > 2 {
+		return nil, &shell.Error{Word: "install", Why: "want sources and a destination"}
+	}
+	c := copying{exactTarget: o.has("T", "D"), removed: true, mode: mode}
+	return k.copyAll(c, all[:len(all)-1], all[len(all)-1])
+}
+
+func (k *files) copyAll(c copying, sources []place, to place) ([]Step, error) {
+	if err := k.writable(to); err != nil {
+		return nil, err
+	}
+	if err := noPattern(to); err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for _, from := range sources {
+		if d := k.downloads[from.value]; d != nil && len(sources) == 1 && !c.recursive {
+			return k.placeDownload(d, to)
+		}
+		s, err := k.copyOne(c, from, to, len(sources) > 1)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, s)
+	}
+	return steps, nil
+}
+
+func (k *files) copyOne(c copying, from, to place, several bool) (Step, error) {
+	s := Step{Subcommand: "copy", Writes: true, Inside: k.inImage(from), Why: "copy copies the same files"}
+	into := (k.kind(to) == directory || several) && !c.exactTarget
+	if err := k.refuseCopy(c, from, to, into); err != nil {
+		return s, err
+	}
+	destination, err := k.destination(c, from, to, into, &s)
+	if err != nil {
+		return s, err
+	}
+	source := from.text
+	if from.pattern != "" {
+		source += "/" + escapePath(from.pattern)
+	}
+	settings := k.copySettings(c, from, to, &s)
+	s.Args = []string{source + ":" + destination}
+	if len(settings) > 0 {
+		s.Args[0] += "#" + strings.Join(settings, "&")
+	}
+	s.differs(k.linkNote(to)...)
+	k.replaces(c, to, &s)
+	if into && from.flat() && (from.pattern != "" || from.dot) && to.fresh() {
+		k.flat[to.value] = true
+	} else {
+		delete(k.flat, to.value)
+	}
+	k.copied(c, from, to, into)
+	return s, nil
+}
+
+// refuseCopy refuses what depends on what is there.
+func (k *files) refuseCopy(c copying, from, to place, into bool) error {
+	if err := k.writable(to); err != nil {
+		return err
+	}
+	directoryOnly := from.dot || k.kind(from) == directory && from.pattern == ""
+	switch {
+	case from.value == to.value, from.pattern == "" && within(from.value, to.value) && c.recursive:
+		return stop(to.word, "the destination is the source, or lies in it")
+	case from.pattern == "" && k.kinds[from.value] == gone:
+		return stop(from.word, "what an earlier command has removed")
+	case directoryOnly && !c.recursive:
+		return stop(from.word, "a directory, which cp without -r does not copy")
+	case from.pattern != "" && !into:
+		return stop(to.word, "whether it is a directory is not known, so that a single match might become it")
+	case from.pattern != "" && strings.ContainsAny(from.pattern, "[]"):
+		return stop(from.word, "a pattern that is not understood")
+	case from.pattern != "" && strings.HasPrefix(from.pattern, ".*"):
+		return stop(from.word, "a pattern that some shells match with . and ..")
+	case c.keep != "" && from.dot && k.kind(to) == directory && !to.fresh():
+		return stop(to.word, "cp gives it the owner and mode of the source, which copy does not change in a directory that exists")
+	}
+	return nil
+}
+
+// destination returns DST.
+func (k *files) destination(c copying, from, to place, into bool, s *Step) (string, error) {
+	isFile := !c.recursive || k.kind(from) == file
+	switch {
+	case into && from.pattern != "", into && isFile && !from.dot:
+		return strings.TrimSuffix(to.text, "/") + "/", nil
+	case into && from.dot, c.exactTarget, !into && isFile, from.dot:
+		return to.text, nil
+	case into:
+		return to.text + "/" + from.base(), nil
+	case k.untouched(to) || k.kinds[to.value] == gone:
+		s.differs("a second run copies to " + to.value + " again, where cp -r would copy into it")
+		return to.text, nil
+	}
+	return "", stop(to.word, "cp -r copies into it if it is there, and whether it is, is not known")
+}
+
+// untouched reports whether nothing but this container, which has not made it, can have made a place: it lies in an
+// emptyDir that no container before this one mounts.
+func (k *files) untouched(p place) bool {
+	if !p.fresh() || k.kinds[p.value] != unknown || p.root() {
+		return false
+	}
+	for _, other := range k.c.Pod.Containers {
+		if other.Init && other.Index < k.c.Index && slices.ContainsFunc(other.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == p.mount.Name }) {
+			return false
+		}
+	}
+	return k.c.Init
+}
+
+func (k *files) copySettings(c copying, from, to place, s *Step) []string {
+	var settings []string
+	add := func(condition bool, setting ...string) {
+		if condition {
+			settings = append(settings, setting...)
+		}
+	}
+	add(c.keep != "", c.keep)
+	add(c.keep == "" && c.mode == "" && !from.private(), "mode=go-w")
+	add(c.keep == "" && c.mode == "" && !from.private() && c.recursive, "dir-mode=go-w")
+	add(c.mode != "", c.mode)
+	switch kubelets := from.projected() && from.mount.SubPath == "" && from.mount.SubPathExpr == ""; {
+	case kubelets && c.asLink:
+		s.differs("the files of the mounted volume are copied, where cp copies the kubelet's links to them")
+	case kubelets:
+	case c.follow && c.recursive, !c.asLink && from.pattern != "":
+		add(true, "links=follow")
+	case c.asLink && from.pattern == "" && !from.slash && !from.root():
+		add(true, "links=keep")
+	}
+	add(c.noOverwrite, "no-overwrite")
+	add(c.update, "update")
+	switch whole := c.recursive && from.pattern == "" && k.kind(from) != file; {
+	case whole && from.root() && !from.projected():
+		add(true, "optional")
+	case whole:
+		s.differs("it is an error if " + from.value + " is empty")
+	case from.pattern != "" && !c.recursive && !from.flat():
+		s.differs("directories that match " + from.value + "/" + from.pattern + " are copied, too, where cp without -r fails")
+	}
+	if c.keep != "" && from.dot && k.kind(to) == directory {
+		s.differs("the owner and mode of " + to.value + " itself stay as they are")
+	}
+	return settings
+}
+
+// replaces says what happens to files that exist in a volume from before.
+func (k *files) replaces(c copying, to place, s *Step) {
+	if to.fresh() || c.noOverwrite || c.removed || c.keep == "keep" {
+		return
+	}
+	s.differs("a file that exists is replaced by a new one, with the mode and the owner of a new file, where the command would keep them")
+	if mayBeRoot(k.c) && (to.volume == nil || to.volume.HostPath == nil) {
+		s.ownerless = &ownerless{to.value, stop(to.word, "a file that exists there keeps its owner, which a new one does not have if this runs as root")}
+	}
+}
+
+// copied records what is there now.
+func (k *files) copied(c copying, from, to place, into bool) {
+	what := unknown
+	switch {
+	case !c.recursive:
+		what = file
+	case from.pattern == "" && k.kind(from) != unknown:
+		what = k.kind(from)
+	}
+	switch {
+	case into && from.pattern == "" && !from.dot:
+		if to.value += "/" + path.Base(from.value); what != unknown {
+			k.made(to, what)
+			return
+		}
+		k.made(place{value: path.Dir(to.value)}, directory)
+		delete(k.kinds, to.value)
+	case into || from.dot:
+		k.made(to, directory)
+	case what != unknown:
+		k.made(to, what)
+	}
+}
+
+// inImage reports whether a place is in the image, and not in a volume or in what every container has.
+func (k *files) inImage(p place) bool {
+	for _, each := range []string{"/var/run/secrets/kubernetes.io/serviceaccount", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/dev/termination-log"} {
+		if within(each, p.value) && p.pattern == "" {
+			return false
+		}
+	}
+	return p.mount == nil
+}

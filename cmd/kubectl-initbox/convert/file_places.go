@@ -1,0 +1,322 @@
+package convert
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// place is a path that a call names.
+type place struct {
+	word  shell.Word
+	text  string // as in args, with what is special in SRC, DST and PATH escaped; without a slash at its end
+	value string // clean and absolute; what is not known of it is a null byte
+	slash bool   // it ends in a slash or /.
+	dot   bool   // it ends in /.
+	// pattern is the last part of a path, if that is a pattern; then text and value are the directory.
+	pattern string
+
+	mount  *corev1.VolumeMount // nil if it is in no volume
+	volume *corev1.Volume      // nil also for a claim of a StatefulSet
+}
+
+// place finds out what a word names, relative to the directory of the call.
+func (k *files) place(w shell.Word, call *shell.Call) (place, error) {
+	p := place{word: w}
+	full, err := k.absolute(w, call)
+	if err != nil {
+		return p, err
+	}
+	if full, p.pattern, err = cutPattern(w, full); err != nil {
+		return p, err
+	}
+	for i, part := range full {
+		if part.Env == "" {
+			p.value += part.Text
+			full[i].Text = escapePath(part.Text)
+			continue
+		}
+		value, err := k.valueIn(w, part)
+		if err != nil {
+			return p, err
+		}
+		p.value += value
+	}
+	if p.text, err = arg(full, k.c); err != nil {
+		return p, err
+	}
+	p.dot = strings.HasSuffix(p.value, "/.")
+	p.slash = p.dot || strings.HasSuffix(p.value, "/")
+	p.text = strings.TrimSuffix(p.text, "/.")
+	if p.text = strings.TrimRight(p.text, "/"); p.text == "" {
+		p.text = "/"
+	}
+	switch {
+	case !strings.HasPrefix(p.value, "/"):
+		return p, stop(w, "not an absolute path, and the working directory of the image is not known")
+	case slices.Contains(strings.Split(p.value, "/"), ".."):
+		return p, stop(w, "a path with .. in it")
+	case strings.ContainsAny(p.value, "{}:\n\t\r"), strings.HasPrefix(p.value, "~"):
+		return p, stop(w, "a character that would have another meaning in initbox's arguments")
+	}
+	p.value = path.Clean(p.value)
+	p.mount, p.volume, err = k.mounted(w, p.value)
+	return p, err
+}
+
+// absolute returns a copy of the word with the directory of the call, or the container's, in front.
+func (k *files) absolute(w shell.Word, call *shell.Call) (shell.Word, error) {
+	start, _ := literalStart(w)
+	switch {
+	case len(w) == 0 || len(w) == 1 && w[0].Text == "" && w[0].Env == "":
+		return nil, stop(w, "an empty path")
+	case strings.HasPrefix(start, "~"):
+		return nil, stop(w, "the home directory of a user")
+	case strings.HasPrefix(start, "/"):
+		return slices.Clone(w), nil
+	case w[0].Env != "":
+		if value := lookup(w[0].Env, k.c); value.origin == inManifest && strings.HasPrefix(value.value, "/") {
+			return slices.Clone(w), nil
+		}
+	}
+	dir := call.Dir
+	if dir == nil && k.c.WorkingDir != "" {
+		dir = shell.Word{{Text: k.c.WorkingDir}}
+	}
+	if dir == nil {
+		return nil, stop(w, "not an absolute path, and the working directory of the image is not known")
+	}
+	if start == "." && len(w) == 1 {
+		return append(slices.Clone(dir), shell.Part{Text: "/."}), nil
+	}
+	full := append(slices.Clone(dir), shell.Part{Text: "/"})
+	if strings.HasPrefix(start, "./") {
+		w = append(shell.Word{{Text: strings.TrimPrefix(w[0].Text, "./"), Glob: w[0].Glob}}, w[1:]...)
+	}
+	return append(full, w...), nil
+}
+
+// cutPattern cuts the last part of a path off if it is a pattern. One with a pattern elsewhere is an error.
+func cutPattern(w, full shell.Word) (dir shell.Word, pattern string, err error) {
+	first := slices.IndexFunc(full, func(p shell.Part) bool { return p.Glob })
+	if first < 0 {
+		return full, "", nil
+	}
+	for _, p := range full[first:] {
+		if p.Env != "" || strings.Contains(p.Text, "/") {
+			return nil, "", stop(w, "a pattern that is not the last part of a path")
+		}
+		if !p.Glob && strings.ContainsAny(p.Text, `*?[]\`) {
+			return nil, "", stop(w, "a pattern with quoted characters")
+		}
+		pattern += p.Text
+	}
+	dir = slices.Clone(full[:first])
+	if first == 0 || dir[first-1].Env != "" {
+		return nil, "", stop(w, "a pattern that begins with a variable")
+	}
+	before := dir[first-1].Text
+	at := strings.LastIndexByte(before, '/')
+	if at < 0 || strings.ContainsAny(before[at+1:], `*?[]\`) || strings.ContainsAny(pattern, `\!^{},`) {
+		return nil, "", stop(w, "a pattern that is not understood")
+	}
+	dir[first-1].Text = before[:at+1]
+	return dir, before[at+1:] + pattern, nil
+}
+
+// valueIn returns the value of a variable in a path, or a null byte for the name of the Pod and the like.
+func (k *files) valueIn(w shell.Word, p shell.Part) (string, error) {
+	v := lookup(p.Env, k.c)
+	switch {
+	case p.Default != nil && (v.origin == nowhere || v.origin == inManifest && v.value == ""):
+		text, ok := p.Default.Literal()
+		if !ok || strings.ContainsAny(text, "#%&") {
+			return "", stop(w, "a default that is not a plain text")
+		}
+		return text, nil
+	case v.origin == inManifest && strings.ContainsAny(v.value, "#%&*?[\\"):
+		return "", stop(w, "the value of "+p.Env+" has a character that would have another meaning in initbox's arguments")
+	case v.origin == inManifest:
+		return v.value, nil
+	case v.origin == inPod && k.nameOfPod(p.Env):
+		return "\x00", nil
+	case v.origin == nowhere:
+		return "", stop(w, "the variable "+p.Env+" is not set")
+	}
+	return "", stop(w, "the value of "+p.Env+" is not in the manifest, so that the path is not known")
+}
+
+// nameOfPod reports whether a variable is a name: one part of a path, without special characters.
+func (k *files) nameOfPod(variable string) bool {
+	return slices.ContainsFunc(k.c.Env, func(e corev1.EnvVar) bool {
+		return e.Name == variable && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && nameFields.MatchString(e.ValueFrom.FieldRef.FieldPath)
+	})
+}
+
+var nameFields = regexp.MustCompile(`^(metadata\.(name|namespace|uid)|spec\.(nodeName|serviceAccountName))$`)
+
+// mounted returns in which volume a path lies, if in one.
+func (k *files) mounted(w shell.Word, value string) (mount *corev1.VolumeMount, volume *corev1.Volume, err error) {
+	knownPart, _, opaque := strings.Cut(value, "\x00")
+	for i := range k.c.VolumeMounts {
+		m := &k.c.VolumeMounts[i]
+		at := path.Clean(m.MountPath)
+		if opaque && strings.HasPrefix(at, knownPart) {
+			return nil, nil, stop(w, "a path that may be that of the volume at "+at)
+		}
+		if within(at, value) && (mount == nil || len(at) > len(path.Clean(mount.MountPath))) {
+			mount = m
+		}
+	}
+	if mount == nil {
+		return nil, nil, nil
+	}
+	for i := range k.c.Pod.Spec.Volumes {
+		if v := &k.c.Pod.Spec.Volumes[i]; v.Name == mount.Name {
+			return mount, v, nil
+		}
+	}
+	return mount, nil, nil
+}
+
+// within reports whether a path is dir or lies in it.
+func within(dir, value string) bool {
+	return value == dir || strings.HasPrefix(value, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// root reports whether the place is where a volume is mounted.
+func (p place) root() bool { return p.mount != nil && path.Clean(p.mount.MountPath) == p.value }
+
+// fresh reports whether the volume is empty when the Pod starts.
+func (p place) fresh() bool { return p.volume != nil && p.volume.EmptyDir != nil }
+
+// projected reports whether the volume is one in which the kubelet writes files: a ConfigMap, a Secret and the like.
+func (p place) projected() bool {
+	v := p.volume
+	return v != nil && (v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil)
+}
+
+// private reports whether every file of a projected volume has a mode without write permission for group and others,
+// which a umask would remove.
+func (p place) private() bool {
+	if !p.projected() {
+		return false
+	}
+	var modes []*int32
+	items := func(mode *int32, list []corev1.KeyToPath) {
+		modes = append(modes, mode)
+		for _, i := range list {
+			modes = append(modes, i.Mode)
+		}
+	}
+	switch v := p.volume; {
+	case v.ConfigMap != nil:
+		items(v.ConfigMap.DefaultMode, v.ConfigMap.Items)
+	case v.Secret != nil:
+		items(v.Secret.DefaultMode, v.Secret.Items)
+	case v.DownwardAPI != nil:
+		items(v.DownwardAPI.DefaultMode, nil)
+	default:
+		items(v.Projected.DefaultMode, nil)
+		for _, s := range v.Projected.Sources {
+			if s.ConfigMap != nil {
+				items(nil, s.ConfigMap.Items)
+			}
+			if s.Secret != nil {
+				items(nil, s.Secret.Items)
+			}
+		}
+	}
+	return !slices.ContainsFunc(modes, func(mode *int32) bool { return mode != nil && *mode&0o022 != 0 })
+}
+
+// flat reports whether a projected volume has only files, and no directories.
+func (p place) flat() bool {
+	if !p.projected() || p.mount.SubPath != "" || p.mount.SubPathExpr != "" {
+		return false
+	}
+	var list []corev1.KeyToPath
+	switch v := p.volume; {
+	case v.ConfigMap != nil:
+		list = v.ConfigMap.Items
+	case v.Secret != nil:
+		list = v.Secret.Items
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(list, func(i corev1.KeyToPath) bool { return strings.Contains(i.Path, "/") })
+}
+
+// base returns the last part of the path, as in args.
+func (p place) base() string {
+	if last := path.Base(p.value); !strings.Contains(last, "\x00") {
+		return escapePath(escape(last, false))
+	}
+	return path.Base(p.text)
+}
+
+// escapePath escapes what begins the settings in an argument.
+func escapePath(text string) string {
+	text = strings.NewReplacer("%23", "%2523", "%25", "%2525").Replace(text)
+	return strings.ReplaceAll(text, "#", "%23")
+}
+
+// escapeValue escapes what would end the value of a setting.
+func escapeValue(text string) string {
+	return strings.NewReplacer("%", "%25", "&", "%26", "#", "%23").Replace(text)
+}
+
+// writable returns an error unless a call that writes to the place writes to a volume.
+func (k *files) writable(p place) error {
+	switch {
+	case p.mount == nil:
+		return stop(p.word, "in no volume: what is written there is lost when the container ends")
+	case p.mount.ReadOnly || p.projected():
+		return stop(p.word, "in a volume that is mounted read-only")
+	}
+	return nil
+}
+
+// mountsIn returns whether a volume is mounted below the place.
+func (k *files) mountsIn(p place) bool {
+	return slices.ContainsFunc(k.c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		at := path.Clean(m.MountPath)
+		return at != p.value && within(p.value, at)
+	})
+}
+
+// mayBeRoot reports whether the container may run as root.
+func mayBeRoot(c *manifest.Container) bool {
+	uid := user(c)
+	return uid == nil || *uid == 0
+}
+
+// user returns the user that the manifest gives the container, or nil.
+func user(c *manifest.Container) *int64 {
+	if s := c.SecurityContext; s != nil && s.RunAsUser != nil {
+		return s.RunAsUser
+	}
+	if s := c.Pod.Spec.SecurityContext; s != nil {
+		return s.RunAsUser
+	}
+	return nil
+}
+
+// clearsSetgid reports whether chmod of this image, of BusyBox, clears the setgid bit of directories, which GNU's keeps,
+// and there may be one.
+func (k *files) clearsSetgid(p place) bool {
+	security := k.c.Pod.Spec.SecurityContext
+	if p.fresh() && (security == nil || security.FSGroup == nil) {
+		return false
+	}
+	image := k.c.Image
+	image, _, _ = strings.Cut(image, "@")
+	image, _, _ = strings.Cut(path.Base(image), ":")
+	return image == "busybox" || image == "alpine" || strings.HasPrefix(image, "alpine-")
+}

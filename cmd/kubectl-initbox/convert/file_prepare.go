@@ -1,0 +1,502 @@
+package convert
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+)
+
+// plain returns an error if a call has an input, an output or a pipe, which the commands of this file do not use.
+func plain(call *shell.Call) error {
+	switch {
+	case call.Pipe != nil:
+		return &shell.Error{Word: call.Name + " |", Why: "what it prints is used"}
+	case call.Stdout != nil && call.Stdout.File != nil:
+		return stop(call.Stdout.File, "what "+call.Name+" prints, in a file")
+	case call.Stderr != nil && call.Stderr.File != nil:
+		return stop(call.Stderr.File, "what "+call.Name+" prints, in a file")
+	case strings.TrimLeft(call.Umask, "0") != "" && strings.TrimLeft(call.Umask, "0") != "22":
+		return &shell.Error{Word: "umask " + call.Umask, Why: "a umask other than 022"}
+	}
+	return nil
+}
+
+// places reads the flags of a call, and its other words as at least n paths.
+func (k *files) places(call *shell.Call, syntax string, n int) (options, []place, error) {
+	if err := plain(call); err != nil {
+		return nil, nil, err
+	}
+	o, words, err := readOptions(call.Args, syntax)
+	if err == nil && len(words) < n {
+		err = &shell.Error{Word: call.Name, Why: "too few arguments"}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := k.placesOf(words, call)
+	return o, all, err
+}
+
+func (k *files) placesOf(words []shell.Word, call *shell.Call) ([]place, error) {
+	all := make([]place, 0, len(words))
+	for _, w := range words {
+		p, err := k.place(w, call)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// each returns the step of prepare that has an argument for each place.
+func (k *files) each(all []place, argument func(p place, s *Step) (string, error)) ([]Step, error) {
+	s := Step{Subcommand: "prepare", Writes: true}
+	for _, p := range all {
+		if err := k.writable(p); err != nil {
+			return nil, err
+		}
+		text, err := argument(p, &s)
+		if err != nil {
+			return nil, err
+		}
+		s.Args = append(s.Args, text)
+		s.differs(k.linkNote(p)...)
+	}
+	return []Step{s}, nil
+}
+
+// differs adds what is different, once.
+func (s *Step) differs(notes ...string) {
+	for _, note := range notes {
+		if !strings.Contains(strings.Join(s.Differs, "\n")+"\n", note+"\n") {
+			s.Differs = append(s.Differs, note)
+		}
+	}
+}
+
+// noPattern returns an error for a place with a pattern.
+func noPattern(p place) error {
+	if p.pattern != "" {
+		return stop(p.word, "a pattern, which prepare does not expand")
+	}
+	return nil
+}
+
+func (k *files) mkdir(call *shell.Call) ([]Step, error) {
+	o, all, err := k.places(call, "p=parents v=verbose m=mode:", 1)
+	if err != nil {
+		return nil, err
+	}
+	mode := ""
+	if o.has("m") {
+		if mode, err = modeSetting(o.last("m")); err != nil {
+			return nil, err
+		}
+	}
+	return k.each(all, func(p place, s *Step) (string, error) {
+		s.Why = "prepare makes the directory and those above it"
+		switch existing := !p.fresh() || p.root(); {
+		case p.pattern != "":
+			return "", noPattern(p)
+		case k.kind(p) == file:
+			return "", stop(p.word, "a file, where a directory is to be")
+		case existing && !o.has("p"):
+			return "", stop(p.word, "mkdir without -p fails if the directory is there from an earlier run, and the script may depend on that")
+		case existing && mode != "":
+			return "", stop(p.word, "mkdir -m only sets the mode of a directory that it makes, and it may exist")
+		case !o.has("p"):
+			s.differs("it is no failure if the directory " + p.value + " exists")
+		}
+		k.made(p, directory)
+		if mode != "" {
+			s.differs("the mode of " + p.value + " is set at each run, and not only when it is made")
+			return p.text + "#" + mode, nil
+		}
+		return p.text, nil
+	})
+}
+
+const chownFlags = "R=recursive v=verbose c=changes f=silent quiet h=no-dereference P preserve-root"
+
+func (k *files) chown(call *shell.Call) ([]Step, error) {
+	return k.give(call, func(text string) (string, bool) {
+		if m := ownerText.FindStringSubmatch(text); m != nil {
+			return number(m[1]) + owned2(m[2]), true
+		}
+		if m := groupText.FindStringSubmatch(text); m != nil {
+			return ":" + number(m[1]), true
+		}
+		return "", false
+	})
+}
+
+func (k *files) chgrp(call *shell.Call) ([]Step, error) {
+	return k.give(call, func(text string) (string, bool) {
+		m := groupText.FindStringSubmatch(":" + text)
+		return ":" + number(strings.TrimPrefix(text, ":")), m != nil
+	})
+}
+
+var (
+	ownerText = regexp.MustCompile(`^(\d{1,10}|root)(?:[:.](\d{1,10}|root))?$`)
+	groupText = regexp.MustCompile(`^:(\d{1,10}|root)$`)
+)
+
+func number(text string) string {
+	if text == "root" {
+		return "0"
+	}
+	return text
+}
+
+func owned2(group string) string {
+	if group == "" {
+		return ""
+	}
+	return ":" + number(group)
+}
+
+// give is chown and chgrp. A name stands for the number that the image gives it, except root.
+func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Step, error) {
+	if err := plain(call); err != nil {
+		return nil, err
+	}
+	o, words, err := readOptions(call.Args, chownFlags)
+	if err != nil {
+		return nil, err
+	}
+	if len(words) < 2 {
+		return nil, &shell.Error{Word: call.Name, Why: "too few arguments"}
+	}
+	text, ok := known(words[0], k.c)
+	owner, valid := parse(text)
+	switch {
+	case !ok:
+		return nil, stop(words[0], "an owner that is not in the manifest")
+	case !valid:
+		return nil, stop(words[0], "not a number: a name stands for the number that it has in this image")
+	}
+	all, err := k.placesOf(words[1:], call)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := k.each(all, func(p place, s *Step) (string, error) {
+		s.AsRoot = true
+		s.Why = "prepare changes the owner where it differs"
+		if o.has("R") && !strings.HasPrefix(owner, ":") {
+			s.owns = append(s.owns, p.value)
+		}
+		return k.change(p, s, "owner="+owner, o.has("R"))
+	})
+	return steps, err
+}
+
+// change returns the argument of prepare that changes what exists: its owner or mode.
+func (k *files) change(p place, s *Step, setting string, recursive bool) (string, error) {
+	if p.pattern != "" {
+		return k.changeMatching(p, s, setting, recursive)
+	}
+	what := k.kind(p)
+	if _, made := k.kinds[p.value]; what == directory && !made && !p.root() {
+		what = unknown // by its slash
+		if !recursive {
+			s.differs("it is no failure if " + p.value + " does not exist")
+			return p.text + "#" + setting + "&if-exists", nil
+		}
+	}
+	switch {
+	case what == directory && recursive:
+		return p.text + "#" + setting + "&recursive", nil
+	case what == directory:
+		return p.text + "#" + setting, nil
+	case what == file:
+		return p.text + "#file&" + setting + "&if-exists", nil
+	case what == link, what == gone:
+		return "", stop(p.word, "a link, or what an earlier command has removed")
+	case !recursive:
+		return "", stop(p.word, "whether it is a file or a directory is not known")
+	}
+	s.differs("it is no failure if " + p.value + " does not exist, and one if it is a file")
+	return p.text + "#" + setting + "&recursive&if-exists", nil
+}
+
+// changeMatching changes what matches a pattern, such as *.key, directly in a directory that has nothing but files which
+// an earlier step has copied there.
+func (k *files) changeMatching(p place, s *Step, setting string, recursive bool) (string, error) {
+	if k.flat[p.value] && !recursive && p.fresh() && p.root() {
+		for _, name := range visible(p.pattern) {
+			setting += "&name=" + escapeValue(name)
+		}
+		s.differs("it is no failure if no file matches " + p.value + "/" + p.pattern + ", and files below it that match are changed, too")
+		return p.text + "#children&" + setting, nil
+	}
+	return "", noPattern(p)
+}
+
+func (k *files) chmod(call *shell.Call) ([]Step, error) {
+	if err := plain(call); err != nil {
+		return nil, err
+	}
+	words := call.Args
+	const flags = "R=recursive v=verbose c=changes f=silent quiet preserve-root"
+	var mode []shell.Word
+	for i, w := range words { // -x and -w are modes, and not flags
+		if text, ok := w.Literal(); ok && len(text) > 1 && text[0] == '-' && strings.Trim(text[1:], "rwxXst,+-=ugoa") == "" {
+			mode, words = words[i:i+1], append(append([]shell.Word{}, words[:i]...), words[i+1:]...)
+			break
+		}
+	}
+	o, words, err := readOptions(words, flags)
+	if err != nil {
+		return nil, err
+	}
+	words = append(mode, words...)
+	if len(words) < 2 {
+		return nil, &shell.Error{Word: "chmod", Why: "too few arguments"}
+	}
+	setting, err := modeSetting(words[0])
+	if err != nil {
+		return nil, err
+	}
+	all, err := k.placesOf(words[1:], call)
+	if err != nil {
+		return nil, err
+	}
+	return k.each(all, func(p place, s *Step) (string, error) {
+		s.Why = "prepare changes the mode where it differs"
+		mode := setting
+		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && (o.has("R") || k.kind(p) == directory) && k.clearsSetgid(p) {
+			mode = "mode=00" + octal
+		}
+		return k.change(p, s, mode, o.has("R"))
+	})
+}
+
+// modeSetting returns the setting of a mode as chmod reads it, with a umask of 022.
+func modeSetting(w shell.Word) (string, error) {
+	text, ok := w.Literal()
+	switch {
+	case !ok:
+		return "", stop(w, "a mode that is not a plain text")
+	case text != "" && strings.Trim(text, "01234567") == "":
+		text = strings.TrimLeft(text, "0")
+		if len(text) > 4 {
+			return "", stop(w, "not a mode")
+		}
+		text = strings.Repeat("0", 3-min(3, len(text))) + text
+		if len(text) == 3 {
+			text = "0" + text
+		}
+		return "mode=" + text, nil
+	}
+	var parts []string
+	for _, part := range strings.Split(text, ",") {
+		m := modePart.FindStringSubmatch(part)
+		switch {
+		case m == nil:
+			return "", stop(w, "a mode that is not understood")
+		case m[1] != "":
+			parts = append(parts, part)
+		case m[2] == "+" && strings.Contains(m[3], "w") && strings.Trim(m[3], "rwxX") == "":
+			if rest := strings.ReplaceAll(m[3], "w", ""); rest != "" {
+				parts = append(parts, "a+"+rest)
+			}
+			parts = append(parts, "u+w")
+		case strings.Trim(m[3], "rxX") == "" && m[2] != "=":
+			parts = append(parts, "a"+part)
+		default:
+			return "", stop(w, "a mode that depends on the umask")
+		}
+	}
+	return "mode=" + strings.Join(parts, ","), nil
+}
+
+var modePart = regexp.MustCompile(`^([ugoa]*)([-+=])([rwxXst]+|[ugo])$|^([ugoa]+)=$`)
+
+func (k *files) touch(call *shell.Call) ([]Step, error) {
+	_, all, err := k.places(call, "", 1)
+	if err != nil {
+		return nil, err
+	}
+	return k.each(all, func(p place, s *Step) (string, error) {
+		s.Why = "prepare makes an empty file"
+		if p.pattern != "" || k.kind(p) == directory {
+			return "", stop(p.word, "a directory or a pattern, whose time would be set")
+		}
+		if k.kind(p) != file {
+			s.differs("the time of " + p.value + " is not changed if it exists")
+		}
+		k.made(p, file)
+		return p.text + "#file", nil
+	})
+}
+
+func (k *files) rm(call *shell.Call) ([]Step, error) {
+	o, all, err := k.places(call, "f=force r=recursive R v=verbose preserve-root", 1)
+	if err != nil {
+		return nil, err
+	}
+	all = k.notDownloads(all)
+	var steps []Step
+	for _, p := range all {
+		step := k.removeOne
+		if p.pattern != "" {
+			step = k.removeMatching
+		}
+		s, err := step(p, o.has("r", "R"), o.has("f"))
+		if err != nil {
+			return nil, err
+		}
+		s.Subcommand, s.Writes = "prepare", true
+		s.differs(k.linkNote(p)...)
+		steps = append(steps, s)
+	}
+	return steps, nil
+}
+
+func (k *files) removeOne(p place, recursive, force bool) (Step, error) {
+	s := Step{Args: []string{p.text + "#absent"}, Why: "prepare removes it, if it exists"}
+	what := k.kind(p)
+	switch err := k.writable(p); {
+	case err != nil:
+		return s, err
+	case p.root(), k.mountsIn(p):
+		return s, stop(p.word, "a volume is mounted there, or below it, which rm cannot remove")
+	case p.slash:
+		return s, stop(p.word, "rm of a path with a slash at its end")
+	case !force && what == unknown:
+		return s, stop(p.word, "rm without -f fails if it does not exist, and the script may depend on that")
+	case !recursive && what == directory:
+		return s, stop(p.word, "a directory, which rm without -r does not remove")
+	case !recursive && what == unknown:
+		s.differs("if " + p.value + " is a directory, it is removed, too, where rm without -r fails")
+	}
+	k.made(p, gone)
+	return s, nil
+}
+
+// removeMatching removes what matches a pattern in a directory.
+func (k *files) removeMatching(p place, recursive, force bool) (Step, error) {
+	s := Step{Why: "prepare removes what matches in the directory"}
+	switch err := k.writable(p); {
+	case err != nil:
+		return s, err
+	case !force:
+		return s, stop(p.word, "rm without -f fails if nothing matches, and the script may depend on that")
+	case k.mountsIn(p):
+		return s, stop(p.word, "volumes are mounted below it, whose files rm would remove")
+	case k.kind(p) == file:
+		return s, stop(p.word, "in a file")
+	}
+	names := visible(p.pattern)
+	if names == nil {
+		return s, stop(p.word, "a pattern that is not understood")
+	}
+	text := p.text + "#empty"
+	if k.kind(p) != directory {
+		text += "&if-exists"
+	}
+	for _, name := range names {
+		text += "&name=" + escapeValue(name)
+	}
+	if !recursive { // directories stay
+		text += "&older-than=1ms"
+	}
+	s.Args = []string{text}
+	s.Flags = []Flag{{"force", ""}}
+	if !p.root() {
+		s.Flags = nil
+	}
+	s.differs("lost+found and .snapshot stay in " + p.value)
+	for below := range k.kinds {
+		if below != p.value && within(p.value, below) {
+			delete(k.kinds, below)
+		}
+	}
+	return s, nil
+}
+
+// visible returns the patterns of prepare, for which a leading dot is no different, that match what a pattern of the
+// shell does. It returns nil for one that it does not know.
+func visible(pattern string) []string {
+	rest, star := strings.CutPrefix(pattern, "*")
+	switch {
+	case strings.ContainsAny(rest, "[]") || strings.HasPrefix(pattern, "?") || star && strings.HasPrefix(rest, "?"):
+		if pattern == ".[!.]*" || pattern == ".[^.]*" {
+			return []string{".[^.]*"}
+		}
+		if pattern == "..?*" {
+			return []string{"..?*"}
+		}
+		return nil
+	case pattern == "..?*":
+		return []string{"..?*"}
+	case strings.HasPrefix(pattern, "."):
+		if strings.HasPrefix(pattern, ".*") {
+			return nil // . and .., in some shells
+		}
+		return []string{pattern}
+	case !star:
+		return []string{pattern}
+	case strings.HasPrefix(rest, "*"):
+		return nil
+	case rest == "", rest[0] == '.':
+		return []string{"[^.]*" + rest}
+	}
+	return []string{rest, "[^.]*" + rest}
+}
+
+func (k *files) ln(call *shell.Call) ([]Step, error) {
+	if err := plain(call); err != nil {
+		return nil, err
+	}
+	o, words, err := readOptions(call.Args, "s=symbolic f=force n=no-dereference T=no-target-directory v=verbose")
+	switch {
+	case err != nil:
+		return nil, err
+	case !o.has("s"):
+		return nil, &shell.Error{Word: "ln", Why: "a hard link"}
+	case len(words) != 2:
+		return nil, &shell.Error{Word: "ln", Why: "want one target and one link"}
+	}
+	target, err := arg(words[0], k.c)
+	if err != nil {
+		return nil, err
+	}
+	all, err := k.placesOf(words[1:], call)
+	if err != nil {
+		return nil, err
+	}
+	return k.each(all, func(p place, s *Step) (string, error) {
+		s.Why = "prepare makes the link, or gives it another target"
+		text := p.text
+		into := k.kind(p) == directory && !o.has("T")
+		switch {
+		case p.pattern != "", k.kind(p) == file && !o.has("f"):
+			return "", stop(p.word, "something else is there")
+		case into:
+			value, ok := known(words[0], k.c)
+			if base := path.Base(value); !ok || strings.ContainsAny(base, "#%{}:") || base == "." || base == "/" || base == ".." {
+				return "", stop(words[0], "a target whose name is not known")
+			}
+			text += "/" + path.Base(value)
+			p.value += "/" + path.Base(value)
+		}
+		switch known := k.kinds[p.value]; {
+		case known == link || known == gone:
+		case !p.fresh() && !o.has("f"):
+			return "", stop(p.word, "ln without -f fails if the link is there from an earlier run, and the script may depend on that")
+		case !p.fresh() && !into && !o.has("n", "T"):
+			return "", stop(p.word, "if it is a directory, the link would be made in it; -n or -T makes sure")
+		}
+		s.differs("if there is a file or a directory at " + p.value + ", that is an error")
+		k.made(p, link)
+		return text + "#link=" + escapeTarget(target), nil
+	})
+}
+
+// escapeTarget escapes the target of a link, in which the variables of the container stand.
+func escapeTarget(text string) string { return escapeValue(text) }

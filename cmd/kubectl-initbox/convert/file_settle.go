@@ -1,0 +1,306 @@
+package convert
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// kind is what is known to be at a path.
+type kind int
+
+const (
+	unknown kind = iota
+	directory
+	file
+	link
+	gone
+)
+
+// files is what is known of a container's files while its steps are settled, one after the other: what the steps so far
+// have made decides what the next one means.
+type files struct {
+	c     *manifest.Container
+	kinds map[string]kind // by place.value
+	// downloads are the files in the container's own file system that a fetch would write. What unpacks or moves one
+	// of them becomes a fetch to where it is wanted.
+	downloads map[string]*download
+	texts     map[string]bool // files whose whole text a step has written, by place.value
+	flat      map[string]bool // directories with nothing but files that a step has copied, by place.value
+}
+
+// fileCommand is a [command] that needs to know what the ones before it have made.
+type fileCommand func(k *files, call *shell.Call) ([]Step, error)
+
+// deferred returns the command whose step is only understood by [settle].
+func deferred(f fileCommand) command {
+	return func(call *shell.Call, c *manifest.Container) ([]Step, error) {
+		return []Step{{settle: func(k *files) ([]Step, error) {
+			steps, err := f(k, call)
+			return steps, at(call, err)
+		}}}, nil
+	}
+}
+
+// at gives the error of a word the place of its call.
+func at(call *shell.Call, err error) error {
+	if e, ok := err.(*shell.Error); ok && e.Pos.Line == 0 {
+		e.Pos = call.Pos
+	}
+	return err
+}
+
+// settle returns the steps of a container, now that all are known: those of file commands are understood by what the
+// ones before have made, and neighbours are joined.
+func settle(steps []Step, c *manifest.Container) ([]Step, error) {
+	k := &files{c: c, kinds: map[string]kind{}, downloads: map[string]*download{}, flat: map[string]bool{}, texts: map[string]bool{}}
+	settled, err := k.settle(steps)
+	if err != nil {
+		return nil, err
+	}
+	for name, d := range k.downloads {
+		if !d.used {
+			return nil, at(d.call, &shell.Error{Word: name, Why: "in no volume: what is written there is lost when the container ends"})
+		}
+	}
+	if err := owned(settled); err != nil {
+		return nil, err
+	}
+	return join(settled), nil
+}
+
+func (k *files) settle(steps []Step) ([]Step, error) {
+	var settled []Step
+	for _, s := range steps {
+		if s.settle == nil {
+			settled = append(settled, s)
+			continue
+		}
+		more, err := s.settle(k)
+		if err != nil {
+			return nil, err
+		}
+		if settled, err = k.appended(settled, more); err != nil {
+			return nil, err
+		}
+	}
+	return settled, nil
+}
+
+// appended adds steps, or adds a text to the file that an earlier step writes.
+func (k *files) appended(settled, more []Step) ([]Step, error) {
+	for _, s := range more {
+		if s.appends == nil {
+			settled = append(settled, s)
+			continue
+		}
+		i := len(settled) - 1
+		for i >= 0 && settled[i].writes != s.writes {
+			if settled[i].Subcommand != "render" || settled[i].writes == "" {
+				return nil, &shell.Error{Word: ">> " + s.writes, Why: "a command between this and the one that writes the beginning of the file may read it"}
+			}
+			i--
+		}
+		if i < 0 {
+			return nil, &shell.Error{Word: ">> " + s.writes, Why: "the file is written elsewhere"}
+		}
+		settled[i] = s.appends(settled[i])
+	}
+	return settled, nil
+}
+
+// made records what a step has made, and that everything above it is a directory.
+func (k *files) made(p place, what kind) {
+	if p.pattern != "" {
+		return
+	}
+	for below := range k.kinds {
+		if below != p.value && within(p.value, below) && what != directory {
+			delete(k.kinds, below)
+		}
+	}
+	k.kinds[p.value] = what
+	if what == gone {
+		return
+	}
+	for up := path.Dir(p.value); up != "/"; up = path.Dir(up) {
+		k.kinds[up] = directory
+	}
+}
+
+// kind returns what is known to be at a place.
+func (k *files) kind(p place) kind {
+	switch what, ok := k.kinds[p.value]; {
+	case ok:
+		return what
+	case p.root() && !k.mountedFile(p), p.slash && p.pattern == "":
+		return directory
+	case p.root(), p.flat() && path.Dir(p.value) == path.Clean(p.mount.MountPath):
+		return file
+	}
+	return unknown
+}
+
+// mountedFile reports whether the volume at p is a file.
+func (k *files) mountedFile(p place) bool {
+	if p.projected() {
+		return p.mount.SubPath != "" || p.mount.SubPathExpr != ""
+	}
+	if p.volume != nil && p.volume.HostPath != nil && p.volume.HostPath.Type != nil {
+		return !slices.Contains([]string{"", "Directory", "DirectoryOrCreate"}, string(*p.volume.HostPath.Type))
+	}
+	return false
+}
+
+// linkNote returns what is different where a place in a volume is behind a symbolic link, which may be there only in a
+// volume that others have written to.
+func (k *files) linkNote(p place) []string {
+	if p.fresh() || p.root() {
+		return nil
+	}
+	return []string{"a symbolic link in the volume " + path.Clean(p.mount.MountPath) + " is not followed, but an error"}
+}
+
+// owned refuses the steps that make files for root which had, or kept, another owner, unless a later step gives them
+// one.
+func owned(steps []Step) error {
+	for i, s := range steps {
+		if s.ownerless == nil {
+			continue
+		}
+		given := slices.ContainsFunc(steps[i+1:], func(t Step) bool {
+			return slices.ContainsFunc(t.owns, func(dir string) bool { return within(dir, s.ownerless.value) })
+		})
+		if !given {
+			return s.ownerless.err
+		}
+	}
+	return nil
+}
+
+// ownerless is where a step makes files whose owner would be another one.
+type ownerless struct {
+	value string
+	err   error
+}
+
+// join makes one step of neighbours that are the same subcommand with the same flags.
+func join(steps []Step) []Step {
+	var joined []Step
+	for _, s := range steps {
+		if n := len(joined); n > 0 && joins(joined[n-1], s) {
+			last := &joined[n-1]
+			last.Args = append(last.Args, s.Args...)
+			if s.Subcommand == "render" {
+				last.Flags = append(last.Flags, inlines(s)...)
+			}
+			last.AsRoot = last.AsRoot || s.AsRoot
+			for _, d := range s.Differs {
+				if !slices.Contains(last.Differs, d) {
+					last.Differs = append(last.Differs, d)
+				}
+			}
+			if last.Why != s.Why {
+				last.Why += "; " + s.Why
+			}
+			continue
+		}
+		s.Args = slices.Clone(s.Args)
+		joined = append(joined, s)
+	}
+	for i, s := range joined {
+		if s.Subcommand == "prepare" {
+			joined[i].Args = joinPaths(s.Args)
+		}
+	}
+	return joined
+}
+
+func joins(a, b Step) bool {
+	if a.Subcommand != b.Subcommand || a.Inside != b.Inside {
+		return false
+	}
+	switch a.Subcommand {
+	case "prepare":
+		return slices.Equal(a.Flags, b.Flags)
+	case "copy": // which reads everything before it writes anything
+		return slices.Equal(a.Flags, b.Flags) && !slices.ContainsFunc(a.Args, func(x string) bool {
+			return slices.ContainsFunc(b.Args, func(y string) bool { return dependent(x, y) })
+		})
+	case "render":
+		return slices.Equal(others(a), others(b)) && len(a.Args)+len(b.Args) == 0
+	case "sysctl":
+		return slices.Equal(a.Flags, b.Flags)
+	}
+	return false
+}
+
+// dependent reports whether one of two pairs of copy may change what the other one reads, or whether it copies.
+func dependent(x, y string) bool {
+	if strings.Contains(x+y, "if-empty") || strings.Contains(x+y, "unless=") {
+		return true
+	}
+	_, to, _ := strings.Cut(x, ":")
+	to, _, _ = strings.Cut(to, "#")
+	from, _, _ := strings.Cut(y, ":")
+	to = strings.TrimSuffix(to, "/")
+	return within(to, path.Dir(from)) || within(to, from) || within(from, to)
+}
+
+// inlines and others are the flags --inline of a step, and all but those.
+func inlines(s Step) []Flag {
+	return slices.DeleteFunc(slices.Clone(s.Flags), func(f Flag) bool { return f.Name != "inline" })
+}
+
+func others(s Step) []Flag {
+	return slices.DeleteFunc(slices.Clone(s.Flags), func(f Flag) bool { return f.Name == "inline" })
+}
+
+// joinPaths makes one argument of prepare of neighbours about the same path: mkdir and chown and chmod.
+func joinPaths(args []string) []string {
+	var joined []string
+	for _, a := range args {
+		if n := len(joined); n > 0 {
+			if both, ok := joinPath(joined[n-1], a); ok {
+				joined[n-1] = both
+				continue
+			}
+		}
+		joined = append(joined, a)
+	}
+	return joined
+}
+
+func joinPath(a, b string) (string, bool) {
+	path, first, _ := strings.Cut(a, "#")
+	other, second, _ := strings.Cut(b, "#")
+	switch {
+	case path != other || strings.Contains(first, "absent") || strings.Contains(second, "absent") || strings.Contains(first+second, "empty"):
+		return "", false
+	case first == second, second == "":
+		return a, true
+	case first == "":
+		return path + "#" + strings.TrimSuffix(strings.ReplaceAll(second+"&", "if-exists&", ""), "&"), true
+	}
+	settings := strings.Split(first, "&")
+	for _, s := range strings.Split(second, "&") {
+		name, _, _ := strings.Cut(s, "=")
+		had := slices.ContainsFunc(settings, func(t string) bool { return t == name || strings.HasPrefix(t, name+"=") })
+		switch {
+		case had && !slices.Contains(settings, s):
+			return "", false
+		case !had && name != "owner" && name != "mode" && name != "if-exists":
+			return "", false
+		case !had && name == "if-exists": // an earlier step has made it
+		case !had:
+			settings = append(settings, s)
+		}
+	}
+	if slices.Contains(settings, "recursive") && !slices.Contains(strings.Split(second, "&"), "recursive") {
+		return "", false
+	}
+	return path + "#" + strings.Join(settings, "&"), true
+}

@@ -1,0 +1,417 @@
+package convert
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// prints returns the command of a program that prints: to the log, which is left out, or into a file, which f does.
+func prints(f fileCommand) command {
+	return func(call *shell.Call, c *manifest.Container) ([]Step, error) {
+		intoFile := call.Stdout != nil && call.Stdout.File != nil
+		switch {
+		case call.Pipe == nil && !intoFile:
+			return nil, nil
+		case f == nil && intoFile:
+			return nil, stop(call.Stdout.File, "what "+call.Name+" prints, in a file")
+		case f == nil:
+			return nil, &shell.Error{Pos: call.Pos, Word: call.Name + " |", Why: "what it prints is used"}
+		}
+		return deferred(f)(call, c)
+	}
+}
+
+// output is where what a call prints goes.
+func (k *files) output(call *shell.Call) (p place, appended bool, err error) {
+	switch {
+	case call.Pipe != nil && call.Pipe.Name == "tee" && call.Stdout == nil && call.Pipe.Pipe == nil:
+		o, words, err := readOptions(call.Pipe.Args, "a=append")
+		if err != nil || len(words) != 1 {
+			return p, false, &shell.Error{Word: "tee", Why: "not one file"}
+		}
+		p, err = k.place(words[0], call)
+		return p, o.has("a"), err
+	case call.Pipe != nil:
+		return p, false, &shell.Error{Word: call.Name + " | " + call.Pipe.Name, Why: "what it prints is used"}
+	case call.Stdout == nil || call.Stdout.File == nil:
+		return p, false, &shell.Error{Word: call.Name, Why: "without a file to write to"}
+	}
+	p, err = k.place(call.Stdout.File, call)
+	return p, call.Stdout.Append, err
+}
+
+// write writes the text of echo, printf and : to a file, or the value of a parameter of the kernel.
+func (k *files) write(call *shell.Call) ([]Step, error) {
+	text, err := k.printed(call)
+	if err != nil {
+		return nil, err
+	}
+	if target := call.Stdout; target != nil && call.Pipe == nil {
+		if name, ok := target.File.Literal(); ok && (strings.HasPrefix(name, "/proc/sys/") || strings.HasPrefix(name, "/sys/")) {
+			return writeParameter(name, text, target.File)
+		}
+	}
+	p, appended, err := k.output(call)
+	if err != nil {
+		return nil, err
+	}
+	return k.writeText(call, p, text, appended)
+}
+
+// printed is the template of what a call prints.
+func (k *files) printed(call *shell.Call) (template, error) {
+	switch {
+	case call.Name == "echo":
+		return k.echo(call)
+	case call.Name == "printf":
+		return k.printf(call)
+	case len(call.Args) > 0:
+		return template{}, &shell.Error{Word: call.Name, Why: "with arguments"}
+	}
+	return template{}, nil
+}
+
+// template is a text for render, and the variables from Secrets that it has.
+type template struct {
+	text    string
+	secrets []string
+	differs []string
+}
+
+func (t *template) add(other template) {
+	if strings.HasSuffix(t.text, "{") && strings.HasPrefix(other.text, "{") {
+		t.text = strings.TrimSuffix(t.text, "{") + `{{ "{" }}`
+	}
+	t.text += other.text
+	t.secrets = append(t.secrets, other.secrets...)
+	t.differs = append(t.differs, other.differs...)
+}
+
+// literal is the template of a text.
+func literal(text string) template {
+	return template{text: escape(strings.ReplaceAll(text, "{{", `{{ "{{" }}`), false)}
+}
+
+// template returns that of a word. What the shell would still split or expand is an error.
+func (k *files) template(w shell.Word) (template, error) {
+	var t template
+	for _, p := range w {
+		if p.Glob {
+			return t, stop(w, "a pattern")
+		}
+		if p.Env == "" {
+			t.add(literal(p.Text))
+			continue
+		}
+		v := lookup(p.Env, k.c)
+		fallback, plain := "", true
+		if p.Default != nil {
+			fallback, plain = p.Default.Literal()
+		}
+		empty := v.origin == nowhere || v.origin == inManifest && v.value == ""
+		switch {
+		case !plain:
+			return t, stop(w, "a default that is not a plain text")
+		case v.origin == uncertain:
+			return t, stop(w, "the variable "+p.Env+": "+v.why)
+		case p.Default != nil && empty:
+			t.add(literal(fallback))
+			continue
+		case v.origin == nowhere:
+			return t, stop(w, "the variable "+p.Env+" is not set")
+		case !shellName.MatchString(p.Env):
+			return t, stop(w, "the name of the variable")
+		case p.Split && v.origin == inManifest && strings.ContainsAny(v.value, " \t\n*?[\\"), p.Split && v.origin > inPod:
+			return t, stop(w, "the value of "+p.Env+", without quotes, is not known to be one word")
+		}
+		action := template{text: "{{ .Env." + p.Env + " }}"}
+		if p.Default != nil {
+			action.text = "{{ .Env." + p.Env + " | default " + strconv.Quote(fallback) + " }}"
+		}
+		if v.origin == inSecret {
+			action.secrets = []string{p.Env}
+		}
+		t.add(action)
+	}
+	return t, nil
+}
+
+var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// echo is its words, with a space between them. Shells differ about a backslash, and about -e.
+func (k *files) echo(call *shell.Call) (template, error) {
+	words := call.Args
+	end := "\n"
+	if len(words) > 0 {
+		if text, ok := words[0].Literal(); ok && text == "-n" {
+			words, end = words[1:], ""
+		} else if ok && strings.HasPrefix(text, "-") && strings.Trim(text[1:], "neE") == "" && text != "-" {
+			return template{}, stop(words[0], "a flag that shells understand differently")
+		}
+	}
+	var all template
+	for i, w := range words {
+		if i > 0 {
+			all.add(literal(" "))
+		}
+		t, err := k.template(w)
+		if err != nil {
+			return t, err
+		}
+		for _, p := range w {
+			v := lookup(p.Env, k.c)
+			switch {
+			case p.Env == "" && strings.Contains(p.Text, `\`), p.Env != "" && v.origin == inManifest && strings.Contains(v.value, `\`):
+				return t, stop(w, "a backslash, which shells understand differently")
+			case p.Env != "" && (v.origin == inSecret || v.origin == inConfigMap):
+				t.differs = append(t.differs, "a backslash in the value of "+p.Env+" stays as it is, whatever the echo of the image makes of it")
+			}
+		}
+		all.add(t)
+	}
+	all.add(literal(end))
+	return all, nil
+}
+
+// printf knows %s and %%, and the escapes \n, \t, \" and \\.
+func (k *files) printf(call *shell.Call) (template, error) {
+	words := call.Args
+	if len(words) > 0 {
+		if text, ok := words[0].Literal(); ok && text == "--" {
+			words = words[1:]
+		}
+	}
+	if len(words) == 0 {
+		return template{}, &shell.Error{Word: "printf", Why: "too few arguments"}
+	}
+	format, ok := words[0].Literal()
+	if !ok || strings.HasPrefix(format, "-") {
+		return template{}, stop(words[0], "a format that is not a plain text")
+	}
+	var all template
+	values := words[1:]
+	for i := 0; i < len(format); i++ {
+		two := format[i:min(i+2, len(format))]
+		if plain, ok := printfEscapes[two]; ok {
+			all.add(literal(plain))
+			i++
+			continue
+		}
+		switch {
+		case two == "%s" && len(values) > 0:
+			t, err := k.template(values[0])
+			if err != nil {
+				return t, err
+			}
+			all.add(t)
+			values = values[1:]
+			i++
+		case format[i] == '%' || format[i] == '\\':
+			return all, stop(words[0], "a format that is not understood")
+		default:
+			all.add(literal(format[i : i+1]))
+		}
+	}
+	if len(values) > 0 {
+		return all, stop(values[0], "more arguments than the format has places")
+	}
+	return all, nil
+}
+
+var printfEscapes = map[string]string{`\n`: "\n", `\t`: "\t", `\\`: `\`, `\"`: `"`, "%%": "%"}
+
+// writeText returns the step that writes a text to a file, or adds it to the one that a step before writes.
+func (k *files) writeText(call *shell.Call, p place, t template, appended bool) ([]Step, error) {
+	switch err := k.writable(p); {
+	case err != nil:
+		return nil, err
+	case p.pattern != "" || p.slash || k.kind(p) == directory:
+		return nil, stop(p.word, "not the name of a file")
+	case strings.ContainsAny(p.value, "#%="):
+		return nil, stop(p.word, "a character that would have another meaning in initbox's arguments")
+	case strings.ContainsRune(t.text, 0):
+		return nil, stop(p.word, "a text with a null byte")
+	case appended && !k.texts[p.value]:
+		return nil, stop(p.word, ">> of a file that no command before has written, so that a second run would add the text again")
+	}
+	mode := ""
+	if umask := strings.TrimLeft(call.Umask, "0"); umask == "77" {
+		mode = "0600"
+	} else if umask != "" && umask != "22" {
+		return nil, &shell.Error{Word: "umask " + call.Umask, Why: "a umask that is not understood"}
+	}
+	if len(t.secrets) > 0 && mode == "" {
+		mode = "0644"
+	}
+	s := Step{Subcommand: "render", Writes: true, writes: p.value, Why: "render writes the same text", Differs: t.differs}
+	s.Flags = []Flag{{"inline", p.text + "=" + t.text}}
+	for _, name := range t.secrets {
+		s.Flags = append(s.Flags, Flag{"secret-env", name})
+	}
+	if mode != "" {
+		s.Flags = append(s.Flags, Flag{"mode", mode})
+	}
+	s.differs(k.linkNote(p)...)
+	k.replaces(copying{}, p, &s)
+	if appended {
+		s.appends = func(before Step) Step { return appendText(before, s, t) }
+	}
+	k.made(p, file)
+	k.texts[p.value] = true
+	return []Step{s}, nil
+}
+
+// appendText adds a template to the step that writes the beginning of the file.
+func appendText(before, s Step, t template) Step {
+	before.Flags = slices.Clone(before.Flags)
+	whole := template{text: before.Flags[0].Value}
+	whole.add(t)
+	before.Flags[0].Value = whole.text
+	for _, f := range s.Flags[1:] {
+		if !slices.Contains(before.Flags, f) {
+			before.Flags = append(before.Flags, f)
+		}
+	}
+	before.differs(s.Differs...)
+	return before
+}
+
+// cat writes a here-document, or what is in files, to a file.
+func (k *files) cat(call *shell.Call) ([]Step, error) {
+	o, words, err := readOptions(call.Args, "")
+	if err != nil || o == nil {
+		return nil, err
+	}
+	p, appended, err := k.output(call)
+	if err != nil {
+		return nil, err
+	}
+	if call.Stdin != nil && call.Stdin.File != nil && len(words) == 0 {
+		words = []shell.Word{call.Stdin.File}
+	}
+	if len(words) == 1 && call.Stdin != nil && call.Stdin.Text != nil {
+		if text, ok := words[0].Literal(); ok && text == "-" {
+			words = nil
+		}
+	}
+	switch {
+	case len(words) == 0 && call.Stdin != nil && call.Stdin.Text != nil:
+		t, err := k.template(unsplit(call.Stdin.Text))
+		if err != nil {
+			return nil, err
+		}
+		return k.writeText(call, p, t, appended)
+	case len(words) == 0 || appended:
+		return nil, &shell.Error{Word: "cat", Why: "what it reads, or adds to, is not known"}
+	}
+	sources, err := k.placesOf(words, call)
+	if err != nil {
+		return nil, err
+	}
+	if value := sources[0].value; len(sources) == 1 && value == "/dev/null" {
+		return k.writeText(call, p, template{}, false)
+	}
+	return k.concatenate(call, sources, p)
+}
+
+// unsplit returns a word in which nothing is split, as in a here-document.
+func unsplit(w shell.Word) shell.Word {
+	w = slices.Clone(w)
+	for i := range w {
+		w[i].Split, w[i].Glob = false, false
+	}
+	return w
+}
+
+// concatenate copies one file, or several of one mounted volume in their order.
+func (k *files) concatenate(call *shell.Call, sources []place, to place) ([]Step, error) {
+	if err := noPattern(sources[0]); len(sources) == 1 && err == nil {
+		steps, err := k.copyAll(copying{mode: "mode=0644", exactTarget: true, follow: true}, sources, to)
+		return steps, err
+	}
+	dir, text := path.Dir(sources[0].value), template{}
+	for _, from := range sources {
+		switch {
+		case from.pattern != "":
+			return nil, stop(from.word, "a pattern: in which order is not known")
+		case !from.flat() || path.Dir(from.value) != dir || strings.Contains(from.value, "\x00"):
+			return nil, stop(from.word, "not a file in the same ConfigMap or Secret as the others")
+		}
+		text.add(template{text: "{{ .Files.Get " + strconv.Quote(path.Base(from.value)) + " }}"})
+	}
+	steps, err := k.writeText(call, to, text, false)
+	if err != nil {
+		return nil, err
+	}
+	steps[0].Flags = append(steps[0].Flags, Flag{"files", dir}, Flag{"mode", "0644"})
+	delete(k.texts, to.value)
+	return steps, nil
+}
+
+// envsubst renders a file with the variables of the container.
+func (k *files) envsubst(call *shell.Call) ([]Step, error) {
+	_, words, err := readOptions(call.Args, "")
+	switch {
+	case err != nil:
+		return nil, err
+	case call.Stdin == nil || call.Stdin.File == nil:
+		return nil, &shell.Error{Word: "envsubst", Why: "what it reads is not a file"}
+	case len(words) > 1:
+		return nil, stop(words[1], "a second argument")
+	}
+	from, err := k.place(call.Stdin.File, call)
+	if err != nil {
+		return nil, err
+	}
+	to, appended, err := k.output(call)
+	if err != nil {
+		return nil, err
+	}
+	switch err := k.writable(to); {
+	case err != nil:
+		return nil, err
+	case appended || from.pattern != "" || to.pattern != "" || to.slash || k.kind(to) == directory || from.value == to.value:
+		return nil, stop(to.word, "not a file that it writes anew")
+	case strings.ContainsAny(from.value+to.value, "#%"):
+		return nil, stop(to.word, "a character that would have another meaning in initbox's arguments")
+	}
+	s := Step{Subcommand: "render", Writes: true, Inside: k.inImage(from), Args: []string{from.text + ":" + to.text}, Why: "render replaces the same variables"}
+	s.Flags = []Flag{{"engine", "envsubst"}}
+	if len(words) == 1 {
+		vars, ok := words[0].Literal()
+		if !ok {
+			return nil, stop(words[0], "a list of variables that is not a plain text")
+		}
+		for _, name := range envsubstName.FindAllStringSubmatch(vars, -1) {
+			if v := lookup(name[1], k.c); v.origin == uncertain {
+				return nil, stop(words[0], "the variable "+name[1]+": "+v.why)
+			}
+		}
+		s.Flags = append(s.Flags, Flag{"vars", escape(vars, false)}, Flag{"missing-key", "zero"})
+	} else {
+		s.differs("a variable of the template that is not set is an error, where envsubst writes nothing")
+	}
+	if from.volume == nil || from.volume.ConfigMap == nil {
+		s.Flags = append(s.Flags, Flag{"mode", "0644"})
+	}
+	for _, e := range k.c.Env {
+		if lookup(e.Name, k.c).origin == inSecret {
+			s.Flags = append(s.Flags, Flag{"secret-env", e.Name})
+		}
+	}
+	if slices.ContainsFunc(s.Flags, func(f Flag) bool { return f.Name == "secret-env" }) && !slices.Contains(s.Flags, Flag{"mode", "0644"}) {
+		s.Flags = append(s.Flags, Flag{"mode", "0644"})
+	}
+	s.differs(k.linkNote(to)...)
+	k.replaces(copying{}, to, &s)
+	k.made(to, file)
+	return []Step{s}, nil
+}
+
+var envsubstName = regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
