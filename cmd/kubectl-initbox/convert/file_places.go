@@ -123,7 +123,7 @@ func cutPattern(w, full shell.Word) (dir shell.Word, pattern string, err error) 
 	}
 	before := dir[first-1].Text
 	at := strings.LastIndexByte(before, '/')
-	if at < 0 || strings.ContainsAny(before[at+1:], `*?[]\`) || strings.ContainsAny(pattern, `\!^{},`) {
+	if at < 0 || strings.ContainsAny(before[at+1:], `*?[]\`) || strings.ContainsAny(pattern, `\!^{},`) && before[at+1:]+pattern != ".[!.]*" {
 		return nil, "", stop(w, "a pattern that is not understood")
 	}
 	dir[first-1].Text = before[:at+1]

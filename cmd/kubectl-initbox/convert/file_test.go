@@ -1,0 +1,429 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// storage is a container with a volume of each kind, and a variable from each origin. Its image is that of BusyBox.
+const storage = `
+apiVersion: v1
+kind: Pod
+metadata: {name: a}
+spec:
+  initContainers:
+  - name: init
+    image: busybox:1.36
+    env:
+    - {name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+    - {name: SUB, value: logs}
+    - {name: SPACES, value: a b}
+    - {name: EMPTY, value: ""}
+    - {name: HASH, value: "a#b"}
+    - {name: KEY, valueFrom: {configMapKeyRef: {name: c, key: k}}}
+    - {name: MAYBE, valueFrom: {configMapKeyRef: {name: c, key: k, optional: true}}}
+    - {name: PASSWORD, valueFrom: {secretKeyRef: {name: s, key: p}}}
+    volumeMounts:
+    - {name: empty, mountPath: /empty}
+    - {name: data, mountPath: /data}
+    - {name: claim, mountPath: /claim/}
+    - {name: node, mountPath: /node}
+    - {name: config, mountPath: /config}
+    - {name: config, mountPath: /one.conf, subPath: one.conf}
+    - {name: secret, mountPath: /secret}
+    - {name: loose, mountPath: /loose}
+    - {name: shared, mountPath: /data/shared}
+  containers: [{name: main, image: app}]
+  volumes:
+  - {name: empty, emptyDir: {}}
+  - {name: shared, emptyDir: {}}
+  - {name: data, persistentVolumeClaim: {claimName: data}}
+  - {name: node, hostPath: {path: /var/lib/x}}
+  - {name: config, configMap: {name: c}}
+  - {name: secret, secret: {secretName: s, defaultMode: 0440}}
+  - {name: loose, configMap: {name: l, defaultMode: 0777, items: [{key: a, path: b/c}]}}
+`
+
+func storageContainer(t *testing.T) *manifest.Container {
+	t.Helper()
+	objects, err := manifest.Read("a.yaml", strings.NewReader(storage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects[0].Pod.Containers[0]
+}
+
+// calls are those of a script of simple commands, one a line or separated by semicolons, with quotes, $NAME, patterns,
+// | and redirections to files. A line that ends in <<EOF is followed by the lines of its input.
+func calls(t *testing.T, script string) (list []*shell.Call) {
+	t.Helper()
+	lines := strings.Split(script, "\n")
+	for i := 0; i < len(lines); i++ {
+		line, document := strings.CutSuffix(lines[i], "<<EOF")
+		for part := range strings.SplitSeq(line, ";") {
+			c := parseCall(t, part)
+			if c == nil {
+				continue
+			}
+			if document {
+				text := ""
+				for i++; lines[i] != "EOF"; i++ {
+					text += lines[i] + "\n"
+				}
+				c.Stdin = &shell.Input{Text: parseWord(`"` + text + `"`)}
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+var testWord = regexp.MustCompile(`(?s)(?:'[^']*'|"[^"]*"|[^\s'"])+`)
+
+func parseCall(t *testing.T, text string) *shell.Call {
+	t.Helper()
+	texts := testWord.FindAllString(text, -1)
+	if len(texts) == 0 {
+		return nil
+	}
+	c := &shell.Call{Pos: shell.Pos{Line: 1, Column: 1}}
+	for i := 0; i < len(texts); i++ {
+		next := func() shell.Word { i++; return parseWord(texts[i]) }
+		switch texts[i] {
+		case ">":
+			c.Stdout = &shell.Output{File: next()}
+		case ">>":
+			c.Stdout = &shell.Output{File: next(), Append: true}
+		case "<":
+			c.Stdin = &shell.Input{File: next()}
+		case "|":
+			c.Pipe = parseCall(t, strings.Join(texts[i+1:], " "))
+			i = len(texts)
+		default:
+			if c.Name == "" {
+				c.Name = texts[i]
+			} else {
+				c.Args = append(c.Args, parseWord(texts[i]))
+			}
+		}
+	}
+	return c
+}
+
+var testPart = regexp.MustCompile(`(?s)'[^']*'|\$\w+|\$\{\w+(?::-[^}]*)?\}|"|[^$'"]+|\$`)
+
+func parseWord(text string) (w shell.Word) {
+	quoted := false
+	for _, part := range testPart.FindAllString(text, -1) {
+		switch {
+		case part == `"`:
+			quoted = !quoted
+		case part[0] == '\'' && !quoted:
+			w = append(w, shell.Part{Text: strings.Trim(part, "'")})
+		case part[0] == '$' && len(part) > 1:
+			name, value, ok := strings.Cut(strings.Trim(part, "${}"), ":-")
+			p := shell.Part{Env: name, Split: !quoted}
+			if ok {
+				p.Default = shell.Word{{Text: value}}
+			}
+			w = append(w, p)
+		default:
+			for piece := range testPieces(part, quoted) {
+				w = append(w, piece)
+			}
+		}
+	}
+	if w == nil {
+		w = shell.Word{{}}
+	}
+	return w
+}
+
+func testPieces(text string, quoted bool) func(func(shell.Part) bool) {
+	return func(yield func(shell.Part) bool) {
+		for text != "" {
+			i := strings.IndexAny(text, "*?[")
+			if quoted || i < 0 {
+				yield(shell.Part{Text: text})
+				return
+			}
+			if i > 0 && !yield(shell.Part{Text: text[:i]}) {
+				return
+			}
+			end := i + 1
+			if text[i] == '[' {
+				end = strings.IndexByte(text, ']') + 1
+			}
+			if !yield(shell.Part{Text: text[i:end], Glob: true}) {
+				return
+			}
+			text = text[end:]
+		}
+	}
+}
+
+// converted returns the steps of a script in the container.
+func converted(t *testing.T, script string, c *manifest.Container) ([]Step, error) {
+	t.Helper()
+	var steps []Step
+	for _, call := range calls(t, script) {
+		f, ok := fileCommands[call.Name]
+		if !ok {
+			t.Fatalf("no command %s", call.Name)
+		}
+		more, err := f(call, c)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, more...)
+	}
+	return settle(steps, c)
+}
+
+// line is the command line of the steps.
+func line(steps []Step) (words []string) {
+	for i, s := range steps {
+		if i > 0 {
+			words = append(words, "--")
+		}
+		words = append(append(words, s.Subcommand), s.Args...)
+		for _, f := range s.Flags {
+			words = append(words, "--"+f.Name)
+			if f.Value != "" {
+				words[len(words)-1] += "=" + f.Value
+			}
+		}
+	}
+	return words
+}
+
+func TestFileCommands(t *testing.T) {
+	t.Parallel()
+	for _, c := range fileCases {
+		name, _, _ := strings.Cut(c.script, "\n")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			container := storageContainer(t)
+			user := int64(1000)
+			if c.user != 0 {
+				container.SecurityContext = &corev1.SecurityContext{RunAsUser: &user}
+			}
+			steps, err := converted(t, c.script, container)
+			if c.stops != "" {
+				if err == nil || !strings.Contains(err.Error(), c.stops) || !errors.As(err, new(*shell.Error)) {
+					t.Fatalf("want an error with %q, got %v: %q", c.stops, err, line(steps))
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(line(steps), " "); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			differs := ""
+			for _, s := range steps {
+				differs += strings.Join(s.Differs, "\n")
+			}
+			if c.differs == "" && differs != "" || !strings.Contains(differs, c.differs) {
+				t.Errorf("differs: %q, want %q", differs, cmp.Or(c.differs, "nothing"))
+			}
+			if c.inside != slices.ContainsFunc(steps, func(s Step) bool { return s.Inside }) {
+				t.Errorf("inside: %v", !c.inside)
+			}
+		})
+	}
+}
+
+// fileCase is a script and the command line that replaces it, or what stops the conversion.
+type fileCase struct {
+	script string
+	want   string
+	stops  string
+
+	differs string
+	inside  bool
+	user    int64
+}
+
+const linkDiffers = "a symbolic link in the volume"
+
+var fileCases = []fileCase{
+	{script: "mkdir -p /empty/a /empty/b/c", want: "prepare /empty/a /empty/b/c"},
+	{script: "mkdir -p /data/a", want: "prepare /data/a", differs: linkDiffers},
+	{script: "mkdir -p /empty/$SUB/$NAME", want: "prepare /empty/$(SUB)/$(NAME)"},
+	{script: "mkdir -p '/empty/a#b%23'", want: "prepare /empty/a%23b%2523"},
+	{script: "mkdir -p '/empty/$(NAME)'", want: "prepare /empty/$$(NAME)"},
+	{script: "mkdir /empty/a", want: "prepare /empty/a", differs: "it is no failure if the directory /empty/a exists"},
+	{script: "mkdir -m 700 -p /empty/a", want: "prepare /empty/a#mode=0700", differs: "is set at each run"},
+	{script: "mkdir /data/a", stops: "/data/a: mkdir without -p"},
+	{script: "mkdir -p -m 700 /data/a", stops: "/data/a: mkdir -m only"},
+	{script: "mkdir -p /tmp/a", stops: "/tmp/a: in no volume"},
+	{script: "mkdir -p /config/a", stops: "/config/a: in a volume that is mounted read-only"},
+	{script: "mkdir -p a", stops: "a: not an absolute path"},
+	{script: "mkdir -p ~/a", stops: "the home directory"},
+	{script: "mkdir -p /empty/../a", stops: "a path with .. in it"},
+	{script: "mkdir -p '/empty/{1..3}'", stops: "another meaning"},
+	{script: "mkdir -p /empty/$MAYBE", stops: "MAYBE"},
+	{script: "mkdir -p /empty/$PASSWORD", stops: "PASSWORD"},
+	{script: "mkdir -p /empty/$KEY", stops: "KEY"},
+	{script: "mkdir -p /empty/$HASH", stops: "HASH"},
+	{script: "mkdir -p /empty/$SPACES", stops: "not one word"},
+	{script: "mkdir -p /$NAME", stops: "a path that may be that of the volume"},
+	{script: "mkdir -p /empty/*", stops: "a pattern"},
+	{script: "mkdir -pZ /empty/a", stops: "-pZ: a flag that is not understood"},
+	{script: "mkdir -p /empty/a > /data/log", stops: "/data/log: what mkdir prints"},
+
+	{script: "chown -R 999:998 /data", want: "prepare /data#owner=999:998&recursive"},
+	{script: "chown -R root:root /data", want: "prepare /data#owner=0:0&recursive"},
+	{script: "chown 999 /data", want: "prepare /data#owner=999"},
+	{script: "chown :998 /data", want: "prepare /data#owner=:998"},
+	{script: "chgrp -R 998 /data/", want: "prepare /data#owner=:998&recursive"},
+	{script: "chown -R 999:998 /data/db", want: "prepare /data/db#owner=999:998&recursive&if-exists", differs: "it is no failure if /data/db does not exist, and one if it is a file"},
+	{script: "mkdir -p /empty/db; chown 999 /empty/db; chmod 700 /empty/db", want: "prepare /empty/db#owner=999&mode=0700"},
+	{script: "mkdir -p /empty/db; chown -R 999 /empty", want: "prepare /empty/db /empty#owner=999&recursive"},
+	{script: "touch /empty/f; chown 999 /empty/f", want: "prepare /empty/f#file&owner=999", differs: "the time of /empty/f"},
+	{script: "chown 999 /data/db", stops: "whether it is a file or a directory"},
+	{script: "chown -R mysql:mysql /data", stops: "mysql:mysql: not a number"},
+	{script: "chown -R 999: /data", stops: "not a number"},
+	{script: "chown -R $KEY /data", stops: "not in the manifest"},
+	{script: "chown -R 999 /data/*", stops: "a pattern"},
+	{script: "chown -RL 999 /data", stops: "-RL: a flag"},
+	{script: "chown --reference /a /data", stops: "--reference: a flag"},
+	{script: "chown -R 999 /opt/app", stops: "/opt/app: in no volume"},
+	{script: "chmod 0777 /empty", want: "prepare /empty#mode=0777"},
+	{script: "chmod -R 755 /data", want: "prepare /data#mode=00755&recursive"},
+	{script: "chmod -R u+rwX,go-rwx /data", want: "prepare /data#mode=u+rwX,go-rwx&recursive"},
+	{script: "chmod +x /one.conf", stops: "mounted read-only"},
+	{script: "touch /empty/a; chmod +x /empty/a", want: "prepare /empty/a#file&mode=a+x", differs: "the time"},
+	{script: "touch /empty/a; chmod +rw /empty/a", want: "prepare /empty/a#file&mode=a+r,u+w", differs: "the time"},
+	{script: "chmod -R g=u /empty", want: "prepare /empty#mode=g=u&recursive"},
+	{script: "chmod -x /empty", want: "prepare /empty#mode=a-x"},
+	{script: "chmod -w /empty", stops: "depends on the umask"},
+	{script: "chmod 7x7 /empty", stops: "7x7: a mode"},
+	{script: "chmod $SUB /empty", stops: "not a plain text"},
+
+	{script: "touch /empty/a", want: "prepare /empty/a#file", differs: "the time of /empty/a"},
+	{script: "touch -d yesterday /empty/a", stops: "-d: a flag"},
+	{script: "touch /empty", stops: "a directory"},
+	{script: "rm -rf /data/lost+found", want: "prepare /data/lost+found#absent", differs: linkDiffers},
+	{script: "rm -f /empty/a", want: "prepare /empty/a#absent", differs: "if /empty/a is a directory"},
+	{script: "rm -rf /empty/*", want: "prepare /empty#empty&name=[^.]* --force", differs: "lost+found and .snapshot stay"},
+	{script: "rm -rf /empty/* /empty/.[!.]* /empty/..?*", want: "prepare /empty#empty&name=[^.]* /empty#empty&name=.[^.]* /empty#empty&name=..?* --force", differs: "stay"},
+	{script: "rm -f /data/run/*.pid", want: "prepare /data/run#empty&if-exists&name=[^.]*.pid&older-than=1ms", differs: "stay"},
+	{script: "rm -f /data/run/*pid", want: "prepare /data/run#empty&if-exists&name=pid&name=[^.]*pid&older-than=1ms", differs: "stay"},
+	{script: "rm -rf /data/*", stops: "volumes are mounted below it"},
+	{script: "rm -rf /empty/.*", stops: "a pattern that is not understood"},
+	{script: "rm -rf /data", stops: "a volume is mounted there"},
+	{script: "rm -rf /empty/a/", stops: "a slash at its end"},
+	{script: "rm /empty/a", stops: "rm without -f fails"},
+	{script: "touch /empty/a; rm /empty/a", want: "prepare /empty/a#file /empty/a#absent", differs: "the time"},
+	{script: "mkdir -p /empty/a; rm -f /empty/a", stops: "a directory, which rm without -r"},
+	{script: "rm -rf /var/cache/*", stops: "in no volume"},
+
+	{script: "ln -s /secret/a /empty/a", want: "prepare /empty/a#link=/secret/a", differs: "that is an error"},
+	{script: "ln -sf /secret/a /empty/", want: "prepare /empty/a#link=/secret/a", differs: "that is an error"},
+	{script: "mkdir -p /data/x; ln -sf /secret/a /data/x", want: "prepare /data/x /data/x/a#link=/secret/a", differs: "that is an error"},
+	{script: "ln -sfn /data/v2 /data/current", want: "prepare /data/current#link=/data/v2", differs: "that is an error"},
+	{script: "ln -sfn '../a&b%' /empty/c", want: "prepare /empty/c#link=../a%26b%25", differs: "that is an error"},
+	{script: "ln -sf /data/v2 /data/current", stops: "-n or -T"},
+	{script: "ln -s /data/v2 /data/current", stops: "ln without -f"},
+	{script: "ln /empty/a /empty/b", stops: "a hard link"},
+
+	{script: "cp /config/a /empty/", want: "copy /config/a:/empty/"},
+	{script: "cp /config/a /config/b /empty", want: "copy /config/a:/empty/ /config/b:/empty/"},
+	{script: "cp /config/a /empty/b", want: "copy /config/a:/empty/b"},
+	{script: "cp /config/* /empty", want: "copy /config/*:/empty/"},
+	{script: "cp -rL /config/. /empty", want: "copy /config:/empty", differs: "if /config is empty"},
+	{script: "cp -r /config/. /empty", want: "copy /config:/empty", differs: "where cp copies the kubelet's links"},
+	{script: "cp -rL /config /empty", want: "copy /config:/empty/config", differs: "if /config is empty"},
+	{script: "cp /loose/b/* /empty", want: "copy /loose/b/*:/empty/#mode=go-w", differs: "directories that match"},
+	{script: "cp -r /app/. /empty/", want: "copy /app:/empty#mode=go-w&dir-mode=go-w", differs: "if /app is empty", inside: true},
+	{script: "cp -a /app/static /empty/", want: "copy /app/static:/empty/static#keep&links=keep", differs: "if /app/static is empty", inside: true},
+	{script: "cp -a /app/. /empty/", want: "copy /app:/empty#keep", differs: "the owner and mode of /empty itself", inside: true},
+	{script: "cp -a /app/. /data/", stops: "the owner and mode of the source"},
+	{script: "cp -rn /app/. /data/", want: "copy /app:/data#mode=go-w&dir-mode=go-w&no-overwrite", differs: "if /app is empty", inside: true},
+	{script: "cp -u /secret/a /empty/a", want: "copy /secret/a:/empty/a#update"},
+	{script: "cp -p /bin/tool /empty/", want: "copy /bin/tool:/empty/#keep=mode,owner,times", inside: true},
+	{script: "cp -r /data/shared/. /empty", want: "copy /data/shared:/empty#mode=go-w&dir-mode=go-w&optional"},
+	{script: "cp -r /app /empty/app", want: "copy /app:/empty/app#mode=go-w&dir-mode=go-w&links=keep", differs: "a second run copies", inside: true},
+	{script: "cp -rT /app /empty", want: "copy /app:/empty#mode=go-w&dir-mode=go-w&links=keep", differs: "if /app is empty", inside: true},
+	{script: "mkdir -p /data/a; cp /config/x /data/a; chown -R 999:999 /data", want: "prepare /data/a -- copy /config/x:/data/a/ -- prepare /data#owner=999:999&recursive", differs: "a file that exists is replaced"},
+	{script: "cp /config/x /data/", user: 1000, want: "copy /config/x:/data/", differs: "a file that exists is replaced"},
+	{script: "cp /config/x /node/", want: "copy /config/x:/node/", differs: "a file that exists is replaced"},
+	{script: "cp -n /config/x /data/", want: "copy /config/x:/data/#no-overwrite"},
+	{script: "cp /config/x /data/", stops: "keeps its owner"},
+	{script: "cp -r /app /data/app", stops: "cp -r copies into it if it is there"},
+	{script: "cp /config/* /empty/dir", stops: "whether it is a directory is not known"},
+	{script: "cp /config /empty", stops: "/config: a directory, which cp without -r"},
+	{script: "cp -r /empty/. /empty/x", stops: "the destination is the source"},
+	{script: "cp /config/a /tmp/a", stops: "in no volume"},
+	{script: "cp -r --reflink /a /empty", stops: "--reflink: a flag"},
+	{script: "cp /config/[a-z] /empty", stops: "a pattern that is not understood"},
+	{script: "cp /conf*/a /empty", stops: "not the last part"},
+	{script: "cp '/config/a:b' /empty", stops: "another meaning"},
+	{script: "cp /secret/* /empty/; chmod 600 /empty/*.key", want: "copy /secret/*:/empty/ -- prepare /empty#children&mode=0600&name=[^.]*.key", differs: "no failure if no file matches"},
+	{script: "cp /secret/tls.key /empty/; chmod 600 /empty/tls.key", want: "copy /secret/tls.key:/empty/ -- prepare /empty/tls.key#file&mode=0600&if-exists"},
+	{script: "cp /config/a /empty/a; cp /empty/a /empty/b", want: "copy /config/a:/empty/a -- copy /empty/a:/empty/b#mode=go-w"},
+	{script: "install -d -m 700 /empty/a", want: "prepare /empty/a#mode=0700"},
+	{script: "install -m 600 /secret/a /empty/b", want: "copy /secret/a:/empty/b#mode=0600"},
+
+	{script: "echo hello", want: ""},
+	{script: "ls -la /data; id; df -h", want: ""},
+	{script: "ls | cat", stops: "ls |: what it prints is used"},
+	{script: "env > /empty/env", stops: "what env prints, in a file"},
+	{script: `echo "a $SUB" > /empty/a`, want: "render --inline=/empty/a=a {{ .Env.SUB }}\n"},
+	{script: `echo -n "$PASSWORD" > /empty/a`, want: "render --inline=/empty/a={{ .Env.PASSWORD }} --secret-env=PASSWORD --mode=0644", differs: "a backslash in the value"},
+	{script: `printf '%s:%s\n' "$SUB" "$PASSWORD" > /empty/a`, want: "render --inline=/empty/a={{ .Env.SUB }}:{{ .Env.PASSWORD }}\n --secret-env=PASSWORD --mode=0644"},
+	{script: `echo '{{ x }} {{{' > /empty/a`, want: "render --inline=/empty/a={{ \"{{\" }} x }} {{ \"{{\" }}{\n"},
+	{script: `echo "{$SUB}" > /empty/a`, want: "render --inline=/empty/a={{ \"{\" }}{{ .Env.SUB }}}\n"},
+	{script: `echo "${EMPTY:-x}" > /empty/a`, want: "render --inline=/empty/a=x\n"},
+	{script: `echo "${KEY:-x}" > /empty/a`, want: "render --inline=/empty/a={{ .Env.KEY | default \"x\" }}\n", differs: "a backslash"},
+	{script: "echo a > /empty/f; echo b >> /empty/f", want: "render --inline=/empty/f=a\nb\n"},
+	{script: "echo a > /empty/f; echo b > /empty/g", want: "render --inline=/empty/f=a\n --inline=/empty/g=b\n"},
+	{script: "cat > /empty/f <<EOF\na=$SUB\nb=$NAME\nEOF\necho c >> /empty/f", want: "render --inline=/empty/f=a={{ .Env.SUB }}\nb={{ .Env.NAME }}\nc\n"},
+	{script: `echo "$PASSWORD" | tee /empty/a`, want: "render --inline=/empty/a={{ .Env.PASSWORD }}\n --secret-env=PASSWORD --mode=0644", differs: "a backslash"},
+	{script: ": > /empty/a", want: "render --inline=/empty/a="},
+	{script: "cat /dev/null > /empty/a", want: "render --inline=/empty/a="},
+	{script: "cat /config/a > /empty/b", want: "copy /config/a:/empty/b#mode=0644"},
+	{script: "cat /secret/key /secret/crt > /empty/b", want: "render --inline=/empty/b={{ .Files.Get \"key\" }}{{ .Files.Get \"crt\" }} --files=/secret --mode=0644"},
+	{script: "cat /config/* > /empty/b", stops: "a pattern"},
+	{script: "cat /config/a /secret/b > /empty/b", stops: "not a file in the same"},
+	{script: "echo b >> /empty/f", stops: "a second run would add the text again"},
+	{script: "echo a > /empty/f; cp /empty/f /empty/g; echo b >> /empty/f", stops: "may read it"},
+	{script: "echo $PASSWORD > /empty/a", stops: "not known to be one word"},
+	{script: "echo $SPACES > /empty/a", stops: "not known to be one word"},
+	{script: `echo "$MAYBE" > /empty/a`, stops: "MAYBE"},
+	{script: `echo 'a\nb' > /empty/a`, stops: "a backslash"},
+	{script: "echo -e a > /empty/a", stops: "-e: a flag that shells"},
+	{script: `printf '%d' 1 > /empty/a`, stops: "a format"},
+	{script: `printf "$SUB" > /empty/a`, stops: "a format that is not a plain text"},
+	{script: "echo a > /data/a", stops: "keeps its owner"},
+	{script: "echo a > /tmp/a", stops: "in no volume"},
+	{script: "echo a > '/empty/a=b'", stops: "another meaning"},
+	{script: "envsubst < /config/a > /empty/a", want: "render /config/a:/empty/a --engine=envsubst --secret-env=PASSWORD --mode=0644", differs: "that is not set is an error"},
+	{script: "envsubst '$SUB $PASSWORD' < /config/a > /empty/a", want: "render /config/a:/empty/a --engine=envsubst --vars=$SUB $PASSWORD --missing-key=zero --secret-env=PASSWORD --mode=0644"},
+	{script: "envsubst '$MAYBE' < /config/a > /empty/a", stops: "MAYBE"},
+	{script: "envsubst > /empty/a", stops: "what it reads is not a file"},
+
+	{script: "sysctl -w vm.max_map_count=262144", want: "sysctl vm.max_map_count=262144"},
+	{script: "sysctl -w a.b=1; sysctl -w c.d='1 2'", want: "sysctl a.b=1 c.d=1 2"},
+	{script: "sysctl -e -w a.b=1", want: "sysctl a.b=1 --if-exists"},
+	{script: "sysctl vm.max_map_count", want: ""},
+	{script: "sysctl -p /config/sysctl.conf", want: "sysctl --file=/config/sysctl.conf"},
+	{script: "echo 1 > /proc/sys/net/ipv4/ip_forward", want: "sysctl net.ipv4.ip_forward=1"},
+	{script: "echo never > /sys/kernel/mm/transparent_hugepage/enabled", want: "sysctl /sys/kernel/mm/transparent_hugepage/enabled=never"},
+	{script: "sysctl -p", stops: "/etc/sysctl.conf of the image"},
+	{script: "sysctl -a", stops: "-a: a flag"},
+	{script: "sysctl -w vm.x", stops: "not KEY=VALUE"},
+	{script: "sysctl -w 'net.ipv4.conf.*.x=1'", stops: "not KEY=VALUE"},
+}
