@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	corev1 "k8s.io/api/core/v1"
+
+	"initbox/cmd/kubectl-initbox/convert"
+	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/failure"
+	"initbox/internal/suggest"
+)
+
+const convertHelp = `Turns init containers that are shell scripts, or run other tools, into containers of
+initbox that do the same. What it does not understand wholly it keeps, and says which
+word of the script stopped it.
+
+Examples:
+  kubectl initbox convert -f web.yaml --image registry.example/initbox:1.2 | patch -p1
+  kubectl initbox convert -f web.yaml -o report
+  helm template . | kubectl initbox convert -f - -o report
+  kubectl initbox convert -- sh -c 'until nc -z db 5432; do sleep 2; done'
+
+Containers that are kept are listed on stderr, and are no failure.
+`
+
+func (s *streams) convert() *cli.Command {
+	var outputs []string
+	for _, o := range convert.Outputs {
+		outputs = append(outputs, string(o))
+	}
+	return &cli.Command{
+		Name:        "convert",
+		Usage:       "turn init containers that are shell scripts or other tools into ones of initbox",
+		ArgsUsage:   "{-f FILE|DIR|- | -- COMMAND ARG…}",
+		Description: convertHelp,
+		Flags: []cli.Flag{
+			fileFlags()[0],
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`" + strings.Join(outputs, "|") + "`: a unified diff, the changed manifests, strategic merge patches, the field patches of a kustomization, or what becomes of each container and why", Value: outputs[0]},
+			&cli.StringFlag{Name: "image", Usage: "`IMAGE` of initbox, for all forms but report and json", EnvVars: []string{"INITBOX_IMAGE"}},
+			&cli.StringSliceFlag{Name: "container", Usage: "`NAME` of the init containers to convert, instead of all; may be repeated"},
+		},
+		Action: func(c *cli.Context) error {
+			as := c.String("output")
+			if !slices.Contains(outputs, as) {
+				return failure.WithHint(usagef("no such form: -o %s", as), suggest.Question(as, outputs, "")+"the forms are "+strings.Join(outputs, ", "))
+			}
+			if c.Args().Present() && len(c.StringSlice("filename")) == 0 {
+				return s.convertCommand(c.Args().Slice(), convert.Output(as))
+			}
+			return s.convertFiles(c, convert.Output(as))
+		},
+	}
+}
+
+func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
+	image := c.String("image")
+	reports := as == convert.Report || as == convert.JSON
+	if image == "" && !reports {
+		return failure.WithHint(usagef("no image: the containers that are written need one"), "--image registry.example/initbox:TAG, or $INITBOX_IMAGE; -o report needs none")
+	}
+	objects, err := s.objects(c)
+	if err != nil {
+		return err
+	}
+	conversion := convert.New(objects, image, c.StringSlice("container"))
+	if err := conversion.Write(s.stdout, as); err != nil || reports {
+		return err
+	}
+	for _, line := range append(conversion.Kept(), conversion.Summary()) {
+		fmt.Fprintln(s.stderr, line)
+	}
+	return nil
+}
+
+// convertCommand converts a command line alone, as that of a container in an image of busybox.
+func (s *streams) convertCommand(line []string, as convert.Output) error {
+	pod := &manifest.Pod{Object: &manifest.Object{File: &manifest.File{}}}
+	container := &manifest.Container{Pod: pod, Init: true, Container: corev1.Container{Image: "busybox", Command: line}}
+	change := convert.Container(container, "initbox")
+	if as == convert.JSON {
+		if err := (&convert.Conversion{Changes: []*convert.Change{change}}).Write(s.stdout, as); err != nil {
+			return err
+		}
+	} else if _, err := fmt.Fprint(s.stdout, change.Entry().Text()); err != nil {
+		return err
+	}
+	if change.Verdict == convert.Kept {
+		return errFound
+	}
+	return nil
+}

@@ -1,0 +1,324 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	initbox "initbox/cmd/command"
+	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/cmd/kubectl-initbox/program"
+	"initbox/internal/failure"
+)
+
+// Change is the result for a container.
+type Change struct {
+	*Result
+	Initbox string   // the image of initbox
+	Inside  bool     // the container keeps its image, and runs the program that an install container has copied
+	Words   []string // its command line: command if Inside, else args
+	// User is the runAsUser that the container gets: that of the image it had. Nil if it stays as it is.
+	User  *int64
+	Needs bool // it needs permissions at the API server
+	// Tools is the volume with the program, mounted at the directory of this name, if Inside.
+	Tools string
+}
+
+// installer returns the name of the container that copies the program.
+func (c *Change) installer() string {
+	return strings.Replace(c.Tools, toolsVolume, installContainer, 1)
+}
+
+// toolsVolume is the volume that install copies the program to, and the name of the container that does.
+const (
+	toolsVolume      = "initbox-tools"
+	installContainer = "initbox-install"
+)
+
+// Candidates returns the init containers of the Pod that convert looks at: those that end and do not run initbox.
+func Candidates(p *manifest.Pod) (candidates []*manifest.Container) {
+	if p == nil {
+		return nil
+	}
+	for _, c := range p.Containers {
+		if c.Init && !c.Sidecar() && !program.Runs(c, nil) {
+			candidates = append(candidates, c)
+		}
+	}
+	return candidates
+}
+
+// Container returns the conversion of an init container into one that runs image.
+func Container(c *manifest.Container, image string) *Change {
+	result, err := read(c)
+	change := &Change{Result: &result}
+	if err == nil {
+		result.Container = c
+		err = change.fill(image)
+	}
+	if err != nil {
+		return &Change{Result: &Result{Container: c, Verdict: Kept, Why: err.Error()}}
+	}
+	result.Verdict = Replaced
+	for _, s := range result.Steps {
+		result.Differs = append(result.Differs, s.Differs...)
+	}
+	if len(result.Differs) > 0 {
+		result.Verdict = Different
+	}
+	if result.Why == "" {
+		result.Why = reasons(result.Steps)
+	}
+	return change
+}
+
+// reasons joins why each step does what was done before.
+func reasons(steps []Step) string {
+	var all []string
+	for _, s := range steps {
+		if s.Why != "" && !slices.Contains(all, s.Why) {
+			all = append(all, s.Why)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// read finds out what the container does.
+func read(c *manifest.Container) (Result, error) {
+	if c.Err != nil {
+		return Result{}, fmt.Errorf("Kubernetes would refuse it: %w", c.Err)
+	}
+	line := slices.Concat(c.Command, c.Args)
+	named := len(c.Command) > 0 || len(line) > 0 && official(c.Image) // an image without an entrypoint runs its arguments
+	if named && slices.Contains(shells, path.Base(line[0])) {
+		return readShell(path.Base(line[0]), line[1:], c)
+	}
+	all, err := words(line, c)
+	if err != nil {
+		return Result{}, err
+	}
+	if !named {
+		known, found := toolOf(repository(c.Image))
+		if !found {
+			return Result{}, fmt.Errorf("it runs the program of its image, %s", failure.Printable(c.Image))
+		}
+		steps, err := known(all, c)
+		return Result{Steps: steps}, err
+	}
+	if known, found := toolOf(path.Base(line[0])); found {
+		steps, err := known(all[1:], c)
+		return Result{Steps: steps}, err
+	}
+	result, err := readCommand(all, c)
+	if err == nil && len(result.Steps) == 1 && result.Steps[0].Subcommand == "" {
+		err = fmt.Errorf("it runs its own program, %s", failure.Printable(line[0]))
+	}
+	return result, err
+}
+
+// shells are the shells whose scripts are read. csh, fish and rc have other grammars.
+var shells = []string{"sh", "bash", "ash", "dash"}
+
+// readShell reads the command line of a shell. Its options become the command set in front of the script.
+func readShell(program string, line []string, c *manifest.Container) (Result, error) {
+	options, script := "", false
+	for len(line) > 0 && len(line[0]) > 1 && strings.ContainsAny(line[0][:1], "-+") && line[0] != "--" {
+		flag := line[0]
+		line = line[1:]
+		switch {
+		case slices.Contains(ignoredOptions, flag):
+			continue
+		case strings.HasPrefix(flag, "--"):
+			return Result{}, fmt.Errorf("%s: an option of %s that convert does not know", failure.Printable(flag), program)
+		case flag[0] == '-' && strings.Contains(flag, "c"):
+			script = true
+		}
+		flag = flag[:1] + strings.NewReplacer("c", "", "l", "").Replace(flag[1:]) // -l reads /etc/profile
+		if strings.HasSuffix(flag, "o") && len(line) > 0 {                        // set -o pipefail
+			flag += " " + line[0]
+			line = line[1:]
+		}
+		if len(flag) > 1 {
+			options += "set " + flag + "; "
+		}
+	}
+	if len(line) > 0 && line[0] == "--" {
+		line = line[1:]
+	}
+	switch {
+	case len(line) == 0:
+		return Result{}, fmt.Errorf("%s reads its script from its input", program)
+	case !script:
+		return Result{}, fmt.Errorf("it runs the script %s, which is not in the manifest", failure.Printable(line[0]))
+	}
+	return readScript(options+line[0], line[1:], c)
+}
+
+// ignoredOptions are options of shells that change nothing for a script of sh -c.
+var ignoredOptions = []string{"--norc", "--noprofile", "--login", "--posix"}
+
+// fill sets what the container becomes, and checks it with the program's own parser.
+func (c *Change) fill(image string) (err error) {
+	if c.Words, err = chain(c.Steps); err != nil {
+		return err
+	}
+	if err := c.accepted(c.Words); err != nil {
+		return err
+	}
+	c.place(image)
+	return nil
+}
+
+// place decides in which image the steps run, and as which user.
+func (c *Change) place(image string) {
+	c.Initbox = image
+	c.Inside = hides(c.Container) || slices.ContainsFunc(c.Steps, func(s Step) bool { return s.Inside })
+	if !c.Inside && slices.ContainsFunc(c.Steps, touchesFiles) {
+		c.Inside, c.User = keepUser(c.Container)
+	}
+	if c.Inside {
+		c.Tools = freeName(c.Container.Pod)
+		c.Words = append([]string{"/" + c.Tools + "/initbox"}, c.Words...)
+	}
+}
+
+// accepted returns the error of the program, if it refuses the command line.
+func (c *Change) accepted(line []string) error {
+	container := *c.Container
+	container.Command, container.Args = []string{"/bin/initbox"}, line
+	steps, err := initbox.Inspect(program.Words(&container), program.Environment(&container))
+	if err != nil {
+		return fmt.Errorf("initbox would refuse %s: %w", failure.Printable(flow(list(line...), false)), err)
+	}
+	for _, s := range steps {
+		if len(s.Needs) > 0 {
+			c.Needs = true
+		}
+	}
+	return nil
+}
+
+// chain returns the command line of the steps.
+func chain(steps []Step) (line []string, err error) {
+	for i, s := range steps {
+		if i > 0 {
+			line = append(line, "--")
+		}
+		if s.Subcommand == "" {
+			if i == 0 || i < len(steps)-1 || !s.Inside || len(s.Args) == 0 {
+				return nil, errors.New("it runs its own program")
+			}
+			line = append(line, s.Args...)
+			continue
+		}
+		line = append(line, s.words()...)
+	}
+	if len(line) == 0 {
+		return nil, errors.New("it does nothing that initbox would do")
+	}
+	return line, nil
+}
+
+// words returns the step as it is typed.
+func (s Step) words() []string {
+	line := append([]string{s.Subcommand}, s.Args...)
+	for _, f := range s.Flags {
+		switch {
+		case f.Value == "":
+			line = append(line, "--"+f.Name)
+		case f.Value[0] == '-':
+			line = append(line, "--"+f.Name+"="+f.Value)
+		default:
+			line = append(line, "--"+f.Name, f.Value)
+		}
+	}
+	return line
+}
+
+// touchesFiles reports whether the user of the container matters to the step.
+func touchesFiles(s Step) bool {
+	switch s.Subcommand {
+	case "sleep", "wait-for-dns":
+		return false
+	case "wait-for-service":
+		local := func(text string) bool {
+			return strings.HasPrefix(text, "file:") || strings.Contains(text, "unix") || strings.Contains(text, "-file") || strings.Contains(text, "${file:")
+		}
+		return s.Writes || slices.ContainsFunc(s.Args, local) || slices.ContainsFunc(s.Flags, func(f Flag) bool { return local("-" + f.Name) })
+	}
+	return true
+}
+
+// baseImages are official images whose user is root and which have no entrypoint, so that their arguments are a command
+// (https://github.com/docker-library/official-images: neither USER nor ENTRYPOINT in their Dockerfiles).
+var baseImages = map[string]bool{
+	"busybox": true, "alpine": true, "debian": true, "ubuntu": true, "fedora": true, "centos": true,
+	"rockylinux": true, "almalinux": true, "amazonlinux": true, "buildpack-deps": true,
+}
+
+// official reports whether the image is one of Docker's official images, or a mirror's copy of it.
+func official(image string) bool {
+	name, _, _ := strings.Cut(image, "@")
+	dir, last := path.Split(name)
+	last, _, _ = strings.Cut(last, ":")
+	dir = strings.TrimSuffix(dir, "/")
+	return baseImages[last] && (dir == "" || dir == "docker.io" || dir == "library" || strings.HasSuffix(dir, "/library"))
+}
+
+// repository returns the last part of the path of an image, without tag and digest.
+func repository(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	name, _, _ := strings.Cut(path.Base(image), ":")
+	return name
+}
+
+// keepUser returns how the files that the container writes keep their owner: with runAsUser, or inside of the image it
+// has. With a user that the manifest sets, the image decides on the group, by its /etc/passwd.
+func keepUser(c *manifest.Container) (inside bool, user *int64) {
+	var uid, gid *int64
+	if all := c.Pod.Spec.SecurityContext; all != nil {
+		uid, gid = all.RunAsUser, all.RunAsGroup
+	}
+	if own := c.SecurityContext; own != nil {
+		uid, gid = cmp.Or(own.RunAsUser, uid), cmp.Or(own.RunAsGroup, gid)
+	}
+	switch root := int64(0); {
+	case uid != nil && (*uid == 0 || gid != nil):
+		return false, nil
+	case uid != nil: // images have users of their own below 1000, and 65534
+		return !official(c.Image) || *uid < 1000 || *uid == 65534, nil
+	case official(c.Image):
+		return false, &root
+	}
+	return true, nil
+}
+
+// hides reports whether something is mounted where the program is, or one of its links.
+func hides(c *manifest.Container) bool {
+	return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+		dir := path.Clean(m.MountPath)
+		return dir == "/bin" || dir == "/bin/initbox" || slices.Contains(initbox.Subcommands(), strings.TrimPrefix(dir, "/"))
+	})
+}
+
+// freeName returns a name for the volume, and the directory, that the Pod does not have yet.
+func freeName(p *manifest.Pod) string {
+	name := toolsVolume
+	for n := 2; ; n++ {
+		taken := slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
+		for _, c := range p.Containers {
+			taken = taken || c.Name == (&Change{Tools: name}).installer() || slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool {
+				return m.Name == name || strings.HasPrefix(path.Clean(m.MountPath)+"/", "/"+name+"/")
+			})
+		}
+		if !taken {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d", toolsVolume, n)
+	}
+}
