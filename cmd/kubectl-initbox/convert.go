@@ -39,7 +39,7 @@ func (s *streams) convert() *cli.Command {
 		Description: convertHelp,
 		Flags: []cli.Flag{
 			fileFlags()[0],
-			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`" + strings.Join(outputs, "|") + "`: a unified diff, the changed manifests, strategic merge patches, the field patches of a kustomization, or what becomes of each container and why", Value: outputs[0]},
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "`" + strings.Join(outputs, "|") + "`: a unified diff, the changed manifests, strategic merge patches, the field patches of a kustomization, or how each container is converted and why", Value: outputs[0]},
 			&cli.StringFlag{Name: "image", Usage: "`IMAGE` of initbox, for all forms but report and json", EnvVars: []string{"INITBOX_IMAGE"}},
 			&cli.StringSliceFlag{Name: "container", Usage: "`NAME` of the init containers to convert, instead of all; may be repeated"},
 		},
