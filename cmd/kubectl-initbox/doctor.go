@@ -29,11 +29,11 @@ func (s *streams) doctorCommand() *cli.Command {
 			&cli.StringFlag{Name: "kubeconfig", Usage: "`FILE` that says where the cluster is (default: as for kubectl)"},
 			&cli.StringFlag{Name: "context", Usage: "`NAME` of a context in the kubeconfig"},
 		},
-		Action: s.doctor,
+		Action: s.diagnose,
 	}
 }
 
-func (s *streams) doctor(c *cli.Context) error {
+func (s *streams) diagnose(c *cli.Context) error {
 	output := c.String("output")
 	switch {
 	case output != "text" && output != "json":
@@ -51,9 +51,16 @@ func (s *streams) doctor(c *cli.Context) error {
 		namespace = ""
 	}
 	o := doctor.Options{Namespace: namespace, Names: c.Args().Slice(), Selector: c.String("selector")}
-	write := func(r *doctor.Report) error { return r.Write(s.stdout) }
-	if output == "json" {
-		write = func(r *doctor.Report) error { return r.WriteJSON(s.stdout) }
+	var earlier *doctor.Report
+	write := func(r *doctor.Report) error {
+		defer func() { earlier = r }()
+		if output == "json" {
+			return r.WriteJSON(s.stdout)
+		}
+		return r.WriteChanges(s.stdout, earlier)
+	}
+	if c.Bool("watch") {
+		return doctor.Watch(c.Context, clients, o, write)
 	}
 	report, err := doctor.Diagnose(c.Context, clients, o)
 	if err != nil {

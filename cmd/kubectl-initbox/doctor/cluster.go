@@ -123,7 +123,7 @@ func (c *cluster) notRead() []string {
 	return all
 }
 
-// page is a request for one page of a list, as the clients have it.
+// page is a request for one page of a list: a method of the clients.
 type page[L any] func(ctx context.Context, o metav1.ListOptions) (L, error)
 
 // list returns the objects of all pages, and reads them once. known is false if they could not be read.
@@ -230,7 +230,7 @@ func (c *cluster) names(ctx context.Context, resource schema.GroupVersionResourc
 		func(l *metav1.PartialObjectMetadataList) []metav1.PartialObjectMetadata { return l.Items })
 }
 
-// one returns an object, which is read once. The error is that of the request.
+// one returns an object, which is read once, or the error of the request.
 func one[T any](ctx context.Context, c *cluster, what, namespace, name string, get func(context.Context) (*T, error)) (*T, error) {
 	key := fmt.Sprintf("%s\n%s/%s", what, namespace, name)
 	if cached, ok := c.lists[key]; ok {

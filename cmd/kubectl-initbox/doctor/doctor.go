@@ -18,6 +18,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
 )
 
@@ -72,6 +73,7 @@ type Pod struct {
 	init      bool
 	ours      bool   // it runs initbox
 	path      string // of the container in its owner
+	object    *manifest.Object
 }
 
 // Finding is one thing that is wrong, or that the Pod waits for.
@@ -210,16 +212,16 @@ func (p *Pod) add(f Finding) {
 }
 
 // explainRequest returns the error of a request without which nothing can be said.
-func explainRequest(err error, what, namespace string) error {
+func explainRequest(err error, verb, what, namespace string) error {
 	in := " in all namespaces"
 	flag := "-A"
 	if namespace != "" {
 		in, flag = " in "+namespace, "-n "+namespace
 	}
-	failed := fmt.Errorf("list %s%s: %s", what, in, reason(err))
+	failed := fmt.Errorf("%s %s%s: %s", verb, what, in, reason(err))
 	switch {
 	case apierrors.IsForbidden(err):
-		hint := fmt.Sprintf("kubectl auth can-i list %s %s tells whether you may; ask for the ClusterRole view", what, flag)
+		hint := fmt.Sprintf("kubectl auth can-i %s %s %s tells whether you may; ask for the ClusterRole view", verb, what, flag)
 		if namespace == "" {
 			hint = "with -n NAMESPACE it reads one namespace; " + hint
 		}

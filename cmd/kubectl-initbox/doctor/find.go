@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -28,7 +27,7 @@ func (d *doctor) find(ctx context.Context, o Options) ([]corev1.Pod, error) {
 	all, known := d.pods(ctx, o.Namespace)
 	if !known {
 		err, _ := d.lists["pods\n"+o.Namespace].(error)
-		return nil, explainRequest(err, "pods", o.Namespace)
+		return nil, explainRequest(err, "list", "pods", o.Namespace)
 	}
 	if len(o.Names) == 0 {
 		return matching(all, selector), nil
@@ -198,12 +197,6 @@ func (d *doctor) cronJob(ctx context.Context, namespace, job string) string {
 	return ""
 }
 
-// edit returns the command that opens what runs the Pod.
-func (p *Pod) edit() string {
-	kind, name, _ := strings.Cut(cmp.Or(p.Owner, "Pod/"+p.Name), "/")
-	return fmt.Sprintf("kubectl edit %s %s -n %s", strings.ToLower(kind), name, p.Namespace)
-}
-
 // missing finds what should have created Pods and could not: a quota, an admission webhook, a missing service account.
 func (d *doctor) missing(ctx context.Context, o Options) {
 	newest := map[string]corev1.Event{}
@@ -229,7 +222,7 @@ func (d *doctor) missing(ctx context.Context, o Options) {
 		if err == nil && !owner.short() {
 			continue
 		}
-		d.report.Missing = append(d.report.Missing, Finding{About: failure.Printable(key), Text: failure.Printable("cannot create its Pods: " + e.Message), Fix: fixCreate(e.Message, e.InvolvedObject.Namespace)})
+		d.report.Missing = append(d.report.Missing, Finding{About: failure.Printable(key), Text: failure.Printable("cannot create its Pods: " + strings.TrimPrefix(e.Message, "(combined from similar events): ")), Fix: fixCreate(e.Message, e.InvolvedObject.Namespace)})
 	}
 }
 

@@ -2,24 +2,297 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"initbox/internal/kube"
+	"initbox/internal/words"
 )
 
 // examine adds what is wrong around a Pod.
 func (d *doctor) examine(ctx context.Context, p *Pod, depth int) {
-	d.events1(ctx, p)
+	switch {
+	case p.State == "Terminating":
+		if len(p.pod.Finalizers) > 0 {
+			p.add(Finding{About: "finalizers", Text: "waits for " + words.List(p.pod.Finalizers)})
+		}
+	case p.pod.Spec.NodeName == "":
+		d.unscheduled(ctx, p)
+	case p.container != nil && p.Started == 0:
+		d.notStarted(ctx, p)
+	case p.container != nil:
+		d.targets(ctx, p, depth)
+		d.running(p)
+	}
+	d.node(ctx, p)
+	d.warnings(ctx, p)
 }
 
-func (d *doctor) events1(ctx context.Context, p *Pod) {
-	for _, e := range d.events(ctx, p.Namespace) {
-		if e.InvolvedObject.Kind == "Pod" && e.InvolvedObject.Name == p.Name {
-			p.add(Finding{About: e.Reason, Text: e.Message})
+// unscheduled says why no node runs the Pod.
+func (d *doctor) unscheduled(ctx context.Context, p *Pod) {
+	scheduled := condition(p.pod, corev1.PodScheduled)
+	switch {
+	case scheduled.Reason == corev1.PodReasonSchedulingGated:
+		gates := words.Each(p.pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) string { return g.Name })
+		p.add(Finding{About: "scheduling", Text: "held by the scheduling gates " + words.List(gates)})
+	case scheduled.Message != "":
+		p.add(Finding{About: "scheduling", Text: scheduled.Message})
+	default:
+		p.add(Finding{About: "scheduling", Text: "the scheduler " + p.pod.Spec.SchedulerName + " has not looked at it yet"})
+	}
+	d.volumes(ctx, p)
+	nodes, _ := d.nodes(ctx)
+	for _, n := range nodes {
+		if troubles := nodeTroubles(&n); len(troubles) > 0 && len(p.Findings) < maxFindings {
+			p.add(Finding{About: "node " + n.Name, Text: strings.Join(troubles, ", ")})
 		}
 	}
+}
+
+// nodeTroubles returns why a node takes no Pods.
+func nodeTroubles(n *corev1.Node) []string {
+	var troubles []string
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue:
+			troubles = append(troubles, "not ready: "+c.Message)
+		case c.Type != corev1.NodeReady && c.Status == corev1.ConditionTrue:
+			troubles = append(troubles, string(c.Type))
+		}
+	}
+	if n.Spec.Unschedulable {
+		troubles = append(troubles, "cordoned")
+	}
+	return troubles
+}
+
+// node says what is wrong with the node of the Pod.
+func (d *doctor) node(ctx context.Context, p *Pod) {
+	if p.pod.Spec.NodeName == "" {
+		return
+	}
+	nodes, _ := d.nodes(ctx)
+	for _, n := range nodes {
+		if troubles := nodeTroubles(&n); n.Name == p.pod.Spec.NodeName && len(troubles) > 0 {
+			p.add(Finding{About: "node " + n.Name, Text: strings.Join(troubles, ", ")})
+		}
+	}
+}
+
+// notStarted says why the container has never run: its image, its volumes, its variables.
+func (d *doctor) notStarted(ctx context.Context, p *Pod) {
+	if p.status != nil && p.status.State.Waiting != nil {
+		w := p.status.State.Waiting
+		switch {
+		case strings.Contains(w.Reason, "Image") || w.Reason == "RegistryUnavailable":
+			text := w.Message
+			for _, e := range d.eventsOf(ctx, p.Namespace, "Pod", p.Name) { // the status only says that the kubelet waits
+				if e.Reason == "Failed" && strings.Contains(e.Message, "pull") {
+					text = e.Message
+				}
+			}
+			p.add(Finding{About: "image", Text: clip(text), Fix: p.at(p.path + ".image")})
+			for _, s := range p.pod.Spec.ImagePullSecrets {
+				d.referenced(ctx, p, "imagePullSecrets", "secrets", s.Name, "")
+			}
+		case w.Message != "":
+			p.add(Finding{About: w.Reason, Text: clip(w.Message)})
+		}
+	}
+	for _, e := range p.container.Env {
+		if from := e.ValueFrom; from != nil && from.SecretKeyRef != nil && (from.SecretKeyRef.Optional == nil || !*from.SecretKeyRef.Optional) {
+			d.referenced(ctx, p, "variable "+e.Name, "secrets", from.SecretKeyRef.Name, from.SecretKeyRef.Key)
+		} else if from != nil && from.ConfigMapKeyRef != nil && (from.ConfigMapKeyRef.Optional == nil || !*from.ConfigMapKeyRef.Optional) {
+			d.referenced(ctx, p, "variable "+e.Name, "configmaps", from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Key)
+		}
+	}
+	for _, e := range p.container.EnvFrom {
+		if s := e.SecretRef; s != nil && (s.Optional == nil || !*s.Optional) {
+			d.referenced(ctx, p, "envFrom", "secrets", s.Name, "")
+		} else if c := e.ConfigMapRef; c != nil && (c.Optional == nil || !*c.Optional) {
+			d.referenced(ctx, p, "envFrom", "configmaps", c.Name, "")
+		}
+	}
+	d.volumes(ctx, p)
+}
+
+// running says what a container that runs is not ready for.
+func (d *doctor) running(p *Pod) {
+	if p.status == nil || p.status.State.Running == nil || p.init && p.container.RestartPolicy == nil {
+		return
+	}
+	probe, name := p.container.ReadinessProbe, "readinessProbe"
+	if p.container.StartupProbe != nil && (p.status.Started == nil || !*p.status.Started) {
+		probe, name = p.container.StartupProbe, "startupProbe"
+	}
+	if probe != nil {
+		p.add(Finding{About: name, Text: "it has not succeeded yet"})
+	}
+}
+
+// volumes says which volumes the Pod lacks.
+func (d *doctor) volumes(ctx context.Context, p *Pod) {
+	for _, v := range p.pod.Spec.Volumes {
+		about := "volume " + v.Name
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			d.claim(ctx, p, about, v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			d.claim(ctx, p, about, p.Name+"-"+v.Name)
+		case v.Secret != nil && (v.Secret.Optional == nil || !*v.Secret.Optional):
+			d.items(ctx, p, about, "secrets", v.Secret.SecretName, v.Secret.Items)
+		case v.ConfigMap != nil && (v.ConfigMap.Optional == nil || !*v.ConfigMap.Optional):
+			d.items(ctx, p, about, "configmaps", v.ConfigMap.Name, v.ConfigMap.Items)
+		}
+		if v.Projected == nil {
+			continue
+		}
+		for _, s := range v.Projected.Sources {
+			if s.Secret != nil && (s.Secret.Optional == nil || !*s.Secret.Optional) {
+				d.items(ctx, p, about, "secrets", s.Secret.Name, s.Secret.Items)
+			} else if s.ConfigMap != nil && (s.ConfigMap.Optional == nil || !*s.ConfigMap.Optional) {
+				d.items(ctx, p, about, "configmaps", s.ConfigMap.Name, s.ConfigMap.Items)
+			}
+		}
+	}
+}
+
+func (d *doctor) items(ctx context.Context, p *Pod, about, kind, name string, items []corev1.KeyToPath) {
+	d.referenced(ctx, p, about, kind, name, "")
+	for _, item := range items {
+		d.referenced(ctx, p, about, kind, name, item.Key)
+	}
+}
+
+// referenced says if a Secret or a ConfigMap, or a key of it, is missing.
+func (d *doctor) referenced(ctx context.Context, p *Pod, about, kind, name, key string) {
+	r := resourceOf(kind)
+	keys, err := d.keys(ctx, r, p.Namespace, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		f := Finding{About: about, Text: fmt.Sprintf("no %s %s in %s", r.Kind, name, p.Namespace)}
+		all, _ := d.names(ctx, gvr(r), p.Namespace)
+		if near := nearest(name, words.Each(all, func(o metav1.PartialObjectMetadata) string { return o.Name })); len(near) > 0 {
+			f.Text += "; near: " + strings.Join(near, ", ")
+		}
+		p.add(f)
+	case err == nil && key != "" && !slices.Contains(keys, key):
+		f := Finding{About: about, Text: fmt.Sprintf("%s %s has no key %s; it has %s", r.Kind, name, key, words.List(keys))}
+		if len(keys) == 0 {
+			f.Text = fmt.Sprintf("%s %s has no key %s, and no other", r.Kind, name, key)
+		}
+		p.add(f)
+	}
+}
+
+// keys returns the names of the keys of a Secret or ConfigMap. The values are dropped at once.
+func (d *doctor) keys(ctx context.Context, r kube.Resource, namespace, name string) ([]string, error) {
+	keys, err := one(ctx, d.cluster, r.String(), namespace, "keys of "+name, func(ctx context.Context) (*[]string, error) {
+		var keys []string
+		if r.Kind == "Secret" {
+			s, err := d.Kube.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			keys = sorted(s.Data)
+		} else {
+			c, err := d.Kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return nil, err
+			}
+			keys = append(sorted(c.Data), sorted(c.BinaryData)...)
+		}
+		return &keys, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return *keys, nil
+}
+
+// claim says why a PersistentVolumeClaim has no volume.
+func (d *doctor) claim(ctx context.Context, p *Pod, about, name string) {
+	claims, known := d.claims(ctx, p.Namespace)
+	i := slices.IndexFunc(claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == name })
+	switch {
+	case !known:
+	case i < 0:
+		f := Finding{About: about, Text: fmt.Sprintf("no PersistentVolumeClaim %s in %s", name, p.Namespace)}
+		if near := nearest(name, words.Each(claims, func(c corev1.PersistentVolumeClaim) string { return c.Name })); len(near) > 0 {
+			f.Text += "; near: " + strings.Join(near, ", ")
+		}
+		p.add(f)
+	case claims[i].Status.Phase != corev1.ClaimBound:
+		f := Finding{About: about, Text: fmt.Sprintf("PersistentVolumeClaim %s is %s", name, strings.ToLower(string(claims[i].Status.Phase)))}
+		if events := d.eventsOf(ctx, p.Namespace, "PersistentVolumeClaim", name); len(events) > 0 {
+			f.Text += ": " + clip(events[len(events)-1].Message)
+		}
+		if class := claims[i].Spec.StorageClassName; class == nil {
+			f.Text += "; it names no storage class, and the cluster has no default, or had none when it was made"
+		} else if *class != "" {
+			_, err := one(ctx, d.cluster, "storageclasses.storage.k8s.io", "", *class, func(ctx context.Context) (*storagev1.StorageClass, error) {
+				return d.Kube.StorageV1().StorageClasses().Get(ctx, *class, metav1.GetOptions{})
+			})
+			if apierrors.IsNotFound(err) {
+				f.Text += "; there is no storage class " + *class
+				f.Fix = "kubectl get storageclasses"
+			}
+		}
+		p.add(f)
+	}
+}
+
+// eventsOf returns the warnings about an object, the newest last.
+func (d *doctor) eventsOf(ctx context.Context, namespace, kind, name string) []corev1.Event {
+	var found []corev1.Event
+	for _, e := range d.events(ctx, namespace) {
+		if e.InvolvedObject.Kind == kind && e.InvolvedObject.Name == name && e.InvolvedObject.Namespace == namespace {
+			found = append(found, e)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b corev1.Event) int { return last(&a).Compare(last(&b)) })
+	return found
+}
+
+// told are reasons of events that say nothing beyond the state of the container.
+var told = map[string]bool{"BackOff": true, "FailedScheduling": true}
+
+// repeats reports whether an event says what a finding has said.
+func repeats(e *corev1.Event, f Finding) bool {
+	return e.Reason == "Failed" && f.About == "image" || strings.HasSuffix(e.Message, f.Text) ||
+		e.Reason == "FailedMount" && strings.HasPrefix(f.About, "volume ") && strings.Contains(e.Message, " not found")
+}
+
+// warnings adds the newest warnings about the Pod, one of each reason.
+func (d *doctor) warnings(ctx context.Context, p *Pod) {
+	seen := map[string]bool{}
+	events := d.eventsOf(ctx, p.Namespace, "Pod", p.Name)
+	slices.Reverse(events)
+	for _, e := range events {
+		if len(seen) == 3 || told[e.Reason] || seen[e.Reason] || slices.ContainsFunc(p.Findings, func(f Finding) bool { return repeats(&e, f) }) {
+			continue
+		}
+		seen[e.Reason] = true
+		f := Finding{About: "event " + e.Reason, Text: clip(redactor(p.pod).Redact(e.Message))}
+		if age := d.now.Sub(last(&e)); age > 10*time.Minute {
+			f.Text += " (" + words.Seconds(age.Round(time.Minute)) + " ago)"
+		}
+		p.add(f)
+	}
+}
+
+// toObject returns a typed object as the API server would send it.
+func toObject(typed any) (kube.Object, error) {
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 }
 
 // last returns when an event was seen last.

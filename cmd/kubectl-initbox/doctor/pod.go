@@ -125,7 +125,7 @@ func (d *doctor) heldByContainer(p *Pod) {
 
 func (p *Pod) hold(c *corev1.Container, s *corev1.ContainerStatus, init bool) {
 	p.container, p.status, p.init = c, s, init
-	p.Container, p.Program = failure.Printable(c.Name), failure.Printable(program(c))
+	p.Container, p.Program = failure.Printable(c.Name), failure.Printable(programOf(c))
 	if s == nil {
 		return
 	}
@@ -137,8 +137,8 @@ func (p *Pod) hold(c *corev1.Container, s *corev1.ContainerStatus, init bool) {
 	}
 }
 
-// program returns the name of what a container runs, or of its image.
-func program(c *corev1.Container) string {
+// programOf returns the name of what a container runs, or of its image.
+func programOf(c *corev1.Container) string {
 	if words := slices.Concat(c.Command, c.Args); len(c.Command) > 0 {
 		return path.Base(words[0])
 	}

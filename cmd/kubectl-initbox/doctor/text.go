@@ -22,32 +22,79 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // Write writes the report for people. The error is that of w.
 func (r *Report) Write(w io.Writer) error {
-	t := &text{report: r, pods: map[string]*Pod{}, written: map[string]bool{}}
+	return r.WriteChanges(w, nil)
+}
+
+// WriteChanges writes what is not as it was in an earlier report, which may be nil. Times and logs are no changes.
+func (r *Report) WriteChanges(w io.Writer, earlier *Report) error {
+	before, _ := earlier.blocks(true)
+	now, _ := r.blocks(true)
+	full, keys := r.blocks(false)
+	var parts []string
+	for _, key := range keys {
+		if before[key] != now[key] {
+			parts = append(parts, full[key])
+		}
+	}
+	for _, key := range sorted(before) {
+		if now[key] == "" {
+			parts = append(parts, key+": no longer stuck\n")
+		}
+	}
+	if !r.Found() {
+		parts = append(parts, "nothing is stuck: "+words.Plural(r.Checked, "Pod")+"\n")
+	}
+	if notes := r.notes(); notes != "" && notes != earlier.notes() {
+		parts = append(parts, notes)
+	}
+	_, err := io.WriteString(w, strings.Join(parts, "\n"))
+	return err
+}
+
+// notes says what was not read.
+func (r *Report) notes() (s string) {
+	if r == nil {
+		return ""
+	}
+	for _, n := range r.NotRead {
+		s += "not read: " + n + "\n"
+	}
+	return s
+}
+
+// blocks returns the text about each Pod that no other one waits for, with the Pods below it, and about what has no
+// Pods. A still one has neither times nor logs.
+func (r *Report) blocks(still bool) (blocks map[string]string, keys []string) {
+	blocks = map[string]string{}
+	if r == nil {
+		return blocks, nil
+	}
+	t := &text{report: r, still: still, pods: map[string]*Pod{}, written: map[string]bool{}}
 	for _, p := range r.Pods {
 		t.pods[p.key()] = p
+	}
+	add := func(key string) {
+		blocks[key], keys = t.String(), append(keys, key)
+		t.Reset()
 	}
 	for _, p := range r.Pods {
 		if !t.written[p.key()] {
 			t.pod(p, "", nil)
+			add("Pod " + p.key())
 		}
 	}
 	for _, m := range r.Missing {
 		t.line("", m.About+": "+m.Text+arrow(m.Fix))
+		add(m.About)
 	}
-	if !r.Found() {
-		t.line("", "nothing is stuck: "+words.Plural(r.Checked, "Pod"))
-	}
-	for _, n := range r.NotRead {
-		t.line("", "not read: "+n)
-	}
-	_, err := io.WriteString(w, t.String())
-	return err
+	return blocks, keys
 }
 
 // text is the report as it is written.
 type text struct {
 	strings.Builder
 	report  *Report
+	still   bool
 	pods    map[string]*Pod
 	written map[string]bool
 }
@@ -64,13 +111,15 @@ func arrow(fix string) string {
 // pod writes a Pod, and below it those that it waits for. Above are those in whose blocks it stands.
 func (t *text) pod(p *Pod, indent string, above []string) {
 	t.written[p.key()] = true
-	t.line(indent, p.headline(t.report.Time))
+	t.line(indent, p.headline(t.report.Time, t.still))
 	indent += "  "
 	if p.Message != "" {
 		t.line(indent, "message: "+p.Message)
 	}
 	for _, line := range p.Log {
-		t.line(indent, "log: "+line)
+		if !t.still {
+			t.line(indent, "log: "+line)
+		}
 	}
 	width := 0
 	for _, f := range p.Findings {
@@ -79,7 +128,7 @@ func (t *text) pod(p *Pod, indent string, above []string) {
 	for _, f := range p.Findings {
 		t.finding(p, f, width, indent, append(above[:len(above):len(above)], p.key()))
 	}
-	if next := p.next(t.report.Time); next != "" {
+	if next := p.next(t.report.Time); next != "" && !t.still {
 		t.line(indent[2:], next)
 	}
 }
@@ -113,10 +162,14 @@ func circle(pods []string) string {
 }
 
 // headline says what a Pod is stuck in, and who holds it.
-func (p *Pod) headline(now time.Time) string {
-	head := fmt.Sprintf("Pod %s: %s for %s", p.key(), p.State, words.Seconds(now.Sub(p.Since).Round(time.Second)))
+func (p *Pod) headline(now time.Time, still bool) string {
+	head := "Pod " + p.key()
 	if len(p.Also) > 0 {
-		head = fmt.Sprintf("Pod %s and %d more of %s: %s for %s", p.key(), len(p.Also), p.Owner, p.State, words.Seconds(now.Sub(p.Since).Round(time.Second)))
+		head += fmt.Sprintf(" and %d more of %s", len(p.Also), p.Owner)
+	}
+	head += ": " + p.State
+	if !still {
+		head += " for " + words.Seconds(max(0, now.Sub(p.Since).Round(time.Second)))
 	}
 	if p.Container == "" {
 		return head

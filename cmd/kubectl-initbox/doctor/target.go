@@ -1,0 +1,294 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"initbox/cmd/command"
+	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/cmd/kubectl-initbox/program"
+	"initbox/internal/failure"
+	"initbox/internal/kube"
+	"initbox/internal/secret"
+	"initbox/waitfor/k8s"
+	"initbox/waitfor/target"
+)
+
+// steps returns what the container runs, in terms of initbox: its own command line, or what a script or another tool is
+// converted into. What cannot be converted has no steps.
+func (d *doctor) steps(ctx context.Context, p *Pod) []command.Inspected {
+	c := d.manifest(ctx, p)
+	if c == nil {
+		return nil
+	}
+	if p.ours = program.Runs(c, nil); p.ours {
+		steps, err := command.Inspect(program.Words(c), program.Environment(c))
+		if err != nil && !strings.Contains(p.Message, failure.Printable(err.Error())) {
+			p.add(Finding{About: "command line", Text: secret.Word(err.Error()), Fix: failure.Hint(err)})
+		}
+		return steps
+	}
+	return nil
+}
+
+// manifest returns the container as part of a manifest, with the values of variables that the cluster knows. Those of
+// Secrets are not read.
+func (d *doctor) manifest(ctx context.Context, p *Pod) *manifest.Container {
+	pod := p.pod.DeepCopy()
+	pod.APIVersion, pod.Kind = "v1", "Pod"
+	pod.Status = corev1.PodStatus{}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			for j := range list[i].Env {
+				d.resolve(ctx, p.pod, &list[i].Env[j])
+			}
+		}
+	}
+	text, err := yaml.Marshal(pod)
+	if err != nil {
+		return nil
+	}
+	objects, err := manifest.Read(p.key(), strings.NewReader(string(text)))
+	if err != nil || len(objects) != 1 || objects[0].Pod == nil {
+		return nil
+	}
+	p.object = objects[0]
+	for _, c := range objects[0].Pod.Containers {
+		if p.container != nil && c.Name == p.container.Name {
+			return c
+		}
+	}
+	return nil
+}
+
+// resolve sets the value of a variable that comes from a ConfigMap, or from the Pod itself.
+func (d *doctor) resolve(ctx context.Context, pod *corev1.Pod, e *corev1.EnvVar) {
+	switch from := e.ValueFrom; {
+	case from == nil:
+	case from.ConfigMapKeyRef != nil:
+		o, err := d.object(ctx, resourceOf("configmaps"), pod.Namespace, from.ConfigMapKeyRef.Name)
+		if err != nil {
+			return
+		}
+		if value, ok := o.At("data", from.ConfigMapKeyRef.Key).(string); ok {
+			e.Value, e.ValueFrom = value, nil
+		}
+	case from.FieldRef != nil:
+		known := map[string]string{
+			"metadata.name": pod.Name, "metadata.namespace": pod.Namespace, "spec.nodeName": pod.Spec.NodeName,
+			"spec.serviceAccountName": pod.Spec.ServiceAccountName, "status.podIP": pod.Status.PodIP, "status.hostIP": pod.Status.HostIP,
+		}
+		if value := known[from.FieldRef.FieldPath]; value != "" {
+			e.Value, e.ValueFrom = value, nil
+		}
+	}
+}
+
+func resourceOf(name string) kube.Resource {
+	r, _ := kube.Lookup(name)
+	return r
+}
+
+// targets examines what the container that holds the Pod waits for.
+func (d *doctor) targets(ctx context.Context, p *Pod, depth int) {
+	var needs []kube.Permission
+	for _, s := range d.steps(ctx, p) {
+		if p.ours && (p.Program == "initbox" || strings.HasPrefix(p.Program, "wait")) {
+			p.Program = s.Name
+		}
+		needs = append(needs, s.Needs...)
+		for _, t := range s.Targets {
+			d.target(ctx, p, t, depth)
+		}
+		if s.Stays == "" || !p.init {
+			continue
+		}
+		if sidecar := p.container.RestartPolicy != nil && *p.container.RestartPolicy == corev1.ContainerRestartPolicyAlways; !sidecar {
+			p.add(Finding{About: s.Stays, Text: "an init container with it never ends, so the Pod never starts", Fix: p.at("restartPolicy: Always, below " + p.path)})
+		}
+	}
+	d.rights(ctx, p, needs)
+}
+
+// at names the place of a change, and the command for it. Of Pods and of Jobs, hardly anything can be changed.
+func (p *Pod) at(change string) string {
+	kind, name, _ := strings.Cut(cmp.Or(p.Owner, "Pod/"+p.Name), "/")
+	if kind == "Pod" || kind == "Job" {
+		return fmt.Sprintf("%s (in its manifest: delete the %s and create it again)", change, kind)
+	}
+	return fmt.Sprintf("%s (kubectl edit %s %s -n %s)", change, strings.ToLower(kind), name, p.Namespace)
+}
+
+// target examines one target.
+func (d *doctor) target(ctx context.Context, p *Pod, t command.Target, depth int) {
+	if t.Check == nil || len(p.Findings) >= maxFindings {
+		return
+	}
+	about := t.Check.String()
+	if objects, ok := k8s.ObjectsOf(t.Check); ok {
+		d.objects(ctx, p, about, t.Check, objects, depth)
+		return
+	}
+	parsed := target.Of(t.Check)
+	if parsed == nil || parsed.Kind.File || parsed.Socket != "" {
+		return
+	}
+	for _, a := range addresses(parsed) {
+		d.address(ctx, p, about, a, depth)
+	}
+}
+
+// maxFindings bounds the findings about one Pod.
+const maxFindings = 30
+
+// address is where a target is. The port is "" if it has none.
+type address struct{ host, port string }
+
+func addresses(t *target.Target) []address {
+	var all []address
+	hosts := t.Hosts
+	switch {
+	case len(hosts) > 0:
+	case t.Kind.Name:
+		hosts = []string{t.URL.Opaque}
+	case t.URL.Host != "":
+		hosts = []string{t.URL.Host}
+	}
+	ports := map[string]string{"http": "80", "https": "443"}
+	for _, h := range hosts {
+		host, port, err := net.SplitHostPort(h)
+		if err != nil {
+			host, port = strings.Trim(h, "[]"), cmp.Or(t.Kind.Port, ports[t.Scheme])
+		}
+		if host = strings.ToLower(strings.TrimSuffix(host, ".")); host != "" && host != "unknown" {
+			all = append(all, address{host, port})
+		}
+	}
+	return all
+}
+
+// address says what is at an address.
+func (d *doctor) address(ctx context.Context, p *Pod, about string, a address, depth int) {
+	ip := net.ParseIP(a.host)
+	switch {
+	case a.host == "localhost" || ip != nil && ip.IsLoopback():
+		if p.init {
+			p.add(Finding{About: about, Text: a.host + " is this Pod itself, whose containers start only after its init containers", Possible: len(d.sidecars(p)) > 0,
+				Fix: "wait in the container that needs it, or make the other one a sidecar: an init container with restartPolicy: Always"})
+		}
+		return
+	case ip != nil:
+		p.add(d.atIP(ctx, p, about, a))
+		return
+	}
+	if policy := p.pod.Spec.DNSPolicy; policy == corev1.DNSDefault || p.pod.Spec.HostNetwork && policy == corev1.DNSClusterFirst {
+		dns := Finding{About: "dnsPolicy", Text: "Default: the node's servers do not know Services", Fix: p.at("dnsPolicy: ClusterFirst")}
+		if p.pod.Spec.HostNetwork {
+			dns.Text, dns.Fix = "hostNetwork without dnsPolicy: ClusterFirstWithHostNet: the node's servers do not know Services", p.at("dnsPolicy: ClusterFirstWithHostNet")
+		}
+		p.add(dns)
+	}
+	name, namespace, host := d.serviceName(ctx, p.Namespace, a.host)
+	if name == "" {
+		p.add(Finding{About: about, Text: a.host + " is not a name of this cluster"})
+		d.egress(ctx, p, nil)
+		return
+	}
+	d.service(ctx, p, about, a, name, namespace, host, depth)
+}
+
+func (d *doctor) sidecars(p *Pod) []string {
+	var names []string
+	for _, c := range p.pod.Spec.InitContainers {
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways && c.Name != p.Container {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// atIP says what has an address.
+func (d *doctor) atIP(ctx context.Context, p *Pod, about string, a address) Finding {
+	services, _ := d.services(ctx, p.Namespace)
+	for _, s := range services {
+		if slices.Contains(s.Spec.ClusterIPs, a.host) {
+			return Finding{About: about, Text: "the address of Service " + s.Name}
+		}
+	}
+	pods, _ := d.pods(ctx, p.Namespace)
+	for _, q := range pods {
+		if q.Status.PodIP == a.host {
+			return Finding{About: about, Text: "the address of Pod " + q.Name}
+		}
+	}
+	return Finding{About: about, Text: "no Service and no Pod of " + p.Namespace + " has this address"}
+}
+
+// serviceName returns the Service that a host name means in a namespace, and the Pod of a StatefulSet in front of it.
+// The name is "" if the host is none of the cluster's.
+//
+// https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+func (d *doctor) serviceName(ctx context.Context, namespace, host string) (name, in, pod string) {
+	parts := strings.Split(host, ".")
+	if i := slices.Index(parts, "svc"); i >= 2 {
+		if i >= 3 {
+			pod = parts[i-3]
+		}
+		return parts[i-2], parts[i-1], pod
+	}
+	has := func(namespace, name string) bool {
+		services, _ := d.services(ctx, namespace)
+		return slices.ContainsFunc(services, func(s corev1.Service) bool { return s.Name == name })
+	}
+	switch len(parts) {
+	case 1:
+		return parts[0], namespace, ""
+	case 2:
+		if has(namespace, parts[1]) {
+			return parts[1], namespace, parts[0]
+		}
+		if _, err := d.object(ctx, resourceOf("namespaces"), "", parts[1]); err == nil || has(parts[1], parts[0]) {
+			return parts[0], parts[1], ""
+		}
+	case 3:
+		if has(parts[2], parts[1]) {
+			return parts[1], parts[2], parts[0]
+		}
+	}
+	return "", "", ""
+}
+
+// instead returns the change from one name to another in the command line of the container, or "" if that does not have
+// the name.
+func (p *Pod) instead(old, now string) string {
+	lists := []struct {
+		name  string
+		words []string
+	}{{"command", p.container.Command}, {"args", p.container.Args}}
+	for _, e := range p.container.Env {
+		lists = append(lists, struct {
+			name  string
+			words []string
+		}{"env." + e.Name, []string{e.Value}})
+	}
+	for _, l := range lists {
+		for i, word := range l.words {
+			if !strings.Contains(word, old) {
+				continue
+			}
+			place := fmt.Sprintf("%s.%s[%d]", p.path, l.name, i)
+			if env, ok := strings.CutPrefix(l.name, "env."); ok {
+				place = fmt.Sprintf("the variable %s in %s.env", env, p.path)
+			}
+			return p.at(fmt.Sprintf("%s instead of %s in %s", now, old, place))
+		}
+	}
+	return ""
+}
