@@ -74,8 +74,8 @@ func TestDoctorVolumes(t *testing.T) {
 	}
 }
 
-// TestDoctorNames looks at name servers in a network of its own: one that drops what it gets, one where nothing listens,
-// and none. The Pod has no token.
+// TestDoctorNames looks at name servers in a network of its own: one that drops what it gets, one where nothing
+// listens, and none. The Pod has no token.
 func TestDoctorNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes network namespaces")
