@@ -165,7 +165,7 @@ func (r *Report) Text() string {
 }
 
 // maxName is the length of a name beyond which the texts of the others are not aligned to it.
-const maxName = 40
+const maxName = 50
 
 // took returns a duration for the report.
 func took(d time.Duration) string {

@@ -69,11 +69,11 @@ func TestLimits(t *testing.T) {
 		{map[string]string{"memory.max": "134217728", "memory.current": "5000000", "memory.events": "low 0\noom 3\noom_kill 2\n", "cpu.max": "50000 100000",
 			"cpu.stat": "usage_usec 1\nnr_periods 40\nnr_throttled 7\n", "pids.current": "9", "pids.max": "9"}, []string{
 			`^! memory +5\.0 MB of 134\.2 MB in use$`, `^problem: memory: the kernel has killed 2 processes `,
-			`^  CPU +0\.5 cores, reached in 7 of 40 periods$`, `^! processes +9 of 9$`, `^  GOMEMLIMIT +100MiB$`,
+			`^  CPU +0\.5 cores, reached in 7 of 40 periods$`, `^! threads +9 of 9$`, `^  GOMEMLIMIT +100MiB$`,
 		}},
 		{map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712", "memory/memory.usage_in_bytes": "1000", "cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000",
 			"pids/pids.current": "3", "pids/pids.max": "max"}, []string{
-			`^  memory +1\.0 kB of any size in use$`, `^  CPU +no limit$`, `^  processes +3 of any number$`, `^no problem found$`,
+			`^  memory +1\.0 kB of any size in use$`, `^  CPU +no limit$`, `^  threads +3 of any number$`, `^no problem found$`,
 		}},
 	} {
 		root := t.TempDir()
@@ -150,7 +150,7 @@ func server(t *testing.T, handler http.Handler, ca, token string) func(string) s
 	return func(name string) string { return map[string]string{"KUBECONFIG": file}[name] }
 }
 
-// jwt returns a token that nobody signed, with the claims given.
+// jwt returns a token without a signature, with the claims given.
 func jwt(claims string) string {
 	part := base64.RawURLEncoding.EncodeToString
 	return part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + ".signature"
@@ -187,7 +187,7 @@ func TestAPIServer(t *testing.T) {
 		{"clock", server(t, shifted(time.Hour), "", in(time.Hour)), []string{`^! clock +ours is (1h0m0s|59m5\ds) behind$`, `^problem: clock: the clocks differ`}},
 		{"clock ahead", server(t, shifted(-time.Hour), "", "opaque"), []string{`^! clock +ours is (59m5\d|1h0m\d)s ahead$`}},
 		{"no reviews", server(t, denied, "", "opaque"), []string{`^  account +unknown: status 403 Forbidden$`, `^  rights in shop +unknown: status 403 Forbidden$`}},
-		{"nobody", server(t, http.NotFoundHandler(), "", "opaque"), []string{`^  answer .*404 Not Found in `, `^  account +unknown: `}},
+		{"no API", server(t, http.NotFoundHandler(), "", "opaque"), []string{`^  answer .*404 Not Found in `, `^  account +unknown: `}},
 		{"hostile", server(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, `{"gitVersion": "v1\nproblem: x\u001b[2J", "metadata": {"name": "\n"}, "status": {"userInfo": {"username": "a\nb"}, "resourceRules": [3, {"verbs": {}, "resources": ["\n!"]}, null]}}`)
 		}), "", jwt("nonsense")), []string{`v1\\nproblem: x\\x1b\[2J in `, `^  account +a\\nb$`, `^  rights in shop +none$`}},

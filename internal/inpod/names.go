@@ -176,7 +176,7 @@ func hosts(_ context.Context, o *Options, s *section) {
 			s.problem("correct the Pod's hostAliases, or the image's file", "not an address and its names")
 		case addr.IsLoopback():
 			local = local || slices.Contains(f[1:], "localhost")
-		case addr.IsMulticast() || slices.Contains(addrs, addr) || addr == netip.MustParseAddr("fe00::"):
+		case slices.Contains(addrs, addr) || strings.HasPrefix(f[1], "ip6-"): // the kubelet's
 		default:
 			others = append(others, strings.Join(f[1:], " ")+" = "+f[0])
 		}

@@ -85,9 +85,9 @@ func limits(_ context.Context, o *Options, s *section) {
 		cpu += fmt.Sprintf(", reached in %d of %d periods", c.Throttled, c.Periods)
 	}
 	s.add("CPU", "%s", cpu)
-	s.add("processes", "%d of %s", c.Processes, yes(c.MaxProcesses > 0, strconv.FormatInt(c.MaxProcesses, 10), "any number"))
+	s.add("threads", "%d of %s", c.Processes, yes(c.MaxProcesses > 0, strconv.FormatInt(c.MaxProcesses, 10), "any number"))
 	if c.MaxProcesses > 0 && c.Processes >= c.MaxProcesses {
-		s.problem("raise podPidsLimit of the kubelet, or find what starts so many", "no more threads can be started")
+		s.problem("raise podPidsLimit of the kubelet, or find what starts so many", "no more can be started")
 	}
 	text, _ := o.read("/proc/self/limits")
 	for line := range strings.Lines(text) {

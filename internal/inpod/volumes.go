@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +30,7 @@ func volumes(ctx context.Context, _ *Options, s *section) {
 		}
 	}
 	all := append([]mounts.Point{root}, mounts.Volumes(points)...)
+	slices.SortStableFunc(all, func(a, b mounts.Point) int { return strings.Compare(a.Path, b.Path) })
 	parts := make([]chan section, len(all))
 	for i, p := range all {
 		parts[i] = make(chan section, 1)
