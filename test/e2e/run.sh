@@ -69,7 +69,15 @@ cp bin/initbox "$work/binaries/initbox-linux-$(go env GOARCH)"
 export E2E_IMAGES=$work/images E2E_IMAGES_ARCHIVE=$work/images.tar
 "$E2E_IMAGES" build -binaries "$work/binaries" -tag e2e -platforms "linux/$(go env GOARCH)" -o "$E2E_IMAGES_ARCHIVE"
 go test -c -o "$work/e2e.test" ./test/e2e
-for image in initbox app git redis etcd postgres theme registry; do
+mkdir "$work/plugins" # kubectl finds them in $PATH
+CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags urfave_cli_no_docs -ldflags '-s -w' -o "$work/plugins/kubectl-initbox" ./cmd/kubectl-initbox
+PATH=$work/plugins:$PATH
+mkdir -p "$work/busybox/bin"
+for applet in sh nslookup sleep; do
+	cp "$(command -v busybox)" "$work/busybox/bin/$applet"
+done
+go run ./test/e2e/image -tag busybox:e2e -files "$work/busybox" -o "$work/busybox.tar" "$(command -v busybox)"
+for image in initbox app git redis etcd postgres theme registry busybox; do
 	$LOAD_IMAGE "$work/$image.tar"
 done
 
