@@ -87,7 +87,7 @@ func (p *place) findDir(o Options) error {
 	if mounts.System(p.path, mounted) {
 		return refuse("%s is part of the system and must not be replaced", o.Dir)
 	}
-	if dir, err := openAt(p.base, p.name, unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
+	if dir, err := openAt(p.base, p.name, dirfd.PathOnly|unix.O_DIRECTORY, 0); err == nil {
 		p.here = isSame(dir, ".")
 		dir.Close()
 	}
@@ -189,7 +189,7 @@ func (p *place) make(parent *os.File, name string) error {
 	if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
 		return err
 	}
-	again, err := openAt(parent, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	again, err := openAt(parent, ".", dirfd.PathOnly|unix.O_DIRECTORY, 0)
 	if err == nil {
 		p.made = append(p.made, entryOf{again, name})
 	}

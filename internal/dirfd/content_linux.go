@@ -34,6 +34,9 @@ func NextData(f Dir, offset int64) (start, end int64, err error) {
 	return start, end, err
 }
 
+// OmitTime as the nanoseconds of a time leaves that time as it is; see [SetTimes].
+const OmitTime = unix.UTIME_OMIT
+
 // SetTimes sets when the file called name, or f itself if name is empty, was read and written, to nanoseconds. It does
 // not follow a link of that name.
 func SetTimes(f Dir, name string, read, written unix.Timespec) error {

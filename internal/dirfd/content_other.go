@@ -13,6 +13,9 @@ func Clone(Dir, Dir) error { return unix.ENOTSUP }
 // NextData is not supported.
 func NextData(Dir, int64) (start, end int64, err error) { return 0, 0, unix.ENOTSUP }
 
+// OmitTime as the nanoseconds of a time leaves that time as it is.
+const OmitTime = -2
+
 // SetTimes is not supported.
 func SetTimes(Dir, string, unix.Timespec, unix.Timespec) error { return unix.ENOTSUP }
 

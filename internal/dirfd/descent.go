@@ -11,7 +11,7 @@ import (
 // through a link. Of the directories on the way it needs no permission to read them.
 func OpenBelow(root Dir, name string) (FD, error) {
 	d := Descent{Root: root, Open: func(in Dir, name, _ string) (FD, error) {
-		return OpenFD(in, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+		return OpenFD(in, name, PathOnly|unix.O_DIRECTORY, 0)
 	}}
 	defer d.Close()
 	above, base := path.Split(name)

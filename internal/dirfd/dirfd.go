@@ -191,13 +191,7 @@ func Lstat(dir Dir, name string) (s unix.Stat_t, err error) {
 // Access returns an error unless this process, with its effective user and capabilities, may do to the file called name
 // what how says: of [unix.R_OK], [unix.W_OK] and [unix.X_OK], all that are set. It follows a link of that name.
 func Access(dir Dir, name string, how uint32) error {
-	return do(dir, func(fd int) error {
-		err := unix.Faccessat2(fd, name, how, unix.AT_EACCESS)
-		if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or with an old seccomp profile
-			err = unix.Faccessat(fd, name, how, 0) // of the real user, who is nearly always the effective one
-		}
-		return err
-	})
+	return do(dir, func(fd int) error { return access(fd, name, how) })
 }
 
 // IsDir returns whether s describes a directory.
@@ -261,7 +255,7 @@ func Chmod(dir Dir, name string, mode uint32) error {
 // SetMode sets the mode of the file called name, or of dir itself if name is empty, which may have been opened with
 // O_PATH. Unlike [Chmod] it follows no link of that name: it fails on one, which has no mode to set.
 func SetMode(dir Dir, name string, mode uint32) error {
-	const flags = unix.AT_SYMLINK_NOFOLLOW | unix.AT_EMPTY_PATH
+	const flags = unix.AT_SYMLINK_NOFOLLOW | emptyPath
 	err := do(dir, func(fd int) error { return unix.Fchmodat(fd, name, mode, flags) })
 	if err == unix.EOPNOTSUPP || err == unix.EPERM { // before Linux 6.6, or with an old seccomp profile
 		err = setModeByPath(dir, name, mode)
@@ -287,7 +281,7 @@ func byPath(dir Dir, name string, call func(path string) error) error {
 	if name == "" {
 		return do(dir, func(fd int) error { return call("/proc/self/fd/" + strconv.Itoa(fd)) })
 	}
-	opened, err := OpenFD(dir, name, unix.O_PATH, 0)
+	opened, err := OpenFD(dir, name, PathOnly, 0)
 	if err != nil {
 		return err
 	}
@@ -299,7 +293,7 @@ func byPath(dir Dir, name string, call func(path string) error) error {
 // O_PATH; -1 leaves the user or the group as it is.
 func Chown(dir Dir, name string, uid, gid int) error {
 	return do(dir, func(fd int) error {
-		return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH)
+		return unix.Fchownat(fd, name, uid, gid, unix.AT_SYMLINK_NOFOLLOW|emptyPath)
 	})
 }
 

@@ -7,6 +7,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// PathOnly is the flag that opens a file as a place only, O_PATH, see open(2): that needs no permission to read it.
+const PathOnly = unix.O_PATH
+
+// emptyPath lets a system call with an empty name act on the descriptor itself.
+const emptyPath = unix.AT_EMPTY_PATH
+
+func access(fd int, name string, how uint32) error {
+	err := unix.Faccessat2(fd, name, how, unix.AT_EACCESS)
+	if err == unix.ENOSYS || err == unix.EPERM { // before Linux 5.8, or with an old seccomp profile
+		err = unix.Faccessat(fd, name, how, 0) // of the real user, who is nearly always the effective one
+	}
+	return err
+}
+
 // Exchange gives two files each other's name, at once.
 func Exchange(a Dir, name string, b Dir, with string) error {
 	return do2(a, b, func(a, b int) error { return unix.Renameat2(a, name, b, with, unix.RENAME_EXCHANGE) })

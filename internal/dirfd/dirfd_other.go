@@ -8,6 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// PathOnly is a flag of Linux: elsewhere, a file that is opened with it needs the permission to read it.
+const PathOnly = 0
+
+// emptyPath is a flag of Linux: elsewhere, a system call with an empty name fails.
+const emptyPath = 0
+
+func access(fd int, name string, how uint32) error {
+	return unix.Faccessat(fd, name, how, unix.AT_EACCESS)
+}
+
 // Exchange is not supported: Pods run on Linux.
 func Exchange(Dir, string, Dir, string) error { return unix.ENOTSUP }
 

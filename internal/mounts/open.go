@@ -41,7 +41,7 @@ func OpenDir(path string, follow bool) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	const flags = unix.O_PATH | unix.O_DIRECTORY
+	const flags = dirfd.PathOnly | unix.O_DIRECTORY
 	at, err := os.OpenFile("/", flags, 0)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func MakeDirs(path string, follow bool, mkdir func(parent *os.File, name string)
 	if err := mkdir(parent, name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, &fs.PathError{Op: "make", Path: path, Err: err}
 	}
-	dir, err = dirfd.Open(parent, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	dir, err = dirfd.Open(parent, name, dirfd.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
@@ -143,7 +143,7 @@ func OpenParent(path string, follow bool) (dir *os.File, name string, link, err 
 
 // mayFollow returns a [*LinkError] if the link called name in dir is in a volume, and does not belong to the kernel.
 func mayFollow(dir *os.File, name string) error {
-	root, err := os.OpenFile("/", unix.O_PATH|unix.O_DIRECTORY, 0)
+	root, err := os.OpenFile("/", dirfd.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}

@@ -114,24 +114,20 @@ type capabilityInfo struct {
 	name, what string
 }
 
+// The numbers, the same on all machines.
+const chown, dacOverride, fowner = 0, 1, 3
+
 var (
-	capDACOverride = capabilityInfo{unix.CAP_DAC_OVERRIDE, "DAC_OVERRIDE", "write to other users' directories and files"}
-	capSticky      = capabilityInfo{unix.CAP_FOWNER, "FOWNER", "replace and remove other users' files in a directory with the sticky bit"}
+	capDACOverride = capabilityInfo{dacOverride, "DAC_OVERRIDE", "write to other users' directories and files"}
+	capSticky      = capabilityInfo{fowner, "FOWNER", "replace and remove other users' files in a directory with the sticky bit"}
 	capability     = map[Operation]capabilityInfo{
-		Chown:  {unix.CAP_CHOWN, "CHOWN", "give files to other users"},
-		Chmod:  {unix.CAP_FOWNER, "FOWNER", "change the modes of other users' files"},
+		Chown:  {chown, "CHOWN", "give files to other users"},
+		Chmod:  {fowner, "FOWNER", "change the modes of other users' files"},
 		Write:  capDACOverride,
 		Remove: capDACOverride,
-		Read:   {unix.CAP_DAC_OVERRIDE, "DAC_OVERRIDE", "read other users' directories and files"}, // Pod Security's baseline permits it, and not DAC_READ_SEARCH
+		Read:   {dacOverride, "DAC_OVERRIDE", "read other users' directories and files"}, // Pod Security's baseline permits it, and not DAC_READ_SEARCH
 	}
 )
-
-// has returns whether this process has a capability.
-func has(bit uint) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	return unix.Capget(&header, &data[0]) == nil && data[bit/32].Effective&(1<<(bit%32)) != 0
-}
 
 // nfsMagic is the type of NFS, see statfs(2).
 const nfsMagic = 0x6969

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"initbox/internal/dirfd"
 	"initbox/internal/failure"
 	"initbox/internal/readfile"
@@ -118,18 +116,21 @@ func (c *change) check(dry bool) error {
 	return f.Close()
 }
 
+// The types of the file systems, see statfs(2).
+const sysfsMagic, procMagic = 0x62656572, 0x9fa0
+
 // open opens the file. A path outside /proc/sys and /sys must be of the same file systems, as where the node's /sys is
 // mounted: nothing else is a parameter, and is not even opened, which has effects on devices.
 func (c *change) open(flags int) (*os.File, error) {
 	name := c.file
 	if !strings.HasPrefix(c.Path, "/proc/sys/") && !strings.HasPrefix(c.Path, "/sys/") {
-		file, err := os.OpenFile(name, unix.O_PATH, 0)
+		file, err := os.OpenFile(name, dirfd.PathOnly, 0)
 		if err != nil {
 			return nil, err
 		}
 		defer file.Close()
 		name = fmt.Sprintf("/proc/self/fd/%d", file.Fd()) // the same file, whatever has its name by now
-		if kind, err := dirfd.FileSystem(name); err != nil || kind != unix.SYSFS_MAGIC && kind != unix.PROC_SUPER_MAGIC {
+		if kind, err := dirfd.FileSystem(name); err != nil || kind != sysfsMagic && kind != procMagic {
 			return nil, cmp.Or(err, errForeign)
 		}
 	}

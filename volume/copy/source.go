@@ -79,7 +79,7 @@ func (r *run) open(path string) (s source, err error) {
 	s = source{dir: dirfd.FD(unix.AT_FDCWD), up: path}
 	name := path
 	for at, below := path, ""; at != below && !s.follow; at, below = filepath.Dir(at), at {
-		dir, err := dirfd.OpenFollow(s.dir, at, unix.O_PATH|unix.O_DIRECTORY)
+		dir, err := dirfd.OpenFollow(s.dir, at, dirfd.PathOnly|unix.O_DIRECTORY)
 		if err != nil {
 			continue
 		}
@@ -165,7 +165,7 @@ func (s source) named() (_ source, err error) {
 }
 
 func statFollow(dir dirfd.Dir, name string) (unix.Stat_t, error) {
-	f, err := dirfd.OpenFollow(dir, name, unix.O_PATH)
+	f, err := dirfd.OpenFollow(dir, name, dirfd.PathOnly)
 	if err != nil {
 		return unix.Stat_t{}, err
 	}

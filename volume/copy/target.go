@@ -124,7 +124,7 @@ func (t *target) enter(p *Pair, sources []source) error {
 		return perm.Failed("open", perm.Write, t.path, err)
 	}
 	t.root = root
-	if t.top.dst, err = dirfd.OpenFD(root, ".", unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+	if t.top.dst, err = dirfd.OpenFD(root, ".", dirfd.PathOnly|unix.O_DIRECTORY, 0); err != nil {
 		return perm.Failed("open", perm.Write, t.path, err)
 	}
 	t.lock = dirlock.New(root, lockName)
@@ -171,7 +171,7 @@ func (t *target) makeDir(parent *os.File, name string, want attributes) error {
 		defer dir.Close()
 		var s unix.Stat_t
 		s, err = dirfd.Stat(dir)
-		want.mode, want.times = want.mode|0o700|s.Mode&unix.S_ISGID, nil // others come at the end
+		want.mode, want.times = want.mode|0o700|uint32(s.Mode)&unix.S_ISGID, nil // others come at the end
 		if err == nil {
 			err = t.set(dir, "", want)
 		}
@@ -377,7 +377,7 @@ func (f *directory) leave(p *Pair) error {
 	want := f.want
 	s, err := dirfd.Stat(f.dst)
 	if err == nil {
-		want.mode |= s.Mode & unix.S_ISGID // that it has from the directory above
+		want.mode |= uint32(s.Mode) & unix.S_ISGID // that it has from the directory above
 		if up := want.mode | 0o700; !f.up.fresh && up != want.mode {
 			t.later(f.path, late{want: want, pair: p, made: true})
 			want.mode = up // it can be renamed

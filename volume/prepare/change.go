@@ -55,7 +55,7 @@ func (j *job) difference(e *tree.Entry) (d difference, err error) {
 	}
 	isDir, isLink := dirfd.IsDir(e.Stat), e.Stat.Mode&unix.S_IFMT == unix.S_IFLNK
 	if m := j.modeOf(isDir); !m.IsZero() && !isLink {
-		mode := e.Stat.Mode & permissions
+		mode := uint32(e.Stat.Mode) & permissions
 		if !isDir && (d.uid >= 0 || d.gid >= 0) {
 			mode &^= unix.S_ISUID
 			if mode&unix.S_IXGRP != 0 {
@@ -277,13 +277,16 @@ func (j *job) applyNamed(e *tree.Entry) error {
 // named returns whether an entry is meant: without name, all are.
 func (j *job) named(e *tree.Entry) bool { return len(j.Names) == 0 || matches(j.Names, e.Name) }
 
+// setPermissions replaces the permissions in a mode, whose type depends on the system.
+func setPermissions[Mode uint16 | uint32](of *Mode, mode int) { *of = *of&^permissions | Mode(mode) }
+
 // enter gives the owner of a directory the permissions that the new mode has and the old one lacks.
 func (j *job) enter(e *tree.Entry) error {
 	if !j.named(e) || j.DryRun && e.File >= 0 { // Leave counts it
 		return nil
 	}
 	d, err := j.difference(e)
-	if err != nil || d.mode < 0 || uint32(d.mode)&0o700&^e.Stat.Mode == 0 {
+	if err != nil || d.mode < 0 || uint32(d.mode)&0o700&^uint32(e.Stat.Mode) == 0 {
 		return nil
 	}
 	if err := j.step(e, modes, func() error { return j.setMode(e, uint32(d.mode)) }); err != nil {
@@ -293,7 +296,7 @@ func (j *job) enter(e *tree.Entry) error {
 		j.count(looked)
 		return fs.SkipDir
 	}
-	e.Stat.Mode = e.Stat.Mode&^permissions | uint32(d.mode)
+	setPermissions(&e.Stat.Mode, d.mode)
 	e.Value = entered
 	return nil
 }

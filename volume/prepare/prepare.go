@@ -87,7 +87,7 @@ func (j *job) present(ctx context.Context) error {
 	if dir != nil {
 		defer dir.Close()
 	}
-	switch kind := e.Stat.Mode & unix.S_IFMT; {
+	switch kind := uint32(e.Stat.Mode) & unix.S_IFMT; {
 	case errors.Is(err, fs.ErrNotExist):
 		if made, err := j.make(); !made {
 			return err

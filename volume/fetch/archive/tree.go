@@ -378,7 +378,7 @@ func (t *Tree) settleDirs() error {
 // setTime sets the time of the last change. One that the kernel cannot store is the beginning of 1970.
 func setTime(f dirfd.Dir, name string, modified time.Time) error {
 	written, _ := unix.TimeToTimespec(modified)
-	return dirfd.SetTimes(f, name, unix.Timespec{Nsec: unix.UTIME_OMIT}, written)
+	return dirfd.SetTimes(f, name, unix.Timespec{Nsec: dirfd.OmitTime}, written)
 }
 
 // failed returns the error of a system call.

@@ -181,7 +181,7 @@ func (p *Place) make(parent *os.File, name string) error {
 	if err := dirfd.Mkdir(parent, name, 0o755); err != nil {
 		return err
 	}
-	again, err := dirfd.Open(parent, ".", unix.O_PATH|unix.O_DIRECTORY, 0)
+	again, err := dirfd.Open(parent, ".", dirfd.PathOnly|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return err
 	}
