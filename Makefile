@@ -32,6 +32,10 @@ help:
 build: ## builds bin/initbox: static and reproducible (VERSION=… sets its version, GOARCH=… its architecture)
 	$(BUILD) -o bin/initbox ./cmd/initbox
 
+.PHONY: plugin
+plugin: ## builds bin/kubectl-initbox, the kubectl plugin (GOOS=darwin for macOS)
+	$(BUILD) -o bin/kubectl-initbox ./cmd/kubectl-initbox
+
 # PLATFORMS=linux/amd64 makes a part of them.
 .PHONY: release
 release: ## makes all files of a release in dist/VERSION, from a clean working tree: make release VERSION=1.2.3
@@ -178,6 +182,7 @@ tidy:
 .PHONY: vet
 vet:
 	@for module in . $(TEST_MODULES); do echo "go vet: $$module"; go -C $$module vet ./... || exit; done
+	@echo "go build: cmd/kubectl-initbox for macOS"; GOOS=darwin GOARCH=arm64 go build -o /dev/null ./cmd/kubectl-initbox
 
 .PHONY: staticcheck
 staticcheck:
