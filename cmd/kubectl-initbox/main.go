@@ -38,6 +38,7 @@ type streams struct {
 // subcommands returns all subcommands, in the order of the help. Each has a file, named after it.
 func (s *streams) subcommands() []*cli.Command {
 	return []*cli.Command{
+		s.lint(),
 		s.convert(),
 		s.doctorCommand(),
 		s.rbac(),

@@ -1,0 +1,314 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+
+	"initbox/cmd/command"
+	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/failure"
+	"initbox/internal/suggest"
+)
+
+var shells = []string{"sh", "bash", "ash", "dash", "zsh", "busybox"}
+
+// others returns what the container runs in the image of the program instead of it, or at the end of a chain, without
+// what a volume has.
+func (r *run) others() (found []string) {
+	var words []string
+	if len(r.Command) > 0 && r.hook == "" && !isProgram(r.Command[0]) {
+		words = r.Command[:1]
+	} else if foreign := r.foreign(); foreign != nil {
+		words = foreign[:1]
+	}
+	for _, w := range words {
+		if m, _ := r.mount(w); r.own && (m == nil || !strings.HasPrefix(w, "/")) && !strings.Contains(w, "$(") && !isOpaque(w) {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+func noShell(r *run, report report) {
+	const fix = "say what the script does with subcommands of initbox; kubectl initbox convert shows how"
+	for _, word := range r.others() {
+		if slices.Contains(shells, path.Base(word)) {
+			report(r.container, r.node(word), fix, "%s: the image of initbox has no shell", word)
+		}
+	}
+	if len(r.Command) == 0 && len(r.Args) > 0 && r.own && r.hook == "" && slices.Contains(shells, path.Base(r.Args[0])) {
+		report(r.container, r.node(r.Args[0]), fix, "args of initbox begin with %s, and its image has no shell", r.Args[0])
+	}
+}
+
+func noSuchProgram(r *run, report report) {
+	for _, word := range r.others() {
+		base := path.Base(word)
+		if slices.Contains(shells, base) || strings.Contains(word, " ") {
+			continue
+		}
+		fix := "the image has /bin/initbox and, for each subcommand, a link such as /wait-for-service"
+		if meant := suggest.Closest(base, command.Subcommands()); meant != "" {
+			fix = "did you mean /" + meant + "? " + fix
+		}
+		report(r.container, r.node(word), fix, "the image of initbox has no program %s", failure.Printable(word))
+	}
+	r.missingLink(report)
+}
+
+// missingLink reports a link to the program that is not there: in the image links are at /, and in a volume those that
+// install was asked for.
+func (r *run) missingLink(report report) {
+	if len(r.words) == 0 || r.hook == "" && len(r.Command) == 0 {
+		return
+	}
+	word := r.words[0]
+	dir, base := path.Split(word)
+	if !command.IsSubcommand(base) {
+		return
+	}
+	m, _ := r.mount(word)
+	switch {
+	case m == nil && r.own && dir != "/":
+		report(r.container, r.node(word), "write /"+base+", or /bin/initbox "+base, "the image of initbox has no %s: its links are in the root directory", word)
+	case m != nil:
+		if names, known := r.pod.installed(m.Name); known && !slices.Contains(names, base) {
+			report(r.container, r.node(word), "add "+base+" to the args of the container that runs install, or run initbox "+base,
+				"no link %s: initbox install makes no link of this name in the volume %s", word, m.Name)
+		}
+	}
+}
+
+// installed returns the links that an install in the Pod makes in a volume; known is false if there is none.
+func (p *pod) installed(volume string) (names []string, known bool) {
+	for _, c := range p.containers {
+		if c.main == nil {
+			continue
+		}
+		for _, s := range c.main.steps {
+			if s.Name != "install" || len(s.Args) == 0 {
+				continue
+			}
+			if m, _ := c.mount(s.Args[0]); m == nil || m.Name != volume {
+				continue
+			}
+			if s.Flags["all"] != nil {
+				return command.Subcommands(), true
+			}
+			names, known = append(names, s.Args[1:]...), true
+		}
+	}
+	return names, known
+}
+
+// noList reports texts where Kubernetes wants lists, and command lines in one element of a list.
+func noList(p *pod, report report) {
+	for _, c := range p.containers {
+		for _, key := range []string{"command", "args"} {
+			node := manifest.Get(c.Node, key)
+			if node == nil || !c.own && c.main == nil {
+				continue
+			}
+			if node.Kind == yaml.ScalarNode && node.Tag != "!!null" {
+				report(c, node, fmt.Sprintf("write %s: [%s]", key, strings.Join(strings.Fields(node.Value), ", ")), "%s is a text, and Kubernetes wants a list", key)
+			}
+		}
+		for _, r := range c.runs {
+			if i := r.joined(); i >= 0 {
+				text := r.words[i]
+				report(c, r.node(text), "write each word as an element of the list: ["+strings.Join(strings.Fields(text), ", ")+"]",
+					"a command line in one string, which no shell takes apart")
+			}
+		}
+	}
+}
+
+// joined returns the index of a word that is a command line, or -1.
+func (r *run) joined() int {
+	for i, word := range r.words[:min(len(r.words), 3)] {
+		first, rest, found := strings.Cut(word, " ")
+		if found && rest != "" && isProgram(first) {
+			return i
+		}
+	}
+	return -1
+}
+
+// replaced finds $(NAME) as the kubelet would replace it.
+var replaced = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+
+// wrongLine returns the check of a rule that reports errors with which the program would end.
+func wrongLine(rule string) func(*run, report) {
+	return func(r *run, report report) {
+		if r.err == nil || ruleOf(r.err) != rule || r.joined() >= 0 || r.own && r.hook == "" && len(r.Command) == 0 && len(r.Args) > 0 && slices.Contains(shells, path.Base(r.Args[0])) {
+			return
+		}
+		report(r.container, r.blamed(), failure.Hint(r.err), "%s", failure.Printable(r.err.Error()))
+	}
+}
+
+// ruleOf returns the rule that an error of the command line belongs to.
+func ruleOf(err error) string {
+	text := err.Error()
+	for _, of := range []struct{ part, rule string }{
+		{"no such subcommand: ", "unknown-subcommand"},
+		{"no such flag: ", "unknown-flag"},
+		{"which Kubernetes did not replace", "unset-variable"},
+		{"is not set, or is empty, but", "unset-variable"},
+		{"environment variable that is not set", "unset-variable"},
+		{"INITBOX_TARGETS is empty", "unset-variable"},
+		{"the Pod's IP is not known", "pod-field"},
+		{"POD_NAME is not set", "pod-field"},
+		{"has no ordinal", "pod-field"},
+	} {
+		if strings.Contains(text, of.part) {
+			return of.rule
+		}
+	}
+	return "command-line"
+}
+
+// quoted finds what an error may quote of the command line.
+var quoted = regexp.MustCompile(`--?[a-z][a-z0-9-]*|\$\([^)]*\)|\$\{env:[^}]*\}|[^\s"';,]+`)
+
+// blamed returns the node of the word that the error of the command line is about, as far as the error tells.
+func (r *run) blamed() *yaml.Node {
+	text := r.err.Error()
+	if i := strings.Index(text, "target "); i >= 0 { // its number, among the targets
+		var n int
+		if _, err := fmt.Sscanf(text[i:], "target %d:", &n); err == nil {
+			var targets []*yaml.Node
+			for _, node := range r.nodes {
+				if strings.Contains(node.Value, ":") && !strings.HasPrefix(node.Value, "-") {
+					targets = append(targets, node)
+				}
+			}
+			if n >= 1 && n <= len(targets) {
+				return targets[n-1]
+			}
+		}
+	}
+	var best *yaml.Node
+	longest := 2
+	for _, part := range quoted.FindAllString(text, -1) {
+		part = strings.TrimRight(part, ":")
+		for _, node := range r.nodes {
+			if len(part) > longest && strings.Contains(node.Value, part) && !command.IsSubcommand(part) {
+				best, longest = node, len(part)
+			}
+		}
+	}
+	if best == nil && len(r.nodes) > 1 { // the last target or argument is a better guess than the subcommand
+		for _, node := range r.nodes {
+			if strings.Contains(node.Value, ":") {
+				return node
+			}
+		}
+	}
+	if best == nil {
+		return r.node(r.lastName())
+	}
+	return best
+}
+
+// lastName returns the subcommand of the step that the error is about.
+func (r *run) lastName() string {
+	for i := len(r.words) - 1; i >= 0; i-- {
+		if command.IsSubcommand(r.words[i]) {
+			return r.words[i]
+		}
+	}
+	return ""
+}
+
+// unreplaced reports $(NAME) that stays as it is: there is no such variable, the variable is defined later, or the
+// kubelet replaces nothing there, as in hooks.
+func unreplaced(r *run, report report) {
+	if r.err != nil && ruleOf(r.err) == "unset-variable" || len(r.steps) == 0 {
+		return
+	}
+	end := len(r.nodes)
+	if foreign := r.foreign(); foreign != nil { // a script there has its own $(…)
+		end = max(0, end-len(foreign))
+	}
+	for _, node := range r.nodes[:end] {
+		for _, match := range replaced.FindAllStringSubmatch(node.Value, -1) {
+			name := match[1]
+			switch {
+			case name == "" || strings.ToUpper(name) != name || len(r.EnvFrom) > 0 || ofService.MatchString(name):
+			case r.hook == "preStop" || r.hook == "postStart":
+				report(r.container, node, "", "$(%s): Kubernetes replaces variables in command, args and probes, and not in hooks", name)
+			case !slices.ContainsFunc(r.Env, func(e corev1.EnvVar) bool { return e.Name == name }):
+				report(r.container, node, "define "+name+" in env, or write $$("+name+") for the text", "$(%s) stays as it is: the container has no variable %[1]s", name)
+			}
+		}
+	}
+	if r.hook != "" {
+		return
+	}
+	for i, e := range r.Env {
+		for _, match := range replaced.FindAllStringSubmatch(e.Value, -1) {
+			later := slices.ContainsFunc(r.Env[i:], func(e corev1.EnvVar) bool { return e.Name == match[1] })
+			before := slices.ContainsFunc(r.Env[:i], func(e corev1.EnvVar) bool { return e.Name == match[1] })
+			if match[1] != "" && later && !before {
+				report(r.container, key(r.list("env")[i], "value"), "define "+match[1]+" before "+e.Name, "$(%s) stays as it is: %[1]s is defined after %s", match[1], e.Name)
+			}
+		}
+	}
+}
+
+// ofService matches the variables that the kubelet sets for Services.
+var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(TCP|UDP|SCTP))`)
+
+// harmless matches the names of variables and keys of Secrets whose values are usually no secret, such as a host.
+var harmless = regexp.MustCompile(`(?i)(^|[_.-])(host|hostname|port|user|username|name|db|database|dbname|schema|region|zone|endpoint|address|bucket|namespace|ca|cert)$|(?i)(host|port|username)$`)
+
+// secretInArgs reports values of Secrets that the kubelet would put into the command line, where every process on the
+// node, and the container runtime, shows them.
+func secretInArgs(r *run, report report) {
+	secret := map[string]string{} // by variable, the Secret
+	for _, e := range r.Env {
+		switch {
+		case e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil:
+			if ref := e.ValueFrom.SecretKeyRef; !harmless.MatchString(ref.Key) && !harmless.MatchString(e.Name) {
+				secret[e.Name] = ref.Name
+			}
+		case e.ValueFrom == nil:
+			for _, match := range replaced.FindAllStringSubmatch(e.Value, -1) {
+				if of, found := secret[match[1]]; found {
+					secret[e.Name] = of
+				}
+			}
+		}
+	}
+	if r.hook == "preStop" || r.hook == "postStart" {
+		return
+	}
+	for _, node := range r.nodes {
+		for _, match := range replaced.FindAllStringSubmatch(node.Value, -1) {
+			if of, found := secret[match[1]]; found {
+				report(r.container, node, "write ${env:"+match[1]+"}, which initbox reads itself, or ${file:/PATH} of the mounted Secret",
+					"$(%s) puts a value of the Secret %s into the command line, which others on the node can read", match[1], of)
+			}
+		}
+	}
+}
+
+func isOpaque(word string) bool { return strings.Contains(word, command.Opaque("")[:4]) }
+
+// imageTag reports images that change without the manifest.
+func imageTag(p *pod, report report) {
+	for _, c := range p.containers {
+		name := c.Image[strings.LastIndex(c.Image, "/")+1:]
+		_, tag, tagged := strings.Cut(name, ":")
+		if c.own && !strings.Contains(name, "@") && (!tagged || tag == "latest") {
+			report(c, key(c.Node, "image"), "write the tag of a release, or a digest", "the image %s may be another one on each node, and after each restart", c.Image)
+		}
+	}
+}

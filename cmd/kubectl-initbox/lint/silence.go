@@ -1,0 +1,144 @@
+package lint
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"initbox/cmd/kubectl-initbox/manifest"
+)
+
+// annotationPrefix begins the annotation that silences a rule for an object: initbox.dev/ignore-RULE: REASON.
+const annotationPrefix = "initbox.dev/ignore-"
+
+// comment matches the comment that silences a rule for its line or the next one: # initbox:ignore RULE REASON.
+var comment = regexp.MustCompile(`(?:^|\s)#\s*initbox:ignore(?:[ \t]+(\S+))?(?:[ \t]+(.*\S))?`)
+
+// silenceRule is the rule about silences. Nothing silences it.
+var silenceRule = Rule{ID: "ignore", Severity: Warning, Finds: "a silence without a reason, of no rule, or that silences nothing"}
+
+// silence is a comment or an annotation that silences a rule.
+type silence struct {
+	rule, reason string
+	file         *manifest.File
+	line, column int
+	object       *manifest.Object // of an annotation; nil for a comment
+	covers       int              // the line that a comment is about, beside its own
+	used         bool
+}
+
+// silence returns the findings that are not silenced, and those about silences.
+func (in *input) silence() (findings []Finding) {
+	silences := in.silences()
+	for _, f := range in.findings {
+		silenced := false
+		for _, s := range silences {
+			if s.reason != "" && s.of(f) {
+				silenced, s.used = true, true
+			}
+		}
+		if !silenced {
+			findings = append(findings, f.Finding)
+		}
+	}
+	var ids []string
+	for _, r := range rules {
+		ids = append(ids, r.ID)
+	}
+	for _, s := range silences {
+		f := Finding{Rule: silenceRule.ID, Severity: silenceRule.Severity, File: s.file.Name, Line: s.line, Column: s.column}
+		if s.object != nil {
+			f.Object = s.object.String()
+		}
+		known := ruleByID(s.rule) != nil && s.rule != silenceRule.ID
+		switch {
+		case !known:
+			f.Message, f.Fix = fmt.Sprintf("no such rule: %s", s.rule), near(s.rule, ids)+"docs/lint.md has the list"
+		case s.reason == "":
+			f.Message, f.Fix = fmt.Sprintf("%s is not silenced without a reason", s.rule), "say after the rule why it is right here"
+		case !s.used:
+			f.Message, f.Fix = fmt.Sprintf("there is nothing to silence: %s finds nothing here", s.rule), "remove it"
+		default:
+			continue
+		}
+		findings = append(findings, f)
+	}
+	return findings
+}
+
+// of returns whether the silence is about the finding: in its object, on its line, on the line above, or on the first
+// line of its container or above that.
+func (s *silence) of(f finding) bool {
+	switch {
+	case s.rule != f.Rule || s.file != f.object.File:
+		return false
+	case s.object != nil:
+		return s.object == f.object
+	}
+	at := func(line int) bool { return line == s.line || line == s.covers }
+	return at(f.Line) || f.container != nil && at(f.container.Node.Line)
+}
+
+func ruleByID(id string) *Rule {
+	for _, r := range Rules() {
+		if r.ID == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// silences returns all silences of the input.
+func (in *input) silences() (all []*silence) {
+	seen := map[*manifest.File]bool{}
+	for _, o := range in.objects {
+		if !seen[o.File] {
+			seen[o.File] = true
+			all = append(all, comments(o.File)...)
+		}
+		metas := []*yaml.Node{manifest.Get(o.Node, "metadata")}
+		if o.Pod != nil && o.Pod.Meta != metas[0] {
+			metas = append(metas, o.Pod.Meta)
+		}
+		for _, meta := range metas {
+			annotations := manifest.Get(meta, "annotations")
+			if annotations == nil || annotations.Kind != yaml.MappingNode {
+				continue
+			}
+			for i := 0; i+1 < len(annotations.Content); i += 2 {
+				key, value := annotations.Content[i], annotations.Content[i+1]
+				if rule, found := strings.CutPrefix(key.Value, annotationPrefix); found {
+					all = append(all, &silence{rule: rule, reason: strings.TrimSpace(value.Value), file: o.File, line: key.Line, column: key.Column, object: o})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// comments returns the silences in the comments of a file. One that is alone on its line is about the next line that is
+// no comment.
+func comments(file *manifest.File) (all []*silence) {
+	if !strings.Contains(string(file.Text), "initbox:ignore") {
+		return nil
+	}
+	lines := strings.Split(string(file.Text), "\n")
+	for i, line := range lines {
+		m := comment.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		s := &silence{rule: m[1], reason: m[2], file: file, line: i + 1, column: strings.Index(line, "#") + 1}
+		if alone := strings.HasPrefix(strings.TrimSpace(line), "#"); alone {
+			next := i + 1
+			for next < len(lines) && strings.HasPrefix(strings.TrimSpace(lines[next]), "#") {
+				next++
+			}
+			s.covers = next + 1
+		}
+		all = append(all, s)
+	}
+	return all
+}
