@@ -44,9 +44,11 @@ func Of(objects []*manifest.Object) *Grants {
 		}
 		switch namespace := o.Namespace; o.Kind {
 		case "Role":
-			g.roles[role{o.Kind, namespace, o.Name}] = value.Rules
+			at := role{o.Kind, namespace, o.Name} // of several, as of two environments, each rule counts
+			g.roles[at] = append(g.roles[at], value.Rules...)
 		case "ClusterRole":
-			g.roles[role{o.Kind, "", o.Name}] = value.Rules
+			at := role{o.Kind, "", o.Name}
+			g.roles[at] = append(g.roles[at], value.Rules...)
 		case "ClusterRoleBinding":
 			g.bindings = append(g.bindings, binding{true, "", role{"ClusterRole", "", value.RoleRef.Name}, value.Subjects})
 		default:

@@ -121,8 +121,12 @@ func sample(c *manifest.Container, from *corev1.EnvVarSource) string {
 		}
 	case "metadata.uid":
 		return "6f6a1a0e-0d4b-4a51-9a3f-000000000000"
+	case "metadata.name":
+		return "unknown-0" // as a Pod of a StatefulSet, of which some command lines need the number
+	case "spec.nodeName", "spec.serviceAccountName":
+		return "unknown"
 	}
-	return "unknown"
+	return "" // labels and annotations are any text
 }
 
 var (
