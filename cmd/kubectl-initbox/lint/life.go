@@ -3,7 +3,6 @@ package lint
 import (
 	"maps"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 	"initbox/internal/suggest"
 )
 
@@ -219,7 +219,7 @@ func lasting(flags map[string][]string) map[string][]string {
 // memory is what each subcommand needs, in MiB: what docs/benchmarks.md shows it resident with, rounded down.
 var memory = map[string]int64{"git-clone": 32, "fetch": 24}
 
-// waitingMemory is that of the others.
+// waitingMemory is what the others need.
 const waitingMemory = 14
 
 // memoryLimit reports limits with which the kernel would kill the program.
@@ -244,16 +244,16 @@ func memoryLimit(r *run, report report) {
 }
 
 // numbered matches a name that ends in a number, with what stands before it.
-var numbered = regexp.MustCompile(`^(.*?)-(?:r|rev|revision-?)?([0-9]+)$`)
+var numbered = lazy.Regexp(`^(.*?)-(?:r|rev|revision-?)?([0-9]+)$`)
 
-// jobRevision reports waits for a Job of the same chart that each upgrade names anew. A number that is not the revision
-// of a release, such as that of one of several Jobs, is not reported.
+// jobRevision reports waits for a Job of the same chart that gets another name with each upgrade. A number that is not
+// the revision of a release, such as that of one of several Jobs, is not reported.
 func jobRevision(r *run, report report) {
 	for _, s := range r.steps {
 		for _, t := range s.Targets {
 			kind, name, _ := strings.Cut(strings.TrimPrefix(t.Text, "k8s:"), "/")
 			name, _, _ = strings.Cut(strings.SplitN(name, "#", 2)[0], "?")
-			m := numbered.FindStringSubmatch(name)
+			m := numbered().FindStringSubmatch(name)
 			if m == nil || !slices.Contains([]string{"job", "jobs", "job.batch", "jobs.batch"}, strings.ToLower(kind)) || s.Unknown {
 				continue
 			}
@@ -266,7 +266,7 @@ func jobRevision(r *run, report report) {
 				managed := manifest.Get(labels, "app.kubernetes.io/managed-by")
 				if o.Name == name {
 					helm = managed != nil && managed.Value == "Helm" || manifest.Get(labels, "helm.sh/chart") != nil
-				} else if other := numbered.FindStringSubmatch(o.Name); other != nil && other[1] == m[1] {
+				} else if other := numbered().FindStringSubmatch(o.Name); other != nil && other[1] == m[1] {
 					several = true
 				}
 			}

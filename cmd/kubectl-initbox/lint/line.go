@@ -3,7 +3,6 @@ package lint
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"initbox/cmd/command"
 	"initbox/cmd/kubectl-initbox/manifest"
 	"initbox/internal/failure"
+	"initbox/internal/lazy"
 	"initbox/internal/suggest"
 )
 
@@ -141,7 +141,7 @@ func (r *run) joined() int {
 }
 
 // replaced finds $(NAME) as the kubelet would replace it.
-var replaced = regexp.MustCompile(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
+var replaced = lazy.Regexp(`\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)`)
 
 // wrongLine returns the check of a rule that reports errors with which the program would end.
 func wrongLine(rule string) func(*run, report) {
@@ -160,6 +160,7 @@ func ruleOf(err error) string {
 		{"no such subcommand: ", "unknown-subcommand"},
 		{"no such flag: ", "unknown-flag"},
 		{"which Kubernetes did not replace", "unset-variable"},
+		{"$(NAME) that was not replaced", "unset-variable"},
 		{"is not set, or is empty, but", "unset-variable"},
 		{"environment variable that is not set", "unset-variable"},
 		{"INITBOX_TARGETS is empty", "unset-variable"},
@@ -175,7 +176,7 @@ func ruleOf(err error) string {
 }
 
 // quoted finds what an error may quote of the command line.
-var quoted = regexp.MustCompile(`--?[a-z][a-z0-9-]*|\$\([^)]*\)|\$\{env:[^}]*\}|[^\s"';,]+`)
+var quoted = lazy.Regexp(`--?[a-z][a-z0-9-]*|\$\([^)]*\)|\$\{env:[^}]*\}|[^\s"';,]+`)
 
 // blamed returns the node of the word that the error of the command line is about, as far as the error tells.
 func (r *run) blamed() *yaml.Node {
@@ -196,7 +197,7 @@ func (r *run) blamed() *yaml.Node {
 	}
 	var best *yaml.Node
 	longest := 2
-	for _, part := range quoted.FindAllString(text, -1) {
+	for _, part := range quoted().FindAllString(text, -1) {
 		part = strings.TrimRight(part, ":")
 		for _, node := range r.nodes {
 			if len(part) > longest && strings.Contains(node.Value, part) && !command.IsSubcommand(part) {
@@ -230,6 +231,7 @@ func (r *run) lastName() string {
 // unreplaced reports $(NAME) that stays as it is: there is no such variable, the variable is defined later, or the
 // kubelet replaces nothing there, as in hooks.
 func unreplaced(r *run, report report) {
+	r.definedLater(report)
 	if r.err != nil && ruleOf(r.err) == "unset-variable" || len(r.steps) == 0 {
 		return
 	}
@@ -238,10 +240,10 @@ func unreplaced(r *run, report report) {
 		end = max(0, end-len(foreign))
 	}
 	for _, node := range r.nodes[:end] {
-		for _, match := range replaced.FindAllStringSubmatch(node.Value, -1) {
+		for _, match := range replaced().FindAllStringSubmatch(node.Value, -1) {
 			name := match[1]
 			switch {
-			case name == "" || strings.ToUpper(name) != name || len(r.EnvFrom) > 0 || ofService.MatchString(name):
+			case name == "" || strings.ToUpper(name) != name || len(r.EnvFrom) > 0 || ofService().MatchString(name):
 			case r.hook == "preStop" || r.hook == "postStart":
 				report(r.container, node, "", "$(%s): Kubernetes replaces variables in command, args and probes, and not in hooks", name)
 			case !slices.ContainsFunc(r.Env, func(e corev1.EnvVar) bool { return e.Name == name }):
@@ -249,11 +251,15 @@ func unreplaced(r *run, report report) {
 			}
 		}
 	}
+}
+
+// definedLater reports variables whose values refer to one that is defined after them.
+func (r *run) definedLater(report report) {
 	if r.hook != "" {
 		return
 	}
 	for i, e := range r.Env {
-		for _, match := range replaced.FindAllStringSubmatch(e.Value, -1) {
+		for _, match := range replaced().FindAllStringSubmatch(e.Value, -1) {
 			later := slices.ContainsFunc(r.Env[i:], func(e corev1.EnvVar) bool { return e.Name == match[1] })
 			before := slices.ContainsFunc(r.Env[:i], func(e corev1.EnvVar) bool { return e.Name == match[1] })
 			if match[1] != "" && later && !before {
@@ -264,10 +270,10 @@ func unreplaced(r *run, report report) {
 }
 
 // ofService matches the variables that the kubelet sets for Services.
-var ofService = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(TCP|UDP|SCTP))`)
+var ofService = lazy.Regexp(`_SERVICE_HOST$|_SERVICE_PORT($|_)|_PORT($|_[0-9]+_(TCP|UDP|SCTP))`)
 
 // harmless matches the names of variables and keys of Secrets whose values are usually no secret, such as a host.
-var harmless = regexp.MustCompile(`(?i)(^|[_.-])(host|hostname|port|user|username|name|db|database|dbname|schema|region|zone|endpoint|address|bucket|namespace|ca|cert)$|(?i)(host|port|username)$`)
+var harmless = lazy.Regexp(`(?i)(^|[_.-])(host|hostname|port|user|username|name|db|database|dbname|schema|region|zone|endpoint|address|bucket|namespace|ca|cert)$|(?i)(host|port|username)$`)
 
 // secretInArgs reports values of Secrets that the kubelet would put into the command line, where every process on the
 // node, and the container runtime, shows them.
@@ -276,11 +282,11 @@ func secretInArgs(r *run, report report) {
 	for _, e := range r.Env {
 		switch {
 		case e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil:
-			if ref := e.ValueFrom.SecretKeyRef; !harmless.MatchString(ref.Key) && !harmless.MatchString(e.Name) {
+			if ref := e.ValueFrom.SecretKeyRef; !harmless().MatchString(ref.Key) && !harmless().MatchString(e.Name) {
 				secret[e.Name] = ref.Name
 			}
 		case e.ValueFrom == nil:
-			for _, match := range replaced.FindAllStringSubmatch(e.Value, -1) {
+			for _, match := range replaced().FindAllStringSubmatch(e.Value, -1) {
 				if of, found := secret[match[1]]; found {
 					secret[e.Name] = of
 				}
@@ -291,7 +297,7 @@ func secretInArgs(r *run, report report) {
 		return
 	}
 	for _, node := range r.nodes {
-		for _, match := range replaced.FindAllStringSubmatch(node.Value, -1) {
+		for _, match := range replaced().FindAllStringSubmatch(node.Value, -1) {
 			if of, found := secret[match[1]]; found {
 				report(r.container, node, "write ${env:"+match[1]+"}, which initbox reads itself, or ${file:/PATH} of the mounted Secret",
 					"$(%s) puts a value of the Secret %s into the command line, which others on the node can read", match[1], of)

@@ -138,7 +138,7 @@ func (p *pod) patch() bool {
 type container struct {
 	*manifest.Container
 	pod  *pod
-	own  bool // the image is that of the program, with its layout
+	own  bool // the image is the program's, with its layout
 	main *run // the command and args; nil if they do not run the program
 	runs []*run
 }

@@ -2,19 +2,19 @@ package lint
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 )
 
 // annotationPrefix begins the annotation that silences a rule for an object: initbox.dev/ignore-RULE: REASON.
 const annotationPrefix = "initbox.dev/ignore-"
 
 // comment matches the comment that silences a rule for its line or the next one: # initbox:ignore RULE REASON.
-var comment = regexp.MustCompile(`(?:^|\s)#\s*initbox:ignore(?:[ \t]+(\S+))?(?:[ \t]+(.*\S))?`)
+var comment = lazy.Regexp(`(?:^|\s)#\s*initbox:ignore(?:[ \t]+(\S+))?(?:[ \t]+(.*\S))?`)
 
 // silenceRule is the rule about silences. Nothing silences it.
 var silenceRule = Rule{ID: "ignore", Severity: Warning, Finds: "a silence without a reason, of no rule, or that silences nothing"}
@@ -118,15 +118,15 @@ func (in *input) silences() (all []*silence) {
 	return all
 }
 
-// comments returns the silences in the comments of a file. One that is alone on its line is about the next line that is
-// no comment.
+// comments returns the silences in the comments of a file. One that is alone on its line is about the line below the
+// comments.
 func comments(file *manifest.File) (all []*silence) {
 	if !strings.Contains(string(file.Text), "initbox:ignore") {
 		return nil
 	}
 	lines := strings.Split(string(file.Text), "\n")
 	for i, line := range lines {
-		m := comment.FindStringSubmatch(line)
+		m := comment().FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}

@@ -7,9 +7,9 @@ import (
 	"initbox/cmd/kubectl-initbox/manifest"
 )
 
-// BySource returns the findings with the names of the templates that Helm has rendered, which it writes into comments, in
-// instead of the names of files. Lines count from those comments: they are lines of the rendered template. With the
-// directory of the chart, it stands where Helm writes the chart's name.
+// BySource returns the findings with the names of the templates that Helm has rendered, which it writes into comments,
+// instead of the names of files. Lines count from those comments: they are lines of the rendered template. A chart's
+// directory, if it is not "", replaces the chart's name.
 func BySource(findings []Finding, objects []*manifest.Object, chart string) []Finding {
 	lines := map[string][]string{}
 	for _, o := range objects {
