@@ -23,13 +23,24 @@ var (
 		"host":              client{"4; 6; W=; t=", host}.probe(),
 		"nslookup":          nslookup,
 		"wget":              wget,
+		"mariadb":           mysql,
+		"mariadb-admin":     mysqladmin,
+		"mysql":             mysql,
+		"mysqladmin":        mysqladmin,
+		"pg_isready":        client{"h host=; p port=; U username=; d dbname=; t timeout=; q quiet", pgIsReady}.probe(),
+		"psql":              psql,
+		"redis-cli":         redisCLI,
+		"valkey-cli":        redisCLI,
 		"test":              testFile,
 		"grpc_health_probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
 		"grpc-health-probe": client{"addr=; service=; connect-timeout=; rpc-timeout=; tls; tls-no-verify; tls-ca-cert=; tls-server-name=; user-agent=; v", grpcHealth}.goProbe(),
 	}
 	comparisons = map[string]comparison{
-		"curl": curlMatch,
-		"wget": wgetMatch,
+		"curl":       curlMatch,
+		"psql":       psqlMatch,
+		"redis-cli":  redisMatch,
+		"valkey-cli": redisMatch,
+		"wget":       wgetMatch,
 	}
 	waitCommands = map[string]command{}
 	waitTools    = map[string]tool{}

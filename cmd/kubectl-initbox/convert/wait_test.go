@@ -124,6 +124,9 @@ func (table probed) test(t *testing.T, c *manifest.Container) {
 
 func expect(t *testing.T, text string, step Step, err error, want string) {
 	t.Helper()
+	if err != nil && strings.Contains(err.Error(), "hUnter2") {
+		t.Errorf("%s: the refusal has the password: %v", text, err)
+	}
 	if why, refused := strings.CutPrefix(want, "!"); refused {
 		if err == nil {
 			t.Errorf("%s: converted to %s, want the refusal %s", text, line(step), why)
