@@ -23,6 +23,7 @@ var (
 		"host":              client{"4; 6; W=; t=", host}.probe(),
 		"nslookup":          nslookup,
 		"wget":              wget,
+		"kubectl":           kubectl,
 		"mariadb":           mysql,
 		"mariadb-admin":     mysqladmin,
 		"mysql":             mysql,
@@ -37,13 +38,30 @@ var (
 	}
 	comparisons = map[string]comparison{
 		"curl":       curlMatch,
+		"kubectl":    kubectlMatch,
 		"psql":       psqlMatch,
 		"redis-cli":  redisMatch,
 		"valkey-cli": redisMatch,
 		"wget":       wgetMatch,
 	}
-	waitCommands = map[string]command{}
-	waitTools    = map[string]tool{}
+	waitCommands = map[string]command{
+		"dockerize":      asCommand(dockerize),
+		"kubectl":        kubectlCommand,
+		"wait-for":       asCommand(waitForIt),
+		"wait-for-it":    asCommand(waitForIt),
+		"wait-for-it.sh": asCommand(waitForIt),
+		"wait4x":         asCommand(wait4x),
+	}
+	waitTools = map[string]tool{
+		"dockerize":             dockerize,
+		"k8s-wait-for":          k8sWaitFor,
+		"wait_for.sh":           k8sWaitFor,
+		"kubernetes-entrypoint": kubernetesEntrypoint,
+		"wait-for":              waitForIt,
+		"wait-for-it":           waitForIt,
+		"wait-for-it.sh":        waitForIt,
+		"wait4x":                wait4x,
+	}
 )
 
 // client is a program whose call depends on its options and arguments alone: it reads no input, and nothing but its
