@@ -137,6 +137,8 @@ func (k *files) refuseCopy(c copying, from, to place, into bool) error {
 		return stop(to.word, "whether it is a directory is not known, so that a single match might become it")
 	case from.pattern != "" && strings.ContainsAny(from.pattern, "[]"):
 		return stop(from.word, "a pattern that is not understood")
+	case c.noOverwrite && c.recursive && k.busybox():
+		return stop(from.word, "cp -rn, which copies nothing into a directory that exists, or what is missing there, by the version of BusyBox")
 	case from.pattern != "" && strings.HasPrefix(from.pattern, ".*"):
 		return stop(from.word, "a pattern that some shells match with . and ..")
 	case c.keep != "" && from.dot && k.kind(to) == directory && !to.fresh():
@@ -214,6 +216,9 @@ func (k *files) copySettings(c copying, from, to place, s *Step) []string {
 
 // replaces says what happens to files that exist in a volume from before.
 func (k *files) replaces(c copying, to place, s *Step) {
+	if !to.fresh() && c.noOverwrite {
+		s.differs("it is an error if there is a directory where a file is to be, or the other way round")
+	}
 	if to.fresh() || c.noOverwrite || c.removed || c.keep == "keep" {
 		return
 	}

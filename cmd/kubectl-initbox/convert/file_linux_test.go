@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sort"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -37,18 +38,22 @@ func TestFilesSame(t *testing.T) {
 		tools["busybox"] = dir
 	}
 	d := &sameFiles{program: program, tools: tools, ran: map[string]int{}}
-	for image := range tools {
-		for _, volume := range []string{"empty", "claim"} {
+	t.Run("scripts", func(t *testing.T) {
+		for image := range tools {
 			for state := range startStates {
-				if volume == "empty" && state != "empty" {
-					continue // a new Pod's
-				}
-				for _, script := range sameScripts {
-					d.compare(t, image, volume, state, script)
-				}
+				t.Run(image+" "+state, func(t *testing.T) {
+					t.Parallel()
+					for _, script := range sameScripts {
+						if state == "empty" { // only that of a new Pod is
+							d.compare(t, image, "empty", state, script)
+						} else {
+							d.compare(t, image, "claim", state, script)
+						}
+					}
+				})
 			}
 		}
-	}
+	})
 	t.Logf("%v", d.ran)
 	if d.ran["same"] < 200 {
 		t.Errorf("only %d were the same", d.ran["same"])
@@ -58,7 +63,15 @@ func TestFilesSame(t *testing.T) {
 type sameFiles struct {
 	program string
 	tools   map[string]string
-	ran     map[string]int
+
+	mu  sync.Mutex
+	ran map[string]int
+}
+
+func (d *sameFiles) count(what string) {
+	d.mu.Lock()
+	d.ran[what]++
+	d.mu.Unlock()
 }
 
 const sameVolumes = `
@@ -99,7 +112,7 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 	script = strings.ReplaceAll(script, "@", root)
 	steps, err := converted(t, strings.ReplaceAll(script, " && ", "\n"), d.container(t, root, image, volume))
 	if err != nil {
-		d.ran["refused"]++
+		d.count("refused")
 		return
 	}
 	differs := ""
@@ -126,7 +139,7 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 			out, err := command.CombinedOutput()
 			logs[i] += string(out)
 			if err != nil && i == 0 {
-				d.ran["failed"]++
+				d.count("failed")
 				return
 			}
 			if err != nil {
@@ -137,9 +150,9 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 	}
 	switch diff := difference(trees[0], trees[1]); {
 	case diff == "":
-		d.ran["same"]++
+		d.count("same")
 	case differs != "":
-		d.ran["different"]++
+		d.count("different")
 		if os.Getenv("SHOW") != "" {
 			t.Logf("DIFFERENT %s, %s, %s: %s: %s\n%s", image, volume, state, strings.ReplaceAll(script, root, "@"), differs, diff)
 		}

@@ -315,8 +315,12 @@ func (k *files) clearsSetgid(p place) bool {
 	if p.fresh() && (security == nil || security.FSGroup == nil) {
 		return false
 	}
-	image := k.c.Image
-	image, _, _ = strings.Cut(image, "@")
+	return k.busybox()
+}
+
+// busybox reports whether the commands of the image are certainly those of BusyBox.
+func (k *files) busybox() bool {
+	image, _, _ := strings.Cut(k.c.Image, "@")
 	image, _, _ = strings.Cut(path.Base(image), ":")
 	return image == "busybox" || image == "alpine" || strings.HasPrefix(image, "alpine-")
 }

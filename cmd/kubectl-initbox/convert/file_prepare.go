@@ -298,7 +298,7 @@ func modeSetting(w shell.Word) (string, error) {
 		switch {
 		case m == nil:
 			return "", stop(w, "a mode that is not understood")
-		case m[1] != "":
+		case m[1] != "", m[4] != "":
 			parts = append(parts, part)
 		case m[2] == "+" && strings.Contains(m[3], "w") && strings.Trim(m[3], "rwxX") == "":
 			if rest := strings.ReplaceAll(m[3], "w", ""); rest != "" {
