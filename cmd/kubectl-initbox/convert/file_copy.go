@@ -10,7 +10,7 @@ import (
 	"initbox/cmd/kubectl-initbox/convert/shell"
 )
 
-const copyFlags = "r=recursive R a=archive p f=force n=no-clobber u=update L=dereference P=no-dereference d H v=verbose T=no-target-directory remove-destination"
+const copyFlags = "r R recursive; a archive; p; f force; n no-clobber; u update; L dereference; P no-dereference; d; H; v verbose; T no-target-directory; remove-destination"
 
 // copying is what the flags of cp mean.
 type copying struct {
@@ -20,9 +20,9 @@ type copying struct {
 	mode                                   string // likewise, of install
 }
 
-func copyingOf(o options) copying {
+func copyingOf(o given) copying {
 	c := copying{
-		recursive: o.has("r", "R", "a"), follow: o.has("L"), asLink: o.has("P", "d", "a", "r", "R") && !o.has("L", "H"), exactTarget: o.has("T"),
+		recursive: (o.has("r") || o.has("a")), follow: o.has("L"), asLink: (o.has("P") || o.has("d") || o.has("a") || o.has("r")) && !o.has("L") && !o.has("H"), exactTarget: o.has("T"),
 		noOverwrite: o.has("n"), update: o.has("u"), removed: o.has("remove-destination"),
 	}
 	switch {
@@ -45,18 +45,18 @@ func (k *files) cp(call *shell.Call) ([]Step, error) {
 
 // install copies files with a mode, or makes directories.
 func (k *files) install(call *shell.Call) ([]Step, error) {
-	o, all, err := k.places(call, "d=directory D m=mode: v=verbose T=no-target-directory", 1)
+	o, all, err := k.places(call, "d directory; D; m mode=; v verbose; T no-target-directory", 1)
 	if err != nil {
 		return nil, err
 	}
 	mode := "mode=0755"
 	if o.has("m") {
-		if mode, err = modeSetting(o.last("m")); err != nil {
+		if mode, err = modeSetting(o.get("m")); err != nil {
 			return nil, err
 		}
 	}
 	if o.has("d") {
-		return k.each(all, func(p place, s *Step) (string, error) {
+		return k.each(all, func(p location, s *Step) (string, error) {
 			s.Why = "prepare makes the directory and those above it"
 			k.made(p, directory)
 			return p.text + "#" + mode, noPattern(p)
@@ -65,11 +65,11 @@ func (k *files) install(call *shell.Call) ([]Step, error) {
 	if len(all) < 2 || o.has("D") && len(all) > 2 {
 		return nil, &shell.Error{Word: "install", Why: "want sources and a destination"}
 	}
-	c := copying{exactTarget: o.has("T", "D"), removed: true, mode: mode}
+	c := copying{exactTarget: o.has("T") || o.has("D"), removed: true, mode: mode}
 	return k.copyAll(c, all[:len(all)-1], all[len(all)-1])
 }
 
-func (k *files) copyAll(c copying, sources []place, to place) ([]Step, error) {
+func (k *files) copyAll(c copying, sources []location, to location) ([]Step, error) {
 	if err := k.writable(to); err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (k *files) copyAll(c copying, sources []place, to place) ([]Step, error) {
 	return steps, nil
 }
 
-func (k *files) copyOne(c copying, from, to place, several bool) (Step, error) {
+func (k *files) copyOne(c copying, from, to location, several bool) (Step, error) {
 	s := Step{Subcommand: "copy", Writes: true, Inside: k.inImage(from), Why: "copy copies the same files"}
 	into := (k.kind(to) == directory || several) && !c.exactTarget
 	if err := k.refuseCopy(c, from, to, into); err != nil {
@@ -121,7 +121,7 @@ func (k *files) copyOne(c copying, from, to place, several bool) (Step, error) {
 }
 
 // refuseCopy refuses what depends on what is there.
-func (k *files) refuseCopy(c copying, from, to place, into bool) error {
+func (k *files) refuseCopy(c copying, from, to location, into bool) error {
 	if err := k.writable(to); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (k *files) refuseCopy(c copying, from, to place, into bool) error {
 	switch {
 	case from.value == to.value, from.pattern == "" && within(from.value, to.value) && c.recursive:
 		return stop(to.word, "the destination is the source, or lies in it")
-	case from.pattern == "" && k.kinds[from.value] == gone:
+	case from.pattern == "" && k.kinds[from.value] == absent:
 		return stop(from.word, "what an earlier command has removed")
 	case directoryOnly && !c.recursive:
 		return stop(from.word, "a directory, which cp without -r does not copy")
@@ -148,7 +148,7 @@ func (k *files) refuseCopy(c copying, from, to place, into bool) error {
 }
 
 // destination returns DST.
-func (k *files) destination(c copying, from, to place, into bool, s *Step) (string, error) {
+func (k *files) destination(c copying, from, to location, into bool, s *Step) (string, error) {
 	isFile := !c.recursive || k.kind(from) == file
 	switch {
 	case into && from.pattern != "", into && isFile && !from.dot:
@@ -157,7 +157,7 @@ func (k *files) destination(c copying, from, to place, into bool, s *Step) (stri
 		return to.text, nil
 	case into:
 		return to.text + "/" + from.base(), nil
-	case k.untouched(to) || k.kinds[to.value] == gone:
+	case k.untouched(to) || k.kinds[to.value] == absent:
 		s.differs("a second run copies to " + to.value + " again, where cp -r would copy into it")
 		return to.text, nil
 	}
@@ -166,7 +166,7 @@ func (k *files) destination(c copying, from, to place, into bool, s *Step) (stri
 
 // untouched reports whether nothing but this container, which has not made it, can have made a place: it lies in an
 // emptyDir that no container before this one mounts.
-func (k *files) untouched(p place) bool {
+func (k *files) untouched(p location) bool {
 	if !p.fresh() || k.kinds[p.value] != unknown || p.root() {
 		return false
 	}
@@ -178,7 +178,7 @@ func (k *files) untouched(p place) bool {
 	return k.c.Init
 }
 
-func (k *files) copySettings(c copying, from, to place, s *Step) []string {
+func (k *files) copySettings(c copying, from, to location, s *Step) []string {
 	var settings []string
 	add := func(condition bool, setting ...string) {
 		if condition {
@@ -215,7 +215,7 @@ func (k *files) copySettings(c copying, from, to place, s *Step) []string {
 }
 
 // replaces says what happens to files that exist in a volume from before.
-func (k *files) replaces(c copying, to place, s *Step) {
+func (k *files) replaces(c copying, to location, s *Step) {
 	if !to.fresh() && c.noOverwrite {
 		s.differs("it is an error if there is a directory where a file is to be, or the other way round")
 	}
@@ -229,7 +229,7 @@ func (k *files) replaces(c copying, to place, s *Step) {
 }
 
 // copied records what is there now.
-func (k *files) copied(c copying, from, to place, into bool) {
+func (k *files) copied(c copying, from, to location, into bool) {
 	what := unknown
 	switch {
 	case !c.recursive:
@@ -243,7 +243,7 @@ func (k *files) copied(c copying, from, to place, into bool) {
 			k.made(to, what)
 			return
 		}
-		k.made(place{value: path.Dir(to.value)}, directory)
+		k.made(location{value: path.Dir(to.value)}, directory)
 		delete(k.kinds, to.value)
 	case into || from.dot:
 		k.made(to, directory)
@@ -253,7 +253,7 @@ func (k *files) copied(c copying, from, to place, into bool) {
 }
 
 // inImage reports whether a place is in the image, and not in a volume or in what every container has.
-func (k *files) inImage(p place) bool {
+func (k *files) inImage(p location) bool {
 	for _, each := range []string{"/var/run/secrets/kubernetes.io/serviceaccount", "/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/dev/termination-log"} {
 		if within(each, p.value) && p.pattern == "" {
 			return false

@@ -11,8 +11,8 @@ type download struct {
 }
 
 // notDownloads returns the places without those of downloads that were used, which do not exist any more.
-func (k *files) notDownloads(all []place) []place {
-	var rest []place
+func (k *files) notDownloads(all []location) []location {
+	var rest []location
 	for _, p := range all {
 		if d := k.downloads[p.value]; d == nil || !d.used {
 			rest = append(rest, p)
@@ -22,7 +22,7 @@ func (k *files) notDownloads(all []place) []place {
 }
 
 // placeDownload returns the step that downloads to where the file is wanted.
-func (k *files) placeDownload(d *download, to place) ([]Step, error) {
+func (k *files) placeDownload(d *download, to location) ([]Step, error) {
 	d.used = true
 	s := d.step
 	s.Args = append(append([]string{}, s.Args...), to.text)

@@ -110,7 +110,7 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "t")
 	script = strings.ReplaceAll(script, "@", root)
-	steps, err := converted(t, strings.ReplaceAll(script, " && ", "\n"), d.container(t, root, image, volume))
+	steps, err := fileSteps(t, strings.ReplaceAll(script, " && ", "\n"), d.container(t, root, image, volume))
 	if err != nil {
 		d.count("refused")
 		return
@@ -132,7 +132,7 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 					command.Path = filepath.Join(d.tools[image], "sh")
 				}
 			} else {
-				command = exec.Command(d.program, line(steps)...)
+				command = exec.Command(d.program, lineOf(steps)...)
 			}
 			command.Env = []string{"PATH=" + d.tools[image], "A=one", `B=two  three\n`}
 			command.Dir = "/"
@@ -157,7 +157,7 @@ func (d *sameFiles) compare(t *testing.T, image, volume, state, script string) {
 			t.Logf("DIFFERENT %s, %s, %s: %s: %s\n%s", image, volume, state, strings.ReplaceAll(script, root, "@"), differs, diff)
 		}
 	default:
-		t.Errorf("%s, %s, %s: %s: %q\n%s%s", image, volume, state, strings.ReplaceAll(script, root, "@"), line(steps), strings.ReplaceAll(diff, root, "@"), logs[1])
+		t.Errorf("%s, %s, %s: %s: %q\n%s%s", image, volume, state, strings.ReplaceAll(script, root, "@"), lineOf(steps), strings.ReplaceAll(diff, root, "@"), logs[1])
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"initbox/cmd/kubectl-initbox/manifest"
 )
 
-// place is a path that a call names.
-type place struct {
+// location is a path that a call names.
+type location struct {
 	word  shell.Word
 	text  string // as in args, with what is special in SRC, DST and PATH escaped; without a slash at its end
 	value string // clean and absolute; what is not known of it is a null byte
@@ -27,8 +27,8 @@ type place struct {
 }
 
 // place finds out what a word names, relative to the directory of the call.
-func (k *files) place(w shell.Word, call *shell.Call) (place, error) {
-	p := place{word: w}
+func (k *files) place(w shell.Word, call *shell.Call) (location, error) {
+	p := location{word: w}
 	full, err := k.absolute(w, call)
 	if err != nil {
 		return p, err
@@ -72,7 +72,7 @@ func (k *files) place(w shell.Word, call *shell.Call) (place, error) {
 
 // absolute returns a copy of the word with the directory of the call, or the container's, in front.
 func (k *files) absolute(w shell.Word, call *shell.Call) (shell.Word, error) {
-	start, _ := literalStart(w)
+	start := leading(w)
 	switch {
 	case len(w) == 0 || len(w) == 1 && w[0].Text == "" && w[0].Env == "":
 		return nil, stop(w, "an empty path")
@@ -191,20 +191,20 @@ func within(dir, value string) bool {
 }
 
 // root reports whether the place is where a volume is mounted.
-func (p place) root() bool { return p.mount != nil && path.Clean(p.mount.MountPath) == p.value }
+func (p location) root() bool { return p.mount != nil && path.Clean(p.mount.MountPath) == p.value }
 
 // fresh reports whether the volume is empty when the Pod starts.
-func (p place) fresh() bool { return p.volume != nil && p.volume.EmptyDir != nil }
+func (p location) fresh() bool { return p.volume != nil && p.volume.EmptyDir != nil }
 
 // projected reports whether the volume is one in which the kubelet writes files: a ConfigMap, a Secret and the like.
-func (p place) projected() bool {
+func (p location) projected() bool {
 	v := p.volume
 	return v != nil && (v.ConfigMap != nil || v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil)
 }
 
 // private reports whether every file of a projected volume has a mode without write permission for group and others,
 // which a umask would remove.
-func (p place) private() bool {
+func (p location) private() bool {
 	if !p.projected() {
 		return false
 	}
@@ -237,7 +237,7 @@ func (p place) private() bool {
 }
 
 // flat reports whether a projected volume has only files, and no directories.
-func (p place) flat() bool {
+func (p location) flat() bool {
 	if !p.projected() || p.mount.SubPath != "" || p.mount.SubPathExpr != "" {
 		return false
 	}
@@ -254,7 +254,7 @@ func (p place) flat() bool {
 }
 
 // base returns the last part of the path, as in args.
-func (p place) base() string {
+func (p location) base() string {
 	if last := path.Base(p.value); !strings.Contains(last, "\x00") {
 		return escapePath(escape(last, false))
 	}
@@ -273,7 +273,7 @@ func escapeValue(text string) string {
 }
 
 // writable returns an error unless a call that writes to the place writes to a volume.
-func (k *files) writable(p place) error {
+func (k *files) writable(p location) error {
 	switch {
 	case p.mount == nil:
 		return stop(p.word, "in no volume: what is written there is lost when the container ends")
@@ -284,7 +284,7 @@ func (k *files) writable(p place) error {
 }
 
 // mountsIn returns whether a volume is mounted below the place.
-func (k *files) mountsIn(p place) bool {
+func (k *files) mountsIn(p location) bool {
 	return slices.ContainsFunc(k.c.VolumeMounts, func(m corev1.VolumeMount) bool {
 		at := path.Clean(m.MountPath)
 		return at != p.value && within(p.value, at)
@@ -310,7 +310,7 @@ func user(c *manifest.Container) *int64 {
 
 // clearsSetgid reports whether chmod of this image, of BusyBox, clears the setgid bit of directories, which GNU's keeps,
 // and there may be one.
-func (k *files) clearsSetgid(p place) bool {
+func (k *files) clearsSetgid(p location) bool {
 	security := k.c.Pod.Spec.SecurityContext
 	if p.fresh() && (security == nil || security.FSGroup == nil) {
 		return false

@@ -24,23 +24,23 @@ func plain(call *shell.Call) error {
 }
 
 // places reads the flags of a call, and its other words as at least n paths.
-func (k *files) places(call *shell.Call, syntax string, n int) (options, []place, error) {
+func (k *files) places(call *shell.Call, syntax string, n int) (given, []location, error) {
 	if err := plain(call); err != nil {
-		return nil, nil, err
+		return given{}, nil, err
 	}
 	o, words, err := readOptions(call.Args, syntax)
 	if err == nil && len(words) < n {
 		err = &shell.Error{Word: call.Name, Why: "too few arguments"}
 	}
 	if err != nil {
-		return nil, nil, err
+		return given{}, nil, err
 	}
 	all, err := k.placesOf(words, call)
 	return o, all, err
 }
 
-func (k *files) placesOf(words []shell.Word, call *shell.Call) ([]place, error) {
-	all := make([]place, 0, len(words))
+func (k *files) placesOf(words []shell.Word, call *shell.Call) ([]location, error) {
+	all := make([]location, 0, len(words))
 	for _, w := range words {
 		p, err := k.place(w, call)
 		if err != nil {
@@ -52,7 +52,7 @@ func (k *files) placesOf(words []shell.Word, call *shell.Call) ([]place, error) 
 }
 
 // each returns the step of prepare that has an argument for each place.
-func (k *files) each(all []place, argument func(p place, s *Step) (string, error)) ([]Step, error) {
+func (k *files) each(all []location, argument func(p location, s *Step) (string, error)) ([]Step, error) {
 	s := Step{Subcommand: "prepare", Writes: true}
 	for _, p := range all {
 		if err := k.writable(p); err != nil {
@@ -78,7 +78,7 @@ func (s *Step) differs(notes ...string) {
 }
 
 // noPattern returns an error for a place with a pattern.
-func noPattern(p place) error {
+func noPattern(p location) error {
 	if p.pattern != "" {
 		return stop(p.word, "a pattern, which prepare does not expand")
 	}
@@ -86,17 +86,17 @@ func noPattern(p place) error {
 }
 
 func (k *files) mkdir(call *shell.Call) ([]Step, error) {
-	o, all, err := k.places(call, "p=parents v=verbose m=mode:", 1)
+	o, all, err := k.places(call, "p parents; v verbose; m mode=", 1)
 	if err != nil {
 		return nil, err
 	}
 	mode := ""
 	if o.has("m") {
-		if mode, err = modeSetting(o.last("m")); err != nil {
+		if mode, err = modeSetting(o.get("m")); err != nil {
 			return nil, err
 		}
 	}
-	return k.each(all, func(p place, s *Step) (string, error) {
+	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes the directory and those above it"
 		switch existing := !p.fresh() || p.root(); {
 		case p.pattern != "":
@@ -119,7 +119,7 @@ func (k *files) mkdir(call *shell.Call) ([]Step, error) {
 	})
 }
 
-const chownFlags = "R=recursive v=verbose c=changes f=silent quiet h=no-dereference P preserve-root"
+const chownFlags = "R recursive; v verbose; c changes; f silent; quiet; h no-dereference; P; preserve-root"
 
 func (k *files) chown(call *shell.Call) ([]Step, error) {
 	return k.give(call, func(text string) (string, bool) {
@@ -183,7 +183,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 	if err != nil {
 		return nil, err
 	}
-	steps, err := k.each(all, func(p place, s *Step) (string, error) {
+	steps, err := k.each(all, func(p location, s *Step) (string, error) {
 		s.AsRoot = true
 		s.Why = "prepare changes the owner where it differs"
 		if o.has("R") && !strings.HasPrefix(owner, ":") {
@@ -195,7 +195,7 @@ func (k *files) give(call *shell.Call, parse func(string) (string, bool)) ([]Ste
 }
 
 // change returns the argument of prepare that changes what exists: its owner or mode.
-func (k *files) change(p place, s *Step, setting string, recursive bool) (string, error) {
+func (k *files) change(p location, s *Step, setting string, recursive bool) (string, error) {
 	if p.pattern != "" {
 		return k.changeMatching(p, s, setting, recursive)
 	}
@@ -214,7 +214,7 @@ func (k *files) change(p place, s *Step, setting string, recursive bool) (string
 		return p.text + "#" + setting, nil
 	case what == file:
 		return p.text + "#file&" + setting + "&if-exists", nil
-	case what == link, what == gone:
+	case what == link, what == absent:
 		return "", stop(p.word, "a link, or what an earlier command has removed")
 	case !recursive:
 		return "", stop(p.word, "whether it is a file or a directory is not known")
@@ -225,7 +225,7 @@ func (k *files) change(p place, s *Step, setting string, recursive bool) (string
 
 // changeMatching changes what matches a pattern, such as *.key, directly in a directory that has nothing but files which
 // an earlier step has copied there.
-func (k *files) changeMatching(p place, s *Step, setting string, recursive bool) (string, error) {
+func (k *files) changeMatching(p location, s *Step, setting string, recursive bool) (string, error) {
 	if k.flat[p.value] && !recursive && p.fresh() && p.root() {
 		for _, name := range visible(p.pattern) {
 			setting += "&name=" + escapeValue(name)
@@ -241,7 +241,7 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 		return nil, err
 	}
 	words := call.Args
-	const flags = "R=recursive v=verbose c=changes f=silent quiet preserve-root"
+	const flags = "R recursive; v verbose; c changes; f silent; quiet; preserve-root"
 	var mode []shell.Word
 	for i, w := range words { // -x and -w are modes, and not flags
 		if text, ok := w.Literal(); ok && len(text) > 1 && text[0] == '-' && strings.Trim(text[1:], "rwxXst,+-=ugoa") == "" {
@@ -265,7 +265,7 @@ func (k *files) chmod(call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.each(all, func(p place, s *Step) (string, error) {
+	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare changes the mode where it differs"
 		mode := setting
 		if octal, ok := strings.CutPrefix(setting, "mode=0"); ok && strings.Trim(octal, "01234567") == "" && (o.has("R") || k.kind(p) == directory) && k.clearsSetgid(p) {
@@ -321,7 +321,7 @@ func (k *files) touch(call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.each(all, func(p place, s *Step) (string, error) {
+	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes an empty file"
 		if p.pattern != "" || k.kind(p) == directory {
 			return "", stop(p.word, "a directory or a pattern, whose time would be set")
@@ -335,7 +335,7 @@ func (k *files) touch(call *shell.Call) ([]Step, error) {
 }
 
 func (k *files) rm(call *shell.Call) ([]Step, error) {
-	o, all, err := k.places(call, "f=force r=recursive R v=verbose preserve-root", 1)
+	o, all, err := k.places(call, "f force; r R recursive; v verbose; preserve-root", 1)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +346,7 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 		if p.pattern != "" {
 			step = k.removeMatching
 		}
-		s, err := step(p, o.has("r", "R"), o.has("f"))
+		s, err := step(p, o.has("r"), o.has("f"))
 		if err != nil {
 			return nil, err
 		}
@@ -357,7 +357,7 @@ func (k *files) rm(call *shell.Call) ([]Step, error) {
 	return steps, nil
 }
 
-func (k *files) removeOne(p place, recursive, force bool) (Step, error) {
+func (k *files) removeOne(p location, recursive, force bool) (Step, error) {
 	s := Step{Args: []string{p.text + "#absent"}, Why: "prepare removes it, if it exists"}
 	what := k.kind(p)
 	switch err := k.writable(p); {
@@ -374,12 +374,12 @@ func (k *files) removeOne(p place, recursive, force bool) (Step, error) {
 	case !recursive && what == unknown:
 		s.differs("if " + p.value + " is a directory, it is removed, too, where rm without -r fails")
 	}
-	k.made(p, gone)
+	k.made(p, absent)
 	return s, nil
 }
 
 // removeMatching removes what matches a pattern in a directory.
-func (k *files) removeMatching(p place, recursive, force bool) (Step, error) {
+func (k *files) removeMatching(p location, recursive, force bool) (Step, error) {
 	s := Step{Why: "prepare removes what matches in the directory"}
 	switch err := k.writable(p); {
 	case err != nil:
@@ -453,7 +453,7 @@ func (k *files) ln(call *shell.Call) ([]Step, error) {
 	if err := plain(call); err != nil {
 		return nil, err
 	}
-	o, words, err := readOptions(call.Args, "s=symbolic f=force n=no-dereference T=no-target-directory v=verbose")
+	o, words, err := readOptions(call.Args, "s symbolic; f force; n no-dereference; T no-target-directory; v verbose")
 	switch {
 	case err != nil:
 		return nil, err
@@ -470,7 +470,7 @@ func (k *files) ln(call *shell.Call) ([]Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return k.each(all, func(p place, s *Step) (string, error) {
+	return k.each(all, func(p location, s *Step) (string, error) {
 		s.Why = "prepare makes the link, or gives it another target"
 		text := p.text
 		into := k.kind(p) == directory && !o.has("T")
@@ -486,10 +486,10 @@ func (k *files) ln(call *shell.Call) ([]Step, error) {
 			p.value += "/" + path.Base(value)
 		}
 		switch known := k.kinds[p.value]; {
-		case known == link || known == gone:
+		case known == link || known == absent:
 		case !p.fresh() && !o.has("f"):
 			return "", stop(p.word, "ln without -f fails if the link is there from an earlier run, and the script may depend on that")
-		case !p.fresh() && !into && !o.has("n", "T"):
+		case !p.fresh() && !into && !o.has("n") && !o.has("T"):
 			return "", stop(p.word, "if it is a directory, the link would be made in it; -n or -T makes sure")
 		}
 		s.differs("if there is a file or a directory at " + p.value + ", that is an error")
@@ -500,3 +500,9 @@ func (k *files) ln(call *shell.Call) ([]Step, error) {
 
 // escapeTarget escapes the target of a link, in which the variables of the container stand.
 func escapeTarget(text string) string { return escapeValue(text) }
+
+// readOptions reads the flags of a call, and returns its other words, too.
+func readOptions(words []shell.Word, known string) (given, []shell.Word, error) {
+	g, err := optionsOf(known).read(words)
+	return g, g.args, err
+}

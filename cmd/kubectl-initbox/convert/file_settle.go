@@ -17,7 +17,7 @@ const (
 	directory
 	file
 	link
-	gone
+	absent
 )
 
 // files is what is known of a container's files while its steps are settled, one after the other: what the steps so far
@@ -113,7 +113,7 @@ func (k *files) appended(settled, more []Step) ([]Step, error) {
 }
 
 // made records what a step has made, and that everything above it is a directory.
-func (k *files) made(p place, what kind) {
+func (k *files) made(p location, what kind) {
 	if p.pattern != "" {
 		return
 	}
@@ -123,7 +123,7 @@ func (k *files) made(p place, what kind) {
 		}
 	}
 	k.kinds[p.value] = what
-	if what == gone {
+	if what == absent {
 		return
 	}
 	for up := path.Dir(p.value); up != "/"; up = path.Dir(up) {
@@ -132,7 +132,7 @@ func (k *files) made(p place, what kind) {
 }
 
 // kind returns what is known to be at a place.
-func (k *files) kind(p place) kind {
+func (k *files) kind(p location) kind {
 	switch what, ok := k.kinds[p.value]; {
 	case ok:
 		return what
@@ -145,7 +145,7 @@ func (k *files) kind(p place) kind {
 }
 
 // mountedFile reports whether the volume at p is a file.
-func (k *files) mountedFile(p place) bool {
+func (k *files) mountedFile(p location) bool {
 	if p.projected() {
 		return p.mount.SubPath != "" || p.mount.SubPathExpr != ""
 	}
@@ -157,7 +157,7 @@ func (k *files) mountedFile(p place) bool {
 
 // linkNote returns what is different where a place in a volume is behind a symbolic link, which may be there only in a
 // volume that others have written to.
-func (k *files) linkNote(p place) []string {
+func (k *files) linkNote(p location) []string {
 	if p.fresh() || p.root() {
 		return nil
 	}
@@ -231,7 +231,7 @@ func joins(a, b Step) bool {
 			return slices.ContainsFunc(b.Args, func(y string) bool { return dependent(x, y) })
 		})
 	case "render":
-		return slices.Equal(others(a), others(b)) && len(a.Args)+len(b.Args) == 0
+		return slices.Equal(notInline(a), notInline(b)) && len(a.Args)+len(b.Args) == 0
 	case "sysctl":
 		return slices.Equal(a.Flags, b.Flags)
 	}
@@ -250,12 +250,12 @@ func dependent(x, y string) bool {
 	return within(to, path.Dir(from)) || within(to, from) || within(from, to)
 }
 
-// inlines and others are the flags --inline of a step, and all but those.
+// inlines and notInline are the flags --inline of a step, and all but those.
 func inlines(s Step) []Flag {
 	return slices.DeleteFunc(slices.Clone(s.Flags), func(f Flag) bool { return f.Name != "inline" })
 }
 
-func others(s Step) []Flag {
+func notInline(s Step) []Flag {
 	return slices.DeleteFunc(slices.Clone(s.Flags), func(f Flag) bool { return f.Name == "inline" })
 }
 

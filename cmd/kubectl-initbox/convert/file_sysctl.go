@@ -12,7 +12,7 @@ func sysctl(call *shell.Call, c *manifest.Container) ([]Step, error) {
 	if err := plain(call); err != nil {
 		return nil, at(call, err)
 	}
-	o, words, err := readOptions(call.Args, "w=write q=quiet e=ignore n=values N=names p=load")
+	o, words, err := readOptions(call.Args, "w write; q quiet; e ignore; n values; N names; p load")
 	if err != nil {
 		return nil, at(call, err)
 	}

@@ -171,8 +171,8 @@ func testPieces(text string, quoted bool) func(func(shell.Part) bool) {
 	}
 }
 
-// converted returns the steps of a script in the container.
-func converted(t *testing.T, script string, c *manifest.Container) ([]Step, error) {
+// fileSteps returns the steps of a script in the container.
+func fileSteps(t *testing.T, script string, c *manifest.Container) ([]Step, error) {
 	t.Helper()
 	var steps []Step
 	for _, call := range calls(t, script) {
@@ -189,8 +189,8 @@ func converted(t *testing.T, script string, c *manifest.Container) ([]Step, erro
 	return settle(steps, c)
 }
 
-// line is the command line of the steps.
-func line(steps []Step) (words []string) {
+// lineOf is the command line of the steps.
+func lineOf(steps []Step) (words []string) {
 	for i, s := range steps {
 		if i > 0 {
 			words = append(words, "--")
@@ -218,17 +218,17 @@ func TestFileCommands(t *testing.T) {
 			if c.user != 0 {
 				container.SecurityContext = &corev1.SecurityContext{RunAsUser: &user}
 			}
-			steps, err := converted(t, c.script, container)
+			steps, err := fileSteps(t, c.script, container)
 			if c.stops != "" {
 				if err == nil || !strings.Contains(err.Error(), c.stops) || !errors.As(err, new(*shell.Error)) {
-					t.Fatalf("want an error with %q, got %v: %q", c.stops, err, line(steps))
+					t.Fatalf("want an error with %q, got %v: %q", c.stops, err, lineOf(steps))
 				}
 				return
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Join(line(steps), " "); got != c.want {
+			if got := strings.Join(lineOf(steps), " "); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			differs := ""
@@ -282,7 +282,7 @@ var fileCases = []fileCase{
 	{script: "mkdir -p /empty/$SPACES", stops: "not one word"},
 	{script: "mkdir -p /$NAME", stops: "a path that may be that of the volume"},
 	{script: "mkdir -p /empty/*", stops: "a pattern"},
-	{script: "mkdir -pZ /empty/a", stops: "-pZ: a flag that is not understood"},
+	{script: "mkdir -pZ /empty/a", stops: "-Z: an option"},
 	{script: "mkdir -p /empty/a > /data/log", stops: "/data/log: what mkdir prints"},
 
 	{script: "chown -R 999:998 /data", want: "prepare /data#owner=999:998&recursive"},
@@ -299,8 +299,8 @@ var fileCases = []fileCase{
 	{script: "chown -R 999: /data", stops: "not a number"},
 	{script: "chown -R $KEY /data", stops: "not in the manifest"},
 	{script: "chown -R 999 /data/*", stops: "a pattern"},
-	{script: "chown -RL 999 /data", stops: "-RL: a flag"},
-	{script: "chown --reference /a /data", stops: "--reference: a flag"},
+	{script: "chown -RL 999 /data", stops: "-L: an option"},
+	{script: "chown --reference /a /data", stops: "--reference: an option"},
 	{script: "chown -R 999 /opt/app", stops: "/opt/app: in no volume"},
 	{script: "chmod 0777 /empty", want: "prepare /empty#mode=0777"},
 	{script: "chmod -R 755 /data", want: "prepare /data#mode=00755&recursive"},
@@ -315,7 +315,7 @@ var fileCases = []fileCase{
 	{script: "chmod $SUB /empty", stops: "not a plain text"},
 
 	{script: "touch /empty/a", want: "prepare /empty/a#file", differs: "the time of /empty/a"},
-	{script: "touch -d yesterday /empty/a", stops: "-d: a flag"},
+	{script: "touch -d yesterday /empty/a", stops: "-d: an option"},
 	{script: "touch /empty", stops: "a directory"},
 	{script: "rm -rf /data/lost+found", want: "prepare /data/lost+found#absent", differs: linkDiffers},
 	{script: "rm -f /empty/a", want: "prepare /empty/a#absent", differs: "if /empty/a is a directory"},
@@ -370,7 +370,7 @@ var fileCases = []fileCase{
 	{script: "cp /config /empty", stops: "/config: a directory, which cp without -r"},
 	{script: "cp -r /empty/. /empty/x", stops: "the destination is the source"},
 	{script: "cp /config/a /tmp/a", stops: "in no volume"},
-	{script: "cp -r --reflink /a /empty", stops: "--reflink: a flag"},
+	{script: "cp -r --reflink /a /empty", stops: "--reflink: an option"},
 	{script: "cp /config/[a-z] /empty", stops: "a pattern that is not understood"},
 	{script: "cp /conf*/a /empty", stops: "not the last part"},
 	{script: "cp '/config/a:b' /empty", stops: "another meaning"},
@@ -426,7 +426,7 @@ var fileCases = []fileCase{
 	{script: "echo 1 > /proc/sys/net/ipv4/ip_forward", want: "sysctl net.ipv4.ip_forward=1"},
 	{script: "echo never > /sys/kernel/mm/transparent_hugepage/enabled", want: "sysctl /sys/kernel/mm/transparent_hugepage/enabled=never"},
 	{script: "sysctl -p", stops: "/etc/sysctl.conf of the image"},
-	{script: "sysctl -a", stops: "-a: a flag"},
+	{script: "sysctl -a", stops: "-a: an option"},
 	{script: "sysctl -w vm.x", stops: "not KEY=VALUE"},
 	{script: "sysctl -w 'net.ipv4.conf.*.x=1'", stops: "not KEY=VALUE"},
 }

@@ -28,10 +28,10 @@ func prints(f fileCommand) command {
 }
 
 // output is where what a call prints goes.
-func (k *files) output(call *shell.Call) (p place, appended bool, err error) {
+func (k *files) output(call *shell.Call) (p location, appended bool, err error) {
 	switch {
 	case call.Pipe != nil && call.Pipe.Name == "tee" && call.Stdout == nil && call.Pipe.Pipe == nil:
-		o, words, err := readOptions(call.Pipe.Args, "a=append")
+		o, words, err := readOptions(call.Pipe.Args, "a append")
 		if err != nil || len(words) != 1 {
 			return p, false, &shell.Error{Word: "tee", Why: "not one file"}
 		}
@@ -227,7 +227,7 @@ func (k *files) printf(call *shell.Call) (template, error) {
 var printfEscapes = map[string]string{`\n`: "\n", `\t`: "\t", `\\`: `\`, `\"`: `"`, "%%": "%"}
 
 // writeText returns the step that writes a text to a file, or adds it to the one that a step before writes.
-func (k *files) writeText(call *shell.Call, p place, t template, appended bool) ([]Step, error) {
+func (k *files) writeText(call *shell.Call, p location, t template, appended bool) ([]Step, error) {
 	switch err := k.writable(p); {
 	case err != nil:
 		return nil, err
@@ -284,8 +284,8 @@ func appendText(before, s Step, t template) Step {
 
 // cat writes a here-document, or what is in files, to a file.
 func (k *files) cat(call *shell.Call) ([]Step, error) {
-	o, words, err := readOptions(call.Args, "")
-	if err != nil || o == nil {
+	_, words, err := readOptions(call.Args, "")
+	if err != nil {
 		return nil, err
 	}
 	p, appended, err := k.output(call)
@@ -330,7 +330,7 @@ func unsplit(w shell.Word) shell.Word {
 }
 
 // concatenate copies one file, or several of one mounted volume in their order.
-func (k *files) concatenate(call *shell.Call, sources []place, to place) ([]Step, error) {
+func (k *files) concatenate(call *shell.Call, sources []location, to location) ([]Step, error) {
 	if err := noPattern(sources[0]); len(sources) == 1 && err == nil {
 		steps, err := k.copyAll(copying{mode: "mode=0644", exactTarget: true, follow: true}, sources, to)
 		return steps, err
