@@ -10,7 +10,7 @@ type download struct {
 	used bool // by what unpacks or moves it
 }
 
-// notDownloads returns the places without those of downloads that were used, which do not exist any more.
+// notDownloads returns the places without those of downloads that were used, which no longer exist.
 func (k *files) notDownloads(all []location) []location {
 	var rest []location
 	for _, p := range all {

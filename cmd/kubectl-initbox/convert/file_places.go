@@ -2,7 +2,6 @@ package convert
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 )
 
 // location is a path that a call names.
@@ -155,11 +155,11 @@ func (k *files) valueIn(w shell.Word, p shell.Part) (string, error) {
 // nameOfPod reports whether a variable is a name: one part of a path, without special characters.
 func (k *files) nameOfPod(variable string) bool {
 	return slices.ContainsFunc(k.c.Env, func(e corev1.EnvVar) bool {
-		return e.Name == variable && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && nameFields.MatchString(e.ValueFrom.FieldRef.FieldPath)
+		return e.Name == variable && e.ValueFrom != nil && e.ValueFrom.FieldRef != nil && nameFields().MatchString(e.ValueFrom.FieldRef.FieldPath)
 	})
 }
 
-var nameFields = regexp.MustCompile(`^(metadata\.(name|namespace|uid)|spec\.(nodeName|serviceAccountName))$`)
+var nameFields = lazy.Regexp(`^(metadata\.(name|namespace|uid)|spec\.(nodeName|serviceAccountName))$`)
 
 // mounted returns in which volume a path lies, if in one.
 func (k *files) mounted(w shell.Word, value string) (mount *corev1.VolumeMount, volume *corev1.Volume, err error) {
@@ -308,8 +308,8 @@ func user(c *manifest.Container) *int64 {
 	return nil
 }
 
-// clearsSetgid reports whether chmod of this image, of BusyBox, clears the setgid bit of directories, which GNU's keeps,
-// and there may be one.
+// clearsSetgid reports whether chmod of this image clears the setgid bit of directories, as BusyBox does and GNU does
+// not, and there may be one.
 func (k *files) clearsSetgid(p location) bool {
 	security := k.c.Pod.Spec.SecurityContext
 	if p.fresh() && (security == nil || security.FSGroup == nil) {

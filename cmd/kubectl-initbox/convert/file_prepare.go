@@ -2,10 +2,10 @@ package convert
 
 import (
 	"path"
-	"regexp"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
+	"initbox/internal/lazy"
 )
 
 // plain returns an error if a call has an input, an output or a pipe, which the commands of this file do not use.
@@ -123,10 +123,10 @@ const chownFlags = "R recursive; v verbose; c changes; f silent; quiet; h no-der
 
 func (k *files) chown(call *shell.Call) ([]Step, error) {
 	return k.give(call, func(text string) (string, bool) {
-		if m := ownerText.FindStringSubmatch(text); m != nil {
+		if m := ownerText().FindStringSubmatch(text); m != nil {
 			return number(m[1]) + owned2(m[2]), true
 		}
-		if m := groupText.FindStringSubmatch(text); m != nil {
+		if m := groupText().FindStringSubmatch(text); m != nil {
 			return ":" + number(m[1]), true
 		}
 		return "", false
@@ -135,14 +135,14 @@ func (k *files) chown(call *shell.Call) ([]Step, error) {
 
 func (k *files) chgrp(call *shell.Call) ([]Step, error) {
 	return k.give(call, func(text string) (string, bool) {
-		m := groupText.FindStringSubmatch(":" + text)
+		m := groupText().FindStringSubmatch(":" + text)
 		return ":" + number(strings.TrimPrefix(text, ":")), m != nil
 	})
 }
 
 var (
-	ownerText = regexp.MustCompile(`^(\d{1,10}|root)(?:[:.](\d{1,10}|root))?$`)
-	groupText = regexp.MustCompile(`^:(\d{1,10}|root)$`)
+	ownerText = lazy.Regexp(`^(\d{1,10}|root)(?:[:.](\d{1,10}|root))?$`)
+	groupText = lazy.Regexp(`^:(\d{1,10}|root)$`)
 )
 
 func number(text string) string {
@@ -223,8 +223,8 @@ func (k *files) change(p location, s *Step, setting string, recursive bool) (str
 	return p.text + "#" + setting + "&recursive&if-exists", nil
 }
 
-// changeMatching changes what matches a pattern, such as *.key, directly in a directory that has nothing but files which
-// an earlier step has copied there.
+// changeMatching changes what matches a pattern, such as *.key, directly in a directory that has nothing but files
+// which an earlier step has copied there.
 func (k *files) changeMatching(p location, s *Step, setting string, recursive bool) (string, error) {
 	if k.flat[p.value] && !recursive && p.fresh() && p.root() {
 		for _, name := range visible(p.pattern) {
@@ -294,7 +294,7 @@ func modeSetting(w shell.Word) (string, error) {
 	}
 	var parts []string
 	for _, part := range strings.Split(text, ",") {
-		m := modePart.FindStringSubmatch(part)
+		m := modePart().FindStringSubmatch(part)
 		switch {
 		case m == nil:
 			return "", stop(w, "a mode that is not understood")
@@ -314,7 +314,7 @@ func modeSetting(w shell.Word) (string, error) {
 	return "mode=" + strings.Join(parts, ","), nil
 }
 
-var modePart = regexp.MustCompile(`^([ugoa]*)([-+=])([rwxXst]+|[ugo])$|^([ugoa]+)=$`)
+var modePart = lazy.Regexp(`^([ugoa]*)([-+=])([rwxXst]+|[ugo])$|^([ugoa]+)=$`)
 
 func (k *files) touch(call *shell.Call) ([]Step, error) {
 	_, all, err := k.places(call, "", 1)

@@ -2,13 +2,13 @@ package convert
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"initbox/cmd/kubectl-initbox/convert/shell"
 	"initbox/cmd/kubectl-initbox/manifest"
+	"initbox/internal/lazy"
 )
 
 // prints returns the command of a program that prints: to the log, which is left out, or into a file, which f does.
@@ -125,7 +125,7 @@ func (k *files) template(w shell.Word) (template, error) {
 			continue
 		case v.origin == nowhere:
 			return t, stop(w, "the variable "+p.Env+" is not set")
-		case !shellName.MatchString(p.Env):
+		case !shellName().MatchString(p.Env):
 			return t, stop(w, "the name of the variable")
 		case p.Split && v.origin == inManifest && strings.ContainsAny(v.value, " \t\n*?[\\"), p.Split && v.origin > inPod:
 			return t, stop(w, "the value of "+p.Env+", without quotes, is not known to be one word")
@@ -142,7 +142,7 @@ func (k *files) template(w shell.Word) (template, error) {
 	return t, nil
 }
 
-var shellName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var shellName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // echo is its words, with a space between them. Shells differ about a backslash, and about -e.
 func (k *files) echo(call *shell.Call) (template, error) {
@@ -377,7 +377,7 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 	case err != nil:
 		return nil, err
 	case appended || from.pattern != "" || to.pattern != "" || to.slash || k.kind(to) == directory || from.value == to.value:
-		return nil, stop(to.word, "not a file that it writes anew")
+		return nil, stop(to.word, "not a file that it writes as a whole")
 	case strings.ContainsAny(from.value+to.value, "#%"):
 		return nil, stop(to.word, "a character that would have another meaning in initbox's arguments")
 	}
@@ -388,7 +388,7 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 		if !ok {
 			return nil, stop(words[0], "a list of variables that is not a plain text")
 		}
-		for _, name := range envsubstName.FindAllStringSubmatch(vars, -1) {
+		for _, name := range envsubstName().FindAllStringSubmatch(vars, -1) {
 			if v := lookup(name[1], k.c); v.origin == uncertain {
 				return nil, stop(words[0], "the variable "+name[1]+": "+v.why)
 			}
@@ -414,4 +414,4 @@ func (k *files) envsubst(call *shell.Call) ([]Step, error) {
 	return []Step{s}, nil
 }
 
-var envsubstName = regexp.MustCompile(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
+var envsubstName = lazy.Regexp(`\$\{?([A-Za-z_][A-Za-z0-9_]*)`)
