@@ -80,7 +80,7 @@ func (s *streams) convertFiles(c *cli.Context, as convert.Output) error {
 func (s *streams) convertCommand(line []string, as convert.Output) error {
 	pod := &manifest.Pod{Object: &manifest.Object{File: &manifest.File{}}}
 	container := &manifest.Container{Pod: pod, Init: true, Container: corev1.Container{Image: "busybox", Command: line}}
-	change := convert.Container(container, "initbox")
+	change := convert.Container(container, "initbox", nil)
 	if as == convert.JSON {
 		if err := (&convert.Conversion{Changes: []*convert.Change{change}}).Write(s.stdout, as); err != nil {
 			return err

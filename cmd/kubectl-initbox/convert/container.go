@@ -53,9 +53,10 @@ func Candidates(p *manifest.Pod) (candidates []*manifest.Container) {
 	return candidates
 }
 
-// Container returns the conversion of an init container into one that runs image.
-func Container(c *manifest.Container, image string) *Change {
-	result, err := read(c)
+// Container returns the conversion of an init container into one that runs image. Among the objects are the ConfigMaps
+// that may have its script.
+func Container(c *manifest.Container, image string, objects []*manifest.Object) *Change {
+	result, err := read(c, objects)
 	change := &Change{Result: &result}
 	if err == nil {
 		result.Container = c
@@ -89,14 +90,27 @@ func reasons(steps []Step) string {
 }
 
 // read finds out what the container does.
-func read(c *manifest.Container) (Result, error) {
+func read(c *manifest.Container, objects []*manifest.Object) (Result, error) {
 	if c.Err != nil {
 		return Result{}, fmt.Errorf("Kubernetes would refuse it: %w", c.Err)
 	}
 	line := slices.Concat(c.Command, c.Args)
 	named := len(c.Command) > 0 || len(line) > 0 && official(c.Image) // an image without an entrypoint runs its arguments
 	if named && slices.Contains(shells, path.Base(line[0])) {
-		return readShell(path.Base(line[0]), line[1:], c)
+		return readShell(path.Base(line[0]), line[1:], c, objects)
+	}
+	if named && path.IsAbs(line[0]) {
+		if text, where := mountedScript(line[0], c, objects); where != "" {
+			first, _, _ := strings.Cut(text, "\n")
+			words := strings.Fields(strings.TrimPrefix(first, "#!"))
+			if len(words) > 0 && path.Base(words[0]) == "env" {
+				words = words[1:]
+			}
+			if !strings.HasPrefix(first, "#!") || len(words) == 0 || !slices.Contains(shells, path.Base(words[0])) {
+				return Result{}, fmt.Errorf("it runs the script %s of %s, which is not one of a shell", failure.Printable(line[0]), where)
+			}
+			return readShell(path.Base(words[0]), slices.Concat(words[1:], line), c, objects)
+		}
 	}
 	all, err := words(line, c)
 	if err != nil {
@@ -125,7 +139,7 @@ func read(c *manifest.Container) (Result, error) {
 var shells = []string{"sh", "bash", "ash", "dash"}
 
 // readShell reads the command line of a shell. Its options become the command set in front of the script.
-func readShell(program string, line []string, c *manifest.Container) (Result, error) {
+func readShell(program string, line []string, c *manifest.Container, objects []*manifest.Object) (Result, error) {
 	options, script := "", false
 	for len(line) > 0 && len(line[0]) > 1 && strings.ContainsAny(line[0][:1], "-+") && line[0] != "--" {
 		flag := line[0]
@@ -153,10 +167,53 @@ func readShell(program string, line []string, c *manifest.Container) (Result, er
 	switch {
 	case len(line) == 0:
 		return Result{}, fmt.Errorf("%s reads its script from its input", program)
-	case !script:
+	case script:
+		return readScript(options+line[0], line[1:], c)
+	}
+	text, where := mountedScript(line[0], c, objects)
+	if where == "" {
 		return Result{}, fmt.Errorf("it runs the script %s, which is not in the manifest", failure.Printable(line[0]))
 	}
-	return readScript(options+line[0], line[1:], c)
+	// The kubelet replaces no variables in it, as it does in args: $$ is $ there.
+	result, err := readScript(options+strings.ReplaceAll(text, "$", "$$"), line[1:], c)
+	result.Differs = append(result.Differs, "the script of "+where+" is no longer read: a change of it changes nothing")
+	return result, err
+}
+
+// mountedScript returns the text of a file that is mounted from a ConfigMap among the objects, and the name of that; ""
+// if there is none.
+func mountedScript(file string, c *manifest.Container, objects []*manifest.Object) (text, where string) {
+	file = path.Clean(file)
+	mounts := slices.SortedFunc(slices.Values(c.VolumeMounts), func(a, b corev1.VolumeMount) int { return len(b.MountPath) - len(a.MountPath) })
+	i := slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool {
+		return strings.HasPrefix(file+"/", path.Clean(m.MountPath)+"/")
+	})
+	if i < 0 || mounts[i].SubPathExpr != "" {
+		return "", ""
+	}
+	key := strings.TrimPrefix(strings.TrimPrefix(file, path.Clean(mounts[i].MountPath)), "/")
+	key = strings.TrimSuffix(mounts[i].SubPath+"/"+key, "/")
+	key = strings.TrimPrefix(key, "/")
+	for _, v := range c.Pod.Spec.Volumes {
+		if v.Name != mounts[i].Name || v.ConfigMap == nil {
+			continue
+		}
+		if len(v.ConfigMap.Items) > 0 {
+			n := slices.IndexFunc(v.ConfigMap.Items, func(item corev1.KeyToPath) bool { return item.Path == key })
+			if n < 0 {
+				return "", ""
+			}
+			key = v.ConfigMap.Items[n].Key
+		}
+		for _, o := range objects {
+			if o.Kind == "ConfigMap" && o.APIVersion == "v1" && o.Name == v.ConfigMap.Name && o.Namespace == c.Pod.Object.Namespace {
+				if data := manifest.Get(o.Node, "data", key); data != nil {
+					return data.Value, o.String()
+				}
+			}
+		}
+	}
+	return "", ""
 }
 
 // ignoredOptions are options of shells that change nothing for a script of sh -c.

@@ -17,9 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "write what came out into testdata")
 
-// converted reads the manifests in text and converts their init containers to what their names say, whatever they run:
+// planned reads the manifests in text and converts their init containers to what their names say, whatever they run:
 // a wait, a wait that runs inside of the image, or files that root writes.
-func converted(t testing.TB, text []byte) ([]*manifest.Object, []*Change) {
+func planned(t testing.TB, text []byte) ([]*manifest.Object, []*Change) {
 	t.Helper()
 	objects, err := manifest.Read("web.yaml", bytes.NewReader(text))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestEdited(t *testing.T) {
 			}
 			for _, eol := range []string{"\n", "\r\n"} {
 				before := bytes.ReplaceAll(archive.Files[0].Data, []byte("\n"), []byte(eol))
-				objects, changes := converted(t, before)
+				objects, changes := planned(t, before)
 				after, err := Edited(objects[0].File, objects, changes)
 				if err != nil {
 					after = []byte("error: " + err.Error() + eol)
@@ -106,12 +106,12 @@ spec:
   - {name: inside, image: theme, command: [cp, -r, /themes/., /data]}
   containers: [{name: app, image: app}]
 `)
-	objects, changes := converted(t, text)
+	objects, changes := planned(t, text)
 	edited, err := Edited(objects[0].File, objects, changes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, changes = converted(t, edited)
+	objects, changes = planned(t, edited)
 	if len(changes) != 0 {
 		t.Fatalf("of what was converted, %s is converted again", changes[0].Container.Name)
 	}
@@ -136,7 +136,7 @@ func FuzzEdited(f *testing.F) {
 		if _, err := manifest.Read("web.yaml", bytes.NewReader(text)); err != nil {
 			return
 		}
-		objects, changes := converted(t, text)
+		objects, changes := planned(t, text)
 		if len(objects) == 0 {
 			return
 		}

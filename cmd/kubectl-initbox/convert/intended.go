@@ -45,13 +45,13 @@ func intended(file *manifest.File, edited []byte, objects []*manifest.Object, ch
 			return false
 		}
 	}
-	before, err1 := others(file.Text)
-	after, err2 := others(edited)
+	before, err1 := beside(file.Text)
+	after, err2 := beside(edited)
 	return err1 == nil && err2 == nil && reflect.DeepEqual(before, after)
 }
 
-// others returns what the documents of a text have beside objects: Lists without their items, and other documents.
-func others(text []byte) (all []any, err error) {
+// beside returns what the documents of a text have beside objects: Lists without their items, and other documents.
+func beside(text []byte) (all []any, err error) {
 	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var document any
 		err := decoder.Decode(&document)

@@ -47,7 +47,7 @@ func New(objects []*manifest.Object, image string, names []string) *Conversion {
 	for _, o := range objects {
 		for _, c := range Candidates(o.Pod) {
 			if len(names) == 0 || slices.Contains(names, c.Name) {
-				v.Changes = append(v.Changes, Container(c, image))
+				v.Changes = append(v.Changes, Container(c, image, objects))
 			}
 		}
 	}
@@ -147,11 +147,13 @@ func strategic(o *manifest.Object, changes []*Change) *yaml.Node {
 			}
 		}
 		put("$setElementOrder/initContainers", order)
-		containers.Content = append(containers.Content, installContainerOf(c))
 		put("volumes", sequence(toolsVolumeOf(c)))
 	}
 	put("initContainers", containers)
 	for _, c := range changes {
+		if c == toolsOf(changes) {
+			containers.Content = append(containers.Content, installContainerOf(c))
+		}
 		containers.Content = append(containers.Content, c.strategic())
 	}
 	node := spec
