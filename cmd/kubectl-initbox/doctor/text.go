@@ -158,7 +158,7 @@ func circle(pods []string) string {
 	if len(pods) == 1 {
 		return "it waits for itself"
 	}
-	return strings.Join(append(slices.Clone(pods), pods[0]), " waits for ")
+	return strings.Join(append(slices.Clone(pods), pods[0]), " → ") + " wait for one another"
 }
 
 // headline says what a Pod is stuck in, and who holds it.
