@@ -42,6 +42,7 @@ func (s *streams) subcommands() []*cli.Command {
 		s.convert(),
 		s.doctorCommand(),
 		s.rbac(),
+		s.completion(),
 	}
 }
 
@@ -101,6 +102,8 @@ func (s *streams) main(ctx context.Context, args []string) error {
 	case slices.Contains([]string{"version", "--version"}, first):
 		_, err := fmt.Fprintln(s.stdout, name, "version", version)
 		return err
+	case first == completeCommand:
+		return s.complete(args[1:])
 	case strings.HasPrefix(first, "-"):
 		return failure.WithHint(usagef("flags stand after the subcommand: %s", first), "run "+name+" --help for the list of subcommands")
 	}

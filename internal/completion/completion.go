@@ -21,6 +21,7 @@ import (
 type Program struct {
 	Name     string    // of the program, as one types it
 	Commands []Command // in the order of the help
+	start    []string  // what may stand where a subcommand does, besides their names
 	topics   []string  // of help, besides the names of the subcommands
 	kinds    []kind
 }
@@ -43,6 +44,7 @@ type Command struct {
 type Flag struct {
 	Name     string // without dashes
 	Usage    string // what it is for, in a few words
+	Short    string // one letter that stands for it after one dash, or ""
 	Switch   bool   // it has no value
 	Optional bool   // it may be given without its value; with one, it is written --NAME=VALUE
 	values   []string
@@ -54,6 +56,7 @@ type table struct {
 		Name, Usage, Arguments string
 		Flags                  []struct {
 			Name, Type, Value, Usage string
+			Aliases                  []string
 			Optional                 bool
 		}
 	}
@@ -86,7 +89,11 @@ func Read(name string, r io.Reader) (*Program, error) {
 		return nil, errors.New("read the description of the command line: it has no subcommands")
 	}
 	names := []string{name}
-	p := &Program{Name: name, topics: []string{"all", "exit-status", "steps"}}
+	p := &Program{Name: name, start: []string{"help", "version", "--help", "--version"}}
+	if len(t.Kinds) > 0 {
+		p.start = []string{"help", "--list", "--format", "--help", "--version"}
+		p.topics = []string{"all", "exit-status", "steps"}
+	}
 	targets := []string{}
 	for _, k := range t.Kinds {
 		p.topics = append(p.topics, k.Schemes[0])
@@ -108,8 +115,13 @@ func Read(name string, r io.Reader) (*Program, error) {
 		c := Command{Name: s.Name, Usage: brief(s.Usage), arguments: argumentsOf(s.Name, s.Arguments, targets)}
 		names = append(names, s.Name)
 		for _, f := range s.Flags {
+			short := ""
+			if len(f.Aliases) > 0 && len(f.Aliases[0]) == 1 {
+				short = f.Aliases[0]
+				names = append(names, short)
+			}
 			c.Flags = append(c.Flags, Flag{
-				Name: f.Name, Usage: brief(f.Usage), Switch: f.Type == "bool", Optional: f.Optional,
+				Name: f.Name, Short: short, Usage: brief(f.Usage), Switch: f.Type == "bool", Optional: f.Optional,
 				values: valuesOf(s.Name, f.Name, f.Value),
 			})
 			names = append(names, f.Name)

@@ -19,7 +19,7 @@ const described = `{"subcommands": [
 		{"name": "ca-file", "type": "string", "value": "FILE", "usage": "FILE"},
 		{"name": "any", "type": "bool", "value": "", "usage": "one is enough"}]},
 	{"name": "render", "usage": "render", "arguments": "SRC:DST…", "flags": [
-		{"name": "schema", "type": "string", "value": "[PATTERN=]FILE", "usage": "FILE"},
+		{"name": "schema", "aliases": ["s"], "type": "string", "value": "[PATTERN=]FILE", "usage": "FILE"},
 		{"name": "set-file", "type": "string", "value": "KEY=FILE", "usage": "FILE"},
 		{"name": "lists", "type": "string", "value": "replace|append|by-key=NAME", "usage": "lists"},
 		{"name": "recursive", "type": "string", "value": "on-root-mismatch", "optional": true, "usage": "below, too"}]},
@@ -77,6 +77,7 @@ var typed = []struct{ name, line, want string }{
 	{"files of a key, after equals signs", "program render --set-file=x=ca", "--set-file=x=ca.crt"},
 	{"files of a pattern", "program render --schema *.yaml=ca", "*.yaml=ca.crt"},
 	{"a file with a space", "program wait-for-service --ca-file tw", "two␣words.crt"},
+	{"files after a short flag", "program render -s tw", "two␣words.crt"},
 	{"files in a folder", "program render --schema folder/", "folder/inner.txt"},
 	{"pairs", "program render ca", "ca.crt"},
 	{"second half of a pair", "program render a:ca", "a:ca.crt"},

@@ -105,7 +105,7 @@ __@function@_start() {
 	case $state in
 	start)
 		__@function@_commands all
-		lines+=$'\nhelp\n--list\n--format\n--help\n--version'
+		lines+=$(printf '\n%s' @start@)
 		[[ ${words[-2]} != --format ]] || lines=$'text\njson'
 		__@function@_lines
 		;;

@@ -69,7 +69,7 @@ function __@function@_start
 		end
 		__@function@_commands all
 		string split \n -- $lines
-		printf '%s\n' help --list --format --help --version
+		printf '%s\n' @start@
 	case help
 		__@function@_commands topics
 		string split \n -- $lines

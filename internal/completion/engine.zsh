@@ -87,7 +87,7 @@ __@function@_start() {
 			return
 		fi
 		__@function@_lines subcommand
-		compadd -- help --list --format --help --version
+		compadd -- @start@
 		;;
 	help)
 		__@function@_commands topics

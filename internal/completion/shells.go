@@ -39,6 +39,7 @@ func (p *Program) Write(w io.Writer, shell Shell) error {
 	_, err = strings.NewReplacer(
 		"@program@", p.Name,
 		"@function@", p.function(),
+		"@start@", strings.Join(p.start, " "),
 		"@names@", p.links(true),
 		"@common-names@", p.links(false),
 		"@data@", p.data(shell.syntax),
@@ -155,6 +156,9 @@ func (p *Program) valueRows() map[string][]string {
 			}
 			key := strings.Join(values, "\n")
 			rows[key] = append(rows[key], c.Name+"--"+f.Name)
+			if f.Short != "" {
+				rows[key] = append(rows[key], c.Name+"-"+f.Short)
+			}
 		}
 	}
 	return rows

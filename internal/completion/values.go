@@ -101,6 +101,8 @@ func argumentsOf(command, form string, targets []string) []string {
 		values = []string{files}
 	case has("DIR"):
 		values = []string{directories}
+	case form != "" && form == strings.ToLower(form):
+		values = strings.Split(form, "|")
 	}
 	if has("[SUBCOMMAND]") || has("DIR [NAME") {
 		values = append(values, commands)
