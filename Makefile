@@ -36,10 +36,10 @@ build: ## builds bin/initbox: static and reproducible (VERSION=… sets its vers
 plugin: ## builds bin/kubectl-initbox, the kubectl plugin (GOOS=darwin for macOS)
 	$(BUILD) -o bin/kubectl-initbox ./cmd/kubectl-initbox
 
-# PLATFORMS=linux/amd64 makes a part of them.
+# PLATFORMS=linux/amd64,darwin/arm64 makes a part of them. SOURCE is the URL of the repository, for the Krew manifest.
 .PHONY: release
 release: ## makes all files of a release in dist/VERSION, from a clean working tree: make release VERSION=1.2.3
-	go run ./cmd/release -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS)) -o dist -- $(BUILD)
+	go run ./cmd/release -version '$(VERSION)' $(if $(PLATFORMS),-platforms $(PLATFORMS)) $(if $(SOURCE),-source '$(SOURCE)') -o dist -- $(BUILD)
 
 .PHONY: demo
 demo: build ## runs the Kubernetes documentation's init containers, without a cluster

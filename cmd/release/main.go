@@ -1,5 +1,5 @@
-// Command release makes the files of a release in dist/VERSION: archives of the program, its software bills of
-// materials, the images, the chart, completions, and the checksums of all. The same commit gives the same bytes, in any
+// Command release makes the files of a release in dist/VERSION: archives of the program and of the kubectl plugin, their
+// software bills of materials, the images, the chart, completions, and the checksums of all. The same commit gives the same bytes, in any
 // directory and at any time, with the same version of Go.
 //
 //	go run ./cmd/release -version 1.2.3 -- go build -ldflags "…"
@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags.StringVar(&r.version, "version", "", "`VERSION` to release, such as 1.2.3 or 1.3.0-rc.1")
 	flags.StringVar(&r.root, "C", ".", "`DIR` of the repository")
 	out := flags.String("o", "dist", "`DIR` to write to, in which a release has a directory of its own")
-	platforms := flags.String("platforms", strings.Join(allPlatforms, ","), "`LIST` of platforms")
+	flags.StringVar(&r.source, "source", "https://github.com/OWNER/initbox", "`URL` of the repository, under which the release can be downloaded")
+	platforms := flags.String("platforms", strings.Join(append(slices.Clone(allPlatforms), pluginPlatforms[2:]...), ","), "`LIST` of platforms")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("%w: %w", errUsage, err)
 	}
@@ -56,7 +58,11 @@ func run(args []string, stdout, stderr io.Writer) error {
 	case "notes":
 		return r.printNotes()
 	case "completions":
-		return writeCompletions(*out)
+		dir, err := filepath.Abs(*out)
+		if err != nil {
+			return err
+		}
+		return r.writeCompletions(dir)
 	}
 	return fmt.Errorf("%w: no such subcommand: %s", errUsage, name)
 }

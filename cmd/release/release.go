@@ -16,13 +16,12 @@ import (
 	"strings"
 	"time"
 
-	"initbox/cmd/command"
 	"initbox/internal/completion"
 )
 
 // allPlatforms are what the images have, too. There are no others: the program reaches files by system calls that only
-// Linux has (O_PATH, AT_EMPTY_PATH, /proc/self/fd), so that links which other programs make cannot lead it astray. It
-// does not compile for macOS and Windows, where nothing runs init containers.
+// Linux has (O_PATH, AT_EMPTY_PATH, /proc/self/fd), so that links which other programs make cannot lead it astray. Where
+// those are missing, nothing runs init containers.
 var allPlatforms = []string{"linux/amd64", "linux/arm64", "linux/arm/v7", "linux/ppc64le", "linux/s390x", "linux/riscv64"}
 
 // checksums is the file with the digests of all others, for sha256sum -c.
@@ -34,6 +33,7 @@ type release struct {
 	root          string    // of the repository
 	dist          string    // in which the directory VERSION is made
 	platforms     []string  // OS/ARCH[/VARIANT]
+	source        string    // the URL of the repository, from which the files are downloaded
 	build         []string  // the command that compiles, to which -o FILE PACKAGE is added
 	log, messages io.Writer // what was done; what the tools report
 
@@ -59,7 +59,7 @@ func (r *release) run() error {
 	}
 	defer os.RemoveAll(r.dir)
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // it ends the compiler, and thereby this run
-	for _, part := range []func() error{r.archives, r.images, r.chart, r.sums} {
+	for _, part := range []func() error{r.archives, r.plugin, r.images, r.chart, r.clean, r.sums} {
 		if err := part(); err != nil {
 			return fmt.Errorf("release %s: %w", r.version, err)
 		}
@@ -99,27 +99,26 @@ func (r *release) check() (err error) {
 
 // archives makes an archive for each platform, and its bill of materials beside it.
 func (r *release) archives() error {
-	completions := filepath.Join(r.dir, "completions")
-	if err := writeCompletions(completions); err != nil {
+	if err := r.writeCompletions(r.completions()); err != nil {
 		return err
 	}
 	binaries := r.binaries()
 	if err := os.Mkdir(binaries, 0o755); err != nil {
 		return err
 	}
-	for _, platform := range r.platforms {
-		binary, err := r.compile(binaries, platform)
+	for _, platform := range r.linux() {
+		binary, err := r.compile(binaries, "initbox", platform)
 		if err != nil {
 			return err
 		}
-		top := r.nameFor(platform)
+		top := r.nameFor("initbox", platform)
 		files := []member{{path: "initbox", from: binary, mode: 0o755}}
 		for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md"} {
 			files = append(files, member{path: name, from: filepath.Join(r.root, name), mode: 0o644})
 		}
 		for _, shell := range completion.Shells() {
 			name := shell.File("initbox")
-			files = append(files, member{path: "completions/" + name, from: filepath.Join(completions, name), mode: 0o644})
+			files = append(files, member{path: "completions/" + name, from: filepath.Join(r.completions(), name), mode: 0o644})
 		}
 		if err := writeArchive(filepath.Join(r.dir, top+".tar.gz"), top, files, r.commit.time); err != nil {
 			return err
@@ -128,26 +127,39 @@ func (r *release) archives() error {
 			return err
 		}
 	}
-	return os.RemoveAll(completions)
+	return nil
+}
+
+// linux returns the platforms of the program and of its images.
+func (r *release) linux() []string {
+	return slices.DeleteFunc(slices.Clone(r.platforms), func(p string) bool { return strings.HasPrefix(p, "darwin/") })
+}
+
+// completions is the directory of the completions, which are in the archives.
+func (r *release) completions() string { return filepath.Join(r.dir, "completions") }
+
+// clean removes what is in the archives and images.
+func (r *release) clean() error {
+	return errors.Join(os.RemoveAll(r.completions()), os.RemoveAll(r.binaries()))
 }
 
 // nameFor returns the name of an archive, without its ending: linux/arm/v7 gives initbox-1.2.3-linux-armv7.
-func (r *release) nameFor(platform string) string {
+func (r *release) nameFor(program, platform string) string {
 	system, arch, _ := strings.Cut(platform, "/")
-	return strings.Join([]string{"initbox", r.version, system, strings.ReplaceAll(arch, "/", "")}, "-")
+	return strings.Join([]string{program, r.version, system, strings.ReplaceAll(arch, "/", "")}, "-")
 }
 
-// binaries is the directory of the programs, which are in the archives and images and are removed before publication.
+// binaries is the directory of the programs, which are in the archives and images.
 func (r *release) binaries() string { return filepath.Join(r.dir, "binaries") }
 
-// compile compiles the program for a platform, under the name by which images/ finds it.
-func (r *release) compile(dir, platform string) (path string, err error) {
+// compile compiles a program for a platform, under the name by which images/ finds it.
+func (r *release) compile(dir, program, platform string) (path string, err error) {
 	parts := strings.Split(platform, "/")
 	if len(parts) < 2 {
 		return "", fmt.Errorf("%w: not a platform: %q", errUsage, platform)
 	}
-	path = filepath.Join(dir, "initbox-"+parts[0]+"-"+parts[1])
-	args := slices.Concat(r.build[1:], []string{"-o", path, "./cmd/initbox"})
+	path = filepath.Join(dir, program+"-"+parts[0]+"-"+parts[1])
+	args := slices.Concat(r.build[1:], []string{"-o", path, "./cmd/" + program})
 	cmd := r.command(r.build[0], args...)
 	// The variables that change what the compiler makes of the same sources have fixed values.
 	cmd.Env = append(cmd.Env, "GOOS="+parts[0], "GOARCH="+parts[1], "GOAMD64=v1", "GOARM64=v8.0", "GOARM=7", "GOPPC64=power8",
@@ -160,9 +172,8 @@ func (r *release) compile(dir, platform string) (path string, err error) {
 
 // images makes the images from the programs, as one tar.
 func (r *release) images() error {
-	err := r.inImages("build", "-version", r.version, "-revision", r.commit.id, "-binaries", r.binaries(),
-		"-platforms", strings.Join(r.platforms, ","), "-o", filepath.Join(r.dir, "initbox-"+r.version+"-images.tar"))
-	return errors.Join(err, os.RemoveAll(r.binaries()))
+	return r.inImages("build", "-version", r.version, "-revision", r.commit.id, "-binaries", r.binaries(),
+		"-platforms", strings.Join(r.linux(), ","), "-o", filepath.Join(r.dir, "initbox-"+r.version+"-images.tar"))
 }
 
 // inImages runs the program that makes images, which is a module of its own.
@@ -249,26 +260,27 @@ func differing(made, there []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// writeCompletions writes the completions of this commit's program to a directory.
-func writeCompletions(dir string) error {
-	var table, messages bytes.Buffer
-	if status := command.Run("", []string{"initbox", "--list", "--format", "json"}, nil, &table, &messages); status != 0 {
-		return fmt.Errorf("describe the command line: status %d: %s", status, &messages)
-	}
-	program, err := completion.Read("initbox", &table)
-	if err != nil {
-		return err
-	}
+// writeCompletions writes the completions of this commit's programs to a directory. The kubectl plugin prints both.
+func (r *release) writeCompletions(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	plugin := filepath.Join(dir, "plugin")
+	defer os.Remove(plugin)
+	if err := r.command("go", "build", "-o", plugin, "./cmd/"+pluginName).Run(); err != nil {
+		return fmt.Errorf("compile what prints the completions: %w", err)
+	}
 	for _, shell := range completion.Shells() {
-		var script bytes.Buffer
-		if err := program.Write(&script, shell); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, shell.File(program.Name)), script.Bytes(), 0o644); err != nil {
-			return err
+		for _, program := range []string{"initbox", pluginName} {
+			cmd := r.command(plugin, "completion", shell.Name, "--for", program)
+			cmd.Stdout = nil
+			script, err := cmd.Output()
+			if err != nil {
+				return fmt.Errorf("completions of %s for %s: %w", program, shell.Name, err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, shell.File(program)), script, 0o644); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

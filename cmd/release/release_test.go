@@ -86,7 +86,7 @@ func TestReproducible(t *testing.T) {
 	for _, name := range []string{"one", "another/path"} {
 		dir := filepath.Join(t.TempDir(), name)
 		copyTree(t, dir)
-		cmd := exec.Command("make", "--silent", "release", "VERSION=1.2.3-test", "PLATFORMS="+platform)
+		cmd := exec.Command("make", "--silent", "release", "VERSION=1.2.3-test", "PLATFORMS="+platform+",darwin/arm64", "SOURCE=https://example.com/initbox")
 		cmd.Dir = dir
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "files made") {
 			t.Fatalf("make release: %v\n%s", err, out)
@@ -111,6 +111,8 @@ func TestReproducible(t *testing.T) {
 	testImages(t, filepath.Join(dist, "initbox-1.2.3-test-images.tar"), "1.2.3-test")
 	testArchive(t, filepath.Join(dist, "initbox-1.2.3-test-linux-"+runtime.GOARCH+".tar.gz"))
 	testChartArchive(t, filepath.Join(dist, "initbox-1.2.3-test.tgz"), "1.2.3-test")
+	testPlugin(t, dist, platform, "darwin/arm64")
+	testPluginRuns(t, filepath.Join(dist, "kubectl-initbox-1.2.3-test-linux-"+runtime.GOARCH+".tar.gz"))
 }
 
 // copyTree makes a repository of the files that git has or would have in this one, as they are now.
