@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -28,6 +29,15 @@ var binary string // the program, built for the tests
 
 func TestMain(m *testing.M) { os.Exit(servers.WithInitbox(&binary, m.Run)) }
 
+// plugin returns the kubectl plugin, built for the tests beside the program.
+var plugin = sync.OnceValues(func() (path string, err error) {
+	path = filepath.Join(filepath.Dir(binary), "kubectl-initbox")
+	if out, err := exec.Command("go", "build", "-o", path, "../cmd/kubectl-initbox").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
 // helpBlock is a place for the help of a command in a page.
 var helpBlock = regexp.MustCompile("(?s)(<!-- help: ([a-z -]+) -->\n```text\n)(.*?)(```\n<!-- help: end -->)")
 
@@ -39,6 +49,9 @@ func TestHelp(t *testing.T) {
 			parts := helpBlock.FindSubmatch(block)
 			command := string(parts[2])
 			shown[strings.TrimSuffix(command, " all")] = true
+			if topic, found := strings.CutPrefix(command, "kubectl initbox"); found {
+				return slices.Concat(parts[1], pluginHelp(t, strings.Fields(topic)...), parts[4])
+			}
 			return slices.Concat(parts[1], help(t, strings.Fields(command)[1:]...), parts[4])
 		})
 		switch {
@@ -77,7 +90,12 @@ func TestFlagsAreExplained(t *testing.T) {
 
 // TestFlagsExist pins that a flag that stands for itself in a page is one of initbox's.
 func TestFlagsExist(t *testing.T) {
-	known := help(t)
+	known := slices.Concat(help(t), pluginHelp(t))
+	for _, cmd := range regexp.MustCompile(`(?m)^  ([a-z]+)  `).FindAllSubmatch(pluginHelp(t), -1) {
+		if string(cmd[1]) != "version" {
+			known = append(known, pluginHelp(t, string(cmd[1]))...)
+		}
+	}
 	for _, name := range subcommands(t) {
 		known = append(known, wholeHelp(t, name)...)
 	}
@@ -87,7 +105,7 @@ func TestFlagsExist(t *testing.T) {
 			continue // the flags there are those of other programs
 		}
 		for _, match := range mention.FindAllSubmatch(page.text, -1) {
-			if !regexp.MustCompile(`(?m)^  --` + string(match[1]) + `\b`).Match(known) {
+			if !regexp.MustCompile(`(?m)^  (-., )?--` + string(match[1]) + `\b`).Match(known) {
 				t.Errorf("%s: there is no flag --%s", page.path, match[1])
 			}
 		}
@@ -335,6 +353,20 @@ func subcommands(t *testing.T) []string {
 func help(t *testing.T, command ...string) []byte {
 	t.Helper()
 	return output(t, append([]string{"help"}, command...)...)
+}
+
+// pluginHelp returns the help of the kubectl plugin, or of a subcommand of it.
+func pluginHelp(t *testing.T, command ...string) []byte {
+	t.Helper()
+	program, err := plugin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program, append([]string{"help"}, command...)...).Output()
+	if err != nil {
+		t.Fatalf("kubectl initbox help %q: %v", command, err)
+	}
+	return out
 }
 
 // wholeHelp returns the help on a subcommand with the flags of all kinds of target.

@@ -1,6 +1,6 @@
-// Command release makes the files of a release in dist/VERSION: archives of the program and of the kubectl plugin, their
-// software bills of materials, the images, the chart, completions, and the checksums of all. The same commit gives the same bytes, in any
-// directory and at any time, with the same version of Go.
+// Command release makes the files of a release in dist/VERSION: archives of the program and of the kubectl plugin,
+// their software bills of materials, the images, the chart, completions, and the checksums of all. The same commit
+// gives the same bytes, in any directory and at any time, with the same version of Go.
 //
 //	go run ./cmd/release -version 1.2.3 -- go build -ldflags "…"
 //	go run ./cmd/release notes -version 1.2.3     prints what CHANGELOG.md says of the version

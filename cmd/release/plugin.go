@@ -11,8 +11,8 @@ import (
 	"initbox/internal/completion"
 )
 
-// pluginPlatforms are those of the kubectl plugin, which runs where people sit. Windows is not among them: users of it
-// have WSL.
+// pluginPlatforms has the platforms of the kubectl plugin, which runs where people sit. Windows is not among them: it
+// has WSL.
 var pluginPlatforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
 const pluginName = "kubectl-initbox"

@@ -20,8 +20,8 @@ import (
 )
 
 // allPlatforms are what the images have, too. There are no others: the program reaches files by system calls that only
-// Linux has (O_PATH, AT_EMPTY_PATH, /proc/self/fd), so that links which other programs make cannot lead it astray. Where
-// those are missing, nothing runs init containers.
+// Linux has (O_PATH, AT_EMPTY_PATH, /proc/self/fd), so that links which other programs make cannot lead it astray.
+// Where those are missing, nothing runs init containers.
 var allPlatforms = []string{"linux/amd64", "linux/arm64", "linux/arm/v7", "linux/ppc64le", "linux/s390x", "linux/riscv64"}
 
 // checksums is the file with the digests of all others, for sha256sum -c.

@@ -44,7 +44,7 @@ func Of(objects []*manifest.Object) *Grants {
 		}
 		switch namespace := o.Namespace; o.Kind {
 		case "Role":
-			at := role{o.Kind, namespace, o.Name} // of several, as of two environments, each rule counts
+			at := role{o.Kind, namespace, o.Name} // of several, such as one for each environment, each rule counts
 			g.roles[at] = append(g.roles[at], value.Rules...)
 		case "ClusterRole":
 			at := role{o.Kind, "", o.Name}
