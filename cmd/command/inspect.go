@@ -213,10 +213,25 @@ func (e *env) addTranslated(one *Inspected) {
 		}
 		if list := e.context.StringSlice(name); list != nil {
 			one.Flags[name] = list
-		} else {
-			one.Flags[name] = []string{fmt.Sprint(e.context.Value(name))}
+			continue
+		}
+		for _, f := range e.context.Command.Flags {
+			if d, ok := f.(cli.DocGenerationFlag); ok && f.Names()[0] == name && f.IsSet() {
+				one.Flags[name] = []string{valueOf(e.context, f, d)}
+			}
 		}
 	}
+}
+
+// valueOf returns the value of a flag that another tool's command line has set.
+func valueOf(c *cli.Context, f cli.Flag, d cli.DocGenerationFlag) string {
+	if generic, ok := f.(*cli.GenericFlag); ok { // the library panics on one that is no flag.Getter
+		return generic.Value.String()
+	}
+	if !d.TakesValue() {
+		return fmt.Sprint(c.Bool(f.Names()[0]))
+	}
+	return fmt.Sprint(c.Value(f.Names()[0]))
 }
 
 // withoutPath returns the words that follow the path of the program, beginning with the subcommand if they begin with a

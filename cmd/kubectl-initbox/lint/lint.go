@@ -218,7 +218,7 @@ func (r *run) foreign() []string {
 		return nil
 	}
 	words := r.steps[len(r.steps)-1].Command
-	if len(words) > 0 && isProgram(words[0]) {
+	if len(words) == 0 || isProgram(words[0]) {
 		return nil
 	}
 	return words
